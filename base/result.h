@@ -1,0 +1,62 @@
+// Result<T>: a value, or the Error that says why there is none. (g++ 12 has no std::expected.)
+#pragma once
+
+#include <cassert>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/status.h"
+
+namespace tally {
+
+// What went wrong and a message for the person who can mend it: the thing, the value, the remedy.
+struct [[nodiscard]] Error {
+  Status status = Status::kInternal;
+  std::string message;
+};
+
+// Holds a T or an Error. Not for the data path (Error owns a string): there, return Status.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  // Precondition: ok().
+  T& value() & {
+    assert(ok());
+    return *std::get_if<0>(&state_);
+  }
+  const T& value() const& {
+    assert(ok());
+    return *std::get_if<0>(&state_);
+  }
+  T&& value() && {
+    assert(ok());
+    return std::move(*std::get_if<0>(&state_));
+  }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  // Precondition: !ok().
+  const Error& error() const {
+    assert(!ok());
+    return *std::get_if<1>(&state_);
+  }
+  Status status() const { return ok() ? Status::kOk : error().status; }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+// A Result with nothing in it.
+struct Unit {};
+using Outcome = Result<Unit>;
+
+}  // namespace tally

@@ -1,0 +1,75 @@
+// One-pass reduction of W inputs into 1..W outputs: the arithmetic of the whole service.
+//
+// The result is a pure function of the inputs in rank order. It does not depend on the instruction
+// set, on how inputs are cut into spans, or on alignment: every instruction set gives the bits of
+// the scalar kernel, which is the specification (scalar.h):
+//   sum      left to right in rank order; f16 and bf16 are widened to f32, summed in f32 and rounded
+//            once, to nearest even; integers wrap
+//   average  the sum divided by `divisor` once, before the one rounding (IEEE division; integers:
+//            the wrapped sum divided, truncated towards zero)
+//   min/max  NaN wins; -0 < +0
+//   any NaN result is the canonical quiet NaN (sign 0, only the top mantissa bit set);
+//   infinities and subnormals are kept on every path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "summation/types.h"
+
+namespace tally::summation {
+
+inline constexpr std::size_t kMaxInputs = 1024;
+
+// Statistics are made per block of this many elements, counted from the first element of the
+// operation, so that tiles, parts and shards cannot change them.
+inline constexpr std::size_t kStatsBlock = 4096;
+
+// Contiguous bytes of one input: a whole number of elements, at any alignment. Borrowed.
+struct Span {
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+// One input: its spans in order.
+using View = std::span<const Span>;
+
+// Of the stored result (after rounding), in f64; integers are counted as their values.
+struct BlockStats {
+  double sum_of_squares = 0;
+  std::uint64_t nonfinite = 0;  // infinities and NaNs; these are left out of sum_of_squares
+};
+
+struct Reduction {
+  ElementType type = ElementType::kF32;
+  Operation operation = Operation::kSum;
+  std::uint32_t divisor = 1;  // for kAverage: the number of ranks, >= 1
+  std::size_t count = 0;      // elements in every input and output
+  // 1..kMaxInputs, in rank order, each of count elements.
+  std::span<const View> inputs;
+  // 1..kMaxInputs. An output may be exactly an input (in place); any other overlap is undefined.
+  std::span<std::byte* const> outputs;
+  // Empty, or ceil(count / kStatsBlock) entries, overwritten.
+  std::span<BlockStats> stats;
+  // Store past the caches: for outputs that nobody reads soon and that do not fit.
+  bool stream_outputs = false;
+};
+
+enum class Isa : std::uint8_t { kScalar, kAvx2, kAvx512 };
+inline constexpr std::array<std::string_view, 3> kIsaNames = {"scalar", "avx2", "avx512"};
+
+// The kernels of one instruction set. Immutable, safe to share between threads.
+struct Kernels;
+
+// Null when this processor lacks the instruction set.
+const Kernels* kernels(Isa isa);
+
+// The widest that this processor has.
+Isa best_isa();
+
+// Precondition: `reduction` keeps the rules above (asserted in debug builds). Allocates nothing,
+// calls nothing outside; needs under 32 KiB of stack. Thread-safe on disjoint outputs.
+void reduce(const Kernels& kernels, const Reduction& reduction);
+
+}  // namespace tally::summation
