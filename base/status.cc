@@ -6,10 +6,10 @@ namespace tally {
 
 std::string_view status_name(Status status) {
   static constexpr std::array<std::string_view, kStatusCount> kNames = {
-      "ok",          "invalid argument", "unsupported", "mismatch",    "deadline",
-      "peer lost",   "peer left",        "node lost",   "cancelled",   "duplicate",
-      "stale epoch", "no credit",        "bad region",  "refused",     "no memory",
-      "unavailable", "again",            "protocol",    "internal",
+      "ok",         "invalid argument", "unsupported", "mismatch",    "deadline",    "peer lost",
+      "peer left",  "node lost",        "cancelled",   "duplicate",   "stale epoch", "no credit",
+      "bad region", "refused",          "no memory",   "unavailable", "again",       "protocol",
+      "internal",
   };
   const auto index = static_cast<std::size_t>(status);
   return index < kNames.size() ? kNames[index] : "unknown status";

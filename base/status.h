@@ -24,9 +24,9 @@ enum class Status : std::uint16_t {
   kBadRegion = 12,       // unknown region, or a range outside of it
   kRefused = 13,         // not admitted: token, quota or limit; the message has the numbers
   kNoMemory = 14,
-  kUnavailable = 15,     // nobody answers there; the message says where
-  kAgain = 16,           // nothing now, try later
-  kProtocol = 17,        // the peer sent what no correct peer sends
+  kUnavailable = 15,  // nobody answers there; the message says where
+  kAgain = 16,        // nothing now, try later
+  kProtocol = 17,     // the peer sent what no correct peer sends
   kInternal = 18,
 };
 

@@ -3,7 +3,8 @@
 // The result is a pure function of the inputs in rank order. It does not depend on the instruction
 // set, on how inputs are cut into spans, or on alignment: every instruction set gives the bits of
 // the scalar kernel, which is the specification (scalar.h):
-//   sum      left to right in rank order; f16 and bf16 are widened to f32, summed in f32 and rounded
+//   sum      left to right in rank order; f16 and bf16 are widened to f32, summed in f32 and
+//   rounded
 //            once, to nearest even; integers wrap
 //   average  the sum divided by `divisor` once, before the one rounding (IEEE division; integers:
 //            the wrapped sum divided, truncated towards zero)
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/view.h"
 #include "summation/types.h"
 
 namespace tally::summation {
@@ -25,15 +27,6 @@ inline constexpr std::size_t kMaxInputs = 1024;
 // Statistics are made per block of this many elements, counted from the first element of the
 // operation, so that tiles, parts and shards cannot change them.
 inline constexpr std::size_t kStatsBlock = 4096;
-
-// Contiguous bytes of one input: a whole number of elements, at any alignment. Borrowed.
-struct Span {
-  const std::byte* data = nullptr;
-  std::size_t bytes = 0;
-};
-
-// One input: its spans in order.
-using View = std::span<const Span>;
 
 // Of the stored result (after rounding), in f64; integers are counted as their values.
 struct BlockStats {
@@ -46,7 +39,8 @@ struct Reduction {
   Operation operation = Operation::kSum;
   std::uint32_t divisor = 1;  // for kAverage: the number of ranks, >= 1
   std::size_t count = 0;      // elements in every input and output
-  // 1..kMaxInputs, in rank order, each of count elements.
+  // 1..kMaxInputs, in rank order, each of count elements; every span a whole number of elements, at
+  // any alignment.
   std::span<const View> inputs;
   // 1..kMaxInputs. An output may be exactly an input (in place); any other overlap is undefined.
   std::span<std::byte* const> outputs;
