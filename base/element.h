@@ -1,0 +1,45 @@
+// Element types and operations: the table that kernels, wire, client and tools all read.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tally {
+
+// The numbers are wire format and C ABI: append only.
+enum class ElementType : std::uint8_t { kF32, kF64, kF16, kBf16, kI8, kU8, kI32, kI64 };
+enum class Operation : std::uint8_t { kSum, kAverage, kMin, kMax };
+
+struct ElementTypeInfo {
+  ElementType type;
+  std::string_view name;
+  std::size_t bytes;
+};
+
+inline constexpr std::array kElementTypes = {
+    ElementTypeInfo{ElementType::kF32, "f32", 4}, ElementTypeInfo{ElementType::kF64, "f64", 8},
+    ElementTypeInfo{ElementType::kF16, "f16", 2}, ElementTypeInfo{ElementType::kBf16, "bf16", 2},
+    ElementTypeInfo{ElementType::kI8, "i8", 1},   ElementTypeInfo{ElementType::kU8, "u8", 1},
+    ElementTypeInfo{ElementType::kI32, "i32", 4}, ElementTypeInfo{ElementType::kI64, "i64", 8},
+};
+
+inline constexpr std::array<std::string_view, 4> kOperationNames = {"sum", "avg", "min", "max"};
+
+constexpr std::size_t element_bytes(ElementType type) {
+  return kElementTypes[static_cast<std::size_t>(type)].bytes;
+}
+constexpr std::string_view name(ElementType type) {
+  return kElementTypes[static_cast<std::size_t>(type)].name;
+}
+constexpr std::string_view name(Operation operation) {
+  return kOperationNames[static_cast<std::size_t>(operation)];
+}
+
+// nullopt for a name that is not in the table.
+std::optional<ElementType> parse_element_type(std::string_view name);
+std::optional<Operation> parse_operation(std::string_view name);
+
+}  // namespace tally
