@@ -40,7 +40,7 @@ struct Pull {
 struct Pulled {
   std::uint64_t user = 0;
   Status status = Status::kOk;
-  View view;                 // valid until release(handle); empty unless kOk
+  View view;  // valid until release(handle); empty unless kOk
   std::uint32_t handle = 0;
 };
 
@@ -87,8 +87,8 @@ class Transport {
   virtual void pull(std::span<const Pull> pulls) = 0;
   virtual void release(std::uint32_t handle) = 0;  // of a Pulled view
 
-  // Between open_stores(peers) and close_stores(peers) the kernels may store through `direct`; false
-  // from open_stores: one of the peers has fenced this node off, and nothing may be stored.
+  // Between open_stores(peers) and close_stores(peers) the kernels may store through `direct`;
+  // false from open_stores: one of the peers has fenced this node off, and nothing may be stored.
   virtual bool open_stores(std::span<const Peer> peers) = 0;
   virtual void close_stores(std::span<const Peer> peers) = 0;
   virtual void locate(std::span<Landing> landings) = 0;
