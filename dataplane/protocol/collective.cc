@@ -5,10 +5,10 @@ namespace {
 
 using wire::Kind;
 
-// The first element that `rank` owns in a scattered or gathered operation.
+// The first element that `rank` owns in a scattered or gathered operation. The product stays below
+// 2^58: wire::kMaxBytes bounds the count, wire::kMaxRanks the rank.
 std::uint64_t owned_from(const Shape& shape, std::uint32_t rank) {
-  const unsigned __int128 scaled = static_cast<unsigned __int128>(shape.count) * rank;
-  return static_cast<std::uint64_t>(scaled / shape.ranks);
+  return shape.count * rank / shape.ranks;
 }
 
 Extent owned(const Shape& shape, std::uint16_t rank) {
@@ -17,8 +17,7 @@ Extent owned(const Shape& shape, std::uint16_t rank) {
 }
 
 std::uint16_t owner_of(const Shape& shape, std::uint64_t element) {
-  const unsigned __int128 scaled = static_cast<unsigned __int128>(element) * shape.ranks;
-  auto rank = static_cast<std::uint32_t>(scaled / shape.count);
+  auto rank = static_cast<std::uint32_t>(element * shape.ranks / shape.count);
   while (owned_from(shape, rank + 1) <= element) ++rank;  // the division may fall one short
   return static_cast<std::uint16_t>(rank);
 }

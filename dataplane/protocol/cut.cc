@@ -13,8 +13,8 @@ std::uint64_t blocks_before(const Plan& plan, std::uint32_t home, std::uint64_t 
   const auto trees = static_cast<std::uint32_t>(plan.weights.size());
   std::uint64_t weight = 0;
   for (std::uint32_t i = 0; i < index; ++i) weight += plan.weights[(home + i) % trees];
-  const unsigned __int128 exact = static_cast<unsigned __int128>(blocks) * weight;
-  return static_cast<std::uint64_t>((exact + kWeightUnit / 2) / kWeightUnit);
+  const std::uint64_t exact = blocks * weight;  // below 2^52: wire::kMaxBytes bounds the blocks
+  return (exact + kWeightUnit / 2) / kWeightUnit;
 }
 
 }  // namespace

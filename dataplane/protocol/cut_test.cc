@@ -33,7 +33,9 @@ TEST(Cut, PartsTileTheOperationInProportionToTheWeights) {
     for (std::uint32_t i = 0; i < parts; ++i) {
       const Part part = cut(plan, operand, i);
       ASSERT_EQ(part.first, next);
-      if (i > 0 && part.count > 0) ASSERT_EQ(part.first % kCutElements, 0u);
+      if (i > 0 && part.count > 0) {
+        ASSERT_EQ(part.first % kCutElements, 0u);
+      }
       if (parts > 1) {
         const double share = static_cast<double>(operand.count) * plan.weights[part.tree] / 65536;
         ASSERT_LE(std::abs(static_cast<double>(part.count) - share), 2.0 * kCutElements);
