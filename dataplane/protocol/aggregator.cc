@@ -199,6 +199,7 @@ bool Aggregator::start_tile(Tile& tile) {
   tile.divisor = operation.shape.ranks;
   tile.first = operation.cursor;
   tile.count = end - operation.cursor;
+  tile.part_bytes = (operation.end - operation.first) * element_bytes(tile.type);
   fill_endpoints(job, operation, stretch, tile);
   if (moves_only(operation.shape.kind)) {
     tile.count *= element_bytes(tile.type);

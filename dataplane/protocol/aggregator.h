@@ -56,8 +56,9 @@ struct Tile {
   ElementType type = ElementType::kF32;
   Operation reduction = Operation::kSum;
   std::uint32_t divisor = 1;
-  std::uint64_t first = 0;  // element of the operation
-  std::uint64_t count = 0;  // elements of `type` (bytes where a collective only moves them)
+  std::uint64_t first = 0;       // element of the operation
+  std::uint64_t count = 0;       // elements of `type` (bytes where a collective only moves them)
+  std::uint64_t part_bytes = 0;  // of the whole part, in one input
   std::vector<Endpoint> sources;
   std::vector<Endpoint> landings;
   std::vector<Endpoint> stats_landings;  // of BlockStats, for the ranks that want them
