@@ -46,12 +46,13 @@ class OperationBook {
   explicit OperationBook(BookConfig config);
 
   // Completes `notice` (kind, type, operation, tag, count, regions, offsets, root, priority, flags
-  // and deadline are the caller's; epoch, round, part and cookie the book's) and appends a notice for
-  // each part. kDuplicate: the tag is outstanding; kNoCredit: a shard has no credit left. On failure
-  // nothing has changed. `until`: when the caller's patience with the node itself ends.
+  // and deadline are the caller's; epoch, round, part and cookie the book's) and appends a notice
+  // for each part. kDuplicate: the tag is outstanding; kNoCredit: a shard has no credit left. On
+  // failure nothing has changed. `until`: when the caller's patience with the node itself ends.
   Status post(wire::Notice notice, std::uint64_t user, Nanos until, std::vector<Outbound>& out);
 
-  // Appends the notices that take the operation of this tag back; kInvalidArgument: none outstanding.
+  // Appends the notices that take the operation of this tag back; kInvalidArgument: none
+  // outstanding.
   Status cancel(std::uint32_t tag, std::vector<Outbound>& out);
 
   // A completion from a shard; may append cancels for the operation's other parts. kProtocol: it
