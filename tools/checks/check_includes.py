@@ -3,7 +3,7 @@
 
 usage: check_includes.py [--root FOLDER] [--table]
 
---table prints the table, and checks nothing.
+--table prints the table as docs/map.md has it, and checks nothing.
 """
 
 import argparse
@@ -61,7 +61,7 @@ FOREIGN = [
     ("nccl", ["gpu_bridge", "integrations"], "GPU code lives on the workers' side"),
 ]
 
-# Tests may include any of the above except these, which are not for them either.
+# Where helpers for the tests of every unit stand.
 TEST_HELPERS = "tests"
 
 
@@ -90,7 +90,17 @@ def may_use(file: str, target: str) -> bool:
 
 
 def describe(user: str) -> str:
-    return ", ".join(MAY_USE[user]) or "nothing else"
+    return ", ".join(MAY_USE[user]) or "nothing"
+
+
+def table() -> list[str]:
+    """Rows in Markdown."""
+    rows = ["| may include | of this repository |", "|---|---|"]
+    rows += [f"| `{unit}` | {describe(unit)} |" for unit in MAY_USE]
+    rows += ["", "| foreign headers | only in | because |", "|---|---|---|"]
+    rows += [f"| `<{prefix}{'' if prefix.endswith('.h') else '*'}>` | {', '.join(places)} | {why} |"
+             for prefix, places, why in FOREIGN]
+    return rows
 
 
 def check_file(root: Path, graph: sources.IncludeGraph, file: str) -> list[str]:
@@ -123,16 +133,15 @@ def check(root: Path) -> tuple[int, list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
-    parser.add_argument("--table", action="store_true", help="print the table, check nothing")
+    parser.add_argument("--table", action="store_true", help="print the table for docs/map.md")
     arguments = parser.parse_args()
     if arguments.table:
-        for unit in MAY_USE:
-            print(f"{unit}: {describe(unit)}")
+        print("\n".join(table()))
         return 0
     count, problems = check(arguments.root)
     print("\n".join(problems), end="\n" if problems else "")
     print(f"includes: {count} files, {len(problems)} problems"
-          + (" (the table: tools/checks/check_includes.py, docs/map.md)" if problems else ""))
+          + (" (the table: docs/map.md)" if problems else ""))
     return 1 if problems else 0
 
 

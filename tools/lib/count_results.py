@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Counts what `meson test` did in a build folder, test case by test case.
 
-usage: count_results.py clear  BUILD              before a run: forget the last one
-       count_results.py select BUILD PATTERN      names of the tests that fit the pattern
-       count_results.py count  BUILD LABEL STATUS  after a run that exited with STATUS: appends
-                                                  "LABEL" items to the tally file on stdout (JSON)
-       count_results.py sum    FILE               the lists and the last line, from those items
+usage: count_results.py clear  BUILD               before a run: forget the last one
+       count_results.py select BUILD PATTERN       names of the tests that fit the pattern
+       count_results.py count  BUILD LABEL STATUS  after `meson test` exited with STATUS: prints one
+                                                   item a line, in JSON, with the build's LABEL
+       count_results.py sum    FILE                what did not pass, and the last line, from items
 
 A gtest binary counts as its cases, any other test as one. A binary that fails although none of its
 cases did (it crashed, or a sanitizer stopped it) counts as one failure more.
@@ -13,6 +13,8 @@ cases did (it crashed, or a sanitizer stopped it) counts as one failure more.
 
 import fnmatch
 import json
+import re
+import signal
 import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
@@ -20,6 +22,10 @@ from pathlib import Path
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 MESON_PASSED = {"OK", "EXPECTEDFAIL"}
 MESON_SKIPPED = {"SKIP"}
+REASON_LINES = 12
+
+_SANITIZER = re.compile(r"^SUMMARY: (\w+Sanitizer: .*)$", re.MULTILINE)
+_RUNNING = re.compile(r"^\[ RUN      \] (\S+)$", re.MULTILINE)
 
 
 def item(outcome: str, label: str, name: str, reason: str = "") -> dict:
@@ -62,8 +68,10 @@ def gtest_items(path: Path, label: str, test_name: str) -> list[dict]:
     for case in root.iter("testcase"):
         name = f"{test_name}: {case.get('classname')}.{case.get('name')}"
         skipped = case.find("skipped")
-        if case.find("failure") is not None:
-            found.append(item(FAILED, label, name))
+        failure = case.find("failure")
+        if failure is not None:
+            text = (failure.text or failure.get("message") or "").strip().split("\n")
+            found.append(item(FAILED, label, name, "\n    ".join(["", *text[:REASON_LINES]])))
         elif skipped is not None:
             lines = (skipped.get("message") or skipped.text or "").strip().split("\n")
             # The first line is the place, where gtest gives one.
@@ -80,6 +88,24 @@ def last_line(entry: dict) -> str:
         if lines[-1]:
             return lines[-1].strip()
     return "no reason given"
+
+
+def how_it_ended(entry: dict) -> str:
+    """For a test that failed as a whole: the exit status, and the gtest case that was running."""
+    status = entry["returncode"]
+    if status < 0:
+        text = f"killed by {signal.Signals(-status).name}"
+    else:
+        text = f"exit status {status}"
+    if entry["result"] == "TIMEOUT":
+        text = f"no end after {entry['duration']:.0f} s"
+    output = entry.get("stdout") or ""
+    running = _RUNNING.findall(output)
+    if running and not re.search(rf"^\[(       OK|  FAILED|  SKIPPED) \] {re.escape(running[-1])}",
+                                 output, re.MULTILINE):
+        text += f", in {running[-1]}"
+    said = _SANITIZER.search(output + (entry.get("stderr") or ""))
+    return f"{text} ({said[1]})" if said else text
 
 
 def bare_name(logged: str, known: dict[str, dict]) -> str:
@@ -108,16 +134,16 @@ def count(build: Path, label: str, status: int) -> list[dict]:
             if not cases:
                 items.append(item(PASSED, label, name))
         elif not any(case["outcome"] == FAILED for case in cases):
-            reason = f"{entry['result'].lower()}, exit status {entry['returncode']}"
-            items.append(item(FAILED, label, name, reason))
+            items.append(item(FAILED, label, name, how_it_ended(entry)))
     if status != 0 and not any(i["outcome"] == FAILED for i in items):
         items.append(item(FAILED, label, "meson test", f"exit status {status}"))
     return items
 
 
 def describe(entry: dict) -> str:
-    reason = f": {entry['reason']}" if entry["reason"] else ""
-    return f"  [{entry['build']}] {entry['name']}{reason}"
+    reason = entry["reason"]
+    separator = "" if not reason else ":" if reason.startswith("\n") else ": "
+    return f"  [{entry['build']}] {entry['name']}{separator}{reason}"
 
 
 def totals(items: list[dict]) -> str:
