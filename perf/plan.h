@@ -2,6 +2,7 @@
 // same options, so nothing but the options has to be sent around.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -43,6 +44,23 @@ struct Extent {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
 };
+
+// Calls action(piece, elements between extent.first and the piece) for every segment's part that
+// lies in `extent` of the bucket, in order.
+template <typename Action>
+void for_each_piece(const Bucket& bucket, Extent extent, Action action) {
+  std::uint64_t begin = 0;
+  const std::uint64_t extent_end = extent.first + extent.count;
+  for (const Segment& segment : bucket.segments) {
+    const std::uint64_t from = std::max(begin, extent.first);
+    const std::uint64_t to = std::min(begin + segment.count, extent_end);
+    if (from < to) {
+      action(Segment{segment.stream, segment.first + (from - begin), to - from},
+             from - extent.first);
+    }
+    begin += segment.count;
+  }
+}
 
 // What a rank owns of a scattered or gathered operation.
 Extent owned_extent(std::uint64_t count, std::uint32_t rank, std::uint32_t ranks);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace tally::perf {
@@ -92,6 +93,21 @@ TEST(Plan, SharesCoverEverythingOnce) {
       EXPECT_EQ(next, count);
     }
   }
+}
+
+TEST(Plan, PiecesOfAnExtent) {
+  const Bucket bucket{0, 30, {Segment{5, 0, 10}, Segment{4, 0, 15}, Segment{3, 0, 5}}};
+  std::vector<std::array<std::uint64_t, 4>> pieces;
+  const auto note = [&](const Segment& piece, std::uint64_t at) {
+    pieces.push_back({piece.stream, piece.first, piece.count, at});
+  };
+  for_each_piece(bucket, Extent{8, 18}, note);
+  EXPECT_EQ(pieces, (std::vector<std::array<std::uint64_t, 4>>{
+                        {5, 8, 2, 0}, {4, 0, 15, 2}, {3, 0, 1, 17}}));
+  pieces.clear();
+  for_each_piece(bucket, Extent{10, 0}, note);
+  for_each_piece(bucket, Extent{30, 5}, note);
+  EXPECT_TRUE(pieces.empty());
 }
 
 TEST(Plan, WhoHoldsWhat) {
