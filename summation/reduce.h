@@ -3,7 +3,8 @@
 // The result is a pure function of the inputs in rank order. It does not depend on the instruction
 // set, on how inputs are cut into spans, or on alignment: every instruction set gives the bits of
 // the scalar kernel, which is the specification (scalar.h):
-//   sum      left to right in rank order; f16 and bf16 are widened to f32, summed in f32 and rounded
+//   sum      left to right in rank order; f16 and bf16 are widened to f32, summed in f32 and
+//   rounded
 //            once, to nearest even; integers wrap
 //   average  the sum divided by `divisor` once, before the one rounding (IEEE division; integers:
 //            the wrapped sum divided, truncated towards zero)
@@ -12,9 +13,11 @@
 //   infinities and subnormals are kept on every path.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "summation/types.h"
 
