@@ -8,7 +8,8 @@
 namespace tally::perf {
 
 bool Channel::send(const nlohmann::json& message) {
-  const std::string line = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+  const std::string line =
+      message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
   std::size_t sent = 0;
   while (sent < line.size()) {
     const ssize_t n = ::send(socket_.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
@@ -33,8 +34,9 @@ bool Channel::read_some(int flags) {
 std::optional<nlohmann::json> Channel::next() {
   const std::size_t end = received_.find('\n');
   if (end == std::string::npos) return std::nullopt;
-  auto message = nlohmann::json::parse(received_.begin(), received_.begin() + static_cast<long>(end),
-                                       nullptr, /*allow_exceptions=*/false);
+  auto message =
+      nlohmann::json::parse(received_.begin(), received_.begin() + static_cast<long>(end), nullptr,
+                            /*allow_exceptions=*/false);
   received_.erase(0, end + 1);
   if (message.is_discarded()) return std::nullopt;
   return message;
@@ -47,6 +49,8 @@ std::optional<nlohmann::json> Channel::receive() {
   }
 }
 
-bool Channel::read_available() { return read_some(MSG_DONTWAIT); }
+bool Channel::read_available() {
+  return read_some(MSG_DONTWAIT);
+}
 
 }  // namespace tally::perf

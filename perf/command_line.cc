@@ -77,7 +77,9 @@ void add_work(CLI::App& app, Options& options) {
   const char* group = "What is measured";
   add_size(app, "--min-bytes", options.min_bytes, "smallest size")->group(group);
   add_size(app, "--max-bytes", options.max_bytes, "largest size")->group(group);
-  app.add_option("--factor", options.factor, "from one size to the next", true)->group(group);
+  app.add_option("--factor", options.factor, "from one size to the next")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--model", options.models,
                  "a step of these models instead: resnet50, vgg16, bert-large, gpt2, gpt2-xl, or "
                  "a file like those in perf/workloads/")
@@ -91,18 +93,27 @@ void add_work(CLI::App& app, Options& options) {
   add_size(app, "--bucket-bytes", options.bucket_bytes, "where a bucket is closed")->group(group);
   std::vector<ElementType> all_types;
   for (const auto& info : kElementTypes) all_types.push_back(info.type);
-  add_names(app, "--type", options.types, all_types,
-            [](const std::string& name) { return parse_element_type(name); },
-            "f32 f64 f16 bf16 i8 u8 i32 i64, or all [f32]");
-  add_names(app, "--op", options.operations,
-            std::vector{Operation::kSum, Operation::kAverage, Operation::kMin, Operation::kMax},
-            [](const std::string& name) { return parse_operation(name); },
-            "sum avg min max, or all [sum]");
-  app.add_option("--root", options.root, "of reduce and broadcast", true)->group(group);
-  app.add_option("--inflight", options.inflight, "operations of a size at once", true)
+  add_names(
+      app, "--type", options.types, all_types,
+      [](const std::string& name) { return parse_element_type(name); },
+      "f32 f64 f16 bf16 i8 u8 i32 i64, or all [f32]");
+  add_names(
+      app, "--op", options.operations,
+      std::vector{Operation::kSum, Operation::kAverage, Operation::kMin, Operation::kMax},
+      [](const std::string& name) { return parse_operation(name); },
+      "sum avg min max, or all [sum]");
+  app.add_option("--root", options.root, "of reduce and broadcast")
+      ->capture_default_str()
       ->group(group);
-  app.add_option("--iters", options.iterations, "timed iterations", true)->group(group);
-  app.add_option("--warmup", options.warmup, "untimed iterations before them", true)->group(group);
+  app.add_option("--inflight", options.inflight, "operations of a size at once")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--iters", options.iterations, "timed iterations")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--warmup", options.warmup, "untimed iterations before them")
+      ->capture_default_str()
+      ->group(group);
 }
 
 void add_how(CLI::App& app, Options& options) {
@@ -129,7 +140,7 @@ void add_how(CLI::App& app, Options& options) {
          "each rank posts in an order of its own, from this seed")
       ->type_name("SEED")
       ->group(group);
-  app.add_option("--seed", options.seed, "of the gradients", true)->group(group);
+  app.add_option("--seed", options.seed, "of the gradients")->capture_default_str()->group(group);
   app.add_flag("--check", options.check,
                "verify every element of a first and a last iteration, bit for bit")
       ->group(group);
@@ -155,7 +166,8 @@ void add_who(CLI::App& app, Options& options) {
   app.add_option("--token", options.token, "the job's secret")->group(group);
   app.add_option("--deadline-ms", options.deadline_ms, "of operations; 0: the library's")
       ->group(group);
-  app.add_option("--timeout", options.timeout_s, "seconds without progress to give up after", true)
+  app.add_option("--timeout", options.timeout_s, "seconds without progress to give up after")
+      ->capture_default_str()
       ->group(group);
   const char* node = "The node that --spawn starts";
   app.add_option("--tallyd", options.tallyd, "the program; else beside tally-perf or on PATH")
@@ -184,7 +196,8 @@ void add_report(CLI::App& app, Options& options) {
 
 std::variant<Options, int> parse_options(int argc, char** argv) {
   Options options;
-  CLI::App app{"Measures a Tally node with collectives of many sizes or with the gradients of a model."};
+  CLI::App app{
+      "Measures a Tally node with collectives of many sizes or with the gradients of a model."};
   app.require_subcommand(1);
   app.footer(kFooter);
   app.get_formatter()->column_width(30);

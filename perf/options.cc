@@ -21,7 +21,9 @@ namespace {
 constexpr std::array<std::string_view, 7> kKindNames = {
     "", "allreduce", "reduce", "broadcast", "reducescatter", "allgather", "barrier"};
 
-Error usage(std::string message) { return Error{Status::kInvalidArgument, std::move(message)}; }
+Error usage(std::string message) {
+  return Error{Status::kInvalidArgument, std::move(message)};
+}
 
 Outcome check_workers(const Options& options) {
   const bool one_of_many = options.rank != UINT32_MAX;
@@ -81,15 +83,21 @@ Outcome check_work(const Options& options) {
 
 }  // namespace
 
-std::string_view kind_name(tally_kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+std::string_view kind_name(tally_kind kind) {
+  return kKindNames[static_cast<std::size_t>(kind)];
+}
 
 Outcome check_options(const Options& options) {
   if (auto outcome = check_workers(options); !outcome.ok()) return outcome;
   return check_work(options);
 }
 
-nlohmann::json to_json(const Options& options) { return options; }
-Options options_from_json(const nlohmann::json& json) { return json.get<Options>(); }
+nlohmann::json to_json(const Options& options) {
+  return options;
+}
+Options options_from_json(const nlohmann::json& json) {
+  return json.get<Options>();
+}
 
 Result<std::vector<Row>> make_rows(const Options& options) {
   std::vector<Row> rows;
@@ -115,8 +123,7 @@ Result<std::vector<Row>> make_rows(const Options& options) {
     if (!workloads.empty()) return;
     for (const auto bytes : size_sweep(options.min_bytes, options.max_bytes, options.factor)) {
       const std::uint64_t count = std::max<std::uint64_t>(1, bytes / element_bytes(type));
-      rows.push_back(
-          Row{"sizes", "", type, operation, equal_buckets(count, options.inflight)});
+      rows.push_back(Row{"sizes", "", type, operation, equal_buckets(count, options.inflight)});
     }
   };
   for (const ElementType type : options.types) {

@@ -44,8 +44,12 @@ void compare_stats(std::span<const RankRow> ranks, std::vector<std::string>& com
 
 }  // namespace
 
-nlohmann::json to_json(const RankRow& row) { return row; }
-RankRow rank_row_from_json(const nlohmann::json& json) { return json.get<RankRow>(); }
+nlohmann::json to_json(const RankRow& row) {
+  return row;
+}
+RankRow rank_row_from_json(const nlohmann::json& json) {
+  return json.get<RankRow>();
+}
 
 void complain(RankRow& row, std::string words) {
   if (row.complaints.size() < kMaxComplaints) row.complaints.push_back(std::move(words));

@@ -84,8 +84,7 @@ void Report::set_session(const std::string& transport, std::uint32_t shards) {
   if (!verbose_) return;
   fmt::print("# {}, {} workers, {} shard{}, transport {}, {}, {} iterations after {} of warm-up\n",
              kind_name(options_.kind), options_.ranks, shards, shards == 1 ? "" : "s", transport,
-             options_.in_place ? "in place" : "out of place", options_.iterations,
-             options_.warmup);
+             options_.in_place ? "in place" : "out of place", options_.iterations, options_.warmup);
 }
 
 void Report::print_header() const {

@@ -34,8 +34,7 @@ void RowRunner::verify_result(std::size_t bucket, const GradientSpec& spec) {
   };
   switch (options_.kind) {
     case TALLY_BROADCAST:
-      return check(place.extent,
-                   {.first_rank = options_.root, .ranks = 1, .moves_only = true});
+      return check(place.extent, {.first_rank = options_.root, .ranks = 1, .moves_only = true});
     case TALLY_ALL_GATHER:
       for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
         check(owned_extent(place.extent.count, rank, options_.ranks),
@@ -58,9 +57,8 @@ void RowRunner::verify_range(std::size_t bucket, const Place& place, Extent exte
   const std::size_t bytes = element_bytes(row_.type);
   const std::uint64_t skipped = extent.first - place.extent.first;
   for_each_piece(row_.buckets[bucket], extent, [&](const Segment& piece, std::uint64_t at) {
-    const Mismatch mismatch =
-        compare_result(spec, expectation, piece.stream, piece.first, piece.count,
-                       place.data() + (skipped + at) * bytes);
+    const Mismatch mismatch = compare_result(spec, expectation, piece.stream, piece.first,
+                                             piece.count, place.data() + (skipped + at) * bytes);
     if (mismatch.wrong == 0) return;
     result_.wrong += mismatch.wrong;
     complain(result_, fmt::format("tag {}: {} of {} elements of the {} are wrong, the first is "
@@ -75,8 +73,8 @@ void RowRunner::verify_range(std::size_t bucket, const Place& place, Extent exte
 void RowRunner::verify_surroundings(std::size_t bucket) {
   const std::size_t bytes = element_bytes(row_.type);
   const std::uint64_t begin = layout_.offsets[bucket];
-  const std::uint64_t held = options_.in_place ? row_.buckets[bucket].count
-                                               : output(bucket).extent.count;
+  const std::uint64_t held =
+      options_.in_place ? row_.buckets[bucket].count : output(bucket).extent.count;
   const bool last = bucket + 1 == layout_.offsets.size();
   const std::uint64_t end = last ? layout_.bytes : layout_.offsets[bucket + 1];
   const auto stray = std::count_if(out_.data + begin + held * bytes, out_.data + end,
@@ -98,10 +96,11 @@ void RowRunner::verify_stats(std::size_t bucket) {
   const double tolerance = 1e-12 * stats.sum_of_squares;
   const bool near = std::fabs(said.sum_of_squares - stats.sum_of_squares) <= tolerance;
   if (near && said.nonfinite == stats.nonfinite) return;
-  complain(result_, fmt::format("tag {}: statistics {:.17g}, {} non-finite; the result has {:.17g}, "
-                                "{} non-finite",
-                                row_.buckets[bucket].tag, said.sum_of_squares, said.nonfinite,
-                                stats.sum_of_squares, stats.nonfinite));
+  complain(result_,
+           fmt::format("tag {}: statistics {:.17g}, {} non-finite; the result has {:.17g}, "
+                       "{} non-finite",
+                       row_.buckets[bucket].tag, said.sum_of_squares, said.nonfinite,
+                       stats.sum_of_squares, stats.nonfinite));
 }
 
 // Tensor by tensor in the order of the forward pass, so that the same gradients have the same hash

@@ -50,8 +50,8 @@ class RowRunner {
 
   void verify(std::uint32_t round);
   void verify_result(std::size_t bucket, const GradientSpec& spec);
-  void verify_range(std::size_t bucket, const Place& place, Extent extent,
-                    const GradientSpec& spec, const Expectation& expectation, const char* what);
+  void verify_range(std::size_t bucket, const Place& place, Extent extent, const GradientSpec& spec,
+                    const Expectation& expectation, const char* what);
   void verify_surroundings(std::size_t bucket);
   void verify_stats(std::size_t bucket);
   std::uint64_t hash_result() const;
@@ -64,8 +64,8 @@ class RowRunner {
   const Arena& in_;
   const Arena& out_;
   Layout layout_;
-  std::vector<std::size_t> order_;                // in which this rank posts
-  std::vector<tally_completion> completions_;     // the last of each bucket
+  std::vector<std::size_t> order_;             // in which this rank posts
+  std::vector<tally_completion> completions_;  // the last of each bucket
   RankRow result_;
 };
 

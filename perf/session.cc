@@ -43,7 +43,9 @@ Session::Session(const Options& options, tally_log_fn log, void* log_context) {
   patience_ms_ = (options.deadline_ms != 0 ? options.deadline_ms : kDefaultDeadlineMs) + kGraceMs;
 }
 
-Session::~Session() { tally_close(session_); }
+Session::~Session() {
+  tally_close(session_);
+}
 
 void Session::fail(tally_status status, const char* doing) const {
   throw Failure(status, fmt::format("{}: {}: {}", doing, tally_status_name(status),
@@ -102,8 +104,7 @@ bool Session::post(const tally_operation& operation) {
 tally_completion Session::wait() {
   tally_completion completion{};
   completion.size = sizeof completion;
-  const tally_status status =
-      tally_wait(session_, &completion, static_cast<int>(patience_ms_));
+  const tally_status status = tally_wait(session_, &completion, static_cast<int>(patience_ms_));
   if (status == TALLY_AGAIN) {
     throw Failure(TALLY_DEADLINE, fmt::format("no completion came for {} ms", patience_ms_));
   }

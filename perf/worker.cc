@@ -32,7 +32,9 @@ Arenas make_arenas(Session& session, const Options& options, const std::vector<R
   return arenas;
 }
 
-nlohmann::json event(const char* name) { return {{"event", name}}; }
+nlohmann::json event(const char* name) {
+  return {{"event", name}};
+}
 
 void send_log(void* channel, int level, const char* text) {
   nlohmann::json message = event("log");
@@ -125,8 +127,12 @@ class Gather {
 
  private:
   void write(const RankRow& row) {
-    const GatheredRow words{row.checked, row.wrong, row.stray, row.hash,
-                            std::bit_cast<std::uint64_t>(row.sum_of_squares), row.nonfinite,
+    const GatheredRow words{row.checked,
+                            row.wrong,
+                            row.stray,
+                            row.hash,
+                            std::bit_cast<std::uint64_t>(row.sum_of_squares),
+                            row.nonfinite,
                             row.complaints.size()};
     std::memcpy(in_.data, &words, sizeof words);
     std::memcpy(in_.data + sizeof words, row.times.data(), row.times.size() * sizeof(Nanos));
