@@ -7,7 +7,9 @@
 namespace tally::control {
 namespace {
 
-Error refused(std::string message) { return Error{Status::kRefused, std::move(message)}; }
+Error refused(std::string message) {
+  return Error{Status::kRefused, std::move(message)};
+}
 
 // Takes the same time for every wrong token of the right length.
 bool same_token(const std::string& a, const std::string& b) {
@@ -67,9 +69,10 @@ Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::ui
   }
   std::uint32_t& member = forming->members[applicant.rank];
   if (member != kNobody) {
-    return refused(fmt::format("job \"{}\": rank {} is taken by session {}; is another run of this "
-                               "job still alive?",
-                               applicant.job, applicant.rank, member));
+    return refused(
+        fmt::format("job \"{}\": rank {} is taken by session {}; is another run of this "
+                    "job still alive?",
+                    applicant.job, applicant.rank, member));
   }
   member = session;
   ++forming->joined;
@@ -79,9 +82,10 @@ Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::ui
 Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob* configuration) {
   const std::string& name = applicant.job;
   if (configuration == nullptr && !limits_.open_jobs) {
-    return refused(fmt::format("job \"{}\" is not configured at this node, and open_jobs is false: "
-                               "add it to the configuration",
-                               name));
+    return refused(
+        fmt::format("job \"{}\" is not configured at this node, and open_jobs is false: "
+                    "add it to the configuration",
+                    name));
   }
   if (formings_.size() >= limits_.max_jobs) {
     return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", name,
@@ -124,10 +128,10 @@ void Admission::release(Forming& forming) {
 Outcome Admission::reserve(Forming& forming, std::uint64_t bytes) const {
   const std::uint64_t left = limits_.max_region_bytes - forming.region_bytes;
   if (bytes > left) {
-    return refused(fmt::format("job \"{}\" has {} bytes in {} regions; {} more pass max_region_bytes "
-                               "{}",
-                               forming.name, forming.region_bytes, forming.regions, bytes,
-                               limits_.max_region_bytes));
+    return refused(fmt::format(
+        "job \"{}\" has {} bytes in {} regions; {} more pass max_region_bytes "
+        "{}",
+        forming.name, forming.region_bytes, forming.regions, bytes, limits_.max_region_bytes));
   }
   forming.region_bytes += bytes;
   ++forming.regions;

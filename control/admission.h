@@ -1,5 +1,5 @@
-// Who may take part: jobs, their tokens, their ranks. Pure bookkeeping of the control thread; says no
-// early, with the numbers.
+// Who may take part: jobs, their tokens, their ranks. Pure bookkeeping of the control thread; says
+// no early, with the numbers.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct AdmissionLimits {
 
 inline constexpr std::uint32_t kNobody = UINT32_MAX;
 
-// One forming of a job: its members from the first to join until the last is gone. When a rank goes,
-// this forming is over; the job may form again under the next epoch while it winds down.
+// One forming of a job: its members from the first to join until the last is gone. When a rank
+// goes, this forming is over; the job may form again under the next epoch while it winds down.
 struct Forming {
   std::string name;
   std::string token;

@@ -66,7 +66,8 @@ void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply
   if (method == "session.attach") return attach(session, request, std::move(reply));
   if (method == "session.close") return close(session, std::move(reply));
   if (!session->attached) {
-    return reply.error(Status::kInvalidArgument, "the session is not attached: session.attach first");
+    return reply.error(Status::kInvalidArgument,
+                       "the session is not attached: session.attach first");
   }
   if (method == "region.register") return register_region(session, request, std::move(reply));
   if (method == "region.deregister") return deregister_region(session, request, std::move(reply));
@@ -97,10 +98,11 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   applicant.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (version != kProtocolVersion) {
-    return reply.error(Status::kUnsupported,
-                       fmt::format("the client speaks version {} of the control protocol, this node "
-                                   "version {}: install matching releases",
-                                   version, kProtocolVersion));
+    return reply.error(
+        Status::kUnsupported,
+        fmt::format("the client speaks version {} of the control protocol, this node "
+                    "version {}: install matching releases",
+                    version, kProtocolVersion));
   }
   if (applicant.rank >= applicant.ranks) {
     return reply.error(Status::kInvalidArgument,
@@ -122,12 +124,11 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   if (admitted->is_new) {
     const protocol::JobSpec spec{forming.epoch, forming.ranks(), forming.weight, options_.credit};
     const std::uint32_t slot = forming.slot;
-    shards_.on_each([slot, spec](auto, engine::Shard& shard,
-                                 auto&) { shard.protocol().add_job(slot, spec); },
-                    [] {});
-    log_info("job formed", {{"job", forming.name},
-                            {"epoch", std::to_string(forming.epoch)},
-                            {"ranks", std::to_string(forming.ranks())}});
+    shards_.on_each(
+        [slot, spec](auto, engine::Shard& shard, auto&) { shard.protocol().add_job(slot, spec); },
+        [] {});
+    log::info("job-formed",
+              {{"job", forming.name}, {"epoch", forming.epoch}, {"ranks", forming.ranks()}});
   }
   reply.result({{"session", session->number},
                 {"epoch", forming.epoch},
@@ -191,7 +192,9 @@ void Node::register_region(const SharedSession& session, rpc::Request& request, 
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each([peer = session->number, id, data, bytes](
                       auto, auto&, shm::Port& port) { port.add_region(peer, id, data, bytes); },
-                  [answer, id] { answer->result({{"region", id}}); });
+                  [answer, id] {
+                    answer->result({{"region", id}});
+                  });
 }
 
 void Node::deregister_region(const SharedSession& session, rpc::Request& request,
@@ -203,16 +206,16 @@ void Node::deregister_region(const SharedSession& session, rpc::Request& request
     return reply.error(Status::kBadRegion, fmt::format("this session has no region {}", id));
   }
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  shards_.on_each([peer = session->number, id](auto, auto&,
-                                               shm::Port& port) { port.remove_region(peer, id); },
-                  [session, id, answer] {
-                    const auto found = session->regions.find(id);
-                    if (found != session->regions.end()) {
-                      Admission::give_back(*session->forming, found->second.size());
-                      session->regions.erase(found);
-                    }
-                    answer->result(json::object());
-                  });
+  shards_.on_each(
+      [peer = session->number, id](auto, auto&, shm::Port& port) { port.remove_region(peer, id); },
+      [session, id, answer] {
+        const auto found = session->regions.find(id);
+        if (found != session->regions.end()) {
+          Admission::give_back(*session->forming, found->second.size());
+          session->regions.erase(found);
+        }
+        answer->result(json::object());
+      });
 }
 
 void Node::close(const SharedSession& session, rpc::Reply reply) {
@@ -224,8 +227,7 @@ void Node::closed(rpc::ConnectionId connection) {
   const SharedSession session = session_of(connection);
   by_connection_.erase(connection);
   if (session == nullptr || session->ending) return;
-  log_info("session lost", {{"job", session->forming->name},
-                            {"rank", std::to_string(session->rank)}});
+  log::info("session-lost", {{"job", session->forming->name}, {"rank", session->rank}});
   end(session, Status::kPeerLost, [] {});
 }
 
@@ -240,8 +242,9 @@ void Node::end(const SharedSession& session, Status why, std::function<void()> t
   by_connection_.erase(session->connection);
   session->forming->over = true;
   shards_.on_each(
-      [peer = session->number, why](auto, engine::Shard& shard, shm::Port& port) {
-        shard.protocol().gone(peer, why, monotonic_now());
+      [peer = session->number, job = session->forming->slot, rank = session->rank, why](
+          auto, engine::Shard& shard, shm::Port& port) {
+        shard.protocol().gone(job, static_cast<std::uint16_t>(rank), why, monotonic_now());
         port.detach(peer);
       },
       [this, session, then = std::move(then)] {
@@ -261,8 +264,7 @@ void Node::leave(const SharedSession& session) {
   shards_.on_each([slot = forming.slot](auto, engine::Shard& shard,
                                         auto&) { shard.protocol().remove_job(slot); },
                   [this, &forming] {
-                    log_info("job over", {{"job", forming.name},
-                                          {"epoch", std::to_string(forming.epoch)}});
+                    log::info("job-over", {{"job", forming.name}, {"epoch", forming.epoch}});
                     admission_.release(forming);
                   });
 }
@@ -296,7 +298,8 @@ void Node::stats(rpc::Reply reply) {
   reply.result({{"shards", std::move(shards)}, {"totals", std::move(totals)}});
 }
 
-// The shards say who is waited for; each operation waits at its home shard, so nothing is told twice.
+// The shards say who is waited for; each operation waits at its home shard, so nothing is told
+// twice.
 void Node::jobs(rpc::Reply reply) {
   struct Gathered {
     std::vector<std::vector<std::vector<protocol::Waiting>>> waiting;  // by job, by shard
@@ -316,7 +319,8 @@ void Node::jobs(rpc::Reply reply) {
                      {"region_bytes", forming->region_bytes}});
   }
   auto gathered = std::make_shared<Gathered>();
-  gathered->waiting.assign(slots.size(), std::vector<std::vector<protocol::Waiting>>(shards_.size()));
+  gathered->waiting.assign(slots.size(),
+                           std::vector<std::vector<protocol::Waiting>>(shards_.size()));
   gathered->operations.assign(slots.size(), std::vector<std::uint32_t>(shards_.size()));
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(

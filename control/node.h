@@ -1,5 +1,5 @@
-// The node's control: sessions come and go, regions are mapped, jobs are admitted; the shards are told.
-// Everything here runs on the control thread. The data path never waits for it.
+// The node's control: sessions come and go, regions are mapped, jobs are admitted; the shards are
+// told. Everything here runs on the control thread. The data path never waits for it.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,8 @@ struct NodeOptions {
 
 class Node : public rpc::Service {
  public:
-  // `disconnect` ends a connection that misbehaves. Both are borrowed or copied for the node's life.
+  // `disconnect` ends a connection that misbehaves. Both are borrowed or copied for the node's
+  // life.
   Node(NodeOptions options, ShardSet& shards,
        std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
   ~Node() override;
