@@ -134,13 +134,13 @@ double bf16_value(std::uint16_t bits) {
 const GradientKernels& gradient_kernels() {
 #if defined(__x86_64__)
   static const GradientKernels& chosen = [&]() -> const GradientKernels& {
-    if (__builtin_cpu_supports("avx512f")) return avx512::kGradientKernels;
-    if (__builtin_cpu_supports("avx2")) return avx2::kGradientKernels;
-    return baseline::kGradientKernels;
+    if (__builtin_cpu_supports("avx512f")) return avx512::kernel_table;
+    if (__builtin_cpu_supports("avx2")) return avx2::kernel_table;
+    return baseline::kernel_table;
   }();
   return chosen;
 #else
-  return baseline::kGradientKernels;
+  return baseline::kernel_table;
 #endif
 }
 

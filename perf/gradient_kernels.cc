@@ -9,15 +9,15 @@
 namespace tally::perf::TALLY_PERF_ISA {
 namespace {
 
-using u8 = std::uint8_t;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
+using U8 = std::uint8_t;
+using U16 = std::uint16_t;
+using U32 = std::uint32_t;
+using U64 = std::uint64_t;
 
 // -- elements out of a hash ----------------------------------------------------------------------
 
 // "lowbias32": two multiplications, every input bit reaches every output bit.
-inline u32 mix(u32 x) {
+inline U32 mix(U32 x) {
   x ^= x >> 16;
   x *= 0x7feb352du;
   x ^= x >> 15;
@@ -25,15 +25,15 @@ inline u32 mix(u32 x) {
   return x ^ (x >> 16);
 }
 
-inline u32 second_word(u32 hash) {
+inline U32 second_word(U32 hash) {
   hash *= 0x9E3779B1u;
   return hash ^ (hash >> 15);
 }
 
 // A gradient-like value: either sign, magnitudes from 2^-21 to 2^-5. `place` is the position among
 // the special values.
-inline u32 f32_bits(u32 hash, u32 place, const StreamState& stream) {
-  u32 magnitude = ((106u + ((hash >> 23) & 15u)) << 23) | (hash & 0x7fffffu);
+inline U32 f32_bits(U32 hash, U32 place, const StreamState& stream) {
+  U32 magnitude = ((106u + ((hash >> 23) & 15u)) << 23) | (hash & 0x7fffffu);
   magnitude = (place & 63u) == stream.subnormal_at ? hash & 0x7fffffu : magnitude;
   magnitude = (place & 63u) == stream.zero_at ? 0u : magnitude;
   magnitude = (place & 4095u) == stream.infinity_at ? 0x7f800000u : magnitude;
@@ -42,65 +42,65 @@ inline u32 f32_bits(u32 hash, u32 place, const StreamState& stream) {
   return (hash & 0x80000000u) | magnitude;
 }
 
-inline u16 f16_bits(u32 hash, u32 place, const StreamState& stream) {
-  u32 magnitude = ((1u + ((hash >> 23) & 15u)) << 10) | (hash & 0x3ffu);
+inline U16 f16_bits(U32 hash, U32 place, const StreamState& stream) {
+  U32 magnitude = ((1u + ((hash >> 23) & 15u)) << 10) | (hash & 0x3ffu);
   magnitude = (place & 63u) == stream.subnormal_at ? hash & 0x3ffu : magnitude;
   magnitude = (place & 63u) == stream.zero_at ? 0u : magnitude;
   magnitude = (place & 4095u) == stream.infinity_at ? 0x7c00u : magnitude;
   magnitude = (place & 4095u) == stream.nan_at ? 0x7c01u | (hash & 0x3ffu) : magnitude;
-  return static_cast<u16>(((hash >> 16) & 0x8000u) | magnitude);
+  return static_cast<U16>(((hash >> 16) & 0x8000u) | magnitude);
 }
 
-inline u64 f64_bits(u32 hash, u32 place, const StreamState& stream) {
-  const u64 fraction = (u64{hash & 0xfffffu} << 32) | second_word(hash);
-  u64 magnitude = (u64{1002u + ((hash >> 23) & 15u)} << 52) | fraction;
+inline U64 f64_bits(U32 hash, U32 place, const StreamState& stream) {
+  const U64 fraction = (U64{hash & 0xfffffu} << 32) | second_word(hash);
+  U64 magnitude = (U64{1002u + ((hash >> 23) & 15u)} << 52) | fraction;
   magnitude = (place & 63u) == stream.subnormal_at ? fraction : magnitude;
   magnitude = (place & 63u) == stream.zero_at ? 0u : magnitude;
   magnitude = (place & 4095u) == stream.infinity_at ? 0x7ff0000000000000u : magnitude;
   magnitude = (place & 4095u) == stream.nan_at ? 0x7ff0000100000000u | fraction : magnitude;
-  return (u64{hash & 0x80000000u} << 32) | magnitude;
+  return (U64{hash & 0x80000000u} << 32) | magnitude;
 }
 
 // -- conversions, in integers so that they cost the same on every processor
 // ------------------------
 
-inline float f16_to_f32(u16 half) {
-  const u32 shifted = (half & 0x7fffu) << 13;
+inline float f16_to_f32(U16 half) {
+  const U32 shifted = (half & 0x7fffu) << 13;
   // A multiplication moves the exponent and makes subnormals normal, exactly.
   const float scaled = __builtin_bit_cast(float, shifted) * 0x1p112f;
-  u32 bits = __builtin_bit_cast(u32, scaled);
+  U32 bits = __builtin_bit_cast(U32, scaled);
   bits = shifted >= 0x0f800000u ? shifted | 0x7f800000u : bits;
   return __builtin_bit_cast(float, bits | ((half & 0x8000u) << 16));
 }
 
-inline u16 f32_to_f16(float value) {
-  const u32 bits = __builtin_bit_cast(u32, value);
-  const u32 magnitude = bits & 0x7fffffffu;
-  const u32 normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+inline U16 f32_to_f16(float value) {
+  const U32 bits = __builtin_bit_cast(U32, value);
+  const U32 magnitude = bits & 0x7fffffffu;
+  const U32 normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   // The addition's own rounding puts a subnormal's bits at the end of the fraction.
   const float shifted = __builtin_bit_cast(float, magnitude) + 0.5f;
-  const u32 subnormal = __builtin_bit_cast(u32, shifted) - 0x3f000000u;
-  u32 half = magnitude < 0x38800000u ? subnormal : normal;
+  const U32 subnormal = __builtin_bit_cast(U32, shifted) - 0x3f000000u;
+  U32 half = magnitude < 0x38800000u ? subnormal : normal;
   half = magnitude >= 0x477ff000u ? 0x7c00u : half;
   half |= (bits >> 16) & 0x8000u;
-  return static_cast<u16>(magnitude > 0x7f800000u ? 0x7e00u : half);
+  return static_cast<U16>(magnitude > 0x7f800000u ? 0x7e00u : half);
 }
 
-inline float bf16_to_f32(u16 value) {
-  return __builtin_bit_cast(float, u32{value} << 16);
+inline float bf16_to_f32(U16 value) {
+  return __builtin_bit_cast(float, U32{value} << 16);
 }
 
-inline u16 f32_to_bf16(float value) {
-  const u32 bits = __builtin_bit_cast(u32, value);
-  const u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  return static_cast<u16>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+inline U16 f32_to_bf16(float value) {
+  const U32 bits = __builtin_bit_cast(U32, value);
+  const U32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return static_cast<U16>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
 }
 
 inline float canonical(float x) {
   return x != x ? __builtin_bit_cast(float, 0x7fc00000u) : x;
 }
 inline double canonical(double x) {
-  return x != x ? __builtin_bit_cast(double, u64{0x7ff8000000000000u}) : x;
+  return x != x ? __builtin_bit_cast(double, U64{0x7ff8000000000000u}) : x;
 }
 
 // -- arithmetic of the wide forms
@@ -131,7 +131,7 @@ struct FloatMath {
   static Wide add(Wide a, Wide b) { return a + b; }
   static Wide max(Wide a, Wide b) { return float_max<Float, Bits>(a, b); }
   static Wide min(Wide a, Wide b) { return float_min<Float, Bits>(a, b); }
-  static Wide divide(Wide sum, u32 divisor) { return sum / static_cast<Float>(divisor); }
+  static Wide divide(Wide sum, U32 divisor) { return sum / static_cast<Float>(divisor); }
 };
 
 template <typename Int, typename Bits>
@@ -143,49 +143,49 @@ struct IntMath {
   }
   static Wide max(Wide a, Wide b) { return a > b ? a : b; }
   static Wide min(Wide a, Wide b) { return a < b ? a : b; }
-  static Wide divide(Wide sum, u32 divisor) {
+  static Wide divide(Wide sum, U32 divisor) {
     return static_cast<Int>(static_cast<std::int64_t>(sum) / static_cast<std::int64_t>(divisor));
   }
   static Wide widen(Stored value) { return value; }
   static Stored narrow(Wide value) { return value; }
-  static Stored make(u32 hash, u32, const StreamState&) { return static_cast<Int>(hash); }
+  static Stored make(U32 hash, U32, const StreamState&) { return static_cast<Int>(hash); }
 };
 
-struct F32 : FloatMath<float, u32> {
+struct F32 : FloatMath<float, U32> {
   using Stored = float;
   static float widen(float value) { return value; }
   static float narrow(float value) { return canonical(value); }
-  static float make(u32 hash, u32 place, const StreamState& stream) {
+  static float make(U32 hash, U32 place, const StreamState& stream) {
     return __builtin_bit_cast(float, f32_bits(hash, place, stream));
   }
 };
-struct F64 : FloatMath<double, u64> {
+struct F64 : FloatMath<double, U64> {
   using Stored = double;
   static double widen(double value) { return value; }
   static double narrow(double value) { return canonical(value); }
-  static double make(u32 hash, u32 place, const StreamState& stream) {
+  static double make(U32 hash, U32 place, const StreamState& stream) {
     return __builtin_bit_cast(double, f64_bits(hash, place, stream));
   }
 };
-struct F16 : FloatMath<float, u32> {
-  using Stored = u16;
-  static float widen(u16 value) { return f16_to_f32(value); }
-  static u16 narrow(float value) { return f32_to_f16(value); }
-  static u16 make(u32 hash, u32 place, const StreamState& stream) {
+struct F16 : FloatMath<float, U32> {
+  using Stored = U16;
+  static float widen(U16 value) { return f16_to_f32(value); }
+  static U16 narrow(float value) { return f32_to_f16(value); }
+  static U16 make(U32 hash, U32 place, const StreamState& stream) {
     return f16_bits(hash, place, stream);
   }
 };
-struct Bf16 : FloatMath<float, u32> {
-  using Stored = u16;
-  static float widen(u16 value) { return bf16_to_f32(value); }
-  static u16 narrow(float value) { return f32_to_bf16(value); }
-  static u16 make(u32 hash, u32 place, const StreamState& stream) {
-    return static_cast<u16>(f32_bits(hash, place, stream) >> 16);
+struct Bf16 : FloatMath<float, U32> {
+  using Stored = U16;
+  static float widen(U16 value) { return bf16_to_f32(value); }
+  static U16 narrow(float value) { return f32_to_bf16(value); }
+  static U16 make(U32 hash, U32 place, const StreamState& stream) {
+    return static_cast<U16>(f32_bits(hash, place, stream) >> 16);
   }
 };
-struct I64 : IntMath<std::int64_t, u64> {
-  static std::int64_t make(u32 hash, u32, const StreamState&) {
-    return static_cast<std::int64_t>((u64{hash} << 32) | second_word(hash));
+struct I64 : IntMath<std::int64_t, U64> {
+  static std::int64_t make(U32 hash, U32, const StreamState&) {
+    return static_cast<std::int64_t>((U64{hash} << 32) | second_word(hash));
   }
 };
 
@@ -193,11 +193,11 @@ struct I64 : IntMath<std::int64_t, u64> {
 // -----------------------------------------------------------------------------------------
 
 template <typename Type>
-void fill_block(const StreamState& state, u32 first, std::size_t count,
+void fill_block(const StreamState& state, U32 first, std::size_t count,
                 typename Type::Stored* out) {
   const StreamState stream = state;  // a copy, which the stores cannot change
   for (std::size_t i = 0; i < count; ++i) {
-    const u32 position = first + static_cast<u32>(i);
+    const U32 position = first + static_cast<U32>(i);
     out[i] = Type::make(mix(position + stream.key), position + stream.salt, stream);
   }
 }
@@ -251,17 +251,17 @@ void with_type(ElementType type, Action action) {
     case ElementType::kBf16:
       return action(Bf16{});
     case ElementType::kI8:
-      return action(IntMath<std::int8_t, u8>{});
+      return action(IntMath<std::int8_t, U8>{});
     case ElementType::kU8:
-      return action(IntMath<u8, u8>{});
+      return action(IntMath<U8, U8>{});
     case ElementType::kI32:
-      return action(IntMath<std::int32_t, u32>{});
+      return action(IntMath<std::int32_t, U32>{});
     case ElementType::kI64:
       return action(I64{});
   }
 }
 
-void fill(ElementType type, const StreamState& stream, u32 first, std::size_t count, void* out) {
+void fill(ElementType type, const StreamState& stream, U32 first, std::size_t count, void* out) {
   with_type(type, [&](auto traits) {
     using Type = decltype(traits);
     fill_block<Type>(stream, first, count, static_cast<typename Type::Stored*>(out));
@@ -277,6 +277,6 @@ void expect(ElementType type, const ExpectedBlock& block, void* out) {
 
 }  // namespace
 
-const GradientKernels kGradientKernels = {fill, expect};
+const GradientKernels kernel_table = {fill, expect};
 
 }  // namespace tally::perf::TALLY_PERF_ISA

@@ -46,13 +46,13 @@ struct GradientKernels {
 const GradientKernels& gradient_kernels();
 
 namespace baseline {
-extern const GradientKernels kGradientKernels;
+extern const GradientKernels kernel_table;
 }
 namespace avx2 {
-extern const GradientKernels kGradientKernels;
+extern const GradientKernels kernel_table;
 }
 namespace avx512 {
-extern const GradientKernels kGradientKernels;
+extern const GradientKernels kernel_table;
 }
 
 }  // namespace tally::perf

@@ -120,15 +120,15 @@ TEST(Gradient, KernelsAgree) {
         const ExpectedBlock block{streams, 3, operation, 3, false, 4090, kGradientBlock};
         alignas(64) std::byte want[kGradientBlock * 8];
         alignas(64) std::byte got[kGradientBlock * 8];
-        baseline::kGradientKernels.expect(info.type, block, want);
+        baseline::kernel_table.expect(info.type, block, want);
         kernels.expect(info.type, block, got);
         EXPECT_EQ(std::memcmp(want, got, kGradientBlock * info.bytes), 0) << info.name;
       }
     }
   };
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) check(avx2::kGradientKernels);
-  if (__builtin_cpu_supports("avx512f")) check(avx512::kGradientKernels);
+  if (__builtin_cpu_supports("avx2")) check(avx2::kernel_table);
+  if (__builtin_cpu_supports("avx512f")) check(avx512::kernel_table);
 #endif
   check(gradient_kernels());
 }
