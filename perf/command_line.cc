@@ -189,6 +189,7 @@ void add_report(CLI::App& app, Options& options) {
   app.add_option("--json", options.json, "write the rows here too; - is stdout")
       ->type_name("FILE")
       ->group(group);
+  app.add_flag("--brief", options.brief, "a table of fewer columns")->group(group);
   app.add_flag("--quiet", options.quiet, "no table and no progress")->group(group);
 }
 

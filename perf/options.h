@@ -70,6 +70,7 @@ struct Options {
   bool ceiling = false;
   std::uint32_t ceiling_threads = 0;
   std::string json;
+  bool brief = false;
   bool quiet = false;
 
   Specials specials() const {

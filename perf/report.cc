@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <utility>
 
 #include "perf/sizes.h"
 
@@ -23,12 +24,73 @@ std::string time_text(double us) {
   return us >= 1000 ? fmt::format("{:.0f}", us) : fmt::format("{:.1f}", us);
 }
 
-std::string wrong_text(const Options& options, const Measurement& m) {
-  return options.verifies() ? fmt::format("{}", m.wrong) : "-";
+std::size_t tensor_count(const Row& row) {
+  std::size_t tensors = 0;
+  for (const Bucket& bucket : row.buckets) tensors += bucket.segments.size();
+  return tensors;
 }
 
-std::string share_text(const Measurement& m) {
-  return m.ceiling > 0 ? fmt::format("{:.0f}%", 100 * m.algbw / m.ceiling) : "-";
+// A column of the table: where it stands, and what in it.
+struct Column {
+  const char* title;
+  const char* unit;
+  int width;
+  enum When { kAlways, kNotBrief, kModels, kCeiling } when;
+  std::string (*text)(const Options& options, const Row& row, const Measurement& m);
+};
+
+using O = const Options&;
+using R = const Row&;
+using M = const Measurement&;
+
+constexpr Column kColumns[] = {
+    {"model", "", 10, Column::kModels, [](O, R row, M) { return row.workload; }},
+    {"mode", "", 7, Column::kModels, [](O, R row, M) { return row.mode; }},
+    {"tensors", "", 7, Column::kModels,
+     [](O, R row, M) { return std::to_string(tensor_count(row)); }},
+    {"ops", "", 4, Column::kModels, [](O, R row, M) { return std::to_string(row.buckets.size()); }},
+    {"bytes", "", 11, Column::kAlways, [](O, R, M m) { return std::to_string(m.bytes); }},
+    {"count", "", 10, Column::kNotBrief, [](O, R, M m) { return std::to_string(m.count); }},
+    {"type", "", 4, Column::kAlways, [](O, R row, M) { return std::string(name(row.type)); }},
+    {"op", "", 3, Column::kNotBrief, [](O, R row, M) { return std::string(name(row.operation)); }},
+    {"p50", "us", 8, Column::kAlways, [](O, R, M m) { return time_text(m.time.p50_us); }},
+    {"p95", "us", 8, Column::kNotBrief, [](O, R, M m) { return time_text(m.time.p95_us); }},
+    {"p99", "us", 8, Column::kAlways, [](O, R, M m) { return time_text(m.time.p99_us); }},
+    {"algbw", "GB/s", 7, Column::kAlways, [](O, R, M m) { return short_number(m.algbw); }},
+    {"busbw", "GB/s", 7, Column::kNotBrief, [](O, R, M m) { return short_number(m.busbw); }},
+    {"goodput", "Gbit/s", 7, Column::kAlways, [](O, R, M m) { return short_number(m.goodput); }},
+    {"ceiling", "GB/s", 7, Column::kCeiling, [](O, R, M m) { return short_number(m.ceiling); }},
+    {"share", "", 5, Column::kCeiling,
+     [](O, R, M m) {
+       return m.ceiling > 0 ? fmt::format("{:.0f}%", 100 * m.algbw / m.ceiling) : "-";
+     }},
+    {"wrong", "", 6, Column::kAlways,
+     [](O options, R, M m) { return options.verifies() ? std::to_string(m.wrong) : "-"; }},
+    {"hash", "", 16, Column::kNotBrief, [](O, R, M m) { return fmt::format("{:016x}", m.hash); }},
+};
+
+bool shown(const Options& options, const Column& column) {
+  switch (column.when) {
+    case Column::kNotBrief:
+      return !options.brief;
+    case Column::kModels:
+      return !options.models.empty();
+    case Column::kCeiling:
+      return options.ceiling;
+    case Column::kAlways:
+      break;
+  }
+  return true;
+}
+
+template <typename Text>
+void print_line(const Options& options, Text text) {
+  std::string line;
+  for (const Column& column : kColumns) {
+    if (shown(options, column)) line += fmt::format("{:>{}} ", text(column), column.width);
+  }
+  line.back() = '\n';
+  fmt::print("{}", line);
 }
 
 nlohmann::json row_json(const Options& options, const Row& row, const Measurement& m) {
@@ -36,6 +98,7 @@ nlohmann::json row_json(const Options& options, const Row& row, const Measuremen
       {"collective", kind_name(options.kind)},
       {"workload", row.workload},
       {"mode", row.mode},
+      {"tensors", tensor_count(row)},
       {"operations", row.buckets.size()},
       {"ranks", options.ranks},
       {"bytes", m.bytes},
@@ -87,32 +150,6 @@ void Report::set_session(const std::string& transport, std::uint32_t shards) {
              options_.in_place ? "in place" : "out of place", options_.iterations, options_.warmup);
 }
 
-void Report::print_header() const {
-  const bool models = !options_.models.empty();
-  if (models) fmt::print("{:>12} {:>8} {:>7} ", "model", "mode", "ops");
-  fmt::print("{:>12} {:>11} {:>5} {:>4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} ", "bytes", "count",
-             "type", "op", "p50", "p95", "p99", "algbw", "busbw", "goodput");
-  if (options_.ceiling) fmt::print("{:>8} {:>6} ", "ceiling", "share");
-  fmt::print("{:>6}  {:<16}\n", "wrong", "hash");
-  if (models) fmt::print("{:>29} ", "");
-  fmt::print("{:>12} {:>11} {:>5} {:>4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} ", "", "", "", "",
-             "us", "us", "us", "GB/s", "GB/s", "Gbit/s");
-  if (options_.ceiling) fmt::print("{:>8} {:>6} ", "GB/s", "");
-  fmt::print("\n");
-}
-
-void Report::print_row(const Row& row, const Measurement& m) const {
-  if (!options_.models.empty()) {
-    fmt::print("{:>12} {:>8} {:>7} ", row.workload, row.mode, row.buckets.size());
-  }
-  fmt::print("{:>12} {:>11} {:>5} {:>4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} ", m.bytes, m.count,
-             name(row.type), name(row.operation), time_text(m.time.p50_us),
-             time_text(m.time.p95_us), time_text(m.time.p99_us), short_number(m.algbw),
-             short_number(m.busbw), short_number(m.goodput));
-  if (options_.ceiling) fmt::print("{:>8} {:>6} ", short_number(m.ceiling), share_text(m));
-  fmt::print("{:>6}  {:016x}\n", wrong_text(options_, m), m.hash);
-}
-
 void Report::add(const Row& row, const Measurement& m) {
   checked_ += m.checked;
   wrong_ += m.wrong;
@@ -120,9 +157,11 @@ void Report::add(const Row& row, const Measurement& m) {
   complaints_ += m.complaints.size();
   document_["rows"].push_back(row_json(options_, row, m));
   if (verbose_) {
-    if (!header_printed_) print_header();
-    header_printed_ = true;
-    print_row(row, m);
+    if (!std::exchange(header_printed_, true)) {
+      print_line(options_, [](const Column& column) { return column.title; });
+      print_line(options_, [](const Column& column) { return column.unit; });
+    }
+    print_line(options_, [&](const Column& column) { return column.text(options_, row, m); });
     std::fflush(stdout);
   }
   for (const std::string& words : m.complaints) std::cerr << "tally-perf: " << words << '\n';

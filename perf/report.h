@@ -25,9 +25,6 @@ class Report {
   bool good() const { return complaints_ == 0; }
 
  private:
-  void print_header() const;
-  void print_row(const Row& row, const Measurement& measurement) const;
-
   const Options& options_;
   bool verbose_;
   std::uint64_t checked_ = 0;
