@@ -203,14 +203,13 @@ void Shard::reduce(TileSlot& slot, bool staged) {
   reduction.outputs = outputs_;
   reduction.stream_outputs = tile.part_bytes >= config_.stream_bytes;
   if (!tile.stats_landings.empty()) {
-    slot.stats.resize((tile.count + summation::kStatsBlock - 1) / summation::kStatsBlock);
+    slot.stats.resize(stats_blocks(tile.count));
     reduction.stats = slot.stats;
   }
   summation::reduce(*config_.kernels, reduction);
 }
 
 void Shard::place_stats(TileSlot& slot) {
-  static_assert(sizeof(summation::BlockStats) == 16);
   for (const auto& landing : std::span(landings_).subspan(slot.tile.landings.size())) {
     if (landing.direct == nullptr) continue;
     std::memcpy(landing.direct, slot.stats.data(), landing.target.bytes);

@@ -54,7 +54,7 @@ class Shard {
     std::vector<View> views;             // by source
     std::vector<std::uint32_t> handles;  // of the views, by source
     std::vector<bool> held;              // by source: the view is to be released
-    std::vector<summation::BlockStats> stats;
+    std::vector<BlockStats> stats;
     std::vector<std::byte> staging;  // the sum, where it cannot be stored at the receivers
     std::uint32_t pulls_left = 0;
     std::uint32_t pushes_left = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/block_stats.h"
 #include "dataplane/protocol/job.h"
 
 namespace tally::protocol {
@@ -10,7 +11,8 @@ namespace {
 constexpr std::uint64_t kMinTileBytes = 4 << 10;
 constexpr std::uint64_t kMaxTileBytes = 256 << 10;
 constexpr std::uint32_t kMaxTileFanIn = 32;
-constexpr std::uint64_t kBlockStatsBytes = 16;
+constexpr std::uint64_t kBlockStatsBytes = sizeof(BlockStats);
+static_assert(kCutElements == kStatsBlock);
 
 std::uint64_t pulled_bytes(const Tile& tile) {
   return tile.sources.size() * tile.count * element_bytes(tile.type);
@@ -22,10 +24,6 @@ Shape shape_of(const wire::Notice& notice, std::uint16_t ranks) {
 
 Operand operand_of(const wire::Notice& notice) {
   return Operand{notice.group, notice.tag, notice.type, notice.count};
-}
-
-std::uint64_t blocks(std::uint64_t elements) {
-  return (elements + kCutElements - 1) / kCutElements;
 }
 
 }  // namespace
@@ -83,7 +81,7 @@ Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notic
       Endpoint{member, notice.out_region, notice.out_offset, result(shape, rank).count * size};
   if ((notice.flags & wire::kWantStats) != 0) {
     extents.stats =
-        Endpoint{member, notice.stats_region, 0, blocks(notice.count) * kBlockStatsBytes};
+        Endpoint{member, notice.stats_region, 0, stats_blocks(notice.count) * kBlockStatsBytes};
   }
   return extents;
 }
@@ -242,7 +240,7 @@ void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation
     if (a.stats_region != wire::kNoRegion && receives) {
       tile.stats_landings.push_back(Endpoint{a.member, a.stats_region,
                                              tile.first / kCutElements * kBlockStatsBytes,
-                                             blocks(tile.count) * kBlockStatsBytes});
+                                             stats_blocks(tile.count) * kBlockStatsBytes});
     }
   }
 }
