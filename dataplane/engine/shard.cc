@@ -159,7 +159,7 @@ void Shard::fail(TileSlot& slot, Status status, protocol::Member culprit) {
 // the kernels store there.
 void Shard::sum(std::uint32_t index, Nanos now) {
   TileSlot& slot = slots_[index];
-  if (slot.status != Status::kOk) return end(index, now);
+  if (slot.status != Status::kOk || !protocol_.wanted(slot.tile)) return end(index, now);
   landings_.clear();
   receivers_.clear();
   for (const auto* endpoints : {&slot.tile.landings, &slot.tile.stats_landings}) {
