@@ -118,6 +118,17 @@ TEST_F(OperationBookTest, TheCauseWinsOverTheCancelThatFollowedFromIt) {
   EXPECT_EQ(finished_.verdict.status, Status::kPeerLost);
 }
 
+TEST_F(OperationBookTest, ANoticeThatArrivedTwiceIsStillServedOnce) {
+  ASSERT_EQ(post(5, 10), Status::kOk);
+  const auto posted = out_;
+  ASSERT_EQ(complete(posted[0], Status::kDuplicate), Status::kOk);
+  EXPECT_TRUE(cancels_.empty());
+  EXPECT_FALSE(book_.take(finished_)) << "the node has the buffers";
+  ASSERT_EQ(complete(posted[0]), Status::kOk);
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kOk);
+}
+
 TEST_F(OperationBookTest, APartThatWentWellMeansThatResultsHaveLanded) {
   ASSERT_EQ(post(5, kLarge), Status::kOk);
   const auto posted = out_;
