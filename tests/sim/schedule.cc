@@ -95,7 +95,7 @@ OpPlan make_op(Random& random, const JobPlan& job) {
   if (job.has(Trouble::kAbsent) || job.has(Trouble::kLate)) {
     op.deadline_ms = static_cast<std::uint32_t>(random.between(5, 50));
   }
-  if (job.has(Trouble::kMismatch) && random.chance(0.4)) {
+  if (job.has(Trouble::kMismatch) && job.ranks > 1 && random.chance(0.4)) {
     op.odd_rank = static_cast<std::uint16_t>(random.below(job.ranks));
     op.odd_shape = differing(random, op.shape);
   }

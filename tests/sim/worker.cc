@@ -175,7 +175,7 @@ void Worker::post(std::size_t index, Nanos now) {
   const Status status = book_.post(notice, index, now + deadline + kPatience, outbound_);
   if (status == Status::kNoCredit) return;  // an earlier block is still under way
   if (status != Status::kOk) violated("post: {}", status_name(status));
-  check_quiet(op.tag);
+  if (!world_.job.has(Trouble::kFlip)) check_quiet(op.tag);
   Posted& posted = posted_[index];
   posted.posted = true;
   posted.in_place = (op.in_place >> rank_ & 1) != 0;

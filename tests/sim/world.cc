@@ -152,6 +152,7 @@ void World::lose(std::size_t job, std::uint16_t rank) {
   Worker& worker = jobs_[job].workers[rank];
   if (worker.presence() != Presence::kHere) return;
   worker.lose(now_);
+  judge_finished(jobs_[job], worker);
   at_every_shard(What::kCut, job, rank);
 }
 
@@ -206,12 +207,16 @@ bool World::happen() {
 // -- the loop
 // --------------------------------------------------------------------------------------
 
+void World::judge_finished(Job& job, Worker& worker) {
+  client::Finished finished;
+  while (worker.take_finished(finished)) job.judge->finished(worker, finished, now_);
+}
+
 bool World::work(Job& job, Worker& worker) {
   if (worker.presence() != Presence::kHere || !random_.chance(schedule_.activity)) return false;
   const auto index = static_cast<std::size_t>(&job - jobs_.data());
   bool worked = worker.take(now_);
-  client::Finished finished;
-  while (worker.take_finished(finished)) job.judge->finished(worker, finished, now_);
+  judge_finished(job, worker);
   worked |= worker.act(now_);
   if (worker.wants_to_leave()) {
     worker.leave(now_);

@@ -57,6 +57,7 @@ class World {
   void observe(std::uint32_t shard, transport::FaultEvent event, transport::Peer peer,
                const RingSlot* message);
   bool round();
+  void judge_finished(Job& job, Worker& worker);
   bool work(Job& job, Worker& worker);
   bool happen();
   void happen(const Event& event);
