@@ -151,7 +151,9 @@ void Aggregator::gone(Member member, Status why, Nanos now) {
       if (announcement.member == member) announcement.member = kNoMember;
     }
     if (operation.state == OperationRecord::State::kFailed) {
-      forget(*job, slot);
+      // The others that are late are still told this verdict; one fewer is waited for.
+      job->table.mark(slot, rank);
+      if (operation.announced == job->spec.ranks) forget(*job, slot);
     } else if (operation.state != OperationRecord::State::kDraining) {
       fail(*job, slot, verdict, now);
     }
