@@ -97,7 +97,9 @@ class Aggregator {
   // -- events ----------------------------------------------------------------------------------
   // `admissible`: what the transport says of the notice's regions; kOk or why not.
   void announce(Member member, const wire::Notice& notice, Status admissible, Nanos now);
-  // The member's session is over (kPeerLost, kPeerLeft): everything it takes part in fails.
+  // The rank's session is over (kPeerLost, kPeerLeft): everything it takes part in fails, now and
+  // later. Also for a rank that never joined. Once; again does nothing.
+  void gone(JobSlot job, std::uint16_t rank, Status why, Nanos now);
   void gone(Member member, Status why, Nanos now);
   // Verdicts for what is past its deadline.
   void expire(Nanos now);
@@ -147,6 +149,7 @@ class Aggregator {
   void conclude(Job& job, Slot slot, Nanos now);
   void keep_failed(Job& job, Slot slot);
   void forget(Job& job, Slot slot);
+  void abandon(Job& job, Slot slot, Member member, const Verdict& verdict, Nanos now);
   Verdict missing_rank(const Job& job, Slot slot) const;
   std::uint64_t tile_elements(const Shape& shape) const;
   void fill_endpoints(const Job& job, const OperationRecord& operation, const Stretch& stretch,

@@ -221,6 +221,22 @@ TEST_F(AggregatorTest, ALostRankFailsWhatItTakesPartIn) {
   EXPECT_EQ(aggregator_->operations(0), 0u);
 }
 
+TEST_F(AggregatorTest, ARankThatGoesBeforeItJoinsBreaksTheJobToo) {
+  aggregator_->add_job(1, JobSpec{.epoch = 1, .ranks = 2});
+  aggregator_->join(1, 0, 10);
+  Notice n = notice(1);
+  n.epoch = 1;
+  announce(10, n);
+  aggregator_->gone(1, 1, Status::kPeerLost, 0);
+  const auto out = take();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].completion.status, Status::kPeerLost);
+  EXPECT_EQ(out[0].completion.culprit, 1);
+  aggregator_->gone(1, 1, Status::kPeerLeft, 0);
+  announce(10, n);
+  EXPECT_EQ(take()[0].completion.status, Status::kPeerLost) << "the first word counts";
+}
+
 TEST_F(AggregatorTest, OtherJobsDoNotNotice) {
   aggregator_->add_job(1, JobSpec{.epoch = 1, .ranks = 1});
   aggregator_->join(1, 0, 10);

@@ -13,6 +13,7 @@ namespace tally::protocol {
 struct RankState {
   Member member = kNoMember;
   std::uint32_t outstanding = 0;
+  bool gone = false;      // for good
   bool has_last = false;  // last_tag and last_round: its latest announcement
   std::uint32_t last_tag = 0;
   std::uint32_t last_round = 0;

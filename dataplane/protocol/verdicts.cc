@@ -136,27 +136,35 @@ void Aggregator::forget(Job& job, Slot slot) {
 }
 
 void Aggregator::gone(Member member, Status why, Nanos now) {
-  Job* job = job_of(member);
-  if (job == nullptr) return;
-  const std::uint16_t rank = members_[member].rank;
-  members_[member].joined = false;
-  job->ranks[rank] = RankState{};
+  if (job_of(member) != nullptr) gone(members_[member].job, members_[member].rank, why, now);
+}
+
+void Aggregator::gone(JobSlot slot, std::uint16_t rank, Status why, Nanos now) {
+  Job& job = *jobs_[slot];
+  if (job.ranks[rank].gone) return;
+  const Member member = job.ranks[rank].member;
+  if (member != kNoMember) members_[member].joined = false;
+  job.ranks[rank] = RankState{.gone = true};
   const Verdict verdict{.status = why, .culprit = rank};
-  if (job->broken.status == Status::kOk) job->broken = verdict;
-  for (Slot slot = 0; slot < job->table.capacity(); ++slot) {
-    OperationRecord& operation = job->table[slot];
-    if (operation.state == OperationRecord::State::kFree) continue;
-    for (Slot s = operation.announcements; s != kNone; s = job->table.announcement(s).next) {
-      Announcement& announcement = job->table.announcement(s);
-      if (announcement.member == member) announcement.member = kNoMember;
-    }
-    if (operation.state == OperationRecord::State::kFailed) {
-      // The others that are late are still told this verdict; one fewer is waited for.
-      job->table.mark(slot, rank);
-      if (operation.announced == job->spec.ranks) forget(*job, slot);
-    } else if (operation.state != OperationRecord::State::kDraining) {
-      fail(*job, slot, verdict, now);
-    }
+  if (job.broken.status == Status::kOk) job.broken = verdict;
+  for (Slot s = 0; s < job.table.capacity(); ++s) {
+    if (job.table[s].state != OperationRecord::State::kFree) abandon(job, s, member, verdict, now);
+  }
+}
+
+// An operation of a rank that is gone: it fails, and the rank is not told.
+void Aggregator::abandon(Job& job, Slot slot, Member member, const Verdict& verdict, Nanos now) {
+  OperationRecord& operation = job.table[slot];
+  for (Slot s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
+    Announcement& announcement = job.table.announcement(s);
+    if (announcement.member == member) announcement.member = kNoMember;
+  }
+  if (operation.state == OperationRecord::State::kFailed) {
+    // The others that are late are still told that verdict; one fewer is waited for.
+    job.table.mark(slot, verdict.culprit);
+    if (operation.announced == job.spec.ranks) forget(job, slot);
+  } else if (operation.state != OperationRecord::State::kDraining) {
+    fail(job, slot, verdict, now);
   }
 }
 
