@@ -9,6 +9,7 @@ struct F32 {
   using Acc = __m256;
   static constexpr int kElementBytes = 4;
   static constexpr int kUnits = 8;
+  static constexpr int kMostSkewed = 12;
   static Acc load(const std::byte* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
   static Acc widen(__m256i raw) { return _mm256_castsi256_ps(raw); }
   static __m256i raw(Acc acc) { return _mm256_castps_si256(acc); }
@@ -33,6 +34,7 @@ struct F64 {
   using Acc = __m256d;
   static constexpr int kElementBytes = 8;
   static constexpr int kUnits = 8;
+  static constexpr int kMostSkewed = 12;
   static Acc load(const std::byte* p) {
     return _mm256_loadu_pd(reinterpret_cast<const double*>(p));
   }

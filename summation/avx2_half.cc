@@ -63,6 +63,7 @@ struct HalfSum {
   using Acc = Pair;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = 4;
+  static constexpr int kMostSkewed = 0;
   static Acc load(const std::byte* p) { return T::load(p); }
   static Acc widen(__m256i raw) { return T::widen(raw); }
   static Acc fold(Acc x, Acc y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
@@ -101,6 +102,7 @@ struct HalfEnd {
   using Acc = Ends;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = 4;
+  static constexpr int kMostSkewed = 0;
   static __m256i reorder(__m256i x) {  // its own inverse
     const __m256i sign = _mm256_srai_epi16(x, 15);
     return _mm256_xor_si256(x, _mm256_and_si256(sign, _mm256_set1_epi16(0x7fff)));

@@ -69,6 +69,7 @@ struct HalfSum {
   using Acc = Pair;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = T::kUnits;
+  static constexpr int kMostSkewed = 12;
   static Acc load(const std::byte* p) { return T::load(p); }
   static Acc widen(__m512i raw) { return T::widen(raw); }
   static Acc fold(Acc x, Acc y) { return {_mm512_add_ps(x.a, y.a), _mm512_add_ps(x.b, y.b)}; }
@@ -105,6 +106,7 @@ struct HalfEnd {
   using Acc = Ends;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = 4;
+  static constexpr int kMostSkewed = 0;
   static __m512i reorder(__m512i x) {  // its own inverse
     const __m512i sign = _mm512_srai_epi16(x, 15);
     return _mm512_xor_si512(x, _mm512_and_si512(sign, _mm512_set1_epi16(0x7fff)));

@@ -65,14 +65,16 @@ std::uint64_t squares(const std::byte* elements, std::size_t count, double* lane
 // The same kernel for every input count.
 template <ElementType kType, Operation kOperation>
 constexpr auto kByInputCount = [] {
-  std::array<PassFunction, kMaxPassInputs> functions{};
+  std::array<PassFunction, kMaxSimpleInputs> functions{};
   functions.fill(&run<kType, kOperation>);
   return functions;
 }();
 
 template <ElementType kType, std::size_t... kOperations>
 constexpr TypeKernels make_type(std::index_sequence<kOperations...> /*operations*/) {
-  return {.pass = {kByInputCount<kType, static_cast<Operation>(kOperations)>.data()...},
+  return {.operation = {OperationKernels{
+              kByInputCount<kType, static_cast<Operation>(kOperations)>.data(),
+              kByInputCount<kType, static_cast<Operation>(kOperations)>.data()}...},
           .squares = &squares<kType>};
 }
 

@@ -22,7 +22,7 @@ from lib import sources  # noqa: E402
 # Tests (*_test.cc) may include every unit up to their own in this order, and helpers in tests/.
 ALL = "all of the above"
 TYPES = "summation/types.h"
-TRANSPORTS = [f"dataplane/transport/{t}" for t in ("shm", "verbs", "fabric", "roce", "faulty")]
+TRANSPORTS = [f"dataplane/transport/{t}" for t in ("shm", "verbs", "fabric", "roce", "loopback", "faulty")]
 MAY_USE = {
     "base": [],
     "summation": ["base"],

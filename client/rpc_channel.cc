@@ -1,0 +1,227 @@
+#include "client/rpc_channel.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "client/address.h"
+
+namespace tally::client {
+namespace {
+
+using nlohmann::json;
+
+// What the node takes in one request (control/rpc/server.h has the same numbers).
+constexpr std::size_t kMaxRequestBytes = 64 << 10;
+constexpr std::size_t kMaxFds = 80;
+// A bound on what a broken node can make a client hold.
+constexpr std::size_t kMaxReplyBytes = 64 << 20;
+constexpr Nanos kConnectPause = 10 * kMillisecond;
+
+// Waits until `events` or hang-up; false when the deadline came first.
+bool wait_for(int fd, short events, Nanos deadline) {
+  for (;;) {
+    const Nanos left = deadline - monotonic_now();
+    if (left <= 0) return false;
+    pollfd entry{fd, events, 0};
+    // Rounded up, so that the last wait does not spin; cut, so that it fits an int.
+    const Nanos ms = std::min<Nanos>((left + kMillisecond - 1) / kMillisecond, 1'000'000);
+    if (::poll(&entry, 1, static_cast<int>(ms)) > 0) return true;
+  }
+}
+
+void pause(Nanos span) {
+  const timespec time{static_cast<time_t>(span / kSecond), static_cast<long>(span % kSecond)};
+  ::nanosleep(&time, nullptr);
+}
+
+// How connect() failed, and whether a node that is just starting would explain it.
+struct ConnectFailure {
+  int number = 0;
+  bool may_be_starting() const {
+    return number == ENOENT || number == ECONNREFUSED || number == EAGAIN || number == EINTR;
+  }
+};
+
+Error unavailable(const UnixAddress& address, int number) {
+  const std::string_view path = address.path;
+  switch (number) {
+    case ENOENT:
+      return {
+          Status::kUnavailable,
+          fmt::format("nobody listens at {0}: there is no such socket; is tallyd running? start "
+                      "it with: tallyd --listen unix:{0}",
+                      path)};
+    case ECONNREFUSED:
+      return {
+          Status::kUnavailable,
+          fmt::format("nobody listens at {0}: the socket is left over; is tallyd running? start "
+                      "it with: tallyd --listen unix:{0}",
+                      path)};
+    case EACCES:
+    case EPERM:
+      return {Status::kRefused,
+              fmt::format("no permission to connect to {}: the socket's owner sets who may "
+                          "(listen_mode in tallyd's configuration)",
+                          path)};
+    case EAGAIN:
+      return {Status::kUnavailable,
+              fmt::format("tallyd at {} does not accept connections: it is overloaded or stopped",
+                          path)};
+    default:
+      return {Status::kUnavailable,
+              fmt::format("cannot connect to {}: {}", path, std::strerror(number))};
+  }
+}
+
+// nullopt for a line that answers something else (a call that was given up on).
+std::optional<Result<json>> parse_reply(const std::string& line, std::uint64_t id) {
+  json reply = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!reply.is_object()) {
+    return Error{Status::kProtocol, "the node answered with something that is not JSON-RPC"};
+  }
+  const auto answered = reply.find("id");
+  // An error without an id is about a request that the node could not read: it was ours.
+  const bool ours = answered != reply.end() && (answered->is_null() || *answered == id);
+  if (!ours) return std::nullopt;
+  if (const auto result = reply.find("result"); result != reply.end()) return std::move(*result);
+  Error error{Status::kProtocol, "the node answered without a result"};
+  const auto sent = reply.find("error");
+  if (sent == reply.end() || !sent->is_object()) return error;
+  if (const auto message = sent->find("message"); message != sent->end() && message->is_string()) {
+    error.message = message->get<std::string>();
+  }
+  const auto data = sent->find("data");
+  if (data == sent->end() || !data->is_object()) return error;
+  const auto status = data->find("status");
+  if (status != data->end() && status->is_number_unsigned()) {
+    const auto number = status->get<std::uint64_t>();
+    if (number != 0 && number < kStatusCount) error.status = static_cast<Status>(number);
+  }
+  return error;
+}
+
+}  // namespace
+
+Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline) {
+  auto parsed = parse_address(address);
+  if (!parsed) return parsed.error();
+  const auto* target = reinterpret_cast<const sockaddr*>(&parsed->socket);
+  for (;;) {
+    // A fresh socket for each attempt. Non-blocking: a full backlog must not hold us for ever.
+    UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) {
+      return Error{Status::kNoMemory,
+                   fmt::format("cannot make a socket: {}", std::strerror(errno))};
+    }
+    if (::connect(socket.get(), target, sizeof parsed->socket) == 0) {
+      return RpcChannel(std::move(socket), std::string(address));
+    }
+    const ConnectFailure failure{errno};
+    const Nanos left = deadline - monotonic_now();
+    if (!failure.may_be_starting() || left <= 0) return unavailable(*parsed, failure.number);
+    pause(std::min(left, kConnectPause));
+  }
+}
+
+Error RpcChannel::lost(std::string_view why) {
+  socket_.reset();
+  received_.clear();
+  return {Status::kNodeLost,
+          fmt::format("the connection to tallyd at {} is lost: {}", address_, why)};
+}
+
+Outcome RpcChannel::send(std::string_view text, std::span<const int> fds, Nanos deadline) {
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxFds * sizeof(int))] = {};
+  const std::size_t whole = text.size();
+  while (!text.empty()) {
+    iovec part{const_cast<char*>(text.data()), text.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (text.size() == whole && !fds.empty()) {  // with the first byte
+      message.msg_control = control;
+      message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(fds.size_bytes());
+      std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+    }
+    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket_.get(), POLLOUT, deadline)) {
+        // Half a request is out: whatever followed would be taken for its other half.
+        return text.size() == whole ? Error{Status::kDeadline, "tallyd does not read its requests"}
+                                    : lost("tallyd stopped in the middle of reading a request");
+      }
+    } else if (errno == EPIPE || errno == ECONNRESET) {
+      return Unit{};  // the node may have said why before it hung up: receiving tells
+    } else if (errno != EINTR) {
+      const std::string why = std::strerror(errno);
+      if (text.size() != whole) return lost(why);
+      return Error{Status::kInvalidArgument,
+                   fmt::format("cannot send the request with {} descriptors: {}", fds.size(), why)};
+    }
+  }
+  return Unit{};
+}
+
+Result<std::string> RpcChannel::receive_line(Nanos deadline) {
+  std::size_t searched = 0;
+  for (;;) {
+    if (const auto end = received_.find('\n', searched); end != std::string::npos) {
+      std::string line = received_.substr(0, end);
+      received_.erase(0, end + 1);
+      return line;
+    }
+    searched = received_.size();
+    if (searched > kMaxReplyBytes) return lost("its reply has no end");
+    char buffer[16 << 10];
+    const ssize_t count = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (count > 0) {
+      received_.append(buffer, static_cast<std::size_t>(count));
+    } else if (count == 0) {
+      return lost("tallyd ended it (tallyd's log says why)");
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket_.get(), POLLIN, deadline)) {
+        return Error{Status::kDeadline,
+                     fmt::format("tallyd at {} did not answer in time", address_)};
+      }
+    } else if (errno != EINTR) {
+      return lost(std::strerror(errno));
+    }
+  }
+}
+
+Result<json> RpcChannel::call(std::string_view method, json params, std::span<const int> fds,
+                              Nanos deadline) {
+  if (!socket_) return lost("it ended before");
+  const std::uint64_t id = ++last_id_;
+  json request = {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}};
+  request["params"] = std::move(params);
+  // replace: text that is not UTF-8 must not become an exception.
+  const std::string text = request.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+  if (text.size() > kMaxRequestBytes || fds.size() > kMaxFds) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("request {} has {} bytes and {} descriptors; a node takes {} and {}",
+                             method, text.size(), fds.size(), kMaxRequestBytes, kMaxFds)};
+  }
+  if (auto sent = send(text, fds, deadline); !sent) return sent.error();
+  for (;;) {
+    auto line = receive_line(deadline);
+    if (!line) return line.error();
+    if (auto reply = parse_reply(*line, id)) return std::move(*reply);
+  }
+}
+
+}  // namespace tally::client

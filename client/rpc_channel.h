@@ -1,0 +1,53 @@
+// The client's end of the control connection: JSON-RPC 2.0 over a Unix stream socket, one JSON text
+// per line, descriptors attached to the first byte of a request (docs/control.md). Blocking, with a
+// deadline on everything; makes no thread, keeps no global state, logs nothing.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace tally::client {
+
+// Used by one thread at a time. Deadlines are points on the clock of monotonic_now().
+class RpcChannel {
+ public:
+  // Tries until the deadline while nobody listens there (a node that is still starting); at least
+  // once, so that a deadline of 0 means now or never. kUnavailable: nobody did.
+  static Result<RpcChannel> connect(std::string_view address, Nanos deadline);
+
+  RpcChannel(RpcChannel&&) noexcept = default;
+  RpcChannel& operator=(RpcChannel&&) noexcept = default;
+
+  // Sends a request and waits for its result. `fds` are borrowed: the node receives duplicates.
+  // The node's refusal comes back with the node's status and message. kNodeLost: the connection is
+  // gone, and with it the channel. kDeadline: no answer in time; the node may still do what was
+  // asked, and the channel can be used on.
+  Result<nlohmann::json> call(std::string_view method, nlohmann::json params,
+                              std::span<const int> fds, Nanos deadline);
+
+  // Becomes readable, or hung up, when the node ends the connection. -1 once the channel is gone.
+  int fd() const { return socket_.get(); }
+  const std::string& address() const { return address_; }
+
+ private:
+  RpcChannel(UniqueFd socket, std::string address)
+      : socket_(std::move(socket)), address_(std::move(address)) {}
+
+  Outcome send(std::string_view text, std::span<const int> fds, Nanos deadline);
+  Result<std::string> receive_line(Nanos deadline);
+  Error lost(std::string_view why);
+
+  UniqueFd socket_;
+  std::string address_;
+  std::string received_;  // bytes after the last line taken
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace tally::client

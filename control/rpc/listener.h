@@ -1,0 +1,46 @@
+// The listening socket in the file system: made with care for what is there already, removed at the
+// end.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace tally::rpc {
+
+struct ListenOptions {
+  std::string address;  // "unix:/path"
+  mode_t mode = 0666;   // of the socket: who may connect. What they may do, tokens decide
+  // The directory is for this user alone: made with mode 0700, refused when somebody else owns it.
+  // Else it is made with mode 0755. Only the last directory of the path is ever made.
+  bool private_directory = false;
+};
+
+class Listener {
+ public:
+  // A socket that nobody answers at is left over, and is replaced; anything else at the path stays
+  // and is an error.
+  static Result<Listener> open(const ListenOptions& options);
+
+  Listener() = default;
+  Listener(Listener&& other) noexcept = default;
+  Listener& operator=(Listener&& other) noexcept;
+  ~Listener() { close(); }
+
+  int fd() const { return socket_.get(); }
+
+ private:
+  void close();
+
+  UniqueFd socket_;
+  std::string path_;
+  // Of the socket file: what somebody else put at the path meanwhile is not removed.
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+}  // namespace tally::rpc

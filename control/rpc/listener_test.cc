@@ -1,0 +1,117 @@
+#include "control/rpc/listener.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "control/rpc/test_support.h"
+
+namespace tally::rpc {
+namespace {
+
+ListenOptions at(const std::string& path) {
+  return {.address = "unix:" + path};
+}
+
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
+}
+
+TEST(Listener, MakesItsDirectoryAndRemovesItsSocket) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "run/tallyd.sock";
+  {
+    auto listener = Listener::open({.address = "unix:" + path, .private_directory = true});
+    ASSERT_TRUE(listener.ok()) << listener.error().message;
+    EXPECT_EQ(mode_of(path), 0666u);
+    EXPECT_EQ(mode_of(directory / "run"), 0700u);
+    Listener moved = std::move(listener).value();
+    EXPECT_TRUE(exists(path));
+  }
+  EXPECT_FALSE(exists(path));
+}
+
+TEST(Listener, SetsTheModeThatWasAsked) {
+  const TemporaryDirectory directory;
+  auto options = at(directory / "s");
+  options.mode = 0660;
+  auto listener = Listener::open(options);
+  ASSERT_TRUE(listener.ok());
+  EXPECT_EQ(mode_of(directory / "s"), 0660u);
+}
+
+TEST(Listener, ReplacesASocketThatNobodyAnswersAt) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s";
+  {
+    auto dead = Listener::open(at(path));
+    ASSERT_TRUE(dead.ok());
+    // As after a crash: the name stays, the socket is gone.
+    ASSERT_EQ(::rename(path.c_str(), (directory / "kept").c_str()), 0);
+  }
+  ASSERT_EQ(::rename((directory / "kept").c_str(), path.c_str()), 0);
+  auto listener = Listener::open(at(path));
+  EXPECT_TRUE(listener.ok()) << listener.error().message;
+}
+
+TEST(Listener, RefusesWhereAnotherAnswers) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s";
+  auto first = Listener::open(at(path));
+  ASSERT_TRUE(first.ok());
+  auto second = Listener::open(at(path));
+  ASSERT_EQ(second.status(), Status::kUnavailable);
+  EXPECT_NE(second.error().message.find("another tallyd answers at " + path), std::string::npos);
+  EXPECT_TRUE(exists(path));
+}
+
+TEST(Listener, KeepsWhatIsNoSocket) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s";
+  std::ofstream(path) << "precious";
+  auto listener = Listener::open(at(path));
+  ASSERT_EQ(listener.status(), Status::kInvalidArgument);
+  EXPECT_NE(listener.error().message.find("not a socket"), std::string::npos);
+  EXPECT_TRUE(exists(path));
+}
+
+TEST(Listener, LeavesASocketThatSomebodyElsePutThere) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s";
+  auto first = Listener::open(at(path));
+  ASSERT_TRUE(first.ok());
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  auto second = Listener::open(at(path));
+  ASSERT_TRUE(second.ok());
+  first.value() = Listener();
+  EXPECT_TRUE(exists(path));
+}
+
+TEST(Listener, SaysWhatIsWrongWithAnAddress) {
+  const std::string long_path = "/tmp/" + std::string(120, 'x');
+  auto too_long = Listener::open(at(long_path));
+  ASSERT_EQ(too_long.status(), Status::kInvalidArgument);
+  EXPECT_NE(too_long.error().message.find("allow 107"), std::string::npos);
+  EXPECT_EQ(Listener::open({.address = "tcp:host:1"}).status(), Status::kInvalidArgument);
+  EXPECT_EQ(Listener::open({.address = "unix:"}).status(), Status::kInvalidArgument);
+  auto nowhere = Listener::open(at("/tmp/tally-no-such/dir/s"));
+  ASSERT_EQ(nowhere.status(), Status::kUnavailable);
+  EXPECT_NE(nowhere.error().message.find("/tmp/tally-no-such/dir"), std::string::npos);
+}
+
+TEST(Listener, RefusesAPrivateDirectoryThatOthersCanWrite) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(::mkdir((directory / "d").c_str(), 0700), 0);
+  ASSERT_EQ(::chmod((directory / "d").c_str(), 0777), 0);
+  auto options = at(directory / "d/s");
+  options.private_directory = true;
+  EXPECT_EQ(Listener::open(options).status(), Status::kRefused);
+}
+
+}  // namespace
+}  // namespace tally::rpc
