@@ -70,7 +70,7 @@ struct HalfSum {
   template <int kUnitsNow>
   [[gnu::always_inline]] static void finish(Acc (&acc)[kUnitsNow], __m256i (&raw)[kUnitsNow],
                                             std::uint32_t divisor) {
-    if (divisor != 1) {
+    if (divisor != 1) [[unlikely]] {
       const __m256 d = _mm256_set1_ps(static_cast<float>(divisor));
       TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
         acc[u] = {_mm256_div_ps(acc[u].a, d), _mm256_div_ps(acc[u].b, d)};

@@ -88,24 +88,21 @@ template <class K, int kInputs>
                                                  std::size_t vectors) {
   using V = typename K::Vector;
   std::byte* out = pass.outputs[0] + pass.output_offset;
-  const auto load = [&](int w, std::size_t vector) {
-    return K::load(pass.inputs[w] + vector * V::kBytes);
-  };
+  const std::uint32_t divisor = pass.divisor;
   const auto store = [&](std::size_t vector, typename K::Acc sum) {
     typename K::Acc acc[1] = {sum};
     typename V::Raw raw[1];
-    K::finish(acc, raw, pass.divisor);
+    K::finish(acc, raw, divisor);
     V::store(out + vector * V::kBytes, raw[0]);
   };
-  // Before a round starts at vector v: v + j holds inputs 0..kInputs - 2 - j.
-  typename K::Acc parked[kInputs] = {};
-  for (int j = 0; j < kInputs - 1; ++j) {
-    const auto vector = static_cast<std::size_t>(j);
-    parked[j] = load(0, vector);
-    for (int w = 1; w < kInputs - 1 - j; ++w) parked[j] = K::fold(parked[j], load(w, vector));
-  }
+  // By vector modulo kInputs. Before a round starts at v: v + j holds inputs 0..kInputs - 2 - j.
   typename K::Acc acc[kInputs];
-  TALLY_UNROLL for (int j = 0; j < kInputs; ++j) acc[j] = parked[j];
+  TALLY_UNROLL for (int j = 0; j < kInputs - 1; ++j) {
+    acc[j] = K::load(in[0] + j * V::kBytes);
+    TALLY_UNROLL for (int w = 1; w < kInputs - 1 - j; ++w) {
+      acc[j] = K::fold(acc[j], K::load(in[w] + j * V::kBytes));
+    }
+  }
   std::size_t vector = 0;
   for (; vector + 2 * kInputs - 1 <= vectors; vector += kInputs) {
     const std::size_t at = vector * V::kBytes;
@@ -119,14 +116,14 @@ template <class K, int kInputs>
       store(vector + static_cast<std::size_t>(step), acc[step]);
     }
   }
-  TALLY_UNROLL for (int j = 0; j < kInputs; ++j) parked[j] = acc[j];
-  for (int j = 0; j < kInputs - 1; ++j) {
-    for (int w = kInputs - 1 - j; w < kInputs; ++w) {
-      parked[j] = K::fold(parked[j], load(w, vector));
+  const std::size_t at = vector * V::kBytes;
+  TALLY_UNROLL for (int j = 0; j < kInputs - 1; ++j) {
+    TALLY_UNROLL for (int w = kInputs - 1 - j; w < kInputs; ++w) {
+      acc[j] = K::fold(acc[j], K::load(in[w] + at + j * V::kBytes));
     }
-    store(vector++, parked[j]);
+    store(vector + static_cast<std::size_t>(j), acc[j]);
   }
-  return vector * V::kBytes;
+  return (vector + kInputs - 1) * V::kBytes;
 }
 
 // The last bytes, fewer than a vector. Lanes past the end are zeros.
@@ -161,7 +158,7 @@ void run(const Pass& caller_pass) {
   std::size_t at = 0;
   if constexpr (kSimple && kInputs >= kLeastSkewed && kInputs <= K::kMostSkewed) {
     const std::size_t vectors = bytes / V::kBytes;
-    if (vectors >= 8 * kInputs) at = skewed<K, kInputs>(caller_pass, in, vectors);
+    if (vectors >= 16 * kInputs) at = skewed<K, kInputs>(caller_pass, in, vectors);
   }
   for (; bytes - at >= kUnits * V::kBytes; at += kUnits * V::kBytes) {
     block<K, kInputs, kUnits, kSimple>(pass, in, at);
