@@ -1,4 +1,7 @@
 // Element types and operations: the table that kernels, wire, client and tools all read.
+//
+// To add a type or an operation: append its code (element_codes.h), its line here, and its scalar
+// definition (summation/scalar.h). Instruction sets without a kernel for it use the scalar one.
 #pragma once
 
 #include <array>
@@ -7,11 +10,9 @@
 #include <optional>
 #include <string_view>
 
-namespace tally {
+#include "base/element_codes.h"
 
-// The numbers are wire format and C ABI: append only.
-enum class ElementType : std::uint8_t { kF32, kF64, kF16, kBf16, kI8, kU8, kI32, kI64 };
-enum class Operation : std::uint8_t { kSum, kAverage, kMin, kMax };
+namespace tally {
 
 struct ElementTypeInfo {
   ElementType type;
@@ -25,8 +26,10 @@ inline constexpr std::array kElementTypes = {
     ElementTypeInfo{ElementType::kI8, "i8", 1},   ElementTypeInfo{ElementType::kU8, "u8", 1},
     ElementTypeInfo{ElementType::kI32, "i32", 4}, ElementTypeInfo{ElementType::kI64, "i64", 8},
 };
+static_assert(kElementTypes.size() == kElementTypeCount);
 
-inline constexpr std::array<std::string_view, 4> kOperationNames = {"sum", "avg", "min", "max"};
+inline constexpr std::array<std::string_view, kOperationCount> kOperationNames = {"sum", "avg",
+                                                                                  "min", "max"};
 
 constexpr std::size_t element_bytes(ElementType type) {
   return kElementTypes[static_cast<std::size_t>(type)].bytes;

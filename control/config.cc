@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <toml++/toml.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,7 +13,6 @@
 #include <iterator>
 #include <set>
 #include <sstream>
-#include <toml++/toml.h>
 
 #include "client/address.h"
 #include "control/config_keys.h"
@@ -26,7 +26,9 @@ constexpr std::uint32_t kMaxWeight = 1000;
 constexpr std::size_t kMaxName = 128;  // of a job, and of its token
 constexpr std::array<std::string_view, 4> kJobKeys = {"name", "token", "weight", "ranks"};
 
-Error bad(std::string message) { return {Status::kInvalidArgument, std::move(message)}; }
+Error bad(std::string message) {
+  return {Status::kInvalidArgument, std::move(message)};
+}
 
 std::string position(std::string_view path, const toml::source_position& at) {
   return fmt::format("{}:{}:{}", path, at.line, at.column);
@@ -151,15 +153,15 @@ class Reader {
       } else if (key == "weight") {
         wrong = read_count(value, {.min = 1, .max = kMaxWeight}, job.weight);
       } else if (key == "ranks") {
-        wrong = read_count(value, {.min = 1, .max = wire::kMaxRanks, .zero_allowed = true},
-                           job.ranks);
+        wrong =
+            read_count(value, {.min = 1, .max = wire::kMaxRanks, .zero_allowed = true}, job.ranks);
       } else {
         return unknown(path_, key, "jobs");
       }
       if (!wrong.empty()) {
         const std::string value_shown = key == "token" ? "(not shown)" : shown(value);
-        return bad(fmt::format("{}: jobs.{} = {}: {}", place(path_, node), key.str(), value_shown,
-                               wrong));
+        return bad(
+            fmt::format("{}: jobs.{} = {}: {}", place(path_, node), key.str(), value_shown, wrong));
       }
     }
     if (job.name.empty()) return bad(fmt::format("{}: a job needs a name", place(path_, table)));
@@ -236,9 +238,10 @@ void derive(Config& config) {
 Outcome check(const Config& config) {
   if (auto address = client::parse_address(config.listen); !address) return address.error();
   if (config.tile_bytes > config.window_bytes) {
-    return bad(fmt::format("shards.tile_bytes is {} and shards.window_bytes {}: a tile must fit "
-                           "into the window",
-                           size_text(config.tile_bytes), size_text(config.window_bytes)));
+    return bad(
+        fmt::format("shards.tile_bytes is {} and shards.window_bytes {}: a tile must fit "
+                    "into the window",
+                    size_text(config.tile_bytes), size_text(config.window_bytes)));
   }
   if (config.jobs.size() > config.limits.max_jobs) {
     return bad(fmt::format("{} jobs are listed and limits.max_jobs is {}: raise it",
@@ -251,8 +254,9 @@ Outcome check(const Config& config) {
     }
   }
   if (!config.limits.open_jobs && config.jobs.empty()) {
-    return bad("open_jobs is false and no job is listed: nobody could join; list jobs under "
-               "[[jobs]], or leave open_jobs out");
+    return bad(
+        "open_jobs is false and no job is listed: nobody could join; list jobs under "
+        "[[jobs]], or leave open_jobs out");
   }
   return Unit{};
 }
@@ -266,8 +270,8 @@ Result<Config> parse_config(std::string_view text, std::string_view path,
     const toml::table file = toml::parse(text, path);
     if (auto done = Reader(path, config).read(file); !done) return done.error();
   } catch (const toml::parse_error& error) {
-    return bad(fmt::format("{}: not TOML: {}", position(path, error.source().begin),
-                           error.description()));
+    return bad(
+        fmt::format("{}: not TOML: {}", position(path, error.source().begin), error.description()));
   }
   if (auto done = apply(overrides, config); !done) return done.error();
   derive(config);
@@ -280,16 +284,16 @@ Result<Config> load_config(const std::string& path, std::span<const Override> ov
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file.is_open() || file.bad()) {
-    return bad(fmt::format("cannot read the configuration {}: {}; give a file that exists with "
-                           "--config, or none",
-                           path, std::strerror(errno)));
+    return bad(
+        fmt::format("cannot read the configuration {}: {}; give a file that exists with "
+                    "--config, or none",
+                    path, std::strerror(errno)));
   }
   auto config = parse_config(text, path, overrides);
   if (!config) return config;
   struct stat info {};
-  const bool has_tokens =
-      std::any_of(config->jobs.begin(), config->jobs.end(),
-                  [](const ConfiguredJob& job) { return !job.token.empty(); });
+  const bool has_tokens = std::any_of(config->jobs.begin(), config->jobs.end(),
+                                      [](const ConfiguredJob& job) { return !job.token.empty(); });
   if (has_tokens && ::stat(path.c_str(), &info) == 0 && (info.st_mode & S_IROTH) != 0) {
     config->warnings.push_back(
         fmt::format("{0} has tokens and everybody can read it: chmod o-r {0}", path));

@@ -67,8 +67,8 @@ ChoiceKey isa_choice() {
   names.insert(names.end(), summation::kIsaNames.begin(), summation::kIsaNames.end());
   return {std::move(names),
           [](Config& config, std::size_t index) {
-            config.isa = index == 0 ? std::nullopt
-                                    : std::optional(static_cast<summation::Isa>(index - 1));
+            config.isa =
+                index == 0 ? std::nullopt : std::optional(static_cast<summation::Isa>(index - 1));
           },
           [](Config& config) {
             return config.isa ? static_cast<std::size_t>(*config.isa) + 1 : std::size_t{0};
@@ -157,8 +157,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
         d[i][j] = i + j;
         continue;
       }
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1,
-                          d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      d[i][j] = std::min(
+          {d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
         d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
       }
@@ -178,45 +178,67 @@ const std::vector<Key>& config_keys() {
       {"", "listen", "listen",
        "where clients connect: unix:/path (default: unix:/run/tally/tallyd.sock as root, else in "
        "$XDG_RUNTIME_DIR/tally or /tmp/tally-<uid>)",
-       TextKey{[](Config& c) -> auto& { return c.listen; }}},
-      {"", "listen_mode", "", "permissions of that socket: who may connect",
-       mode([](Config& c) -> auto& { return c.listen_mode; })},
-      {"", "log_level", "log-level", "what is logged",
-       choice([](Config& c) -> auto& { return c.log_level; }, {"debug", "info", "warning", "error"})},
-      {"", "open_jobs", "",
-       "a job that is not listed is made by its first rank, whose token becomes the job's",
-       TruthKey{[](Config& c) -> auto& { return c.limits.open_jobs; }}},
-      {"", "default_deadline_ms", "", "deadline of operations that bring none",
-       number([](Config& c) -> auto& { return c.default_deadline_ms; }, 1, kDayMs)},
-      {"shards", "count", "shards", "polling threads; 0: one per core, at most 8",
-       or_zero(number([](Config& c) -> auto& { return c.shards; }, 1, engine::kMaxShards))},
-      {"shards", "poll", "poll",
-       "how a shard waits; busy only where every shard has a core of its own",
-       choice([](Config& c) -> auto& { return c.poll; }, {kPollModeNames.begin(), kPollModeNames.end()})},
-      {"shards", "isa", "isa", "instruction set of the sums; the result's bits are the same on each",
-       isa_choice()},
-      {"shards", "tile_bytes", "tile-bytes",
-       "input that is pulled and summed at a time; 0: derived from window and ranks",
-       or_zero(bytes([](Config& c) -> auto& { return c.tile_bytes; }, kPage, 4 * kMib))},
-      {"shards", "window_bytes", "window-bytes", "input in flight per shard",
-       bytes([](Config& c) -> auto& { return c.window_bytes; }, 64 * kKib, kGib)},
-      {"shards", "credit", "credit", "operations a session may have outstanding per shard",
-       number([](Config& c) -> auto& { return c.credit; }, 1, 4096)},
-      {"shards", "split_bytes", "split-bytes",
-       "operations from this size on are divided over all shards",
-       bytes([](Config& c) -> auto& { return c.split_bytes; }, kPage, wire::kMaxBytes)},
-      {"memory", "hugepages", "hugepages", "hugepages for the engine's memory; auto: if enough are free",
-       choice([](Config& c) -> auto& { return c.hugepages; }, {"auto", "on", "off"})},
-      {"memory", "engine_mib", "", "MiB set aside at start for tiles; 0: derived",
-       or_zero(number([](Config& c) -> auto& { return c.engine_mib; }, 16, 1 << 20))},
-      {"limits", "max_jobs", "", "jobs at a time", number([](Config& c) -> auto& { return c.limits.max_jobs; }, 1, 4096)},
-      {"limits", "max_ranks", "", "ranks of a job",
-       number([](Config& c) -> auto& { return c.limits.max_ranks; }, 1, wire::kMaxRanks)},
-      {"limits", "max_region_bytes", "",
-       "memory that the ranks of a job may register together; 0: as much as the machine has",
-       or_zero(bytes([](Config& c) -> auto& { return c.limits.max_region_bytes; }, kPage, wire::kMaxBytes))},
-  };
-  return keys;
+       TextKey{[](Config & c) -> auto& {return c.listen;
+}
+}  // namespace tally::control
+}
+,
+    {"", "listen_mode", "", "permissions of that socket: who may connect",
+     mode([](Config& c) -> auto& { return c.listen_mode; })},
+    {"", "log_level", "log-level", "what is logged",
+     choice([](Config& c) -> auto& { return c.log_level; }, {"debug", "info", "warning", "error"})},
+    {"", "open_jobs", "",
+     "a job that is not listed is made by its first rank, whose token becomes the job's",
+     TruthKey{[](Config & c) -> auto& {return c.limits.open_jobs;
+}
+}
+}
+,
+    {"", "default_deadline_ms", "", "deadline of operations that bring none",
+     number(
+         [](Config& c) -> auto& { return c.default_deadline_ms; }, 1, kDayMs)},
+    {"shards", "count", "shards", "polling threads; 0: one per core, at most 8",
+     or_zero(number(
+         [](Config& c) -> auto& { return c.shards; }, 1, engine::kMaxShards))},
+    {"shards", "poll", "poll",
+     "how a shard waits; busy only where every shard has a core of its own",
+     choice([](Config& c) -> auto& { return c.poll; },
+            {kPollModeNames.begin(), kPollModeNames.end()})},
+    {"shards", "isa", "isa", "instruction set of the sums; the result's bits are the same on each",
+     isa_choice()},
+    {"shards", "tile_bytes", "tile-bytes",
+     "input that is pulled and summed at a time; 0: derived from window and ranks",
+     or_zero(bytes(
+         [](Config& c) -> auto& { return c.tile_bytes; }, kPage, 4 * kMib))},
+    {"shards", "window_bytes", "window-bytes", "input in flight per shard",
+     bytes(
+         [](Config& c) -> auto& { return c.window_bytes; }, 64 * kKib, kGib)},
+    {"shards", "credit", "credit", "operations a session may have outstanding per shard",
+     number(
+         [](Config& c) -> auto& { return c.credit; }, 1, 4096)},
+    {"shards", "split_bytes", "split-bytes",
+     "operations from this size on are divided over all shards",
+     bytes(
+         [](Config& c) -> auto& { return c.split_bytes; }, kPage, wire::kMaxBytes)},
+    {"memory", "hugepages", "hugepages",
+     "hugepages for the engine's memory; auto: if enough are free",
+     choice([](Config& c) -> auto& { return c.hugepages; }, {"auto", "on", "off"})},
+    {"memory", "engine_mib", "", "MiB set aside at start for tiles; 0: derived",
+     or_zero(number(
+         [](Config& c) -> auto& { return c.engine_mib; }, 16, 1 << 20))},
+    {"limits", "max_jobs", "", "jobs at a time",
+     number(
+         [](Config& c) -> auto& { return c.limits.max_jobs; }, 1, 4096)},
+    {"limits", "max_ranks", "", "ranks of a job",
+     number(
+         [](Config& c) -> auto& { return c.limits.max_ranks; }, 1, wire::kMaxRanks)},
+    {"limits", "max_region_bytes", "",
+     "memory that the ranks of a job may register together; 0: as much as the machine has",
+     or_zero(bytes(
+         [](Config& c) -> auto& { return c.limits.max_region_bytes; }, kPage, wire::kMaxBytes))},
+}
+;
+return keys;
 }
 
 std::optional<std::uint64_t> read_number(const NumberKey& key, const Written& written) {
@@ -292,8 +314,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
     std::string_view name;
     std::uint64_t bytes;
   };
-  static constexpr Suffix kSuffixes[] = {{"KiB", kKib}, {"MiB", kMib}, {"GiB", kGib},
-                                         {"TiB", kGib << 10}, {"B", 1}, {"", 1}};
+  static constexpr Suffix kSuffixes[] = {{"KiB", kKib},       {"MiB", kMib}, {"GiB", kGib},
+                                         {"TiB", kGib << 10}, {"B", 1},      {"", 1}};
   const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
   std::string_view suffix = text.substr(digits);
   while (suffix.starts_with(' ')) suffix.remove_prefix(1);

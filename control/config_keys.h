@@ -58,7 +58,7 @@ struct TextKey {
 struct Key {
   std::string_view table;  // "": the top of the file
   std::string_view name;
-  std::string_view flag;   // "": none
+  std::string_view flag;  // "": none
   std::string_view help;
   std::variant<NumberKey, ChoiceKey, TruthKey, TextKey> kind;
 

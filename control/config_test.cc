@@ -123,16 +123,31 @@ TEST(Config, SaysWhereAndWhatAndWhatIsAllowed) {
 
 // A value that is there and wrong is an error, never the default.
 TEST(Config, RefusesValuesOfTheWrongKind) {
-  for (const char* text :
-       {"listen = 3", "listen = \"\"", "open_jobs = 1", "open_jobs = \"true\"",
-        "default_deadline_ms = \"60000\"", "default_deadline_ms = 0", "default_deadline_ms = -1",
-        "default_deadline_ms = 1.5", "log_level = true", "[shards]\ncredit = {}",
-        "[shards]\ncredit = []", "[shards]\ncredit = 2024-01-01", "shards = 3", "jobs = 3",
-        "jobs = [1]", "[shards]\nwindow_bytes = \"4 parsecs\"", "[shards]\nwindow_bytes = \"\"",
-        "[shards]\nwindow_bytes = \"99999999999999999999\"", "[limits]\nmax_ranks = 1025",
-        "[[jobs]]\nname = \"\"", "[[jobs]]\nweight = 1", "[[jobs]]\nname = \"a\"\nweight = 0",
-        "[[jobs]]\nname = \"a\"\nweight = 1001", "[[jobs]]\nname = \"a\\n\"",
-        "[[jobs]]\nname = \"a\"\n[[jobs]]\nname = \"a\""}) {
+  for (const char* text : {"listen = 3",
+                           "listen = \"\"",
+                           "open_jobs = 1",
+                           "open_jobs = \"true\"",
+                           "default_deadline_ms = \"60000\"",
+                           "default_deadline_ms = 0",
+                           "default_deadline_ms = -1",
+                           "default_deadline_ms = 1.5",
+                           "log_level = true",
+                           "[shards]\ncredit = {}",
+                           "[shards]\ncredit = []",
+                           "[shards]\ncredit = 2024-01-01",
+                           "shards = 3",
+                           "jobs = 3",
+                           "jobs = [1]",
+                           "[shards]\nwindow_bytes = \"4 parsecs\"",
+                           "[shards]\nwindow_bytes = \"\"",
+                           "[shards]\nwindow_bytes = \"99999999999999999999\"",
+                           "[limits]\nmax_ranks = 1025",
+                           "[[jobs]]\nname = \"\"",
+                           "[[jobs]]\nweight = 1",
+                           "[[jobs]]\nname = \"a\"\nweight = 0",
+                           "[[jobs]]\nname = \"a\"\nweight = 1001",
+                           "[[jobs]]\nname = \"a\\n\"",
+                           "[[jobs]]\nname = \"a\"\n[[jobs]]\nname = \"a\""}) {
     const auto config = parse(text);
     ASSERT_EQ(config.status(), Status::kInvalidArgument) << text;
     EXPECT_NE(config.error().message.find("t.toml:"), std::string::npos)
@@ -143,8 +158,9 @@ TEST(Config, RefusesValuesOfTheWrongKind) {
 TEST(Config, HelpsWithUnknownKeys) {
   EXPECT_EQ(error_of("[shards]\n  cuont = 2"),
             "t.toml:2:3: unknown key \"cuont\" in [shards]: did you mean \"count\"?");
-  EXPECT_EQ(error_of("credit = 2"), "t.toml:1:1: unknown key \"credit\": \"credit\" belongs in "
-                                    "[shards]");
+  EXPECT_EQ(error_of("credit = 2"),
+            "t.toml:1:1: unknown key \"credit\": \"credit\" belongs in "
+            "[shards]");
   EXPECT_EQ(error_of("[shards]\nlisten = \"x\""),
             "t.toml:2:1: unknown key \"listen\" in [shards]: \"listen\" belongs at the top of the "
             "file");
@@ -178,7 +194,8 @@ TEST(Config, NeverShowsATokenThatIsWrong) {
 
 TEST(Config, PrintsAFileThatGivesItAgain) {
   const auto first = parse(
-      "listen = \"/a\\\"b\"\n[shards]\ncount = 3\nwindow_bytes = 131072\n[[jobs]]\nname = \"j\\\"\"\n"
+      "listen = \"/a\\\"b\"\n[shards]\ncount = 3\nwindow_bytes = 131072\n[[jobs]]\nname = "
+      "\"j\\\"\"\n"
       "token = \"secret\"\nweight = 5\n");
   ASSERT_TRUE(first.ok()) << first.error().message;
   const std::string text = to_toml(*first);

@@ -4,8 +4,7 @@
 // set, on how inputs are cut into spans, or on alignment: every instruction set gives the bits of
 // the scalar kernel, which is the specification (scalar.h):
 //   sum      left to right in rank order; f16 and bf16 are widened to f32, summed in f32 and
-//   rounded
-//            once, to nearest even; integers wrap
+//            rounded once, to nearest even; integers wrap
 //   average  the sum divided by `divisor` once, before the one rounding (IEEE division; integers:
 //            the wrapped sum divided, truncated towards zero)
 //   min/max  NaN wins; -0 < +0
@@ -13,10 +12,13 @@
 //   infinities and subnormals are kept on every path.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
+#include "base/block_stats.h"
 #include "base/view.h"
 #include "summation/types.h"
 
@@ -24,15 +26,8 @@ namespace tally::summation {
 
 inline constexpr std::size_t kMaxInputs = 1024;
 
-// Statistics are made per block of this many elements, counted from the first element of the
-// operation, so that tiles, parts and shards cannot change them.
-inline constexpr std::size_t kStatsBlock = 4096;
-
-// Of the stored result (after rounding), in f64; integers are counted as their values.
-struct BlockStats {
-  double sum_of_squares = 0;
-  std::uint64_t nonfinite = 0;  // infinities and NaNs; these are left out of sum_of_squares
-};
+using tally::BlockStats;
+using tally::kStatsBlock;
 
 struct Reduction {
   ElementType type = ElementType::kF32;
@@ -44,7 +39,8 @@ struct Reduction {
   std::span<const View> inputs;
   // 1..kMaxInputs. An output may be exactly an input (in place); any other overlap is undefined.
   std::span<std::byte* const> outputs;
-  // Empty, or ceil(count / kStatsBlock) entries, overwritten.
+  // Of the stored result (after rounding); integers are counted as their values. Empty, or
+  // stats_blocks(count) entries, overwritten. The first element begins a block.
   std::span<BlockStats> stats;
   // Store past the caches: for outputs that nobody reads soon and that do not fit.
   bool stream_outputs = false;

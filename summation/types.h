@@ -2,15 +2,15 @@
 #pragma once
 
 #include "base/element.h"
+#include "summation/codes.h"
 
 namespace tally::summation {
 
 using tally::element_bytes;
-using tally::ElementType;
+using tally::ElementTypeInfo;
 using tally::kElementTypes;
 using tally::kOperationNames;
 using tally::name;
-using tally::Operation;
 using tally::parse_element_type;
 using tally::parse_operation;
 

@@ -18,6 +18,7 @@ namespace tally::transport {
 
 // A session's number on this node, given by control; shards and transports index by it.
 using Peer = std::uint32_t;
+inline constexpr Peer kNoPeer = UINT32_MAX;
 
 // Bytes in a region that the peer registered.
 struct Range {
@@ -40,7 +41,7 @@ struct Pull {
 struct Pulled {
   std::uint64_t user = 0;
   Status status = Status::kOk;
-  View view;                 // valid until release(handle); empty unless kOk
+  View view;  // valid until release(handle); empty unless kOk
   std::uint32_t handle = 0;
 };
 
@@ -87,9 +88,10 @@ class Transport {
   virtual void pull(std::span<const Pull> pulls) = 0;
   virtual void release(std::uint32_t handle) = 0;  // of a Pulled view
 
-  // Between open_stores(peers) and close_stores(peers) the kernels may store through `direct`; false
-  // from open_stores: one of the peers has fenced this node off, and nothing may be stored.
-  virtual bool open_stores(std::span<const Peer> peers) = 0;
+  // Between open_stores(peers) and close_stores(peers) the kernels may store through `direct`.
+  // open_stores gives kNoPeer, or the peer that has fenced this node off: then nothing may be
+  // stored and there is nothing to close.
+  virtual Peer open_stores(std::span<const Peer> peers) = 0;
   virtual void close_stores(std::span<const Peer> peers) = 0;
   virtual void locate(std::span<Landing> landings) = 0;
   virtual void push(std::span<const Push> pushes) = 0;

@@ -54,8 +54,7 @@ Status validate(const Notice& notice) {
     return Status::kInvalidArgument;
   }
   // Blocks of statistics are counted from the first element of a whole result.
-  const bool whole_result = notice.kind == Kind::kAllReduce || notice.kind == Kind::kReduce ||
-                            notice.kind == Kind::kBroadcast;
+  const bool whole_result = notice.kind == Kind::kAllReduce || notice.kind == Kind::kReduce;
   if ((notice.flags & kWantStats) != 0) {
     if (!whole_result) return Status::kUnsupported;
     if (notice.stats_region == kNoRegion) return Status::kInvalidArgument;

@@ -34,14 +34,14 @@ typedef enum tally_status {
   TALLY_PEER_LEFT = 6,        /* a rank closed its session */
   TALLY_NODE_LOST = 7,        /* the node died or its connection broke: open a new session */
   TALLY_CANCELLED = 8,
-  TALLY_DUPLICATE = 9,     /* the tag has an operation outstanding already */
+  TALLY_DUPLICATE = 9, /* the tag has an operation outstanding already */
   TALLY_STALE_EPOCH = 10,
-  TALLY_NO_CREDIT = 11,    /* too many operations outstanding: take completions first */
+  TALLY_NO_CREDIT = 11, /* too many operations outstanding: take completions first */
   TALLY_BAD_REGION = 12,
-  TALLY_REFUSED = 13,      /* not admitted: token, quota or limit */
+  TALLY_REFUSED = 13, /* not admitted: token, quota or limit */
   TALLY_NO_MEMORY = 14,
-  TALLY_UNAVAILABLE = 15,  /* no node answers at the address */
-  TALLY_AGAIN = 16,        /* nothing yet (tally_wait: the timeout passed first) */
+  TALLY_UNAVAILABLE = 15, /* no node answers at the address */
+  TALLY_AGAIN = 16,       /* nothing yet (tally_wait: the timeout passed first) */
   TALLY_PROTOCOL = 17,
   TALLY_INTERNAL = 18
 } tally_status;
@@ -70,31 +70,33 @@ typedef enum tally_kind {
 
 /* Where a buffer lies. Kinds that this build cannot use are refused by name. */
 typedef enum tally_memory_kind {
-  TALLY_MEMORY_HOST = 0,   /* ordinary memory: adopted (mapped by the node too) or staged (copied) */
-  TALLY_MEMORY_SHARED = 1, /* a memfd with F_SEAL_SHRINK that the caller has mapped: `fd`, `fd_offset` */
-  TALLY_MEMORY_CUDA = 2,   /* a CUDA device pointer */
-  TALLY_MEMORY_DMABUF = 3  /* a dma-buf: `fd`, `fd_offset` */
+  TALLY_MEMORY_HOST = 0, /* ordinary memory: adopted (mapped by the node too) or staged (copied) */
+  TALLY_MEMORY_SHARED =
+      1, /* a memfd with F_SEAL_SHRINK that the caller has mapped: `fd`, `fd_offset` */
+  TALLY_MEMORY_CUDA = 2,  /* a CUDA device pointer */
+  TALLY_MEMORY_DMABUF = 3 /* a dma-buf: `fd`, `fd_offset` */
 } tally_memory_kind;
 
 typedef struct tally_session tally_session;
 typedef struct tally_region tally_region;
 
-/* Called for each line that the library has to say (which transport and why, copies it has to make).
- * `level`: 0 information, 1 warning. The text is valid during the call. */
+/* Called for each line that the library has to say (which transport and why, copies it has to
+ * make). `level`: 0 information, 1 warning. The text is valid during the call. */
 typedef void (*tally_log_fn)(void* context, int level, const char* text);
 
 typedef struct tally_session_options {
   size_t size;
-  const char* address; /* "unix:/path" of the node; NULL: $TALLY_ADDRESS, then unix:/run/tally/tallyd.sock */
-  const char* job;     /* name of the training run; NULL: "default" */
-  const char* token;   /* the job's secret; NULL: none */
-  uint32_t rank;       /* 0 .. ranks-1 */
-  uint32_t ranks;      /* 1 .. 1024 */
+  const char* address;          /* "unix:/path" of the node; NULL: $TALLY_ADDRESS, then
+                                   unix:/run/tally/tallyd.sock */
+  const char* job;              /* name of the training run; NULL: "default" */
+  const char* token;            /* the job's secret; NULL: none */
+  uint32_t rank;                /* 0 .. ranks-1 */
+  uint32_t ranks;               /* 1 .. 1024 */
   uint32_t connect_timeout_ms;  /* 0: 10 s; covers a node that is still starting */
   uint32_t default_deadline_ms; /* of operations; 0: 60 s */
-  tally_log_fn log;    /* NULL: warnings go to stderr */
+  tally_log_fn log;             /* NULL: warnings go to stderr */
   void* log_context;
-  void* ibv_pd;        /* the caller's own protection domain (transport verbs); NULL else */
+  void* ibv_pd; /* the caller's own protection domain (transport verbs); NULL else */
 } tally_session_options;
 
 /* Opens a session. On success *session is the caller's and ends by tally_close. On failure *session
@@ -126,25 +128,26 @@ TALLY_API tally_status tally_get_info(const tally_session* session, tally_sessio
 
 /* Memory that the node can use in place: the fastest. Zeroed, page-aligned; *data is where it lies.
  * Freed by tally_region_free, or by tally_close. */
-TALLY_API tally_status tally_region_alloc(tally_session* session, size_t bytes, tally_region** region,
-                                          void** data);
+TALLY_API tally_status tally_region_alloc(tally_session* session, size_t bytes,
+                                          tally_region** region, void** data);
 
 typedef struct tally_memory {
   size_t size;
   tally_memory_kind kind;
-  void* data;         /* where it lies in this process */
+  void* data; /* where it lies in this process */
   size_t bytes;
   int fd;             /* TALLY_MEMORY_SHARED, TALLY_MEMORY_DMABUF */
   uint64_t fd_offset; /* a multiple of the page size */
   uint32_t flags;     /* TALLY_REGION_* */
 } tally_memory;
 
-#define TALLY_REGION_STAGE 1u /* copy through a buffer of the library; never move the caller's pages */
+#define TALLY_REGION_STAGE \
+  1u /* copy through a buffer of the library; never move the caller's pages */
 
-/* Registers memory of the caller's. Private anonymous memory is adopted: its whole pages move into a
- * memfd mapped at the same address (contents kept, children of a fork do not inherit them) until
- * tally_region_free puts them back. Other host memory is staged: copied by the library at post and at
- * completion; a log line says so. The memory must stay until tally_region_free. */
+/* Registers memory of the caller's. Private anonymous memory is adopted: its whole pages move into
+ * a memfd mapped at the same address (contents kept, children of a fork do not inherit them) until
+ * tally_region_free puts them back. Other host memory is staged: copied by the library at post and
+ * at completion; a log line says so. The memory must stay until tally_region_free. */
 TALLY_API tally_status tally_region_register(tally_session* session, const tally_memory* memory,
                                              tally_region** region);
 
@@ -170,9 +173,9 @@ typedef struct tally_operation {
   uint32_t root;     /* of reduce and broadcast */
   uint32_t priority; /* 0..255, higher goes first among ready operations */
   uint32_t deadline_ms; /* 0: the session's default */
-  uint32_t flags;    /* TALLY_WANT_* */
-  void* stream;      /* CUDA stream that orders the buffers; NULL for host memory */
-  uint64_t user;     /* comes back in the completion */
+  uint32_t flags;       /* TALLY_WANT_* */
+  void* stream;         /* CUDA stream that orders the buffers; NULL for host memory */
+  uint64_t user;        /* comes back in the completion */
 } tally_operation;
 
 #define TALLY_WANT_STATS 1u /* sum of squares and number of non-finite values of the result */
@@ -203,10 +206,11 @@ TALLY_API int tally_poll(tally_session* session, tally_completion* completions, 
 /* Waits until one completion can be taken and takes it. TALLY_AGAIN when timeout_ms passes first
  * (negative: until the operations' own deadlines end the wait). The operation's own status is in
  * completion->status. TALLY_INVALID_ARGUMENT when nothing is outstanding. */
-TALLY_API tally_status tally_wait(tally_session* session, tally_completion* completion, int timeout_ms);
+TALLY_API tally_status tally_wait(tally_session* session, tally_completion* completion,
+                                  int timeout_ms);
 
-/* Asks to take the operation of this tag back. Its completion still comes: TALLY_CANCELLED, or how it
- * ended before. All ranks get the same. */
+/* Asks to take the operation of this tag back. Its completion still comes: TALLY_CANCELLED, or how
+ * it ended before. All ranks get the same. */
 TALLY_API tally_status tally_cancel(tally_session* session, uint32_t tag);
 
 /* A descriptor for event loops: readable when there may be completions. Before waiting on it call

@@ -1,0 +1,35 @@
+#include "base/idle.h"
+
+#include <gtest/gtest.h>
+
+namespace tally {
+namespace {
+
+using Step = IdlePolicy::Step;
+
+TEST(Idle, PollsThenYieldsThenSleeps) {
+  IdlePolicy idle;
+  for (int i = 0; i < IdlePolicy::kPolls; ++i) EXPECT_EQ(idle.next(1000), Step::kPoll);
+  EXPECT_EQ(idle.next(1000), Step::kYield);
+  EXPECT_EQ(idle.next(1000 + IdlePolicy::kMinYield - 1), Step::kYield);
+  EXPECT_EQ(idle.next(1000 + IdlePolicy::kMinYield), Step::kSleep);
+}
+
+Nanos learned(Nanos gap) {
+  IdlePolicy idle;
+  Nanos now = 0;
+  for (int i = 0; i < 100; ++i) {
+    idle.next(now);
+    idle.worked(now += gap);
+  }
+  return idle.yield_for();
+}
+
+TEST(Idle, YieldsAsLongAsTheUsualGapIfThatCanBeBridged) {
+  EXPECT_NEAR(static_cast<double>(learned(200 * kMicrosecond)), 400e3, 10e3);
+  EXPECT_EQ(learned(kMicrosecond), IdlePolicy::kMinYield);
+  EXPECT_EQ(learned(10 * kMillisecond), IdlePolicy::kMinYield) << "sleeping is right";
+}
+
+}  // namespace
+}  // namespace tally

@@ -1,0 +1,163 @@
+#include "client/operation_book.h"
+
+#include <algorithm>
+
+namespace tally::client {
+
+OperationBook::OperationBook(BookConfig config)
+    : config_(std::move(config)), used_credit_(config_.plan.weights.size(), 0) {
+  // Each entry uses credit at one shard at least, so there are never more.
+  const std::size_t most = used_credit_.size() * config_.credit;
+  entries_.resize(std::min<std::size_t>(most, UINT16_MAX));
+  for (auto i = static_cast<std::uint32_t>(entries_.size()); i-- > 0;) free_.push_back(i);
+}
+
+protocol::Operand OperationBook::operand(const wire::Notice& notice) const {
+  return protocol::Operand{notice.group, notice.tag, notice.type, notice.count};
+}
+
+bool OperationBook::outstanding(std::uint32_t tag) const {
+  const auto found = tags_.find(tag);
+  return found != tags_.end() && found->second.entry != UINT32_MAX;
+}
+
+Nanos OperationBook::earliest_until() const {
+  Nanos earliest = kForever;
+  if (outstanding_ == 0) return earliest;
+  for (const Entry& entry : entries_) {
+    if (entry.live) earliest = std::min(earliest, entry.until);
+  }
+  return earliest;
+}
+
+Status OperationBook::post(wire::Notice notice, std::uint64_t user, Nanos until,
+                           std::vector<Outbound>& out) {
+  Tag& tag = tags_[notice.tag];
+  if (tag.entry != UINT32_MAX) return Status::kDuplicate;
+  if (free_.empty()) return Status::kNoCredit;
+  const protocol::Operand whole = operand(notice);
+  const std::uint32_t parts = protocol::part_count(config_.plan, whole);
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const std::uint32_t shard = protocol::cut(config_.plan, whole, part).tree;
+    if (used_credit_[shard] >= config_.credit) return Status::kNoCredit;
+  }
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  Entry& entry = entries_[index];
+  notice.epoch = config_.epoch;
+  notice.round = tag.next_round++;
+  notice.cookie = std::uint32_t{++entry.generation} << 16 | index;
+  entry.live = true;
+  entry.failed = entry.started = false;
+  entry.parts_left = parts;
+  entry.user = user;
+  entry.until = until;
+  entry.notice = notice;
+  entry.verdict = wire::Completion{};
+  entry.part_ended.assign(parts, false);
+  tag.entry = index;
+  ++outstanding_;
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const std::uint32_t shard = protocol::cut(config_.plan, whole, part).tree;
+    ++used_credit_[shard];
+    notice.part = static_cast<std::uint16_t>(part);
+    out.push_back(Outbound{shard, notice});
+  }
+  return Status::kOk;
+}
+
+void OperationBook::take_back(const Entry& entry, std::vector<Outbound>& out) const {
+  Outbound cancel{0, entry.notice};
+  cancel.notice.kind = wire::Kind::kCancel;
+  cancel.notice.flags = 0;
+  cancel.notice.root = 0;
+  for (std::size_t part = 0; part < entry.part_ended.size(); ++part) {
+    if (entry.part_ended[part]) continue;
+    cancel.notice.part = static_cast<std::uint16_t>(part);
+    cancel.shard =
+        protocol::cut(config_.plan, operand(entry.notice), static_cast<std::uint32_t>(part)).tree;
+    out.push_back(cancel);
+  }
+}
+
+Status OperationBook::cancel(std::uint32_t tag, std::vector<Outbound>& out) {
+  const auto found = tags_.find(tag);
+  if (found == tags_.end() || found->second.entry == UINT32_MAX) return Status::kInvalidArgument;
+  take_back(entries_[found->second.entry], out);
+  return Status::kOk;
+}
+
+OperationBook::Entry* OperationBook::entry_of(const wire::Completion& completion) {
+  const std::uint32_t index = completion.cookie & 0xffff;
+  if (index >= entries_.size()) return nullptr;
+  Entry& entry = entries_[index];
+  const wire::Notice& posted = entry.notice;
+  const bool ours = entry.live && posted.cookie == completion.cookie &&
+                    posted.tag == completion.tag && posted.round == completion.round &&
+                    completion.part < entry.part_ended.size() && !entry.part_ended[completion.part];
+  return ours ? &entry : nullptr;
+}
+
+Status OperationBook::complete(std::uint32_t shard, const wire::Completion& completion,
+                               std::vector<Outbound>& out) {
+  Entry* entry = entry_of(completion);
+  if (entry == nullptr) return Status::kProtocol;
+  const auto part = protocol::cut(config_.plan, operand(entry->notice), completion.part);
+  if (part.tree != shard) return Status::kProtocol;
+  entry->part_ended[completion.part] = true;
+  --entry->parts_left;
+  --used_credit_[shard];
+  if (completion.status == Status::kOk) {
+    entry->started |= part.count > 0;
+  } else {
+    const bool first = !entry->failed;
+    fail(*entry, completion);
+    // Without this part there is no result: the buffers come back sooner.
+    if (first) take_back(*entry, out);
+  }
+  if (entry->parts_left == 0) finish(*entry);
+  return Status::kOk;
+}
+
+// The parts of one failure tell it differently: a rank that saw the cause takes its other parts
+// back, so "cancelled" is only the verdict where nobody says more.
+void OperationBook::fail(Entry& entry, const wire::Completion& verdict) {
+  entry.started |= (verdict.flags & wire::kStarted) != 0;
+  if (!entry.failed || entry.verdict.status == Status::kCancelled) entry.verdict = verdict;
+  entry.failed = true;
+}
+
+void OperationBook::finish(Entry& entry) {
+  finished_.push_back(Finished{entry.verdict, entry.user, entry.notice.tag, entry.notice.round,
+                               entry.failed && entry.started});
+  tags_[entry.notice.tag].entry = UINT32_MAX;
+  entry.live = false;
+  free_.push_back(entry.notice.cookie & 0xffff);
+  --outstanding_;
+}
+
+void OperationBook::abandon(Status status) {
+  for (Entry& entry : entries_) {
+    if (!entry.live) continue;
+    for (std::size_t part = 0; part < entry.part_ended.size(); ++part) {
+      if (entry.part_ended[part]) continue;
+      --used_credit_[protocol::cut(config_.plan, operand(entry.notice),
+                                   static_cast<std::uint32_t>(part))
+                         .tree];
+    }
+    wire::Completion verdict;
+    verdict.status = status;
+    verdict.flags = wire::kStarted;  // nobody can say: the result may have begun to land
+    fail(entry, verdict);
+    finish(entry);
+  }
+}
+
+bool OperationBook::take(Finished& finished) {
+  if (finished_.empty()) return false;
+  finished = finished_.front();
+  finished_.pop_front();
+  return true;
+}
+
+}  // namespace tally::client

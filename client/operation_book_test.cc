@@ -1,0 +1,172 @@
+#include "client/operation_book.h"
+
+#include <gtest/gtest.h>
+
+namespace tally::client {
+namespace {
+
+constexpr std::uint64_t kLarge = 1 << 20;  // elements: divided over the shards
+
+class OperationBookTest : public ::testing::Test {
+ protected:
+  OperationBookTest() : book_(config()) {}
+
+  static BookConfig config() {
+    BookConfig config;
+    config.plan = protocol::even_plan(2, 1 << 20);
+    config.ranks = 2;
+    config.epoch = 9;
+    config.credit = 3;
+    return config;
+  }
+
+  Status post(std::uint32_t tag, std::uint64_t count, Nanos until = kForever) {
+    wire::Notice notice;
+    notice.tag = tag;
+    notice.count = count;
+    out_.clear();
+    return book_.post(notice, tag + 1000, until, out_);
+  }
+
+  static wire::Completion answer(const Outbound& outbound, Status status = Status::kOk) {
+    wire::Completion completion;
+    completion.status = status;
+    completion.part = outbound.notice.part;
+    completion.tag = outbound.notice.tag;
+    completion.round = outbound.notice.round;
+    completion.cookie = outbound.notice.cookie;
+    return completion;
+  }
+
+  Status complete(const Outbound& outbound, Status status = Status::kOk) {
+    cancels_.clear();
+    return book_.complete(outbound.shard, answer(outbound, status), cancels_);
+  }
+
+  OperationBook book_;
+  std::vector<Outbound> out_;
+  std::vector<Outbound> cancels_;
+  Finished finished_;
+};
+
+TEST_F(OperationBookTest, AnOperationEndsWithItsLastPart) {
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  ASSERT_EQ(out_.size(), 2u);
+  EXPECT_NE(out_[0].shard, out_[1].shard);
+  EXPECT_EQ(out_[1].notice.part, 1);
+  EXPECT_EQ(out_[0].notice.epoch, 9u);
+  ASSERT_EQ(complete(out_[1]), Status::kOk);
+  EXPECT_FALSE(book_.take(finished_));
+  ASSERT_EQ(complete(out_[0]), Status::kOk);
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kOk);
+  EXPECT_EQ(finished_.user, 1005u);
+  EXPECT_FALSE(finished_.started);
+  EXPECT_EQ(book_.outstanding(), 0u);
+}
+
+TEST_F(OperationBookTest, RoundsCountTheUsesOfATag) {
+  for (std::uint32_t round = 0; round < 5; ++round) {
+    ASSERT_EQ(post(5, 10), Status::kOk);
+    EXPECT_EQ(out_[0].notice.round, round);
+    EXPECT_EQ(post(5, 10), Status::kDuplicate);
+    ASSERT_EQ(post(6, 10), Status::kOk);
+    EXPECT_EQ(out_[0].notice.round, round);
+    book_.abandon(Status::kNodeLost);
+    while (book_.take(finished_)) continue;
+  }
+}
+
+TEST_F(OperationBookTest, CreditIsPerShardAndComesBack) {
+  std::vector<Outbound> all;
+  std::uint32_t tag = 0;
+  while (post(tag, kLarge) == Status::kOk) {
+    all.insert(all.end(), out_.begin(), out_.end());
+    ++tag;
+  }
+  EXPECT_EQ(tag, 3u);
+  EXPECT_EQ(post(tag, kLarge), Status::kNoCredit);
+  EXPECT_TRUE(out_.empty());
+  complete(all[0]);
+  EXPECT_EQ(post(tag, kLarge), Status::kNoCredit) << "the other shard has none";
+  complete(all[1]);
+  EXPECT_EQ(post(tag, kLarge), Status::kOk);
+}
+
+TEST_F(OperationBookTest, OneFailedPartTakesTheOthersBack) {
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  const auto posted = out_;
+  ASSERT_EQ(complete(posted[0], Status::kMismatch), Status::kOk);
+  ASSERT_EQ(cancels_.size(), 1u);
+  EXPECT_EQ(cancels_[0].shard, posted[1].shard);
+  EXPECT_EQ(cancels_[0].notice.kind, wire::Kind::kCancel);
+  EXPECT_EQ(cancels_[0].notice.round, posted[1].notice.round);
+  EXPECT_FALSE(book_.take(finished_)) << "the buffers are not back";
+  ASSERT_EQ(complete(posted[1], Status::kCancelled), Status::kOk);
+  EXPECT_TRUE(cancels_.empty());
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kMismatch);
+  EXPECT_FALSE(finished_.started);
+}
+
+TEST_F(OperationBookTest, TheCauseWinsOverTheCancelThatFollowedFromIt) {
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  const auto posted = out_;
+  complete(posted[1], Status::kCancelled);  // another rank saw the cause first
+  complete(posted[0], Status::kPeerLost);
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kPeerLost);
+}
+
+TEST_F(OperationBookTest, APartThatWentWellMeansThatResultsHaveLanded) {
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  const auto posted = out_;
+  complete(posted[0]);
+  complete(posted[1], Status::kPeerLost);
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_TRUE(finished_.started);
+}
+
+TEST_F(OperationBookTest, RefusesAnswersToWhatWasNotAsked) {
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  const auto posted = out_;
+  const auto refuse = [&](auto&& change, const char* why) {
+    std::uint32_t shard = posted[0].shard;
+    wire::Completion completion = answer(posted[0]);
+    change(shard, completion);
+    EXPECT_EQ(book_.complete(shard, completion, cancels_), Status::kProtocol) << why;
+  };
+  refuse([](auto& shard, auto&) { shard = 1 - shard; }, "another shard's part");
+  refuse([](auto&, auto& c) { c.cookie ^= 1 << 16; }, "an old cookie");
+  refuse([](auto&, auto& c) { c.cookie |= 0xffff; }, "no such entry");
+  refuse([](auto&, auto& c) { c.part = 2; }, "no such part");
+  refuse([](auto&, auto& c) { c.round = 1; }, "another round");
+  complete(posted[0]);
+  refuse([](auto&, auto&) {}, "the same twice");
+}
+
+TEST_F(OperationBookTest, ACancelGoesToEveryPartThatHasNotEnded) {
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  const auto posted = out_;
+  complete(posted[0]);
+  ASSERT_EQ(book_.cancel(5, cancels_), Status::kOk);
+  ASSERT_EQ(cancels_.size(), 1u);
+  EXPECT_EQ(cancels_[0].shard, posted[1].shard);
+  EXPECT_EQ(book_.cancel(6, cancels_), Status::kInvalidArgument);
+}
+
+TEST_F(OperationBookTest, AbandonEndsEverythingAndFreesTheCredit) {
+  ASSERT_EQ(post(5, kLarge, 50), Status::kOk);
+  ASSERT_EQ(post(6, 10, 40), Status::kOk);
+  EXPECT_EQ(book_.earliest_until(), 40);
+  EXPECT_TRUE(book_.outstanding(6));
+  book_.abandon(Status::kNodeLost);
+  int ended = 0;
+  for (; book_.take(finished_); ++ended) EXPECT_EQ(finished_.verdict.status, Status::kNodeLost);
+  EXPECT_EQ(ended, 2);
+  EXPECT_EQ(book_.earliest_until(), kForever);
+  for (std::uint32_t tag = 10; tag < 13; ++tag) EXPECT_EQ(post(tag, kLarge), Status::kOk);
+}
+
+}  // namespace
+}  // namespace tally::client

@@ -1,0 +1,204 @@
+#include "client/region.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "dataplane/transport/shm/segment.h"
+
+namespace tally::client {
+namespace {
+
+namespace shm = transport::shm;
+using shm::kPage;
+
+std::uintptr_t address_of(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
+}
+
+Error failed(const char* what, std::size_t bytes) {
+  return Error{Status::kNoMemory,
+               fmt::format("{} {} bytes: {}", what, bytes, std::strerror(errno))};
+}
+
+// The whole pages inside [data, data + bytes).
+struct Pages {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+};
+Pages whole_pages(const void* data, std::size_t bytes) {
+  const std::uintptr_t begin = (address_of(data) + kPage - 1) / kPage * kPage;
+  const std::uintptr_t end = (address_of(data) + bytes) / kPage * kPage;
+  return Pages{begin, std::max(begin, end)};
+}
+
+// Why one line of /proc/self/maps is not memory that can move into a memfd.
+std::string why_not(const std::string& line) {
+  std::uintptr_t begin = 0, end = 0;
+  char rights[5] = {};
+  unsigned long inode = 0;
+  int name = 0;
+  if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %lu %n", &begin, &end,
+                  rights, &inode, &name) < 4) {
+    return "its mapping cannot be read";
+  }
+  const std::string what = name > 0 && static_cast<std::size_t>(name) < line.size()
+                               ? line.substr(static_cast<std::size_t>(name))
+                               : "";
+  if (rights[0] != 'r' || rights[1] != 'w') return "it is not readable and writable";
+  if (rights[3] != 'p') return "it is shared already (register it as TALLY_MEMORY_SHARED)";
+  if (inode != 0) return "it maps the file " + what;
+  if (what.rfind("[stack", 0) == 0) return "it is on the stack";
+  return "";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Region>> Region::allocate(std::size_t bytes) {
+  auto memory = shm::make_shared("tally-region", bytes);
+  if (!memory) return memory.error();
+  std::unique_ptr<Region> region(new Region(How::kOwned));
+  region->memory_ = std::move(memory).value();
+  region->data_ = region->memory_.mapping.data();
+  region->bytes_ = bytes;
+  region->fd_ = region->memory_.fd.get();
+  return region;
+}
+
+Result<std::unique_ptr<Region>> Region::share(void* data, std::size_t bytes, int fd,
+                                              std::uint64_t fd_offset) {
+  if (fd_offset % kPage != 0) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("fd_offset {} is not a multiple of {}", fd_offset, kPage)};
+  }
+  std::unique_ptr<Region> region(new Region(How::kShared));
+  region->shared_fd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!region->shared_fd_) {
+    return Error{Status::kInvalidArgument, fmt::format("fd {}: {}", fd, std::strerror(errno))};
+  }
+  region->data_ = static_cast<std::byte*>(data);
+  region->bytes_ = bytes;
+  region->fd_ = region->shared_fd_.get();
+  region->base_offset_ = fd_offset;
+  return region;
+}
+
+Result<std::unique_ptr<Region>> Region::stage(void* data, std::size_t bytes) {
+  auto memory = shm::make_shared("tally-staging", bytes);
+  if (!memory) return memory.error();
+  std::unique_ptr<Region> region(new Region(How::kStaged));
+  region->memory_ = std::move(memory).value();
+  region->data_ = static_cast<std::byte*>(data);
+  region->bytes_ = bytes;
+  region->fd_ = region->memory_.fd.get();
+  return region;
+}
+
+std::string Region::why_not_adopt(const void* data, std::size_t bytes) {
+  const Pages pages = whole_pages(data, bytes);
+  if (pages.begin == pages.end) return "it holds no whole page";
+  std::ifstream maps("/proc/self/maps");
+  std::uintptr_t covered = pages.begin;
+  for (std::string line; covered < pages.end && std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2) continue;
+    if (end <= covered) continue;
+    if (begin > covered) break;
+    if (std::string why = why_not(line); !why.empty()) return why;
+    covered = end;
+  }
+  return covered >= pages.end ? "" : "it is not mapped";
+}
+
+// The memfd covers the pages from the first byte's to the last one's. Its inner pages take the
+// place of the caller's; the ragged edges share their pages with memory that is not ours to move,
+// so their bytes are copied (copy_in, copy_out).
+Result<std::unique_ptr<Region>> Region::adopt(void* data, std::size_t bytes) {
+  if (std::string why = why_not_adopt(data, bytes); !why.empty()) {
+    return Error{Status::kUnsupported,
+                 fmt::format("memory at {} cannot be adopted: {}", data, why)};
+  }
+  const std::uintptr_t floor = address_of(data) / kPage * kPage;
+  const Pages pages = whole_pages(data, bytes);
+  auto memory = shm::make_shared("tally-adopted", address_of(data) + bytes - floor);
+  if (!memory) return memory.error();
+  std::unique_ptr<Region> region(new Region(How::kAdopted));
+  region->memory_ = std::move(memory).value();
+  region->data_ = static_cast<std::byte*>(data);
+  region->bytes_ = bytes;
+  region->fd_ = region->memory_.fd.get();
+  region->base_offset_ = address_of(data) - floor;
+  auto* inner = static_cast<std::byte*>(data) + (pages.begin - address_of(data));
+  const std::size_t inner_bytes = pages.end - pages.begin;
+  std::memcpy(region->memory_.mapping.data() + (pages.begin - floor), inner, inner_bytes);
+  void* placed =
+      ::mmap(inner, inner_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+             region->fd_, static_cast<off_t>(pages.begin - floor));
+  if (placed == MAP_FAILED) return failed("adopting", inner_bytes);
+  region->pages_ = inner;
+  region->pages_bytes_ = inner_bytes;
+  ::madvise(inner, inner_bytes, MADV_DONTFORK);  // a child's writes must not reach the node
+  return region;
+}
+
+Region::~Region() {
+  if (pages_ == nullptr) return;
+  // The caller's memory becomes private again, with what it holds now.
+  void* copy =
+      ::mmap(nullptr, pages_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return;  // out of memory: it stays shared, and whole
+  std::memcpy(copy, pages_, pages_bytes_);
+  if (::mremap(copy, pages_bytes_, pages_bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, pages_) ==
+      MAP_FAILED) {
+    ::munmap(copy, pages_bytes_);
+  }
+}
+
+template <typename Copy>
+void Region::each_edge(std::uint64_t offset, std::uint64_t bytes, Copy copy) const {
+  if (how_ == How::kOwned || how_ == How::kShared || bytes == 0) return;
+  const auto edge = [&](std::uint64_t begin, std::uint64_t end) {  // within the region
+    const std::uint64_t from = std::max(begin, offset);
+    const std::uint64_t to = std::min(end, offset + bytes);
+    if (from < to) copy(data_ + from, memory_.mapping.data() + base_offset_ + from, to - from);
+  };
+  if (how_ == How::kStaged) return edge(0, bytes_);
+  const auto inner = static_cast<std::uint64_t>(pages_ - data_);
+  edge(0, inner);
+  edge(inner + pages_bytes_, bytes_);
+}
+
+void Region::copy_in(std::uint64_t offset, std::uint64_t bytes) const {
+  each_edge(offset, bytes, [](std::byte* caller, std::byte* shared, std::uint64_t n) {
+    std::memcpy(shared, caller, n);
+  });
+}
+
+void Region::copy_out(std::uint64_t offset, std::uint64_t bytes) const {
+  each_edge(offset, bytes, [](std::byte* caller, std::byte* shared, std::uint64_t n) {
+    std::memcpy(caller, shared, n);
+  });
+}
+
+Outcome Region::move() {
+  if (how_ == How::kStaged) return Unit{};  // the node never sees the caller's memory
+  std::byte* at = how_ == How::kAdopted ? pages_ : data_;
+  const std::size_t bytes = how_ == How::kAdopted ? pages_bytes_ : shm::round_to_pages(bytes_);
+  auto fresh = shm::make_shared("tally-moved", bytes);
+  if (!fresh) return fresh.error();
+  std::memcpy(fresh->mapping.data(), at, bytes);
+  if (::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fresh->fd.get(), 0) ==
+      MAP_FAILED) {
+    return failed("moving", bytes);
+  }
+  return Unit{};
+}
+
+}  // namespace tally::client

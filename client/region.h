@@ -1,0 +1,69 @@
+// Memory that the node can use: shared from the start, adopted (the caller's pages become a memfd
+// at the same address) or staged (copied at post and at completion).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "dataplane/transport/shm/memory.h"
+
+namespace tally::client {
+
+class Region {
+ public:
+  enum class How { kOwned, kShared, kAdopted, kStaged };
+
+  static Result<std::unique_ptr<Region>> allocate(std::size_t bytes);
+  // A memfd of the caller's, mapped by the caller at `data`.
+  static Result<std::unique_ptr<Region>> share(void* data, std::size_t bytes, int fd,
+                                               std::uint64_t fd_offset);
+  static Result<std::unique_ptr<Region>> adopt(void* data, std::size_t bytes);
+  static Result<std::unique_ptr<Region>> stage(void* data, std::size_t bytes);
+  // Why memory at this place cannot be adopted; empty when it can.
+  static std::string why_not_adopt(const void* data, std::size_t bytes);
+
+  // Puts an adopted caller's pages back.
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  How how() const { return how_; }
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  // The memfd to give to the node and where in it the region begins; its length for the node.
+  int fd() const { return fd_; }
+  std::uint64_t base_offset() const { return base_offset_; }
+  std::uint64_t node_bytes() const { return base_offset_ + bytes_; }
+
+  // Copies what does not lie in shared memory: in before the node reads, out after it wrote.
+  // Nothing at all for memory that is shared; the ragged edges of what is adopted; all of what is
+  // staged.
+  void copy_in(std::uint64_t offset, std::uint64_t bytes) const;
+  void copy_out(std::uint64_t offset, std::uint64_t bytes) const;
+
+  // Puts other memory with the same contents at the same address: whoever has the old memfd mapped
+  // keeps the orphan. For a node that cannot be fenced off in time.
+  Outcome move();
+
+  std::uint32_t id = 0;           // at the node
+  std::uint32_t outstanding = 0;  // operations that use it
+
+ private:
+  explicit Region(How how) : how_(how) {}
+  template <typename Copy>
+  void each_edge(std::uint64_t offset, std::uint64_t bytes, Copy copy) const;
+
+  How how_;
+  std::byte* data_ = nullptr;  // where the caller sees it
+  std::size_t bytes_ = 0;
+  transport::shm::SharedMemory memory_;  // ours, unless kShared
+  int fd_ = -1;
+  UniqueFd shared_fd_;
+  std::uint64_t base_offset_ = 0;
+  std::byte* pages_ = nullptr;  // kAdopted: the whole pages in the middle
+  std::size_t pages_bytes_ = 0;
+};
+
+}  // namespace tally::client

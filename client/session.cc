@@ -1,0 +1,441 @@
+#include "client/session.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "client/words.h"
+
+namespace tally::client {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kProtocolVersion = 1;
+constexpr Nanos kCallTimeout = 30 * kSecond;  // of control: a region of many GB takes seconds
+constexpr Nanos kLookEvery = 1 * kMillisecond;
+// The node's verdict comes at the operation's deadline. A node that has not spoken this long after
+// it will not: the client fences it off.
+constexpr Nanos kPatience = 5 * kSecond;
+constexpr Nanos kFenceTimeout = 1 * kSecond;
+constexpr std::uint32_t kDefaultDeadlineMs = 60'000;
+constexpr std::size_t kBurst = 32;
+
+Error broken_reply(const char* method) {
+  return Error{
+      Status::kProtocol,
+      fmt::format("the node's answer to {} cannot be read: is it of another version?", method)};
+}
+
+Result<BookConfig> read_plan(const json& reply, const SessionOptions& options) {
+  BookConfig config;
+  try {
+    config.plan.weights = reply.at("weights").get<std::vector<std::uint32_t>>();
+    config.plan.split_bytes = reply.at("split_bytes").get<std::uint64_t>();
+    config.epoch = reply.at("epoch").get<std::uint32_t>();
+    config.credit = reply.at("credit").get<std::uint32_t>();
+  } catch (const json::exception&) {
+    return broken_reply("session.open");
+  }
+  config.rank = options.rank;
+  config.ranks = options.ranks;
+  const transport::shm::SegmentGeometry geometry{
+      static_cast<std::uint32_t>(config.plan.weights.size()), config.credit};
+  if (!protocol::valid(config.plan) || !geometry.valid()) return broken_reply("session.open");
+  return config;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
+  const Nanos deadline = monotonic_now() + options.connect_timeout;
+  auto channel = RpcChannel::connect(options.address, deadline);
+  if (!channel) return channel.error();
+  const json hello = {{"version", kProtocolVersion},
+                      {"job", options.job},
+                      {"token", options.token},
+                      {"rank", options.rank},
+                      {"ranks", options.ranks}};
+  auto opened = channel->call("session.open", hello, {}, deadline);
+  if (!opened) return opened.error();
+  auto config = read_plan(*opened, options);
+  if (!config) return config.error();
+  const transport::shm::SegmentGeometry geometry{
+      static_cast<std::uint32_t>(config->plan.weights.size()), config->credit};
+  auto link = ShmLink::make(geometry, channel->fd());
+  if (!link) return link.error();
+  auto attached = channel->call("session.attach", json::object(), link->node_fds(), deadline);
+  if (!attached) return attached.error();
+  link->attached();
+  std::unique_ptr<Session> session(new Session(std::move(options), std::move(channel).value(),
+                                               std::move(link).value(), *config));
+  session->log(0, fmt::format("rank {} of {}: transport shm (the node at {} is on this host), {} "
+                              "shards, credit {}",
+                              config->rank, config->ranks, session->options_.address,
+                              geometry.shards, geometry.credit));
+  return session;
+}
+
+Session::Session(SessionOptions options, RpcChannel channel, ShmLink link, BookConfig config)
+    : options_(std::move(options)),
+      book_config_(config),
+      channel_(std::move(channel)),
+      link_(std::move(link)),
+      book_(config) {}
+
+Session::~Session() {
+  if (lost_) return;
+  drain();
+  if (!lost_) {
+    // The node lets go of the memory before it answers; without an answer it may not have.
+    const auto closed =
+        channel_.call("session.close", json::object(), {}, monotonic_now() + kCallTimeout);
+    if (!closed) lose(Status::kNodeLost, closed.error().message);
+  }
+}
+
+// Takes everything outstanding back, so that the memory is the caller's again.
+void Session::drain() {
+  for (const Pending& pending : pending_) {
+    if (book_.outstanding(pending.post.notice.tag)) {
+      static_cast<void>(book_.cancel(pending.post.notice.tag, outbound_));
+    }
+  }
+  send(outbound_);
+  const Nanos until = monotonic_now() + kPatience;
+  Completed ignored;
+  while (!lost_ && book_.outstanding() > 0) {
+    if (wait(ignored, until).status() == Status::kAgain) {
+      lose(Status::kNodeLost, "the node does not answer");
+    }
+  }
+}
+
+void Session::log(int level, const std::string& text) const {
+  if (options_.log) options_.log(level, text);
+}
+
+Result<std::uint32_t> Session::register_region(const Region& region) {
+  const int fds[] = {region.fd()};
+  auto reply = channel_.call("region.register", {{"bytes", region.node_bytes()}}, fds,
+                             monotonic_now() + kCallTimeout);
+  if (!reply) return reply.error();
+  const auto found = reply->find("region");
+  if (found == reply->end() || !found->is_number_unsigned()) return broken_reply("region.register");
+  return found->get<std::uint32_t>();
+}
+
+Result<Region*> Session::add_region(std::unique_ptr<Region> region) {
+  if (lost_) return *lost_;
+  auto id = register_region(*region);
+  if (!id) return id.error();
+  region->id = *id;
+  regions_.push_back(std::move(region));
+  return regions_.back().get();
+}
+
+bool Session::owns(const Region* region) const {
+  return std::any_of(regions_.begin(), regions_.end(),
+                     [&](const auto& own) { return own.get() == region; });
+}
+
+Outcome Session::remove_region(Region* region) {
+  if (region->outstanding > 0) {
+    return Error{Status::kAgain,
+                 fmt::format("{} operations on the region are outstanding", region->outstanding)};
+  }
+  if (!lost_) {
+    auto reply = channel_.call("region.deregister", {{"region", region->id}}, {},
+                               monotonic_now() + kCallTimeout);
+    if (!reply && reply.status() != Status::kNodeLost) return reply.error();
+  }
+  std::erase_if(regions_, [&](const auto& own) { return own.get() == region; });
+  return Unit{};
+}
+
+Outcome Session::check(const Post& post, const Pending& pending) const {
+  const std::uint64_t size = element_bytes(post.notice.type);
+  const auto fits = [&](const char* name, const Region* region, std::uint64_t offset,
+                        std::uint64_t elements) -> Outcome {
+    if (elements == 0) return Unit{};
+    if (region == nullptr) {
+      return Error{Status::kInvalidArgument,
+                   fmt::format("tag {}: this rank needs a {} buffer", post.notice.tag, name)};
+    }
+    const std::uint64_t bytes = elements * size;
+    if (offset > region->bytes() || bytes > region->bytes() - offset) {
+      return Error{Status::kBadRegion,
+                   fmt::format("tag {}: {} bytes at offset {} do not fit the {} region of {} bytes",
+                               post.notice.tag, bytes, offset, name, region->bytes())};
+    }
+    return Unit{};
+  };
+  if (auto in = fits("in", post.in, post.notice.in_offset, pending.in_extent.count); !in) return in;
+  return fits("out", post.out, post.notice.out_offset, pending.out_extent.count);
+}
+
+// Statistics land in memory of the session's own: a pool, since registration costs a call.
+Result<Region*> Session::stats_region(std::uint64_t elements) {
+  const std::uint64_t bytes =
+      std::max<std::uint64_t>(stats_blocks(elements), 1) * sizeof(BlockStats);
+  for (const auto& region : stats_regions_) {
+    if (region->outstanding == 0 && region->bytes() >= bytes) return region.get();
+  }
+  auto made = Region::allocate(bytes);
+  if (!made) return made.error();
+  auto id = register_region(**made);
+  if (!id) return id.error();
+  (*made)->id = *id;
+  stats_regions_.push_back(std::move(made).value());
+  return stats_regions_.back().get();
+}
+
+Outcome Session::post(const Post& post) {
+  if (lost_) return *lost_;
+  Pending pending{post, {}, {}, nullptr};
+  const protocol::Shape shape{post.notice.kind, post.notice.type,   post.notice.operation,
+                              post.notice.root, book_config_.ranks, post.notice.count};
+  pending.in_extent = protocol::contribution(shape, book_config_.rank);
+  pending.out_extent = protocol::result(shape, book_config_.rank);
+  if (auto fine = check(post, pending); !fine) return fine;
+
+  wire::Notice notice = post.notice;
+  if (notice.deadline_ms == 0) notice.deadline_ms = options_.deadline_ms;
+  if (post.in != nullptr) {
+    notice.in_region = post.in->id;
+    notice.in_offset += post.in->base_offset();
+  }
+  if (post.out != nullptr) {
+    notice.out_region = post.out->id;
+    notice.out_offset += post.out->base_offset();
+  }
+  if (post.stats) {
+    auto region = stats_region(notice.count);
+    if (!region) return region.error();
+    pending.stats = *region;
+    notice.flags |= wire::kWantStats;
+    notice.stats_region = pending.stats->id;
+  }
+  if (free_pending_.empty()) {
+    free_pending_.push_back(static_cast<std::uint32_t>(pending_.size()));
+    pending_.emplace_back();
+  }
+  const std::uint32_t index = free_pending_.back();
+  const std::uint32_t patience_ms =
+      notice.deadline_ms != 0 ? notice.deadline_ms : kDefaultDeadlineMs;
+  const Nanos until = monotonic_now() + patience_ms * kMillisecond + kPatience;
+  outbound_.clear();
+  const Status status = book_.post(notice, index, until, outbound_);
+  if (status == Status::kDuplicate) {
+    return Error{status,
+                 fmt::format("tag {} is outstanding: take its completion first", notice.tag)};
+  }
+  if (status != Status::kOk) {
+    return Error{status, fmt::format("tag {}: no credit left at its shard ({} operations): take "
+                                     "completions first",
+                                     notice.tag, book_config_.credit)};
+  }
+  free_pending_.pop_back();
+  for (Region* region : {post.in, post.out, pending.stats}) {
+    if (region != nullptr) ++region->outstanding;
+  }
+  if (post.in != nullptr) {
+    post.in->copy_in(post.notice.in_offset,
+                     pending.in_extent.count * element_bytes(post.notice.type));
+  }
+  pending_[index] = std::move(pending);
+  send(outbound_);
+  return Unit{};
+}
+
+void Session::send(std::vector<Outbound>& out) {
+  for (const Outbound& outbound : out) {
+    if (!link_.send(outbound.shard, outbound.notice)) {
+      lose(Status::kNodeLost, "the node does not take notices any more");
+    }
+  }
+  out.clear();
+}
+
+Outcome Session::cancel(std::uint32_t tag) {
+  if (lost_) return *lost_;
+  outbound_.clear();
+  if (book_.cancel(tag, outbound_) != Status::kOk) {
+    return Error{Status::kInvalidArgument, fmt::format("tag {} is not outstanding", tag)};
+  }
+  send(outbound_);
+  return Unit{};
+}
+
+bool Session::pump() {
+  std::array<RingSlot, kBurst> slots;
+  bool any = false;
+  for (std::uint32_t shard = 0; shard < link_.shards() && !lost_; ++shard) {
+    const std::size_t count = link_.receive(shard, slots);
+    for (const RingSlot& slot : std::span(slots).first(count)) {
+      wire::Completion completion;
+      if (wire::parse(slot, completion) != Status::kOk ||
+          book_.complete(shard, completion, outbound_) != Status::kOk) {
+        lose(Status::kProtocol, "the node sent a completion that answers nothing");
+        return true;
+      }
+    }
+    any |= count > 0;
+  }
+  if (!outbound_.empty()) send(outbound_);
+  return any;
+}
+
+void Session::look_around(Nanos now) {
+  if (lost_) return;
+  next_look_ = now + kLookEvery;
+  if (link_.broken()) return lose(Status::kProtocol, "the node broke the completion ring");
+  if (link_.hear()) {
+    pump();  // what it said before it went
+    return lose(Status::kNodeLost, "the node died or closed the connection");
+  }
+  if (book_.earliest_until() <= now) {
+    lose(Status::kNodeLost, "the node gave no verdict at the operation's deadline");
+  }
+}
+
+// The session is over. Every buffer comes back, but not before no shard can store into it.
+void Session::lose(Status status, const std::string& why) {
+  if (lost_) return;
+  lost_ =
+      Error{status, fmt::format("session with {}: {}; open a new session", options_.address, why)};
+  log(1, lost_->message);
+  if (!link_.fence(monotonic_now() + kFenceTimeout)) {
+    log(1, "the node stopped in the middle of a tile: moving the regions out of its reach");
+    for (const auto& region : regions_) {
+      if (auto moved = region->move(); !moved) log(1, moved.error().message);
+    }
+  }
+  book_.abandon(status);
+}
+
+void Session::add_stats(const Pending& pending, Completed& completed) const {
+  const std::byte* data = pending.stats->data();
+  for (std::uint64_t i = 0; i < stats_blocks(pending.out_extent.count); ++i) {
+    BlockStats block;
+    std::memcpy(&block, data + i * sizeof block, sizeof block);
+    completed.stats.sum_of_squares += block.sum_of_squares;
+    completed.stats.nonfinite += block.nonfinite;
+  }
+}
+
+void Session::finish(const Finished& finished, Completed& completed) {
+  const auto index = static_cast<std::uint32_t>(finished.user);
+  const Pending& pending = pending_[index];
+  completed = Completed{};
+  completed.status = finished.verdict.status;
+  completed.tag = finished.tag;
+  completed.round = finished.round;
+  completed.user = pending.post.user;
+  completed.culprit = finished.verdict.culprit;
+  const bool in_place = pending.post.in != nullptr && pending.post.in == pending.post.out;
+  const bool staged = in_place && pending.post.in->how() == Region::How::kStaged;
+  if (completed.status == Status::kOk) {
+    if (pending.post.out != nullptr) {
+      pending.post.out->copy_out(
+          pending.post.notice.out_offset,
+          pending.out_extent.count * element_bytes(pending.post.notice.type));
+    }
+    if (pending.stats != nullptr) add_stats(pending, completed);
+  } else {
+    wire::Completion verdict = finished.verdict;
+    verdict.tag = finished.tag;
+    verdict.round = finished.round;
+    completed.message = describe(verdict, book_config_.rank);
+    completed.inputs_gone = finished.started && in_place && !staged;
+  }
+  for (Region* region : {pending.post.in, pending.post.out, pending.stats}) {
+    if (region != nullptr) --region->outstanding;
+  }
+  free_pending_.push_back(index);
+}
+
+bool Session::take(Completed& completed) {
+  if (!set_aside_.empty()) {
+    completed = std::move(set_aside_.front());
+    set_aside_.erase(set_aside_.begin());
+    return true;
+  }
+  Finished finished;
+  if (!book_.take(finished)) return false;
+  finish(finished, completed);
+  return true;
+}
+
+bool Session::poll(Completed& completed) {
+  if (take(completed)) return true;
+  const Nanos now = monotonic_now();
+  if (!pump() && now >= next_look_) look_around(now);
+  return take(completed);
+}
+
+Outcome Session::wait(Completed& completed, Nanos until) {
+  for (;;) {
+    if (take(completed)) return Unit{};
+    if (book_.outstanding() == 0) {
+      if (lost_) return *lost_;
+      return Error{Status::kInvalidArgument,
+                   "nothing is outstanding: there is nothing to wait for"};
+    }
+    const Nanos now = monotonic_now();
+    if (pump()) {
+      idle_.worked(now);
+      continue;
+    }
+    if (now >= until) return Error{Status::kAgain, "no completion in time"};
+    if (now >= next_look_) {
+      look_around(now);
+      continue;
+    }
+    switch (idle_.next(now)) {
+      case IdlePolicy::Step::kPoll:
+        break;
+      case IdlePolicy::Step::kYield:
+        ::sched_yield();
+        break;
+      case IdlePolicy::Step::kSleep:
+        sleep(now, std::min(until, book_.earliest_until()));
+        break;
+    }
+  }
+}
+
+Outcome Session::wait_for(std::uint32_t tag, Completed& completed) {
+  std::vector<Completed> others;
+  Outcome outcome = wait(completed, kForever);
+  while (outcome && completed.tag != tag) {
+    others.push_back(std::move(completed));
+    outcome = wait(completed, kForever);
+  }
+  set_aside_.insert(set_aside_.begin(), std::make_move_iterator(others.begin()),
+                    std::make_move_iterator(others.end()));
+  return outcome;
+}
+
+bool Session::arm() {
+  look_around(monotonic_now());
+  return !lost_ && set_aside_.empty() && link_.arm();
+}
+
+void Session::sleep(Nanos now, Nanos until) {
+  if (link_.arm()) {
+    const Nanos wait = std::clamp<Nanos>(until - now, 0, kSecond);
+    const timespec timeout{wait / kSecond, wait % kSecond};
+    pollfd source{link_.fd(), POLLIN, 0};
+    ::ppoll(&source, 1, &timeout, nullptr);
+    next_look_ = 0;
+  }
+  link_.disarm();
+}
+
+}  // namespace tally::client

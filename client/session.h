@@ -1,0 +1,123 @@
+// A rank's session with a node: the control connection, the link to the shards, the regions and the
+// book of operations, driven by the caller's thread. tally.cc gives it the C ABI.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/block_stats.h"
+#include "base/clock.h"
+#include "base/idle.h"
+#include "base/result.h"
+#include "client/operation_book.h"
+#include "client/region.h"
+#include "client/rpc_channel.h"
+#include "client/shm_link.h"
+#include "dataplane/protocol/collective.h"
+
+namespace tally::client {
+
+struct SessionOptions {
+  std::string address;
+  std::string job;
+  std::string token;
+  std::uint16_t rank = 0;
+  std::uint16_t ranks = 1;
+  Nanos connect_timeout = 10 * kSecond;
+  std::uint32_t deadline_ms = 0;  // of operations that name none; 0: the node's
+  std::function<void(int level, const std::string& text)> log;
+};
+
+// An operation as the caller gives it. Null regions where the rank has no buffer.
+struct Post {
+  wire::Notice notice;  // kind, type, operation, tag, count, offsets, root, priority, deadline
+  Region* in = nullptr;
+  Region* out = nullptr;
+  bool stats = false;
+  std::uint64_t user = 0;
+};
+
+struct Completed {
+  Status status = Status::kOk;
+  std::uint32_t tag = 0;
+  std::uint32_t round = 0;
+  std::uint64_t user = 0;
+  std::uint16_t culprit = wire::kNoRank;
+  bool inputs_gone = false;
+  BlockStats stats;
+  std::string message;  // empty on success
+};
+
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> open(SessionOptions options);
+  // Cancels what is outstanding, says goodbye, frees the regions.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  Result<Region*> add_region(std::unique_ptr<Region> region);
+  Outcome remove_region(Region* region);
+  bool owns(const Region* region) const;
+
+  Outcome post(const Post& post);
+  Outcome cancel(std::uint32_t tag);
+  // Takes a completion without waiting.
+  bool poll(Completed& completed);
+  // Waits for one until `until`; kAgain: none came. kInvalidArgument: nothing is outstanding.
+  Outcome wait(Completed& completed, Nanos until);
+  // As wait, for the operation of this tag; others are kept for poll and wait.
+  Outcome wait_for(std::uint32_t tag, Completed& completed);
+
+  int fd() const { return link_.fd(); }
+  bool arm();  // false: there are completions already
+
+  const BookConfig& book_config() const { return book_config_; }
+  const SessionOptions& options() const { return options_; }
+  void log(int level, const std::string& text) const;
+
+ private:
+  // What is to be done when an operation ends; by the book's `user`.
+  struct Pending {
+    Post post;
+    protocol::Extent in_extent;
+    protocol::Extent out_extent;
+    Region* stats = nullptr;
+  };
+
+  Session(SessionOptions options, RpcChannel channel, ShmLink link, BookConfig config);
+
+  Result<std::uint32_t> register_region(const Region& region);
+  Outcome check(const Post& post, const Pending& pending) const;
+  Result<Region*> stats_region(std::uint64_t elements);
+  void send(std::vector<Outbound>& out);
+  // Takes what the shards sent; true when there was something.
+  bool pump();
+  void look_around(Nanos now);  // the node's death, the end of patience
+  void lose(Status status, const std::string& why);
+  bool take(Completed& completed);
+  void finish(const Finished& finished, Completed& completed);
+  void add_stats(const Pending& pending, Completed& completed) const;
+  void sleep(Nanos now, Nanos until);
+  void drain();
+
+  SessionOptions options_;
+  BookConfig book_config_;
+  RpcChannel channel_;
+  ShmLink link_;
+  OperationBook book_;
+  IdlePolicy idle_;
+  std::vector<std::unique_ptr<Region>> regions_;
+  std::vector<std::unique_ptr<Region>> stats_regions_;  // a pool
+  std::vector<Pending> pending_;
+  std::vector<std::uint32_t> free_pending_;
+  std::vector<Completed> set_aside_;  // by wait_for, oldest first
+  std::vector<Outbound> outbound_;
+  std::optional<Error> lost_;  // set: the session is over
+  Nanos next_look_ = 0;
+};
+
+}  // namespace tally::client

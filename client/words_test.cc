@@ -1,0 +1,54 @@
+#include "client/words.h"
+
+#include <gtest/gtest.h>
+
+namespace tally::client {
+namespace {
+
+wire::Completion verdict(Status status) {
+  wire::Completion verdict;
+  verdict.status = status;
+  verdict.tag = 17;
+  verdict.round = 5;
+  verdict.culprit = 3;
+  return verdict;
+}
+
+TEST(Words, ADeadlineSaysOnWhomAndWhereTheyAre) {
+  wire::Completion late = verdict(Status::kDeadline);
+  late.missing = 1;
+  late.elapsed_us = 3'200'000;
+  late.flags = wire::kHasLast;
+  late.last_tag = 17;
+  late.last_round = 4;
+  EXPECT_EQ(describe(late, 0),
+            "tag 17 round 5: waiting for rank 3 (last announced: tag 17 round 4), 3.2 s");
+  late.flags = 0;
+  late.missing = 3;
+  EXPECT_EQ(describe(late, 0),
+            "tag 17 round 5: waiting for rank 3 (has announced nothing yet) and 2 more, 3.2 s");
+}
+
+TEST(Words, AMismatchSaysWhoAnnouncedWhat) {
+  wire::Completion mismatch = verdict(Status::kMismatch);
+  mismatch.field = wire::Field::kType;
+  mismatch.culprit_value = 3;
+  mismatch.witness = 0;
+  mismatch.witness_value = 0;
+  EXPECT_EQ(describe(mismatch, 0),
+            "tag 17 round 5: rank 3 announced type bf16, rank 0 announced f32");
+  mismatch.field = wire::Field::kCount;
+  mismatch.culprit_value = 100;
+  EXPECT_EQ(describe(mismatch, 3),
+            "tag 17 round 5: rank 3 announced count 100, rank 0 announced 0 (this rank)");
+}
+
+TEST(Words, NamesTheRankThatIsGone) {
+  EXPECT_EQ(describe(verdict(Status::kPeerLost), 0),
+            "tag 17 round 5: rank 3 died or its connection broke");
+  EXPECT_EQ(describe(verdict(Status::kCancelled), 3),
+            "tag 17 round 5: cancelled by rank 3 (this rank)");
+}
+
+}  // namespace
+}  // namespace tally::client

@@ -1,0 +1,146 @@
+#include "control/admission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tally::control {
+namespace {
+
+Error refused(std::string message) {
+  return Error{Status::kRefused, std::move(message)};
+}
+
+// Takes the same time for every wrong token of the right length.
+bool same_token(const std::string& a, const std::string& b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+Admission::Admission(AdmissionLimits limits, std::vector<ConfiguredJob> configured)
+    : limits_(limits), configured_(std::move(configured)) {}
+
+const ConfiguredJob* Admission::configured(const std::string& name) const {
+  const auto found = std::find_if(configured_.begin(), configured_.end(),
+                                  [&](const ConfiguredJob& job) { return job.name == name; });
+  return found == configured_.end() ? nullptr : &*found;
+}
+
+Forming* Admission::current(const std::string& name) const {
+  const auto found = std::find_if(formings_.begin(), formings_.end(), [&](const auto& forming) {
+    return forming->name == name && !forming->over;
+  });
+  return found == formings_.end() ? nullptr : found->get();
+}
+
+std::uint32_t Admission::free_slot() const {
+  std::uint32_t slot = 0;
+  while (std::any_of(formings_.begin(), formings_.end(),
+                     [&](const auto& forming) { return forming->slot == slot; })) {
+    ++slot;
+  }
+  return slot;
+}
+
+Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::uint32_t session) {
+  const ConfiguredJob* configuration = configured(applicant.job);
+  Forming* forming = current(applicant.job);
+  const std::string* token = forming != nullptr         ? &forming->token
+                             : configuration != nullptr ? &configuration->token
+                                                        : nullptr;
+  if (token != nullptr && !same_token(*token, applicant.token)) {
+    return refused(fmt::format("job \"{}\": wrong token", applicant.job));
+  }
+  const bool is_new = forming == nullptr;
+  if (is_new) {
+    auto formed = form(applicant, configuration);
+    if (!formed) return formed.error();
+    forming = *formed;
+  }
+  if (applicant.ranks != forming->ranks()) {
+    return refused(fmt::format("job \"{}\" has {} ranks, rank {} says {}", applicant.job,
+                               forming->ranks(), applicant.rank, applicant.ranks));
+  }
+  std::uint32_t& member = forming->members[applicant.rank];
+  if (member != kNobody) {
+    return refused(
+        fmt::format("job \"{}\": rank {} is taken by session {}; is another run of this "
+                    "job still alive?",
+                    applicant.job, applicant.rank, member));
+  }
+  member = session;
+  ++forming->joined;
+  return Admitted{forming, is_new};
+}
+
+Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob* configuration) {
+  const std::string& name = applicant.job;
+  if (configuration == nullptr && !limits_.open_jobs) {
+    return refused(
+        fmt::format("job \"{}\" is not configured at this node, and open_jobs is false: "
+                    "add it to the configuration",
+                    name));
+  }
+  if (formings_.size() >= limits_.max_jobs) {
+    return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", name,
+                               formings_.size(), limits_.max_jobs));
+  }
+  if (applicant.ranks > limits_.max_ranks) {
+    return refused(fmt::format("job \"{}\": {} ranks, max_ranks is {}", name, applicant.ranks,
+                               limits_.max_ranks));
+  }
+  if (configuration != nullptr && configuration->ranks != 0 &&
+      configuration->ranks != applicant.ranks) {
+    return refused(fmt::format("job \"{}\" is configured with {} ranks, rank {} says {}", name,
+                               configuration->ranks, applicant.rank, applicant.ranks));
+  }
+  auto forming = std::make_unique<Forming>();
+  forming->name = name;
+  forming->token = configuration != nullptr ? configuration->token : applicant.token;
+  forming->slot = free_slot();
+  forming->epoch = ++epochs_[name];
+  forming->weight = configuration != nullptr ? configuration->weight : 1;
+  forming->members.assign(applicant.ranks, kNobody);
+  formings_.push_back(std::move(forming));
+  return formings_.back().get();
+}
+
+bool Admission::leave(Forming& forming, std::uint32_t rank) {
+  forming.members[rank] = kNobody;
+  forming.over = true;
+  return --forming.joined == 0;
+}
+
+void Admission::release(Forming& forming) {
+  const std::string name = forming.name;
+  std::erase_if(formings_, [&](const auto& other) { return other.get() == &forming; });
+  const bool known = std::any_of(formings_.begin(), formings_.end(),
+                                 [&](const auto& other) { return other->name == name; });
+  if (!known) epochs_.erase(name);  // nobody is left who could hold an old epoch
+}
+
+Outcome Admission::reserve(Forming& forming, std::uint64_t bytes) const {
+  const std::uint64_t left = limits_.max_region_bytes - forming.region_bytes;
+  if (bytes > left) {
+    return refused(fmt::format(
+        "job \"{}\" has {} bytes in {} regions; {} more pass max_region_bytes "
+        "{}",
+        forming.name, forming.region_bytes, forming.regions, bytes, limits_.max_region_bytes));
+  }
+  forming.region_bytes += bytes;
+  ++forming.regions;
+  return Unit{};
+}
+
+void Admission::give_back(Forming& forming, std::uint64_t bytes) {
+  forming.region_bytes -= bytes;
+  --forming.regions;
+}
+
+}  // namespace tally::control

@@ -1,0 +1,92 @@
+// Who may take part: jobs, their tokens, their ranks. Pure bookkeeping of the control thread; says
+// no early, with the numbers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tally::control {
+
+// A job that the configuration names.
+struct ConfiguredJob {
+  std::string name;
+  std::string token;
+  std::uint32_t weight = 1;
+  std::uint32_t ranks = 0;  // 0: whatever its first rank says
+};
+
+struct AdmissionLimits {
+  bool open_jobs = true;  // a job that is not configured may be created by its first rank
+  std::uint32_t max_jobs = 64;
+  std::uint32_t max_ranks = 1024;
+  std::uint64_t max_region_bytes = 64ull << 30;  // per job
+};
+
+inline constexpr std::uint32_t kNobody = UINT32_MAX;
+
+// One forming of a job: its members from the first to join until the last is gone. When a rank
+// goes, this forming is over; the job may form again under the next epoch while it winds down.
+struct Forming {
+  std::string name;
+  std::string token;
+  std::uint32_t slot = 0;  // its number at the shards
+  std::uint32_t epoch = 1;
+  std::uint32_t weight = 1;
+  std::vector<std::uint32_t> members;  // by rank: the session, or kNobody
+  std::uint32_t joined = 0;
+  std::uint32_t regions = 0;
+  std::uint64_t region_bytes = 0;
+  bool over = false;
+
+  std::uint16_t ranks() const { return static_cast<std::uint16_t>(members.size()); }
+};
+
+class Admission {
+ public:
+  Admission(AdmissionLimits limits, std::vector<ConfiguredJob> configured);
+
+  struct Applicant {
+    std::string job;
+    std::string token;
+    std::uint32_t rank = 0;
+    std::uint32_t ranks = 1;
+  };
+
+  struct Admitted {
+    Forming* forming;
+    bool is_new;  // the first of its members: the shards do not know it yet
+  };
+
+  // Gives the applicant its rank, or says why not. `session`: its number.
+  Result<Admitted> admit(const Applicant& applicant, std::uint32_t session);
+
+  // The rank is gone. True when it was the last one: the forming's slot can be freed at the shards,
+  // then release() ends it.
+  bool leave(Forming& forming, std::uint32_t rank);
+  void release(Forming& forming);
+
+  // Room for a region of so many bytes, or why not.
+  Outcome reserve(Forming& forming, std::uint64_t bytes) const;
+  static void give_back(Forming& forming, std::uint64_t bytes);
+
+  const std::vector<std::unique_ptr<Forming>>& formings() const { return formings_; }
+
+ private:
+  Result<Forming*> form(const Applicant& applicant, const ConfiguredJob* configured);
+  const ConfiguredJob* configured(const std::string& name) const;
+  Forming* current(const std::string& name) const;
+  std::uint32_t free_slot() const;
+
+  AdmissionLimits limits_;
+  std::vector<ConfiguredJob> configured_;
+  std::vector<std::unique_ptr<Forming>> formings_;
+  std::map<std::string, std::uint32_t> epochs_;  // the last one of each job that has formed
+};
+
+}  // namespace tally::control

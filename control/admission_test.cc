@@ -1,0 +1,79 @@
+#include "control/admission.h"
+
+#include <gtest/gtest.h>
+
+namespace tally::control {
+namespace {
+
+Admission::Applicant applicant(std::uint32_t rank, std::uint32_t ranks = 2,
+                               const char* job = "train", const char* token = "secret") {
+  return {job, token, rank, ranks};
+}
+
+TEST(Admission, TheFirstRankFormsTheJobTheOthersJoinIt) {
+  Admission admission({}, {});
+  const auto first = admission.admit(applicant(1), 10);
+  ASSERT_TRUE(first.ok());
+  EXPECT_TRUE(first->is_new);
+  const auto second = admission.admit(applicant(0), 11);
+  ASSERT_TRUE(second.ok());
+  EXPECT_FALSE(second->is_new);
+  EXPECT_EQ(second->forming, first->forming);
+  EXPECT_EQ(first->forming->members, (std::vector<std::uint32_t>{11, 10}));
+}
+
+TEST(Admission, RefusesWithTheReason) {
+  Admission admission({.open_jobs = true, .max_jobs = 1, .max_ranks = 4}, {});
+  ASSERT_TRUE(admission.admit(applicant(0), 1).ok());
+  const auto refused = [&](const Admission::Applicant& who, const char* because) {
+    const auto result = admission.admit(who, 2);
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.status(), Status::kRefused);
+    EXPECT_NE(result.error().message.find(because), std::string::npos) << result.error().message;
+  };
+  refused(applicant(1, 2, "train", "guess"), "wrong token");
+  refused(applicant(1, 3), "has 2 ranks, rank 1 says 3");
+  refused(applicant(0), "rank 0 is taken by session 1");
+  refused(applicant(0, 2, "other"), "max_jobs is 1");
+  Admission small({.open_jobs = true, .max_jobs = 9, .max_ranks = 4}, {});
+  EXPECT_FALSE(small.admit(applicant(0, 5), 1).ok());
+}
+
+TEST(Admission, ConfiguredJobsAreHeldToTheirConfiguration) {
+  Admission admission({.open_jobs = false}, {{"train", "secret", 3, 2}});
+  EXPECT_FALSE(admission.admit(applicant(0, 2, "other"), 1).ok()) << "not open";
+  EXPECT_FALSE(admission.admit(applicant(0, 2, "train", ""), 1).ok()) << "no token";
+  EXPECT_FALSE(admission.admit(applicant(0, 3), 1).ok()) << "other ranks";
+  const auto admitted = admission.admit(applicant(0), 1);
+  ASSERT_TRUE(admitted.ok());
+  EXPECT_EQ(admitted->forming->weight, 3u);
+}
+
+TEST(Admission, AJobFormsAgainWhileTheOldFormingWindsDown) {
+  Admission admission({}, {});
+  Forming& old = *admission.admit(applicant(0), 1)->forming;
+  ASSERT_TRUE(admission.admit(applicant(1), 2).ok());
+  EXPECT_FALSE(admission.leave(old, 1));
+  const auto again = admission.admit(applicant(1), 3);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->is_new);
+  EXPECT_EQ(again->forming->epoch, old.epoch + 1);
+  EXPECT_NE(again->forming->slot, old.slot);
+  EXPECT_TRUE(admission.leave(old, 0));
+  admission.release(old);
+  EXPECT_EQ(admission.formings().size(), 1u);
+}
+
+TEST(Admission, MemoryIsCountedPerJob) {
+  Admission admission({.max_region_bytes = 100}, {});
+  Forming& forming = *admission.admit(applicant(0), 1)->forming;
+  EXPECT_TRUE(admission.reserve(forming, 60).ok());
+  const auto refused = admission.reserve(forming, 41);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("60 bytes in 1 regions"), std::string::npos);
+  Admission::give_back(forming, 60);
+  EXPECT_TRUE(admission.reserve(forming, 100).ok());
+}
+
+}  // namespace
+}  // namespace tally::control

@@ -1,0 +1,354 @@
+#include "control/node.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "control/log.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+namespace shm = transport::shm;
+
+constexpr std::uint64_t kProtocolVersion = 1;
+constexpr std::size_t kMaxName = 128;
+
+bool is_stream_socket(int fd) {
+  int type = 0;
+  socklen_t length = sizeof type;
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_STREAM;
+}
+
+}  // namespace
+
+// A rank's connection. The shards borrow its memory from attach() until end() has passed them all.
+struct Node::Session {
+  rpc::ConnectionId connection = 0;
+  std::uint32_t number = 0;  // its transport::Peer
+  std::uint32_t rank = 0;
+  Forming* forming = nullptr;
+  bool attached = false;
+  bool ending = false;
+  Mapping segment;
+  std::map<std::uint32_t, Mapping> regions;
+  std::uint32_t next_region = 1;
+};
+
+Node::Node(NodeOptions options, ShardSet& shards,
+           std::function<void(rpc::ConnectionId, std::string_view)> disconnect)
+    : options_(std::move(options)),
+      shards_(shards),
+      disconnect_(std::move(disconnect)),
+      admission_(options_.limits, options_.jobs),
+      started_(monotonic_now()) {
+  shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
+}
+
+Node::~Node() = default;
+
+void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) {
+  const std::string& method = request.method;
+  if (method == "node.status") return status(std::move(reply));
+  if (method == "node.jobs") return jobs(std::move(reply));
+  if (method == "node.stats") return stats(std::move(reply));
+  if (method == "session.open") return open(connection, request, std::move(reply));
+  if (method.rfind("session.", 0) != 0 && method.rfind("region.", 0) != 0) {
+    return reply.unknown_method(method);
+  }
+  const SharedSession session = session_of(connection);
+  if (session == nullptr || session->ending) {
+    return reply.error(Status::kInvalidArgument, "no session is open on this connection");
+  }
+  if (method == "session.attach") return attach(session, request, std::move(reply));
+  if (method == "session.close") return close(session, std::move(reply));
+  if (!session->attached) {
+    return reply.error(Status::kInvalidArgument,
+                       "the session is not attached: session.attach first");
+  }
+  if (method == "region.register") return register_region(session, request, std::move(reply));
+  if (method == "region.deregister") return deregister_region(session, request, std::move(reply));
+  reply.unknown_method(method);
+}
+
+Node::SharedSession Node::session_of(rpc::ConnectionId connection) const {
+  const auto found = by_connection_.find(connection);
+  return found == by_connection_.end() ? nullptr : found->second;
+}
+
+std::uint32_t Node::free_number() const {
+  std::uint32_t number = 0;
+  for (const auto& [used, session] : by_number_) {
+    if (used != number) break;
+    ++number;
+  }
+  return number;
+}
+
+void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply) {
+  rpc::Params params(request.params);
+  const auto version = params.number("version", 0, UINT32_MAX);
+  Admission::Applicant applicant;
+  applicant.job = params.text("job", kMaxName);
+  applicant.token = params.text_or("token", kMaxName, "");
+  applicant.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
+  applicant.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (version != kProtocolVersion) {
+    return reply.error(
+        Status::kUnsupported,
+        fmt::format("the client speaks version {} of the control protocol, this node "
+                    "version {}: install matching releases",
+                    version, kProtocolVersion));
+  }
+  if (applicant.rank >= applicant.ranks) {
+    return reply.error(Status::kInvalidArgument,
+                       fmt::format("rank {} of {} ranks", applicant.rank, applicant.ranks));
+  }
+  if (session_of(connection) != nullptr) {
+    return reply.error(Status::kInvalidArgument, "this connection has a session already");
+  }
+  auto session = std::make_shared<Session>();
+  session->connection = connection;
+  session->number = free_number();
+  session->rank = applicant.rank;
+  const auto admitted = admission_.admit(applicant, session->number);
+  if (!admitted) return reply.error(admitted.error());
+  Forming& forming = *admitted->forming;
+  session->forming = &forming;
+  by_connection_[connection] = session;
+  by_number_[session->number] = session;
+  if (admitted->is_new) {
+    const protocol::JobSpec spec{forming.epoch, forming.ranks(), forming.weight, options_.credit};
+    const std::uint32_t slot = forming.slot;
+    shards_.on_each(
+        [slot, spec](auto, engine::Shard& shard, auto&) { shard.protocol().add_job(slot, spec); },
+        [] {});
+    log::info("job-formed",
+              {{"job", forming.name}, {"epoch", forming.epoch}, {"ranks", forming.ranks()}});
+  }
+  reply.result({{"session", session->number},
+                {"epoch", forming.epoch},
+                {"transport", "shm"},
+                {"weights", options_.plan.weights},
+                {"split_bytes", options_.plan.split_bytes},
+                {"credit", options_.credit}});
+}
+
+// The client hands over the segment and its doorbells; from here on the shards serve it.
+void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
+  const std::uint32_t shards = shards_.size();
+  if (session->attached) return reply.error(Status::kInvalidArgument, "attached already");
+  if (request.fds.size() != 1 + shards) {
+    return reply.error(Status::kInvalidArgument,
+                       fmt::format("session.attach: {} descriptors, expected 1 + {} shards",
+                                   request.fds.size(), shards));
+  }
+  const shm::SegmentGeometry geometry{shards, options_.credit};
+  auto segment = shm::map_peer(request.fds[0].get(), geometry.bytes(), "session segment");
+  if (!segment) return reply.error(segment.error());
+  auto doorbells = std::make_shared<std::vector<UniqueFd>>();
+  for (std::uint32_t i = 0; i < shards; ++i) {
+    if (!is_stream_socket(request.fds[1 + i].get())) {
+      return reply.error(Status::kInvalidArgument, "a doorbell is not a stream socket");
+    }
+    doorbells->push_back(std::move(request.fds[1 + i]));
+  }
+  session->segment = std::move(segment).value();
+  session->attached = true;
+  const shm::Segment view(session->segment.data(), geometry);
+  const Forming& forming = *session->forming;
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each(
+      [doorbells, view, peer = session->number, job = forming.slot, rank = session->rank](
+          std::uint32_t i, engine::Shard& shard, shm::Port& port) {
+        port.attach(peer, view, std::move((*doorbells)[i]));
+        shard.protocol().join(job, static_cast<std::uint16_t>(rank), peer);
+      },
+      [answer] { answer->result(json::object()); });
+}
+
+void Node::register_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
+  rpc::Params params(request.params);
+  const auto bytes = params.number("bytes", 1, wire::kMaxBytes);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (request.fds.size() != 1) {
+    return reply.error(Status::kInvalidArgument, "region.register: expected 1 descriptor, a memfd");
+  }
+  if (auto room = admission_.reserve(*session->forming, bytes); !room) {
+    return reply.error(room.error());
+  }
+  const std::uint32_t id = session->next_region++;
+  auto mapping = shm::map_peer(request.fds[0].get(), bytes, "region");
+  if (!mapping) {
+    Admission::give_back(*session->forming, bytes);
+    return reply.error(mapping.error());
+  }
+  std::byte* data = mapping->data();
+  session->regions[id] = std::move(mapping).value();
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each([peer = session->number, id, data, bytes](
+                      auto, auto&, shm::Port& port) { port.add_region(peer, id, data, bytes); },
+                  [answer, id] {
+                    answer->result({{"region", id}});
+                  });
+}
+
+void Node::deregister_region(const SharedSession& session, rpc::Request& request,
+                             rpc::Reply reply) {
+  rpc::Params params(request.params);
+  const auto id = static_cast<std::uint32_t>(params.number("region", 1, UINT32_MAX));
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (!session->regions.contains(id)) {
+    return reply.error(Status::kBadRegion, fmt::format("this session has no region {}", id));
+  }
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each(
+      [peer = session->number, id](auto, auto&, shm::Port& port) { port.remove_region(peer, id); },
+      [session, id, answer] {
+        const auto found = session->regions.find(id);
+        if (found != session->regions.end()) {
+          Admission::give_back(*session->forming, found->second.size());
+          session->regions.erase(found);
+        }
+        answer->result(json::object());
+      });
+}
+
+void Node::close(const SharedSession& session, rpc::Reply reply) {
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  end(session, Status::kPeerLeft, [answer] { answer->result(json::object()); });
+}
+
+void Node::closed(rpc::ConnectionId connection) {
+  const SharedSession session = session_of(connection);
+  by_connection_.erase(connection);
+  if (session == nullptr || session->ending) return;
+  log::info("session-lost", {{"job", session->forming->name}, {"rank", session->rank}});
+  end(session, Status::kPeerLost, [] {});
+}
+
+void Node::on_lost(transport::Peer peer) {
+  const auto found = by_number_.find(peer);
+  if (found == by_number_.end() || found->second->ending) return;
+  disconnect_(found->second->connection, "a shard lost the session");
+}
+
+void Node::end(const SharedSession& session, Status why, std::function<void()> then) {
+  session->ending = true;
+  by_connection_.erase(session->connection);
+  session->forming->over = true;
+  shards_.on_each(
+      [peer = session->number, job = session->forming->slot, rank = session->rank, why](
+          auto, engine::Shard& shard, shm::Port& port) {
+        shard.protocol().gone(job, static_cast<std::uint16_t>(rank), why, monotonic_now());
+        port.detach(peer);
+      },
+      [this, session, then = std::move(then)] {
+        leave(session);
+        then();
+      });
+}
+
+// No shard knows the session any more.
+void Node::leave(const SharedSession& session) {
+  Forming& forming = *session->forming;
+  for (const auto& [id, region] : session->regions) Admission::give_back(forming, region.size());
+  session->regions.clear();
+  session->segment.reset();
+  by_number_.erase(session->number);
+  if (!admission_.leave(forming, session->rank)) return;
+  shards_.on_each([slot = forming.slot](auto, engine::Shard& shard,
+                                        auto&) { shard.protocol().remove_job(slot); },
+                  [this, &forming] {
+                    log::info("job-over", {{"job", forming.name}, {"epoch", forming.epoch}});
+                    admission_.release(forming);
+                  });
+}
+
+void Node::status(rpc::Reply reply) {
+  reply.result({{"version", TALLY_VERSION},
+                {"pid", ::getpid()},
+                {"uptime_s", static_cast<double>(monotonic_now() - started_) / 1e9},
+                {"address", options_.address},
+                {"shards", shards_.size()},
+                {"isa", options_.isa},
+                {"poll", options_.poll},
+                {"hugepages", options_.hugepages},
+                {"jobs", admission_.formings().size()},
+                {"sessions", by_number_.size()}});
+}
+
+void Node::stats(rpc::Reply reply) {
+  json shards = json::array();
+  json totals = json::object();
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    json shard = {{"index", i}};
+    for (const auto& [name, counter] : engine::kShardCounterNames) {
+      const std::uint64_t value = (shards_.counters(i).*counter).read();
+      const std::string key(name);
+      shard[key] = value;
+      totals[key] = totals.value(key, std::uint64_t{0}) + value;
+    }
+    shards.push_back(std::move(shard));
+  }
+  reply.result({{"shards", std::move(shards)}, {"totals", std::move(totals)}});
+}
+
+// The shards say who is waited for; each operation waits at its home shard, so nothing is told
+// twice.
+void Node::jobs(rpc::Reply reply) {
+  struct Gathered {
+    std::vector<std::vector<std::vector<protocol::Waiting>>> waiting;  // by job, by shard
+    std::vector<std::vector<std::uint32_t>> operations;
+  };
+  std::vector<std::uint32_t> slots;
+  auto list = std::make_shared<json>(json::array());
+  for (const auto& forming : admission_.formings()) {
+    if (forming->joined == 0) continue;
+    slots.push_back(forming->slot);
+    list->push_back({{"name", forming->name},
+                     {"epoch", forming->epoch},
+                     {"ranks", forming->ranks()},
+                     {"joined", forming->joined},
+                     {"weight", forming->weight},
+                     {"regions", forming->regions},
+                     {"region_bytes", forming->region_bytes}});
+  }
+  auto gathered = std::make_shared<Gathered>();
+  gathered->waiting.assign(slots.size(),
+                           std::vector<std::vector<protocol::Waiting>>(shards_.size()));
+  gathered->operations.assign(slots.size(), std::vector<std::uint32_t>(shards_.size()));
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each(
+      [gathered, slots](std::uint32_t i, engine::Shard& shard, auto&) {
+        for (std::size_t job = 0; job < slots.size(); ++job) {
+          gathered->waiting[job][i] = shard.protocol().waiting(slots[job]);
+          gathered->operations[job][i] = shard.protocol().operations(slots[job]);
+        }
+      },
+      [gathered, list, answer] {
+        const Nanos now = monotonic_now();
+        for (std::size_t job = 0; job < list->size(); ++job) {
+          std::uint32_t operations = 0;
+          json waiting = json::array();
+          for (std::size_t i = 0; i < gathered->operations[job].size(); ++i) {
+            operations += gathered->operations[job][i];
+            for (const protocol::Waiting& entry : gathered->waiting[job][i]) {
+              waiting.push_back({{"tag", entry.tag},
+                                 {"round", entry.round},
+                                 {"missing", entry.missing},
+                                 {"seconds", static_cast<double>(now - entry.since) / 1e9}});
+            }
+          }
+          (*list)[job]["operations_outstanding"] = operations;
+          (*list)[job]["waiting"] = std::move(waiting);
+        }
+        answer->result(std::move(*list));
+      });
+}
+
+}  // namespace tally::control

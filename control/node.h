@@ -1,0 +1,74 @@
+// The node's control: sessions come and go, regions are mapped, jobs are admitted; the shards are
+// told. Everything here runs on the control thread. The data path never waits for it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "control/admission.h"
+#include "control/rpc/params.h"
+#include "control/rpc/service.h"
+#include "control/shard_set.h"
+#include "dataplane/transport/shm/memory.h"
+#include "dataplane/transport/shm/segment.h"
+
+namespace tally::control {
+
+struct NodeOptions {
+  std::string address;  // what status says
+  std::string isa;
+  std::string poll;
+  bool hugepages = false;
+  protocol::Plan plan;  // one tree per shard
+  std::uint32_t credit = 256;
+  AdmissionLimits limits;
+  std::vector<ConfiguredJob> jobs;
+};
+
+class Node : public rpc::Service {
+ public:
+  // `disconnect` ends a connection that misbehaves. Both are borrowed or copied for the node's
+  // life.
+  Node(NodeOptions options, ShardSet& shards,
+       std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
+  ~Node() override;
+
+  void handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) override;
+  void closed(rpc::ConnectionId connection) override;
+
+ private:
+  struct Session;
+  using SharedSession = std::shared_ptr<Session>;
+
+  void open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply);
+  void attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
+  void close(const SharedSession& session, rpc::Reply reply);
+  void register_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
+  void deregister_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
+  void status(rpc::Reply reply);
+  void jobs(rpc::Reply reply);
+  void stats(rpc::Reply reply);
+
+  // Takes the session from all shards, then frees its memory and its place in the job.
+  void end(const SharedSession& session, Status why, std::function<void()> then);
+  void on_lost(transport::Peer peer);
+  void leave(const SharedSession& session);
+  SharedSession session_of(rpc::ConnectionId connection) const;
+  std::uint32_t free_number() const;
+
+  NodeOptions options_;
+  ShardSet& shards_;
+  std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
+  Admission admission_;
+  Nanos started_;
+  std::unordered_map<rpc::ConnectionId, SharedSession> by_connection_;
+  std::map<std::uint32_t, SharedSession> by_number_;  // until its number may be used again
+};
+
+}  // namespace tally::control

@@ -1,0 +1,51 @@
+#include "control/shard_set.h"
+
+#include <asio/post.hpp>
+
+namespace tally::control {
+
+ShardSet::ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config)
+    : io_(io) {
+  for (std::uint32_t i = 0; i < shards; ++i) {
+    engine::ShardConfig own = config;
+    own.protocol.shard = i;
+    members_.push_back(std::make_unique<MemberShard>(i, own));
+  }
+}
+
+void ShardSet::stop() {
+  stop_.store(true, std::memory_order_relaxed);
+  for (const auto& member : members_) member->shard.post([] {});  // wakes it
+}
+
+void ShardSet::on_lost(std::function<void(transport::Peer)> callback) {
+  for (const auto& member : members_) {
+    member->shard.on_lost([this, callback](transport::Peer peer) {
+      asio::post(io_, [callback, peer] { callback(peer); });
+    });
+  }
+}
+
+void ShardSet::on_each(Task task, std::function<void()> then) {
+  // The last shard to finish brings the news; the count is the only thing that they share.
+  struct Round {
+    Round(Task t, std::function<void()> f, std::uint32_t shards)
+        : task(std::move(t)), then(std::move(f)), left(shards) {}
+    Task task;
+    std::function<void()> then;
+    std::atomic<std::uint32_t> left;
+  };
+  auto round = std::make_shared<Round>(std::move(task), std::move(then), size());
+  for (std::uint32_t i = 0; i < size(); ++i) {
+    MemberShard& member = *members_[i];
+    member.shard.post([this, round, i, &member] {
+      round->task(i, member.shard, member.port);
+      // Acquire-release: what every shard did happens before what `then` sees.
+      if (round->left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        asio::post(io_, [round] { round->then(); });
+      }
+    });
+  }
+}
+
+}  // namespace tally::control

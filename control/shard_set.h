@@ -1,0 +1,49 @@
+// The control thread's hold on the shards: builds them, sends them tasks, hears from them.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dataplane/engine/shard.h"
+#include "dataplane/transport/shm/port.h"
+
+namespace tally::control {
+
+class ShardSet {
+ public:
+  // `io`: the control thread's loop, where everything that comes back is called. Borrowed.
+  ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config);
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
+
+  // The body of a shard's thread; returns after stop().
+  void run(std::uint32_t shard, bool busy) { members_[shard]->shard.run(stop_, busy); }
+  void stop();
+
+  // `peer` is lost to at least one shard. May come more than once.
+  void on_lost(std::function<void(transport::Peer)> callback);
+
+  using Task = std::function<void(std::uint32_t index, engine::Shard&, transport::shm::Port&)>;
+  // Runs `task` on every shard's thread, then `then` on the control thread. Tasks keep their order.
+  void on_each(Task task, std::function<void()> then);
+
+  const engine::ShardCounters& counters(std::uint32_t shard) const {
+    return members_[shard]->shard.counters();
+  }
+
+ private:
+  struct MemberShard {
+    MemberShard(std::uint32_t index, const engine::ShardConfig& config)
+        : port(index, std::size_t{config.protocol.tiles} * config.max_ranks), shard(config, port) {}
+    transport::shm::Port port;
+    engine::Shard shard;
+  };
+
+  asio::io_context& io_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::unique_ptr<MemberShard>> members_;
+};
+
+}  // namespace tally::control

@@ -1,0 +1,332 @@
+#include "dataplane/engine/shard.h"
+
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tally::engine {
+namespace {
+
+constexpr std::size_t kBurst = 64;
+// A turn starts tiles until this many bytes are on their way, so that notices of a higher priority
+// wait for little.
+constexpr std::uint64_t kTurnBytes = 1 << 20;
+// Chores make system calls: not in every idle turn.
+constexpr Nanos kChoresEvery = 100 * kMicrosecond;
+constexpr Nanos kLongestSleep = 1 * kSecond;
+
+// A tile slot and one of its endpoints, as the transport's `user` value.
+std::uint64_t user_of(std::uint32_t slot, std::size_t index) {
+  return std::uint64_t{slot} << 16 | index;
+}
+std::uint32_t slot_of(std::uint64_t user) {
+  return static_cast<std::uint32_t>(user >> 16);
+}
+std::size_t index_of(std::uint64_t user) {
+  return user & 0xffff;
+}
+
+transport::Range range_of(const protocol::Endpoint& endpoint) {
+  return transport::Range{endpoint.member, endpoint.region, endpoint.offset, endpoint.bytes};
+}
+
+}  // namespace
+
+Shard::Shard(const ShardConfig& config, transport::Transport& transport)
+    : config_(config),
+      transport_(transport),
+      protocol_(config.protocol),
+      slots_(config.protocol.tiles),
+      received_(kBurst),
+      pulled_(kBurst),
+      pushed_(kBurst) {
+  for (auto slot = static_cast<std::uint32_t>(slots_.size()); slot-- > 0;) {
+    free_slots_.push_back(slot);
+  }
+  const std::size_t endpoints = std::size_t{config.max_ranks} * 2;  // results and statistics
+  pulls_.reserve(config.max_ranks);
+  pushes_.reserve(endpoints);
+  landings_.reserve(endpoints);
+  receivers_.reserve(endpoints);
+  outputs_.reserve(endpoints);
+  messages_.reserve(endpoints);
+}
+
+// Small operations pass every stage in one turn where the transport answers at once; therefore
+// pulls are issued right after the notices that make them possible.
+bool Shard::turn(Nanos now) {
+  std::size_t work = 0;
+  work += take_notices(now);                        // announcements into the protocol
+  work += issue_pulls();                            // the tiles that are next
+  work += take_pulled(now);                         // inputs are there: sum, and push the result
+  work += take_pushed(now);                         // results are placed
+  work += send_completions();                       // operations have ended
+  if (work == 0) work += mailbox_.run();            // control, only when idle
+  if (now >= next_chores_) work += do_chores(now);  // the dead, deadlines
+  counters_.turns.add();
+  if (work == 0) counters_.idle_turns.add();
+  return work > 0;
+}
+
+std::size_t Shard::take_notices(Nanos now) {
+  const std::size_t count = transport_.receive(received_);
+  for (const transport::Received& received : std::span(received_).first(count)) {
+    wire::Notice notice;
+    const Status status = wire::parse(received.message, notice);
+    if (status != Status::kOk) {
+      counters_.notices_refused.add();
+      transport_.disconnect(received.peer);
+      continue;
+    }
+    protocol_.announce(received.peer, notice, admissible(received.peer, notice), now);
+  }
+  counters_.notices.add(count);
+  return count;
+}
+
+Status Shard::admissible(transport::Peer peer, const wire::Notice& notice) const {
+  if (notice.kind == wire::Kind::kCancel) return Status::kOk;
+  const auto extents = protocol_.extents(peer, notice);
+  for (const protocol::Endpoint* endpoint : {&extents.in, &extents.out, &extents.stats}) {
+    if (endpoint->bytes > 0 && !transport_.covers(range_of(*endpoint))) return Status::kBadRegion;
+  }
+  return Status::kOk;
+}
+
+std::size_t Shard::issue_pulls() {
+  std::size_t tiles = 0;
+  for (std::uint64_t bytes = 0; bytes < kTurnBytes && !free_slots_.empty(); ++tiles) {
+    const std::uint32_t slot = free_slots_.back();
+    if (!protocol_.start_tile(slots_[slot].tile)) break;
+    free_slots_.pop_back();
+    pull(slot);
+    for (const auto& source : slots_[slot].tile.sources) bytes += source.bytes;
+    counters_.bytes_in.add(bytes);
+  }
+  counters_.tiles.add(tiles);
+  return tiles;
+}
+
+void Shard::pull(std::uint32_t index) {
+  TileSlot& slot = slots_[index];
+  const auto& sources = slot.tile.sources;
+  slot.status = Status::kOk;
+  slot.culprit = protocol::kNoMember;
+  slot.pulls_left = static_cast<std::uint32_t>(sources.size());
+  slot.views.assign(sources.size(), View{});
+  slot.handles.assign(sources.size(), 0);
+  slot.held.assign(sources.size(), false);
+  pulls_.clear();
+  // Every tile begins with another rank, so that shards and tiles do not all read rank 0 first.
+  const std::size_t phase = (index + config_.protocol.shard) % sources.size();
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const std::size_t source = (i + phase) % sources.size();
+    pulls_.push_back({range_of(sources[source]), user_of(index, source)});
+  }
+  transport_.pull(pulls_);
+}
+
+std::size_t Shard::take_pulled(Nanos now) {
+  std::size_t total = 0;
+  while (const std::size_t count = transport_.pulled(pulled_)) {
+    for (const transport::Pulled& pulled : std::span(pulled_).first(count)) {
+      TileSlot& slot = slots_[slot_of(pulled.user)];
+      const std::size_t source = index_of(pulled.user);
+      if (pulled.status == Status::kOk) {
+        slot.views[source] = pulled.view;
+        slot.handles[source] = pulled.handle;
+        slot.held[source] = true;
+      } else {
+        fail(slot, pulled.status, slot.tile.sources[source].member);
+      }
+      if (--slot.pulls_left == 0) sum(slot_of(pulled.user), now);
+    }
+    total += count;
+  }
+  return total;
+}
+
+void Shard::fail(TileSlot& slot, Status status, protocol::Member culprit) {
+  if (slot.status != Status::kOk) return;  // the first one to fail is the one to name
+  slot.status = status;
+  slot.culprit = culprit;
+}
+
+// All inputs are there: one pass over them, into every receiver's memory where the transport lets
+// the kernels store there.
+void Shard::sum(std::uint32_t index, Nanos now) {
+  TileSlot& slot = slots_[index];
+  if (slot.status != Status::kOk) return end(index, now);
+  landings_.clear();
+  receivers_.clear();
+  for (const auto* endpoints : {&slot.tile.landings, &slot.tile.stats_landings}) {
+    for (const protocol::Endpoint& endpoint : *endpoints) {
+      landings_.push_back({range_of(endpoint), nullptr});
+      receivers_.push_back(endpoint.member);
+    }
+  }
+  transport_.locate(landings_);
+  if (const auto fenced = transport_.open_stores(receivers_); fenced != transport::kNoPeer) {
+    fail(slot, Status::kPeerLost, fenced);
+    return end(index, now);
+  }
+  protocol_.storing(slot.tile);
+  outputs_.clear();
+  bool staged = false;
+  for (const auto& landing : std::span(landings_).first(slot.tile.landings.size())) {
+    if (landing.direct != nullptr) outputs_.push_back(landing.direct);
+    staged |= landing.direct == nullptr;
+  }
+  reduce(slot, staged);
+  place_stats(slot);
+  transport_.close_stores(receivers_);
+  release_views(slot);
+  push(index, now);
+}
+
+void Shard::reduce(TileSlot& slot, bool staged) {
+  const protocol::Tile& tile = slot.tile;
+  const std::uint64_t bytes = tile.count * element_bytes(tile.type);
+  if (staged) {
+    if (slot.staging.size() < bytes) slot.staging.resize(bytes);
+    outputs_.push_back(slot.staging.data());
+  }
+  if (outputs_.empty()) return;
+  summation::Reduction reduction;
+  reduction.type = tile.type;
+  reduction.operation = tile.reduction;
+  reduction.divisor = tile.divisor;
+  reduction.count = tile.count;
+  reduction.inputs = slot.views;
+  reduction.outputs = outputs_;
+  reduction.stream_outputs = tile.part_bytes >= config_.stream_bytes;
+  if (!tile.stats_landings.empty()) {
+    slot.stats.resize(stats_blocks(tile.count));
+    reduction.stats = slot.stats;
+  }
+  summation::reduce(*config_.kernels, reduction);
+}
+
+void Shard::place_stats(TileSlot& slot) {
+  for (const auto& landing : std::span(landings_).subspan(slot.tile.landings.size())) {
+    if (landing.direct == nullptr) continue;
+    std::memcpy(landing.direct, slot.stats.data(), landing.target.bytes);
+  }
+}
+
+void Shard::push(std::uint32_t index, Nanos now) {
+  TileSlot& slot = slots_[index];
+  slot.pushes_left = static_cast<std::uint32_t>(landings_.size());
+  if (landings_.empty()) return end(index, now);
+  pushes_.clear();
+  for (std::size_t i = 0; i < landings_.size(); ++i) {
+    const bool is_stats = i >= slot.tile.landings.size();
+    const auto* source =
+        is_stats ? reinterpret_cast<const std::byte*>(slot.stats.data()) : slot.staging.data();
+    pushes_.push_back({landings_[i], source, user_of(index, i)});
+    counters_.bytes_out.add(landings_[i].target.bytes);
+  }
+  transport_.push(pushes_);
+}
+
+std::size_t Shard::take_pushed(Nanos now) {
+  std::size_t total = 0;
+  while (const std::size_t count = transport_.pushed(pushed_)) {
+    for (const transport::Pushed& pushed : std::span(pushed_).first(count)) {
+      TileSlot& slot = slots_[slot_of(pushed.user)];
+      if (pushed.status != Status::kOk) {
+        const std::size_t i = index_of(pushed.user);
+        const auto& landings = slot.tile.landings;
+        fail(slot, pushed.status,
+             i < landings.size() ? landings[i].member
+                                 : slot.tile.stats_landings[i - landings.size()].member);
+      }
+      if (--slot.pushes_left == 0) end(slot_of(pushed.user), now);
+    }
+    total += count;
+  }
+  return total;
+}
+
+void Shard::release_views(TileSlot& slot) {
+  for (std::size_t i = 0; i < slot.held.size(); ++i) {
+    if (slot.held[i]) transport_.release(slot.handles[i]);
+    slot.held[i] = false;
+  }
+}
+
+void Shard::end(std::uint32_t index, Nanos now) {
+  TileSlot& slot = slots_[index];
+  release_views(slot);
+  free_slots_.push_back(index);
+  protocol_.end_tile(slot.tile, slot.status, slot.culprit, now);
+}
+
+std::size_t Shard::send_completions() {
+  const auto outbox = protocol_.outbox();
+  if (outbox.empty()) return 0;
+  messages_.clear();
+  for (const protocol::Outgoing& outgoing : outbox) {
+    const bool ok = outgoing.completion.status == Status::kOk;
+    (ok ? counters_.completions : counters_.failures).add();
+    messages_.push_back({outgoing.member, wire::encode(outgoing.completion)});
+  }
+  protocol_.clear_outbox();
+  transport_.complete(messages_);
+  return messages_.size();
+}
+
+std::size_t Shard::do_chores(Nanos now) {
+  next_chores_ = now + kChoresEvery;
+  protocol_.expire(now);
+  std::array<transport::Peer, 16> lost;
+  const std::size_t count = transport_.lost(lost);
+  for (const transport::Peer peer : std::span(lost).first(count)) {
+    counters_.peers_lost.add();
+    protocol_.gone(peer, Status::kPeerLost, now);
+    if (on_lost_) on_lost_(peer);
+  }
+  return count + mailbox_.run() + protocol_.outbox().size();
+}
+
+void Shard::run(const std::atomic<bool>& stop, bool busy) {
+  IdlePolicy idle;
+  while (!stop.load(std::memory_order_relaxed)) {
+    const Nanos now = monotonic_now();
+    if (turn(now)) {
+      idle.worked(now);
+      continue;
+    }
+    if (busy) continue;
+    switch (idle.next(now)) {
+      case IdlePolicy::Step::kPoll:
+        break;
+      case IdlePolicy::Step::kYield:
+        ::sched_yield();
+        break;
+      case IdlePolicy::Step::kSleep:
+        sleep(now);
+        break;
+    }
+  }
+  mailbox_.run();
+}
+
+// All sources are armed before the sleep, and each refuses when something is there already: nothing
+// that comes in between is slept through.
+void Shard::sleep(Nanos now) {
+  if (transport_.arm() && mailbox_.arm()) {
+    counters_.sleeps.add();
+    const Nanos wait = std::clamp<Nanos>(protocol_.next_deadline() - now, 0, kLongestSleep);
+    const timespec timeout{wait / kSecond, wait % kSecond};
+    pollfd sources[] = {{transport_.fd(), POLLIN, 0}, {mailbox_.fd(), POLLIN, 0}};
+    ::ppoll(sources, 2, &timeout, nullptr);
+    next_chores_ = 0;  // a death wakes too
+  }
+  transport_.disarm();
+  mailbox_.disarm();
+}
+
+}  // namespace tally::engine

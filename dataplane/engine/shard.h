@@ -1,0 +1,106 @@
+// The shard: one thread's share of the node. It joins the protocol (what to do), a transport (how
+// bytes move) and the kernels (how they are summed), and shares nothing with other shards.
+//
+// Start reading at Shard::turn(), the loop's body. Memory, transport and clock are arguments: tests
+// and simulations run many shards in one thread without DPDK.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/idle.h"
+#include "dataplane/engine/counters.h"
+#include "dataplane/engine/mailbox.h"
+#include "dataplane/protocol/aggregator.h"
+#include "dataplane/transport/transport.h"
+#include "summation/reduce.h"
+
+namespace tally::engine {
+
+struct ShardConfig {
+  protocol::AggregatorConfig protocol;
+  const summation::Kernels* kernels = nullptr;
+  std::uint32_t max_ranks = wire::kMaxRanks;
+  // An operation whose part is at least this large is stored past the caches.
+  std::uint64_t stream_bytes = UINT64_MAX;
+};
+
+class Shard {
+ public:
+  // Both arguments are borrowed and must outlive the shard. Throws when memory runs out.
+  Shard(const ShardConfig& config, transport::Transport& transport);
+
+  // One turn of the loop: every duty once. True when there was something to do. Never waits.
+  bool turn(Nanos now);
+
+  // Turns until `stop`, on this thread, waiting as IdlePolicy says (`busy`: never).
+  void run(const std::atomic<bool>& stop, bool busy);
+
+  // Of the shard's thread only; from elsewhere post() a task that uses it.
+  protocol::Aggregator& protocol() { return protocol_; }
+
+  // From the control thread.
+  void post(std::function<void()> task) { mailbox_.post(std::move(task)); }
+  // Called on the shard's thread for each peer lost, after its operations have failed.
+  void on_lost(std::function<void(transport::Peer)> callback) { on_lost_ = std::move(callback); }
+  const ShardCounters& counters() const { return counters_; }
+
+ private:
+  // A tile on its way and what the transport gave for it.
+  struct TileSlot {
+    protocol::Tile tile;
+    std::vector<View> views;             // by source
+    std::vector<std::uint32_t> handles;  // of the views, by source
+    std::vector<bool> held;              // by source: the view is to be released
+    std::vector<BlockStats> stats;
+    std::vector<std::byte> staging;  // the sum, where it cannot be stored at the receivers
+    std::uint32_t pulls_left = 0;
+    std::uint32_t pushes_left = 0;
+    Status status = Status::kOk;
+    protocol::Member culprit = protocol::kNoMember;
+  };
+
+  std::size_t take_notices(Nanos now);
+  std::size_t issue_pulls();
+  std::size_t take_pulled(Nanos now);
+  std::size_t take_pushed(Nanos now);
+  std::size_t send_completions();
+  std::size_t do_chores(Nanos now);
+
+  Status admissible(transport::Peer peer, const wire::Notice& notice) const;
+  void pull(std::uint32_t slot);
+  void sum(std::uint32_t slot, Nanos now);
+  void reduce(TileSlot& slot, bool staged);
+  void place_stats(TileSlot& slot);
+  void push(std::uint32_t slot, Nanos now);
+  void release_views(TileSlot& slot);
+  void end(std::uint32_t slot, Nanos now);
+  void fail(TileSlot& slot, Status status, protocol::Member culprit);
+  void sleep(Nanos now);
+
+  ShardConfig config_;
+  transport::Transport& transport_;
+  protocol::Aggregator protocol_;
+  Mailbox mailbox_;
+  ShardCounters counters_;
+  std::function<void(transport::Peer)> on_lost_;
+
+  std::vector<TileSlot> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  Nanos next_chores_ = 0;
+
+  // Bursts, reused from turn to turn.
+  std::vector<transport::Received> received_;
+  std::vector<transport::Pulled> pulled_;
+  std::vector<transport::Pushed> pushed_;
+  std::vector<transport::Pull> pulls_;
+  std::vector<transport::Push> pushes_;
+  std::vector<transport::Landing> landings_;
+  std::vector<transport::Peer> receivers_;
+  std::vector<std::byte*> outputs_;
+  std::vector<transport::Message> messages_;
+};
+
+}  // namespace tally::engine

@@ -1,0 +1,268 @@
+#include "dataplane/protocol/aggregator.h"
+
+#include <algorithm>
+
+#include "base/block_stats.h"
+#include "dataplane/protocol/job.h"
+
+namespace tally::protocol {
+namespace {
+
+constexpr std::uint64_t kMinTileBytes = 4 << 10;
+constexpr std::uint64_t kMaxTileBytes = 256 << 10;
+constexpr std::uint32_t kMaxTileFanIn = 32;
+constexpr std::uint64_t kBlockStatsBytes = sizeof(BlockStats);
+static_assert(kCutElements == kStatsBlock);
+
+std::uint64_t pulled_bytes(const Tile& tile) {
+  return tile.sources.size() * tile.count * element_bytes(tile.type);
+}
+
+Shape shape_of(const wire::Notice& notice, std::uint16_t ranks) {
+  return Shape{notice.kind, notice.type, notice.operation, notice.root, ranks, notice.count};
+}
+
+Operand operand_of(const wire::Notice& notice) {
+  return Operand{notice.group, notice.tag, notice.type, notice.count};
+}
+
+}  // namespace
+
+Aggregator::Aggregator(AggregatorConfig config)
+    : config_(std::move(config)), scheduler_({config_.window_bytes, config_.tiles}) {}
+
+Aggregator::~Aggregator() = default;
+
+void Aggregator::add_job(JobSlot job, const JobSpec& spec) {
+  if (job >= jobs_.size()) jobs_.resize(job + 1);
+  jobs_[job] = std::make_unique<Job>(job, spec);
+  scheduler_.add_job(job, spec.weight, spec.credit);
+  outbox_.reserve(outbox_.capacity() + std::size_t{spec.ranks} * 4);
+}
+
+void Aggregator::remove_job(JobSlot job) {
+  scheduler_.remove_job(job);
+  jobs_[job].reset();
+}
+
+bool Aggregator::busy(JobSlot job) const {
+  return jobs_[job]->tiles > 0;
+}
+
+void Aggregator::join(JobSlot job, std::uint16_t rank, Member member) {
+  if (member >= members_.size()) members_.resize(member + 1);
+  members_[member] = MemberEntry{job, rank, true};
+  jobs_[job]->ranks[rank].member = member;
+}
+
+std::uint32_t Aggregator::operations(JobSlot job) const {
+  return jobs_[job]->table.size();
+}
+
+Aggregator::Job* Aggregator::job_of(Member member) {
+  if (member >= members_.size() || !members_[member].joined) return nullptr;
+  return jobs_[members_[member].job].get();
+}
+
+const Aggregator::Job* Aggregator::job_of(Member member) const {
+  return const_cast<Aggregator*>(this)->job_of(member);
+}
+
+Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notice) const {
+  Extents extents;
+  const Job* job = job_of(member);
+  if (job == nullptr) return extents;
+  const std::uint16_t rank = members_[member].rank;
+  const Shape shape = shape_of(notice, job->spec.ranks);
+  const std::uint64_t size = element_bytes(notice.type);
+  extents.in =
+      Endpoint{member, notice.in_region, notice.in_offset, contribution(shape, rank).count * size};
+  extents.out =
+      Endpoint{member, notice.out_region, notice.out_offset, result(shape, rank).count * size};
+  if ((notice.flags & wire::kWantStats) != 0) {
+    extents.stats =
+        Endpoint{member, notice.stats_region, 0, stats_blocks(notice.count) * kBlockStatsBytes};
+  }
+  return extents;
+}
+
+// What can be judged of a notice alone; the rest is compared with the other ranks'.
+Status Aggregator::check(const Job& job, const wire::Notice& notice) const {
+  if (notice.epoch != job.spec.epoch) return Status::kStaleEpoch;
+  if (notice.group != 0) return Status::kUnsupported;
+  if (notice.root >= job.spec.ranks) return Status::kInvalidArgument;
+  const Operand operand = operand_of(notice);
+  if (notice.part >= part_count(config_.plan, operand)) return Status::kInvalidArgument;
+  if (cut(config_.plan, operand, notice.part).tree != config_.shard) {
+    return Status::kInvalidArgument;
+  }
+  return Status::kOk;
+}
+
+void Aggregator::announce(Member member, const wire::Notice& notice, Status admissible, Nanos now) {
+  Job* job = job_of(member);
+  if (job == nullptr) return;
+  const std::uint16_t rank = members_[member].rank;
+  if (notice.kind == wire::Kind::kCancel) return cancel(*job, rank, notice, now);
+  RankState& state = job->ranks[rank];
+  if (const Status status = check(*job, notice); status != Status::kOk) {
+    return reply(member, notice, Verdict{.status = status, .culprit = rank}, 0);
+  }
+  if (state.outstanding >= job->spec.credit) {
+    return reply(member, notice, Verdict{.status = Status::kNoCredit, .culprit = rank}, 0);
+  }
+  const OperationKey key{notice.group, notice.tag, notice.round};
+  Slot slot = job->table.find(key);
+  if (slot == kNone) {
+    if (job->broken.status != Status::kOk) return reply(member, notice, job->broken, 0);
+    slot = open(*job, rank, notice, now);
+  }
+  if (!job->table.mark(slot, rank)) {
+    return reply(member, notice, Verdict{.status = Status::kDuplicate, .culprit = rank}, 0);
+  }
+  state.has_last = true;
+  state.last_tag = notice.tag;
+  state.last_round = notice.round;
+  OperationRecord& operation = job->table[slot];
+  if (operation.state == OperationRecord::State::kFailed) {
+    reply(member, notice, operation.verdict, now - operation.first_notice);
+    if (operation.announced == job->spec.ranks) forget(*job, slot);
+    return;
+  }
+  ++state.outstanding;
+  const bool wants_stats = (notice.flags & wire::kWantStats) != 0;
+  operation.wants_stats |= wants_stats;
+  job->table.park(operation,
+                  Announcement{notice.in_offset, notice.out_offset, member, notice.cookie,
+                               notice.in_region, notice.out_region,
+                               wants_stats ? notice.stats_region : wire::kNoRegion, rank, kNone});
+  const Verdict disagreement =
+      compare(operation.shape, operation.first_rank, shape_of(notice, job->spec.ranks), rank);
+  if (disagreement.status != Status::kOk) return fail(*job, slot, disagreement, now);
+  if (admissible != Status::kOk) {
+    return fail(*job, slot, Verdict{.status = admissible, .culprit = rank}, now);
+  }
+  if (operation.announced == job->spec.ranks) become_ready(*job, slot, now);
+}
+
+Slot Aggregator::open(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now) {
+  const Slot slot = job.table.create(OperationKey{notice.group, notice.tag, notice.round});
+  OperationRecord& operation = job.table[slot];
+  const Part part = cut(config_.plan, operand_of(notice), notice.part);
+  operation.shape = shape_of(notice, job.spec.ranks);
+  operation.first = operation.cursor = part.first;
+  operation.end = part.first + part.count;
+  operation.part = notice.part;
+  operation.priority = notice.priority;
+  operation.first_rank = rank;
+  operation.first_notice = now;
+  operation.deadline = now + (notice.deadline_ms != 0 ? notice.deadline_ms * kMillisecond
+                                                      : config_.default_deadline);
+  job.deadlines.insert(slot, operation.deadline);
+  return slot;
+}
+
+void Aggregator::become_ready(Job& job, Slot slot, Nanos now) {
+  OperationRecord& operation = job.table[slot];
+  job.table.order_by_rank(operation);
+  operation.state = OperationRecord::State::kActive;
+  operation.age = age_++;
+  if (operation.cursor == operation.end) return conclude(job, slot, now);
+  scheduler_.add(job.slot, slot, operation.priority, operation.age);
+}
+
+// Several tiles fit the window at staggered phases; more inputs, smaller tiles.
+std::uint64_t Aggregator::tile_elements(const Shape& shape) const {
+  std::uint64_t bytes = config_.tile_bytes;
+  if (bytes == 0) {
+    const std::uint64_t fan_in = std::min<std::uint64_t>(shape.ranks, kMaxTileFanIn);
+    bytes = std::clamp(config_.window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
+  }
+  const std::uint64_t elements = bytes / element_bytes(shape.type);
+  return std::max(elements / kCutElements * kCutElements, kCutElements);
+}
+
+bool Aggregator::start_tile(Tile& tile) {
+  const auto choice = scheduler_.next();
+  if (!choice) return false;
+  Job& job = *jobs_[choice->job];
+  OperationRecord& operation = job.table[choice->operation];
+  const Stretch stretch = stretch_at(operation.shape, operation.cursor);
+  const std::uint64_t end =
+      std::min({operation.cursor + tile_elements(operation.shape), stretch.end, operation.end});
+  tile.job = choice->job;
+  tile.operation = choice->operation;
+  tile.type = operation.shape.type;
+  tile.reduction = operation.shape.operation;
+  tile.divisor = operation.shape.ranks;
+  tile.first = operation.cursor;
+  tile.count = end - operation.cursor;
+  tile.part_bytes = (operation.end - operation.first) * element_bytes(tile.type);
+  fill_endpoints(job, operation, stretch, tile);
+  if (moves_only(operation.shape.kind)) {
+    tile.count *= element_bytes(tile.type);
+    tile.type = ElementType::kU8;
+    tile.reduction = Operation::kSum;  // of one input: the input
+  }
+  operation.cursor = end;
+  ++operation.tiles_in_flight;
+  ++job.tiles;
+  if (operation.cursor == operation.end) scheduler_.remove(choice->job, choice->operation);
+  scheduler_.started(choice->job, pulled_bytes(tile));
+  return true;
+}
+
+void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation,
+                                const Stretch& stretch, Tile& tile) const {
+  const Shape& shape = operation.shape;
+  const std::uint64_t size = element_bytes(shape.type);
+  const std::uint64_t bytes = tile.count * size;
+  tile.sources.clear();
+  tile.landings.clear();
+  tile.stats_landings.clear();
+  for (Slot s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
+    const Announcement& a = job.table.announcement(s);
+    const bool contributes = stretch.contributors.has(a.rank);
+    const bool receives = stretch.receivers.has(a.rank);
+    Endpoint source{a.member, a.in_region, 0, bytes};
+    Endpoint landing{a.member, a.out_region, 0, bytes};
+    if (contributes) {
+      source.offset = a.in_offset + (tile.first - contribution(shape, a.rank).first) * size;
+      tile.sources.push_back(source);
+    }
+    if (receives) {
+      landing.offset = a.out_offset + (tile.first - result(shape, a.rank).first) * size;
+      // A rank that only gives away what it has, in place, has its result already.
+      const bool stands = moves_only(shape.kind) && contributes &&
+                          landing.region == source.region && landing.offset == source.offset;
+      if (!stands) tile.landings.push_back(landing);
+    }
+    if (a.stats_region != wire::kNoRegion && receives) {
+      tile.stats_landings.push_back(Endpoint{a.member, a.stats_region,
+                                             tile.first / kCutElements * kBlockStatsBytes,
+                                             stats_blocks(tile.count) * kBlockStatsBytes});
+    }
+  }
+}
+
+void Aggregator::storing(const Tile& tile) {
+  jobs_[tile.job]->table[tile.operation].started = true;
+}
+
+void Aggregator::end_tile(const Tile& tile, Status status, Member culprit, Nanos now) {
+  scheduler_.finished(tile.job, pulled_bytes(tile));
+  Job& job = *jobs_[tile.job];
+  OperationRecord& operation = job.table[tile.operation];
+  --operation.tiles_in_flight;
+  --job.tiles;
+  const bool active = operation.state == OperationRecord::State::kActive;
+  if (active && status != Status::kOk) {
+    Verdict verdict{.status = status};
+    if (culprit < members_.size()) verdict.culprit = members_[culprit].rank;
+    return fail(job, tile.operation, verdict, now);
+  }
+  const bool finished = !active || operation.cursor == operation.end;
+  if (finished && operation.tiles_in_flight == 0) conclude(job, tile.operation, now);
+}
+
+}  // namespace tally::protocol

@@ -1,0 +1,386 @@
+#include "dataplane/protocol/aggregator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tally::protocol {
+namespace {
+
+using wire::Kind;
+using wire::Notice;
+
+// One shard and one job whose members are their ranks. Tiles are moved by the test.
+class AggregatorTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint16_t kRanks = 3;
+  static constexpr std::uint32_t kCredit = 4;
+
+  void SetUp() override { reset({}); }
+
+  void reset(AggregatorConfig config) {
+    config.plan = even_plan(1, 1 << 20);
+    aggregator_ = std::make_unique<Aggregator>(config);
+    aggregator_->add_job(0, JobSpec{.epoch = 7, .ranks = kRanks, .weight = 1, .credit = kCredit});
+    for (std::uint16_t rank = 0; rank < kRanks; ++rank) aggregator_->join(0, rank, rank);
+  }
+
+  static Notice notice(std::uint32_t tag, std::uint32_t round = 0, std::uint64_t count = 10'000) {
+    Notice n;
+    n.epoch = 7;
+    n.tag = tag;
+    n.round = round;
+    n.cookie = tag * 100 + round;
+    n.count = count;
+    n.in_region = 1;
+    n.out_region = 2;
+    return n;
+  }
+
+  void announce(Member member, const Notice& n, Nanos now = 0, Status admissible = Status::kOk) {
+    aggregator_->announce(member, n, admissible, now);
+  }
+
+  std::vector<Outgoing> take() {
+    std::vector<Outgoing> out(aggregator_->outbox().begin(), aggregator_->outbox().end());
+    aggregator_->clear_outbox();
+    return out;
+  }
+
+  // Moves every tile there is; returns how many.
+  int move_all(Nanos now = 0) {
+    Tile tile;
+    int tiles = 0;
+    for (; aggregator_->start_tile(tile); ++tiles) {
+      aggregator_->storing(tile);
+      aggregator_->end_tile(tile, Status::kOk, kNoMember, now);
+    }
+    return tiles;
+  }
+
+  std::unique_ptr<Aggregator> aggregator_;
+};
+
+TEST_F(AggregatorTest, AnOperationRunsWhenAllRanksHaveAnnounced) {
+  Tile tile;
+  announce(2, notice(17));
+  announce(0, notice(17));
+  EXPECT_FALSE(aggregator_->start_tile(tile));
+  announce(1, notice(17));
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  ASSERT_EQ(tile.sources.size(), 3u);
+  for (Member m = 0; m < 3; ++m) EXPECT_EQ(tile.sources[m].member, m) << "rank order";
+  EXPECT_TRUE(take().empty()) << "a completion means placed everywhere";
+  aggregator_->end_tile(tile, Status::kOk, kNoMember, 5000);
+  const auto out = take();
+  ASSERT_EQ(out.size(), 3u);
+  for (const Outgoing& o : out) {
+    EXPECT_EQ(o.completion.status, Status::kOk);
+    EXPECT_EQ(o.completion.cookie, 1700u);
+    EXPECT_EQ(o.completion.elapsed_us, 5u);
+    EXPECT_EQ(o.completion.epoch, 7u);
+  }
+  EXPECT_EQ(aggregator_->operations(0), 0u);
+}
+
+TEST_F(AggregatorTest, TilesCoverThePartOnce) {
+  AggregatorConfig config;
+  config.tile_bytes = 16 << 10;
+  reset(config);
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, 0, 10'001));
+  Tile tile;
+  std::uint64_t next = 0;
+  std::vector<Tile> tiles;
+  while (aggregator_->start_tile(tile)) {
+    EXPECT_EQ(tile.first, next);
+    EXPECT_EQ(tile.sources[1].offset, next * 4);
+    EXPECT_EQ(tile.landings[2].bytes, tile.count * 4);
+    next += tile.count;
+    tiles.push_back(tile);
+  }
+  EXPECT_EQ(next, 10'001u);
+  EXPECT_EQ(tiles.size(), 3u);
+  std::reverse(tiles.begin(), tiles.end());  // they may end in any order
+  for (const Tile& t : tiles) {
+    EXPECT_TRUE(take().empty());
+    aggregator_->end_tile(t, Status::kOk, kNoMember, 0);
+  }
+  EXPECT_EQ(take().size(), 3u);
+}
+
+TEST_F(AggregatorTest, ABarrierMovesNothing) {
+  for (Member m = 0; m < kRanks; ++m) {
+    Notice n = notice(1, 0, 0);
+    n.kind = Kind::kBarrier;
+    announce(m, n);
+  }
+  EXPECT_EQ(take().size(), 3u);
+}
+
+TEST_F(AggregatorTest, RoundsOfATagAreKeptApart) {
+  announce(0, notice(1, 0));
+  announce(1, notice(1, 1));
+  announce(2, notice(1, 1));
+  announce(0, notice(1, 1));
+  EXPECT_EQ(move_all(), 1);
+  for (const Outgoing& o : take()) EXPECT_EQ(o.completion.round, 1u);
+  EXPECT_EQ(aggregator_->operations(0), 1u);
+}
+
+TEST_F(AggregatorTest, DisagreementIsToldToAllWithBothValues) {
+  announce(0, notice(1));
+  Notice other = notice(1);
+  other.count = 9'999;
+  announce(2, other);
+  auto out = take();
+  ASSERT_EQ(out.size(), 2u);
+  for (const Outgoing& o : out) {
+    EXPECT_EQ(o.completion.status, Status::kMismatch);
+    EXPECT_EQ(o.completion.field, wire::Field::kCount);
+    EXPECT_EQ(o.completion.culprit, 2);
+    EXPECT_EQ(o.completion.culprit_value, 9'999u);
+    EXPECT_EQ(o.completion.witness, 0);
+    EXPECT_EQ(o.completion.witness_value, 10'000u);
+  }
+  announce(1, notice(1));  // late: the verdict is final
+  out = take();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].member, 1u);
+  EXPECT_EQ(out[0].completion.status, Status::kMismatch);
+  EXPECT_EQ(aggregator_->operations(0), 0u) << "all ranks know: forgotten";
+}
+
+TEST_F(AggregatorTest, EveryFieldThatRanksMustAgreeAboutIsCompared) {
+  std::uint32_t tag = 100;
+  const auto differ = [&](auto&& change, wire::Field field) {
+    Notice first = notice(++tag);
+    first.kind = Kind::kReduce;
+    Notice second = first;
+    change(second);
+    announce(0, first);
+    announce(1, second);
+    const auto out = take();
+    ASSERT_EQ(out.size(), 2u);
+    EXPECT_EQ(out[0].completion.status, Status::kMismatch);
+    EXPECT_EQ(out[0].completion.field, field);
+  };
+  differ([](Notice& n) { n.kind = Kind::kAllReduce; }, wire::Field::kKind);
+  differ([](Notice& n) { n.type = ElementType::kI32; }, wire::Field::kType);
+  differ([](Notice& n) { n.operation = Operation::kMax; }, wire::Field::kOperation);
+  differ([](Notice& n) { n.count += 1; }, wire::Field::kCount);
+  differ([](Notice& n) { n.root = 1; }, wire::Field::kRoot);
+}
+
+TEST_F(AggregatorTest, TheDeadlineNamesWhoIsMissingAndWhereTheyAre) {
+  announce(2, notice(9, 4));
+  announce(1, notice(9, 4), 50);
+  announce(0, notice(8, 6));
+  Notice hurried = notice(17, 5);
+  hurried.deadline_ms = 2;
+  announce(1, hurried, 100);
+  EXPECT_EQ(aggregator_->next_deadline(), 100 + 2 * kMillisecond);
+  aggregator_->expire(100 + 2 * kMillisecond - 1);
+  EXPECT_TRUE(take().empty());
+  aggregator_->expire(100 + 2 * kMillisecond);
+  const auto out = take();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].completion.status, Status::kDeadline);
+  EXPECT_EQ(out[0].completion.culprit, 0);
+  EXPECT_EQ(out[0].completion.missing, 2);
+  EXPECT_NE(out[0].completion.flags & wire::kHasLast, 0);
+  EXPECT_EQ(out[0].completion.last_tag, 8u);
+  EXPECT_EQ(out[0].completion.last_round, 6u);
+  EXPECT_EQ(out[0].completion.elapsed_us, 2000u);
+  EXPECT_EQ(aggregator_->next_deadline(), 60 * kSecond);
+}
+
+TEST_F(AggregatorTest, ALostRankFailsWhatItTakesPartIn) {
+  announce(0, notice(1));
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(2));
+  Tile tile;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  aggregator_->gone(1, Status::kPeerLost, 0);
+  auto out = take();
+  ASSERT_EQ(out.size(), 1u) << "tag 2 has a tile in flight: its buffers are not free";
+  EXPECT_EQ(out[0].completion.tag, 1u);
+  EXPECT_EQ(out[0].completion.status, Status::kPeerLost);
+  EXPECT_EQ(out[0].completion.culprit, 1);
+  aggregator_->storing(tile);
+  aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
+  out = take();
+  ASSERT_EQ(out.size(), 2u) << "nobody tells the dead";
+  for (const Outgoing& o : out) {
+    EXPECT_NE(o.member, 1u);
+    EXPECT_EQ(o.completion.status, Status::kPeerLost);
+    EXPECT_NE(o.completion.flags & wire::kStarted, 0);
+  }
+  announce(0, notice(3));
+  out = take();
+  ASSERT_EQ(out.size(), 1u) << "and later ones fail at once";
+  EXPECT_EQ(out[0].completion.status, Status::kPeerLost);
+  EXPECT_EQ(aggregator_->operations(0), 0u);
+}
+
+TEST_F(AggregatorTest, ARankThatGoesBeforeItJoinsBreaksTheJobToo) {
+  aggregator_->add_job(1, JobSpec{.epoch = 1, .ranks = 2});
+  aggregator_->join(1, 0, 10);
+  Notice n = notice(1);
+  n.epoch = 1;
+  announce(10, n);
+  aggregator_->gone(1, 1, Status::kPeerLost, 0);
+  const auto out = take();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].completion.status, Status::kPeerLost);
+  EXPECT_EQ(out[0].completion.culprit, 1);
+  aggregator_->gone(1, 1, Status::kPeerLeft, 0);
+  announce(10, n);
+  EXPECT_EQ(take()[0].completion.status, Status::kPeerLost) << "the first word counts";
+}
+
+TEST_F(AggregatorTest, OtherJobsDoNotNotice) {
+  aggregator_->add_job(1, JobSpec{.epoch = 1, .ranks = 1});
+  aggregator_->join(1, 0, 10);
+  announce(0, notice(1));
+  aggregator_->gone(2, Status::kPeerLost, 0);
+  take();
+  Notice n = notice(1);
+  n.epoch = 1;
+  announce(10, n);
+  EXPECT_EQ(move_all(), 1);
+  const auto out = take();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].member, 10u);
+  EXPECT_EQ(out[0].completion.status, Status::kOk);
+}
+
+TEST_F(AggregatorTest, ACancelIsAcknowledgedOnce) {
+  announce(0, notice(1));
+  Notice cancel = notice(1);
+  cancel.kind = Kind::kCancel;
+  announce(1, cancel);
+  EXPECT_TRUE(take().empty()) << "rank 1 has not announced it";
+  announce(0, cancel);
+  announce(0, cancel);
+  auto out = take();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].completion.status, Status::kCancelled);
+  EXPECT_EQ(out[0].completion.culprit, 0);
+  announce(1, notice(1));
+  out = take();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].completion.status, Status::kCancelled) << "the verdict is the same for all";
+}
+
+TEST_F(AggregatorTest, RefusesWhatCannotBe) {
+  const auto refuse = [&](auto&& change, Status status) {
+    Notice n = notice(1);
+    change(n);
+    announce(0, n);
+    const auto out = take();
+    ASSERT_EQ(out.size(), 1u);
+    EXPECT_EQ(out[0].completion.status, status);
+    EXPECT_EQ(aggregator_->operations(0), 0u);
+  };
+  refuse([](Notice& n) { n.epoch = 6; }, Status::kStaleEpoch);
+  refuse([](Notice& n) { n.group = 1; }, Status::kUnsupported);
+  refuse([](Notice& n) { n.part = 1; }, Status::kInvalidArgument);
+  refuse([](Notice& n) { n.kind = Kind::kReduce, n.root = kRanks; }, Status::kInvalidArgument);
+}
+
+TEST_F(AggregatorTest, DuplicatesAndOverdraftsChangeNothing) {
+  for (std::uint32_t tag = 0; tag < kCredit; ++tag) announce(0, notice(tag));
+  announce(0, notice(99));
+  announce(0, notice(3));
+  auto out = take();
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[0].completion.status, Status::kNoCredit);
+  EXPECT_EQ(out[1].completion.status, Status::kNoCredit);
+  for (Member m : {1u, 2u}) announce(m, notice(3));
+  EXPECT_EQ(move_all(), 1);
+  EXPECT_EQ(take().size(), 3u);
+  announce(0, notice(2));
+  out = take();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].completion.status, Status::kDuplicate);
+}
+
+TEST_F(AggregatorTest, ABadRegionIsTheFaultOfItsRank) {
+  announce(0, notice(1));
+  announce(2, notice(1), 0, Status::kBadRegion);
+  const auto out = take();
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[0].completion.status, Status::kBadRegion);
+  EXPECT_EQ(out[0].completion.culprit, 2);
+}
+
+TEST_F(AggregatorTest, VerdictsForLateRanksAreBounded) {
+  for (std::uint32_t tag = 0; tag < 1000; ++tag) {
+    Notice n = notice(tag);
+    announce(0, n);
+    n.kind = Kind::kCancel;
+    announce(0, n);
+    take();
+  }
+  EXPECT_EQ(aggregator_->operations(0), kCredit);
+  announce(1, notice(999));
+  EXPECT_EQ(take()[0].completion.status, Status::kCancelled);
+  announce(1, notice(1));
+  EXPECT_TRUE(take().empty()) << "forgotten: it waits for the others, and for its deadline";
+}
+
+TEST_F(AggregatorTest, GatheredBytesMoveUnchangedAndOnlyWhereTheyAreNotYet) {
+  for (Member m = 0; m < kRanks; ++m) {
+    Notice n = notice(1, 0, 9000);
+    n.kind = Kind::kAllGather;
+    n.in_region = n.out_region;
+    n.in_offset = m * 3000 * 4;  // in place
+    announce(m, n);
+  }
+  Tile tile;
+  for (Member m = 0; m < kRanks; ++m) {
+    ASSERT_TRUE(aggregator_->start_tile(tile));
+    EXPECT_EQ(tile.type, ElementType::kU8);
+    EXPECT_EQ(tile.count, 12'000u);
+    ASSERT_EQ(tile.sources.size(), 1u);
+    EXPECT_EQ(tile.sources[0].member, m);
+    EXPECT_EQ(tile.landings.size(), 2u);
+    aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
+  }
+  EXPECT_EQ(take().size(), 3u);
+}
+
+TEST_F(AggregatorTest, StatisticsGoToThoseWhoWantThem) {
+  for (Member m = 0; m < kRanks; ++m) {
+    Notice n = notice(1, 0, 5000);
+    if (m == 1) {
+      n.flags = wire::kWantStats;
+      n.stats_region = 5;
+      EXPECT_EQ(aggregator_->extents(m, n).stats.bytes, 32u);
+    }
+    announce(m, n);
+  }
+  Tile tile;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  ASSERT_EQ(tile.stats_landings.size(), 1u);
+  EXPECT_EQ(tile.stats_landings[0].member, 1u);
+  EXPECT_EQ(tile.stats_landings[0].bytes, 32u);
+}
+
+TEST_F(AggregatorTest, WaitingSaysWhoIsMissing) {
+  announce(1, notice(17, 5), 42);
+  const auto waiting = aggregator_->waiting(0);
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0].tag, 17u);
+  EXPECT_EQ(waiting[0].missing, (std::vector<std::uint16_t>{0, 2}));
+  EXPECT_EQ(waiting[0].since, 42);
+}
+
+// Growth of what stands per operation and per notice is a decision, not an accident: admission
+// reserves ranks x credit of both.
+TEST(Sizes, OfHotObjects) {
+  EXPECT_EQ(sizeof(Announcement), 48u);
+  EXPECT_LE(sizeof(OperationRecord), 200u);
+}
+
+}  // namespace
+}  // namespace tally::protocol

@@ -1,0 +1,88 @@
+// What a shard knows of one operation (of its part of it), and of each rank's announcement.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "dataplane/protocol/collective.h"
+#include "dataplane/wire/completion.h"
+
+namespace tally::protocol {
+
+// A session, by its number on this node (transport::Peer).
+using Member = std::uint32_t;
+inline constexpr Member kNoMember = UINT32_MAX;
+
+// Index into a pool; kNone is the null.
+using Slot = std::uint32_t;
+inline constexpr Slot kNone = UINT32_MAX;
+
+// Where a rank's bytes are. Parked from its notice until its completion.
+struct Announcement {
+  std::uint64_t in_offset = 0;
+  std::uint64_t out_offset = 0;
+  Member member = kNoMember;  // kNoMember: the rank has gone, nobody is told
+  std::uint32_t cookie = 0;
+  std::uint32_t in_region = 0;
+  std::uint32_t out_region = 0;
+  std::uint32_t stats_region = 0;  // kNoRegion: no statistics wanted
+  std::uint16_t rank = 0;
+  Slot next = kNone;  // the operation's next announcement; in rank order once it is ready
+};
+
+// Why an operation failed; the same for all ranks.
+struct Verdict {
+  Status status = Status::kOk;
+  wire::Field field = wire::Field::kNone;
+  std::uint16_t culprit = wire::kNoRank;
+  std::uint16_t witness = wire::kNoRank;
+  std::uint16_t missing = 0;
+  bool has_last = false;
+  std::uint32_t last_tag = 0;
+  std::uint32_t last_round = 0;
+  std::uint64_t culprit_value = 0;
+  std::uint64_t witness_value = 0;
+};
+
+struct OperationKey {
+  std::uint16_t group = 0;
+  std::uint32_t tag = 0;
+  std::uint32_t round = 0;
+
+  bool operator==(const OperationKey&) const = default;
+};
+
+// Members in the order in which the path of a tile touches them.
+struct OperationRecord {
+  enum class State : std::uint8_t {
+    kFree,
+    kGathering,  // not all ranks have announced
+    kActive,     // tiles are under way
+    kDraining,   // failed; the verdict waits for the tiles in flight
+    kFailed,     // verdict given; kept for ranks that announce late
+  };
+
+  State state = State::kFree;
+  bool started = false;       // the first push may have gone out
+  bool wants_stats = false;   // of any rank
+  std::uint8_t priority = 0;  // the first announcer's
+  std::uint32_t tiles_in_flight = 0;
+  std::uint64_t cursor = 0;  // the next element to pull
+  std::uint64_t end = 0;     // one past the part's last element
+  Shape shape;
+  Slot announcements = kNone;   // head of the list
+  std::uint32_t announced = 0;  // ranks that have announced, told or not
+  std::uint64_t age = 0;        // order of becoming ready
+  std::uint64_t first = 0;      // the part's first element
+  std::uint16_t part = 0;
+  std::uint16_t first_rank = 0;  // who announced first: the witness of a mismatch
+  OperationKey key;
+  Nanos first_notice = 0;
+  Nanos deadline = 0;
+  Verdict verdict;
+  Slot older_failed = kNone;  // the job's queue of kFailed
+  Slot newer_failed = kNone;
+};
+
+}  // namespace tally::protocol

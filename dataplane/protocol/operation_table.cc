@@ -1,0 +1,139 @@
+#include "dataplane/protocol/operation_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace tally::protocol {
+namespace {
+
+std::uint32_t operation_slots(std::uint16_t ranks, std::uint32_t credit) {
+  return ranks * credit + credit;
+}
+
+// At most half full, so that probes stay short.
+std::uint32_t index_slots(std::uint32_t operations) {
+  return std::bit_ceil(operations * 2);
+}
+
+void fill_free(std::vector<Slot>& free, std::size_t slots) {
+  free.resize(slots);
+  std::iota(free.rbegin(), free.rend(), Slot{0});  // low slots are taken first: they stay in cache
+}
+
+}  // namespace
+
+OperationTable::OperationTable(std::uint16_t ranks, std::uint32_t credit)
+    : ranks_(ranks),
+      words_((ranks + 63u) / 64),
+      operations_(operation_slots(ranks, credit)),
+      marks_(operations_.size() * words_),
+      announcements_(std::size_t{ranks} * credit),
+      by_rank_(ranks),
+      index_(index_slots(static_cast<std::uint32_t>(operations_.size())), kNone) {
+  fill_free(free_operations_, operations_.size());
+  fill_free(free_announcements_, announcements_.size());
+}
+
+std::uint64_t OperationTable::footprint(std::uint16_t ranks, std::uint32_t credit) {
+  const std::uint64_t operations = operation_slots(ranks, credit);
+  const std::uint64_t announcements = std::uint64_t{ranks} * credit;
+  return operations * (sizeof(OperationRecord) + sizeof(Slot) + (ranks + 63u) / 64 * 8) +
+         announcements * (sizeof(Announcement) + sizeof(Slot)) +
+         index_slots(static_cast<std::uint32_t>(operations)) * sizeof(Slot);
+}
+
+std::uint32_t OperationTable::home(const OperationKey& key) const {
+  std::uint64_t mixed =
+      (std::uint64_t{key.tag} << 32 | key.round) ^ (std::uint64_t{key.group} << 48);
+  mixed *= 0x9e3779b97f4a7c15u;
+  return static_cast<std::uint32_t>(mixed >> 32) & static_cast<std::uint32_t>(index_.size() - 1);
+}
+
+Slot OperationTable::find(const OperationKey& key) const {
+  const auto mask = static_cast<std::uint32_t>(index_.size() - 1);
+  for (std::uint32_t i = home(key); index_[i] != kNone; i = (i + 1) & mask) {
+    if (operations_[index_[i]].key == key) return index_[i];
+  }
+  return kNone;
+}
+
+Slot OperationTable::create(const OperationKey& key) {
+  const Slot slot = free_operations_.back();
+  free_operations_.pop_back();
+  OperationRecord& operation = operations_[slot];
+  operation = OperationRecord{};
+  operation.state = OperationRecord::State::kGathering;
+  operation.key = key;
+  std::fill_n(marks_.begin() + std::size_t{slot} * words_, words_, 0);
+  const auto mask = static_cast<std::uint32_t>(index_.size() - 1);
+  std::uint32_t i = home(key);
+  while (index_[i] != kNone) i = (i + 1) & mask;
+  index_[i] = slot;
+  ++live_;
+  return slot;
+}
+
+void OperationTable::erase(Slot slot) {
+  unpark(operations_[slot]);
+  unindex(operations_[slot].key);
+  operations_[slot].state = OperationRecord::State::kFree;
+  free_operations_.push_back(slot);
+  --live_;
+}
+
+// Deletion by shifting back (Knuth 6.4, algorithm R): no tombstones, so probes never grow old.
+void OperationTable::unindex(const OperationKey& key) {
+  const auto mask = static_cast<std::uint32_t>(index_.size() - 1);
+  std::uint32_t hole = home(key);
+  while (!(operations_[index_[hole]].key == key)) hole = (hole + 1) & mask;
+  for (std::uint32_t i = (hole + 1) & mask; index_[i] != kNone; i = (i + 1) & mask) {
+    const std::uint32_t wanted = home(operations_[index_[i]].key);
+    if (((i - wanted) & mask) >= ((i - hole) & mask)) {
+      index_[hole] = index_[i];
+      hole = i;
+    }
+  }
+  index_[hole] = kNone;
+}
+
+bool OperationTable::mark(Slot slot, std::uint16_t rank) {
+  std::uint64_t& word = marks_[std::size_t{slot} * words_ + rank / 64];
+  const std::uint64_t bit = 1ULL << (rank % 64);
+  if ((word & bit) != 0) return false;
+  word |= bit;
+  ++operations_[slot].announced;
+  return true;
+}
+
+bool OperationTable::marked(Slot slot, std::uint16_t rank) const {
+  return (marks_[std::size_t{slot} * words_ + rank / 64] >> (rank % 64) & 1) != 0;
+}
+
+void OperationTable::park(OperationRecord& operation, const Announcement& announcement) {
+  const Slot slot = free_announcements_.back();
+  free_announcements_.pop_back();
+  announcements_[slot] = announcement;
+  announcements_[slot].next = operation.announcements;
+  operation.announcements = slot;
+}
+
+void OperationTable::unpark(OperationRecord& operation) {
+  while (operation.announcements != kNone) {
+    free_announcements_.push_back(operation.announcements);
+    operation.announcements = announcements_[operation.announcements].next;
+  }
+}
+
+void OperationTable::order_by_rank(OperationRecord& operation) {
+  for (Slot s = operation.announcements; s != kNone; s = announcements_[s].next) {
+    by_rank_[announcements_[s].rank] = s;
+  }
+  operation.announcements = kNone;
+  for (std::uint16_t rank = ranks_; rank-- > 0;) {
+    announcements_[by_rank_[rank]].next = operation.announcements;
+    operation.announcements = by_rank_[rank];
+  }
+}
+
+}  // namespace tally::protocol

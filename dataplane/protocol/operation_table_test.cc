@@ -1,0 +1,75 @@
+#include "dataplane/protocol/operation_table.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <tuple>
+
+namespace tally::protocol {
+namespace {
+
+// The same operations on a std::map, with keys that crowd together.
+TEST(OperationTable, AgreesWithAMapUnderRandomUse) {
+  std::mt19937_64 random(3);
+  OperationTable table(4, 16);
+  std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint32_t>, Slot> model;
+  for (int step = 0; step < 50'000; ++step) {
+    const OperationKey key{0, static_cast<std::uint32_t>(random() % 24),
+                           static_cast<std::uint32_t>(random() % 4)};
+    const auto name = std::tuple(key.group, key.tag, key.round);
+    const auto known = model.find(name);
+    const Slot found = table.find(key);
+    ASSERT_EQ(found, known == model.end() ? kNone : known->second);
+    if (found != kNone && random() % 2 == 0) {
+      table.erase(found);
+      model.erase(known);
+    } else if (found == kNone && model.size() < 64) {
+      model[name] = table.create(key);
+    }
+    ASSERT_EQ(table.size(), model.size());
+  }
+}
+
+TEST(OperationTable, HoldsEveryNoticeWithinCredit) {
+  constexpr std::uint16_t kRanks = 3;
+  constexpr std::uint32_t kCredit = 4;
+  OperationTable table(kRanks, kCredit);
+  for (int lap = 0; lap < 3; ++lap) {  // each rank has operations that nobody else announces
+    std::vector<Slot> slots;
+    for (std::uint16_t rank = 0; rank < kRanks; ++rank) {
+      for (std::uint32_t i = 0; i < kCredit; ++i) {
+        const Slot slot = table.create(OperationKey{0, rank * 100u + i, 0});
+        Announcement announcement;
+        announcement.rank = rank;
+        ASSERT_TRUE(table.mark(slot, rank));
+        ASSERT_FALSE(table.mark(slot, rank));
+        table.park(table[slot], announcement);
+        slots.push_back(slot);
+      }
+    }
+    for (Slot slot : slots) table.erase(slot);
+    EXPECT_EQ(table.size(), 0u);
+  }
+}
+
+TEST(OperationTable, OrdersAnnouncementsByRank) {
+  OperationTable table(130, 2);
+  const Slot slot = table.create(OperationKey{});
+  for (std::uint32_t i = 0; i < 130; ++i) {
+    Announcement announcement;
+    announcement.rank = static_cast<std::uint16_t>(i * 37 % 130);
+    ASSERT_TRUE(table.mark(slot, announcement.rank));
+    table.park(table[slot], announcement);
+  }
+  EXPECT_TRUE(table.marked(slot, 129));
+  table.order_by_rank(table[slot]);
+  std::uint16_t expected = 0;
+  for (Slot s = table[slot].announcements; s != kNone; s = table.announcement(s).next) {
+    EXPECT_EQ(table.announcement(s).rank, expected++);
+  }
+  EXPECT_EQ(expected, 130);
+}
+
+}  // namespace
+}  // namespace tally::protocol

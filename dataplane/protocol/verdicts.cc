@@ -1,0 +1,214 @@
+// How operations end: completions for all, verdicts for what fails, and what is kept for late
+// ranks.
+#include <algorithm>
+
+#include "dataplane/protocol/aggregator.h"
+#include "dataplane/protocol/job.h"
+
+namespace tally::protocol {
+namespace {
+
+wire::Completion completion_of(const Verdict& verdict, Nanos elapsed) {
+  wire::Completion completion;
+  completion.status = verdict.status;
+  completion.field = verdict.field;
+  completion.culprit = verdict.culprit;
+  completion.witness = verdict.witness;
+  completion.missing = verdict.missing;
+  completion.last_tag = verdict.last_tag;
+  completion.last_round = verdict.last_round;
+  completion.culprit_value = verdict.culprit_value;
+  completion.witness_value = verdict.witness_value;
+  if (verdict.has_last) completion.flags |= wire::kHasLast;
+  completion.elapsed_us =
+      static_cast<std::uint32_t>(std::min<Nanos>(elapsed / kMicrosecond, UINT32_MAX));
+  return completion;
+}
+
+}  // namespace
+
+Verdict compare(const Shape& first, std::uint16_t first_rank, const Shape& later,
+                std::uint16_t later_rank) {
+  const auto differ = [&](wire::Field field, auto a, auto b) {
+    return Verdict{.status = Status::kMismatch,
+                   .field = field,
+                   .culprit = later_rank,
+                   .witness = first_rank,
+                   .culprit_value = static_cast<std::uint64_t>(b),
+                   .witness_value = static_cast<std::uint64_t>(a)};
+  };
+  if (first.kind != later.kind) return differ(wire::Field::kKind, first.kind, later.kind);
+  if (first.type != later.type) return differ(wire::Field::kType, first.type, later.type);
+  if (first.count != later.count) return differ(wire::Field::kCount, first.count, later.count);
+  if (first.operation != later.operation) {
+    return differ(wire::Field::kOperation, first.operation, later.operation);
+  }
+  if (first.root != later.root) return differ(wire::Field::kRoot, first.root, later.root);
+  return Verdict{};
+}
+
+// For a notice that is not parked: it is answered at once and changes nothing.
+void Aggregator::reply(Member member, const wire::Notice& notice, const Verdict& verdict,
+                       Nanos elapsed) {
+  Outgoing outgoing{member, completion_of(verdict, elapsed)};
+  outgoing.completion.part = notice.part;
+  outgoing.completion.group = notice.group;
+  outgoing.completion.epoch = notice.epoch;
+  outgoing.completion.tag = notice.tag;
+  outgoing.completion.round = notice.round;
+  outgoing.completion.cookie = notice.cookie;
+  outbox_.push_back(outgoing);
+}
+
+// Nothing to do when the operation has ended: its completion is on the way.
+void Aggregator::cancel(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now) {
+  const Slot slot = job.table.find(OperationKey{notice.group, notice.tag, notice.round});
+  if (slot == kNone || !job.table.marked(slot, rank)) return;
+  const auto state = job.table[slot].state;
+  if (state != OperationRecord::State::kGathering && state != OperationRecord::State::kActive) {
+    return;
+  }
+  fail(job, slot, Verdict{.status = Status::kCancelled, .culprit = rank}, now);
+}
+
+void Aggregator::fail(Job& job, Slot slot, const Verdict& verdict, Nanos now) {
+  OperationRecord& operation = job.table[slot];
+  operation.verdict = verdict;
+  job.deadlines.remove(slot);
+  if (operation.state == OperationRecord::State::kActive) {
+    scheduler_.remove(job.slot, slot);
+    operation.state = OperationRecord::State::kDraining;
+    if (operation.tiles_in_flight > 0) return;  // the buffers are still in use
+  }
+  conclude(job, slot, now);
+}
+
+void Aggregator::conclude(Job& job, Slot slot, Nanos now) {
+  OperationRecord& operation = job.table[slot];
+  job.deadlines.remove(slot);
+  Outgoing outgoing{kNoMember, completion_of(operation.verdict, now - operation.first_notice)};
+  wire::Completion& completion = outgoing.completion;
+  if (operation.started && completion.status != Status::kOk) completion.flags |= wire::kStarted;
+  completion.part = operation.part;
+  completion.group = operation.key.group;
+  completion.epoch = job.spec.epoch;
+  completion.tag = operation.key.tag;
+  completion.round = operation.key.round;
+  for (Slot s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
+    const Announcement& announcement = job.table.announcement(s);
+    if (announcement.member == kNoMember) continue;
+    outgoing.member = announcement.member;
+    completion.cookie = announcement.cookie;
+    outbox_.push_back(outgoing);
+    --job.ranks[announcement.rank].outstanding;
+  }
+  const bool late_ranks = operation.announced < job.spec.ranks;
+  if (completion.status != Status::kOk && late_ranks && job.broken.status == Status::kOk) {
+    keep_failed(job, slot);
+  } else {
+    job.table.erase(slot);
+  }
+}
+
+// The verdict is final for all ranks, so it waits for those that announce late; at most `credit` of
+// them, the oldest forgotten first.
+void Aggregator::keep_failed(Job& job, Slot slot) {
+  if (job.failed == job.spec.credit) forget(job, job.oldest_failed);
+  OperationRecord& operation = job.table[slot];
+  job.table.unpark(operation);
+  operation.state = OperationRecord::State::kFailed;
+  operation.older_failed = job.newest_failed;
+  operation.newer_failed = kNone;
+  (job.newest_failed == kNone ? job.oldest_failed : job.table[job.newest_failed].newer_failed) =
+      slot;
+  job.newest_failed = slot;
+  ++job.failed;
+}
+
+void Aggregator::forget(Job& job, Slot slot) {
+  const OperationRecord& operation = job.table[slot];
+  const Slot older = operation.older_failed;
+  const Slot newer = operation.newer_failed;
+  (older == kNone ? job.oldest_failed : job.table[older].newer_failed) = newer;
+  (newer == kNone ? job.newest_failed : job.table[newer].older_failed) = older;
+  --job.failed;
+  job.table.erase(slot);
+}
+
+void Aggregator::gone(Member member, Status why, Nanos now) {
+  if (job_of(member) != nullptr) gone(members_[member].job, members_[member].rank, why, now);
+}
+
+void Aggregator::gone(JobSlot slot, std::uint16_t rank, Status why, Nanos now) {
+  Job& job = *jobs_[slot];
+  if (job.ranks[rank].gone) return;
+  const Member member = job.ranks[rank].member;
+  if (member != kNoMember) members_[member].joined = false;
+  job.ranks[rank] = RankState{.gone = true};
+  const Verdict verdict{.status = why, .culprit = rank};
+  if (job.broken.status == Status::kOk) job.broken = verdict;
+  for (Slot s = 0; s < job.table.capacity(); ++s) {
+    if (job.table[s].state != OperationRecord::State::kFree) abandon(job, s, member, verdict, now);
+  }
+}
+
+// An operation of a rank that is gone: it fails, and the rank is not told.
+void Aggregator::abandon(Job& job, Slot slot, Member member, const Verdict& verdict, Nanos now) {
+  OperationRecord& operation = job.table[slot];
+  for (Slot s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
+    Announcement& announcement = job.table.announcement(s);
+    if (announcement.member == member) announcement.member = kNoMember;
+  }
+  if (operation.state == OperationRecord::State::kFailed) return forget(job, slot);
+  if (operation.state != OperationRecord::State::kDraining) fail(job, slot, verdict, now);
+}
+
+// The first rank that has not announced, how many there are, and where the first one is.
+Verdict Aggregator::missing_rank(const Job& job, Slot slot) const {
+  const OperationRecord& operation = job.table[slot];
+  Verdict verdict{.status = Status::kDeadline};
+  verdict.missing = static_cast<std::uint16_t>(job.spec.ranks - operation.announced);
+  for (std::uint16_t rank = 0; rank < job.spec.ranks; ++rank) {
+    if (job.table.marked(slot, rank)) continue;
+    verdict.culprit = rank;
+    verdict.has_last = job.ranks[rank].has_last;
+    verdict.last_tag = job.ranks[rank].last_tag;
+    verdict.last_round = job.ranks[rank].last_round;
+    break;
+  }
+  return verdict;
+}
+
+void Aggregator::expire(Nanos now) {
+  for (const auto& job : jobs_) {
+    while (job != nullptr && job->deadlines.earliest() <= now) {
+      const Slot slot = job->deadlines.earliest_slot();
+      fail(*job, slot, missing_rank(*job, slot), now);
+    }
+  }
+}
+
+Nanos Aggregator::next_deadline() const {
+  Nanos next = kForever;
+  for (const auto& job : jobs_) {
+    if (job != nullptr) next = std::min(next, job->deadlines.earliest());
+  }
+  return next;
+}
+
+std::vector<Waiting> Aggregator::waiting(JobSlot slot) const {
+  const Job& job = *jobs_[slot];
+  std::vector<Waiting> waiting;
+  for (Slot s = 0; s < job.table.capacity(); ++s) {
+    const OperationRecord& operation = job.table[s];
+    if (operation.state != OperationRecord::State::kGathering) continue;
+    Waiting entry{operation.key.tag, operation.key.round, {}, operation.first_notice};
+    for (std::uint16_t rank = 0; rank < job.spec.ranks; ++rank) {
+      if (!job.table.marked(s, rank)) entry.missing.push_back(rank);
+    }
+    waiting.push_back(std::move(entry));
+  }
+  return waiting;
+}
+
+}  // namespace tally::protocol

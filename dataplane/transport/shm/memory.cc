@@ -1,0 +1,98 @@
+#include "dataplane/transport/shm/memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "dataplane/transport/shm/segment.h"
+
+namespace tally::transport::shm {
+namespace {
+
+constexpr std::size_t kHugePage = 2 << 20;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+Error system_error(const char* what, std::size_t bytes) {
+  const Status status = errno == ENOMEM || errno == ENOSPC ? Status::kNoMemory : Status::kInternal;
+  return Error{status, fmt::format("{} of {} bytes: {}", what, bytes, std::strerror(errno))};
+}
+
+// Only a hint: shared memory comes in 4 KiB pages where the kernel does not grant it.
+void prefer_huge_pages(const Mapping& mapping) {
+  if (mapping.size() >= kHugePage) ::madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
+}
+
+// Shared and aligned to huge pages, so that both sides can map large folios whole.
+Mapping map_shared(int fd, std::size_t bytes) {
+  if (bytes < kHugePage) return Mapping::shared(fd, bytes, false);
+  const std::size_t room = bytes + kHugePage;
+  void* reserved =
+      ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return Mapping();
+  auto* start = static_cast<std::byte*>(reserved);
+  const auto address = reinterpret_cast<std::uintptr_t>(start);
+  const std::size_t before = (kHugePage - address % kHugePage) % kHugePage;
+  void* mapped =
+      ::mmap(start + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+  if (mapped == MAP_FAILED) {
+    ::munmap(reserved, room);
+    return Mapping();
+  }
+  if (before > 0) ::munmap(start, before);
+  ::munmap(start + before + bytes, room - before - bytes);
+  return Mapping(mapped, bytes);
+}
+
+}  // namespace
+
+std::size_t round_to_pages(std::size_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+Result<SharedMemory> make_shared(const char* name, std::size_t bytes) {
+  const std::size_t size = round_to_pages(bytes);
+  SharedMemory memory;
+  memory.fd = UniqueFd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.fd) return system_error("shared memory", size);
+  if (::ftruncate(memory.fd.get(), static_cast<off_t>(size)) != 0) {
+    return system_error("shared memory", size);
+  }
+  memory.mapping = map_shared(memory.fd.get(), size);
+  if (!memory.mapping) return system_error("mapping shared memory", size);
+  prefer_huge_pages(memory.mapping);
+  // Populated now: a node refuses holes, and memory that runs out should do so here.
+  if (::madvise(memory.mapping.data(), size, MADV_POPULATE_WRITE) != 0) {
+    return system_error("populating shared memory", size);
+  }
+  if (::fcntl(memory.fd.get(), F_ADD_SEALS, kSeals) != 0) {
+    return system_error("sealing shared memory", size);
+  }
+  return memory;
+}
+
+Result<Mapping> map_peer(int fd, std::size_t bytes, const char* what) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return Error{Status::kInvalidArgument, fmt::format("{}: not a memfd", what)};
+  if ((seals & F_SEAL_SHRINK) == 0 || (seals & F_SEAL_SEAL) == 0) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("{}: the memfd must carry F_SEAL_SHRINK and F_SEAL_SEAL", what)};
+  }
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return system_error(what, bytes);
+  if (status.st_size < 0 || static_cast<std::size_t>(status.st_size) < bytes) {
+    return Error{Status::kInvalidArgument, fmt::format("{}: {} bytes announced, the memfd has {}",
+                                                       what, bytes, status.st_size)};
+  }
+  Mapping mapping = map_shared(fd, bytes);
+  if (!mapping) return system_error(what, bytes);
+  prefer_huge_pages(mapping);
+  // Page tables now, not at the first tile. Failure is harmless here: the pages come when touched.
+  static_cast<void>(::madvise(mapping.data(), bytes, MADV_POPULATE_WRITE));
+  return mapping;
+}
+
+}  // namespace tally::transport::shm

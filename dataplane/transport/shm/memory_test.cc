@@ -1,0 +1,49 @@
+#include "dataplane/transport/shm/memory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdio>
+
+namespace tally::transport::shm {
+namespace {
+
+UniqueFd memfd(std::size_t bytes, int seals) {
+  UniqueFd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
+  EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
+  return fd;
+}
+
+TEST(SharedMemory, BothSidesSeeTheSameBytes) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{5} << 20}) {
+    auto made = make_shared("test", bytes);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    EXPECT_EQ(made->mapping.size() % 4096, 0u);
+    EXPECT_EQ(made->mapping.data()[bytes - 1], std::byte{0});
+    auto peer = map_peer(made->fd.get(), bytes, "region");
+    ASSERT_TRUE(peer.ok()) << peer.error().message;
+    made->mapping.data()[bytes - 1] = std::byte{42};
+    EXPECT_EQ(peer->data()[bytes - 1], std::byte{42});
+    EXPECT_NE(::ftruncate(made->fd.get(), 0), 0) << "it can no longer be cut off";
+  }
+}
+
+TEST(SharedMemory, APeersMemfdIsChecked) {
+  constexpr int kGood = F_SEAL_SHRINK | F_SEAL_SEAL;
+  EXPECT_TRUE(map_peer(memfd(8192, kGood).get(), 8192, "x").ok());
+  const auto shrinkable = map_peer(memfd(8192, F_SEAL_SEAL).get(), 8192, "region 4");
+  ASSERT_FALSE(shrinkable.ok());
+  EXPECT_NE(shrinkable.error().message.find("F_SEAL_SHRINK"), std::string::npos);
+  EXPECT_FALSE(map_peer(memfd(8192, F_SEAL_SHRINK).get(), 8192, "x").ok()) << "not final";
+  const auto shorter = map_peer(memfd(4096, kGood).get(), 8192, "region 4");
+  ASSERT_FALSE(shorter.ok());
+  EXPECT_EQ(shorter.error().message, "region 4: 8192 bytes announced, the memfd has 4096");
+  UniqueFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(map_peer(file.get(), 1, "x").status(), Status::kInvalidArgument) << "no memfd";
+  EXPECT_FALSE(map_peer(-1, 1, "x").ok());
+}
+
+}  // namespace
+}  // namespace tally::transport::shm

@@ -1,0 +1,80 @@
+// Transport `shm`, the node's side, one for each shard: worker and node on one host, regions mapped
+// by both. A pull costs nothing (the kernels read the worker's memory) and a push is done by the
+// kernels (they store into the receivers' memory in the same pass).
+#pragma once
+
+#include <vector>
+
+#include "base/fd.h"
+#include "dataplane/transport/shm/segment.h"
+#include "dataplane/transport/transport.h"
+
+namespace tally::transport::shm {
+
+class Port : public Transport {
+ public:
+  // `shard`: whose rings of each segment are this port's. `max_pulls`: views that can be out at
+  // once. Throws std::system_error when descriptors run out.
+  Port(std::uint32_t shard, std::size_t max_pulls);
+
+  // -- control, on the shard's thread; all memory is borrowed until detach() / remove_region()
+  // ------ Precondition: `peer` is not attached. `doorbell`: a connected stream socket.
+  void attach(Peer peer, const Segment& segment, UniqueFd doorbell);
+  void detach(Peer peer);
+  void add_region(Peer peer, std::uint32_t region, std::byte* data, std::uint64_t bytes);
+  // Afterwards nothing here touches the region any more.
+  void remove_region(Peer peer, std::uint32_t region);
+
+  // -- Transport -------------------------------------------------------------------------------
+  std::size_t receive(std::span<Received> out) override;
+  std::size_t pulled(std::span<Pulled> out) override;
+  std::size_t pushed(std::span<Pushed> out) override;
+  std::size_t lost(std::span<Peer> out) override;
+  bool covers(const Range& range) const override;
+  void pull(std::span<const Pull> pulls) override;
+  void release(std::uint32_t handle) override;
+  Peer open_stores(std::span<const Peer> peers) override;
+  void close_stores(std::span<const Peer> peers) override;
+  void locate(std::span<Landing> landings) override;
+  void push(std::span<const Push> pushes) override;
+  void complete(std::span<const Message> messages) override;
+  void disconnect(Peer peer) override;
+  bool arm() override;
+  void disarm() override;
+  int fd() const override { return epoll_.get(); }
+
+ private:
+  struct Region {
+    std::byte* data = nullptr;
+    std::uint64_t bytes = 0;
+  };
+  struct Session {
+    bool attached = false;
+    bool broken = false;  // no longer served; to be reported by lost()
+    bool reported = false;
+    RingConsumer notices;
+    RingProducer completions;
+    SegmentHeader* header = nullptr;
+    ShardBlock* block = nullptr;
+    UniqueFd doorbell;
+    std::vector<Region> regions;  // by number; 0 is none
+  };
+
+  bool serves(Peer peer) const {
+    return peer < sessions_.size() && sessions_[peer].attached && !sessions_[peer].broken;
+  }
+  std::byte* at(const Range& range) const;
+  void hear_doorbells();
+
+  std::uint32_t shard_;
+  UniqueFd epoll_;
+  std::vector<Session> sessions_;  // by Peer
+  std::vector<Peer> attached_;
+  std::size_t turn_ = 0;     // whose ring is looked at first
+  std::vector<Span> views_;  // by handle
+  std::vector<std::uint32_t> free_views_;
+  std::vector<Pulled> pulled_;  // answers not yet taken, the first of them last
+  std::vector<Pushed> pushed_;
+};
+
+}  // namespace tally::transport::shm

@@ -1,0 +1,193 @@
+#include "dataplane/transport/shm/port.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <vector>
+
+#include "dataplane/transport/shm/memory.h"
+
+namespace tally::transport::shm {
+namespace {
+
+constexpr Peer kPeer = 5;
+constexpr std::uint32_t kRegion = 3;
+
+// One port with one client, whose side the test plays.
+class PortTest : public ::testing::Test {
+ protected:
+  PortTest() : port_(0, 64), region_(10'000) {
+    memory_ = std::move(make_shared("segment", geometry_.bytes())).value();
+    segment_ = Segment(memory_.mapping.data(), geometry_);
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    bell_ = UniqueFd(pair[0]);
+    port_.attach(kPeer, segment_, UniqueFd(pair[1]));
+    port_.add_region(kPeer, kRegion, region_.data(), region_.size());
+    notices_ = RingProducer(segment_.block(0).notices, segment_.notice_slots(0));
+    completions_ = RingConsumer(segment_.block(0).completions, segment_.completion_slots(0));
+  }
+
+  static RingSlot message(int number) {
+    RingSlot slot{};
+    std::memcpy(slot.bytes, &number, sizeof number);
+    return slot;
+  }
+  static Range range(std::uint64_t offset, std::uint64_t bytes) {
+    return Range{kPeer, kRegion, offset, bytes};
+  }
+  static bool readable(int fd) {
+    pollfd waiter{fd, POLLIN, 0};
+    return ::poll(&waiter, 1, 0) > 0;
+  }
+  std::vector<Peer> lost() {
+    std::vector<Peer> out(4);
+    out.resize(port_.lost(out));
+    return out;
+  }
+
+  SegmentGeometry geometry_{.shards = 1, .credit = 8};
+  Port port_;
+  SharedMemory memory_;
+  Segment segment_;
+  UniqueFd bell_;
+  std::vector<std::byte> region_;
+  RingProducer notices_;
+  RingConsumer completions_;
+};
+
+TEST_F(PortTest, NoticesComeInOrderAndByPeer) {
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(notices_.push(message(i)));
+  std::vector<Received> out(4);
+  int next = 0;
+  while (const std::size_t count = port_.receive(out)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(out[i].peer, kPeer);
+      EXPECT_EQ(std::memcmp(out[i].message.bytes, message(next++).bytes, 64), 0);
+    }
+  }
+  EXPECT_EQ(next, 10);
+}
+
+TEST_F(PortTest, APullIsAViewOfTheWorkersMemory) {
+  const Pull pulls[] = {{range(100, 50), 7}, {range(0, 10'001), 8}, {{9, 1, 0, 1}, 9}};
+  port_.pull(pulls);
+  std::vector<Pulled> out(8);
+  ASSERT_EQ(port_.pulled(out), 3u);
+  EXPECT_EQ(out[0].user, 7u);
+  EXPECT_EQ(out[0].status, Status::kOk);
+  ASSERT_EQ(out[0].view.size(), 1u);
+  EXPECT_EQ(out[0].view[0].data, region_.data() + 100);
+  EXPECT_EQ(out[0].view[0].bytes, 50u);
+  EXPECT_EQ(out[1].status, Status::kBadRegion);
+  EXPECT_EQ(out[2].status, Status::kPeerLost);
+  port_.release(out[0].handle);
+  for (int i = 0; i < 200; ++i) {  // handles come back
+    port_.pull(std::span(pulls).first(1));
+    ASSERT_EQ(port_.pulled(out), 1u);
+    ASSERT_EQ(out[0].status, Status::kOk);
+    port_.release(out[0].handle);
+  }
+}
+
+TEST_F(PortTest, RangesAreCheckedWithoutOverflow) {
+  EXPECT_TRUE(port_.covers(range(0, 10'000)));
+  EXPECT_TRUE(port_.covers(range(10'000, 0)));
+  EXPECT_FALSE(port_.covers(range(1, 10'000)));
+  EXPECT_FALSE(port_.covers(range(UINT64_MAX, 2)));
+  EXPECT_FALSE(port_.covers(Range{kPeer, kRegion + 1, 0, 1}));
+  EXPECT_FALSE(port_.covers(Range{kPeer, 0, 0, 0})) << "region 0 is none";
+  EXPECT_FALSE(port_.covers(Range{kPeer + 1, kRegion, 0, 1}));
+  port_.remove_region(kPeer, kRegion);
+  EXPECT_FALSE(port_.covers(range(0, 1)));
+}
+
+TEST_F(PortTest, ResultsAreStoredStraightIntoTheRegion) {
+  Landing landings[] = {{range(64, 8), nullptr}, {range(9'999, 8), nullptr}};
+  port_.locate(landings);
+  EXPECT_EQ(landings[0].direct, region_.data() + 64);
+  EXPECT_EQ(landings[1].direct, nullptr);
+  const Push pushes[] = {{landings[0], nullptr, 1}, {landings[1], nullptr, 2}};
+  port_.push(pushes);
+  std::vector<Pushed> out(4);
+  ASSERT_EQ(port_.pushed(out), 2u);
+  EXPECT_EQ(out[0].status, Status::kOk);
+  EXPECT_EQ(out[1].status, Status::kBadRegion);
+}
+
+TEST_F(PortTest, AFencedSessionIsNotStoredTo) {
+  const Peer peers[] = {kPeer};
+  EXPECT_EQ(port_.open_stores(peers), kNoPeer);
+  EXPECT_EQ(segment_.block(0).storing.load(), 1u);
+  port_.close_stores(peers);
+  EXPECT_EQ(segment_.block(0).storing.load(), 0u);
+  segment_.header().fence.store(1);
+  EXPECT_EQ(port_.open_stores(peers), kPeer);
+  EXPECT_EQ(segment_.block(0).storing.load(), 0u) << "the client waits for this word";
+  const Peer unknown[] = {kPeer + 1};
+  EXPECT_EQ(port_.open_stores(unknown), kPeer + 1);
+}
+
+TEST_F(PortTest, CompletionsRingOnlyForAClientThatSleeps) {
+  const Message messages[] = {{kPeer, message(1)}};
+  port_.complete(messages);
+  EXPECT_FALSE(readable(bell_.get()));
+  fall_asleep(segment_.block(0).client_sleeps);
+  port_.complete(messages);
+  EXPECT_TRUE(readable(bell_.get()));
+  std::vector<RingSlot> out(4);
+  EXPECT_EQ(completions_.pop(out), 2u);
+}
+
+TEST_F(PortTest, AFullCompletionRingEndsTheSession) {
+  const Message messages[] = {{kPeer, message(1)}};
+  for (std::uint32_t i = 0; i < geometry_.slots(); ++i) port_.complete(messages);
+  EXPECT_TRUE(lost().empty());
+  port_.complete(messages);
+  EXPECT_EQ(lost(), std::vector<Peer>{kPeer});
+  EXPECT_TRUE(lost().empty()) << "once";
+  EXPECT_FALSE(port_.covers(range(0, 1))) << "no longer served";
+}
+
+TEST_F(PortTest, ALyingRingEndsTheSession) {
+  segment_.block(0).notices.tail.store(geometry_.slots() + 1);
+  std::vector<Received> out(4);
+  EXPECT_EQ(port_.receive(out), 0u);
+  EXPECT_EQ(lost(), std::vector<Peer>{kPeer});
+}
+
+TEST_F(PortTest, DeathIsSeenAtTheSocket) {
+  EXPECT_TRUE(lost().empty());
+  bell_.reset();
+  EXPECT_TRUE(readable(port_.fd())) << "and wakes a sleeper";
+  EXPECT_EQ(lost(), std::vector<Peer>{kPeer});
+  EXPECT_FALSE(readable(port_.fd())) << "and does not wake it for ever";
+}
+
+TEST_F(PortTest, NothingIsSleptThrough) {
+  EXPECT_TRUE(port_.arm());
+  EXPECT_EQ(segment_.block(0).shard_sleeps.load(), 1u);
+  ASSERT_TRUE(notices_.push(message(1)));
+  EXPECT_TRUE(ring_needed(segment_.block(0).shard_sleeps));
+  EXPECT_FALSE(ring_needed(segment_.block(0).shard_sleeps)) << "one bell is enough";
+  EXPECT_FALSE(port_.arm()) << "there is something already";
+  port_.disarm();
+  EXPECT_FALSE(ring_needed(segment_.block(0).shard_sleeps));
+  ASSERT_EQ(::send(bell_.get(), "x", 1, 0), 1);
+  EXPECT_TRUE(readable(port_.fd()));
+  EXPECT_TRUE(lost().empty());
+  EXPECT_FALSE(readable(port_.fd())) << "the bell was heard";
+}
+
+TEST_F(PortTest, ADetachedPeerIsForgotten) {
+  port_.detach(kPeer);
+  EXPECT_FALSE(port_.covers(range(0, 1)));
+  EXPECT_TRUE(readable(bell_.get())) << "it learns so at the socket";
+  EXPECT_TRUE(port_.arm());
+  port_.disarm();
+}
+
+}  // namespace
+}  // namespace tally::transport::shm

@@ -1,0 +1,154 @@
+// f16 and bf16 with AVX-512 (F, BW, DQ): a vector of 32 elements is two accumulators of f32.
+#include "summation/avx512.inc"
+
+namespace tally::summation {
+namespace {
+
+struct Pair {
+  __m512 a, b;
+};
+
+__mmask16 unordered(__m512 a, __m512 b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+}
+
+__m512 canonical(__m512 x) {
+  const __m512i nan = _mm512_set1_epi32(0x7fc00000);
+  return _mm512_mask_mov_ps(x, unordered(x, x), _mm512_castsi512_ps(nan));
+}
+
+// a is elements 0..15, b is 16..31.
+struct F16 {
+  static constexpr int kUnits = 4;
+  static constexpr int kInfinity = 0x7c00;
+  static constexpr int kNan = 0x7e00;
+  static Pair load(const std::byte* p) {
+    // Two loads with conversion: splitting one load would cost a shuffle.
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))),
+            _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32)))};
+  }
+  static Pair widen(__m512i raw) {
+    return {_mm512_cvtph_ps(_mm512_castsi512_si256(raw)),
+            _mm512_cvtph_ps(_mm512_extracti64x4_epi64(raw, 1))};
+  }
+  static __m512i round(Pair x) {
+    constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtps_ph(x.a, kNearest)),
+                              _mm512_cvtps_ph(x.b, kNearest), 1);
+  }
+};
+
+// a is the even elements, b the odd ones: a shift and an `and` instead of shuffles.
+struct Bf16 {
+  static constexpr int kUnits = 4;
+  static constexpr int kInfinity = 0x7f80;
+  static constexpr int kNan = 0x7fc0;
+  static Pair load(const std::byte* p) { return widen(Vector512::load(p)); }
+  static Pair widen(__m512i raw) {
+    const __m512i odd = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(raw, 16)),
+            _mm512_castsi512_ps(_mm512_and_si512(raw, odd))};
+  }
+  // Not VCVTNE2PS2BF16, which takes subnormals for zeros (docs/kernels.md has what that costs).
+  static __m512i round(Pair x) {
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(rounded(x.a), 16), rounded(x.b));
+  }
+
+ private:
+  // To nearest, ties to even, in the upper half; not for NaN.
+  static __m512i rounded(__m512 x) {
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i lowest = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    return _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), lowest);
+  }
+};
+
+template <class T>
+struct HalfSum {
+  using Vector = Vector512;
+  using Acc = Pair;
+  static constexpr int kElementBytes = 2;
+  static constexpr int kUnits = T::kUnits;
+  static Acc load(const std::byte* p) { return T::load(p); }
+  static Acc widen(__m512i raw) { return T::widen(raw); }
+  static Acc fold(Acc x, Acc y) { return {_mm512_add_ps(x.a, y.a), _mm512_add_ps(x.b, y.b)}; }
+  template <int kUnitsNow>
+  [[gnu::always_inline]] static void finish(Acc (&acc)[kUnitsNow], __m512i (&raw)[kUnitsNow],
+                                            std::uint32_t divisor) {
+    if (divisor != 1) {
+      const __m512 d = _mm512_set1_ps(static_cast<float>(divisor));
+      TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
+        acc[u] = {_mm512_div_ps(acc[u].a, d), _mm512_div_ps(acc[u].b, d)};
+      }
+    }
+    unsigned nan = 0;
+    TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) nan |= unordered(acc[u].a, acc[u].b);
+    if (nan != 0) [[unlikely]] {
+      TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
+        acc[u] = {canonical(acc[u].a), canonical(acc[u].b)};
+      }
+    }
+    TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) raw[u] = T::round(acc[u]);
+  }
+};
+
+// Minimum and maximum need no conversion: as signed integers with the magnitude of negative numbers
+// inverted, halves are in order, -0 below +0, and NaNs are what lies beyond the infinities. Both
+// ends are kept, as either may show a NaN.
+struct Ends {
+  __m512i min, max;
+};
+
+template <class T, bool kMax>
+struct HalfEnd {
+  using Vector = Vector512;
+  using Acc = Ends;
+  static constexpr int kElementBytes = 2;
+  static constexpr int kUnits = 4;
+  static __m512i reorder(__m512i x) {  // its own inverse
+    const __m512i sign = _mm512_srai_epi16(x, 15);
+    return _mm512_xor_si512(x, _mm512_and_si512(sign, _mm512_set1_epi16(0x7fff)));
+  }
+  static Acc load(const std::byte* p) { return widen(Vector512::load(p)); }
+  static Acc widen(__m512i raw) {
+    const __m512i x = reorder(raw);
+    return {x, x};
+  }
+  static Acc fold(Acc x, Acc y) {
+    return {_mm512_min_epi16(x.min, y.min), _mm512_max_epi16(x.max, y.max)};
+  }
+  template <int kUnitsNow>
+  [[gnu::always_inline]] static void finish(Acc (&acc)[kUnitsNow], __m512i (&raw)[kUnitsNow],
+                                            std::uint32_t /*divisor*/) {
+    const __m512i top = _mm512_set1_epi16(T::kInfinity);
+    const __m512i bottom = _mm512_set1_epi16(~T::kInfinity);
+    TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
+      const __mmask32 nan =
+          _mm512_cmpgt_epi16_mask(acc[u].max, top) | _mm512_cmpgt_epi16_mask(bottom, acc[u].min);
+      raw[u] = _mm512_mask_mov_epi16(reorder(kMax ? acc[u].max : acc[u].min), nan,
+                                     _mm512_set1_epi16(T::kNan));
+    }
+  }
+};
+
+SixteenDoubles f16_doubles(const std::byte* p) {
+  return from_f32(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+}
+SixteenDoubles bf16_doubles(const std::byte* p) {
+  const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return from_f32(_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(raw), 16)));
+}
+
+template <class T>
+using Min = HalfEnd<T, false>;
+template <class T>
+using Max = HalfEnd<T, true>;
+
+}  // namespace
+
+constinit const TypeKernels kAvx512F16 =
+    make_type<HalfSum<F16>, Min<F16>, Max<F16>>(&squares_of<2, f16_doubles>);
+constinit const TypeKernels kAvx512Bf16 =
+    make_type<HalfSum<Bf16>, Min<Bf16>, Max<Bf16>>(&squares_of<2, bf16_doubles>);
+
+}  // namespace tally::summation

@@ -1,0 +1,99 @@
+// Inputs for the tests: values that kernels get wrong, at any alignment.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "summation/scalar.h"
+#include "summation/types.h"
+
+namespace tally::summation::test {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// Numbers: mostly tame. Rare: one special among many. Subnormal: sums that stay tiny.
+// Ties: few bits, so that sums lie half way between results. Bits: anything at all.
+enum class Flavour { kNumbers, kRare, kSubnormal, kTies, kBits };
+inline constexpr int kFlavours = 5;
+
+using Random = std::mt19937_64;
+
+inline float special_f32(std::uint64_t pick) {
+  const std::uint32_t bits[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000,
+                                0xffc00000, 0x7f800001, 0xff812345, 0x00000001, 0x80000001,
+                                0x007fffff, 0x807fffff, 0x7f7fffff, 0xff7fffff, 0x00800000};
+  return std::bit_cast<float>(bits[pick % std::size(bits)]);
+}
+
+inline float random_f32(Random& random, Flavour flavour, float largest) {
+  const std::uint64_t r = random();
+  const auto low = static_cast<std::uint32_t>(r);
+  const bool negative = (r >> 40U) % 2 != 0;
+  switch (flavour) {
+    case Flavour::kRare:
+      if ((r >> 41U) % 64 == 0) return special_f32(low);
+      if ((r >> 41U) % 64 == 1) return negative ? -largest : largest;
+      break;
+    case Flavour::kSubnormal:
+      return std::bit_cast<float>(low & 0x80ffffffU);
+    case Flavour::kTies:
+      return static_cast<float>(static_cast<int>(low % 8193) - 4096) * 0.5F;
+    case Flavour::kBits:
+      return std::bit_cast<float>(low);
+    case Flavour::kNumbers:
+      break;
+  }
+  const float value = static_cast<float>(low % 1000003 + 1) * 0x1p-16F;
+  return negative ? -value : value;
+}
+
+// Halves directly by their bits, where subnormals and anything at all are meant.
+inline std::uint16_t random_half(Random& random, Flavour flavour, ElementType type) {
+  const bool f16 = type == ElementType::kF16;
+  if (flavour == Flavour::kBits) return static_cast<std::uint16_t>(random());
+  if (flavour == Flavour::kSubnormal) {
+    return static_cast<std::uint16_t>(random() & (f16 ? 0x87ffU : 0x80ffU));
+  }
+  const float value = random_f32(random, flavour, f16 ? 65504.0F : 0x1.fep127F);
+  return f16 ? scalar::round_f16(value) : scalar::round_bf16(value);
+}
+
+inline void fill(Random& random, Flavour flavour, ElementType type, std::byte* to,
+                 std::size_t count) {
+  const std::size_t bytes = element_bytes(type);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t bits = random();
+    if (flavour == Flavour::kTies) bits = static_cast<std::uint64_t>(random() % 7) - 3;
+    if (type == ElementType::kF32) {
+      bits = std::bit_cast<std::uint32_t>(
+          random_f32(random, flavour, std::numeric_limits<float>::max()));
+    } else if (type == ElementType::kF64) {
+      if (flavour == Flavour::kSubnormal) {
+        bits = random() & 0x801fffffffffffffU;
+      } else if (flavour != Flavour::kBits) {
+        bits = std::bit_cast<std::uint64_t>(
+            static_cast<double>(random_f32(random, flavour, std::numeric_limits<float>::max())));
+      }
+    } else if (type == ElementType::kF16 || type == ElementType::kBf16) {
+      bits = random_half(random, flavour, type);
+    }
+    std::memcpy(to + i * bytes, &bits, bytes);  // little endian: the low bytes
+  }
+}
+
+}  // namespace tally::summation::test

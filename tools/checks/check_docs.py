@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Checks that links between documents lead somewhere, and that docs/errors.md has every status code.
+
+usage: check_docs.py [--root FOLDER]
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from lib import sources  # noqa: E402
+
+STATUS_HEADER = "base/status.h"
+ERRORS = "docs/errors.md"
+
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_ENUMERATOR = re.compile(r"^\s*k(\w+) = (\d+),", re.MULTILINE)
+
+
+def check_links(root: Path, file: str) -> list[str]:
+    text = _CODE_BLOCK.sub("", (root / file).read_text(encoding="utf-8"))
+    targets = [t for t in _LINK.findall(text) if "://" not in t and not t.startswith("mailto:")]
+    return [f"{file}: the link to {target} leads nowhere" for target in dict.fromkeys(targets)
+            if not (root / file).parent.joinpath(target).exists()]
+
+
+def words(enumerator: str) -> str:
+    """kNoCredit without its k: "no credit"."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", enumerator).lower()
+
+
+def check_statuses(root: Path) -> list[str]:
+    header = root / STATUS_HEADER
+    if not header.exists():
+        return []
+    text = (root / ERRORS).read_text(encoding="utf-8")
+    return [f"{ERRORS}: no row `| {number} | {words(name)} |` for {STATUS_HEADER}: k{name}"
+            for name, number in _ENUMERATOR.findall(header.read_text(encoding="utf-8"))
+            if f"| {number} | {words(name)} |" not in text]
+
+
+def check(root: Path) -> tuple[int, list[str]]:
+    """(documents looked at, problems)"""
+    files = sources.list_files(root, (".md",))
+    problems = [p for file in files for p in check_links(root, file)]
+    return len(files), problems + check_statuses(root)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
+    count, problems = check(parser.parse_args().root)
+    print("\n".join(problems), end="\n" if problems else "")
+    print(f"docs: {count} documents, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""check_docs.py finds dead links and status codes that are not explained."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from checks import check_docs  # noqa: E402
+from lib import planted  # noqa: E402
+
+
+class Docs(planted.PlantedTest):
+    def test_finds_dead_links(self):
+        self.plant("docs/a.md", "[b](b.md) [up](../README.md#part) [web](https://x.org/y)\n"
+                                "```\nview[0](first.md)\n```\n")
+        self.plant("README.md", "[a](docs/a.md)\n")
+        self.assertEqual(check_docs.check(self.root),
+                         (2, ["docs/a.md: the link to b.md leads nowhere"]))
+
+    def test_finds_unexplained_codes(self):
+        self.plant("base/status.h", "enum class Status {\n  kOk = 0,\n  kNoCredit = 11,  // x\n};\n")
+        self.plant("docs/errors.md", "| 0 | ok | done | |\n")
+        _, problems = check_docs.check(self.root)
+        self.assertEqual(len(problems), 1)
+        self.assertIn("`| 11 | no credit |`", problems[0])
+        self.plant("docs/errors.md", "| 0 | ok | done | |\n| 11 | no credit | x | y |\n")
+        self.assertEqual(check_docs.check(self.root), (1, []))
+
+
+if __name__ == "__main__":
+    planted.main()

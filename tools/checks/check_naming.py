@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Checks names with clang-tidy (the rules: .clang-tidy). Exits 77 where it is not installed.
+
+usage: check_naming.py --build FOLDER [--root FOLDER] [FILE...]
+
+Needs a configured build folder. What passed is remembered there until the source, what it includes,
+its flags, or the rules change. With FILEs only these sources (paths from the root).
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from lib import compile_commands, sources  # noqa: E402
+
+NAMES = ("clang-tidy-14", "clang-tidy")
+RULES = ".clang-tidy"
+
+_DIAGNOSTIC = re.compile(r"^(?:(?P<place>[^\s:]+:\d+:\d+): )?(?:error|warning): ", re.MULTILINE)
+
+
+def find_tool() -> str | None:
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def diagnostics(output: str) -> list[str]:
+    """What clang-tidy said, one item with its context per finding. Names that it makes up itself (the
+    type of an `auto` parameter, in a foreign header even) have no place, and are left out."""
+    found, matches = [], list(_DIAGNOSTIC.finditer(output))
+    for match, following in zip(matches, [*matches[1:], None]):
+        text = output[match.start():following.start() if following else None].strip()
+        if match["place"] or "[readability-identifier-naming" not in text:
+            found.append(text)
+    return found
+
+
+def check_source(root: Path, build: Path, tool: str, command: compile_commands.Command,
+                 graph: sources.IncludeGraph, cache: compile_commands.Cache) -> list[str]:
+    """What is wrong with the source and the headers that it includes."""
+    words = [compile_commands.tool_identity(tool), *command.flags]
+    key = cache.key(words, root, [RULES, *graph.closure(command.file)])
+    if cache.has(key):
+        return []
+    # -w: warnings are the compilers' job, and a build made for g++ has flags clang does not know.
+    result = subprocess.run(
+        [tool, "--quiet", f"--config-file={root / RULES}", "-p", str(build), "--extra-arg=-w",
+         str(root / command.file)], capture_output=True, text=True, cwd=root)
+    found = diagnostics(result.stdout)
+    if result.returncode < 0 or (result.returncode and not result.stdout.strip()):
+        found.append(f"{command.file}: clang-tidy failed: {result.stderr.strip()}")
+    if not found:
+        cache.add(key)
+    return found
+
+
+def check(root: Path, build: Path, tool: str, only: list[str]) -> tuple[int, list[str]]:
+    """(sources looked at, problems)"""
+    commands = [c for c in compile_commands.load(build, root) if not only or c.file in only]
+    graph = sources.IncludeGraph(root)
+    cache = compile_commands.Cache(build / "checked-names")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = pool.map(
+            lambda c: check_source(root, build, tool, c, graph, cache), commands)
+        # A header is seen from many sources: say what is wrong with it once.
+        return len(commands), list(dict.fromkeys(p for problems in found for p in problems))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("files", nargs="*", metavar="FILE")
+    arguments = parser.parse_args()
+    tool = find_tool()
+    if tool is None:
+        print("naming: clang-tidy is not installed (tools/setup --dev)")
+        return 77
+    count, problems = check(arguments.root.resolve(), arguments.build.resolve(), tool,
+                            arguments.files)
+    print("\n".join(problems), end="\n" if problems else "")
+    print(f"naming: {count} sources, {len(problems)} problems")
+    return 1 if problems or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
