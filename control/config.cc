@@ -1,5 +1,6 @@
 #include "control/config.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -9,13 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <set>
 #include <sstream>
 
+#include "base/fd.h"
 #include "client/address.h"
 #include "control/config_keys.h"
+#include "dataplane/wire/notice.h"
 
 namespace tally::control {
 namespace {
@@ -107,8 +107,6 @@ class Reader {
   }
 
  private:
-  using Unit = tally::Unit;
-
   Outcome read_table(std::string_view table, const toml::node& node) {
     if (!node.is_table()) {
       return bad(fmt::format("{}: \"{}\" is {}: must be a table, [{}] on a line of its own",
@@ -261,6 +259,21 @@ Outcome check(const Config& config) {
   return Unit{};
 }
 
+// 0, or why not.
+int read_file(const std::string& path, std::string& text) {
+  constexpr std::size_t kMaxBytes = 1 << 20;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return errno;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
+    if (count == 0) return 0;
+    if (count < 0) return errno;
+    text.append(buffer, static_cast<std::size_t>(count));
+    if (text.size() > kMaxBytes) return EFBIG;
+  }
+}
+
 }  // namespace
 
 Result<Config> parse_config(std::string_view text, std::string_view path,
@@ -281,13 +294,12 @@ Result<Config> parse_config(std::string_view text, std::string_view path,
 
 Result<Config> load_config(const std::string& path, std::span<const Override> overrides) {
   if (path.empty()) return parse_config("", "", overrides);
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) {
+  std::string text;
+  if (const int failed = read_file(path, text); failed != 0) {
     return bad(
-        fmt::format("cannot read the configuration {}: {}; give a file that exists with "
-                    "--config, or none",
-                    path, std::strerror(errno)));
+        fmt::format("cannot read the configuration {}: {}; give --config a file that this "
+                    "user can read",
+                    path, std::strerror(failed)));
   }
   auto config = parse_config(text, path, overrides);
   if (!config) return config;

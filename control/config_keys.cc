@@ -39,7 +39,7 @@ NumberKey or_zero(NumberKey key) {
 template <typename At>
 NumberKey bytes(At at, std::uint64_t min, std::uint64_t max) {
   NumberKey key = number(at, min, max);
-  key.unit = Unit::kBytes;
+  key.measure = Measure::kBytes;
   key.multiple_of = kPage;
   return key;
 }
@@ -47,7 +47,7 @@ NumberKey bytes(At at, std::uint64_t min, std::uint64_t max) {
 template <typename At>
 NumberKey mode(At at) {
   NumberKey key = number(at, 0, 0777);
-  key.unit = Unit::kMode;
+  key.measure = Measure::kMode;
   return key;
 }
 
@@ -81,13 +81,13 @@ std::string join(std::span<const std::string_view> words) {
   return text;
 }
 
-std::string number_text(Unit unit, std::uint64_t value) {
-  switch (unit) {
-    case Unit::kBytes:
+std::string number_text(Measure measure, std::uint64_t value) {
+  switch (measure) {
+    case Measure::kBytes:
       return size_text(value);
-    case Unit::kMode:
+    case Measure::kMode:
       return fmt::format("{:04o}", value);
-    case Unit::kCount:
+    case Measure::kCount:
       break;
   }
   return fmt::format("{}", value);
@@ -101,15 +101,15 @@ std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
 }
 
 // The number that is written there, whatever it may be.
-std::optional<std::uint64_t> number_of(Unit unit, const Written& written) {
+std::optional<std::uint64_t> number_of(Measure measure, const Written& written) {
   if (const auto* integer = std::get_if<std::int64_t>(&written.value)) {
     if (*integer < 0) return std::nullopt;
     return static_cast<std::uint64_t>(*integer);
   }
   const auto* text = std::get_if<std::string>(&written.value);
   if (text == nullptr) return std::nullopt;
-  if (unit == Unit::kMode) return parse_digits(*text, 8);
-  if (unit == Unit::kBytes) {
+  if (measure == Measure::kMode) return parse_digits(*text, 8);
+  if (measure == Measure::kBytes) {
     const auto size = parse_size(*text);
     return size.ok() ? std::optional(size.value()) : std::nullopt;
   }
@@ -242,7 +242,7 @@ return keys;
 }
 
 std::optional<std::uint64_t> read_number(const NumberKey& key, const Written& written) {
-  const auto value = number_of(key.unit, written);
+  const auto value = number_of(key.measure, written);
   if (value && *value == 0 && key.zero_allowed) return value;
   const bool allowed =
       value && *value >= key.min && *value <= key.max && *value % key.multiple_of == 0;
@@ -250,9 +250,10 @@ std::optional<std::uint64_t> read_number(const NumberKey& key, const Written& wr
 }
 
 std::string must_be(const NumberKey& key) {
-  std::string text = fmt::format("must be {}from {} to {}", key.zero_allowed ? "0, or " : "",
-                                 number_text(key.unit, key.min), number_text(key.unit, key.max));
-  if (key.unit == Unit::kMode) text += ", in octal digits (\"0660\")";
+  std::string text =
+      fmt::format("must be {}from {} to {}", key.zero_allowed ? "0, or " : "",
+                  number_text(key.measure, key.min), number_text(key.measure, key.max));
+  if (key.measure == Measure::kMode) text += ", in octal digits (\"0660\")";
   if (key.multiple_of > 1) text += fmt::format(", a multiple of {}", size_text(key.multiple_of));
   return text;
 }
@@ -281,8 +282,8 @@ std::string assign(const Key& key, Config& config, const Written& written) {
 
 std::string value_text(const Key& key, Config& config) {
   if (const auto* kind = std::get_if<NumberKey>(&key.kind)) {
-    const std::string text = number_text(kind->unit, kind->get(config));
-    return kind->unit == Unit::kCount ? text : fmt::format("\"{}\"", text);
+    const std::string text = number_text(kind->measure, kind->get(config));
+    return kind->measure == Measure::kCount ? text : fmt::format("\"{}\"", text);
   }
   if (const auto* kind = std::get_if<ChoiceKey>(&key.kind)) {
     return fmt::format("\"{}\"", kind->choices[kind->get(config)]);

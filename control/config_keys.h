@@ -29,12 +29,12 @@ struct Written {
 // How the value was written, for messages: 12, true, "text".
 std::string shown(const Written& written);
 
-enum class Unit : std::uint8_t { kCount, kBytes, kMode };
+enum class Measure : std::uint8_t { kCount, kBytes, kMode };
 
 struct NumberKey {
   std::uint64_t min = 0;
   std::uint64_t max = UINT64_MAX;
-  Unit unit = Unit::kCount;
+  Measure measure = Measure::kCount;
   bool zero_allowed = false;  // besides [min, max]
   std::uint64_t multiple_of = 1;
   std::function<void(Config&, std::uint64_t)> set;
