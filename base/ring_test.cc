@@ -44,7 +44,7 @@ TEST(Ring, GivesBackInOrderAndSaysWhenFull) {
 
 TEST(Ring, IndicesWrapAround) {
   Ring ring(2);
-  RingSlot out[1];
+  RingSlot out[1] = {};
   ring.indices.head = ring.indices.tail = 0;
   for (std::uint64_t i = 0; i < 100'000; ++i) {
     ASSERT_TRUE(ring.producer.push(numbered(i)));

@@ -3,13 +3,12 @@
 #include <tally/tally.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
 constexpr std::uint32_t kBuckets = 8;
-constexpr std::uint64_t kCount = 1 << 18;  // elements of a bucket
+constexpr std::uint64_t kCount = 1 << 18;  // elements of each
 
 void check(tally_status status, const tally_session* session) {
   if (status != TALLY_OK) throw std::runtime_error(tally_last_error(session));
@@ -25,13 +24,12 @@ int main(int argc, char** argv) try {
   tally_session* opened = nullptr;
   check(tally_open(&options, &opened), nullptr);
   const std::unique_ptr<tally_session, decltype(&tally_close)> session(opened, tally_close);
-
   tally_region* region = nullptr;  // the gradients, then the averages
   void* data = nullptr;
   check(tally_region_alloc(opened, 2 * kBuckets * kCount * sizeof(float), &region, &data), opened);
   auto* values = static_cast<float*>(data);
   for (std::uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
-    const std::uint64_t first = bucket * kCount;
+    const auto first = bucket * kCount;
     for (std::uint64_t i = 0; i < kCount; ++i) values[first + i] = float(options.rank + bucket);
     tally_operation operation{sizeof operation, TALLY_ALL_REDUCE, TALLY_F32, TALLY_AVERAGE};
     operation.tag = bucket;
