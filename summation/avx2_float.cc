@@ -70,9 +70,9 @@ SixteenDoubles f64_doubles(const std::byte* p) {
 
 namespace tally::summation {
 
-constinit const TypeKernels kAvx2F32 =
+constinit const TypeKernels avx2_f32 =
     make_type<FloatSum<F32>, FloatMin<F32>, FloatMax<F32>>(&squares_of<4, f32_doubles>);
-constinit const TypeKernels kAvx2F64 =
+constinit const TypeKernels avx2_f64 =
     make_type<FloatSum<F64>, FloatMin<F64>, FloatMax<F64>>(&squares_of<8, f64_doubles>);
 
 }  // namespace tally::summation

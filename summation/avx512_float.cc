@@ -68,9 +68,9 @@ SixteenDoubles f64_doubles(const std::byte* p) {
 
 namespace tally::summation {
 
-constinit const TypeKernels kAvx512F32 =
+constinit const TypeKernels avx512_f32 =
     make_type<FloatSum<F32>, FloatMin<F32>, FloatMax<F32>>(&squares_of<4, f32_doubles>);
-constinit const TypeKernels kAvx512F64 =
+constinit const TypeKernels avx512_f64 =
     make_type<FloatSum<F64>, FloatMin<F64>, FloatMax<F64>>(&squares_of<8, f64_doubles>);
 
 }  // namespace tally::summation

@@ -67,12 +67,12 @@ struct Kernels {
   void (*drain)() = nullptr;  // orders streamed stores before what follows; null: nothing streams
 };
 
-extern const Kernels kScalarKernels;
+extern const Kernels scalar_kernels;
 
 // Each in the object that its instruction set and type need.
-extern const TypeKernels kAvx2F32, kAvx2F64, kAvx2F16, kAvx2Bf16;
-extern const TypeKernels kAvx2I8, kAvx2U8, kAvx2I32, kAvx2I64;
-extern const TypeKernels kAvx512F32, kAvx512F64, kAvx512F16, kAvx512Bf16;
-extern const TypeKernels kAvx512I8, kAvx512U8, kAvx512I32, kAvx512I64;
+extern const TypeKernels avx2_f32, avx2_f64, avx2_f16, avx2_bf16;
+extern const TypeKernels avx2_i8, avx2_u8, avx2_i32, avx2_i64;
+extern const TypeKernels avx512_f32, avx512_f64, avx512_f16, avx512_bf16;
+extern const TypeKernels avx512_i8, avx512_u8, avx512_i32, avx512_i64;
 
 }  // namespace tally::summation

@@ -16,8 +16,8 @@ constexpr std::size_t kStreamAlignment = 64;
 
 // Where a walk over one input stands.
 struct Cursor {
-  std::size_t span = 0;
-  std::size_t offset = 0;
+  std::size_t span;
+  std::size_t offset;
 };
 
 // The functions that one reduction uses.
@@ -31,7 +31,7 @@ Chosen choose(const Kernels& kernels, ElementType type, Operation operation) {
   const auto o = static_cast<std::size_t>(operation);
   const TypeKernels* of_type = kernels.type[t];
   if (of_type == nullptr || of_type->operation[o].simple == nullptr)
-    of_type = kScalarKernels.type[t];
+    of_type = scalar_kernels.type[t];
   return {of_type->operation[o], of_type->squares};
 }
 
@@ -99,7 +99,7 @@ class ScatteredInputs {
  public:
   explicit ScatteredInputs(const Reduction& reduction) : inputs_(reduction.inputs) {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      cursors_[i] = {};
+      cursors_[i] = {0, 0};
       skip_finished_spans(i);
     }
   }
@@ -130,9 +130,7 @@ class ScatteredInputs {
 
   std::span<const View> inputs_;
   // Only the first inputs_.size() are ever written or read.
-  union {
-    Cursor cursors_[kMaxInputs];
-  };
+  Cursor cursors_[kMaxInputs];
 };
 
 // All inputs over pass.count elements: at once if `simple`, else in groups as even as can be.

@@ -35,7 +35,7 @@ struct Bar {
 struct Options {
   bool json = false;
   bool check = false;
-  int repetitions = 301;
+  int repetitions = 1001;
   std::string filter;
 };
 
@@ -98,10 +98,11 @@ Figure measure(const Bar& bar, const summation::Kernels& kernels, int repetition
   const auto theirs = [&] {
     bar.against == Against::kCeiling ? work.read_ceiling() : work.byteps();
   };
-  const double once = seconds(1, theirs);
-  // At least 200 us at a time; what is large is repeated less.
-  const int times = std::max(1, static_cast<int>(200e-6 / std::max(once, 1e-7)));
-  if (once > 1e-3) repetitions = std::max(15, repetitions / 20);
+  double once = seconds(1, theirs);
+  once = seconds(1, theirs);  // with the data where it will be
+  // 20 us at a time: what disturbs the machine then disturbs both. What is large is repeated less.
+  const int times = std::max(1, static_cast<int>(20e-6 / std::max(once, 1e-7)));
+  if (once > 1e-3) repetitions = std::max(15, repetitions / 60);
   std::vector<double> ratios;
   std::vector<double> rates;
   for (int r = 0; r < repetitions; ++r) {
