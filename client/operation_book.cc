@@ -101,12 +101,12 @@ OperationBook::Entry* OperationBook::entry_of(const wire::Completion& completion
 
 Status OperationBook::complete(std::uint32_t shard, const wire::Completion& completion,
                                std::vector<Outbound>& out) {
+  // A notice that arrived twice. The first has been served, or is being served and has the buffers.
+  if (completion.status == Status::kDuplicate) return Status::kOk;
   Entry* entry = entry_of(completion);
   if (entry == nullptr) return Status::kProtocol;
   const auto part = protocol::cut(config_.plan, operand(entry->notice), completion.part);
   if (part.tree != shard) return Status::kProtocol;
-  // Of a notice that arrived twice: the first is still being served, and has the buffers.
-  if (completion.status == Status::kDuplicate) return Status::kOk;
   entry->part_ended[completion.part] = true;
   --entry->parts_left;
   --used_credit_[shard];

@@ -304,6 +304,25 @@ TEST_F(AggregatorTest, DuplicatesAndOverdraftsChangeNothing) {
   EXPECT_EQ(out[0].completion.status, Status::kDuplicate);
 }
 
+// Nothing moves for it: the buffers have gone back.
+TEST_F(AggregatorTest, ARoundThatHasEndedIsNotRunAgain) {
+  for (const std::uint32_t round : {UINT32_MAX, 0u}) {  // the count wraps
+    for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, round));
+    EXPECT_EQ(move_all(), 1);
+    take();
+  }
+  for (const std::uint32_t round : {0u, UINT32_MAX}) {
+    for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, round));
+    EXPECT_EQ(move_all(), 0);
+    const auto out = take();
+    ASSERT_EQ(out.size(), 3u);
+    for (const Outgoing& o : out) EXPECT_EQ(o.completion.status, Status::kDuplicate);
+    EXPECT_EQ(aggregator_->operations(0), 0u);
+  }
+  announce(0, notice(1, 1));
+  EXPECT_EQ(aggregator_->operations(0), 1u);
+}
+
 TEST_F(AggregatorTest, ABadRegionIsTheFaultOfItsRank) {
   announce(0, notice(1));
   announce(2, notice(1), 0, Status::kBadRegion);
