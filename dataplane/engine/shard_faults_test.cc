@@ -123,6 +123,7 @@ TEST_P(ShardFaultsTest, ACancelComesBackToAll) {
   node.send(1, n);
   Notice cancel = n;
   cancel.kind = Kind::kCancel;
+  cancel.root = 1;
   node.send(1, cancel);
   node.settle();
   node.send(2, n);

@@ -271,6 +271,19 @@ TEST_F(AggregatorTest, ACancelIsAcknowledgedOnce) {
   EXPECT_EQ(out[0].completion.status, Status::kCancelled) << "the verdict is the same for all";
 }
 
+TEST_F(AggregatorTest, ACancelSaysOnWhoseAccount) {
+  for (const std::uint16_t account : {2, 900}) {
+    announce(1, notice(1, account));
+    Notice cancel = notice(1, account);
+    cancel.kind = Kind::kCancel;
+    cancel.root = account;
+    announce(1, cancel);
+    const auto out = take();
+    ASSERT_EQ(out.size(), 1u);
+    EXPECT_EQ(out[0].completion.culprit, account < kRanks ? account : 1);
+  }
+}
+
 TEST_F(AggregatorTest, RefusesWhatCannotBe) {
   const auto refuse = [&](auto&& change, Status status) {
     Notice n = notice(1);

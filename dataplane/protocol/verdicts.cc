@@ -68,7 +68,9 @@ void Aggregator::cancel(Job& job, std::uint16_t rank, const wire::Notice& notice
   if (state != OperationRecord::State::kGathering && state != OperationRecord::State::kActive) {
     return;
   }
-  fail(job, slot, Verdict{.status = Status::kCancelled, .culprit = rank}, now);
+  // Who takes this part back because another has failed says by whose fault.
+  const std::uint16_t culprit = notice.root < job.spec.ranks ? notice.root : rank;
+  fail(job, slot, Verdict{.status = Status::kCancelled, .culprit = culprit}, now);
 }
 
 void Aggregator::fail(Job& job, Slot slot, const Verdict& verdict, Nanos now) {
