@@ -155,7 +155,7 @@ void OperationBook::abandon(Status status) {
     }
     wire::Completion verdict;
     verdict.status = status;
-    verdict.part = UINT16_MAX;  // what a shard has said already says more
+    verdict.part = UINT16_MAX;       // what a shard has said already says more
     verdict.flags = wire::kStarted;  // nobody can say: the result may have begun to land
     fail(entry, verdict);
     finish(entry);

@@ -156,7 +156,7 @@ void Connection::on_line() {
   } catch (const std::exception& failure) {
     // The service's fault or an allocation that failed: this request is lost, nothing else is. (Its
     // Reply, dropped on the way here, has answered.)
-    log::error("request_failed", {{"connection", id_}, {"error", failure.what()}});
+    log::error("request-failed", {{"connection", id_}, {"error", failure.what()}});
   }
   fds_.clear();
   too_many_fds_ = lost_fds_ = false;

@@ -94,13 +94,13 @@ void Server::Core::take(UniqueFd socket) {
   try {
     adopt(std::move(socket));
   } catch (const std::exception& failure) {  // no memory, or no room in the event loop
-    log::error("accept_failed", {{"error", failure.what()}});
+    log::error("accept-failed", {{"error", failure.what()}});
   }
 }
 
 // The connection stays in the backlog, readable: without a pause the loop would spin on it.
 void Server::Core::wait_for_descriptors() {
-  log::error("accept_failed", {{"error", std::strerror(errno)},
+  log::error("accept-failed", {{"error", std::strerror(errno)},
                                {"remedy", "raise the limit of open files (RLIMIT_NOFILE)"}});
   pause_.expires_after(std::chrono::milliseconds(100));
   pause_.async_wait([weak = weak_from_this()](const std::error_code& error) {

@@ -42,7 +42,7 @@ void Reply::drop() noexcept {
   try {
     error(Status::kInternal, "the node dropped the request without an answer");
   } catch (const std::exception& failure) {
-    log::error("reply_lost", {{"error", failure.what()}});
+    log::error("reply-lost", {{"error", failure.what()}});
   }
 }
 

@@ -56,7 +56,7 @@ FOREIGN = [
     ("asio", ["control"], "asynchronous sockets belong to the control plane"),
     ("toml++/", ["control"], "one place reads the configuration"),
     ("nlohmann/", ["control", "client", "perf"], "JSON is the control protocol and reports"),
-    ("immintrin.h", ["summation", "perf/kernels", "base"], "vector code lives in the kernels"),
+    ("immintrin.h", ["summation", "perf", "base"], "vector code lives in the kernels"),
     ("cuda", ["gpu_bridge", "integrations"], "GPU code lives on the workers' side"),
     ("nccl", ["gpu_bridge", "integrations"], "GPU code lives on the workers' side"),
 ]

@@ -1,0 +1,71 @@
+// What a node is told: one typed struct, read in one place from a TOML file and from flags (which
+// override the file). docs/control.md has the same table for people; `tallyd --check-config` prints
+// what is in force.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "control/admission.h"
+#include "control/log.h"
+#include "dataplane/engine/eal.h"
+#include "summation/reduce.h"
+
+namespace tally::control {
+
+// How a shard waits. kBusy spins and never sleeps: only where every shard and waiter has a core of
+// its own.
+enum class PollMode : std::uint8_t { kAdaptive, kBusy };
+inline constexpr std::array<std::string_view, 2> kPollModeNames = {"adaptive", "busy"};
+
+struct Config {
+  std::string listen;  // "unix:/path"; derived when not given
+  std::uint32_t listen_mode = 0666;
+  log::Level log_level = log::Level::kInfo;
+  std::uint32_t default_deadline_ms = 60'000;
+
+  // [shards]
+  std::uint32_t shards = 0;  // 0 in the file: derived
+  PollMode poll = PollMode::kAdaptive;
+  std::optional<summation::Isa> isa;      // none: the widest that the processor has
+  std::uint32_t tile_bytes = 0;           // 0: the protocol derives it from window and ranks
+  std::uint64_t window_bytes = 4 << 20;   // input in flight per shard
+  std::uint32_t credit = 256;             // operations outstanding per session and shard
+  std::uint64_t split_bytes = 256 << 10;  // operations from here on go to all shards
+
+  // [memory]
+  engine::Hugepages hugepages = engine::Hugepages::kAuto;
+  std::uint32_t engine_mib = 0;  // 0 in the file: derived
+
+  // [limits], and open_jobs. 0 region bytes in the file: derived
+  AdmissionLimits limits = {.max_region_bytes = 0};
+
+  std::vector<ConfiguredJob> jobs;  // [[jobs]]
+
+  std::vector<std::string> warnings;  // to be logged once there is a log
+};
+
+// One flag of the command line: its name without dashes, its text.
+struct Override {
+  std::string flag;
+  std::string value;
+};
+
+// The file ("" for none), then the flags, then what is derived. Errors say where ("tally.toml:3:9"
+// or "--shards"), what was found, what is allowed and what to do.
+Result<Config> load_config(const std::string& path, std::span<const Override> overrides);
+
+// As above, for a file's text; `path` is for messages.
+Result<Config> parse_config(std::string_view text, std::string_view path,
+                            std::span<const Override> overrides);
+
+// The configuration as a file that gives it again; tokens are not shown.
+std::string to_toml(const Config& config);
+
+}  // namespace tally::control

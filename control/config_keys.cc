@@ -1,0 +1,355 @@
+#include "control/config_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <type_traits>
+
+#include "dataplane/wire/notice.h"
+
+namespace tally::control {
+namespace {
+
+constexpr std::uint64_t kKib = 1 << 10;
+constexpr std::uint64_t kMib = 1 << 20;
+constexpr std::uint64_t kGib = 1 << 30;
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kDayMs = 24 * 3600 * 1000;
+
+// `at` finds the number in a Config.
+template <typename At>
+NumberKey number(At at, std::uint64_t min, std::uint64_t max) {
+  NumberKey key;
+  key.min = min;
+  key.max = max;
+  key.set = [at](Config& config, std::uint64_t value) {
+    auto& place = at(config);
+    place = static_cast<std::remove_reference_t<decltype(place)>>(value);
+  };
+  key.get = [at](Config& config) -> std::uint64_t { return at(config); };
+  return key;
+}
+
+NumberKey or_zero(NumberKey key) {
+  key.zero_allowed = true;
+  return key;
+}
+
+template <typename At>
+NumberKey bytes(At at, std::uint64_t min, std::uint64_t max) {
+  NumberKey key = number(at, min, max);
+  key.measure = Measure::kBytes;
+  key.multiple_of = kPage;
+  return key;
+}
+
+template <typename At>
+NumberKey mode(At at) {
+  NumberKey key = number(at, 0, 0777);
+  key.measure = Measure::kMode;
+  return key;
+}
+
+// Of an enum whose values are the indices of its names.
+template <typename At>
+ChoiceKey choice(At at, std::vector<std::string_view> names) {
+  return {std::move(names),
+          [at](Config& config, std::size_t index) {
+            auto& place = at(config);
+            place = static_cast<std::remove_reference_t<decltype(place)>>(index);
+          },
+          [at](Config& config) { return static_cast<std::size_t>(at(config)); }};
+}
+
+ChoiceKey isa_choice() {
+  std::vector<std::string_view> names = {"auto"};
+  names.insert(names.end(), summation::kIsaNames.begin(), summation::kIsaNames.end());
+  return {std::move(names),
+          [](Config& config, std::size_t index) {
+            config.isa =
+                index == 0 ? std::nullopt : std::optional(static_cast<summation::Isa>(index - 1));
+          },
+          [](Config& config) {
+            return config.isa ? static_cast<std::size_t>(*config.isa) + 1 : std::size_t{0};
+          }};
+}
+
+std::string join(std::span<const std::string_view> words) {
+  std::string text;
+  for (const auto word : words) text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", word);
+  return text;
+}
+
+std::string number_text(Measure measure, std::uint64_t value) {
+  switch (measure) {
+    case Measure::kBytes:
+      return size_text(value);
+    case Measure::kMode:
+      return fmt::format("{:04o}", value);
+    case Measure::kCount:
+      break;
+  }
+  return fmt::format("{}", value);
+}
+
+std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// The number that is written there, whatever it may be.
+std::optional<std::uint64_t> number_of(Measure measure, const Written& written) {
+  if (const auto* integer = std::get_if<std::int64_t>(&written.value)) {
+    if (*integer < 0) return std::nullopt;
+    return static_cast<std::uint64_t>(*integer);
+  }
+  const auto* text = std::get_if<std::string>(&written.value);
+  if (text == nullptr) return std::nullopt;
+  if (measure == Measure::kMode) return parse_digits(*text, 8);
+  if (measure == Measure::kBytes) {
+    const auto size = parse_size(*text);
+    return size.ok() ? std::optional(size.value()) : std::nullopt;
+  }
+  // In the file a count is written as a number.
+  return written.from_flag ? parse_digits(*text, 10) : std::nullopt;
+}
+
+std::string assign_number(const NumberKey& key, Config& config, const Written& written) {
+  const auto value = read_number(key, written);
+  if (!value) return must_be(key);
+  key.set(config, *value);
+  return {};
+}
+
+std::string assign_choice(const ChoiceKey& key, Config& config, const Written& written) {
+  const auto* text = std::get_if<std::string>(&written.value);
+  const auto at = text == nullptr ? key.choices.end()
+                                  : std::find(key.choices.begin(), key.choices.end(), *text);
+  if (at == key.choices.end()) return fmt::format("must be one of {}", join(key.choices));
+  key.set(config, static_cast<std::size_t>(at - key.choices.begin()));
+  return {};
+}
+
+std::string assign_truth(const TruthKey& key, Config& config, const Written& written) {
+  if (const auto* truth = std::get_if<bool>(&written.value)) {
+    key.at(config) = *truth;
+    return {};
+  }
+  return "must be true or false";
+}
+
+std::string assign_text(const TextKey& key, Config& config, const Written& written) {
+  const auto* text = std::get_if<std::string>(&written.value);
+  if (text == nullptr || text->empty()) return "must be a text";
+  key.at(config) = *text;
+  return {};
+}
+
+// How many insertions, deletions, replacements and swaps of neighbours lead from one to the other.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min(
+          {d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string Key::path() const {
+  return table.empty() ? std::string(name) : fmt::format("{}.{}", table, name);
+}
+
+const std::vector<Key>& config_keys() {
+  static const std::vector<Key> keys = {
+      {"", "listen", "listen",
+       "where clients connect: unix:/path (default: unix:/run/tally/tallyd.sock as root, else in "
+       "$XDG_RUNTIME_DIR/tally or /tmp/tally-<uid>)",
+       TextKey{[](Config & c) -> auto& {return c.listen;
+}
+}  // namespace tally::control
+}
+,
+    {"", "listen_mode", "", "permissions of that socket: who may connect",
+     mode([](Config& c) -> auto& { return c.listen_mode; })},
+    {"", "log_level", "log-level", "what is logged",
+     choice([](Config& c) -> auto& { return c.log_level; }, {"debug", "info", "warning", "error"})},
+    {"", "open_jobs", "",
+     "a job that is not listed is made by its first rank, whose token becomes the job's",
+     TruthKey{[](Config & c) -> auto& {return c.limits.open_jobs;
+}
+}
+}
+,
+    {"", "default_deadline_ms", "", "deadline of operations that bring none",
+     number(
+         [](Config& c) -> auto& { return c.default_deadline_ms; }, 1, kDayMs)},
+    {"shards", "count", "shards", "polling threads; 0: one per core, at most 8",
+     or_zero(number(
+         [](Config& c) -> auto& { return c.shards; }, 1, engine::kMaxShards))},
+    {"shards", "poll", "poll",
+     "how a shard waits; busy only where every shard has a core of its own",
+     choice([](Config& c) -> auto& { return c.poll; },
+            {kPollModeNames.begin(), kPollModeNames.end()})},
+    {"shards", "isa", "isa", "instruction set of the sums; the result's bits are the same on each",
+     isa_choice()},
+    {"shards", "tile_bytes", "tile-bytes",
+     "input that is pulled and summed at a time; 0: derived from window and ranks",
+     or_zero(bytes(
+         [](Config& c) -> auto& { return c.tile_bytes; }, kPage, 4 * kMib))},
+    {"shards", "window_bytes", "window-bytes", "input in flight per shard",
+     bytes(
+         [](Config& c) -> auto& { return c.window_bytes; }, 64 * kKib, kGib)},
+    {"shards", "credit", "credit", "operations a session may have outstanding per shard",
+     number(
+         [](Config& c) -> auto& { return c.credit; }, 1, 4096)},
+    {"shards", "split_bytes", "split-bytes",
+     "operations from this size on are divided over all shards",
+     bytes(
+         [](Config& c) -> auto& { return c.split_bytes; }, kPage, wire::kMaxBytes)},
+    {"memory", "hugepages", "hugepages",
+     "hugepages for the engine's memory; auto: if enough are free",
+     choice([](Config& c) -> auto& { return c.hugepages; }, {"auto", "on", "off"})},
+    {"memory", "engine_mib", "", "MiB set aside at start for tiles; 0: derived",
+     or_zero(number(
+         [](Config& c) -> auto& { return c.engine_mib; }, 16, 1 << 20))},
+    {"limits", "max_jobs", "", "jobs at a time",
+     number(
+         [](Config& c) -> auto& { return c.limits.max_jobs; }, 1, 4096)},
+    {"limits", "max_ranks", "", "ranks of a job",
+     number(
+         [](Config& c) -> auto& { return c.limits.max_ranks; }, 1, wire::kMaxRanks)},
+    {"limits", "max_region_bytes", "",
+     "memory that the ranks of a job may register together; 0: as much as the machine has",
+     or_zero(bytes(
+         [](Config& c) -> auto& { return c.limits.max_region_bytes; }, kPage, wire::kMaxBytes))},
+}
+;
+return keys;
+}
+
+std::optional<std::uint64_t> read_number(const NumberKey& key, const Written& written) {
+  const auto value = number_of(key.measure, written);
+  if (value && *value == 0 && key.zero_allowed) return value;
+  const bool allowed =
+      value && *value >= key.min && *value <= key.max && *value % key.multiple_of == 0;
+  return allowed ? value : std::nullopt;
+}
+
+std::string must_be(const NumberKey& key) {
+  std::string text =
+      fmt::format("must be {}from {} to {}", key.zero_allowed ? "0, or " : "",
+                  number_text(key.measure, key.min), number_text(key.measure, key.max));
+  if (key.measure == Measure::kMode) text += ", in octal digits (\"0660\")";
+  if (key.multiple_of > 1) text += fmt::format(", a multiple of {}", size_text(key.multiple_of));
+  return text;
+}
+
+std::string shown(const Written& written) {
+  if (const auto* integer = std::get_if<std::int64_t>(&written.value)) {
+    return fmt::format("{}", *integer);
+  }
+  if (const auto* truth = std::get_if<bool>(&written.value)) return *truth ? "true" : "false";
+  if (const auto* other = std::get_if<Unusable>(&written.value)) return other->text;
+  return fmt::format("\"{}\"", std::get<std::string>(written.value));
+}
+
+std::string assign(const Key& key, Config& config, const Written& written) {
+  if (const auto* kind = std::get_if<NumberKey>(&key.kind)) {
+    return assign_number(*kind, config, written);
+  }
+  if (const auto* kind = std::get_if<ChoiceKey>(&key.kind)) {
+    return assign_choice(*kind, config, written);
+  }
+  if (const auto* kind = std::get_if<TruthKey>(&key.kind)) {
+    return assign_truth(*kind, config, written);
+  }
+  return assign_text(std::get<TextKey>(key.kind), config, written);
+}
+
+std::string value_text(const Key& key, Config& config) {
+  if (const auto* kind = std::get_if<NumberKey>(&key.kind)) {
+    const std::string text = number_text(kind->measure, kind->get(config));
+    return kind->measure == Measure::kCount ? text : fmt::format("\"{}\"", text);
+  }
+  if (const auto* kind = std::get_if<ChoiceKey>(&key.kind)) {
+    return fmt::format("\"{}\"", kind->choices[kind->get(config)]);
+  }
+  if (const auto* kind = std::get_if<TruthKey>(&key.kind)) {
+    return kind->at(config) ? "true" : "false";
+  }
+  return quoted_text(std::get<TextKey>(key.kind).at(config));
+}
+
+std::string quoted_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < ' ' || byte == 0x7f) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+Result<std::uint64_t> parse_size(std::string_view text) {
+  struct Suffix {
+    std::string_view name;
+    std::uint64_t bytes;
+  };
+  static constexpr Suffix kSuffixes[] = {{"KiB", kKib},       {"MiB", kMib}, {"GiB", kGib},
+                                         {"TiB", kGib << 10}, {"B", 1},      {"", 1}};
+  const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  std::string_view suffix = text.substr(digits);
+  while (suffix.starts_with(' ')) suffix.remove_prefix(1);
+  const auto value = parse_digits(text.substr(0, digits), 10);
+  for (const Suffix& known : kSuffixes) {
+    if (value && suffix == known.name && *value <= UINT64_MAX / known.bytes) {
+      return *value * known.bytes;
+    }
+  }
+  return Error{Status::kInvalidArgument, fmt::format("\"{}\" is not a size like 4MiB", text)};
+}
+
+std::string size_text(std::uint64_t bytes) {
+  for (const auto& [unit, suffix] : {std::pair{kGib << 10, "TiB"}, std::pair{kGib, "GiB"},
+                                     std::pair{kMib, "MiB"}, std::pair{kKib, "KiB"}}) {
+    if (bytes >= unit && bytes % unit == 0) return fmt::format("{}{}", bytes / unit, suffix);
+  }
+  return fmt::format("{}", bytes);
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
+  constexpr std::size_t kLongestWord = 64;  // of what is worth comparing
+  if (word.size() > kLongestWord) return {};
+  std::string_view best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const auto candidate : known) {
+    const std::size_t far = distance(word, candidate);
+    if (far < best_distance) {
+      best = candidate;
+      best_distance = far;
+    }
+  }
+  return best;
+}
+
+}  // namespace tally::control

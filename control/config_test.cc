@@ -1,0 +1,245 @@
+#include "control/config.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "control/config_keys.h"
+
+namespace tally::control {
+namespace {
+
+Result<Config> parse(std::string_view text, std::vector<Override> flags = {}) {
+  return parse_config(text, "t.toml", flags);
+}
+
+std::string error_of(std::string_view text, std::vector<Override> flags = {}) {
+  const auto config = parse(text, std::move(flags));
+  return config.ok() ? "no error" : config.error().message;
+}
+
+TEST(Config, NothingGivenIsTheDefaults) {
+  const auto config = parse("");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->listen.substr(0, 5), "unix:");
+  EXPECT_GE(config->shards, 1u);
+  EXPECT_LE(config->shards, 8u);
+  EXPECT_EQ(config->poll, PollMode::kAdaptive);
+  EXPECT_FALSE(config->isa);
+  EXPECT_EQ(config->window_bytes, 4u << 20);
+  EXPECT_EQ(config->split_bytes, 256u << 10);
+  EXPECT_EQ(config->credit, 256u);
+  EXPECT_EQ(config->default_deadline_ms, 60'000u);
+  EXPECT_TRUE(config->limits.open_jobs);
+  EXPECT_GE(config->engine_mib, 16u);
+  EXPECT_GT(config->limits.max_region_bytes, 0u);
+}
+
+TEST(Config, ReadsEveryKey) {
+  const auto config = parse(R"(
+listen = "unix:/tmp/x.sock"
+listen_mode = "0660"
+log_level = "debug"
+open_jobs = false
+default_deadline_ms = 1500
+[shards]
+count = 3
+poll = "busy"
+isa = "avx2"
+tile_bytes = "64KiB"
+window_bytes = "1 MiB"
+credit = 16
+split_bytes = 8192
+[memory]
+hugepages = "off"
+engine_mib = 32
+[limits]
+max_jobs = 2
+max_ranks = 16
+max_region_bytes = "1GiB"
+[[jobs]]
+name = "bert"
+token = "s3cret"
+weight = 7
+ranks = 16
+[[jobs]]
+name = "resnet"
+)");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->listen, "unix:/tmp/x.sock");
+  EXPECT_EQ(config->listen_mode, 0660u);
+  EXPECT_EQ(config->log_level, log::Level::kDebug);
+  EXPECT_FALSE(config->limits.open_jobs);
+  EXPECT_EQ(config->default_deadline_ms, 1500u);
+  EXPECT_EQ(config->shards, 3u);
+  EXPECT_EQ(config->poll, PollMode::kBusy);
+  EXPECT_EQ(config->isa, summation::Isa::kAvx2);
+  EXPECT_EQ(config->tile_bytes, 65536u);
+  EXPECT_EQ(config->window_bytes, 1u << 20);
+  EXPECT_EQ(config->credit, 16u);
+  EXPECT_EQ(config->split_bytes, 8192u);
+  EXPECT_EQ(config->hugepages, engine::Hugepages::kOff);
+  EXPECT_EQ(config->engine_mib, 32u);
+  EXPECT_EQ(config->limits.max_jobs, 2u);
+  EXPECT_EQ(config->limits.max_ranks, 16u);
+  EXPECT_EQ(config->limits.max_region_bytes, 1u << 30);
+  ASSERT_EQ(config->jobs.size(), 2u);
+  EXPECT_EQ(config->jobs[0].name, "bert");
+  EXPECT_EQ(config->jobs[0].token, "s3cret");
+  EXPECT_EQ(config->jobs[0].weight, 7u);
+  EXPECT_EQ(config->jobs[0].ranks, 16u);
+  EXPECT_EQ(config->jobs[1].ranks, 0u);
+}
+
+TEST(Config, FlagsOverrideTheFile) {
+  const auto config =
+      parse("[shards]\ncount = 2\npoll = \"busy\"\n",
+            {{"shards", "5"}, {"window-bytes", "8MiB"}, {"listen", "/x"}, {"isa", "scalar"}});
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->shards, 5u);
+  EXPECT_EQ(config->poll, PollMode::kBusy);
+  EXPECT_EQ(config->window_bytes, 8u << 20);
+  EXPECT_EQ(config->listen, "/x");
+  EXPECT_EQ(config->isa, summation::Isa::kScalar);
+}
+
+TEST(Config, SaysWhereAndWhatAndWhatIsAllowed) {
+  EXPECT_EQ(error_of("[shards]\npoll = \"fast\"\n"),
+            "t.toml:2:8: shards.poll = \"fast\": must be one of \"adaptive\", \"busy\"; leave it "
+            "out for \"adaptive\"");
+  EXPECT_EQ(error_of("[shards]\ncount = 200"),
+            "t.toml:2:9: shards.count = 200: must be 0, or from 1 to 127; leave it out for 0");
+  EXPECT_EQ(error_of("", {{"shards", "two"}}),
+            "--shards two: must be 0, or from 1 to 127; leave it out for 0");
+  EXPECT_EQ(error_of("[shards]\nwindow_bytes = 5000"),
+            "t.toml:2:16: shards.window_bytes = 5000: must be from 64KiB to 1GiB, a multiple of "
+            "4KiB; leave it out for \"4MiB\"");
+  EXPECT_EQ(error_of("listen_mode = \"0999\""),
+            "t.toml:1:15: listen_mode = \"0999\": must be from 0000 to 0777, in octal digits "
+            "(\"0660\"); leave it out for \"0666\"");
+}
+
+// A value that is there and wrong is an error, never the default.
+TEST(Config, RefusesValuesOfTheWrongKind) {
+  for (const char* text : {"listen = 3",
+                           "listen = \"\"",
+                           "open_jobs = 1",
+                           "open_jobs = \"true\"",
+                           "default_deadline_ms = \"60000\"",
+                           "default_deadline_ms = 0",
+                           "default_deadline_ms = -1",
+                           "default_deadline_ms = 1.5",
+                           "log_level = true",
+                           "[shards]\ncredit = {}",
+                           "[shards]\ncredit = []",
+                           "[shards]\ncredit = 2024-01-01",
+                           "shards = 3",
+                           "jobs = 3",
+                           "jobs = [1]",
+                           "[shards]\nwindow_bytes = \"4 parsecs\"",
+                           "[shards]\nwindow_bytes = \"\"",
+                           "[shards]\nwindow_bytes = \"99999999999999999999\"",
+                           "[limits]\nmax_ranks = 1025",
+                           "[[jobs]]\nname = \"\"",
+                           "[[jobs]]\nweight = 1",
+                           "[[jobs]]\nname = \"a\"\nweight = 0",
+                           "[[jobs]]\nname = \"a\"\nweight = 1001",
+                           "[[jobs]]\nname = \"a\\n\"",
+                           "[[jobs]]\nname = \"a\"\n[[jobs]]\nname = \"a\""}) {
+    const auto config = parse(text);
+    ASSERT_EQ(config.status(), Status::kInvalidArgument) << text;
+    EXPECT_NE(config.error().message.find("t.toml:"), std::string::npos)
+        << text << ": " << config.error().message;
+  }
+}
+
+TEST(Config, HelpsWithUnknownKeys) {
+  EXPECT_EQ(error_of("[shards]\n  cuont = 2"),
+            "t.toml:2:3: unknown key \"cuont\" in [shards]: did you mean \"count\"?");
+  EXPECT_EQ(error_of("credit = 2"),
+            "t.toml:1:1: unknown key \"credit\": \"credit\" belongs in "
+            "[shards]");
+  EXPECT_EQ(error_of("[shards]\nlisten = \"x\""),
+            "t.toml:2:1: unknown key \"listen\" in [shards]: \"listen\" belongs at the top of the "
+            "file");
+  EXPECT_EQ(error_of("[shard]\ncount = 1"),
+            "t.toml:1:2: unknown key \"shard\": did you mean \"shards\"?");
+  EXPECT_NE(error_of("[memory]\nx = 1").find("known here: hugepages, engine_mib"),
+            std::string::npos);
+  EXPECT_NE(error_of("[[jobs]]\nnmae = \"x\"").find("did you mean \"name\"?"), std::string::npos);
+}
+
+TEST(Config, SaysWhereTheFileIsNotToml) {
+  EXPECT_EQ(error_of("listen = \n").substr(0, 21), "t.toml:1:10: not TOML");
+  EXPECT_EQ(error_of("a = 1\na = 2").substr(0, 9), "t.toml:2:");
+  EXPECT_NE(error_of(std::string_view("\xff\0", 2)).find("not TOML"), std::string::npos);
+}
+
+TEST(Config, RefusesWhatIsWrongTogether) {
+  EXPECT_NE(error_of("", {{"tile-bytes", "1MiB"}, {"window-bytes", "512KiB"}}).find("fit"),
+            std::string::npos);
+  EXPECT_NE(error_of("open_jobs = false").find("nobody could join"), std::string::npos);
+  EXPECT_NE(error_of("[limits]\nmax_ranks = 2\n[[jobs]]\nname = \"a\"\nranks = 3").find("raise it"),
+            std::string::npos);
+  EXPECT_NE(error_of("", {{"listen", "tcp:1"}}).find("unix:/path"), std::string::npos);
+}
+
+TEST(Config, NeverShowsATokenThatIsWrong) {
+  const std::string message =
+      error_of("[[jobs]]\nname=\"a\"\ntoken = \"" + std::string(200, 's') + "\"");
+  EXPECT_EQ(message.find("sss"), std::string::npos) << message;
+}
+
+TEST(Config, PrintsAFileThatGivesItAgain) {
+  const auto first = parse(
+      "listen = \"/a\\\"b\"\n[shards]\ncount = 3\nwindow_bytes = 131072\n[[jobs]]\nname = "
+      "\"j\\\"\"\n"
+      "token = \"secret\"\nweight = 5\n");
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  const std::string text = to_toml(*first);
+  EXPECT_EQ(text.find("secret"), std::string::npos);
+  const auto again = parse(text);
+  ASSERT_TRUE(again.ok()) << again.error().message << "\n" << text;
+  EXPECT_EQ(to_toml(*again), [&] {
+    Config without = *first;
+    without.jobs[0].token.clear();
+    return to_toml(without);
+  }());
+  EXPECT_EQ(again->listen, "/a\"b");
+  EXPECT_EQ(again->jobs[0].name, "j\"");
+}
+
+TEST(Config, WarnsOfATokenThatEverybodyCanRead) {
+  const std::string path = "/tmp/tally-config-test-" + std::to_string(::getpid()) + ".toml";
+  std::ofstream(path) << "[[jobs]]\nname = \"a\"\ntoken = \"t\"\n";
+  ::chmod(path.c_str(), 0644);
+  const auto open = load_config(path, {});
+  ::chmod(path.c_str(), 0600);
+  const auto closed = load_config(path, {});
+  ::unlink(path.c_str());
+  ASSERT_TRUE(open.ok() && closed.ok());
+  EXPECT_EQ(open->warnings.size(), 1u);
+  EXPECT_TRUE(closed->warnings.empty());
+  const auto gone = load_config(path, {});
+  ASSERT_FALSE(gone.ok());
+  EXPECT_NE(gone.error().message.find(path), std::string::npos);
+  EXPECT_FALSE(load_config("/tmp", {}).ok());
+}
+
+TEST(Sizes, AreReadAndWritten) {
+  EXPECT_EQ(*parse_size("4096"), 4096u);
+  EXPECT_EQ(*parse_size("4MiB"), 4u << 20);
+  EXPECT_EQ(*parse_size("256 KiB"), 256u << 10);
+  EXPECT_EQ(*parse_size("2GiB"), 2ull << 30);
+  EXPECT_EQ(*parse_size("12B"), 12u);
+  for (const char* text : {"", "MiB", "4MB", "4mib", "-4", "4.5MiB", "0x10", "99999999999TiB"}) {
+    EXPECT_FALSE(parse_size(text).ok()) << text;
+  }
+  EXPECT_EQ(size_text(4 << 20), "4MiB");
+  EXPECT_EQ(size_text(4097), "4097");
+}
+
+}  // namespace
+}  // namespace tally::control

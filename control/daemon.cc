@@ -1,0 +1,125 @@
+#include "control/daemon.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <chrono>
+#include <new>
+
+#include "client/address.h"
+#include "control/config_keys.h"
+
+namespace tally::control {
+namespace {
+
+constexpr auto kStopPatience = std::chrono::seconds(5);
+
+Result<summation::Isa> choose_isa(const Config& config) {
+  const summation::Isa isa = config.isa.value_or(summation::best_isa());
+  if (summation::kernels(isa) != nullptr) return isa;
+  return Error{
+      Status::kUnsupported,
+      fmt::format("shards.isa is \"{}\" and this processor does not have it: it has \"{}\"; "
+                  "or leave it at \"auto\"",
+                  summation::kIsaNames[static_cast<std::size_t>(isa)],
+                  summation::kIsaNames[static_cast<std::size_t>(summation::best_isa())])};
+}
+
+engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
+  engine::ShardConfig shard;
+  shard.kernels = summation::kernels(isa);
+  shard.max_ranks = config.limits.max_ranks;
+  shard.protocol.plan = protocol::even_plan(config.shards, config.split_bytes);
+  shard.protocol.window_bytes = config.window_bytes;
+  shard.protocol.tile_bytes = config.tile_bytes;
+  shard.protocol.default_deadline = config.default_deadline_ms * kMillisecond;
+  return shard;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Daemon>> Daemon::start(const Config& config) {
+  std::unique_ptr<Daemon> daemon(new Daemon());
+  try {
+    if (auto built = daemon->build(config); !built) return built.error();
+    if (auto running = daemon->launch(config.poll == PollMode::kBusy); !running) {
+      return running.error();
+    }
+  } catch (const std::bad_alloc&) {
+    return Error{Status::kNoMemory,
+                 "no memory for the shards: use fewer shards, or lower limits.max_ranks"};
+  }
+  return daemon;
+}
+
+Outcome Daemon::build(const Config& config) {
+  const auto isa = choose_isa(config);
+  if (!isa) return isa.error();
+  isa_ = summation::kIsaNames[static_cast<std::size_t>(*isa)];
+  auto eal = engine::Eal::start({.shards = config.shards,
+                                 .hugepages = config.hugepages,
+                                 .memory_mib = config.engine_mib,
+                                 .verbose = config.log_level == log::Level::kDebug});
+  if (!eal) return eal.error();
+  eal_ = std::move(eal).value();
+
+  const engine::ShardConfig shard = shard_config(config, *isa);
+  shards_ = std::make_unique<ShardSet>(io_, config.shards, shard);
+  NodeOptions options;
+  options.address = config.listen;
+  options.isa = isa_;
+  options.poll = kPollModeNames[static_cast<std::size_t>(config.poll)];
+  options.hugepages = eal_->on_hugepages();
+  options.plan = shard.protocol.plan;
+  options.credit = config.credit;
+  options.limits = config.limits;
+  options.jobs = config.jobs;
+  node_ = std::make_unique<Node>(std::move(options), *shards_,
+                                 [this](rpc::ConnectionId connection, std::string_view reason) {
+                                   server_->disconnect(connection, reason);
+                                 });
+  server_ = std::make_unique<rpc::Server>(io_, *node_);
+  // The user's own default place is for him alone; elsewhere the mode of the socket decides.
+  const bool is_private = ::geteuid() != 0 && config.listen == client::default_listen_address();
+  return server_->listen(
+      {.address = config.listen, .mode = config.listen_mode, .private_directory = is_private});
+}
+
+Outcome Daemon::launch(bool busy) {
+  running_ = true;
+  for (std::uint32_t i = 0; i < shards_->size(); ++i) {
+    auto launched = eal_->launch(i, [shards = shards_.get(), i, busy] { shards->run(i, busy); });
+    if (!launched) return launched;
+  }
+  return Unit{};
+}
+
+Daemon::~Daemon() {
+  stop();
+  eal_.reset();
+}
+
+void Daemon::run_until_readable(int fd) {
+  asio::posix::stream_descriptor event(io_, ::dup(fd));
+  event.async_wait(asio::posix::stream_descriptor::wait_read,
+                   [this](const std::error_code&) { io_.stop(); });
+  io_.run();
+  io_.restart();
+}
+
+void Daemon::stop() {
+  if (!running_) return;
+  running_ = false;
+  server_->stop();
+  // The shards have the news that every session is over; their answer says that operations have
+  // failed, and their ranks been told.
+  shards_->on_each([](auto, auto&, auto&) {}, [this] { io_.stop(); });
+  const auto guard = asio::make_work_guard(io_);
+  io_.run_for(kStopPatience);
+  shards_->stop();
+  eal_->join();
+}
+
+}  // namespace tally::control

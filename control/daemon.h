@@ -1,0 +1,50 @@
+// A running node, put together from its configuration: EAL, shards, control, listening socket.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "control/config.h"
+#include "control/node.h"
+#include "control/rpc/server.h"
+#include "control/shard_set.h"
+#include "dataplane/engine/eal.h"
+
+namespace tally::control {
+
+class Daemon {
+ public:
+  // Serves when it returns: clients can connect, shards run.
+  static Result<std::unique_ptr<Daemon>> start(const Config& config);
+  // Ends what runs, in good order.
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // Serves until `fd` is readable. This thread is the control thread.
+  void run_until_readable(int fd);
+
+  // Sessions end, their operations fail, shards stop.
+  void stop();
+
+  const std::string& isa() const { return isa_; }
+  bool on_hugepages() const { return eal_->on_hugepages(); }
+
+ private:
+  Daemon() = default;
+  Outcome build(const Config& config);
+  Outcome launch(bool busy);
+
+  std::string isa_;
+  asio::io_context io_{1};
+  // Shards outlive the EAL's threads that run them; the node outlives the server that calls it.
+  std::unique_ptr<ShardSet> shards_;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<engine::Eal> eal_;
+  bool running_ = false;
+};
+
+}  // namespace tally::control

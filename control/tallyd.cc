@@ -1,0 +1,133 @@
+// tallyd: the summation node. Exit codes: 0 ended in good order, 1 could not run, 2 wrong usage or
+// configuration.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/config.h"
+#include "control/config_keys.h"
+#include "control/daemon.h"
+#include "control/log.h"
+#include "control/shutdown.h"
+
+namespace tally::control {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+struct Arguments {
+  std::string config_path;
+  std::vector<Override> overrides;
+  bool check_config = false;
+  int ready_fd = -1;
+};
+
+int usage(std::string_view message) {
+  fmt::print(stderr, "tallyd: {}\n", message);
+  return kUsage;
+}
+
+void describe(CLI::App& app, Arguments& arguments) {
+  app.set_version_flag("--version", std::string("tallyd ") + TALLY_VERSION);
+  app.add_option("--config", arguments.config_path, "configuration file, TOML (docs/control.md)");
+  app.add_flag("--check-config", arguments.check_config,
+               "print the configuration in force, and exit");
+  app.add_option("--ready-fd", arguments.ready_fd,
+                 "write \"ready\\n\" to this descriptor when clients can connect")
+      ->check(CLI::NonNegativeNumber);
+  for (const Key& key : config_keys()) {
+    if (key.flag.empty()) continue;
+    app.add_option_function<std::string>(
+        fmt::format("--{}", key.flag),
+        [&arguments, flag = std::string(key.flag)](const std::string& value) {
+          arguments.overrides.push_back({flag, value});
+        },
+        fmt::format("{} [{}]", key.help, key.path()));
+  }
+  app.footer(
+      "Flags override the configuration file. SIGTERM and SIGINT end the node in good order.");
+}
+
+// For scripts, which need not guess when to go on.
+void tell_ready(int fd) {
+  constexpr std::string_view kReady = "ready\n";
+  if (fd < 0) return;
+  if (::write(fd, kReady.data(), kReady.size()) != static_cast<ssize_t>(kReady.size())) {
+    log::warning("ready-fd-failed", {{"fd", fd}, {"error", std::strerror(errno)}});
+  }
+  if (fd > STDERR_FILENO) ::close(fd);
+}
+
+int serve(const Config& config, int ready_fd) {
+  log::start(config.log_level);
+  for (const std::string& warning : config.warnings) log::warning("config", {{"warning", warning}});
+  Shutdown shutdown;
+  auto daemon = Daemon::start(config);
+  if (!daemon) {
+    log::error("start-failed",
+               {{"status", status_name(daemon.status())}, {"error", daemon.error().message}});
+    return kFailed;
+  }
+  log::info("ready", {{"address", config.listen},
+                      {"shards", config.shards},
+                      {"isa", (*daemon)->isa()},
+                      {"hugepages", (*daemon)->on_hugepages() ? "on" : "off"},
+                      {"poll", kPollModeNames[static_cast<std::size_t>(config.poll)]},
+                      {"pid", ::getpid()},
+                      {"version", TALLY_VERSION}});
+  tell_ready(ready_fd);
+  shutdown.accept();
+  (*daemon)->run_until_readable(shutdown.fd());
+  log::info("stopping", {{"signal", ::strsignal(Shutdown::signal_number())}});
+  (*daemon)->stop();
+  daemon->reset();
+  log::info("stopped");
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"tallyd: the Tally summation node"};
+  Arguments arguments;
+  describe(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  if (arguments.ready_fd >= 0 && ::fcntl(arguments.ready_fd, F_GETFD) < 0) {
+    return usage(fmt::format("--ready-fd {}: this descriptor is not open: open it in the caller",
+                             arguments.ready_fd));
+  }
+  const auto config = load_config(arguments.config_path, arguments.overrides);
+  if (!config) return usage(config.error().message);
+  if (arguments.check_config) {
+    fmt::print("{}", to_toml(*config));
+    for (const std::string& warning : config->warnings) {
+      fmt::print(stderr, "tallyd: warning: {}\n", warning);
+    }
+    return 0;
+  }
+  return serve(*config, arguments.ready_fd);
+}
+
+}  // namespace
+}  // namespace tally::control
+
+int main(int argc, char** argv) {
+  try {
+    return tally::control::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tallyd: %s\n", error.what());
+    return 1;
+  }
+}
