@@ -67,8 +67,8 @@ class OperationTable {
   std::vector<std::uint64_t> marks_;
   std::vector<Announcement> announcements_;
   std::vector<Slot> free_announcements_;
-  std::vector<Slot> by_rank_;  // scratch of order_by_rank
-  std::vector<Slot> index_;    // open addressing, linear probing; a power of two
+  std::vector<Slot> by_rank_;   // scratch of order_by_rank
+  std::vector<Slot> index_;     // open addressing, linear probing; a power of two
   std::vector<Closed> closed_;  // by hash of group and tag; a power of two
   std::uint32_t live_ = 0;
 };

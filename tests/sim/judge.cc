@@ -176,8 +176,7 @@ void Judge::check_failure(std::size_t op, const Completion& verdict) const {
     case Status::kCancelled:
       // Ranks that disagree about the cut share only some of the parts, so one of them may hear
       // nothing but that the others took theirs back.
-      return blame(op, verdict,
-                   culprit.posted(op).cancelled || job_.ops[op].odd_rank != kNobody);
+      return blame(op, verdict, culprit.posted(op).cancelled || job_.ops[op].odd_rank != kNobody);
     case Status::kBadRegion:
       return blame(op, verdict, job_.ops[op].bad_rank == verdict.culprit);
     case Status::kInternal:
