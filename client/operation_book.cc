@@ -1,6 +1,7 @@
 #include "client/operation_book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tally::client {
 
@@ -104,6 +105,8 @@ Status OperationBook::complete(std::uint32_t shard, const wire::Completion& comp
   if (entry == nullptr) return Status::kProtocol;
   const auto part = protocol::cut(config_.plan, operand(entry->notice), completion.part);
   if (part.tree != shard) return Status::kProtocol;
+  // Of a notice that arrived twice: the first is still being served, and has the buffers.
+  if (completion.status == Status::kDuplicate) return Status::kOk;
   entry->part_ended[completion.part] = true;
   --entry->parts_left;
   --used_credit_[shard];
@@ -120,10 +123,14 @@ Status OperationBook::complete(std::uint32_t shard, const wire::Completion& comp
 }
 
 // The parts of one failure tell it differently: a rank that saw the cause takes its other parts
-// back, so "cancelled" is only the verdict where nobody says more.
+// back, so "cancelled" is only the verdict where nobody says more. Of the rest the lowest part
+// decides, not the first to arrive: so all ranks come to the same.
 void OperationBook::fail(Entry& entry, const wire::Completion& verdict) {
   entry.started |= (verdict.flags & wire::kStarted) != 0;
-  if (!entry.failed || entry.verdict.status == Status::kCancelled) entry.verdict = verdict;
+  const auto order = [](const wire::Completion& completion) {
+    return std::pair(completion.status == Status::kCancelled, completion.part);
+  };
+  if (!entry.failed || order(verdict) < order(entry.verdict)) entry.verdict = verdict;
   entry.failed = true;
 }
 
@@ -147,6 +154,7 @@ void OperationBook::abandon(Status status) {
     }
     wire::Completion verdict;
     verdict.status = status;
+    verdict.part = UINT16_MAX;       // what a shard has said already says more
     verdict.flags = wire::kStarted;  // nobody can say: the result may have begun to land
     fail(entry, verdict);
     finish(entry);

@@ -118,6 +118,33 @@ TEST_F(OperationBookTest, TheCauseWinsOverTheCancelThatFollowedFromIt) {
   EXPECT_EQ(finished_.verdict.status, Status::kPeerLost);
 }
 
+TEST_F(OperationBookTest, TheVerdictDoesNotDependOnWhichPartIsHeardOfFirst) {
+  for (const Status status : {Status::kDeadline, Status::kCancelled}) {
+    for (const std::size_t first : {0u, 1u}) {
+      ASSERT_EQ(post(5, kLarge), Status::kOk);
+      const auto posted = out_;
+      for (const std::size_t part : {first, 1 - first}) {
+        wire::Completion completion = answer(posted[part], status);
+        completion.culprit = static_cast<std::uint16_t>(part);
+        ASSERT_EQ(book_.complete(posted[part].shard, completion, cancels_), Status::kOk);
+      }
+      ASSERT_TRUE(book_.take(finished_));
+      EXPECT_EQ(finished_.verdict.culprit, 0u);
+    }
+  }
+}
+
+TEST_F(OperationBookTest, ANoticeThatArrivedTwiceIsStillServedOnce) {
+  ASSERT_EQ(post(5, 10), Status::kOk);
+  const auto posted = out_;
+  ASSERT_EQ(complete(posted[0], Status::kDuplicate), Status::kOk);
+  EXPECT_TRUE(cancels_.empty());
+  EXPECT_FALSE(book_.take(finished_)) << "the node has the buffers";
+  ASSERT_EQ(complete(posted[0]), Status::kOk);
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kOk);
+}
+
 TEST_F(OperationBookTest, APartThatWentWellMeansThatResultsHaveLanded) {
   ASSERT_EQ(post(5, kLarge), Status::kOk);
   const auto posted = out_;

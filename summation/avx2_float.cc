@@ -9,6 +9,7 @@ struct F32 {
   using Acc = __m256;
   static constexpr int kElementBytes = 4;
   static constexpr int kUnits = 8;
+  static constexpr int kMostSkewed = 12;
   static Acc load(const std::byte* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
   static Acc widen(__m256i raw) { return _mm256_castsi256_ps(raw); }
   static __m256i raw(Acc acc) { return _mm256_castps_si256(acc); }
@@ -33,6 +34,7 @@ struct F64 {
   using Acc = __m256d;
   static constexpr int kElementBytes = 8;
   static constexpr int kUnits = 8;
+  static constexpr int kMostSkewed = 12;
   static Acc load(const std::byte* p) {
     return _mm256_loadu_pd(reinterpret_cast<const double*>(p));
   }
@@ -68,9 +70,9 @@ SixteenDoubles f64_doubles(const std::byte* p) {
 
 namespace tally::summation {
 
-constinit const TypeKernels kAvx2F32 =
+constinit const TypeKernels avx2_f32 =
     make_type<FloatSum<F32>, FloatMin<F32>, FloatMax<F32>>(&squares_of<4, f32_doubles>);
-constinit const TypeKernels kAvx2F64 =
+constinit const TypeKernels avx2_f64 =
     make_type<FloatSum<F64>, FloatMin<F64>, FloatMax<F64>>(&squares_of<8, f64_doubles>);
 
 }  // namespace tally::summation

@@ -63,28 +63,29 @@ struct HalfSum {
   using Acc = Pair;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = 4;
+  static constexpr int kMostSkewed = 0;
   static Acc load(const std::byte* p) { return T::load(p); }
   static Acc widen(__m256i raw) { return T::widen(raw); }
   static Acc fold(Acc x, Acc y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
-  template <int kUnitsNow>
-  [[gnu::always_inline]] static void finish(Acc (&acc)[kUnitsNow], __m256i (&raw)[kUnitsNow],
+  template <int Units>
+  [[gnu::always_inline]] static void finish(Acc (&acc)[Units], __m256i (&raw)[Units],
                                             std::uint32_t divisor) {
-    if (divisor != 1) {
+    if (divisor != 1) [[unlikely]] {
       const __m256 d = _mm256_set1_ps(static_cast<float>(divisor));
-      TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
+      TALLY_UNROLL for (int u = 0; u < Units; ++u) {
         acc[u] = {_mm256_div_ps(acc[u].a, d), _mm256_div_ps(acc[u].b, d)};
       }
     }
     __m256 nan = unordered(acc[0].a, acc[0].b);
-    TALLY_UNROLL for (int u = 1; u < kUnitsNow; ++u) {
+    TALLY_UNROLL for (int u = 1; u < Units; ++u) {
       nan = _mm256_or_ps(nan, unordered(acc[u].a, acc[u].b));
     }
     if (_mm256_movemask_ps(nan) != 0) [[unlikely]] {
-      TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
+      TALLY_UNROLL for (int u = 0; u < Units; ++u) {
         acc[u] = {canonical(acc[u].a), canonical(acc[u].b)};
       }
     }
-    TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) raw[u] = T::round(acc[u]);
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) raw[u] = T::round(acc[u]);
   }
 };
 
@@ -95,12 +96,13 @@ struct Ends {
   __m256i min, max;
 };
 
-template <class T, bool kMax>
+template <class T, bool IsMax>
 struct HalfEnd {
   using Vector = Vector256;
   using Acc = Ends;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = 4;
+  static constexpr int kMostSkewed = 0;
   static __m256i reorder(__m256i x) {  // its own inverse
     const __m256i sign = _mm256_srai_epi16(x, 15);
     return _mm256_xor_si256(x, _mm256_and_si256(sign, _mm256_set1_epi16(0x7fff)));
@@ -113,15 +115,15 @@ struct HalfEnd {
   static Acc fold(Acc x, Acc y) {
     return {_mm256_min_epi16(x.min, y.min), _mm256_max_epi16(x.max, y.max)};
   }
-  template <int kUnitsNow>
-  [[gnu::always_inline]] static void finish(Acc (&acc)[kUnitsNow], __m256i (&raw)[kUnitsNow],
+  template <int Units>
+  [[gnu::always_inline]] static void finish(Acc (&acc)[Units], __m256i (&raw)[Units],
                                             std::uint32_t /*divisor*/) {
     const __m256i top = _mm256_set1_epi16(T::kInfinity);
     const __m256i bottom = _mm256_set1_epi16(~T::kInfinity);
-    TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) {
       const __m256i nan = _mm256_or_si256(_mm256_cmpgt_epi16(acc[u].max, top),
                                           _mm256_cmpgt_epi16(bottom, acc[u].min));
-      raw[u] = _mm256_blendv_epi8(reorder(kMax ? acc[u].max : acc[u].min),
+      raw[u] = _mm256_blendv_epi8(reorder(IsMax ? acc[u].max : acc[u].min),
                                   _mm256_set1_epi16(T::kNan), nan);
     }
   }
@@ -144,9 +146,9 @@ using Max = HalfEnd<T, true>;
 
 }  // namespace
 
-constinit const TypeKernels kAvx2F16 =
+constinit const TypeKernels avx2_f16 =
     make_type<HalfSum<F16>, Min<F16>, Max<F16>>(&squares_of<2, f16_doubles>);
-constinit const TypeKernels kAvx2Bf16 =
+constinit const TypeKernels avx2_bf16 =
     make_type<HalfSum<Bf16>, Min<Bf16>, Max<Bf16>>(&squares_of<2, bf16_doubles>);
 
 }  // namespace tally::summation

@@ -55,13 +55,13 @@ SixteenDoubles i64_doubles(const std::byte* p) {
 
 }  // namespace
 
-constinit const TypeKernels kAvx2I8 =
+constinit const TypeKernels avx2_i8 =
     make_type<IntegerSum<I8>, IntegerMin<I8>, IntegerMax<I8>>(&squares_of<1, i8_doubles>);
-constinit const TypeKernels kAvx2U8 =
+constinit const TypeKernels avx2_u8 =
     make_type<IntegerSum<U8>, IntegerMin<U8>, IntegerMax<U8>>(&squares_of<1, u8_doubles>);
-constinit const TypeKernels kAvx2I32 =
+constinit const TypeKernels avx2_i32 =
     make_type<IntegerSum<I32>, IntegerMin<I32>, IntegerMax<I32>>(&squares_of<4, i32_doubles>);
-constinit const TypeKernels kAvx2I64 =
+constinit const TypeKernels avx2_i64 =
     make_type<IntegerSum<I64>, IntegerMin<I64>, IntegerMax<I64>>(&squares_of<8, i64_doubles>);
 
 }  // namespace tally::summation

@@ -9,6 +9,7 @@ struct F32 {
   using Acc = __m512;
   static constexpr int kElementBytes = 4;
   static constexpr int kUnits = 4;
+  static constexpr int kMostSkewed = 16;
   static Acc load(const std::byte* p) { return _mm512_loadu_ps(p); }
   static Acc widen(__m512i raw) { return _mm512_castsi512_ps(raw); }
   static __m512i raw(Acc acc) { return _mm512_castps_si512(acc); }
@@ -33,6 +34,7 @@ struct F64 {
   using Acc = __m512d;
   static constexpr int kElementBytes = 8;
   static constexpr int kUnits = 4;
+  static constexpr int kMostSkewed = 16;
   static Acc load(const std::byte* p) { return _mm512_loadu_pd(p); }
   static Acc widen(__m512i raw) { return _mm512_castsi512_pd(raw); }
   static __m512i raw(Acc acc) { return _mm512_castpd_si512(acc); }
@@ -66,9 +68,9 @@ SixteenDoubles f64_doubles(const std::byte* p) {
 
 namespace tally::summation {
 
-constinit const TypeKernels kAvx512F32 =
+constinit const TypeKernels avx512_f32 =
     make_type<FloatSum<F32>, FloatMin<F32>, FloatMax<F32>>(&squares_of<4, f32_doubles>);
-constinit const TypeKernels kAvx512F64 =
+constinit const TypeKernels avx512_f64 =
     make_type<FloatSum<F64>, FloatMin<F64>, FloatMax<F64>>(&squares_of<8, f64_doubles>);
 
 }  // namespace tally::summation

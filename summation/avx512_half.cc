@@ -69,26 +69,27 @@ struct HalfSum {
   using Acc = Pair;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = T::kUnits;
+  static constexpr int kMostSkewed = 12;
   static Acc load(const std::byte* p) { return T::load(p); }
   static Acc widen(__m512i raw) { return T::widen(raw); }
   static Acc fold(Acc x, Acc y) { return {_mm512_add_ps(x.a, y.a), _mm512_add_ps(x.b, y.b)}; }
-  template <int kUnitsNow>
-  [[gnu::always_inline]] static void finish(Acc (&acc)[kUnitsNow], __m512i (&raw)[kUnitsNow],
+  template <int Units>
+  [[gnu::always_inline]] static void finish(Acc (&acc)[Units], __m512i (&raw)[Units],
                                             std::uint32_t divisor) {
-    if (divisor != 1) {
+    if (divisor != 1) [[unlikely]] {
       const __m512 d = _mm512_set1_ps(static_cast<float>(divisor));
-      TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
+      TALLY_UNROLL for (int u = 0; u < Units; ++u) {
         acc[u] = {_mm512_div_ps(acc[u].a, d), _mm512_div_ps(acc[u].b, d)};
       }
     }
     unsigned nan = 0;
-    TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) nan |= unordered(acc[u].a, acc[u].b);
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) nan |= unordered(acc[u].a, acc[u].b);
     if (nan != 0) [[unlikely]] {
-      TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
+      TALLY_UNROLL for (int u = 0; u < Units; ++u) {
         acc[u] = {canonical(acc[u].a), canonical(acc[u].b)};
       }
     }
-    TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) raw[u] = T::round(acc[u]);
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) raw[u] = T::round(acc[u]);
   }
 };
 
@@ -99,12 +100,13 @@ struct Ends {
   __m512i min, max;
 };
 
-template <class T, bool kMax>
+template <class T, bool IsMax>
 struct HalfEnd {
   using Vector = Vector512;
   using Acc = Ends;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = 4;
+  static constexpr int kMostSkewed = 0;
   static __m512i reorder(__m512i x) {  // its own inverse
     const __m512i sign = _mm512_srai_epi16(x, 15);
     return _mm512_xor_si512(x, _mm512_and_si512(sign, _mm512_set1_epi16(0x7fff)));
@@ -117,15 +119,15 @@ struct HalfEnd {
   static Acc fold(Acc x, Acc y) {
     return {_mm512_min_epi16(x.min, y.min), _mm512_max_epi16(x.max, y.max)};
   }
-  template <int kUnitsNow>
-  [[gnu::always_inline]] static void finish(Acc (&acc)[kUnitsNow], __m512i (&raw)[kUnitsNow],
+  template <int Units>
+  [[gnu::always_inline]] static void finish(Acc (&acc)[Units], __m512i (&raw)[Units],
                                             std::uint32_t /*divisor*/) {
     const __m512i top = _mm512_set1_epi16(T::kInfinity);
     const __m512i bottom = _mm512_set1_epi16(~T::kInfinity);
-    TALLY_UNROLL for (int u = 0; u < kUnitsNow; ++u) {
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) {
       const __mmask32 nan =
           _mm512_cmpgt_epi16_mask(acc[u].max, top) | _mm512_cmpgt_epi16_mask(bottom, acc[u].min);
-      raw[u] = _mm512_mask_mov_epi16(reorder(kMax ? acc[u].max : acc[u].min), nan,
+      raw[u] = _mm512_mask_mov_epi16(reorder(IsMax ? acc[u].max : acc[u].min), nan,
                                      _mm512_set1_epi16(T::kNan));
     }
   }
@@ -146,9 +148,9 @@ using Max = HalfEnd<T, true>;
 
 }  // namespace
 
-constinit const TypeKernels kAvx512F16 =
+constinit const TypeKernels avx512_f16 =
     make_type<HalfSum<F16>, Min<F16>, Max<F16>>(&squares_of<2, f16_doubles>);
-constinit const TypeKernels kAvx512Bf16 =
+constinit const TypeKernels avx512_bf16 =
     make_type<HalfSum<Bf16>, Min<Bf16>, Max<Bf16>>(&squares_of<2, bf16_doubles>);
 
 }  // namespace tally::summation

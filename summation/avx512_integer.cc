@@ -44,13 +44,13 @@ SixteenDoubles i64_doubles(const std::byte* p) {
 
 }  // namespace
 
-constinit const TypeKernels kAvx512I8 =
+constinit const TypeKernels avx512_i8 =
     make_type<IntegerSum<I8>, IntegerMin<I8>, IntegerMax<I8>>(&squares_of<1, i8_doubles>);
-constinit const TypeKernels kAvx512U8 =
+constinit const TypeKernels avx512_u8 =
     make_type<IntegerSum<U8>, IntegerMin<U8>, IntegerMax<U8>>(&squares_of<1, u8_doubles>);
-constinit const TypeKernels kAvx512I32 =
+constinit const TypeKernels avx512_i32 =
     make_type<IntegerSum<I32>, IntegerMin<I32>, IntegerMax<I32>>(&squares_of<4, i32_doubles>);
-constinit const TypeKernels kAvx512I64 =
+constinit const TypeKernels avx512_i64 =
     make_type<IntegerSum<I64>, IntegerMin<I64>, IntegerMax<I64>>(&squares_of<8, i64_doubles>);
 
 }  // namespace tally::summation

@@ -16,14 +16,13 @@ void drain() {
   _mm_sfence();
 }
 
-constinit const Kernels kAvx2Kernels = {
-    .type = {&kAvx2F32, &kAvx2F64, &kAvx2F16, &kAvx2Bf16, &kAvx2I8, &kAvx2U8, &kAvx2I32, &kAvx2I64},
+constexpr Kernels kAvx2Kernels = {
+    .type = {&avx2_f32, &avx2_f64, &avx2_f16, &avx2_bf16, &avx2_i8, &avx2_u8, &avx2_i32, &avx2_i64},
     .drain = &drain};
 
-constinit const Kernels kAvx512Kernels = {
-    .type = {&kAvx512F32, &kAvx512F64, &kAvx512F16, &kAvx512Bf16, &kAvx512I8, &kAvx512U8,
-             &kAvx512I32, &kAvx512I64},
-    .drain = &drain};
+constexpr Kernels kAvx512Kernels = {.type = {&avx512_f32, &avx512_f64, &avx512_f16, &avx512_bf16,
+                                             &avx512_i8, &avx512_u8, &avx512_i32, &avx512_i64},
+                                    .drain = &drain};
 
 bool has_f16c() {  // older compilers do not know this name in __builtin_cpu_supports
   unsigned eax = 0;
@@ -45,15 +44,15 @@ bool has_avx512() {
 }  // namespace
 
 const Kernels* kernels(Isa isa) {
-  static const bool kAvx2 = has_avx2();
-  static const bool kAvx512 = has_avx512();
+  static const bool avx2 = has_avx2();
+  static const bool avx512 = has_avx512();
   switch (isa) {
     case Isa::kScalar:
-      return &kScalarKernels;
+      return &scalar_kernels;
     case Isa::kAvx2:
-      return kAvx2 ? &kAvx2Kernels : nullptr;
+      return avx2 ? &kAvx2Kernels : nullptr;
     case Isa::kAvx512:
-      return kAvx512 ? &kAvx512Kernels : nullptr;
+      return avx512 ? &kAvx512Kernels : nullptr;
   }
   return nullptr;
 }
@@ -61,7 +60,7 @@ const Kernels* kernels(Isa isa) {
 #else
 
 const Kernels* kernels(Isa isa) {
-  return isa == Isa::kScalar ? &kScalarKernels : nullptr;
+  return isa == Isa::kScalar ? &scalar_kernels : nullptr;
 }
 
 #endif

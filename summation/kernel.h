@@ -13,8 +13,10 @@
 
 namespace tally::summation {
 
-// A pass folds this many inputs at most; more are folded in groups, through `partial`.
-inline constexpr std::size_t kMaxPassInputs = 16;
+// A simple pass folds up to 16 inputs into one output. What is not simple, more inputs or outputs,
+// is folded in groups of up to 8: with page-aligned tiles more would not fit the L1 cache's ways.
+inline constexpr std::size_t kMaxSimpleInputs = 16;
+inline constexpr std::size_t kMaxGroupInputs = 8;
 
 // A pass over a partial, or with scratch, has at most kPartialBytes / max(4, bytes of an element)
 // elements. Small enough to stay in L1 beside the inputs, and to live on the stack.
@@ -23,7 +25,8 @@ inline constexpr std::size_t kPartialBytes = 4096;
 // Lanes of the sum of squares: element i of a block belongs to lane i % kSquareLanes.
 inline constexpr std::size_t kSquareLanes = 16;
 
-// One walk over `count` elements of up to 16 inputs.
+// One walk over `count` elements. A simple pass has one output and no scratch, does not resume or
+// stream, and finishes.
 struct Pass {
   const std::byte* const* inputs = nullptr;
   std::size_t input_count = 0;
@@ -47,9 +50,14 @@ using PassFunction = void (*)(const Pass&);
 using SquaresFunction = std::uint64_t (*)(const std::byte* elements, std::size_t count,
                                           double* lanes);
 
-// The kernels of one element type: by operation, then by input count - 1.
+// The kernels of one operation, by input count - 1.
+struct OperationKernels {
+  const PassFunction* simple = nullptr;  // kMaxSimpleInputs of them; null: the scalar kernels serve
+  const PassFunction* general = nullptr;  // kMaxGroupInputs of them
+};
+
 struct TypeKernels {
-  const PassFunction* pass[kOperationCount] = {};  // null where the scalar kernel serves
+  OperationKernels operation[kOperationCount] = {};
   SquaresFunction squares = nullptr;
 };
 
@@ -59,12 +67,12 @@ struct Kernels {
   void (*drain)() = nullptr;  // orders streamed stores before what follows; null: nothing streams
 };
 
-extern const Kernels kScalarKernels;
+extern const Kernels scalar_kernels;
 
 // Each in the object that its instruction set and type need.
-extern const TypeKernels kAvx2F32, kAvx2F64, kAvx2F16, kAvx2Bf16;
-extern const TypeKernels kAvx2I8, kAvx2U8, kAvx2I32, kAvx2I64;
-extern const TypeKernels kAvx512F32, kAvx512F64, kAvx512F16, kAvx512Bf16;
-extern const TypeKernels kAvx512I8, kAvx512U8, kAvx512I32, kAvx512I64;
+extern const TypeKernels avx2_f32, avx2_f64, avx2_f16, avx2_bf16;
+extern const TypeKernels avx2_i8, avx2_u8, avx2_i32, avx2_i64;
+extern const TypeKernels avx512_f32, avx512_f64, avx512_f16, avx512_bf16;
+extern const TypeKernels avx512_i8, avx512_u8, avx512_i32, avx512_i64;
 
 }  // namespace tally::summation

@@ -18,19 +18,22 @@
 namespace tally::summation {
 namespace {
 
-template <class V, int kUnits>
+// With fewer inputs the skew gains nothing.
+constexpr int kLeastSkewed = 5;
+
+template <class V, int Units>
 [[gnu::always_inline]] inline void store_everywhere(const Pass& pass, std::size_t at,
-                                                    const typename V::Raw (&raw)[kUnits]) {
+                                                    const typename V::Raw (&raw)[Units]) {
   for (std::size_t o = 0; o < pass.output_count; ++o) {
     std::byte* out = pass.outputs[o] + pass.output_offset + at;
     if (pass.stream) {
-      TALLY_UNROLL for (int u = 0; u < kUnits; ++u) V::stream(out + u * V::kBytes, raw[u]);
+      TALLY_UNROLL for (int u = 0; u < Units; ++u) V::stream(out + u * V::kBytes, raw[u]);
     } else {
-      TALLY_UNROLL for (int u = 0; u < kUnits; ++u) V::store(out + u * V::kBytes, raw[u]);
+      TALLY_UNROLL for (int u = 0; u < Units; ++u) V::store(out + u * V::kBytes, raw[u]);
     }
   }
   if (pass.scratch != nullptr) {
-    TALLY_UNROLL for (int u = 0; u < kUnits; ++u) {
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) {
       V::store(pass.scratch + at + u * V::kBytes, raw[u]);
     }
   }
@@ -42,30 +45,84 @@ template <class K>
   return static_cast<typename K::Acc*>(pass.partial) + at / K::Vector::kBytes;
 }
 
-// kUnits vectors at `at` bytes of every input. kInputs is a template argument not for the loop's
+// Units vectors at `at` bytes of every input. Inputs is a template argument not for the loop's
 // sake: each input gets load instructions of its own, and the processor's prefetcher learns strides
 // by instruction. With one loop over inputs the same loads ran at half the speed.
-template <class K, int kInputs, int kUnits>
-[[gnu::always_inline]] inline void block(const Pass& pass, const std::byte* const (&in)[kInputs],
+template <class K, int Inputs, int Units, bool Simple>
+[[gnu::always_inline]] inline void block(const Pass& pass, const std::byte* const (&in)[Inputs],
                                          std::size_t at) {
   using V = typename K::Vector;
-  typename K::Acc acc[kUnits];
-  TALLY_UNROLL for (int u = 0; u < kUnits; ++u) acc[u] = K::load(in[0] + at + u * V::kBytes);
-  if (pass.resume) {
-    TALLY_UNROLL for (int u = 0; u < kUnits; ++u) acc[u] = K::fold(partial<K>(pass, at)[u], acc[u]);
+  typename K::Acc acc[Units];
+  TALLY_UNROLL for (int u = 0; u < Units; ++u) acc[u] = K::load(in[0] + at + u * V::kBytes);
+  if (!Simple && pass.resume) {
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) {
+      acc[u] = K::fold(partial<K>(pass, at)[u], acc[u]);
+    }
   }
-  TALLY_UNROLL for (int w = 1; w < kInputs; ++w) {
-    TALLY_UNROLL for (int u = 0; u < kUnits; ++u) {
+  TALLY_UNROLL for (int w = 1; w < Inputs; ++w) {
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) {
       acc[u] = K::fold(acc[u], K::load(in[w] + at + u * V::kBytes));
     }
   }
-  if (!pass.finish) {
-    TALLY_UNROLL for (int u = 0; u < kUnits; ++u) partial<K>(pass, at)[u] = acc[u];
+  if (!Simple && !pass.finish) {
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) partial<K>(pass, at)[u] = acc[u];
     return;
   }
-  typename V::Raw raw[kUnits];
+  typename V::Raw raw[Units];
   K::finish(acc, raw, pass.divisor);
-  store_everywhere<V>(pass, at, raw);
+  if constexpr (Simple) {
+    std::byte* out = pass.outputs[0] + pass.output_offset + at;
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) V::store(out + u * V::kBytes, raw[u]);
+  } else {
+    store_everywhere<V>(pass, at, raw);
+  }
+}
+
+// A simple pass in which input w is read w vectors behind input 0, with an accumulator for each
+// vector under way. Tiles start on pages, so the same offset of every input falls into the same set
+// of the L1 cache, and of 16 inputs in step each throws the others' prefetched lines out: half the
+// speed. One line apart they use different sets. Returns the bytes done; needs Inputs - 1 vectors.
+template <class K, int Inputs>
+[[gnu::always_inline]] inline std::size_t skewed(const Pass& pass,
+                                                 const std::byte* const (&in)[Inputs],
+                                                 std::size_t vectors) {
+  using V = typename K::Vector;
+  std::byte* out = pass.outputs[0] + pass.output_offset;
+  const std::uint32_t divisor = pass.divisor;
+  const auto store = [&](std::size_t vector, typename K::Acc sum) {
+    typename K::Acc acc[1] = {sum};
+    typename V::Raw raw[1];
+    K::finish(acc, raw, divisor);
+    V::store(out + vector * V::kBytes, raw[0]);
+  };
+  // By vector modulo Inputs. Before a round starts at v: v + j holds inputs 0..Inputs - 2 - j.
+  typename K::Acc acc[Inputs];
+  TALLY_UNROLL for (int j = 0; j < Inputs - 1; ++j) {
+    acc[j] = K::load(in[0] + j * V::kBytes);
+    TALLY_UNROLL for (int w = 1; w < Inputs - 1 - j; ++w) {
+      acc[j] = K::fold(acc[j], K::load(in[w] + j * V::kBytes));
+    }
+  }
+  std::size_t vector = 0;
+  for (; vector + 2 * Inputs - 1 <= vectors; vector += Inputs) {
+    const std::size_t at = vector * V::kBytes;
+    TALLY_UNROLL for (int step = 0; step < Inputs; ++step) {
+      acc[(step + Inputs - 1) % Inputs] = K::load(in[0] + at + (step + Inputs - 1) * V::kBytes);
+      TALLY_UNROLL for (int w = 1; w < Inputs; ++w) {
+        const int ahead = step + Inputs - 1 - w;
+        acc[ahead % Inputs] = K::fold(acc[ahead % Inputs], K::load(in[w] + at + ahead * V::kBytes));
+      }
+      store(vector + static_cast<std::size_t>(step), acc[step]);
+    }
+  }
+  const std::size_t at = vector * V::kBytes;
+  TALLY_UNROLL for (int j = 0; j < Inputs - 1; ++j) {
+    TALLY_UNROLL for (int w = Inputs - 1 - j; w < Inputs; ++w) {
+      acc[j] = K::fold(acc[j], K::load(in[w] + at + j * V::kBytes));
+    }
+    store(vector + static_cast<std::size_t>(j), acc[j]);
+  }
+  return (vector + Inputs - 1) * V::kBytes;
 }
 
 // The last bytes, fewer than a vector. Lanes past the end are zeros.
@@ -89,36 +146,45 @@ template <class K>
   if (pass.scratch != nullptr) V::store_partial(pass.scratch + at, bytes, raw[0]);
 }
 
-template <class K, int kInputs>
+template <class K, int Inputs, bool Simple>
 void run(const Pass& caller_pass) {
   using V = typename K::Vector;
   constexpr int kUnits = K::kUnits;
   const Pass pass = caller_pass;  // a copy that no store can alias
-  const std::byte* in[kInputs];
-  for (int w = 0; w < kInputs; ++w) in[w] = pass.inputs[w];
+  const std::byte* in[Inputs];
+  TALLY_UNROLL for (int w = 0; w < Inputs; ++w) in[w] = pass.inputs[w];
   const std::size_t bytes = pass.count * K::kElementBytes;
   std::size_t at = 0;
+  if constexpr (Simple && Inputs >= kLeastSkewed && Inputs <= K::kMostSkewed) {
+    const std::size_t vectors = bytes / V::kBytes;
+    if (vectors >= 16 * Inputs) at = skewed<K, Inputs>(caller_pass, in, vectors);
+  }
   for (; bytes - at >= kUnits * V::kBytes; at += kUnits * V::kBytes) {
-    block<K, kInputs, kUnits>(pass, in, at);
+    block<K, Inputs, kUnits, Simple>(pass, in, at);
   }
   for (; bytes - at >= V::kBytes; at += V::kBytes) {
-    block<K, kInputs, 1>(pass, in, at);
+    block<K, Inputs, 1, Simple>(pass, in, at);
   }
   if (at != bytes) tail<K>(caller_pass, at, bytes - at);
 }
 
 template <class K>
 struct ByInputCount {
-  static constexpr PassFunction kFunctions[kMaxPassInputs] = {
-      &run<K, 1>,  &run<K, 2>,  &run<K, 3>,  &run<K, 4>,  &run<K, 5>,  &run<K, 6>,
-      &run<K, 7>,  &run<K, 8>,  &run<K, 9>,  &run<K, 10>, &run<K, 11>, &run<K, 12>,
-      &run<K, 13>, &run<K, 14>, &run<K, 15>, &run<K, 16>};
+  static constexpr PassFunction kSimple[kMaxSimpleInputs] = {
+      &run<K, 1, true>,  &run<K, 2, true>,  &run<K, 3, true>,  &run<K, 4, true>,
+      &run<K, 5, true>,  &run<K, 6, true>,  &run<K, 7, true>,  &run<K, 8, true>,
+      &run<K, 9, true>,  &run<K, 10, true>, &run<K, 11, true>, &run<K, 12, true>,
+      &run<K, 13, true>, &run<K, 14, true>, &run<K, 15, true>, &run<K, 16, true>};
+  static constexpr PassFunction kGeneral[kMaxGroupInputs] = {
+      &run<K, 1, false>, &run<K, 2, false>, &run<K, 3, false>, &run<K, 4, false>,
+      &run<K, 5, false>, &run<K, 6, false>, &run<K, 7, false>, &run<K, 8, false>};
+  static constexpr OperationKernels kBoth = {kSimple, kGeneral};
 };
 
 template <class Sum, class Min, class Max>
 constexpr TypeKernels make_type(SquaresFunction squares) {
-  return {{ByInputCount<Sum>::kFunctions, ByInputCount<Sum>::kFunctions,
-           ByInputCount<Min>::kFunctions, ByInputCount<Max>::kFunctions},
+  return {{ByInputCount<Sum>::kBoth, ByInputCount<Sum>::kBoth, ByInputCount<Min>::kBoth,
+           ByInputCount<Max>::kBoth},
           squares};
 }
 

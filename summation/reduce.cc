@@ -1,5 +1,5 @@
 // From views to passes: cuts the work where a span ends, where a partial is full and where
-// statistics want it, and folds more than 16 inputs in groups.
+// statistics want it, and folds many inputs in groups.
 #include "summation/reduce.h"
 
 #include <algorithm>
@@ -16,13 +16,13 @@ constexpr std::size_t kStreamAlignment = 64;
 
 // Where a walk over one input stands.
 struct Cursor {
-  std::size_t span = 0;
-  std::size_t offset = 0;
+  std::size_t span;
+  std::size_t offset;
 };
 
 // The functions that one reduction uses.
 struct Chosen {
-  const PassFunction* by_input_count;
+  OperationKernels passes;
   SquaresFunction squares;
 };
 
@@ -30,8 +30,9 @@ Chosen choose(const Kernels& kernels, ElementType type, Operation operation) {
   const auto t = static_cast<std::size_t>(type);
   const auto o = static_cast<std::size_t>(operation);
   const TypeKernels* of_type = kernels.type[t];
-  if (of_type == nullptr || of_type->pass[o] == nullptr) of_type = kScalarKernels.type[t];
-  return {of_type->pass[o], of_type->squares};
+  if (of_type == nullptr || of_type->operation[o].simple == nullptr)
+    of_type = scalar_kernels.type[t];
+  return {of_type->operation[o], of_type->squares};
 }
 
 // Folds the 16 lanes of a block in one fixed order: lane i += lane i + 8, then + 4, + 2, + 1.
@@ -98,7 +99,7 @@ class ScatteredInputs {
  public:
   explicit ScatteredInputs(const Reduction& reduction) : inputs_(reduction.inputs) {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      cursors_[i] = {};
+      cursors_[i] = {0, 0};
       skip_finished_spans(i);
     }
   }
@@ -129,21 +130,22 @@ class ScatteredInputs {
 
   std::span<const View> inputs_;
   // Only the first inputs_.size() are ever written or read.
-  union {
-    Cursor cursors_[kMaxInputs];
-  };
+  Cursor cursors_[kMaxInputs];
 };
 
-// All inputs over pass.count elements, in groups. `pointers` has room for a group.
+// All inputs over pass.count elements: at once if `simple`, else in groups as even as can be.
+// `pointers` has room for either.
 template <class Inputs>
 void fold(const Chosen& chosen, const Inputs& inputs, std::size_t input_count, std::size_t offset,
-          const std::byte** pointers, Pass& pass) {
-  for (std::size_t first = 0; first < input_count; first += pass.input_count) {
-    pass.input_count = std::min(kMaxPassInputs, input_count - first);
+          bool simple, const std::byte** pointers, Pass& pass) {
+  const PassFunction* by_input_count = simple ? chosen.passes.simple : chosen.passes.general;
+  std::size_t groups = simple ? 1 : (input_count + kMaxGroupInputs - 1) / kMaxGroupInputs;
+  for (std::size_t first = 0; first < input_count; first += pass.input_count, --groups) {
+    pass.input_count = (input_count - first) / groups;
     for (std::size_t i = 0; i < pass.input_count; ++i) pointers[i] = inputs.at(first + i, offset);
     pass.resume = first != 0;
-    pass.finish = first + pass.input_count == input_count;
-    chosen.by_input_count[pass.input_count - 1](pass);
+    pass.finish = groups == 1;
+    by_input_count[pass.input_count - 1](pass);
   }
 }
 
@@ -151,18 +153,21 @@ template <class Inputs>
 void reduce_from(const Kernels& kernels, const Reduction& reduction) {
   const Chosen chosen = choose(kernels, reduction.type, reduction.operation);
   const std::size_t bytes = element_bytes(reduction.type);
-  const bool grouped = reduction.inputs.size() > kMaxPassInputs;
+  const bool simple = reduction.inputs.size() <= kMaxSimpleInputs &&
+                      reduction.outputs.size() == 1 && reduction.stats.empty() &&
+                      !reduction.stream_outputs;
+  const bool grouped = !simple && reduction.inputs.size() > kMaxGroupInputs;
   const bool with_stats = !reduction.stats.empty();
   const std::size_t chunk = kPartialBytes / std::max<std::size_t>(4, bytes);
 
   alignas(64) std::byte partial[kPartialBytes];
   alignas(64) std::byte scratch[kPartialBytes];
-  const std::byte* pointers[kMaxPassInputs];
+  const std::byte* pointers[kMaxSimpleInputs];
   Pass pass;
   pass.inputs = pointers;
   pass.outputs = reduction.outputs.data();
   pass.output_count = reduction.outputs.size();
-  pass.partial = grouped ? partial : nullptr;
+  pass.partial = partial;
   pass.divisor = reduction.operation == Operation::kAverage ? reduction.divisor : 1;
 
   Inputs inputs(reduction);
@@ -186,7 +191,7 @@ void reduce_from(const Kernels& kernels, const Reduction& reduction) {
     pass.count = inputs.contiguous(wanted * bytes) / bytes;
     pass.output_offset = done * bytes;
     if (with_stats) pass.scratch = scratch + filled * bytes;
-    fold(chosen, inputs, reduction.inputs.size(), done * bytes, pointers, pass);
+    fold(chosen, inputs, reduction.inputs.size(), done * bytes, simple, pointers, pass);
     inputs.advance(pass.count * bytes);
     if (!with_stats) continue;
     filled += pass.count;

@@ -20,14 +20,14 @@ constexpr std::size_t kGuard = 64;
 constexpr std::byte kGuardByte{0xa5};
 
 std::uint64_t seed() {
-  static const std::uint64_t kSeed = [] {
+  static const std::uint64_t chosen = [] {
     const char* given = std::getenv("TALLY_TEST_SEED");
     const std::uint64_t value =
         given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
     std::printf("TALLY_TEST_SEED=%llu\n", static_cast<unsigned long long>(value));
     return value;
   }();
-  return kSeed;
+  return chosen;
 }
 
 struct Case {
@@ -180,6 +180,7 @@ class ReduceTest : public testing::TestWithParam<Isa> {
     }
   }
 
+ private:
   std::uint64_t cases_ = 0;
 };
 

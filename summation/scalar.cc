@@ -21,10 +21,10 @@ void store(std::byte* elements, std::size_t i, T value) {
   std::memcpy(elements + i * sizeof(T), &value, sizeof(T));
 }
 
-template <ElementType kType, Operation kOperation>
+template <ElementType Type, Operation Op>
 void run(const Pass& pass) {
-  using Element = scalar::Element<kType>;
-  using Fold = scalar::Fold<kOperation>;
+  using Element = scalar::Element<Type>;
+  using Fold = scalar::Fold<Op>;
   using Stored = typename Element::Stored;
   using Wide = typename Element::Wide;
   auto* partial = static_cast<Wide*>(pass.partial);
@@ -46,9 +46,9 @@ void run(const Pass& pass) {
   }
 }
 
-template <ElementType kType>
+template <ElementType Type>
 std::uint64_t squares(const std::byte* elements, std::size_t count, double* lanes) {
-  using Element = scalar::Element<kType>;
+  using Element = scalar::Element<Type>;
   using Stored = typename Element::Stored;
   std::uint64_t nonfinite = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -63,29 +63,31 @@ std::uint64_t squares(const std::byte* elements, std::size_t count, double* lane
 }
 
 // The same kernel for every input count.
-template <ElementType kType, Operation kOperation>
+template <ElementType Type, Operation Op>
 constexpr auto kByInputCount = [] {
-  std::array<PassFunction, kMaxPassInputs> functions{};
-  functions.fill(&run<kType, kOperation>);
+  std::array<PassFunction, kMaxSimpleInputs> functions{};
+  functions.fill(&run<Type, Op>);
   return functions;
 }();
 
-template <ElementType kType, std::size_t... kOperations>
-constexpr TypeKernels make_type(std::index_sequence<kOperations...> /*operations*/) {
-  return {.pass = {kByInputCount<kType, static_cast<Operation>(kOperations)>.data()...},
-          .squares = &squares<kType>};
+template <ElementType Type, std::size_t... Ops>
+constexpr TypeKernels make_type(std::index_sequence<Ops...> /*operations*/) {
+  return {
+      .operation = {OperationKernels{kByInputCount<Type, static_cast<Operation>(Ops)>.data(),
+                                     kByInputCount<Type, static_cast<Operation>(Ops)>.data()}...},
+      .squares = &squares<Type>};
 }
 
-template <ElementType kType>
-constexpr TypeKernels kOfType = make_type<kType>(std::make_index_sequence<kOperationCount>());
+template <ElementType Type>
+constexpr TypeKernels kOfType = make_type<Type>(std::make_index_sequence<kOperationCount>());
 
-template <std::size_t... kTypes>
-constexpr Kernels make(std::index_sequence<kTypes...> /*types*/) {
-  return {.type = {&kOfType<static_cast<ElementType>(kTypes)>...}};
+template <std::size_t... Types>
+constexpr Kernels make(std::index_sequence<Types...> /*types*/) {
+  return {.type = {&kOfType<static_cast<ElementType>(Types)>...}};
 }
 
 }  // namespace
 
-constinit const Kernels kScalarKernels = make(std::make_index_sequence<kElementTypeCount>());
+constinit const Kernels scalar_kernels = make(std::make_index_sequence<kElementTypeCount>());
 
 }  // namespace tally::summation

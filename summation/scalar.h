@@ -63,7 +63,7 @@ T canonical(T value) {
 }
 
 // An element type: how it is stored, in which type it is folded, and the way there and back.
-template <ElementType kType>
+template <ElementType Type>
 struct Element;
 
 template <class T>
@@ -140,7 +140,7 @@ T maximum(T a, T b) {
 }
 
 // An operation: left to right over the ranks, and what happens once at the end.
-template <Operation kOperation>
+template <Operation Op>
 struct Fold;
 
 struct KeepAtEnd {

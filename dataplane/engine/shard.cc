@@ -97,14 +97,15 @@ Status Shard::admissible(transport::Peer peer, const wire::Notice& notice) const
 
 std::size_t Shard::issue_pulls() {
   std::size_t tiles = 0;
-  for (std::uint64_t bytes = 0; bytes < kTurnBytes && !free_slots_.empty(); ++tiles) {
+  std::uint64_t pulled = 0;
+  for (; pulled < kTurnBytes && !free_slots_.empty(); ++tiles) {
     const std::uint32_t slot = free_slots_.back();
     if (!protocol_.start_tile(slots_[slot].tile)) break;
     free_slots_.pop_back();
     pull(slot);
-    for (const auto& source : slots_[slot].tile.sources) bytes += source.bytes;
-    counters_.bytes_in.add(bytes);
+    for (const auto& source : slots_[slot].tile.sources) pulled += source.bytes;
   }
+  counters_.bytes_in.add(pulled);
   counters_.tiles.add(tiles);
   return tiles;
 }
@@ -158,7 +159,7 @@ void Shard::fail(TileSlot& slot, Status status, protocol::Member culprit) {
 // the kernels store there.
 void Shard::sum(std::uint32_t index, Nanos now) {
   TileSlot& slot = slots_[index];
-  if (slot.status != Status::kOk) return end(index, now);
+  if (slot.status != Status::kOk || !protocol_.wanted(slot.tile)) return end(index, now);
   landings_.clear();
   receivers_.clear();
   for (const auto* endpoints : {&slot.tile.landings, &slot.tile.stats_landings}) {

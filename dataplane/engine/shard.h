@@ -46,6 +46,7 @@ class Shard {
   // Called on the shard's thread for each peer lost, after its operations have failed.
   void on_lost(std::function<void(transport::Peer)> callback) { on_lost_ = std::move(callback); }
   const ShardCounters& counters() const { return counters_; }
+  std::size_t tiles_in_flight() const { return slots_.size() - free_slots_.size(); }
 
  private:
   // A tile on its way and what the transport gave for it.

@@ -245,6 +245,10 @@ void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation
   }
 }
 
+bool Aggregator::wanted(const Tile& tile) const {
+  return jobs_[tile.job]->table[tile.operation].state == OperationRecord::State::kActive;
+}
+
 void Aggregator::storing(const Tile& tile) {
   jobs_[tile.job]->table[tile.operation].started = true;
 }

@@ -109,6 +109,9 @@ class Aggregator {
   // Fills `tile` with the next tile to move (its vectors are reused); false when there is none or
   // the window is full.
   bool start_tile(Tile& tile);
+  // False: its operation has failed while the inputs came. Nothing may be stored for it any more,
+  // and its members may be gone.
+  bool wanted(const Tile& tile) const;
   // Result bytes of the tile are about to be stored: from now on a failure says so.
   void storing(const Tile& tile);
   // The tile is placed everywhere, or failed: kOk, or why, and by whose fault.

@@ -313,6 +313,17 @@ TEST_F(AggregatorTest, ABadRegionIsTheFaultOfItsRank) {
   EXPECT_EQ(out[0].completion.culprit, 2);
 }
 
+TEST_F(AggregatorTest, AVerdictOutlivesARankThatGoesAfterIt) {
+  announce(0, notice(1), 0, Status::kBadRegion);
+  aggregator_->gone(2, Status::kPeerLost, 0);
+  take();
+  announce(1, notice(1));
+  const auto out = take();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].completion.status, Status::kBadRegion) << "what rank 0 was told";
+  EXPECT_EQ(aggregator_->operations(0), 0u) << "nobody else can come";
+}
+
 TEST_F(AggregatorTest, VerdictsForLateRanksAreBounded) {
   for (std::uint32_t tag = 0; tag < 1000; ++tag) {
     Notice n = notice(tag);

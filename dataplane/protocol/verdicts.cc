@@ -159,8 +159,13 @@ void Aggregator::abandon(Job& job, Slot slot, Member member, const Verdict& verd
     Announcement& announcement = job.table.announcement(s);
     if (announcement.member == member) announcement.member = kNoMember;
   }
-  if (operation.state == OperationRecord::State::kFailed) return forget(job, slot);
-  if (operation.state != OperationRecord::State::kDraining) fail(job, slot, verdict, now);
+  if (operation.state == OperationRecord::State::kFailed) {
+    // The others that are late are still told that verdict; one fewer is waited for.
+    job.table.mark(slot, verdict.culprit);
+    if (operation.announced == job.spec.ranks) forget(job, slot);
+  } else if (operation.state != OperationRecord::State::kDraining) {
+    fail(job, slot, verdict, now);
+  }
 }
 
 // The first rank that has not announced, how many there are, and where the first one is.

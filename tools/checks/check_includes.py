@@ -22,7 +22,7 @@ from lib import sources  # noqa: E402
 # Tests (*_test.cc) may include every unit up to their own in this order, and helpers in tests/.
 ALL = "all of the above"
 TYPES = "summation/types.h"
-TRANSPORTS = [f"dataplane/transport/{t}" for t in ("shm", "verbs", "fabric", "roce", "faulty")]
+TRANSPORTS = [f"dataplane/transport/{t}" for t in ("shm", "verbs", "fabric", "roce", "loopback", "faulty")]
 MAY_USE = {
     "base": [],
     "summation": ["base"],
@@ -56,7 +56,7 @@ FOREIGN = [
     ("asio", ["control"], "asynchronous sockets belong to the control plane"),
     ("toml++/", ["control"], "one place reads the configuration"),
     ("nlohmann/", ["control", "client", "perf"], "JSON is the control protocol and reports"),
-    ("immintrin.h", ["summation", "perf/kernels", "base"], "vector code lives in the kernels"),
+    ("immintrin.h", ["summation", "perf", "base"], "vector code lives in the kernels"),
     ("cuda", ["gpu_bridge", "integrations"], "GPU code lives on the workers' side"),
     ("nccl", ["gpu_bridge", "integrations"], "GPU code lives on the workers' side"),
 ]

@@ -1,0 +1,126 @@
+// Shard::run() on a thread of its own. The loopback transport belongs to that thread, so the test
+// reaches it by tasks, as the control thread reaches a shard.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "tests/support/single_shard.h"
+
+namespace tally::engine {
+namespace {
+
+using testing::SingleShard;
+using wire::Kind;
+using wire::Notice;
+
+class ShardRunTest : public ::testing::Test {
+ protected:
+  ShardRunTest() : node_({}) {}
+  ~ShardRunTest() override { stop(); }
+
+  void start(bool busy) {
+    thread_ = std::thread([this, busy] { node_.shard().run(stop_, busy); });
+  }
+  void stop() {
+    if (!thread_.joinable()) return;
+    stop_ = true;
+    node_.shard().post([] {});  // out of its sleep
+    thread_.join();
+  }
+
+  // Runs `task` on the shard's thread and returns what it returns.
+  template <typename Task>
+  auto on_shard(Task task) {
+    auto promise = std::make_shared<std::promise<decltype(task())>>();
+    auto future = promise->get_future();
+    node_.shard().post([promise, task] { promise->set_value(task()); });
+    return future.get();
+  }
+
+  template <typename Condition>
+  static bool eventually(Condition condition) {
+    for (int i = 0; i < 10'000; ++i) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+
+  std::uint64_t sleeps() { return node_.shard().counters().sleeps.read(); }
+
+  void run_one(std::uint32_t round) {
+    on_shard([this, round] {
+      Notice n = SingleShard::notice(Kind::kAllReduce, 100);
+      n.round = round;
+      node_.send_all(n);
+      return true;
+    });
+    EXPECT_TRUE(eventually([&] { return on_shard([this] { return node_.take(0).size(); }) == 1; }));
+    on_shard([this] { return node_.take(1).size() + node_.take(2).size(); });
+  }
+
+  SingleShard node_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+TEST_F(ShardRunTest, SleepsWhenThereIsNothingToDoAndWakesForATask) {
+  start(false);
+  for (std::uint32_t round = 0; round < 5; ++round) {
+    const std::uint64_t before = sleeps();
+    ASSERT_TRUE(eventually([&] { return sleeps() > before; }));
+    run_one(round);
+  }
+  ASSERT_TRUE(eventually([&] { return node_.shard().counters().completions.read() == 15; }));
+  // Asleep it takes no turns.
+  const std::uint64_t asleep = sleeps();
+  ASSERT_TRUE(eventually([&] { return sleeps() > asleep; }));
+  const std::uint64_t turns = node_.shard().counters().turns.read();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_LT(node_.shard().counters().turns.read() - turns, 20'000u);
+}
+
+TEST_F(ShardRunTest, ASleepEndsInTimeForTheNextDeadline) {
+  start(false);
+  on_shard([this] {
+    Notice n = SingleShard::notice(Kind::kAllReduce, 100);
+    n.deadline_ms = 30;
+    node_.send(0, n);
+    return true;
+  });
+  const Nanos posted = monotonic_now();
+  EXPECT_TRUE(eventually([&] { return node_.shard().counters().failures.read() == 1; }));
+  EXPECT_GE(monotonic_now() - posted, 25 * kMillisecond);
+  EXPECT_GT(sleeps(), 0u);
+}
+
+TEST_F(ShardRunTest, BusyNeverSleeps) {
+  start(true);
+  run_one(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  stop();
+  EXPECT_EQ(sleeps(), 0u);
+}
+
+TEST_F(ShardRunTest, TasksRunInOrderEvenWhenTheMailboxOverflows) {
+  start(false);
+  std::vector<int> seen;
+  for (int i = 0; i < 2000; ++i) node_.shard().post([&seen, i] { seen.push_back(i); });
+  on_shard([] { return true; });
+  ASSERT_EQ(seen.size(), 2000u);
+  for (int i = 0; i < 2000; ++i) EXPECT_EQ(seen[static_cast<std::size_t>(i)], i);
+}
+
+TEST_F(ShardRunTest, TasksPostedBeforeTheStopAreRun) {
+  bool ran = false;
+  start(false);
+  node_.shard().post([&ran] { ran = true; });
+  stop();
+  EXPECT_TRUE(ran);
+}
+
+}  // namespace
+}  // namespace tally::engine

@@ -1,0 +1,235 @@
+// The flags of tally-perf and the words of its --help.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "perf/options.h"
+#include "perf/sizes.h"
+
+namespace tally::perf {
+namespace {
+
+constexpr const char* kFooter = R"(
+Columns (docs/perf.md has the definitions):
+  bytes, count     of the whole operation, or of all operations of a step of a model
+  p50 p95 p99      time in us from the first post to the last completion of an iteration, of the
+                   slowest rank in that iteration, as in nccl-tests; with --inflight N, divided by N
+  algbw            bytes / p50, in GB/s (1e9)
+  busbw            algbw times nccl-tests' factor, 2(W-1)/W for allreduce. The factor counts links
+                   of peers that reduce among themselves; Tally's node is a third party, so busbw
+                   only serves comparisons
+  goodput          gradient bits per worker and second, in Gbit/s: 8 algbw
+  ceiling, share   --ceiling: algbw of plain threads that move the same bytes in the same memory
+                   without a message or a sum; algbw / ceiling
+  wrong            elements that differ from the exact reference, over all ranks; - : not checked
+  hash             XXH64 of the result
+
+Exit status: 0 all well, 1 something was wrong, 2 usage, 3 an operation, worker or node failed,
+124 no progress for --timeout seconds.
+
+Examples:
+  tally-perf allreduce --spawn 2 --min-bytes 4K --max-bytes 256M --iters 50 --check --json out.json
+  tally-perf allreduce --spawn 4 --model resnet50 --mode tensors,buckets --check --ceiling
+  tally-perf reduce --address unix:/run/tally/tallyd.sock --job sweep --rank 0 --ranks 2
+)";
+
+// CLI11 calls this with the text of a flag; what it returns is the complaint, empty for none.
+CLI::Option* add_size(CLI::App& app, const std::string& flag, std::uint64_t& target,
+                      const std::string& help) {
+  auto* option = app.add_option_function<std::string>(
+      flag,
+      [&target, flag](const std::string& text) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes.ok()) throw CLI::ValidationError(flag, bytes.error().message);
+        target = *bytes;
+      },
+      fmt::format("{} [{}]", help, format_bytes(target)));
+  return option->type_name("SIZE");
+}
+
+// A comma-separated list of names, or "all".
+template <typename Value, typename Parse>
+void add_names(CLI::App& app, const std::string& flag, std::vector<Value>& target,
+               std::vector<Value> all, Parse parse, const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         flag,
+         [&target, all, parse, flag](const std::vector<std::string>& names) {
+           target.clear();
+           for (const std::string& name : names) {
+             const auto value = parse(name);
+             if (name == "all") {
+               target = all;
+             } else if (value) {
+               target.push_back(*value);
+             } else {
+               throw CLI::ValidationError(flag, fmt::format("unknown name '{}'", name));
+             }
+           }
+         },
+         help)
+      ->delimiter(',')
+      ->type_name("LIST");
+}
+
+void add_work(CLI::App& app, Options& options) {
+  const char* group = "What is measured";
+  add_size(app, "--min-bytes", options.min_bytes, "smallest size")->group(group);
+  add_size(app, "--max-bytes", options.max_bytes, "largest size")->group(group);
+  app.add_option("--factor", options.factor, "from one size to the next")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--model", options.models,
+                 "a step of these models instead: resnet50, vgg16, bert-large, gpt2, gpt2-xl, or "
+                 "a file like those in perf/workloads/")
+      ->delimiter(',')
+      ->group(group);
+  app.add_option("--mode", options.modes,
+                 "tensors (an operation each), buckets (packed as DistributedDataParallel does), "
+                 "or both [buckets]")
+      ->delimiter(',')
+      ->group(group);
+  add_size(app, "--bucket-bytes", options.bucket_bytes, "where a bucket is closed")->group(group);
+  std::vector<ElementType> all_types;
+  for (const auto& info : kElementTypes) all_types.push_back(info.type);
+  add_names(
+      app, "--type", options.types, all_types,
+      [](const std::string& name) { return parse_element_type(name); },
+      "f32 f64 f16 bf16 i8 u8 i32 i64, or all [f32]");
+  add_names(
+      app, "--op", options.operations,
+      std::vector{Operation::kSum, Operation::kAverage, Operation::kMin, Operation::kMax},
+      [](const std::string& name) { return parse_operation(name); },
+      "sum avg min max, or all [sum]");
+  app.add_option("--root", options.root, "of reduce and broadcast")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--inflight", options.inflight, "operations of a size at once")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--iters", options.iterations, "timed iterations")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--warmup", options.warmup, "untimed iterations before them")
+      ->capture_default_str()
+      ->group(group);
+}
+
+void add_how(CLI::App& app, Options& options) {
+  const char* group = "How";
+  app.add_flag("--in-place", options.in_place, "results over inputs (made anew, untimed)")
+      ->group(group);
+  const std::map<std::string, Memory> memories = {{"alloc", Memory::kAlloc},
+                                                  {"shared", Memory::kShared},
+                                                  {"adopt", Memory::kAdopt},
+                                                  {"stage", Memory::kStage}};
+  app.add_option("--memory", options.memory,
+                 "alloc: the library's; shared: a memfd; adopt, stage: malloc-like [alloc]")
+      ->transform(CLI::CheckedTransformer(memories))
+      ->type_name("KIND")
+      ->group(group);
+  app.add_option("--misalign", options.misalign, "bytes that buffers begin off alignment")
+      ->group(group);
+  app.add_option_function<std::uint64_t>(
+         "--shuffle",
+         [&options](const std::uint64_t& seed) {
+           options.shuffle = true;
+           options.shuffle_seed = seed;
+         },
+         "each rank posts in an order of its own, from this seed")
+      ->type_name("SEED")
+      ->group(group);
+  app.add_option("--seed", options.seed, "of the gradients")->capture_default_str()->group(group);
+  app.add_flag("--check", options.check,
+               "verify every element of a first and a last iteration, bit for bit")
+      ->group(group);
+  app.add_flag("--check-each", options.check_each,
+               "new gradients for every iteration, all verified")
+      ->group(group);
+  app.add_flag("--stats", options.stats, "ask for statistics of the result, and check them")
+      ->group(group);
+  app.add_flag("--nonfinite", options.nonfinite, "infinities and NaNs among the gradients")
+      ->group(group);
+}
+
+void add_who(CLI::App& app, Options& options) {
+  const char* group = "Who takes part";
+  app.add_option("--spawn", options.spawn, "this many workers, and a node if no --address")
+      ->type_name("W")
+      ->group(group);
+  app.add_option("--address", options.address, "of a running node, unix:/path")->group(group);
+  app.add_option("--rank", options.rank, "be this one of --ranks workers; rank 0 reports")
+      ->group(group);
+  app.add_option("--ranks", options.ranks, "how many there are")->group(group);
+  app.add_option("--job", options.job, "name of the job; the same at every rank")->group(group);
+  app.add_option("--token", options.token, "the job's secret")->group(group);
+  app.add_option("--deadline-ms", options.deadline_ms, "of operations; 0: the library's")
+      ->group(group);
+  app.add_option("--timeout", options.timeout_s, "seconds without progress to give up after")
+      ->capture_default_str()
+      ->group(group);
+  const char* node = "The node that --spawn starts";
+  app.add_option("--tallyd", options.tallyd, "the program; else beside tally-perf or on PATH")
+      ->group(node);
+  app.add_option("--shards", options.shards, "0: its own choice")->group(node);
+  app.add_option("--tile-bytes", options.tile_bytes, "passed on")->group(node);
+  app.add_option("--isa", options.isa, "passed on: scalar, avx2, avx512")->group(node);
+  app.add_option("--poll", options.poll, "passed on: adaptive, busy")->group(node);
+  app.add_option("--node-arg", options.node_arguments, "passed on as it is; repeatable")
+      ->group(node);
+}
+
+void add_report(CLI::App& app, Options& options) {
+  const char* group = "What is told";
+  app.add_flag("--ceiling", options.ceiling, "measure the memory's ceiling between iterations")
+      ->group(group);
+  app.add_option("--ceiling-threads", options.ceiling_threads, "0: as many as processors")
+      ->group(group);
+  app.add_option("--json", options.json, "write the rows here too; - is stdout")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_flag("--brief", options.brief, "a table of fewer columns")->group(group);
+  app.add_flag("--quiet", options.quiet, "no table and no progress")->group(group);
+}
+
+}  // namespace
+
+std::variant<Options, int> parse_options(int argc, char** argv) {
+  Options options;
+  CLI::App app{
+      "Measures a Tally node with collectives of many sizes or with the gradients of a model."};
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  app.get_formatter()->column_width(30);
+  const std::pair<tally_kind, const char*> kinds[] = {
+      {TALLY_ALL_REDUCE, "the sum of all at all"},
+      {TALLY_REDUCE, "the sum of all at --root"},
+      {TALLY_BROADCAST, "from --root to all"},
+      {TALLY_REDUCE_SCATTER, "the sum of all, a share at each"},
+      {TALLY_ALL_GATHER, "a share from each to all"},
+      {TALLY_BARRIER, "nothing but waiting for each other"},
+  };
+  for (const auto& [kind, help] : kinds) {
+    CLI::App* sub = app.add_subcommand(std::string(kind_name(kind)), help);
+    sub->callback([&options, chosen = kind] { options.kind = chosen; });
+    sub->footer(kFooter);
+    sub->get_formatter()->column_width(30);
+    add_work(*sub, options);
+    add_how(*sub, options);
+    add_who(*sub, options);
+    add_report(*sub, options);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  if (const auto outcome = check_options(options); !outcome.ok()) {
+    std::cerr << "tally-perf: " << outcome.error().message << '\n';
+    return kExitUsage;
+  }
+  return options;
+}
+
+}  // namespace tally::perf

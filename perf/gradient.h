@@ -1,0 +1,64 @@
+// Gradients that every rank can make for every other: a pure function of (seed, rank, stream,
+// round, element). A stream is one tensor; verifying a result needs no copy of any input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/element.h"
+
+namespace tally::perf {
+
+enum class Specials : std::uint8_t {
+  kNone,
+  kFinite,  // one element in 64 is subnormal, one in 64 a zero of either sign (float types)
+  kAll,     // and one in 4096 infinite, one in 4096 a NaN with a payload
+};
+
+struct GradientSpec {
+  ElementType type = ElementType::kF32;
+  Specials specials = Specials::kNone;
+  std::uint64_t seed = 1;
+  std::uint32_t round = 0;  // fresh gradients for each
+};
+
+// Elements [first, first + count) of the stream, at `out` (any alignment).
+void fill_gradient(const GradientSpec& spec, std::uint32_t rank, std::uint32_t stream,
+                   std::uint64_t first, std::uint64_t count, std::byte* out);
+
+// Whose gradients meet in a range, and what becomes of them.
+struct Expectation {
+  Operation operation = Operation::kSum;
+  std::uint32_t first_rank = 0;
+  std::uint32_t ranks = 1;  // first_rank, first_rank + 1, ...; 1..kMaxContributors
+  bool moves_only = false;  // one rank's bits, unchanged
+};
+
+inline constexpr std::uint32_t kMaxContributors = 1024;
+
+struct Mismatch {
+  std::uint64_t wrong = 0;  // elements whose bits differ
+  std::uint64_t first = 0;  // the first of them: its place in the stream and both values' bits
+  std::uint64_t expected_bits = 0;
+  std::uint64_t found_bits = 0;
+};
+
+// Compares elements [first, first + count) of the stream's result, at `result`, bit for bit.
+Mismatch compare_result(const GradientSpec& spec, const Expectation& expectation,
+                        std::uint32_t stream, std::uint64_t first, std::uint64_t count,
+                        const std::byte* result);
+
+// The expected result itself, for tests. Same arguments.
+void expected_result(const GradientSpec& spec, const Expectation& expectation, std::uint32_t stream,
+                     std::uint64_t first, std::uint64_t count, std::byte* out);
+
+// Statistics of a stored result as TALLY_WANT_STATS defines them: in f64 over blocks of 4096
+// elements that are added in order. The order within a block is the service's own, so compare
+// with a tolerance.
+struct ResultStats {
+  double sum_of_squares = 0;
+  std::uint64_t nonfinite = 0;
+};
+ResultStats result_stats(ElementType type, const std::byte* result, std::uint64_t count);
+
+}  // namespace tally::perf

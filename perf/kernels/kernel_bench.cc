@@ -1,0 +1,88 @@
+// Every kernel with the read ceiling of the same bytes beside it (Google Benchmark).
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "perf/kernels/workload.h"
+
+namespace tally::perf {
+namespace {
+
+using summation::ElementType;
+using summation::Isa;
+using summation::Operation;
+
+constexpr std::size_t kTile = 65536;
+constexpr std::size_t kLarge = std::size_t{64} << 20U;
+
+void set_rate(benchmark::State& state, const Workload& work) {
+  state.SetBytesProcessed(static_cast<std::int64_t>(work.input_bytes()) * state.iterations());
+}
+
+void add(const std::string& name, const Shape& shape) {
+  for (std::size_t i = 0; i < summation::kIsaNames.size(); ++i) {
+    const summation::Kernels* kernels = summation::kernels(static_cast<Isa>(i));
+    if (kernels == nullptr) continue;
+    const std::string full = name + "/" + std::string(summation::kIsaNames[i]);
+    benchmark::RegisterBenchmark(full.c_str(), [shape, kernels](benchmark::State& state) {
+      Workload work(shape);
+      for (auto _ : state) work.reduce(*kernels);
+      set_rate(state, work);
+    });
+  }
+  benchmark::RegisterBenchmark((name + "/read_ceiling").c_str(), [shape](benchmark::State& state) {
+    const Workload work(shape);
+    for (auto _ : state) work.read_ceiling();
+    set_rate(state, work);
+  });
+}
+
+void add_byteps(const std::string& name, const Shape& shape) {
+  benchmark::RegisterBenchmark((name + "/byteps_style").c_str(), [shape](benchmark::State& state) {
+    const Workload work(shape);
+    for (auto _ : state) work.byteps();
+    set_rate(state, work);
+  });
+}
+
+void add_all() {
+  for (const auto& info : summation::kElementTypes) {
+    for (std::size_t o = 0; o < summation::kOperationNames.size(); ++o) {
+      add(std::string(info.name) + "_" + std::string(summation::kOperationNames[o]) + "/W8",
+          {.type = info.type, .operation = static_cast<Operation>(o), .bytes = kTile});
+    }
+    add(std::string(info.name) + "_sum_stats/W8",
+        {.type = info.type, .bytes = kTile, .stats = true});
+  }
+  for (const std::size_t width : {1, 2, 3, 4, 6, 12, 16, 17, 32, 64, 256}) {
+    add("f32_sum/W" + std::to_string(width),
+        {.width = width, .bytes = std::max<std::size_t>(4096, kTile * 8 / width / 4096 * 4096)});
+  }
+  for (const std::size_t bytes : {256, 1024, 4096, 16384, 131072}) {
+    add("f32_sum_tile/" + std::to_string(bytes), {.bytes = bytes});
+  }
+  for (const std::size_t outputs : {2, 4, 8}) {
+    add("f32_sum_outputs/" + std::to_string(outputs), {.bytes = kTile / 2, .outputs = outputs});
+    add("f32_sum_dram_outputs_stored/" + std::to_string(outputs),
+        {.bytes = kLarge, .outputs = outputs, .tile = kTile});
+    add("f32_sum_dram_outputs_streamed/" + std::to_string(outputs),
+        {.bytes = kLarge, .outputs = outputs, .tile = kTile, .stream = true});
+  }
+  add("f32_sum_dram_slot/W8", {.bytes = kLarge, .tile = kTile, .reuse_output = true});
+  add("f32_sum_dram_stored/W8", {.bytes = kLarge, .tile = kTile});
+  add("f32_sum_dram_streamed/W8", {.bytes = kLarge, .tile = kTile, .stream = true});
+  add_byteps("f32_sum/W8", {.bytes = kTile});
+  add_byteps("f16_sum/W8", {.type = ElementType::kF16, .bytes = kTile});
+  add_byteps("f32_sum_dram/W8", {.bytes = kLarge});
+}
+
+}  // namespace
+}  // namespace tally::perf
+
+int main(int argc, char** argv) {
+  tally::perf::add_all();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

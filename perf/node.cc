@@ -1,0 +1,133 @@
+#include "perf/node.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/fd.h"
+
+namespace tally::perf {
+namespace {
+
+constexpr Nanos kStartPatience = 20 * kSecond;
+constexpr Nanos kStopPatience = 5 * kSecond;
+constexpr std::size_t kLastWords = 2000;  // bytes of the node's log in an error
+
+// A socket's path must fit into sockaddr_un, so a long TMPDIR is of no use.
+std::string make_directory() {
+  const char* base = std::getenv("TMPDIR");
+  for (const std::string parent : {base != nullptr ? base : "/tmp", "/tmp"}) {
+    std::string path = parent + "/tally-perf-XXXXXX";
+    if (path.size() + sizeof "/node.sock" > sizeof(sockaddr_un{}.sun_path)) continue;
+    if (mkdtemp(path.data()) != nullptr) return path;
+  }
+  return {};
+}
+
+bool answers(const std::string& path) {
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+std::vector<std::string> node_command(const Options& options, const std::string& address) {
+  std::vector<std::string> command = {find_tallyd(options.tallyd), "--listen", address};
+  const auto pass = [&](const char* flag, const std::string& value) {
+    if (value.empty()) return;
+    command.push_back(flag);
+    command.push_back(value);
+  };
+  pass("--shards", options.shards != 0 ? std::to_string(options.shards) : std::string());
+  pass("--tile-bytes", options.tile_bytes);
+  pass("--isa", options.isa);
+  pass("--poll", options.poll);
+  command.insert(command.end(), options.node_arguments.begin(), options.node_arguments.end());
+  return command;
+}
+
+}  // namespace
+
+std::string find_tallyd(const std::string& given) {
+  if (!given.empty()) return given;
+  const std::string here = own_directory();
+  for (const std::string& path : {here + "/tallyd", here + "/../control/tallyd"}) {
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "tallyd";
+}
+
+Result<std::unique_ptr<Node>> Node::start(const Options& options) {
+  std::unique_ptr<Node> node(new Node);
+  node->directory_ = make_directory();
+  if (node->directory_.empty()) {
+    return Error{Status::kUnavailable,
+                 fmt::format("no temporary directory: {}", std::strerror(errno))};
+  }
+  node->address_ = "unix:" + node->directory_ + "/node.sock";
+  if (auto outcome = node->launch(options); !outcome.ok()) return outcome.error();
+  if (auto outcome = node->await_socket(monotonic_now() + kStartPatience); !outcome.ok()) {
+    return outcome.error();
+  }
+  return node;
+}
+
+Node::~Node() {
+  process_.stop(kStopPatience);
+  std::error_code ignored;
+  if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
+}
+
+Outcome Node::launch(const Options& options) {
+  const std::string path = directory_ + "/node.log";
+  const UniqueFd log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!log || !nothing) return Error{Status::kUnavailable, "cannot write " + path};
+  auto process = ChildProcess::start({
+      .command = node_command(options, address_),
+      .descriptors = {{nothing.get(), 0}, {log.get(), 1}, {log.get(), 2}},
+      // It removes its socket and shared memory when it is asked to end.
+      .signal_when_orphaned = SIGTERM,
+  });
+  if (!process.ok()) return process.error();
+  process_ = std::move(process).value();
+  return Unit{};
+}
+
+Outcome Node::await_socket(Nanos until) {
+  const std::string path = address_.substr(std::strlen("unix:"));
+  while (!answers(path)) {
+    if (auto how = ended()) return Error{Status::kUnavailable, "the node did not start: " + *how};
+    if (monotonic_now() > until) {
+      return Error{Status::kUnavailable, "the node does not answer: " + last_words()};
+    }
+    usleep(2000);
+  }
+  return Unit{};
+}
+
+std::optional<std::string> Node::ended() {
+  const auto how = process_.ended();
+  if (!how) return std::nullopt;
+  return *how + last_words();
+}
+
+std::string Node::last_words() const {
+  std::ifstream log(directory_ + "/node.log");
+  std::string text{std::istreambuf_iterator<char>(log), std::istreambuf_iterator<char>()};
+  if (text.size() > kLastWords) text.erase(0, text.size() - kLastWords);
+  return text.empty() ? "; it said nothing" : "; it said:\n" + text;
+}
+
+}  // namespace tally::perf

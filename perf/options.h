@@ -1,0 +1,108 @@
+// What a run was asked to do: the command line as one struct, defaulted and checked. A spawned
+// worker gets the same struct as JSON.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/element.h"
+#include "base/result.h"
+#include "client/include/tally/tally.h"
+#include "perf/gradient.h"
+#include "perf/plan.h"
+
+namespace tally::perf {
+
+enum class Memory : std::uint8_t { kAlloc, kShared, kAdopt, kStage };
+
+struct Options {
+  // What is measured.
+  tally_kind kind = TALLY_ALL_REDUCE;
+  std::uint64_t min_bytes = 4096;
+  std::uint64_t max_bytes = 64 << 20;
+  std::uint64_t factor = 2;
+  std::vector<std::string> models;  // empty: a sweep of sizes
+  std::vector<std::string> modes = {"buckets"};
+  std::uint64_t bucket_bytes = 25 << 20;
+  std::vector<ElementType> types = {ElementType::kF32};
+  std::vector<Operation> operations = {Operation::kSum};
+  std::uint32_t root = 0;
+  std::uint32_t inflight = 1;
+  std::uint32_t iterations = 20;
+  std::uint32_t warmup = 5;
+
+  // How.
+  bool in_place = false;
+  Memory memory = Memory::kAlloc;
+  std::uint64_t misalign = 0;
+  bool shuffle = false;
+  std::uint64_t shuffle_seed = 0;
+  std::uint64_t seed = 1;
+
+  // What is verified.
+  bool check = false;
+  bool check_each = false;
+  bool stats = false;
+  bool nonfinite = false;
+
+  // Who takes part.
+  std::uint32_t spawn = 0;
+  std::uint32_t rank = UINT32_MAX;
+  std::uint32_t ranks = 0;
+  std::string address;
+  std::string job;
+  std::string token;
+  std::uint32_t deadline_ms = 0;
+  double timeout_s = 300;
+
+  // The node of --spawn without --address.
+  std::string tallyd;
+  std::uint32_t shards = 0;
+  std::string tile_bytes;
+  std::string isa;
+  std::string poll;
+  std::vector<std::string> node_arguments;
+
+  // What is told.
+  bool ceiling = false;
+  std::uint32_t ceiling_threads = 0;
+  std::string json;
+  bool brief = false;
+  bool quiet = false;
+
+  Specials specials() const {
+    if (nonfinite) return Specials::kAll;
+    return check || check_each ? Specials::kFinite : Specials::kNone;
+  }
+  bool verifies() const { return check || check_each; }
+  // In-place operations consume their inputs, and --check-each wants new ones each time.
+  bool refills() const { return in_place || check_each; }
+};
+
+inline constexpr int kExitWrong = 1;   // an element, a statistic or a hash was wrong
+inline constexpr int kExitUsage = 2;   // the command line makes no sense
+inline constexpr int kExitFailed = 3;  // an operation, a worker or the node failed
+inline constexpr int kExitTimeout = 124;
+
+// The options, or the exit status after the parser has said all there is to say (--help, or an
+// error).
+std::variant<Options, int> parse_options(int argc, char** argv);
+
+// Flags that contradict each other, values out of range. (parse_options calls it.)
+Outcome check_options(const Options& options);
+
+nlohmann::json to_json(const Options& options);
+Options options_from_json(const nlohmann::json& json);
+
+std::string_view kind_name(tally_kind kind);
+
+// Everything that is measured, in order; the same at every rank. Fails for an unknown model.
+Result<std::vector<Row>> make_rows(const Options& options);
+
+// What a rank needs for its buffers; the parent of spawned workers multiplies.
+std::uint64_t arena_bytes(const Options& options, const std::vector<Row>& rows);
+
+}  // namespace tally::perf

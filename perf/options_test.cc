@@ -1,0 +1,112 @@
+#include "perf/options.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "perf/progress.h"
+
+namespace tally::perf {
+namespace {
+
+std::variant<Options, int> parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "tally-perf");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  return parse_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+Options parsed(std::vector<std::string> words) {
+  return std::get<Options>(parse(std::move(words)));
+}
+
+TEST(Options, TheExampleOfTheHelp) {
+  const Options options =
+      parsed({"allreduce", "--spawn", "2", "--min-bytes", "4K", "--max-bytes", "256M", "--type",
+              "f32", "--iters", "50", "--check", "--json", "out.json"});
+  EXPECT_EQ(options.kind, TALLY_ALL_REDUCE);
+  EXPECT_EQ(options.spawn, 2u);
+  EXPECT_EQ(options.min_bytes, 4096u);
+  EXPECT_EQ(options.max_bytes, 256u << 20);
+  EXPECT_EQ(options.iterations, 50u);
+  EXPECT_TRUE(options.check);
+  EXPECT_EQ(options.json, "out.json");
+  EXPECT_EQ(make_rows(options).value().size(), 17u);
+}
+
+TEST(Options, ListsAndModels) {
+  const Options options =
+      parsed({"reduce", "--spawn", "4", "--model", "resnet50,gpt2", "--mode", "tensors,buckets",
+              "--type", "f16,i8", "--op", "all", "--memory", "adopt", "--shuffle", "9"});
+  EXPECT_EQ(options.types, (std::vector{ElementType::kF16, ElementType::kI8}));
+  EXPECT_EQ(options.operations.size(), 4u);
+  EXPECT_EQ(options.memory, Memory::kAdopt);
+  EXPECT_TRUE(options.shuffle);
+  const auto rows = make_rows(options).value();
+  ASSERT_EQ(rows.size(), 2u * 4 * 2 * 2);
+  EXPECT_EQ(rows[0].mode, "tensors");
+  EXPECT_EQ(rows[1].mode, "buckets");
+  EXPECT_EQ(rows[0].bytes(), 2 * 25'557'032u);
+}
+
+TEST(Options, ContradictionsAreRefused) {
+  const std::vector<std::vector<std::string>> bad = {
+      {},
+      {"allreduce"},
+      {"sum", "--spawn", "2"},
+      {"allreduce", "--spawn", "x"},
+      {"allreduce", "--spawn", "2", "--rank", "0"},
+      {"allreduce", "--rank", "0", "--ranks", "2"},
+      {"allreduce", "--rank", "2", "--ranks", "2", "--address", "unix:/x"},
+      {"allreduce", "--rank", "0", "--ranks", "2", "--address", "unix:/x", "--ceiling"},
+      {"allreduce", "--spawn", "2", "--min-bytes", "8K", "--max-bytes", "4K"},
+      {"allreduce", "--spawn", "2", "--min-bytes", "0"},
+      {"allreduce", "--spawn", "2", "--min-bytes", "4Q"},
+      {"allreduce", "--spawn", "2", "--factor", "1"},
+      {"allreduce", "--spawn", "2", "--iters", "0"},
+      {"allreduce", "--spawn", "2", "--type", "f8"},
+      {"allreduce", "--spawn", "2", "--op", "xor"},
+      {"allreduce", "--spawn", "2", "--mode", "layers"},
+      {"allreduce", "--spawn", "2", "--memory", "disk"},
+      {"allreduce", "--spawn", "2", "--misalign", "2"},
+      {"allreduce", "--spawn", "1025"},
+      {"allreduce", "--spawn", "2", "--shards", "2", "--address", "unix:/x"},
+      {"broadcast", "--spawn", "2", "--root", "2"},
+      {"broadcast", "--spawn", "2", "--nonfinite"},
+      {"allgather", "--spawn", "2", "--stats"},
+  };
+  for (const auto& words : bad) {
+    const auto outcome = parse(words);
+    ASSERT_TRUE(std::holds_alternative<int>(outcome)) << testing::PrintToString(words);
+    EXPECT_EQ(std::get<int>(outcome), kExitUsage) << testing::PrintToString(words);
+  }
+  EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
+}
+
+TEST(Options, AnUnknownModelIsAnErrorWithTheKnownOnes) {
+  const auto rows = make_rows(parsed({"allreduce", "--spawn", "2", "--model", "lenet"}));
+  ASSERT_FALSE(rows.ok());
+  EXPECT_NE(rows.error().message.find("vgg16"), std::string::npos);
+}
+
+TEST(Options, AWorkerGetsWhatItNeedsToKnow) {
+  const Options options = parsed({"reducescatter", "--spawn", "3", "--in-place", "--misalign", "8",
+                                  "--check-each", "--seed", "11", "--memory", "stage"});
+  const Options copy = options_from_json(to_json(options));
+  EXPECT_EQ(to_json(copy), to_json(options));
+  EXPECT_EQ(copy.kind, TALLY_REDUCE_SCATTER);
+  EXPECT_EQ(copy.memory, Memory::kStage);
+  EXPECT_TRUE(copy.check_each);
+  EXPECT_EQ(copy.misalign, 8u);
+}
+
+TEST(Progress, LineOfABar) {
+  EXPECT_EQ(progress_line("a", 0, 10), "a [" + std::string(40, ' ') + "]   0%");
+  EXPECT_EQ(progress_line("a", 5, 10),
+            "a [" + std::string(20, '#') + std::string(20, ' ') + "]  50%");
+  EXPECT_EQ(progress_line("a", 11, 10), "a [" + std::string(40, '#') + "] 100%");
+  EXPECT_EQ(progress_line("a", 0, 0), "a [" + std::string(40, ' ') + "]   0%");
+}
+
+}  // namespace
+}  // namespace tally::perf

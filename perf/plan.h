@@ -1,0 +1,103 @@
+// What is measured: rows, and the operations of each. Every rank derives the same rows from the
+// same options, so nothing but the options has to be sent around.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/element.h"
+#include "client/include/tally/tally.h"
+#include "perf/workload.h"
+
+namespace tally::perf {
+
+// A piece of an operation that is one tensor, or part of one.
+struct Segment {
+  std::uint32_t stream = 0;  // of gradients (gradient.h): the tensor's index in the forward pass
+  std::uint64_t first = 0;   // elements of the tensor before this piece
+  std::uint64_t count = 0;
+};
+
+// One operation. Its segments lie one behind the other without gaps.
+struct Bucket {
+  std::uint32_t tag = 0;
+  std::uint64_t count = 0;
+  std::vector<Segment> segments;
+};
+
+// One tensor, one operation; the last tensor first, as the backward pass makes them.
+std::vector<Bucket> tensor_buckets(const Workload& workload);
+
+// Tensors packed in the order of the backward pass; a bucket is closed by the tensor with which it
+// reaches bucket_bytes. This is DistributedDataParallel's rule, so a bucket may be larger.
+std::vector<Bucket> packed_buckets(const Workload& workload, ElementType type,
+                                   std::uint64_t bucket_bytes);
+
+// `inflight` operations of `count` elements each.
+std::vector<Bucket> equal_buckets(std::uint64_t count, std::uint32_t inflight);
+
+// A range of elements.
+struct Extent {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+// Calls action(piece, elements between extent.first and the piece) for every segment's part that
+// lies in `extent` of the bucket, in order.
+template <typename Action>
+void for_each_piece(const Bucket& bucket, Extent extent, Action action) {
+  std::uint64_t begin = 0;
+  const std::uint64_t extent_end = extent.first + extent.count;
+  for (const Segment& segment : bucket.segments) {
+    const std::uint64_t from = std::max(begin, extent.first);
+    const std::uint64_t to = std::min(begin + segment.count, extent_end);
+    if (from < to) {
+      action(Segment{segment.stream, segment.first + (from - begin), to - from},
+             from - extent.first);
+    }
+    begin += segment.count;
+  }
+}
+
+// What a rank owns of a scattered or gathered operation.
+Extent owned_extent(std::uint64_t count, std::uint32_t rank, std::uint32_t ranks);
+
+// What a rank's `in` and `out` buffers hold of an operation; count 0: nothing.
+Extent contribution(tally_kind kind, std::uint64_t count, std::uint32_t rank, std::uint32_t ranks,
+                    std::uint32_t root);
+Extent result(tally_kind kind, std::uint64_t count, std::uint32_t rank, std::uint32_t ranks,
+              std::uint32_t root);
+
+// The order in which a rank posts: a permutation of the buckets. Each run of `window` buckets is
+// shuffled for itself: with at most `window` operations outstanding a rank can always post the
+// whole of the oldest unfinished run, so ranks with different orders cannot block one another.
+std::vector<std::size_t> shuffled_order(std::size_t buckets, std::size_t window,
+                                        std::uint64_t seed);
+
+struct Row {
+  std::string workload;  // "sizes", or the model
+  std::string mode;      // "tensors", "buckets", or empty
+  ElementType type = ElementType::kF32;
+  Operation operation = Operation::kSum;
+  std::vector<Bucket> buckets;
+
+  std::uint64_t count() const;  // elements of all operations together
+  std::uint64_t bytes() const { return count() * element_bytes(type); }
+};
+
+// Where the buckets lie in a buffer, the same for inputs and outputs. Gaps between buckets catch
+// stores beyond the end of a result.
+struct Layout {
+  static constexpr std::uint64_t kAlignment = 512;  // that of the tensors of frameworks
+
+  Layout() = default;
+  Layout(const Row& row, std::uint64_t misalign);
+
+  std::vector<std::uint64_t> offsets;  // by bucket, in bytes
+  std::uint64_t bytes = 0;             // of the whole buffer
+};
+
+}  // namespace tally::perf

@@ -1,0 +1,92 @@
+#include "perf/rank_row.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "perf/hash.h"
+
+namespace tally::perf {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRow, times, checked, wrong, stray, hash, sum_of_squares,
+                                   nonfinite, complaints)
+
+namespace {
+
+constexpr std::size_t kMaxComplaints = 5;
+
+// The row's hash out of the ranks' hashes; complains when ranks should agree and do not.
+std::uint64_t merge_hashes(const Options& options, std::span<const RankRow> ranks,
+                           std::vector<std::string>& complaints) {
+  if (options.kind == TALLY_REDUCE) return ranks[options.root].hash;
+  std::vector<std::uint64_t> hashes;
+  for (const RankRow& rank : ranks) hashes.push_back(rank.hash);
+  if (options.kind == TALLY_REDUCE_SCATTER) return combine_hashes(hashes);
+  for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
+    if (hashes[rank] == hashes[0]) continue;
+    complaints.push_back(fmt::format("rank {} has another result than rank 0: {:016x}, {:016x}",
+                                     rank, hashes[rank], hashes[0]));
+  }
+  return hashes[0];
+}
+
+void compare_stats(std::span<const RankRow> ranks, std::vector<std::string>& complaints) {
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const auto bits = std::bit_cast<std::uint64_t>(ranks[rank].sum_of_squares);
+    if (bits == std::bit_cast<std::uint64_t>(ranks[0].sum_of_squares) &&
+        ranks[rank].nonfinite == ranks[0].nonfinite) {
+      continue;
+    }
+    complaints.push_back(fmt::format("rank {} was told other statistics than rank 0", rank));
+  }
+}
+
+}  // namespace
+
+nlohmann::json to_json(const RankRow& row) {
+  return row;
+}
+RankRow rank_row_from_json(const nlohmann::json& json) {
+  return json.get<RankRow>();
+}
+
+void complain(RankRow& row, std::string words) {
+  if (row.complaints.size() < kMaxComplaints) row.complaints.push_back(std::move(words));
+}
+
+Measurement merge(const Options& options, const Row& row, std::span<const RankRow> ranks) {
+  Measurement all;
+  std::vector<std::vector<Nanos>> times;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankRow& one = ranks[rank];
+    times.push_back(one.times);
+    all.checked += one.checked;
+    all.wrong += one.wrong;
+    all.stray += one.stray;
+    for (const std::string& words : one.complaints) {
+      all.complaints.push_back(fmt::format("rank {}: {}", rank, words));
+    }
+  }
+  // Of several equal operations at once the time of one is told; a model's step is told whole.
+  const bool sizes = options.models.empty();
+  std::vector<Nanos> slow = slowest(times);
+  if (sizes) {
+    for (Nanos& time : slow) time /= static_cast<Nanos>(row.buckets.size());
+  }
+  all.time = summarise(std::move(slow));
+  all.count = sizes ? row.buckets.front().count : row.count();
+  all.bytes = all.count * element_bytes(row.type);
+  all.algbw = gigabytes_per_second(all.bytes, all.time.p50_us);
+  all.busbw = all.algbw * bus_factor(options.kind, static_cast<std::uint32_t>(ranks.size()));
+  all.goodput = all.algbw * 8;
+  all.hash = merge_hashes(options, ranks, all.complaints);
+  if (options.stats) {
+    all.sum_of_squares = ranks[0].sum_of_squares;
+    all.nonfinite = ranks[0].nonfinite;
+    compare_stats(ranks, all.complaints);
+  }
+  return all;
+}
+
+}  // namespace tally::perf

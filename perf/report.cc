@@ -1,0 +1,192 @@
+#include "perf/report.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <utility>
+
+#include "perf/sizes.h"
+
+namespace tally::perf {
+namespace {
+
+// Bandwidths range over five orders of magnitude: three digits or more of each.
+std::string short_number(double value) {
+  if (value >= 1000) return fmt::format("{:.0f}", value);
+  if (value >= 100) return fmt::format("{:.1f}", value);
+  if (value >= 10) return fmt::format("{:.2f}", value);
+  return fmt::format("{:.3f}", value);
+}
+
+std::string time_text(double us) {
+  return us >= 1000 ? fmt::format("{:.0f}", us) : fmt::format("{:.1f}", us);
+}
+
+std::size_t tensor_count(const Row& row) {
+  std::size_t tensors = 0;
+  for (const Bucket& bucket : row.buckets) tensors += bucket.segments.size();
+  return tensors;
+}
+
+// A column of the table: where it stands, and what in it.
+struct Column {
+  const char* title;
+  const char* unit;
+  int width;
+  enum When { kAlways, kNotBrief, kModels, kCeiling } when;
+  std::string (*text)(const Options& options, const Row& row, const Measurement& m);
+};
+
+using O = const Options&;
+using R = const Row&;
+using M = const Measurement&;
+
+constexpr Column kColumns[] = {
+    {"model", "", 10, Column::kModels, [](O, R row, M) { return row.workload; }},
+    {"mode", "", 7, Column::kModels, [](O, R row, M) { return row.mode; }},
+    {"tensors", "", 7, Column::kModels,
+     [](O, R row, M) { return std::to_string(tensor_count(row)); }},
+    {"ops", "", 4, Column::kModels, [](O, R row, M) { return std::to_string(row.buckets.size()); }},
+    {"bytes", "", 11, Column::kAlways, [](O, R, M m) { return std::to_string(m.bytes); }},
+    {"count", "", 10, Column::kNotBrief, [](O, R, M m) { return std::to_string(m.count); }},
+    {"type", "", 4, Column::kAlways, [](O, R row, M) { return std::string(name(row.type)); }},
+    {"op", "", 3, Column::kNotBrief, [](O, R row, M) { return std::string(name(row.operation)); }},
+    {"p50", "us", 8, Column::kAlways, [](O, R, M m) { return time_text(m.time.p50_us); }},
+    {"p95", "us", 8, Column::kNotBrief, [](O, R, M m) { return time_text(m.time.p95_us); }},
+    {"p99", "us", 8, Column::kAlways, [](O, R, M m) { return time_text(m.time.p99_us); }},
+    {"algbw", "GB/s", 7, Column::kAlways, [](O, R, M m) { return short_number(m.algbw); }},
+    {"busbw", "GB/s", 7, Column::kNotBrief, [](O, R, M m) { return short_number(m.busbw); }},
+    {"goodput", "Gbit/s", 7, Column::kAlways, [](O, R, M m) { return short_number(m.goodput); }},
+    {"ceiling", "GB/s", 7, Column::kCeiling, [](O, R, M m) { return short_number(m.ceiling); }},
+    {"share", "", 5, Column::kCeiling,
+     [](O, R, M m) {
+       return m.ceiling > 0 ? fmt::format("{:.0f}%", 100 * m.algbw / m.ceiling) : "-";
+     }},
+    {"wrong", "", 6, Column::kAlways,
+     [](O options, R, M m) { return options.verifies() ? std::to_string(m.wrong) : "-"; }},
+    {"hash", "", 16, Column::kNotBrief, [](O, R, M m) { return fmt::format("{:016x}", m.hash); }},
+};
+
+bool shown(const Options& options, const Column& column) {
+  switch (column.when) {
+    case Column::kNotBrief:
+      return !options.brief;
+    case Column::kModels:
+      return !options.models.empty();
+    case Column::kCeiling:
+      return options.ceiling;
+    case Column::kAlways:
+      break;
+  }
+  return true;
+}
+
+template <typename Text>
+void print_line(const Options& options, Text text) {
+  std::string line;
+  for (const Column& column : kColumns) {
+    if (shown(options, column)) line += fmt::format("{:>{}} ", text(column), column.width);
+  }
+  line.back() = '\n';
+  fmt::print("{}", line);
+}
+
+nlohmann::json row_json(const Options& options, const Row& row, const Measurement& m) {
+  nlohmann::json json = {
+      {"collective", kind_name(options.kind)},
+      {"workload", row.workload},
+      {"mode", row.mode},
+      {"tensors", tensor_count(row)},
+      {"operations", row.buckets.size()},
+      {"ranks", options.ranks},
+      {"bytes", m.bytes},
+      {"count", m.count},
+      {"type", name(row.type)},
+      {"op", name(row.operation)},
+      {"in_place", options.in_place},
+      {"inflight", options.inflight},
+      {"iterations", options.iterations},
+      {"time_us_min", m.time.min_us},
+      {"time_us_mean", m.time.mean_us},
+      {"time_us_p50", m.time.p50_us},
+      {"time_us_p95", m.time.p95_us},
+      {"time_us_p99", m.time.p99_us},
+      {"time_us_max", m.time.max_us},
+      {"algbw_GBps", m.algbw},
+      {"busbw_GBps", m.busbw},
+      {"goodput_Gbps", m.goodput},
+      {"checked", m.checked},
+      {"wrong", nullptr},
+      {"stray_bytes", m.stray},
+      {"hash", fmt::format("{:016x}", m.hash)},
+      {"complaints", m.complaints},
+  };
+  if (options.verifies()) json["wrong"] = m.wrong;
+  if (options.stats) {
+    json["sum_of_squares"] = m.sum_of_squares;
+    json["nonfinite"] = m.nonfinite;
+  }
+  if (m.ceiling > 0) {
+    json["ceiling_GBps"] = m.ceiling;
+    json["ceiling_share"] = m.algbw / m.ceiling;
+  }
+  return json;
+}
+
+}  // namespace
+
+Report::Report(const Options& options, bool verbose) : options_(options), verbose_(verbose) {
+  document_ = {{"tool", "tally-perf"}, {"rows", nlohmann::json::array()}};
+}
+
+void Report::set_session(const std::string& transport, std::uint32_t shards) {
+  document_["transport"] = transport;
+  document_["shards"] = shards;
+  if (!verbose_) return;
+  fmt::print("# {}, {} workers, {} shard{}, transport {}, {}, {} iterations after {} of warm-up\n",
+             kind_name(options_.kind), options_.ranks, shards, shards == 1 ? "" : "s", transport,
+             options_.in_place ? "in place" : "out of place", options_.iterations, options_.warmup);
+}
+
+void Report::add(const Row& row, const Measurement& m) {
+  checked_ += m.checked;
+  wrong_ += m.wrong;
+  stray_ += m.stray;
+  complaints_ += m.complaints.size();
+  document_["rows"].push_back(row_json(options_, row, m));
+  if (verbose_) {
+    if (!std::exchange(header_printed_, true)) {
+      print_line(options_, [](const Column& column) { return column.title; });
+      print_line(options_, [](const Column& column) { return column.unit; });
+    }
+    print_line(options_, [&](const Column& column) { return column.text(options_, row, m); });
+    std::fflush(stdout);
+  }
+  for (const std::string& words : m.complaints) std::cerr << "tally-perf: " << words << '\n';
+}
+
+bool Report::finish() {
+  document_["checked"] = checked_;
+  document_["wrong"] = wrong_;
+  document_["good"] = good();
+  if (verbose_ && options_.verifies() && options_.kind != TALLY_BARRIER) {
+    fmt::print("# {} wrong of {} elements checked", wrong_, checked_);
+    if (stray_ != 0) fmt::print(", {} bytes changed outside of results", stray_);
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+  if (options_.json.empty()) return true;
+  const std::string text = document_.dump(2) + '\n';
+  if (options_.json == "-") {
+    std::cout << text << std::flush;
+    return true;
+  }
+  std::ofstream file(options_.json);
+  file << text << std::flush;
+  if (!file) std::cerr << "tally-perf: cannot write " << options_.json << '\n';
+  return static_cast<bool>(file);
+}
+
+}  // namespace tally::perf

@@ -1,0 +1,166 @@
+#include "perf/row_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tally::perf {
+namespace {
+
+constexpr std::uint32_t kTimedRound = 0;
+constexpr std::uint32_t kLastRound = 1;
+constexpr std::uint32_t kFirstOfEach = 2;  // rounds of --check-each
+constexpr std::uint32_t kPauses = 10;
+
+}  // namespace
+
+RowRunner::RowRunner(Session& session, const Options& options, const Row& row, const Arena& in,
+                     const Arena& out)
+    : session_(session),
+      options_(options),
+      row_(row),
+      in_(options.in_place ? out : in),
+      out_(out),
+      layout_(row, options.misalign),
+      completions_(row.buckets.size()) {
+  const std::size_t count = row.buckets.size();
+  const std::size_t window = options.shuffle ? session.info().credit : 1;
+  order_ = shuffled_order(count, window, options.shuffle_seed * kMaxContributors + options.rank);
+}
+
+std::uint64_t RowRunner::steps(const Options& options) {
+  return std::uint64_t{options.iterations} + options.warmup + (options.check ? 2 : 0) +
+         (options.ceiling ? std::min(options.iterations, kPauses) : 0);
+}
+
+GradientSpec RowRunner::spec(std::uint32_t round) const {
+  return GradientSpec{row_.type, options_.specials(), options_.seed, round};
+}
+
+RowRunner::Place RowRunner::input(std::size_t bucket) const {
+  const Extent extent = contribution(options_.kind, row_.buckets[bucket].count, options_.rank,
+                                     options_.ranks, options_.root);
+  // In place a share stands where the whole has it; else buffers hold a share and nothing more.
+  const std::uint64_t shift = options_.in_place ? extent.first * element_bytes(row_.type) : 0;
+  return Place{extent, &in_, layout_.offsets[bucket] + shift};
+}
+
+RowRunner::Place RowRunner::output(std::size_t bucket) const {
+  const Extent extent = perf::result(options_.kind, row_.buckets[bucket].count, options_.rank,
+                                     options_.ranks, options_.root);
+  const std::uint64_t shift = options_.in_place ? extent.first * element_bytes(row_.type) : 0;
+  return Place{extent, &out_, layout_.offsets[bucket] + shift};
+}
+
+void RowRunner::refresh(std::uint32_t round) {
+  std::memset(out_.data, static_cast<int>(kPoison), layout_.bytes);
+  for (std::size_t b = 0; b < row_.buckets.size(); ++b) {
+    const Place place = input(b);
+    for_each_piece(row_.buckets[b], place.extent, [&](const Segment& piece, std::uint64_t at) {
+      fill_gradient(spec(round), options_.rank, piece.stream, piece.first, piece.count,
+                    place.data() + at * element_bytes(row_.type));
+    });
+  }
+}
+
+RankRow RowRunner::run(const Hooks& hooks) {
+  result_ = RankRow{};
+  refresh(kTimedRound);
+  session_.barrier();
+  std::uint64_t first_hash = 0;
+  if (options_.check) {
+    step(hooks);
+    verify(kTimedRound);
+    first_hash = hash_result();
+  }
+  timed_iterations(hooks);
+  result_.hash = hash_result();
+  if (options_.check && !options_.check_each && result_.hash != first_hash) {
+    complain(result_, fmt::format("the timed iterations gave {:016x}, the verified one {:016x}",
+                                  result_.hash, first_hash));
+  }
+  if (options_.check) {
+    refresh(kLastRound);
+    session_.barrier();
+    step(hooks);
+    verify(kLastRound);
+  }
+  return std::move(result_);
+}
+
+void RowRunner::timed_iterations(const Hooks& hooks) {
+  for (std::uint32_t i = 0; i < options_.warmup; ++i) {
+    if (options_.in_place) refresh(kTimedRound);
+    step(hooks);
+  }
+  for (std::uint32_t i = 0; i < options_.iterations; ++i) {
+    if (hooks.pause) pause_between(i, hooks);
+    const std::uint32_t round = options_.check_each ? kFirstOfEach + i : kTimedRound;
+    if (options_.refills()) {
+      refresh(round);
+      // Ranks take different times to refresh; the iteration begins together all the same.
+      session_.barrier();
+    }
+    result_.times.push_back(step(hooks));
+    if (options_.check_each) verify(round);
+  }
+}
+
+void RowRunner::pause_between(std::uint32_t iteration, const Hooks& hooks) {
+  const std::uint32_t stride = (options_.iterations + kPauses - 1) / kPauses;
+  if (iteration % stride != 0) return;
+  session_.barrier();
+  hooks.pause();
+  // The caches hold the pause's data: an iteration that does not count brings ours back.
+  if (options_.in_place) refresh(kTimedRound);
+  session_.barrier();
+  step(hooks);
+}
+
+Nanos RowRunner::step(const Hooks& hooks) {
+  const Nanos begin = monotonic_now();
+  std::size_t outstanding = 0;
+  for (const std::size_t bucket : order_) {
+    while (!post(bucket)) {
+      if (outstanding == 0) throw Failure(TALLY_NO_CREDIT, "no credit, but nothing outstanding");
+      take_completion();
+      --outstanding;
+    }
+    ++outstanding;
+  }
+  for (; outstanding > 0; --outstanding) take_completion();
+  const Nanos time = monotonic_now() - begin;
+  hooks.stepped();
+  return time;
+}
+
+bool RowRunner::post(std::size_t bucket) {
+  tally_operation operation{};
+  operation.size = sizeof operation;
+  operation.kind = options_.kind;
+  operation.type = static_cast<tally_type>(row_.type);
+  operation.op = static_cast<tally_op>(row_.operation);
+  operation.tag = row_.buckets[bucket].tag;
+  operation.count = row_.buckets[bucket].count;
+  operation.root = options_.root;
+  operation.flags = options_.stats ? TALLY_WANT_STATS : 0;
+  operation.user = bucket;
+  if (const Place place = input(bucket); place.extent.count != 0) {
+    operation.in = tally_buffer{place.arena->region, place.offset};
+  }
+  if (const Place place = output(bucket); place.extent.count != 0) {
+    operation.out = tally_buffer{place.arena->region, place.offset};
+  }
+  return session_.post(operation);
+}
+
+void RowRunner::take_completion() {
+  const tally_completion completion = session_.wait();
+  if (completion.user >= completions_.size()) {
+    throw Failure(TALLY_PROTOCOL, "a completion of an operation that was not posted");
+  }
+  completions_[completion.user] = completion;
+}
+
+}  // namespace tally::perf

@@ -1,0 +1,72 @@
+// One rank's part of a row: makes gradients, posts and waits, verifies.
+#pragma once
+
+#include <functional>
+
+#include "perf/rank_row.h"
+#include "perf/session.h"
+
+namespace tally::perf {
+
+class RowRunner {
+ public:
+  // `in` and `out` hold the row's layout at least; in place only `out` is used. All must outlive
+  // the runner.
+  RowRunner(Session& session, const Options& options, const Row& row, const Arena& in,
+            const Arena& out);
+
+  struct Hooks {
+    std::function<void()> stepped;  // an iteration is done, timed or not
+    std::function<void()> pause;    // every rank stands still here; empty: never
+  };
+
+  // Throws Failure when an operation fails. What is merely wrong stands in the result.
+  RankRow run(const Hooks& hooks);
+
+  // How often `stepped` is called at most.
+  static std::uint64_t steps(const Options& options);
+
+ private:
+  // What outputs are filled with before an iteration that is verified.
+  static constexpr std::byte kPoison{0xA5};
+
+  // Where a rank's piece of a bucket lies; count 0: it has none.
+  struct Place {
+    Extent extent;
+    const Arena* arena = nullptr;
+    std::uint64_t offset = 0;  // bytes
+
+    std::byte* data() const { return arena->data + offset; }
+  };
+  Place input(std::size_t bucket) const;
+  Place output(std::size_t bucket) const;
+
+  void refresh(std::uint32_t round);  // new inputs, poisoned outputs
+  Nanos step(const Hooks& hooks);
+  void timed_iterations(const Hooks& hooks);
+  void pause_between(std::uint32_t iteration, const Hooks& hooks);
+  bool post(std::size_t bucket);
+  void take_completion();
+
+  void verify(std::uint32_t round);
+  void verify_result(std::size_t bucket, const GradientSpec& spec);
+  void verify_range(std::size_t bucket, const Place& place, Extent extent, const GradientSpec& spec,
+                    const Expectation& expectation, const char* what);
+  void verify_surroundings(std::size_t bucket);
+  void verify_stats(std::size_t bucket);
+  std::uint64_t hash_result() const;
+
+  GradientSpec spec(std::uint32_t round) const;
+
+  Session& session_;
+  const Options& options_;
+  const Row& row_;
+  const Arena& in_;
+  const Arena& out_;
+  Layout layout_;
+  std::vector<std::size_t> order_;             // in which this rank posts
+  std::vector<tally_completion> completions_;  // the last of each bucket
+  RankRow result_;
+};
+
+}  // namespace tally::perf

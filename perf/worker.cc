@@ -1,0 +1,219 @@
+#include "perf/worker.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "perf/channel.h"
+#include "perf/rank_row.h"
+#include "perf/report.h"
+#include "perf/row_runner.h"
+#include "perf/session.h"
+
+namespace tally::perf {
+namespace {
+
+constexpr Nanos kProgressEvery = 100 * kMillisecond;
+
+struct Arenas {
+  Arena in;
+  Arena out;
+};
+
+Arenas make_arenas(Session& session, const Options& options, const std::vector<Row>& rows) {
+  const std::uint64_t bytes = arena_bytes(options, rows);
+  Arenas arenas;
+  arenas.out = session.allocate(options.memory, bytes);
+  // In place the inputs are made where the outputs lie.
+  arenas.in = options.in_place ? arenas.out : session.allocate(options.memory, bytes);
+  return arenas;
+}
+
+nlohmann::json event(const char* name) {
+  return {{"event", name}};
+}
+
+void send_log(void* channel, int level, const char* text) {
+  nlohmann::json message = event("log");
+  message["level"] = level;
+  message["text"] = text;
+  static_cast<Channel*>(channel)->send(message);
+}
+
+void print_log(void* context, int level, const char* text) {
+  const auto* options = static_cast<const Options*>(context);
+  if (level > 0 || options->rank == 0) std::cerr << "tally-perf: " << text << '\n';
+}
+
+void send_ready(Channel& channel, const Session& session, std::uint64_t steps) {
+  nlohmann::json ready = event("ready");
+  ready["transport"] = session.info().transport;
+  ready["shards"] = session.info().shards;
+  ready["credit"] = session.info().credit;
+  ready["steps"] = steps;
+  channel.send(ready);
+}
+
+RowRunner::Hooks parent_hooks(Channel& channel, const Options& options) {
+  RowRunner::Hooks hooks;
+  hooks.stepped = [&channel, done = std::uint64_t{0}, told = Nanos{0}]() mutable {
+    ++done;
+    const Nanos now = monotonic_now();
+    if (now - told < kProgressEvery) return;
+    told = now;
+    nlohmann::json progress = event("progress");
+    progress["done"] = done;
+    channel.send(progress);
+  };
+  if (!options.ceiling) return hooks;
+  hooks.pause = [&channel] {
+    channel.send(event("pause"));
+    if (!channel.receive()) throw Failure(TALLY_CANCELLED, "the parent is gone");
+  };
+  return hooks;
+}
+
+void run_rows(Channel& channel, const Options& options) {
+  const std::vector<Row> rows = make_rows(options).value();  // the parent has made them before
+  Session session(options, send_log, &channel);
+  const Arenas arenas = make_arenas(session, options, rows);
+  send_ready(channel, session, RowRunner::steps(options) * rows.size());
+  const RowRunner::Hooks hooks = parent_hooks(channel, options);
+  for (const Row& row : rows) {
+    RowRunner runner(session, options, row, arenas.in, arenas.out);
+    nlohmann::json message = event("row");
+    message["row"] = to_json(runner.run(hooks));
+    channel.send(message);
+  }
+  // Nobody leaves while another rank may still need an answer to its last barrier.
+  session.barrier();
+}
+
+// What a rank tells the others about a row: as words of 64 bits, which an all-gather copies.
+struct GatheredRow {
+  std::uint64_t checked, wrong, stray, hash, sum_of_squares, nonfinite, complaints;
+};
+constexpr std::size_t kGatheredWords = sizeof(GatheredRow) / sizeof(std::uint64_t);
+constexpr std::uint32_t kGatherTag = 0xffff0001;
+
+class Gather {
+ public:
+  Gather(Session& session, const Options& options)
+      : session_(session),
+        options_(options),
+        words_(kGatheredWords + options.iterations),
+        in_(session.allocate(Memory::kAlloc, words_ * sizeof(std::uint64_t))),
+        out_(session.allocate(Memory::kAlloc, words_ * sizeof(std::uint64_t) * options.ranks)) {}
+
+  std::vector<RankRow> exchange(const RankRow& mine) {
+    write(mine);
+    tally_operation operation{};
+    operation.size = sizeof operation;
+    operation.kind = TALLY_ALL_GATHER;
+    operation.type = TALLY_I64;
+    operation.tag = kGatherTag;
+    operation.count = words_ * options_.ranks;
+    operation.in.region = in_.region;
+    operation.out.region = out_.region;
+    if (!session_.post(operation)) throw Failure(TALLY_NO_CREDIT, "no credit for a gather");
+    session_.wait();
+    std::vector<RankRow> rows;
+    for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) rows.push_back(read(rank));
+    return rows;
+  }
+
+ private:
+  void write(const RankRow& row) {
+    const GatheredRow words{row.checked,
+                            row.wrong,
+                            row.stray,
+                            row.hash,
+                            std::bit_cast<std::uint64_t>(row.sum_of_squares),
+                            row.nonfinite,
+                            row.complaints.size()};
+    std::memcpy(in_.data, &words, sizeof words);
+    std::memcpy(in_.data + sizeof words, row.times.data(), row.times.size() * sizeof(Nanos));
+  }
+
+  RankRow read(std::uint32_t rank) const {
+    const std::byte* at = out_.data + rank * words_ * sizeof(std::uint64_t);
+    GatheredRow words;
+    std::memcpy(&words, at, sizeof words);
+    RankRow row{.times = std::vector<Nanos>(options_.iterations),
+                .checked = words.checked,
+                .wrong = words.wrong,
+                .stray = words.stray,
+                .hash = words.hash,
+                .sum_of_squares = std::bit_cast<double>(words.sum_of_squares),
+                .nonfinite = words.nonfinite,
+                .complaints = {}};
+    std::memcpy(row.times.data(), at + sizeof words, row.times.size() * sizeof(Nanos));
+    if (words.complaints != 0) row.complaints.push_back("something was wrong: see what it printed");
+    return row;
+  }
+
+  Session& session_;
+  const Options& options_;
+  std::uint64_t words_;  // of one rank
+  Arena in_;
+  Arena out_;
+};
+
+bool run_lone_rows(const Options& options, const std::vector<Row>& rows) {
+  Session session(options, print_log, const_cast<Options*>(&options));
+  const Arenas arenas = make_arenas(session, options, rows);
+  Gather gather(session, options);
+  const bool reports = options.rank == 0;
+  Report report(options, reports && !options.quiet);
+  const RowRunner::Hooks hooks{.stepped = [] {}, .pause = {}};
+  bool good = true;
+  for (const Row& row : rows) {
+    const RankRow mine = RowRunner(session, options, row, arenas.in, arenas.out).run(hooks);
+    for (const std::string& words : mine.complaints) {
+      std::cerr << "tally-perf: rank " << options.rank << ": " << words << '\n';
+    }
+    const Measurement all = merge(options, row, gather.exchange(mine));
+    good = good && all.complaints.empty() && mine.complaints.empty();
+    if (reports) report.add(row, all);
+  }
+  session.barrier();
+  return (!reports || report.finish()) && good;
+}
+
+}  // namespace
+
+int run_spawned_worker(UniqueFd socket) {
+  Channel channel(std::move(socket));
+  const auto options = channel.receive();
+  if (!options) return kExitFailed;
+  try {
+    run_rows(channel, options_from_json(*options));
+    channel.send(event("done"));
+    return 0;
+  } catch (const Failure& failure) {
+    nlohmann::json message = event("failed");
+    message["status"] = failure.status;
+    message["message"] = failure.what();
+    channel.send(message);
+    return kExitFailed;
+  }
+}
+
+int run_lone_worker(Options options) {
+  const auto rows = make_rows(options);
+  if (!rows.ok()) {
+    std::cerr << "tally-perf: " << rows.error().message << '\n';
+    return kExitUsage;
+  }
+  try {
+    return run_lone_rows(options, *rows) ? 0 : kExitWrong;
+  } catch (const Failure& failure) {
+    std::cerr << "tally-perf: rank " << options.rank << ": " << failure.what() << '\n';
+    return kExitFailed;
+  }
+}
+
+}  // namespace tally::perf

@@ -1,0 +1,36 @@
+// Model workloads: the list of a model's tensors, as training produces their gradients.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tally::perf {
+
+struct Tensor {
+  std::string name;
+  std::uint64_t count = 0;  // elements
+};
+
+struct Workload {
+  std::string model;
+  std::vector<Tensor> tensors;  // in the order of the forward pass
+
+  std::uint64_t elements() const;
+};
+
+// From the text of a file in perf/workloads/. An error names what is wrong with it; a sum of
+// elements that differs from the file's own "parameters" is one.
+Result<Workload> parse_workload(std::string_view json);
+
+// One of builtin_workloads(), or the path of a file like those in perf/workloads/ (a name with a
+// '/' or ending in ".json").
+Result<Workload> find_workload(const std::string& name);
+
+std::span<const std::string_view> builtin_workloads();
+
+}  // namespace tally::perf

@@ -1,0 +1,210 @@
+// Real processes: a tallyd and its ranks, killed and stopped in the middle of what they do. The
+// others get the error that docs/errors.md promises, in time, and other jobs do not notice.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/clock.h"
+#include "tests/fault/process.h"
+
+namespace tally::testing {
+namespace {
+
+class Faults : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char directory[] = "/tmp/tally-fault-XXXXXX";
+    ASSERT_NE(::mkdtemp(directory), nullptr);
+    directory_ = directory;
+    address_ = "unix:" + directory_ + "/tallyd.sock";
+    start_node();
+  }
+  void TearDown() override {
+    node_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  void start_node() {
+    node_ = std::make_unique<Process>(std::vector<std::string>{
+        TALLYD, "--listen", address_, "--shards", "2", "--log-level", "error", "--ready-fd", "1"});
+    ASSERT_EQ(node_->line(), "ready");
+  }
+
+  std::unique_ptr<Process> rank(int rank, int ranks, const std::string& job = "train") const {
+    return std::make_unique<Process>(std::vector<std::string>{
+        FAULT_RANK, address_, job, std::to_string(rank), std::to_string(ranks)});
+  }
+
+  // All ranks of a job, ready.
+  std::vector<std::unique_ptr<Process>> job(int ranks, const std::string& name = "train") const {
+    std::vector<std::unique_ptr<Process>> processes;
+    for (int r = 0; r < ranks; ++r) processes.push_back(rank(r, ranks, name));
+    for (const auto& process : processes) EXPECT_EQ(process->line(), "ready");
+    return processes;
+  }
+
+  static std::string ask(Process& process, const std::string& command) {
+    process.tell(command);
+    return process.line();
+  }
+
+  std::string directory_;
+  std::string address_;
+  std::unique_ptr<Process> node_;
+};
+
+TEST_F(Faults, AHealthyJobSumsRight) {
+  auto ranks = job(3);
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "sum 17 1000000 out"), "posted");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "wait"), "17 ok wrong 0");
+}
+
+TEST_F(Faults, AWorkerKilledBeforeItAnnounces) {
+  auto ranks = job(3);
+  for (int r : {0, 2}) EXPECT_EQ(ask(*ranks[r], "sum 17 100000 out"), "posted");
+  ranks[1]->signal(SIGKILL);
+  for (int r : {0, 2}) {
+    EXPECT_EQ(ask(*ranks[r], "wait"),
+              "17 peer lost 1 0 | tag 17 round 0: rank 1 died or its connection broke");
+    EXPECT_EQ(ask(*ranks[r], "sum 18 10"), "posted");
+    EXPECT_EQ(ask(*ranks[r], "wait"),
+              "18 peer lost 1 0 | tag 18 round 0: rank 1 died or its connection broke");
+  }
+}
+
+// Killed at any moment of a stream of operations; a second job on the same shards runs on.
+TEST_F(Faults, AWorkerKilledInTheMiddleHarmsItsJobAlone) {
+  const bool soak = std::getenv("TALLY_TEST_TIER") != nullptr &&
+                    std::string(std::getenv("TALLY_TEST_TIER")) == "soak";
+  for (int trial = 0; trial < (soak ? 100 : 5); ++trial) {
+    auto doomed = job(3, "doomed");
+    auto healthy = job(2, "healthy");
+    for (const auto& r : doomed) r->tell("loop 5 2000000 1000000");
+    for (const auto& r : healthy) r->tell("loop 7 500000 30");
+    ::usleep(static_cast<useconds_t>(20'000 + trial * 17'001 % 90'000));
+    doomed[1]->signal(SIGKILL);
+    const Nanos killed = monotonic_now();
+    for (int r : {0, 2}) {
+      const std::string line = doomed[r]->line();
+      EXPECT_NE(line.find("peer lost 1"), std::string::npos) << line;
+    }
+    EXPECT_LT(monotonic_now() - killed, 10 * kSecond);
+    for (const auto& r : healthy) EXPECT_EQ(r->line(), "looped 30 wrong 0");
+  }
+}
+
+TEST_F(Faults, AJobFormsAgainAfterALoss) {
+  auto ranks = job(2);
+  ranks[1]->signal(SIGKILL);
+  EXPECT_EQ(ranks[1]->wait(), 128 + SIGKILL);
+  EXPECT_EQ(ask(*ranks[0], "sum 1 10"), "posted");
+  EXPECT_NE(ask(*ranks[0], "wait").find("peer lost 1"), std::string::npos);
+  EXPECT_EQ(ask(*ranks[0], "open"), "ready");
+  ranks[1] = rank(1, 2);
+  EXPECT_EQ(ranks[1]->line(), "ready");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "sum 1 100000"), "posted");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "wait"), "1 ok wrong 0");
+}
+
+TEST_F(Faults, TheNodeKilledAndStartedAgain) {
+  auto ranks = job(2);
+  EXPECT_EQ(ask(*ranks[0], "sum 3 1000 out"), "posted");
+  node_->signal(SIGKILL);
+  EXPECT_EQ(ask(*ranks[0], "wait").find("3 node lost -1 0 | tag 3 round 0: the node is gone"), 0u);
+  EXPECT_EQ(ask(*ranks[0], "sum 4 10").find("refused session with"), 0u);
+  start_node();  // the socket that the dead one left is no obstacle
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "open"), "ready");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "sum 3 100000"), "posted");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "wait"), "3 ok wrong 0");
+}
+
+TEST_F(Faults, TheNodeStoppedInTheMiddleGivesTheBuffersBackAtTheDeadline) {
+  auto ranks = job(2);
+  EXPECT_EQ(ask(*ranks[0], "deadline 200"), "deadline");
+  EXPECT_EQ(ask(*ranks[0], "sum 3 1000 out"), "posted");
+  node_->signal(SIGSTOP);
+  EXPECT_EQ(ask(*ranks[0], "wait").find("3 node lost"), 0u);
+  node_->signal(SIGCONT);
+}
+
+TEST_F(Faults, TheNodeEndsCleanlyOnSigterm) {
+  auto ranks = job(2);
+  EXPECT_EQ(ask(*ranks[0], "sum 3 1000 out"), "posted");
+  node_->signal(SIGTERM);
+  EXPECT_EQ(node_->wait(), 0);
+  EXPECT_EQ(ask(*ranks[0], "wait").find("3 node lost"), 0u);
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/tallyd.sock"));
+}
+
+TEST_F(Faults, RanksThatDisagreeAreToldWhoSaidWhat) {
+  auto ranks = job(3);
+  EXPECT_EQ(ask(*ranks[0], "sum 9 1000"), "posted");
+  EXPECT_EQ(ask(*ranks[1], "sum 9 1001"), "posted");
+  const std::string words = " | tag 9 round 0: rank 1 announced count 1001, rank 0 announced 1000";
+  EXPECT_EQ(ask(*ranks[0], "wait"), "9 mismatch 1 0" + words);
+  EXPECT_EQ(ask(*ranks[1], "wait"), "9 mismatch 1 0" + words + " (this rank)");
+  EXPECT_EQ(ask(*ranks[2], "sum 9 1000"), "posted");
+  EXPECT_EQ(ask(*ranks[2], "wait"), "9 mismatch 1 0" + words);
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "sum 9 1000"), "posted");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "wait"), "9 ok wrong 0");
+}
+
+// One rank thinks the operation is small, the other that it is divided over the shards.
+TEST_F(Faults, RanksThatDisagreeAboutTheCutToo) {
+  auto ranks = job(2);
+  EXPECT_EQ(ask(*ranks[0], "sum 9 1000"), "posted");
+  EXPECT_EQ(ask(*ranks[1], "sum 9 4000000"), "posted");
+  EXPECT_EQ(ask(*ranks[1], "wait").find("9 mismatch 1 0"), 0u);
+  EXPECT_EQ(ask(*ranks[0], "wait").find("9 mismatch 1 0"), 0u);
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "sum 9 4000000"), "posted");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "wait"), "9 ok wrong 0");
+}
+
+TEST_F(Faults, ARankThatNeverAnnouncesIsNamedAtTheDeadline) {
+  auto ranks = job(3);
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "sum 17 10"), "posted");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "wait"), "17 ok wrong 0");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "deadline 300"), "deadline");
+  const Nanos start = monotonic_now();
+  for (int r : {0, 1}) EXPECT_EQ(ask(*ranks[r], "sum 17 10"), "posted");
+  for (int r : {0, 1}) {
+    EXPECT_EQ(ask(*ranks[r], "wait"),
+              "17 deadline 2 0 | tag 17 round 1: waiting for rank 2 (last announced: tag 17 round "
+              "0), 0.3 s");
+  }
+  EXPECT_GE(monotonic_now() - start, 300 * kMillisecond);
+  EXPECT_EQ(ask(*ranks[2], "sum 17 10"), "posted");
+  EXPECT_EQ(ask(*ranks[2], "wait").find("17 deadline 2 0"), 0u) << "the verdict is final for all";
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "sum 17 10"), "posted");
+  for (const auto& r : ranks) EXPECT_EQ(ask(*r, "wait"), "17 ok wrong 0");
+}
+
+TEST_F(Faults, ARankThatNeverConnectsIsNamedToo) {
+  auto first = rank(0, 2);
+  EXPECT_EQ(first->line(), "ready");
+  EXPECT_EQ(ask(*first, "deadline 100"), "deadline");
+  EXPECT_EQ(ask(*first, "sum 1 10"), "posted");
+  EXPECT_EQ(
+      ask(*first, "wait"),
+      "1 deadline 1 0 | tag 1 round 0: waiting for rank 1 (has announced nothing yet), 0.1 s");
+}
+
+TEST_F(Faults, ARankThatLeavesIsNamed) {
+  auto ranks = job(2);
+  ranks[1].reset();
+  EXPECT_EQ(ask(*ranks[0], "sum 1 10"), "posted");
+  EXPECT_NE(ask(*ranks[0], "wait").find("rank 1"), std::string::npos);
+}
+
+TEST_F(Faults, WhoIsRefusedIsToldWhy) {
+  auto first = rank(0, 2);
+  EXPECT_EQ(first->line(), "ready");
+  auto same = rank(0, 2);
+  EXPECT_NE(same->line().find("rank 0 is taken"), std::string::npos);
+  auto other = rank(1, 3);
+  EXPECT_NE(other->line().find("has 2 ranks, rank 1 says 3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tally::testing

@@ -1,0 +1,162 @@
+// A rank that does what it is told, one command per line of its input, and says how it ended:
+//   sum TAG COUNT [out]   posts an all-reduce of f32, in place or out of place
+//   wait                  takes a completion: "TAG STATUS CULPRIT GONE | message", and verifies
+//   loop TAG COUNT N      N rounds of sum and wait: "looped N wrong W" or the first failure
+//   open                  a new session in the place of the old one
+//   deadline MS           of what is posted from now on
+//   exit                  without closing the session
+#include <tally/tally.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+namespace {
+
+constexpr std::size_t kMax = 16 << 20;  // elements
+
+struct State {
+  tally_session_options options{};
+  tally_session* session = nullptr;
+  tally_region* region = nullptr;
+  float* data = nullptr;
+  std::uint32_t deadline_ms = 0;
+  std::uint64_t count = 0;
+  bool out_of_place = false;
+};
+
+void say(const std::string& text) {
+  std::cout << text << std::endl;
+}
+
+bool open(State& state) {
+  tally_close(state.session);
+  if (tally_open(&state.options, &state.session) != TALLY_OK) {
+    say(std::string("refused ") + tally_last_error(nullptr));
+    return false;
+  }
+  void* data = nullptr;
+  if (tally_region_alloc(state.session, 2 * kMax * sizeof(float), &state.region, &data) !=
+      TALLY_OK) {
+    say(std::string("no memory ") + tally_last_error(state.session));
+    return false;
+  }
+  state.data = static_cast<float*>(data);
+  say("ready");
+  return true;
+}
+
+float value(std::uint32_t rank, std::uint64_t i) {
+  return static_cast<float>(i % 1021) + static_cast<float>(rank);
+}
+
+bool post(State& state, std::uint32_t tag, std::uint64_t count, bool out_of_place) {
+  state.count = count;
+  state.out_of_place = out_of_place;
+  for (std::uint64_t i = 0; i < count; ++i) state.data[i] = value(state.options.rank, i);
+  tally_operation op{};
+  op.size = sizeof op;
+  op.kind = TALLY_ALL_REDUCE;
+  op.tag = tag;
+  op.count = count;
+  op.in = {state.region, 0};
+  op.out = {state.region, out_of_place ? kMax * sizeof(float) : 0};
+  op.deadline_ms = state.deadline_ms;
+  if (tally_post(state.session, &op) == TALLY_OK) return true;
+  say(std::string("refused ") + tally_last_error(state.session));
+  return false;
+}
+
+std::uint64_t wrong(const State& state) {
+  const float* result = state.data + (state.out_of_place ? kMax : 0);
+  std::uint64_t wrong = 0;
+  for (std::uint64_t i = 0; i < state.count; ++i) {
+    float expected = 0;
+    for (std::uint32_t rank = 0; rank < state.options.ranks; ++rank) expected += value(rank, i);
+    wrong += result[i] != expected;
+  }
+  return wrong;
+}
+
+bool wait(State& state, tally_completion& completion) {
+  completion = tally_completion{};
+  completion.size = sizeof completion;
+  if (tally_wait(state.session, &completion, 60'000) == TALLY_OK) return true;
+  say(std::string("no completion: ") + tally_last_error(state.session));
+  return false;
+}
+
+void report(const State& state, const tally_completion& completion) {
+  std::ostringstream text;
+  text << completion.tag << ' ' << tally_status_name(completion.status) << ' ';
+  if (completion.status == TALLY_OK) {
+    text << "wrong " << wrong(state);
+  } else {
+    text << static_cast<std::int32_t>(completion.culprit) << ' ' << completion.inputs_gone << " | "
+         << completion.message;
+  }
+  say(text.str());
+}
+
+void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds) {
+  std::uint64_t bad = 0;
+  for (int round = 0; round < rounds; ++round) {
+    tally_completion completion;
+    if (!post(state, tag, count, false) || !wait(state, completion)) return;
+    if (completion.status != TALLY_OK) return report(state, completion);
+    bad += wrong(state);
+  }
+  say("looped " + std::to_string(rounds) + " wrong " + std::to_string(bad));
+}
+
+void obey(State& state, const std::string& line) {
+  std::istringstream words(line);
+  std::string command, where;
+  std::uint32_t tag = 0;
+  std::uint64_t count = 0;
+  int rounds = 0;
+  words >> command;
+  if (command == "sum") {
+    words >> tag >> count >> where;
+    if (post(state, tag, count, where == "out")) say("posted");
+  } else if (command == "wait") {
+    tally_completion completion;
+    if (wait(state, completion)) report(state, completion);
+  } else if (command == "loop") {
+    words >> tag >> count >> rounds;
+    loop(state, tag, count, rounds);
+  } else if (command == "open") {
+    open(state);
+  } else if (command == "deadline") {
+    words >> state.deadline_ms;
+    say("deadline");
+  } else if (command == "exit") {
+    ::_exit(0);
+  } else {
+    say("what is " + line + "?");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: fault-rank ADDRESS JOB RANK RANKS, then commands on its input\n");
+    return 2;
+  }
+  State state;
+  state.options.size = sizeof state.options;
+  state.options.address = argv[1];
+  state.options.job = argv[2];
+  state.options.rank = static_cast<std::uint32_t>(std::atoi(argv[3]));
+  state.options.ranks = static_cast<std::uint32_t>(std::atoi(argv[4]));
+  state.options.log = [](void*, int, const char*) {};
+  if (!open(state)) return 1;
+  for (std::string line; std::getline(std::cin, line);) obey(state, line);
+  tally_close(state.session);
+  return 0;
+}

@@ -1,0 +1,61 @@
+// Thousands of small schedules, each from its seed. TALLY_TEST_TIER says how many, TALLY_SIM_SEED
+// replays one with a trace.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+
+#include "tests/sim/world.h"
+
+namespace tally::sim {
+namespace {
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::uint64_t schedules() {
+  const std::string_view tier = environment("TALLY_TEST_TIER");
+  const std::uint64_t count = tier == "fast" ? 1000 : tier == "soak" ? 200'000 : 10'000;
+  return environment("TALLY_SANITIZER").empty() ? count : count / 10;
+}
+
+// What is wrong with the seed; empty when nothing is.
+std::string run(std::uint64_t seed, Memory& memory, const Trace& trace, std::uint64_t& rounds) {
+  const Schedule schedule = make_schedule(seed);
+  try {
+    World world(schedule, memory, trace);
+    world.run();
+    rounds += world.rounds();
+  } catch (const std::exception& error) {
+    return fmt::format("{}\n  {}", error.what(), describe(schedule));
+  }
+  return "";
+}
+
+TEST(Sim, EverySchedule) {
+  Memory memory;
+  std::uint64_t rounds = 0;
+  if (const auto seed = environment("TALLY_SIM_SEED"); !seed.empty()) {
+    const std::string wrong = run(std::stoull(std::string(seed)), memory, Trace(true), rounds);
+    EXPECT_EQ(wrong, "");
+    return;
+  }
+  const Trace silent(false);
+  const auto start = std::chrono::steady_clock::now();
+  int failures = 0;
+  for (std::uint64_t seed = 1; seed <= schedules() && failures < 5; ++seed) {
+    const std::string wrong = run(seed, memory, silent, rounds);
+    if (wrong.empty()) continue;
+    ++failures;
+    ADD_FAILURE() << "seed " << seed << " failed; replay: TALLY_SIM_SEED=" << seed
+                  << " build/tests/sim/sim\n  " << wrong;
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  fmt::print("{} schedules, {} rounds, {:.1f} s\n", schedules(), rounds, seconds.count());
+}
+
+}  // namespace
+}  // namespace tally::sim

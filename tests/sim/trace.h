@@ -1,0 +1,40 @@
+// What a replayed seed prints; nothing otherwise.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "base/clock.h"
+
+namespace tally::sim {
+
+// An invariant that does not hold.
+class Violation : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+template <typename... Args>
+[[noreturn]] void violated(fmt::format_string<Args...> format, Args&&... args) {
+  throw Violation(fmt::format(format, std::forward<Args>(args)...));
+}
+
+class Trace {
+ public:
+  explicit Trace(bool on) : on_(on) {}
+  bool on() const { return on_; }
+
+  template <typename... Args>
+  void say(Nanos now, fmt::format_string<Args...> format, Args&&... args) const {
+    if (!on_) return;
+    fmt::print("{:>12.3f} us  {}\n", static_cast<double>(now) / 1000,
+               fmt::format(format, std::forward<Args>(args)...));
+  }
+
+ private:
+  bool on_;
+};
+
+}  // namespace tally::sim

@@ -1,0 +1,147 @@
+// One shard, one job and its workers in one thread, moved by hand.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dataplane/engine/shard.h"
+#include "dataplane/transport/faulty/random.h"
+#include "dataplane/transport/loopback/loopback.h"
+#include "dataplane/wire/completion.h"
+#include "dataplane/wire/notice.h"
+#include "tests/support/reference.h"
+
+namespace tally::testing {
+
+class SingleShard {
+ public:
+  static constexpr std::uint32_t kIn = 1;
+  static constexpr std::uint32_t kOut = 2;
+  static constexpr std::uint32_t kStats = 3;
+  static constexpr std::uint64_t kRegionBytes = 128 << 10;
+  static constexpr std::uint32_t kEpoch = 7;
+
+  struct Options {
+    std::uint16_t ranks = 3;
+    std::uint32_t credit = 8;
+    transport::LoopbackConfig loopback;
+    std::uint64_t tile_bytes = 16 << 10;
+    std::uint32_t tiles = 4;
+    std::uint64_t window_bytes = 4 << 20;
+    // Puts something between shard and loopback; null: nothing.
+    std::function<std::unique_ptr<transport::Transport>(transport::Loopback&)> decorate;
+  };
+
+  struct Worker {
+    std::vector<std::byte> in, out, stats;
+  };
+
+  explicit SingleShard(const Options& options)
+      : options_(options),
+        loopback_(options.loopback),
+        decorator_(options.decorate ? options.decorate(loopback_) : nullptr),
+        shard_(config(options), transport()),
+        workers_(options.ranks) {
+    shard_.protocol().add_job(
+        0, {.epoch = kEpoch, .ranks = options.ranks, .weight = 1, .credit = options.credit});
+    for (std::uint16_t rank = 0; rank < options.ranks; ++rank) {
+      for (auto* memory : {&workers_[rank].in, &workers_[rank].out, &workers_[rank].stats}) {
+        memory->assign(kRegionBytes, std::byte{0xee});
+      }
+      loopback_.connect(rank);
+      loopback_.add_region(rank, kIn, workers_[rank].in);
+      loopback_.add_region(rank, kOut, workers_[rank].out);
+      loopback_.add_region(rank, kStats, workers_[rank].stats);
+      shard_.protocol().join(0, rank, rank);
+    }
+  }
+
+  transport::Loopback& loopback() { return loopback_; }
+  transport::Transport& transport() {
+    return decorator_ != nullptr ? *decorator_ : static_cast<transport::Transport&>(loopback_);
+  }
+  engine::Shard& shard() { return shard_; }
+  Worker& worker(std::uint16_t rank) { return workers_[rank]; }
+  Nanos now() const { return now_; }
+
+  static wire::Notice notice(wire::Kind kind, std::uint64_t count, std::uint32_t tag = 1) {
+    wire::Notice n;
+    n.kind = kind;
+    n.count = count;
+    n.tag = tag;
+    n.epoch = kEpoch;
+    n.cookie = tag * 1000;
+    n.in_region = kIn;
+    n.out_region = kOut;
+    return n;
+  }
+
+  void send(std::uint16_t rank, const wire::Notice& n) { loopback_.send(rank, wire::encode(n)); }
+  void send_all(const wire::Notice& n) {
+    for (std::uint16_t rank = 0; rank < options_.ranks; ++rank) send(rank, n);
+  }
+
+  // One turn, 1 ms later by default: chores are done in each.
+  void turn(Nanos passing = kMillisecond) {
+    now_ += passing;
+    shard_.turn(now_);
+  }
+  void turns(int count) {
+    while (count-- > 0) turn();
+  }
+  // Turns until there is nothing left to do.
+  void settle() {
+    for (int quiet = 0; quiet < 40;) {
+      now_ += kMillisecond;
+      quiet = shard_.turn(now_) ? 0 : quiet + 1;
+    }
+  }
+
+  std::vector<wire::Completion> take(std::uint16_t rank) {
+    std::vector<wire::Completion> completions;
+    RingSlot slot;
+    while (loopback_.take(rank, {&slot, 1}) > 0) {
+      completions.emplace_back();
+      if (wire::parse(slot, completions.back()) != Status::kOk) completions.clear();
+    }
+    return completions;
+  }
+
+  // Nothing held, nothing under way.
+  bool clean() const {
+    return loopback_.views_held() == 0 && loopback_.pulls_outstanding() == 0 &&
+           loopback_.pushes_outstanding() == 0 && shard_.tiles_in_flight() == 0;
+  }
+
+  static void fill(std::vector<std::byte>& memory, std::uint64_t seed) {
+    transport::Random random(seed);
+    for (std::size_t at = 0; at + 8 <= memory.size(); at += 8) {
+      const std::uint64_t bits = random.next();
+      std::memcpy(memory.data() + at, &bits, 8);
+    }
+  }
+
+ private:
+  static engine::ShardConfig config(const Options& options) {
+    engine::ShardConfig config;
+    config.protocol.plan = protocol::even_plan(1, 1 << 20);
+    config.protocol.tile_bytes = options.tile_bytes;
+    config.protocol.tiles = options.tiles;
+    config.protocol.window_bytes = options.window_bytes;
+    config.kernels = summation::kernels(summation::best_isa());
+    config.max_ranks = options.ranks;
+    return config;
+  }
+
+  Options options_;
+  transport::Loopback loopback_;
+  std::unique_ptr<transport::Transport> decorator_;
+  engine::Shard shard_;
+  std::vector<Worker> workers_;
+  Nanos now_ = 0;
+};
+
+}  // namespace tally::testing
