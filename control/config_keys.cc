@@ -315,7 +315,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
     std::string_view name;
     std::uint64_t bytes;
   };
-  static constexpr Suffix kSuffixes[] = {{"KiB", kKib},       {"MiB", kMib}, {"GiB", kGib},
+  static constexpr Suffix kSuffixes[] = {{"KiB", kKib},       {"K", kKib},   {"MiB", kMib},
+                                         {"M", kMib},         {"GiB", kGib}, {"G", kGib},
                                          {"TiB", kGib << 10}, {"B", 1},      {"", 1}};
   const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
   std::string_view suffix = text.substr(digits);
