@@ -86,8 +86,8 @@ typedef void (*tally_log_fn)(void* context, int level, const char* text);
 
 typedef struct tally_session_options {
   size_t size;
-  const char* address;          /* "unix:/path" of the node; NULL: $TALLY_ADDRESS, then
-                                   unix:/run/tally/tallyd.sock */
+  const char* address;          /* "unix:/path" of the node; NULL: $TALLY_ADDRESS, else
+                                   unix:/run/tally/tallyd.sock, else this user's own node */
   const char* job;              /* name of the training run; NULL: "default" */
   const char* token;            /* the job's secret; NULL: none */
   uint32_t rank;                /* 0 .. ranks-1 */
