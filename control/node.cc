@@ -234,7 +234,8 @@ void Node::closed(rpc::ConnectionId connection) {
 void Node::on_lost(transport::Peer peer) {
   const auto found = by_number_.find(peer);
   if (found == by_number_.end() || found->second->ending) return;
-  disconnect_(found->second->connection, "a shard lost the session");
+  disconnect_(found->second->connection,
+              "its process has ended, or broke the protocol of the rings");
 }
 
 void Node::end(const SharedSession& session, Status why, std::function<void()> then) {
@@ -344,7 +345,7 @@ void Node::jobs(rpc::Reply reply) {
                                  {"seconds", static_cast<double>(now - entry.since) / 1e9}});
             }
           }
-          (*list)[job]["operations_outstanding"] = operations;
+          (*list)[job]["parts_outstanding"] = operations;
           (*list)[job]["waiting"] = std::move(waiting);
         }
         answer->result(std::move(*list));
