@@ -220,6 +220,10 @@ const std::vector<Key>& config_keys() {
      "operations from this size on are divided over all shards",
      bytes(
          [](Config& c) -> auto& { return c.split_bytes; }, kPage, wire::kMaxBytes)},
+    {"shards", "stream_bytes", "stream-bytes",
+     "results of a shard's part of an operation from this size on are stored past the caches",
+     bytes(
+         [](Config& c) -> auto& { return c.stream_bytes; }, kPage, wire::kMaxBytes)},
     {"memory", "hugepages", "hugepages",
      "hugepages for the engine's memory; auto: if enough are free",
      choice([](Config& c) -> auto& { return c.hugepages; }, {"auto", "on", "off"})},
