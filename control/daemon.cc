@@ -80,6 +80,7 @@ Outcome Daemon::build(const Config& config) {
   options.hugepages = eal_->on_hugepages();
   options.plan = shard.protocol.plan;
   options.credit = config.credit;
+  options.default_deadline_ms = config.default_deadline_ms;
   options.limits = config.limits;
   options.jobs = config.jobs;
   node_ = std::make_unique<Node>(std::move(options), *shards_,

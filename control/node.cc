@@ -135,7 +135,8 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
                 {"transport", "shm"},
                 {"weights", options_.plan.weights},
                 {"split_bytes", options_.plan.split_bytes},
-                {"credit", options_.credit}});
+                {"credit", options_.credit},
+                {"deadline_ms", options_.default_deadline_ms}});
 }
 
 // The client hands over the segment and its doorbells; from here on the shards serve it.

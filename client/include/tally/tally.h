@@ -93,7 +93,7 @@ typedef struct tally_session_options {
   uint32_t rank;                /* 0 .. ranks-1 */
   uint32_t ranks;               /* 1 .. 1024 */
   uint32_t connect_timeout_ms;  /* 0: 10 s; covers a node that is still starting */
-  uint32_t default_deadline_ms; /* of operations; 0: 60 s */
+  uint32_t default_deadline_ms; /* of operations; 0: the node's (60 s) */
   tally_log_fn log;             /* NULL: warnings go to stderr */
   void* log_context;
   void* ibv_pd; /* the caller's own protection domain (transport verbs); NULL else */
