@@ -67,11 +67,12 @@ Status OperationBook::post(wire::Notice notice, std::uint64_t user, Nanos until,
   return Status::kOk;
 }
 
-void OperationBook::take_back(const Entry& entry, std::vector<Outbound>& out) const {
+void OperationBook::take_back(const Entry& entry, std::uint16_t culprit,
+                              std::vector<Outbound>& out) const {
   Outbound cancel{0, entry.notice};
   cancel.notice.kind = wire::Kind::kCancel;
   cancel.notice.flags = 0;
-  cancel.notice.root = 0;
+  cancel.notice.root = culprit < config_.ranks ? culprit : config_.rank;
   for (std::size_t part = 0; part < entry.part_ended.size(); ++part) {
     if (entry.part_ended[part]) continue;
     cancel.notice.part = static_cast<std::uint16_t>(part);
@@ -84,7 +85,7 @@ void OperationBook::take_back(const Entry& entry, std::vector<Outbound>& out) co
 Status OperationBook::cancel(std::uint32_t tag, std::vector<Outbound>& out) {
   const auto found = tags_.find(tag);
   if (found == tags_.end() || found->second.entry == UINT32_MAX) return Status::kInvalidArgument;
-  take_back(entries_[found->second.entry], out);
+  take_back(entries_[found->second.entry], config_.rank, out);
   return Status::kOk;
 }
 
@@ -101,12 +102,12 @@ OperationBook::Entry* OperationBook::entry_of(const wire::Completion& completion
 
 Status OperationBook::complete(std::uint32_t shard, const wire::Completion& completion,
                                std::vector<Outbound>& out) {
+  // A notice that arrived twice. The first has been served, or is being served and has the buffers.
+  if (completion.status == Status::kDuplicate) return Status::kOk;
   Entry* entry = entry_of(completion);
   if (entry == nullptr) return Status::kProtocol;
   const auto part = protocol::cut(config_.plan, operand(entry->notice), completion.part);
   if (part.tree != shard) return Status::kProtocol;
-  // Of a notice that arrived twice: the first is still being served, and has the buffers.
-  if (completion.status == Status::kDuplicate) return Status::kOk;
   entry->part_ended[completion.part] = true;
   --entry->parts_left;
   --used_credit_[shard];
@@ -116,7 +117,7 @@ Status OperationBook::complete(std::uint32_t shard, const wire::Completion& comp
     const bool first = !entry->failed;
     fail(*entry, completion);
     // Without this part there is no result: the buffers come back sooner.
-    if (first) take_back(*entry, out);
+    if (first) take_back(*entry, completion.culprit, out);
   }
   if (entry->parts_left == 0) finish(*entry);
   return Status::kOk;

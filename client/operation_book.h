@@ -91,7 +91,8 @@ class OperationBook {
 
   protocol::Operand operand(const wire::Notice& notice) const;
   Entry* entry_of(const wire::Completion& completion);
-  void take_back(const Entry& entry, std::vector<Outbound>& out) const;
+  // `culprit`: on whose account.
+  void take_back(const Entry& entry, std::uint16_t culprit, std::vector<Outbound>& out) const;
   void fail(Entry& entry, const wire::Completion& verdict);
   void finish(Entry& entry);
 

@@ -172,6 +172,20 @@ TEST_F(OperationBookTest, RefusesAnswersToWhatWasNotAsked) {
   refuse([](auto&, auto&) {}, "the same twice");
 }
 
+// Else rank 1's shards would blame rank 1 for what rank 0 did.
+TEST_F(OperationBookTest, APartIsTakenBackOnTheAccountOfWhoeverIsToBlame) {
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  wire::Completion completion = answer(out_[0], Status::kCancelled);
+  completion.culprit = 1;
+  ASSERT_EQ(book_.complete(out_[0].shard, completion, cancels_), Status::kOk);
+  ASSERT_EQ(cancels_.size(), 1u);
+  EXPECT_EQ(cancels_[0].notice.root, 1);
+  ASSERT_EQ(post(6, kLarge), Status::kOk);
+  cancels_.clear();
+  ASSERT_EQ(complete(out_[0], Status::kDeadline), Status::kOk) << "which may name nobody";
+  EXPECT_EQ(cancels_[0].notice.root, 0) << "this rank";
+}
+
 TEST_F(OperationBookTest, ACancelGoesToEveryPartThatHasNotEnded) {
   ASSERT_EQ(post(5, kLarge), Status::kOk);
   const auto posted = out_;

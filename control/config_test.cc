@@ -37,8 +37,7 @@ TEST(Config, NothingGivenIsTheDefaults) {
   EXPECT_GT(config->limits.max_region_bytes, 0u);
 }
 
-TEST(Config, ReadsEveryKey) {
-  const auto config = parse(R"(
+constexpr std::string_view kEveryKey = R"(
 listen = "unix:/tmp/x.sock"
 listen_mode = "0660"
 log_level = "debug"
@@ -66,7 +65,11 @@ weight = 7
 ranks = 16
 [[jobs]]
 name = "resnet"
-)");
+)";
+
+TEST(Config, ReadsEveryKey) {
+  const auto config = parse(kEveryKey);
+  ;
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->listen, "unix:/tmp/x.sock");
   EXPECT_EQ(config->listen_mode, 0660u);
@@ -232,6 +235,7 @@ TEST(Sizes, AreReadAndWritten) {
   EXPECT_EQ(*parse_size("4096"), 4096u);
   EXPECT_EQ(*parse_size("4MiB"), 4u << 20);
   EXPECT_EQ(*parse_size("256 KiB"), 256u << 10);
+  EXPECT_EQ(*parse_size("16K"), 16u << 10) << "as tally-perf writes it";
   EXPECT_EQ(*parse_size("2GiB"), 2ull << 30);
   EXPECT_EQ(*parse_size("12B"), 12u);
   for (const char* text : {"", "MiB", "4MB", "4mib", "-4", "4.5MiB", "0x10", "99999999999TiB"}) {

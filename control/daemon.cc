@@ -31,6 +31,7 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   engine::ShardConfig shard;
   shard.kernels = summation::kernels(isa);
   shard.max_ranks = config.limits.max_ranks;
+  shard.stream_bytes = config.stream_bytes;
   shard.protocol.plan = protocol::even_plan(config.shards, config.split_bytes);
   shard.protocol.window_bytes = config.window_bytes;
   shard.protocol.tile_bytes = config.tile_bytes;
@@ -66,7 +67,12 @@ Outcome Daemon::build(const Config& config) {
   eal_ = std::move(eal).value();
 
   const engine::ShardConfig shard = shard_config(config, *isa);
-  shards_ = std::make_unique<ShardSet>(io_, config.shards, shard);
+  // The rest is the EAL's own.
+  auto memory = eal_->allocate((std::size_t{config.engine_mib} << 20) / 2, kCacheLine);
+  if (!memory) return memory.error();
+  memory_ = std::move(memory).value();
+  shards_ = std::make_unique<ShardSet>(io_, config.shards, shard,
+                                       std::span(memory_.data(), memory_.size()));
   NodeOptions options;
   options.address = config.listen;
   options.isa = isa_;
@@ -74,6 +80,7 @@ Outcome Daemon::build(const Config& config) {
   options.hugepages = eal_->on_hugepages();
   options.plan = shard.protocol.plan;
   options.credit = config.credit;
+  options.default_deadline_ms = config.default_deadline_ms;
   options.limits = config.limits;
   options.jobs = config.jobs;
   node_ = std::make_unique<Node>(std::move(options), *shards_,
@@ -98,6 +105,10 @@ Outcome Daemon::launch(bool busy) {
 
 Daemon::~Daemon() {
   stop();
+  server_.reset();
+  node_.reset();
+  shards_.reset();
+  memory_ = {};
   eal_.reset();
 }
 

@@ -45,7 +45,7 @@ constexpr std::array kJobColumns = {
     Column{"weight", "weight"},
     Column{"regions", "regions"},
     Column{"region_bytes", "registered", Format::kBytes},
-    Column{"operations_outstanding", "outstanding"},
+    Column{"parts_outstanding", "parts"},
 };
 
 constexpr std::array kWaitingColumns = {
@@ -182,7 +182,7 @@ int execute(const std::string& command, const Arguments& arguments) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"tallyctl: asks a Tally node how it is"};
+  CLI::App app("Asks a Tally node how it is.", "tallyctl");
   Arguments arguments;
   arguments.address = client::default_connect_address();
   app.set_version_flag("--version", std::string("tallyctl ") + TALLY_VERSION);

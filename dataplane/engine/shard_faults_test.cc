@@ -123,6 +123,7 @@ TEST_P(ShardFaultsTest, ACancelComesBackToAll) {
   node.send(1, n);
   Notice cancel = n;
   cancel.kind = Kind::kCancel;
+  cancel.root = 1;
   node.send(1, cancel);
   node.settle();
   node.send(2, n);
@@ -198,6 +199,34 @@ TEST_P(ShardFaultsTest, APeerLostBeforeAllHaveAnnounced) {
   node.send(2, n);
   node.settle();
   expect_all(node, {2}, Status::kPeerLost, 1);
+}
+
+// Completions that wait to be sent are not sent to the dead.
+TEST_P(ShardFaultsTest, TwoPeersLostAtOnce) {
+  SingleShard node(options());
+  Notice n = SingleShard::notice(Kind::kAllReduce, kSmall);
+  node.send(0, n);
+  node.send(1, n);
+  node.turns(3);
+  node.loopback().drop(1);
+  node.loopback().drop(0);
+  node.settle();
+  EXPECT_EQ(node.shard().counters().peers_lost.read(), 2u);
+  node.send(2, n);
+  node.settle();
+  expect_all(node, {2}, Status::kPeerLost, 0);
+}
+
+TEST_P(ShardFaultsTest, APeerLostAtTheMomentOfTheVerdict) {
+  SingleShard node(options());
+  Notice n = SingleShard::notice(Kind::kAllReduce, kSmall);
+  n.deadline_ms = 5;
+  node.send(0, n);
+  node.turns(3);
+  node.loopback().drop(0);
+  node.turn(5 * kMillisecond);
+  node.settle();
+  EXPECT_TRUE(node.clean());
 }
 
 // The lost one receives from a tile whose inputs are still on their way: it must not be named to

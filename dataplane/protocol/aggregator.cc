@@ -114,6 +114,9 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   const OperationKey key{notice.group, notice.tag, notice.round};
   Slot slot = job->table.find(key);
   if (slot == kNone) {
+    if (job->table.closed(key)) {
+      return reply(member, notice, Verdict{.status = Status::kDuplicate, .culprit = rank}, 0);
+    }
     if (job->broken.status != Status::kOk) return reply(member, notice, job->broken, 0);
     slot = open(*job, rank, notice, now);
   }

@@ -271,6 +271,19 @@ TEST_F(AggregatorTest, ACancelIsAcknowledgedOnce) {
   EXPECT_EQ(out[0].completion.status, Status::kCancelled) << "the verdict is the same for all";
 }
 
+TEST_F(AggregatorTest, ACancelSaysOnWhoseAccount) {
+  for (const std::uint16_t account : {2, 900}) {
+    announce(1, notice(1, account));
+    Notice cancel = notice(1, account);
+    cancel.kind = Kind::kCancel;
+    cancel.root = account;
+    announce(1, cancel);
+    const auto out = take();
+    ASSERT_EQ(out.size(), 1u);
+    EXPECT_EQ(out[0].completion.culprit, account < kRanks ? account : 1);
+  }
+}
+
 TEST_F(AggregatorTest, RefusesWhatCannotBe) {
   const auto refuse = [&](auto&& change, Status status) {
     Notice n = notice(1);
@@ -302,6 +315,25 @@ TEST_F(AggregatorTest, DuplicatesAndOverdraftsChangeNothing) {
   out = take();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].completion.status, Status::kDuplicate);
+}
+
+// Nothing moves for it: the buffers have gone back.
+TEST_F(AggregatorTest, ARoundThatHasEndedIsNotRunAgain) {
+  for (const std::uint32_t round : {UINT32_MAX, 0u}) {  // the count wraps
+    for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, round));
+    EXPECT_EQ(move_all(), 1);
+    take();
+  }
+  for (const std::uint32_t round : {0u, UINT32_MAX}) {
+    for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, round));
+    EXPECT_EQ(move_all(), 0);
+    const auto out = take();
+    ASSERT_EQ(out.size(), 3u);
+    for (const Outgoing& o : out) EXPECT_EQ(o.completion.status, Status::kDuplicate);
+    EXPECT_EQ(aggregator_->operations(0), 0u);
+  }
+  announce(0, notice(1, 1));
+  EXPECT_EQ(aggregator_->operations(0), 1u);
 }
 
 TEST_F(AggregatorTest, ABadRegionIsTheFaultOfItsRank) {

@@ -16,6 +16,11 @@ std::uint32_t index_slots(std::uint32_t operations) {
   return std::bit_ceil(operations * 2);
 }
 
+// Of the tags that are in use at once, few share a place.
+std::uint32_t closed_slots(std::uint32_t credit) {
+  return std::bit_ceil(credit * 4);
+}
+
 void fill_free(std::vector<Slot>& free, std::size_t slots) {
   free.resize(slots);
   std::iota(free.rbegin(), free.rend(), Slot{0});  // low slots are taken first: they stay in cache
@@ -30,7 +35,8 @@ OperationTable::OperationTable(std::uint16_t ranks, std::uint32_t credit)
       marks_(operations_.size() * words_),
       announcements_(std::size_t{ranks} * credit),
       by_rank_(ranks),
-      index_(index_slots(static_cast<std::uint32_t>(operations_.size())), kNone) {
+      index_(index_slots(static_cast<std::uint32_t>(operations_.size())), kNone),
+      closed_(closed_slots(credit)) {
   fill_free(free_operations_, operations_.size());
   fill_free(free_announcements_, announcements_.size());
 }
@@ -40,7 +46,8 @@ std::uint64_t OperationTable::footprint(std::uint16_t ranks, std::uint32_t credi
   const std::uint64_t announcements = std::uint64_t{ranks} * credit;
   return operations * (sizeof(OperationRecord) + sizeof(Slot) + (ranks + 63u) / 64 * 8) +
          announcements * (sizeof(Announcement) + sizeof(Slot)) +
-         index_slots(static_cast<std::uint32_t>(operations)) * sizeof(Slot);
+         index_slots(static_cast<std::uint32_t>(operations)) * sizeof(Slot) +
+         closed_slots(credit) * sizeof(Closed);
 }
 
 std::uint32_t OperationTable::home(const OperationKey& key) const {
@@ -74,7 +81,21 @@ Slot OperationTable::create(const OperationKey& key) {
   return slot;
 }
 
+std::size_t OperationTable::closed_index(const OperationKey& key) const {
+  return home(OperationKey{key.group, key.tag, 0}) & (closed_.size() - 1);
+}
+
+bool OperationTable::closed(const OperationKey& key) const {
+  const Closed& last = closed_[closed_index(key)];
+  return last.any && last.tag == key.tag && last.group == key.group &&
+         static_cast<std::int32_t>(key.round - last.round) <= 0;  // the count may wrap
+}
+
 void OperationTable::erase(Slot slot) {
+  const OperationKey& key = operations_[slot].key;
+  if (operations_[slot].announced == ranks_ && !closed(key)) {
+    closed_[closed_index(key)] = Closed{true, key.group, key.tag, key.round};
+  }
   unpark(operations_[slot]);
   unindex(operations_[slot].key);
   operations_[slot].state = OperationRecord::State::kFree;

@@ -22,7 +22,13 @@ class OperationTable {
   // A new operation in state kGathering. Precondition: there is none with this key, and its
   // announcer is within credit.
   Slot create(const OperationKey& key);
+  // Closes its round if all ranks have announced it.
   void erase(Slot slot);
+
+  // Has this round, or a later one of its tag, been announced by all ranks and ended? Then a notice
+  // of it has arrived twice: each rank goes through the rounds of a tag in order. Remembered for as
+  // many tags as there is room for, the last ones first.
+  bool closed(const OperationKey& key) const;
 
   OperationRecord& operator[](Slot slot) { return operations_[slot]; }
   const OperationRecord& operator[](Slot slot) const { return operations_[slot]; }
@@ -43,7 +49,15 @@ class OperationTable {
   const Announcement& announcement(Slot slot) const { return announcements_[slot]; }
 
  private:
+  struct Closed {
+    bool any = false;
+    std::uint16_t group = 0;
+    std::uint32_t tag = 0;
+    std::uint32_t round = 0;
+  };
+
   std::uint32_t home(const OperationKey& key) const;
+  std::size_t closed_index(const OperationKey& key) const;
   void unindex(const OperationKey& key);
 
   std::uint16_t ranks_;
@@ -53,8 +67,9 @@ class OperationTable {
   std::vector<std::uint64_t> marks_;
   std::vector<Announcement> announcements_;
   std::vector<Slot> free_announcements_;
-  std::vector<Slot> by_rank_;  // scratch of order_by_rank
-  std::vector<Slot> index_;    // open addressing, linear probing; a power of two
+  std::vector<Slot> by_rank_;   // scratch of order_by_rank
+  std::vector<Slot> index_;     // open addressing, linear probing; a power of two
+  std::vector<Closed> closed_;  // by hash of group and tag; a power of two
   std::uint32_t live_ = 0;
 };
 

@@ -68,7 +68,9 @@ void Aggregator::cancel(Job& job, std::uint16_t rank, const wire::Notice& notice
   if (state != OperationRecord::State::kGathering && state != OperationRecord::State::kActive) {
     return;
   }
-  fail(job, slot, Verdict{.status = Status::kCancelled, .culprit = rank}, now);
+  // Who takes this part back because another has failed says by whose fault.
+  const std::uint16_t culprit = notice.root < job.spec.ranks ? notice.root : rank;
+  fail(job, slot, Verdict{.status = Status::kCancelled, .culprit = culprit}, now);
 }
 
 void Aggregator::fail(Job& job, Slot slot, const Verdict& verdict, Nanos now) {
@@ -144,6 +146,8 @@ void Aggregator::gone(JobSlot slot, std::uint16_t rank, Status why, Nanos now) {
   if (job.ranks[rank].gone) return;
   const Member member = job.ranks[rank].member;
   if (member != kNoMember) members_[member].joined = false;
+  // Nor is what waits to be sent sent to it: the transport knows the peer no more.
+  std::erase_if(outbox_, [&](const Outgoing& outgoing) { return outgoing.member == member; });
   job.ranks[rank] = RankState{.gone = true};
   const Verdict verdict{.status = why, .culprit = rank};
   if (job.broken.status == Status::kOk) job.broken = verdict;
@@ -206,7 +210,8 @@ std::vector<Waiting> Aggregator::waiting(JobSlot slot) const {
   std::vector<Waiting> waiting;
   for (Slot s = 0; s < job.table.capacity(); ++s) {
     const OperationRecord& operation = job.table[s];
-    if (operation.state != OperationRecord::State::kGathering) continue;
+    // Part 0 stands for the operation: its shard sees every rank's notice.
+    if (operation.state != OperationRecord::State::kGathering || operation.part != 0) continue;
     Waiting entry{operation.key.tag, operation.key.round, {}, operation.first_notice};
     for (std::uint16_t rank = 0; rank < job.spec.ranks; ++rank) {
       if (!job.table.marked(s, rank)) entry.missing.push_back(rank);

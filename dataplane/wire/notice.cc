@@ -39,8 +39,8 @@ constexpr std::array<std::string_view, 8> kKindNames = {"none",      "all-reduce
                                                         "broadcast", "reduce-scatter", "all-gather",
                                                         "barrier",   "cancel"};
 
-bool is_rooted(Kind kind) {
-  return kind == Kind::kReduce || kind == Kind::kBroadcast;
+bool has_root(Kind kind) {
+  return kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kCancel;
 }
 
 Status validate(const Notice& notice) {
@@ -50,7 +50,7 @@ Status validate(const Notice& notice) {
     return Status::kInvalidArgument;
   }
   if (notice.kind == Kind::kBarrier && notice.count != 0) return Status::kInvalidArgument;
-  if (is_rooted(notice.kind) ? notice.root >= kMaxRanks : notice.root != 0) {
+  if (has_root(notice.kind) ? notice.root >= kMaxRanks : notice.root != 0) {
     return Status::kInvalidArgument;
   }
   // Blocks of statistics are counted from the first element of a whole result.

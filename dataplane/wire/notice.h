@@ -60,7 +60,7 @@ struct Notice {
   std::uint32_t stats_region = kNoRegion;
   std::uint32_t deadline_ms = 0;  // from the first notice on the owner's clock; 0: the default
   std::uint16_t group = 0;
-  std::uint16_t root = 0;  // of reduce and broadcast; else 0
+  std::uint16_t root = 0;  // of reduce and broadcast; of a cancel: on whose account; else 0
 };
 
 // Offsets and extents stay below this, so that no sum of them overflows.

@@ -174,7 +174,9 @@ void Judge::check_failure(std::size_t op, const Completion& verdict) const {
     case Status::kPeerLeft:
       return blame(op, verdict, culprit.presence() == Presence::kLeft);
     case Status::kCancelled:
-      return blame(op, verdict, culprit.posted(op).cancelled);
+      // Ranks that disagree about the cut share only some of the parts, so one of them may hear
+      // nothing but that the others took theirs back.
+      return blame(op, verdict, culprit.posted(op).cancelled || job_.ops[op].odd_rank != kNobody);
     case Status::kBadRegion:
       return blame(op, verdict, job_.ops[op].bad_rank == verdict.culprit);
     case Status::kInternal:
@@ -220,7 +222,10 @@ void Judge::check_same(std::size_t op, const Completion& a, const Completion& b)
   const bool same = a.status == b.status && a.culprit == b.culprit && a.field == b.field &&
                     a.witness == b.witness && a.culprit_value == b.culprit_value &&
                     a.witness_value == b.witness_value;
-  if (same) return;
+  // Where ranks disagree about the cut and something else goes wrong too, a rank that has fewer
+  // parts may hear only that the others took theirs back; on whose account is the same.
+  const bool taken_back = a.status == Status::kCancelled || b.status == Status::kCancelled;
+  if (same || (taken_back && job_.ops[op].odd_rank != kNobody)) return;
   violated("{}: one rank is told \"{}\" by the fault of {}, another \"{}\" by the fault of {}",
            title(op), status_name(a.status), a.culprit, status_name(b.status), b.culprit);
 }

@@ -8,7 +8,9 @@ namespace {
 using transport::FaultEvent;
 
 // Without progress for so many rounds, nothing is under way but time: every delay has passed.
-constexpr int kQuietRounds = 40;
+constexpr int kQuietRounds = 60;
+// From here on everybody takes part in every round.
+constexpr int kWaking = 20;
 // A schedule that takes longer than this hangs.
 constexpr std::uint64_t kMostRounds = 50'000;
 
@@ -213,7 +215,8 @@ void World::judge_finished(Job& job, Worker& worker) {
 }
 
 bool World::work(Job& job, Worker& worker) {
-  if (worker.presence() != Presence::kHere || !random_.chance(schedule_.activity)) return false;
+  if (worker.presence() != Presence::kHere) return false;
+  if (quiet_ < kWaking && !random_.chance(schedule_.activity)) return false;
   const auto index = static_cast<std::size_t>(&job - jobs_.data());
   bool worked = worker.take(now_);
   judge_finished(job, worker);
@@ -234,7 +237,7 @@ bool World::round() {
   now_ += static_cast<Nanos>(random_.between(10, 120)) * kMicrosecond;
   bool progress = happen();
   for (auto& node : nodes_) {
-    if (nodes_.size() > 1 && random_.chance(0.3)) continue;
+    if (quiet_ < kWaking && nodes_.size() > 1 && random_.chance(0.3)) continue;
     ++node->turns;
     progress |= node->shard.turn(now_);
   }
@@ -277,20 +280,14 @@ std::string World::stuck() const {
 
 void World::run() {
   trace_.say(now_, "{}", describe(schedule_));
-  int quiet = 0;
   while (true) {
     if (rounds_ > kMostRounds) violated("{}", stuck());
-    quiet = round() ? 0 : quiet + 1;
-    if (quiet < kQuietRounds) continue;
-    const bool more = jump();
-    if (more) {
-      quiet = 0;
-    } else if (done()) {
-      break;
-    } else {
-      violated("{}", stuck());
-    }
+    quiet_ = round() ? 0 : quiet_ + 1;
+    if (quiet_ < kQuietRounds) continue;
+    if (!jump()) break;
+    quiet_ = 0;
   }
+  if (!done()) violated("{}", stuck());
   check_end();
   dismiss();
 }

@@ -75,6 +75,7 @@ class World {
   Random random_;
   Nanos now_ = 0;
   std::uint64_t rounds_ = 0;
+  int quiet_ = 0;                             // rounds without progress
   std::vector<std::unique_ptr<Node>> nodes_;  // by shard
   std::vector<transport::Loopback*> loopbacks_;
   std::vector<Job> jobs_;
