@@ -24,6 +24,8 @@ constexpr int kWorkerFd = 3;
 // After the first failure the others get this long to say what they saw of it.
 constexpr Nanos kLastWordsPatience = 5 * kSecond;
 constexpr Nanos kWorkerStopPatience = kSecond;
+// A node that ends drops its sessions first: workers know it before its process is gone.
+constexpr Nanos kNodeEndPatience = 300 * kMillisecond;
 
 // Bytes that the machine can still give; 0 when it does not say.
 std::uint64_t available_memory() {
@@ -47,6 +49,7 @@ Conductor::Conductor(Options options)
 
 int Conductor::run() {
   if (auto outcome = prepare(); !outcome.ok()) {
+    if (signal_came()) return 128 + signal_;
     const bool usage = outcome.error().status == Status::kInvalidArgument;
     return fail(outcome.error().message, usage ? kExitUsage : kExitFailed);
   }
@@ -91,7 +94,7 @@ Outcome Conductor::prepare() {
 
 Outcome Conductor::start_node() {
   if (!options_.address.empty()) return Unit{};
-  auto node = Node::start(options_);
+  auto node = Node::start(options_, signals_.get());
   if (!node.ok()) return node.error();
   node_ = std::move(node).value();
   options_.address = node_->address();
@@ -128,14 +131,8 @@ int Conductor::conduct() {
     if (!wait_for_news(until)) return 128 + signal_;
     merge_rows();
     measure_ceiling();
-    if (node_ && give_up == kForever) {
-      if (const auto how = node_->ended()) {
-        progress_.clear();
-        std::cerr << "tally-perf: the node ended: " << *how << '\n';
-        give_up = monotonic_now() + kLastWordsPatience;
-      }
-    }
-    if (give_up == kForever && anyone_failed()) give_up = monotonic_now() + kLastWordsPatience;
+    const bool broken = node_ended(0) || anyone_failed();
+    if (broken && give_up == kForever) give_up = monotonic_now() + kLastWordsPatience;
     const Nanos now = monotonic_now();
     if (now >= give_up) break;
     if (timeout > 0 && now >= last_news_ + timeout) {
@@ -162,15 +159,19 @@ bool Conductor::wait_for_news(Nanos until) {
   if (poll(sources.data(), sources.size(), static_cast<int>(wait / kMillisecond) + 1) < 0) {
     return errno == EINTR;
   }
-  signalfd_siginfo news{};
-  while (read(signals_.get(), &news, sizeof news) == sizeof news) {
-    if (news.ssi_signo != SIGCHLD) signal_ = static_cast<int>(news.ssi_signo);
-  }
-  if (signal_ != 0) return false;
+  if (signal_came()) return false;
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     if (sources[rank + 1].revents != 0) hear(rank);
   }
   return true;
+}
+
+bool Conductor::signal_came() {
+  signalfd_siginfo news{};
+  while (read(signals_.get(), &news, sizeof news) == sizeof news) {
+    if (news.ssi_signo != SIGCHLD) signal_ = static_cast<int>(news.ssi_signo);
+  }
+  return signal_ != 0;
 }
 
 void Conductor::hear(std::uint32_t rank) {
@@ -263,8 +264,20 @@ bool Conductor::anyone_failed() const {
   });
 }
 
+bool Conductor::node_ended(Nanos patience) {
+  if (!node_ || !node_end_.empty()) return !node_end_.empty();
+  const Nanos until = monotonic_now() + patience;
+  do {
+    if (const auto how = node_->ended()) node_end_ = *how;
+    if (node_end_.empty() && patience > 0) usleep(2000);
+  } while (node_end_.empty() && monotonic_now() < until);
+  return !node_end_.empty();
+}
+
 // First who died without a word: that is the cause, and the others only saw it.
 void Conductor::tell_failures() {
+  if (node_ended(kNodeEndPatience))
+    std::cerr << "tally-perf: the node ended: " << node_end_ << '\n';
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     Worker& worker = workers_[rank];
     if (worker.done || !worker.failure.empty()) continue;

@@ -42,6 +42,7 @@ class Conductor {
   int conduct();
   // Waits for news until `until`; false when a signal has come.
   bool wait_for_news(Nanos until);
+  bool signal_came();  // one that ends the run; it stands in signal_
   void hear(std::uint32_t rank);
   void obey(std::uint32_t rank, const nlohmann::json& message);
   void note_ready(std::uint32_t rank, const nlohmann::json& message);
@@ -50,6 +51,8 @@ class Conductor {
   void merge_rows();
   bool all_done() const;
   bool anyone_failed() const;
+  // Our own node has; how stands in node_end_ then.
+  bool node_ended(Nanos patience);
   void tell_failures();
   int fail(const std::string& words, int status);
 
@@ -58,6 +61,7 @@ class Conductor {
   std::size_t merged_ = 0;  // rows reported
   UniqueFd signals_;
   std::unique_ptr<Node> node_;  // outlives the workers below
+  std::string node_end_;
   std::vector<Worker> workers_;
   std::unique_ptr<Ceiling> ceiling_;
   std::uint64_t steps_total_ = 0;

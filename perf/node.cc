@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,6 +21,7 @@ namespace {
 
 constexpr Nanos kStartPatience = 20 * kSecond;
 constexpr Nanos kStopPatience = 5 * kSecond;
+constexpr int kReadyFd = 3;               // where the node finds the pipe that it says "ready" on
 constexpr std::size_t kLastWords = 2000;  // bytes of the node's log in an error
 
 // A socket's path must fit into sockaddr_un, so a long TMPDIR is of no use.
@@ -34,16 +35,9 @@ std::string make_directory() {
   return {};
 }
 
-bool answers(const std::string& path) {
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-}
-
 std::vector<std::string> node_command(const Options& options, const std::string& address) {
-  std::vector<std::string> command = {find_tallyd(options.tallyd), "--listen", address};
+  std::vector<std::string> command = {find_tallyd(options.tallyd), "--listen", address,
+                                      "--ready-fd", std::to_string(kReadyFd)};
   const auto pass = [&](const char* flag, const std::string& value) {
     if (value.empty()) return;
     command.push_back(flag);
@@ -68,7 +62,7 @@ std::string find_tallyd(const std::string& given) {
   return "tallyd";
 }
 
-Result<std::unique_ptr<Node>> Node::start(const Options& options) {
+Result<std::unique_ptr<Node>> Node::start(const Options& options, int interrupt) {
   std::unique_ptr<Node> node(new Node);
   node->directory_ = make_directory();
   if (node->directory_.empty()) {
@@ -76,10 +70,14 @@ Result<std::unique_ptr<Node>> Node::start(const Options& options) {
                  fmt::format("no temporary directory: {}", std::strerror(errno))};
   }
   node->address_ = "unix:" + node->directory_ + "/node.sock";
-  if (auto outcome = node->launch(options); !outcome.ok()) return outcome.error();
-  if (auto outcome = node->await_socket(monotonic_now() + kStartPatience); !outcome.ok()) {
+  int ready[2];
+  if (pipe2(ready, O_CLOEXEC) != 0) return Error{Status::kUnavailable, std::strerror(errno)};
+  const UniqueFd reading(ready[0]);
+  UniqueFd writing(ready[1]);
+  if (auto outcome = node->launch(options, writing.get()); !outcome.ok()) return outcome.error();
+  writing.reset();
+  if (auto outcome = node->await_ready(reading.get(), interrupt); !outcome.ok())
     return outcome.error();
-  }
   return node;
 }
 
@@ -89,14 +87,14 @@ Node::~Node() {
   if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
 }
 
-Outcome Node::launch(const Options& options) {
+Outcome Node::launch(const Options& options, int ready) {
   const std::string path = directory_ + "/node.log";
   const UniqueFd log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!log || !nothing) return Error{Status::kUnavailable, "cannot write " + path};
   auto process = ChildProcess::start({
       .command = node_command(options, address_),
-      .descriptors = {{nothing.get(), 0}, {log.get(), 1}, {log.get(), 2}},
+      .descriptors = {{nothing.get(), 0}, {log.get(), 1}, {log.get(), 2}, {ready, kReadyFd}},
       // It removes its socket and shared memory when it is asked to end.
       .signal_when_orphaned = SIGTERM,
   });
@@ -110,16 +108,22 @@ Outcome Node::launch(const Options& options) {
   return Unit{};
 }
 
-Outcome Node::await_socket(Nanos until) {
-  const std::string path = address_.substr(std::strlen("unix:"));
-  while (!answers(path)) {
+Outcome Node::await_ready(int ready, int interrupt) {
+  pollfd sources[] = {{ready, POLLIN, 0}, {interrupt, POLLIN, 0}};
+  const int news = poll(sources, 2, static_cast<int>(kStartPatience / kMillisecond));
+  char word = 0;
+  if (sources[0].revents != 0 && read(ready, &word, 1) == 1) return Unit{};
+  if (news == 0) {
+    return Error{Status::kUnavailable, "the node does not get ready" + last_words()};
+  }
+  if (sources[0].revents == 0) return Error{Status::kCancelled, "interrupted"};
+  // It closed the pipe, so it is ending.
+  const Nanos until = monotonic_now() + kStopPatience;
+  while (monotonic_now() < until) {
     if (auto how = ended()) return Error{Status::kUnavailable, "the node did not start: " + *how};
-    if (monotonic_now() > until) {
-      return Error{Status::kUnavailable, "the node does not answer: " + last_words()};
-    }
     usleep(2000);
   }
-  return Unit{};
+  return Error{Status::kUnavailable, "the node did not get ready" + last_words()};
 }
 
 std::optional<std::string> Node::ended() {

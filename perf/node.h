@@ -12,8 +12,9 @@ namespace tally::perf {
 
 class Node {
  public:
-  // Starts the program and waits until it answers. The error has the program's last words.
-  static Result<std::unique_ptr<Node>> start(const Options& options);
+  // Starts the program and waits until clients can connect. The error has the program's last words;
+  // it is kCancelled when `interrupt` became readable meanwhile.
+  static Result<std::unique_ptr<Node>> start(const Options& options, int interrupt);
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -25,8 +26,8 @@ class Node {
 
  private:
   Node() = default;
-  Outcome launch(const Options& options);
-  Outcome await_socket(Nanos until);
+  Outcome launch(const Options& options, int ready);
+  Outcome await_ready(int ready, int interrupt);
   std::string last_words() const;
 
   std::string directory_;

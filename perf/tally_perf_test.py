@@ -65,6 +65,7 @@ class TallyPerf(unittest.TestCase):
         """A run that has its node and workers, and is under way."""
         run = subprocess.Popen(self.command(list(arguments)), env=self.environment, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(run.stdout.close)
         self.addCleanup(run.wait)
         self.addCleanup(run.kill)
         deadline = time.monotonic() + SECONDS
