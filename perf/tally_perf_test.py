@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Runs tally-perf as people do: sweeps, models, ranks of their own, and everything that can end it.
+
+usage: tally_perf_test.py TALLY_PERF TALLYD [unittest arguments]
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TALLY_PERF = TALLYD = ""
+SECONDS = 120  # no run here takes as long, on a slow machine under sanitizers either
+FOR_EVER = ["allreduce", "--spawn", "3", "--min-bytes", "64K", "--max-bytes", "64K",
+            "--iters", "100000000"]
+
+
+def children(pid: int) -> dict[str, list[int]]:
+    """Live children by name."""
+    found: dict[str, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, rest = stat.read_text().split("(", 1)[1].rsplit(") ", 1)
+        except OSError:
+            continue
+        state, parent = rest.split()[:2]
+        if int(parent) == pid and state != "Z":
+            found.setdefault(name, []).append(int(stat.parent.name))
+    return found
+
+
+class TallyPerf(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="tp-")
+        self.addCleanup(directory.cleanup)
+        self.scratch = Path(directory.name)
+        self.tmp = self.scratch / "tmp"
+        self.tmp.mkdir()
+        self.environment = {**os.environ, "TMPDIR": str(self.tmp)}
+
+    def command(self, arguments: list[str]) -> list[str]:
+        own_node = "--spawn" in arguments and "--address" not in arguments
+        return [TALLY_PERF, *arguments, *(["--tallyd", TALLYD] if own_node else [])]
+
+    def run_it(self, *arguments: str, status: int = 0) -> str:
+        done = subprocess.run(self.command(list(arguments)), env=self.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS)
+        self.assertEqual(done.returncode, status, done.stdout)
+        self.assertEqual(list(self.tmp.iterdir()), [])
+        return done.stdout
+
+    def rows(self, *arguments: str) -> list[dict]:
+        file = self.scratch / "rows.json"
+        self.run_it(*arguments, "--json", str(file))
+        document = json.loads(file.read_text())
+        self.assertTrue(document["good"])
+        return document["rows"]
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        """A run that has its node and workers, and is under way."""
+        run = subprocess.Popen(self.command(list(arguments)), env=self.environment, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        deadline = time.monotonic() + SECONDS
+        while len(children(run.pid).get("tally-perf", [])) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        line = run.stdout.readline()  # the workers have sessions
+        self.assertIn("3 workers" if line.startswith("#") else "transport", line)
+        time.sleep(0.2)
+        return run
+
+    def end(self, run: subprocess.Popen, family: dict[str, list[int]], status: int) -> str:
+        output, _ = run.communicate(timeout=SECONDS)
+        self.assertEqual(run.returncode, status, output)
+        self.assertEqual(list(self.tmp.iterdir()), [], "left behind")
+        for pid in sum(family.values(), []):
+            self.assertFalse(Path(f"/proc/{pid}").exists(), f"process {pid} was left behind")
+        return output
+
+    def test_every_collective_type_and_operation(self):
+        for kind in ("allreduce", "reduce", "broadcast", "reducescatter", "allgather"):
+            for place in ([], ["--in-place"]):
+                rows = self.rows(kind, "--spawn", "3", "--min-bytes", "24", "--max-bytes", "1M",
+                                 "--factor", "200", "--type", "all", "--op", "all", "--iters", "2",
+                                 "--warmup", "1", "--check", *place)
+                self.assertEqual(len(rows), 8 * 4 * 3)
+                for row in rows:
+                    self.assertEqual((row["wrong"], row["stray_bytes"]), (0, 0))
+                    self.assertGreater(row["checked"], 0)
+
+    def test_rows_carry_the_promised_fields(self):
+        [row] = self.rows("allreduce", "--spawn", "2", "--min-bytes", "4K", "--max-bytes", "4K",
+                          "--type", "f32", "--iters", "50", "--check")
+        for key in ("bytes", "time_us_p50", "time_us_p99", "algbw_GBps", "goodput_Gbps", "wrong",
+                    "hash"):
+            self.assertIn(key, row)
+        self.assertEqual((row["bytes"], row["count"], row["wrong"]), (4096, 1024, 0))
+        self.assertAlmostEqual(row["goodput_Gbps"], 8 * row["algbw_GBps"])
+
+    def test_memory_kinds_shuffled_with_statistics(self):
+        for memory in ("alloc", "shared", "adopt", "stage"):
+            rows = self.rows("allreduce", "--spawn", "3", "--memory", memory, "--inflight", "9",
+                             "--min-bytes", "20000", "--max-bytes", "20000", "--shuffle", "5",
+                             "--misalign", "8", "--iters", "3", "--check-each", "--stats",
+                             "--nonfinite", "--type", "f32,bf16,f64")
+            self.assertEqual([row["wrong"] for row in rows], [0, 0, 0])
+            self.assertTrue(all(row["nonfinite"] > 0 for row in rows))
+
+    def test_bits_depend_on_nothing_but_the_inputs(self):
+        hashes = set()
+        for node in (["--shards", "1", "--isa", "scalar"],
+                     ["--shards", "3", "--tile-bytes", "4K"], []):
+            for mode in ("tensors", "buckets"):
+                [row] = self.rows("allreduce", "--spawn", "3", "--model", "resnet50", "--mode",
+                                  mode, "--type", "bf16", "--iters", "1", "--warmup", "0", "--check",
+                                  "--shuffle", "1", *node)
+                self.assertEqual(row["wrong"], 0)
+                hashes.add(row["hash"])
+        self.assertEqual(len(hashes), 1)
+
+    def test_barrier_and_ceiling(self):
+        self.assertEqual(len(self.rows("barrier", "--spawn", "2", "--iters", "5")), 1)
+        for kind in ("allreduce", "broadcast"):
+            [row] = self.rows(kind, "--spawn", "2", "--min-bytes", "1M", "--max-bytes", "1M",
+                              "--iters", "5", "--ceiling")
+            self.assertGreater(row["ceiling_GBps"], 0)
+            self.assertIsNone(row["wrong"])
+
+    def test_ranks_of_their_own(self):
+        address = f"unix:{self.scratch}/node.sock"
+        node = subprocess.Popen([TALLYD, "--listen", address], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
+        self.addCleanup(node.wait)
+        self.addCleanup(node.terminate)
+        ranks = [subprocess.Popen([TALLY_PERF, "allreduce", "--address", address, "--rank", str(r),
+                                   "--ranks", "3", "--job", "own", "--max-bytes", "64K", "--check"],
+                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                 for r in range(3)]
+        outputs = [rank.communicate(timeout=SECONDS) for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0], outputs)
+        self.assertIn("# 0 wrong of", outputs[0][0])
+        self.assertEqual((outputs[1][0], outputs[2][0]), ("", ""))
+        self.run_it("allreduce", "--address", address, "--spawn", "2", "--max-bytes", "64K")
+
+    def test_a_killed_worker_is_named(self):
+        run = self.start(*FOR_EVER)
+        family = children(run.pid)
+        os.kill(sorted(family["tally-perf"])[1], signal.SIGKILL)
+        output = self.end(run, family, 3)
+        self.assertIn("rank 1 ended: signal 9", output)
+        self.assertIn("(rank 1 is to blame)", output)
+
+    def test_a_killed_node_is_told(self):
+        run = self.start(*FOR_EVER)
+        family = children(run.pid)
+        os.kill(family[Path(TALLYD).name[:15]][0], signal.SIGKILL)
+        output = self.end(run, family, 3)
+        self.assertIn("the node ended: signal 9", output)
+
+    def test_signals_leave_nothing_behind(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            run = self.start(*FOR_EVER)
+            family = children(run.pid)
+            run.send_signal(number)
+            self.end(run, family, 128 + number)
+
+    def test_no_progress_ends(self):
+        run = self.start(*FOR_EVER, "--timeout", "1")
+        family = children(run.pid)
+        for pid in family["tally-perf"]:
+            os.kill(pid, signal.SIGSTOP)
+        self.assertIn("no progress for 1 s", self.end(run, family, 124))
+
+    def test_a_violent_death_takes_the_processes_along(self):
+        run = self.start(*FOR_EVER)
+        family = sum(children(run.pid).values(), [])
+        run.kill()
+        run.wait()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and any(self.alive(pid) for pid in family):
+            time.sleep(0.01)
+        self.assertEqual([pid for pid in family if self.alive(pid)], [])
+
+    @staticmethod
+    def alive(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
+        except OSError:
+            return False
+
+    def test_what_cannot_be_is_refused(self):
+        self.run_it("allreduce", status=2)
+        self.run_it("allreduce", "--spawn", "2", "--type", "f8", status=2)
+        self.assertIn("resnet50", self.run_it("allreduce", "--spawn", "2", "--model", "x", status=2))
+        self.assertIn("available", self.run_it("allreduce", "--spawn", "900", "--model", "gpt2-xl",
+                                               status=3))
+        self.assertIn("did not start", self.run_it("allreduce", "--spawn", "2", "--node-arg=--bogus",
+                                                   status=3))
+        self.assertIn("nobody listens", self.run_it("allreduce", "--spawn", "2", "--address",
+                                                    f"unix:{self.scratch}/none", status=3))
+
+
+if __name__ == "__main__":
+    TALLY_PERF, TALLYD = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
