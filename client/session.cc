@@ -329,6 +329,14 @@ void Session::add_stats(const Pending& pending, Completed& completed) const {
   }
 }
 
+bool Session::overlap(const Pending& pending) {
+  const Post& post = pending.post;
+  if (post.in == nullptr || post.in != post.out) return false;
+  const std::uint64_t size = element_bytes(post.notice.type);
+  return post.notice.in_offset < post.notice.out_offset + pending.out_extent.count * size &&
+         post.notice.out_offset < post.notice.in_offset + pending.in_extent.count * size;
+}
+
 void Session::finish(const Finished& finished, Completed& completed) {
   const auto index = static_cast<std::uint32_t>(finished.user);
   const Pending& pending = pending_[index];
@@ -338,8 +346,9 @@ void Session::finish(const Finished& finished, Completed& completed) {
   completed.round = finished.round;
   completed.user = pending.post.user;
   completed.culprit = finished.verdict.culprit;
-  const bool in_place = pending.post.in != nullptr && pending.post.in == pending.post.out;
-  const bool staged = in_place && pending.post.in->how() == Region::How::kStaged;
+  // In place, a result byte that has landed is an input byte that is gone; but the caller's copy of
+  // staged memory is never written before success.
+  const bool in_place = overlap(pending) && pending.post.in->how() != Region::How::kStaged;
   if (completed.status == Status::kOk) {
     if (pending.post.out != nullptr) {
       pending.post.out->copy_out(
@@ -352,7 +361,7 @@ void Session::finish(const Finished& finished, Completed& completed) {
     verdict.tag = finished.tag;
     verdict.round = finished.round;
     completed.message = describe(verdict, book_config_.rank);
-    completed.inputs_gone = finished.started && in_place && !staged;
+    completed.inputs_gone = finished.started && in_place;
   }
   for (Region* region : {pending.post.in, pending.post.out, pending.stats}) {
     if (region != nullptr) --region->outstanding;

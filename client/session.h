@@ -99,6 +99,7 @@ class Session {
   void look_around(Nanos now);  // the node's death, the end of patience
   void lose(Status status, const std::string& why);
   bool take(Completed& completed);
+  static bool overlap(const Pending& pending);
   void finish(const Finished& finished, Completed& completed);
   void add_stats(const Pending& pending, Completed& completed) const;
   void sleep(Nanos now, Nanos until);

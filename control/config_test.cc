@@ -37,8 +37,7 @@ TEST(Config, NothingGivenIsTheDefaults) {
   EXPECT_GT(config->limits.max_region_bytes, 0u);
 }
 
-TEST(Config, ReadsEveryKey) {
-  const auto config = parse(R"(
+constexpr std::string_view kEveryKey = R"(
 listen = "unix:/tmp/x.sock"
 listen_mode = "0660"
 log_level = "debug"
@@ -66,7 +65,11 @@ weight = 7
 ranks = 16
 [[jobs]]
 name = "resnet"
-)");
+)";
+
+TEST(Config, ReadsEveryKey) {
+  const auto config = parse(kEveryKey);
+  ;
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->listen, "unix:/tmp/x.sock");
   EXPECT_EQ(config->listen_mode, 0660u);

@@ -66,7 +66,12 @@ Outcome Daemon::build(const Config& config) {
   eal_ = std::move(eal).value();
 
   const engine::ShardConfig shard = shard_config(config, *isa);
-  shards_ = std::make_unique<ShardSet>(io_, config.shards, shard);
+  // The rest is the EAL's own.
+  auto memory = eal_->allocate((std::size_t{config.engine_mib} << 20) / 2, kCacheLine);
+  if (!memory) return memory.error();
+  memory_ = std::move(memory).value();
+  shards_ = std::make_unique<ShardSet>(io_, config.shards, shard,
+                                       std::span(memory_.data(), memory_.size()));
   NodeOptions options;
   options.address = config.listen;
   options.isa = isa_;
@@ -98,6 +103,10 @@ Outcome Daemon::launch(bool busy) {
 
 Daemon::~Daemon() {
   stop();
+  server_.reset();
+  node_.reset();
+  shards_.reset();
+  memory_ = {};
   eal_.reset();
 }
 

@@ -39,11 +39,12 @@ class Daemon {
 
   std::string isa_;
   asio::io_context io_{1};
-  // Shards outlive the EAL's threads that run them; the node outlives the server that calls it.
+  // In the order of who uses whom; ~Daemon ends them from the last to the first.
+  std::unique_ptr<engine::Eal> eal_;
+  engine::EalMemory memory_;
   std::unique_ptr<ShardSet> shards_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<rpc::Server> server_;
-  std::unique_ptr<engine::Eal> eal_;
   bool running_ = false;
 };
 

@@ -4,12 +4,19 @@
 
 namespace tally::control {
 
-ShardSet::ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config)
+ShardSet::MemberShard::MemberShard(std::uint32_t index, engine::ShardConfig config,
+                                   std::span<std::byte> memory)
+    : arena(memory.data(), memory.size(), std::pmr::new_delete_resource()),
+      pool(&arena),
+      port(index, std::size_t{config.protocol.tiles} * config.max_ranks),
+      shard((config.protocol.shard = index, config.memory = &pool, config), port) {}
+
+ShardSet::ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
+                   std::span<std::byte> memory)
     : io_(io) {
+  const std::size_t share = memory.size() / shards / kCacheLine * kCacheLine;
   for (std::uint32_t i = 0; i < shards; ++i) {
-    engine::ShardConfig own = config;
-    own.protocol.shard = i;
-    members_.push_back(std::make_unique<MemberShard>(i, own));
+    members_.push_back(std::make_unique<MemberShard>(i, config, memory.subspan(i * share, share)));
   }
 }
 

@@ -4,6 +4,8 @@
 #include <asio/io_context.hpp>
 #include <functional>
 #include <memory>
+#include <memory_resource>
+#include <span>
 #include <vector>
 
 #include "dataplane/engine/shard.h"
@@ -14,7 +16,10 @@ namespace tally::control {
 class ShardSet {
  public:
   // `io`: the control thread's loop, where everything that comes back is called. Borrowed.
-  ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config);
+  // `memory`: divided between the shards for their tiles, borrowed; what does not fit comes from
+  // the heap.
+  ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
+           std::span<std::byte> memory = {});
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
 
@@ -35,8 +40,9 @@ class ShardSet {
 
  private:
   struct MemberShard {
-    MemberShard(std::uint32_t index, const engine::ShardConfig& config)
-        : port(index, std::size_t{config.protocol.tiles} * config.max_ranks), shard(config, port) {}
+    MemberShard(std::uint32_t index, engine::ShardConfig config, std::span<std::byte> memory);
+    std::pmr::monotonic_buffer_resource arena;
+    std::pmr::unsynchronized_pool_resource pool;  // of the arena: what is outgrown is used again
     transport::shm::Port port;
     engine::Shard shard;
   };

@@ -182,7 +182,7 @@ int execute(const std::string& command, const Arguments& arguments) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"tallyctl: asks a Tally node how it is"};
+  CLI::App app("Asks a Tally node how it is.", "tallyctl");
   Arguments arguments;
   arguments.address = client::default_connect_address();
   app.set_version_flag("--version", std::string("tallyctl ") + TALLY_VERSION);

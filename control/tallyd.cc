@@ -32,6 +32,18 @@ struct Arguments {
   int ready_fd = -1;
 };
 
+// What --help shows as the kind of value.
+std::string value_kind(const Key& key) {
+  if (const auto* choice = std::get_if<ChoiceKey>(&key.kind)) {
+    std::string kinds;
+    for (const auto word : choice->choices) kinds.append(kinds.empty() ? "" : "|").append(word);
+    return kinds;
+  }
+  const auto* number = std::get_if<NumberKey>(&key.kind);
+  if (number == nullptr) return "ADDRESS";
+  return number->measure == Measure::kBytes ? "SIZE" : "N";
+}
+
 int usage(std::string_view message) {
   fmt::print(stderr, "tallyd: {}\n", message);
   return kUsage;
@@ -39,20 +51,22 @@ int usage(std::string_view message) {
 
 void describe(CLI::App& app, Arguments& arguments) {
   app.set_version_flag("--version", std::string("tallyd ") + TALLY_VERSION);
-  app.add_option("--config", arguments.config_path, "configuration file, TOML (docs/control.md)");
+  app.add_option("--config", arguments.config_path, "configuration file, TOML (docs/control.md)")
+      ->type_name("FILE");
   app.add_flag("--check-config", arguments.check_config,
                "print the configuration in force, and exit");
   app.add_option("--ready-fd", arguments.ready_fd,
                  "write \"ready\\n\" to this descriptor when clients can connect")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("FD");
   for (const Key& key : config_keys()) {
     if (key.flag.empty()) continue;
-    app.add_option_function<std::string>(
-        fmt::format("--{}", key.flag),
-        [&arguments, flag = std::string(key.flag)](const std::string& value) {
-          arguments.overrides.push_back({flag, value});
-        },
-        fmt::format("{} [{}]", key.help, key.path()));
+    const auto keep = [&arguments, flag = std::string(key.flag)](const std::string& value) {
+      arguments.overrides.push_back({flag, value});
+    };
+    app.add_option_function<std::string>(fmt::format("--{}", key.flag), keep,
+                                         fmt::format("{} [{}]", key.help, key.path()))
+        ->type_name(value_kind(key));
   }
   app.footer(
       "Flags override the configuration file. SIGTERM and SIGINT end the node in good order.");
@@ -96,7 +110,7 @@ int serve(const Config& config, int ready_fd) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"tallyd: the Tally summation node"};
+  CLI::App app("The Tally summation node.", "tallyd");
   Arguments arguments;
   describe(app, arguments);
   try {

@@ -52,6 +52,7 @@ int Conductor::run() {
   }
   const int status = conduct();
   progress_.clear();
+  for (Worker& worker : workers_) worker.process.ask_to_end();
   for (Worker& worker : workers_) worker.process.stop(kWorkerStopPatience);
   node_.reset();
   if (signal_ != 0) return 128 + signal_;
@@ -204,15 +205,15 @@ void Conductor::note_ready(std::uint32_t rank, const nlohmann::json& message) {
   report_.set_session(message.at("transport"), message.at("shards"));
 }
 
-// Every rank has the same to say, mostly: each thing is printed once, and what is no warning only
-// when the node is not our own.
+// Information is the same at every rank: rank 0's stands for all. A warning is printed once.
 void Conductor::note_log(std::uint32_t rank, const nlohmann::json& message) {
   const std::string text = message.at("text");
-  if (options_.quiet && message.at("level") == 0) return;
+  const bool warning = message.at("level") != 0;
+  if (!warning && (options_.quiet || rank != 0)) return;
   if (std::find(logged_.begin(), logged_.end(), text) != logged_.end()) return;
   logged_.push_back(text);
   progress_.clear();
-  std::cerr << "tally-perf: rank " << rank << ": " << text << '\n';
+  std::cerr << "tally-perf: " << text << '\n';
 }
 
 void Conductor::measure_ceiling() {
@@ -268,8 +269,8 @@ void Conductor::tell_failures() {
     Worker& worker = workers_[rank];
     if (worker.done || !worker.failure.empty()) continue;
     const auto how = worker.process.ended();
-    std::cerr << fmt::format("tally-perf: rank {} ended: {}\n", rank,
-                             how ? *how : "it still runs, and says nothing");
+    std::cerr << (how ? fmt::format("tally-perf: rank {} ended: {}\n", rank, *how)
+                      : fmt::format("tally-perf: rank {} runs, but says nothing\n", rank));
   }
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     if (workers_[rank].failure.empty()) continue;

@@ -100,7 +100,12 @@ Outcome Node::launch(const Options& options) {
       // It removes its socket and shared memory when it is asked to end.
       .signal_when_orphaned = SIGTERM,
   });
-  if (!process.ok()) return process.error();
+  if (!process.ok()) {
+    return Error{
+        process.status(),
+        process.error().message +
+            " (looked beside tally-perf, in the build tree and on PATH; --tallyd names it)"};
+  }
   process_ = std::move(process).value();
   return Unit{};
 }

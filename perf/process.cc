@@ -94,10 +94,14 @@ std::optional<std::string> ChildProcess::ended() {
   return describe(status);
 }
 
+void ChildProcess::ask_to_end() {
+  if (pid_ > 0) kill(pid_, SIGTERM);
+}
+
 void ChildProcess::stop(Nanos patience) {
   if (pid_ <= 0) return;
   const Nanos until = monotonic_now() + patience;
-  if (patience > 0) kill(pid_, SIGTERM);
+  if (patience > 0) ask_to_end();
   while (monotonic_now() < until) {
     if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
       pid_ = -1;

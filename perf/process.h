@@ -37,7 +37,9 @@ class ChildProcess {
   // "exit status 3", "signal 9 (Killed)", once it has ended; nullopt while it runs.
   std::optional<std::string> ended();
 
-  // Asks with SIGTERM, waits up to `patience`, then kills. Nothing when it has ended.
+  // SIGTERM, if it still runs.
+  void ask_to_end();
+  // Asks, waits up to `patience`, then kills. Nothing when it has ended.
   void stop(Nanos patience);
 
  private:

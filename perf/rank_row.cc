@@ -82,9 +82,12 @@ Measurement merge(const Options& options, const Row& row, std::span<const RankRo
   all.goodput = all.algbw * 8;
   all.hash = merge_hashes(options, ranks, all.complaints);
   if (options.stats) {
-    all.sum_of_squares = ranks[0].sum_of_squares;
-    all.nonfinite = ranks[0].nonfinite;
-    compare_stats(ranks, all.complaints);
+    // Whoever has no result has no statistics of it either.
+    const bool all_told = options.kind == TALLY_ALL_REDUCE;
+    const RankRow& told = ranks[all_told ? 0 : options.root];
+    all.sum_of_squares = told.sum_of_squares;
+    all.nonfinite = told.nonfinite;
+    if (all_told) compare_stats(ranks, all.complaints);
   }
   return all;
 }

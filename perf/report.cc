@@ -93,8 +93,8 @@ void print_line(const Options& options, Text text) {
   fmt::print("{}", line);
 }
 
-nlohmann::json row_json(const Options& options, const Row& row, const Measurement& m) {
-  nlohmann::json json = {
+nlohmann::ordered_json row_json(const Options& options, const Row& row, const Measurement& m) {
+  nlohmann::ordered_json json = {
       {"collective", kind_name(options.kind)},
       {"workload", row.workload},
       {"mode", row.mode},
@@ -138,12 +138,13 @@ nlohmann::json row_json(const Options& options, const Row& row, const Measuremen
 }  // namespace
 
 Report::Report(const Options& options, bool verbose) : options_(options), verbose_(verbose) {
-  document_ = {{"tool", "tally-perf"}, {"rows", nlohmann::json::array()}};
+  document_ = {{"tool", "tally-perf"}, {"version", TALLY_VERSION}};
 }
 
 void Report::set_session(const std::string& transport, std::uint32_t shards) {
   document_["transport"] = transport;
   document_["shards"] = shards;
+  document_["ranks"] = options_.ranks;
   if (!verbose_) return;
   fmt::print("# {}, {} workers, {} shard{}, transport {}, {}, {} iterations after {} of warm-up\n",
              kind_name(options_.kind), options_.ranks, shards, shards == 1 ? "" : "s", transport,
@@ -155,7 +156,7 @@ void Report::add(const Row& row, const Measurement& m) {
   wrong_ += m.wrong;
   stray_ += m.stray;
   complaints_ += m.complaints.size();
-  document_["rows"].push_back(row_json(options_, row, m));
+  rows_.push_back(row_json(options_, row, m));
   if (verbose_) {
     if (!std::exchange(header_printed_, true)) {
       print_line(options_, [](const Column& column) { return column.title; });
@@ -171,6 +172,7 @@ bool Report::finish() {
   document_["checked"] = checked_;
   document_["wrong"] = wrong_;
   document_["good"] = good();
+  document_["rows"] = std::move(rows_);
   if (verbose_ && options_.verifies() && options_.kind != TALLY_BARRIER) {
     fmt::print("# {} wrong of {} elements checked", wrong_, checked_);
     if (stray_ != 0) fmt::print(", {} bytes changed outside of results", stray_);

@@ -32,7 +32,8 @@ class Report {
   std::uint64_t stray_ = 0;
   std::size_t complaints_ = 0;
   bool header_printed_ = false;
-  nlohmann::json document_;
+  nlohmann::ordered_json document_;
+  nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
 };
 
 }  // namespace tally::perf

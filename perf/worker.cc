@@ -168,6 +168,7 @@ bool run_lone_rows(const Options& options, const std::vector<Row>& rows) {
   Gather gather(session, options);
   const bool reports = options.rank == 0;
   Report report(options, reports && !options.quiet);
+  report.set_session(session.info().transport, session.info().shards);
   const RowRunner::Hooks hooks{.stepped = [] {}, .pause = {}};
   bool good = true;
   for (const Row& row : rows) {

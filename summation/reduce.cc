@@ -75,6 +75,15 @@ std::optional<std::size_t> elements_to_alignment(const Reduction& reduction, std
   return (kStreamAlignment - first) % kStreamAlignment / bytes;
 }
 
+bool is_simple(const Reduction& reduction) {
+  return reduction.inputs.size() <= kMaxSimpleInputs && reduction.outputs.size() == 1 &&
+         reduction.stats.empty() && !reduction.stream_outputs;
+}
+
+std::uint32_t divisor_of(const Reduction& reduction) {
+  return reduction.operation == Operation::kAverage ? reduction.divisor : 1;
+}
+
 bool single_spans(const Reduction& reduction) {
   return std::all_of(reduction.inputs.begin(), reduction.inputs.end(),
                      [](View view) { return view.size() == 1; });
@@ -153,9 +162,7 @@ template <class Inputs>
 void reduce_from(const Kernels& kernels, const Reduction& reduction) {
   const Chosen chosen = choose(kernels, reduction.type, reduction.operation);
   const std::size_t bytes = element_bytes(reduction.type);
-  const bool simple = reduction.inputs.size() <= kMaxSimpleInputs &&
-                      reduction.outputs.size() == 1 && reduction.stats.empty() &&
-                      !reduction.stream_outputs;
+  const bool simple = is_simple(reduction);
   const bool grouped = !simple && reduction.inputs.size() > kMaxGroupInputs;
   const bool with_stats = !reduction.stats.empty();
   const std::size_t chunk = kPartialBytes / std::max<std::size_t>(4, bytes);
@@ -168,7 +175,7 @@ void reduce_from(const Kernels& kernels, const Reduction& reduction) {
   pass.outputs = reduction.outputs.data();
   pass.output_count = reduction.outputs.size();
   pass.partial = partial;
-  pass.divisor = reduction.operation == Operation::kAverage ? reduction.divisor : 1;
+  pass.divisor = divisor_of(reduction);
 
   Inputs inputs(reduction);
   Statistics statistics(chosen.squares, reduction.stats);
@@ -203,6 +210,22 @@ void reduce_from(const Kernels& kernels, const Reduction& reduction) {
   }
 }
 
+// The common case, with nothing around it: small reductions consist of such overhead.
+void reduce_at_once(const Kernels& kernels, const Reduction& reduction) {
+  const std::byte* pointers[kMaxSimpleInputs];
+  const std::size_t count = reduction.inputs.size();
+  for (std::size_t i = 0; i < count; ++i) pointers[i] = reduction.inputs[i].front().data;
+  Pass pass;
+  pass.inputs = pointers;
+  pass.input_count = count;
+  pass.outputs = reduction.outputs.data();
+  pass.output_count = 1;
+  pass.count = reduction.count;
+  pass.divisor = divisor_of(reduction);
+  const Chosen chosen = choose(kernels, reduction.type, reduction.operation);
+  chosen.passes.simple[count - 1](pass);
+}
+
 [[maybe_unused]] bool valid(const Reduction& reduction) {
   const std::size_t bytes = reduction.count * element_bytes(reduction.type);
   const auto covers = [&](View view) {
@@ -223,7 +246,10 @@ void reduce(const Kernels& kernels, const Reduction& reduction) {
   assert(valid(reduction));
   if (reduction.count == 0) return;
   const DefaultFloatMode mode;
-  if (single_spans(reduction)) {
+  const bool direct = single_spans(reduction);
+  if (direct && is_simple(reduction)) {
+    reduce_at_once(kernels, reduction);
+  } else if (direct) {
     reduce_from<DirectInputs>(kernels, reduction);
   } else {
     reduce_from<ScatteredInputs>(kernels, reduction);

@@ -17,28 +17,28 @@ constexpr std::uint32_t kShards = 3;
 class EalTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    CPU_ZERO(&before_);
-    ASSERT_EQ(sched_getaffinity(0, sizeof before_, &before_), 0);
+    CPU_ZERO(&affinity_before);
+    ASSERT_EQ(sched_getaffinity(0, sizeof affinity_before, &affinity_before), 0);
     // What cannot work is refused before anything is started.
     EXPECT_EQ(Eal::start({.shards = 0}).status(), Status::kInvalidArgument);
     EXPECT_EQ(Eal::start({.shards = kMaxShards + 1}).status(), Status::kInvalidArgument);
     EXPECT_EQ(Eal::start({.memory_mib = 0}).status(), Status::kInvalidArgument);
     auto started = Eal::start({.shards = kShards, .memory_mib = 32});
     ASSERT_TRUE(started.ok()) << started.error().message;
-    eal_ = std::move(started).value();
+    shared_eal = std::move(started).value();
   }
-  static void TearDownTestSuite() { eal_.reset(); }
-  void SetUp() override { ASSERT_NE(eal_, nullptr); }
+  static void TearDownTestSuite() { shared_eal.reset(); }
+  void SetUp() override { ASSERT_NE(shared_eal, nullptr); }
 
-  static inline std::unique_ptr<Eal> eal_;
-  static inline cpu_set_t before_;
+  static inline std::unique_ptr<Eal> shared_eal;
+  static inline cpu_set_t affinity_before;
 };
 
 TEST_F(EalTest, KeepsTheCallersAffinity) {
   cpu_set_t after;
   CPU_ZERO(&after);
   ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
-  EXPECT_TRUE(CPU_EQUAL(&before_, &after));
+  EXPECT_TRUE(CPU_EQUAL(&affinity_before, &after));
 }
 
 TEST_F(EalTest, StartsOncePerProcess) {
@@ -50,14 +50,14 @@ TEST_F(EalTest, ShardsRunAtTheSameTime) {
   std::atomic<std::uint32_t> arrived{0};
   std::uint64_t plain[kShards] = {};  // written by the shards, read after join
   for (std::uint32_t shard = 0; shard < kShards; ++shard) {
-    auto launched = eal_->launch(shard, [&, shard] {
+    auto launched = shared_eal->launch(shard, [&, shard] {
       arrived.fetch_add(1);
       while (arrived.load() < kShards) sched_yield();
       plain[shard] = shard + 1;
     });
     ASSERT_TRUE(launched.ok()) << launched.error().message;
   }
-  eal_->join();
+  shared_eal->join();
   EXPECT_EQ(arrived.load(), kShards);
   EXPECT_EQ(plain[0] + plain[1] + plain[2], 6u);
 }
@@ -65,34 +65,35 @@ TEST_F(EalTest, ShardsRunAtTheSameTime) {
 TEST_F(EalTest, AShardCanBeLaunchedAgainButNotTwiceAtOnce) {
   std::uint64_t runs = 0;
   for (int i = 0; i < 50; ++i) {
-    ASSERT_TRUE(eal_->launch(1, [&runs] { ++runs; }).ok());
-    eal_->join();
+    ASSERT_TRUE(shared_eal->launch(1, [&runs] { ++runs; }).ok());
+    shared_eal->join();
   }
   EXPECT_EQ(runs, 50u);
 
   std::atomic<bool> end{false};
-  ASSERT_TRUE(eal_->launch(0,
+  ASSERT_TRUE(shared_eal
+                  ->launch(0,
                            [&end] {
                              while (!end) sched_yield();
                            })
                   .ok());
-  EXPECT_EQ(eal_->launch(0, [] {}).status(), Status::kInternal);
+  EXPECT_EQ(shared_eal->launch(0, [] {}).status(), Status::kInternal);
   end = true;
-  eal_->join();
-  EXPECT_EQ(eal_->launch(kShards, [] {}).status(), Status::kInvalidArgument);
+  shared_eal->join();
+  EXPECT_EQ(shared_eal->launch(kShards, [] {}).status(), Status::kInvalidArgument);
 }
 
 TEST_F(EalTest, ABodyEndsWithWhatItOwns) {
   auto owned = std::make_shared<int>(7);
-  ASSERT_TRUE(eal_->launch(2, [owned] {}).ok());
-  eal_->join();
+  ASSERT_TRUE(shared_eal->launch(2, [owned] {}).ok());
+  shared_eal->join();
   EXPECT_EQ(owned.use_count(), 1);
 }
 
 TEST_F(EalTest, MemoryIsAlignedZeroedAndGivenBack) {
   constexpr std::size_t kBytes = 12u << 20;
   for (int i = 0; i < 20; ++i) {  // more than there is, unless it comes back
-    auto made = eal_->allocate(kBytes, 4096);
+    auto made = shared_eal->allocate(kBytes, 4096);
     ASSERT_TRUE(made.ok()) << made.error().message;
     EalMemory memory = std::move(made).value();
     ASSERT_EQ(memory.size(), kBytes);
@@ -106,12 +107,12 @@ TEST_F(EalTest, MemoryIsAlignedZeroedAndGivenBack) {
 }
 
 TEST_F(EalTest, MemoryIsBounded) {
-  if (eal_->on_hugepages()) GTEST_SKIP() << "on hugepages the EAL may grow";
-  auto made = eal_->allocate(std::size_t{1} << 30, 64);
+  if (shared_eal->on_hugepages()) GTEST_SKIP() << "on hugepages the EAL may grow";
+  auto made = shared_eal->allocate(std::size_t{1} << 30, 64);
   ASSERT_EQ(made.status(), Status::kNoMemory);
   EXPECT_NE(made.error().message.find("32 MiB"), std::string::npos) << made.error().message;
-  EXPECT_EQ(eal_->allocate(64, 3).status(), Status::kInvalidArgument);
-  EXPECT_EQ(eal_->allocate(0, 64).status(), Status::kInvalidArgument);
+  EXPECT_EQ(shared_eal->allocate(64, 3).status(), Status::kInvalidArgument);
+  EXPECT_EQ(shared_eal->allocate(0, 64).status(), Status::kInvalidArgument);
 }
 
 TEST_F(EalTest, ThreadsMadeLaterAreNotPinned) {
@@ -119,7 +120,7 @@ TEST_F(EalTest, ThreadsMadeLaterAreNotPinned) {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
     ASSERT_EQ(sched_getaffinity(0, sizeof cpus, &cpus), 0);
-    EXPECT_TRUE(CPU_EQUAL(&before_, &cpus));
+    EXPECT_TRUE(CPU_EQUAL(&affinity_before, &cpus));
   }).join();
 }
 

@@ -38,13 +38,12 @@ Shard::Shard(const ShardConfig& config, transport::Transport& transport)
     : config_(config),
       transport_(transport),
       protocol_(config.protocol),
-      slots_(config.protocol.tiles),
       received_(kBurst),
       pulled_(kBurst),
       pushed_(kBurst) {
-  for (auto slot = static_cast<std::uint32_t>(slots_.size()); slot-- > 0;) {
-    free_slots_.push_back(slot);
-  }
+  slots_.reserve(config.protocol.tiles);
+  for (std::uint32_t i = 0; i < config.protocol.tiles; ++i) slots_.emplace_back(config.memory);
+  for (std::uint32_t i = config.protocol.tiles; i-- > 0;) free_slots_.push_back(i);
   const std::size_t endpoints = std::size_t{config.max_ranks} * 2;  // results and statistics
   pulls_.reserve(config.max_ranks);
   pushes_.reserve(endpoints);
@@ -118,7 +117,7 @@ void Shard::pull(std::uint32_t index) {
   slot.pulls_left = static_cast<std::uint32_t>(sources.size());
   slot.views.assign(sources.size(), View{});
   slot.handles.assign(sources.size(), 0);
-  slot.held.assign(sources.size(), false);
+  slot.held.assign(sources.size(), 0);
   pulls_.clear();
   // Every tile begins with another rank, so that shards and tiles do not all read rank 0 first.
   const std::size_t phase = (index + config_.protocol.shard) % sources.size();
@@ -138,7 +137,7 @@ std::size_t Shard::take_pulled(Nanos now) {
       if (pulled.status == Status::kOk) {
         slot.views[source] = pulled.view;
         slot.handles[source] = pulled.handle;
-        slot.held[source] = true;
+        slot.held[source] = 1;
       } else {
         fail(slot, pulled.status, slot.tile.sources[source].member);
       }
@@ -253,8 +252,8 @@ std::size_t Shard::take_pushed(Nanos now) {
 
 void Shard::release_views(TileSlot& slot) {
   for (std::size_t i = 0; i < slot.held.size(); ++i) {
-    if (slot.held[i]) transport_.release(slot.handles[i]);
-    slot.held[i] = false;
+    if (slot.held[i] != 0) transport_.release(slot.handles[i]);
+    slot.held[i] = 0;
   }
 }
 

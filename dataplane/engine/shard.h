@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct ShardConfig {
   protocol::AggregatorConfig protocol;
   const summation::Kernels* kernels = nullptr;
   std::uint32_t max_ranks = wire::kMaxRanks;
+  // Where tiles and what belongs to them live: hugepages of the EAL in tallyd, the heap in tests.
+  // Borrowed; used from the shard's thread. Grown to what the widest job needs, then reused.
+  std::pmr::memory_resource* memory = std::pmr::get_default_resource();
   // An operation whose part is at least this large is stored past the caches.
   std::uint64_t stream_bytes = UINT64_MAX;
 };
@@ -51,12 +55,15 @@ class Shard {
  private:
   // A tile on its way and what the transport gave for it.
   struct TileSlot {
+    explicit TileSlot(std::pmr::memory_resource* memory)
+        : views(memory), handles(memory), held(memory), stats(memory), staging(memory) {}
+
     protocol::Tile tile;
-    std::vector<View> views;             // by source
-    std::vector<std::uint32_t> handles;  // of the views, by source
-    std::vector<bool> held;              // by source: the view is to be released
-    std::vector<BlockStats> stats;
-    std::vector<std::byte> staging;  // the sum, where it cannot be stored at the receivers
+    std::pmr::vector<View> views;             // by source
+    std::pmr::vector<std::uint32_t> handles;  // of the views, by source
+    std::pmr::vector<std::uint8_t> held;      // by source: the view is to be released
+    std::pmr::vector<BlockStats> stats;
+    std::pmr::vector<std::byte> staging;  // the sum, where it cannot be stored at the receivers
     std::uint32_t pulls_left = 0;
     std::uint32_t pushes_left = 0;
     Status status = Status::kOk;

@@ -28,11 +28,11 @@ void expect_same(ElementType type, const Reduce& byteps, T (*encode)(int)) {
   std::vector<T> theirs(kCount);
   byteps(theirs.data(), arrivals.data(), arrivals.size(), kCount);
 
-  std::vector<summation::Span> spans;
+  std::vector<Span> spans;
   for (const auto& input : inputs) {
     spans.push_back({reinterpret_cast<const std::byte*>(input.data()), kCount * sizeof(T)});
   }
-  std::vector<summation::View> views;
+  std::vector<View> views;
   for (const auto& span : spans) views.emplace_back(&span, 1);
   std::vector<T> ours(kCount);
   std::byte* outputs[] = {reinterpret_cast<std::byte*>(ours.data())};

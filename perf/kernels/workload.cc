@@ -68,7 +68,7 @@ Workload::Workload(const Shape& shape)
     outputs_.push_back(memory_.data() + (shape.width + o) * shape.bytes);
   }
   spans_.resize(shape.width);
-  for (const summation::Span& span : spans_) views_.emplace_back(&span, 1);
+  for (const Span& span : spans_) views_.emplace_back(&span, 1);
   tile_outputs_.resize(shape.outputs);
   const std::size_t elements = shape_.tile / summation::element_bytes(shape.type);
   if (shape.stats) {

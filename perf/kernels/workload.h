@@ -61,8 +61,8 @@ class Workload {
   HugeMemory memory_;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
-  std::vector<summation::Span> spans_;
-  std::vector<summation::View> views_;
+  std::vector<Span> spans_;
+  std::vector<View> views_;
   std::vector<std::byte*> tile_outputs_;
   std::vector<summation::BlockStats> stats_;
 };

@@ -1,0 +1,226 @@
+// The programs as their users meet them: started, asked, stopped, and told nonsense.
+// $TALLYD and $TALLYCTL name them.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "control/rpc/test_support.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+using rpc::TemporaryDirectory;
+
+constexpr int kPatienceMs = 20'000;
+constexpr int kReadyFd = 9;
+constexpr uid_t kNobody = 65534;
+
+struct Pipe {
+  Pipe() {
+    int fds[2];
+    if (::pipe2(fds, O_CLOEXEC) != 0) std::abort();
+    reader = UniqueFd(fds[0]);
+    writer = UniqueFd(fds[1]);
+  }
+  UniqueFd reader;
+  UniqueFd writer;
+};
+
+std::string program(const char* variable) {
+  const char* path = std::getenv(variable);
+  return path == nullptr ? std::string() : path;
+}
+
+// A child process: its output, both streams together, and how it ends.
+class Process {
+ public:
+  Process(std::vector<std::string> words, uid_t user = ::geteuid()) {
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(output_.writer.get(), STDOUT_FILENO);
+      ::dup2(output_.writer.get(), STDERR_FILENO);
+      ::dup2(ready_.writer.get(), kReadyFd);
+      if (user != ::geteuid() && (::setgid(user) != 0 || ::setuid(user) != 0)) ::_exit(126);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    }
+    output_.writer.reset();
+    ready_.writer.reset();
+  }
+  ~Process() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void signal(int number) const { ::kill(pid_, number); }
+
+  // "ready\n" came before the process ended.
+  bool ready() {
+    pollfd entry{ready_.reader.get(), POLLIN, 0};
+    char text[6] = {};
+    return ::poll(&entry, 1, kPatienceMs) == 1 &&
+           ::read(ready_.reader.get(), text, sizeof text) == 6 &&
+           std::string_view(text, 6) == "ready\n";
+  }
+
+  // Reads all it says, then its exit code; 1000 + the signal that killed it.
+  int wait() {
+    char buffer[4096];
+    ssize_t count = 0;
+    while ((count = ::read(output_.reader.get(), buffer, sizeof buffer)) > 0) {
+      said_.append(buffer, static_cast<std::size_t>(count));
+    }
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+  const std::string& said() const { return said_; }
+  bool said(std::string_view part) const { return said_.find(part) != std::string::npos; }
+
+ private:
+  Pipe output_;
+  Pipe ready_;
+  pid_t pid_ = -1;
+  std::string said_;
+};
+
+class TallydTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (program("TALLYD").empty() || program("TALLYCTL").empty()) {
+      GTEST_SKIP() << "TALLYD and TALLYCTL do not name the programs";
+    }
+  }
+
+  std::vector<std::string> tallyd(std::initializer_list<std::string> more) const {
+    std::vector<std::string> words = {program("TALLYD"), "--listen", address_, "--ready-fd",
+                                      std::to_string(kReadyFd)};
+    words.insert(words.end(), more);
+    return words;
+  }
+  std::vector<std::string> tallyctl(std::initializer_list<std::string> more) const {
+    std::vector<std::string> words = {program("TALLYCTL"), "--address", address_};
+    words.insert(words.end(), more);
+    return words;
+  }
+
+  TemporaryDirectory directory_;
+  std::string path_ = directory_ / "tallyd.sock";
+  std::string address_ = "unix:" + path_;
+};
+
+TEST_F(TallydTest, ServesUntilItIsToldToEnd) {
+  Process node(tallyd({"--shards", "3", "--isa", "scalar"}));  // more shards than cores, maybe
+  ASSERT_TRUE(node.ready()) << (node.wait(), node.said());
+  Process status(tallyctl({"--json", "status"}));
+  ASSERT_EQ(status.wait(), 0) << status.said();
+  const json answer = json::parse(status.said(), nullptr, false);
+  EXPECT_EQ(answer.value("shards", 0), 3) << status.said();
+  EXPECT_EQ(answer.value("isa", ""), "scalar");
+  EXPECT_EQ(answer.value("address", ""), address_);
+  for (const char* command : {"status", "jobs", "stats"}) {
+    Process asked(tallyctl({command}));
+    EXPECT_EQ(asked.wait(), 0) << asked.said();
+    EXPECT_FALSE(asked.said().empty());
+  }
+  node.signal(SIGTERM);
+  EXPECT_EQ(node.wait(), 0) << node.said();
+  EXPECT_TRUE(node.said("event=ready")) << node.said();
+  EXPECT_TRUE(node.said("event=stopped")) << node.said();
+  EXPECT_NE(::access(path_.c_str(), F_OK), 0);
+}
+
+TEST_F(TallydTest, AnOrdinaryUserCanRunIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "the test runs as an ordinary user: all others show it";
+  if (::chmod(directory_.path().c_str(), 0777) != 0) GTEST_SKIP() << "chmod";
+  const std::string copy = directory_ / "tallyd";  // where everybody may execute it
+  std::ofstream(copy, std::ios::binary)
+      << std::ifstream(program("TALLYD"), std::ios::binary).rdbuf();
+  ASSERT_EQ(::chmod(copy.c_str(), 0755), 0);
+  auto words = tallyd({"--shards", "2"});
+  words[0] = copy;
+  Process node(words, kNobody);
+  ASSERT_TRUE(node.ready()) << (node.wait(), node.said());
+  node.signal(SIGINT);
+  EXPECT_EQ(node.wait(), 0) << node.said();
+}
+
+TEST_F(TallydTest, TheSecondOneIsRefusedAndTheFirstGoesOn) {
+  Process node(tallyd({"--shards", "1"}));
+  ASSERT_TRUE(node.ready());
+  Process second(tallyd({"--shards", "1"}));
+  EXPECT_EQ(second.wait(), 1);
+  EXPECT_TRUE(second.said("another tallyd answers at " + path_)) << second.said();
+  Process status(tallyctl({"status"}));
+  EXPECT_EQ(status.wait(), 0) << status.said();
+}
+
+TEST_F(TallydTest, StartsAgainAfterACrash) {
+  {
+    Process node(tallyd({"--shards", "1"}));
+    ASSERT_TRUE(node.ready());
+    node.signal(SIGKILL);
+    EXPECT_EQ(node.wait(), 1000 + SIGKILL);
+  }
+  EXPECT_EQ(::access(path_.c_str(), F_OK), 0);
+  Process node(tallyd({"--shards", "1"}));
+  EXPECT_TRUE(node.ready()) << (node.wait(), node.said());
+}
+
+TEST_F(TallydTest, WrongUsageIsTwoAndSaysWhat) {
+  const std::string file = directory_ / "t.toml";
+  std::ofstream(file) << "[shards]\npoll = \"fast\"\n";
+  Process config(tallyd({"--config", file}));
+  EXPECT_EQ(config.wait(), 2);
+  EXPECT_TRUE(config.said(file + ":2:8: shards.poll = \"fast\"")) << config.said();
+  Process flag(tallyd({"--shards", "many"}));
+  EXPECT_EQ(flag.wait(), 2);
+  EXPECT_TRUE(flag.said("--shards many: must be")) << flag.said();
+  Process unknown(tallyd({"--no-such-flag"}));
+  EXPECT_EQ(unknown.wait(), 2);
+  Process command(tallyctl({"dance"}));
+  EXPECT_EQ(command.wait(), 2);
+  Process help({program("TALLYD"), "--help"});
+  EXPECT_EQ(help.wait(), 0);
+  EXPECT_TRUE(help.said("--window-bytes SIZE")) << help.said();
+}
+
+TEST_F(TallydTest, CheckConfigPrintsWhatIsInForce) {
+  Process check(tallyd({"--window-bytes", "1MiB", "--check-config"}));
+  EXPECT_EQ(check.wait(), 0);
+  EXPECT_TRUE(check.said("window_bytes = \"1MiB\"")) << check.said();
+  EXPECT_TRUE(check.said("listen = \"" + address_ + "\"")) << check.said();
+}
+
+TEST_F(TallydTest, WhatCannotRunIsOneAndSaysWhat) {
+  std::ofstream(path_) << "not a socket";
+  Process file(tallyd({"--shards", "1"}));
+  EXPECT_EQ(file.wait(), 1);
+  EXPECT_TRUE(file.said("is not a socket")) << file.said();
+  Process nobody(tallyctl({"status"}));
+  EXPECT_EQ(nobody.wait(), 1);
+  EXPECT_TRUE(nobody.said("tallyctl: unavailable: ")) << nobody.said();
+}
+
+}  // namespace
+}  // namespace tally::control
