@@ -7,156 +7,20 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "client/words.h"
 
 namespace tally::client {
 namespace {
 
-using nlohmann::json;
-
-constexpr int kProtocolVersion = 1;
-constexpr Nanos kCallTimeout = 30 * kSecond;  // of control: a region of many GB takes seconds
 constexpr Nanos kLookEvery = 1 * kMillisecond;
 // The node's verdict comes at the operation's deadline. A node that has not spoken this long after
 // it will not: the client fences it off.
 constexpr Nanos kPatience = 5 * kSecond;
 constexpr Nanos kFenceTimeout = 1 * kSecond;
-constexpr std::uint32_t kDefaultDeadlineMs = 60'000;
 constexpr std::size_t kBurst = 32;
 
-Error broken_reply(const char* method) {
-  return Error{
-      Status::kProtocol,
-      fmt::format("the node's answer to {} cannot be read: is it of another version?", method)};
-}
-
-Result<BookConfig> read_plan(const json& reply, const SessionOptions& options) {
-  BookConfig config;
-  try {
-    config.plan.weights = reply.at("weights").get<std::vector<std::uint32_t>>();
-    config.plan.split_bytes = reply.at("split_bytes").get<std::uint64_t>();
-    config.epoch = reply.at("epoch").get<std::uint32_t>();
-    config.credit = reply.at("credit").get<std::uint32_t>();
-  } catch (const json::exception&) {
-    return broken_reply("session.open");
-  }
-  config.rank = options.rank;
-  config.ranks = options.ranks;
-  const transport::shm::SegmentGeometry geometry{
-      static_cast<std::uint32_t>(config.plan.weights.size()), config.credit};
-  if (!protocol::valid(config.plan) || !geometry.valid()) return broken_reply("session.open");
-  return config;
-}
-
 }  // namespace
-
-Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
-  const Nanos deadline = monotonic_now() + options.connect_timeout;
-  auto channel = RpcChannel::connect(options.address, deadline);
-  if (!channel) return channel.error();
-  const json hello = {{"version", kProtocolVersion},
-                      {"job", options.job},
-                      {"token", options.token},
-                      {"rank", options.rank},
-                      {"ranks", options.ranks}};
-  auto opened = channel->call("session.open", hello, {}, deadline);
-  if (!opened) return opened.error();
-  auto config = read_plan(*opened, options);
-  if (!config) return config.error();
-  const transport::shm::SegmentGeometry geometry{
-      static_cast<std::uint32_t>(config->plan.weights.size()), config->credit};
-  auto link = ShmLink::make(geometry, channel->fd());
-  if (!link) return link.error();
-  auto attached = channel->call("session.attach", json::object(), link->node_fds(), deadline);
-  if (!attached) return attached.error();
-  link->attached();
-  std::unique_ptr<Session> session(new Session(std::move(options), std::move(channel).value(),
-                                               std::move(link).value(), *config));
-  session->log(0, fmt::format("rank {} of {}: transport shm (the node at {} is on this host), {} "
-                              "shards, credit {}",
-                              config->rank, config->ranks, session->options_.address,
-                              geometry.shards, geometry.credit));
-  return session;
-}
-
-Session::Session(SessionOptions options, RpcChannel channel, ShmLink link, BookConfig config)
-    : options_(std::move(options)),
-      book_config_(config),
-      channel_(std::move(channel)),
-      link_(std::move(link)),
-      book_(config) {}
-
-Session::~Session() {
-  if (lost_) return;
-  drain();
-  if (!lost_) {
-    // The node lets go of the memory before it answers; without an answer it may not have.
-    const auto closed =
-        channel_.call("session.close", json::object(), {}, monotonic_now() + kCallTimeout);
-    if (!closed) lose(Status::kNodeLost, closed.error().message);
-  }
-}
-
-// Takes everything outstanding back, so that the memory is the caller's again.
-void Session::drain() {
-  for (const Pending& pending : pending_) {
-    if (book_.outstanding(pending.post.notice.tag)) {
-      static_cast<void>(book_.cancel(pending.post.notice.tag, outbound_));
-    }
-  }
-  send(outbound_);
-  const Nanos until = monotonic_now() + kPatience;
-  Completed ignored;
-  while (!lost_ && book_.outstanding() > 0) {
-    if (wait(ignored, until).status() == Status::kAgain) {
-      lose(Status::kNodeLost, "the node does not answer");
-    }
-  }
-}
-
-void Session::log(int level, const std::string& text) const {
-  if (options_.log) options_.log(level, text);
-}
-
-Result<std::uint32_t> Session::register_region(const Region& region) {
-  const int fds[] = {region.fd()};
-  auto reply = channel_.call("region.register", {{"bytes", region.node_bytes()}}, fds,
-                             monotonic_now() + kCallTimeout);
-  if (!reply) return reply.error();
-  const auto found = reply->find("region");
-  if (found == reply->end() || !found->is_number_unsigned()) return broken_reply("region.register");
-  return found->get<std::uint32_t>();
-}
-
-Result<Region*> Session::add_region(std::unique_ptr<Region> region) {
-  if (lost_) return *lost_;
-  auto id = register_region(*region);
-  if (!id) return id.error();
-  region->id = *id;
-  regions_.push_back(std::move(region));
-  return regions_.back().get();
-}
-
-bool Session::owns(const Region* region) const {
-  return std::any_of(regions_.begin(), regions_.end(),
-                     [&](const auto& own) { return own.get() == region; });
-}
-
-Outcome Session::remove_region(Region* region) {
-  if (region->outstanding > 0) {
-    return Error{Status::kAgain,
-                 fmt::format("{} operations on the region are outstanding", region->outstanding)};
-  }
-  if (!lost_) {
-    auto reply = channel_.call("region.deregister", {{"region", region->id}}, {},
-                               monotonic_now() + kCallTimeout);
-    if (!reply && reply.status() != Status::kNodeLost) return reply.error();
-  }
-  std::erase_if(regions_, [&](const auto& own) { return own.get() == region; });
-  return Unit{};
-}
 
 Outcome Session::check(const Post& post, const Pending& pending) const {
   const std::uint64_t size = element_bytes(post.notice.type);
@@ -177,22 +41,6 @@ Outcome Session::check(const Post& post, const Pending& pending) const {
   };
   if (auto in = fits("in", post.in, post.notice.in_offset, pending.in_extent.count); !in) return in;
   return fits("out", post.out, post.notice.out_offset, pending.out_extent.count);
-}
-
-// Statistics land in memory of the session's own: a pool, since registration costs a call.
-Result<Region*> Session::stats_region(std::uint64_t elements) {
-  const std::uint64_t bytes =
-      std::max<std::uint64_t>(stats_blocks(elements), 1) * sizeof(BlockStats);
-  for (const auto& region : stats_regions_) {
-    if (region->outstanding == 0 && region->bytes() >= bytes) return region.get();
-  }
-  auto made = Region::allocate(bytes);
-  if (!made) return made.error();
-  auto id = register_region(**made);
-  if (!id) return id.error();
-  (*made)->id = *id;
-  stats_regions_.push_back(std::move(made).value());
-  return stats_regions_.back().get();
 }
 
 Outcome Session::post(const Post& post) {
@@ -226,9 +74,7 @@ Outcome Session::post(const Post& post) {
     pending_.emplace_back();
   }
   const std::uint32_t index = free_pending_.back();
-  const std::uint32_t patience_ms =
-      notice.deadline_ms != 0 ? notice.deadline_ms : kDefaultDeadlineMs;
-  const Nanos until = monotonic_now() + patience_ms * kMillisecond + kPatience;
+  const Nanos until = monotonic_now() + notice.deadline_ms * kMillisecond + kPatience;
   outbound_.clear();
   const Status status = book_.post(notice, index, until, outbound_);
   if (status == Status::kDuplicate) {

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
 
+#include "client/address.h"
 #include "client/session.h"
 
 using tally::Error;
@@ -33,8 +33,6 @@ static_assert(TALLY_NODE_LOST == static_cast<int>(Status::kNodeLost));
 static_assert(TALLY_I64 == static_cast<int>(tally::ElementType::kI64));
 static_assert(TALLY_MAX == static_cast<int>(tally::Operation::kMax));
 static_assert(TALLY_BARRIER == static_cast<int>(tally::wire::Kind::kBarrier));
-
-constexpr const char* kDefaultAddress = "unix:/run/tally/tallyd.sock";
 
 thread_local std::string open_error;  // of the thread's last tally_open
 
@@ -96,10 +94,7 @@ Error bad_struct(const char* name) {
 
 tally::client::SessionOptions translate(const tally_session_options& from) {
   tally::client::SessionOptions to;
-  const char* environment = std::getenv("TALLY_ADDRESS");
-  to.address = from.address != nullptr  ? from.address
-               : environment != nullptr ? environment
-                                        : kDefaultAddress;
+  to.address = from.address != nullptr ? from.address : tally::client::default_connect_address();
   to.job = from.job != nullptr ? from.job : "default";
   to.token = from.token != nullptr ? from.token : "";
   to.rank = static_cast<std::uint16_t>(from.rank);

@@ -220,6 +220,10 @@ const std::vector<Key>& config_keys() {
      "operations from this size on are divided over all shards",
      bytes(
          [](Config& c) -> auto& { return c.split_bytes; }, kPage, wire::kMaxBytes)},
+    {"shards", "stream_bytes", "stream-bytes",
+     "results of a shard's part of an operation from this size on are stored past the caches",
+     bytes(
+         [](Config& c) -> auto& { return c.stream_bytes; }, kPage, wire::kMaxBytes)},
     {"memory", "hugepages", "hugepages",
      "hugepages for the engine's memory; auto: if enough are free",
      choice([](Config& c) -> auto& { return c.hugepages; }, {"auto", "on", "off"})},
@@ -315,7 +319,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
     std::string_view name;
     std::uint64_t bytes;
   };
-  static constexpr Suffix kSuffixes[] = {{"KiB", kKib},       {"MiB", kMib}, {"GiB", kGib},
+  static constexpr Suffix kSuffixes[] = {{"KiB", kKib},       {"K", kKib},   {"MiB", kMib},
+                                         {"M", kMib},         {"GiB", kGib}, {"G", kGib},
                                          {"TiB", kGib << 10}, {"B", 1},      {"", 1}};
   const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
   std::string_view suffix = text.substr(digits);

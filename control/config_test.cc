@@ -235,6 +235,7 @@ TEST(Sizes, AreReadAndWritten) {
   EXPECT_EQ(*parse_size("4096"), 4096u);
   EXPECT_EQ(*parse_size("4MiB"), 4u << 20);
   EXPECT_EQ(*parse_size("256 KiB"), 256u << 10);
+  EXPECT_EQ(*parse_size("16K"), 16u << 10) << "as tally-perf writes it";
   EXPECT_EQ(*parse_size("2GiB"), 2ull << 30);
   EXPECT_EQ(*parse_size("12B"), 12u);
   for (const char* text : {"", "MiB", "4MB", "4mib", "-4", "4.5MiB", "0x10", "99999999999TiB"}) {

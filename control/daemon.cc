@@ -31,6 +31,7 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   engine::ShardConfig shard;
   shard.kernels = summation::kernels(isa);
   shard.max_ranks = config.limits.max_ranks;
+  shard.stream_bytes = config.stream_bytes;
   shard.protocol.plan = protocol::even_plan(config.shards, config.split_bytes);
   shard.protocol.window_bytes = config.window_bytes;
   shard.protocol.tile_bytes = config.tile_bytes;
@@ -79,6 +80,7 @@ Outcome Daemon::build(const Config& config) {
   options.hugepages = eal_->on_hugepages();
   options.plan = shard.protocol.plan;
   options.credit = config.credit;
+  options.default_deadline_ms = config.default_deadline_ms;
   options.limits = config.limits;
   options.jobs = config.jobs;
   node_ = std::make_unique<Node>(std::move(options), *shards_,

@@ -135,7 +135,8 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
                 {"transport", "shm"},
                 {"weights", options_.plan.weights},
                 {"split_bytes", options_.plan.split_bytes},
-                {"credit", options_.credit}});
+                {"credit", options_.credit},
+                {"deadline_ms", options_.default_deadline_ms}});
 }
 
 // The client hands over the segment and its doorbells; from here on the shards serve it.
@@ -234,7 +235,8 @@ void Node::closed(rpc::ConnectionId connection) {
 void Node::on_lost(transport::Peer peer) {
   const auto found = by_number_.find(peer);
   if (found == by_number_.end() || found->second->ending) return;
-  disconnect_(found->second->connection, "a shard lost the session");
+  disconnect_(found->second->connection,
+              "its process has ended, or broke the protocol of the rings");
 }
 
 void Node::end(const SharedSession& session, Status why, std::function<void()> then) {
@@ -344,7 +346,7 @@ void Node::jobs(rpc::Reply reply) {
                                  {"seconds", static_cast<double>(now - entry.since) / 1e9}});
             }
           }
-          (*list)[job]["operations_outstanding"] = operations;
+          (*list)[job]["parts_outstanding"] = operations;
           (*list)[job]["waiting"] = std::move(waiting);
         }
         answer->result(std::move(*list));

@@ -27,6 +27,7 @@ struct NodeOptions {
   bool hugepages = false;
   protocol::Plan plan;  // one tree per shard
   std::uint32_t credit = 256;
+  std::uint32_t default_deadline_ms = 60'000;  // of operations; clients wait a little longer
   AdmissionLimits limits;
   std::vector<ConfiguredJob> jobs;
 };

@@ -45,7 +45,7 @@ constexpr std::array kJobColumns = {
     Column{"weight", "weight"},
     Column{"regions", "regions"},
     Column{"region_bytes", "registered", Format::kBytes},
-    Column{"operations_outstanding", "outstanding"},
+    Column{"parts_outstanding", "parts"},
 };
 
 constexpr std::array kWaitingColumns = {

@@ -91,6 +91,7 @@ class Aggregator {
   bool busy(JobSlot job) const;  // tiles in flight
   // The rank's session is there: it may announce. Precondition: the rank has none.
   void join(JobSlot job, std::uint16_t rank, Member member);
+  // Of the operations whose home this shard is.
   std::vector<Waiting> waiting(JobSlot job) const;
   std::uint32_t operations(JobSlot job) const;
 

@@ -210,7 +210,8 @@ std::vector<Waiting> Aggregator::waiting(JobSlot slot) const {
   std::vector<Waiting> waiting;
   for (Slot s = 0; s < job.table.capacity(); ++s) {
     const OperationRecord& operation = job.table[s];
-    if (operation.state != OperationRecord::State::kGathering) continue;
+    // Part 0 stands for the operation: its shard sees every rank's notice.
+    if (operation.state != OperationRecord::State::kGathering || operation.part != 0) continue;
     Waiting entry{operation.key.tag, operation.key.round, {}, operation.first_notice};
     for (std::uint16_t rank = 0; rank < job.spec.ranks; ++rank) {
       if (!job.table.marked(s, rank)) entry.missing.push_back(rank);

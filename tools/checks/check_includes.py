@@ -21,21 +21,21 @@ from lib import sources  # noqa: E402
 #
 # Tests (*_test.cc) may include every unit up to their own in this order, and helpers in tests/.
 ALL = "all of the above"
-TYPES = "summation/types.h"
+CUT = ["dataplane/protocol/cut.h", "dataplane/protocol/collective.h"]  # pure, shared by both ends
 TRANSPORTS = [f"dataplane/transport/{t}" for t in ("shm", "verbs", "fabric", "roce", "loopback", "faulty")]
 MAY_USE = {
     "base": [],
     "summation": ["base"],
-    "dataplane/wire": ["base", TYPES],
-    "dataplane/protocol": ["base", "dataplane/wire", TYPES],
-    "dataplane/transport": ["base", "dataplane/wire", TYPES],
-    **{t: ["base", "dataplane/wire", "dataplane/transport", TYPES] for t in TRANSPORTS},
+    "dataplane/wire": ["base"],
+    "dataplane/protocol": ["base", "dataplane/wire"],
+    "dataplane/transport": ["base", "dataplane/wire"],
+    **{t: ["base", "dataplane/wire", "dataplane/transport"] for t in TRANSPORTS},
     "dataplane/engine": ["base", "summation", "dataplane/wire", "dataplane/protocol",
                          "dataplane/transport"],
-    "client": ["base", TYPES, "dataplane/wire", "dataplane/protocol/cut.h", "dataplane/transport",
+    "client": ["base", "dataplane/wire", *CUT, "dataplane/transport",
                "dataplane/transport/shm", "dataplane/transport/verbs",
                "dataplane/transport/fabric", "dataplane/transport/faulty"],
-    "gpu_bridge": ["base", TYPES, "client"],
+    "gpu_bridge": ["base", "client"],
     "control": [ALL],
     "perf": [ALL],
     "integrations": ["base", "client", "gpu_bridge"],
@@ -53,7 +53,7 @@ FOREIGN = [
      "RDMA libraries stay behind the transport seam"),
     ("rte_ethdev", [ROCE], "ports are driven by the roce transport alone"),
     ("rte_", [ENGINE, ROCE], "DPDK stays in the engine"),
-    ("asio", ["control"], "asynchronous sockets belong to the control plane"),
+    ("asio", ["control", "tests"], "asynchronous sockets belong to the control plane"),
     ("toml++/", ["control"], "one place reads the configuration"),
     ("nlohmann/", ["control", "client", "perf"], "JSON is the control protocol and reports"),
     ("immintrin.h", ["summation", "perf", "base"], "vector code lives in the kernels"),

@@ -18,8 +18,8 @@ class Includes(planted.PlantedTest):
 
     def test_downwards_is_fine(self):
         self.plant("base/status.h", "#include <string>\n")
-        self.plant("summation/types.h", '#include "base/status.h"\n')
-        self.plant("dataplane/wire/notice.h", '#include "summation/types.h"\n')
+        self.plant("base/element.h", '#include "base/status.h"\n')
+        self.plant("dataplane/wire/notice.h", '#include "base/element.h"\n')
         self.plant("dataplane/transport/transport.h", '#include "dataplane/wire/notice.h"\n')
         self.plant("dataplane/engine/shard.cc", '#include "dataplane/transport/transport.h"\n')
         self.plant("control/tallyd.cc", '#include "dataplane/engine/shard.h"\n#include <asio.hpp>\n')

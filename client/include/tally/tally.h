@@ -86,14 +86,14 @@ typedef void (*tally_log_fn)(void* context, int level, const char* text);
 
 typedef struct tally_session_options {
   size_t size;
-  const char* address;          /* "unix:/path" of the node; NULL: $TALLY_ADDRESS, then
-                                   unix:/run/tally/tallyd.sock */
+  const char* address;          /* "unix:/path" of the node; NULL: $TALLY_ADDRESS, else
+                                   unix:/run/tally/tallyd.sock, else this user's own node */
   const char* job;              /* name of the training run; NULL: "default" */
   const char* token;            /* the job's secret; NULL: none */
   uint32_t rank;                /* 0 .. ranks-1 */
   uint32_t ranks;               /* 1 .. 1024 */
   uint32_t connect_timeout_ms;  /* 0: 10 s; covers a node that is still starting */
-  uint32_t default_deadline_ms; /* of operations; 0: 60 s */
+  uint32_t default_deadline_ms; /* of operations; 0: the node's (60 s) */
   tally_log_fn log;             /* NULL: warnings go to stderr */
   void* log_context;
   void* ibv_pd; /* the caller's own protection domain (transport verbs); NULL else */
