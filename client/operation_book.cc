@@ -49,7 +49,7 @@ Status OperationBook::post(wire::Notice notice, std::uint64_t user, Nanos until,
   notice.round = tag.next_round++;
   notice.cookie = std::uint32_t{++entry.generation} << 16 | index;
   entry.live = true;
-  entry.failed = entry.started = false;
+  entry.failed = entry.started = entry.taken_back = false;
   entry.parts_left = parts;
   entry.user = user;
   entry.until = until;
@@ -67,8 +67,10 @@ Status OperationBook::post(wire::Notice notice, std::uint64_t user, Nanos until,
   return Status::kOk;
 }
 
-void OperationBook::take_back(const Entry& entry, std::uint16_t culprit,
+// Once: a ring has room for a notice and its cancel.
+void OperationBook::take_back(Entry& entry, std::uint16_t culprit,
                               std::vector<Outbound>& out) const {
+  if (std::exchange(entry.taken_back, true)) return;
   Outbound cancel{0, entry.notice};
   cancel.notice.kind = wire::Kind::kCancel;
   cancel.notice.flags = 0;

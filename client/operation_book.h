@@ -65,6 +65,7 @@ class OperationBook {
 
   // The oldest operation that ended and was not taken; false when there is none.
   bool take(Finished& finished);
+  bool has_finished() const { return !finished_.empty(); }
 
   std::uint32_t outstanding() const { return outstanding_; }
   bool outstanding(std::uint32_t tag) const;
@@ -76,6 +77,7 @@ class OperationBook {
     bool live = false;
     bool failed = false;
     bool started = false;
+    bool taken_back = false;
     std::uint16_t generation = 0;
     std::uint32_t parts_left = 0;
     std::uint64_t user = 0;
@@ -92,7 +94,7 @@ class OperationBook {
   protocol::Operand operand(const wire::Notice& notice) const;
   Entry* entry_of(const wire::Completion& completion);
   // `culprit`: on whose account.
-  void take_back(const Entry& entry, std::uint16_t culprit, std::vector<Outbound>& out) const;
+  void take_back(Entry& entry, std::uint16_t culprit, std::vector<Outbound>& out) const;
   void fail(Entry& entry, const wire::Completion& verdict);
   void finish(Entry& entry);
 

@@ -191,7 +191,8 @@ TEST_F(OperationBookTest, ACancelGoesToEveryPartThatHasNotEnded) {
   const auto posted = out_;
   complete(posted[0]);
   ASSERT_EQ(book_.cancel(5, cancels_), Status::kOk);
-  ASSERT_EQ(cancels_.size(), 1u);
+  ASSERT_EQ(book_.cancel(5, cancels_), Status::kOk);
+  ASSERT_EQ(cancels_.size(), 1u) << "once: the ring has no room for more";
   EXPECT_EQ(cancels_[0].shard, posted[1].shard);
   EXPECT_EQ(book_.cancel(6, cancels_), Status::kInvalidArgument);
 }

@@ -74,6 +74,10 @@ Result<std::unique_ptr<Region>> Region::allocate(std::size_t bytes) {
 
 Result<std::unique_ptr<Region>> Region::share(void* data, std::size_t bytes, int fd,
                                               std::uint64_t fd_offset) {
+  if (address_of(data) % kPage != 0) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("shared memory at {}: it must begin at a page", data)};
+  }
   if (fd_offset % kPage != 0) {
     return Error{Status::kInvalidArgument,
                  fmt::format("fd_offset {} is not a multiple of {}", fd_offset, kPage)};

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 // What the node takes in one request (control/rpc/server.h has the same numbers).
 constexpr std::size_t kMaxRequestBytes = 64 << 10;
-constexpr std::size_t kMaxFds = 80;
+constexpr std::size_t kMaxFds = 128;  // the segment and a doorbell for each of 127 shards
 // A bound on what a broken node can make a client hold.
 constexpr std::size_t kMaxReplyBytes = 64 << 20;
 constexpr Nanos kConnectPause = 10 * kMillisecond;

@@ -186,7 +186,7 @@ TEST(RpcChannel, RefusesWhatANodeWouldRefuse) {
   FakeNode node([](int fd) { read_line(fd); });
   auto channel = RpcChannel::connect(node.address(), soon());
   ASSERT_TRUE(channel.ok());
-  const std::vector<int> many(81, 0);
+  const std::vector<int> many(129, 0);
   EXPECT_EQ(channel->call("m", json::object(), many, soon()).status(), Status::kInvalidArgument);
   EXPECT_EQ(channel->call("m", {{"t", std::string(70'000, 'x')}}, {}, soon()).status(),
             Status::kInvalidArgument);

@@ -39,28 +39,38 @@ Outcome Session::check(const Post& post, const Pending& pending) const {
     }
     return Unit{};
   };
+  if (overlap(pending) && post.notice.in_offset + pending.out_extent.first * size !=
+                              post.notice.out_offset + pending.in_extent.first * size) {
+    return Error{
+        Status::kInvalidArgument,
+        fmt::format("tag {}: in and out overlap, but not element on element: in place, out "
+                    "must lie over the same elements of in, else apart from it",
+                    post.notice.tag)};
+  }
   if (auto in = fits("in", post.in, post.notice.in_offset, pending.in_extent.count); !in) return in;
   return fits("out", post.out, post.notice.out_offset, pending.out_extent.count);
 }
 
-Outcome Session::post(const Post& post) {
+Result<std::uint32_t> Session::post(const Post& post) {
   if (lost_) return *lost_;
   Pending pending{post, {}, {}, nullptr};
   const protocol::Shape shape{post.notice.kind, post.notice.type,   post.notice.operation,
                               post.notice.root, book_config_.ranks, post.notice.count};
   pending.in_extent = protocol::contribution(shape, book_config_.rank);
   pending.out_extent = protocol::result(shape, book_config_.rank);
-  if (auto fine = check(post, pending); !fine) return fine;
+  if (auto fine = check(post, pending); !fine) return fine.error();
 
   wire::Notice notice = post.notice;
   if (notice.deadline_ms == 0) notice.deadline_ms = options_.deadline_ms;
-  if (post.in != nullptr) {
+  // Where a rank has no bytes, nothing is said of where they would be.
+  notice.in_offset = notice.out_offset = 0;
+  if (pending.in_extent.count > 0) {
     notice.in_region = post.in->id;
-    notice.in_offset += post.in->base_offset();
+    notice.in_offset = post.notice.in_offset + post.in->base_offset();
   }
-  if (post.out != nullptr) {
+  if (pending.out_extent.count > 0) {
     notice.out_region = post.out->id;
-    notice.out_offset += post.out->base_offset();
+    notice.out_offset = post.notice.out_offset + post.out->base_offset();
   }
   if (post.stats) {
     auto region = stats_region(notice.count);
@@ -95,12 +105,14 @@ Outcome Session::post(const Post& post) {
                      pending.in_extent.count * element_bytes(post.notice.type));
   }
   pending_[index] = std::move(pending);
+  const std::uint32_t round = outbound_.front().notice.round;
   send(outbound_);
-  return Unit{};
+  return round;
 }
 
 void Session::send(std::vector<Outbound>& out) {
   for (const Outbound& outbound : out) {
+    if (lost_) break;
     if (!link_.send(outbound.shard, outbound.notice)) {
       lose(Status::kNodeLost, "the node does not take notices any more");
     }
@@ -158,10 +170,17 @@ void Session::lose(Status status, const std::string& why) {
   log(1, lost_->message);
   if (!link_.fence(monotonic_now() + kFenceTimeout)) {
     log(1, "the node stopped in the middle of a tile: moving the regions out of its reach");
+    bool moved = true;
     for (const auto& region : regions_) {
-      if (auto moved = region->move(); !moved) log(1, moved.error().message);
+      if (auto done = region->move(); !done) {
+        log(1, done.error().message);
+        moved = false;
+      }
     }
+    // Memory that cannot move must not come back while the node may store into it.
+    while (!moved && !link_.fence(monotonic_now() + kFenceTimeout)) continue;
   }
+  link_.hang_up();
   book_.abandon(status);
 }
 
@@ -265,10 +284,10 @@ Outcome Session::wait(Completed& completed, Nanos until) {
   }
 }
 
-Outcome Session::wait_for(std::uint32_t tag, Completed& completed) {
+Outcome Session::wait_for(std::uint32_t tag, std::uint32_t round, Completed& completed) {
   std::vector<Completed> others;
   Outcome outcome = wait(completed, kForever);
-  while (outcome && completed.tag != tag) {
+  while (outcome && (completed.tag != tag || completed.round != round)) {
     others.push_back(std::move(completed));
     outcome = wait(completed, kForever);
   }
@@ -279,11 +298,12 @@ Outcome Session::wait_for(std::uint32_t tag, Completed& completed) {
 
 bool Session::arm() {
   look_around(monotonic_now());
-  return !lost_ && set_aside_.empty() && link_.arm();
+  if (!set_aside_.empty() || book_.has_finished()) return false;
+  return lost_ || link_.arm(book_.earliest_until());
 }
 
 void Session::sleep(Nanos now, Nanos until) {
-  if (link_.arm()) {
+  if (link_.arm(kForever)) {
     const Nanos wait = std::clamp<Nanos>(until - now, 0, kSecond);
     const timespec timeout{wait / kSecond, wait % kSecond};
     pollfd source{link_.fd(), POLLIN, 0};

@@ -63,14 +63,15 @@ class Session {
   Outcome remove_region(Region* region);
   bool owns(const Region* region) const;
 
-  Outcome post(const Post& post);
+  // The round of the tag that it is.
+  Result<std::uint32_t> post(const Post& post);
   Outcome cancel(std::uint32_t tag);
   // Takes a completion without waiting.
   bool poll(Completed& completed);
   // Waits for one until `until`; kAgain: none came. kInvalidArgument: nothing is outstanding.
   Outcome wait(Completed& completed, Nanos until);
-  // As wait, for the operation of this tag; others are kept for poll and wait.
-  Outcome wait_for(std::uint32_t tag, Completed& completed);
+  // As wait, for this round of this tag; others are kept for poll and wait.
+  Outcome wait_for(std::uint32_t tag, std::uint32_t round, Completed& completed);
 
   int fd() const { return link_.fd(); }
   bool arm();  // false: there are completions already

@@ -1,9 +1,13 @@
 #include "client/shm_link.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +20,7 @@ namespace {
 namespace shm = transport::shm;
 
 constexpr std::uint32_t kWatch = UINT32_MAX;  // the watched descriptor, as epoll data
+constexpr std::uint32_t kTimer = UINT32_MAX - 1;
 
 Error failed(const char* what) {
   return Error{Status::kNoMemory, fmt::format("{}: {}", what, std::strerror(errno))};
@@ -28,6 +33,17 @@ bool watch_fd(int epoll, int fd, std::uint32_t events, std::uint32_t data) {
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
+// The process at the other end of a socket. A hang-up is not yet a death: a node that ends a
+// session, or itself, hangs up while its shards still run.
+UniqueFd process_behind(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0) {
+    return UniqueFd();
+  }
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+}
+
 }  // namespace
 
 Result<ShmLink> ShmLink::make(const shm::SegmentGeometry& geometry, int watch) {
@@ -38,6 +54,12 @@ Result<ShmLink> ShmLink::make(const shm::SegmentGeometry& geometry, int watch) {
   link.segment_ = shm::Segment(link.memory_.mapping.data(), geometry);
   link.epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (!link.epoll_) return failed("epoll for a session");
+  link.timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!link.timer_ || !watch_fd(link.epoll_.get(), link.timer_.get(), EPOLLIN, kTimer)) {
+    return failed("a timer for a session");
+  }
+  link.node_ = process_behind(watch);
+  link.watch_ = watch;
   // The control connection is read elsewhere: only its end is news here.
   if (!watch_fd(link.epoll_.get(), watch, EPOLLRDHUP, kWatch)) return failed("epoll for a session");
   for (std::uint32_t i = 0; i < geometry.shards; ++i) {
@@ -84,7 +106,10 @@ bool ShmLink::broken() const {
                      [](const Shard& shard) { return shard.completions.broken(); });
 }
 
-bool ShmLink::arm() {
+bool ShmLink::arm(Nanos until) {
+  itimerspec when{};  // all zero: none
+  if (until != kForever) when.it_value = {until / kSecond, until % kSecond};
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   bool empty = true;
   for (std::uint32_t i = 0; i < shards(); ++i) {
     shm::fall_asleep(segment_.block(i).client_sleeps);
@@ -106,6 +131,11 @@ bool ShmLink::hear() {
       gone_ = true;  // only hang-ups are watched there
       continue;
     }
+    if (event.data.u32 == kTimer) {
+      std::uint64_t ticks = 0;
+      static_cast<void>(!::read(timer_.get(), &ticks, sizeof ticks));
+      continue;
+    }
     std::array<char, 64> bytes;
     const ssize_t got =
         ::recv(shards_[event.data.u32].doorbell.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -114,12 +144,22 @@ bool ShmLink::hear() {
   return gone_;
 }
 
+bool ShmLink::node_ended() const {
+  pollfd process{node_.get(), POLLIN, 0};
+  return node_ && ::poll(&process, 1, 0) > 0;
+}
+
+void ShmLink::hang_up() {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watch_, nullptr);
+  for (Shard& shard : shards_) shard.doorbell.reset();
+}
+
 // The client's half: the fence is set, then storing is read (transport/shm/port.cc has the other).
 bool ShmLink::fence(Nanos deadline) {
   segment_.header().fence.store(1, std::memory_order_seq_cst);
   for (std::uint32_t i = 0; i < shards(); ++i) {
     while (segment_.block(i).storing.load(std::memory_order_seq_cst) != 0) {
-      if (hear()) return true;  // the dead do not store
+      if (node_ended()) return true;  // the dead do not store
       if (monotonic_now() >= deadline) return false;
       ::sched_yield();
     }

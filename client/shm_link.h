@@ -35,16 +35,21 @@ class ShmLink {
   bool broken() const;
 
   // Before a sleep: false when a completion is there already. Readable fd(): doorbell or death.
-  bool arm();
+  // fd() becomes readable at `until` too, so that an event loop comes back to a node that is
+  // silent.
+  bool arm(Nanos until);
   void disarm();
   int fd() const { return epoll_.get(); }
 
   // Takes the bytes off the doorbells; true when the node is gone. A few system calls.
   bool hear();
 
-  // From its return on no shard of the node stores into this session's memory; false when that
+  // From its return on no shard of the node reads or stores this session's memory; false when that
   // could not be had by `deadline` (a shard stopped in the middle of a tile).
   bool fence(Nanos deadline);
+
+  // The end, after the fence: the node sees it at the doorbells, and fd() has nothing more to say.
+  void hang_up();
 
  private:
   struct Shard {
@@ -57,7 +62,12 @@ class ShmLink {
   transport::shm::Segment segment_;
   std::vector<Shard> shards_;
   std::vector<UniqueFd> node_ends_;
+  bool node_ended() const;
+
   UniqueFd epoll_;
+  UniqueFd timer_;  // the `until` of arm()
+  UniqueFd node_;   // the node's process, by pidfd; empty where that is not to be had
+  int watch_ = -1;
   bool gone_ = false;
 };
 

@@ -358,7 +358,8 @@ tally_status tally_post(tally_session* session, const tally_operation* operation
     if (const auto fine = check(*session->session, read); !fine) {
       return failed(session, fine.error());
     }
-    return answer(session, session->session->post(translate(read)));
+    const auto posted = session->session->post(translate(read));
+    return posted ? TALLY_OK : failed(session, posted.error());
   });
 }
 
@@ -407,10 +408,15 @@ tally_status tally_run(tally_session* session, const tally_operation* operation,
                        tally_completion* completion) {
   return guarded(session, [&] {
     if (!usable(completion)) return failed(session, bad_struct("tally_completion"));
-    const tally_status posted = tally_post(session, operation);
-    if (posted != TALLY_OK) return posted;
+    tally_operation read{};
+    if (!read_struct(operation, read)) return failed(session, bad_struct("tally_operation"));
+    if (const auto fine = check(*session->session, read); !fine) {
+      return failed(session, fine.error());
+    }
+    const auto round = session->session->post(translate(read));
+    if (!round) return failed(session, round.error());
     Completed completed;
-    const Outcome outcome = session->session->wait_for(operation->tag, completed);
+    const Outcome outcome = session->session->wait_for(read.tag, *round, completed);
     return take_into(session, completion, outcome, completed);
   });
 }

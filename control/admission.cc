@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "dataplane/protocol/operation_table.h"
+
 namespace tally::control {
 namespace {
 
@@ -87,14 +89,10 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
                     "add it to the configuration",
                     name));
   }
-  if (formings_.size() >= limits_.max_jobs) {
-    return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", name,
-                               formings_.size(), limits_.max_jobs));
-  }
-  if (applicant.ranks > limits_.max_ranks) {
-    return refused(fmt::format("job \"{}\": {} ranks, max_ranks is {}", name, applicant.ranks,
-                               limits_.max_ranks));
-  }
+  const std::uint64_t table_bytes =
+      limits_.shards * protocol::OperationTable::footprint(
+                           static_cast<std::uint16_t>(applicant.ranks), limits_.credit);
+  if (auto room = room_for(applicant, table_bytes); !room) return room.error();
   if (configuration != nullptr && configuration->ranks != 0 &&
       configuration->ranks != applicant.ranks) {
     return refused(fmt::format("job \"{}\" is configured with {} ranks, rank {} says {}", name,
@@ -107,8 +105,33 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
   forming->epoch = ++epochs_[name];
   forming->weight = configuration != nullptr ? configuration->weight : 1;
   forming->members.assign(applicant.ranks, kNobody);
+  forming->table_bytes = table_bytes;
   formings_.push_back(std::move(forming));
   return formings_.back().get();
+}
+
+// Formings that are over hold memory until their last member has gone, but no place among the jobs.
+Outcome Admission::room_for(const Applicant& applicant, std::uint64_t table_bytes) const {
+  const auto running = std::count_if(formings_.begin(), formings_.end(),
+                                     [](const auto& forming) { return !forming->over; });
+  if (running >= static_cast<std::ptrdiff_t>(limits_.max_jobs)) {
+    return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", applicant.job,
+                               running, limits_.max_jobs));
+  }
+  if (applicant.ranks > limits_.max_ranks) {
+    return refused(fmt::format("job \"{}\": {} ranks, max_ranks is {}", applicant.job,
+                               applicant.ranks, limits_.max_ranks));
+  }
+  std::uint64_t reserved = 0;
+  for (const auto& forming : formings_) reserved += forming->table_bytes;
+  if (reserved + table_bytes > limits_.max_table_bytes) {
+    return refused(
+        fmt::format("job \"{}\": its {} ranks with a credit of {} take {} bytes on {} shards; "
+                    "{} of {} are taken: lower shards.credit, or end other jobs",
+                    applicant.job, applicant.ranks, limits_.credit, table_bytes, limits_.shards,
+                    reserved, limits_.max_table_bytes));
+  }
+  return Unit{};
 }
 
 bool Admission::leave(Forming& forming, std::uint32_t rank) {

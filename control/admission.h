@@ -26,6 +26,10 @@ struct AdmissionLimits {
   std::uint32_t max_jobs = 64;
   std::uint32_t max_ranks = 1024;
   std::uint64_t max_region_bytes = 64ull << 30;  // per job
+  // What the shards reserve for the operations of all jobs: ranks x credit of each (protocol.md).
+  std::uint64_t max_table_bytes = 1ull << 30;
+  std::uint32_t shards = 1;
+  std::uint32_t credit = 256;
 };
 
 inline constexpr std::uint32_t kNobody = UINT32_MAX;
@@ -42,6 +46,7 @@ struct Forming {
   std::uint32_t joined = 0;
   std::uint32_t regions = 0;
   std::uint64_t region_bytes = 0;
+  std::uint64_t table_bytes = 0;
   bool over = false;
 
   std::uint16_t ranks() const { return static_cast<std::uint16_t>(members.size()); }
@@ -79,6 +84,7 @@ class Admission {
 
  private:
   Result<Forming*> form(const Applicant& applicant, const ConfiguredJob* configured);
+  Outcome room_for(const Applicant& applicant, std::uint64_t table_bytes) const;
   const ConfiguredJob* configured(const std::string& name) const;
   Forming* current(const std::string& name) const;
   std::uint32_t free_slot() const;

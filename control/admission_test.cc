@@ -64,6 +64,22 @@ TEST(Admission, AJobFormsAgainWhileTheOldFormingWindsDown) {
   EXPECT_EQ(admission.formings().size(), 1u);
 }
 
+TEST(Admission, WhatTheShardsReserveIsBounded) {
+  Admission admission({.max_table_bytes = 64 << 20, .shards = 2, .credit = 256}, {});
+  ASSERT_TRUE(admission.admit(applicant(0, 64, "small"), 1).ok());
+  const auto refused = admission.admit(applicant(0, 1024, "large"), 2);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("lower shards.credit"), std::string::npos);
+}
+
+TEST(Admission, AFormingThatIsOverTakesNoJobsPlace) {
+  Admission admission({.max_jobs = 1}, {});
+  Forming& old = *admission.admit(applicant(0), 1)->forming;
+  ASSERT_TRUE(admission.admit(applicant(1), 2).ok());
+  admission.leave(old, 1);
+  EXPECT_TRUE(admission.admit(applicant(1), 3).ok());
+}
+
 TEST(Admission, MemoryIsCountedPerJob) {
   Admission admission({.max_region_bytes = 100}, {});
   Forming& forming = *admission.admit(applicant(0), 1)->forming;

@@ -17,10 +17,20 @@ namespace shm = transport::shm;
 constexpr std::uint64_t kProtocolVersion = 1;
 constexpr std::size_t kMaxName = 128;
 
-bool is_stream_socket(int fd) {
-  int type = 0;
-  socklen_t length = sizeof type;
-  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_STREAM;
+// A Unix one: closing it never waits, whatever its owner has set (a TCP socket may linger).
+bool is_doorbell(int fd) {
+  const auto option = [fd](int name) {
+    int value = -1;
+    socklen_t length = sizeof value;
+    return ::getsockopt(fd, SOL_SOCKET, name, &value, &length) == 0 ? value : -1;
+  };
+  return option(SO_DOMAIN) == AF_UNIX && option(SO_TYPE) == SOCK_STREAM;
+}
+
+AdmissionLimits with_node(AdmissionLimits limits, const ShardSet& shards, std::uint32_t credit) {
+  limits.shards = shards.size();
+  limits.credit = credit;
+  return limits;
 }
 
 }  // namespace
@@ -43,7 +53,7 @@ Node::Node(NodeOptions options, ShardSet& shards,
     : options_(std::move(options)),
       shards_(shards),
       disconnect_(std::move(disconnect)),
-      admission_(options_.limits, options_.jobs),
+      admission_(with_node(options_.limits, shards, options_.credit), options_.jobs),
       started_(monotonic_now()) {
   shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
 }
@@ -153,8 +163,8 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
   if (!segment) return reply.error(segment.error());
   auto doorbells = std::make_shared<std::vector<UniqueFd>>();
   for (std::uint32_t i = 0; i < shards; ++i) {
-    if (!is_stream_socket(request.fds[1 + i].get())) {
-      return reply.error(Status::kInvalidArgument, "a doorbell is not a stream socket");
+    if (!is_doorbell(request.fds[1 + i].get())) {
+      return reply.error(Status::kInvalidArgument, "a doorbell is not a Unix stream socket");
     }
     doorbells->push_back(std::move(request.fds[1 + i]));
   }

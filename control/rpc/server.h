@@ -22,7 +22,7 @@ namespace tally::rpc {
 struct Limits {
   std::size_t connections = 4096;
   std::size_t request_bytes = 64 << 10;  // with the newline
-  std::size_t fds = 80;                  // per request
+  std::size_t fds = 128;                 // per request
   std::size_t unanswered = 64;           // requests of a connection that the service holds
   std::size_t output_bytes = 4 << 20;    // replies that wait for a peer that does not read
 };

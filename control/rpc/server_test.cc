@@ -195,15 +195,15 @@ TEST_F(ServerTest, ASlowWriterIsUnderstood) {
 
 TEST_F(ServerTest, TooManyDescriptorsAreRefusedAndClosed) {
   const std::size_t before = open_descriptors();
-  const std::vector<int> most(80, 0);
-  const std::vector<int> more(81, 0);
+  const std::vector<int> most(128, 0);
+  const std::vector<int> more(129, 0);
   const std::vector<int> flood(253, 0);
-  EXPECT_EQ(ask(call("fds", 1), most)["result"], 80);
+  EXPECT_EQ(ask(call("fds", 1), most)["result"], 128);
   EXPECT_EQ(ask(call("fds", 2), more)["error"]["data"]["name"], "invalid argument");
   send("{", flood);  // in an unfinished request they are held, up to the limit
   send(" ", flood);
-  run_until([&] { return open_descriptors() == before + 80; });
-  EXPECT_EQ(open_descriptors(), before + 80);
+  run_until([&] { return open_descriptors() == before + 128; });
+  EXPECT_EQ(open_descriptors(), before + 128);
   EXPECT_EQ(ask("}\n")["error"]["code"], -32600);
   EXPECT_EQ(ask(call("fds", 3))["result"], 0);
   EXPECT_EQ(open_descriptors(), before);

@@ -48,7 +48,6 @@ Shard::Shard(const ShardConfig& config, transport::Transport& transport)
   pulls_.reserve(config.max_ranks);
   pushes_.reserve(endpoints);
   landings_.reserve(endpoints);
-  receivers_.reserve(endpoints);
   outputs_.reserve(endpoints);
   messages_.reserve(endpoints);
 }
@@ -160,15 +159,13 @@ void Shard::sum(std::uint32_t index, Nanos now) {
   TileSlot& slot = slots_[index];
   if (slot.status != Status::kOk || !protocol_.wanted(slot.tile)) return end(index, now);
   landings_.clear();
-  receivers_.clear();
   for (const auto* endpoints : {&slot.tile.landings, &slot.tile.stats_landings}) {
     for (const protocol::Endpoint& endpoint : *endpoints) {
       landings_.push_back({range_of(endpoint), nullptr});
-      receivers_.push_back(endpoint.member);
     }
   }
   transport_.locate(landings_);
-  if (const auto fenced = transport_.open_stores(receivers_); fenced != transport::kNoPeer) {
+  if (const auto fenced = transport_.open(slot.tile.members); fenced != transport::kNoPeer) {
     fail(slot, Status::kPeerLost, fenced);
     return end(index, now);
   }
@@ -181,7 +178,7 @@ void Shard::sum(std::uint32_t index, Nanos now) {
   }
   reduce(slot, staged);
   place_stats(slot);
-  transport_.close_stores(receivers_);
+  transport_.close(slot.tile.members);
   release_views(slot);
   push(index, now);
 }

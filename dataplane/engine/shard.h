@@ -106,7 +106,6 @@ class Shard {
   std::vector<transport::Pull> pulls_;
   std::vector<transport::Push> pushes_;
   std::vector<transport::Landing> landings_;
-  std::vector<transport::Peer> receivers_;
   std::vector<std::byte*> outputs_;
   std::vector<transport::Message> messages_;
 };

@@ -133,6 +133,7 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
     return;
   }
   ++state.outstanding;
+  shorten_deadline(*job, slot, deadline_of(notice, now));
   const bool wants_stats = (notice.flags & wire::kWantStats) != 0;
   operation.wants_stats |= wants_stats;
   job->table.park(operation,
@@ -148,6 +149,20 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   if (operation.announced == job->spec.ranks) become_ready(*job, slot, now);
 }
 
+Nanos Aggregator::deadline_of(const wire::Notice& notice, Nanos now) const {
+  return now +
+         (notice.deadline_ms != 0 ? notice.deadline_ms * kMillisecond : config_.default_deadline);
+}
+
+// Each rank's own time runs from its own notice; the first to run out decides for all.
+void Aggregator::shorten_deadline(Job& job, Slot slot, Nanos deadline) {
+  OperationRecord& operation = job.table[slot];
+  if (deadline >= operation.deadline) return;
+  operation.deadline = deadline;
+  job.deadlines.remove(slot);
+  job.deadlines.insert(slot, deadline);
+}
+
 Slot Aggregator::open(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now) {
   const Slot slot = job.table.create(OperationKey{notice.group, notice.tag, notice.round});
   OperationRecord& operation = job.table[slot];
@@ -159,8 +174,7 @@ Slot Aggregator::open(Job& job, std::uint16_t rank, const wire::Notice& notice, 
   operation.priority = notice.priority;
   operation.first_rank = rank;
   operation.first_notice = now;
-  operation.deadline = now + (notice.deadline_ms != 0 ? notice.deadline_ms * kMillisecond
-                                                      : config_.default_deadline);
+  operation.deadline = deadline_of(notice, now);
   job.deadlines.insert(slot, operation.deadline);
   return slot;
 }
@@ -223,10 +237,12 @@ void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation
   tile.sources.clear();
   tile.landings.clear();
   tile.stats_landings.clear();
+  tile.members.clear();
   for (Slot s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
     const Announcement& a = job.table.announcement(s);
     const bool contributes = stretch.contributors.has(a.rank);
     const bool receives = stretch.receivers.has(a.rank);
+    if (contributes || receives) tile.members.push_back(a.member);
     Endpoint source{a.member, a.in_region, 0, bytes};
     Endpoint landing{a.member, a.out_region, 0, bytes};
     if (contributes) {

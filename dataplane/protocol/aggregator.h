@@ -62,6 +62,7 @@ struct Tile {
   std::vector<Endpoint> sources;
   std::vector<Endpoint> landings;
   std::vector<Endpoint> stats_landings;  // of BlockStats, for the ranks that want them
+  std::vector<Member> members;           // whose memory is read or stored, each once
 };
 
 // A completion and whom it is for.
@@ -145,6 +146,8 @@ class Aggregator {
   Status check(const Job& job, const wire::Notice& notice) const;
   void cancel(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now);
   Slot open(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now);
+  Nanos deadline_of(const wire::Notice& notice, Nanos now) const;
+  void shorten_deadline(Job& job, Slot slot, Nanos deadline);
   void become_ready(Job& job, Slot slot, Nanos now);
   void fail(Job& job, Slot slot, const Verdict& verdict, Nanos now);
   void conclude(Job& job, Slot slot, Nanos now);

@@ -194,6 +194,28 @@ TEST_F(AggregatorTest, TheDeadlineNamesWhoIsMissingAndWhereTheyAre) {
   EXPECT_EQ(aggregator_->next_deadline(), 60 * kSecond);
 }
 
+TEST_F(AggregatorTest, TheShortestPatienceDecides) {
+  announce(0, notice(1), 0);
+  Notice hurried = notice(1);
+  hurried.deadline_ms = 1000;
+  announce(1, hurried, 5 * kSecond);
+  EXPECT_EQ(aggregator_->next_deadline(), 6 * kSecond);
+  aggregator_->expire(6 * kSecond);
+  EXPECT_EQ(take().size(), 2u);
+}
+
+TEST_F(AggregatorTest, ATileNamesEveryMemberWhoseMemoryItTouchesOnce) {
+  for (Member m = 0; m < kRanks; ++m) {
+    Notice n = notice(1);
+    n.kind = Kind::kReduce;
+    announce(m, n);
+  }
+  Tile tile;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  EXPECT_EQ(tile.landings.size(), 1u);
+  EXPECT_EQ(tile.members, (std::vector<Member>{0, 1, 2})) << "contributors are fenced too";
+}
+
 TEST_F(AggregatorTest, ALostRankFailsWhatItTakesPartIn) {
   announce(0, notice(1));
   for (Member m = 0; m < kRanks; ++m) announce(m, notice(2));
@@ -418,8 +440,7 @@ TEST_F(AggregatorTest, WaitingSaysWhoIsMissing) {
   EXPECT_EQ(waiting[0].since, 42);
 }
 
-// Growth of what stands per operation and per notice is a decision, not an accident: admission
-// reserves ranks x credit of both.
+// Growth is a decision, not an accident: admission reserves ranks x credit of both.
 TEST(Sizes, OfHotObjects) {
   EXPECT_EQ(sizeof(Announcement), 48u);
   EXPECT_LE(sizeof(OperationRecord), 200u);

@@ -8,6 +8,11 @@ namespace {
 // Virtual time advances by bytes * kScale / weight.
 constexpr std::uint64_t kScale = 1024;
 
+// Virtual time wraps around after weeks; what is compared is never half a circle apart.
+bool before(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::int64_t>(a - b) < 0;
+}
+
 }  // namespace
 
 void TileScheduler::add_job(JobSlot job, std::uint32_t weight, std::uint32_t operations) {
@@ -26,7 +31,7 @@ void TileScheduler::add(JobSlot slot, Slot operation, std::uint8_t priority, std
   Job& job = jobs_[slot];
   if (job.ready.empty()) {
     // A job that was idle does not get the time back that it did not use.
-    job.served = std::max(job.served, virtual_time_);
+    if (before(job.served, virtual_time_)) job.served = virtual_time_;
     ++ready_jobs_;
     ready_weight_ += job.weight;
   }
@@ -66,7 +71,7 @@ std::optional<TileScheduler::Choice> TileScheduler::next() const {
   const Job* best = nullptr;
   for (const Job& job : jobs_) {
     if (job.ready.empty() || !has_slot_for(job)) continue;
-    if (best == nullptr || job.served < best->served) best = &job;
+    if (best == nullptr || before(job.served, best->served)) best = &job;
   }
   if (best == nullptr) return std::nullopt;
   return Choice{static_cast<JobSlot>(best - jobs_.data()), best->ready.front().operation};
@@ -74,7 +79,7 @@ std::optional<TileScheduler::Choice> TileScheduler::next() const {
 
 void TileScheduler::started(JobSlot slot, std::uint64_t bytes) {
   Job& job = jobs_[slot];
-  virtual_time_ = std::max(virtual_time_, job.served);
+  if (before(virtual_time_, job.served)) virtual_time_ = job.served;
   job.served += bytes * kScale / job.weight;
   ++job.tiles;
   ++tiles_;

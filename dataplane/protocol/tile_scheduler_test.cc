@@ -78,6 +78,22 @@ TEST(TileScheduler, AnIdleJobDoesNotSaveUpTime) {
   EXPECT_NEAR(turns[0], 50, 1);
 }
 
+TEST(TileScheduler, SharesSurviveTheWrapOfVirtualTime) {
+  TileScheduler scheduler = roomy();
+  scheduler.add_job(0, 1, 1);
+  scheduler.add_job(1, 1, 1);
+  scheduler.add(0, 0, 0, 0);
+  scheduler.add(1, 1, 0, 1);
+  int turns[2] = {};
+  for (int i = 0; i < 1000; ++i) {
+    const JobSlot job = scheduler.next()->job;
+    ++turns[job];
+    scheduler.started(job, 1ULL << 48);  // the 64 bits are gone through many times
+    scheduler.finished(job, 1ULL << 48);
+  }
+  EXPECT_NEAR(turns[0], 500, 1);
+}
+
 TEST(TileScheduler, TheWindowBoundsBytesButLetsOneTileGo) {
   TileScheduler scheduler({.window_bytes = 100, .tiles = 1000});
   scheduler.add_job(0, 1, 1);

@@ -88,11 +88,11 @@ class Transport {
   virtual void pull(std::span<const Pull> pulls) = 0;
   virtual void release(std::uint32_t handle) = 0;  // of a Pulled view
 
-  // Between open_stores(peers) and close_stores(peers) the kernels may store through `direct`.
-  // open_stores gives kNoPeer, or the peer that has fenced this node off: then nothing may be
-  // stored and there is nothing to close.
-  virtual Peer open_stores(std::span<const Peer> peers) = 0;
-  virtual void close_stores(std::span<const Peer> peers) = 0;
+  // Between open(peers) and close(peers) the kernels may read views of these peers' memory and
+  // store through `direct`. open() gives kNoPeer, or the peer that has fenced this node off: then
+  // its memory may be in use again, nothing may be read or stored, and there is nothing to close.
+  virtual Peer open(std::span<const Peer> peers) = 0;
+  virtual void close(std::span<const Peer> peers) = 0;
   virtual void locate(std::span<Landing> landings) = 0;
   virtual void push(std::span<const Push> pushes) = 0;
 

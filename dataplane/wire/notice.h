@@ -58,7 +58,7 @@ struct Notice {
   std::uint64_t in_offset = 0;   // bytes; where the rank's contribution to the operation begins
   std::uint64_t out_offset = 0;  // bytes; where the rank's result of the operation begins
   std::uint32_t stats_region = kNoRegion;
-  std::uint32_t deadline_ms = 0;  // from the first notice on the owner's clock; 0: the default
+  std::uint32_t deadline_ms = 0;  // from this notice on the owner's clock; 0: the default
   std::uint16_t group = 0;
   std::uint16_t root = 0;  // of reduce and broadcast; of a cancel: on whose account; else 0
 };

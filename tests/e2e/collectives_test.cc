@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -145,6 +146,38 @@ TEST(Collectives, AdoptedAndStagedMemoryGiveTheSame) {
       ASSERT_EQ(memory[kCount], 3 * value(1, kCount - 1));
     }
   });
+}
+
+TEST(Collectives, BuffersThatOverlapAskewAreRefused) {
+  LocalNode node;
+  Rank r(node.address(), 0, 1);
+  tally_region* region = nullptr;
+  r.alloc<float>(1000, &region);
+  tally_operation op = operation(TALLY_ALL_REDUCE, TALLY_F32, 1, 100, {region, 0}, {region, 4});
+  EXPECT_EQ(tally_post(r.session(), &op), TALLY_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(r.error()).find("not element on element"), std::string::npos);
+  op.out.offset = 400;
+  EXPECT_EQ(tally_post(r.session(), &op), TALLY_OK) << r.error();
+  EXPECT_EQ(r.wait().status, TALLY_OK);
+}
+
+// A completion that another tally_run set aside is not mistaken for the next round's.
+TEST(Collectives, RunWaitsForItsOwnRound) {
+  LocalNode node;
+  Rank r(node.address(), 0, 1);
+  tally_region* region = nullptr;
+  r.alloc<float>(1000, &region);
+  const tally_operation five =
+      operation(TALLY_ALL_REDUCE, TALLY_F32, 5, 1000, {region, 0}, {region, 0});
+  const tally_operation six =
+      operation(TALLY_ALL_REDUCE, TALLY_F32, 6, 10, {region, 0}, {region, 0});
+  ASSERT_EQ(tally_post(r.session(), &five), TALLY_OK);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(r.run(six).tag, 6u);
+  EXPECT_EQ(r.run(five).round, 1u);
+  EXPECT_EQ(tally_arm(r.session()), TALLY_AGAIN) << "round 0 is still to be taken";
+  EXPECT_EQ(r.wait().round, 0u);
+  EXPECT_EQ(tally_arm(r.session()), TALLY_OK);
 }
 
 TEST(Collectives, StatisticsDoNotDependOnTilesOrShards) {

@@ -5,7 +5,7 @@ Sums the gradients of ResNet-50 again and again, with another order of announcem
 time, and with other numbers of shards, tile sizes and instruction sets; every element is checked, and
 the hash of the result has to be the same every time.
 
-usage: same_bits.py TALLY_PERF [--runs N]     default: by $TALLY_TEST_TIER (soak 100, else 8)
+usage: same_bits.py TALLY_PERF [--runs N]     default: by $TALLY_TEST_TIER (soak 100, else 8; 2 under sanitizers)
 """
 import argparse
 import itertools
@@ -45,10 +45,11 @@ def hashes(tally_perf: str, seed: int, shards: int, tile: str, isa: str, path: s
 
 def main() -> int:
     soak = os.environ.get("TALLY_TEST_TIER") == "soak"
+    default = 100 if soak else 2 if os.environ.get("TALLY_SANITIZER") else 8
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tally_perf")
-    parser.add_argument("--runs", type=int, default=100 if soak else 8)
+    parser.add_argument("--runs", type=int, default=default)
     arguments = parser.parse_args()
     variants = [v for v in VARIANTS if has_isa(v[2])]
     # A step that shares no factor with the count: few runs still meet every value of each.

@@ -1,12 +1,20 @@
 // Thousands of small schedules, each from its seed. TALLY_TEST_TIER says how many, TALLY_SIM_SEED
 // replays one with a trace.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
 
 #include "tests/sim/world.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TALLY_SANITIZED 1
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 namespace tally::sim {
 namespace {
@@ -22,8 +30,40 @@ std::uint64_t schedules() {
   return environment("TALLY_SANITIZER").empty() ? count : count / 10;
 }
 
+// A crash names its seed too: the line is ready before the schedule runs.
+char crash_line[128];
+std::size_t crash_line_bytes = 0;
+
+void tell_seed() {
+  static_cast<void>(!::write(STDERR_FILENO, crash_line, crash_line_bytes));
+}
+
+void on_crash(int signal) {
+  tell_seed();
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+void prepare_for_crash(std::uint64_t seed) {
+  const auto end = fmt::format_to_n(crash_line, sizeof crash_line,
+                                    "\nseed {0} crashed; replay: TALLY_SIM_SEED={0} {1}\n", seed,
+                                    "build/tests/sim/sim");
+  crash_line_bytes = std::min(end.size, sizeof crash_line);
+}
+
+void catch_crashes() {
+#if defined(TALLY_SANITIZED)
+  __sanitizer_set_death_callback(tell_seed);
+#endif
+  ::signal(SIGABRT, on_crash);
+#if !defined(TALLY_SANITIZED)
+  ::signal(SIGSEGV, on_crash);
+#endif
+}
+
 // What is wrong with the seed; empty when nothing is.
 std::string run(std::uint64_t seed, Memory& memory, const Trace& trace, std::uint64_t& rounds) {
+  prepare_for_crash(seed);
   const Schedule schedule = make_schedule(seed);
   try {
     World world(schedule, memory, trace);
@@ -38,6 +78,7 @@ std::string run(std::uint64_t seed, Memory& memory, const Trace& trace, std::uin
 TEST(Sim, EverySchedule) {
   Memory memory;
   std::uint64_t rounds = 0;
+  catch_crashes();
   if (const auto seed = environment("TALLY_SIM_SEED"); !seed.empty()) {
     const std::string wrong = run(std::stoull(std::string(seed)), memory, Trace(true), rounds);
     EXPECT_EQ(wrong, "");

@@ -71,10 +71,10 @@ typedef enum tally_kind {
 /* Where a buffer lies. Kinds that this build cannot use are refused by name. */
 typedef enum tally_memory_kind {
   TALLY_MEMORY_HOST = 0, /* ordinary memory: adopted (mapped by the node too) or staged (copied) */
-  TALLY_MEMORY_SHARED =
-      1, /* a memfd with F_SEAL_SHRINK that the caller has mapped: `fd`, `fd_offset` */
-  TALLY_MEMORY_CUDA = 2,  /* a CUDA device pointer */
-  TALLY_MEMORY_DMABUF = 3 /* a dma-buf: `fd`, `fd_offset` */
+  TALLY_MEMORY_SHARED = 1, /* a memfd, populated, with F_SEAL_SHRINK and F_SEAL_SEAL, that the
+                              caller has mapped at a page: `fd`, `fd_offset` */
+  TALLY_MEMORY_CUDA = 2,   /* a CUDA device pointer */
+  TALLY_MEMORY_DMABUF = 3  /* a dma-buf: `fd`, `fd_offset` */
 } tally_memory_kind;
 
 typedef struct tally_session tally_session;
@@ -169,7 +169,8 @@ typedef struct tally_operation {
   uint32_t tag;      /* names the bucket; the library counts its rounds */
   uint64_t count;    /* elements of the whole operation, the same at every rank */
   tally_buffer in;   /* what this rank contributes; unused by receivers that contribute nothing */
-  tally_buffer out;  /* where its result goes: `in` itself (in place) or apart from it */
+  tally_buffer out;  /* where its result goes: over the same elements of `in` (in place), or
+                        apart from it */
   uint32_t root;     /* of reduce and broadcast */
   uint32_t priority; /* 0..255, higher goes first among ready operations */
   uint32_t deadline_ms; /* 0: the session's default */
@@ -178,7 +179,9 @@ typedef struct tally_operation {
   uint64_t user;        /* comes back in the completion */
 } tally_operation;
 
-#define TALLY_WANT_STATS 1u /* sum of squares and number of non-finite values of the result */
+/* Sum of squares and number of non-finite values of the result, at the ranks that receive it. The
+ * first one of a size makes a call to the node for the memory that it needs. */
+#define TALLY_WANT_STATS 1u
 
 /* Announces the operation. The buffers belong to the node until its completion is taken. Each tag
  * has at most one operation outstanding. On failure nothing was announced. */

@@ -249,11 +249,11 @@ void Faulty::locate(std::span<Landing> landings) {
   }
 }
 
-Peer Faulty::open_stores(std::span<const Peer> peers) {
+Peer Faulty::open(std::span<const Peer> peers) {
   for (const Peer peer : peers) {
     if (usable(peer).life != Life::kAlive) return peer;
   }
-  return inner_.open_stores(peers);
+  return inner_.open(peers);
 }
 
 void Faulty::push(std::span<const Push> pushes) {

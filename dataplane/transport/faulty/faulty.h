@@ -78,8 +78,8 @@ class Faulty final : public Transport {
   bool covers(const Range& range) const override;
   void pull(std::span<const Pull> pulls) override;
   void release(std::uint32_t handle) override { inner_.release(handle); }
-  Peer open_stores(std::span<const Peer> peers) override;
-  void close_stores(std::span<const Peer> peers) override { inner_.close_stores(peers); }
+  Peer open(std::span<const Peer> peers) override;
+  void close(std::span<const Peer> peers) override { inner_.close(peers); }
   void locate(std::span<Landing> landings) override;
   void push(std::span<const Push> pushes) override;
   void complete(std::span<const Message> messages) override;

@@ -155,7 +155,7 @@ void Loopback::release(std::uint32_t handle) {
   --views_held_;
 }
 
-Peer Loopback::open_stores(std::span<const Peer> peers) {
+Peer Loopback::open(std::span<const Peer> peers) {
   require(!storing_, "stores are closed before they are opened again");
   for (const Peer peer : peers) {
     if (known(peer).fenced) return peer;
@@ -164,7 +164,7 @@ Peer Loopback::open_stores(std::span<const Peer> peers) {
   return kNoPeer;
 }
 
-void Loopback::close_stores(std::span<const Peer> peers) {
+void Loopback::close(std::span<const Peer> peers) {
   require(storing_, "stores are opened before they are closed");
   for (const Peer peer : peers) known(peer);
   storing_ = false;

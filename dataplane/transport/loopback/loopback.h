@@ -62,8 +62,8 @@ class Loopback final : public Transport {
   bool covers(const Range& range) const override;
   void pull(std::span<const Pull> pulls) override;
   void release(std::uint32_t handle) override;
-  Peer open_stores(std::span<const Peer> peers) override;
-  void close_stores(std::span<const Peer> peers) override;
+  Peer open(std::span<const Peer> peers) override;
+  void close(std::span<const Peer> peers) override;
   void locate(std::span<Landing> landings) override;
   void push(std::span<const Push> pushes) override;
   void complete(std::span<const Message> messages) override;

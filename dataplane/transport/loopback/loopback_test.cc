@@ -100,13 +100,13 @@ TEST_P(LoopbackTest, APushPlacesBytesWhenItIsAnswered) {
 
 TEST_P(LoopbackTest, StoresAreOpenedAndClosedInTurn) {
   const Peer peers[] = {0, 1};
-  EXPECT_THROW(loopback_.close_stores(peers), ContractViolation);
-  EXPECT_EQ(loopback_.open_stores(peers), kNoPeer);
-  EXPECT_THROW(static_cast<void>(loopback_.open_stores(peers)), ContractViolation);
-  loopback_.close_stores(peers);
+  EXPECT_THROW(loopback_.close(peers), ContractViolation);
+  EXPECT_EQ(loopback_.open(peers), kNoPeer);
+  EXPECT_THROW(static_cast<void>(loopback_.open(peers)), ContractViolation);
+  loopback_.close(peers);
   loopback_.fence(1);
-  EXPECT_EQ(loopback_.open_stores(peers), 1u);
-  EXPECT_THROW(loopback_.close_stores(peers), ContractViolation) << "there is nothing to close";
+  EXPECT_EQ(loopback_.open(peers), 1u);
+  EXPECT_THROW(loopback_.close(peers), ContractViolation) << "there is nothing to close";
 }
 
 TEST_P(LoopbackTest, ARangeIsWithinItsRegion) {

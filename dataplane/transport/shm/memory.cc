@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include <cerrno>
 #include <cstring>
@@ -29,7 +31,8 @@ void prefer_huge_pages(const Mapping& mapping) {
 // Shared and aligned to huge pages, so that both sides can map large folios whole.
 Mapping map_shared(int fd, std::size_t bytes) {
   if (bytes < kHugePage) return Mapping::shared(fd, bytes, false);
-  const std::size_t room = bytes + kHugePage;
+  const std::size_t whole = round_to_pages(bytes);
+  const std::size_t room = whole + kHugePage;
   void* reserved =
       ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return Mapping();
@@ -43,8 +46,25 @@ Mapping map_shared(int fd, std::size_t bytes) {
     return Mapping();
   }
   if (before > 0) ::munmap(start, before);
-  ::munmap(start + before + bytes, room - before - bytes);
+  ::munmap(start + before + whole, room - before - whole);
   return Mapping(mapped, bytes);
+}
+
+// Memory of tmpfs, all of it there: a hole would be filled when it is touched, at the node's cost,
+// and hugetlbfs may fail then with a signal.
+Error backing_fault(int fd, const struct stat& status, const char* what) {
+  struct statfs file_system {};
+  if (::fstatfs(fd, &file_system) != 0 || file_system.f_type != TMPFS_MAGIC) {
+    return Error{Status::kUnsupported,
+                 fmt::format("{}: a memfd of ordinary pages, not of MFD_HUGETLB", what)};
+  }
+  const auto there = static_cast<std::uint64_t>(status.st_blocks) * 512;
+  if (there < static_cast<std::uint64_t>(status.st_size)) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("{}: {} of {} bytes are populated; write to all of it first", what,
+                             there, status.st_size)};
+  }
+  return Error{Status::kOk, ""};
 }
 
 }  // namespace
@@ -87,10 +107,12 @@ Result<Mapping> map_peer(int fd, std::size_t bytes, const char* what) {
     return Error{Status::kInvalidArgument, fmt::format("{}: {} bytes announced, the memfd has {}",
                                                        what, bytes, status.st_size)};
   }
+  if (const Error wrong = backing_fault(fd, status, what); wrong.status != Status::kOk)
+    return wrong;
   Mapping mapping = map_shared(fd, bytes);
   if (!mapping) return system_error(what, bytes);
   prefer_huge_pages(mapping);
-  // Page tables now, not at the first tile. Failure is harmless here: the pages come when touched.
+  // Page tables now, not at the first tile; the memory is there already.
   static_cast<void>(::madvise(mapping.data(), bytes, MADV_POPULATE_WRITE));
   return mapping;
 }

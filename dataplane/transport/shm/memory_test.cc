@@ -9,9 +9,12 @@
 namespace tally::transport::shm {
 namespace {
 
-UniqueFd memfd(std::size_t bytes, int seals) {
+UniqueFd memfd(std::size_t bytes, int seals, bool populate = true) {
   UniqueFd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
+  if (populate) {
+    EXPECT_EQ(::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)), 0);
+  }
   EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
   return fd;
 }
@@ -40,6 +43,10 @@ TEST(SharedMemory, APeersMemfdIsChecked) {
   const auto shorter = map_peer(memfd(4096, kGood).get(), 8192, "region 4");
   ASSERT_FALSE(shorter.ok());
   EXPECT_EQ(shorter.error().message, "region 4: 8192 bytes announced, the memfd has 4096");
+  const auto sparse = map_peer(memfd(8192, kGood, false).get(), 8192, "region 4");
+  ASSERT_FALSE(sparse.ok());
+  EXPECT_EQ(sparse.error().message,
+            "region 4: 0 of 8192 bytes are populated; write to all of it first");
   UniqueFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(map_peer(file.get(), 1, "x").status(), Status::kInvalidArgument) << "no memfd";
   EXPECT_FALSE(map_peer(-1, 1, "x").ok());

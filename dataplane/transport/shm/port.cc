@@ -62,7 +62,9 @@ void Port::attach(Peer peer, const Segment& segment, UniqueFd doorbell) {
 
 void Port::detach(Peer peer) {
   if (peer >= sessions_.size() || !sessions_[peer].attached) return;
-  sessions_[peer] = Session{};  // closing the doorbell takes it out of the epoll set
+  // Closing alone would not take the doorbell out of the epoll set if the peer kept a duplicate.
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, sessions_[peer].doorbell.get(), nullptr);
+  sessions_[peer] = Session{};
   std::erase(attached_, peer);
 }
 
@@ -136,20 +138,20 @@ void Port::release(std::uint32_t handle) {
 
 // One half of the fence: storing is set, then the fence is read; the client sets the fence, then
 // reads storing. Both sequentially consistent, so one of the two sees the other.
-Peer Port::open_stores(std::span<const Peer> peers) {
+Peer Port::open(std::span<const Peer> peers) {
   for (std::size_t i = 0; i < peers.size(); ++i) {
     Session& session = sessions_[peers[i]];
     if (serves(peers[i])) {
       session.block->storing.store(1, std::memory_order_seq_cst);
       if (session.header->fence.load(std::memory_order_seq_cst) == 0) continue;
     }
-    close_stores(peers.first(i + 1));
+    close(peers.first(i + 1));
     return peers[i];
   }
   return kNoPeer;
 }
 
-void Port::close_stores(std::span<const Peer> peers) {
+void Port::close(std::span<const Peer> peers) {
   for (const Peer peer : peers) {
     // Release: the stores come before it.
     if (peer < sessions_.size() && sessions_[peer].attached) {

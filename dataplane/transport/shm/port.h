@@ -33,8 +33,8 @@ class Port : public Transport {
   bool covers(const Range& range) const override;
   void pull(std::span<const Pull> pulls) override;
   void release(std::uint32_t handle) override;
-  Peer open_stores(std::span<const Peer> peers) override;
-  void close_stores(std::span<const Peer> peers) override;
+  Peer open(std::span<const Peer> peers) override;
+  void close(std::span<const Peer> peers) override;
   void locate(std::span<Landing> landings) override;
   void push(std::span<const Push> pushes) override;
   void complete(std::span<const Message> messages) override;
@@ -73,7 +73,7 @@ class Port : public Transport {
   std::size_t turn_ = 0;     // whose ring is looked at first
   std::vector<Span> views_;  // by handle
   std::vector<std::uint32_t> free_views_;
-  std::vector<Pulled> pulled_;  // answers not yet taken, the first of them last
+  std::vector<Pulled> pulled_;  // answers not yet taken
   std::vector<Pushed> pushed_;
 };
 

@@ -119,15 +119,15 @@ TEST_F(PortTest, ResultsAreStoredStraightIntoTheRegion) {
 
 TEST_F(PortTest, AFencedSessionIsNotStoredTo) {
   const Peer peers[] = {kPeer};
-  EXPECT_EQ(port_.open_stores(peers), kNoPeer);
+  EXPECT_EQ(port_.open(peers), kNoPeer);
   EXPECT_EQ(segment_.block(0).storing.load(), 1u);
-  port_.close_stores(peers);
+  port_.close(peers);
   EXPECT_EQ(segment_.block(0).storing.load(), 0u);
   segment_.header().fence.store(1);
-  EXPECT_EQ(port_.open_stores(peers), kPeer);
+  EXPECT_EQ(port_.open(peers), kPeer);
   EXPECT_EQ(segment_.block(0).storing.load(), 0u) << "the client waits for this word";
   const Peer unknown[] = {kPeer + 1};
-  EXPECT_EQ(port_.open_stores(unknown), kPeer + 1);
+  EXPECT_EQ(port_.open(unknown), kPeer + 1);
 }
 
 TEST_F(PortTest, CompletionsRingOnlyForAClientThatSleeps) {
@@ -179,6 +179,16 @@ TEST_F(PortTest, NothingIsSleptThrough) {
   EXPECT_TRUE(readable(port_.fd()));
   EXPECT_TRUE(lost().empty());
   EXPECT_FALSE(readable(port_.fd())) << "the bell was heard";
+}
+
+TEST_F(PortTest, AKeptDuplicateOfTheDoorbellWakesNobodyAfterDetach) {
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  const UniqueFd ours(pair[0]), duplicate(::dup(pair[1]));
+  port_.attach(kPeer + 1, segment_, UniqueFd(pair[1]));
+  port_.detach(kPeer + 1);
+  ASSERT_EQ(::send(ours.get(), "x", 1, 0), 1);
+  EXPECT_FALSE(readable(port_.fd()));
 }
 
 TEST_F(PortTest, ADetachedPeerIsForgotten) {
