@@ -96,7 +96,7 @@ void move(const StreamJob& job) {
 }  // namespace
 
 void stream(const StreamJob& job) {
-  if (!job.PastCaches) return move<false>(job);
+  if (!job.past_caches) return move<false>(job);
   move<true>(job);
 #if defined(__x86_64__)
   _mm_sfence();  // the stores are done when we say so
