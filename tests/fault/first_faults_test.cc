@@ -11,6 +11,11 @@
 namespace tally::testing {
 namespace {
 
+// A deadline's message ends in how long it took, which a busy machine makes longer.
+std::string without_seconds(const std::string& line) {
+  return line.substr(0, line.rfind(", "));
+}
+
 class Faults : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -178,9 +183,9 @@ TEST_F(Faults, ARankThatNeverAnnouncesIsNamedAtTheDeadline) {
   const Nanos start = monotonic_now();
   for (int r : {0, 1}) EXPECT_EQ(ask(*ranks[r], "sum 17 10"), "posted");
   for (int r : {0, 1}) {
-    EXPECT_EQ(ask(*ranks[r], "wait"),
-              "17 deadline 2 0 | tag 17 round 1: waiting for rank 2 (last announced: tag 17 round "
-              "0), 0.3 s");
+    EXPECT_EQ(
+        without_seconds(ask(*ranks[r], "wait")),
+        "17 deadline 2 0 | tag 17 round 1: waiting for rank 2 (last announced: tag 17 round 0)");
   }
   EXPECT_GE(monotonic_now() - start, 300 * kMillisecond);
   EXPECT_EQ(ask(*ranks[2], "sum 17 10"), "posted");
@@ -194,9 +199,8 @@ TEST_F(Faults, ARankThatNeverConnectsIsNamedToo) {
   EXPECT_EQ(first->line(), "ready");
   EXPECT_EQ(ask(*first, "deadline 100"), "deadline");
   EXPECT_EQ(ask(*first, "sum 1 10"), "posted");
-  EXPECT_EQ(
-      ask(*first, "wait"),
-      "1 deadline 1 0 | tag 1 round 0: waiting for rank 1 (has announced nothing yet), 0.1 s");
+  EXPECT_EQ(without_seconds(ask(*first, "wait")),
+            "1 deadline 1 0 | tag 1 round 0: waiting for rank 1 (has announced nothing yet)");
 }
 
 TEST_F(Faults, ARankThatLeavesIsNamed) {
