@@ -21,7 +21,7 @@ using tally::client::Completed;
 using tally::client::Region;
 using tally::client::Session;
 
-struct tally_session {
+struct tally_session {  // NOLINT(readability-identifier-naming): the name of the C ABI
   std::unique_ptr<Session> session;
   std::string last_error;
 };

@@ -72,7 +72,7 @@ inline void store_past(std::byte* to, Vector v) {
 
 constexpr std::size_t kVectors = kStreamStep / sizeof(Vector);
 
-template <bool past_caches>
+template <bool PastCaches>
 void move(const StreamJob& job) {
   for (std::size_t at = job.begin; at < job.end; at += kStreamStep) {
     Vector merged[kVectors];
@@ -87,7 +87,7 @@ void move(const StreamJob& job) {
     for (std::size_t i = 0; i < job.output_count; ++i) {
       for (std::size_t v = 0; v < kVectors; ++v) {
         std::byte* to = job.outputs[i] + at + v * sizeof(Vector);
-        past_caches ? store_past(to, merged[v]) : store(to, merged[v]);
+        PastCaches ? store_past(to, merged[v]) : store(to, merged[v]);
       }
     }
   }

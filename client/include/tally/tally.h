@@ -9,6 +9,7 @@
  * Structs: set `size` to sizeof(the struct) and zero the rest; fields are only ever appended.
  * Errors: every call that can fail returns a tally_status; tally_last_error() has the words.
  */
+/* Names of a C interface, not of C++. NOLINTBEGIN(readability-identifier-naming) */
 #ifndef TALLY_TALLY_H
 #define TALLY_TALLY_H
 
@@ -231,3 +232,4 @@ TALLY_API tally_status tally_run(tally_session* session, const tally_operation* 
 }
 #endif
 #endif
+/* NOLINTEND(readability-identifier-naming) */
