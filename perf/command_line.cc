@@ -16,7 +16,7 @@ Columns (docs/perf.md has the definitions):
   bytes, count     of the whole operation, or of all operations of a step of a model
   p50 p95 p99      time in us from the first post to the last completion of an iteration, of the
                    slowest rank in that iteration, as in nccl-tests; with --inflight N, divided by N
-  algbw            bytes / p50, in GB/s (1e9)
+  algbw            bytes / p50, in GB/s of 1e9 bytes
   busbw            algbw times nccl-tests' factor, 2(W-1)/W for allreduce. The factor counts links
                    of peers that reduce among themselves; Tally's node is a third party, so busbw
                    only serves comparisons
@@ -51,26 +51,43 @@ CLI::Option* add_size(CLI::App& app, const std::string& flag, std::uint64_t& tar
 
 // A comma-separated list of names, or "all".
 template <typename Value, typename Parse>
-void add_names(CLI::App& app, const std::string& flag, std::vector<Value>& target,
-               std::vector<Value> all, Parse parse, const std::string& help) {
-  app.add_option_function<std::vector<std::string>>(
-         flag,
-         [&target, all, parse, flag](const std::vector<std::string>& names) {
-           target.clear();
-           for (const std::string& name : names) {
-             const auto value = parse(name);
-             if (name == "all") {
-               target = all;
-             } else if (value) {
-               target.push_back(*value);
-             } else {
-               throw CLI::ValidationError(flag, fmt::format("unknown name '{}'", name));
-             }
-           }
-         },
-         help)
+CLI::Option* add_names(CLI::App& app, const std::string& flag, std::vector<Value>& target,
+                       std::vector<Value> all, Parse parse, const std::string& help) {
+  return app
+      .add_option_function<std::vector<std::string>>(
+          flag,
+          [&target, all, parse, flag](const std::vector<std::string>& names) {
+            target.clear();
+            for (const std::string& name : names) {
+              const auto value = parse(name);
+              if (name == "all") {
+                target = all;
+              } else if (value) {
+                target.push_back(*value);
+              } else {
+                throw CLI::ValidationError(flag, fmt::format("unknown name '{}'", name));
+              }
+            }
+          },
+          help)
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("LIST");
+}
+
+CLI::Option* add_memory(CLI::App& app, Memory& target) {
+  auto* option = app.add_option_function<std::string>(
+      "--memory",
+      [&target](const std::string& text) {
+        for (std::size_t i = 0; i < kMemoryNames.size(); ++i) {
+          if (text != kMemoryNames[i]) continue;
+          target = static_cast<Memory>(i);
+          return;
+        }
+        throw CLI::ValidationError("--memory", fmt::format("unknown name '{}'", text));
+      },
+      "alloc: the library's own; shared: a memfd; adopt, stage: as from malloc [alloc]");
+  return option->type_name("KIND");
 }
 
 void add_work(CLI::App& app, Options& options) {
@@ -84,24 +101,26 @@ void add_work(CLI::App& app, Options& options) {
                  "a step of these models instead: resnet50, vgg16, bert-large, gpt2, gpt2-xl, or "
                  "a file like those in perf/workloads/")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->group(group);
   app.add_option("--mode", options.modes,
                  "tensors (an operation each), buckets (packed as DistributedDataParallel does), "
                  "or both [buckets]")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->group(group);
   add_size(app, "--bucket-bytes", options.bucket_bytes, "where a bucket is closed")->group(group);
   std::vector<ElementType> all_types;
   for (const auto& info : kElementTypes) all_types.push_back(info.type);
-  add_names(
-      app, "--type", options.types, all_types,
-      [](const std::string& name) { return parse_element_type(name); },
-      "f32 f64 f16 bf16 i8 u8 i32 i64, or all [f32]");
-  add_names(
-      app, "--op", options.operations,
-      std::vector{Operation::kSum, Operation::kAverage, Operation::kMin, Operation::kMax},
-      [](const std::string& name) { return parse_operation(name); },
-      "sum avg min max, or all [sum]");
+  const auto type_of = [](const std::string& name) { return parse_element_type(name); };
+  const std::string types = "f32 f64 f16 bf16 i8 u8 i32 i64, or all [f32]";
+  add_names(app, "--type", options.types, all_types, type_of, types)->group(group);
+  const std::vector all_operations = {Operation::kSum, Operation::kAverage, Operation::kMin,
+                                      Operation::kMax};
+  const auto operation_of = [](const std::string& name) { return parse_operation(name); };
+  const std::string operations = "sum avg min max, or all [sum]";
+  add_names(app, "--op", options.operations, all_operations, operation_of, operations)
+      ->group(group);
   app.add_option("--root", options.root, "of reduce and broadcast")
       ->capture_default_str()
       ->group(group);
@@ -120,15 +139,7 @@ void add_how(CLI::App& app, Options& options) {
   const char* group = "How";
   app.add_flag("--in-place", options.in_place, "results over inputs (made anew, untimed)")
       ->group(group);
-  const std::map<std::string, Memory> memories = {{"alloc", Memory::kAlloc},
-                                                  {"shared", Memory::kShared},
-                                                  {"adopt", Memory::kAdopt},
-                                                  {"stage", Memory::kStage}};
-  app.add_option("--memory", options.memory,
-                 "alloc: the library's; shared: a memfd; adopt, stage: malloc-like [alloc]")
-      ->transform(CLI::CheckedTransformer(memories))
-      ->type_name("KIND")
-      ->group(group);
+  add_memory(app, options.memory)->group(group);
   app.add_option("--misalign", options.misalign, "bytes that buffers begin off alignment")
       ->group(group);
   app.add_option_function<std::uint64_t>(
@@ -177,6 +188,7 @@ void add_who(CLI::App& app, Options& options) {
   app.add_option("--isa", options.isa, "passed on: scalar, avx2, avx512")->group(node);
   app.add_option("--poll", options.poll, "passed on: adaptive, busy")->group(node);
   app.add_option("--node-arg", options.node_arguments, "passed on as it is; repeatable")
+      ->allow_extra_args(false)
       ->group(node);
 }
 

@@ -2,9 +2,11 @@
 // worker gets the same struct as JSON.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -17,6 +19,8 @@
 namespace tally::perf {
 
 enum class Memory : std::uint8_t { kAlloc, kShared, kAdopt, kStage };
+inline constexpr std::array<std::string_view, 4> kMemoryNames = {"alloc", "shared", "adopt",
+                                                                 "stage"};
 
 struct Options {
   // What is measured.
