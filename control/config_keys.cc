@@ -17,6 +17,12 @@ constexpr std::uint64_t kGib = 1 << 30;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kDayMs = 24 * 3600 * 1000;
 
+// What these members lead to, one in another.
+template <auto... Members>
+struct At {
+  auto& operator()(Config& config) const { return (config.*....*Members); }
+};
+
 // `at` finds the number in a Config.
 template <typename At>
 NumberKey number(At at, std::uint64_t min, std::uint64_t max) {
@@ -178,71 +184,51 @@ const std::vector<Key>& config_keys() {
       {"", "listen", "listen",
        "where clients connect: unix:/path (default: unix:/run/tally/tallyd.sock as root, else in "
        "$XDG_RUNTIME_DIR/tally or /tmp/tally-<uid>)",
-       TextKey{[](Config & c) -> auto& {return c.listen;
-}
-}  // namespace tally::control
-}
-,
-    {"", "listen_mode", "", "permissions of that socket: who may connect",
-     mode([](Config& c) -> auto& { return c.listen_mode; })},
-    {"", "log_level", "log-level", "what is logged",
-     choice([](Config& c) -> auto& { return c.log_level; }, {"debug", "info", "warning", "error"})},
-    {"", "open_jobs", "",
-     "a job that is not listed is made by its first rank, whose token becomes the job's",
-     TruthKey{[](Config & c) -> auto& {return c.limits.open_jobs;
-}
-}
-}
-,
-    {"", "default_deadline_ms", "", "deadline of operations that bring none",
-     number(
-         [](Config& c) -> auto& { return c.default_deadline_ms; }, 1, kDayMs)},
-    {"shards", "count", "shards", "polling threads; 0: one per core, at most 8",
-     or_zero(number(
-         [](Config& c) -> auto& { return c.shards; }, 1, engine::kMaxShards))},
-    {"shards", "poll", "poll",
-     "how a shard waits; busy only where every shard has a core of its own",
-     choice([](Config& c) -> auto& { return c.poll; },
-            {kPollModeNames.begin(), kPollModeNames.end()})},
-    {"shards", "isa", "isa", "instruction set of the sums; the result's bits are the same on each",
-     isa_choice()},
-    {"shards", "tile_bytes", "tile-bytes",
-     "input that is pulled and summed at a time; 0: derived from window and ranks",
-     or_zero(bytes(
-         [](Config& c) -> auto& { return c.tile_bytes; }, kPage, 4 * kMib))},
-    {"shards", "window_bytes", "window-bytes", "input in flight per shard",
-     bytes(
-         [](Config& c) -> auto& { return c.window_bytes; }, 64 * kKib, kGib)},
-    {"shards", "credit", "credit", "operations a session may have outstanding per shard",
-     number(
-         [](Config& c) -> auto& { return c.credit; }, 1, 4096)},
-    {"shards", "split_bytes", "split-bytes",
-     "operations from this size on are divided over all shards",
-     bytes(
-         [](Config& c) -> auto& { return c.split_bytes; }, kPage, wire::kMaxBytes)},
-    {"shards", "stream_bytes", "stream-bytes",
-     "results of a shard's part of an operation from this size on are stored past the caches",
-     bytes(
-         [](Config& c) -> auto& { return c.stream_bytes; }, kPage, wire::kMaxBytes)},
-    {"memory", "hugepages", "hugepages",
-     "hugepages for the engine's memory; auto: if enough are free",
-     choice([](Config& c) -> auto& { return c.hugepages; }, {"auto", "on", "off"})},
-    {"memory", "engine_mib", "", "MiB set aside at start for tiles; 0: derived",
-     or_zero(number(
-         [](Config& c) -> auto& { return c.engine_mib; }, 16, 1 << 20))},
-    {"limits", "max_jobs", "", "jobs at a time",
-     number(
-         [](Config& c) -> auto& { return c.limits.max_jobs; }, 1, 4096)},
-    {"limits", "max_ranks", "", "ranks of a job",
-     number(
-         [](Config& c) -> auto& { return c.limits.max_ranks; }, 1, wire::kMaxRanks)},
-    {"limits", "max_region_bytes", "",
-     "memory that the ranks of a job may register together; 0: as much as the machine has",
-     or_zero(bytes(
-         [](Config& c) -> auto& { return c.limits.max_region_bytes; }, kPage, wire::kMaxBytes))},
-}
-;
-return keys;
+       TextKey{At<&Config::listen>{}}},
+      {"", "listen_mode", "", "permissions of that socket: who may connect",
+       mode(At<&Config::listen_mode>{})},
+      {"", "log_level", "log-level", "what is logged",
+       choice(At<&Config::log_level>{}, {"debug", "info", "warning", "error"})},
+      {"", "open_jobs", "",
+       "a job that is not listed is made by its first rank, whose token becomes the job's",
+       TruthKey{At<&Config::limits, &AdmissionLimits::open_jobs>{}}},
+      {"", "default_deadline_ms", "", "deadline of operations that bring none",
+       number(At<&Config::default_deadline_ms>{}, 1, kDayMs)},
+      {"shards", "count", "shards", "polling threads; 0: one per core, at most 8",
+       or_zero(number(At<&Config::shards>{}, 1, engine::kMaxShards))},
+      {"shards", "poll", "poll",
+       "how a shard waits; busy only where every shard has a core of its own",
+       choice(At<&Config::poll>{}, {kPollModeNames.begin(), kPollModeNames.end()})},
+      {"shards", "isa", "isa",
+       "instruction set of the sums; the result's bits are the same on each", isa_choice()},
+      {"shards", "tile_bytes", "tile-bytes",
+       "input that is pulled and summed at a time; 0: derived from window and ranks",
+       or_zero(bytes(At<&Config::tile_bytes>{}, kPage, 4 * kMib))},
+      {"shards", "window_bytes", "window-bytes", "input in flight per shard",
+       bytes(At<&Config::window_bytes>{}, 64 * kKib, kGib)},
+      {"shards", "credit", "credit", "operations a session may have outstanding per shard",
+       number(At<&Config::credit>{}, 1, 4096)},
+      {"shards", "split_bytes", "split-bytes",
+       "operations from this size on are divided over all shards",
+       bytes(At<&Config::split_bytes>{}, kPage, wire::kMaxBytes)},
+      {"shards", "stream_bytes", "stream-bytes",
+       "results of a shard's part of an operation from this size on are stored past the caches",
+       bytes(At<&Config::stream_bytes>{}, kPage, wire::kMaxBytes)},
+      {"memory", "hugepages", "hugepages",
+       "hugepages for the engine's memory; auto: if enough are free",
+       choice(At<&Config::hugepages>{}, {"auto", "on", "off"})},
+      {"memory", "engine_mib", "", "MiB set aside at start for tiles; 0: derived",
+       or_zero(number(At<&Config::engine_mib>{}, 16, 1 << 20))},
+      {"limits", "max_jobs", "", "jobs at a time",
+       number(At<&Config::limits, &AdmissionLimits::max_jobs>{}, 1, 4096)},
+      {"limits", "max_ranks", "", "ranks of a job",
+       number(At<&Config::limits, &AdmissionLimits::max_ranks>{}, 1, wire::kMaxRanks)},
+      {"limits", "max_region_bytes", "",
+       "memory that the ranks of a job may register together; 0: as much as the machine has",
+       or_zero(bytes(At<&Config::limits, &AdmissionLimits::max_region_bytes>{}, kPage,
+                     wire::kMaxBytes))},
+  };
+  return keys;
 }
 
 std::optional<std::uint64_t> read_number(const NumberKey& key, const Written& written) {

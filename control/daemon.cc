@@ -123,9 +123,9 @@ void Daemon::run_until_readable(int fd) {
 void Daemon::stop() {
   if (!running_) return;
   running_ = false;
+  node_->hang_up();
   server_->stop();
-  // The shards have the news that every session is over; their answer says that operations have
-  // failed, and their ranks been told.
+  // The shards have the news that every session is over; their answer says that they have let go.
   shards_->on_each([](auto, auto&, auto&) {}, [this] { io_.stop(); });
   const auto guard = asio::make_work_guard(io_);
   io_.run_for(kStopPatience);

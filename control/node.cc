@@ -242,6 +242,16 @@ void Node::closed(rpc::ConnectionId connection) {
   end(session, Status::kPeerLost, [] {});
 }
 
+void Node::hang_up() {
+  std::vector<transport::Peer> peers;
+  for (const auto& [number, session] : by_number_) peers.push_back(number);
+  shards_.on_each(
+      [peers = std::move(peers)](auto, auto&, shm::Port& port) {
+        for (const transport::Peer peer : peers) port.detach(peer);
+      },
+      [] {});
+}
+
 void Node::on_lost(transport::Peer peer) {
   const auto found = by_number_.find(peer);
   if (found == by_number_.end() || found->second->ending) return;

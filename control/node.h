@@ -43,6 +43,10 @@ class Node : public rpc::Service {
   void handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) override;
   void closed(rpc::ConnectionId connection) override;
 
+  // The node ends: the shards let go of all sessions at once. Else the first to end would be
+  // reported to the ranks of the others as the one that is to blame.
+  void hang_up();
+
  private:
   struct Session;
   using SharedSession = std::shared_ptr<Session>;

@@ -15,8 +15,15 @@ namespace tally::summation {
 
 // A simple pass folds up to 16 inputs into one output. What is not simple, more inputs or outputs,
 // is folded in groups of up to 8: with page-aligned tiles more would not fit the L1 cache's ways.
+// Instrumented builds take minutes for all of them, and find as much in the few that meet each
+// path.
+#ifdef TALLY_FEW_KERNELS
+inline constexpr std::size_t kMaxSimpleInputs = 6;
+inline constexpr std::size_t kMaxGroupInputs = 4;
+#else
 inline constexpr std::size_t kMaxSimpleInputs = 16;
 inline constexpr std::size_t kMaxGroupInputs = 8;
+#endif
 
 // A pass over a partial, or with scratch, has at most kPartialBytes / max(4, bytes of an element)
 // elements. Small enough to stay in L1 beside the inputs, and to live on the stack.

@@ -168,16 +168,22 @@ void run(const Pass& caller_pass) {
   if (at != bytes) tail<K>(caller_pass, at, bytes - at);
 }
 
-template <class K>
-struct ByInputCount {
-  static constexpr PassFunction kSimple[kMaxSimpleInputs] = {
-      &run<K, 1, true>,  &run<K, 2, true>,  &run<K, 3, true>,  &run<K, 4, true>,
-      &run<K, 5, true>,  &run<K, 6, true>,  &run<K, 7, true>,  &run<K, 8, true>,
-      &run<K, 9, true>,  &run<K, 10, true>, &run<K, 11, true>, &run<K, 12, true>,
-      &run<K, 13, true>, &run<K, 14, true>, &run<K, 15, true>, &run<K, 16, true>};
-  static constexpr PassFunction kGeneral[kMaxGroupInputs] = {
-      &run<K, 1, false>, &run<K, 2, false>, &run<K, 3, false>, &run<K, 4, false>,
-      &run<K, 5, false>, &run<K, 6, false>, &run<K, 7, false>, &run<K, 8, false>};
+template <int...>
+struct Counts {};
+// Counts<1, 2, ..., Most>
+template <int Most, int... More>
+struct UpTo : UpTo<Most - 1, Most, More...> {};
+template <int... All>
+struct UpTo<0, All...> {
+  using Type = Counts<All...>;
+};
+
+template <class K, class = UpTo<kMaxSimpleInputs>::Type, class = UpTo<kMaxGroupInputs>::Type>
+struct ByInputCount;
+template <class K, int... Simple, int... General>
+struct ByInputCount<K, Counts<Simple...>, Counts<General...>> {
+  static constexpr PassFunction kSimple[] = {&run<K, Simple, true>...};
+  static constexpr PassFunction kGeneral[] = {&run<K, General, false>...};
   static constexpr OperationKernels kBoth = {kSimple, kGeneral};
 };
 
