@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "client/address.h"
 #include "control/config_keys.h"
+#include "control/memory_limit.h"
 #include "dataplane/wire/notice.h"
 
 namespace tally::control {
@@ -227,8 +228,7 @@ void derive(Config& config) {
     config.engine_mib = static_cast<std::uint32_t>(std::max<std::uint64_t>(16, 2 * windows / kMib));
   }
   if (config.limits.max_region_bytes == 0) {
-    config.limits.max_region_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                                     static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    config.limits.max_region_bytes = memory_limit();
   }
 }
 

@@ -224,7 +224,7 @@ const std::vector<Key>& config_keys() {
       {"limits", "max_ranks", "", "ranks of a job",
        number(At<&Config::limits, &AdmissionLimits::max_ranks>{}, 1, wire::kMaxRanks)},
       {"limits", "max_region_bytes", "",
-       "memory that the ranks of a job may register together; 0: as much as the machine has",
+       "memory that the ranks of a job may register together; 0: as much as the node may use",
        or_zero(bytes(At<&Config::limits, &AdmissionLimits::max_region_bytes>{}, kPage,
                      wire::kMaxBytes))},
   };

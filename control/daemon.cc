@@ -10,6 +10,7 @@
 
 #include "client/address.h"
 #include "control/config_keys.h"
+#include "dataplane/transport/shm/fault_guard.h"
 
 namespace tally::control {
 namespace {
@@ -66,6 +67,7 @@ Outcome Daemon::build(const Config& config) {
   if (!eal) return eal.error();
   eal_ = std::move(eal).value();
 
+  transport::shm::survive_memory_faults();
   const engine::ShardConfig shard = shard_config(config, *isa);
   // The rest is the EAL's own.
   auto memory = eal_->allocate((std::size_t{config.engine_mib} << 20) / 2, kCacheLine);

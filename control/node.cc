@@ -33,6 +33,21 @@ AdmissionLimits with_node(AdmissionLimits limits, const ShardSet& shards, std::u
   return limits;
 }
 
+// Mapped from a peer, who may still take it away.
+struct PeerMemory {
+  PeerMemory() = default;
+  PeerMemory(Mapping mapped, shm::FaultWord& faulted)
+      : mapping(std::move(mapped)), guard({mapping.data(), mapping.size()}, faulted) {}
+
+  void reset() {
+    guard.reset();
+    mapping.reset();
+  }
+
+  Mapping mapping;
+  shm::FaultGuard guard;
+};
+
 }  // namespace
 
 // A rank's connection. The shards borrow its memory from attach() until end() has passed them all.
@@ -43,8 +58,9 @@ struct Node::Session {
   Forming* forming = nullptr;
   bool attached = false;
   bool ending = false;
-  Mapping segment;
-  std::map<std::uint32_t, Mapping> regions;
+  shm::FaultWord faulted{0};
+  PeerMemory segment;
+  std::map<std::uint32_t, PeerMemory> regions;
   std::uint32_t next_region = 1;
 };
 
@@ -168,16 +184,16 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
     }
     doorbells->push_back(std::move(request.fds[1 + i]));
   }
-  session->segment = std::move(segment).value();
+  session->segment = PeerMemory(std::move(segment).value(), session->faulted);
   session->attached = true;
-  const shm::Segment view(session->segment.data(), geometry);
+  const shm::Segment view(session->segment.mapping.data(), geometry);
   const Forming& forming = *session->forming;
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
-      [doorbells, view, peer = session->number, job = forming.slot, rank = session->rank](
-          std::uint32_t i, engine::Shard& shard, shm::Port& port) {
-        port.attach(peer, view, std::move((*doorbells)[i]));
-        shard.protocol().join(job, static_cast<std::uint16_t>(rank), peer);
+      [doorbells, view, session, job = forming.slot](std::uint32_t i, engine::Shard& shard,
+                                                     shm::Port& port) {
+        port.attach(session->number, view, std::move((*doorbells)[i]), session->faulted);
+        shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
       },
       [answer] { answer->result(json::object()); });
 }
@@ -199,7 +215,7 @@ void Node::register_region(const SharedSession& session, rpc::Request& request, 
     return reply.error(mapping.error());
   }
   std::byte* data = mapping->data();
-  session->regions[id] = std::move(mapping).value();
+  session->regions[id] = PeerMemory(std::move(mapping).value(), session->faulted);
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each([peer = session->number, id, data, bytes](
                       auto, auto&, shm::Port& port) { port.add_region(peer, id, data, bytes); },
@@ -222,7 +238,7 @@ void Node::deregister_region(const SharedSession& session, rpc::Request& request
       [session, id, answer] {
         const auto found = session->regions.find(id);
         if (found != session->regions.end()) {
-          Admission::give_back(*session->forming, found->second.size());
+          Admission::give_back(*session->forming, found->second.mapping.size());
           session->regions.erase(found);
         }
         answer->result(json::object());
@@ -256,7 +272,7 @@ void Node::on_lost(transport::Peer peer) {
   const auto found = by_number_.find(peer);
   if (found == by_number_.end() || found->second->ending) return;
   disconnect_(found->second->connection,
-              "its process has ended, or broke the protocol of the rings");
+              "its process has ended, broke the protocol of the rings, or took memory away");
 }
 
 void Node::end(const SharedSession& session, Status why, std::function<void()> then) {
@@ -278,7 +294,9 @@ void Node::end(const SharedSession& session, Status why, std::function<void()> t
 // No shard knows the session any more.
 void Node::leave(const SharedSession& session) {
   Forming& forming = *session->forming;
-  for (const auto& [id, region] : session->regions) Admission::give_back(forming, region.size());
+  for (const auto& [id, region] : session->regions) {
+    Admission::give_back(forming, region.mapping.size());
+  }
   session->regions.clear();
   session->segment.reset();
   by_number_.erase(session->number);

@@ -5,6 +5,7 @@ usage: tally_perf_test.py TALLY_PERF TALLYD [unittest arguments]
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -118,9 +119,13 @@ class TallyPerf(unittest.TestCase):
             self.assertTrue(all(row["nonfinite"] > 0 for row in rows))
 
     def test_a_model_has_one_hash_in_both_modes(self):
-        rows = self.rows("allreduce", "--spawn", "3", "--model", "resnet50", "--mode",
-                         "tensors,buckets", "--type", "bf16", "--iters", "1", "--warmup", "0",
-                         "--check", "--shuffle", "1")
+        model = self.scratch / "few.json"
+        shapes = [[3, 5], [700, 1000], [1], [9001, 100], [4096]]
+        model.write_text(json.dumps({"model": "few", "parameters": sum(map(math.prod, shapes)),
+                                     "tensors": [[str(s), s] for s in shapes]}))
+        rows = self.rows("allreduce", "--spawn", "3", "--model", str(model), "--mode",
+                         "tensors,buckets", "--bucket-bytes", "1M", "--type", "bf16", "--iters",
+                         "1", "--warmup", "0", "--check", "--shuffle", "1")
         self.assertEqual([row["wrong"] for row in rows], [0, 0])
         self.assertEqual(len({row["hash"] for row in rows}), 1)
 

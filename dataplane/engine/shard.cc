@@ -178,8 +178,12 @@ void Shard::sum(std::uint32_t index, Nanos now) {
   }
   reduce(slot, staged);
   place_stats(slot);
-  transport_.close(slot.tile.members);
+  const auto faulted = transport_.close(slot.tile.members);
   release_views(slot);
+  if (faulted != transport::kNoPeer) {
+    fail(slot, Status::kPeerLost, faulted);
+    return end(index, now);
+  }
   push(index, now);
 }
 

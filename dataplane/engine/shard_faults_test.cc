@@ -268,6 +268,17 @@ TEST_P(ShardFaultsTest, AFencedPeerIsNotStoredTo) {
       std::all_of(out.begin(), out.end(), [](std::byte b) { return b == std::byte{0xee}; }));
 }
 
+TEST_P(ShardFaultsTest, APeerWhoseMemoryIsNotThereSpoilsNothingButItsOperation) {
+  SingleShard node(options());
+  node.loopback().take_memory(1);
+  node.send_all(SingleShard::notice(Kind::kAllReduce, kSmall));
+  node.settle();
+  expect_all(node, {0, 2}, Status::kPeerLost, 1);
+  node.send(0, SingleShard::notice(Kind::kAllReduce, kSmall, 2));
+  node.settle();
+  expect_all(node, {0}, Status::kPeerLost, 1);
+}
+
 TEST_P(ShardFaultsTest, AnErrorOfTheTransportNamesThePeer) {
   for (const bool push : {false, true}) {
     SingleShard node(decorated());

@@ -91,8 +91,10 @@ class Transport {
   // Between open(peers) and close(peers) the kernels may read views of these peers' memory and
   // store through `direct`. open() gives kNoPeer, or the peer that has fenced this node off: then
   // its memory may be in use again, nothing may be read or stored, and there is nothing to close.
+  // close() gives kNoPeer, or a peer whose memory was not there when it was touched: what was read
+  // is void, and the peer is lost.
   virtual Peer open(std::span<const Peer> peers) = 0;
-  virtual void close(std::span<const Peer> peers) = 0;
+  virtual Peer close(std::span<const Peer> peers) = 0;
   virtual void locate(std::span<Landing> landings) = 0;
   virtual void push(std::span<const Push> pushes) = 0;
 

@@ -79,7 +79,7 @@ class Faulty final : public Transport {
   void pull(std::span<const Pull> pulls) override;
   void release(std::uint32_t handle) override { inner_.release(handle); }
   Peer open(std::span<const Peer> peers) override;
-  void close(std::span<const Peer> peers) override { inner_.close(peers); }
+  Peer close(std::span<const Peer> peers) override { return inner_.close(peers); }
   void locate(std::span<Landing> landings) override;
   void push(std::span<const Push> pushes) override;
   void complete(std::span<const Message> messages) override;

@@ -50,6 +50,10 @@ void Loopback::fence(Peer peer) {
   peers_[peer].fenced = true;
 }
 
+void Loopback::take_memory(Peer peer) {
+  known(peer).holed = true;
+}
+
 // -- Transport -----------------------------------------------------------------------------------
 
 const Loopback::PeerState& Loopback::known(Peer peer) const {
@@ -164,10 +168,15 @@ Peer Loopback::open(std::span<const Peer> peers) {
   return kNoPeer;
 }
 
-void Loopback::close(std::span<const Peer> peers) {
+Peer Loopback::close(std::span<const Peer> peers) {
   require(storing_, "stores are opened before they are closed");
-  for (const Peer peer : peers) known(peer);
   storing_ = false;
+  for (const Peer peer : peers) {
+    if (!known(peer).holed) continue;
+    drop(peer);
+    return peer;
+  }
+  return kNoPeer;
 }
 
 void Loopback::locate(std::span<Landing> landings) {

@@ -48,6 +48,8 @@ class Loopback final : public Transport {
   void drop(Peer peer);
   // From now on nothing is stored at this worker.
   void fence(Peer peer);
+  // From now on this worker's memory is not there when it is touched.
+  void take_memory(Peer peer);
 
   // -- what has not come back --------------------------------------------------------------------
   std::size_t views_held() const { return views_held_; }
@@ -63,7 +65,7 @@ class Loopback final : public Transport {
   void pull(std::span<const Pull> pulls) override;
   void release(std::uint32_t handle) override;
   Peer open(std::span<const Peer> peers) override;
-  void close(std::span<const Peer> peers) override;
+  Peer close(std::span<const Peer> peers) override;
   void locate(std::span<Landing> landings) override;
   void push(std::span<const Push> pushes) override;
   void complete(std::span<const Message> messages) override;
@@ -79,6 +81,7 @@ class Loopback final : public Transport {
   struct PeerState {
     Life life = Life::kAbsent;
     bool fenced = false;
+    bool holed = false;
     std::vector<std::span<std::byte>> regions;
     std::vector<RingSlot> completions;
   };

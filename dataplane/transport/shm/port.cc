@@ -40,12 +40,13 @@ Port::Port(std::uint32_t shard, std::size_t max_pulls)
   pushed_.reserve(max_pulls);
 }
 
-void Port::attach(Peer peer, const Segment& segment, UniqueFd doorbell) {
+void Port::attach(Peer peer, const Segment& segment, UniqueFd doorbell, const FaultWord& faulted) {
   if (peer >= sessions_.size()) sessions_.resize(peer + 1);
   Session& session = sessions_[peer];
   session = Session{};
   session.attached = true;
   session.header = &segment.header();
+  session.faulted = &faulted;
   session.block = &segment.block(shard_);
   session.notices = RingConsumer(session.block->notices, segment.notice_slots(shard_));
   session.completions = RingProducer(session.block->completions, segment.completion_slots(shard_));
@@ -151,13 +152,22 @@ Peer Port::open(std::span<const Peer> peers) {
   return kNoPeer;
 }
 
-void Port::close(std::span<const Peer> peers) {
+Peer Port::close(std::span<const Peer> peers) {
+  Peer faulted = kNoPeer;
   for (const Peer peer : peers) {
+    if (peer >= sessions_.size() || !sessions_[peer].attached) continue;
     // Release: the stores come before it.
-    if (peer < sessions_.size() && sessions_[peer].attached) {
-      sessions_[peer].block->storing.store(0, std::memory_order_release);
-    }
+    sessions_[peer].block->storing.store(0, std::memory_order_release);
+    if (has_faulted(sessions_[peer])) faulted = peer;
   }
+  return faulted;
+}
+
+// A fault while its memory was read or stored was on this shard's thread, hence before this.
+bool Port::has_faulted(Session& session) {
+  if (session.faulted->load(std::memory_order_relaxed) == 0) return false;
+  session.broken = true;
+  return true;
 }
 
 void Port::locate(std::span<Landing> landings) {
@@ -213,7 +223,8 @@ std::size_t Port::lost(std::span<Peer> out) {
   std::size_t count = 0;
   for (const Peer peer : attached_) {
     Session& session = sessions_[peer];
-    if (!session.broken || session.reported || count == out.size()) continue;
+    const bool broken = session.broken || has_faulted(session);
+    if (!broken || session.reported || count == out.size()) continue;
     session.reported = true;
     out[count++] = peer;
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "dataplane/transport/shm/fault_guard.h"
 #include "dataplane/transport/shm/segment.h"
 #include "dataplane/transport/transport.h"
 
@@ -18,8 +19,9 @@ class Port : public Transport {
   Port(std::uint32_t shard, std::size_t max_pulls);
 
   // -- control, on the shard's thread; all memory is borrowed until detach() / remove_region()
-  // ------ Precondition: `peer` is not attached. `doorbell`: a connected stream socket.
-  void attach(Peer peer, const Segment& segment, UniqueFd doorbell);
+  // ------ Precondition: `peer` is not attached. `doorbell`: a connected stream socket. `faulted`:
+  // of the guards over the segment and the regions.
+  void attach(Peer peer, const Segment& segment, UniqueFd doorbell, const FaultWord& faulted);
   void detach(Peer peer);
   void add_region(Peer peer, std::uint32_t region, std::byte* data, std::uint64_t bytes);
   // Afterwards nothing here touches the region any more.
@@ -34,7 +36,7 @@ class Port : public Transport {
   void pull(std::span<const Pull> pulls) override;
   void release(std::uint32_t handle) override;
   Peer open(std::span<const Peer> peers) override;
-  void close(std::span<const Peer> peers) override;
+  Peer close(std::span<const Peer> peers) override;
   void locate(std::span<Landing> landings) override;
   void push(std::span<const Push> pushes) override;
   void complete(std::span<const Message> messages) override;
@@ -56,6 +58,7 @@ class Port : public Transport {
     RingProducer completions;
     SegmentHeader* header = nullptr;
     ShardBlock* block = nullptr;
+    const FaultWord* faulted = nullptr;
     UniqueFd doorbell;
     std::vector<Region> regions;  // by number; 0 is none
   };
@@ -64,6 +67,7 @@ class Port : public Transport {
     return peer < sessions_.size() && sessions_[peer].attached && !sessions_[peer].broken;
   }
   std::byte* at(const Range& range) const;
+  static bool has_faulted(Session& session);
   void hear_doorbells();
 
   std::uint32_t shard_;

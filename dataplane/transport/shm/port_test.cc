@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <vector>
@@ -24,7 +26,7 @@ class PortTest : public ::testing::Test {
     int pair[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     bell_ = UniqueFd(pair[0]);
-    port_.attach(kPeer, segment_, UniqueFd(pair[1]));
+    port_.attach(kPeer, segment_, UniqueFd(pair[1]), faulted_);
     port_.add_region(kPeer, kRegion, region_.data(), region_.size());
     notices_ = RingProducer(segment_.block(0).notices, segment_.notice_slots(0));
     completions_ = RingConsumer(segment_.block(0).completions, segment_.completion_slots(0));
@@ -49,6 +51,7 @@ class PortTest : public ::testing::Test {
   }
 
   SegmentGeometry geometry_{.shards = 1, .credit = 8};
+  FaultWord faulted_{0};
   Port port_;
   SharedMemory memory_;
   Segment segment_;
@@ -130,6 +133,30 @@ TEST_F(PortTest, AFencedSessionIsNotStoredTo) {
   EXPECT_EQ(port_.open(unknown), kPeer + 1);
 }
 
+TEST_F(PortTest, APeerThatTakesItsMemoryAwayIsNamedAndLost) {
+  survive_memory_faults();
+  const UniqueFd file(::memfd_create("no seals", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(file.get(), kPage), 0);
+  const Mapping mapping = Mapping::shared(file.get(), kPage, false);
+  const FaultGuard guard({mapping.data(), kPage}, faulted_);
+  port_.add_region(kPeer, kRegion + 1, mapping.data(), kPage);
+  const Peer peers[] = {kPeer};
+  ASSERT_EQ(port_.open(peers), kNoPeer);
+  EXPECT_EQ(port_.close(peers), kNoPeer);
+  ASSERT_EQ(port_.open(peers), kNoPeer);
+  ASSERT_EQ(::ftruncate(file.get(), 0), 0);
+  mapping.data()[0] = std::byte{1};
+  EXPECT_EQ(port_.close(peers), kPeer);
+  EXPECT_FALSE(port_.covers(range(0, 1))) << "no longer served";
+  EXPECT_EQ(lost(), std::vector<Peer>{kPeer});
+}
+
+TEST_F(PortTest, AFaultOfAnotherShardLosesThePeerHereToo) {
+  faulted_ = 1;
+  EXPECT_EQ(lost(), std::vector<Peer>{kPeer});
+  EXPECT_TRUE(lost().empty());
+}
+
 TEST_F(PortTest, CompletionsRingOnlyForAClientThatSleeps) {
   const Message messages[] = {{kPeer, message(1)}};
   port_.complete(messages);
@@ -185,7 +212,7 @@ TEST_F(PortTest, AKeptDuplicateOfTheDoorbellWakesNobodyAfterDetach) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   const UniqueFd ours(pair[0]), duplicate(::dup(pair[1]));
-  port_.attach(kPeer + 1, segment_, UniqueFd(pair[1]));
+  port_.attach(kPeer + 1, segment_, UniqueFd(pair[1]), faulted_);
   port_.detach(kPeer + 1);
   ASSERT_EQ(::send(ours.get(), "x", 1, 0), 1);
   EXPECT_FALSE(readable(port_.fd()));

@@ -1,0 +1,84 @@
+// As mpi_allreduce.c, with Gloo over its TCP transport on loopback; the ranks meet in a directory.
+//
+// usage: gloo_allreduce DIRECTORY RANK RANKS BYTES ITERATIONS WARMUP
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Sums of these are exact in any order.
+float gradient(int rank, std::size_t i) {
+  return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 13) % 1021);
+}
+
+template <typename Number>
+void all_reduce(const std::shared_ptr<gloo::Context>& context, Number* in, Number* out,
+                std::size_t count, gloo::AllreduceOptions::Func reduce) {
+  gloo::AllreduceOptions options(context);
+  options.setInput(in, count);
+  options.setOutput(out, count);
+  options.setReduceFunction(std::move(reduce));
+  gloo::allreduce(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 7) {
+    std::fprintf(stderr, "usage: gloo_allreduce DIRECTORY RANK RANKS BYTES ITERATIONS WARMUP\n");
+    return 2;
+  }
+  const int rank = std::atoi(argv[2]), ranks = std::atoi(argv[3]);
+  const std::size_t count = std::strtoull(argv[4], nullptr, 10) / sizeof(float);
+  const int iterations = std::atoi(argv[5]), warmup = std::atoi(argv[6]);
+  gloo::transport::tcp::attr attributes;
+  attributes.iface = "lo";
+  auto device = gloo::transport::tcp::CreateDevice(attributes);
+  auto store = gloo::rendezvous::FileStore(argv[1]);
+  auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
+  context->connectFullMesh(store, device);
+
+  std::vector<float> in(count), out(count);
+  for (std::size_t i = 0; i < count; ++i) in[i] = gradient(rank, i);
+  const auto sum =
+      static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>);
+  std::vector<double> times;
+  for (int i = -warmup; i < iterations; ++i) {
+    gloo::BarrierOptions barrier(context);
+    gloo::barrier(barrier);
+    const auto start = Clock::now();
+    all_reduce(std::shared_ptr<gloo::Context>(context), in.data(), out.data(), count, sum);
+    const std::chrono::duration<double, std::micro> took = Clock::now() - start;
+    if (i >= 0) times.push_back(took.count());
+  }
+  std::vector<double> slowest(times.size());
+  const auto max =
+      static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::max<double>);
+  all_reduce(std::shared_ptr<gloo::Context>(context), times.data(), slowest.data(), times.size(),
+             max);
+  long long wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    float expected = 0;
+    for (int r = 0; r < ranks; ++r) expected += gradient(r, i);
+    wrong += out[i] != expected;
+  }
+  if (rank == 0) {
+    std::printf("{\"wrong\": %lld, \"times_us\": [", wrong);
+    for (std::size_t i = 0; i < slowest.size(); ++i) {
+      std::printf("%s%.2f", i != 0 ? ", " : "", slowest[i]);
+    }
+    std::printf("]}\n");
+  }
+  return wrong != 0;
+}

@@ -1,0 +1,129 @@
+"""The systems that are compared: how each is built, started, and what it says."""
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LIMIT_S = 300  # for one run of one system
+# Open MPI's shared-memory collectives win from here on, UCX below.
+SM_COLLECTIVES_FROM = 64 << 20
+
+
+class Unavailable(Exception):
+    """The system is not installed; says what is missing."""
+
+
+@dataclass
+class Run:
+    """One process group's iterations of one size."""
+    times_us: list[float]
+    wrong: int
+    ceiling_gbps: float | None = None  # GB/s of algorithm bandwidth, where it was measured
+
+
+def execute(command: list[str], **options) -> str:
+    done = subprocess.run(command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=LIMIT_S, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\nexit status {done.returncode}\n"
+                           f"{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def parse(output: str) -> Run:
+    document = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
+    return Run(document["times_us"], document["wrong"])
+
+
+def need(program: str, package: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        raise Unavailable(f"{program} is missing: apt-get install {package}")
+    return found
+
+
+class Tally:
+    name = "tally"
+
+    def __init__(self, scratch: Path, tally_perf: Path, shards: int):
+        self.scratch, self.tally_perf, self.shards = scratch, tally_perf, shards
+        if not tally_perf.is_file():
+            raise Unavailable(f"{tally_perf} is not built: tools/build")
+
+    def run(self, ranks: int, size: int, iterations: int, warmup: int) -> Run:
+        report = self.scratch / "tally.json"
+        execute([str(self.tally_perf), "allreduce", "--spawn", str(ranks), "--shards",
+                 str(self.shards), "--min-bytes", str(size), "--max-bytes", str(size), "--iters",
+                 str(iterations), "--warmup", str(warmup), "--check", "--ceiling", "--quiet",
+                 "--json", str(report)])
+        [row] = json.loads(report.read_text())["rows"]
+        # The median is all that is needed of the times.
+        return Run([row["time_us_p50"]], row["wrong"], row["ceiling_GBps"])
+
+
+class OpenMpi:
+    name = "openmpi"
+
+    def __init__(self, scratch: Path):
+        self.program = scratch / "openmpi_allreduce"
+        execute([need("mpicc.openmpi", "libopenmpi-dev openmpi-bin"), "-O2", "-o",
+                 str(self.program), str(HERE / "mpi_allreduce.c")])
+        self.mpirun = need("mpirun.openmpi", "openmpi-bin")
+
+    def run(self, ranks: int, size: int, iterations: int, warmup: int) -> Run:
+        if size >= SM_COLLECTIVES_FROM:
+            how = ["--mca", "coll_sm_priority", "100"]
+        else:
+            how = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca",
+                   "opal_common_ucx_devices", "any", "-x", "UCX_TLS=self,sysv,posix,cma"]
+        if ranks > 2:
+            how += ["--mca", "mpi_yield_when_idle", "1"]
+        return parse(execute([self.mpirun, "--allow-run-as-root", "--oversubscribe", "-n",
+                              str(ranks), *how, str(self.program), str(size), str(iterations),
+                              str(warmup)]))
+
+
+class Mpich:
+    name = "mpich"
+
+    def __init__(self, scratch: Path):
+        self.program = scratch / "mpich_allreduce"
+        execute([need("mpicc.mpich", "libmpich-dev mpich"), "-O2", "-o", str(self.program),
+                 str(HERE / "mpi_allreduce.c")])
+        self.mpirun = need("mpirun.mpich", "mpich")
+
+    def run(self, ranks: int, size: int, iterations: int, warmup: int) -> Run:
+        return parse(execute([self.mpirun, "-n", str(ranks), str(self.program), str(size),
+                              str(iterations), str(warmup)]))
+
+
+class Gloo:
+    name = "gloo"
+
+    def __init__(self, scratch: Path):
+        self.program = scratch / "gloo_allreduce"
+        if not Path("/usr/include/gloo/allreduce.h").is_file():
+            raise Unavailable("Gloo is missing: apt-get install libgloo-dev")
+        execute(["c++", "-std=c++17", "-O2", "-w", "-o", str(self.program),
+                 str(HERE / "gloo_allreduce.cc"), "-lgloo", "-lpthread"])
+
+    def run(self, ranks: int, size: int, iterations: int, warmup: int) -> Run:
+        with tempfile.TemporaryDirectory() as meeting:
+            group = [subprocess.Popen([str(self.program), meeting, str(rank), str(ranks), str(size),
+                                       str(iterations), str(warmup)], text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                     for rank in range(ranks)]
+            try:
+                outputs = [process.communicate(timeout=LIMIT_S) for process in group]
+            finally:
+                for process in group:
+                    process.kill()
+        for process, (_, errors) in zip(group, outputs):
+            if process.returncode != 0:
+                raise RuntimeError(f"gloo: exit status {process.returncode}\n{errors}")
+        return parse(outputs[0][0])

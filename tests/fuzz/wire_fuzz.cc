@@ -1,0 +1,27 @@
+// Notices and completions: whatever parse() accepts is written back the same by encode().
+#include <cstring>
+
+#include "dataplane/wire/completion.h"
+#include "dataplane/wire/notice.h"
+#include "tests/fuzz/input.h"
+
+namespace {
+
+template <typename Message>
+void round_trip(const tally::RingSlot& slot) {
+  Message message;
+  if (tally::wire::parse(slot, message) != tally::Status::kOk) return;
+  const tally::RingSlot again = tally::wire::encode(message);
+  tally::fuzz::require(std::memcmp(&slot, &again, sizeof slot) == 0,
+                       "what was parsed is encoded to the same bytes");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
+  tally::RingSlot slot{};
+  std::memcpy(&slot, data, bytes < sizeof slot ? bytes : sizeof slot);
+  round_trip<tally::wire::Notice>(slot);
+  round_trip<tally::wire::Completion>(slot);
+  return 0;
+}
