@@ -75,6 +75,7 @@ Status parse(const RingSlot& slot, Completion& completion) {
   std::memcpy(&layout, slot.bytes, sizeof layout);
   if (layout.version.get() != kVersion || layout.kind.get() != kCompletionKind ||
       layout.status.get() >= kStatusCount || layout.field.get() >= kFieldCount ||
+      layout.reserved.get() != 0 ||
       (layout.flags.get() & ~std::uint64_t{kKnownCompletionFlags}) != 0) {
     return Status::kProtocol;
   }

@@ -148,6 +148,7 @@ TEST(Completion, RefusesWhatNoNodeSends) {
   EXPECT_EQ(spoiled(2, kStatusCount), Status::kProtocol) << "status";
   EXPECT_EQ(spoiled(4, 4), Status::kProtocol) << "flags";
   EXPECT_EQ(spoiled(5, kFieldCount), Status::kProtocol) << "field";
+  EXPECT_EQ(spoiled(60, 1), Status::kProtocol) << "reserved";
 }
 
 TEST(Names, EveryKindAndFieldHasOne) {
