@@ -13,14 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "reference.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Sums of these are exact in any order.
-float gradient(int rank, std::size_t i) {
-  return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 13) % 1021);
-}
 
 template <typename Number>
 void all_reduce(const std::shared_ptr<gloo::Context>& context, Number* in, Number* out,
@@ -67,18 +64,7 @@ int main(int argc, char** argv) {
       static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::max<double>);
   all_reduce(std::shared_ptr<gloo::Context>(context), times.data(), slowest.data(), times.size(),
              max);
-  long long wrong = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    float expected = 0;
-    for (int r = 0; r < ranks; ++r) expected += gradient(r, i);
-    wrong += out[i] != expected;
-  }
-  if (rank == 0) {
-    std::printf("{\"wrong\": %lld, \"times_us\": [", wrong);
-    for (std::size_t i = 0; i < slowest.size(); ++i) {
-      std::printf("%s%.2f", i != 0 ? ", " : "", slowest[i]);
-    }
-    std::printf("]}\n");
-  }
+  const long long wrong = count_wrong(out.data(), count, ranks);
+  if (rank == 0) report(wrong, slowest.data(), iterations);
   return wrong != 0;
 }
