@@ -118,15 +118,18 @@ class TallyPerf(unittest.TestCase):
             self.assertEqual([row["wrong"] for row in rows], [0, 0, 0])
             self.assertTrue(all(row["nonfinite"] > 0 for row in rows))
 
-    def test_a_model_has_one_hash_in_both_modes(self):
+    def test_bits_depend_on_nothing_but_the_inputs(self):
         model = self.scratch / "few.json"
         shapes = [[3, 5], [700, 1000], [1], [9001, 100], [4096]]
         model.write_text(json.dumps({"model": "few", "parameters": sum(map(math.prod, shapes)),
                                      "tensors": [[str(s), s] for s in shapes]}))
-        rows = self.rows("allreduce", "--spawn", "3", "--model", str(model), "--mode",
-                         "tensors,buckets", "--bucket-bytes", "1M", "--type", "bf16", "--iters",
-                         "1", "--warmup", "0", "--check", "--shuffle", "1")
-        self.assertEqual([row["wrong"] for row in rows], [0, 0])
+        rows = []
+        for node in (["--shards", "1", "--isa", "scalar"],
+                     ["--shards", "3", "--tile-bytes", "4K"], []):
+            rows += self.rows("allreduce", "--spawn", "3", "--model", str(model), "--mode",
+                              "tensors,buckets", "--bucket-bytes", "1M", "--type", "bf16", "--iters",
+                              "1", "--warmup", "0", "--check", "--shuffle", "1", *node)
+        self.assertEqual([row["wrong"] for row in rows], [0] * 6)
         self.assertEqual(len({row["hash"] for row in rows}), 1)
 
     def test_barrier_and_ceiling(self):
