@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -17,6 +18,7 @@ constexpr std::uint32_t kDefaultDeadlineMs = 60'000;
 // The library ends every wait by itself, with a deadline of its own beyond the operation's. This
 // much later it is the library that hangs.
 constexpr std::uint32_t kGraceMs = 60'000;
+constexpr double kConnectS = 10;  // a node that starts gets this long, at most half of --timeout
 
 }  // namespace
 
@@ -29,6 +31,8 @@ Session::Session(const Options& options, tally_log_fn log, void* log_context) {
   open.rank = options.rank;
   open.ranks = options.ranks;
   open.default_deadline_ms = options.deadline_ms;
+  open.connect_timeout_ms =
+      static_cast<std::uint32_t>(1000 * std::clamp(options.timeout_s / 2, 0.001, kConnectS));
   open.log = log;
   open.log_context = log_context;
   if (const tally_status status = tally_open(&open, &session_); status != TALLY_OK) {

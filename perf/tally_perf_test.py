@@ -211,7 +211,8 @@ class TallyPerf(unittest.TestCase):
         self.assertIn("did not start", self.run_it("allreduce", "--spawn", "2", "--node-arg=--bogus",
                                                    status=3))
         self.assertIn("nobody listens", self.run_it("allreduce", "--spawn", "2", "--address",
-                                                    f"unix:{self.scratch}/none", status=3))
+                                                    f"unix:{self.scratch}/none",
+                                                    "--timeout", "2", status=3))
 
 
 if __name__ == "__main__":
