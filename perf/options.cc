@@ -14,7 +14,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Options, kind, min_bytes, max_bytes, factor, 
                                    bucket_bytes, types, operations, root, inflight, iterations,
                                    warmup, in_place, memory, misalign, shuffle, shuffle_seed, seed,
                                    check, check_each, stats, nonfinite, rank, ranks, address, job,
-                                   token, deadline_ms, ceiling)
+                                   token, deadline_ms, ceiling, timeout_s)
 
 namespace {
 

@@ -90,14 +90,16 @@ TEST(Options, AnUnknownModelIsAnErrorWithTheKnownOnes) {
 }
 
 TEST(Options, AWorkerGetsWhatItNeedsToKnow) {
-  const Options options = parsed({"reducescatter", "--spawn", "3", "--in-place", "--misalign", "8",
-                                  "--check-each", "--seed", "11", "--memory", "stage"});
+  const Options options =
+      parsed({"reducescatter", "--spawn", "3", "--in-place", "--misalign", "8", "--check-each",
+              "--seed", "11", "--memory", "stage", "--timeout", "7"});
   const Options copy = options_from_json(to_json(options));
   EXPECT_EQ(to_json(copy), to_json(options));
   EXPECT_EQ(copy.kind, TALLY_REDUCE_SCATTER);
   EXPECT_EQ(copy.memory, Memory::kStage);
   EXPECT_TRUE(copy.check_each);
   EXPECT_EQ(copy.misalign, 8u);
+  EXPECT_EQ(copy.timeout_s, 7);
 }
 
 TEST(Progress, LineOfABar) {
