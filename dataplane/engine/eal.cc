@@ -91,6 +91,13 @@ std::string cpu_list(const cpu_set_t& cpus) {
   return "(" + list + ")";
 }
 
+// The first CPU of the set behind this one. Precondition: there is one.
+int next_cpu(const cpu_set_t& cpus, int cpu) {
+  do ++cpu;
+  while (!CPU_ISSET(cpu, &cpus));
+  return cpu;
+}
+
 // Would the kernel give this much on pages of this size? Nothing is faulted in: an attempt that the
 // kernel accepts holds a reservation, which is what the EAL will ask for again.
 bool can_reserve(std::size_t bytes, unsigned page_shift) {
@@ -111,12 +118,17 @@ bool hugepages_usable(std::size_t bytes) {
 }
 
 std::vector<std::string> arguments(const EalOptions& options, bool huge, const cpu_set_t& cpus) {
-  // Every thread floats over all allowed cores, so there may be more shards than cores and the
-  // scheduler keeps its freedom on shared machines. 0 is the caller's thread.
-  const std::string list = cpu_list(cpus);
-  std::string lcores;
-  for (std::uint32_t id = 0; id <= options.shards; ++id) {
-    lcores += fmt::format("{}{}@{}", id == 0 ? "" : ",", id, list);
+  // 0 is the caller's thread. It floats over all allowed cores, and so does a lone shard, and so do
+  // shards that are more than the cores. Else each has a core of its own: two shards on one core,
+  // while the other core waits for both, take twice the time, and the scheduler leaves them so.
+  const bool pinned =
+      options.shards > 1 && options.shards <= static_cast<std::uint32_t>(CPU_COUNT(&cpus));
+  const std::string all = cpu_list(cpus);
+  std::string lcores = fmt::format("0@{}", all);
+  int cpu = -1;
+  for (std::uint32_t id = 1; id <= options.shards; ++id) {
+    if (pinned) cpu = next_cpu(cpus, cpu);
+    lcores += fmt::format(",{}@{}", id, pinned ? std::to_string(cpu) : all);
   }
   std::vector<std::string> arguments = {
       "tally", "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-telemetry",

@@ -49,7 +49,8 @@ class EalMemory {
 class Eal {
  public:
   // Once per process: the EAL can not be started again, not even after it was taken down. The
-  // shards' threads inherit the caller's signal mask; the caller keeps its CPU affinity.
+  // shards' threads inherit the caller's signal mask; the caller keeps its CPU affinity. Two shards
+  // or more that find a core each among the caller's stay there, one on each; else shards float.
   static Result<std::unique_ptr<Eal>> start(const EalOptions& options);
 
   // Waits for what was launched, so whoever launched something endless has told it to end.

@@ -12,7 +12,7 @@
 namespace tally::engine {
 namespace {
 
-constexpr std::uint32_t kShards = 3;
+constexpr std::uint32_t kShards = 2;
 
 class EalTest : public testing::Test {
  protected:
@@ -39,6 +39,24 @@ TEST_F(EalTest, KeepsTheCallersAffinity) {
   CPU_ZERO(&after);
   ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
   EXPECT_TRUE(CPU_EQUAL(&affinity_before, &after));
+}
+
+TEST_F(EalTest, ShardsHaveACoreEachWhereThereAreEnough) {
+  const auto cores = static_cast<std::uint32_t>(CPU_COUNT(&affinity_before));
+  if (cores < shared_eal->shards()) GTEST_SKIP() << "fewer cores than shards: they float";
+  std::vector<cpu_set_t> where(shared_eal->shards());
+  for (std::uint32_t i = 0; i < where.size(); ++i) {
+    ASSERT_TRUE(
+        shared_eal->launch(i, [&cpus = where[i]] { sched_getaffinity(0, sizeof cpus, &cpus); }));
+  }
+  shared_eal->join();
+  cpu_set_t together;
+  CPU_ZERO(&together);
+  for (const cpu_set_t& cpus : where) {
+    EXPECT_EQ(CPU_COUNT(&cpus), 1);
+    CPU_OR(&together, &together, &cpus);
+  }
+  EXPECT_EQ(static_cast<std::size_t>(CPU_COUNT(&together)), where.size());
 }
 
 TEST_F(EalTest, StartsOncePerProcess) {
