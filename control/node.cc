@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -70,7 +69,7 @@ Node::Node(NodeOptions options, ShardSet& shards,
       shards_(shards),
       disconnect_(std::move(disconnect)),
       admission_(with_node(options_.limits, shards, options_.credit), options_.jobs),
-      started_(monotonic_now()) {
+      introspection_(options_.facts, shards, admission_) {
   shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
 }
 
@@ -78,9 +77,9 @@ Node::~Node() = default;
 
 void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) {
   const std::string& method = request.method;
-  if (method == "node.status") return status(std::move(reply));
-  if (method == "node.jobs") return jobs(std::move(reply));
-  if (method == "node.stats") return stats(std::move(reply));
+  if (method.starts_with("node.")) {
+    return introspection_.handle(connection, request, std::move(reply));
+  }
   if (method == "session.open") return open(connection, request, std::move(reply));
   if (method.rfind("session.", 0) != 0 && method.rfind("region.", 0) != 0) {
     return reply.unknown_method(method);
@@ -251,6 +250,7 @@ void Node::close(const SharedSession& session, rpc::Reply reply) {
 }
 
 void Node::closed(rpc::ConnectionId connection) {
+  introspection_.closed(connection);
   const SharedSession session = session_of(connection);
   by_connection_.erase(connection);
   if (session == nullptr || session->ending) return;
@@ -307,88 +307,6 @@ void Node::leave(const SharedSession& session) {
                     log::info("job-over", {{"job", forming.name}, {"epoch", forming.epoch}});
                     admission_.release(forming);
                   });
-}
-
-void Node::status(rpc::Reply reply) {
-  reply.result({{"version", TALLY_VERSION},
-                {"pid", ::getpid()},
-                {"uptime_s", static_cast<double>(monotonic_now() - started_) / 1e9},
-                {"address", options_.address},
-                {"shards", shards_.size()},
-                {"isa", options_.isa},
-                {"poll", options_.poll},
-                {"hugepages", options_.hugepages},
-                {"jobs", admission_.formings().size()},
-                {"sessions", by_number_.size()}});
-}
-
-void Node::stats(rpc::Reply reply) {
-  json shards = json::array();
-  json totals = json::object();
-  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
-    json shard = {{"index", i}};
-    for (const auto& [name, counter] : engine::kShardCounterNames) {
-      const std::uint64_t value = (shards_.counters(i).*counter).read();
-      const std::string key(name);
-      shard[key] = value;
-      totals[key] = totals.value(key, std::uint64_t{0}) + value;
-    }
-    shards.push_back(std::move(shard));
-  }
-  reply.result({{"shards", std::move(shards)}, {"totals", std::move(totals)}});
-}
-
-// The shards say who is waited for; each operation waits at its home shard, so nothing is told
-// twice.
-void Node::jobs(rpc::Reply reply) {
-  struct Gathered {
-    std::vector<std::vector<std::vector<protocol::Waiting>>> waiting;  // by job, by shard
-    std::vector<std::vector<std::uint32_t>> operations;
-  };
-  std::vector<std::uint32_t> slots;
-  auto list = std::make_shared<json>(json::array());
-  for (const auto& forming : admission_.formings()) {
-    if (forming->joined == 0) continue;
-    slots.push_back(forming->slot);
-    list->push_back({{"name", forming->name},
-                     {"epoch", forming->epoch},
-                     {"ranks", forming->ranks()},
-                     {"joined", forming->joined},
-                     {"weight", forming->weight},
-                     {"regions", forming->regions},
-                     {"region_bytes", forming->region_bytes}});
-  }
-  auto gathered = std::make_shared<Gathered>();
-  gathered->waiting.assign(slots.size(),
-                           std::vector<std::vector<protocol::Waiting>>(shards_.size()));
-  gathered->operations.assign(slots.size(), std::vector<std::uint32_t>(shards_.size()));
-  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  shards_.on_each(
-      [gathered, slots](std::uint32_t i, engine::Shard& shard, auto&) {
-        for (std::size_t job = 0; job < slots.size(); ++job) {
-          gathered->waiting[job][i] = shard.protocol().waiting(slots[job]);
-          gathered->operations[job][i] = shard.protocol().operations(slots[job]);
-        }
-      },
-      [gathered, list, answer] {
-        const Nanos now = monotonic_now();
-        for (std::size_t job = 0; job < list->size(); ++job) {
-          std::uint32_t operations = 0;
-          json waiting = json::array();
-          for (std::size_t i = 0; i < gathered->operations[job].size(); ++i) {
-            operations += gathered->operations[job][i];
-            for (const protocol::Waiting& entry : gathered->waiting[job][i]) {
-              waiting.push_back({{"tag", entry.tag},
-                                 {"round", entry.round},
-                                 {"missing", entry.missing},
-                                 {"seconds", static_cast<double>(now - entry.since) / 1e9}});
-            }
-          }
-          (*list)[job]["parts_outstanding"] = operations;
-          (*list)[job]["waiting"] = std::move(waiting);
-        }
-        answer->result(std::move(*list));
-      });
 }
 
 }  // namespace tally::control

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/clock.h"
 #include "control/admission.h"
+#include "control/introspection.h"
 #include "control/rpc/params.h"
 #include "control/rpc/service.h"
 #include "control/shard_set.h"
@@ -21,10 +21,7 @@
 namespace tally::control {
 
 struct NodeOptions {
-  std::string address;  // what status says
-  std::string isa;
-  std::string poll;
-  bool hugepages = false;
+  NodeFacts facts;
   protocol::Plan plan;  // one tree per shard
   std::uint32_t credit = 256;
   std::uint32_t default_deadline_ms = 60'000;  // of operations; clients wait a little longer
@@ -56,9 +53,6 @@ class Node : public rpc::Service {
   void close(const SharedSession& session, rpc::Reply reply);
   void register_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void deregister_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
-  void status(rpc::Reply reply);
-  void jobs(rpc::Reply reply);
-  void stats(rpc::Reply reply);
 
   // Takes the session from all shards, then frees its memory and its place in the job.
   void end(const SharedSession& session, Status why, std::function<void()> then);
@@ -71,7 +65,7 @@ class Node : public rpc::Service {
   ShardSet& shards_;
   std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
   Admission admission_;
-  Nanos started_;
+  Introspection introspection_;
   std::unordered_map<rpc::ConnectionId, SharedSession> by_connection_;
   std::map<std::uint32_t, SharedSession> by_number_;  // until its number may be used again
 };

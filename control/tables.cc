@@ -62,6 +62,8 @@ std::string format_value(const json& value, Format format) {
       return scaled(number, 1000, kCounts);
     case Format::kSeconds:
       return duration(number);
+    case Format::kPercent:
+      return fmt::format("{:.1f}%", 100 * number);
     case Format::kText:
     case Format::kNumber:
       break;

@@ -16,6 +16,7 @@ enum class Format : std::uint8_t {
   kCount,    // 1.2M
   kBytes,    // 1.2 MiB
   kSeconds,  // 3.2 s, 4 min 5 s
+  kPercent,  // of a share: 0.123 is 12.3%
 };
 
 struct Column {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,8 @@
 
 #include "client/address.h"
 #include "client/rpc_channel.h"
-#include "control/tables.h"
+#include "control/trace_command.h"
+#include "control/views.h"
 
 namespace tally::control {
 namespace {
@@ -24,130 +25,57 @@ using nlohmann::json;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-constexpr std::array kStatusColumns = {
-    Column{"address", "address", Format::kText},
-    Column{"version", "version", Format::kText},
-    Column{"pid", "pid"},
-    Column{"uptime_s", "uptime", Format::kSeconds},
-    Column{"shards", "shards"},
-    Column{"isa", "isa", Format::kText},
-    Column{"poll", "poll", Format::kText},
-    Column{"hugepages", "hugepages", Format::kText},
-    Column{"jobs", "jobs"},
-    Column{"sessions", "sessions"},
-};
-
-constexpr std::array kJobColumns = {
-    Column{"name", "job", Format::kText},
-    Column{"epoch", "epoch"},
-    Column{"joined", "joined"},
-    Column{"ranks", "ranks"},
-    Column{"weight", "weight"},
-    Column{"regions", "regions"},
-    Column{"region_bytes", "registered", Format::kBytes},
-    Column{"parts_outstanding", "parts"},
-};
-
-constexpr std::array kWaitingColumns = {
-    Column{"job", "job", Format::kText},
-    Column{"tag", "tag"},
-    Column{"round", "round"},
-    Column{"seconds", "waiting", Format::kSeconds},
-    Column{"missing", "for ranks", Format::kText},
-};
-
-constexpr std::array kShardColumns = {
-    Column{"index", "shard", Format::kText},
-    Column{"notices", "notices", Format::kCount, true},
-    Column{"notices_refused", "refused", Format::kCount, true},
-    Column{"completions", "completions", Format::kCount, true},
-    Column{"failures", "failures", Format::kCount, true},
-    Column{"tiles", "tiles", Format::kCount, true},
-    Column{"bytes_in", "in", Format::kBytes, true},
-    Column{"bytes_out", "out", Format::kBytes, true},
-    Column{"peers_lost", "lost", Format::kCount, true},
-    Column{"turns", "turns", Format::kCount, true},
-    Column{"idle_turns", "idle", Format::kCount, true},
-    Column{"sleeps", "sleeps", Format::kCount, true},
-};
-
 struct Arguments {
   std::string address;
   bool as_json = false;
   double watch = 0;    // seconds; 0: once
   double timeout = 5;  // seconds, for each answer
+  std::string job;     // of ranks; empty: all
+  TraceArguments trace;
 };
 
-std::string render_status(const json& status) {
-  std::string text;
-  for (const Column& column : kStatusColumns) {
-    const auto at = status.find(column.key);
-    const json value = at == status.end() ? json(nullptr) : *at;
-    text += fmt::format("{:<10} {}\n", column.title, format_value(value, column.format));
-  }
-  return text;
+Result<json> call(client::RpcChannel& channel, const std::string& method, json params,
+                  double timeout) {
+  const auto patience = static_cast<Nanos>(timeout * kSecond);
+  return channel.call("node." + method, std::move(params), {}, monotonic_now() + patience);
 }
 
-std::string render_jobs(const json& jobs) {
-  if (jobs.empty()) return "no jobs\n";
-  json waiting = json::array();
-  for (const json& job : jobs) {
-    for (json entry : job.value("waiting", json::array())) {
-      entry["job"] = job.value("name", "");
-      std::string ranks;
-      for (const json& rank : entry.value("missing", json::array())) {
-        ranks += (ranks.empty() ? "" : ", ") + rank.dump();
-      }
-      entry["missing"] = ranks;
-      waiting.push_back(std::move(entry));
+// The metrics of one job, or of each; a job that ends in between is left out.
+Result<json> ask_ranks(client::RpcChannel& channel, const Arguments& arguments) {
+  json names = json::array({arguments.job});
+  if (arguments.job.empty()) {
+    const auto jobs = call(channel, "jobs", json::object(), arguments.timeout);
+    if (!jobs) return jobs.error();
+    names = json::array();
+    for (const json& job : *jobs) {
+      const json name = job.value("name", "");
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   }
-  std::string text = render_table(jobs, kJobColumns);
-  if (!waiting.empty()) {
-    text +=
-        "\nwaiting for ranks that have not announced:\n" + render_table(waiting, kWaitingColumns);
+  json list = json::array();
+  for (const json& name : names) {
+    auto metrics = call(channel, "metrics", {{"job", name}}, arguments.timeout);
+    if (metrics) {
+      list.push_back(std::move(metrics).value());
+    } else if (!arguments.job.empty() || metrics.status() != Status::kInvalidArgument) {
+      return metrics.error();
+    }
   }
-  return text;
+  return list;
 }
 
-json stats_rows(const json& stats) {
-  json rows = stats.value("shards", json::array());
-  if (rows.size() > 1) {
-    json totals = stats.value("totals", json::object());
-    totals["index"] = "all";
-    rows.push_back(std::move(totals));
-  }
-  return rows;
-}
-
-// What was seen last, for rates.
-struct Sample {
-  json rows;
-  Nanos time = 0;
-};
-
-std::string render_stats(const json& stats, Sample& last) {
-  const json rows = stats_rows(stats);
-  const Nanos now = monotonic_now();
-  const double seconds = static_cast<double>(now - last.time) / kSecond;
-  const bool again = last.time != 0;
-  const std::string text =
-      again ? "per second:\n" +
-                  render_table(rates(rows, last.rows, seconds, kShardColumns), kShardColumns)
-            : render_table(rows, kShardColumns);
-  last = {rows, now};
-  return text;
-}
-
-Result<json> ask(client::RpcChannel& channel, const std::string& command, double timeout) {
-  const auto patience = static_cast<Nanos>(timeout * kSecond);
-  return channel.call("node." + command, json::object(), {}, monotonic_now() + patience);
+Result<json> ask(client::RpcChannel& channel, const std::string& command,
+                 const Arguments& arguments) {
+  if (command == "ranks") return ask_ranks(channel, arguments);
+  return call(channel, command, json::object(), arguments.timeout);
 }
 
 std::string render(const std::string& command, const json& answer, Sample& last) {
+  const Nanos now = monotonic_now();
   if (command == "status") return render_status(answer);
-  if (command == "jobs") return render_jobs(answer);
-  return render_stats(answer, last);
+  if (command == "jobs") return render_jobs(answer, now, last);
+  if (command == "ranks") return render_ranks(answer, now, last);
+  return render_stats(answer, now, last);
 }
 
 void pause(double seconds) {
@@ -161,12 +89,21 @@ int fail(const Error& error) {
   return kFailed;
 }
 
+int trace(client::RpcChannel& channel, TraceArguments arguments, double timeout) {
+  arguments.timeout = timeout;
+  const auto written = run_trace(channel, arguments);
+  if (!written) return fail(written.error());
+  fmt::print("{}\n", *written);
+  return 0;
+}
+
 int execute(const std::string& command, const Arguments& arguments) {
   auto channel = client::RpcChannel::connect(arguments.address, 0);
   if (!channel) return fail(channel.error());
+  if (command == "trace") return trace(*channel, arguments.trace, arguments.timeout);
   Sample last;
   for (bool first = true;; first = false) {
-    const auto answer = ask(*channel, command, arguments.timeout);
+    const auto answer = ask(*channel, command, arguments);
     if (!answer) return fail(answer.error());
     const bool clear = !first && !arguments.as_json && ::isatty(STDOUT_FILENO) != 0;
     const std::string text = arguments.as_json
@@ -197,8 +134,18 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_subcommand("status", "what runs there");
-  app.add_subcommand("jobs", "jobs, their ranks, and whom they wait for");
+  app.add_subcommand("jobs", "jobs, where their time goes, and whom they wait for");
   app.add_subcommand("stats", "counters of the shards; with --watch per second");
+  auto* ranks = app.add_subcommand("ranks", "counters of each rank: who comes last, and how late");
+  ranks->add_option("JOB", arguments.job, "only this job");
+  auto* trace =
+      app.add_subcommand("trace", "each operation of a job, as a file for ui.perfetto.dev");
+  trace->add_option("JOB", arguments.trace.job, "the job")->required();
+  trace->add_option("--seconds", arguments.trace.seconds, "how long; Ctrl-C ends it earlier")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  trace->add_option("--out", arguments.trace.out, "the file to write")->required();
+  app.footer("docs/metrics.md defines every column.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -138,11 +138,14 @@ TEST_F(TallydTest, ServesUntilItIsToldToEnd) {
   EXPECT_EQ(answer.value("shards", 0), 3) << status.said();
   EXPECT_EQ(answer.value("isa", ""), "scalar");
   EXPECT_EQ(answer.value("address", ""), address_);
-  for (const char* command : {"status", "jobs", "stats"}) {
+  for (const char* command : {"status", "jobs", "stats", "ranks"}) {
     Process asked(tallyctl({command}));
     EXPECT_EQ(asked.wait(), 0) << asked.said();
     EXPECT_FALSE(asked.said().empty());
   }
+  Process nobody(tallyctl({"ranks", "bert"}));
+  EXPECT_EQ(nobody.wait(), 1);
+  EXPECT_TRUE(nobody.said("no job \"bert\" runs here")) << nobody.said();
   node.signal(SIGTERM);
   EXPECT_EQ(node.wait(), 0) << node.said();
   EXPECT_TRUE(node.said("event=ready")) << node.said();

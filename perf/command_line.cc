@@ -12,7 +12,7 @@ namespace tally::perf {
 namespace {
 
 constexpr const char* kFooter = R"(
-Columns (docs/perf.md has the definitions):
+Columns (docs/metrics.md has the definitions):
   bytes, count     of the whole operation, or of all operations of a step of a model
   p50 p95 p99      time in us from the first post to the last completion of an iteration, of the
                    slowest rank in that iteration, as in nccl-tests; with --inflight N, divided by N
@@ -23,6 +23,10 @@ Columns (docs/perf.md has the definitions):
   goodput          gradient bits per worker and second, in Gbit/s: 8 algbw
   ceiling, share   --ceiling: algbw of plain threads that move the same bytes in the same memory
                    without a message or a sum; algbw / ceiling
+  wait queue pull  --breakdown: shares of an operation's time: the last rank is waited for; ready,
+  sum push wake    but others are served; inputs come; the sum; results go; both ends wake up
+  cyc/B            time-stamp cycles of the sum per byte of input
+  last             who was last to announce most often, how often, by how much on average
   wrong            elements that differ from the exact reference, over all ranks; - : not checked
   hash             XXH64 of the result
 
@@ -194,6 +198,8 @@ void add_who(CLI::App& app, Options& options) {
 
 void add_report(CLI::App& app, Options& options) {
   const char* group = "What is told";
+  app.add_flag("--breakdown", options.breakdown, "where the time of an operation goes")
+      ->group(group);
   app.add_flag("--ceiling", options.ceiling, "measure the memory's ceiling between iterations")
       ->group(group);
   app.add_option("--ceiling-threads", options.ceiling_threads, "0: as many as processors")

@@ -14,7 +14,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Options, kind, min_bytes, max_bytes, factor, 
                                    bucket_bytes, types, operations, root, inflight, iterations,
                                    warmup, in_place, memory, misalign, shuffle, shuffle_seed, seed,
                                    check, check_each, stats, nonfinite, rank, ranks, address, job,
-                                   token, deadline_ms, ceiling, timeout_s)
+                                   token, deadline_ms, breakdown, ceiling, timeout_s)
 
 namespace {
 
@@ -62,6 +62,9 @@ Outcome check_work(const Options& options) {
   if (options.iterations == 0) return usage("--iters must be 1 or more");
   if (options.inflight == 0) return usage("--inflight must be 1 or more");
   if (options.bucket_bytes == 0) return usage("--bucket-bytes must be 1 or more");
+  if (options.breakdown && options.kind == TALLY_BARRIER) {
+    return usage("--breakdown is of operations that move data, which a barrier does not");
+  }
   for (const std::string& mode : options.modes) {
     if (mode != "tensors" && mode != "buckets") {
       return usage(fmt::format("--mode '{}' is neither tensors nor buckets", mode));

@@ -71,6 +71,7 @@ struct Options {
   std::vector<std::string> node_arguments;
 
   // What is told.
+  bool breakdown = false;
   bool ceiling = false;
   std::uint32_t ceiling_threads = 0;
   std::string json;

@@ -10,7 +10,7 @@
 namespace tally::perf {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRow, times, checked, wrong, stray, hash, sum_of_squares,
-                                   nonfinite, complaints)
+                                   nonfinite, operations, operation_time, complaints)
 
 namespace {
 
@@ -45,10 +45,14 @@ void compare_stats(std::span<const RankRow> ranks, std::vector<std::string>& com
 }  // namespace
 
 nlohmann::json to_json(const RankRow& row) {
-  return row;
+  nlohmann::json json = row;
+  json["node"] = to_json(row.node);
+  return json;
 }
 RankRow rank_row_from_json(const nlohmann::json& json) {
-  return json.get<RankRow>();
+  auto row = json.get<RankRow>();
+  row.node = node_totals_from_json(json.at("node"));
+  return row;
 }
 
 void complain(RankRow& row, std::string words) {
@@ -58,16 +62,21 @@ void complain(RankRow& row, std::string words) {
 Measurement merge(const Options& options, const Row& row, std::span<const RankRow> ranks) {
   Measurement all;
   std::vector<std::vector<Nanos>> times;
+  std::uint64_t operations = 0;
+  Nanos operation_time = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankRow& one = ranks[rank];
     times.push_back(one.times);
     all.checked += one.checked;
     all.wrong += one.wrong;
     all.stray += one.stray;
+    operations += one.operations;
+    operation_time += one.operation_time;
     for (const std::string& words : one.complaints) {
       all.complaints.push_back(fmt::format("rank {}: {}", rank, words));
     }
   }
+  all.breakdown = break_down(ranks[0].node, operations, operation_time);
   // Of several equal operations at once the time of one is told; a model's step is told whole.
   const bool sizes = options.models.empty();
   std::vector<Nanos> slow = slowest(times);

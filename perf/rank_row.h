@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "perf/breakdown.h"
 #include "perf/options.h"
 #include "perf/plan.h"
 #include "perf/statistics.h"
@@ -22,6 +23,10 @@ struct RankRow {
   std::uint64_t hash = 0;     // of this rank's result after the timed iterations
   double sum_of_squares = 0;  // as the service said
   std::uint64_t nonfinite = 0;
+  // With --breakdown: operations between two looks at the node, and their times added up.
+  std::uint64_t operations = 0;
+  Nanos operation_time = 0;
+  NodeTotals node;                      // what the node counted in between; of rank 0
   std::vector<std::string> complaints;  // in words, the first few
 };
 
@@ -44,6 +49,7 @@ struct Measurement {
   std::uint64_t hash = 0;
   double sum_of_squares = 0;
   std::uint64_t nonfinite = 0;
+  Breakdown breakdown;
   double ceiling = 0;                   // GB/s; 0: not measured
   std::vector<std::string> complaints;  // with the rank in front; empty: all is well
 };

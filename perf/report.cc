@@ -30,12 +30,17 @@ std::size_t tensor_count(const Row& row) {
   return tensors;
 }
 
+// A stage's share of the operation's time.
+std::string share(const Measurement& m, double stage_us) {
+  return m.breakdown.total > 0 ? fmt::format("{:.1f}", 100 * stage_us / m.breakdown.total) : "-";
+}
+
 // A column of the table: where it stands, and what in it.
 struct Column {
   const char* title;
   const char* unit;
   int width;
-  enum When { kAlways, kNotBrief, kModels, kCeiling } when;
+  enum When { kAlways, kNotBrief, kModels, kBreakdown, kCeiling } when;
   std::string (*text)(const Options& options, const Row& row, const Measurement& m);
 };
 
@@ -59,6 +64,15 @@ constexpr Column kColumns[] = {
     {"algbw", "GB/s", 7, Column::kAlways, [](O, R, M m) { return short_number(m.algbw); }},
     {"busbw", "GB/s", 7, Column::kNotBrief, [](O, R, M m) { return short_number(m.busbw); }},
     {"goodput", "Gbit/s", 7, Column::kAlways, [](O, R, M m) { return short_number(m.goodput); }},
+    {"wait", "%", 5, Column::kBreakdown, [](O, R, M m) { return share(m, m.breakdown.waiting); }},
+    {"queue", "%", 5, Column::kBreakdown, [](O, R, M m) { return share(m, m.breakdown.queueing); }},
+    {"pull", "%", 5, Column::kBreakdown, [](O, R, M m) { return share(m, m.breakdown.pulling); }},
+    {"sum", "%", 5, Column::kBreakdown, [](O, R, M m) { return share(m, m.breakdown.summing); }},
+    {"push", "%", 5, Column::kBreakdown, [](O, R, M m) { return share(m, m.breakdown.pushing); }},
+    {"wake", "%", 5, Column::kBreakdown, [](O, R, M m) { return share(m, m.breakdown.waking); }},
+    {"cyc/B", "", 6, Column::kBreakdown,
+     [](O, R, M m) { return fmt::format("{:.3f}", m.breakdown.cycles_per_byte); }},
+    {"last", "", 16, Column::kBreakdown, [](O, R, M m) { return latest_rank(m.breakdown); }},
     {"ceiling", "GB/s", 7, Column::kCeiling, [](O, R, M m) { return short_number(m.ceiling); }},
     {"share", "", 5, Column::kCeiling,
      [](O, R, M m) {
@@ -75,6 +89,8 @@ bool shown(const Options& options, const Column& column) {
       return !options.brief;
     case Column::kModels:
       return !options.models.empty();
+    case Column::kBreakdown:
+      return options.breakdown;
     case Column::kCeiling:
       return options.ceiling;
     case Column::kAlways:
@@ -128,6 +144,7 @@ nlohmann::ordered_json row_json(const Options& options, const Row& row, const Me
     json["sum_of_squares"] = m.sum_of_squares;
     json["nonfinite"] = m.nonfinite;
   }
+  if (options.breakdown) json["breakdown"] = to_json(m.breakdown);
   if (m.ceiling > 0) {
     json["ceiling_GBps"] = m.ceiling;
     json["ceiling_share"] = m.algbw / m.ceiling;

@@ -23,7 +23,8 @@ RowRunner::RowRunner(Session& session, const Options& options, const Row& row, c
       in_(options.in_place ? out : in),
       out_(out),
       layout_(row, options.misalign),
-      completions_(row.buckets.size()) {
+      completions_(row.buckets.size()),
+      posted_(row.buckets.size()) {
   const std::size_t count = row.buckets.size();
   const std::size_t window = options.shuffle ? session.info().credit : 1;
   order_ = shuffled_order(count, window, options.shuffle_seed * kMaxContributors + options.rank);
@@ -74,7 +75,8 @@ RankRow RowRunner::run(const Hooks& hooks) {
     verify(kTimedRound);
     first_hash = hash_result();
   }
-  timed_iterations(hooks);
+  warm_up(hooks);
+  options_.breakdown ? break_down(hooks) : timed_iterations(hooks);
   result_.hash = hash_result();
   if (options_.check && !options_.check_each && result_.hash != first_hash) {
     complain(result_, fmt::format("the timed iterations gave {:016x}, the verified one {:016x}",
@@ -89,11 +91,26 @@ RankRow RowRunner::run(const Hooks& hooks) {
   return std::move(result_);
 }
 
-void RowRunner::timed_iterations(const Hooks& hooks) {
+// Between two looks at the node's totals. The barrier: nobody has announced anything when the first
+// is taken. The second needs none: nobody completes an operation without this rank.
+void RowRunner::break_down(const Hooks& hooks) {
+  NodeTotals before;
+  if (hooks.totals) before = hooks.totals();
+  session_.barrier();
+  recording_ = true;
+  timed_iterations(hooks);
+  recording_ = false;
+  if (hooks.totals) result_.node = hooks.totals().since(before);
+}
+
+void RowRunner::warm_up(const Hooks& hooks) {
   for (std::uint32_t i = 0; i < options_.warmup; ++i) {
     if (options_.in_place) refresh(kTimedRound);
     step(hooks);
   }
+}
+
+void RowRunner::timed_iterations(const Hooks& hooks) {
   for (std::uint32_t i = 0; i < options_.iterations; ++i) {
     if (hooks.pause) pause_between(i, hooks);
     const std::uint32_t round = options_.check_each ? kFirstOfEach + i : kTimedRound;
@@ -152,6 +169,7 @@ bool RowRunner::post(std::size_t bucket) {
   if (const Place place = output(bucket); place.extent.count != 0) {
     operation.out = tally_buffer{place.arena->region, place.offset};
   }
+  if (recording_) posted_[bucket] = monotonic_now();
   return session_.post(operation);
 }
 
@@ -161,6 +179,9 @@ void RowRunner::take_completion() {
     throw Failure(TALLY_PROTOCOL, "a completion of an operation that was not posted");
   }
   completions_[completion.user] = completion;
+  if (!recording_) return;
+  ++result_.operations;
+  result_.operation_time += monotonic_now() - posted_[completion.user];
 }
 
 }  // namespace tally::perf

@@ -16,8 +16,9 @@ class RowRunner {
             const Arena& out);
 
   struct Hooks {
-    std::function<void()> stepped;  // an iteration is done, timed or not
-    std::function<void()> pause;    // every rank stands still here; empty: never
+    std::function<void()> stepped;       // an iteration is done, timed or not
+    std::function<void()> pause;         // every rank stands still here; empty: never
+    std::function<NodeTotals()> totals;  // the node's, for --breakdown; of one rank
   };
 
   // Throws Failure when an operation fails. What is merely wrong stands in the result.
@@ -43,7 +44,9 @@ class RowRunner {
 
   void refresh(std::uint32_t round);  // new inputs, poisoned outputs
   Nanos step(const Hooks& hooks);
+  void warm_up(const Hooks& hooks);
   void timed_iterations(const Hooks& hooks);
+  void break_down(const Hooks& hooks);
   void pause_between(std::uint32_t iteration, const Hooks& hooks);
   bool post(std::size_t bucket);
   void take_completion();
@@ -66,6 +69,8 @@ class RowRunner {
   Layout layout_;
   std::vector<std::size_t> order_;             // in which this rank posts
   std::vector<tally_completion> completions_;  // the last of each bucket
+  std::vector<Nanos> posted_;                  // when; of each bucket
+  bool recording_ = false;                     // times of single operations
   RankRow result_;
 };
 

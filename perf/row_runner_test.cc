@@ -44,7 +44,7 @@ std::vector<Measurement> run(const Options& options, std::string* failure = null
           const std::uint64_t bytes = arena_bytes(its, rows);
           const Arena in = session.allocate(its.memory, bytes);
           const Arena out = session.allocate(its.memory, bytes);
-          const RowRunner::Hooks hooks{.stepped = [] {}, .pause = {}};
+          const RowRunner::Hooks hooks{.stepped = [] {}, .pause = {}, .totals = {}};
           for (std::size_t row = 0; row < rows.size(); ++row) {
             results[row][rank] = RowRunner(session, its, rows[row], in, out).run(hooks);
           }

@@ -140,6 +140,29 @@ class TallyPerf(unittest.TestCase):
             self.assertGreater(row["ceiling_GBps"], 0)
             self.assertIsNone(row["wrong"])
 
+    def check_breakdown(self, row: dict, ranks: int):
+        parts = row["breakdown"]
+        stages = ["waiting_us", "queueing_us", "pulling_us", "summing_us", "pushing_us", "waking_us"]
+        self.assertAlmostEqual(sum(parts[stage] for stage in stages), parts["operation_us"], 6)
+        self.assertTrue(all(parts[stage] >= 0 for stage in stages[:-1]), parts)
+        self.assertGreater(parts["summing_us"], 0)
+        self.assertGreater(parts["cycles_per_byte"], 0)
+        self.assertEqual([rank["rank"] for rank in parts["ranks"]], list(range(ranks)))
+        self.assertEqual(sum(rank["times_last"] for rank in parts["ranks"]),
+                         row["operations"] * row["iterations"])
+
+    def test_breakdown(self):
+        sizes = ["--min-bytes", "4K", "--max-bytes", "1M", "--factor", "256", "--iters", "20"]
+        for how in ([], ["--inflight", "3", "--in-place", "--check"]):
+            rows = self.rows("allreduce", "--spawn", "3", *sizes, *how, "--breakdown")
+            self.assertEqual(len(rows), 2)
+            for row in rows:
+                self.check_breakdown(row, 3)
+        table = self.run_it("reduce", "--spawn", "2", "--max-bytes", "4K", "--breakdown")
+        self.assertRegex(table, r"wait +queue +pull +sum +push +wake +cyc/B +last")
+        self.assertIn("barrier does not", self.run_it("barrier", "--spawn", "2", "--breakdown",
+                                                      status=2))
+
     def test_ranks_of_their_own(self):
         address = f"unix:{self.scratch}/node.sock"
         node = subprocess.Popen([TALLYD, "--listen", address], stdout=subprocess.DEVNULL,
@@ -147,13 +170,16 @@ class TallyPerf(unittest.TestCase):
         self.addCleanup(node.wait)
         self.addCleanup(node.terminate)
         ranks = [subprocess.Popen([TALLY_PERF, "allreduce", "--address", address, "--rank", str(r),
-                                   "--ranks", "3", "--job", "own", "--max-bytes", "64K", "--check"],
+                                   "--ranks", "3", "--job", "own", "--max-bytes", "64K", "--check",
+                                   "--breakdown", "--json", str(self.scratch / "own.json")],
                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                  for r in range(3)]
         outputs = [rank.communicate(timeout=SECONDS) for rank in ranks]
         self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0], outputs)
         self.assertIn("# 0 wrong of", outputs[0][0])
         self.assertEqual((outputs[1][0], outputs[2][0]), ("", ""))
+        for row in json.loads((self.scratch / "own.json").read_text())["rows"]:
+            self.check_breakdown(row, 3)
         self.run_it("allreduce", "--address", address, "--spawn", "2", "--max-bytes", "64K")
 
     def test_a_killed_worker_is_named(self):

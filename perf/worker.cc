@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "perf/channel.h"
@@ -76,12 +77,19 @@ RowRunner::Hooks parent_hooks(Channel& channel, const Options& options) {
   return hooks;
 }
 
+// Rank 0 asks the node for all.
+std::function<NodeTotals()> node_totals(const Options& options) {
+  if (!options.breakdown || options.rank != 0) return {};
+  return [node = std::make_shared<NodeMetrics>(options)] { return node->read(); };
+}
+
 void run_rows(Channel& channel, const Options& options) {
   const std::vector<Row> rows = make_rows(options).value();  // the parent has made them before
   Session session(options, send_log, &channel);
   const Arenas arenas = make_arenas(session, options, rows);
   send_ready(channel, session, RowRunner::steps(options) * rows.size());
-  const RowRunner::Hooks hooks = parent_hooks(channel, options);
+  RowRunner::Hooks hooks = parent_hooks(channel, options);
+  hooks.totals = node_totals(options);
   for (const Row& row : rows) {
     RowRunner runner(session, options, row, arenas.in, arenas.out);
     nlohmann::json message = event("row");
@@ -94,7 +102,8 @@ void run_rows(Channel& channel, const Options& options) {
 
 // What a rank tells the others about a row: as words of 64 bits, which an all-gather copies.
 struct GatheredRow {
-  std::uint64_t checked, wrong, stray, hash, sum_of_squares, nonfinite, complaints;
+  std::uint64_t checked, wrong, stray, hash, sum_of_squares, nonfinite, complaints, operations,
+      operation_time;
 };
 constexpr std::size_t kGatheredWords = sizeof(GatheredRow) / sizeof(std::uint64_t);
 constexpr std::uint32_t kGatherTag = 0xffff0001;
@@ -122,6 +131,7 @@ class Gather {
     session_.wait();
     std::vector<RankRow> rows;
     for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) rows.push_back(read(rank));
+    rows[options_.rank].node = mine.node;
     return rows;
   }
 
@@ -133,7 +143,9 @@ class Gather {
                             row.hash,
                             std::bit_cast<std::uint64_t>(row.sum_of_squares),
                             row.nonfinite,
-                            row.complaints.size()};
+                            row.complaints.size(),
+                            row.operations,
+                            static_cast<std::uint64_t>(row.operation_time)};
     std::memcpy(in_.data, &words, sizeof words);
     std::memcpy(in_.data + sizeof words, row.times.data(), row.times.size() * sizeof(Nanos));
   }
@@ -149,6 +161,9 @@ class Gather {
                 .hash = words.hash,
                 .sum_of_squares = std::bit_cast<double>(words.sum_of_squares),
                 .nonfinite = words.nonfinite,
+                .operations = words.operations,
+                .operation_time = static_cast<Nanos>(words.operation_time),
+                .node = {},
                 .complaints = {}};
     std::memcpy(row.times.data(), at + sizeof words, row.times.size() * sizeof(Nanos));
     if (words.complaints != 0) row.complaints.push_back("something was wrong: see what it printed");
@@ -169,7 +184,7 @@ bool run_lone_rows(const Options& options, const std::vector<Row>& rows) {
   const bool reports = options.rank == 0;
   Report report(options, reports && !options.quiet);
   report.set_session(session.info().transport, session.info().shards);
-  const RowRunner::Hooks hooks{.stepped = [] {}, .pause = {}};
+  const RowRunner::Hooks hooks{.stepped = [] {}, .pause = {}, .totals = node_totals(options)};
   bool good = true;
   for (const Row& row : rows) {
     const RankRow mine = RowRunner(session, options, row, arenas.in, arenas.out).run(hooks);

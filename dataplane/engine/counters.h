@@ -1,4 +1,4 @@
-// What a shard counts. Written by the shard, read by anyone; docs/control.md says what each means.
+// What a shard counts. Written by the shard, read by anyone; docs/metrics.md says what each means.
 #pragma once
 
 #include <array>

@@ -38,6 +38,7 @@ Shard::Shard(const ShardConfig& config, transport::Transport& transport)
     : config_(config),
       transport_(transport),
       protocol_(config.protocol),
+      clock_(config.clock),
       received_(kBurst),
       pulled_(kBurst),
       pushed_(kBurst) {
@@ -55,11 +56,12 @@ Shard::Shard(const ShardConfig& config, transport::Transport& transport)
 // Small operations pass every stage in one turn where the transport answers at once; therefore
 // pulls are issued right after the notices that make them possible.
 bool Shard::turn(Nanos now) {
+  clock_.set(now);
   std::size_t work = 0;
-  work += take_notices(now);                        // announcements into the protocol
+  work += take_notices();                           // announcements into the protocol
   work += issue_pulls();                            // the tiles that are next
-  work += take_pulled(now);                         // inputs are there: sum, and push the result
-  work += take_pushed(now);                         // results are placed
+  work += take_pulled();                            // inputs are there: sum, and push the result
+  work += take_pushed();                            // results are placed
   work += send_completions();                       // operations have ended
   if (work == 0) work += mailbox_.run();            // control, only when idle
   if (now >= next_chores_) work += do_chores(now);  // the dead, deadlines
@@ -68,8 +70,10 @@ bool Shard::turn(Nanos now) {
   return work > 0;
 }
 
-std::size_t Shard::take_notices(Nanos now) {
+std::size_t Shard::take_notices() {
   const std::size_t count = transport_.receive(received_);
+  if (count == 0) return 0;
+  const Nanos now = clock_.now();
   for (const transport::Received& received : std::span(received_).first(count)) {
     wire::Notice notice;
     const Status status = wire::parse(received.message, notice);
@@ -96,9 +100,10 @@ Status Shard::admissible(transport::Peer peer, const wire::Notice& notice) const
 std::size_t Shard::issue_pulls() {
   std::size_t tiles = 0;
   std::uint64_t pulled = 0;
+  const Nanos now = clock_.now();
   for (; pulled < kTurnBytes && !free_slots_.empty(); ++tiles) {
     const std::uint32_t slot = free_slots_.back();
-    if (!protocol_.start_tile(slots_[slot].tile)) break;
+    if (!protocol_.start_tile(slots_[slot].tile, now)) break;
     free_slots_.pop_back();
     pull(slot);
     for (const auto& source : slots_[slot].tile.sources) pulled += source.bytes;
@@ -127,7 +132,7 @@ void Shard::pull(std::uint32_t index) {
   transport_.pull(pulls_);
 }
 
-std::size_t Shard::take_pulled(Nanos now) {
+std::size_t Shard::take_pulled() {
   std::size_t total = 0;
   while (const std::size_t count = transport_.pulled(pulled_)) {
     for (const transport::Pulled& pulled : std::span(pulled_).first(count)) {
@@ -140,7 +145,7 @@ std::size_t Shard::take_pulled(Nanos now) {
       } else {
         fail(slot, pulled.status, slot.tile.sources[source].member);
       }
-      if (--slot.pulls_left == 0) sum(slot_of(pulled.user), now);
+      if (--slot.pulls_left == 0) sum(slot_of(pulled.user));
     }
     total += count;
   }
@@ -155,9 +160,9 @@ void Shard::fail(TileSlot& slot, Status status, protocol::Member culprit) {
 
 // All inputs are there: one pass over them, into every receiver's memory where the transport lets
 // the kernels store there.
-void Shard::sum(std::uint32_t index, Nanos now) {
+void Shard::sum(std::uint32_t index) {
   TileSlot& slot = slots_[index];
-  if (slot.status != Status::kOk || !protocol_.wanted(slot.tile)) return end(index, now);
+  if (slot.status != Status::kOk || !protocol_.wanted(slot.tile)) return end(index);
   landings_.clear();
   for (const auto* endpoints : {&slot.tile.landings, &slot.tile.stats_landings}) {
     for (const protocol::Endpoint& endpoint : *endpoints) {
@@ -167,9 +172,9 @@ void Shard::sum(std::uint32_t index, Nanos now) {
   transport_.locate(landings_);
   if (const auto fenced = transport_.open(slot.tile.members); fenced != transport::kNoPeer) {
     fail(slot, Status::kPeerLost, fenced);
-    return end(index, now);
+    return end(index);
   }
-  protocol_.storing(slot.tile);
+  protocol_.storing(slot.tile, clock_.now());
   outputs_.clear();
   bool staged = false;
   for (const auto& landing : std::span(landings_).first(slot.tile.landings.size())) {
@@ -182,9 +187,10 @@ void Shard::sum(std::uint32_t index, Nanos now) {
   release_views(slot);
   if (faulted != transport::kNoPeer) {
     fail(slot, Status::kPeerLost, faulted);
-    return end(index, now);
+    return end(index);
   }
-  push(index, now);
+  protocol_.stored(slot.tile, clock_.now());
+  push(index);
 }
 
 void Shard::reduce(TileSlot& slot, bool staged) {
@@ -217,10 +223,10 @@ void Shard::place_stats(TileSlot& slot) {
   }
 }
 
-void Shard::push(std::uint32_t index, Nanos now) {
+void Shard::push(std::uint32_t index) {
   TileSlot& slot = slots_[index];
   slot.pushes_left = static_cast<std::uint32_t>(landings_.size());
-  if (landings_.empty()) return end(index, now);
+  if (landings_.empty()) return end(index);
   pushes_.clear();
   for (std::size_t i = 0; i < landings_.size(); ++i) {
     const bool is_stats = i >= slot.tile.landings.size();
@@ -232,7 +238,7 @@ void Shard::push(std::uint32_t index, Nanos now) {
   transport_.push(pushes_);
 }
 
-std::size_t Shard::take_pushed(Nanos now) {
+std::size_t Shard::take_pushed() {
   std::size_t total = 0;
   while (const std::size_t count = transport_.pushed(pushed_)) {
     for (const transport::Pushed& pushed : std::span(pushed_).first(count)) {
@@ -244,7 +250,7 @@ std::size_t Shard::take_pushed(Nanos now) {
              i < landings.size() ? landings[i].member
                                  : slot.tile.stats_landings[i - landings.size()].member);
       }
-      if (--slot.pushes_left == 0) end(slot_of(pushed.user), now);
+      if (--slot.pushes_left == 0) end(slot_of(pushed.user));
     }
     total += count;
   }
@@ -258,11 +264,11 @@ void Shard::release_views(TileSlot& slot) {
   }
 }
 
-void Shard::end(std::uint32_t index, Nanos now) {
+void Shard::end(std::uint32_t index) {
   TileSlot& slot = slots_[index];
   release_views(slot);
   free_slots_.push_back(index);
-  protocol_.end_tile(slot.tile, slot.status, slot.culprit, now);
+  protocol_.end_tile(slot.tile, slot.status, slot.culprit, clock_.now());
 }
 
 std::size_t Shard::send_completions() {
@@ -281,12 +287,12 @@ std::size_t Shard::send_completions() {
 
 std::size_t Shard::do_chores(Nanos now) {
   next_chores_ = now + kChoresEvery;
-  protocol_.expire(now);
+  protocol_.expire(clock_.now());
   std::array<transport::Peer, 16> lost;
   const std::size_t count = transport_.lost(lost);
   for (const transport::Peer peer : std::span(lost).first(count)) {
     counters_.peers_lost.add();
-    protocol_.gone(peer, Status::kPeerLost, now);
+    protocol_.gone(peer, Status::kPeerLost, clock_.now());
     if (on_lost_) on_lost_(peer);
   }
   return count + mailbox_.run() + protocol_.outbox().size();

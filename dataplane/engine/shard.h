@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/cycle_clock.h"
 #include "base/idle.h"
 #include "dataplane/engine/counters.h"
 #include "dataplane/engine/mailbox.h"
@@ -29,6 +30,8 @@ struct ShardConfig {
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
   // An operation whose part is at least this large is stored past the caches.
   std::uint64_t stream_bytes = UINT64_MAX;
+  // Times the stages within a turn. The default stands still: tests give the time to turn().
+  CycleClock clock;
 };
 
 class Shard {
@@ -70,21 +73,21 @@ class Shard {
     protocol::Member culprit = protocol::kNoMember;
   };
 
-  std::size_t take_notices(Nanos now);
+  std::size_t take_notices();
   std::size_t issue_pulls();
-  std::size_t take_pulled(Nanos now);
-  std::size_t take_pushed(Nanos now);
+  std::size_t take_pulled();
+  std::size_t take_pushed();
   std::size_t send_completions();
   std::size_t do_chores(Nanos now);
 
   Status admissible(transport::Peer peer, const wire::Notice& notice) const;
   void pull(std::uint32_t slot);
-  void sum(std::uint32_t slot, Nanos now);
+  void sum(std::uint32_t slot);
   void reduce(TileSlot& slot, bool staged);
   void place_stats(TileSlot& slot);
-  void push(std::uint32_t slot, Nanos now);
+  void push(std::uint32_t slot);
   void release_views(TileSlot& slot);
-  void end(std::uint32_t slot, Nanos now);
+  void end(std::uint32_t slot);
   void fail(TileSlot& slot, Status status, protocol::Member culprit);
   void sleep(Nanos now);
 
@@ -93,6 +96,7 @@ class Shard {
   protocol::Aggregator protocol_;
   Mailbox mailbox_;
   ShardCounters counters_;
+  CycleClock clock_;  // set in every turn; what the protocol takes for the time
   std::function<void(transport::Peer)> on_lost_;
 
   std::vector<TileSlot> slots_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/block_stats.h"
+#include "base/probes.h"
 #include "dataplane/protocol/job.h"
 
 namespace tally::protocol {
@@ -103,8 +104,10 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   Job* job = job_of(member);
   if (job == nullptr) return;
   const std::uint16_t rank = members_[member].rank;
-  if (notice.kind == wire::Kind::kCancel) return cancel(*job, rank, notice, now);
   RankState& state = job->ranks[rank];
+  ++state.counters.notices;
+  TALLY_PROBE(announce, job->slot, rank, notice.tag, notice.round, notice.part, notice.count);
+  if (notice.kind == wire::Kind::kCancel) return cancel(*job, rank, notice, now);
   if (const Status status = check(*job, notice); status != Status::kOk) {
     return reply(member, notice, Verdict{.status = status, .culprit = rank}, 0);
   }
@@ -136,6 +139,7 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   shorten_deadline(*job, slot, deadline_of(notice, now));
   const bool wants_stats = (notice.flags & wire::kWantStats) != 0;
   operation.wants_stats |= wants_stats;
+  operation.times.notice(rank, operation.first_notice, now);
   job->table.park(operation,
                   Announcement{notice.in_offset, notice.out_offset, member, notice.cookie,
                                notice.in_region, notice.out_region,
@@ -184,6 +188,9 @@ void Aggregator::become_ready(Job& job, Slot slot, Nanos now) {
   job.table.order_by_rank(operation);
   operation.state = OperationRecord::State::kActive;
   operation.age = age_++;
+  TALLY_PROBE(ready, job.slot, operation.key.tag, operation.key.round, operation.part,
+              operation.times.last_rank,
+              operation.times.last_notice - operation.times.previous_notice);
   if (operation.cursor == operation.end) return conclude(job, slot, now);
   scheduler_.add(job.slot, slot, operation.priority, operation.age);
 }
@@ -199,7 +206,7 @@ std::uint64_t Aggregator::tile_elements(const Shape& shape) const {
   return std::max(elements / kCutElements * kCutElements, kCutElements);
 }
 
-bool Aggregator::start_tile(Tile& tile) {
+bool Aggregator::start_tile(Tile& tile, Nanos now) {
   const auto choice = scheduler_.next();
   if (!choice) return false;
   Job& job = *jobs_[choice->job];
@@ -221,11 +228,14 @@ bool Aggregator::start_tile(Tile& tile) {
     tile.type = ElementType::kU8;
     tile.reduction = Operation::kSum;  // of one input: the input
   }
+  operation.times.pull(operation.cursor == operation.first, now, busy_);
   operation.cursor = end;
   ++operation.tiles_in_flight;
   ++job.tiles;
   if (operation.cursor == operation.end) scheduler_.remove(choice->job, choice->operation);
   scheduler_.started(choice->job, pulled_bytes(tile));
+  TALLY_PROBE(pull, job.slot, operation.key.tag, operation.key.round, tile.first,
+              pulled_bytes(tile));
   return true;
 }
 
@@ -268,8 +278,17 @@ bool Aggregator::wanted(const Tile& tile) const {
   return jobs_[tile.job]->table[tile.operation].state == OperationRecord::State::kActive;
 }
 
-void Aggregator::storing(const Tile& tile) {
-  jobs_[tile.job]->table[tile.operation].started = true;
+void Aggregator::storing(const Tile& tile, Nanos now) {
+  OperationRecord& operation = jobs_[tile.job]->table[tile.operation];
+  operation.started = true;
+  operation.times.sum(now, busy_);
+  TALLY_PROBE(sum, tile.job, operation.key.tag, operation.key.round, tile.first, tile.count);
+}
+
+void Aggregator::stored(const Tile& tile, Nanos now) {
+  OperationRecord& operation = jobs_[tile.job]->table[tile.operation];
+  busy_ += operation.times.push(now);
+  TALLY_PROBE(push, tile.job, operation.key.tag, operation.key.round, tile.first, tile.count);
 }
 
 void Aggregator::end_tile(const Tile& tile, Status status, Member culprit, Nanos now) {
@@ -284,6 +303,7 @@ void Aggregator::end_tile(const Tile& tile, Status status, Member culprit, Nanos
     if (culprit < members_.size()) verdict.culprit = members_[culprit].rank;
     return fail(job, tile.operation, verdict, now);
   }
+  if (active) operation.times.placed(now, busy_);
   const bool finished = !active || operation.cursor == operation.end;
   if (finished && operation.tiles_in_flight == 0) conclude(job, tile.operation, now);
 }

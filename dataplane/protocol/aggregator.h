@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "dataplane/protocol/cut.h"
 #include "dataplane/protocol/deadline_heap.h"
+#include "dataplane/protocol/job_metrics.h"
 #include "dataplane/protocol/operation.h"
 #include "dataplane/protocol/operation_table.h"
 #include "dataplane/protocol/tile_scheduler.h"
@@ -95,6 +96,12 @@ class Aggregator {
   // Of the operations whose home this shard is.
   std::vector<Waiting> waiting(JobSlot job) const;
   std::uint32_t operations(JobSlot job) const;
+  // What was counted since the job formed.
+  const JobTotals& totals(JobSlot job) const;
+  std::vector<RankCounters> rank_counters(JobSlot job) const;
+  // Keeps the last so many operations; 0: none, and forgets what was kept.
+  void set_trace(JobSlot job, std::size_t records);
+  TraceRing::Taken take_trace(JobSlot job);
 
   // -- events ----------------------------------------------------------------------------------
   // `admissible`: what the transport says of the notice's regions; kOk or why not.
@@ -108,14 +115,17 @@ class Aggregator {
   Nanos next_deadline() const;
 
   // -- tiles -----------------------------------------------------------------------------------
-  // Fills `tile` with the next tile to move (its vectors are reused); false when there is none or
-  // the window is full.
-  bool start_tile(Tile& tile);
+  // `now` never goes back. Fills `tile` with the next tile to move (its vectors are reused); false
+  // when there is none or the window is full.
+  bool start_tile(Tile& tile, Nanos now);
   // False: its operation has failed while the inputs came. Nothing may be stored for it any more,
   // and its members may be gone.
   bool wanted(const Tile& tile) const;
-  // Result bytes of the tile are about to be stored: from now on a failure says so.
-  void storing(const Tile& tile);
+  // The inputs are there and the sum begins. Result bytes of the tile are about to be stored: from
+  // now on a failure says so.
+  void storing(const Tile& tile, Nanos now);
+  // The sum has ended; what is not placed yet is on its way.
+  void stored(const Tile& tile, Nanos now);
   // The tile is placed everywhere, or failed: kOk, or why, and by whose fault.
   void end_tile(const Tile& tile, Status status, Member culprit, Nanos now);
 
@@ -151,6 +161,7 @@ class Aggregator {
   void become_ready(Job& job, Slot slot, Nanos now);
   void fail(Job& job, Slot slot, const Verdict& verdict, Nanos now);
   void conclude(Job& job, Slot slot, Nanos now);
+  void account(Job& job, const OperationRecord& operation, Nanos now);
   void keep_failed(Job& job, Slot slot);
   void forget(Job& job, Slot slot);
   void abandon(Job& job, Slot slot, Member member, const Verdict& verdict, Nanos now);
@@ -165,6 +176,7 @@ class Aggregator {
   std::vector<MemberEntry> members_;        // by Member
   std::vector<Outgoing> outbox_;
   std::uint64_t age_ = 0;
+  Nanos busy_ = 0;  // spent on sums
 };
 
 // A rank's place in its job, and the field by field comparison of announcements.

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "dataplane/protocol/aggregator.h"
 #include "dataplane/protocol/deadline_heap.h"
+#include "dataplane/protocol/job_metrics.h"
 #include "dataplane/protocol/operation_table.h"
 
 namespace tally::protocol {
@@ -17,6 +19,7 @@ struct RankState {
   bool has_last = false;  // last_tag and last_round: its latest announcement
   std::uint32_t last_tag = 0;
   std::uint32_t last_round = 0;
+  RankCounters counters;
 };
 
 struct Aggregator::Job {
@@ -38,6 +41,8 @@ struct Aggregator::Job {
   Slot oldest_failed = kNone;
   Slot newest_failed = kNone;
   std::uint32_t failed = 0;
+  JobTotals totals;
+  std::unique_ptr<TraceRing> trace;  // null: off
 };
 
 }  // namespace tally::protocol

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dataplane/protocol/collective.h"
+#include "dataplane/protocol/stages.h"
 #include "dataplane/wire/completion.h"
 
 namespace tally::protocol {
@@ -80,6 +81,7 @@ struct OperationRecord {
   OperationKey key;
   Nanos first_notice = 0;
   Nanos deadline = 0;
+  StageTimes times;
   Verdict verdict;
   Slot older_failed = kNone;  // the job's queue of kFailed
   Slot newer_failed = kNone;

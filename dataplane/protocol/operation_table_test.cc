@@ -71,5 +71,11 @@ TEST(OperationTable, OrdersAnnouncementsByRank) {
   EXPECT_EQ(expected, 130);
 }
 
+// Growth is a decision, not an accident: admission reserves ranks x credit of both.
+TEST(Sizes, OfHotObjects) {
+  EXPECT_EQ(sizeof(Announcement), 48u);
+  EXPECT_LE(sizeof(OperationRecord), 232u);
+}
+
 }  // namespace
 }  // namespace tally::protocol

@@ -2,6 +2,7 @@
 // ranks.
 #include <algorithm>
 
+#include "base/probes.h"
 #include "dataplane/protocol/aggregator.h"
 #include "dataplane/protocol/job.h"
 
@@ -21,7 +22,7 @@ wire::Completion completion_of(const Verdict& verdict, Nanos elapsed) {
   completion.witness_value = verdict.witness_value;
   if (verdict.has_last) completion.flags |= wire::kHasLast;
   completion.elapsed_us =
-      static_cast<std::uint32_t>(std::min<Nanos>(elapsed / kMicrosecond, UINT32_MAX));
+      static_cast<std::uint32_t>(std::clamp<Nanos>(elapsed / kMicrosecond, 0, UINT32_MAX));
   return completion;
 }
 
@@ -50,6 +51,7 @@ Verdict compare(const Shape& first, std::uint16_t first_rank, const Shape& later
 // For a notice that is not parked: it is answered at once and changes nothing.
 void Aggregator::reply(Member member, const wire::Notice& notice, const Verdict& verdict,
                        Nanos elapsed) {
+  ++job_of(member)->ranks[members_[member].rank].counters.failures;
   Outgoing outgoing{member, completion_of(verdict, elapsed)};
   outgoing.completion.part = notice.part;
   outgoing.completion.group = notice.group;
@@ -88,6 +90,9 @@ void Aggregator::fail(Job& job, Slot slot, const Verdict& verdict, Nanos now) {
 void Aggregator::conclude(Job& job, Slot slot, Nanos now) {
   OperationRecord& operation = job.table[slot];
   job.deadlines.remove(slot);
+  account(job, operation, now);
+  TALLY_PROBE(complete, job.slot, operation.key.tag, operation.key.round, operation.part,
+              static_cast<int>(operation.verdict.status), now - operation.first_notice);
   Outgoing outgoing{kNoMember, completion_of(operation.verdict, now - operation.first_notice)};
   wire::Completion& completion = outgoing.completion;
   if (operation.started && completion.status != Status::kOk) completion.flags |= wire::kStarted;
@@ -148,7 +153,7 @@ void Aggregator::gone(JobSlot slot, std::uint16_t rank, Status why, Nanos now) {
   if (member != kNoMember) members_[member].joined = false;
   // Nor is what waits to be sent sent to it: the transport knows the peer no more.
   std::erase_if(outbox_, [&](const Outgoing& outgoing) { return outgoing.member == member; });
-  job.ranks[rank] = RankState{.gone = true};
+  job.ranks[rank] = RankState{.gone = true, .counters = job.ranks[rank].counters};
   const Verdict verdict{.status = why, .culprit = rank};
   if (job.broken.status == Status::kOk) job.broken = verdict;
   for (Slot s = 0; s < job.table.capacity(); ++s) {

@@ -55,7 +55,7 @@ FOREIGN = [
     ("rte_", [ENGINE, ROCE], "DPDK stays in the engine"),
     ("asio", ["control", "tests"], "asynchronous sockets belong to the control plane"),
     ("toml++/", ["control"], "one place reads the configuration"),
-    ("nlohmann/", ["control", "client", "perf"], "JSON is the control protocol and reports"),
+    ("nlohmann/", ["control", "client", "perf", "tests"], "JSON is the control protocol and reports"),
     ("immintrin.h", ["summation", "perf", "base"], "vector code lives in the kernels"),
     ("cuda", ["gpu_bridge", "integrations"], "GPU code lives on the workers' side"),
     ("nccl", ["gpu_bridge", "integrations"], "GPU code lives on the workers' side"),

@@ -1,0 +1,101 @@
+#include "control/trace_command.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "control/trace_file.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+// The node keeps some thousand operations: a busy one overwrites them within some 50 ms.
+constexpr Nanos kTakeEvery = 20 * kMillisecond;
+
+class Tracer {
+ public:
+  Tracer(client::RpcChannel& channel, const TraceArguments& arguments)
+      : channel_(channel), arguments_(arguments), file_(arguments.job) {}
+
+  Outcome run() {
+    const auto on = switch_to(true);
+    if (!on) return on.error();
+    const auto shards = on->value("shards", 0u);
+    const Nanos end = monotonic_now() + static_cast<Nanos>(arguments_.seconds * kSecond);
+    Outcome outcome = Unit{};
+    do {
+      interrupted_ = interrupted_ || pause(std::min(kTakeEvery, end - monotonic_now()));
+      for (std::uint32_t shard = 0; outcome.ok() && shard < shards; ++shard) outcome = take(shard);
+    } while (outcome.ok() && !interrupted_ && monotonic_now() < end);
+    // A job that is over has taken its trace along.
+    if (outcome.ok()) static_cast<void>(switch_to(false));
+    return outcome.ok() || file_.operations() == 0 ? outcome : Outcome(Unit{});
+  }
+
+  const TraceFile& file() const { return file_; }
+
+ private:
+  Result<json> call(const char* method, json params) {
+    params["job"] = arguments_.job;
+    const auto patience = static_cast<Nanos>(arguments_.timeout * kSecond);
+    return channel_.call(method, std::move(params), {}, monotonic_now() + patience);
+  }
+
+  Result<json> switch_to(bool on) { return call("node.trace", {{"on", on}}); }
+
+  Outcome take(std::uint32_t shard) {
+    const auto taken = call("node.trace_take", {{"shard", shard}});
+    if (!taken) return taken.error();
+    file_.add(shard, *taken);
+    return Unit{};
+  }
+
+  // True when a signal came.
+  static bool pause(Nanos span) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    span = std::max<Nanos>(span, 0);
+    const timespec time{span / kSecond, span % kSecond};
+    return ::sigtimedwait(&signals, nullptr, &time) > 0;
+  }
+
+  client::RpcChannel& channel_;
+  const TraceArguments& arguments_;
+  TraceFile file_;
+  bool interrupted_ = false;
+};
+
+}  // namespace
+
+Result<std::string> run_trace(client::RpcChannel& channel, const TraceArguments& arguments) {
+  // Before anything is switched on, so that no signal is lost.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  std::ofstream out(arguments.out);
+  if (!out) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("cannot write {}: give another --out", arguments.out)};
+  }
+  Tracer tracer(channel, arguments);
+  if (auto outcome = tracer.run(); !outcome) return outcome.error();
+  const TraceFile& file = tracer.file();
+  out << file.document().dump(-1, ' ', false, json::error_handler_t::replace) << '\n' << std::flush;
+  if (!out) {
+    return Error{Status::kNoMemory, fmt::format("{}: no room for the trace", arguments.out)};
+  }
+  return fmt::format("{}: {} operations, {} dropped; open it in ui.perfetto.dev", arguments.out,
+                     file.operations(), file.dropped());
+}
+
+}  // namespace tally::control

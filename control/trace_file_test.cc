@@ -1,0 +1,97 @@
+#include "control/trace_file.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+json record(std::uint32_t round) {
+  return {{"tag", 17},         {"round", round},    {"kind", "all-reduce"}, {"status", "ok"},
+          {"last_rank", 3},    {"notice_ns", 1000}, {"ready_ns", 2500},     {"started_ns", 2600},
+          {"pulled_ns", 2700}, {"summed_ns", 2900}, {"completed_ns", 3000}, {"pulling_ns", 100},
+          {"summing_ns", 200}, {"pushing_ns", 100}};
+}
+
+json taken(std::initializer_list<json> records, std::uint64_t dropped = 0) {
+  return {{"dropped", dropped}, {"records", json(records)}};
+}
+
+// Every slice that begins ends, after it began and within its parent; the parent is the first
+// slice of its id.
+void check_nesting(const json& document) {
+  std::map<std::pair<json, json>, std::vector<json>> open;
+  for (const json& event : document.at("traceEvents")) {
+    if (event.at("ph") == "M") continue;
+    auto& stack = open[{event.at("cat"), event.at("id")}];
+    if (event.at("ph") == "b") {
+      stack.push_back(event);
+      continue;
+    }
+    ASSERT_EQ(event.at("ph"), "e");
+    ASSERT_FALSE(stack.empty());
+    EXPECT_EQ(stack.back().at("name"), event.at("name"));
+    EXPECT_LE(stack.back().at("ts"), event.at("ts"));
+    stack.pop_back();
+  }
+  for (const auto& [id, stack] : open) EXPECT_TRUE(stack.empty()) << id.second;
+}
+
+json slices(const json& document, const char* phase) {
+  json list = json::array();
+  for (const json& event : document.at("traceEvents")) {
+    if (event.at("ph") == phase) list.push_back({event.at("name"), event.at("ts")});
+  }
+  return list;
+}
+
+TEST(TraceFile, AnOperationIsASliceWithItsStagesBelow) {
+  TraceFile file("bert");
+  file.add(1, taken({record(4)}));
+  const json document = file.document();
+  check_nesting(document);
+  EXPECT_EQ(slices(document, "b"), json::parse(R"([["all-reduce tag 17 round 4", 1.0],
+      ["waiting", 1.0], ["queueing", 2.5], ["tiles", 2.6]])"));
+  EXPECT_EQ(slices(document, "e"), json::parse(R"([["all-reduce tag 17 round 4", 3.0],
+      ["waiting", 2.5], ["queueing", 2.6], ["tiles", 3.0]])"));
+  EXPECT_EQ(file.operations(), 1u);
+}
+
+TEST(TraceFile, ShardsHaveNamedTracksAndOperationsTheirOwnIds) {
+  TraceFile file("bert");
+  file.add(0, taken({record(1), record(2)}, 5));
+  file.add(2, taken({record(3)}, 1));
+  file.add(0, taken({record(4)}));
+  const json document = file.document();
+  check_nesting(document);
+  EXPECT_EQ(file.operations(), 4u);
+  EXPECT_EQ(file.dropped(), 6u);
+  std::map<int, int> names;
+  std::map<json, int> ids;
+  for (const json& event : document.at("traceEvents")) {
+    if (event.at("name") == "thread_name") ++names[event.at("tid").get<int>()];
+    if (event.at("ph") == "b") ++ids[event.at("id")];
+  }
+  EXPECT_EQ(names, (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}}));
+  EXPECT_EQ(ids.size(), 4u);
+}
+
+TEST(TraceFile, WhatFailedEndsInTheStageThatItReached) {
+  json never_ready = record(1);
+  never_ready["ready_ns"] = never_ready["started_ns"] = 0;
+  never_ready["status"] = "deadline";
+  json without_data = record(2);
+  without_data["started_ns"] = 0;
+  TraceFile file("bert");
+  file.add(0, taken({never_ready, without_data}));
+  const json document = file.document();
+  check_nesting(document);
+  EXPECT_EQ(slices(document, "e"), json::parse(R"([["all-reduce tag 17 round 1", 3.0],
+      ["waiting", 3.0], ["all-reduce tag 17 round 2", 3.0], ["waiting", 2.5], ["queueing", 3.0]])"));
+}
+
+}  // namespace
+}  // namespace tally::control

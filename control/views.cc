@@ -1,0 +1,214 @@
+#include "control/views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include "control/tables.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array kStatusColumns = {
+    Column{"address", "address", Format::kText},
+    Column{"version", "version", Format::kText},
+    Column{"pid", "pid"},
+    Column{"uptime_s", "uptime", Format::kSeconds},
+    Column{"shards", "shards"},
+    Column{"isa", "isa", Format::kText},
+    Column{"poll", "poll", Format::kText},
+    Column{"hugepages", "hugepages", Format::kText},
+    Column{"jobs", "jobs"},
+    Column{"sessions", "sessions"},
+};
+
+constexpr std::array kShardColumns = {
+    Column{"index", "shard", Format::kText},
+    Column{"notices", "notices", Format::kCount, true},
+    Column{"notices_refused", "refused", Format::kCount, true},
+    Column{"completions", "completions", Format::kCount, true},
+    Column{"failures", "failures", Format::kCount, true},
+    Column{"tiles", "tiles", Format::kCount, true},
+    Column{"bytes_in", "in", Format::kBytes, true},
+    Column{"bytes_out", "out", Format::kBytes, true},
+    Column{"peers_lost", "lost", Format::kCount, true},
+    Column{"turns", "turns", Format::kCount, true},
+    Column{"idle_turns", "idle", Format::kCount, true},
+    Column{"sleeps", "sleeps", Format::kCount, true},
+};
+
+constexpr std::array kJobColumns = {
+    Column{"name", "job", Format::kText},
+    Column{"epoch", "epoch"},
+    Column{"joined", "joined"},
+    Column{"ranks", "ranks"},
+    Column{"weight", "weight"},
+    Column{"regions", "regions"},
+    Column{"region_bytes", "registered", Format::kBytes},
+    Column{"parts_outstanding", "parts"},
+    Column{"parts", "done", Format::kCount, true},
+    Column{"bytes", "in", Format::kBytes, true},
+    Column{"mean_us", "us/part"},
+    Column{"waiting", "wait", Format::kPercent},
+    Column{"queueing", "queue", Format::kPercent},
+    Column{"pulling", "pull", Format::kPercent},
+    Column{"summing", "sum", Format::kPercent},
+    Column{"pushing", "push", Format::kPercent},
+};
+
+constexpr std::array<std::string_view, 5> kStages = {"waiting", "queueing", "pulling", "summing",
+                                                     "pushing"};
+
+constexpr std::array kWaitingColumns = {
+    Column{"job", "job", Format::kText},
+    Column{"tag", "tag"},
+    Column{"round", "round"},
+    Column{"seconds", "waiting", Format::kSeconds},
+    Column{"missing", "for ranks", Format::kText},
+};
+
+constexpr std::array kRankColumns = {
+    Column{"job", "job", Format::kText},
+    Column{"rank", "rank"},
+    Column{"notices", "notices", Format::kCount, true},
+    Column{"completions", "completions", Format::kCount, true},
+    Column{"failures", "failures", Format::kCount, true},
+    Column{"bytes_in", "in", Format::kBytes, true},
+    Column{"bytes_out", "out", Format::kBytes, true},
+    Column{"times_last", "last", Format::kCount, true},
+    Column{"late_us", "us late"},
+    Column{"waited_for", "waited for"},
+};
+
+double number(const json& row, const std::string& key) {
+  const auto at = row.find(key);
+  return at != row.end() && at->is_number() ? at->get<double>() : 0;
+}
+
+// For each row the one of the last sample with the same keys; null where there was none.
+json align(const json& rows, const json& last, std::initializer_list<const char*> keys) {
+  json aligned = json::array();
+  for (const json& row : rows) {
+    json match;
+    for (const json& candidate : last) {
+      const auto same = [&](const char* key) { return candidate.value(key, json()) == row[key]; };
+      if (std::all_of(keys.begin(), keys.end(), same)) match = candidate;
+    }
+    aligned.push_back(std::move(match));
+  }
+  return aligned;
+}
+
+// How much the key grew since the last sample; all of it without one.
+double grown(const json& row, const json& last, const std::string& key) {
+  return number(row, key) - (last.is_object() ? number(last, key) : 0);
+}
+
+// The times of the interval as shares of what its parts took.
+void add_shares(json& shown, const json& row, const json& last) {
+  double total = 0;
+  for (const auto stage : kStages) total += grown(row, last, std::string(stage) + "_ns");
+  const double parts = grown(row, last, "parts");
+  if (total <= 0 || parts <= 0) return;
+  shown["mean_us"] = total / parts / kMicrosecond;
+  for (const auto stage : kStages) {
+    shown[std::string(stage)] = grown(row, last, std::string(stage) + "_ns") / total;
+  }
+}
+
+void add_lateness(json& shown, const json& row, const json& last) {
+  const double times = grown(row, last, "times_last");
+  if (times > 0) shown["late_us"] = grown(row, last, "lateness_ns") / times / kMicrosecond;
+}
+
+// The rows as they are shown: since the last sample, or since the beginning. `add` derives.
+template <typename Add>
+std::string render_since(const json& rows, const json& before, Nanos now, Sample& last,
+                         std::span<const Column> columns, Add add) {
+  const bool again = last.time != 0;
+  const double seconds = static_cast<double>(now - last.time) / kSecond;
+  json shown = again ? rates(rows, before, seconds, columns) : rows;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    add(shown[i], rows[i], again ? before[i] : json());
+  }
+  last = {rows, now};
+  return (again ? "per second:\n" : "") + render_table(shown, columns);
+}
+
+json waiting_rows(const json& jobs) {
+  json rows = json::array();
+  for (const json& job : jobs) {
+    for (json entry : job.value("waiting", json::array())) {
+      entry["job"] = job.value("name", "");
+      std::string ranks;
+      for (const json& rank : entry.value("missing", json::array())) {
+        ranks += (ranks.empty() ? "" : ", ") + rank.dump();
+      }
+      entry["missing"] = ranks;
+      rows.push_back(std::move(entry));
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string render_status(const json& status) {
+  std::string text;
+  for (const Column& column : kStatusColumns) {
+    const auto at = status.find(column.key);
+    const json value = at == status.end() ? json(nullptr) : *at;
+    text += fmt::format("{:<10} {}\n", column.title, format_value(value, column.format));
+  }
+  return text;
+}
+
+std::string render_stats(const json& stats, Nanos now, Sample& last) {
+  json rows = stats.value("shards", json::array());
+  if (rows.size() > 1) {
+    json totals = stats.value("totals", json::object());
+    totals["index"] = "all";
+    rows.push_back(std::move(totals));
+  }
+  const json before = align(rows, last.rows, {"index"});
+  return render_since(rows, before, now, last, kShardColumns, [](auto&, auto&, auto&&) {});
+}
+
+std::string render_jobs(const json& jobs, Nanos now, Sample& last) {
+  json rows = json::array();
+  for (json job : jobs) {
+    job.erase("waiting");  // a list, where the column is a share
+    const json times = job.value("times", json::object());
+    if (times.is_object()) job.update(times);
+    rows.push_back(std::move(job));
+  }
+  const json before = align(rows, last.rows, {"name", "epoch"});
+  const std::string table = render_since(rows, before, now, last, kJobColumns, add_shares);
+  if (rows.empty()) return "no jobs\n";
+  const json waiting = waiting_rows(jobs);
+  if (waiting.empty()) return table;
+  return table + "\nwaiting for ranks that have not announced:\n" +
+         render_table(waiting, kWaitingColumns);
+}
+
+std::string render_ranks(const json& metrics, Nanos now, Sample& last) {
+  json rows = json::array();
+  for (const json& job : metrics) {
+    for (json rank : job.value("ranks", json::array())) {
+      rank["job"] = job.value("name", "");
+      rank["epoch"] = job.value("epoch", 0);
+      rows.push_back(std::move(rank));
+    }
+  }
+  const json before = align(rows, last.rows, {"job", "epoch", "rank"});
+  const std::string table = render_since(rows, before, now, last, kRankColumns, add_lateness);
+  return rows.empty() ? "no jobs\n" : table;
+}
+
+}  // namespace tally::control

@@ -1,0 +1,220 @@
+// What a node says of a job that runs there: counters, times, who is waited for, traces.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "client/rpc_channel.h"
+#include "tests/e2e/local_node.h"
+#include "tests/e2e/ranks.h"
+
+namespace tally::testing {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint32_t kRanks = 3;
+constexpr std::uint64_t kSmall = 1000;
+constexpr std::uint64_t kLarge = 200'000;  // divided over the shards
+
+// A job whose ranks keep their sessions from one run to the next.
+class MetricsTest : public ::testing::Test {
+ protected:
+  struct Member {
+    std::unique_ptr<Rank> rank;
+    tally_region* region = nullptr;
+  };
+
+  void SetUp() override {
+    members_.resize(kRanks);
+    on_each_rank(kRanks, [&](std::uint32_t r) {
+      members_[r].rank = std::make_unique<Rank>(node_.address(), r, kRanks, "bert");
+      ASSERT_EQ(members_[r].rank->opened(), TALLY_OK) << members_[r].rank->open_error();
+      members_[r].rank->alloc<float>(2 * kLarge, &members_[r].region);
+    });
+  }
+
+  static tally_operation all_reduce(const Member& member, std::uint64_t count) {
+    return operation(TALLY_ALL_REDUCE, TALLY_F32, 7, count, {member.region, 0},
+                     {member.region, kLarge * sizeof(float)});
+  }
+
+  void run(std::uint64_t count, int rounds) {
+    on_each_rank(kRanks, [&](std::uint32_t r) {
+      for (int i = 0; i < rounds; ++i) {
+        EXPECT_EQ(members_[r].rank->run(all_reduce(members_[r], count)).status, TALLY_OK);
+      }
+    });
+  }
+
+  client::RpcChannel connect() {
+    return client::RpcChannel::connect(node_.address(), monotonic_now() + 5 * kSecond).value();
+  }
+
+  static Result<json> ask(client::RpcChannel& channel, const char* method, json params) {
+    return channel.call(method, std::move(params), {}, monotonic_now() + 20 * kSecond);
+  }
+  json ask(const char* method, json params = json::object()) {
+    auto channel = connect();
+    auto answer = ask(channel, method, std::move(params));
+    EXPECT_TRUE(answer.ok()) << (answer.ok() ? "" : answer.error().message);
+    return answer.ok() ? *answer : json();
+  }
+
+  LocalNode node_;
+  std::vector<Member> members_;
+};
+
+TEST_F(MetricsTest, CountersOfRanksAndTimesOfTheJob) {
+  run(kSmall, 5);
+  run(kLarge, 2);  // two parts each
+  const json metrics = ask("node.metrics", {{"job", "bert"}});
+  EXPECT_EQ(metrics["epoch"], 1);
+  EXPECT_GT(metrics["cycles_per_ns"], 0);
+  const json& times = metrics["times"];
+  EXPECT_EQ(times["parts"], 5 + 2 * 2);
+  EXPECT_EQ(times["bytes"], (5 * kSmall + 2 * kLarge) * sizeof(float) * kRanks);
+  EXPECT_GT(times["summing_ns"], 0);
+  std::uint64_t times_last = 0;
+  ASSERT_EQ(metrics["ranks"].size(), kRanks);
+  for (const json& rank : metrics["ranks"]) {
+    EXPECT_EQ(rank["notices"], 9);
+    EXPECT_EQ(rank["completions"], 9);
+    EXPECT_EQ(rank["failures"], 0);
+    EXPECT_EQ(rank["bytes_in"], (5 * kSmall + 2 * kLarge) * sizeof(float));
+    EXPECT_EQ(rank["bytes_out"], rank["bytes_in"]);
+    EXPECT_EQ(rank["waited_for"], 0);
+    times_last += rank["times_last"].get<std::uint64_t>();
+  }
+  EXPECT_EQ(times_last, 7u) << "of each operation one rank was last";
+  const json jobs = ask("node.jobs");
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0]["times"], times);
+}
+
+TEST_F(MetricsTest, WhoIsWaitedForAndWhoWasLate) {
+  const auto post = [&](std::uint32_t r) {
+    const auto wanted = all_reduce(members_[r], kSmall);
+    ASSERT_EQ(tally_post(members_[r].rank->session(), &wanted), TALLY_OK);
+  };
+  post(0);
+  post(2);
+  const auto waited_for = [&](const json& metrics) {
+    return metrics["ranks"][1]["waited_for"] == 1 && metrics["ranks"][0]["waited_for"] == 0;
+  };
+  const Nanos patience = monotonic_now() + 20 * kSecond;
+  while (!waited_for(ask("node.metrics", {{"job", "bert"}})) && monotonic_now() < patience) {
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  post(1);
+  for (const Member& member : members_) EXPECT_EQ(member.rank->wait().status, TALLY_OK);
+  const json metrics = ask("node.metrics", {{"job", "bert"}});
+  const json& late = metrics["ranks"][1];
+  EXPECT_EQ(late["times_last"], 1);
+  EXPECT_GE(late["lateness_ns"], 20 * kMillisecond);
+  EXPECT_GE(metrics["times"]["waiting_ns"], 2 * 20 * kMillisecond / 3) << "two of three ranks";
+}
+
+// Every stamp is there and in order, and the stages fit between them.
+void check_record(const json& record) {
+  Nanos last = 0;
+  for (const char* stamp :
+       {"notice_ns", "ready_ns", "started_ns", "pulled_ns", "summed_ns", "completed_ns"}) {
+    EXPECT_GE(record[stamp], last) << record;
+    last = record[stamp].get<Nanos>();
+    EXPECT_GT(last, 0) << stamp;
+  }
+  const Nanos stages = record["pulling_ns"].get<Nanos>() + record["summing_ns"].get<Nanos>() +
+                       record["pushing_ns"].get<Nanos>();
+  EXPECT_LE(stages, record["completed_ns"].get<Nanos>() - record["started_ns"].get<Nanos>());
+}
+
+TEST_F(MetricsTest, ATraceHasEveryOperationWhileItIsOn) {
+  auto channel = connect();
+  run(kSmall, 1);
+  ASSERT_TRUE(ask(channel, "node.trace", {{"job", "bert"}, {"on", true}}).ok());
+  run(kSmall, 10);
+  run(kLarge, 1);
+  std::set<std::pair<json, json>> seen;
+  for (const std::uint32_t shard : {0, 1}) {
+    const auto taken = ask(channel, "node.trace_take", {{"job", "bert"}, {"shard", shard}});
+    ASSERT_TRUE(taken.ok());
+    EXPECT_EQ((*taken).at("dropped"), 0);
+    for (const json& record : taken->at("records")) {
+      check_record(record);
+      EXPECT_EQ(record["status"], "ok");
+      EXPECT_TRUE(seen.emplace(record["round"], record["part"]).second);
+    }
+  }
+  EXPECT_EQ(seen.size(), 10u + 2u);
+  ASSERT_TRUE(ask(channel, "node.trace", {{"job", "bert"}, {"on", false}}).ok());
+  run(kSmall, 1);
+  const auto after = ask(channel, "node.trace_take", {{"job", "bert"}, {"shard", 0}});
+  EXPECT_TRUE(after->at("records").empty());
+}
+
+TEST_F(MetricsTest, ATraceBelongsToOneConnectionAndEndsWithIt) {
+  auto other = connect();
+  {
+    auto channel = connect();
+    ASSERT_TRUE(ask(channel, "node.trace", {{"job", "bert"}}).ok());
+    const auto refused = ask(other, "node.trace", {{"job", "bert"}});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().message, "job \"bert\" is being traced by somebody else");
+  }
+  const Nanos patience = monotonic_now() + 20 * kSecond;
+  while (!ask(other, "node.trace", {{"job", "bert"}}).ok()) ASSERT_LT(monotonic_now(), patience);
+}
+
+TEST_F(MetricsTest, AJobThatDoesNotRunIsNamed) {
+  auto channel = connect();
+  for (const char* method : {"node.metrics", "node.trace"}) {
+    const auto answer = ask(channel, method, {{"job", "bret"}});
+    ASSERT_FALSE(answer.ok());
+    EXPECT_EQ(answer.error().message,
+              "no job \"bret\" runs here: tallyctl jobs lists those that do");
+  }
+}
+
+// The whole way: the program, a job at work, and the file.
+TEST_F(MetricsTest, TallyctlWritesATraceThatViewersOpen) {
+  const char* tallyctl = std::getenv("TALLYCTL");
+  if (tallyctl == nullptr) GTEST_SKIP() << "TALLYCTL does not name the program";
+  const std::string file = ::testing::TempDir() + "tally-trace-" + std::to_string(::getpid());
+  const std::string command = std::string(tallyctl) + " --address " + node_.address() +
+                              " trace bert --seconds 0.5 --out " + file;
+  std::atomic<bool> done{false};
+  std::thread tracer([&] {
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    done = true;
+  });
+  while (!done) run(kLarge, 5);
+  tracer.join();
+  const json document = json::parse(std::ifstream(file), nullptr, false);
+  std::remove(file.c_str());
+  ASSERT_TRUE(document.contains("traceEvents"));
+  std::map<std::pair<json, json>, int> open;
+  std::set<json> ids;
+  for (const json& event : document["traceEvents"]) {
+    if (event["ph"] == "M") continue;
+    open[{event["id"], event["name"]}] += event["ph"] == "b" ? 1 : -1;
+    if (event.contains("args") && event["args"].contains("notice_ns")) {
+      check_record(event["args"]);
+      ids.insert(event["id"]);
+    }
+  }
+  EXPECT_GT(ids.size(), 10u);
+  EXPECT_EQ(open.size(), 4 * ids.size()) << "an operation and its three stages";
+  for (const auto& [slice, count] : open) EXPECT_EQ(count, 0) << slice.second;
+}
+
+}  // namespace
+}  // namespace tally::testing
