@@ -33,7 +33,6 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   shard.kernels = summation::kernels(isa);
   shard.max_ranks = config.limits.max_ranks;
   shard.stream_bytes = config.stream_bytes;
-  shard.clock = CycleClock::calibrated();
   shard.protocol.plan = protocol::even_plan(config.shards, config.split_bytes);
   shard.protocol.window_bytes = config.window_bytes;
   shard.protocol.tile_bytes = config.tile_bytes;
@@ -80,8 +79,7 @@ Outcome Daemon::build(const Config& config) {
   options.facts = {.address = config.listen,
                    .isa = isa_,
                    .poll = std::string(kPollModeNames[static_cast<std::size_t>(config.poll)]),
-                   .hugepages = eal_->on_hugepages(),
-                   .cycles_per_ns = shard.clock.cycles_per_nano()};
+                   .hugepages = eal_->on_hugepages()};
   options.plan = shard.protocol.plan;
   options.credit = config.credit;
   options.default_deadline_ms = config.default_deadline_ms;

@@ -23,11 +23,12 @@ struct JobView {
   std::vector<protocol::Waiting> waiting;
   protocol::JobTotals totals;
   std::vector<protocol::RankCounters> ranks;
+  double cycles_per_ns = 0;  // of the shard's clock
 };
 
 JobView view_of(const protocol::Aggregator& protocol, std::uint32_t slot) {
   return {protocol.operations(slot), protocol.waiting(slot), protocol.totals(slot),
-          protocol.rank_counters(slot)};
+          protocol.rank_counters(slot), 0};
 }
 
 // Each operation waits at its home shard, so nothing is told twice.
@@ -194,15 +195,16 @@ void Introspection::metrics(const rpc::Request& request, rpc::Reply reply) const
   if (!forming) return reply.error(forming.error());
   auto views = std::make_shared<std::vector<JobView>>(shards_.size());
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  json result = {
-      {"name", name}, {"epoch", (*forming)->epoch}, {"cycles_per_ns", facts_.cycles_per_ns}};
+  json result = {{"name", name}, {"epoch", (*forming)->epoch}};
   shards_.on_each(
       [views, slot = (*forming)->slot](std::uint32_t i, engine::Shard& shard, auto&) {
         (*views)[i] = view_of(shard.protocol(), slot);
+        (*views)[i].cycles_per_ns = shard.clock().cycles_per_nano();
       },
       [views, answer, result = std::move(result)]() mutable {
         JobView all;
         for (const JobView& one : *views) merge(all, one);
+        result["cycles_per_ns"] = views->front().cycles_per_ns;  // one counter's rate for all
         result["times"] = times_json(all.totals);
         result["ranks"] = ranks_json(all);
         answer->result(std::move(result));

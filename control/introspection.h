@@ -19,7 +19,6 @@ struct NodeFacts {
   std::string isa;
   std::string poll;
   bool hugepages = false;
-  double cycles_per_ns = 0;  // of the shards' clocks (base/cycle_clock.h)
 };
 
 class Introspection {

@@ -38,7 +38,6 @@ Shard::Shard(const ShardConfig& config, transport::Transport& transport)
     : config_(config),
       transport_(transport),
       protocol_(config.protocol),
-      clock_(config.clock),
       received_(kBurst),
       pulled_(kBurst),
       pushed_(kBurst) {
@@ -53,12 +52,16 @@ Shard::Shard(const ShardConfig& config, transport::Transport& transport)
   messages_.reserve(endpoints);
 }
 
-// Small operations pass every stage in one turn where the transport answers at once; therefore
-// pulls are issued right after the notices that make them possible.
 bool Shard::turn(Nanos now) {
   clock_.set(now);
+  return take_turn(now);
+}
+
+// Small operations pass every stage in one turn where the transport answers at once; therefore
+// pulls are issued right after the notices that make them possible.
+bool Shard::take_turn(Nanos now) {
   std::size_t work = 0;
-  work += take_notices();                           // announcements into the protocol
+  work += take_notices(now);                        // announcements into the protocol
   work += issue_pulls();                            // the tiles that are next
   work += take_pulled();                            // inputs are there: sum, and push the result
   work += take_pushed();                            // results are placed
@@ -70,10 +73,8 @@ bool Shard::turn(Nanos now) {
   return work > 0;
 }
 
-std::size_t Shard::take_notices() {
+std::size_t Shard::take_notices(Nanos now) {
   const std::size_t count = transport_.receive(received_);
-  if (count == 0) return 0;
-  const Nanos now = clock_.now();
   for (const transport::Received& received : std::span(received_).first(count)) {
     wire::Notice notice;
     const Status status = wire::parse(received.message, notice);
@@ -100,10 +101,12 @@ Status Shard::admissible(transport::Peer peer, const wire::Notice& notice) const
 std::size_t Shard::issue_pulls() {
   std::size_t tiles = 0;
   std::uint64_t pulled = 0;
-  const Nanos now = clock_.now();
+  Nanos now = 0;
   for (; pulled < kTurnBytes && !free_slots_.empty(); ++tiles) {
     const std::uint32_t slot = free_slots_.back();
-    if (!protocol_.start_tile(slots_[slot].tile, now)) break;
+    if (!protocol_.start_tile(slots_[slot].tile)) break;
+    if (tiles == 0) now = clock_.now();  // one reading for all of them
+    protocol_.pulling(slots_[slot].tile, now);
     free_slots_.pop_back();
     pull(slot);
     for (const auto& source : slots_[slot].tile.sources) pulled += source.bytes;
@@ -162,7 +165,9 @@ void Shard::fail(TileSlot& slot, Status status, protocol::Member culprit) {
 // the kernels store there.
 void Shard::sum(std::uint32_t index) {
   TileSlot& slot = slots_[index];
-  if (slot.status != Status::kOk || !protocol_.wanted(slot.tile)) return end(index);
+  if (slot.status != Status::kOk || !protocol_.wanted(slot.tile)) {
+    return end(index, clock_.now());
+  }
   landings_.clear();
   for (const auto* endpoints : {&slot.tile.landings, &slot.tile.stats_landings}) {
     for (const protocol::Endpoint& endpoint : *endpoints) {
@@ -172,7 +177,7 @@ void Shard::sum(std::uint32_t index) {
   transport_.locate(landings_);
   if (const auto fenced = transport_.open(slot.tile.members); fenced != transport::kNoPeer) {
     fail(slot, Status::kPeerLost, fenced);
-    return end(index);
+    return end(index, clock_.now());
   }
   protocol_.storing(slot.tile, clock_.now());
   outputs_.clear();
@@ -187,7 +192,7 @@ void Shard::sum(std::uint32_t index) {
   release_views(slot);
   if (faulted != transport::kNoPeer) {
     fail(slot, Status::kPeerLost, faulted);
-    return end(index);
+    return end(index, clock_.now());
   }
   protocol_.stored(slot.tile, clock_.now());
   push(index);
@@ -226,7 +231,7 @@ void Shard::place_stats(TileSlot& slot) {
 void Shard::push(std::uint32_t index) {
   TileSlot& slot = slots_[index];
   slot.pushes_left = static_cast<std::uint32_t>(landings_.size());
-  if (landings_.empty()) return end(index);
+  if (landings_.empty()) return end(index, clock_.now());
   pushes_.clear();
   for (std::size_t i = 0; i < landings_.size(); ++i) {
     const bool is_stats = i >= slot.tile.landings.size();
@@ -241,6 +246,7 @@ void Shard::push(std::uint32_t index) {
 std::size_t Shard::take_pushed() {
   std::size_t total = 0;
   while (const std::size_t count = transport_.pushed(pushed_)) {
+    const Nanos now = clock_.now();
     for (const transport::Pushed& pushed : std::span(pushed_).first(count)) {
       TileSlot& slot = slots_[slot_of(pushed.user)];
       if (pushed.status != Status::kOk) {
@@ -250,7 +256,7 @@ std::size_t Shard::take_pushed() {
              i < landings.size() ? landings[i].member
                                  : slot.tile.stats_landings[i - landings.size()].member);
       }
-      if (--slot.pushes_left == 0) end(slot_of(pushed.user));
+      if (--slot.pushes_left == 0) end(slot_of(pushed.user), now);
     }
     total += count;
   }
@@ -264,11 +270,11 @@ void Shard::release_views(TileSlot& slot) {
   }
 }
 
-void Shard::end(std::uint32_t index) {
+void Shard::end(std::uint32_t index, Nanos now) {
   TileSlot& slot = slots_[index];
   release_views(slot);
   free_slots_.push_back(index);
-  protocol_.end_tile(slot.tile, slot.status, slot.culprit, clock_.now());
+  protocol_.end_tile(slot.tile, slot.status, slot.culprit, now);
 }
 
 std::size_t Shard::send_completions() {
@@ -299,10 +305,11 @@ std::size_t Shard::do_chores(Nanos now) {
 }
 
 void Shard::run(const std::atomic<bool>& stop, bool busy) {
+  clock_ = CycleClock::calibrated();
   IdlePolicy idle;
   while (!stop.load(std::memory_order_relaxed)) {
-    const Nanos now = monotonic_now();
-    if (turn(now)) {
+    const Nanos now = clock_.now();
+    if (take_turn(now)) {
       idle.worked(now);
       continue;
     }

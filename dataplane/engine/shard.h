@@ -30,8 +30,6 @@ struct ShardConfig {
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
   // An operation whose part is at least this large is stored past the caches.
   std::uint64_t stream_bytes = UINT64_MAX;
-  // Times the stages within a turn. The default stands still: tests give the time to turn().
-  CycleClock clock;
 };
 
 class Shard {
@@ -39,14 +37,17 @@ class Shard {
   // Both arguments are borrowed and must outlive the shard. Throws when memory runs out.
   Shard(const ShardConfig& config, transport::Transport& transport);
 
-  // One turn of the loop: every duty once. True when there was something to do. Never waits.
+  // One turn of the loop at this time: every duty once. True when there was something to do. Never
+  // waits.
   bool turn(Nanos now);
 
-  // Turns until `stop`, on this thread, waiting as IdlePolicy says (`busy`: never).
+  // Turns until `stop`, on this thread and by the clock, waiting as IdlePolicy says (`busy`:
+  // never).
   void run(const std::atomic<bool>& stop, bool busy);
 
   // Of the shard's thread only; from elsewhere post() a task that uses it.
   protocol::Aggregator& protocol() { return protocol_; }
+  const CycleClock& clock() const { return clock_; }
 
   // From the control thread.
   void post(std::function<void()> task) { mailbox_.post(std::move(task)); }
@@ -73,7 +74,8 @@ class Shard {
     protocol::Member culprit = protocol::kNoMember;
   };
 
-  std::size_t take_notices();
+  bool take_turn(Nanos now);
+  std::size_t take_notices(Nanos now);
   std::size_t issue_pulls();
   std::size_t take_pulled();
   std::size_t take_pushed();
@@ -87,7 +89,7 @@ class Shard {
   void place_stats(TileSlot& slot);
   void push(std::uint32_t slot);
   void release_views(TileSlot& slot);
-  void end(std::uint32_t slot);
+  void end(std::uint32_t slot, Nanos now);
   void fail(TileSlot& slot, Status status, protocol::Member culprit);
   void sleep(Nanos now);
 
@@ -96,7 +98,7 @@ class Shard {
   protocol::Aggregator protocol_;
   Mailbox mailbox_;
   ShardCounters counters_;
-  CycleClock clock_;  // set in every turn; what the protocol takes for the time
+  CycleClock clock_;  // stands still within a turn, unless the shard is run()
   std::function<void(transport::Peer)> on_lost_;
 
   std::vector<TileSlot> slots_;

@@ -206,7 +206,7 @@ std::uint64_t Aggregator::tile_elements(const Shape& shape) const {
   return std::max(elements / kCutElements * kCutElements, kCutElements);
 }
 
-bool Aggregator::start_tile(Tile& tile, Nanos now) {
+bool Aggregator::start_tile(Tile& tile) {
   const auto choice = scheduler_.next();
   if (!choice) return false;
   Job& job = *jobs_[choice->job];
@@ -228,14 +228,11 @@ bool Aggregator::start_tile(Tile& tile, Nanos now) {
     tile.type = ElementType::kU8;
     tile.reduction = Operation::kSum;  // of one input: the input
   }
-  operation.times.pull(operation.cursor == operation.first, now, busy_);
   operation.cursor = end;
   ++operation.tiles_in_flight;
   ++job.tiles;
   if (operation.cursor == operation.end) scheduler_.remove(choice->job, choice->operation);
   scheduler_.started(choice->job, pulled_bytes(tile));
-  TALLY_PROBE(pull, job.slot, operation.key.tag, operation.key.round, tile.first,
-              pulled_bytes(tile));
   return true;
 }
 
@@ -276,6 +273,13 @@ void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation
 
 bool Aggregator::wanted(const Tile& tile) const {
   return jobs_[tile.job]->table[tile.operation].state == OperationRecord::State::kActive;
+}
+
+void Aggregator::pulling(const Tile& tile, Nanos now) {
+  OperationRecord& operation = jobs_[tile.job]->table[tile.operation];
+  operation.times.pull(tile.first == operation.first, now, busy_);
+  TALLY_PROBE(pull, tile.job, operation.key.tag, operation.key.round, tile.first,
+              pulled_bytes(tile));
 }
 
 void Aggregator::storing(const Tile& tile, Nanos now) {

@@ -115,9 +115,11 @@ class Aggregator {
   Nanos next_deadline() const;
 
   // -- tiles -----------------------------------------------------------------------------------
-  // `now` never goes back. Fills `tile` with the next tile to move (its vectors are reused); false
-  // when there is none or the window is full.
-  bool start_tile(Tile& tile, Nanos now);
+  // Fills `tile` with the next tile to move (its vectors are reused); false when there is none or
+  // the window is full.
+  bool start_tile(Tile& tile);
+  // Its pulls are about to be issued. `now` never goes back, here and below.
+  void pulling(const Tile& tile, Nanos now);
   // False: its operation has failed while the inputs came. Nothing may be stored for it any more,
   // and its members may be gone.
   bool wanted(const Tile& tile) const;

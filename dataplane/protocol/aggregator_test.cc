@@ -51,7 +51,8 @@ class AggregatorTest : public ::testing::Test {
   int move_all(Nanos now = 0) {
     Tile tile;
     int tiles = 0;
-    for (; aggregator_->start_tile(tile, now); ++tiles) {
+    for (; aggregator_->start_tile(tile); ++tiles) {
+      aggregator_->pulling(tile, now);
       aggregator_->storing(tile, now);
       aggregator_->stored(tile, now);
       aggregator_->end_tile(tile, Status::kOk, kNoMember, now);
@@ -66,9 +67,9 @@ TEST_F(AggregatorTest, AnOperationRunsWhenAllRanksHaveAnnounced) {
   Tile tile;
   announce(2, notice(17));
   announce(0, notice(17));
-  EXPECT_FALSE(aggregator_->start_tile(tile, 0));
+  EXPECT_FALSE(aggregator_->start_tile(tile));
   announce(1, notice(17));
-  ASSERT_TRUE(aggregator_->start_tile(tile, 0));
+  ASSERT_TRUE(aggregator_->start_tile(tile));
   ASSERT_EQ(tile.sources.size(), 3u);
   for (Member m = 0; m < 3; ++m) EXPECT_EQ(tile.sources[m].member, m) << "rank order";
   EXPECT_TRUE(take().empty()) << "a completion means placed everywhere";
@@ -92,7 +93,7 @@ TEST_F(AggregatorTest, TilesCoverThePartOnce) {
   Tile tile;
   std::uint64_t next = 0;
   std::vector<Tile> tiles;
-  while (aggregator_->start_tile(tile, 0)) {
+  while (aggregator_->start_tile(tile)) {
     EXPECT_EQ(tile.first, next);
     EXPECT_EQ(tile.sources[1].offset, next * 4);
     EXPECT_EQ(tile.landings[2].bytes, tile.count * 4);
@@ -212,7 +213,7 @@ TEST_F(AggregatorTest, ATileNamesEveryMemberWhoseMemoryItTouchesOnce) {
     announce(m, n);
   }
   Tile tile;
-  ASSERT_TRUE(aggregator_->start_tile(tile, 0));
+  ASSERT_TRUE(aggregator_->start_tile(tile));
   EXPECT_EQ(tile.landings.size(), 1u);
   EXPECT_EQ(tile.members, (std::vector<Member>{0, 1, 2})) << "contributors are fenced too";
 }
@@ -221,13 +222,14 @@ TEST_F(AggregatorTest, ALostRankFailsWhatItTakesPartIn) {
   announce(0, notice(1));
   for (Member m = 0; m < kRanks; ++m) announce(m, notice(2));
   Tile tile;
-  ASSERT_TRUE(aggregator_->start_tile(tile, 0));
+  ASSERT_TRUE(aggregator_->start_tile(tile));
   aggregator_->gone(1, Status::kPeerLost, 0);
   auto out = take();
   ASSERT_EQ(out.size(), 1u) << "tag 2 has a tile in flight: its buffers are not free";
   EXPECT_EQ(out[0].completion.tag, 1u);
   EXPECT_EQ(out[0].completion.status, Status::kPeerLost);
   EXPECT_EQ(out[0].completion.culprit, 1);
+  aggregator_->pulling(tile, 0);
   aggregator_->storing(tile, 0);
   aggregator_->stored(tile, 0);
   aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
@@ -405,7 +407,7 @@ TEST_F(AggregatorTest, GatheredBytesMoveUnchangedAndOnlyWhereTheyAreNotYet) {
   }
   Tile tile;
   for (Member m = 0; m < kRanks; ++m) {
-    ASSERT_TRUE(aggregator_->start_tile(tile, 0));
+    ASSERT_TRUE(aggregator_->start_tile(tile));
     EXPECT_EQ(tile.type, ElementType::kU8);
     EXPECT_EQ(tile.count, 12'000u);
     ASSERT_EQ(tile.sources.size(), 1u);
@@ -427,7 +429,7 @@ TEST_F(AggregatorTest, StatisticsGoToThoseWhoWantThem) {
     announce(m, n);
   }
   Tile tile;
-  ASSERT_TRUE(aggregator_->start_tile(tile, 0));
+  ASSERT_TRUE(aggregator_->start_tile(tile));
   ASSERT_EQ(tile.stats_landings.size(), 1u);
   EXPECT_EQ(tile.stats_landings[0].member, 1u);
   EXPECT_EQ(tile.stats_landings[0].bytes, 32u);

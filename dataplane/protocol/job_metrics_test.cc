@@ -47,7 +47,8 @@ class JobMetricsTest : public ::testing::Test {
   // Each tile: 10 until the inputs are there, 20 for the sum, 3 until it is placed.
   Nanos move_all(Nanos now) {
     Tile tile;
-    while (aggregator_.start_tile(tile, now)) {
+    while (aggregator_.start_tile(tile)) {
+      aggregator_.pulling(tile, now);
       aggregator_.storing(tile, now + 10);
       aggregator_.stored(tile, now + 30);
       aggregator_.end_tile(tile, Status::kOk, kNoMember, now + 33);

@@ -16,14 +16,12 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   address_ = "unix:" + directory_ + "/tallyd.sock";
 
   engine::ShardConfig config;
-  config.clock = CycleClock::calibrated();
   config.kernels = summation::kernels(options.isa);
   config.protocol.plan = protocol::even_plan(options.shards, options.split_bytes);
   config.protocol.tile_bytes = options.tile_bytes;
   shards_ = std::make_unique<control::ShardSet>(io_, options.shards, config);
   control::NodeOptions node;
-  node.facts = {
-      .address = address_, .isa = {}, .poll = {}, .cycles_per_ns = config.clock.cycles_per_nano()};
+  node.facts.address = address_;
   node.plan = config.protocol.plan;
   node.credit = options.credit;
   node.limits = options.limits;

@@ -137,7 +137,7 @@ class Model {
 
   bool start() {
     protocol::Tile tile;
-    if (!aggregator_.start_tile(tile, now_)) return false;
+    if (!aggregator_.start_tile(tile)) return false;
     require(tile.count > 0 && !tile.sources.empty(), "a tile moves something");
     for (const auto& source : tile.sources) {
       Announced& announced = announced_.at(source.offset / kStride);
@@ -159,6 +159,7 @@ class Model {
   void end_tile(const protocol::Tile& tile, Status status) {
     const bool wanted = aggregator_.wanted(tile);
     if (wanted) {
+      aggregator_.pulling(tile, now_);
       aggregator_.storing(tile, now_);
       aggregator_.stored(tile, now_);
     }
