@@ -36,7 +36,7 @@ CycleClock CycleClock::calibrated() {
   CycleClock clock;
   clock.nanos_per_cycle_ =
       static_cast<double>(last.time - first.time) / static_cast<double>(last.cycles - first.cycles);
-  clock.set(monotonic_now());
+  clock.set();
   return clock;
 }
 

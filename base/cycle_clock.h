@@ -27,27 +27,25 @@ inline std::uint64_t read_cycles() {
 // Used by one thread.
 class CycleClock {
  public:
-  // Stands still between two settings: for tests and simulations, whose time is an argument.
+  // Stands still: for tests and simulations, whose time is an argument.
   CycleClock() = default;
 
   // Runs, on the clock of monotonic_now(); its rate is measured, which takes some 10 ms.
   static CycleClock calibrated();
 
-  void set(Nanos now) {
-    base_ = now;
-    base_cycles_ = read_cycles();
-  }
+  // It is `now`, or later.
+  void reach(Nanos now) { latest_ = std::max(latest_, now); }
 
   // Never goes back.
   Nanos now() {
     const auto cycles = static_cast<double>(read_cycles() - base_cycles_);
     const auto passed = static_cast<Nanos>(cycles * nanos_per_cycle_);
     if (passed < kSetEvery) {
-      latest_ = std::max(latest_, base_ + passed);
-      return latest_;
+      reach(base_ + passed);
+    } else {
+      set();
     }
-    set(monotonic_now());
-    return latest_ = std::max(latest_, base_);
+    return latest_;
   }
 
   // Of the counter, not of the core, which may run faster or slower. 0: stands still.
@@ -56,9 +54,15 @@ class CycleClock {
  private:
   static constexpr Nanos kSetEvery = kMillisecond;
 
+  void set() {
+    base_ = monotonic_now();
+    base_cycles_ = read_cycles();
+    reach(base_);
+  }
+
   double nanos_per_cycle_ = 0;
   Nanos base_ = 0;
-  std::uint64_t base_cycles_ = 0;
+  std::uint64_t base_cycles_ = 0;  // at base_
   Nanos latest_ = 0;
 };
 

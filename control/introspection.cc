@@ -22,13 +22,15 @@ struct JobView {
   std::uint32_t operations = 0;
   std::vector<protocol::Waiting> waiting;
   protocol::JobTotals totals;
-  std::vector<protocol::RankCounters> ranks;
-  double cycles_per_ns = 0;  // of the shard's clock
+  std::vector<protocol::RankCounters> ranks;  // where they were asked for: there may be many
+  double cycles_per_ns = 0;                   // of the shard's clock
 };
 
 JobView view_of(const protocol::Aggregator& protocol, std::uint32_t slot) {
-  return {protocol.operations(slot), protocol.waiting(slot), protocol.totals(slot),
-          protocol.rank_counters(slot), 0};
+  return {.operations = protocol.operations(slot),
+          .waiting = protocol.waiting(slot),
+          .totals = protocol.totals(slot),
+          .ranks = {}};
 }
 
 // Each operation waits at its home shard, so nothing is told twice.
@@ -199,6 +201,7 @@ void Introspection::metrics(const rpc::Request& request, rpc::Reply reply) const
   shards_.on_each(
       [views, slot = (*forming)->slot](std::uint32_t i, engine::Shard& shard, auto&) {
         (*views)[i] = view_of(shard.protocol(), slot);
+        (*views)[i].ranks = shard.protocol().rank_counters(slot);
         (*views)[i].cycles_per_ns = shard.clock().cycles_per_nano();
       },
       [views, answer, result = std::move(result)]() mutable {

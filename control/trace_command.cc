@@ -20,8 +20,8 @@ constexpr Nanos kTakeEvery = 20 * kMillisecond;
 
 class Tracer {
  public:
-  Tracer(client::RpcChannel& channel, const TraceArguments& arguments)
-      : channel_(channel), arguments_(arguments), file_(arguments.job) {}
+  Tracer(client::RpcChannel& channel, const TraceArguments& arguments, TraceFile& file)
+      : channel_(channel), arguments_(arguments), file_(file) {}
 
   Outcome run() {
     const auto on = switch_to(true);
@@ -37,8 +37,6 @@ class Tracer {
     if (outcome.ok()) static_cast<void>(switch_to(false));
     return outcome.ok() || file_.operations() == 0 ? outcome : Outcome(Unit{});
   }
-
-  const TraceFile& file() const { return file_; }
 
  private:
   Result<json> call(const char* method, json params) {
@@ -69,7 +67,7 @@ class Tracer {
 
   client::RpcChannel& channel_;
   const TraceArguments& arguments_;
-  TraceFile file_;
+  TraceFile& file_;
   bool interrupted_ = false;
 };
 
@@ -87,11 +85,10 @@ Result<std::string> run_trace(client::RpcChannel& channel, const TraceArguments&
     return Error{Status::kInvalidArgument,
                  fmt::format("cannot write {}: give another --out", arguments.out)};
   }
-  Tracer tracer(channel, arguments);
-  if (auto outcome = tracer.run(); !outcome) return outcome.error();
-  const TraceFile& file = tracer.file();
-  out << file.document().dump(-1, ' ', false, json::error_handler_t::replace) << '\n' << std::flush;
-  if (!out) {
+  TraceFile file(out, arguments.job);
+  if (auto outcome = Tracer(channel, arguments, file).run(); !outcome) return outcome.error();
+  file.finish();
+  if (!out.flush()) {
     return Error{Status::kNoMemory, fmt::format("{}: no room for the trace", arguments.out)};
   }
   return fmt::format("{}: {} operations, {} dropped; open it in ui.perfetto.dev", arguments.out,

@@ -9,8 +9,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kProcess = 1;
-
 double microseconds(std::int64_t ns) {
   return static_cast<double>(ns) / kMicrosecond;
 }
@@ -19,41 +17,37 @@ std::int64_t stamp(const json& record, const char* key) {
   return record.value(key, std::int64_t{0});
 }
 
-}  // namespace
-
-TraceFile::TraceFile(const std::string& job) {
-  events_.push_back({{"ph", "M"},
-                     {"name", "process_name"},
-                     {"pid", kProcess},
-                     {"args", {{"name", "tally job " + job}}}});
+// Names come from clients: they need not be UTF-8.
+std::string dump(const json& event) {
+  return event.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-void TraceFile::name_track(std::uint32_t shard) {
-  for (; tracks_ <= shard; ++tracks_) {
-    events_.push_back({{"ph", "M"},
-                       {"name", "thread_name"},
-                       {"pid", kProcess},
-                       {"tid", tracks_},
-                       {"args", {{"name", fmt::format("shard {}", tracks_)}}}});
+}  // namespace
+
+TraceFile::TraceFile(std::ostream& out, const std::string& job) : out_(out), job_(job) {
+  out_ << R"({"displayTimeUnit":"ns","traceEvents":[)";
+}
+
+void TraceFile::name_process(std::uint32_t shard) {
+  for (; processes_ <= shard; ++processes_) {
+    write({{"ph", "M"},
+           {"name", "process_name"},
+           {"pid", processes_},
+           {"args", {{"name", fmt::format("job {}, shard {}", job_, processes_)}}}});
   }
 }
 
 // Asynchronous slices of one category and id nest.
 void TraceFile::add_slice(const std::string& name, std::uint32_t shard, std::int64_t begin_ns,
                           std::int64_t end_ns, json arguments) {
-  json event = {{"cat", fmt::format("shard {}", shard)},
-                {"name", name},
-                {"id", operations_},
-                {"pid", kProcess},
-                {"tid", shard},
-                {"ph", "b"},
-                {"ts", microseconds(begin_ns)}};
+  json event = {{"cat", "part"}, {"name", name}, {"id", operations_},
+                {"pid", shard},  {"ph", "b"},    {"ts", microseconds(begin_ns)}};
   json end = event;
   event["args"] = std::move(arguments);
   end["ph"] = "e";
   end["ts"] = microseconds(end_ns);
-  events_.push_back(std::move(event));
-  events_.push_back(std::move(end));
+  write(event);
+  write(end);
 }
 
 void TraceFile::add_record(std::uint32_t shard, const json& record) {
@@ -62,9 +56,8 @@ void TraceFile::add_record(std::uint32_t shard, const json& record) {
   const std::int64_t ready = stamp(record, "ready_ns");
   const std::int64_t started = stamp(record, "started_ns");
   const std::int64_t completed = stamp(record, "completed_ns");
-  add_slice(fmt::format("{} tag {} round {}", record.value("kind", ""), record.value("tag", 0u),
-                        record.value("round", 0u)),
-            shard, notice, completed, record);
+  add_slice(fmt::format("{} tag {}", record.value("kind", ""), record.value("tag", 0u)), shard,
+            notice, completed, record);
   // A part that failed may have ended in any stage; one without data has no tiles.
   add_slice("waiting", shard, notice, ready != 0 ? ready : completed,
             {{"last_rank", record.value("last_rank", 0)}});
@@ -78,13 +71,18 @@ void TraceFile::add_record(std::uint32_t shard, const json& record) {
 }
 
 void TraceFile::add(std::uint32_t shard, const json& taken) {
-  name_track(shard);
+  name_process(shard);
   dropped_ += taken.value("dropped", std::uint64_t{0});
   for (const json& record : taken.value("records", json::array())) add_record(shard, record);
 }
 
-json TraceFile::document() const {
-  return {{"traceEvents", events_}, {"displayTimeUnit", "ns"}, {"dropped", dropped_}};
+void TraceFile::write(const json& event) {
+  out_ << (is_first_ ? "\n" : ",\n") << dump(event);
+  is_first_ = false;
+}
+
+void TraceFile::finish() {
+  out_ << "\n],\"dropped\":" << dropped_ << "}\n";
 }
 
 }  // namespace tally::control

@@ -1,18 +1,21 @@
 // A trace of operations as a file in the trace-event format of Chromium, which ui.perfetto.dev and
-// chrome://tracing open: a process for the job, a track for each shard, on it each part as an
-// asynchronous slice from its first notice to its completion, with slices for waiting, queueing and
-// tiles below it.
+// chrome://tracing open. Each shard is a process of its own, in it each tag a track (viewers make
+// one of the asynchronous slices of one name; the rounds of a tag never overlap), on it each part a
+// slice from its first notice to its completion, with slices for waiting, queueing and tiles below
+// it.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 
 namespace tally::control {
 
 class TraceFile {
  public:
-  explicit TraceFile(const std::string& job);
+  // Written as it comes: a busy job has a hundred thousand operations a second. `out` is borrowed.
+  TraceFile(std::ostream& out, const std::string& job);
 
   // An answer of node.trace_take.
   void add(std::uint32_t shard, const nlohmann::json& taken);
@@ -21,17 +24,20 @@ class TraceFile {
   // Parts that ended, but were overwritten before they were taken.
   std::uint64_t dropped() const { return dropped_; }
 
-  // The whole file.
-  nlohmann::json document() const;
+  // The end of the file.
+  void finish();
 
  private:
   void add_record(std::uint32_t shard, const nlohmann::json& record);
   void add_slice(const std::string& name, std::uint32_t shard, std::int64_t begin_ns,
                  std::int64_t end_ns, nlohmann::json arguments);
-  void name_track(std::uint32_t shard);
+  void name_process(std::uint32_t shard);
+  void write(const nlohmann::json& event);
 
-  nlohmann::json events_ = nlohmann::json::array();
-  std::uint32_t tracks_ = 0;
+  std::ostream& out_;
+  std::string job_;
+  std::uint32_t processes_ = 0;
+  bool is_first_ = true;  // of the events
   std::uint64_t operations_ = 0;
   std::uint64_t dropped_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <sstream>
 
 namespace tally::control {
 namespace {
@@ -19,6 +20,17 @@ json record(std::uint32_t round) {
 json taken(std::initializer_list<json> records, std::uint64_t dropped = 0) {
   return {{"dropped", dropped}, {"records", json(records)}};
 }
+
+// A file with what is added to it, and what stands in it.
+struct Written {
+  std::ostringstream text;
+  TraceFile file{text, "bert"};
+
+  json document() {
+    file.finish();
+    return json::parse(text.str(), nullptr, false);
+  }
+};
 
 // Every slice that begins ends, after it began and within its parent; the parent is the first
 // slice of its id.
@@ -49,30 +61,32 @@ json slices(const json& document, const char* phase) {
 }
 
 TEST(TraceFile, AnOperationIsASliceWithItsStagesBelow) {
-  TraceFile file("bert");
+  Written written;
+  TraceFile& file = written.file;
   file.add(1, taken({record(4)}));
-  const json document = file.document();
+  const json document = written.document();
   check_nesting(document);
-  EXPECT_EQ(slices(document, "b"), json::parse(R"([["all-reduce tag 17 round 4", 1.0],
+  EXPECT_EQ(slices(document, "b"), json::parse(R"([["all-reduce tag 17", 1.0],
       ["waiting", 1.0], ["queueing", 2.5], ["tiles", 2.6]])"));
-  EXPECT_EQ(slices(document, "e"), json::parse(R"([["all-reduce tag 17 round 4", 3.0],
+  EXPECT_EQ(slices(document, "e"), json::parse(R"([["all-reduce tag 17", 3.0],
       ["waiting", 2.5], ["queueing", 2.6], ["tiles", 3.0]])"));
   EXPECT_EQ(file.operations(), 1u);
 }
 
-TEST(TraceFile, ShardsHaveNamedTracksAndOperationsTheirOwnIds) {
-  TraceFile file("bert");
+TEST(TraceFile, ShardsHaveNamesAndOperationsTheirOwnIds) {
+  Written written;
+  TraceFile& file = written.file;
   file.add(0, taken({record(1), record(2)}, 5));
   file.add(2, taken({record(3)}, 1));
   file.add(0, taken({record(4)}));
-  const json document = file.document();
+  const json document = written.document();
   check_nesting(document);
   EXPECT_EQ(file.operations(), 4u);
   EXPECT_EQ(file.dropped(), 6u);
   std::map<int, int> names;
   std::map<json, int> ids;
   for (const json& event : document.at("traceEvents")) {
-    if (event.at("name") == "thread_name") ++names[event.at("tid").get<int>()];
+    if (event.at("ph") == "M") ++names[event.at("pid").get<int>()];
     if (event.at("ph") == "b") ++ids[event.at("id")];
   }
   EXPECT_EQ(names, (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}}));
@@ -85,12 +99,13 @@ TEST(TraceFile, WhatFailedEndsInTheStageThatItReached) {
   never_ready["status"] = "deadline";
   json without_data = record(2);
   without_data["started_ns"] = 0;
-  TraceFile file("bert");
+  Written written;
+  TraceFile& file = written.file;
   file.add(0, taken({never_ready, without_data}));
-  const json document = file.document();
+  const json document = written.document();
   check_nesting(document);
-  EXPECT_EQ(slices(document, "e"), json::parse(R"([["all-reduce tag 17 round 1", 3.0],
-      ["waiting", 3.0], ["all-reduce tag 17 round 2", 3.0], ["waiting", 2.5], ["queueing", 3.0]])"));
+  EXPECT_EQ(slices(document, "e"), json::parse(R"([["all-reduce tag 17", 3.0],
+      ["waiting", 3.0], ["all-reduce tag 17", 3.0], ["waiting", 2.5], ["queueing", 3.0]])"));
 }
 
 }  // namespace

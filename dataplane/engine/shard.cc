@@ -52,14 +52,10 @@ Shard::Shard(const ShardConfig& config, transport::Transport& transport)
   messages_.reserve(endpoints);
 }
 
-bool Shard::turn(Nanos now) {
-  clock_.set(now);
-  return take_turn(now);
-}
-
 // Small operations pass every stage in one turn where the transport answers at once; therefore
 // pulls are issued right after the notices that make them possible.
-bool Shard::take_turn(Nanos now) {
+bool Shard::turn(Nanos now) {
+  clock_.reach(now);
   std::size_t work = 0;
   work += take_notices(now);                        // announcements into the protocol
   work += issue_pulls();                            // the tiles that are next
@@ -309,7 +305,7 @@ void Shard::run(const std::atomic<bool>& stop, bool busy) {
   IdlePolicy idle;
   while (!stop.load(std::memory_order_relaxed)) {
     const Nanos now = clock_.now();
-    if (take_turn(now)) {
+    if (turn(now)) {
       idle.worked(now);
       continue;
     }

@@ -37,8 +37,7 @@ class Shard {
   // Both arguments are borrowed and must outlive the shard. Throws when memory runs out.
   Shard(const ShardConfig& config, transport::Transport& transport);
 
-  // One turn of the loop at this time: every duty once. True when there was something to do. Never
-  // waits.
+  // One turn of the loop: every duty once. True when there was something to do. Never waits.
   bool turn(Nanos now);
 
   // Turns until `stop`, on this thread and by the clock, waiting as IdlePolicy says (`busy`:
@@ -74,7 +73,6 @@ class Shard {
     protocol::Member culprit = protocol::kNoMember;
   };
 
-  bool take_turn(Nanos now);
   std::size_t take_notices(Nanos now);
   std::size_t issue_pulls();
   std::size_t take_pulled();
@@ -98,7 +96,7 @@ class Shard {
   protocol::Aggregator protocol_;
   Mailbox mailbox_;
   ShardCounters counters_;
-  CycleClock clock_;  // stands still within a turn, unless the shard is run()
+  CycleClock clock_;  // until run() it stands still within a turn
   std::function<void(transport::Peer)> on_lost_;
 
   std::vector<TileSlot> slots_;

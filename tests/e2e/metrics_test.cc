@@ -185,35 +185,54 @@ TEST_F(MetricsTest, AJobThatDoesNotRunIsNamed) {
 }
 
 // The whole way: the program, a job at work, and the file.
-TEST_F(MetricsTest, TallyctlWritesATraceThatViewersOpen) {
-  const char* tallyctl = std::getenv("TALLYCTL");
-  if (tallyctl == nullptr) GTEST_SKIP() << "TALLYCTL does not name the program";
-  const std::string file = ::testing::TempDir() + "tally-trace-" + std::to_string(::getpid());
-  const std::string command = std::string(tallyctl) + " --address " + node_.address() +
-                              " trace bert --seconds 0.5 --out " + file;
-  std::atomic<bool> done{false};
-  std::thread tracer([&] {
-    EXPECT_EQ(std::system(command.c_str()), 0);
-    done = true;
-  });
-  while (!done) run(kLarge, 5);
-  tracer.join();
-  const json document = json::parse(std::ifstream(file), nullptr, false);
-  std::remove(file.c_str());
-  ASSERT_TRUE(document.contains("traceEvents"));
-  std::map<std::pair<json, json>, int> open;
-  std::set<json> ids;
-  for (const json& event : document["traceEvents"]) {
-    if (event["ph"] == "M") continue;
-    open[{event["id"], event["name"]}] += event["ph"] == "b" ? 1 : -1;
-    if (event.contains("args") && event["args"].contains("notice_ns")) {
-      check_record(event["args"]);
-      ids.insert(event["id"]);
-    }
+class TraceCommandTest : public MetricsTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("TALLYCTL") == nullptr) GTEST_SKIP() << "TALLYCTL does not name the program";
+    MetricsTest::SetUp();
   }
-  EXPECT_GT(ids.size(), 10u);
-  EXPECT_EQ(open.size(), 4 * ids.size()) << "an operation and its three stages";
-  for (const auto& [slice, count] : open) EXPECT_EQ(count, 0) << slice.second;
+
+  // Runs it while the job works, and checks what it wrote.
+  void check_trace(const std::string& before, const std::string& after) {
+    const std::string file = ::testing::TempDir() + "tally-trace-" + std::to_string(::getpid());
+    const std::string command = before + std::getenv("TALLYCTL") + " --address " + node_.address() +
+                                " trace bert --out " + file + after;
+    std::atomic<bool> done{false};
+    std::thread tracer([&] {
+      EXPECT_EQ(std::system(command.c_str()), 0) << command;
+      done = true;
+    });
+    while (!done) run(kLarge, 5);
+    tracer.join();
+    const json document = json::parse(std::ifstream(file), nullptr, false);
+    std::remove(file.c_str());
+    ASSERT_TRUE(document.contains("traceEvents"));
+    check_events(document["traceEvents"]);
+  }
+
+  static void check_events(const json& events) {
+    std::map<std::pair<json, json>, int> open;
+    std::set<json> ids;
+    for (const json& event : events) {
+      if (event["ph"] == "M") continue;
+      open[{event["id"], event["name"]}] += event["ph"] == "b" ? 1 : -1;
+      if (event.contains("args") && event["args"].contains("notice_ns")) {
+        check_record(event["args"]);
+        ids.insert(event["id"]);
+      }
+    }
+    EXPECT_GT(ids.size(), 10u);
+    EXPECT_EQ(open.size(), 4 * ids.size()) << "an operation and its three stages";
+    for (const auto& [slice, count] : open) EXPECT_EQ(count, 0) << slice.second;
+  }
+};
+
+TEST_F(TraceCommandTest, WritesATraceThatViewersOpen) {
+  check_trace("", " --seconds 0.3");
+}
+
+TEST_F(TraceCommandTest, WritesWhatItHasWhenItIsInterrupted) {
+  check_trace("timeout --preserve-status --signal INT 1.5 ", " --seconds 600");
 }
 
 }  // namespace

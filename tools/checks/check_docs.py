@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that links between documents lead somewhere, and that docs/errors.md has every status code.
+"""Checks that links between documents lead somewhere, that docs/errors.md has every status code, and
+docs/metrics.md every counter and column.
 
 usage: check_docs.py [--root FOLDER]
 """
@@ -14,6 +15,13 @@ from lib import sources  # noqa: E402
 
 STATUS_HEADER = "base/status.h"
 ERRORS = "docs/errors.md"
+METRICS = "docs/metrics.md"
+# Where counters and columns are made, and how one is written there.
+COLUMNS = {
+    "dataplane/engine/counters.h": re.compile(r'CounterName\{"(\w+)"'),
+    "control/views.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
+    "perf/report.cc": re.compile(r'^    \{"([^"]+)", "[^"]*", \d+, Column::', re.MULTILINE),
+}
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -42,11 +50,23 @@ def check_statuses(root: Path) -> list[str]:
             if f"| {number} | {words(name)} |" not in text]
 
 
+def check_columns(root: Path) -> list[str]:
+    sources_there = {file: pattern for file, pattern in COLUMNS.items() if (root / file).exists()}
+    if not sources_there:
+        return []
+    rows = [line for line in (root / METRICS).read_text(encoding="utf-8").split("\n")
+            if line.startswith("|")]
+    defined = {item.strip(" `") for row in rows for cell in row.split("|") for item in cell.split(",")}
+    return [f"{METRICS}: no row for '{name}' of {file}" for file, pattern in sources_there.items()
+            for name in pattern.findall((root / file).read_text(encoding="utf-8"))
+            if name not in defined]
+
+
 def check(root: Path) -> tuple[int, list[str]]:
     """(documents looked at, problems)"""
     files = sources.list_files(root, (".md",))
     problems = [p for file in files for p in check_links(root, file)]
-    return len(files), problems + check_statuses(root)
+    return len(files), problems + check_statuses(root) + check_columns(root)
 
 
 def main() -> int:

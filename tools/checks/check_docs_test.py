@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_docs.py finds dead links and status codes that are not explained."""
+"""check_docs.py finds dead links, and status codes and columns that are not explained."""
 
 import sys
 from pathlib import Path
@@ -25,6 +25,14 @@ class Docs(planted.PlantedTest):
         self.assertIn("`| 11 | no credit |`", problems[0])
         self.plant("docs/errors.md", "| 0 | ok | done | |\n| 11 | no credit | x | y |\n")
         self.assertEqual(check_docs.check(self.root), (1, []))
+
+    def test_finds_undefined_columns(self):
+        self.plant("control/views.cc", 'Column{"bytes_in", "in", Format::kBytes, true},\n'
+                                       'Column{"late_us", "us late"},\n')
+        self.plant("dataplane/engine/counters.h", 'CounterName{"bytes_in", &Counters::in},\n')
+        self.plant("docs/metrics.md", "| `bytes_in`, `x` | in, out | pulled |\nus late\n")
+        self.assertEqual(check_docs.check(self.root),
+                         (1, ["docs/metrics.md: no row for 'us late' of control/views.cc"]))
 
 
 if __name__ == "__main__":
