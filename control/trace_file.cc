@@ -17,6 +17,11 @@ std::int64_t stamp(const json& record, const char* key) {
   return record.value(key, std::int64_t{0});
 }
 
+// 0 is the kernel's, to viewers.
+std::uint32_t process_of(std::uint32_t shard) {
+  return shard + 1;
+}
+
 // Names come from clients: they need not be UTF-8.
 std::string dump(const json& event) {
   return event.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -32,42 +37,50 @@ void TraceFile::name_process(std::uint32_t shard) {
   for (; processes_ <= shard; ++processes_) {
     write({{"ph", "M"},
            {"name", "process_name"},
-           {"pid", processes_},
+           {"pid", process_of(processes_)},
            {"args", {{"name", fmt::format("job {}, shard {}", job_, processes_)}}}});
   }
 }
 
-// Asynchronous slices of one category and id nest.
-void TraceFile::add_slice(const std::string& name, std::uint32_t shard, std::int64_t begin_ns,
-                          std::int64_t end_ns, json arguments) {
-  json event = {{"cat", "part"}, {"name", name}, {"id", operations_},
-                {"pid", shard},  {"ph", "b"},    {"ts", microseconds(begin_ns)}};
-  json end = event;
-  event["args"] = std::move(arguments);
-  end["ph"] = "e";
-  end["ts"] = microseconds(end_ns);
+// Asynchronous slices of one category and id nest, by time and then by their order in the file.
+void TraceFile::write(char phase, const std::string& name, std::uint32_t shard, std::int64_t ns,
+                      json arguments) {
+  json event = {{"cat", "part"},
+                {"name", name},
+                {"id", operations_},
+                {"pid", process_of(shard)},
+                {"ph", std::string(1, phase)},
+                {"ts", microseconds(ns)}};
+  if (!arguments.is_null()) event["args"] = std::move(arguments);
   write(event);
-  write(end);
 }
 
 void TraceFile::add_record(std::uint32_t shard, const json& record) {
   ++operations_;
-  const std::int64_t notice = stamp(record, "notice_ns");
+  const std::string name =
+      fmt::format("{} tag {}", record.value("kind", ""), record.value("tag", 0u));
+  write('b', name, shard, stamp(record, "notice_ns"), record);
+  add_stages(shard, record);
+  write('e', name, shard, stamp(record, "completed_ns"));
+}
+
+// A part that failed may have ended in any stage; one without data has no tiles.
+void TraceFile::add_stages(std::uint32_t shard, const json& record) {
   const std::int64_t ready = stamp(record, "ready_ns");
   const std::int64_t started = stamp(record, "started_ns");
   const std::int64_t completed = stamp(record, "completed_ns");
-  add_slice(fmt::format("{} tag {}", record.value("kind", ""), record.value("tag", 0u)), shard,
-            notice, completed, record);
-  // A part that failed may have ended in any stage; one without data has no tiles.
-  add_slice("waiting", shard, notice, ready != 0 ? ready : completed,
-            {{"last_rank", record.value("last_rank", 0)}});
+  write('b', "waiting", shard, stamp(record, "notice_ns"),
+        {{"last_rank", record.value("last_rank", 0)}});
+  write('e', "waiting", shard, ready != 0 ? ready : completed);
   if (ready == 0) return;
-  add_slice("queueing", shard, ready, started != 0 ? started : completed, json::object());
+  write('b', "queueing", shard, ready);
+  write('e', "queueing", shard, started != 0 ? started : completed);
   if (started == 0) return;
-  add_slice("tiles", shard, started, completed,
-            {{"pulling_us", microseconds(stamp(record, "pulling_ns"))},
-             {"summing_us", microseconds(stamp(record, "summing_ns"))},
-             {"pushing_us", microseconds(stamp(record, "pushing_ns"))}});
+  write('b', "tiles", shard, started,
+        {{"pulling_us", microseconds(stamp(record, "pulling_ns"))},
+         {"summing_us", microseconds(stamp(record, "summing_ns"))},
+         {"pushing_us", microseconds(stamp(record, "pushing_ns"))}});
+  write('e', "tiles", shard, completed);
 }
 
 void TraceFile::add(std::uint32_t shard, const json& taken) {

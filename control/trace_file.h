@@ -29,9 +29,11 @@ class TraceFile {
 
  private:
   void add_record(std::uint32_t shard, const nlohmann::json& record);
-  void add_slice(const std::string& name, std::uint32_t shard, std::int64_t begin_ns,
-                 std::int64_t end_ns, nlohmann::json arguments);
+  void add_stages(std::uint32_t shard, const nlohmann::json& record);
   void name_process(std::uint32_t shard);
+  // The beginning ('b') or the end ('e') of a slice.
+  void write(char phase, const std::string& name, std::uint32_t shard, std::int64_t ns,
+             nlohmann::json arguments = nullptr);
   void write(const nlohmann::json& event);
 
   std::ostream& out_;

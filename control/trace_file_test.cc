@@ -32,24 +32,28 @@ struct Written {
   }
 };
 
-// Every slice that begins ends, after it began and within its parent; the parent is the first
-// slice of its id.
+// Slices of an id begin and end in order of time, one within the other: the first holds the rest.
 void check_nesting(const json& document) {
-  std::map<std::pair<json, json>, std::vector<json>> open;
+  std::map<json, std::vector<json>> open;  // by id
+  std::map<json, json> latest;
   for (const json& event : document.at("traceEvents")) {
     if (event.at("ph") == "M") continue;
-    auto& stack = open[{event.at("cat"), event.at("id")}];
+    auto& stack = open[event.at("id")];
+    json& time = latest.emplace(event.at("id"), event.at("ts")).first->second;
+    EXPECT_LE(time, event.at("ts"));
+    time = event.at("ts");
     if (event.at("ph") == "b") {
-      stack.push_back(event);
+      EXPECT_EQ(stack.empty(), (event.contains("args") && event["args"].contains("status")))
+          << event;
+      stack.push_back(event.at("name"));
       continue;
     }
     ASSERT_EQ(event.at("ph"), "e");
     ASSERT_FALSE(stack.empty());
-    EXPECT_EQ(stack.back().at("name"), event.at("name"));
-    EXPECT_LE(stack.back().at("ts"), event.at("ts"));
+    EXPECT_EQ(stack.back(), event.at("name"));
     stack.pop_back();
   }
-  for (const auto& [id, stack] : open) EXPECT_TRUE(stack.empty()) << id.second;
+  for (const auto& [id, stack] : open) EXPECT_TRUE(stack.empty()) << id;
 }
 
 json slices(const json& document, const char* phase) {
@@ -68,8 +72,8 @@ TEST(TraceFile, AnOperationIsASliceWithItsStagesBelow) {
   check_nesting(document);
   EXPECT_EQ(slices(document, "b"), json::parse(R"([["all-reduce tag 17", 1.0],
       ["waiting", 1.0], ["queueing", 2.5], ["tiles", 2.6]])"));
-  EXPECT_EQ(slices(document, "e"), json::parse(R"([["all-reduce tag 17", 3.0],
-      ["waiting", 2.5], ["queueing", 2.6], ["tiles", 3.0]])"));
+  EXPECT_EQ(slices(document, "e"), json::parse(R"([["waiting", 2.5], ["queueing", 2.6],
+      ["tiles", 3.0], ["all-reduce tag 17", 3.0]])"));
   EXPECT_EQ(file.operations(), 1u);
 }
 
@@ -89,7 +93,7 @@ TEST(TraceFile, ShardsHaveNamesAndOperationsTheirOwnIds) {
     if (event.at("ph") == "M") ++names[event.at("pid").get<int>()];
     if (event.at("ph") == "b") ++ids[event.at("id")];
   }
-  EXPECT_EQ(names, (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}}));
+  EXPECT_EQ(names, (std::map<int, int>{{1, 1}, {2, 1}, {3, 1}}));
   EXPECT_EQ(ids.size(), 4u);
 }
 
@@ -104,8 +108,8 @@ TEST(TraceFile, WhatFailedEndsInTheStageThatItReached) {
   file.add(0, taken({never_ready, without_data}));
   const json document = written.document();
   check_nesting(document);
-  EXPECT_EQ(slices(document, "e"), json::parse(R"([["all-reduce tag 17", 3.0],
-      ["waiting", 3.0], ["all-reduce tag 17", 3.0], ["waiting", 2.5], ["queueing", 3.0]])"));
+  EXPECT_EQ(slices(document, "e"), json::parse(R"([["waiting", 3.0], ["all-reduce tag 17", 3.0],
+      ["waiting", 2.5], ["queueing", 3.0], ["all-reduce tag 17", 3.0]])"));
 }
 
 }  // namespace
