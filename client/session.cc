@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/debug_steps.h"
 #include "client/words.h"
 
 namespace tally::client {
@@ -106,7 +107,9 @@ Result<std::uint32_t> Session::post(const Post& post) {
   }
   pending_[index] = std::move(pending);
   const std::uint32_t round = outbound_.front().notice.round;
+  debug_step(DebugStep::kClientBeforeNotice);
   send(outbound_);
+  debug_step(DebugStep::kClientNoticeSent);
   return round;
 }
 
@@ -135,6 +138,7 @@ bool Session::pump() {
   bool any = false;
   for (std::uint32_t shard = 0; shard < link_.shards() && !lost_; ++shard) {
     const std::size_t count = link_.receive(shard, slots);
+    if (count > 0) debug_step(DebugStep::kClientCompletionTaken);
     for (const RingSlot& slot : std::span(slots).first(count)) {
       wire::Completion completion;
       if (wire::parse(slot, completion) != Status::kOk ||
@@ -308,6 +312,7 @@ void Session::sleep(Nanos now, Nanos until) {
     const timespec timeout{wait / kSecond, wait % kSecond};
     pollfd source{link_.fd(), POLLIN, 0};
     ::ppoll(&source, 1, &timeout, nullptr);
+    debug_step(DebugStep::kClientWoken);
     next_look_ = 0;
   }
   link_.disarm();

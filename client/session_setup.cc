@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/debug_steps.h"
 #include "client/session.h"
 
 namespace tally::client {
@@ -46,6 +47,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   const Nanos deadline = monotonic_now() + options.connect_timeout;
   auto channel = RpcChannel::connect(options.address, deadline);
   if (!channel) return channel.error();
+  debug_step(DebugStep::kClientConnected);
   const json hello = {{"version", kProtocolVersion},
                       {"job", options.job},
                       {"token", options.token},
@@ -62,6 +64,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   auto attached = channel->call("session.attach", json::object(), link->node_fds(), deadline);
   if (!attached) return attached.error();
   link->attached();
+  debug_step(DebugStep::kClientAttached);
   std::unique_ptr<Session> session(new Session(std::move(options), std::move(channel).value(),
                                                std::move(link).value(), *config));
   session->log(0, fmt::format("rank {} of {}: transport shm (the node at {} is on this host), {} "
@@ -79,6 +82,7 @@ Session::Session(SessionOptions options, RpcChannel channel, ShmLink link, BookC
       book_(config) {}
 
 Session::~Session() {
+  debug_step(DebugStep::kClientBeforeClose);
   if (lost_) return;
   drain();
   if (!lost_) {
@@ -125,6 +129,7 @@ Result<Region*> Session::add_region(std::unique_ptr<Region> region) {
   auto id = register_region(*region);
   if (!id) return id.error();
   region->id = *id;
+  debug_step(DebugStep::kClientRegionAdded);
   regions_.push_back(std::move(region));
   return regions_.back().get();
 }

@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 
+#include "base/debug_steps.h"
 #include "client/address.h"
 #include "client/session.h"
 
@@ -268,6 +269,7 @@ tally_status tally_open(const tally_session_options* options, tally_session** se
   tally_session_options read{};
   try {
     if (!read_struct(options, read)) return refuse(bad_struct("tally_session_options"));
+    if (const auto fine = tally::start_debug_steps(); !fine) return refuse(fine.error());
     if (const auto fine = check(read); !fine) return refuse(fine.error());
     auto opened = Session::open(translate(read));
     if (!opened) return refuse(opened.error());

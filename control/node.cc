@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/debug_steps.h"
 #include "control/log.h"
 
 namespace tally::control {
@@ -155,6 +156,7 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
     log::info("job-formed",
               {{"job", forming.name}, {"epoch", forming.epoch}, {"ranks", forming.ranks()}});
   }
+  debug_step(DebugStep::kNodeSessionOpened);
   reply.result({{"session", session->number},
                 {"epoch", forming.epoch},
                 {"transport", "shm"},
@@ -194,7 +196,10 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
         port.attach(session->number, view, std::move((*doorbells)[i]), session->faulted);
         shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
       },
-      [answer] { answer->result(json::object()); });
+      [answer] {
+        debug_step(DebugStep::kNodeAttached);
+        answer->result(json::object());
+      });
 }
 
 void Node::register_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
@@ -219,6 +224,7 @@ void Node::register_region(const SharedSession& session, rpc::Request& request, 
   shards_.on_each([peer = session->number, id, data, bytes](
                       auto, auto&, shm::Port& port) { port.add_region(peer, id, data, bytes); },
                   [answer, id] {
+                    debug_step(DebugStep::kNodeRegionAdded);
                     answer->result({{"region", id}});
                   });
 }
@@ -240,13 +246,17 @@ void Node::deregister_region(const SharedSession& session, rpc::Request& request
           Admission::give_back(*session->forming, found->second.mapping.size());
           session->regions.erase(found);
         }
+        debug_step(DebugStep::kNodeRegionRemoved);
         answer->result(json::object());
       });
 }
 
 void Node::close(const SharedSession& session, rpc::Reply reply) {
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  end(session, Status::kPeerLeft, [answer] { answer->result(json::object()); });
+  end(session, Status::kPeerLeft, [answer] {
+    debug_step(DebugStep::kNodeSessionClosed);
+    answer->result(json::object());
+  });
 }
 
 void Node::closed(rpc::ConnectionId connection) {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/debug_steps.h"
 #include "control/config.h"
 #include "control/config_keys.h"
 #include "control/daemon.h"
@@ -122,6 +123,7 @@ int run(int argc, char** argv) {
     return usage(fmt::format("--ready-fd {}: this descriptor is not open: open it in the caller",
                              arguments.ready_fd));
   }
+  if (const auto steps = start_debug_steps(); !steps) return usage(steps.error().message);
   const auto config = load_config(arguments.config_path, arguments.overrides);
   if (!config) return usage(config.error().message);
   if (arguments.check_config) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/debug_steps.h"
+
 namespace tally::engine {
 namespace {
 
@@ -79,6 +81,7 @@ std::size_t Shard::take_notices(Nanos now) {
       transport_.disconnect(received.peer);
       continue;
     }
+    debug_step(DebugStep::kNodeNoticeTaken);
     protocol_.announce(received.peer, notice, admissible(received.peer, notice), now);
   }
   counters_.notices.add(count);
@@ -104,6 +107,7 @@ std::size_t Shard::issue_pulls() {
     if (tiles == 0) now = clock_.now();  // one reading for all of them
     protocol_.pulling(slots_[slot].tile, now);
     free_slots_.pop_back();
+    debug_step(DebugStep::kNodeReady);
     pull(slot);
     for (const auto& source : slots_[slot].tile.sources) pulled += source.bytes;
   }
@@ -161,6 +165,7 @@ void Shard::fail(TileSlot& slot, Status status, protocol::Member culprit) {
 // the kernels store there.
 void Shard::sum(std::uint32_t index) {
   TileSlot& slot = slots_[index];
+  debug_step(DebugStep::kNodePulled);
   if (slot.status != Status::kOk || !protocol_.wanted(slot.tile)) {
     return end(index, clock_.now());
   }
@@ -182,8 +187,10 @@ void Shard::sum(std::uint32_t index) {
     if (landing.direct != nullptr) outputs_.push_back(landing.direct);
     staged |= landing.direct == nullptr;
   }
+  debug_step(DebugStep::kNodeStoring);
   reduce(slot, staged);
   place_stats(slot);
+  debug_step(DebugStep::kNodeSummed);
   const auto faulted = transport_.close(slot.tile.members);
   release_views(slot);
   if (faulted != transport::kNoPeer) {
@@ -270,6 +277,7 @@ void Shard::end(std::uint32_t index, Nanos now) {
   TileSlot& slot = slots_[index];
   release_views(slot);
   free_slots_.push_back(index);
+  debug_step(DebugStep::kNodePlaced);
   protocol_.end_tile(slot.tile, slot.status, slot.culprit, now);
 }
 
@@ -283,7 +291,9 @@ std::size_t Shard::send_completions() {
     messages_.push_back({outgoing.member, wire::encode(outgoing.completion)});
   }
   protocol_.clear_outbox();
+  debug_step(DebugStep::kNodeCompletionQueued);
   transport_.complete(messages_);
+  debug_step(DebugStep::kNodeCompletionSent);
   return messages_.size();
 }
 

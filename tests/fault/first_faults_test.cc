@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/clock.h"
-#include "tests/fault/process.h"
+#include "tests/fault/cluster.h"
 
 namespace tally::testing {
 using ::testing::StartsWith;
@@ -19,48 +19,7 @@ std::string without_seconds(const std::string& line) {
   return line.substr(0, line.rfind(", "));
 }
 
-class Faults : public ::testing::Test {
- protected:
-  void SetUp() override {
-    char directory[] = "/tmp/tally-fault-XXXXXX";
-    ASSERT_NE(::mkdtemp(directory), nullptr);
-    directory_ = directory;
-    address_ = "unix:" + directory_ + "/tallyd.sock";
-    start_node();
-  }
-  void TearDown() override {
-    node_.reset();
-    std::filesystem::remove_all(directory_);
-  }
-
-  void start_node() {
-    node_ = std::make_unique<Process>(std::vector<std::string>{
-        TALLYD, "--listen", address_, "--shards", "2", "--log-level", "error", "--ready-fd", "1"});
-    ASSERT_EQ(node_->line(), "ready");
-  }
-
-  std::unique_ptr<Process> rank(int rank, int ranks, const std::string& job = "train") const {
-    return std::make_unique<Process>(std::vector<std::string>{
-        FAULT_RANK, address_, job, std::to_string(rank), std::to_string(ranks)});
-  }
-
-  // All ranks of a job, ready.
-  std::vector<std::unique_ptr<Process>> job(int ranks, const std::string& name = "train") const {
-    std::vector<std::unique_ptr<Process>> processes;
-    for (int r = 0; r < ranks; ++r) processes.push_back(rank(r, ranks, name));
-    for (const auto& process : processes) EXPECT_EQ(process->line(), "ready");
-    return processes;
-  }
-
-  static std::string ask(Process& process, const std::string& command) {
-    process.tell(command);
-    return process.line();
-  }
-
-  std::string directory_;
-  std::string address_;
-  std::unique_ptr<Process> node_;
-};
+class Faults : public ::testing::Test, protected Cluster {};
 
 TEST_F(Faults, AHealthyJobSumsRight) {
   auto ranks = job(3);
@@ -118,7 +77,7 @@ TEST_F(Faults, AJobFormsAgainAfterALoss) {
 TEST_F(Faults, TheNodeKilledAndStartedAgain) {
   auto ranks = job(2);
   EXPECT_EQ(ask(*ranks[0], "sum 3 1000 out"), "posted");
-  node_->signal(SIGKILL);
+  node->signal(SIGKILL);
   EXPECT_EQ(ask(*ranks[0], "wait"), "3 node lost -1 0 | tag 3 round 0: the node is gone");
   EXPECT_THAT(ask(*ranks[0], "sum 4 10"), StartsWith("refused session with"));
   start_node();  // the socket that the dead one left is no obstacle
@@ -131,19 +90,19 @@ TEST_F(Faults, TheNodeStoppedInTheMiddleGivesTheBuffersBackAtTheDeadline) {
   auto ranks = job(2);
   EXPECT_EQ(ask(*ranks[0], "deadline 200"), "deadline");
   EXPECT_EQ(ask(*ranks[0], "sum 3 1000 out"), "posted");
-  node_->signal(SIGSTOP);
+  node->signal(SIGSTOP);
   EXPECT_THAT(ask(*ranks[0], "wait"), StartsWith("3 node lost"));
-  node_->signal(SIGCONT);
+  node->signal(SIGCONT);
 }
 
 TEST_F(Faults, TheNodeEndsCleanlyOnSigterm) {
   auto ranks = job(4);
   for (int r = 0; r < 3; ++r) EXPECT_EQ(ask(*ranks[r], "sum 3 1000 out"), "posted");
-  node_->signal(SIGTERM);
-  EXPECT_EQ(node_->wait(), 0);
+  node->signal(SIGTERM);
+  EXPECT_EQ(node->wait(), 0);
   // Nobody is told that another rank was lost, though their sessions end one after the other.
   for (int r = 0; r < 3; ++r) EXPECT_THAT(ask(*ranks[r], "wait"), StartsWith("3 node lost"));
-  EXPECT_FALSE(std::filesystem::exists(directory_ + "/tallyd.sock"));
+  EXPECT_FALSE(std::filesystem::exists(directory + "/tallyd.sock"));
 }
 
 TEST_F(Faults, RanksThatDisagreeAreToldWhoSaidWhat) {

@@ -15,7 +15,8 @@ extern char** environ;
 
 namespace tally::testing {
 
-Process::Process(const std::vector<std::string>& command) {
+Process::Process(const std::vector<std::string>& command,
+                 const std::vector<std::string>& variables) {
   int out[2], in[2];
   if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(in, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
   output_ = UniqueFd(out[0]);
@@ -24,12 +25,18 @@ Process::Process(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  std::vector<char*> environment;
+  for (const std::string& variable : variables) {
+    environment.push_back(const_cast<char*>(variable.c_str()));
+  }
+  for (char** own = environ; *own != nullptr; ++own) environment.push_back(*own);
+  environment.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, child_output.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, child_input.get(), STDIN_FILENO);
   const int failed =
-      ::posix_spawn(&pid_, arguments[0], &actions, nullptr, arguments.data(), environ);
+      ::posix_spawn(&pid_, arguments[0], &actions, nullptr, arguments.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) throw std::runtime_error("cannot start " + command[0]);
 }
@@ -81,6 +88,20 @@ int Process::wait(int timeout_ms) {
       return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     }
     if (done < 0 || monotonic_now() >= deadline) return -1;
+    ::poll(nullptr, 0, 5);
+  }
+}
+
+bool Process::stopped(int timeout_ms) {
+  const Nanos deadline = monotonic_now() + timeout_ms * kMillisecond;
+  for (;;) {
+    int status = 0;
+    const pid_t changed = ::waitpid(pid_, &status, WNOHANG | WUNTRACED);
+    if (changed == pid_) {
+      if (!WIFSTOPPED(status)) pid_ = -1;
+      return WIFSTOPPED(status);
+    }
+    if (changed < 0 || monotonic_now() >= deadline) return false;
     ::poll(nullptr, 0, 5);
   }
 }

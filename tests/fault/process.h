@@ -12,8 +12,9 @@ namespace tally::testing {
 
 class Process {
  public:
-  // Throws when it cannot be started.
-  explicit Process(const std::vector<std::string>& command);
+  // `variables`: "NAME=value", added to the environment. Throws when it cannot be started.
+  explicit Process(const std::vector<std::string>& command,
+                   const std::vector<std::string>& variables = {});
   ~Process();
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
@@ -26,6 +27,10 @@ class Process {
   void signal(int number) const { ::kill(pid_, number); }
   // Its exit status (128 + signal when killed); -1 when it does not end within the time.
   int wait(int timeout_ms = 20'000);
+  // Waits until a signal has stopped it; false when none does within the time.
+  bool stopped(int timeout_ms = 20'000);
+  // Nobody hears it any more, and it hears the end of its input.
+  void hang_up() { input_.reset(); }
   pid_t pid() const { return pid_; }
 
  private:

@@ -3,6 +3,9 @@
 //   wait                  takes a completion: "TAG STATUS CULPRIT GONE | message", and verifies
 //   loop TAG COUNT N      N rounds of sum and wait: "looped N wrong W" or the first failure
 //   open                  a new session in the place of the old one
+//   close, free           the session, the region
+//   inputs                does the input of the last sum still stand there? "inputs wrong N"
+//   mark, marks           writes all of the region; verifies that nobody else has: "marks wrong N"
 //   deadline MS           of what is posted from now on
 //   exit                  without closing the session
 #include <tally/tally.h>
@@ -17,10 +20,9 @@
 
 namespace {
 
-constexpr std::size_t kMax = 16 << 20;  // elements
-
 struct State {
   tally_session_options options{};
+  std::size_t max = 1 << 24;  // elements
   tally_session* session = nullptr;
   tally_region* region = nullptr;
   float* data = nullptr;
@@ -35,14 +37,15 @@ void say(const std::string& text) {
 
 bool open(State& state) {
   tally_close(state.session);
+  state.session = nullptr;
   if (tally_open(&state.options, &state.session) != TALLY_OK) {
     say(std::string("refused ") + tally_last_error(nullptr));
     return false;
   }
   void* data = nullptr;
-  if (tally_region_alloc(state.session, 2 * kMax * sizeof(float), &state.region, &data) !=
+  if (tally_region_alloc(state.session, 2 * state.max * sizeof(float), &state.region, &data) !=
       TALLY_OK) {
-    say(std::string("no memory ") + tally_last_error(state.session));
+    say(std::string("refused ") + tally_last_error(state.session));
     return false;
   }
   state.data = static_cast<float*>(data);
@@ -55,6 +58,10 @@ float value(std::uint32_t rank, std::uint64_t i) {
 }
 
 bool post(State& state, std::uint32_t tag, std::uint64_t count, bool out_of_place) {
+  if (state.session == nullptr || count > state.max) {
+    say("refused: no session, or more than its memory");
+    return false;
+  }
   state.count = count;
   state.out_of_place = out_of_place;
   for (std::uint64_t i = 0; i < count; ++i) state.data[i] = value(state.options.rank, i);
@@ -64,7 +71,7 @@ bool post(State& state, std::uint32_t tag, std::uint64_t count, bool out_of_plac
   op.tag = tag;
   op.count = count;
   op.in = {state.region, 0};
-  op.out = {state.region, out_of_place ? kMax * sizeof(float) : 0};
+  op.out = {state.region, out_of_place ? state.max * sizeof(float) : 0};
   op.deadline_ms = state.deadline_ms;
   if (tally_post(state.session, &op) == TALLY_OK) return true;
   say(std::string("refused ") + tally_last_error(state.session));
@@ -72,7 +79,7 @@ bool post(State& state, std::uint32_t tag, std::uint64_t count, bool out_of_plac
 }
 
 std::uint64_t wrong(const State& state) {
-  const float* result = state.data + (state.out_of_place ? kMax : 0);
+  const float* result = state.data + (state.out_of_place ? state.max : 0);
   std::uint64_t wrong = 0;
   for (std::uint64_t i = 0; i < state.count; ++i) {
     float expected = 0;
@@ -100,6 +107,20 @@ void report(const State& state, const tally_completion& completion) {
          << completion.message;
   }
   say(text.str());
+}
+
+std::uint64_t wrong_inputs(const State& state) {
+  std::uint64_t wrong = 0;
+  for (std::uint64_t i = 0; i < state.count; ++i) {
+    wrong += state.data[i] != value(state.options.rank, i);
+  }
+  return wrong;
+}
+
+std::uint64_t wrong_marks(const State& state) {
+  std::uint64_t wrong = 0;
+  for (std::size_t i = 0; i < 2 * state.max; ++i) wrong += state.data[i] != value(77, i);
+  return wrong;
 }
 
 void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds) {
@@ -131,6 +152,20 @@ void obey(State& state, const std::string& line) {
     loop(state, tag, count, rounds);
   } else if (command == "open") {
     open(state);
+  } else if (command == "close") {
+    tally_close(state.session);
+    state.session = nullptr;
+    say("closed");
+  } else if (command == "free") {
+    const bool freed = tally_region_free(state.session, state.region) == TALLY_OK;
+    say(freed ? "freed" : std::string("not freed: ") + tally_last_error(state.session));
+  } else if (command == "inputs") {
+    say("inputs wrong " + std::to_string(wrong_inputs(state)));
+  } else if (command == "mark") {
+    for (std::size_t i = 0; i < 2 * state.max; ++i) state.data[i] = value(77, i);
+    say("marked");
+  } else if (command == "marks") {
+    say("marks wrong " + std::to_string(wrong_marks(state)));
   } else if (command == "deadline") {
     words >> state.deadline_ms;
     say("deadline");
@@ -144,8 +179,10 @@ void obey(State& state, const std::string& line) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: fault-rank ADDRESS JOB RANK RANKS, then commands on its input\n");
+  if (argc < 5) {
+    std::fprintf(stderr,
+                 "usage: fault-rank ADDRESS JOB RANK RANKS [ELEMENTS [CONNECT_MS]], then commands "
+                 "on its input\n");
     return 2;
   }
   State state;
@@ -155,7 +192,9 @@ int main(int argc, char** argv) {
   state.options.rank = static_cast<std::uint32_t>(std::atoi(argv[3]));
   state.options.ranks = static_cast<std::uint32_t>(std::atoi(argv[4]));
   state.options.log = [](void*, int, const char*) {};
-  if (!open(state)) return 1;
+  if (argc > 5) state.max = static_cast<std::size_t>(std::atol(argv[5]));
+  if (argc > 6) state.options.connect_timeout_ms = static_cast<std::uint32_t>(std::atoi(argv[6]));
+  open(state);
   for (std::string line; std::getline(std::cin, line);) obey(state, line);
   tally_close(state.session);
   return 0;
