@@ -202,6 +202,7 @@ Outcome Region::move() {
       MAP_FAILED) {
     return failed("moving", bytes);
   }
+  ::madvise(at, bytes, MADV_DONTFORK);
   return Unit{};
 }
 

@@ -1,11 +1,9 @@
 #include "client/shm_link.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -13,6 +11,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "base/peer_process.h"
 
 namespace tally::client {
 namespace {
@@ -31,17 +31,6 @@ bool watch_fd(int epoll, int fd, std::uint32_t events, std::uint32_t data) {
   event.events = events;
   event.data.u32 = data;
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-// The process at the other end of a socket. A hang-up is not yet a death: a node that ends a
-// session, or itself, hangs up while its shards still run.
-UniqueFd process_behind(int socket) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0) {
-    return UniqueFd();
-  }
-  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
 }  // namespace
@@ -144,11 +133,6 @@ bool ShmLink::hear() {
   return gone_;
 }
 
-bool ShmLink::node_ended() const {
-  pollfd process{node_.get(), POLLIN, 0};
-  return node_ && ::poll(&process, 1, 0) > 0;
-}
-
 void ShmLink::hang_up() {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watch_, nullptr);
   for (Shard& shard : shards_) shard.doorbell.reset();
@@ -159,7 +143,7 @@ bool ShmLink::fence(Nanos deadline) {
   segment_.header().fence.store(1, std::memory_order_seq_cst);
   for (std::uint32_t i = 0; i < shards(); ++i) {
     while (segment_.block(i).storing.load(std::memory_order_seq_cst) != 0) {
-      if (node_ended()) return true;  // the dead do not store
+      if (has_ended(node_.get())) return true;  // the dead do not store
       if (monotonic_now() >= deadline) return false;
       ::sched_yield();
     }

@@ -62,7 +62,6 @@ class ShmLink {
   transport::shm::Segment segment_;
   std::vector<Shard> shards_;
   std::vector<UniqueFd> node_ends_;
-  bool node_ended() const;
 
   UniqueFd epoll_;
   UniqueFd timer_;  // the `until` of arm()

@@ -12,6 +12,7 @@
 
 #include "base/debug_steps.h"
 #include "client/address.h"
+#include "client/fork_guard.h"
 #include "client/session.h"
 
 using tally::Error;
@@ -25,6 +26,7 @@ using tally::client::Session;
 struct tally_session {  // NOLINT(readability-identifier-naming): the name of the C ABI
   std::unique_ptr<Session> session;
   std::string last_error;
+  tally::client::ForkGuard fork = {};
 };
 
 namespace {
@@ -53,11 +55,20 @@ tally_status answer(tally_session* session, Outcome outcome) {
   return outcome ? TALLY_OK : failed(session, outcome.error());
 }
 
+// The rings and sockets of a session are its process's: a child that used them would speak in its
+// parent's name.
+Error inherited() {
+  return Error{Status::kInvalidArgument,
+               "the session belongs to the process that forked this one: open one of your own, "
+               "as a rank of your own"};
+}
+
 // Runs `body`, which returns a tally_status; what it throws becomes one.
 template <typename Body>
 tally_status guarded(tally_session* session, Body body) {
   if (session == nullptr) return TALLY_INVALID_ARGUMENT;
   try {
+    if (session->fork.in_child()) return failed(session, inherited());
     return body();
   } catch (const std::bad_alloc&) {
     return failed(session, Error{Status::kNoMemory, "out of memory"});
@@ -281,6 +292,8 @@ tally_status tally_open(const tally_session_options* options, tally_session** se
 }
 
 void tally_close(tally_session* session) {
+  // What a child has inherited ends with the child; to take it apart would end the parent's.
+  if (session != nullptr && session->fork.in_child()) return;
   delete session;
 }
 
@@ -399,7 +412,7 @@ tally_status tally_cancel(tally_session* session, uint32_t tag) {
 }
 
 int tally_fd(tally_session* session) {
-  return session != nullptr ? session->session->fd() : -1;
+  return session != nullptr && !session->fork.in_child() ? session->session->fd() : -1;
 }
 
 tally_status tally_arm(tally_session* session) {

@@ -69,6 +69,10 @@ Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::ui
     return refused(fmt::format("job \"{}\" has {} ranks, rank {} says {}", applicant.job,
                                forming->ranks(), applicant.rank, applicant.ranks));
   }
+  if (auto room = room_for_session(applicant); !room) {
+    if (is_new) release(*forming);
+    return room.error();
+  }
   std::uint32_t& member = forming->members[applicant.rank];
   if (member != kNobody) {
     return refused(
@@ -134,6 +138,21 @@ Outcome Admission::room_for(const Applicant& applicant, std::uint64_t table_byte
   return Unit{};
 }
 
+// The kernel's limits are the whole node's: what passes them would hurt every job.
+Outcome Admission::room_for_session(const Applicant& applicant) const {
+  constexpr std::uint64_t kOwnDescriptors = 128;  // the node's, and connections without a session
+  std::uint64_t sessions = 0;
+  for (const auto& forming : formings_) sessions += forming->joined;
+  const std::uint64_t each = 2 + limits_.shards;
+  if ((sessions + 1) * each + kOwnDescriptors > limits_.max_descriptors) {
+    return refused(fmt::format(
+        "job \"{}\": the node has {} sessions of {} descriptors each, and may open {} files: raise "
+        "its limit (RLIMIT_NOFILE)",
+        applicant.job, sessions, each, limits_.max_descriptors));
+  }
+  return Unit{};
+}
+
 bool Admission::leave(Forming& forming, std::uint32_t rank) {
   forming.members[rank] = kNobody;
   forming.over = true;
@@ -149,6 +168,20 @@ void Admission::release(Forming& forming) {
 }
 
 Outcome Admission::reserve(Forming& forming, std::uint64_t bytes) const {
+  if (forming.regions >= limits_.max_regions) {
+    return refused(
+        fmt::format("job \"{}\" has {} regions and limits.max_regions is {}: register "
+                    "fewer, larger ones, or raise it",
+                    forming.name, forming.regions, limits_.max_regions));
+  }
+  std::uint64_t mappings = 0;
+  for (const auto& other : formings_) mappings += other->regions + other->joined;
+  if (mappings >= limits_.max_mappings) {
+    return refused(
+        fmt::format("job \"{}\": the node has {} mappings for the regions of all jobs "
+                    "and may have {}: raise vm.max_map_count (half of it is for them)",
+                    forming.name, mappings, limits_.max_mappings));
+  }
   const std::uint64_t left = limits_.max_region_bytes - forming.region_bytes;
   if (bytes > left) {
     return refused(fmt::format(

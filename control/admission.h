@@ -26,10 +26,15 @@ struct AdmissionLimits {
   std::uint32_t max_jobs = 64;
   std::uint32_t max_ranks = 1024;
   std::uint64_t max_region_bytes = 64ull << 30;  // per job
+  std::uint32_t max_regions = 8192;              // per job
   // What the shards reserve for the operations of all jobs: ranks x credit of each (protocol.md).
   std::uint64_t max_table_bytes = 1ull << 30;
   std::uint32_t shards = 1;
   std::uint32_t credit = 256;
+  // Of this process (process_limits.h), for all jobs: a region is a mapping, a session another, and
+  // descriptors for its connection, its process and its doorbells.
+  std::uint32_t max_mappings = 32'765;
+  std::uint64_t max_descriptors = UINT64_MAX;
 };
 
 inline constexpr std::uint32_t kNobody = UINT32_MAX;
@@ -85,6 +90,7 @@ class Admission {
  private:
   Result<Forming*> form(const Applicant& applicant, const ConfiguredJob* configured);
   Outcome room_for(const Applicant& applicant, std::uint64_t table_bytes) const;
+  Outcome room_for_session(const Applicant& applicant) const;
   const ConfiguredJob* configured(const std::string& name) const;
   Forming* current(const std::string& name) const;
   std::uint32_t free_slot() const;

@@ -39,6 +39,36 @@ TEST(Admission, RefusesWithTheReason) {
   EXPECT_FALSE(small.admit(applicant(0, 5), 1).ok());
 }
 
+// Where the kernel would say no to everybody, the node says it to the one who asks.
+TEST(Admission, TheKernelsLimitsAreSaidEarly) {
+  Admission admission({.max_regions = 2, .shards = 1, .max_mappings = 5, .max_descriptors = 140},
+                      {});
+  Forming& first = *admission.admit(applicant(0), 1)->forming;
+  Forming& second = *admission.admit(applicant(0, 2, "other"), 2)->forming;
+  const auto refused = [](const Outcome& outcome, const char* because) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.status(), Status::kRefused);
+    EXPECT_NE(outcome.error().message.find(because), std::string::npos) << outcome.error().message;
+  };
+  EXPECT_TRUE(admission.reserve(first, 4096));
+  EXPECT_TRUE(admission.reserve(first, 4096));
+  refused(admission.reserve(first, 4096), "has 2 regions and limits.max_regions is 2");
+  EXPECT_TRUE(admission.reserve(second, 4096));
+  refused(admission.reserve(second, 4096),
+          "has 5 mappings for the regions of all jobs and may have 5");
+  Admission::give_back(first, 4096);
+  EXPECT_TRUE(admission.reserve(second, 4096));
+
+  ASSERT_TRUE(admission.admit(applicant(1), 3).ok());
+  ASSERT_TRUE(admission.admit(applicant(0, 1, "third"), 4).ok());
+  const auto fifth = admission.admit(applicant(0, 1, "fourth"), 5);
+  ASSERT_FALSE(fifth.ok());
+  EXPECT_NE(fifth.error().message.find("has 4 sessions of 3 descriptors each, and may open 140"),
+            std::string::npos)
+      << fifth.error().message;
+  EXPECT_EQ(admission.formings().size(), 3u) << "a job that was refused is not there";
+}
+
 TEST(Admission, ConfiguredJobsAreHeldToTheirConfiguration) {
   Admission admission({.open_jobs = false}, {{"train", "secret", 3, 2}});
   EXPECT_FALSE(admission.admit(applicant(0, 2, "other"), 1).ok()) << "not open";

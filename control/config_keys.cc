@@ -227,6 +227,8 @@ const std::vector<Key>& config_keys() {
        "memory that the ranks of a job may register together; 0: as much as the node may use",
        or_zero(bytes(At<&Config::limits, &AdmissionLimits::max_region_bytes>{}, kPage,
                      wire::kMaxBytes))},
+      {"limits", "max_regions", "", "regions that the ranks of a job may register together",
+       number(At<&Config::limits, &AdmissionLimits::max_regions>{}, 1, 1 << 20)},
   };
   return keys;
 }

@@ -10,6 +10,7 @@
 
 #include "client/address.h"
 #include "control/config_keys.h"
+#include "control/process_limits.h"
 #include "dataplane/transport/shm/fault_guard.h"
 
 namespace tally::control {
@@ -84,6 +85,8 @@ Outcome Daemon::build(const Config& config) {
   options.credit = config.credit;
   options.default_deadline_ms = config.default_deadline_ms;
   options.limits = config.limits;
+  options.limits.max_mappings = mapping_limit();
+  options.limits.max_descriptors = raise_descriptor_limit();
   options.jobs = config.jobs;
   node_ = std::make_unique<Node>(std::move(options), *shards_,
                                  [this](rpc::ConnectionId connection, std::string_view reason) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/peer_process.h"
 #include "control/log.h"
 #include "control/rpc/message.h"
 
@@ -42,6 +43,7 @@ std::string descriptor_limit() {
 Connection::Connection(asio::io_context& io, UniqueFd socket, ConnectionId id, const Limits& limits,
                        Service& service, std::function<void(ConnectionId)> ended)
     : socket_(io, socket.get()),
+      process_(io),
       id_(id),
       limits_(limits),
       service_(service),
@@ -50,10 +52,43 @@ Connection::Connection(asio::io_context& io, UniqueFd socket, ConnectionId id, c
   socket.release();  // it is socket_'s now
 }
 
+void Connection::start() {
+  watch_process();
+  wait_readable();
+}
+
+// A dead peer's socket need not hang up: the child of a fork may hold it open.
+void Connection::watch_process() {
+  UniqueFd process = process_behind(socket_.native_handle());
+  if (!process) return;
+  std::error_code failed;
+  process_.assign(process.get(), failed);
+  if (failed) return;
+  process.release();  // it is process_'s now
+  wait_process();
+}
+
+void Connection::wait_process() {
+  process_.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [self = shared_from_this()](const std::error_code& error) {
+                        if (!error) self->on_process_end();
+                      });
+}
+
+// What it sent before it ended is served first. A wait may end without a reason: the event loop
+// uses its records again, and an event of the one before may still be on its way.
+void Connection::on_process_end() {
+  if (closed_) return;
+  if (!has_ended(process_.native_handle())) return wait_process();
+  on_readable();
+  end("");
+}
+
 void Connection::close() {
   closed_ = true;
   std::error_code ignored;
   socket_.close(ignored);
+  process_.close(ignored);
   fds_.clear();
 }
 

@@ -23,7 +23,7 @@ class Connection : public ReplySink, public std::enable_shared_from_this<Connect
   Connection(asio::io_context& io, UniqueFd socket, ConnectionId id, const Limits& limits,
              Service& service, std::function<void(ConnectionId)> ended);
 
-  void start() { wait_readable(); }
+  void start();
   // Ends it without a word and without `ended`.
   void close();
   // Ends it, from any depth of calls; `ended` follows. An empty reason is the peer's hanging up.
@@ -39,6 +39,9 @@ class Connection : public ReplySink, public std::enable_shared_from_this<Connect
   enum class Read { kLine, kPart, kNothing, kEnd };
 
   void wait_readable();
+  void watch_process();
+  void wait_process();
+  void on_process_end();
   void on_readable();
   // Takes at most one line's bytes from the socket, and their descriptors.
   Read read();
@@ -48,6 +51,7 @@ class Connection : public ReplySink, public std::enable_shared_from_this<Connect
   void flush();
 
   asio::posix::stream_descriptor socket_;
+  asio::posix::stream_descriptor process_;  // the peer's, where the kernel tells
   const ConnectionId id_;
   const Limits limits_;
   Service& service_;

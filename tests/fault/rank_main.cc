@@ -1,13 +1,17 @@
 // A rank that does what it is told, one command per line of its input, and says how it ended:
 //   sum TAG COUNT [out]   posts an all-reduce of f32, in place or out of place
+//   announce TAG COUNT KIND TYPE OP ROOT   the same of any kind, by the numbers of tally.h
 //   wait                  takes a completion: "TAG STATUS CULPRIT GONE | message", and verifies
 //   loop TAG COUNT N      N rounds of sum and wait: "looped N wrong W" or the first failure
 //   open                  a new session in the place of the old one
-//   close, free           the session, the region
+//   close, free, region   the session, the region; another region, of a page
 //   inputs                does the input of the last sum still stand there? "inputs wrong N"
 //   mark, marks           writes all of the region; verifies that nobody else has: "marks wrong N"
 //   deadline MS           of what is posted from now on
-//   exit                  without closing the session
+//   fork                  a child tries every call on the session, and ends
+//   fork-live             a child that holds all it has inherited until it is killed: "child PID"
+//   exit, abort, exec     ends without closing the session; exec: as a sleep of 60 s
+#include <sys/wait.h>
 #include <tally/tally.h>
 #include <unistd.h>
 
@@ -57,6 +61,12 @@ float value(std::uint32_t rank, std::uint64_t i) {
   return static_cast<float>(i % 1021) + static_cast<float>(rank);
 }
 
+bool announce(State& state, const tally_operation& operation) {
+  if (tally_post(state.session, &operation) == TALLY_OK) return true;
+  say(std::string("refused ") + tally_last_error(state.session));
+  return false;
+}
+
 bool post(State& state, std::uint32_t tag, std::uint64_t count, bool out_of_place) {
   if (state.session == nullptr || count > state.max) {
     say("refused: no session, or more than its memory");
@@ -73,9 +83,21 @@ bool post(State& state, std::uint32_t tag, std::uint64_t count, bool out_of_plac
   op.in = {state.region, 0};
   op.out = {state.region, out_of_place ? state.max * sizeof(float) : 0};
   op.deadline_ms = state.deadline_ms;
-  if (tally_post(state.session, &op) == TALLY_OK) return true;
-  say(std::string("refused ") + tally_last_error(state.session));
-  return false;
+  return announce(state, op);
+}
+
+void announce_any(State& state, std::istringstream& words) {
+  int kind = 0, type = 0, reduction = 0;
+  tally_operation op{};
+  op.size = sizeof op;
+  words >> op.tag >> op.count >> kind >> type >> reduction >> op.root;
+  op.kind = static_cast<tally_kind>(kind);
+  op.type = static_cast<tally_type>(type);
+  op.op = static_cast<tally_op>(reduction);
+  op.in = {state.region, 0};
+  op.out = {state.region, state.max * sizeof(float)};
+  op.deadline_ms = state.deadline_ms;
+  if (announce(state, op)) say("posted");
 }
 
 std::uint64_t wrong(const State& state) {
@@ -134,6 +156,43 @@ void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds) {
   say("looped " + std::to_string(rounds) + " wrong " + std::to_string(bad));
 }
 
+// The child of a fork: each call must be refused, and none reach the parent's session.
+void try_everything(State& state) {
+  tally_completion completion{};
+  completion.size = sizeof completion;
+  tally_operation op{};
+  op.size = sizeof op;
+  op.kind = TALLY_BARRIER;
+  op.tag = 99;
+  tally_region* region = nullptr;
+  void* data = nullptr;
+  const tally_status answers[] = {
+      tally_post(state.session, &op),
+      tally_wait(state.session, &completion, 100),
+      tally_run(state.session, &op, &completion),
+      tally_cancel(state.session, 17),
+      tally_arm(state.session),
+      tally_region_alloc(state.session, 4096, &region, &data),
+      tally_region_free(state.session, state.region),
+  };
+  for (const tally_status answer : answers) {
+    if (answer != TALLY_INVALID_ARGUMENT) return say("child: one was not refused");
+  }
+  if (tally_poll(state.session, &completion, 1) != 0) return say("child: took a completion");
+  if (tally_fd(state.session) != -1) return say("child: has a descriptor");
+  say(std::string("child: ") + tally_last_error(state.session));
+}
+
+void fork_child(State& state) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try_everything(state);
+    tally_close(state.session);
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+}
+
 void obey(State& state, const std::string& line) {
   std::istringstream words(line);
   std::string command, where;
@@ -144,6 +203,8 @@ void obey(State& state, const std::string& line) {
   if (command == "sum") {
     words >> tag >> count >> where;
     if (post(state, tag, count, where == "out")) say("posted");
+  } else if (command == "announce") {
+    announce_any(state, words);
   } else if (command == "wait") {
     tally_completion completion;
     if (wait(state, completion)) report(state, completion);
@@ -159,6 +220,11 @@ void obey(State& state, const std::string& line) {
   } else if (command == "free") {
     const bool freed = tally_region_free(state.session, state.region) == TALLY_OK;
     say(freed ? "freed" : std::string("not freed: ") + tally_last_error(state.session));
+  } else if (command == "region") {
+    tally_region* region = nullptr;
+    void* data = nullptr;
+    const bool got = tally_region_alloc(state.session, 4096, &region, &data) == TALLY_OK;
+    say(got ? "region" : std::string("refused ") + tally_last_error(state.session));
   } else if (command == "inputs") {
     say("inputs wrong " + std::to_string(wrong_inputs(state)));
   } else if (command == "mark") {
@@ -169,8 +235,18 @@ void obey(State& state, const std::string& line) {
   } else if (command == "deadline") {
     words >> state.deadline_ms;
     say("deadline");
+  } else if (command == "fork") {
+    fork_child(state);
+  } else if (command == "fork-live") {
+    const pid_t child = ::fork();
+    for (; child == 0;) ::pause();
+    say("child " + std::to_string(child));
   } else if (command == "exit") {
-    ::_exit(0);
+    std::exit(0);
+  } else if (command == "abort") {
+    std::abort();
+  } else if (command == "exec") {
+    ::execl("/bin/sleep", "sleep", "60", nullptr);
   } else {
     say("what is " + line + "?");
   }

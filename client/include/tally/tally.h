@@ -104,6 +104,10 @@ typedef struct tally_session_options {
  * is NULL and tally_last_error(NULL) has the words (per thread). */
 TALLY_API tally_status tally_open(const tally_session_options* options, tally_session** session);
 
+/* A session is used by the process that opened it. In a child of a fork every call on it returns
+ * TALLY_INVALID_ARGUMENT, tally_close does nothing, and the parent's session goes on; the child may
+ * open one of its own. */
+
 /* Ends the session in good order. Operations outstanding are cancelled first; regions are taken
  * back; everything the session made is freed. NULL is allowed. */
 TALLY_API void tally_close(tally_session* session);
@@ -128,7 +132,7 @@ TALLY_API tally_status tally_get_info(const tally_session* session, tally_sessio
 /* -- memory ---------------------------------------------------------------------------------- */
 
 /* Memory that the node can use in place: the fastest. Zeroed, page-aligned; *data is where it lies.
- * Freed by tally_region_free, or by tally_close. */
+ * Children of a fork do not inherit it. Freed by tally_region_free, or by tally_close. */
 TALLY_API tally_status tally_region_alloc(tally_session* session, size_t bytes,
                                           tally_region** region, void** data);
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 namespace tally::transport {
@@ -32,7 +33,7 @@ class Random {
   }
   template <typename Container>
   auto& pick(Container& container) {
-    return container[below(container.size())];
+    return container[below(std::size(container))];
   }
   template <typename Container>
   void shuffle(Container& container) {

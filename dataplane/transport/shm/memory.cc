@@ -84,6 +84,8 @@ Result<SharedMemory> make_shared(const char* name, std::size_t bytes) {
   memory.mapping = map_shared(memory.fd.get(), size);
   if (!memory.mapping) return system_error("mapping shared memory", size);
   prefer_huge_pages(memory.mapping);
+  // A child's writes must not reach the peer, nor a child keep the memory of a dead parent.
+  ::madvise(memory.mapping.data(), size, MADV_DONTFORK);
   // Populated now: a node refuses holes, and memory that runs out should do so here.
   if (::madvise(memory.mapping.data(), size, MADV_POPULATE_WRITE) != 0) {
     return system_error("populating shared memory", size);

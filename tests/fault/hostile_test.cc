@@ -1,0 +1,77 @@
+// A hostile rank and a node, real processes: whatever it does, it harms its own job alone. Another
+// job on the same shards runs on while it attacks, with right results; the rank's own fellow is
+// told something in time; afterwards the node holds nothing of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/fault/attacks.h"
+#include "tests/fault/cluster.h"
+
+namespace tally::testing {
+using ::testing::StartsWith;
+
+namespace {
+
+class Hostile : public ::testing::TestWithParam<std::string>, protected Cluster {};
+
+TEST_P(Hostile, HarmsItsOwnJobAlone) {
+  const int rounds = test_tier() == "soak" ? 5000 : test_tier() == "fast" ? 100 : 300;
+  const Cluster::RankOptions small{.elements = 50'000};
+  const auto healthy = job(2, "healthy", small);
+  for (const auto& rank : healthy) EXPECT_EQ(ask(*rank, "sum 1 20000"), "posted");
+  for (const auto& rank : healthy) EXPECT_EQ(ask(*rank, "wait"), "1 ok wrong 0");
+
+  const auto fellow = rank(0, 2, "doomed", small);
+  EXPECT_EQ(fellow->line(), "ready");
+  // One in the fellow's job, one whose operations need nobody else: the node uses its memory.
+  Process hostile({FAULT_HOSTILE, GetParam(), address, "doomed", "1", "2", "42"});
+  Process lonely({FAULT_HOSTILE, GetParam(), address, "lonely", "0", "1", "43"});
+  EXPECT_EQ(hostile.line(), "attacking");
+  EXPECT_EQ(lonely.line(), "attacking");
+  EXPECT_EQ(ask(*fellow, "deadline 500"), "deadline");
+  const std::string posted = ask(*fellow, "sum 3 50000");
+  if (posted == "posted") {
+    EXPECT_THAT(ask(*fellow, "wait"), StartsWith("3 "));
+  } else {
+    EXPECT_THAT(posted, StartsWith("refused"));
+  }
+
+  // All of it while the attack goes on.
+  for (const auto& rank : healthy) rank->tell("loop 7 20000 " + std::to_string(rounds));
+  for (const auto& rank : healthy) {
+    EXPECT_EQ(rank->line(120'000), "looped " + std::to_string(rounds) + " wrong 0");
+  }
+  EXPECT_EQ(rank(0, 1, "newcomer", small)->line(), "ready") << "the node takes others meanwhile";
+
+  for (Process* attacker : {&hostile, &lonely}) {
+    attacker->hang_up();
+    const std::string told = attacker->line();
+    EXPECT_THAT(told, StartsWith("attacked "));
+    std::printf("%s\n", told.c_str());
+    EXPECT_EQ(attacker->wait(), 0);
+  }
+  for (const auto& rank : healthy) rank->hang_up();
+  for (const auto& rank : healthy) EXPECT_EQ(rank->wait(), 0);
+  fellow->hang_up();
+  EXPECT_EQ(fellow->wait(), 0);
+  EXPECT_EQ(left_behind(), "");
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> names;
+  for (const Attack& attack : attacks()) names.emplace_back(attack.name);
+  return names;
+}
+
+std::string case_name(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Attacks, Hostile, ::testing::ValuesIn(names()), case_name);
+
+}  // namespace
+}  // namespace tally::testing

@@ -1,0 +1,124 @@
+// What runs out: regions, memory at either side, the file system. The one who asks is told the
+// numbers; who is served already is served on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/fault/cluster.h"
+
+namespace tally::testing {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+namespace {
+
+constexpr Cluster::RankOptions kSmall{.elements = 50'000};
+
+class Limits : public ::testing::Test, protected Cluster {
+ protected:
+  void restart_with(const std::string& configuration) {
+    const std::string path = directory + "/tallyd.toml";
+    std::ofstream(path) << configuration;
+    node.reset();
+    start_node("", {"--config", path});
+  }
+  static void expect_sums(const std::vector<std::unique_ptr<Process>>& ranks) {
+    for (const auto& rank : ranks) EXPECT_EQ(ask(*rank, "sum 1 50000"), "posted");
+    for (const auto& rank : ranks) EXPECT_EQ(ask(*rank, "wait"), "1 ok wrong 0");
+  }
+};
+
+// The address space that a process has now, and so much more.
+void limit_memory(pid_t process, std::uint64_t more) {
+  std::ifstream pages_file("/proc/" + std::to_string(process) + "/statm");
+  std::uint64_t pages = 0;
+  ASSERT_TRUE(pages_file >> pages);
+  rlimit limit{pages * 4096 + more, RLIM_INFINITY};
+  ASSERT_EQ(::prlimit(process, RLIMIT_AS, &limit, nullptr), 0);
+}
+
+TEST_F(Limits, MoreRegionsThanTheJobMayHaveAreRefusedWithTheNumbers) {
+  restart_with("[limits]\nmax_regions = 3\n");
+  const auto ranks = job(3, "train", kSmall);
+  const auto other = job(1, "other", kSmall);
+  EXPECT_EQ(ask(*ranks[0], "free"), "freed");
+  EXPECT_EQ(ask(*ranks[0], "region"), "region");
+  EXPECT_THAT(ask(*ranks[0], "region"),
+              StartsWith("refused job \"train\" has 3 regions and limits.max_regions is 3"));
+  expect_sums(other);
+}
+
+TEST_F(Limits, MoreMemoryThanTheJobMayRegisterIsRefusedWithTheNumbers) {
+  restart_with("[limits]\nmax_region_bytes = \"1MiB\"\n");
+  const auto served = job(2, "served", kSmall);  // 400 KB each
+  const auto third = rank(0, 1, "greedy", {.elements = 1 << 18});
+  EXPECT_THAT(third->line(),
+              AllOf(StartsWith("refused job \"greedy\""), HasSubstr("max_region_bytes 1048576")));
+  expect_sums(served);
+}
+
+TEST_F(Limits, ANodeWithoutMemoryRefusesTheRegionAndServesOn) {
+  if (const char* sanitizer = std::getenv("TALLY_SANITIZER"); sanitizer != nullptr && *sanitizer) {
+    GTEST_SKIP() << "a sanitizer's allocator ends its process when memory runs out";
+  }
+  const auto served = job(2, "served", kSmall);
+  limit_memory(node->pid(), 16 << 20);
+  const auto late = rank(0, 1, "late", {.elements = 1 << 24});
+  EXPECT_THAT(late->line(), AllOf(StartsWith("refused region of "), HasSubstr("memory")));
+  expect_sums(served);
+  limit_memory(node->pid(), std::uint64_t{1} << 40);
+  EXPECT_EQ(ask(*late, "open"), "ready");
+}
+
+TEST_F(Limits, ARankWithoutMemoryIsToldAndHarmsNobody) {
+  if (const char* sanitizer = std::getenv("TALLY_SANITIZER"); sanitizer != nullptr && *sanitizer) {
+    GTEST_SKIP() << "a sanitizer's allocator ends its process when memory runs out";
+  }
+  const auto served = job(2, "served", kSmall);
+  const auto poor = rank(0, 1, "poor", {.elements = 1 << 22});
+  EXPECT_EQ(poor->line(), "ready");
+  EXPECT_EQ(ask(*poor, "close"), "closed");
+  limit_memory(poor->pid(), 16 << 20);
+  EXPECT_THAT(ask(*poor, "open"), AllOf(StartsWith("refused "), HasSubstr("memory")));
+  expect_sums(served);
+}
+
+TEST_F(Limits, ALogThatCannotBeWrittenStopsNobody) {
+  node.reset();
+  node = std::make_unique<Process>(
+      std::vector<std::string>{"/bin/sh", "-c",
+                               "exec " TALLYD " --listen " + address +
+                                   " --shards 2 --log-level debug --ready-fd 1 "
+                                   "2>/dev/full"});
+  ASSERT_EQ(node->line(), "ready");
+  auto ranks = job(2, "train", kSmall);
+  expect_sums(ranks);
+  ranks[1]->signal(SIGKILL);
+  EXPECT_EQ(ask(*ranks[0], "sum 1 50000"), "posted");
+  EXPECT_THAT(ask(*ranks[0], "wait"), StartsWith("1 peer lost 1"));
+  node->signal(SIGTERM);
+  EXPECT_EQ(node->wait(), 0);
+}
+
+TEST_F(Limits, AFullFileSystemIsNamedAtTheStart) {
+  const std::string place = directory + "/full";
+  std::filesystem::create_directory(place);
+  Process full({"/bin/sh", "-c",
+                "unshare -m sh -c 'mount -t tmpfs -o size=4k,nr_inodes=1 none " + place +
+                    " 2>/dev/null || exit 77; exec " TALLYD " --listen unix:" + place +
+                    "/s 2>&1' || exit $?"});
+  std::string said;
+  for (std::string line = full.line(); !line.empty(); line = full.line()) said += line + "\n";
+  const int status = full.wait();
+  if (status == 77 || status == 127) GTEST_SKIP() << "this user may not mount a file system";
+  EXPECT_EQ(status, 1);
+  EXPECT_THAT(said, AllOf(HasSubstr(place + "/s"), HasSubstr("No space left on device")));
+}
+
+}  // namespace
+}  // namespace tally::testing

@@ -1,0 +1,437 @@
+#!/usr/bin/env python3
+"""Random faults at a node under load, from a seed.
+
+usage: random_faults.py TALLYD FAULT_RANK FAULT_HOSTILE TALLY_PERF [--seed S] [--faults N] [--only I]
+
+A node serves two jobs that verify every element they get, a tally-perf that does so too, and a job
+that the faults are done to: ranks and node are killed, stopped, made hostile, at random moments and
+at random steps of an operation (base/debug_steps.h). After each fault: everybody was told something
+in time, no element was wrong, nobody else was disturbed, and the node holds what it held before.
+Fault I of seed S is the same whatever came before it; its timing is as random as the machine.
+"""
+
+import argparse
+import collections
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from fault_processes import (Child, Hang, Wrong, descriptors, free_hugepages,  # noqa: E402
+                             shared_mappings)
+
+FAULTS_OF_TIER = {"fast": 8, "default": 30, "soak": 1000}
+BYSTANDERS = {"left": 2, "right": 3}  # ranks by job
+SUM = 20_000  # elements, of the bystanders
+CLIENT_STEPS = ["before-notice", "notice-sent", "woken", "completion-taken"]
+NODE_STEPS = ["notice-taken", "ready", "pulled", "storing", "summed", "placed",
+              "completion-queued", "completion-sent"]
+
+
+class World:
+    """The node and those who must not notice what is done to others."""
+
+    def __init__(self, programs: argparse.Namespace):
+        self.programs = programs
+        self.directory = tempfile.mkdtemp(prefix="tally-random-")
+        self.address = f"unix:{self.directory}/tallyd.sock"
+        self.hugepages = free_hugepages()
+        self.ranks: list[Child] = []
+        self.perf = None
+        self.start_node()
+        for job, count in BYSTANDERS.items():
+            self.ranks += [self.rank(r, count, job) for r in range(count)]
+        for rank in self.ranks:
+            rank.expect("ready")
+        self.start_perf()
+        self.held = self.holds()
+
+    # -- processes -------------------------------------------------------------------------------
+
+    def start_node(self, step: str = "") -> None:
+        command = [self.programs.tallyd, "--listen", self.address, "--shards", "2", "--log-level",
+                   "error", "--ready-fd", "1"]
+        self.node = Child(command, step)
+        self.node.expect("ready", 60)
+
+    def rank(self, rank: int, ranks: int, job: str, step: str = "") -> Child:
+        return Child([self.programs.fault_rank, self.address, job, rank, ranks, 1 << 19], step)
+
+    def start_perf(self) -> None:
+        self.perf = Child([self.programs.tally_perf, "allreduce", "--address", self.address,
+                           "--job", "perf", "--spawn", 2, "--min-bytes", "4K", "--max-bytes", "256K",
+                           "--factor", 8, "--iters", 400, "--check-each", "--brief"], quiet=True)
+
+    def look_at_perf(self, node_failed: bool) -> None:
+        status = self.perf.process.poll()
+        if status is None:
+            return
+        if status == 1:
+            raise Wrong("wrong elements", "tally-perf found some")
+        if status != 0 and not node_failed:
+            raise Wrong("disturbed", f"tally-perf ended with {status}")
+        self.start_perf()
+
+    # -- what it holds ---------------------------------------------------------------------------
+
+    def holds(self) -> tuple[int, int]:
+        """Descriptors and mappings of the node while the bystanders alone are there."""
+        self.perf.end()
+        pid = self.node.process.pid
+        held, before = None, (0, 0)
+        while held != before:
+            held, before = before, (descriptors(pid), shared_mappings(pid))
+            time.sleep(0.1)
+        self.start_perf()
+        return held
+
+    def check_nothing_left(self) -> None:
+        """tally-perf's sessions come and go: it has a few of each."""
+        spare = 2 * (2 + 2), 2 * (1 + 4)
+        pid = self.node.process.pid
+        until = time.monotonic() + 10
+        while True:
+            now = (descriptors(pid), shared_mappings(pid))
+            if all(n <= h + s for n, h, s in zip(now, self.held, spare)):
+                return
+            if time.monotonic() > until:
+                raise Wrong("left behind", f"{now} descriptors and mappings, {self.held} before")
+            time.sleep(0.02)
+
+    # -- the bystanders --------------------------------------------------------------------------
+
+    def bystanders_go(self, rounds: int) -> None:
+        for rank in self.ranks:
+            rank.tell(f"loop 7 {SUM} {rounds}")
+
+    def bystanders_are_well(self, rounds: int) -> None:
+        for rank in self.ranks:
+            told = rank.line()
+            if told.startswith("looped") and not told.endswith("wrong 0"):
+                raise Wrong("wrong elements", told)
+            if told != f"looped {rounds} wrong 0":
+                raise Wrong("disturbed", told)
+
+    def bystanders_come_back(self) -> None:
+        """The node is another one: whatever they were told, it is that it was lost."""
+        for rank in self.ranks:
+            told = rank.line()
+            if "node lost" not in told and not told.startswith("refused session") \
+                    and not told.endswith("wrong 0"):
+                raise Wrong("disturbed", told)
+        for rank in self.ranks:
+            rank.tell("open")
+        for rank in self.ranks:
+            rank.expect("ready")
+
+    def end(self) -> None:
+        self.perf.end()
+        for rank in self.ranks:
+            rank.end()
+        time.sleep(0.1)
+        self.node.process.send_signal(signal.SIGTERM)
+        status = self.node.wait()
+        if status != 0:
+            raise Wrong("node crashes", f"it ended with {status}")
+        left = os.listdir(self.directory)
+        shutil.rmtree(self.directory)
+        if left:
+            raise Wrong("left behind", f"files {left}")
+        if free_hugepages() != self.hugepages:
+            raise Wrong("left behind", "hugepages")
+
+    def abandon(self) -> None:
+        for child in [self.perf, self.node, *self.ranks]:
+            if child is not None:
+                child.end()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Victims:
+    """The job that a fault is done to."""
+
+    def __init__(self, world: World, dice: random.Random, step: str = ""):
+        self.count = dice.randint(2, 4)
+        self.who = dice.randrange(self.count)
+        self.elements = dice.choice([10, 5_000, 50_000, 200_000, 500_000])
+        self.ranks = [world.rank(r, self.count, "victims", step if r == self.who else "")
+                      for r in range(self.count)]
+        self.victim = self.ranks[self.who]
+        self.others = [rank for rank in self.ranks if rank is not self.victim]
+
+    def ready(self) -> "Victims":
+        for rank in self.ranks:
+            rank.expect("ready")
+        return self
+
+    def tell(self, command: str, ranks=None) -> None:
+        for rank in self.ranks if ranks is None else ranks:
+            rank.tell(command)
+
+    def loop(self, rounds: int = 1_000_000) -> None:
+        self.tell(f"loop 5 {self.elements} {rounds}")
+
+    def expect_lost(self, *reasons: str) -> None:
+        for rank in self.others:
+            told = rank.line()
+            if "wrong" in told and not told.endswith("wrong 0"):
+                raise Wrong("wrong elements", told)
+            if not any(reason in told for reason in reasons):
+                raise Wrong("disturbed", f"{told!r}, expected one of {reasons}")
+
+    def end(self) -> None:
+        for rank in self.ranks:
+            rank.end()
+
+
+# -- the faults: each leaves the world as it found it -----------------------------------------------
+
+
+def pause(dice: random.Random, longest: float) -> None:
+    time.sleep(dice.uniform(0, longest))
+
+
+def kill_rank(world: World, dice: random.Random) -> None:
+    victims = Victims(world, dice).ready()
+    victims.loop()
+    pause(dice, 0.05)
+    victims.victim.process.send_signal(signal.SIGKILL)
+    victims.expect_lost(f"peer lost {victims.who}")
+    victims.end()
+
+
+def kill_all_ranks(world: World, dice: random.Random) -> None:
+    victims = Victims(world, dice).ready()
+    victims.loop()
+    pause(dice, 0.05)
+    for rank in dice.sample(victims.ranks, victims.count):
+        rank.process.send_signal(signal.SIGKILL)
+    victims.end()
+
+
+def stop_rank(world: World, dice: random.Random) -> None:
+    victims = Victims(world, dice).ready()
+    rounds = 60
+    victims.loop(rounds)
+    for _ in range(3):
+        pause(dice, 0.02)
+        victims.victim.process.send_signal(signal.SIGSTOP)
+        pause(dice, 0.1)
+        victims.victim.process.send_signal(signal.SIGCONT)
+    for rank in victims.ranks:
+        rank.expect(f"looped {rounds} wrong 0")
+    victims.end()
+
+
+def stop_rank_past_deadline(world: World, dice: random.Random) -> None:
+    victims = Victims(world, dice).ready()
+    victims.tell("deadline 300")
+    for rank in victims.ranks:
+        rank.expect("deadline")
+    victims.loop()
+    pause(dice, 0.05)
+    victims.victim.process.send_signal(signal.SIGSTOP)
+    victims.expect_lost(f"deadline {victims.who}")
+    victims.victim.process.send_signal(signal.SIGCONT)
+    told = victims.victim.line()
+    if f"deadline {victims.who}" not in told:
+        raise Wrong("disturbed", told)
+    victims.end()
+
+
+def rank_at_step(world: World, dice: random.Random) -> None:
+    action = dice.choice(["kill", "stop"])
+    step = f"client.{dice.choice(CLIENT_STEPS)}:{action}:{dice.randint(1, 40)}"
+    victims = Victims(world, dice, step).ready()
+    rounds = 200
+    victims.loop(rounds)
+    if action == "kill":
+        # "woken" needs a sleep each time: it may never come to the last.
+        victims.expect_lost(f"peer lost {victims.who}", "looped")
+        return victims.end()
+    deadline = time.monotonic() + 5
+    while victims.victim.process.poll() is None and time.monotonic() < deadline:
+        if victims.victim.stopped():
+            pause(dice, 0.1)
+            break
+        if victims.victim.has_line():
+            break
+        time.sleep(0.005)
+    victims.victim.process.send_signal(signal.SIGCONT)
+    for rank in victims.ranks:
+        rank.expect(f"looped {rounds} wrong 0")
+    return victims.end()
+
+
+def rank_ends(world: World, dice: random.Random) -> None:
+    victims = Victims(world, dice).ready()
+    victims.tell(f"sum 5 {victims.elements}")
+    for rank in victims.ranks:
+        rank.expect("posted")
+    victims.tell(dice.choice(["exit", "abort", "exec", "close"]), [victims.victim])
+    victims.tell("wait", victims.others)
+    victims.expect_lost(f"peer lost {victims.who}", f"peer left {victims.who}",
+                        f"cancelled {victims.who}", "ok wrong 0")
+    victims.end()
+
+
+def rank_dies_before_its_child(world: World, dice: random.Random) -> None:
+    victims = Victims(world, dice).ready()
+    victims.tell("fork-live", [victims.victim])
+    child = int(victims.victim.line().split()[1])
+    victims.loop()
+    pause(dice, 0.05)
+    victims.victim.process.send_signal(signal.SIGKILL)
+    try:
+        victims.expect_lost(f"peer lost {victims.who}")
+    finally:
+        os.kill(child, signal.SIGKILL)
+    victims.end()
+
+
+def hostile_rank(world: World, dice: random.Random) -> None:
+    attacks = subprocess.run([world.programs.fault_hostile, "--list"], check=True, text=True,
+                             capture_output=True).stdout.split()
+    attack = dice.choice(attacks)
+    fellow = world.rank(0, 2, "victims")
+    fellow.expect("ready")
+    fellow.tell("deadline 300")
+    fellow.expect("deadline")
+    seed = dice.randrange(1 << 32)
+    hostile = [Child([world.programs.fault_hostile, attack, world.address, "victims", 1, 2, seed]),
+               Child([world.programs.fault_hostile, attack, world.address, "lonely", 0, 1, seed])]
+    for one in hostile:
+        one.expect("attacking")
+    fellow.tell(f"loop 5 {dice.choice([10, 50_000, 500_000])} 3")
+    pause(dice, 0.3)
+    fellow.line()  # something, in time
+    if dice.random() < 0.5:
+        for one in hostile:
+            one.process.send_signal(signal.SIGKILL)
+    for one in [fellow, *hostile]:
+        one.end()
+
+
+def pause_node(world: World, dice: random.Random) -> None:
+    victims = Victims(world, dice).ready()
+    rounds = 60
+    victims.loop(rounds)
+    for _ in range(2):
+        pause(dice, 0.03)
+        world.node.process.send_signal(signal.SIGSTOP)
+        pause(dice, 0.15)
+        world.node.process.send_signal(signal.SIGCONT)
+    for rank in victims.ranks:
+        rank.expect(f"looped {rounds} wrong 0")
+    victims.end()
+
+
+def end_node(world: World, dice: random.Random) -> None:
+    victims = Victims(world, dice).ready()
+    victims.loop()
+    pause(dice, 0.05)
+    number = dice.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM])
+    world.node.process.send_signal(number)
+    status = world.node.wait()
+    if number == signal.SIGTERM and status != 0:
+        raise Wrong("node crashes", f"it ended with {status} after SIGTERM")
+    for rank in victims.ranks:
+        if "node lost" not in (told := rank.line()):
+            raise Wrong("disturbed", told)
+    world.start_node()
+    victims.end()
+
+
+def node_at_step(world: World, dice: random.Random) -> None:
+    """The next node dies at a step of its own; the one after it is sound again."""
+    world.node.process.send_signal(signal.SIGKILL)
+    world.node.wait()
+    world.start_node(f"node.{dice.choice(NODE_STEPS)}:kill:{dice.randint(1, 300)}")
+    world.bystanders_come_back()
+    victims = Victims(world, dice).ready()
+    victims.loop()
+    world.bystanders_go(1_000_000)
+    status = world.node.wait(30)
+    if status != -signal.SIGKILL:
+        raise Wrong("node crashes", f"it ended with {status}")
+    for rank in victims.ranks:
+        if "node lost" not in (told := rank.line()):
+            raise Wrong("disturbed", told)
+    world.start_node()
+    victims.end()
+
+
+# Weight, and whether the node is another one afterwards.
+FAULTS = [
+    (kill_rank, 14, False), (kill_all_ranks, 5, False), (stop_rank, 10, False),
+    (stop_rank_past_deadline, 8, False), (rank_at_step, 20, False), (rank_ends, 10, False),
+    (rank_dies_before_its_child, 5, False), (hostile_rank, 20, False), (pause_node, 8, False),
+    (end_node, 5, True), (node_at_step, 5, True),
+]
+
+
+def one_fault(world: World, seed: int, index: int) -> str:
+    dice = random.Random(f"{seed} {index}")
+    fault, _, ends_node = dice.choices(FAULTS, [weight for _, weight, _ in FAULTS])[0]
+    rounds = dice.randint(20, 60)
+    world.bystanders_go(rounds)
+    fault(world, dice)
+    if ends_node:
+        world.bystanders_come_back()
+        world.look_at_perf(node_failed=True)
+        world.held = world.holds()
+    else:
+        world.bystanders_are_well(rounds)
+        world.look_at_perf(node_failed=False)
+        if world.node.process.poll() is not None:
+            raise Wrong("node crashes", f"it ended with {world.node.process.returncode}")
+        world.check_nothing_left()
+    return fault.__name__
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for program in ("tallyd", "fault_rank", "fault_hostile", "tally_perf"):
+        parser.add_argument(program)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("TALLY_FAULT_SEED", "0")))
+    parser.add_argument("--faults", type=int,
+                        default=FAULTS_OF_TIER[os.environ.get("TALLY_TEST_TIER", "default")])
+    parser.add_argument("--only", type=int, help="this fault of the seed alone")
+    options = parser.parse_args()
+    seed = options.seed or int(time.time())
+    indices = range(options.faults) if options.only is None else [options.only]
+    done = collections.Counter()
+    failures = collections.Counter()
+    started = time.monotonic()
+    world = World(options)
+    for index in indices:
+        try:
+            done[one_fault(world, seed, index)] += 1
+        except (Wrong, Hang, BrokenPipeError) as wrong:
+            failures[wrong.kind if isinstance(wrong, Wrong) else "hangs"] += 1
+            print(f"fault {index} of seed {seed}: {wrong!r}; replay: tests/fault/random_faults.py "
+                  f"{options.tallyd} {options.fault_rank} {options.fault_hostile} "
+                  f"{options.tally_perf} --seed {seed} --only {index}", flush=True)
+            world.abandon()
+            world = World(options)
+    try:
+        world.end()
+    except (Wrong, Hang) as wrong:
+        failures[getattr(wrong, "kind", "hangs")] += 1
+        print(f"at the end of seed {seed}: {wrong}")
+    print(f"seed {seed}: {sum(done.values())} of {len(indices)} faults in "
+          f"{time.monotonic() - started:.0f} s: " +
+          ", ".join(f"{name} {count}" for name, count in sorted(done.items())))
+    kinds = ["wrong elements", "hangs", "node crashes", "disturbed", "left behind"]
+    print(", ".join(f"{failures[kind]} {kind}" for kind in kinds))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+#include "tests/fault/raw_session.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <stdexcept>
+
+namespace tally::testing {
+namespace {
+
+using client::RpcChannel;
+using nlohmann::json;
+namespace shm = transport::shm;
+
+constexpr Nanos kPatience = 10 * kSecond;
+
+template <typename T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(result).value();
+}
+
+}  // namespace
+
+RpcChannel RawSession::connect(const RawOptions& options) {
+  return must(RpcChannel::connect(options.address, monotonic_now() + kPatience));
+}
+
+RawSession::RawSession(const RawOptions& options) : channel(connect(options)) {
+  const json hello = {{"version", 1},
+                      {"job", options.job},
+                      {"token", ""},
+                      {"rank", options.rank},
+                      {"ranks", options.ranks}};
+  const json opened = must(channel.call("session.open", hello, {}, monotonic_now() + kPatience));
+  epoch = opened.at("epoch");
+  plan_.weights = opened.at("weights").get<std::vector<std::uint32_t>>();
+  plan_.split_bytes = opened.at("split_bytes");
+  const shm::SegmentGeometry geometry{static_cast<std::uint32_t>(plan_.weights.size()),
+                                      opened.at("credit").get<std::uint32_t>()};
+  memory = must(shm::make_shared("raw-segment", geometry.bytes()));
+  segment = shm::Segment(memory.mapping.data(), geometry);
+  std::vector<int> fds{memory.fd.get()};
+  for (std::uint32_t i = 0; i < geometry.shards; ++i) {
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+      throw std::runtime_error("socketpair");
+    }
+    doorbells.emplace_back(pair[0]);
+    node_ends.emplace_back(pair[1]);
+    fds.push_back(pair[1]);
+    notices_.emplace_back(segment.block(i).notices, segment.notice_slots(i));
+    completions_.emplace_back(segment.block(i).completions, segment.completion_slots(i));
+  }
+  must(channel.call("session.attach", json::object(), fds, monotonic_now() + kPatience));
+  data = must(shm::make_shared("raw-region", kRegionBytes));
+  region = must(add_region(data.fd.get(), kRegionBytes));
+}
+
+Result<std::uint32_t> RawSession::add_region(int memfd, std::uint64_t bytes) {
+  const int fds[] = {memfd};
+  auto reply =
+      channel.call("region.register", {{"bytes", bytes}}, fds, monotonic_now() + kPatience);
+  if (!reply) return reply.error();
+  return reply->at("region").get<std::uint32_t>();
+}
+
+wire::Notice RawSession::notice(std::uint32_t tag, std::uint32_t round, std::uint64_t count) const {
+  wire::Notice notice;
+  notice.tag = tag;
+  notice.round = round;
+  notice.count = count;
+  notice.epoch = epoch;
+  notice.in_region = notice.out_region = region;
+  return notice;
+}
+
+bool RawSession::send(const wire::Notice& notice) {
+  const protocol::Operand operand{notice.group, notice.tag, notice.type, notice.count};
+  return send(protocol::cut(plan_, operand, 0).tree, wire::encode(notice));
+}
+
+bool RawSession::send(std::uint32_t shard, const RingSlot& bytes) {
+  if (!notices_[shard].push(bytes)) return false;
+  if (shm::ring_needed(segment.block(shard).shard_sleeps)) ring(shard);
+  return true;
+}
+
+void RawSession::ring(std::uint32_t shard) const {
+  const char byte = 0;
+  static_cast<void>(::send(doorbells[shard].get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+std::size_t RawSession::drain() {
+  std::array<RingSlot, 64> slots;
+  std::size_t taken = 0;
+  for (RingConsumer& ring : completions_) taken += ring.pop(slots);
+  return taken;
+}
+
+bool RawSession::over() const {
+  pollfd connection{channel.fd(), POLLIN | POLLRDHUP, 0};
+  return channel.fd() < 0 || (::poll(&connection, 1, 0) > 0 &&
+                              (connection.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
+}
+
+}  // namespace tally::testing
