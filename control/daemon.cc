@@ -128,10 +128,12 @@ void Daemon::run_until_readable(int fd) {
 void Daemon::stop() {
   if (!running_) return;
   running_ = false;
-  node_->hang_up();
-  server_->stop();
-  // The shards have the news that every session is over; their answer says that they have let go.
-  shards_->on_each([](auto, auto&, auto&) {}, [this] { io_.stop(); });
+  server_->stop_listening();
+  node_->hang_up([this] {
+    server_->stop();
+    // The shards have the news that every session is over; their answer says that they know.
+    shards_->on_each([](auto, auto&, auto&) {}, [this] { io_.stop(); });
+  });
   const auto guard = asio::make_work_guard(io_);
   io_.run_for(kStopPatience);
   shards_->stop();

@@ -268,14 +268,18 @@ void Node::closed(rpc::ConnectionId connection) {
   end(session, Status::kPeerLost, [] {});
 }
 
-void Node::hang_up() {
+void Node::hang_up(std::function<void()> then) {
   std::vector<transport::Peer> peers;
   for (const auto& [number, session] : by_number_) peers.push_back(number);
+  auto doorbells = std::make_shared<std::vector<std::vector<UniqueFd>>>(shards_.size());
   shards_.on_each(
-      [peers = std::move(peers)](auto, auto&, shm::Port& port) {
-        for (const transport::Peer peer : peers) port.detach(peer);
+      [peers = std::move(peers), doorbells](std::uint32_t i, auto&, shm::Port& port) {
+        for (const transport::Peer peer : peers) (*doorbells)[i].push_back(port.detach(peer));
       },
-      [] {});
+      [doorbells, then = std::move(then)] {
+        doorbells->clear();
+        then();
+      });
 }
 
 void Node::on_lost(transport::Peer peer) {

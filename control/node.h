@@ -40,9 +40,10 @@ class Node : public rpc::Service {
   void handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) override;
   void closed(rpc::ConnectionId connection) override;
 
-  // The node ends: the shards let go of all sessions at once. Else the first to end would be
-  // reported to the ranks of the others as the one that is to blame.
-  void hang_up();
+  // The node ends: every shard lets go of all sessions before a client hears of it, then `then`.
+  // Else the first client to hang up in answer would be reported to the other ranks as the one to
+  // blame.
+  void hang_up(std::function<void()> then);
 
  private:
   struct Session;

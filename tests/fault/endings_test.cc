@@ -61,6 +61,21 @@ TEST_F(Endings, ARankIsLostThoughItsChildLives) {
   ::kill(std::stoi(answer.substr(6)), SIGKILL);
 }
 
+// The shards let go of a session one after the other; a rank that hears of the end from one must
+// not be taken for dead by the next.
+TEST_F(Endings, ANodeThatEndsBlamesNoRank) {
+  const int trials = test_tier() == "soak" ? 200 : 20;
+  for (int trial = 0; trial < trials; ++trial) {
+    if (trial > 0) start_node();
+    const auto ranks = job(3, "train", {.elements = 500'000});
+    for (const auto& rank : ranks) rank->tell("loop 5 500000 1000000");
+    ::poll(nullptr, 0, 5 + trial % 7);
+    node->signal(SIGTERM);
+    for (const auto& rank : ranks) EXPECT_THAT(rank->line(), StartsWith("5 node lost"));
+    EXPECT_EQ(node->wait(), 0);
+  }
+}
+
 // A rank that comes late is named to whoever asks, and nobody is harmed.
 TEST_F(Endings, ASlowRankIsNamedWhileItIsWaitedFor) {
   const auto ranks = waiting_job();

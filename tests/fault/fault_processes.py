@@ -25,6 +25,8 @@ class Wrong(Exception):
 class Child:
     """A process whose output is read line by line."""
 
+    running: set["Child"] = set()
+
     def __init__(self, command, step: str = "", quiet: bool = False):
         self.name = " ".join(str(word) for word in command[1:5])
         self.process = subprocess.Popen(
@@ -33,6 +35,7 @@ class Child:
             stderr=subprocess.DEVNULL if quiet else None,
             start_new_session=True, env={**os.environ, "TALLY_DEBUG_STEP": step})
         self.pending = b""
+        Child.running.add(self)
 
     def tell(self, command: str) -> None:
         os.write(self.process.stdin.fileno(), command.encode() + b"\n")
@@ -80,6 +83,7 @@ class Child:
         except ProcessLookupError:
             pass
         self.process.wait()
+        Child.running.discard(self)
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()

@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 
 namespace {
 
-constexpr Cluster::RankOptions kSmall{.elements = 50'000};
+const Cluster::RankOptions kSmall{.elements = 50'000};
 
 class Limits : public ::testing::Test, protected Cluster {
  protected:

@@ -147,9 +147,8 @@ class World:
             raise Wrong("left behind", "hugepages")
 
     def abandon(self) -> None:
-        for child in [self.perf, self.node, *self.ranks]:
-            if child is not None:
-                child.end()
+        for child in list(Child.running):
+            child.end()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -395,6 +394,33 @@ def one_fault(world: World, seed: int, index: int) -> str:
     return fault.__name__
 
 
+def run(options: argparse.Namespace, seed: int, indices) -> tuple[collections.Counter, ...]:
+    """How many of each fault went well, and of each kind of failure there were."""
+    done = collections.Counter()
+    failures = collections.Counter()
+
+    def failed(where: str, wrong: Exception) -> None:
+        failures[wrong.kind if isinstance(wrong, Wrong) else "hangs"] += 1
+        print(f"{where}: {wrong!r}", flush=True)
+
+    world = World(options)
+    try:
+        for index in indices:
+            try:
+                done[one_fault(world, seed, index)] += 1
+            except (Wrong, Hang, BrokenPipeError) as wrong:
+                failed(f"fault {index} of seed {seed} (alone: --seed {seed} --only {index})", wrong)
+                world.abandon()
+                world = World(options)
+        try:
+            world.end()
+        except (Wrong, Hang) as wrong:
+            failed(f"at the end of seed {seed}", wrong)
+    finally:
+        world.abandon()
+    return done, failures
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for program in ("tallyd", "fault_rank", "fault_hostile", "tally_perf"):
@@ -406,25 +432,8 @@ def main() -> int:
     options = parser.parse_args()
     seed = options.seed or int(time.time())
     indices = range(options.faults) if options.only is None else [options.only]
-    done = collections.Counter()
-    failures = collections.Counter()
     started = time.monotonic()
-    world = World(options)
-    for index in indices:
-        try:
-            done[one_fault(world, seed, index)] += 1
-        except (Wrong, Hang, BrokenPipeError) as wrong:
-            failures[wrong.kind if isinstance(wrong, Wrong) else "hangs"] += 1
-            print(f"fault {index} of seed {seed}: {wrong!r}; replay: tests/fault/random_faults.py "
-                  f"{options.tallyd} {options.fault_rank} {options.fault_hostile} "
-                  f"{options.tally_perf} --seed {seed} --only {index}", flush=True)
-            world.abandon()
-            world = World(options)
-    try:
-        world.end()
-    except (Wrong, Hang) as wrong:
-        failures[getattr(wrong, "kind", "hangs")] += 1
-        print(f"at the end of seed {seed}: {wrong}")
+    done, failures = run(options, seed, indices)
     print(f"seed {seed}: {sum(done.values())} of {len(indices)} faults in "
           f"{time.monotonic() - started:.0f} s: " +
           ", ".join(f"{name} {count}" for name, count in sorted(done.items())))

@@ -61,12 +61,14 @@ void Port::attach(Peer peer, const Segment& segment, UniqueFd doorbell, const Fa
   }
 }
 
-void Port::detach(Peer peer) {
-  if (peer >= sessions_.size() || !sessions_[peer].attached) return;
+UniqueFd Port::detach(Peer peer) {
+  if (peer >= sessions_.size() || !sessions_[peer].attached) return UniqueFd();
+  UniqueFd doorbell = std::move(sessions_[peer].doorbell);
   // Closing alone would not take the doorbell out of the epoll set if the peer kept a duplicate.
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, sessions_[peer].doorbell.get(), nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, doorbell.get(), nullptr);
   sessions_[peer] = Session{};
   std::erase(attached_, peer);
+  return doorbell;
 }
 
 void Port::add_region(Peer peer, std::uint32_t region, std::byte* data, std::uint64_t bytes) {

@@ -22,7 +22,8 @@ class Port : public Transport {
   // ------ Precondition: `peer` is not attached. `doorbell`: a connected stream socket. `faulted`:
   // of the guards over the segment and the regions.
   void attach(Peer peer, const Segment& segment, UniqueFd doorbell, const FaultWord& faulted);
-  void detach(Peer peer);
+  // Gives its doorbell back: closing it tells the client. Empty when `peer` is not attached.
+  UniqueFd detach(Peer peer);
   void add_region(Peer peer, std::uint32_t region, std::byte* data, std::uint64_t bytes);
   // Afterwards nothing here touches the region any more.
   void remove_region(Peer peer, std::uint32_t region);
