@@ -64,7 +64,7 @@ TEST_F(Endings, ARankIsLostThoughItsChildLives) {
 // The shards let go of a session one after the other; a rank that hears of the end from one must
 // not be taken for dead by the next.
 TEST_F(Endings, ANodeThatEndsBlamesNoRank) {
-  const int trials = test_tier() == "soak" ? 200 : 20;
+  const int trials = test_tier() == "soak" ? 200 : test_tier() == "fast" ? 5 : 20;
   for (int trial = 0; trial < trials; ++trial) {
     if (trial > 0) start_node();
     const auto ranks = job(3, "train", {.elements = 500'000});

@@ -183,6 +183,10 @@ void try_everything(State& state) {
   say(std::string("child: ") + tally_last_error(state.session));
 }
 
+[[noreturn]] void live_on() {
+  for (;;) ::pause();
+}
+
 void fork_child(State& state) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -239,7 +243,7 @@ void obey(State& state, const std::string& line) {
     fork_child(state);
   } else if (command == "fork-live") {
     const pid_t child = ::fork();
-    for (; child == 0;) ::pause();
+    if (child == 0) live_on();
     say("child " + std::to_string(child));
   } else if (command == "exit") {
     std::exit(0);
