@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 
 namespace {
 
-const Cluster::RankOptions kSmall{.elements = 50'000};
+const Cluster::RankOptions small_rank{.elements = 50'000};
 
 class Limits : public ::testing::Test, protected Cluster {
  protected:
@@ -44,8 +44,8 @@ void limit_memory(pid_t process, std::uint64_t more) {
 
 TEST_F(Limits, MoreRegionsThanTheJobMayHaveAreRefusedWithTheNumbers) {
   restart_with("[limits]\nmax_regions = 3\n");
-  const auto ranks = job(3, "train", kSmall);
-  const auto other = job(1, "other", kSmall);
+  const auto ranks = job(3, "train", small_rank);
+  const auto other = job(1, "other", small_rank);
   EXPECT_EQ(ask(*ranks[0], "free"), "freed");
   EXPECT_EQ(ask(*ranks[0], "region"), "region");
   EXPECT_THAT(ask(*ranks[0], "region"),
@@ -55,7 +55,7 @@ TEST_F(Limits, MoreRegionsThanTheJobMayHaveAreRefusedWithTheNumbers) {
 
 TEST_F(Limits, MoreMemoryThanTheJobMayRegisterIsRefusedWithTheNumbers) {
   restart_with("[limits]\nmax_region_bytes = \"1MiB\"\n");
-  const auto served = job(2, "served", kSmall);  // 400 KB each
+  const auto served = job(2, "served", small_rank);  // 400 KB each
   const auto third = rank(0, 1, "greedy", {.elements = 1 << 18});
   EXPECT_THAT(third->line(),
               AllOf(StartsWith("refused job \"greedy\""), HasSubstr("max_region_bytes 1048576")));
@@ -66,7 +66,7 @@ TEST_F(Limits, ANodeWithoutMemoryRefusesTheRegionAndServesOn) {
   if (const char* sanitizer = std::getenv("TALLY_SANITIZER"); sanitizer != nullptr && *sanitizer) {
     GTEST_SKIP() << "a sanitizer's allocator ends its process when memory runs out";
   }
-  const auto served = job(2, "served", kSmall);
+  const auto served = job(2, "served", small_rank);
   limit_memory(node->pid(), 16 << 20);
   const auto late = rank(0, 1, "late", {.elements = 1 << 24});
   EXPECT_THAT(late->line(), AllOf(StartsWith("refused region of "), HasSubstr("memory")));
@@ -79,7 +79,7 @@ TEST_F(Limits, ARankWithoutMemoryIsToldAndHarmsNobody) {
   if (const char* sanitizer = std::getenv("TALLY_SANITIZER"); sanitizer != nullptr && *sanitizer) {
     GTEST_SKIP() << "a sanitizer's allocator ends its process when memory runs out";
   }
-  const auto served = job(2, "served", kSmall);
+  const auto served = job(2, "served", small_rank);
   const auto poor = rank(0, 1, "poor", {.elements = 1 << 22});
   EXPECT_EQ(poor->line(), "ready");
   EXPECT_EQ(ask(*poor, "close"), "closed");
@@ -96,7 +96,7 @@ TEST_F(Limits, ALogThatCannotBeWrittenStopsNobody) {
                                    " --shards 2 --log-level debug --ready-fd 1 "
                                    "2>/dev/full"});
   ASSERT_EQ(node->line(), "ready");
-  auto ranks = job(2, "train", kSmall);
+  auto ranks = job(2, "train", small_rank);
   expect_sums(ranks);
   ranks[1]->signal(SIGKILL);
   EXPECT_EQ(ask(*ranks[0], "sum 1 50000"), "posted");
