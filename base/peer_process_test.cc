@@ -13,6 +13,37 @@ bool ended(const UniqueFd& process, int timeout_ms) {
   return ::poll(&waiter, 1, timeout_ms) > 0;
 }
 
+// A message of one byte with room for one descriptor.
+struct OneDescriptor {
+  OneDescriptor() {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+  }
+  OneDescriptor(const OneDescriptor&) = delete;
+  OneDescriptor& operator=(const OneDescriptor&) = delete;
+
+  bool send(int socket, int descriptor) {
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    *reinterpret_cast<int*>(CMSG_DATA(header)) = descriptor;
+    return ::sendmsg(socket, &message, 0) == 1;
+  }
+
+  UniqueFd receive(int socket) {
+    if (::recvmsg(socket, &message, 0) != 1) return {};
+    return UniqueFd(*reinterpret_cast<int*>(CMSG_DATA(CMSG_FIRSTHDR(&message))));
+  }
+
+  char control[CMSG_SPACE(sizeof(int))] = {};
+  char byte = 0;
+  iovec part{&byte, 1};
+  msghdr message{};
+};
+
 // The socket is kept open by this process: only the process tells that the peer has ended.
 TEST(PeerProcess, EndsWithTheProcessNotWithTheSocket) {
   int pair[2];
@@ -23,33 +54,13 @@ TEST(PeerProcess, EndsWithTheProcessNotWithTheSocket) {
     int own[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM, 0, own) != 0) ::_exit(1);
     // A socket of the child's making, handed to the parent.
-    char control[CMSG_SPACE(sizeof(int))] = {};
+    if (!OneDescriptor().send(pair[1], own[0])) ::_exit(1);
     char byte = 0;
-    iovec part{&byte, 1};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    *reinterpret_cast<int*>(CMSG_DATA(header)) = own[0];
-    if (::sendmsg(pair[1], &message, 0) != 1) ::_exit(1);
     static_cast<void>(!::read(pair[1], &byte, 1));
     ::_exit(0);
   }
-  char control[CMSG_SPACE(sizeof(int))] = {};
-  char byte = 0;
-  iovec part{&byte, 1};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  ASSERT_EQ(::recvmsg(ours.get(), &message, 0), 1);
-  const UniqueFd socket(*reinterpret_cast<int*>(CMSG_DATA(CMSG_FIRSTHDR(&message))));
+  const UniqueFd socket = OneDescriptor().receive(ours.get());
+  ASSERT_TRUE(socket);
   const UniqueFd process = process_behind(socket.get());
   if (!process) GTEST_SKIP() << "this kernel gives no pidfd";
   EXPECT_FALSE(has_ended(process.get()));

@@ -107,7 +107,7 @@ void Introspection::handle(rpc::ConnectionId connection, const rpc::Request& req
   if (method == "node.jobs") return jobs(std::move(reply));
   if (method == "node.metrics") return metrics(request, std::move(reply));
   if (method == "node.trace") return trace(connection, request, std::move(reply));
-  if (method == "node.trace_take") return take_trace(request, std::move(reply));
+  if (method == "node.trace_take") return take_trace(connection, request, std::move(reply));
   reply.unknown_method(method);
 }
 
@@ -243,13 +243,21 @@ void Introspection::trace(rpc::ConnectionId connection, const rpc::Request& requ
   });
 }
 
-void Introspection::take_trace(const rpc::Request& request, rpc::Reply reply) const {
+void Introspection::take_trace(rpc::ConnectionId connection, const rpc::Request& request,
+                               rpc::Reply reply) const {
   rpc::Params params(request.params);
   const auto name = params.text("job", kMaxName);
   const auto wanted = params.number("shard", 0, shards_.size() - 1);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   const auto forming = find(name);
   if (!forming) return reply.error(forming.error());
+  const auto owner = traces_.find({name, (*forming)->epoch});
+  if (owner == traces_.end() || owner->second != connection) {
+    return reply.error(
+        Status::kRefused,
+        fmt::format("this connection does not trace job \"{}\": it has to call node.trace first",
+                    name));
+  }
   auto taken = std::make_shared<protocol::TraceRing::Taken>();
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(

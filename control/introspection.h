@@ -38,7 +38,8 @@ class Introspection {
   void jobs(rpc::Reply reply) const;
   void metrics(const rpc::Request& request, rpc::Reply reply) const;
   void trace(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
-  void take_trace(const rpc::Request& request, rpc::Reply reply) const;
+  void take_trace(rpc::ConnectionId connection, const rpc::Request& request,
+                  rpc::Reply reply) const;
 
   // The job's last forming that has members.
   Result<const Forming*> find(const std::string& job) const;

@@ -76,7 +76,11 @@ RankRow RowRunner::run(const Hooks& hooks) {
     first_hash = hash_result();
   }
   warm_up(hooks);
-  options_.breakdown ? break_down(hooks) : timed_iterations(hooks);
+  if (options_.breakdown) {
+    break_down(hooks);
+  } else {
+    timed_iterations(hooks);
+  }
   result_.hash = hash_result();
   if (options_.check && !options_.check_each && result_.hash != first_hash) {
     complain(result_, fmt::format("the timed iterations gave {:016x}, the verified one {:016x}",

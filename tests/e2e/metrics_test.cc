@@ -157,6 +157,7 @@ TEST_F(MetricsTest, ATraceHasEveryOperationWhileItIsOn) {
   EXPECT_EQ(seen.size(), 10u + 2u);
   ASSERT_TRUE(ask(channel, "node.trace", {{"job", "bert"}, {"on", false}}).ok());
   run(kSmall, 1);
+  ASSERT_TRUE(ask(channel, "node.trace", {{"job", "bert"}, {"on", true}}).ok());
   const auto after = ask(channel, "node.trace_take", {{"job", "bert"}, {"shard", 0}});
   EXPECT_TRUE(after->at("records").empty());
 }
@@ -169,6 +170,10 @@ TEST_F(MetricsTest, ATraceBelongsToOneConnectionAndEndsWithIt) {
     const auto refused = ask(other, "node.trace", {{"job", "bert"}});
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().message, "job \"bert\" is being traced by somebody else");
+    const auto stolen = ask(other, "node.trace_take", {{"job", "bert"}, {"shard", 0}});
+    ASSERT_FALSE(stolen.ok()) << "what the owner has not taken yet would be lost to it";
+    EXPECT_EQ(stolen.error().message,
+              "this connection does not trace job \"bert\": it has to call node.trace first");
   }
   const Nanos patience = monotonic_now() + 20 * kSecond;
   while (!ask(other, "node.trace", {{"job", "bert"}}).ok()) ASSERT_LT(monotonic_now(), patience);

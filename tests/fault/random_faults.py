@@ -11,6 +11,7 @@ Fault I of seed S is the same whatever came before it; its timing is as random a
 """
 
 import argparse
+import atexit
 import collections
 import os
 import random
@@ -40,6 +41,7 @@ class World:
     def __init__(self, programs: argparse.Namespace):
         self.programs = programs
         self.directory = tempfile.mkdtemp(prefix="tally-random-")
+        atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
         self.address = f"unix:{self.directory}/tallyd.sock"
         self.hugepages = free_hugepages()
         self.ranks: list[Child] = []
@@ -214,18 +216,24 @@ def kill_all_ranks(world: World, dice: random.Random) -> None:
     victims.end()
 
 
-def stop_rank(world: World, dice: random.Random) -> None:
-    victims = Victims(world, dice).ready()
+def stop_for_moments(victims: Victims, process: subprocess.Popen, dice: random.Random, times: int,
+                     running: float, stopped: float) -> None:
+    """Stops a process again and again while the victims' job runs: all it may cost is time."""
     rounds = 60
     victims.loop(rounds)
-    for _ in range(3):
-        pause(dice, 0.02)
-        victims.victim.process.send_signal(signal.SIGSTOP)
-        pause(dice, 0.1)
-        victims.victim.process.send_signal(signal.SIGCONT)
+    for _ in range(times):
+        pause(dice, running)
+        process.send_signal(signal.SIGSTOP)
+        pause(dice, stopped)
+        process.send_signal(signal.SIGCONT)
     for rank in victims.ranks:
         rank.expect(f"looped {rounds} wrong 0")
     victims.end()
+
+
+def stop_rank(world: World, dice: random.Random) -> None:
+    victims = Victims(world, dice).ready()
+    stop_for_moments(victims, victims.victim.process, dice, times=3, running=0.02, stopped=0.1)
 
 
 def stop_rank_past_deadline(world: World, dice: random.Random) -> None:
@@ -319,16 +327,7 @@ def hostile_rank(world: World, dice: random.Random) -> None:
 
 def pause_node(world: World, dice: random.Random) -> None:
     victims = Victims(world, dice).ready()
-    rounds = 60
-    victims.loop(rounds)
-    for _ in range(2):
-        pause(dice, 0.03)
-        world.node.process.send_signal(signal.SIGSTOP)
-        pause(dice, 0.15)
-        world.node.process.send_signal(signal.SIGCONT)
-    for rank in victims.ranks:
-        rank.expect(f"looped {rounds} wrong 0")
-    victims.end()
+    stop_for_moments(victims, world.node.process, dice, times=2, running=0.03, stopped=0.15)
 
 
 def end_node(world: World, dice: random.Random) -> None:
@@ -421,10 +420,16 @@ def run(options: argparse.Namespace, seed: int, indices) -> tuple[collections.Co
     return done, failures
 
 
+def executable(path: str) -> str:
+    if not os.access(path, os.X_OK) or os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"{path} is no program: tools/build makes it")
+    return path
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for program in ("tallyd", "fault_rank", "fault_hostile", "tally_perf"):
-        parser.add_argument(program)
+        parser.add_argument(program, type=executable)
     parser.add_argument("--seed", type=int, default=int(os.environ.get("TALLY_FAULT_SEED", "0")))
     parser.add_argument("--faults", type=int,
                         default=FAULTS_OF_TIER[os.environ.get("TALLY_TEST_TIER", "default")])
@@ -433,7 +438,12 @@ def main() -> int:
     seed = options.seed or int(time.time())
     indices = range(options.faults) if options.only is None else [options.only]
     started = time.monotonic()
-    done, failures = run(options, seed, indices)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        done, failures = run(options, seed, indices)
+    finally:
+        for child in list(Child.running):
+            child.end()
     print(f"seed {seed}: {sum(done.values())} of {len(indices)} faults in "
           f"{time.monotonic() - started:.0f} s: " +
           ", ".join(f"{name} {count}" for name, count in sorted(done.items())))
