@@ -38,7 +38,7 @@ struct Config {
   std::uint64_t window_bytes = 4 << 20;   // input in flight per shard
   std::uint32_t credit = 256;             // operations outstanding per session and shard
   std::uint64_t split_bytes = 256 << 10;  // operations from here on go to all shards
-  std::uint64_t stream_bytes = 8 << 20;   // results of parts from here on bypass the caches
+  std::uint64_t stream_bytes = 32 << 20;  // a backlog from here on bypasses the caches
 
   // [memory]
   engine::Hugepages hugepages = engine::Hugepages::kAuto;

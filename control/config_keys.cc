@@ -212,7 +212,7 @@ const std::vector<Key>& config_keys() {
        "operations from this size on are divided over all shards",
        bytes(At<&Config::split_bytes>{}, kPage, wire::kMaxBytes)},
       {"shards", "stream_bytes", "stream-bytes",
-       "results of a shard's part of an operation from this size on are stored past the caches",
+       "results are stored past the caches while a shard has this much to read and store",
        bytes(At<&Config::stream_bytes>{}, kPage, wire::kMaxBytes)},
       {"memory", "hugepages", "hugepages",
        "hugepages for the engine's memory; auto: if enough are free",

@@ -33,9 +33,9 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   engine::ShardConfig shard;
   shard.kernels = summation::kernels(isa);
   shard.max_ranks = config.limits.max_ranks;
-  shard.stream_bytes = config.stream_bytes;
   shard.protocol.plan = protocol::even_plan(config.shards, config.split_bytes);
   shard.protocol.window_bytes = config.window_bytes;
+  shard.protocol.stream_bytes = config.stream_bytes;
   shard.protocol.tile_bytes = config.tile_bytes;
   shard.protocol.default_deadline = config.default_deadline_ms * kMillisecond;
   return shard;

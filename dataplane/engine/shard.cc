@@ -216,7 +216,7 @@ void Shard::reduce(TileSlot& slot, bool staged) {
   reduction.count = tile.count;
   reduction.inputs = slot.views;
   reduction.outputs = outputs_;
-  reduction.stream_outputs = tile.part_bytes >= config_.stream_bytes;
+  reduction.stream_outputs = tile.stream;
   if (!tile.stats_landings.empty()) {
     slot.stats.resize(stats_blocks(tile.count));
     reduction.stats = slot.stats;

@@ -28,8 +28,6 @@ struct ShardConfig {
   // Where tiles and what belongs to them live: hugepages of the EAL in tallyd, the heap in tests.
   // Borrowed; used from the shard's thread. Grown to what the widest job needs, then reused.
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
-  // An operation whose part is at least this large is stored past the caches.
-  std::uint64_t stream_bytes = UINT64_MAX;
 };
 
 class Shard {

@@ -192,6 +192,8 @@ void Aggregator::become_ready(Job& job, Slot slot, Nanos now) {
               operation.times.last_rank,
               operation.times.last_notice - operation.times.previous_notice);
   if (operation.cursor == operation.end) return conclude(job, slot, now);
+  backlog_ += traffic(operation.shape, operation.end - operation.cursor);
+  operation.stream = backlog_ >= config_.stream_bytes;
   scheduler_.add(job.slot, slot, operation.priority, operation.age);
 }
 
@@ -221,13 +223,14 @@ bool Aggregator::start_tile(Tile& tile) {
   tile.divisor = operation.shape.ranks;
   tile.first = operation.cursor;
   tile.count = end - operation.cursor;
-  tile.part_bytes = (operation.end - operation.first) * element_bytes(tile.type);
+  tile.stream = operation.stream || backlog_ >= config_.stream_bytes;
   fill_endpoints(job, operation, stretch, tile);
   if (moves_only(operation.shape.kind)) {
     tile.count *= element_bytes(tile.type);
     tile.type = ElementType::kU8;
     tile.reduction = Operation::kSum;  // of one input: the input
   }
+  backlog_ -= traffic(operation.shape, end - operation.cursor);
   operation.cursor = end;
   ++operation.tiles_in_flight;
   ++job.tiles;

@@ -32,6 +32,8 @@ struct AggregatorConfig {
   std::uint64_t window_bytes = 4 << 20;
   std::uint64_t tile_bytes = 0;  // of one input; 0: derived from the window
   std::uint32_t tiles = 64;      // tile slots
+  // With so many bytes to be read and stored here, results are stored past the caches.
+  std::uint64_t stream_bytes = UINT64_MAX;
   Nanos default_deadline = 60 * kSecond;
 };
 
@@ -57,9 +59,9 @@ struct Tile {
   ElementType type = ElementType::kF32;
   Operation reduction = Operation::kSum;
   std::uint32_t divisor = 1;
-  std::uint64_t first = 0;       // element of the operation
-  std::uint64_t count = 0;       // elements of `type` (bytes where a collective only moves them)
-  std::uint64_t part_bytes = 0;  // of the whole part, in one input
+  std::uint64_t first = 0;  // element of the operation
+  std::uint64_t count = 0;  // elements of `type` (bytes where a collective only moves them)
+  bool stream = false;      // results go past the caches: they would not stay there
   std::vector<Endpoint> sources;
   std::vector<Endpoint> landings;
   std::vector<Endpoint> stats_landings;  // of BlockStats, for the ranks that want them
@@ -178,7 +180,8 @@ class Aggregator {
   std::vector<MemberEntry> members_;        // by Member
   std::vector<Outgoing> outbox_;
   std::uint64_t age_ = 0;
-  Nanos busy_ = 0;  // spent on sums
+  std::uint64_t backlog_ = 0;  // bytes to be read and stored for all that is ready
+  Nanos busy_ = 0;             // spent on sums
 };
 
 // A rank's place in its job, and the field by field comparison of announcements.

@@ -1,6 +1,4 @@
-#include "dataplane/protocol/aggregator.h"
-
-#include <gtest/gtest.h>
+#include "dataplane/protocol/aggregator_fixture.h"
 
 #include <algorithm>
 
@@ -9,59 +7,6 @@ namespace {
 
 using wire::Kind;
 using wire::Notice;
-
-// One shard and one job whose members are their ranks. Tiles are moved by the test.
-class AggregatorTest : public ::testing::Test {
- protected:
-  static constexpr std::uint16_t kRanks = 3;
-  static constexpr std::uint32_t kCredit = 4;
-
-  void SetUp() override { reset({}); }
-
-  void reset(AggregatorConfig config) {
-    config.plan = even_plan(1, 1 << 20);
-    aggregator_ = std::make_unique<Aggregator>(config);
-    aggregator_->add_job(0, JobSpec{.epoch = 7, .ranks = kRanks, .weight = 1, .credit = kCredit});
-    for (std::uint16_t rank = 0; rank < kRanks; ++rank) aggregator_->join(0, rank, rank);
-  }
-
-  static Notice notice(std::uint32_t tag, std::uint32_t round = 0, std::uint64_t count = 10'000) {
-    Notice n;
-    n.epoch = 7;
-    n.tag = tag;
-    n.round = round;
-    n.cookie = tag * 100 + round;
-    n.count = count;
-    n.in_region = 1;
-    n.out_region = 2;
-    return n;
-  }
-
-  void announce(Member member, const Notice& n, Nanos now = 0, Status admissible = Status::kOk) {
-    aggregator_->announce(member, n, admissible, now);
-  }
-
-  std::vector<Outgoing> take() {
-    std::vector<Outgoing> out(aggregator_->outbox().begin(), aggregator_->outbox().end());
-    aggregator_->clear_outbox();
-    return out;
-  }
-
-  // Moves every tile there is; returns how many.
-  int move_all(Nanos now = 0) {
-    Tile tile;
-    int tiles = 0;
-    for (; aggregator_->start_tile(tile); ++tiles) {
-      aggregator_->pulling(tile, now);
-      aggregator_->storing(tile, now);
-      aggregator_->stored(tile, now);
-      aggregator_->end_tile(tile, Status::kOk, kNoMember, now);
-    }
-    return tiles;
-  }
-
-  std::unique_ptr<Aggregator> aggregator_;
-};
 
 TEST_F(AggregatorTest, AnOperationRunsWhenAllRanksHaveAnnounced) {
   Tile tile;
@@ -83,40 +28,6 @@ TEST_F(AggregatorTest, AnOperationRunsWhenAllRanksHaveAnnounced) {
     EXPECT_EQ(o.completion.epoch, 7u);
   }
   EXPECT_EQ(aggregator_->operations(0), 0u);
-}
-
-TEST_F(AggregatorTest, TilesCoverThePartOnce) {
-  AggregatorConfig config;
-  config.tile_bytes = 16 << 10;
-  reset(config);
-  for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, 0, 10'001));
-  Tile tile;
-  std::uint64_t next = 0;
-  std::vector<Tile> tiles;
-  while (aggregator_->start_tile(tile)) {
-    EXPECT_EQ(tile.first, next);
-    EXPECT_EQ(tile.sources[1].offset, next * 4);
-    EXPECT_EQ(tile.landings[2].bytes, tile.count * 4);
-    next += tile.count;
-    tiles.push_back(tile);
-  }
-  EXPECT_EQ(next, 10'001u);
-  EXPECT_EQ(tiles.size(), 3u);
-  std::reverse(tiles.begin(), tiles.end());  // they may end in any order
-  for (const Tile& t : tiles) {
-    EXPECT_TRUE(take().empty());
-    aggregator_->end_tile(t, Status::kOk, kNoMember, 0);
-  }
-  EXPECT_EQ(take().size(), 3u);
-}
-
-TEST_F(AggregatorTest, ABarrierMovesNothing) {
-  for (Member m = 0; m < kRanks; ++m) {
-    Notice n = notice(1, 0, 0);
-    n.kind = Kind::kBarrier;
-    announce(m, n);
-  }
-  EXPECT_EQ(take().size(), 3u);
 }
 
 TEST_F(AggregatorTest, RoundsOfATagAreKeptApart) {
@@ -204,18 +115,6 @@ TEST_F(AggregatorTest, TheShortestPatienceDecides) {
   EXPECT_EQ(aggregator_->next_deadline(), 6 * kSecond);
   aggregator_->expire(6 * kSecond);
   EXPECT_EQ(take().size(), 2u);
-}
-
-TEST_F(AggregatorTest, ATileNamesEveryMemberWhoseMemoryItTouchesOnce) {
-  for (Member m = 0; m < kRanks; ++m) {
-    Notice n = notice(1);
-    n.kind = Kind::kReduce;
-    announce(m, n);
-  }
-  Tile tile;
-  ASSERT_TRUE(aggregator_->start_tile(tile));
-  EXPECT_EQ(tile.landings.size(), 1u);
-  EXPECT_EQ(tile.members, (std::vector<Member>{0, 1, 2})) << "contributors are fenced too";
 }
 
 TEST_F(AggregatorTest, ALostRankFailsWhatItTakesPartIn) {
@@ -395,44 +294,6 @@ TEST_F(AggregatorTest, VerdictsForLateRanksAreBounded) {
   EXPECT_EQ(take()[0].completion.status, Status::kCancelled);
   announce(1, notice(1));
   EXPECT_TRUE(take().empty()) << "forgotten: it waits for the others, and for its deadline";
-}
-
-TEST_F(AggregatorTest, GatheredBytesMoveUnchangedAndOnlyWhereTheyAreNotYet) {
-  for (Member m = 0; m < kRanks; ++m) {
-    Notice n = notice(1, 0, 9000);
-    n.kind = Kind::kAllGather;
-    n.in_region = n.out_region;
-    n.in_offset = m * 3000 * 4;  // in place
-    announce(m, n);
-  }
-  Tile tile;
-  for (Member m = 0; m < kRanks; ++m) {
-    ASSERT_TRUE(aggregator_->start_tile(tile));
-    EXPECT_EQ(tile.type, ElementType::kU8);
-    EXPECT_EQ(tile.count, 12'000u);
-    ASSERT_EQ(tile.sources.size(), 1u);
-    EXPECT_EQ(tile.sources[0].member, m);
-    EXPECT_EQ(tile.landings.size(), 2u);
-    aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
-  }
-  EXPECT_EQ(take().size(), 3u);
-}
-
-TEST_F(AggregatorTest, StatisticsGoToThoseWhoWantThem) {
-  for (Member m = 0; m < kRanks; ++m) {
-    Notice n = notice(1, 0, 5000);
-    if (m == 1) {
-      n.flags = wire::kWantStats;
-      n.stats_region = 5;
-      EXPECT_EQ(aggregator_->extents(m, n).stats.bytes, 32u);
-    }
-    announce(m, n);
-  }
-  Tile tile;
-  ASSERT_TRUE(aggregator_->start_tile(tile));
-  ASSERT_EQ(tile.stats_landings.size(), 1u);
-  EXPECT_EQ(tile.stats_landings[0].member, 1u);
-  EXPECT_EQ(tile.stats_landings[0].bytes, 32u);
 }
 
 TEST_F(AggregatorTest, WaitingSaysWhoIsMissing) {

@@ -47,6 +47,13 @@ Stretch stretch_at(const Shape& shape, std::uint64_t element) {
   return Stretch{all, all, shape.count};
 }
 
+std::uint64_t traffic(const Shape& shape, std::uint64_t elements) {
+  const Stretch any = stretch_at(shape, 0);  // as many contribute and receive everywhere
+  const std::uint64_t buffers =
+      any.contributors.size(shape.ranks) + any.receivers.size(shape.ranks);
+  return elements * element_bytes(shape.type) * buffers;
+}
+
 Extent contribution(const Shape& shape, std::uint16_t rank) {
   if (shape.kind == Kind::kAllGather) return owned(shape, rank);
   if (shape.kind == Kind::kBroadcast && rank != shape.root) return Extent{};

@@ -47,6 +47,10 @@ struct Extent {
 Extent contribution(const Shape& shape, std::uint16_t rank);
 Extent result(const Shape& shape, std::uint16_t rank);
 
+// Bytes that are read and stored for so many of its elements, over all ranks. Precondition: it has
+// elements.
+std::uint64_t traffic(const Shape& shape, std::uint64_t elements);
+
 // True where bytes are moved and not summed: they arrive unchanged, NaN payloads included.
 constexpr bool moves_only(wire::Kind kind) {
   return kind == wire::Kind::kBroadcast || kind == wire::Kind::kAllGather;

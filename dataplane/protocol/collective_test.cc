@@ -29,6 +29,14 @@ TEST(Collective, RootedOnesNameTheRoot) {
   EXPECT_EQ(result(shape(Kind::kReduce, 100, 4, 2), 0).count, 0u);
 }
 
+TEST(Collective, TrafficCountsEveryBufferThatAnElementIsIn) {
+  EXPECT_EQ(traffic(shape(Kind::kAllReduce, 100, 4), 10), 10u * 4 * 8);
+  EXPECT_EQ(traffic(shape(Kind::kReduce, 100, 4, 2), 10), 10u * 4 * 5);
+  EXPECT_EQ(traffic(shape(Kind::kBroadcast, 100, 4, 2), 10), 10u * 4 * 5);
+  EXPECT_EQ(traffic(shape(Kind::kReduceScatter, 100, 4), 10), 10u * 4 * 5);
+  EXPECT_EQ(traffic(shape(Kind::kAllGather, 100, 4), 10), 10u * 4 * 5);
+}
+
 // Every element of a scattered or gathered operation lies in the share of exactly one owner, for
 // counts that do not divide, that are smaller than the ranks, and that are huge.
 TEST(Collective, SharesTileTheOperation) {

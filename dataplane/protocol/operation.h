@@ -65,9 +65,10 @@ struct OperationRecord {
   };
 
   State state = State::kFree;
-  bool started = false;       // the first push may have gone out
-  bool wants_stats = false;   // of any rank
-  std::uint8_t priority = 0;  // the first announcer's
+  bool started : 1 = false;      // the first push may have gone out
+  bool wants_stats : 1 = false;  // of any rank
+  bool stream : 1 = false;       // Tile::stream, for all its tiles
+  std::uint8_t priority = 0;     // the first announcer's
   std::uint32_t tiles_in_flight = 0;
   std::uint64_t cursor = 0;  // the next element to pull
   std::uint64_t end = 0;     // one past the part's last element

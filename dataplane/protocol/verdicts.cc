@@ -81,6 +81,7 @@ void Aggregator::fail(Job& job, Slot slot, const Verdict& verdict, Nanos now) {
   job.deadlines.remove(slot);
   if (operation.state == OperationRecord::State::kActive) {
     scheduler_.remove(job.slot, slot);
+    backlog_ -= traffic(operation.shape, operation.end - operation.cursor);
     operation.state = OperationRecord::State::kDraining;
     if (operation.tiles_in_flight > 0) return;  // the buffers are still in use
   }

@@ -1,0 +1,129 @@
+// The tiles that operations are cut into: what they cover, whose memory they touch.
+#include "dataplane/protocol/aggregator_fixture.h"
+
+#include <algorithm>
+
+namespace tally::protocol {
+namespace {
+
+using wire::Kind;
+using wire::Notice;
+
+TEST_F(AggregatorTest, TilesCoverThePartOnce) {
+  AggregatorConfig config;
+  config.tile_bytes = 16 << 10;
+  reset(config);
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, 0, 10'001));
+  Tile tile;
+  std::uint64_t next = 0;
+  std::vector<Tile> tiles;
+  while (aggregator_->start_tile(tile)) {
+    EXPECT_EQ(tile.first, next);
+    EXPECT_EQ(tile.sources[1].offset, next * 4);
+    EXPECT_EQ(tile.landings[2].bytes, tile.count * 4);
+    next += tile.count;
+    tiles.push_back(tile);
+  }
+  EXPECT_EQ(next, 10'001u);
+  EXPECT_EQ(tiles.size(), 3u);
+  std::reverse(tiles.begin(), tiles.end());  // they may end in any order
+  for (const Tile& t : tiles) {
+    EXPECT_TRUE(take().empty());
+    aggregator_->end_tile(t, Status::kOk, kNoMember, 0);
+  }
+  EXPECT_EQ(take().size(), 3u);
+}
+
+// Whether results go past the caches is decided by all that is to be moved, not by one operation.
+TEST_F(AggregatorTest, ABacklogIsStreamed) {
+  reset({.stream_bytes = 2 * 10'000 * 4 * 2 * kRanks});  // of two of the operations below
+  Tile first, second;
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(1));
+  announce(0, notice(2));  // not ready: it moves nothing yet
+  ASSERT_TRUE(aggregator_->start_tile(first));
+  EXPECT_FALSE(first.stream);
+  for (Member m = 1; m < kRanks; ++m) announce(m, notice(2));
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(3));
+  ASSERT_TRUE(aggregator_->start_tile(first));
+  EXPECT_TRUE(first.stream) << "there is another now";
+  ASSERT_TRUE(aggregator_->start_tile(second));
+  EXPECT_TRUE(second.stream) << "there was another when it became ready";
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(4));
+  ASSERT_TRUE(aggregator_->start_tile(second));
+  EXPECT_FALSE(second.stream) << "what has been moved is not counted";
+}
+
+// What fails before it is moved does not count for ever.
+TEST_F(AggregatorTest, WhatFailsIsNoBacklog) {
+  reset({.stream_bytes = 2 * 10'000 * 4 * 2 * kRanks});
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(1));
+  Notice cancel = notice(1);
+  cancel.kind = Kind::kCancel;
+  announce(0, cancel);
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(2));
+  Tile tile;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  EXPECT_FALSE(tile.stream);
+}
+
+TEST_F(AggregatorTest, ABarrierMovesNothing) {
+  for (Member m = 0; m < kRanks; ++m) {
+    Notice n = notice(1, 0, 0);
+    n.kind = Kind::kBarrier;
+    announce(m, n);
+  }
+  EXPECT_EQ(take().size(), 3u);
+}
+
+TEST_F(AggregatorTest, ATileNamesEveryMemberWhoseMemoryItTouchesOnce) {
+  for (Member m = 0; m < kRanks; ++m) {
+    Notice n = notice(1);
+    n.kind = Kind::kReduce;
+    announce(m, n);
+  }
+  Tile tile;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  EXPECT_EQ(tile.landings.size(), 1u);
+  EXPECT_EQ(tile.members, (std::vector<Member>{0, 1, 2})) << "contributors are fenced too";
+}
+
+TEST_F(AggregatorTest, GatheredBytesMoveUnchangedAndOnlyWhereTheyAreNotYet) {
+  for (Member m = 0; m < kRanks; ++m) {
+    Notice n = notice(1, 0, 9000);
+    n.kind = Kind::kAllGather;
+    n.in_region = n.out_region;
+    n.in_offset = m * 3000 * 4;  // in place
+    announce(m, n);
+  }
+  Tile tile;
+  for (Member m = 0; m < kRanks; ++m) {
+    ASSERT_TRUE(aggregator_->start_tile(tile));
+    EXPECT_EQ(tile.type, ElementType::kU8);
+    EXPECT_EQ(tile.count, 12'000u);
+    ASSERT_EQ(tile.sources.size(), 1u);
+    EXPECT_EQ(tile.sources[0].member, m);
+    EXPECT_EQ(tile.landings.size(), 2u);
+    aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
+  }
+  EXPECT_EQ(take().size(), 3u);
+}
+
+TEST_F(AggregatorTest, StatisticsGoToThoseWhoWantThem) {
+  for (Member m = 0; m < kRanks; ++m) {
+    Notice n = notice(1, 0, 5000);
+    if (m == 1) {
+      n.flags = wire::kWantStats;
+      n.stats_region = 5;
+      EXPECT_EQ(aggregator_->extents(m, n).stats.bytes, 32u);
+    }
+    announce(m, n);
+  }
+  Tile tile;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  ASSERT_EQ(tile.stats_landings.size(), 1u);
+  EXPECT_EQ(tile.stats_landings[0].member, 1u);
+  EXPECT_EQ(tile.stats_landings[0].bytes, 32u);
+}
+
+}  // namespace
+}  // namespace tally::protocol
