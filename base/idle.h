@@ -5,6 +5,8 @@
 // through and a quiet process costs nothing.
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 
 #include "base/clock.h"
@@ -46,6 +48,29 @@ class IdlePolicy {
   int polls_ = 0;
   Nanos idle_since_ = 0;
   Nanos gap_ = 0;  // moving average
+};
+
+// Whoever works for long offers the core in between to those who wait for it by sched_yield: the
+// scheduler lets them wait for a whole slice (4 ms) otherwise. What yields too gives the core back
+// within microseconds. What computes takes a slice for each offer: then there is none for a while.
+class Courtesy {
+ public:
+  static constexpr Nanos kLong = 1 * kMillisecond;
+  static constexpr Nanos kReserve =
+      32;  // the share of time that a computing neighbour gets: 1 / 32
+
+  // `clock` gives the time; `yield` gives up the core.
+  template <typename Clock, typename Yield = int (*)()>
+  void offer(Clock clock, Yield yield = ::sched_yield) {
+    const Nanos before = clock();
+    if (before < next_) return;
+    yield();
+    const Nanos away = clock() - before;
+    if (away > kLong) next_ = before + away + kReserve * away;
+  }
+
+ private:
+  Nanos next_ = 0;
 };
 
 }  // namespace tally

@@ -31,5 +31,27 @@ TEST(Idle, YieldsAsLongAsTheUsualGapIfThatCanBeBridged) {
   EXPECT_EQ(learned(10 * kMillisecond), IdlePolicy::kMinYield) << "sleeping is right";
 }
 
+// Offers the core every 100 us for a second; returns how often it was taken.
+int offers(Nanos away) {
+  Courtesy courtesy;
+  Nanos now = 1;
+  int yields = 0;
+  while (now < kSecond) {
+    courtesy.offer([&] { return now; },
+                   [&] {
+                     ++yields;
+                     now += away;
+                     return 0;
+                   });
+    now += 100 * kMicrosecond;
+  }
+  return yields;
+}
+
+TEST(Courtesy, OffersTheCoreToThoseWhoGiveItBack) {
+  EXPECT_NEAR(offers(2 * kMicrosecond), 1e9 / 102e3, 2);
+  EXPECT_NEAR(offers(4 * kMillisecond), 1000 / (33 * 4), 1) << "not to those who compute";
+}
+
 }  // namespace
 }  // namespace tally

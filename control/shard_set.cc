@@ -14,9 +14,11 @@ ShardSet::MemberShard::MemberShard(std::uint32_t index, engine::ShardConfig conf
 ShardSet::ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
                    std::span<std::byte> memory)
     : io_(io) {
+  engine::ShardConfig each = config;
+  each.protocol.small = &small_;
   const std::size_t share = memory.size() / shards / kCacheLine * kCacheLine;
   for (std::uint32_t i = 0; i < shards; ++i) {
-    members_.push_back(std::make_unique<MemberShard>(i, config, memory.subspan(i * share, share)));
+    members_.push_back(std::make_unique<MemberShard>(i, each, memory.subspan(i * share, share)));
   }
 }
 

@@ -48,6 +48,7 @@ class ShardSet {
   };
 
   asio::io_context& io_;
+  protocol::SmallOperations small_;  // of all shards
   std::atomic<bool> stop_{false};
   std::vector<std::unique_ptr<MemberShard>> members_;
 };

@@ -100,8 +100,9 @@ Status Shard::admissible(transport::Peer peer, const wire::Notice& notice) const
 std::size_t Shard::issue_pulls() {
   std::size_t tiles = 0;
   std::uint64_t pulled = 0;
+  bool fine = false;
   Nanos now = 0;
-  for (; pulled < kTurnBytes && !free_slots_.empty(); ++tiles) {
+  for (; pulled < kTurnBytes && !fine && !free_slots_.empty(); ++tiles) {
     const std::uint32_t slot = free_slots_.back();
     if (!protocol_.start_tile(slots_[slot].tile)) break;
     if (tiles == 0) now = clock_.now();  // one reading for all of them
@@ -110,6 +111,7 @@ std::size_t Shard::issue_pulls() {
     debug_step(DebugStep::kNodeReady);
     pull(slot);
     for (const auto& source : slots_[slot].tile.sources) pulled += source.bytes;
+    fine = slots_[slot].tile.fine;
   }
   counters_.bytes_in.add(pulled);
   counters_.tiles.add(tiles);
@@ -313,10 +315,13 @@ std::size_t Shard::do_chores(Nanos now) {
 void Shard::run(const std::atomic<bool>& stop, bool busy) {
   clock_ = CycleClock::calibrated();
   IdlePolicy idle;
+  Courtesy courtesy;
   while (!stop.load(std::memory_order_relaxed)) {
     const Nanos now = clock_.now();
     if (turn(now)) {
       idle.worked(now);
+      // Without more to do the next turn is an idle one.
+      if (!busy && protocol_.has_tiles()) courtesy.offer([this] { return clock_.now(); });
       continue;
     }
     if (busy) continue;

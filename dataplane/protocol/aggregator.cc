@@ -30,7 +30,9 @@ Operand operand_of(const wire::Notice& notice) {
 }  // namespace
 
 Aggregator::Aggregator(AggregatorConfig config)
-    : config_(std::move(config)), scheduler_({config_.window_bytes, config_.tiles}) {}
+    : config_(std::move(config)),
+      scheduler_({config_.window_bytes, config_.tiles}),
+      grain_(config_.small) {}
 
 Aggregator::~Aggregator() = default;
 
@@ -192,18 +194,21 @@ void Aggregator::become_ready(Job& job, Slot slot, Nanos now) {
               operation.times.last_rank,
               operation.times.last_notice - operation.times.previous_notice);
   if (operation.cursor == operation.end) return conclude(job, slot, now);
-  backlog_ += traffic(operation.shape, operation.end - operation.cursor);
+  const std::uint64_t bytes = traffic(operation.shape, operation.end - operation.cursor);
+  grain_.ready(job.slot, bytes);
+  backlog_ += bytes;
   operation.stream = backlog_ >= config_.stream_bytes;
   scheduler_.add(job.slot, slot, operation.priority, operation.age);
 }
 
 // Several tiles fit the window at staggered phases; more inputs, smaller tiles.
-std::uint64_t Aggregator::tile_elements(const Shape& shape) const {
+std::uint64_t Aggregator::tile_elements(const Shape& shape, bool fine) const {
   std::uint64_t bytes = config_.tile_bytes;
   if (bytes == 0) {
     const std::uint64_t fan_in = std::min<std::uint64_t>(shape.ranks, kMaxTileFanIn);
     bytes = std::clamp(config_.window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
   }
+  if (fine) bytes = std::min(bytes, Grain::kFineTile / shape.ranks);
   const std::uint64_t elements = bytes / element_bytes(shape.type);
   return std::max(elements / kCutElements * kCutElements, kCutElements);
 }
@@ -214,8 +219,9 @@ bool Aggregator::start_tile(Tile& tile) {
   Job& job = *jobs_[choice->job];
   OperationRecord& operation = job.table[choice->operation];
   const Stretch stretch = stretch_at(operation.shape, operation.cursor);
-  const std::uint64_t end =
-      std::min({operation.cursor + tile_elements(operation.shape), stretch.end, operation.end});
+  tile.fine = grain_.fine(choice->job);
+  const std::uint64_t end = std::min(
+      {operation.cursor + tile_elements(operation.shape, tile.fine), stretch.end, operation.end});
   tile.job = choice->job;
   tile.operation = choice->operation;
   tile.type = operation.shape.type;
@@ -236,6 +242,7 @@ bool Aggregator::start_tile(Tile& tile) {
   ++job.tiles;
   if (operation.cursor == operation.end) scheduler_.remove(choice->job, choice->operation);
   scheduler_.started(choice->job, pulled_bytes(tile));
+  grain_.started(pulled_bytes(tile));
   return true;
 }
 

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "dataplane/protocol/cut.h"
 #include "dataplane/protocol/deadline_heap.h"
+#include "dataplane/protocol/grain.h"
 #include "dataplane/protocol/job_metrics.h"
 #include "dataplane/protocol/operation.h"
 #include "dataplane/protocol/operation_table.h"
@@ -35,6 +36,7 @@ struct AggregatorConfig {
   // With so many bytes to be read and stored here, results are stored past the caches.
   std::uint64_t stream_bytes = UINT64_MAX;
   Nanos default_deadline = 60 * kSecond;
+  SmallOperations* small = nullptr;  // borrowed: what the node's shards share; none: this is alone
 };
 
 struct JobSpec {
@@ -62,6 +64,7 @@ struct Tile {
   std::uint64_t first = 0;  // element of the operation
   std::uint64_t count = 0;  // elements of `type` (bytes where a collective only moves them)
   bool stream = false;      // results go past the caches: they would not stay there
+  bool fine = false;  // others' small operations are about: look for news before the next tile
   std::vector<Endpoint> sources;
   std::vector<Endpoint> landings;
   std::vector<Endpoint> stats_landings;  // of BlockStats, for the ranks that want them
@@ -120,6 +123,8 @@ class Aggregator {
   // Fills `tile` with the next tile to move (its vectors are reused); false when there is none or
   // the window is full.
   bool start_tile(Tile& tile);
+  // Whether operations are ready whose tiles have not all been started.
+  bool has_tiles() const { return backlog_ > 0; }
   // Its pulls are about to be issued. `now` never goes back, here and below.
   void pulling(const Tile& tile, Nanos now);
   // False: its operation has failed while the inputs came. Nothing may be stored for it any more,
@@ -170,12 +175,13 @@ class Aggregator {
   void forget(Job& job, Slot slot);
   void abandon(Job& job, Slot slot, Member member, const Verdict& verdict, Nanos now);
   Verdict missing_rank(const Job& job, Slot slot) const;
-  std::uint64_t tile_elements(const Shape& shape) const;
+  std::uint64_t tile_elements(const Shape& shape, bool fine) const;
   void fill_endpoints(const Job& job, const OperationRecord& operation, const Stretch& stretch,
                       Tile& tile) const;
 
   AggregatorConfig config_;
   TileScheduler scheduler_;
+  Grain grain_;
   std::vector<std::unique_ptr<Job>> jobs_;  // by JobSlot
   std::vector<MemberEntry> members_;        // by Member
   std::vector<Outgoing> outbox_;

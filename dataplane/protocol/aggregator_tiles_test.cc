@@ -53,6 +53,32 @@ TEST_F(AggregatorTest, ABacklogIsStreamed) {
   EXPECT_FALSE(second.stream) << "what has been moved is not counted";
 }
 
+// Between two tiles the shard looks for news, so a small operation never waits for a large tile.
+TEST_F(AggregatorTest, TilesAreFineWhileAnotherJobHasSmallOperations) {
+  aggregator_->add_job(1, JobSpec{.epoch = 7, .ranks = 1});
+  aggregator_->join(1, 0, kRanks);
+  Notice small = notice(1, 0, 100);
+  announce(kRanks, small);
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, 0, 4 << 20));
+  Tile tile;
+  std::uint64_t fine = 0;
+  bool small_one_was_whole = false;
+  while (aggregator_->start_tile(tile)) {
+    if (tile.job == 1) {
+      small_one_was_whole = tile.count == 100 && !tile.fine;
+    } else if (tile.fine) {
+      EXPECT_LE(tile.count, kCutElements);
+      fine += tile.count * 4 * kRanks;
+    } else {
+      EXPECT_GT(tile.count, kCutElements) << "coarse again";
+    }
+    aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
+  }
+  EXPECT_TRUE(small_one_was_whole);
+  EXPECT_NEAR(static_cast<double>(fine), Grain::kFineFor, kCutElements * 4 * kRanks);
+  EXPECT_FALSE(aggregator_->has_tiles());
+}
+
 // What fails before it is moved does not count for ever.
 TEST_F(AggregatorTest, WhatFailsIsNoBacklog) {
   reset({.stream_bytes = 2 * 10'000 * 4 * 2 * kRanks});

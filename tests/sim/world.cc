@@ -14,13 +14,17 @@ constexpr int kWaking = 20;
 // A schedule that takes longer than this hangs.
 constexpr std::uint64_t kMostRounds = 50'000;
 
-engine::ShardConfig shard_config(const Schedule& schedule, std::uint32_t shard) {
+engine::ShardConfig shard_config(const Schedule& schedule, std::uint32_t shard,
+                                 protocol::SmallOperations& small) {
   engine::ShardConfig config;
   config.protocol.plan = schedule.plan;
   config.protocol.shard = shard;
   config.protocol.window_bytes = schedule.window_bytes;
   config.protocol.tile_bytes = schedule.tile_bytes;
   config.protocol.tiles = schedule.tiles;
+  config.protocol.small = &small;
+  // In every third schedule what is more than a few blocks goes past the caches.
+  if (schedule.seed % 3 == 0) config.protocol.stream_bytes = 100'000;
   config.kernels = summation::kernels(summation::best_isa());
   config.max_ranks = 20;
   return config;
@@ -37,15 +41,15 @@ transport::FaultyConfig faulty_config(const Schedule& schedule, std::uint32_t sh
 
 }  // namespace
 
-World::Node::Node(const Schedule& schedule, std::uint32_t index)
+World::Node::Node(const Schedule& schedule, std::uint32_t index, protocol::SmallOperations& small)
     : loopback(schedule.loopback),
       faulty(loopback, faulty_config(schedule, index)),
-      shard(shard_config(schedule, index), faulty) {}
+      shard(shard_config(schedule, index, small), faulty) {}
 
 World::World(const Schedule& schedule, Memory& memory, const Trace& trace)
     : schedule_(schedule), trace_(trace), random_(schedule.seed ^ 0x5ca1ab1e) {
   for (std::uint32_t shard = 0; shard < schedule.shards; ++shard) {
-    nodes_.push_back(std::make_unique<Node>(schedule, shard));
+    nodes_.push_back(std::make_unique<Node>(schedule, shard, small_));
     loopbacks_.push_back(&nodes_.back()->loopback);
     nodes_.back()->faulty.observe(
         [this, shard](FaultEvent event, transport::Peer peer, const RingSlot* message) {

@@ -28,7 +28,7 @@ class World {
 
  private:
   struct Node {
-    Node(const Schedule& schedule, std::uint32_t shard);
+    Node(const Schedule& schedule, std::uint32_t shard, protocol::SmallOperations& small);
     transport::Loopback loopback;
     transport::Faulty faulty;
     engine::Shard shard;
@@ -75,7 +75,8 @@ class World {
   Random random_;
   Nanos now_ = 0;
   std::uint64_t rounds_ = 0;
-  int quiet_ = 0;                             // rounds without progress
+  int quiet_ = 0;  // rounds without progress
+  protocol::SmallOperations small_;
   std::vector<std::unique_ptr<Node>> nodes_;  // by shard
   std::vector<transport::Loopback*> loopbacks_;
   std::vector<Job> jobs_;
