@@ -1,7 +1,6 @@
 """A tallyd of one's own and jobs at it, for measurements that tally-perf alone cannot make."""
 
 import json
-import os
 import subprocess
 import tempfile
 import time
@@ -88,8 +87,8 @@ class RunningNode:
 
     def cpu_seconds(self) -> float:
         """Of user and system, of all its threads, since it was started."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(int(file.read_text().split()[0]) for file in
+                   Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")) / 1e9
 
 
 def default_build() -> Path:

@@ -5,6 +5,7 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 #include <filesystem>
+#include <future>
 #include <stdexcept>
 
 namespace tally::testing {
@@ -33,7 +34,7 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   const auto listening = server_->listen({.address = address_});
   if (!listening) throw std::runtime_error(listening.error().message);
   for (std::uint32_t i = 0; i < options.shards; ++i) {
-    threads_.emplace_back([this, i] { shards_->run(i, false); });
+    threads_.emplace_back([this, i, busy = options.busy] { shards_->run(i, busy); });
   }
   threads_.emplace_back([this] {
     const auto guard = asio::make_work_guard(io_);
@@ -49,6 +50,12 @@ LocalNode::~LocalNode() {
   });
   for (std::thread& thread : threads_) thread.join();
   std::filesystem::remove_all(directory_);
+}
+
+void LocalNode::on_each_shard(control::ShardSet::Task task) {
+  std::promise<void> done;
+  asio::post(io_, [&] { shards_->on_each(std::move(task), [&] { done.set_value(); }); });
+  done.get_future().wait();
 }
 
 }  // namespace tally::testing

@@ -15,6 +15,7 @@ namespace tally::testing {
 
 struct LocalNodeOptions {
   std::uint32_t shards = 2;
+  bool busy = false;  // shards never wait
   summation::Isa isa = summation::best_isa();
   std::uint64_t tile_bytes = 0;
   std::uint64_t split_bytes = 256 << 10;
@@ -31,6 +32,8 @@ class LocalNode {
   LocalNode& operator=(const LocalNode&) = delete;
 
   const std::string& address() const { return address_; }
+  // Runs the task on every shard's thread and waits for all.
+  void on_each_shard(control::ShardSet::Task task);
 
  private:
   std::string directory_;
