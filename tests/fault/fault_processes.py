@@ -1,5 +1,6 @@
 """Child processes for random_faults.py: lines with a deadline, and what the kernel says of them."""
 
+import argparse
 import os
 import select
 import signal
@@ -8,6 +9,12 @@ import time
 from pathlib import Path
 
 PATIENCE = 60  # seconds for a line; more than any promise of the protocol
+
+
+def executable(path: str) -> str:
+    if not os.access(path, os.X_OK) or os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"{path} is no program: tools/build makes it")
+    return path
 
 
 class Hang(Exception):

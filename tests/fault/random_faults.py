@@ -24,8 +24,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fault_processes import (Child, Hang, Wrong, descriptors, free_hugepages,  # noqa: E402
-                             shared_mappings)
+from fault_processes import (Child, Hang, Wrong, descriptors, executable,  # noqa: E402
+                             free_hugepages, shared_mappings)
 
 FAULTS_OF_TIER = {"fast": 8, "default": 30, "soak": 1000}
 BYSTANDERS = {"left": 2, "right": 3}  # ranks by job
@@ -418,12 +418,6 @@ def run(options: argparse.Namespace, seed: int, indices) -> tuple[collections.Co
     finally:
         world.abandon()
     return done, failures
-
-
-def executable(path: str) -> str:
-    if not os.access(path, os.X_OK) or os.path.isdir(path):
-        raise argparse.ArgumentTypeError(f"{path} is no program: tools/build makes it")
-    return path
 
 
 def main() -> int:
