@@ -174,20 +174,27 @@ Outcome Admission::reserve(Forming& forming, std::uint64_t bytes) const {
                     "fewer, larger ones, or raise it",
                     forming.name, forming.regions, limits_.max_regions));
   }
-  std::uint64_t mappings = 0;
-  for (const auto& other : formings_) mappings += other->regions + other->joined;
+  std::uint64_t mappings = 0, node_bytes = 0;
+  for (const auto& other : formings_) {
+    mappings += other->regions + other->joined;
+    node_bytes += other->region_bytes;
+  }
   if (mappings >= limits_.max_mappings) {
     return refused(
         fmt::format("job \"{}\": the node has {} mappings for the regions of all jobs "
                     "and may have {}: raise vm.max_map_count (half of it is for them)",
                     forming.name, mappings, limits_.max_mappings));
   }
-  const std::uint64_t left = limits_.max_region_bytes - forming.region_bytes;
-  if (bytes > left) {
+  if (bytes > limits_.max_region_bytes - forming.region_bytes) {
     return refused(fmt::format(
-        "job \"{}\" has {} bytes in {} regions; {} more pass max_region_bytes "
-        "{}",
+        "job \"{}\" has {} bytes in {} regions; {} more pass limits.max_region_bytes {}",
         forming.name, forming.region_bytes, forming.regions, bytes, limits_.max_region_bytes));
+  }
+  if (bytes > limits_.node_region_bytes - node_bytes) {
+    return refused(
+        fmt::format("job \"{}\": all jobs of the node have registered {} bytes; {} more pass "
+                    "limits.node_region_bytes {}",
+                    forming.name, node_bytes, bytes, limits_.node_region_bytes));
   }
   forming.region_bytes += bytes;
   ++forming.regions;

@@ -25,8 +25,9 @@ struct AdmissionLimits {
   bool open_jobs = true;  // a job that is not configured may be created by its first rank
   std::uint32_t max_jobs = 64;
   std::uint32_t max_ranks = 1024;
-  std::uint64_t max_region_bytes = 64ull << 30;  // per job
-  std::uint32_t max_regions = 8192;              // per job
+  std::uint64_t max_region_bytes = 64ull << 30;   // per job
+  std::uint64_t node_region_bytes = 64ull << 30;  // all jobs together
+  std::uint32_t max_regions = 8192;               // per job
   // What the shards reserve for the operations of all jobs: ranks x credit of each (protocol.md).
   std::uint64_t max_table_bytes = 1ull << 30;
   std::uint32_t shards = 1;

@@ -121,5 +121,20 @@ TEST(Admission, MemoryIsCountedPerJob) {
   EXPECT_TRUE(admission.reserve(forming, 100).ok());
 }
 
+TEST(Admission, MemoryOfAllJobsIsCounted) {
+  Admission admission({.max_region_bytes = 100, .node_region_bytes = 150}, {});
+  Forming& first = *admission.admit(applicant(0, 2, "first"), 1)->forming;
+  Forming& second = *admission.admit(applicant(0, 2, "second"), 2)->forming;
+  EXPECT_TRUE(admission.reserve(first, 100).ok());
+  const auto refused = admission.reserve(second, 51);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("all jobs of the node have registered 100 bytes; 51 more "
+                                         "pass limits.node_region_bytes 150"),
+            std::string::npos);
+  EXPECT_TRUE(admission.reserve(second, 50).ok());
+  Admission::give_back(first, 100);
+  EXPECT_TRUE(admission.reserve(second, 50).ok());
+}
+
 }  // namespace
 }  // namespace tally::control

@@ -227,9 +227,9 @@ void derive(Config& config) {
     const std::uint64_t windows = config.shards * config.window_bytes;
     config.engine_mib = static_cast<std::uint32_t>(std::max<std::uint64_t>(16, 2 * windows / kMib));
   }
-  if (config.limits.max_region_bytes == 0) {
-    config.limits.max_region_bytes = memory_limit();
-  }
+  auto& limits = config.limits;
+  if (limits.node_region_bytes == 0) limits.node_region_bytes = memory_for_peers(memory_limit());
+  if (limits.max_region_bytes == 0) limits.max_region_bytes = limits.node_region_bytes;
 }
 
 // What is wrong only together.

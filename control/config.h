@@ -45,7 +45,7 @@ struct Config {
   std::uint32_t engine_mib = 0;  // 0 in the file: derived
 
   // [limits], and open_jobs. 0 region bytes in the file: derived
-  AdmissionLimits limits = {.max_region_bytes = 0};
+  AdmissionLimits limits = {.max_region_bytes = 0, .node_region_bytes = 0};
 
   std::vector<ConfiguredJob> jobs;  // [[jobs]]
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "control/config_keys.h"
+#include "control/memory_limit.h"
 
 namespace tally::control {
 namespace {
@@ -34,7 +35,8 @@ TEST(Config, NothingGivenIsTheDefaults) {
   EXPECT_EQ(config->default_deadline_ms, 60'000u);
   EXPECT_TRUE(config->limits.open_jobs);
   EXPECT_GE(config->engine_mib, 16u);
-  EXPECT_GT(config->limits.max_region_bytes, 0u);
+  EXPECT_EQ(config->limits.node_region_bytes, memory_for_peers(memory_limit()));
+  EXPECT_EQ(config->limits.max_region_bytes, config->limits.node_region_bytes);
 }
 
 constexpr std::string_view kEveryKey = R"(
@@ -58,6 +60,7 @@ engine_mib = 32
 max_jobs = 2
 max_ranks = 16
 max_region_bytes = "1GiB"
+node_region_bytes = "2GiB"
 [[jobs]]
 name = "bert"
 token = "s3cret"

@@ -7,6 +7,21 @@
 #include <fstream>
 
 namespace tally::control {
+namespace {
+
+// The least number in `file` of the group and of those above it, up to `root`. No limit is "max"
+// (version 2), a number near 2^63 (version 1) or no file (the machine's own group).
+std::uint64_t tightest(const std::string& root, std::filesystem::path group, const char* file) {
+  std::uint64_t limit = UINT64_MAX;
+  for (bool more = true; more; group = group.parent_path()) {
+    more = group.has_relative_path();
+    std::ifstream text(root + (more ? group.string() : "") + "/" + file);
+    if (std::uint64_t bytes = 0; text >> bytes) limit = std::min(limit, bytes);
+  }
+  return limit;
+}
+
+}  // namespace
 
 std::uint64_t memory_limit() {
   const auto machine = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
@@ -14,16 +29,25 @@ std::uint64_t memory_limit() {
   return std::min(machine, cgroup_memory_limit("/sys/fs/cgroup", "/proc/self/cgroup"));
 }
 
-// The line of version 2 is "0::/path". A memory.max is a number or "max"; the root has none.
+std::uint64_t memory_for_peers(std::uint64_t limit) {
+  constexpr std::uint64_t kOwn = 256 << 20;
+  return limit - std::min(limit / 2, kOwn);
+}
+
+// Lines are "ID:CONTROLLERS:/path"; the one of version 2 is "0::/path".
 std::uint64_t cgroup_memory_limit(const std::string& root, const std::string& proc_self_cgroup) {
   std::ifstream cgroups(proc_self_cgroup);
   std::uint64_t limit = UINT64_MAX;
   for (std::string line; std::getline(cgroups, line);) {
-    if (!line.starts_with("0::/")) continue;
-    std::filesystem::path group = line.substr(3);
-    for (; group.has_relative_path(); group = group.parent_path()) {
-      std::ifstream file(root + group.string() + "/memory.max");
-      if (std::uint64_t bytes = 0; file >> bytes) limit = std::min(limit, bytes);
+    const auto controllers = line.find(':');
+    const auto path = line.find(":/");
+    if (controllers == std::string::npos || path == std::string::npos) continue;
+    const std::string name = line.substr(controllers, path - controllers);
+    const std::string group = line.substr(path + 1);
+    if (line.starts_with("0::/")) {
+      limit = std::min(limit, tightest(root, group, "memory.max"));
+    } else if (name == ":memory") {
+      limit = std::min(limit, tightest(root + "/memory", group, "memory.limit_in_bytes"));
     }
   }
   return limit;

@@ -39,6 +39,29 @@ TEST_F(MemoryLimitTest, TheTightestGroupAboveCounts) {
   EXPECT_EQ(cgroup_memory_limit(root_, groups_), 8192u);
 }
 
+TEST_F(MemoryLimitTest, InAContainerTheRootIsTheContainersGroup) {
+  write("/groups", "0::/\n");
+  write("/memory.max", "12288\n");
+  EXPECT_EQ(cgroup_memory_limit(root_, groups_), 12288u);
+  write("/groups", "0::/what/the/host/calls/it\n");
+  EXPECT_EQ(cgroup_memory_limit(root_, groups_), 12288u);
+}
+
+TEST_F(MemoryLimitTest, GroupsOfVersionOneCountToo) {
+  std::filesystem::create_directories(root_ + "/memory/a/b");
+  write("/groups", "5:cpu,cpuacct:/a\n4:memory:/a/b\n0::/\n");
+  write("/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("/memory/a/memory.limit_in_bytes", "16384\n");
+  write("/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+  write("/a/memory.limit_in_bytes", "1\n");
+  EXPECT_EQ(cgroup_memory_limit(root_, groups_), 16384u);
+}
+
+TEST(MemoryForPeers, TheNodeKeepsWhatItNeeds) {
+  EXPECT_EQ(memory_for_peers(4ull << 30), (4ull << 30) - (256 << 20));
+  EXPECT_EQ(memory_for_peers(100 << 20), 50u << 20);
+}
+
 TEST_F(MemoryLimitTest, WithoutGroupsThereIsNoLimitButTheMachine) {
   EXPECT_EQ(cgroup_memory_limit(root_, root_ + "/none"), UINT64_MAX);
   write("/groups", "0::/\n");

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
+#include "base/clock.h"
 #include "tests/fault/attacks.h"
 #include "tests/fault/cluster.h"
 
@@ -56,6 +58,42 @@ TEST_P(Hostile, HarmsItsOwnJobAlone) {
   for (const auto& rank : healthy) EXPECT_EQ(rank->wait(), 0);
   fellow->hang_up();
   EXPECT_EQ(fellow->wait(), 0);
+  EXPECT_EQ(left_behind(), "");
+}
+
+class Storm : public ::testing::Test, protected Cluster {};
+
+// Sessions that open, attach, register memory, post and go, as fast as four processes can: 800 in a
+// second on two cores. Who works meanwhile works on.
+TEST_F(Storm, OfSessionsDisturbsNobody) {
+  const int seconds = test_tier() == "soak" ? 30 : test_tier() == "fast" ? 1 : 4;
+  const auto healthy = job(2, "healthy", {.elements = 50'000});
+  std::vector<std::unique_ptr<Process>> storm;
+  for (const char* number : {"1", "2", "3", "4"}) {
+    storm.push_back(std::make_unique<Process>(std::vector<std::string>{
+        FAULT_HOSTILE, "sessions", address, std::string("storm") + number, "0", "1", number}));
+  }
+  for (const auto& attacker : storm) EXPECT_EQ(attacker->line(), "attacking");
+  const Nanos begin = monotonic_now();
+  const Nanos until = begin + seconds * kSecond;
+  while (monotonic_now() < until) {
+    for (const auto& rank : healthy) rank->tell("loop 7 20000 20");
+    for (const auto& rank : healthy) ASSERT_EQ(rank->line(120'000), "looped 20 wrong 0");
+  }
+  std::uint64_t sessions = 0;
+  for (const auto& attacker : storm) attacker->hang_up();
+  for (const auto& attacker : storm) {
+    std::string attacked;
+    std::uint64_t steps = 0, opened = 0;
+    std::istringstream(attacker->line()) >> attacked >> steps >> opened;
+    EXPECT_GT(opened, 10u);
+    sessions += opened;
+    EXPECT_EQ(attacker->wait(), 0);
+  }
+  const auto took = static_cast<double>(monotonic_now() - begin) / kSecond;
+  std::printf("%.0f sessions/s for %.1f s\n", static_cast<double>(sessions) / took, took);
+  for (const auto& rank : healthy) rank->hang_up();
+  for (const auto& rank : healthy) EXPECT_EQ(rank->wait(), 0);
   EXPECT_EQ(left_behind(), "");
 }
 

@@ -1,5 +1,6 @@
 // What runs out: regions, memory at either side, the file system. The one who asks is told the
 // numbers; who is served already is served on.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -9,6 +10,8 @@
 #include <fstream>
 
 #include "tests/fault/cluster.h"
+#include "tests/fault/memory_group.h"
+#include "tests/fault/raw_session.h"
 
 namespace tally::testing {
 using ::testing::AllOf;
@@ -86,6 +89,52 @@ TEST_F(Limits, ARankWithoutMemoryIsToldAndHarmsNobody) {
   limit_memory(poor->pid(), 16 << 20);
   EXPECT_THAT(ask(*poor, "open"), AllOf(StartsWith("refused "), HasSubstr("memory")));
   expect_sums(served);
+}
+
+// A rank that fills its job's share of the node's memory and then takes the pages away: each tile
+// that the node touches is a page that it pays for.
+TEST_F(Limits, HolesInAllTheMemoryThatCanBeRegisteredDoNotKillTheNode) {
+  if (const char* sanitizer = std::getenv("TALLY_SANITIZER"); sanitizer != nullptr && *sanitizer) {
+    GTEST_SKIP() << "a node with a sanitizer needs more memory than the group has";
+  }
+  const MemoryGroup group(256 << 20);
+  if (!group.made()) GTEST_SKIP() << "this user may not make a cgroup of memory";
+  node.reset();
+  node = std::make_unique<Process>(
+      std::vector<std::string>{"/bin/sh", "-c",
+                               "echo $$ >" + group.members() + " && exec " TALLYD " --listen " +
+                                   address + " --shards 2 --log-level error --ready-fd 1"});
+  ASSERT_EQ(node->line(), "ready");
+  const auto served = job(2, "served", small_rank);
+
+  constexpr std::size_t kPiece = 16 << 20;
+  std::vector<std::unique_ptr<RawSession>> greedy;
+  std::size_t registered = 0;
+  for (const char* name : {"greedy", "greedier"}) {
+    greedy.push_back(std::make_unique<RawSession>(RawOptions{address, name, 0, 1}));
+    RawSession& session = *greedy.back();
+    for (bool refused = false; !refused;) {
+      auto memory = transport::shm::make_shared("greedy", kPiece);
+      ASSERT_TRUE(memory.ok()) << memory.error().message;
+      const auto region = session.add_region(memory->fd.get(), kPiece);
+      refused = !region.ok();
+      if (refused) {
+        EXPECT_THAT(region.error().message, HasSubstr("_region_bytes 134217728"));
+        break;
+      }
+      registered += kPiece;
+      ASSERT_EQ(
+          ::fallocate(memory->fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kPiece), 0);
+      auto notice = session.notice(1, static_cast<std::uint32_t>(registered / kPiece) - 1,
+                                   kPiece / sizeof(float));
+      notice.in_region = notice.out_region = *region;
+      session.send(notice);
+    }
+  }
+  EXPECT_GE(registered, 96u << 20) << "most of what the group has beside the node";
+  expect_sums(served);
+  for (auto& session : greedy) session->drain();
+  EXPECT_EQ(node->wait(200), -1) << "it lives";
 }
 
 TEST_F(Limits, ALogThatCannotBeWrittenStopsNobody) {
