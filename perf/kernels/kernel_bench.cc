@@ -68,6 +68,21 @@ void add_all() {
     add("f32_sum_dram_outputs_streamed/" + std::to_string(outputs),
         {.bytes = kLarge, .outputs = outputs, .tile = kTile, .stream = true});
   }
+  for (const std::size_t width : {2, 4, 8, 16}) {
+    for (const std::size_t destinations : {0, 1, 2, 4}) {
+      const std::string name = std::to_string(width) + "/" + std::to_string(destinations);
+      Shape shape{.width = width,
+                  .bytes = kLarge / 2,
+                  .outputs = width,
+                  .destinations = destinations,
+                  .tile = kTile / width * 2,
+                  .stream = true};
+      add("f32_destinations_streamed/W" + name, shape);
+      shape.stream = false;
+      shape.bytes = std::size_t{4} << 20U;
+      add("f32_destinations_stored/W" + name, shape);
+    }
+  }
   add("f32_sum_dram_slot/W8", {.bytes = kLarge, .tile = kTile, .reuse_output = true});
   add("f32_sum_dram_stored/W8", {.bytes = kLarge, .tile = kTile});
   add("f32_sum_dram_streamed/W8", {.bytes = kLarge, .tile = kTile, .stream = true});

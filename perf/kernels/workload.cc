@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <random>
@@ -70,6 +71,7 @@ Workload::Workload(const Shape& shape)
   spans_.resize(shape.width);
   for (const Span& span : spans_) views_.emplace_back(&span, 1);
   tile_outputs_.resize(shape.outputs);
+  slot_.resize(shape_.tile);
   const std::size_t elements = shape_.tile / summation::element_bytes(shape.type);
   if (shape.stats) {
     stats_.resize((elements + summation::kStatsBlock - 1) / summation::kStatsBlock);
@@ -91,6 +93,26 @@ void Workload::reduce(const summation::Kernels& kernels) {
     for (std::size_t o = 0; o < outputs_.size(); ++o) {
       tile_outputs_[o] = outputs_[o] + (shape_.reuse_output ? 0 : at);
     }
+    if (shape_.destinations == 0) {
+      summation::reduce(kernels, reduction);
+    } else {
+      distribute(kernels, reduction);
+    }
+  }
+}
+
+void Workload::distribute(const summation::Kernels& kernels, summation::Reduction reduction) {
+  const std::span<std::byte* const> outputs = reduction.outputs;
+  std::byte* slot = slot_.data();
+  reduction.outputs = {&slot, 1};
+  reduction.stream_outputs = false;
+  summation::reduce(kernels, reduction);
+  const Span tile{slot, shape_.tile};
+  const View view(&tile, 1);
+  reduction.inputs = {&view, 1};
+  reduction.stream_outputs = shape_.stream;
+  for (std::size_t o = 0; o < outputs.size(); o += shape_.destinations) {
+    reduction.outputs = outputs.subspan(o, std::min(shape_.destinations, outputs.size() - o));
     summation::reduce(kernels, reduction);
   }
 }

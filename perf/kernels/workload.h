@@ -34,6 +34,9 @@ struct Shape {
   std::size_t width = 8;
   std::size_t bytes = 65536;  // of each input, a multiple of 256
   std::size_t outputs = 1;
+  // Stored to by one pass (0: all of them). With fewer the sum goes into a tile that stays in
+  // cache, and from there to so many outputs at a time.
+  std::size_t destinations = 0;
   // One call per this many bytes (0: one call for all). The outputs are then...
   std::size_t tile = 0;
   bool reuse_output = false;  // ...one tile, written again and again: a slot that stays in cache
@@ -57,6 +60,8 @@ class Workload {
   std::size_t input_bytes() const { return shape_.width * shape_.bytes; }
 
  private:
+  void distribute(const summation::Kernels& kernels, summation::Reduction reduction);
+
   Shape shape_;
   HugeMemory memory_;
   std::vector<const std::byte*> inputs_;
@@ -64,6 +69,7 @@ class Workload {
   std::vector<Span> spans_;
   std::vector<View> views_;
   std::vector<std::byte*> tile_outputs_;
+  std::vector<std::byte> slot_;  // of a tile, where the outputs are copied out of it
   std::vector<summation::BlockStats> stats_;
 };
 

@@ -1,10 +1,13 @@
 #include "dataplane/transport/shm/memory.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <cstdio>
+#include <fstream>
+#include <string>
 
 namespace tally::transport::shm {
 namespace {
@@ -31,6 +34,34 @@ TEST(SharedMemory, BothSidesSeeTheSameBytes) {
     EXPECT_EQ(peer->data()[bytes - 1], std::byte{42});
     EXPECT_NE(::ftruncate(made->fd.get(), 0), 0) << "it can no longer be cut off";
   }
+}
+
+// Bytes of the mapping at `data` that are mapped by huge pages.
+std::size_t huge_bytes(const std::byte* data) {
+  std::ifstream maps("/proc/self/smaps");
+  const std::string start = fmt::format("{:x}-", reinterpret_cast<std::uintptr_t>(data));
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    found = found || line.starts_with(start);
+    std::size_t kib = 0;
+    if (found && std::sscanf(line.c_str(), "ShmemPmdMapped: %zu kB", &kib) == 1) return kib << 10;
+  }
+  return 0;
+}
+
+TEST(SharedMemory, BothSidesMapHugePagesWhereTheKernelGivesThem) {
+  const char* setting = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+  std::string given;
+  std::getline(std::ifstream(setting), given);
+  if (given.find("[always]") == std::string::npos && given.find("[advise]") == std::string::npos) {
+    GTEST_SKIP() << "no huge pages for shared memory here: " << setting << " is " << given;
+  }
+  auto made = make_shared("test", 8 << 20);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(huge_bytes(made->mapping.data()), 8u << 20);
+  auto peer = map_peer(made->fd.get(), 8 << 20, "region");
+  ASSERT_TRUE(peer.ok()) << peer.error().message;
+  EXPECT_EQ(huge_bytes(peer->data()), 8u << 20);
 }
 
 TEST(SharedMemory, APeersMemfdIsChecked) {
