@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """All-reduce of Tally beside Open MPI, MPICH and Gloo, on this machine.
 
 The systems take turns, round after round, so that what disturbs the machine disturbs all of them; of
@@ -8,6 +8,7 @@ plain threads reach that move the same bytes (docs/perf.md), measured within Tal
 usage: compare.py [--ranks 2,4] [--bytes 4K,1M,16M,64M,256M] [--rounds 5] [--json FILE] [--svg FILE]
 """
 import argparse
+import importlib.util
 import json
 import math
 import statistics
@@ -113,6 +114,15 @@ def print_means(rows: list[dict], names: list[str]) -> None:
             print(f"# {ranks} ranks, geometric mean of the ratios: " + ", ".join(parts))
 
 
+def writable(text: str) -> str:
+    """A file that can be written, found out before minutes of measuring."""
+    try:
+        with open(text, "a", encoding="utf-8"):
+            return text
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from error
+
+
 def plot(rows: list[dict], names: list[str], file: str) -> None:
     import matplotlib  # heavy, and only needed here
     matplotlib.use("svg")
@@ -144,11 +154,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shards", type=int, default=2, help="of the node (default 2)")
     parser.add_argument("--tally-perf", type=Path, default=ROOT / "build/perf/tally-perf")
-    parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--svg", metavar="FILE", help="a plot (needs python3-matplotlib)")
+    parser.add_argument("--json", metavar="FILE", type=writable)
+    parser.add_argument("--svg", metavar="FILE", type=writable, help="a plot (needs python3-matplotlib)")
     arguments = parser.parse_args()
     if min(arguments.ranks) < 2 or arguments.rounds < 1:
         parser.error("at least 2 ranks and 1 round")
+    if arguments.svg and importlib.util.find_spec("matplotlib") is None:
+        parser.error(f"--svg needs matplotlib, which {sys.executable} does not have: "
+                     "tools/setup --compare installs Debian's, for /usr/bin/python3")
     with tempfile.TemporaryDirectory(prefix="tally-compare-") as scratch:
         systems = systems_at_hand(Path(scratch), arguments)
         names = [system.name for system in systems]
