@@ -27,6 +27,7 @@ inline constexpr std::array<std::string_view, 2> kPollModeNames = {"adaptive", "
 struct Config {
   std::string listen;  // "unix:/path"; derived when not given
   std::uint32_t listen_mode = 0666;
+  std::uint32_t exit_when_idle_s = 0;  // 0: never
   log::Level log_level = log::Level::kInfo;
   std::uint32_t default_deadline_ms = 60'000;
 

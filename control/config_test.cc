@@ -42,6 +42,7 @@ TEST(Config, NothingGivenIsTheDefaults) {
 constexpr std::string_view kEveryKey = R"(
 listen = "unix:/tmp/x.sock"
 listen_mode = "0660"
+exit_when_idle_s = 20
 log_level = "debug"
 open_jobs = false
 default_deadline_ms = 1500
@@ -76,6 +77,7 @@ TEST(Config, ReadsEveryKey) {
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->listen, "unix:/tmp/x.sock");
   EXPECT_EQ(config->listen_mode, 0660u);
+  EXPECT_EQ(config->exit_when_idle_s, 20u);
   EXPECT_EQ(config->log_level, log::Level::kDebug);
   EXPECT_FALSE(config->limits.open_jobs);
   EXPECT_EQ(config->default_deadline_ms, 1500u);

@@ -60,6 +60,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Config& config) {
 Outcome Daemon::build(const Config& config) {
   const auto isa = choose_isa(config);
   if (!isa) return isa.error();
+  exit_when_idle_ = std::chrono::seconds(config.exit_when_idle_s);
   isa_ = summation::kIsaNames[static_cast<std::size_t>(*isa)];
   auto eal = engine::Eal::start({.shards = config.shards,
                                  .hugepages = config.hugepages,
@@ -117,12 +118,30 @@ Daemon::~Daemon() {
   eal_.reset();
 }
 
-void Daemon::run_until_readable(int fd) {
+// Looks once a second: who comes and goes in between does not prolong it by more.
+void Daemon::watch_for_idleness() {
+  const auto now = std::chrono::steady_clock::now();
+  if (node_->has_sessions()) last_session_ = now;
+  if (now - last_session_ >= exit_when_idle_) {
+    idle_for_too_long_ = true;
+    return io_.stop();
+  }
+  idle_timer_.expires_after(std::chrono::seconds(1));
+  idle_timer_.async_wait([this](const std::error_code& error) {
+    if (!error) watch_for_idleness();
+  });
+}
+
+bool Daemon::run_until_readable(int fd) {
+  last_session_ = std::chrono::steady_clock::now();
+  if (exit_when_idle_ > std::chrono::seconds::zero()) watch_for_idleness();
   asio::posix::stream_descriptor event(io_, ::dup(fd));
   event.async_wait(asio::posix::stream_descriptor::wait_read,
                    [this](const std::error_code&) { io_.stop(); });
   io_.run();
   io_.restart();
+  idle_timer_.cancel();
+  return !idle_for_too_long_;
 }
 
 void Daemon::stop() {

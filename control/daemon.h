@@ -2,6 +2,8 @@
 #pragma once
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,8 +25,9 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Serves until `fd` is readable. This thread is the control thread.
-  void run_until_readable(int fd);
+  // Serves until `fd` is readable, or nobody has had a session for the configured time (false).
+  // This thread is the control thread.
+  bool run_until_readable(int fd);
 
   // Sessions end, their operations fail, shards stop.
   void stop();
@@ -36,9 +39,14 @@ class Daemon {
   Daemon() = default;
   Outcome build(const Config& config);
   Outcome launch(bool busy);
+  void watch_for_idleness();
 
   std::string isa_;
   asio::io_context io_{1};
+  asio::steady_timer idle_timer_{io_};
+  std::chrono::seconds exit_when_idle_{0};
+  std::chrono::steady_clock::time_point last_session_;
+  bool idle_for_too_long_ = false;
   // In the order of who uses whom; ~Daemon ends them from the last to the first.
   std::unique_ptr<engine::Eal> eal_;
   engine::EalMemory memory_;

@@ -40,6 +40,8 @@ class Node : public rpc::Service {
   void handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) override;
   void closed(rpc::ConnectionId connection) override;
 
+  bool has_sessions() const { return !by_connection_.empty(); }
+
   // The node ends: every shard lets go of all sessions before a client hears of it, then `then`.
   // Else the first client to hang up in answer would be reported to the other ranks as the one to
   // blame.

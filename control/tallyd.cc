@@ -102,8 +102,11 @@ int serve(const Config& config, int ready_fd) {
                       {"version", TALLY_VERSION}});
   tell_ready(ready_fd);
   shutdown.accept();
-  (*daemon)->run_until_readable(shutdown.fd());
-  log::info("stopping", {{"signal", ::strsignal(Shutdown::signal_number())}});
+  if ((*daemon)->run_until_readable(shutdown.fd())) {
+    log::info("stopping", {{"signal", ::strsignal(Shutdown::signal_number())}});
+  } else {
+    log::info("stopping", {{"idle_s", config.exit_when_idle_s}});
+  }
   (*daemon)->stop();
   daemon->reset();
   log::info("stopped");

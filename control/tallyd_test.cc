@@ -190,6 +190,14 @@ TEST_F(TallydTest, StartsAgainAfterACrash) {
   EXPECT_TRUE(node.ready()) << (node.wait(), node.said());
 }
 
+TEST_F(TallydTest, EndsByItselfWhenNobodyHasASession) {
+  Process node(tallyd({"--exit-when-idle", "1"}));
+  ASSERT_TRUE(node.ready());
+  EXPECT_EQ(node.wait(), 0);
+  EXPECT_TRUE(node.said("event=stopping idle_s=1")) << node.said();
+  EXPECT_NE(::access(path_.c_str(), F_OK), 0);
+}
+
 TEST_F(TallydTest, WrongUsageIsTwoAndSaysWhat) {
   const std::string file = directory_ / "t.toml";
   std::ofstream(file) << "[shards]\npoll = \"fast\"\n";

@@ -38,7 +38,7 @@ MAY_USE = {
     "gpu_bridge": ["base", "client"],
     "control": [ALL],
     "perf": [ALL],
-    "integrations": ["base", "client", "gpu_bridge"],
+    "integrations": ["base", "client", "gpu_bridge", "dataplane/transport/shm/memory.h"],
     "tests": [ALL],
 }
 

@@ -1,0 +1,335 @@
+#include "integrations/python/src/communicator.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/element.h"
+#include "base/idle.h"
+
+namespace tally::python {
+namespace {
+
+constexpr int kBurst = 16;
+// Tags of its own that an operation's number is counted through: more than can be outstanding.
+constexpr std::uint32_t kTagsInTurn = 4096;
+constexpr int kLongestSleepMs = 100;  // a thread that waits looks up for signals and new deadlines
+
+std::uint64_t element_size(tally_type type) {
+  const auto index = static_cast<std::size_t>(type);
+  if (index >= kElementTypes.size()) {
+    throw Failure(TALLY_INVALID_ARGUMENT,
+                  "type " + std::to_string(index) + " is not one of tally's");
+  }
+  return kElementTypes[index].bytes;
+}
+
+// Elements that rank `rank` contributes and gets (tally.h, tally_kind).
+std::uint64_t share(std::uint64_t count, std::uint32_t rank, std::uint32_t ranks) {
+  return count * (rank + 1) / ranks - count * rank / ranks;
+}
+std::uint64_t contributed(const Request& request, std::uint32_t rank, std::uint32_t ranks) {
+  switch (request.kind) {
+    case TALLY_BROADCAST:
+      return rank == request.root ? request.count : 0;
+    case TALLY_ALL_GATHER:
+      return share(request.count, rank, ranks);
+    default:
+      return request.count;
+  }
+}
+std::uint64_t received(const Request& request, std::uint32_t rank, std::uint32_t ranks) {
+  switch (request.kind) {
+    case TALLY_REDUCE:
+      return rank == request.root ? request.count : 0;
+    case TALLY_REDUCE_SCATTER:
+      return share(request.count, rank, ranks);
+    default:
+      return request.count;
+  }
+}
+
+Outcome outcome_of(const tally_completion& completion) {
+  return {completion.status,         completion.culprit,   completion.inputs_gone != 0,
+          completion.sum_of_squares, completion.nonfinite, completion.message};
+}
+
+}  // namespace
+
+Communicator::Communicator(const CommunicatorOptions& options)
+    : options_(options), process_(::getpid()) {
+  tally_session_options with{};
+  with.size = sizeof with;
+  with.address = options.address.empty() ? nullptr : options.address.c_str();
+  with.job = options.job.c_str();
+  with.token = options.token.empty() ? nullptr : options.token.c_str();
+  with.rank = options.rank;
+  with.ranks = options.ranks;
+  with.connect_timeout_ms = options.connect_timeout_ms;
+  with.default_deadline_ms = options.deadline_ms;
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) throw Failure(TALLY_INTERNAL, std::string("eventfd: ") + std::strerror(errno));
+  if (const tally_status status = tally_open(&with, &session_); status != TALLY_OK) {
+    throw Failure(status, tally_last_error(nullptr));
+  }
+  memory_.emplace(session_);
+  progress_ = std::thread([this] { progress(); });
+}
+
+Communicator::~Communicator() {
+  close();
+}
+
+Failure Communicator::last_failure(tally_status status) const {
+  return {status, tally_last_error(session_)};
+}
+
+void Communicator::close() {
+  std::unordered_map<std::uint64_t, Outstanding> cancelled;
+  if (process_ != ::getpid()) {
+    if (progress_.joinable()) progress_.detach();
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) return;
+    closing_ = true;
+    changed_.notify_all();
+    wake_progress();
+  }
+  if (progress_.joinable() && progress_.get_id() != std::this_thread::get_id()) progress_.join();
+  {
+    const std::lock_guard lock(mutex_);
+    memory_.reset();
+    tally_close(session_);
+    session_ = nullptr;
+    cancelled.swap(outstanding_);
+  }
+  Outcome outcome;
+  outcome.status = TALLY_CANCELLED;
+  outcome.message = "the session was closed while the operation was outstanding";
+  for (auto& [user, operation] : cancelled) operation.done(outcome);
+}
+
+bool Communicator::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closing_;
+}
+
+tally_session_info Communicator::info() const {
+  const std::lock_guard lock(mutex_);
+  tally_session_info info{};
+  info.size = sizeof info;
+  if (session_ != nullptr) tally_get_info(session_, &info);
+  return info;
+}
+
+MemoryMap::Copies Communicator::copies() const {
+  const std::lock_guard lock(mutex_);
+  return memory_ ? memory_->copies() : MemoryMap::Copies{};
+}
+
+void Communicator::adopt(void* data, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!closing_) memory_->adopt(data, bytes);
+}
+
+void Communicator::forget(void* data) {
+  const std::lock_guard lock(mutex_);
+  if (!closing_) memory_->forget(data);
+}
+
+void* Communicator::allocate(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (closing_) throw Failure(TALLY_INVALID_ARGUMENT, "the session is closed");
+  return memory_->allocate(bytes);
+}
+
+tally_operation Communicator::describe(const Request& request, Outstanding& outstanding) {
+  const std::uint64_t size = element_size(request.type);
+  const std::uint64_t in = contributed(request, rank(), ranks()) * size;
+  const std::uint64_t out = received(request, rank(), ranks()) * size;
+  if ((in > 0 && request.in == nullptr) || (out > 0 && request.out == nullptr)) {
+    throw Failure(TALLY_INVALID_ARGUMENT, in > 0 && request.in == nullptr
+                                              ? "this rank needs an input"
+                                              : "this rank needs an output");
+  }
+  tally_operation operation{};
+  operation.size = sizeof operation;
+  operation.kind = request.kind;
+  operation.type = request.type;
+  operation.op = request.op;
+  operation.count = request.count;
+  operation.root = request.root;
+  operation.priority = request.priority;
+  operation.deadline_ms = request.deadline_ms;
+  operation.flags = request.stats ? TALLY_WANT_STATS : 0;
+  if (in > 0) {
+    operation.in = memory_->place(request.in, in, outstanding.in);
+    if (outstanding.in.data != nullptr) {
+      std::memcpy(outstanding.in.data, request.in, in);
+      memory_->count_copy(in);
+    }
+  }
+  if (out > 0) {
+    operation.out = memory_->place(request.out, out, outstanding.out);
+    outstanding.out_data = request.out;
+    outstanding.out_bytes = out;
+  }
+  return operation;
+}
+
+void Communicator::post(const Request& request, Done done) {
+  std::unique_lock lock(mutex_);
+  if (closing_) throw Failure(TALLY_INVALID_ARGUMENT, "the session is closed");
+  if (request.tag && *request.tag >= kOwnTags) {
+    throw Failure(TALLY_INVALID_ARGUMENT, "tag " + std::to_string(*request.tag) + " is not below " +
+                                              std::to_string(kOwnTags));
+  }
+  Outstanding outstanding;
+  outstanding.done = std::move(done);
+  try {
+    tally_operation operation = describe(request, outstanding);
+    operation.tag = request.tag ? *request.tag : kOwnTags + next_tag_++ % kTagsInTurn;
+    operation.user = next_user_++;
+    announce(operation, lock);
+    outstanding_.emplace(operation.user, std::move(outstanding));
+  } catch (...) {
+    if (memory_) {
+      memory_->give_back(outstanding.in);
+      memory_->give_back(outstanding.out);
+    }
+    throw;
+  }
+  if (waiters_ == 0) changed_.notify_one();
+}
+
+// Waits while the session has no credit, or the tag's last operation is outstanding still.
+void Communicator::announce(const tally_operation& operation, std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    if (closing_) throw Failure(TALLY_CANCELLED, "the session was closed");
+    const tally_status status = tally_post(session_, &operation);
+    if (status == TALLY_OK) return;
+    const bool later = status == TALLY_NO_CREDIT || status == TALLY_DUPLICATE;
+    if (!later || outstanding_.empty()) throw last_failure(status);
+    if (take(lock) == 0) {
+      lock.unlock();
+      ::sched_yield();
+      lock.lock();
+    }
+  }
+}
+
+// The results are where they belong before anybody is told; the lock is not held meanwhile.
+std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
+  if (session_ == nullptr) return 0;
+  std::array<tally_completion, kBurst> completions{};
+  completions[0].size = sizeof completions[0];
+  const int count = tally_poll(session_, completions.data(), kBurst);
+  if (count <= 0) return 0;
+  std::vector<Ended> ended;
+  for (int i = 0; i < count; ++i) {
+    const auto found = outstanding_.find(completions[static_cast<std::size_t>(i)].user);
+    if (found == outstanding_.end()) continue;
+    ended.push_back(
+        {outcome_of(completions[static_cast<std::size_t>(i)]), std::move(found->second)});
+    outstanding_.erase(found);
+  }
+  lock.unlock();
+  for (Ended& one : ended) {
+    Outstanding& operation = one.operation;
+    if (operation.out.data != nullptr && one.outcome.status == TALLY_OK) {
+      std::memcpy(operation.out_data, operation.out.data, operation.out_bytes);
+    }
+    operation.done(one.outcome);
+  }
+  lock.lock();
+  if (memory_) {
+    for (Ended& one : ended) {
+      if (one.operation.out.data != nullptr) memory_->count_copy(one.operation.out_bytes);
+      memory_->give_back(one.operation.in);
+      memory_->give_back(one.operation.out);
+    }
+  }
+  changed_.notify_all();
+  return ended.size();
+}
+
+// Returns whether anything may be there.
+bool Communicator::sleep_until_something(std::unique_lock<std::mutex>& lock) {
+  if (session_ == nullptr || tally_arm(session_) != TALLY_OK) return true;
+  std::array<pollfd, 2> sources{{{tally_fd(session_), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
+  lock.unlock();
+  const int ready = ::poll(sources.data(), sources.size(), kLongestSleepMs);
+  lock.lock();
+  return ready > 0;
+}
+
+void Communicator::wake_progress() const {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_.get(), &one, sizeof one));
+}
+
+void Communicator::progress() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return closing_ || (!outstanding_.empty() && waiters_ == 0); });
+    if (closing_) return;
+    if (take(lock) == 0) sleep_until_something(lock);
+  }
+}
+
+bool Communicator::await(const std::function<bool()>& ended, std::optional<Nanos> until,
+                         const std::function<void()>& interrupted) {
+  IdlePolicy idle;
+  std::unique_lock lock(mutex_);
+  ++waiters_;
+  const auto leave = [&](bool result) {
+    --waiters_;
+    if (waiters_ == 0 && !outstanding_.empty()) changed_.notify_all();
+    return result;
+  };
+  for (;;) {
+    lock.unlock();
+    const bool over = ended();
+    lock.lock();
+    if (over) return leave(true);
+    const Nanos now = monotonic_now();
+    if (until && now >= *until) return leave(false);
+    if (closing_) {  // close() will tell all that were outstanding
+      changed_.wait_for(lock, std::chrono::milliseconds(1));
+      continue;
+    }
+    if (take(lock) > 0) {
+      idle.worked(now);
+      continue;
+    }
+    if (idle.next(now) == IdlePolicy::Step::kSleep) {
+      sleep_until_something(lock);
+      if (interrupted) {
+        lock.unlock();
+        try {
+          interrupted();
+        } catch (...) {
+          lock.lock();
+          leave(false);
+          throw;
+        }
+        lock.lock();
+      }
+    } else {
+      lock.unlock();
+      ::sched_yield();
+      lock.lock();
+    }
+  }
+}
+
+}  // namespace tally::python

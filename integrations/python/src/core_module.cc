@@ -1,0 +1,365 @@
+// tally._core: sessions and collectives on arrays.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+
+#include "base/clock.h"
+#include "integrations/python/src/array.h"
+#include "integrations/python/src/bindings.h"
+#include "integrations/python/src/communicator.h"
+
+namespace py = pybind11;
+
+namespace tally::python {
+namespace {
+
+std::uint32_t milliseconds(std::optional<double> seconds, const char* name) {
+  if (!seconds) return 0;
+  if (!(*seconds > 0) || *seconds > 86400) {
+    throw Failure(TALLY_INVALID_ARGUMENT, std::string(name) + ": " + std::to_string(*seconds) +
+                                              " seconds; more than 0, at most a day");
+  }
+  return static_cast<std::uint32_t>(std::max(1.0, std::ceil(*seconds * 1000)));
+}
+
+tally_op op_of(const std::string& name) {
+  if (name == "sum") return TALLY_SUM;
+  if (name == "average" || name == "avg") return TALLY_AVERAGE;
+  if (name == "min") return TALLY_MIN;
+  if (name == "max") return TALLY_MAX;
+  throw Failure(TALLY_INVALID_ARGUMENT,
+                "op '" + name + "' is not one of 'sum', 'average', 'min', 'max'");
+}
+
+// An operation under way: it keeps the arrays, and the session.
+class Handle {
+ public:
+  Handle(std::shared_ptr<Communicator> communicator, py::object in, py::object out)
+      : communicator_(std::move(communicator)), state_(std::make_shared<State>()) {
+    state_->in = std::move(in);
+    state_->out = std::move(out);
+  }
+
+  // The arrays live until the completion, also when the handle is dropped before.
+  Done done() {
+    return [state = state_](const Outcome& outcome) {
+      state->outcome = outcome;
+      state->ended.store(true, std::memory_order_release);
+      const py::gil_scoped_acquire gil;
+      state->in = py::object();
+      if (state.use_count() == 1) state->out = py::object();
+    };
+  }
+
+  bool ended() const { return state_->ended.load(std::memory_order_acquire); }
+
+  // The result. Throws Failure: of the operation, or kAgain when the time passes first.
+  py::object wait(std::optional<double> timeout) {
+    std::optional<Nanos> until;
+    if (timeout) until = monotonic_now() + static_cast<Nanos>(*timeout * kSecond);
+    bool over = ended();
+    if (!over) {
+      const py::gil_scoped_release nogil;
+      over = communicator_->await([&] { return ended(); }, until, check_signals);
+    }
+    if (!over) throw Failure(TALLY_AGAIN, "no completion in time; the operation goes on");
+    if (state_->outcome.status != TALLY_OK) throw state_->outcome.failure();
+    return state_->out;
+  }
+
+  Outcome outcome() const {
+    if (!ended()) throw Failure(TALLY_AGAIN, "the operation has not ended yet");
+    return state_->outcome;
+  }
+
+ private:
+  struct State {
+    std::atomic<bool> ended{false};
+    Outcome outcome;
+    py::object in, out;
+  };
+
+  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<State> state_;
+};
+
+struct Choices {
+  std::string op = "sum";
+  std::uint32_t root = 0;
+  std::optional<std::uint32_t> tag;
+  std::uint32_t priority = 0;
+  std::optional<double> deadline;
+  bool stats = false;
+};
+
+class Session {
+ public:
+  explicit Session(const CommunicatorOptions& options)
+      : communicator_(make_communicator(options)) {}
+
+  Communicator& communicator() { return *communicator_; }
+
+  // `in` or `out` may be None where a rank has none.
+  Handle start(tally_kind kind, std::uint64_t count, const py::object& in, const py::object& out,
+               const Choices& choices) {
+    Request request;
+    request.kind = kind;
+    request.op = op_of(choices.op);
+    request.count = count;
+    request.root = choices.root;
+    request.tag = choices.tag;
+    request.priority = choices.priority;
+    request.deadline_ms = milliseconds(choices.deadline, "deadline");
+    request.stats = choices.stats;
+    std::optional<tally_type> type;
+    if (!in.is_none()) {
+      const Array array = array_of(in, "input");
+      request.in = array.data;
+      type = array.type;
+    }
+    if (!out.is_none()) {
+      const Array array = array_of(out, "output");
+      if (!array.writable) throw Failure(TALLY_INVALID_ARGUMENT, "output: it cannot be written");
+      if (type && *type != array.type) {
+        throw Failure(TALLY_INVALID_ARGUMENT, "input and output are of different types");
+      }
+      request.out = array.data;
+      type = array.type;
+    }
+    request.type = type.value_or(TALLY_U8);
+    Handle handle(communicator_, in, out);
+    Done done = handle.done();
+    const py::gil_scoped_release nogil;
+    communicator_->post(request, std::move(done));
+    return handle;
+  }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+};
+
+std::uint64_t elements(const py::object& array, const char* name) {
+  return array_of(array, name).count;
+}
+
+void require_elements(const py::object& array, const char* name, std::uint64_t expected) {
+  if (const std::uint64_t count = elements(array, name); count != expected) {
+    throw Failure(TALLY_INVALID_ARGUMENT, std::string(name) + ": " + std::to_string(count) +
+                                              " elements, where " + std::to_string(expected) +
+                                              " belong");
+  }
+}
+
+Handle all_reduce(Session& session, const py::object& in, const py::object& out,
+                  const Choices& choices) {
+  const py::object& result = out.is_none() ? in : out;
+  const std::uint64_t count = elements(in, "input");
+  require_elements(result, "output", count);
+  return session.start(TALLY_ALL_REDUCE, count, in, result, choices);
+}
+
+Handle reduce(Session& session, const py::object& in, const py::object& out,
+              const Choices& choices) {
+  const bool root = session.communicator().rank() == choices.root;
+  const py::object result = !root ? py::none() : out.is_none() ? in : out;
+  const std::uint64_t count = elements(in, "input");
+  if (root) require_elements(result, "output", count);
+  return session.start(TALLY_REDUCE, count, in, result, choices);
+}
+
+Handle broadcast(Session& session, const py::object& array, const Choices& choices) {
+  const bool root = session.communicator().rank() == choices.root;
+  return session.start(TALLY_BROADCAST, elements(array, "array"), root ? array : py::none(), array,
+                       choices);
+}
+
+std::uint64_t share(std::uint64_t count, const Communicator& communicator) {
+  const std::uint64_t rank = communicator.rank(), ranks = communicator.ranks();
+  return count * (rank + 1) / ranks - count * rank / ranks;
+}
+
+Handle reduce_scatter(Session& session, const py::object& in, const py::object& out,
+                      const Choices& choices) {
+  const std::uint64_t count = elements(in, "input");
+  require_elements(out, "output", share(count, session.communicator()));
+  return session.start(TALLY_REDUCE_SCATTER, count, in, out, choices);
+}
+
+Handle all_gather(Session& session, const py::object& in, const py::object& out,
+                  const Choices& choices) {
+  const std::uint64_t count = elements(out, "output");
+  require_elements(in, "input", share(count, session.communicator()));
+  return session.start(TALLY_ALL_GATHER, count, in, out, choices);
+}
+
+constexpr const char* kSessionDoc = R"(One rank's session with a summation node.
+
+All ranks of a job open one with the same job, token and ranks. Collectives are asynchronous: they
+return a Handle, and the arrays belong to the node until Handle.wait() has returned. Any thread may
+use a session. The GIL is released while waiting; Ctrl-C ends a wait.
+
+address: "unix:/path" of the node; None: $TALLY_ADDRESS, else this machine's own node.
+connect_timeout, deadline: seconds; a node that is still starting is waited for, and an operation
+that not all ranks have announced by its deadline fails at all of them with tally.Error.
+
+Arrays are contiguous and of float16, bfloat16 (DLPack only), float32, float64, int8, uint8, int32
+or int64. Memory from empty() or adopt() is used in place by the node; other memory is copied.)";
+
+using Tag = std::optional<std::uint32_t>;
+using Seconds = std::optional<double>;
+
+Choices choices(const std::string& op, std::uint32_t root, Tag tag, std::uint32_t priority,
+                Seconds deadline, bool stats) {
+  return Choices{op, root, tag, priority, deadline, stats};
+}
+
+void bind_collectives(py::class_<Session>& session) {
+  session
+      .def(
+          "all_reduce",
+          [](Session& s, const py::object& in, const py::object& out, const std::string& op,
+             Tag tag, std::uint32_t priority, Seconds deadline, bool stats) {
+            return all_reduce(s, in, out, choices(op, 0, tag, priority, deadline, stats));
+          },
+          py::arg("array"), py::arg("out") = py::none(), py::arg("op") = "sum", py::kw_only(),
+          py::arg("tag") = py::none(), py::arg("priority") = 0, py::arg("deadline") = py::none(),
+          py::arg("stats") = false,
+          "Every rank gets the element-wise op of all ranks' arrays, in `out` or in place.")
+      .def(
+          "reduce",
+          [](Session& s, const py::object& in, const py::object& out, std::uint32_t root,
+             const std::string& op, Tag tag, std::uint32_t priority, Seconds deadline) {
+            return reduce(s, in, out, choices(op, root, tag, priority, deadline, false));
+          },
+          py::arg("array"), py::arg("out") = py::none(), py::arg("root") = 0, py::arg("op") = "sum",
+          py::kw_only(), py::arg("tag") = py::none(), py::arg("priority") = 0,
+          py::arg("deadline") = py::none(), "As all_reduce, but only `root` gets the result.")
+      .def(
+          "broadcast",
+          [](Session& s, const py::object& array, std::uint32_t root, Tag tag,
+             std::uint32_t priority, Seconds deadline) {
+            return broadcast(s, array, choices("sum", root, tag, priority, deadline, false));
+          },
+          py::arg("array"), py::arg("root") = 0, py::kw_only(), py::arg("tag") = py::none(),
+          py::arg("priority") = 0, py::arg("deadline") = py::none(),
+          "Every rank's array becomes what `root` has in it.")
+      .def(
+          "reduce_scatter",
+          [](Session& s, const py::object& in, const py::object& out, const std::string& op,
+             Tag tag, std::uint32_t priority, Seconds deadline) {
+            return reduce_scatter(s, in, out, choices(op, 0, tag, priority, deadline, false));
+          },
+          py::arg("array"), py::arg("out"), py::arg("op") = "sum", py::kw_only(),
+          py::arg("tag") = py::none(), py::arg("priority") = 0, py::arg("deadline") = py::none(),
+          "Rank r of W gets elements [n*r/W, n*(r+1)/W) of the op of all ranks' n elements.")
+      .def(
+          "all_gather",
+          [](Session& s, const py::object& in, const py::object& out, Tag tag,
+             std::uint32_t priority, Seconds deadline) {
+            return all_gather(s, in, out, choices("sum", 0, tag, priority, deadline, false));
+          },
+          py::arg("array"), py::arg("out"), py::kw_only(), py::arg("tag") = py::none(),
+          py::arg("priority") = 0, py::arg("deadline") = py::none(),
+          "Rank r of W contributes elements [n*r/W, n*(r+1)/W) of the n that every rank gets.")
+      .def(
+          "barrier",
+          [](Session& s, Tag tag, Seconds deadline) {
+            return s.start(TALLY_BARRIER, 0, py::none(), py::none(),
+                           choices("sum", 0, tag, 0, deadline, false));
+          },
+          py::kw_only(), py::arg("tag") = py::none(), py::arg("deadline") = py::none(),
+          "Ends when every rank has come to it.");
+}
+
+void bind_session(py::module_& module) {
+  py::class_<Session> session(module, "Session", kSessionDoc);
+  bind_collectives(session);
+  session
+      .def(py::init([](std::optional<std::string> address, const std::string& job,
+                       const std::string& token, std::uint32_t rank, std::uint32_t ranks,
+                       Seconds connect_timeout, Seconds deadline) {
+             const CommunicatorOptions options{address.value_or(""),
+                                               job,
+                                               token,
+                                               rank,
+                                               ranks,
+                                               milliseconds(connect_timeout, "connect_timeout"),
+                                               milliseconds(deadline, "deadline")};
+             const py::gil_scoped_release nogil;
+             return std::make_unique<Session>(options);
+           }),
+           py::kw_only(), py::arg("address") = py::none(), py::arg("job") = "default",
+           py::arg("token") = "", py::arg("rank") = 0, py::arg("ranks") = 1,
+           py::arg("connect_timeout") = py::none(), py::arg("deadline") = py::none())
+      .def_property_readonly("rank", [](Session& s) { return s.communicator().rank(); })
+      .def_property_readonly("ranks", [](Session& s) { return s.communicator().ranks(); })
+      .def_property_readonly("shards", [](Session& s) { return s.communicator().info().shards; })
+      .def_property_readonly("epoch", [](Session& s) { return s.communicator().info().epoch; })
+      .def_property_readonly(
+          "transport",
+          [](Session& s) {
+            const char* name = s.communicator().info().transport;
+            return std::string(name == nullptr ? "" : name);
+          },
+          "How bytes travel to the node: \"shm\".")
+      .def_property_readonly(
+          "copied_bytes", [](Session& s) { return s.communicator().copies().bytes; },
+          "Bytes that were copied because their memory is not the node's: 0 when all is in place.")
+      .def(
+          "_allocate",
+          [](Session& s, std::size_t bytes) {
+            return py::memoryview::from_memory(s.communicator().allocate(bytes),
+                                               static_cast<py::ssize_t>(bytes));
+          },
+          py::arg("bytes"), py::keep_alive<0, 1>())
+      .def(
+          "adopt",
+          [](Session& s, const py::object& object) {
+            const Array array = array_of(object, "array");
+            s.communicator().adopt(array.data, array.bytes());
+          },
+          py::arg("array"), py::keep_alive<1, 2>(),
+          "The node uses this array's memory in place from now on, until forget() or close().")
+      .def(
+          "forget",
+          [](Session& s, const py::object& object) {
+            s.communicator().forget(array_of(object, "array").data);
+          },
+          py::arg("array"), "Undoes adopt().")
+      .def(
+          "close", [](Session& s) { s.communicator().close(); },
+          py::call_guard<py::gil_scoped_release>(),
+          "Ends the session; what is outstanding fails as cancelled.")
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__", [](Session& s, const py::args&) {
+        const py::gil_scoped_release nogil;
+        s.communicator().close();
+      });
+}
+
+void bind_handle(py::module_& module) {
+  py::class_<Handle>(module, "Handle", "An operation under way.")
+      .def("wait", &Handle::wait, py::arg("timeout") = py::none(),
+           "The output array, when it is complete. timeout: seconds; then tally.Error with status\n"
+           "\"again\", and the operation goes on. Raises tally.Error when the operation failed.")
+      .def("done", &Handle::ended, "Has it ended, well or not?")
+      .def_property_readonly(
+          "sum_of_squares", [](const Handle& h) { return h.outcome().sum_of_squares; },
+          "Of the result, with stats=True.")
+      .def_property_readonly(
+          "nonfinite", [](const Handle& h) { return h.outcome().nonfinite; },
+          "Infinities and NaNs in the result, with stats=True.");
+}
+
+}  // namespace
+}  // namespace tally::python
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "Sessions with a Tally summation node; see the package tally.";
+  pybind11::register_local_exception_translator(tally::python::translate);
+  tally::python::bind_handle(module);
+  tally::python::bind_session(module);
+}

@@ -1,0 +1,112 @@
+#include "integrations/python/src/memory_map.h"
+
+#include <bit>
+#include <iterator>
+
+#include "integrations/python/src/failure.h"
+#include "integrations/python/src/shared_pool.h"
+
+namespace tally::python {
+namespace {
+
+constexpr std::size_t kLeastBounce = 64 << 10;
+
+}  // namespace
+
+const MemoryMap::Known* MemoryMap::find(const std::byte* data, std::size_t bytes,
+                                        std::uint64_t& offset) const {
+  const auto after = known_.upper_bound(data);
+  if (after == known_.begin()) return nullptr;
+  const auto& [start, known] = *std::prev(after);
+  offset = static_cast<std::uint64_t>(data - start);
+  return offset <= known.bytes && bytes <= known.bytes - offset ? &known : nullptr;
+}
+
+void MemoryMap::add(void* data, std::size_t bytes, const tally_memory& memory) {
+  tally_region* region = nullptr;
+  if (const tally_status status = tally_region_register(session_, &memory, &region);
+      status != TALLY_OK) {
+    throw Failure(status, tally_last_error(session_));
+  }
+  known_[static_cast<const std::byte*>(data)] = Known{bytes, region};
+}
+
+void MemoryMap::adopt(void* data, std::size_t bytes) {
+  tally_memory memory{};
+  memory.size = sizeof memory;
+  memory.kind = TALLY_MEMORY_HOST;
+  memory.data = data;
+  memory.bytes = bytes;
+  add(data, bytes, memory);
+}
+
+void* MemoryMap::allocate(std::size_t bytes) {
+  tally_region* region = nullptr;
+  void* data = nullptr;
+  if (const tally_status status = tally_region_alloc(session_, bytes, &region, &data);
+      status != TALLY_OK) {
+    throw Failure(status, tally_last_error(session_));
+  }
+  known_[static_cast<const std::byte*>(data)] = Known{bytes, region};
+  return data;
+}
+
+bool MemoryMap::forget(void* data) {
+  const auto found = known_.find(static_cast<const std::byte*>(data));
+  if (found == known_.end()) return false;
+  if (const tally_status status = tally_region_free(session_, found->second.region);
+      status != TALLY_OK) {
+    throw Failure(status, tally_last_error(session_));
+  }
+  known_.erase(found);
+  return true;
+}
+
+tally_buffer MemoryMap::place(const void* data, std::size_t bytes, Bounce& bounce) {
+  const auto* address = static_cast<const std::byte*>(data);
+  std::uint64_t offset = 0;
+  if (const Known* known = find(address, bytes, offset)) return {known->region, offset};
+  if (const auto segment = SharedPool::instance().find(data)) {
+    tally_memory memory{};
+    memory.size = sizeof memory;
+    memory.kind = TALLY_MEMORY_SHARED;
+    memory.data = segment->data;
+    memory.bytes = segment->bytes;
+    memory.fd = segment->fd;
+    add(segment->data, segment->bytes, memory);
+    if (const Known* known = find(address, bytes, offset)) return {known->region, offset};
+  }
+  bounce = take_bounce(bytes);
+  return {bounce.region, 0};
+}
+
+// In powers of two, so that few sizes serve all.
+Bounce MemoryMap::take_bounce(std::size_t bytes) {
+  if (const auto fits = free_bounces_.lower_bound(bytes);
+      fits != free_bounces_.end() && fits->first <= 4 * bytes + kLeastBounce) {
+    const Bounce bounce = fits->second;
+    free_bounces_.erase(fits);
+    return bounce;
+  }
+  Bounce bounce;
+  bounce.room = std::bit_ceil(bytes < kLeastBounce ? kLeastBounce : bytes);
+  void* data = nullptr;
+  if (const tally_status status = tally_region_alloc(session_, bounce.room, &bounce.region, &data);
+      status != TALLY_OK) {
+    throw Failure(status, tally_last_error(session_));
+  }
+  bounce.data = static_cast<std::byte*>(data);
+  return bounce;
+}
+
+void MemoryMap::give_back(Bounce& bounce) {
+  if (bounce.data != nullptr) free_bounces_.emplace(bounce.room, bounce);
+  bounce = Bounce{};
+}
+
+void MemoryMap::count_copy(std::size_t bytes) {
+  ++copies_.operations;
+  copies_.bytes += bytes;
+}
+
+}  // namespace tally::python

@@ -1,0 +1,55 @@
+// The collectives of torch.distributed, of one group of ranks.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "integrations/python/src/torch/work.h"
+
+namespace tally::python {
+
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<Tensors>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// Every rank of the group calls the same ones in the same order. Throws Failure on arguments that
+// can never be right. A null result: not an operation or a type that tally has.
+class Collectives {
+ public:
+  Collectives(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout)
+      : communicator_(std::move(communicator)), timeout_(timeout) {}
+
+  WorkPtr all_reduce(const Tensors& tensors, const c10d::ReduceOp& op,
+                     std::chrono::milliseconds timeout, c10d::OpType kind);
+  WorkPtr reduce(const at::Tensor& tensor, std::int64_t root, const c10d::ReduceOp& op,
+                 std::chrono::milliseconds timeout);
+  WorkPtr broadcast(const at::Tensor& tensor, std::int64_t root, std::chrono::milliseconds timeout);
+  // outputs[i][r] becomes rank r's inputs[i].
+  WorkPtr all_gather(const TensorLists& outputs, const Tensors& inputs,
+                     std::chrono::milliseconds timeout, c10d::OpType kind);
+  // The inputs of all ranks, one after the other.
+  WorkPtr all_gather_flat(const at::Tensor& output, const at::Tensor& input,
+                          std::chrono::milliseconds timeout);
+  // outputs[i] becomes the sum of what all ranks have in inputs[i][this rank].
+  WorkPtr reduce_scatter(const Tensors& outputs, const TensorLists& inputs,
+                         const c10d::ReduceOp& op, std::chrono::milliseconds timeout);
+  WorkPtr reduce_scatter_flat(const at::Tensor& output, const at::Tensor& input,
+                              const c10d::ReduceOp& op, std::chrono::milliseconds timeout);
+  WorkPtr barrier(std::chrono::milliseconds timeout);
+
+ private:
+  struct Plan;
+
+  WorkPtr start(Plan&& plan, std::chrono::milliseconds timeout);
+  bool add_reduce_scatter(Plan& plan, const at::Tensor& output, const at::Tensor& input,
+                          const c10d::ReduceOp& op) const;
+  void add_all_gather(Plan& plan, const at::Tensor& output, const at::Tensor& input) const;
+
+  std::shared_ptr<Communicator> communicator_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace tally::python

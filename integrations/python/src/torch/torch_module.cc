@@ -1,0 +1,87 @@
+// tally.torch._torch: the communicator of a group of ranks, and what torch calls on it.
+#include <pybind11/pybind11.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/jit/python/python_ivalue.h>
+#include <torch/extension.h>
+
+#include <chrono>
+
+#include "integrations/python/src/bindings.h"
+#include "integrations/python/src/shared_pool.h"
+#include "integrations/python/src/torch/allocator.h"
+#include "integrations/python/src/torch/bucket_reducer.h"
+#include "integrations/python/src/torch/group.h"
+
+namespace py = pybind11;
+
+namespace tally::python {
+namespace {
+
+using Future = torch::jit::PythonFutureWrapper;
+
+// The hook's future gives a Python object: DistributedDataParallel wants it so.
+std::shared_ptr<Future> average(BucketReducer& reducer, std::uint32_t bucket, const at::Tensor& in,
+                                const at::Tensor& out, bool stats) {
+  const py::object result = py::cast(out);
+  const c10::IValue value(c10::ivalue::ConcretePyObjectHolder::create(result));
+  const py::gil_scoped_release nogil;
+  return std::make_shared<Future>(
+      reducer.average(bucket, in, out, value, c10::PyObjectType::get(), stats));
+}
+
+void bind_communicator(py::module_& module) {
+  py::class_<Communicator, std::shared_ptr<Communicator>>(module, "Communicator")
+      .def(py::init([](const std::string& address, const std::string& job, const std::string& token,
+                       std::uint32_t rank, std::uint32_t ranks, double connect_timeout,
+                       double deadline) {
+             const auto ms = [](double seconds) {
+               return static_cast<std::uint32_t>(std::clamp(seconds * 1000, 0.0, 86'400'000.0));
+             };
+             const CommunicatorOptions options{
+                 address, job, token, rank, ranks, ms(connect_timeout), ms(deadline)};
+             const py::gil_scoped_release nogil;
+             return make_communicator(options);
+           }),
+           py::kw_only(), py::arg("address"), py::arg("job"), py::arg("token") = "",
+           py::arg("rank"), py::arg("ranks"), py::arg("connect_timeout") = 0.0,
+           py::arg("deadline") = 0.0)
+      .def_property_readonly("rank", &Communicator::rank)
+      .def_property_readonly("ranks", &Communicator::ranks)
+      .def_property_readonly("closed", &Communicator::closed)
+      .def_property_readonly("copied_bytes", [](const Communicator& c) { return c.copies().bytes; })
+      .def("close", &Communicator::close, py::call_guard<py::gil_scoped_release>());
+}
+
+void bind_reducer(py::module_& module) {
+  py::class_<BucketReducer>(module, "BucketReducer")
+      .def(py::init<std::shared_ptr<Communicator>>(), py::arg("communicator"))
+      .def("average", &average, py::arg("bucket"), py::arg("input"), py::arg("output"),
+           py::arg("stats"))
+      .def("statistics", [](const BucketReducer& reducer) {
+        const auto all = reducer.statistics();
+        return std::pair(all.sum_of_squares, all.nonfinite);
+      });
+}
+
+}  // namespace
+}  // namespace tally::python
+
+PYBIND11_MODULE(_torch, module) {
+  using namespace tally::python;
+  module.doc() = "The native half of tally.torch.";
+  // For all modules: a failure may come to light in one of torch's own functions.
+  py::register_exception_translator(translate);
+  py::module_::import("torch");
+  bind_communicator(module);
+  bind_reducer(module);
+  bind_group(module);
+  module.def("install_allocator", &install_allocator);
+  module.def("is_shared", [](const at::Tensor& tensor) {
+    return SharedPool::instance().find(tensor.data_ptr()).has_value();
+  });
+  module.def("pool_usage", [] {
+    const auto usage = SharedPool::instance().usage();
+    return py::dict(py::arg("segments") = usage.segments, py::arg("bytes") = usage.bytes,
+                    py::arg("free_bytes") = usage.free_bytes);
+  });
+}

@@ -1,0 +1,49 @@
+// One collective of torch.distributed under way, made of one or more operations.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "integrations/python/src/communicator.h"
+
+namespace tally::python {
+
+class Work final : public c10d::Work {
+ public:
+  // `outputs` are what result() and the future give. `finish` runs before they are given, on the
+  // thread that takes the last completion, when all went well.
+  Work(const std::shared_ptr<Communicator>& communicator, c10d::OpType kind,
+       std::vector<at::Tensor> outputs, std::function<void()> finish);
+
+  // Posts all of them. `keep`: tensors that have to live until the end. On failure the work ends
+  // with it, and so does waiting for it.
+  static void start(const c10::intrusive_ptr<Work>& work, const std::vector<Request>& requests,
+                    std::vector<at::Tensor> keep);
+
+  bool wait(std::chrono::milliseconds timeout) override;
+  bool isCompleted() override { return ended_.load(std::memory_order_acquire); }
+  bool isSuccess() const override;
+  std::vector<at::Tensor> result() override { return outputs_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+
+ private:
+  void end_one(const Outcome& outcome);
+  void end_all();
+
+  std::weak_ptr<Communicator> communicator_;  // when it is gone, close() has ended the work
+  std::vector<at::Tensor> outputs_;
+  std::vector<at::Tensor> keep_;
+  std::function<void()> finish_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::atomic<std::size_t> left_{0};
+  std::mutex failure_mutex_;
+  std::optional<Failure> failure_;  // the first
+  std::atomic<bool> ended_{false};
+};
+
+}  // namespace tally::python

@@ -1,0 +1,32 @@
+"""PyTorch front ends: a communication hook for DistributedDataParallel, and the backend "tally".
+
+    import torch.distributed as dist, tally.torch
+
+    dist.init_process_group("tally")              # instead of "gloo"; or keep gloo and
+    ddp.register_comm_hook(tally.torch.State(), tally.torch.allreduce_hook)
+
+Importing this module registers the backend and makes torch take CPU memory of 1 MiB and more from
+memory that a node on this machine can use in place.
+"""
+
+from __future__ import annotations
+
+from tally.torch import _torch
+from tally.torch._backend import register
+from tally.torch._hook import State, allreduce_hook
+
+__all__ = ["State", "allreduce_hook", "copied_bytes", "is_shared"]
+
+_torch.install_allocator()
+register()
+
+
+def is_shared(tensor) -> bool:
+    """Does the tensor lie in memory that a node on this machine can use in place?"""
+    return _torch.is_shared(tensor)
+
+
+def copied_bytes(group=None) -> int:
+    """Bytes that the backend's group has copied so far because their memory is not the node's."""
+    from tally.torch._backend import communicator_of
+    return communicator_of(group).copied_bytes

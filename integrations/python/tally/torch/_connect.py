@@ -1,0 +1,38 @@
+"""How the ranks of a group come to one session: rank 0 knows or starts the node, and tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+
+from tally._error import Error
+from tally.local import start_node
+from tally.torch import _torch
+
+
+def connect(store, rank: int, ranks: int, deadline: float) -> "_torch.Communicator":
+    """A session of this rank, in a job of the group's own.
+
+    store: torch.distributed's, with keys of this group alone. $TALLY_ADDRESS names the node and
+    $TALLY_TOKEN the job's secret; without an address rank 0 starts a node for this machine.
+    deadline: seconds, of operations that bring none."""
+    key = "tally/session"
+    if rank == 0:
+        try:
+            offer = {"address": os.environ.get("TALLY_ADDRESS") or start_node(),
+                     "job": f"torch-{uuid.uuid4().hex[:16]}", "host": socket.gethostname()}
+        except Error as error:
+            offer = {"error": error.args[0], "status": error.status}
+        store.set(key, json.dumps(offer))
+    offer = json.loads(store.get(key))
+    if "error" in offer:
+        raise Error(f"rank 0: {offer['error']}", offer["status"], 0)
+    address = os.environ.get("TALLY_ADDRESS") or offer["address"]
+    if not os.environ.get("TALLY_ADDRESS") and offer["host"] != socket.gethostname():
+        raise Error(f"rank 0 started a node on {offer['host']} and this is {socket.gethostname()}: "
+                    "ranks on several machines need $TALLY_ADDRESS", "unavailable", 0)
+    return _torch.Communicator(address=address, job=offer["job"],
+                               token=os.environ.get("TALLY_TOKEN", ""), rank=rank, ranks=ranks,
+                               deadline=deadline)

@@ -1,0 +1,131 @@
+"""Runs cases in groups of processes, for the tests of this folder.
+
+A test file calls main(cases, widths): it starts itself W times for each width W, with a node of the
+test's own, and every process runs all cases in the same order. A case is a function of (rank, ranks);
+it fails by raising. The parent counts, and looks that nothing is left behind.
+
+usage of a test file: FILE [--widths 1,2] [CASE...]
+"""
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+DEADLINE_S = 240
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Node:
+    """A tallyd with a socket in a directory of its own."""
+
+    def __init__(self, *flags: str) -> None:
+        self.directory = tempfile.TemporaryDirectory(prefix="tally-python-")
+        self.address = f"unix:{self.directory.name}/node.sock"
+        self.flags = flags
+        self.start()
+
+    def start(self) -> None:
+        reader, writer = os.pipe()
+        self.process = subprocess.Popen(
+            [os.environ["TALLYD"], "--listen", self.address, "--log-level", "error", "--ready-fd",
+             str(writer), *self.flags], pass_fds=[writer])
+        os.close(writer)
+        ready = os.read(reader, 6)
+        os.close(reader)
+        assert ready == b"ready\n", "the node does not start"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        assert self.process.wait(30) == 0, "the node ended badly"
+        assert not os.listdir(self.directory.name), "the node left its socket behind"
+        self.directory.cleanup()
+
+
+def start_ranks(command: list, ranks: int, **more: str) -> list:
+    """Processes with the environment that torchrun gives, and each its own output."""
+    port = str(free_port())
+    started = []
+    for rank in range(ranks):
+        environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank),
+                       "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                       "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **more}
+        started.append(subprocess.Popen(command, env=environment, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+    return started
+
+
+def outputs(processes: list, deadline_s: float = DEADLINE_S) -> list:
+    """What each one said; all are gone afterwards."""
+    until = time.monotonic() + deadline_s
+    said = []
+    for process in processes:
+        try:
+            text, _ = process.communicate(timeout=max(1.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            text = process.communicate()[0] + "\nKILLED: no end in time\n"
+        said.append(text)
+    return said
+
+
+def run_all(cases: dict, rank: int, ranks: int) -> int:
+    failed = 0
+    for name, case in cases.items():
+        try:
+            case(rank, ranks)
+            print(f"ok {name}", flush=True)
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            print(f"FAILED {name} (rank {rank} of {ranks})\n{traceback.format_exc()}", flush=True)
+    return failed
+
+
+def main(cases: dict, widths=(1, 2, 3, 4), prepare=None, finish=None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--widths", type=lambda text: [int(w) for w in text.split(",")],
+                        default=list(widths))
+    parser.add_argument("cases", nargs="*")
+    arguments = parser.parse_args()
+    chosen = {name: case for name, case in cases.items()
+              if not arguments.cases or name in arguments.cases}
+    if "RANK" in os.environ:
+        rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        if prepare is not None:
+            prepare(rank, ranks)
+        failed = run_all(chosen, rank, ranks)
+        if finish is not None:
+            finish()
+        sys.exit(1 if failed else 0)
+    bad = 0
+    for ranks in arguments.widths:
+        with Node() as node:
+            command = [sys.executable, str(Path(sys.argv[0]).resolve()), *arguments.cases]
+            processes = start_ranks(command, ranks, TALLY_ADDRESS=node.address)
+            said = outputs(processes)
+        codes = [process.returncode for process in processes]
+        good = all(code == 0 for code in codes)
+        print(f"{'ok' if good else 'FAILED'}: {len(chosen)} cases with {ranks} ranks")
+        if not good:
+            bad += 1
+            for rank, text in enumerate(said):
+                print(f"--- rank {rank}, exit status {codes[rank]}\n{text}")
+    sys.exit(1 if bad else 0)
