@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "integrations/python/src/communicator.h"
 
@@ -30,16 +31,20 @@ inline void translate(std::exception_ptr pointer) {
   }
 }
 
-// Ends without the GIL: its thread may need it for a last callback.
+// Ends without the GIL: its thread may need it for a last callback. And not on that thread, which
+// has to end first: a callback may have been the last to hold it.
+inline void end_communicator(Communicator* communicator) {
+  if (communicator->on_own_thread()) {
+    std::thread([communicator] { delete communicator; }).detach();
+  } else if (PyGILState_Check() != 0) {
+    const pybind11::gil_scoped_release nogil;
+    delete communicator;
+  } else {
+    delete communicator;
+  }
+}
 inline std::shared_ptr<Communicator> make_communicator(const CommunicatorOptions& options) {
-  return {new Communicator(options), [](Communicator* communicator) {
-            if (PyGILState_Check() != 0) {
-              const pybind11::gil_scoped_release nogil;
-              delete communicator;
-            } else {
-              delete communicator;
-            }
-          }};
+  return {new Communicator(options), end_communicator};
 }
 
 // For Communicator::await: Ctrl-C and other signals.

@@ -104,7 +104,7 @@ void Communicator::close() {
     changed_.notify_all();
     wake_progress();
   }
-  if (progress_.joinable() && progress_.get_id() != std::this_thread::get_id()) progress_.join();
+  progress_.join();
   {
     const std::lock_guard lock(mutex_);
     memory_.reset();

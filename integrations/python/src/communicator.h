@@ -70,7 +70,7 @@ class Communicator {
 
   // Throws Failure.
   explicit Communicator(const CommunicatorOptions& options);
-  // Outstanding operations end as cancelled; no callback comes afterwards.
+  // Outstanding operations end as cancelled; no callback comes afterwards. Not from a callback.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -92,6 +92,8 @@ class Communicator {
   // Ends the session: what is outstanding is cancelled, later posts fail.
   void close();
   bool closed() const;
+  // Is this the thread that takes completions?
+  bool on_own_thread() const { return progress_.get_id() == std::this_thread::get_id(); }
 
   std::uint32_t rank() const { return options_.rank; }
   std::uint32_t ranks() const { return options_.ranks; }

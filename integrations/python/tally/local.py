@@ -44,9 +44,9 @@ def start_node() -> str:
     directory = tempfile.mkdtemp(prefix="tally-local-", dir=os.environ.get("XDG_RUNTIME_DIR"))
     address = f"unix:{directory}/node.sock"
     reader, writer = os.pipe()
-    # The shell takes the directory away whatever ends the node. It is no child of ours: it must
-    # not be left as a zombie, nor end with our terminal's Ctrl-C.
-    script = '"$@" 2>"$0/log"; code=$?; if [ $code = 0 ]; then rm -rf "$0"; fi'
+    # In a session of its own: our terminal's Ctrl-C is not meant for it. The shell takes the
+    # directory away; a node that ended badly by itself leaves its log there.
+    script = '"$@" 2>"$0/log"; case $? in 0 | 137) rm -rf "$0" ;; esac'
     command = [tallyd_program(), "--listen", address, "--exit-when-idle", str(IDLE_SECONDS),
                "--ready-fd", str(writer), "--log-level", "warning"]
     try:

@@ -1,59 +1,219 @@
 #include "integrations/python/src/torch/bucket_reducer.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 
 #include "integrations/python/src/torch/tensors.h"
 
 namespace tally::python {
+namespace {
 
-c10::intrusive_ptr<c10::ivalue::Future> BucketReducer::average(std::uint32_t bucket,
-                                                               const at::Tensor& in,
-                                                               const at::Tensor& out,
-                                                               c10::IValue value, c10::TypePtr type,
-                                                               bool stats) {
+// Completed buckets that a rank remembers: more than can be outstanding at another rank, which is
+// never further behind than one backward pass.
+constexpr std::size_t kRemembered = 4096;
+
+}  // namespace
+
+// Plain numbers, so that it can be gathered as bytes.
+struct BucketReducer::Report {
+  std::uint64_t first = 0;  // the number of entry 0
+  std::uint64_t count = 0;  // entries
+  struct Entry {
+    std::uint64_t completed = 0;
+    std::uint64_t nonfinite = 0;
+    double sum_of_squares = 0;
+  };
+  std::array<Entry, kRemembered> entries{};
+
+  const Entry* find(std::uint64_t number) const {
+    return number >= first && number - first < count ? &entries[number - first] : nullptr;
+  }
+};
+
+BucketReducer::Future BucketReducer::average(std::uint32_t index, const at::Tensor& in,
+                                             const at::Tensor& out, c10::IValue value,
+                                             const c10::TypePtr& type, bool stats) {
   require_dense(in, "the bucket");
-  const auto element = type_of(in.scalar_type());
-  if (!element) {
+  if (!type_of(in.scalar_type())) {
     throw Failure(TALLY_UNSUPPORTED, std::string("a bucket of ") + at::toString(in.scalar_type()));
   }
-  auto future = c10::make_intrusive<c10::ivalue::Future>(std::move(type));
+  auto bucket = std::make_shared<Bucket>();
+  *bucket = {0, index, in, out, std::move(value), c10::make_intrusive<c10::ivalue::Future>(type),
+             stats};
+  {
+    const std::lock_guard lock(mutex_);
+    bucket->number = next_number_++;
+    outstanding_.emplace(bucket->number, bucket);
+  }
   if (in.numel() == 0) {
-    future->markCompleted(std::move(value));
-    return future;
+    complete(bucket, {});
+  } else {
+    post(bucket);
+  }
+  return bucket->future;
+}
+
+void BucketReducer::post(const SharedBucket& bucket) {
+  std::shared_ptr<Communicator> communicator;
+  std::uint64_t session = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    communicator = communicator_;
+    session = session_;
   }
   Request request;
-  request.type = *element;
+  request.type = *type_of(bucket->in.scalar_type());
   request.op = TALLY_AVERAGE;
-  request.count = static_cast<std::uint64_t>(in.numel());
-  request.in = in.data_ptr();
-  request.out = out.data_ptr();
-  request.priority = std::min<std::uint32_t>(bucket, 255);
-  request.stats = stats;
-  request.tag = bucket;
-  // The tensors live as long as the node may use them.
-  communicator_->post(request, [future, value = std::move(value), in, out, bucket, stats,
-                                results = results_](const Outcome& outcome) {
-    if (outcome.status != TALLY_OK) {
-      future->setErrorIfNeeded(std::make_exception_ptr(outcome.failure()));
+  request.count = static_cast<std::uint64_t>(bucket->in.numel());
+  request.in = bucket->in.data_ptr();
+  request.out = bucket->out.data_ptr();
+  request.priority = std::min<std::uint32_t>(bucket->index, 255);
+  request.stats = bucket->stats;
+  request.tag = bucket->index;
+  try {
+    communicator->post(request, [self = shared_from_this(), bucket, session](const Outcome& one) {
+      self->ended(bucket, one, session);
+    });
+  } catch (const Failure& failure) {
+    Outcome outcome;
+    outcome.status = failure.status;
+    outcome.culprit = failure.culprit;
+    outcome.message = failure.what();
+    ended(bucket, outcome, session);
+  }
+}
+
+void BucketReducer::ended(const SharedBucket& bucket, const Outcome& outcome,
+                          std::uint64_t session) {
+  if (outcome.status == TALLY_OK) {
+    return complete(bucket, {outcome.sum_of_squares, outcome.nonfinite});
+  }
+  if (outcome.status == TALLY_NODE_LOST) {
+    std::unique_lock lock(mutex_);
+    if (session != session_) {  // another one was found in the meantime
+      lock.unlock();
+      return post(bucket);
+    }
+    if (!closed_) {
+      stranded_.emplace(bucket->number, bucket);
+      changed_.notify_all();
       return;
     }
-    if (stats) {
-      const std::lock_guard lock(results->mutex);
-      results->of_bucket[bucket] = {outcome.sum_of_squares, outcome.nonfinite};
-    }
-    future->markCompleted(value);
-  });
-  return future;
+  }
+  fail(bucket, outcome.failure());
+}
+
+void BucketReducer::fail(const SharedBucket& bucket, const Failure& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    outstanding_.erase(bucket->number);
+  }
+  bucket->future->setErrorIfNeeded(std::make_exception_ptr(failure));
+}
+
+void BucketReducer::complete(const SharedBucket& bucket, const Statistics& statistics) {
+  {
+    const std::lock_guard lock(mutex_);
+    outstanding_.erase(bucket->number);
+    completed_[bucket->number] = statistics;
+    if (completed_.size() > kRemembered / 2) completed_.erase(completed_.begin());
+    if (bucket->stats) of_bucket_[bucket->index] = statistics;
+  }
+  bucket->future->markCompleted(bucket->value);
 }
 
 BucketReducer::Statistics BucketReducer::statistics() const {
-  const std::lock_guard lock(results_->mutex);
+  const std::lock_guard lock(mutex_);
   Statistics all;
-  for (const auto& [bucket, one] : results_->of_bucket) {
+  for (const auto& [bucket, one] : of_bucket_) {
     all.sum_of_squares += one.sum_of_squares;
     all.nonfinite += one.nonfinite;
   }
   return all;
+}
+
+bool BucketReducer::wait_until_stranded(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, time, [&] { return closed_ || !stranded_.empty(); });
+  return !closed_ && !stranded_.empty();
+}
+
+std::vector<BucketReducer::Report> BucketReducer::exchange(Communicator& communicator) {
+  std::vector<Report> reports(communicator.ranks());
+  const auto mine = std::make_unique<Report>();
+  {
+    const std::lock_guard lock(mutex_);
+    mine->first = completed_.empty() ? next_number_ : completed_.begin()->first;
+    if (!outstanding_.empty()) mine->first = std::min(mine->first, outstanding_.begin()->first);
+    mine->count = std::min<std::uint64_t>(next_number_ - mine->first, kRemembered);
+    for (std::uint64_t i = 0; i < mine->count; ++i) {
+      const auto found = completed_.find(mine->first + i);
+      if (found == completed_.end()) continue;
+      mine->entries[i] = {1, found->second.nonfinite, found->second.sum_of_squares};
+    }
+  }
+  Outcome outcome;
+  std::atomic<bool> ended{false};
+  communicator.post(moving(TALLY_ALL_GATHER, reports.size() * sizeof(Report), mine.get(),
+                           reports.data()),
+                    [&](const Outcome& one) {
+                      outcome = one;
+                      ended.store(true, std::memory_order_release);
+                    });
+  communicator.await([&] { return ended.load(std::memory_order_acquire); }, std::nullopt);
+  if (outcome.status != TALLY_OK) throw outcome.failure();
+  return reports;
+}
+
+// A bucket that another rank has completed is closed here too, without moving a byte.
+void BucketReducer::resume(std::shared_ptr<Communicator> communicator) {
+  const std::vector<Report> reports = exchange(*communicator);
+  std::map<std::uint64_t, SharedBucket> stranded;
+  {
+    const std::lock_guard lock(mutex_);
+    communicator_.swap(communicator);
+    ++session_;
+    stranded.swap(stranded_);
+  }
+  for (const auto& [number, bucket] : stranded) {
+    const Report::Entry* done = nullptr;
+    for (const Report& report : reports) {
+      const Report::Entry* entry = report.find(number);
+      if (entry != nullptr && entry->completed != 0) done = entry;
+    }
+    if (done != nullptr) {
+      complete(bucket, {done->sum_of_squares, done->nonfinite});
+    } else if (bucket->in.data_ptr() == bucket->out.data_ptr()) {
+      fail(bucket, {TALLY_NODE_LOST,
+                    "the node was lost while it stored bucket " + std::to_string(bucket->index) +
+                        " over its inputs: this step's gradients are gone",
+                    TALLY_NO_RANK, true});
+    } else {
+      post(bucket);
+    }
+  }
+}
+
+void BucketReducer::give_up(const Failure& failure) {
+  std::map<std::uint64_t, SharedBucket> stranded;
+  {
+    const std::lock_guard lock(mutex_);
+    stranded.swap(stranded_);
+  }
+  for (const auto& [number, bucket] : stranded) fail(bucket, failure);
+}
+
+void BucketReducer::close() {
+  std::shared_ptr<Communicator> communicator;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+    communicator = communicator_;
+  }
+  give_up(Failure(TALLY_CANCELLED, "the hook's State was closed"));
+  communicator->close();
 }
 
 }  // namespace tally::python

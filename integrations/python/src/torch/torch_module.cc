@@ -53,10 +53,26 @@ void bind_communicator(py::module_& module) {
 }
 
 void bind_reducer(py::module_& module) {
-  py::class_<BucketReducer>(module, "BucketReducer")
+  using Release = py::call_guard<py::gil_scoped_release>;
+  py::class_<BucketReducer, std::shared_ptr<BucketReducer>>(module, "BucketReducer")
       .def(py::init<std::shared_ptr<Communicator>>(), py::arg("communicator"))
       .def("average", &average, py::arg("bucket"), py::arg("input"), py::arg("output"),
            py::arg("stats"))
+      .def(
+          "wait_until_stranded",
+          [](BucketReducer& reducer, double seconds) {
+            return reducer.wait_until_stranded(
+                std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+          },
+          py::arg("seconds"), Release())
+      .def("resume", &BucketReducer::resume, py::arg("communicator"), Release())
+      .def(
+          "give_up",
+          [](BucketReducer& reducer, const std::string& why) {
+            reducer.give_up(Failure(TALLY_NODE_LOST, why));
+          },
+          py::arg("why"), Release())
+      .def("close", &BucketReducer::close, Release())
       .def("statistics", [](const BucketReducer& reducer) {
         const auto all = reducer.statistics();
         return std::pair(all.sum_of_squares, all.nonfinite);

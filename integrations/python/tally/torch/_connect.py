@@ -35,4 +35,4 @@ def connect(store, rank: int, ranks: int, deadline: float) -> "_torch.Communicat
                     "ranks on several machines need $TALLY_ADDRESS", "unavailable", 0)
     return _torch.Communicator(address=address, job=offer["job"],
                                token=os.environ.get("TALLY_TOKEN", ""), rank=rank, ranks=ranks,
-                               deadline=deadline)
+                               connect_timeout=max(deadline, 10.0), deadline=deadline)

@@ -2,6 +2,8 @@
 
 # No postponed annotations here: torch compares the hook's with its classes.
 import math
+import threading
+import weakref
 from typing import Optional
 
 import torch
@@ -22,15 +24,16 @@ class State:
     wire           "bf16" or "f16": gradients travel in half the bytes and are summed in float32,
                    and rounded once; None: as they are
     stats          also counts what is not finite and sums squares, for clipping and loss scaling
-    in_place       results over the buckets. By default only where torch would copy them otherwise
-                   (gradient_as_bucket_view): apart from them, a lost node costs no gradients
+    in_place       results over the buckets, or apart from them: then a lost node costs no gradients.
+                   None: apart where that is free, which is everywhere but with
+                   gradient_as_bucket_view, where torch would copy them back
     deadline       seconds after which a bucket fails when not all ranks have announced it
 
     Use one State for one DistributedDataParallel. Every rank makes its States in the same order.
     """
 
     def __init__(self, process_group=None, *, wire: Optional[str] = None, stats: bool = False,
-                 in_place: bool = False, deadline: float = 60.0) -> None:
+                 in_place: Optional[bool] = None, deadline: float = 60.0) -> None:
         if wire not in _WIRE:
             raise ValueError(f"wire={wire!r}: must be one of None, 'bf16', 'f16'")
         global _states
@@ -39,12 +42,25 @@ class State:
         self.wire = _WIRE[wire]
         self.stats = stats
         self.in_place = in_place
-        store = dist.PrefixStore(f"tally-hook-{_states}-{_group_name(group)}",
-                                 c10d._get_default_store())
-        self.communicator = connect(store, dist.get_rank(group), dist.get_world_size(group),
-                                    deadline)
+        self._deadline = deadline
+        self._rank, self._ranks = dist.get_rank(group), dist.get_world_size(group)
+        self._store = dist.PrefixStore(f"tally-hook-{_states}-{_group_name(group)}",
+                                       c10d._get_default_store())
+        self._generation = 0
+        self.communicator = self._connect()
         self._reducer = _torch.BucketReducer(self.communicator)
+        self._open = True
+        # Holds the reducer alone, so that a State that is dropped can go.
+        self._rescuer = threading.Thread(target=_rescue, args=(weakref.ref(self), self._reducer),
+                                         name="tally-rescue", daemon=True)
+        self._rescuer.start()
         self._outputs: dict[int, torch.Tensor] = {}
+        self._views: dict[int, tuple[int, bool]] = {}
+
+    def _connect(self) -> "_torch.Communicator":
+        """A session with the node that rank 0 names; after a node was lost, with the next one."""
+        store = dist.PrefixStore(str(self._generation), self._store)
+        return connect(store, self._rank, self._ranks, self._deadline)
 
     @property
     def gradient_norm(self) -> float:
@@ -64,15 +80,50 @@ class State:
 
     def close(self) -> None:
         """Ends the session. The hook cannot be used any more."""
-        self.communicator.close()
+        self._open = False
+        self._reducer.close()
         self._outputs.clear()
 
-    def _output(self, index: int, like: torch.Tensor) -> torch.Tensor:
+    def _output(self, bucket: dist.GradBucket, index: int, like: torch.Tensor) -> torch.Tensor:
         """Where a bucket's result goes: kept from step to step, like the bucket itself."""
+        if self.in_place or (self.in_place is None and self._is_view(bucket, index, like)):
+            return like
         kept = self._outputs.get(index)
         if kept is None or kept.numel() != like.numel() or kept.dtype != like.dtype:
             kept = self._outputs[index] = torch.empty_like(like)
         return kept
+
+
+    def _is_view(self, bucket: dist.GradBucket, index: int, buffer: torch.Tensor) -> bool:
+        """Are the parameters' gradients views of the bucket (gradient_as_bucket_view)?"""
+        address, is_view = self._views.get(index, (0, False))
+        if address != buffer.data_ptr():
+            end = buffer.data_ptr() + buffer.numel() * buffer.element_size()
+            gradients = [p.grad for p in bucket.parameters() if p.grad is not None]
+            is_view = any(buffer.data_ptr() <= g.data_ptr() < end for g in gradients)
+            self._views[index] = (buffer.data_ptr(), is_view)
+        return is_view
+
+
+def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") -> None:
+    """Goes on with another session when the node is lost: the same address, where a new node may
+    listen by then, or a new node of this machine's own."""
+    while reference() is not None and reference()._open:
+        if not reducer.wait_until_stranded(1.0):
+            continue
+        state = reference()
+        if state is None:
+            return
+        state._generation += 1
+        try:
+            found = state._connect()
+            reducer.resume(found)
+        except Exception as error:  # whatever it is, those who wait must hear it
+            reducer.give_up(f"the node was lost, and there is no other: {error}")
+        else:
+            lost, state.communicator = state.communicator, found
+            lost.close()
+        del state
 
 
 def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -83,7 +134,7 @@ def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Futur
         small = gradients.to(state.wire)
         future = state._reducer.average(index, small, small, state.stats)
         return future.then(lambda done: gradients.copy_(done.value()))
-    output = gradients if state.in_place else state._output(index, gradients)
+    output = state._output(bucket, index, gradients)
     return state._reducer.average(index, gradients, output, state.stats)
 
 

@@ -1,0 +1,172 @@
+"""Ranks that raise, die and stop; nodes that are killed. Everybody hears of it, the training goes on
+where it can, and nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import group
+
+HERE = Path(__file__).resolve().parent
+TINY = [sys.executable, str(HERE / "train_tiny.py")]
+
+
+def result_of(said: str) -> str:
+    lines = [line for line in said.splitlines() if line.startswith("parameters ")]
+    return lines[0] if lines else f"no parameters in:\n{said}"
+
+
+def wait_for(condition, what: str, seconds: float = 30):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"not in time: {what}"
+        time.sleep(0.05)
+
+
+def children_named(name: str, directory: str) -> list:
+    """Processes of this program that serve a socket in the directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().decode().split("\0")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if words[0].endswith(name) and any(directory in word for word in words):
+            found.append(int(entry.name))
+    return found
+
+
+class WithNodesOfItsOwn(unittest.TestCase):
+    def setUp(self):
+        # Nodes of the ranks' own have their sockets here.
+        self.place = tempfile.TemporaryDirectory(prefix="tally-failure-")
+        os.environ["XDG_RUNTIME_DIR"] = self.place.name
+        os.environ.pop("TALLY_ADDRESS", None)
+
+    def tearDown(self):
+        wait_for(lambda: not children_named("tallyd", self.place.name), "all nodes are gone")
+        wait_for(lambda: not os.listdir(self.place.name), "their directories are gone")
+        self.place.cleanup()
+
+    def nodes(self):
+        return children_named("tallyd", self.place.name)
+
+
+
+class Failures(WithNodesOfItsOwn):
+    def run_tiny(self, *flags, ranks=2, **environment):
+        processes = group.start_ranks(TINY + list(flags), ranks, **environment)
+        said = group.outputs(processes)
+        return [process.returncode for process in processes], said
+
+    def test_a_rank_that_raises_ends_the_others(self):
+        for way in ("hook", "backend"):
+            codes, said = self.run_tiny("--way", way, "--suffer", "raise", ranks=3)
+            self.assertEqual(codes, [3, 3, 3], said)
+            self.assertIn("a mistake of the user's", said[1])
+            for rank in (0, 2):
+                self.assertRegex(said[rank], r"rank 1|Connection|peer")
+
+    def test_a_rank_that_dies_is_named(self):
+        for way in ("hook", "backend", "view"):
+            begin = time.monotonic()
+            codes, said = self.run_tiny("--way", way, "--suffer", "die", ranks=3)
+            self.assertEqual(codes, [3, -signal.SIGKILL, 3], said)
+            self.assertLess(time.monotonic() - begin, 30)
+            for rank in (0, 2):
+                self.assertIn("rank 1", said[rank])
+
+    def test_a_rank_that_stops_is_named_at_the_deadline(self):
+        processes = group.start_ranks(TINY + ["--suffer", "stop"], 2)
+        said = group.outputs(processes[:1])
+        processes[1].kill()
+        group.outputs(processes[1:])
+        self.assertEqual(processes[0].returncode, 3, said)
+        self.assertIn("rank 1", said[0])
+
+    def train_through_the_loss_of_a_node(self, kill, **environment):
+        """The parameters at the end, as every rank has them."""
+        processes = group.start_ranks(TINY + ["--steps", "40", "--pause", "0.05"], 2, **environment)
+        for line in processes[0].stdout:
+            if line.startswith("step 8"):
+                break
+        kill()
+        said = group.outputs(processes)
+        self.assertEqual([process.returncode for process in processes], [0, 0], said)
+        return {result_of(text) for text in said}
+
+    def test_training_goes_on_when_the_node_is_killed_and_started_again(self):
+        _, calm = self.run_tiny("--steps", "40")
+        with group.Node() as node:
+            def restart():
+                node.kill()
+                node.start()
+            found = self.train_through_the_loss_of_a_node(restart, TALLY_ADDRESS=node.address)
+        self.assertEqual(found, {result_of(calm[0])}, "the same bits as without the loss")
+
+    def test_training_goes_on_with_another_node_of_its_own(self):
+        _, calm = self.run_tiny("--steps", "40")
+        found = self.train_through_the_loss_of_a_node(
+            lambda: [os.kill(node, signal.SIGKILL) for node in self.nodes()])
+        self.assertEqual(found, {result_of(calm[0])}, "the same bits as without the loss")
+
+    def test_a_lost_node_that_does_not_come_back_is_an_error(self):
+        with group.Node() as node:
+            processes = group.start_ranks(TINY + ["--way", "backend", "--pause", "0.05"], 2,
+                                          TALLY_ADDRESS=node.address)
+            for line in processes[0].stdout:
+                if line.startswith("step 3"):
+                    break
+            node.kill()
+            said = group.outputs(processes)
+            node.start()
+        for process, text in zip(processes, said):
+            self.assertEqual(process.returncode, 3, text)
+            self.assertIn("node", text)
+
+
+class Launcher(WithNodesOfItsOwn):
+    def launch(self, *words, **environment):
+        return subprocess.run([sys.executable, "-m", "tally.run", *words], text=True, timeout=120,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                              env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", **environment})
+
+    def test_it_starts_ranks_and_a_node_for_them(self):
+        done = self.launch("--nproc-per-node", "3", TINY[1], "--steps", "5")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        results = [line for line in done.stdout.splitlines() if line.startswith("parameters ")]
+        self.assertEqual((len(results), len(set(results))), (3, 1), done.stdout)
+
+    def test_a_rank_that_raises_ends_the_run(self):
+        done = self.launch("--nproc_per_node", "2", TINY[1], "--suffer", "raise")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("a mistake of the user's", done.stdout)
+
+    def test_ctrl_c_leaves_nothing(self):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tally.run", "--nproc-per-node", "2", TINY[1], "--steps", "4000",
+             "--pause", "0.05"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"}, start_new_session=True)
+        for line in process.stdout:
+            if "step 3" in line:
+                break
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertNotEqual(process.returncode, 0)
+
+    def test_what_is_missing_is_named(self):
+        done = self.launch()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--nproc-per-node", done.stdout)
+        done = self.launch("--nproc-per-node", "1", TINY[1], TALLYD="/nowhere/tallyd")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nowhere/tallyd", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
