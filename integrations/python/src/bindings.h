@@ -5,8 +5,10 @@
 
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "integrations/python/src/communicator.h"
 
@@ -43,8 +45,41 @@ inline void end_communicator(Communicator* communicator) {
     delete communicator;
   }
 }
-inline std::shared_ptr<Communicator> make_communicator(const CommunicatorOptions& options) {
-  return {new Communicator(options), end_communicator};
+
+// All that there are, to be closed before the interpreter goes: a callback that wants the GIL
+// afterwards would end the process with an error.
+class Communicators {
+ public:
+  std::shared_ptr<Communicator> make(const CommunicatorOptions& options) {
+    std::shared_ptr<Communicator> made(new Communicator(options), end_communicator);
+    const std::lock_guard lock(mutex_);
+    std::erase_if(all_, [](const auto& one) { return one.expired(); });
+    all_.push_back(made);
+    return made;
+  }
+  void close_at_exit() {
+    pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function([this] {
+      const pybind11::gil_scoped_release nogil;
+      std::vector<std::weak_ptr<Communicator>> all;
+      {
+        const std::lock_guard lock(mutex_);
+        all.swap(all_);
+      }
+      for (const auto& one : all) {
+        if (const auto communicator = one.lock()) communicator->close();
+      }
+    }));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Communicator>> all_;
+};
+
+// Of this module. Never destroyed.
+inline Communicators& communicators() {
+  static auto* all = new Communicators;
+  return *all;
 }
 
 // For Communicator::await: Ctrl-C and other signals.

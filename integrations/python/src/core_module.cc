@@ -98,7 +98,7 @@ struct Choices {
 class Session {
  public:
   explicit Session(const CommunicatorOptions& options)
-      : communicator_(make_communicator(options)) {}
+      : communicator_(communicators().make(options)) {}
 
   Communicator& communicator() { return *communicator_; }
 
@@ -359,6 +359,7 @@ void bind_handle(py::module_& module) {
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Sessions with a Tally summation node; see the package tally.";
+  tally::python::communicators().close_at_exit();
   pybind11::register_local_exception_translator(tally::python::translate);
   tally::python::bind_handle(module);
   tally::python::bind_session(module);

@@ -40,7 +40,7 @@ void bind_communicator(py::module_& module) {
              const CommunicatorOptions options{
                  address, job, token, rank, ranks, ms(connect_timeout), ms(deadline)};
              const py::gil_scoped_release nogil;
-             return make_communicator(options);
+             return communicators().make(options);
            }),
            py::kw_only(), py::arg("address"), py::arg("job"), py::arg("token") = "",
            py::arg("rank"), py::arg("ranks"), py::arg("connect_timeout") = 0.0,
@@ -85,6 +85,7 @@ void bind_reducer(py::module_& module) {
 PYBIND11_MODULE(_torch, module) {
   using namespace tally::python;
   module.doc() = "The native half of tally.torch.";
+  communicators().close_at_exit();
   // For all modules: a failure may come to light in one of torch's own functions.
   py::register_exception_translator(translate);
   py::module_::import("torch");

@@ -1,6 +1,7 @@
 """The communication hook for DistributedDataParallel."""
 
 # No postponed annotations here: torch compares the hook's with its classes.
+import atexit
 import math
 import threading
 import weakref
@@ -15,6 +16,7 @@ from tally.torch._connect import connect
 
 _WIRE = {None: None, "f32": None, "bf16": torch.bfloat16, "f16": torch.float16}
 _states = 0
+_open_states: "weakref.WeakSet[State]" = weakref.WeakSet()
 
 
 class State:
@@ -54,6 +56,7 @@ class State:
         self._rescuer = threading.Thread(target=_rescue, args=(weakref.ref(self), self._reducer),
                                          name="tally-rescue", daemon=True)
         self._rescuer.start()
+        _open_states.add(self)
         self._outputs: dict[int, torch.Tensor] = {}
         self._views: dict[int, tuple[int, bool]] = {}
 
@@ -82,6 +85,8 @@ class State:
         """Ends the session. The hook cannot be used any more."""
         self._open = False
         self._reducer.close()
+        if self._rescuer is not threading.current_thread():
+            self._rescuer.join(timeout=10)
         self._outputs.clear()
 
     def _output(self, bucket: dist.GradBucket, index: int, like: torch.Tensor) -> torch.Tensor:
@@ -103,6 +108,13 @@ class State:
             is_view = any(buffer.data_ptr() <= g.data_ptr() < end for g in gradients)
             self._views[index] = (buffer.data_ptr(), is_view)
         return is_view
+
+
+@atexit.register
+def _close_all() -> None:
+    """Before the interpreter goes: no thread may ask for it afterwards."""
+    for state in list(_open_states):
+        state.close()
 
 
 def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") -> None:

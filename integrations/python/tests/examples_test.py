@@ -1,0 +1,52 @@
+"""The examples, as README has them: they learn, and twice to the same bits."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+class Examples(unittest.TestCase):
+    def setUp(self):
+        self.place = tempfile.TemporaryDirectory(prefix="tally-examples-")
+
+    def tearDown(self):
+        self.place.cleanup()
+
+    def run_example(self, name, ranks, *flags):
+        report = Path(self.place.name, "report.json")
+        plot = Path(self.place.name, "plot.svg")
+        done = subprocess.run(
+            [sys.executable, "-m", "tally.run", "--nproc-per-node", str(ranks),
+             str(EXAMPLES / name), "--json", str(report), "--plot", str(plot), *flags],
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200, check=False,
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("<svg", plot.read_text())
+        return json.loads(report.read_text())["epochs"]
+
+    def test_digits(self):
+        for ranks in (2, 4):
+            epochs = self.run_example("train_digits.py", ranks)
+            self.assertGreaterEqual(epochs[-1]["test_accuracy"], 0.97, f"{ranks} ranks")
+            self.assertTrue(all(0 <= epoch["waiting"] < 1 for epoch in epochs))
+        again = self.run_example("train_digits.py", 4)
+        self.assertEqual([e["loss"] for e in again], [e["loss"] for e in epochs])
+
+    def test_digits_with_gloo_for_comparison(self):
+        epochs = self.run_example("train_digits.py", 2, "--backend", "gloo", "--epochs", "2")
+        self.assertLess(epochs[-1]["loss"], epochs[0]["loss"])
+
+    def test_text(self):
+        epochs = self.run_example("train_text.py", 2, "--epochs", "2")
+        self.assertLess(epochs[-1]["loss"], 2.8)
+        self.assertGreater(epochs[0]["clipped"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
