@@ -39,7 +39,7 @@ BucketReducer::Future BucketReducer::average(std::uint32_t index, const at::Tens
     throw Failure(TALLY_UNSUPPORTED, std::string("a bucket of ") + at::toString(in.scalar_type()));
   }
   auto bucket = std::make_shared<Bucket>();
-  *bucket = {0, index, in, out, std::move(value), c10::make_intrusive<c10::ivalue::Future>(type),
+  *bucket = {0,    index, in, out, std::move(value), c10::make_intrusive<c10::ivalue::Future>(type),
              stats};
   {
     const std::lock_guard lock(mutex_);
@@ -155,12 +155,12 @@ std::vector<BucketReducer::Report> BucketReducer::exchange(Communicator& communi
   }
   Outcome outcome;
   std::atomic<bool> ended{false};
-  communicator.post(moving(TALLY_ALL_GATHER, reports.size() * sizeof(Report), mine.get(),
-                           reports.data()),
-                    [&](const Outcome& one) {
-                      outcome = one;
-                      ended.store(true, std::memory_order_release);
-                    });
+  communicator.post(
+      moving(TALLY_ALL_GATHER, reports.size() * sizeof(Report), mine.get(), reports.data()),
+      [&](const Outcome& one) {
+        outcome = one;
+        ended.store(true, std::memory_order_release);
+      });
   communicator.await([&] { return ended.load(std::memory_order_acquire); }, std::nullopt);
   if (outcome.status != TALLY_OK) throw outcome.failure();
   return reports;
