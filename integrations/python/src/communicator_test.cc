@@ -1,0 +1,193 @@
+#include "integrations/python/src/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "integrations/python/src/shared_pool.h"
+#include "tests/e2e/local_node.h"
+
+namespace tally::python {
+namespace {
+
+CommunicatorOptions options(const testing::LocalNode& node, std::uint32_t rank,
+                            std::uint32_t ranks) {
+  CommunicatorOptions options;
+  options.address = node.address();
+  options.rank = rank;
+  options.ranks = ranks;
+  options.deadline_ms = 20'000;
+  return options;
+}
+
+Request sum(const float* in, float* out, std::uint64_t count) {
+  Request request;
+  request.count = count;
+  request.in = in;
+  request.out = out;
+  return request;
+}
+
+// An operation that somebody may wait for.
+struct Waited {
+  std::atomic<bool> ended{false};
+  Outcome outcome;
+
+  Done done() {
+    return [this](const Outcome& one) {
+      outcome = one;
+      ended.store(true, std::memory_order_release);
+    };
+  }
+  bool over() const { return ended.load(std::memory_order_acquire); }
+};
+
+template <typename Body>
+void on_each_rank(std::uint32_t ranks, const testing::LocalNode& node, Body body) {
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      Communicator communicator(options(node, rank, ranks));
+      body(communicator);
+      // Nobody hangs up while another waits.
+      Waited barrier;
+      Request request;
+      request.kind = TALLY_BARRIER;
+      communicator.post(request, barrier.done());
+      EXPECT_TRUE(communicator.await([&] { return barrier.over(); }, std::nullopt));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Communicator, SumsAnyMemoryAndCopiesOnlyWhatItMust) {
+  const testing::LocalNode node;
+  on_each_rank(2, node, [](Communicator& communicator) {
+    constexpr std::uint64_t kCount = 300'000;
+    std::vector<float> own(kCount, static_cast<float>(communicator.rank() + 1)), out(kCount);
+    Waited copied;
+    communicator.post(sum(own.data(), out.data(), kCount), copied.done());
+    ASSERT_TRUE(communicator.await([&] { return copied.over(); }, std::nullopt));
+    ASSERT_EQ(copied.outcome.status, TALLY_OK) << copied.outcome.message;
+    EXPECT_EQ(out[0], 3.0f);
+    EXPECT_EQ(out[kCount - 1], 3.0f);
+    EXPECT_EQ(communicator.copies().bytes, 2 * kCount * sizeof(float));
+
+    auto* pooled = static_cast<float*>(SharedPool::instance().allocate(kCount * sizeof(float)));
+    std::fill(pooled, pooled + kCount, 2.0f);
+    Waited in_place;
+    communicator.post(sum(pooled, pooled, kCount), in_place.done());
+    ASSERT_TRUE(communicator.await([&] { return in_place.over(); }, std::nullopt));
+    EXPECT_EQ(pooled[7], 4.0f);
+    EXPECT_EQ(communicator.copies().bytes, 2 * kCount * sizeof(float)) << "no more than before";
+    SharedPool::instance().free(pooled);
+  });
+}
+
+TEST(Communicator, CompletionsComeWithoutAnybodyWaiting) {
+  const testing::LocalNode node;
+  on_each_rank(3, node, [](Communicator& communicator) {
+    std::array<float, 500> in{}, out{};
+    in.fill(1);
+    Waited operation;
+    communicator.post(sum(in.data(), out.data(), in.size()), operation.done());
+    for (int i = 0; i < 10'000 && !operation.over(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_TRUE(operation.over());
+    EXPECT_EQ(out[499], 3.0f);
+  });
+}
+
+TEST(Communicator, MoreThanCreditFromManyThreads) {
+  const testing::LocalNode node;
+  on_each_rank(2, node, [](Communicator& communicator) {
+    constexpr int kThreads = 3, kOperations = 150;
+    std::atomic<int> right{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        std::vector<std::array<float, 64>> data(kOperations);
+        std::vector<Waited> waited(kOperations);
+        for (int i = 0; i < kOperations; ++i) {
+          auto& one = data[static_cast<std::size_t>(i)];
+          one.fill(static_cast<float>(i));
+          Request request = sum(one.data(), one.data(), one.size());
+          request.tag = static_cast<std::uint32_t>(t * kOperations + i);
+          communicator.post(request, waited[static_cast<std::size_t>(i)].done());
+        }
+        for (int i = 0; i < kOperations; ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          communicator.await([&] { return waited[at].over(); }, std::nullopt);
+          if (waited[at].outcome.status == TALLY_OK && data[at][63] == 2.0f * static_cast<float>(i))
+            ++right;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(right, kThreads * kOperations);
+  });
+}
+
+TEST(Communicator, AwaitKeepsItsTime) {
+  const testing::LocalNode node;
+  Communicator alone(options(node, 0, 2));
+  float value = 1;
+  Waited operation;
+  alone.post(sum(&value, &value, 1), operation.done());
+  int looked_up = 0;
+  EXPECT_FALSE(alone.await([&] { return operation.over(); }, monotonic_now() + 300 * kMillisecond,
+                           [&] { ++looked_up; }));
+  EXPECT_GT(looked_up, 0) << "somebody can interrupt it";
+  EXPECT_FALSE(operation.over());
+  EXPECT_THROW(alone.await([&] { return operation.over(); }, std::nullopt,
+                           [] { throw std::runtime_error("interrupted"); }),
+               std::runtime_error);
+  alone.close();
+  EXPECT_TRUE(operation.over()) << "closing tells whoever waits";
+  EXPECT_EQ(operation.outcome.status, TALLY_CANCELLED);
+  EXPECT_THROW(alone.post(sum(&value, &value, 1), operation.done()), Failure);
+}
+
+TEST(Communicator, WhatIsWrongIsRefusedAtOnce) {
+  const testing::LocalNode node;
+  Communicator alone(options(node, 0, 1));
+  float value = 1;
+  Waited operation;
+  EXPECT_THROW(alone.post(sum(nullptr, &value, 1), operation.done()), Failure);
+  EXPECT_THROW(alone.post(sum(&value, nullptr, 1), operation.done()), Failure);
+  Request request = sum(&value, &value, 1);
+  request.tag = Communicator::kOwnTags;
+  EXPECT_THROW(alone.post(request, operation.done()), Failure);
+  request.tag.reset();
+  request.type = static_cast<tally_type>(99);
+  EXPECT_THROW(alone.post(request, operation.done()), Failure);
+  CommunicatorOptions nowhere;
+  nowhere.address = "unix:/nowhere/s";
+  nowhere.connect_timeout_ms = 50;
+  try {
+    Communicator lost(nowhere);
+    FAIL() << "there is nobody";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.status, TALLY_UNAVAILABLE);
+  }
+}
+
+TEST(Communicator, ALostNodeEndsWhatIsOutstanding) {
+  auto node = std::make_unique<testing::LocalNode>();
+  Communicator alone(options(*node, 0, 2));
+  float value = 1;
+  Waited operation;
+  alone.post(sum(&value, &value, 1), operation.done());
+  node.reset();
+  EXPECT_TRUE(alone.await([&] { return operation.over(); }, monotonic_now() + 20 * kSecond));
+  EXPECT_NE(operation.outcome.status, TALLY_OK);
+}
+
+}  // namespace
+}  // namespace tally::python
