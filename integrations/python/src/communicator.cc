@@ -74,7 +74,7 @@ Communicator::Communicator(const CommunicatorOptions& options)
   with.ranks = options.ranks;
   with.connect_timeout_ms = options.connect_timeout_ms;
   with.default_deadline_ms = options.deadline_ms;
-  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
   if (!wake_) throw Failure(TALLY_INTERNAL, std::string("eventfd: ") + std::strerror(errno));
   if (const tally_status status = tally_open(&with, &session_); status != TALLY_OK) {
     throw Failure(status, tally_last_error(nullptr));
@@ -102,7 +102,7 @@ void Communicator::close() {
     if (closing_) return;
     closing_ = true;
     changed_.notify_all();
-    wake_progress();
+    wake_sleepers(sleepers_);
   }
   progress_.join();
   {
@@ -208,7 +208,19 @@ void Communicator::post(const Request& request, Done done) {
     }
     throw;
   }
-  if (waiters_ == 0) changed_.notify_one();
+  watched_ |= !request.awaited;
+  if (watched_ && waiters_ == 0) changed_.notify_one();
+}
+
+void Communicator::poll() {
+  std::unique_lock lock(mutex_);
+  take(lock);
+}
+
+void Communicator::watch() {
+  const std::lock_guard lock(mutex_);
+  watched_ = !outstanding_.empty();
+  if (watched_ && waiters_ == 0) changed_.notify_one();
 }
 
 // Waits while the session has no credit, or the tag's last operation is outstanding still.
@@ -258,7 +270,8 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
       memory_->give_back(one.operation.out);
     }
   }
-  changed_.notify_all();
+  watched_ &= !outstanding_.empty();
+  wake_sleepers(sleepers_);  // what one of them waits for may have been among it
   return ended.size();
 }
 
@@ -266,21 +279,29 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
 bool Communicator::sleep_until_something(std::unique_lock<std::mutex>& lock) {
   if (session_ == nullptr || tally_arm(session_) != TALLY_OK) return true;
   std::array<pollfd, 2> sources{{{tally_fd(session_), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
+  ++sleepers_;
   lock.unlock();
   const int ready = ::poll(sources.data(), sources.size(), kLongestSleepMs);
+  std::uint64_t token = 0;
+  if (ready > 0 && sources[1].revents != 0) {
+    static_cast<void>(!::read(wake_.get(), &token, sizeof token));
+  }
   lock.lock();
+  --sleepers_;
   return ready > 0;
 }
 
-void Communicator::wake_progress() const {
-  const std::uint64_t one = 1;
-  static_cast<void>(!::write(wake_.get(), &one, sizeof one));
+void Communicator::wake_sleepers(std::uint64_t count) const {
+  if (count > 0) static_cast<void>(!::write(wake_.get(), &count, sizeof count));
 }
 
 void Communicator::progress() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return closing_ || (!outstanding_.empty() && waiters_ == 0); });
+    changed_.wait(lock, [&] {
+      watched_ &= !outstanding_.empty();
+      return closing_ || (watched_ && waiters_ == 0);
+    });
     if (closing_) return;
     if (take(lock) == 0) sleep_until_something(lock);
   }
@@ -293,7 +314,7 @@ bool Communicator::await(const std::function<bool()>& ended, std::optional<Nanos
   ++waiters_;
   const auto leave = [&](bool result) {
     --waiters_;
-    if (waiters_ == 0 && !outstanding_.empty()) changed_.notify_all();
+    if (waiters_ == 0 && watched_) changed_.notify_all();
     return result;
   };
   for (;;) {

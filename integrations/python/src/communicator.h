@@ -2,7 +2,7 @@
 //
 // Posting goes straight to the node, on the caller's thread. Completions are taken by whoever waits
 // for one (await), and by a thread of the communicator's own, which sleeps while somebody waits and
-// while nothing is outstanding.
+// while nothing is outstanding that needs it.
 #pragma once
 
 #include <sys/types.h>
@@ -46,6 +46,9 @@ struct Request {
   std::uint32_t priority = 0;     // 0..255, higher goes first
   std::uint32_t deadline_ms = 0;  // 0: the session's
   bool stats = false;
+  // Somebody will await it, poll or watch: waking a thread for it would only cost the core that the
+  // node may need.
+  bool awaited = false;
   std::optional<std::uint32_t> tag;  // none: the next in the order of posting, as at every rank
 };
 
@@ -83,6 +86,11 @@ class Communicator {
   bool await(const std::function<bool()>& ended, std::optional<Nanos> until,
              const std::function<void()>& interrupted = {});
 
+  // Takes what has completed, without waiting.
+  void poll();
+  // Completions of what is outstanding are taken also if nobody awaits them.
+  void watch();
+
   // The node uses this memory in place from now on (moved into a memfd at the same address).
   void adopt(void* data, std::size_t bytes);
   void forget(void* data);
@@ -118,7 +126,7 @@ class Communicator {
   std::size_t take(std::unique_lock<std::mutex>& lock);
   void progress();
   bool sleep_until_something(std::unique_lock<std::mutex>& lock);
-  void wake_progress() const;
+  void wake_sleepers(std::uint64_t count) const;
   Failure last_failure(tally_status status) const;
 
   CommunicatorOptions options_;
@@ -130,8 +138,10 @@ class Communicator {
   std::uint64_t next_user_ = 1;
   std::uint32_t next_tag_ = 0;
   int waiters_ = 0;
+  std::uint64_t sleepers_ = 0;  // on descriptors: waiters, and the thread of its own
+  bool watched_ = false;        // something outstanding that nobody may await
   bool closing_ = false;
-  UniqueFd wake_;
+  UniqueFd wake_;  // a token for each sleeper to be woken
   pid_t process_;  // that opened the session: in a child of a fork there is no thread to join
   std::thread progress_;
 };

@@ -134,6 +134,32 @@ TEST(Communicator, MoreThanCreditFromManyThreads) {
   });
 }
 
+TEST(Communicator, WhoeverSleepsHearsOfWhatAnotherTook) {
+  const testing::LocalNode node;
+  Communicator first(options(node, 0, 2)), second(options(node, 1, 2));
+  constexpr int kWaiters = 4;
+  std::array<Waited, kWaiters> waited;
+  std::array<float, kWaiters> mine{}, other{};
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < kWaiters; ++i) {
+    Request request = sum(&mine[i], &mine[i], 1);
+    request.tag = i;
+    request.awaited = true;
+    first.post(request, waited[i].done());
+    threads.emplace_back(
+        [&, i] { EXPECT_TRUE(first.await([&] { return waited[i].over(); }, std::nullopt)); });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // all are asleep
+  std::array<Waited, kWaiters> theirs;
+  for (std::uint32_t i = 0; i < kWaiters; ++i) {
+    Request request = sum(&other[i], &other[i], 1);
+    request.tag = i;
+    second.post(request, theirs[i].done());
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (Waited& one : theirs) second.await([&] { return one.over(); }, std::nullopt);
+}
+
 TEST(Communicator, AwaitKeepsItsTime) {
   const testing::LocalNode node;
   Communicator alone(options(node, 0, 2));

@@ -56,6 +56,13 @@ class Handle {
 
   bool ended() const { return state_->ended.load(std::memory_order_acquire); }
 
+  bool poll() {
+    if (ended()) return true;
+    const py::gil_scoped_release nogil;
+    communicator_->poll();
+    return ended();
+  }
+
   // The result. Throws Failure: of the operation, or kAgain when the time passes first.
   py::object wait(std::optional<double> timeout) {
     std::optional<Nanos> until;
@@ -114,6 +121,7 @@ class Session {
     request.priority = choices.priority;
     request.deadline_ms = milliseconds(choices.deadline, "deadline");
     request.stats = choices.stats;
+    request.awaited = true;
     std::optional<tally_type> type;
     if (!in.is_none()) {
       const Array array = array_of(in, "input");
@@ -345,7 +353,7 @@ void bind_handle(py::module_& module) {
       .def("wait", &Handle::wait, py::arg("timeout") = py::none(),
            "The output array, when it is complete. timeout: seconds; then tally.Error with status\n"
            "\"again\", and the operation goes on. Raises tally.Error when the operation failed.")
-      .def("done", &Handle::ended, "Has it ended, well or not?")
+      .def("done", &Handle::poll, "Has it ended, well or not?")
       .def_property_readonly(
           "sum_of_squares", [](const Handle& h) { return h.outcome().sum_of_squares; },
           "Of the result, with stats=True.")

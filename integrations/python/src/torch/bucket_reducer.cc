@@ -133,10 +133,10 @@ BucketReducer::Statistics BucketReducer::statistics() const {
   return all;
 }
 
-bool BucketReducer::wait_until_stranded(std::chrono::milliseconds time) {
+bool BucketReducer::wait_until_stranded() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, time, [&] { return closed_ || !stranded_.empty(); });
-  return !closed_ && !stranded_.empty();
+  changed_.wait(lock, [&] { return closed_ || !stranded_.empty(); });
+  return !closed_;
 }
 
 std::vector<BucketReducer::Report> BucketReducer::exchange(Communicator& communicator) {

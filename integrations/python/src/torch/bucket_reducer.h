@@ -9,7 +9,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/ivalue.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -41,8 +40,8 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
   // Of the last result of every bucket together, in the order of the buckets.
   Statistics statistics() const;
 
-  // Waits; true: something is stranded. False: the time has passed, or there is nothing to come.
-  bool wait_until_stranded(std::chrono::milliseconds time);
+  // Waits; true: something is stranded. False: closed, there is nothing to come.
+  bool wait_until_stranded();
   // Goes on with this session. All ranks call it, after they have lost the same node. Throws
   // Failure when they do not come together: then it may be tried again.
   void resume(std::shared_ptr<Communicator> communicator);

@@ -63,6 +63,7 @@ WorkPtr Collectives::start(Plan&& plan, std::chrono::milliseconds timeout) {
   const auto limit = timeout.count() > 0 ? timeout : timeout_;
   constexpr std::int64_t kDay = 86'400'000;
   for (Request& request : plan.requests) {
+    request.awaited = true;
     request.deadline_ms =
         static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit.count(), 1, kDay));
   }

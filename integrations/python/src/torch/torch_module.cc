@@ -58,13 +58,7 @@ void bind_reducer(py::module_& module) {
       .def(py::init<std::shared_ptr<Communicator>>(), py::arg("communicator"))
       .def("average", &average, py::arg("bucket"), py::arg("input"), py::arg("output"),
            py::arg("stats"))
-      .def(
-          "wait_until_stranded",
-          [](BucketReducer& reducer, double seconds) {
-            return reducer.wait_until_stranded(
-                std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
-          },
-          py::arg("seconds"), Release())
+      .def("wait_until_stranded", &BucketReducer::wait_until_stranded, Release())
       .def("resume", &BucketReducer::resume, py::arg("communicator"), Release())
       .def(
           "give_up",

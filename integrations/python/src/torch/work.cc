@@ -61,17 +61,28 @@ void Work::end_all() {
   }
 }
 
+bool Work::isCompleted() {
+  if (const auto communicator = ended() ? nullptr : communicator_.lock()) communicator->poll();
+  return ended();
+}
+
 bool Work::isSuccess() const {
-  return ended_.load(std::memory_order_acquire) && exception() == nullptr;
+  return ended() && exception() == nullptr;
+}
+
+// Whoever has the future waits for it in torch's way, and takes no completions.
+c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
+  if (const auto communicator = ended() ? nullptr : communicator_.lock()) communicator->watch();
+  return future_;
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
   std::optional<Nanos> until;
   if (timeout.count() > 0) until = monotonic_now() + timeout.count() * kMillisecond;
-  if (!isCompleted()) {
+  if (!ended()) {
     const auto communicator = communicator_.lock();
     const bool over = communicator == nullptr ||
-                      communicator->await([&] { return isCompleted(); }, until, check_signals);
+                      communicator->await([&] { return ended(); }, until, check_signals);
     if (!over) throw Failure(TALLY_AGAIN, "no completion in time; the operation goes on");
   }
   if (const std::exception_ptr error = exception()) std::rethrow_exception(error);

@@ -26,12 +26,13 @@ class Work final : public c10d::Work {
                     std::vector<at::Tensor> keep);
 
   bool wait(std::chrono::milliseconds timeout) override;
-  bool isCompleted() override { return ended_.load(std::memory_order_acquire); }
+  bool isCompleted() override;
   bool isSuccess() const override;
   std::vector<at::Tensor> result() override { return outputs_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
  private:
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
   void end_one(const Outcome& outcome);
   void end_all();
 

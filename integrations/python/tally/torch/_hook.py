@@ -1,7 +1,6 @@
 """The communication hook for DistributedDataParallel."""
 
 # No postponed annotations here: torch compares the hook's with its classes.
-import atexit
 import math
 import threading
 import weakref
@@ -16,7 +15,6 @@ from tally.torch._connect import connect
 
 _WIRE = {None: None, "f32": None, "bf16": torch.bfloat16, "f16": torch.float16}
 _states = 0
-_open_states: "weakref.WeakSet[State]" = weakref.WeakSet()
 
 
 class State:
@@ -51,12 +49,12 @@ class State:
         self._generation = 0
         self.communicator = self._connect()
         self._reducer = _torch.BucketReducer(self.communicator)
-        self._open = True
         # Holds the reducer alone, so that a State that is dropped can go.
-        self._rescuer = threading.Thread(target=_rescue, args=(weakref.ref(self), self._reducer),
-                                         name="tally-rescue", daemon=True)
-        self._rescuer.start()
-        _open_states.add(self)
+        rescuer = threading.Thread(target=_rescue, args=(weakref.ref(self), self._reducer),
+                                   name="tally-rescue", daemon=True)
+        rescuer.start()
+        # When the State is closed, dropped, or the interpreter goes: no thread may want it then.
+        self._end = weakref.finalize(self, _end, self._reducer, rescuer)
         self._outputs: dict[int, torch.Tensor] = {}
         self._views: dict[int, tuple[int, bool]] = {}
 
@@ -83,10 +81,7 @@ class State:
 
     def close(self) -> None:
         """Ends the session. The hook cannot be used any more."""
-        self._open = False
-        self._reducer.close()
-        if self._rescuer is not threading.current_thread():
-            self._rescuer.join(timeout=10)
+        self._end()
         self._outputs.clear()
 
     def _output(self, bucket: dist.GradBucket, index: int, like: torch.Tensor) -> torch.Tensor:
@@ -110,19 +105,16 @@ class State:
         return is_view
 
 
-@atexit.register
-def _close_all() -> None:
-    """Before the interpreter goes: no thread may ask for it afterwards."""
-    for state in list(_open_states):
-        state.close()
+def _end(reducer: "_torch.BucketReducer", rescuer: threading.Thread) -> None:
+    reducer.close()
+    if rescuer is not threading.current_thread():
+        rescuer.join(timeout=10)
 
 
 def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") -> None:
     """Goes on with another session when the node is lost: the same address, where a new node may
     listen by then, or a new node of this machine's own."""
-    while reference() is not None and reference()._open:
-        if not reducer.wait_until_stranded(1.0):
-            continue
+    while reducer.wait_until_stranded():
         state = reference()
         if state is None:
             return
