@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -18,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "perf/statistics.h"
 
 namespace tally::perf {
 namespace {
@@ -69,11 +69,8 @@ void in_child(int core, Work work) {
   std::_Exit(0);
 }
 
-double microseconds(Nanos time) {
-  return static_cast<double>(time) / kOperations / kMicrosecond;
-}
-
-double operation(Shared& shared, int ranks) {
+// The time of one.
+Nanos operation(Shared& shared, int ranks) {
   for (Word* word : {&shared.posted[0], &shared.posted[1], &shared.completed}) word->value = 0;
   in_child(0, [&] { node(shared, ranks); });
   if (ranks == 2) in_child(1, [&] { rank(shared, 1); });
@@ -82,18 +79,13 @@ double operation(Shared& shared, int ranks) {
   rank(shared, 0);
   const Nanos time = monotonic_now() - begin;
   while (::wait(nullptr) > 0) continue;
-  return microseconds(time);
+  return time / kOperations;
 }
 
-double yield_alone() {
+Nanos yield_alone() {
   const Nanos begin = monotonic_now();
   for (std::uint32_t i = 0; i < kOperations; ++i) ::sched_yield();
-  return microseconds(monotonic_now() - begin);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return (monotonic_now() - begin) / kOperations;
 }
 
 int run(int rounds) {
@@ -102,15 +94,17 @@ int run(int rounds) {
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
       sizeof(Shared));
   auto* shared = new (mapping.data()) Shared;
-  std::vector<double> alone, pair, three;
+  std::vector<Nanos> alone, pair, three;
   for (int i = 0; i < rounds; ++i) {
     alone.push_back(yield_alone());
     pair.push_back(operation(*shared, 1));
     three.push_back(operation(*shared, 2));
   }
-  std::printf("sched_yield with nobody to yield to      %.2f us\n", median(alone));
-  std::printf("a rank and a node on one core            %.2f us an operation\n", median(pair));
-  std::printf("two ranks and a node on two cores        %.2f us an operation\n", median(three));
+  std::printf("sched_yield with nobody to yield to      %.2f us\n", summarise(alone).p50_us);
+  std::printf("a rank and a node on one core            %.2f us an operation\n",
+              summarise(pair).p50_us);
+  std::printf("two ranks and a node on two cores        %.2f us an operation\n",
+              summarise(three).p50_us);
   return 0;
 }
 

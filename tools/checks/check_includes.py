@@ -38,7 +38,8 @@ MAY_USE = {
     "gpu_bridge": ["base", "client"],
     "control": [ALL],
     "perf": [ALL],
-    "integrations": ["base", "client", "gpu_bridge", "dataplane/transport/shm/memory.h"],
+    "integrations": ["base", "client", "gpu_bridge", 
+                     "dataplane/protocol/collective.h", "dataplane/transport/shm/memory.h"],
     "tests": [ALL],
 }
 

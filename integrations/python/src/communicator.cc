@@ -13,6 +13,7 @@
 
 #include "base/element.h"
 #include "base/idle.h"
+#include "dataplane/protocol/collective.h"
 
 namespace tally::python {
 namespace {
@@ -31,29 +32,10 @@ std::uint64_t element_size(tally_type type) {
   return kElementTypes[index].bytes;
 }
 
-// Elements that rank `rank` contributes and gets (tally.h, tally_kind).
-std::uint64_t share(std::uint64_t count, std::uint32_t rank, std::uint32_t ranks) {
-  return count * (rank + 1) / ranks - count * rank / ranks;
-}
-std::uint64_t contributed(const Request& request, std::uint32_t rank, std::uint32_t ranks) {
-  switch (request.kind) {
-    case TALLY_BROADCAST:
-      return rank == request.root ? request.count : 0;
-    case TALLY_ALL_GATHER:
-      return share(request.count, rank, ranks);
-    default:
-      return request.count;
-  }
-}
-std::uint64_t received(const Request& request, std::uint32_t rank, std::uint32_t ranks) {
-  switch (request.kind) {
-    case TALLY_REDUCE:
-      return rank == request.root ? request.count : 0;
-    case TALLY_REDUCE_SCATTER:
-      return share(request.count, rank, ranks);
-    default:
-      return request.count;
-  }
+protocol::Shape shape_of(const Request& request, std::uint32_t ranks) {
+  return {static_cast<wire::Kind>(request.kind), static_cast<ElementType>(request.type),
+          static_cast<Operation>(request.op),    static_cast<std::uint16_t>(request.root),
+          static_cast<std::uint16_t>(ranks),     request.count};
 }
 
 Outcome outcome_of(const tally_completion& completion) {
@@ -62,6 +44,15 @@ Outcome outcome_of(const tally_completion& completion) {
 }
 
 }  // namespace
+
+std::uint64_t Communicator::contributed(const Request& request) const {
+  return protocol::contribution(shape_of(request, ranks()), static_cast<std::uint16_t>(rank()))
+      .count;
+}
+
+std::uint64_t Communicator::received(const Request& request) const {
+  return protocol::result(shape_of(request, ranks()), static_cast<std::uint16_t>(rank())).count;
+}
 
 Communicator::Communicator(const CommunicatorOptions& options)
     : options_(options), process_(::getpid()) {
@@ -131,9 +122,9 @@ tally_session_info Communicator::info() const {
   return info;
 }
 
-MemoryMap::Copies Communicator::copies() const {
+std::uint64_t Communicator::copied_bytes() const {
   const std::lock_guard lock(mutex_);
-  return memory_ ? memory_->copies() : MemoryMap::Copies{};
+  return memory_ ? memory_->copied_bytes() : 0;
 }
 
 void Communicator::adopt(void* data, std::size_t bytes) {
@@ -154,8 +145,8 @@ void* Communicator::allocate(std::size_t bytes) {
 
 tally_operation Communicator::describe(const Request& request, Outstanding& outstanding) {
   const std::uint64_t size = element_size(request.type);
-  const std::uint64_t in = contributed(request, rank(), ranks()) * size;
-  const std::uint64_t out = received(request, rank(), ranks()) * size;
+  const std::uint64_t in = contributed(request) * size;
+  const std::uint64_t out = received(request) * size;
   if ((in > 0 && request.in == nullptr) || (out > 0 && request.out == nullptr)) {
     throw Failure(TALLY_INVALID_ARGUMENT, in > 0 && request.in == nullptr
                                               ? "this rank needs an input"

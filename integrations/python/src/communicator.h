@@ -105,9 +105,11 @@ class Communicator {
 
   std::uint32_t rank() const { return options_.rank; }
   std::uint32_t ranks() const { return options_.ranks; }
-  const CommunicatorOptions& options() const { return options_; }
+  // Elements that this rank contributes to the operation, and gets of its result.
+  std::uint64_t contributed(const Request& request) const;
+  std::uint64_t received(const Request& request) const;
   tally_session_info info() const;
-  MemoryMap::Copies copies() const;
+  std::uint64_t copied_bytes() const;
 
  private:
   struct Outstanding {

@@ -76,7 +76,7 @@ TEST(Communicator, SumsAnyMemoryAndCopiesOnlyWhatItMust) {
     ASSERT_EQ(copied.outcome.status, TALLY_OK) << copied.outcome.message;
     EXPECT_EQ(out[0], 3.0f);
     EXPECT_EQ(out[kCount - 1], 3.0f);
-    EXPECT_EQ(communicator.copies().bytes, 2 * kCount * sizeof(float));
+    EXPECT_EQ(communicator.copied_bytes(), 2 * kCount * sizeof(float));
 
     auto* pooled = static_cast<float*>(SharedPool::instance().allocate(kCount * sizeof(float)));
     std::fill(pooled, pooled + kCount, 2.0f);
@@ -84,7 +84,7 @@ TEST(Communicator, SumsAnyMemoryAndCopiesOnlyWhatItMust) {
     communicator.post(sum(pooled, pooled, kCount), in_place.done());
     ASSERT_TRUE(communicator.await([&] { return in_place.over(); }, std::nullopt));
     EXPECT_EQ(pooled[7], 4.0f);
-    EXPECT_EQ(communicator.copies().bytes, 2 * kCount * sizeof(float)) << "no more than before";
+    EXPECT_EQ(communicator.copied_bytes(), 2 * kCount * sizeof(float)) << "no more than before";
     SharedPool::instance().free(pooled);
   });
 }

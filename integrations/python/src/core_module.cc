@@ -184,22 +184,19 @@ Handle broadcast(Session& session, const py::object& array, const Choices& choic
                        choices);
 }
 
-std::uint64_t share(std::uint64_t count, const Communicator& communicator) {
-  const std::uint64_t rank = communicator.rank(), ranks = communicator.ranks();
-  return count * (rank + 1) / ranks - count * rank / ranks;
-}
-
 Handle reduce_scatter(Session& session, const py::object& in, const py::object& out,
                       const Choices& choices) {
   const std::uint64_t count = elements(in, "input");
-  require_elements(out, "output", share(count, session.communicator()));
+  require_elements(out, "output",
+                   session.communicator().received({TALLY_REDUCE_SCATTER, TALLY_U8, {}, count}));
   return session.start(TALLY_REDUCE_SCATTER, count, in, out, choices);
 }
 
 Handle all_gather(Session& session, const py::object& in, const py::object& out,
                   const Choices& choices) {
   const std::uint64_t count = elements(out, "output");
-  require_elements(in, "input", share(count, session.communicator()));
+  require_elements(in, "input",
+                   session.communicator().contributed({TALLY_ALL_GATHER, TALLY_U8, {}, count}));
   return session.start(TALLY_ALL_GATHER, count, in, out, choices);
 }
 
@@ -219,18 +216,13 @@ or int64. Memory from empty() or adopt() is used in place by the node; other mem
 using Tag = std::optional<std::uint32_t>;
 using Seconds = std::optional<double>;
 
-Choices choices(const std::string& op, std::uint32_t root, Tag tag, std::uint32_t priority,
-                Seconds deadline, bool stats) {
-  return Choices{op, root, tag, priority, deadline, stats};
-}
-
 void bind_collectives(py::class_<Session>& session) {
   session
       .def(
           "all_reduce",
           [](Session& s, const py::object& in, const py::object& out, const std::string& op,
              Tag tag, std::uint32_t priority, Seconds deadline, bool stats) {
-            return all_reduce(s, in, out, choices(op, 0, tag, priority, deadline, stats));
+            return all_reduce(s, in, out, Choices{op, 0, tag, priority, deadline, stats});
           },
           py::arg("array"), py::arg("out") = py::none(), py::arg("op") = "sum", py::kw_only(),
           py::arg("tag") = py::none(), py::arg("priority") = 0, py::arg("deadline") = py::none(),
@@ -240,7 +232,7 @@ void bind_collectives(py::class_<Session>& session) {
           "reduce",
           [](Session& s, const py::object& in, const py::object& out, std::uint32_t root,
              const std::string& op, Tag tag, std::uint32_t priority, Seconds deadline) {
-            return reduce(s, in, out, choices(op, root, tag, priority, deadline, false));
+            return reduce(s, in, out, Choices{op, root, tag, priority, deadline, false});
           },
           py::arg("array"), py::arg("out") = py::none(), py::arg("root") = 0, py::arg("op") = "sum",
           py::kw_only(), py::arg("tag") = py::none(), py::arg("priority") = 0,
@@ -249,7 +241,7 @@ void bind_collectives(py::class_<Session>& session) {
           "broadcast",
           [](Session& s, const py::object& array, std::uint32_t root, Tag tag,
              std::uint32_t priority, Seconds deadline) {
-            return broadcast(s, array, choices("sum", root, tag, priority, deadline, false));
+            return broadcast(s, array, Choices{"sum", root, tag, priority, deadline, false});
           },
           py::arg("array"), py::arg("root") = 0, py::kw_only(), py::arg("tag") = py::none(),
           py::arg("priority") = 0, py::arg("deadline") = py::none(),
@@ -258,7 +250,7 @@ void bind_collectives(py::class_<Session>& session) {
           "reduce_scatter",
           [](Session& s, const py::object& in, const py::object& out, const std::string& op,
              Tag tag, std::uint32_t priority, Seconds deadline) {
-            return reduce_scatter(s, in, out, choices(op, 0, tag, priority, deadline, false));
+            return reduce_scatter(s, in, out, Choices{op, 0, tag, priority, deadline, false});
           },
           py::arg("array"), py::arg("out"), py::arg("op") = "sum", py::kw_only(),
           py::arg("tag") = py::none(), py::arg("priority") = 0, py::arg("deadline") = py::none(),
@@ -267,7 +259,7 @@ void bind_collectives(py::class_<Session>& session) {
           "all_gather",
           [](Session& s, const py::object& in, const py::object& out, Tag tag,
              std::uint32_t priority, Seconds deadline) {
-            return all_gather(s, in, out, choices("sum", 0, tag, priority, deadline, false));
+            return all_gather(s, in, out, Choices{"sum", 0, tag, priority, deadline, false});
           },
           py::arg("array"), py::arg("out"), py::kw_only(), py::arg("tag") = py::none(),
           py::arg("priority") = 0, py::arg("deadline") = py::none(),
@@ -276,7 +268,7 @@ void bind_collectives(py::class_<Session>& session) {
           "barrier",
           [](Session& s, Tag tag, Seconds deadline) {
             return s.start(TALLY_BARRIER, 0, py::none(), py::none(),
-                           choices("sum", 0, tag, 0, deadline, false));
+                           Choices{"sum", 0, tag, 0, deadline, false});
           },
           py::kw_only(), py::arg("tag") = py::none(), py::arg("deadline") = py::none(),
           "Ends when every rank has come to it.");
@@ -314,7 +306,7 @@ void bind_session(py::module_& module) {
           },
           "How bytes travel to the node: \"shm\".")
       .def_property_readonly(
-          "copied_bytes", [](Session& s) { return s.communicator().copies().bytes; },
+          "copied_bytes", [](Session& s) { return s.communicator().copied_bytes(); },
           "Bytes that were copied because their memory is not the node's: 0 when all is in place.")
       .def(
           "_allocate",

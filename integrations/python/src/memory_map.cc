@@ -13,6 +13,10 @@ constexpr std::size_t kLeastBounce = 64 << 10;
 
 }  // namespace
 
+void MemoryMap::require(tally_status status) const {
+  if (status != TALLY_OK) throw Failure(status, tally_last_error(session_));
+}
+
 const MemoryMap::Known* MemoryMap::find(const std::byte* data, std::size_t bytes,
                                         std::uint64_t& offset) const {
   const auto after = known_.upper_bound(data);
@@ -24,10 +28,7 @@ const MemoryMap::Known* MemoryMap::find(const std::byte* data, std::size_t bytes
 
 void MemoryMap::add(void* data, std::size_t bytes, const tally_memory& memory) {
   tally_region* region = nullptr;
-  if (const tally_status status = tally_region_register(session_, &memory, &region);
-      status != TALLY_OK) {
-    throw Failure(status, tally_last_error(session_));
-  }
+  require(tally_region_register(session_, &memory, &region));
   known_[static_cast<const std::byte*>(data)] = Known{bytes, region};
 }
 
@@ -43,10 +44,7 @@ void MemoryMap::adopt(void* data, std::size_t bytes) {
 void* MemoryMap::allocate(std::size_t bytes) {
   tally_region* region = nullptr;
   void* data = nullptr;
-  if (const tally_status status = tally_region_alloc(session_, bytes, &region, &data);
-      status != TALLY_OK) {
-    throw Failure(status, tally_last_error(session_));
-  }
+  require(tally_region_alloc(session_, bytes, &region, &data));
   known_[static_cast<const std::byte*>(data)] = Known{bytes, region};
   return data;
 }
@@ -54,10 +52,7 @@ void* MemoryMap::allocate(std::size_t bytes) {
 bool MemoryMap::forget(void* data) {
   const auto found = known_.find(static_cast<const std::byte*>(data));
   if (found == known_.end()) return false;
-  if (const tally_status status = tally_region_free(session_, found->second.region);
-      status != TALLY_OK) {
-    throw Failure(status, tally_last_error(session_));
-  }
+  require(tally_region_free(session_, found->second.region));
   known_.erase(found);
   return true;
 }
@@ -91,10 +86,7 @@ Bounce MemoryMap::take_bounce(std::size_t bytes) {
   Bounce bounce;
   bounce.room = std::bit_ceil(bytes < kLeastBounce ? kLeastBounce : bytes);
   void* data = nullptr;
-  if (const tally_status status = tally_region_alloc(session_, bounce.room, &bounce.region, &data);
-      status != TALLY_OK) {
-    throw Failure(status, tally_last_error(session_));
-  }
+  require(tally_region_alloc(session_, bounce.room, &bounce.region, &data));
   bounce.data = static_cast<std::byte*>(data);
   return bounce;
 }
@@ -105,8 +97,7 @@ void MemoryMap::give_back(Bounce& bounce) {
 }
 
 void MemoryMap::count_copy(std::size_t bytes) {
-  ++copies_.operations;
-  copies_.bytes += bytes;
+  copied_bytes_ += bytes;
 }
 
 }  // namespace tally::python

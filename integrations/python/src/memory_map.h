@@ -20,12 +20,6 @@ struct Bounce {
 // Used by one thread at a time, as its session is. Throws Failure.
 class MemoryMap {
  public:
-  // What went through bounces so far: 0 where all memory is used in place.
-  struct Copies {
-    std::uint64_t operations = 0;
-    std::uint64_t bytes = 0;
-  };
-
   explicit MemoryMap(tally_session* session) : session_(session) {}
 
   void adopt(void* data, std::size_t bytes);
@@ -38,7 +32,8 @@ class MemoryMap {
   tally_buffer place(const void* data, std::size_t bytes, Bounce& bounce);
   void give_back(Bounce& bounce);
   void count_copy(std::size_t bytes);
-  Copies copies() const { return copies_; }
+  // What went through bounces so far: 0 where all memory is used in place.
+  std::uint64_t copied_bytes() const { return copied_bytes_; }
 
  private:
   struct Known {
@@ -46,6 +41,7 @@ class MemoryMap {
     tally_region* region;
   };
 
+  void require(tally_status status) const;
   const Known* find(const std::byte* data, std::size_t bytes, std::uint64_t& offset) const;
   void add(void* data, std::size_t bytes, const tally_memory& memory);
   Bounce take_bounce(std::size_t bytes);
@@ -53,7 +49,7 @@ class MemoryMap {
   tally_session* session_;
   std::map<const std::byte*, Known> known_;
   std::multimap<std::size_t, Bounce> free_bounces_;  // by room
-  Copies copies_;
+  std::uint64_t copied_bytes_ = 0;
 };
 
 }  // namespace tally::python

@@ -10,7 +10,6 @@
 #include <ATen/core/ivalue.h>
 
 #include <condition_variable>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>

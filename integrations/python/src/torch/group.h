@@ -5,7 +5,7 @@
 
 namespace tally::python {
 
-// Adds `make_group(communicator, timeout, gloo)`.
+// Adds `make_group` (group_adapter.h).
 void bind_group(pybind11::module_& module);
 
 }  // namespace tally::python

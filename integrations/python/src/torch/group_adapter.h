@@ -2,6 +2,8 @@
 // torch 2.x a Backend; the functions are the same. What tally does not have goes to gloo.
 #pragma once
 
+#include <torch/extension.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,12 +18,10 @@ class GroupAdapter final : public Base {
   GroupAdapter(const std::shared_ptr<Communicator>& communicator, std::chrono::milliseconds timeout,
                c10::intrusive_ptr<Base> gloo)
       : Base(static_cast<int>(communicator->rank()), static_cast<int>(communicator->ranks())),
-        communicator_(communicator),
         collectives_(communicator, timeout),
         gloo_(std::move(gloo)) {}
 
   const std::string getBackendName() const override { return "tally"; }
-  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     auto work = collectives_.all_reduce(tensors, options.reduceOp, options.timeout,
@@ -108,9 +108,21 @@ class GroupAdapter final : public Base {
     return tensors.front();
   }
 
-  std::shared_ptr<Communicator> communicator_;
   Collectives collectives_;
   c10::intrusive_ptr<Base> gloo_;
 };
+
+// Adds `make_group(communicator, timeout in seconds, gloo)`.
+template <typename Base>
+void bind_group_as(pybind11::module_& module) {
+  module.def(
+      "make_group",
+      [](const std::shared_ptr<Communicator>& communicator, double timeout,
+         const c10::intrusive_ptr<Base>& gloo) -> c10::intrusive_ptr<Base> {
+        const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000));
+        return c10::make_intrusive<GroupAdapter<Base>>(communicator, limit, gloo);
+      },
+      pybind11::arg("communicator"), pybind11::arg("timeout"), pybind11::arg("gloo"));
+}
 
 }  // namespace tally::python

@@ -48,7 +48,7 @@ void bind_communicator(py::module_& module) {
       .def_property_readonly("rank", &Communicator::rank)
       .def_property_readonly("ranks", &Communicator::ranks)
       .def_property_readonly("closed", &Communicator::closed)
-      .def_property_readonly("copied_bytes", [](const Communicator& c) { return c.copies().bytes; })
+      .def_property_readonly("copied_bytes", [](const Communicator& c) { return c.copied_bytes(); })
       .def("close", &Communicator::close, py::call_guard<py::gil_scoped_release>());
 }
 
