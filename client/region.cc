@@ -166,27 +166,28 @@ Region::~Region() {
 }
 
 template <typename Copy>
-void Region::each_edge(std::uint64_t offset, std::uint64_t bytes, Copy copy) const {
-  if (how_ == How::kOwned || how_ == How::kShared || bytes == 0) return;
+std::uint64_t Region::each_edge(std::uint64_t offset, std::uint64_t bytes, Copy copy) const {
+  if (how_ == How::kOwned || how_ == How::kShared || bytes == 0) return 0;
   const auto edge = [&](std::uint64_t begin, std::uint64_t end) {  // within the region
     const std::uint64_t from = std::max(begin, offset);
     const std::uint64_t to = std::min(end, offset + bytes);
-    if (from < to) copy(data_ + from, memory_.mapping.data() + base_offset_ + from, to - from);
+    if (from >= to) return std::uint64_t{0};
+    copy(data_ + from, memory_.mapping.data() + base_offset_ + from, to - from);
+    return to - from;
   };
   if (how_ == How::kStaged) return edge(0, bytes_);
   const auto inner = static_cast<std::uint64_t>(pages_ - data_);
-  edge(0, inner);
-  edge(inner + pages_bytes_, bytes_);
+  return edge(0, inner) + edge(inner + pages_bytes_, bytes_);
 }
 
-void Region::copy_in(std::uint64_t offset, std::uint64_t bytes) const {
-  each_edge(offset, bytes, [](std::byte* caller, std::byte* shared, std::uint64_t n) {
+std::uint64_t Region::copy_in(std::uint64_t offset, std::uint64_t bytes) const {
+  return each_edge(offset, bytes, [](std::byte* caller, std::byte* shared, std::uint64_t n) {
     std::memcpy(shared, caller, n);
   });
 }
 
-void Region::copy_out(std::uint64_t offset, std::uint64_t bytes) const {
-  each_edge(offset, bytes, [](std::byte* caller, std::byte* shared, std::uint64_t n) {
+std::uint64_t Region::copy_out(std::uint64_t offset, std::uint64_t bytes) const {
+  return each_edge(offset, bytes, [](std::byte* caller, std::byte* shared, std::uint64_t n) {
     std::memcpy(caller, shared, n);
   });
 }

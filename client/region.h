@@ -39,9 +39,9 @@ class Region {
 
   // Copies what does not lie in shared memory: in before the node reads, out after it wrote.
   // Nothing at all for memory that is shared; the ragged edges of what is adopted; all of what is
-  // staged.
-  void copy_in(std::uint64_t offset, std::uint64_t bytes) const;
-  void copy_out(std::uint64_t offset, std::uint64_t bytes) const;
+  // staged. Returns how many bytes that were.
+  std::uint64_t copy_in(std::uint64_t offset, std::uint64_t bytes) const;
+  std::uint64_t copy_out(std::uint64_t offset, std::uint64_t bytes) const;
 
   // Puts other memory with the same contents at the same address: whoever has the old memfd mapped
   // keeps the orphan. For a node that cannot be fenced off in time.
@@ -53,7 +53,7 @@ class Region {
  private:
   explicit Region(How how) : how_(how) {}
   template <typename Copy>
-  void each_edge(std::uint64_t offset, std::uint64_t bytes, Copy copy) const;
+  std::uint64_t each_edge(std::uint64_t offset, std::uint64_t bytes, Copy copy) const;
 
   How how_;
   std::byte* data_ = nullptr;  // where the caller sees it

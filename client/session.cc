@@ -102,7 +102,7 @@ Result<std::uint32_t> Session::post(const Post& post) {
     if (region != nullptr) ++region->outstanding;
   }
   if (post.in != nullptr) {
-    post.in->copy_in(post.notice.in_offset,
+    copied_bytes_ += post.in->copy_in(post.notice.in_offset,
                      pending.in_extent.count * element_bytes(post.notice.type));
   }
   pending_[index] = std::move(pending);
@@ -220,7 +220,7 @@ void Session::finish(const Finished& finished, Completed& completed) {
   const bool in_place = overlap(pending) && pending.post.in->how() != Region::How::kStaged;
   if (completed.status == Status::kOk) {
     if (pending.post.out != nullptr) {
-      pending.post.out->copy_out(
+      copied_bytes_ += pending.post.out->copy_out(
           pending.post.notice.out_offset,
           pending.out_extent.count * element_bytes(pending.post.notice.type));
     }

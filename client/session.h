@@ -78,6 +78,8 @@ class Session {
 
   const BookConfig& book_config() const { return book_config_; }
   const SessionOptions& options() const { return options_; }
+  // Between the caller's memory and the node's.
+  std::uint64_t copied_bytes() const { return copied_bytes_; }
   void log(int level, const std::string& text) const;
 
  private:
@@ -120,6 +122,7 @@ class Session {
   std::vector<Outbound> outbound_;
   std::optional<Error> lost_;  // set: the session is over
   Nanos next_look_ = 0;
+  std::uint64_t copied_bytes_ = 0;
 };
 
 }  // namespace tally::client

@@ -318,6 +318,7 @@ tally_status tally_get_info(const tally_session* session, tally_session_info* in
   full.credit = config.credit;
   full.epoch = config.epoch;
   full.transport = "shm";
+  full.copied_bytes = session->session->copied_bytes();
   write_struct(full, info);
   return TALLY_OK;
 }

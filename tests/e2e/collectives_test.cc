@@ -120,6 +120,13 @@ TEST(Collectives, TagsMayBePostedInAnyOrder) {
   });
 }
 
+std::uint64_t copied_bytes(Rank& rank) {
+  tally_session_info info{};
+  info.size = sizeof info;
+  EXPECT_EQ(tally_get_info(rank.session(), &info), TALLY_OK);
+  return info.copied_bytes;
+}
+
 TEST(Collectives, AdoptedAndStagedMemoryGiveTheSame) {
   LocalNode node;
   constexpr std::uint64_t kCount = 200'001;
@@ -135,6 +142,7 @@ TEST(Collectives, AdoptedAndStagedMemoryGiveTheSame) {
       description.flags = flags;
       tally_region* region = nullptr;
       ASSERT_EQ(tally_region_register(r.session(), &description, &region), TALLY_OK) << r.error();
+      const std::uint64_t copied_before = copied_bytes(r);
       for (std::uint64_t i = 0; i < kCount; ++i) memory[1 + i] = value(rank, i);
       const auto done =
           r.run(operation(TALLY_ALL_REDUCE, TALLY_F32, 1, kCount, {region, 0}, {region, 0}));
@@ -144,6 +152,12 @@ TEST(Collectives, AdoptedAndStagedMemoryGiveTheSame) {
       EXPECT_EQ(memory[kCount + 1], -1.0f);
       ASSERT_EQ(tally_region_free(r.session(), region), TALLY_OK) << r.error();
       ASSERT_EQ(memory[kCount], 3 * value(1, kCount - 1));
+      const std::uint64_t copied = copied_bytes(r) - copied_before;
+      if (flags == 0) {
+        EXPECT_LT(copied, 4 * 4096u) << "the edges alone";
+      } else {
+        EXPECT_EQ(copied, 2 * kCount * sizeof(float)) << "in and out";
+      }
     }
   });
 }

@@ -125,6 +125,8 @@ typedef struct tally_session_info {
   uint32_t credit; /* operations that may be outstanding per shard */
   uint32_t epoch;
   const char* transport; /* "shm" */
+  uint64_t copied_bytes; /* between the caller's memory and the node's, so far: what is staged, and
+                            the ragged edges of what is adopted */
 } tally_session_info;
 
 TALLY_API tally_status tally_get_info(const tally_session* session, tally_session_info* info);

@@ -3,7 +3,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <chrono>
 #include <exception>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -86,6 +88,24 @@ inline Communicators& communicators() {
 inline void check_signals() {
   const pybind11::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+}
+
+// Opens a session; without the GIL. Connecting knows nothing of Python's signals, so it has a thread
+// of its own, which is left to its timeout when a signal's handler raises.
+inline std::shared_ptr<Communicator> connect(const CommunicatorOptions& options) {
+  const auto opened = std::make_shared<std::promise<std::shared_ptr<Communicator>>>();
+  auto result = opened->get_future();
+  std::thread([opened, options] {
+    try {
+      opened->set_value(communicators().make(options));
+    } catch (...) {
+      opened->set_exception(std::current_exception());
+    }
+  }).detach();
+  while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    check_signals();
+  }
+  return result.get();
 }
 
 }  // namespace tally::python

@@ -98,6 +98,7 @@ void Communicator::close() {
   progress_.join();
   {
     const std::lock_guard lock(mutex_);
+    copied_at_close_ = memory_->copied_bytes();
     memory_.reset();
     tally_close(session_);
     session_ = nullptr;
@@ -124,7 +125,7 @@ tally_session_info Communicator::info() const {
 
 std::uint64_t Communicator::copied_bytes() const {
   const std::lock_guard lock(mutex_);
-  return memory_ ? memory_->copied_bytes() : 0;
+  return memory_ ? memory_->copied_bytes() : copied_at_close_;
 }
 
 void Communicator::adopt(void* data, std::size_t bytes) {
@@ -135,12 +136,6 @@ void Communicator::adopt(void* data, std::size_t bytes) {
 void Communicator::forget(void* data) {
   const std::lock_guard lock(mutex_);
   if (!closing_) memory_->forget(data);
-}
-
-void* Communicator::allocate(std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (closing_) throw Failure(TALLY_INVALID_ARGUMENT, "the session is closed");
-  return memory_->allocate(bytes);
 }
 
 tally_operation Communicator::describe(const Request& request, Outstanding& outstanding) {

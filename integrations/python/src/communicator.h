@@ -94,8 +94,6 @@ class Communicator {
   // The node uses this memory in place from now on (moved into a memfd at the same address).
   void adopt(void* data, std::size_t bytes);
   void forget(void* data);
-  // Memory of the node's kind; freed with the communicator, or by forget.
-  void* allocate(std::size_t bytes);
 
   // Ends the session: what is outstanding is cancelled, later posts fail.
   void close();
@@ -103,12 +101,14 @@ class Communicator {
   // Is this the thread that takes completions?
   bool on_own_thread() const { return progress_.get_id() == std::this_thread::get_id(); }
 
+  const std::string& address() const { return options_.address; }
   std::uint32_t rank() const { return options_.rank; }
   std::uint32_t ranks() const { return options_.ranks; }
   // Elements that this rank contributes to the operation, and gets of its result.
   std::uint64_t contributed(const Request& request) const;
   std::uint64_t received(const Request& request) const;
   tally_session_info info() const;
+  // Between memory that is not the node's and the node's; also after close().
   std::uint64_t copied_bytes() const;
 
  private:
@@ -143,6 +143,7 @@ class Communicator {
   std::uint64_t sleepers_ = 0;  // on descriptors: waiters, and the thread of its own
   bool watched_ = false;        // something outstanding that nobody may await
   bool closing_ = false;
+  std::uint64_t copied_at_close_ = 0;
   UniqueFd wake_;  // a token for each sleeper to be woken
   pid_t process_;  // that opened the session: in a child of a fork there is no thread to join
   std::thread progress_;

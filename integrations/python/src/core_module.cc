@@ -10,6 +10,7 @@
 #include "integrations/python/src/array.h"
 #include "integrations/python/src/bindings.h"
 #include "integrations/python/src/communicator.h"
+#include "integrations/python/src/shared_pool.h"
 
 namespace py = pybind11;
 
@@ -102,10 +103,35 @@ struct Choices {
   bool stats = false;
 };
 
+// A block of memory that every node on this machine can use in place; back to the pool when the last
+// array on it is gone.
+class Region {
+ public:
+  explicit Region(std::size_t bytes)
+      : bytes_(bytes), data_(SharedPool::instance().allocate(bytes)) {
+    if (data_ == nullptr) {
+      throw Failure(TALLY_NO_MEMORY, "no memory for " + std::to_string(bytes) + " bytes");
+    }
+  }
+  ~Region() { SharedPool::instance().free(data_); }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  std::size_t bytes() const { return bytes_; }
+  py::buffer_info buffer() const {
+    return {data_, 1, py::format_descriptor<std::uint8_t>::format(),
+            static_cast<py::ssize_t>(bytes_)};
+  }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
 class Session {
  public:
   explicit Session(const CommunicatorOptions& options)
-      : communicator_(communicators().make(options)) {}
+      : communicator_(connect(options)) {}
 
   Communicator& communicator() { return *communicator_; }
 
@@ -211,7 +237,8 @@ connect_timeout, deadline: seconds; a node that is still starting is waited for,
 that not all ranks have announced by its deadline fails at all of them with tally.Error.
 
 Arrays are contiguous and of float16, bfloat16 (DLPack only), float32, float64, int8, uint8, int32
-or int64. Memory from empty() or adopt() is used in place by the node; other memory is copied.)";
+or int64. Memory of a Region (tally.empty), of tensors of 1 MiB and more made after `import
+tally.torch`, and what adopt() was told of is used in place by the node; other memory is copied.)";
 
 using Tag = std::optional<std::uint32_t>;
 using Seconds = std::optional<double>;
@@ -309,13 +336,6 @@ void bind_session(py::module_& module) {
           "copied_bytes", [](Session& s) { return s.communicator().copied_bytes(); },
           "Bytes that were copied because their memory is not the node's: 0 when all is in place.")
       .def(
-          "_allocate",
-          [](Session& s, std::size_t bytes) {
-            return py::memoryview::from_memory(s.communicator().allocate(bytes),
-                                               static_cast<py::ssize_t>(bytes));
-          },
-          py::arg("bytes"), py::keep_alive<0, 1>())
-      .def(
           "adopt",
           [](Session& s, const py::object& object) {
             const Array array = array_of(object, "array");
@@ -340,6 +360,18 @@ void bind_session(py::module_& module) {
       });
 }
 
+void bind_region(py::module_& module) {
+  py::class_<Region>(module, "Region", py::buffer_protocol(),
+                     "Memory of `bytes` bytes that every node on this machine uses in place, in any\n"
+                     "session. It has the buffer protocol, and goes when the last array on it has\n"
+                     "gone. Its contents are undefined at first.")
+      .def(py::init<std::size_t>(), py::arg("bytes"))
+      .def_property_readonly("nbytes", &Region::bytes)
+      .def_buffer(&Region::buffer);
+  // For tally.torch, which has the code of the pool but must not have another one.
+  module.attr("_pool") = py::capsule(&SharedPool::instance(), "tally.SharedPool");
+}
+
 void bind_handle(py::module_& module) {
   py::class_<Handle>(module, "Handle", "An operation under way.")
       .def("wait", &Handle::wait, py::arg("timeout") = py::none(),
@@ -361,6 +393,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "Sessions with a Tally summation node; see the package tally.";
   tally::python::communicators().close_at_exit();
   pybind11::register_local_exception_translator(tally::python::translate);
+  tally::python::bind_region(module);
   tally::python::bind_handle(module);
   tally::python::bind_session(module);
 }

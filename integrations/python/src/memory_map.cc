@@ -41,14 +41,6 @@ void MemoryMap::adopt(void* data, std::size_t bytes) {
   add(data, bytes, memory);
 }
 
-void* MemoryMap::allocate(std::size_t bytes) {
-  tally_region* region = nullptr;
-  void* data = nullptr;
-  require(tally_region_alloc(session_, bytes, &region, &data));
-  known_[static_cast<const std::byte*>(data)] = Known{bytes, region};
-  return data;
-}
-
 bool MemoryMap::forget(void* data) {
   const auto found = known_.find(static_cast<const std::byte*>(data));
   if (found == known_.end()) return false;
@@ -98,6 +90,13 @@ void MemoryMap::give_back(Bounce& bounce) {
 
 void MemoryMap::count_copy(std::size_t bytes) {
   copied_bytes_ += bytes;
+}
+
+std::uint64_t MemoryMap::copied_bytes() const {
+  tally_session_info info{};
+  info.size = sizeof info;
+  require(tally_get_info(session_, &info));
+  return copied_bytes_ + info.copied_bytes;
 }
 
 }  // namespace tally::python

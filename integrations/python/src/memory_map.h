@@ -23,7 +23,6 @@ class MemoryMap {
   explicit MemoryMap(tally_session* session) : session_(session) {}
 
   void adopt(void* data, std::size_t bytes);
-  void* allocate(std::size_t bytes);
   // False when it is not known by this address.
   bool forget(void* data);
 
@@ -32,8 +31,8 @@ class MemoryMap {
   tally_buffer place(const void* data, std::size_t bytes, Bounce& bounce);
   void give_back(Bounce& bounce);
   void count_copy(std::size_t bytes);
-  // What went through bounces so far: 0 where all memory is used in place.
-  std::uint64_t copied_bytes() const { return copied_bytes_; }
+  // So far, through bounces and by the library: 0 where all memory is used in place.
+  std::uint64_t copied_bytes() const;
 
  private:
   struct Known {

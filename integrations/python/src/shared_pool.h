@@ -35,6 +35,9 @@ class SharedPool {
 
   // The process's own. Never destroyed: what was allocated from it may outlive everything.
   static SharedPool& instance();
+  // Each extension module has this code of its own; this makes it use the pool of the one that was
+  // loaded first. Before instance() is called.
+  static void use(SharedPool& pool);
 
   // Page-aligned; nullptr when there is no memory. Any thread.
   void* allocate(std::size_t bytes);
@@ -54,6 +57,7 @@ class SharedPool {
   static void* take(Memory& memory, std::size_t bytes);
   const Memory* owner(const void* address) const;
 
+  static SharedPool* given_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Memory> segments_;  // by address
 };

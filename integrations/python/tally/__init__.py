@@ -1,8 +1,8 @@
 """Gradient aggregation by a Tally summation node.
 
     import numpy, tally
-    with tally.Session(job="demo", rank=0, ranks=2) as session:
-        gradients = tally.empty(session, 1000, numpy.float32)
+    with tally.connect() as session:              # this rank's, as torchrun or tally.run started it
+        gradients = tally.empty(1000, numpy.float32)
         ...
         session.all_reduce(gradients, op="average").wait()
 
@@ -12,17 +12,20 @@ tally.torch has the hook for DistributedDataParallel and the backend of torch.di
 
 from __future__ import annotations
 
-from tally._core import Handle, Session
+from tally._core import Handle, Region, Session
 from tally._error import Error
+from tally.local import connect
 
-__all__ = ["Error", "Handle", "Session", "empty"]
+__all__ = ["Error", "Handle", "Region", "Session", "connect", "empty"]
 
 
-def empty(session: Session, shape, dtype="float32"):
-    """A NumPy array of `shape` in memory that the node uses in place; zeros. It lives as long as
-    the session, and must not be used after session.close()."""
+def empty(shape, dtype="float32"):
+    """A NumPy array of `shape`, not initialized, in memory that every node on this machine uses in
+    place, in any session. The memory goes with the last array on it."""
     import numpy
     dtype = numpy.dtype(dtype)
     count = int(numpy.prod(shape, dtype=numpy.int64))
-    memory = session._allocate(max(1, count * dtype.itemsize))
-    return numpy.frombuffer(memory, dtype=dtype, count=count).reshape(shape)
+    if count < 0:
+        raise ValueError(f"shape {shape}: no dimension may be negative")
+    region = Region(max(1, count * dtype.itemsize))
+    return numpy.frombuffer(region, dtype=dtype, count=count).reshape(shape)

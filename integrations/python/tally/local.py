@@ -1,22 +1,59 @@
 """A summation node of this machine's own, for as long as somebody uses it.
 
-Where no address is given, ranks on one host share a `tallyd` that one of them starts. It ends by
-itself a few seconds after the last session, however that session ended.
+Where no address is given, the ranks of a training on one host share a `tallyd` that the first of
+them starts. It ends by itself a few seconds after the last session, however that session ended.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import os
+import select
 import shutil
+import socket
+import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Iterator, Optional
 
+from tally._core import Session
 from tally._error import Error
 
 IDLE_SECONDS = 5
 START_SECONDS = 30
+
+# Takes the node's directory away when it has ended, and the name, if no other node has it by then.
+# A node that ended badly by itself leaves its log there.
+_KEEPER = """
+"$@" 2>"$0/log"
+case $? in 0 | 137) rm -rf "$0" ;; *) exit ;; esac
+flock "${LINK%/*}" sh -c '[ "$(readlink "$1")" = "$0" ] && rm "$1"' "$0" "$LINK"
+"""
+
+
+def connect(*, job: str = "default", rank: Optional[int] = None, ranks: Optional[int] = None,
+            address: Optional[str] = None, token: Optional[str] = None, **options) -> Session:
+    """This process's session, as a launcher describes it.
+
+    rank, ranks: $RANK and $WORLD_SIZE, as torchrun and tally.run set them; 0 of 1 without.
+    address, token: $TALLY_ADDRESS and $TALLY_TOKEN; without an address the ranks of this training
+    share a node of their own on this machine. options: as Session's."""
+    rank = int(os.environ.get("RANK", 0)) if rank is None else rank
+    ranks = int(os.environ.get("WORLD_SIZE", 1)) if ranks is None else ranks
+    address = address or os.environ.get("TALLY_ADDRESS")
+    if not address:
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
+        if here != ranks:
+            raise Error(f"{here} of {ranks} ranks are on this machine: ranks on several machines "
+                        "need $TALLY_ADDRESS", "unavailable")
+        address = own_node()
+    token = os.environ.get("TALLY_TOKEN", "") if token is None else token
+    return Session(address=address, job=job, token=token, rank=rank, ranks=ranks, **options)
 
 
 def tallyd_program() -> str:
@@ -36,29 +73,66 @@ def tallyd_program() -> str:
                 "running node in $TALLY_ADDRESS", "unavailable")
 
 
-def start_node() -> str:
-    """Starts a node with a socket of its own and returns its address ("unix:/path").
+def own_node(instead_of: Optional[str] = None) -> str:
+    """The address ("unix:/path") of the node that all processes of this user's training on this
+    machine share; starts it where there is none.
 
-    It ends IDLE_SECONDS after the last session has ended, or when none comes; its directory goes
-    with it."""
-    directory = tempfile.mkdtemp(prefix="tally-local-", dir=os.environ.get("XDG_RUNTIME_DIR"))
+    instead_of: an address that is of no use any more, though something may listen there.
+    A training is what $MASTER_ADDR, $MASTER_PORT and $TORCHELASTIC_RUN_ID say, else this process
+    alone. The node ends IDLE_SECONDS after its last session."""
+    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    names = [os.environ.get(key, "") for key in ("MASTER_ADDR", "MASTER_PORT",
+                                                 "TORCHELASTIC_RUN_ID")]
+    if not names[1]:
+        names.append(f"process {os.getpid()}")
+    digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:12]
+    link = f"{base}/tally-{os.geteuid()}-{digest}"
+    with _locked(base):
+        found = _node_behind(link)
+        if found and found != instead_of:
+            return found
+        return _start(base, link)
+
+
+def _node_behind(link: str) -> Optional[str]:
+    """The address of the living node that the link names, if it is this user's link."""
+    try:
+        about = os.lstat(link)
+        if not stat.S_ISLNK(about.st_mode) or about.st_uid != os.geteuid():
+            raise Error(f"{link}: made by somebody else; remove it", "permission denied")
+        path = f"{os.readlink(link)}/node.sock"
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1)
+            probe.connect(path)
+        return f"unix:{path}"
+    except OSError:
+        return None
+
+
+def _start(base: str, link: str) -> str:
+    program = tallyd_program()
+    directory = tempfile.mkdtemp(prefix="tally-local-", dir=base)
     address = f"unix:{directory}/node.sock"
     reader, writer = os.pipe()
-    # In a session of its own: our terminal's Ctrl-C is not meant for it. The shell takes the
-    # directory away; a node that ended badly by itself leaves its log there.
-    script = '"$@" 2>"$0/log"; case $? in 0 | 137) rm -rf "$0" ;; esac'
-    command = [tallyd_program(), "--listen", address, "--exit-when-idle", str(IDLE_SECONDS),
+    command = [program, "--listen", address, "--exit-when-idle", str(IDLE_SECONDS),
                "--ready-fd", str(writer), "--log-level", "warning"]
     try:
-        subprocess.Popen(["/bin/sh", "-c", script, directory, *command], pass_fds=[writer],
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(link)
+        os.symlink(directory, link)
+        # In a session of its own: our terminal's Ctrl-C is not meant for it.
+        subprocess.Popen(["/bin/sh", "-c", _KEEPER, directory, *command], pass_fds=[writer],
                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                         stderr=subprocess.DEVNULL, start_new_session=True, cwd="/")
+                         stderr=subprocess.DEVNULL, start_new_session=True, cwd="/",
+                         env={**os.environ, "LINK": link})
         os.close(writer)
         writer = -1
         if _read_with_deadline(reader, START_SECONDS) != b"ready\n":
             log = Path(directory, "log")
             said = log.read_text(errors="replace").strip() if log.exists() else ""
             shutil.rmtree(directory, ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(link)
             raise Error(f"tallyd did not start: {said or 'it said nothing'}", "unavailable")
     finally:
         os.close(reader)
@@ -67,7 +141,27 @@ def start_node() -> str:
     return address
 
 
+@contextlib.contextmanager
+def _locked(directory: str) -> Iterator[None]:
+    """One at a time of all who start a node below this directory. Nothing is left behind of it."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        until = time.monotonic() + 2 * START_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise Error(f"{directory}: somebody else has held its lock for "
+                                f"{2 * START_SECONDS} seconds; set $XDG_RUNTIME_DIR to a directory "
+                                "of your own", "unavailable") from None
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _read_with_deadline(descriptor: int, seconds: float) -> bytes:
-    import select
     ready, _, _ = select.select([descriptor], [], [], seconds)
     return os.read(descriptor, 6) if ready else b""

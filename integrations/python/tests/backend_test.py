@@ -204,6 +204,17 @@ def big_tensors_are_not_copied(rank, ranks):
     assert tally.torch.copied_bytes() == before
 
 
+def sessions_use_tensors_in_place(rank, ranks):
+    with tally.connect(job=f"tensors-{ranks}") as session:
+        tensor = torch.full((400_000,), float(rank + 1))
+        assert tally.torch.is_shared(tensor)
+        session.all_reduce(tensor).wait()
+        assert (tensor == sum(range(1, ranks + 1))).all()
+        assert session.copied_bytes == 0
+    assert torch.from_numpy(tally.empty(1000)).numel() == 1000
+    assert tally.torch.is_shared(torch.from_numpy(tally.empty(10)))
+
+
 def memory_is_used_again(rank, ranks):
     from tally.torch import _torch
     for _ in range(20):
@@ -255,8 +266,8 @@ def ranks_that_disagree(rank, ranks):
 CASES = {case.__name__: case for case in (
     it_is_tally, all_reduce, what_tally_has_not_goes_through_gloo, reduce, broadcast, all_gather,
     reduce_scatter, coalesced, tensors_of_any_form, asynchronous, sub_groups, objects,
-    big_tensors_are_not_copied, memory_is_used_again, a_child_of_a_fork_has_memory_of_its_own,
-    wrong_arguments, ranks_that_disagree)}
+    big_tensors_are_not_copied, sessions_use_tensors_in_place, memory_is_used_again,
+    a_child_of_a_fork_has_memory_of_its_own, wrong_arguments, ranks_that_disagree)}
 
 if __name__ == "__main__":
     group.main(CASES, prepare=prepare, finish=finish)

@@ -2,8 +2,13 @@
 
 import copy
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import group
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -117,6 +122,29 @@ def nothing_is_copied(rank, ranks):
         state.close()
 
 
+def ordinary_memory_is_adopted(rank, ranks):
+    """A bucket that torch made before tally.torch was imported."""
+    model = torch.nn.Linear(2000, 700)
+    _, state = with_hook(model)
+    ordinary = torch.from_numpy(np.zeros(1_500_001, np.float32))
+    again = torch.from_numpy(np.zeros(1_200_000, np.float32))
+    assert not tally.torch.is_shared(ordinary)
+    for step in range(6):
+        bucket = again if step == 4 else ordinary  # torch may move a bucket
+        bucket.fill_(rank + step)
+        state._reducer.average(0, bucket, bucket, False).wait()
+        assert (bucket == (ranks - 1) / 2 + step).all()
+    assert state.copied_bytes < 6 * 4 * 4096, state.copied_bytes
+    state.close()
+    assert (again == (ranks - 1) / 2 + 4).all() and (ordinary == (ranks - 1) / 2 + 5).all()
+
+
+def buckets_older_than_the_import_are_adopted(rank, ranks):
+    late = Path(__file__).with_name("late_import.py")
+    subprocess.run([sys.executable, str(late)], check=True, timeout=60,
+                   env={**os.environ, "MASTER_PORT": str(int(os.environ["MASTER_PORT"]) + 1)})
+
+
 def unused_parameters(rank, ranks):
     class Sometimes(torch.nn.Module):
         def __init__(self):
@@ -214,6 +242,55 @@ def several_models_at_once(rank, ranks):
         state.close()
 
 
+def zero_redundancy_optimizer(rank, ranks):
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    group = dist.new_group(backend="tally")
+    found = []
+    for sharded in (True, False):
+        model = model_of()
+        ddp, state = with_hook(model, process_group=group)
+        if sharded:
+            optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam,
+                                                process_group=group, lr=0.01)
+        else:
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for step in range(3):
+            optimizer.zero_grad()
+            ddp(batch(rank, step)).square().mean().backward()
+            optimizer.step()
+        if sharded:
+            optimizer.consolidate_state_dict(to=0)
+        found.append([p.detach().clone() for p in model.parameters()])
+        state.close()
+    assert all(torch.equal(a, b) for a, b in zip(*found)), "as without shards"
+
+
+def ranks_with_fewer_batches_join(rank, ranks):
+    model = model_of()
+    ddp, state = with_hook(model)
+    with ddp.join():
+        for step in range(2 + rank):
+            ddp(batch(rank, step)).square().mean().backward()
+    for p in model.parameters():
+        gathered = [torch.empty_like(p) for _ in range(ranks)]
+        dist.all_gather(gathered, p.detach())
+        assert all(torch.equal(g, p) for g in gathered)
+    state.close()
+
+
+def a_static_graph(rank, ranks):
+    model = model_of()
+    ddp, state = with_hook(model, static_graph=True)
+    reference = copy.deepcopy(model)
+    for step in range(3):
+        model.zero_grad()
+        ddp(batch(rank, step)).square().sum().backward()
+        wanted = [average(list(of)) for of in zip(*gradients_of_each_rank(ranks, step, reference))]
+        for p, w in zip(model.parameters(), wanted):
+            assert torch.equal(p.grad, w)
+    state.close()
+
+
 def a_closed_state_says_so(rank, ranks):
     ddp, state = with_hook(model_of())
     ddp(batch(rank, 1)).sum().backward()
@@ -228,8 +305,11 @@ def a_closed_state_says_so(rank, ranks):
 
 CASES = {case.__name__: case for case in (
     same_bits_as_the_definition, as_one_process_with_the_whole_batch, nothing_is_copied,
+    ordinary_memory_is_adopted, buckets_older_than_the_import_are_adopted,
     unused_parameters, no_sync_adds_up, mixed_types, half_the_bytes_on_the_wire,
-    not_finite_is_counted, several_models_at_once, a_closed_state_says_so)}
+    not_finite_is_counted, several_models_at_once,
+    zero_redundancy_optimizer, ranks_with_fewer_batches_join, a_static_graph,
+    a_closed_state_says_so)}
 
 if __name__ == "__main__":
     group.main(CASES, prepare=prepare, finish=finish)

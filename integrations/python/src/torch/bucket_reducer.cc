@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 
+#include "integrations/python/src/shared_pool.h"
+#include "integrations/python/src/torch/allocator.h"
 #include "integrations/python/src/torch/tensors.h"
 
 namespace tally::python {
@@ -12,8 +14,28 @@ namespace {
 // Completed buckets that a rank remembers: more than can be outstanding at another rank, which is
 // never further behind than one backward pass.
 constexpr std::size_t kRemembered = 4096;
+// Smaller buffers are cheaper copied: they share their pages with others.
+constexpr std::size_t kAdoptFrom = kSharedFrom;
 
 }  // namespace
+
+BucketReducer::Adoption::Adoption(std::shared_ptr<Communicator> communicator, at::Tensor buffer)
+    : communicator_(std::move(communicator)), buffer_(std::move(buffer)) {
+  communicator_->adopt(buffer_.data_ptr(), buffer_.nbytes());
+}
+
+BucketReducer::Adoption::~Adoption() {
+  try {
+    communicator_->forget(buffer_.data_ptr());
+  } catch (const Failure&) {  // its session is over: that has put the pages back
+  }
+}
+
+bool BucketReducer::Adoption::covers(const Communicator& communicator,
+                                     const at::Tensor& buffer) const {
+  return communicator_.get() == &communicator && buffer_.data_ptr() == buffer.data_ptr() &&
+         buffer_.nbytes() == buffer.nbytes();
+}
 
 // Plain numbers, so that it can be gathered as bytes.
 struct BucketReducer::Report {
@@ -62,6 +84,7 @@ void BucketReducer::post(const SharedBucket& bucket) {
     communicator = communicator_;
     session = session_;
   }
+  adopt(bucket->index, bucket->in, communicator);
   Request request;
   request.type = *type_of(bucket->in.scalar_type());
   request.op = TALLY_AVERAGE;
@@ -82,6 +105,27 @@ void BucketReducer::post(const SharedBucket& bucket) {
     outcome.message = failure.what();
     ended(bucket, outcome, session);
   }
+}
+
+// Memory of the pool is the node's already. What cannot be adopted is copied.
+void BucketReducer::adopt(std::uint32_t index, const at::Tensor& buffer,
+                          const std::shared_ptr<Communicator>& communicator) {
+  if (buffer.nbytes() < kAdoptFrom || SharedPool::instance().find(buffer.data_ptr())) return;
+  std::unique_ptr<Adoption> before;
+  {
+    const std::lock_guard lock(mutex_);
+    before.swap(adopted_[index]);
+  }
+  if (before == nullptr || !before->covers(*communicator, buffer)) {
+    before.reset();
+    try {
+      before = std::make_unique<Adoption>(communicator, buffer);
+    } catch (const Failure&) {
+      return;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  adopted_[index] = std::move(before);
 }
 
 void BucketReducer::ended(const SharedBucket& bucket, const Outcome& outcome,
@@ -170,12 +214,15 @@ std::vector<BucketReducer::Report> BucketReducer::exchange(Communicator& communi
 void BucketReducer::resume(std::shared_ptr<Communicator> communicator) {
   const std::vector<Report> reports = exchange(*communicator);
   std::map<std::uint64_t, SharedBucket> stranded;
+  std::map<std::uint32_t, std::unique_ptr<Adoption>> adopted;  // by the session that is over
   {
     const std::lock_guard lock(mutex_);
+    adopted.swap(adopted_);
     communicator_.swap(communicator);
     ++session_;
     stranded.swap(stranded_);
   }
+  adopted.clear();
   for (const auto& [number, bucket] : stranded) {
     const Report::Entry* done = nullptr;
     for (const Report& report : reports) {

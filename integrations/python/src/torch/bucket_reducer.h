@@ -58,10 +58,26 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
     bool stats = false;
   };
   using SharedBucket = std::shared_ptr<Bucket>;
+  // A buffer that torch has made of ordinary memory, moved to where the node sees it for as long as
+  // it serves as a bucket.
+  class Adoption {
+   public:
+    Adoption(std::shared_ptr<Communicator> communicator, at::Tensor buffer);
+    ~Adoption();
+    Adoption(const Adoption&) = delete;
+    Adoption& operator=(const Adoption&) = delete;
+    bool covers(const Communicator& communicator, const at::Tensor& buffer) const;
+
+   private:
+    std::shared_ptr<Communicator> communicator_;
+    at::Tensor buffer_;
+  };
   // What one rank knows, as the ranks tell each other.
   struct Report;
 
   void post(const SharedBucket& bucket);
+  void adopt(std::uint32_t bucket, const at::Tensor& buffer,
+             const std::shared_ptr<Communicator>& communicator);
   // `session`: the one that it was posted to, in the order of resumes.
   void ended(const SharedBucket& bucket, const Outcome& outcome, std::uint64_t session);
   void fail(const SharedBucket& bucket, const Failure& failure);
@@ -77,6 +93,7 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
   std::map<std::uint64_t, SharedBucket> stranded_;
   std::map<std::uint64_t, Statistics> completed_;  // the last ones, by number
   std::map<std::uint32_t, Statistics> of_bucket_;
+  std::map<std::uint32_t, std::unique_ptr<Adoption>> adopted_;  // by bucket
   bool closed_ = false;
 };
 

@@ -40,11 +40,12 @@ void bind_communicator(py::module_& module) {
              const CommunicatorOptions options{
                  address, job, token, rank, ranks, ms(connect_timeout), ms(deadline)};
              const py::gil_scoped_release nogil;
-             return communicators().make(options);
+             return connect(options);
            }),
            py::kw_only(), py::arg("address"), py::arg("job"), py::arg("token") = "",
            py::arg("rank"), py::arg("ranks"), py::arg("connect_timeout") = 0.0,
            py::arg("deadline") = 0.0)
+      .def_property_readonly("address", &Communicator::address)
       .def_property_readonly("rank", &Communicator::rank)
       .def_property_readonly("ranks", &Communicator::ranks)
       .def_property_readonly("closed", &Communicator::closed)
@@ -83,6 +84,8 @@ PYBIND11_MODULE(_torch, module) {
   // For all modules: a failure may come to light in one of torch's own functions.
   py::register_exception_translator(translate);
   py::module_::import("torch");
+  SharedPool::use(
+      *py::module_::import("tally._core").attr("_pool").cast<py::capsule>().get_pointer<SharedPool>());
   bind_communicator(module);
   bind_reducer(module);
   bind_group(module);

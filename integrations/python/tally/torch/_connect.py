@@ -5,28 +5,32 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 import uuid
+from typing import Optional
 
 from tally._error import Error
-from tally.local import start_node
+from tally.local import START_SECONDS, own_node
 from tally.torch import _torch
 
 
-def connect(store, rank: int, ranks: int, deadline: float) -> "_torch.Communicator":
+def connect(store, rank: int, ranks: int, deadline: float,
+            lost: Optional[str] = None) -> "_torch.Communicator":
     """A session of this rank, in a job of the group's own.
 
     store: torch.distributed's, with keys of this group alone. $TALLY_ADDRESS names the node and
-    $TALLY_TOKEN the job's secret; without an address rank 0 starts a node for this machine.
-    deadline: seconds, of operations that bring none."""
+    $TALLY_TOKEN the job's secret; without an address rank 0 finds or starts one of this machine's.
+    deadline: seconds, of operations that bring none. lost: the address of a node that was lost."""
     key = "tally/session"
     if rank == 0:
         try:
-            offer = {"address": os.environ.get("TALLY_ADDRESS") or start_node(),
+            offer = {"address": os.environ.get("TALLY_ADDRESS") or own_node(instead_of=lost),
                      "job": f"torch-{uuid.uuid4().hex[:16]}", "host": socket.gethostname()}
         except Error as error:
             offer = {"error": error.args[0], "status": error.status}
         store.set(key, json.dumps(offer))
-    offer = json.loads(store.get(key))
+        store.add(key + "/known", 1)
+    offer = json.loads(_get(store, key, deadline + START_SECONDS))
     if "error" in offer:
         raise Error(f"rank 0: {offer['error']}", offer["status"], 0)
     address = os.environ.get("TALLY_ADDRESS") or offer["address"]
@@ -36,3 +40,15 @@ def connect(store, rank: int, ranks: int, deadline: float) -> "_torch.Communicat
     return _torch.Communicator(address=address, job=offer["job"],
                                token=os.environ.get("TALLY_TOKEN", ""), rank=rank, ranks=ranks,
                                connect_timeout=max(deadline, 10.0), deadline=deadline)
+
+
+def _get(store, key: str, seconds: float) -> bytes:
+    """store.get, but Ctrl-C ends it, and the time passes: torch 1.13's own waits heed neither."""
+    until = time.monotonic() + seconds
+    pause = 0.001
+    while store.add(key + "/known", 0) == 0:
+        if time.monotonic() > until:
+            raise Error(f"rank 0 has not named a node within {seconds:.0f} seconds", "deadline", 0)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    return store.get(key)

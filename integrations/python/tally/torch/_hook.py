@@ -58,10 +58,10 @@ class State:
         self._outputs: dict[int, torch.Tensor] = {}
         self._views: dict[int, tuple[int, bool]] = {}
 
-    def _connect(self) -> "_torch.Communicator":
+    def _connect(self, lost: Optional[str] = None) -> "_torch.Communicator":
         """A session with the node that rank 0 names; after a node was lost, with the next one."""
         store = dist.PrefixStore(str(self._generation), self._store)
-        return connect(store, self._rank, self._ranks, self._deadline)
+        return connect(store, self._rank, self._ranks, self._deadline, lost)
 
     @property
     def gradient_norm(self) -> float:
@@ -93,7 +93,6 @@ class State:
             kept = self._outputs[index] = torch.empty_like(like)
         return kept
 
-
     def _is_view(self, bucket: dist.GradBucket, index: int, buffer: torch.Tensor) -> bool:
         """Are the parameters' gradients views of the bucket (gradient_as_bucket_view)?"""
         address, is_view = self._views.get(index, (0, False))
@@ -120,7 +119,7 @@ def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") ->
             return
         state._generation += 1
         try:
-            found = state._connect()
+            found = state._connect(state.communicator.address)
             reducer.resume(found)
         except Exception as error:  # whatever it is, those who wait must hear it
             reducer.give_up(f"the node was lost, and there is no other: {error}")
