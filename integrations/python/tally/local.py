@@ -27,13 +27,13 @@ from tally._error import Error
 IDLE_SECONDS = 5
 START_SECONDS = 30
 
-# Takes the node's directory away when it has ended, and the name, if no other node has it by then.
-# A node that ended badly by itself leaves its log there.
-_KEEPER = """
+# Nobody's child, it takes the node's directory away when that has ended, and the name, if no other
+# node has it by then. A node that ended badly by itself leaves its log there.
+_KEEPER = """{
 "$@" 2>"$0/log"
 case $? in 0 | 137) rm -rf "$0" ;; *) exit ;; esac
 flock "${LINK%/*}" sh -c '[ "$(readlink "$1")" = "$0" ] && rm "$1"' "$0" "$LINK"
-"""
+} &"""
 
 
 def connect(*, job: str = "default", rank: Optional[int] = None, ranks: Optional[int] = None,
@@ -121,10 +121,10 @@ def _start(base: str, link: str) -> str:
             os.unlink(link)
         os.symlink(directory, link)
         # In a session of its own: our terminal's Ctrl-C is not meant for it.
-        subprocess.Popen(["/bin/sh", "-c", _KEEPER, directory, *command], pass_fds=[writer],
-                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                         stderr=subprocess.DEVNULL, start_new_session=True, cwd="/",
-                         env={**os.environ, "LINK": link})
+        subprocess.run(["/bin/sh", "-c", _KEEPER, directory, *command], pass_fds=[writer],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
+                       stderr=subprocess.DEVNULL, start_new_session=True, cwd="/",
+                       env={**os.environ, "LINK": link})
         os.close(writer)
         writer = -1
         if _read_with_deadline(reader, START_SECONDS) != b"ready\n":

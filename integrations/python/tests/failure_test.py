@@ -6,57 +6,33 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
 import group
+from own_nodes import WithNodesOfItsOwn
 
 HERE = Path(__file__).resolve().parent
 TINY = [sys.executable, str(HERE / "train_tiny.py")]
 
 
+GROUPS = """
+import time, torch, torch.distributed as dist, tally.torch
+dist.init_process_group("tally")
+groups = [dist.new_group([0, 1]), dist.new_group([1])]
+state = tally.torch.State()
+dist.barrier()
+print("made", flush=True)
+time.sleep(1)
+state.close()
+dist.destroy_process_group()
+"""
+
+
 def result_of(said: str) -> str:
     lines = [line for line in said.splitlines() if line.startswith("parameters ")]
     return lines[0] if lines else f"no parameters in:\n{said}"
-
-
-def wait_for(condition, what: str, seconds: float = 30):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, f"not in time: {what}"
-        time.sleep(0.05)
-
-
-def children_named(name: str, directory: str) -> list:
-    """Processes of this program that serve a socket in the directory."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
-        except (OSError, UnicodeDecodeError):
-            continue
-        if words[0].endswith(name) and any(directory in word for word in words):
-            found.append(int(entry.name))
-    return found
-
-
-class WithNodesOfItsOwn(unittest.TestCase):
-    def setUp(self):
-        # Nodes of the ranks' own have their sockets here.
-        self.place = tempfile.TemporaryDirectory(prefix="tally-failure-")
-        os.environ["XDG_RUNTIME_DIR"] = self.place.name
-        os.environ.pop("TALLY_ADDRESS", None)
-
-    def tearDown(self):
-        wait_for(lambda: not children_named("tallyd", self.place.name), "all nodes are gone")
-        wait_for(lambda: not os.listdir(self.place.name), "their directories are gone")
-        self.place.cleanup()
-
-    def nodes(self):
-        return children_named("tallyd", self.place.name)
-
 
 
 class Failures(WithNodesOfItsOwn):
@@ -142,6 +118,21 @@ class Launcher(WithNodesOfItsOwn):
         self.assertEqual(done.returncode, 0, done.stdout)
         results = re.findall("[0-9a-f]{64}", done.stdout)  # the ranks' lines may run together
         self.assertEqual((len(results), len(set(results))), (3, 1), done.stdout)
+
+    def test_a_run_that_is_started_again_ends_well(self):
+        done = self.launch("--nproc-per-node", "2", "--max-restarts", "1", TINY[1], "--steps", "10",
+                           "--suffer", "die-once")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(len(set(re.findall("[0-9a-f]{64}", done.stdout))), 1, done.stdout)
+
+    def test_groups_share_a_node(self):
+        processes = group.start_ranks([sys.executable, "-c", GROUPS], 2)
+        for line in processes[0].stdout:
+            if line.startswith("made"):
+                break
+        self.assertEqual(len(self.nodes()), 1)
+        said = group.outputs(processes)
+        self.assertEqual([process.returncode for process in processes], [0, 0], said)
 
     def test_a_rank_that_raises_ends_the_run(self):
         done = self.launch("--nproc_per_node", "2", TINY[1], "--suffer", "raise")

@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--way", default="hook")
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--suffer", choices=["raise", "die", "stop", "nothing"], default="nothing")
+    parser.add_argument("--suffer", choices=["raise", "die", "die-once", "stop", "nothing"], default="nothing")
     parser.add_argument("--at", type=int, default=5)
     parser.add_argument("--rank", type=int, default=1)
     parser.add_argument("--pause", type=float, default=0.0)
@@ -41,7 +41,8 @@ def main() -> None:
         if step == arguments.at and dist.get_rank() == arguments.rank:
             if arguments.suffer == "raise":
                 raise ValueError("a mistake of the user's")
-            if arguments.suffer == "die":
+            if arguments.suffer == "die" or (arguments.suffer == "die-once" and
+                                             os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"):
                 os.kill(os.getpid(), signal.SIGKILL)
             if arguments.suffer == "stop":
                 time.sleep(3600)

@@ -1,0 +1,43 @@
+"""What tests of nodes of a training's own share: a place for them, and that nothing stays there."""
+
+import os
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+
+def wait_for(condition, what: str, seconds: float = 30):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"not in time: {what}"
+        time.sleep(0.05)
+
+
+def children_named(name: str, directory: str) -> list:
+    """Processes of this program that serve a socket in the directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().decode().split("\0")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if words[0].endswith(name) and any(directory in word for word in words):
+            found.append(int(entry.name))
+    return found
+
+
+class WithNodesOfItsOwn(unittest.TestCase):
+    def setUp(self):
+        # Nodes of the ranks' own have their sockets here.
+        self.place = tempfile.TemporaryDirectory(prefix="tally-failure-")
+        os.environ["XDG_RUNTIME_DIR"] = self.place.name
+        os.environ.pop("TALLY_ADDRESS", None)
+
+    def tearDown(self):
+        wait_for(lambda: not children_named("tallyd", self.place.name), "all nodes are gone")
+        wait_for(lambda: not os.listdir(self.place.name), "their directories are gone")
+        self.place.cleanup()
+
+    def nodes(self):
+        return children_named("tallyd", self.place.name)
