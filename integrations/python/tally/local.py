@@ -99,7 +99,7 @@ def _node_behind(link: str) -> Optional[str]:
     try:
         about = os.lstat(link)
         if not stat.S_ISLNK(about.st_mode) or about.st_uid != os.geteuid():
-            raise Error(f"{link}: made by somebody else; remove it", "permission denied")
+            raise Error(f"{link}: made by somebody else; remove it", "refused")
         path = f"{os.readlink(link)}/node.sock"
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(1)

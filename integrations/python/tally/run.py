@@ -31,7 +31,7 @@ def _repair_std() -> None:
         pairs = (entry.split(":", 1) for entry in value.split(","))
         return {int(rank): std_of(std) for rank, std in pairs}
 
-    api.Std.from_str = classmethod(from_str)
+    setattr(api.Std, "from_str", classmethod(from_str))
 
 
 def _accept_dashes(launcher) -> None:

@@ -51,6 +51,12 @@ void require_elements(const at::Tensor& tensor, std::int64_t expected, const cha
   }
 }
 
+void require_as_many(const Tensors& outputs, const Tensors& inputs) {
+  if (outputs.size() != inputs.size()) {
+    throw Failure(TALLY_INVALID_ARGUMENT, "as many outputs as inputs belong");
+  }
+}
+
 void require_same_type(const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() != b.scalar_type()) {
     throw Failure(TALLY_INVALID_ARGUMENT, "input and output are of different types");
@@ -175,15 +181,20 @@ WorkPtr Collectives::all_gather(const TensorLists& outputs, const Tensors& input
   return start(std::move(plan), timeout);
 }
 
-WorkPtr Collectives::all_gather_flat(const at::Tensor& output, const at::Tensor& input,
+WorkPtr Collectives::all_gather_flat(const Tensors& outputs, const Tensors& inputs,
                                      std::chrono::milliseconds timeout) {
-  require_dense(output, "the output");
-  require_dense(input, "the input");
-  require_same_type(output, input);
-  require_elements(output, input.numel() * std::int64_t{communicator_->ranks()}, "the output");
-  Plan plan{c10d::OpType::_ALLGATHER_BASE, {output}};
-  const at::Tensor to = plan.writable(output, false);
-  add_all_gather(plan, to, input);
+  require_as_many(outputs, inputs);
+  Plan plan{c10d::OpType::_ALLGATHER_BASE, outputs};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& input = inputs[i];
+    require_dense(outputs[i], "the output");
+    require_dense(input, "the input");
+    require_same_type(outputs[i], input);
+    require_elements(outputs[i], input.numel() * std::int64_t{communicator_->ranks()},
+                     "the output");
+    const at::Tensor to = plan.writable(outputs[i], false);
+    add_all_gather(plan, to, input);
+  }
   return start(std::move(plan), timeout);
 }
 
@@ -228,13 +239,16 @@ WorkPtr Collectives::reduce_scatter(const Tensors& outputs, const TensorLists& i
   return start(std::move(plan), timeout);
 }
 
-WorkPtr Collectives::reduce_scatter_flat(const at::Tensor& output, const at::Tensor& input,
+WorkPtr Collectives::reduce_scatter_flat(const Tensors& outputs, const Tensors& inputs,
                                          const c10d::ReduceOp& op,
                                          std::chrono::milliseconds timeout) {
-  require_dense(output, "the output");
-  require_dense(input, "the input");
-  Plan plan{c10d::OpType::_REDUCE_SCATTER_BASE, {output}};
-  if (!add_reduce_scatter(plan, output, input, op)) return {};
+  require_as_many(outputs, inputs);
+  Plan plan{c10d::OpType::_REDUCE_SCATTER_BASE, outputs};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require_dense(outputs[i], "the output");
+    require_dense(inputs[i], "the input");
+    if (!add_reduce_scatter(plan, outputs[i], inputs[i], op)) return {};
+  }
   return start(std::move(plan), timeout);
 }
 

@@ -30,15 +30,18 @@ class Collectives {
   // outputs[i][r] becomes rank r's inputs[i].
   WorkPtr all_gather(const TensorLists& outputs, const Tensors& inputs,
                      std::chrono::milliseconds timeout, c10d::OpType kind);
-  // The inputs of all ranks, one after the other.
-  WorkPtr all_gather_flat(const at::Tensor& output, const at::Tensor& input,
+  // outputs[i] becomes inputs[i] of all ranks, one after the other.
+  WorkPtr all_gather_flat(const Tensors& outputs, const Tensors& inputs,
                           std::chrono::milliseconds timeout);
   // outputs[i] becomes the sum of what all ranks have in inputs[i][this rank].
   WorkPtr reduce_scatter(const Tensors& outputs, const TensorLists& inputs,
                          const c10d::ReduceOp& op, std::chrono::milliseconds timeout);
-  WorkPtr reduce_scatter_flat(const at::Tensor& output, const at::Tensor& input,
+  // The same, with the parts for the ranks one after the other in inputs[i].
+  WorkPtr reduce_scatter_flat(const Tensors& outputs, const Tensors& inputs,
                               const c10d::ReduceOp& op, std::chrono::milliseconds timeout);
   WorkPtr barrier(std::chrono::milliseconds timeout);
+
+  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
 
  private:
   struct Plan;

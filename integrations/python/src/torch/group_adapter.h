@@ -13,7 +13,7 @@
 namespace tally::python {
 
 template <typename Base>
-class GroupAdapter final : public Base {
+class GroupAdapter : public Base {
  public:
   GroupAdapter(const std::shared_ptr<Communicator>& communicator, std::chrono::milliseconds timeout,
                c10::intrusive_ptr<Base> gloo)
@@ -48,7 +48,7 @@ class GroupAdapter final : public Base {
   }
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
                           const c10d::AllgatherOptions& options) override {
-    return collectives_.all_gather_flat(output, input, options.timeout);
+    return collectives_.all_gather_flat({output}, {input}, options.timeout);
   }
   // Here the lists are by rank, not by input.
   WorkPtr allgather_coalesced(TensorLists& by_rank, Tensors& inputs,
@@ -67,7 +67,7 @@ class GroupAdapter final : public Base {
   }
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override {
-    auto work = collectives_.reduce_scatter_flat(output, input, options.reduceOp, options.timeout);
+    auto work = collectives_.reduce_scatter_flat({output}, {input}, options.reduceOp, options.timeout);
     return work ? work : gloo_->_reduce_scatter_base(output, input, options);
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
@@ -100,6 +100,11 @@ class GroupAdapter final : public Base {
     return gloo_->recvAnysource(tensors, tag);
   }
 
+  const std::shared_ptr<Communicator>& communicator() const { return collectives_.communicator(); }
+
+ protected:
+  Collectives& collectives() { return collectives_; }
+
  private:
   static const at::Tensor& one(const Tensors& tensors) {
     if (tensors.size() != 1) {
@@ -112,17 +117,25 @@ class GroupAdapter final : public Base {
   c10::intrusive_ptr<Base> gloo_;
 };
 
-// Adds `make_group(communicator, timeout in seconds, gloo)`.
-template <typename Base>
+// Adds `make_group(communicator, timeout in seconds, gloo)`, which makes a Group, and
+// `communicator_of(group)`: None where it is not one.
+template <typename Base, typename Group = GroupAdapter<Base>>
 void bind_group_as(pybind11::module_& module) {
   module.def(
       "make_group",
       [](const std::shared_ptr<Communicator>& communicator, double timeout,
          const c10::intrusive_ptr<Base>& gloo) -> c10::intrusive_ptr<Base> {
         const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000));
-        return c10::make_intrusive<GroupAdapter<Base>>(communicator, limit, gloo);
+        return c10::make_intrusive<Group>(communicator, limit, gloo);
       },
       pybind11::arg("communicator"), pybind11::arg("timeout"), pybind11::arg("gloo"));
+  module.def(
+      "communicator_of",
+      [](const c10::intrusive_ptr<Base>& group) {
+        const auto* ours = dynamic_cast<const GroupAdapter<Base>*>(group.get());
+        return ours == nullptr ? nullptr : ours->communicator();
+      },
+      pybind11::arg("group"));
 }
 
 }  // namespace tally::python

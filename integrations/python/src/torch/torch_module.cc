@@ -90,9 +90,12 @@ PYBIND11_MODULE(_torch, module) {
   bind_reducer(module);
   bind_group(module);
   module.def("install_allocator", &install_allocator);
-  module.def("is_shared", [](const at::Tensor& tensor) {
-    return SharedPool::instance().find(tensor.data_ptr()).has_value();
-  });
+  module.def(
+      "is_shared",
+      [](const at::Tensor& tensor) {
+        return SharedPool::instance().find(tensor.data_ptr()).has_value();
+      },
+      py::arg("tensor"));
   module.def("pool_usage", [] {
     const auto usage = SharedPool::instance().usage();
     return py::dict(py::arg("segments") = usage.segments, py::arg("bytes") = usage.bytes,

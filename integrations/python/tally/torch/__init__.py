@@ -11,7 +11,7 @@ memory that a node on this machine can use in place.
 
 from __future__ import annotations
 
-from tally.torch import _torch
+import tally.torch._torch as _torch
 from tally.torch._backend import register
 from tally.torch._hook import State, allreduce_hook
 

@@ -9,20 +9,15 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from tally._error import Error
-from tally.torch import _torch
+import tally.torch._torch as _torch
 from tally.torch._connect import connect
-
-_communicators: dict[int, "_torch.Communicator"] = {}
-
 
 def register() -> None:
     """Makes init_process_group("tally") work. Any number of times."""
     if hasattr(dist.Backend, "TALLY"):
         return
-    if int(torch.__version__.split(".")[0]) >= 2:
-        dist.Backend.register_backend("tally", _create, devices=["cpu"])
-    else:
-        dist.Backend.register_backend("tally", _create)
+    options: dict = {"devices": ["cpu"]} if int(torch.__version__.split(".")[0]) >= 2 else {}
+    dist.Backend.register_backend("tally", _create, **options)
 
 
 def _create(store, rank: int, ranks: int, timeout: timedelta):
@@ -30,15 +25,15 @@ def _create(store, rank: int, ranks: int, timeout: timedelta):
     communicator = connect(dist.PrefixStore("tally", store), rank, ranks, seconds)
     # Point-to-point operations, and reductions that tally does not have.
     gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, ranks, timeout)
-    group = _torch.make_group(communicator, seconds, gloo)
-    _communicators[id(group)] = communicator
-    return group
+    return _torch.make_group(communicator, seconds, gloo)
 
 
 def communicator_of(group=None):
     """The session of a group that init_process_group or new_group has made with this backend."""
     group = c10d._get_default_group() if group is None else group
-    communicator = _communicators.get(id(group))
+    if hasattr(group, "_get_backend"):  # torch 2.x
+        group = group._get_backend(torch.device("cpu"))
+    communicator = _torch.communicator_of(group)
     if communicator is None:
         raise Error("the group's backend is not \"tally\"", "invalid argument")
     return communicator

@@ -11,7 +11,7 @@ from typing import Optional
 
 from tally._error import Error
 from tally.local import START_SECONDS, own_node
-from tally.torch import _torch
+import tally.torch._torch as _torch
 
 
 def connect(store, rank: int, ranks: int, deadline: float,

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from tally.torch import _torch
+import tally.torch._torch as _torch
 from tally.torch._connect import connect
 
 _WIRE = {None: None, "f32": None, "bf16": torch.bfloat16, "f16": torch.float16}
