@@ -60,11 +60,13 @@ extern "C" {
 long tally_allowed_call(long number, long a, long b, long c, long d, long e, long f);
 extern const char tally_allowed_call_end[];
 
+// The names are glibc's. NOLINTBEGIN(readability-identifier-naming)
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
 void* __libc_realloc(void* memory, std::size_t bytes);
 void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 void __libc_free(void* memory);
+// NOLINTEND(readability-identifier-naming)
 
 void* malloc(std::size_t bytes) {
   tally::testing::count_allocation();

@@ -16,14 +16,14 @@ std::size_t round_up(std::size_t bytes) {
 
 }  // namespace
 
-SharedPool* SharedPool::given_ = nullptr;
+SharedPool* SharedPool::given = nullptr;
 
 void SharedPool::use(SharedPool& pool) {
-  given_ = &pool;
+  given = &pool;
 }
 
 SharedPool& SharedPool::instance() {
-  if (given_ != nullptr) return *given_;
+  if (given != nullptr) return *given;
   static SharedPool* pool = [] {
     ::pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
                      after_fork_in_child);

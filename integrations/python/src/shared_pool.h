@@ -57,7 +57,7 @@ class SharedPool {
   static void* take(Memory& memory, std::size_t bytes);
   const Memory* owner(const void* address) const;
 
-  static SharedPool* given_;
+  static SharedPool* given;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Memory> segments_;  // by address
 };
