@@ -103,7 +103,7 @@ Result<std::uint32_t> Session::post(const Post& post) {
   }
   if (post.in != nullptr) {
     copied_bytes_ += post.in->copy_in(post.notice.in_offset,
-                     pending.in_extent.count * element_bytes(post.notice.type));
+                                      pending.in_extent.count * element_bytes(post.notice.type));
   }
   pending_[index] = std::move(pending);
   const std::uint32_t round = outbound_.front().notice.round;

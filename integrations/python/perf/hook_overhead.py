@@ -6,6 +6,7 @@ The gradients of ResNet-50 in DistributedDataParallel's buckets of 25 MB, in pla
 tally-perf, on the same node; the hook is called as torch calls it, with nothing else to do.
 """
 
+import argparse
 import json
 import os
 import statistics
@@ -20,7 +21,7 @@ import torch.distributed as dist
 import tally.local
 import tally.torch
 
-ROUNDS, ITERATIONS = 9, 20
+ITERATIONS = 20
 
 
 class Bucket:
@@ -48,9 +49,12 @@ def tally_perf(address: str) -> dict:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    rounds = parser.parse_args().rounds
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    box = [tally.local.start_node() if rank == 0 else None]
+    box = [tally.local.own_node() if rank == 0 else None]
     dist.broadcast_object_list(box, 0)
     os.environ["TALLY_ADDRESS"] = box[0]
     state = tally.torch.State(in_place=True)
@@ -59,7 +63,7 @@ def main() -> None:
     sizes.append(25_557_032 - sum(sizes))
     buckets = [Bucket(i, torch.ones(size)) for i, size in enumerate(sizes)]
     through_hook, through_client = [], []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         if rank == 0:
             through_client.append(tally_perf(box[0])["time_us_p50"])
         dist.barrier()
@@ -75,7 +79,7 @@ def main() -> None:
         ratios = sorted(h / c for h, c in zip(through_hook, through_client))
         print(f"C client {statistics.median(through_client):.0f} us, hook "
               f"{statistics.median(through_hook):.0f} us: ratio {statistics.median(ratios):.3f} "
-              f"({ratios[0]:.3f} to {ratios[-1]:.3f} in {ROUNDS} rounds)")
+              f"({ratios[0]:.3f} to {ratios[-1]:.3f} in {rounds} rounds)")
         print(f"copied by the hook: {state.copied_bytes} bytes")
     state.close()
     dist.destroy_process_group()

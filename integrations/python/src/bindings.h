@@ -90,8 +90,8 @@ inline void check_signals() {
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
 
-// Opens a session; without the GIL. Connecting knows nothing of Python's signals, so it has a thread
-// of its own, which is left to its timeout when a signal's handler raises.
+// Opens a session; without the GIL. Connecting knows nothing of Python's signals, so it has a
+// thread of its own, which is left to its timeout when a signal's handler raises.
 inline std::shared_ptr<Communicator> connect(const CommunicatorOptions& options) {
   const auto opened = std::make_shared<std::promise<std::shared_ptr<Communicator>>>();
   auto result = opened->get_future();

@@ -103,8 +103,8 @@ struct Choices {
   bool stats = false;
 };
 
-// A block of memory that every node on this machine can use in place; back to the pool when the last
-// array on it is gone.
+// A block of memory that every node on this machine can use in place; back to the pool when the
+// last array on it is gone.
 class Region {
  public:
   explicit Region(std::size_t bytes)
@@ -130,8 +130,7 @@ class Region {
 
 class Session {
  public:
-  explicit Session(const CommunicatorOptions& options)
-      : communicator_(connect(options)) {}
+  explicit Session(const CommunicatorOptions& options) : communicator_(connect(options)) {}
 
   Communicator& communicator() { return *communicator_; }
 
@@ -361,10 +360,11 @@ void bind_session(py::module_& module) {
 }
 
 void bind_region(py::module_& module) {
-  py::class_<Region>(module, "Region", py::buffer_protocol(),
-                     "Memory of `bytes` bytes that every node on this machine uses in place, in any\n"
-                     "session. It has the buffer protocol, and goes when the last array on it has\n"
-                     "gone. Its contents are undefined at first.")
+  py::class_<Region>(
+      module, "Region", py::buffer_protocol(),
+      "Memory of `bytes` bytes that every node on this machine uses in place, in any\n"
+      "session. It has the buffer protocol, and goes when the last array on it has\n"
+      "gone. Its contents are undefined at first.")
       .def(py::init<std::size_t>(), py::arg("bytes"))
       .def_property_readonly("nbytes", &Region::bytes)
       .def_buffer(&Region::buffer);

@@ -51,6 +51,9 @@ def connect(*, job: str = "default", rank: Optional[int] = None, ranks: Optional
         if here != ranks:
             raise Error(f"{here} of {ranks} ranks are on this machine: ranks on several machines "
                         "need $TALLY_ADDRESS", "unavailable")
+        if ranks > 1 and "MASTER_PORT" not in os.environ:
+            raise Error("without $MASTER_PORT the ranks of a training do not know each other: set "
+                        "it, as launchers do, or $TALLY_ADDRESS", "unavailable")
         address = own_node()
     token = os.environ.get("TALLY_TOKEN", "") if token is None else token
     return Session(address=address, job=job, token=token, rank=rank, ranks=ranks, **options)

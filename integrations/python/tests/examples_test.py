@@ -42,6 +42,20 @@ class Examples(unittest.TestCase):
         epochs = self.run_example("train_digits.py", 2, "--backend", "gloo", "--epochs", "2")
         self.assertLess(epochs[-1]["loss"], epochs[0]["loss"])
 
+    def test_benchmarks_run(self):
+        if not Path(os.environ["TALLYD"]).parents[1].joinpath("perf/tally-perf").exists():
+            self.skipTest("built without perf/")
+        for name, said in (("ddp_exchange.py", "gradients copied on tally's way: 0 bytes by the hook"),
+                           ("hook_overhead.py", "copied by the hook: 0 bytes"),
+                           ("collectives.py", "(2 ranks)")):
+            done = subprocess.run(
+                [sys.executable, "-m", "tally.run", "--nproc-per-node", "2",
+                 str(EXAMPLES.parent / "perf" / name), "--rounds", "1"], text=True, timeout=200,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"})
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn(said, done.stdout)
+
     def test_text(self):
         epochs = self.run_example("train_text.py", 2, "--epochs", "2")
         self.assertLess(epochs[-1]["loss"], 2.8)

@@ -30,7 +30,7 @@ class OwnNodes(WithNodesOfItsOwn):
         os.environ["MASTER_PORT"] = "12345"
 
     def tearDown(self):
-        os.environ.pop("MASTER_PORT")
+        os.environ.pop("MASTER_PORT", None)
         super().tearDown()
 
     def test_all_find_the_same(self):
@@ -72,6 +72,9 @@ class OwnNodes(WithNodesOfItsOwn):
                               check=False, timeout=60,
                               env={**os.environ, "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"})
         self.assertIn("TALLY_ADDRESS", done.stderr)
+        with self.assertRaisesRegex(tally.Error, "MASTER_PORT"):
+            os.environ.pop("MASTER_PORT")
+            tally.connect(rank=0, ranks=2)
 
     def test_a_node_that_does_not_start_says_why(self):
         program = os.environ["TALLYD"]

@@ -67,7 +67,8 @@ class GroupAdapter : public Base {
   }
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override {
-    auto work = collectives_.reduce_scatter_flat({output}, {input}, options.reduceOp, options.timeout);
+    auto work =
+        collectives_.reduce_scatter_flat({output}, {input}, options.reduceOp, options.timeout);
     return work ? work : gloo_->_reduce_scatter_base(output, input, options);
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {

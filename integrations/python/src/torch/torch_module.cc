@@ -84,8 +84,10 @@ PYBIND11_MODULE(_torch, module) {
   // For all modules: a failure may come to light in one of torch's own functions.
   py::register_exception_translator(translate);
   py::module_::import("torch");
-  SharedPool::use(
-      *py::module_::import("tally._core").attr("_pool").cast<py::capsule>().get_pointer<SharedPool>());
+  SharedPool::use(*py::module_::import("tally._core")
+                       .attr("_pool")
+                       .cast<py::capsule>()
+                       .get_pointer<SharedPool>());
   bind_communicator(module);
   bind_reducer(module);
   bind_group(module);
