@@ -1,11 +1,14 @@
 #include "client/address.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netdb.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 namespace tally::client {
 namespace {
@@ -20,14 +23,56 @@ std::string_view environment(const char* name) {
 
 }  // namespace
 
+Result<std::vector<SocketAddress>> resolve_tcp(std::string_view address, bool to_listen) {
+  std::string_view text = address;
+  if (text.starts_with(kTcpScheme)) text.remove_prefix(kTcpScheme.size());
+  const auto colon = text.rfind(':');
+  std::string host(text.substr(0, colon == std::string_view::npos ? 0 : colon));
+  const std::string port(colon == std::string_view::npos ? "" : text.substr(colon + 1));
+  if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  if (host.empty() || port.empty()) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("address \"{}\" is not understood: write tcp:host:port", address)};
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  const int error =
+      ::getaddrinfo(host == "*" ? nullptr : host.c_str(), port.c_str(), &hints, &found);
+  if (error != 0) {
+    return Error{Status::kUnavailable,
+                 fmt::format("address \"{}\": {}", address, ::gai_strerror(error))};
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    SocketAddress& next = addresses.emplace_back();
+    std::memcpy(&next.socket, one->ai_addr, one->ai_addrlen);
+    next.bytes = one->ai_addrlen;
+  }
+  return addresses;
+}
+
+std::string host_of(const sockaddr_storage& socket) {
+  if (socket.ss_family != AF_INET && socket.ss_family != AF_INET6) return {};
+  char text[INET6_ADDRSTRLEN + 32] = {};
+  const int error = ::getnameinfo(reinterpret_cast<const sockaddr*>(&socket), sizeof socket, text,
+                                  sizeof text, nullptr, 0, NI_NUMERICHOST);
+  return error == 0 ? text : "";
+}
+
 Result<UnixAddress> parse_address(std::string_view address) {
   std::string_view path = address;
   if (path.starts_with(kScheme)) {
     path.remove_prefix(kScheme.size());
   } else if (!path.starts_with('/')) {
-    return Error{
-        Status::kInvalidArgument,
-        fmt::format("address \"{}\" is not understood: write unix:/path/of/the/socket", address)};
+    return Error{Status::kInvalidArgument,
+                 fmt::format("address \"{}\" is not understood: write unix:/path/of/the/socket or "
+                             "tcp:host:port",
+                             address)};
   }
   if (path.empty() || path.find('\0') != std::string_view::npos) {
     return Error{Status::kInvalidArgument,
@@ -65,6 +110,10 @@ std::string default_connect_address() {
   const std::string system(kSystemAddress);
   if (::stat(system.c_str() + kScheme.size(), &info) == 0 && S_ISSOCK(info.st_mode)) return system;
   return default_listen_address();
+}
+
+std::string default_transport() {
+  return std::string(environment("TALLY_TRANSPORT"));
 }
 
 }  // namespace tally::client

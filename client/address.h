@@ -7,12 +7,28 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
 namespace tally::client {
 
 inline constexpr std::string_view kSystemAddress = "unix:/run/tally/tallyd.sock";
+
+// Somewhere to connect to, or to listen at.
+struct SocketAddress {
+  sockaddr_storage socket{};
+  socklen_t bytes = 0;
+};
+
+inline constexpr std::string_view kTcpScheme = "tcp:";
+
+// "tcp:host:port", "tcp:[fd00::1]:7733", "tcp:*:7733" (to listen everywhere). Looks names up, which
+// may take as long as the system's resolver takes. In the order in which they should be tried.
+Result<std::vector<SocketAddress>> resolve_tcp(std::string_view address, bool to_listen);
+
+// "10.0.0.1", without the port; empty for what is not an internet address.
+std::string host_of(const sockaddr_storage& socket);
 
 struct UnixAddress {
   std::string path;
@@ -29,5 +45,8 @@ std::string default_listen_address();
 // Where a client looks by default: $TALLY_ADDRESS, else kSystemAddress if there is a socket, else
 // this user's own node.
 std::string default_connect_address();
+
+// $TALLY_TRANSPORT: the transport that a session has to take; empty: the best that works.
+std::string default_transport();
 
 }  // namespace tally::client

@@ -105,6 +105,13 @@ Result<std::unique_ptr<Region>> Region::stage(void* data, std::size_t bytes) {
   return region;
 }
 
+std::unique_ptr<Region> Region::borrow(void* data, std::size_t bytes) {
+  std::unique_ptr<Region> region(new Region(How::kBorrowed));
+  region->data_ = static_cast<std::byte*>(data);
+  region->bytes_ = bytes;
+  return region;
+}
+
 std::string Region::why_not_adopt(const void* data, std::size_t bytes) {
   const Pages pages = whole_pages(data, bytes);
   if (pages.begin == pages.end) return "it holds no whole page";
@@ -167,7 +174,8 @@ Region::~Region() {
 
 template <typename Copy>
 std::uint64_t Region::each_edge(std::uint64_t offset, std::uint64_t bytes, Copy copy) const {
-  if (how_ == How::kOwned || how_ == How::kShared || bytes == 0) return 0;
+  const bool copies = how_ == How::kAdopted || how_ == How::kStaged;
+  if (!copies || bytes == 0) return 0;
   const auto edge = [&](std::uint64_t begin, std::uint64_t end) {  // within the region
     const std::uint64_t from = std::max(begin, offset);
     const std::uint64_t to = std::min(end, offset + bytes);
@@ -193,7 +201,8 @@ std::uint64_t Region::copy_out(std::uint64_t offset, std::uint64_t bytes) const 
 }
 
 Outcome Region::move() {
-  if (how_ == How::kStaged) return Unit{};  // the node never sees the caller's memory
+  // The node never sees the caller's memory, or it is behind a fence that always holds.
+  if (how_ == How::kStaged || how_ == How::kBorrowed) return Unit{};
   std::byte* at = how_ == How::kAdopted ? pages_ : data_;
   const std::size_t bytes = how_ == How::kAdopted ? pages_bytes_ : shm::round_to_pages(bytes_);
   auto fresh = shm::make_shared("tally-moved", bytes);

@@ -13,7 +13,7 @@ namespace tally::client {
 
 class Region {
  public:
-  enum class How { kOwned, kShared, kAdopted, kStaged };
+  enum class How { kOwned, kShared, kAdopted, kStaged, kBorrowed };
 
   static Result<std::unique_ptr<Region>> allocate(std::size_t bytes);
   // A memfd of the caller's, mapped by the caller at `data`.
@@ -21,6 +21,8 @@ class Region {
                                                std::uint64_t fd_offset);
   static Result<std::unique_ptr<Region>> adopt(void* data, std::size_t bytes);
   static Result<std::unique_ptr<Region>> stage(void* data, std::size_t bytes);
+  // As it is, for a transport that needs no memory of a particular kind.
+  static std::unique_ptr<Region> borrow(void* data, std::size_t bytes);
   // Why memory at this place cannot be adopted; empty when it can.
   static std::string why_not_adopt(const void* data, std::size_t bytes);
 

@@ -1,6 +1,8 @@
 #include "client/rpc_channel.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -24,6 +26,9 @@ constexpr std::size_t kMaxFds = 128;  // the segment and a doorbell for each of 
 // A bound on what a broken node can make a client hold.
 constexpr std::size_t kMaxReplyBytes = 64 << 20;
 constexpr Nanos kConnectPause = 10 * kMillisecond;
+constexpr Nanos kHandshake = 3 * kSecond;
+constexpr int kKeepaliveSeconds = 5;
+constexpr int kKeepaliveProbes = 5;
 
 // Waits until `events` or hang-up; false when the deadline came first.
 bool wait_for(int fd, short events, Nanos deadline) {
@@ -110,7 +115,85 @@ std::optional<Result<json>> parse_reply(const std::string& line, std::uint64_t i
 
 }  // namespace
 
+// A peer that has vanished without a word is noticed within seconds, also while nothing is said.
+void notice_vanished_peers(int socket) {
+  const auto set = [socket](int level, int name, int value) {
+    ::setsockopt(socket, level, name, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveSeconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, (kKeepaliveSeconds + kKeepaliveProbes) * 1000);
+}
+
+namespace {
+
+// One attempt; the socket, or errno.
+Result<UniqueFd> connect_tcp(const SocketAddress& target, Nanos deadline, int& number) {
+  UniqueFd socket(::socket(target.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) {
+    return Error{Status::kNoMemory, fmt::format("cannot make a socket: {}", std::strerror(errno))};
+  }
+  notice_vanished_peers(socket.get());
+  number = 0;
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target.socket), target.bytes) !=
+      0) {
+    number = errno;
+  }
+  if (number == EINPROGRESS) {
+    number = ETIMEDOUT;
+    socklen_t bytes = sizeof number;
+    if (wait_for(socket.get(), POLLOUT, deadline)) {
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &number, &bytes);
+    }
+  }
+  return socket;
+}
+
+std::string host_at(int socket, decltype(&::getsockname) end) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  if (end(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return {};
+  return host_of(address);
+}
+
+}  // namespace
+
+Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadline) {
+  auto targets = resolve_tcp(address, false);
+  if (!targets) return targets.error();
+  // Even now or never leaves time for the network's answer.
+  const Nanos handshake = std::max(deadline, monotonic_now() + kHandshake);
+  for (;;) {
+    int number = 0;
+    for (const SocketAddress& target : *targets) {
+      auto socket = client::connect_tcp(target, handshake, number);
+      if (!socket) return socket.error();
+      if (number == 0) return RpcChannel(std::move(socket).value(), std::string(address));
+    }
+    const Nanos left = deadline - monotonic_now();
+    if (number != ECONNREFUSED || left <= 0) {
+      return Error{Status::kUnavailable,
+                   fmt::format("cannot connect to {}: {}; is tallyd running there, with "
+                               "--listen-tcp?",
+                               address, std::strerror(number))};
+    }
+    pause(std::min(left, kConnectPause));
+  }
+}
+
+std::string RpcChannel::local_host() const {
+  return host_at(socket_.get(), &::getsockname);
+}
+
+std::string RpcChannel::remote_host() const {
+  return host_at(socket_.get(), &::getpeername);
+}
+
 Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline) {
+  if (address.starts_with(kTcpScheme)) return connect_tcp(address, deadline);
   auto parsed = parse_address(address);
   if (!parsed) return parsed.error();
   const auto* target = reinterpret_cast<const sockaddr*>(&parsed->socket);

@@ -1,5 +1,6 @@
-// The client's end of the control connection: JSON-RPC 2.0 over a Unix stream socket, one JSON text
-// per line, descriptors attached to the first byte of a request (docs/control.md). Blocking, with a
+// The client's end of the control connection: JSON-RPC 2.0 over a stream socket (Unix or TCP), one
+// JSON text per line, on Unix sockets with descriptors attached to a request's first byte
+// (docs/control.md). Blocking, with a
 // deadline on everything; makes no thread, keeps no global state, logs nothing.
 #pragma once
 
@@ -14,6 +15,9 @@
 #include "base/result.h"
 
 namespace tally::client {
+
+// Of TCP sockets of the control protocol, at either end.
+void notice_vanished_peers(int socket);
 
 // Used by one thread at a time. Deadlines are points on the clock of monotonic_now().
 class RpcChannel {
@@ -35,10 +39,15 @@ class RpcChannel {
   // Becomes readable, or hung up, when the node ends the connection. -1 once the channel is gone.
   int fd() const { return socket_.get(); }
   const std::string& address() const { return address_; }
+  // Of the connection's two ends: "10.0.0.1"; empty for a Unix socket.
+  std::string local_host() const;
+  std::string remote_host() const;
 
  private:
   RpcChannel(UniqueFd socket, std::string address)
       : socket_(std::move(socket)), address_(std::move(address)) {}
+
+  static Result<RpcChannel> connect_tcp(std::string_view address, Nanos deadline);
 
   Outcome send(std::string_view text, std::span<const int> fds, Nanos deadline);
   Result<std::string> receive_line(Nanos deadline);

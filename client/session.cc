@@ -67,11 +67,11 @@ Result<std::uint32_t> Session::post(const Post& post) {
   notice.in_offset = notice.out_offset = 0;
   if (pending.in_extent.count > 0) {
     notice.in_region = post.in->id;
-    notice.in_offset = post.notice.in_offset + post.in->base_offset();
+    notice.in_offset = post.notice.in_offset + base_of(*post.in);
   }
   if (pending.out_extent.count > 0) {
     notice.out_region = post.out->id;
-    notice.out_offset = post.notice.out_offset + post.out->base_offset();
+    notice.out_offset = post.notice.out_offset + base_of(*post.out);
   }
   if (post.stats) {
     auto region = stats_region(notice.count);
@@ -116,7 +116,7 @@ Result<std::uint32_t> Session::post(const Post& post) {
 void Session::send(std::vector<Outbound>& out) {
   for (const Outbound& outbound : out) {
     if (lost_) break;
-    if (!link_.send(outbound.shard, outbound.notice)) {
+    if (!link_->send(outbound.shard, outbound.notice)) {
       lose(Status::kNodeLost, "the node does not take notices any more");
     }
   }
@@ -136,8 +136,8 @@ Outcome Session::cancel(std::uint32_t tag) {
 bool Session::pump() {
   std::array<RingSlot, kBurst> slots;
   bool any = false;
-  for (std::uint32_t shard = 0; shard < link_.shards() && !lost_; ++shard) {
-    const std::size_t count = link_.receive(shard, slots);
+  for (std::uint32_t shard = 0; shard < link_->shards() && !lost_; ++shard) {
+    const std::size_t count = link_->receive(shard, slots);
     if (count > 0) debug_step(DebugStep::kClientCompletionTaken);
     for (const RingSlot& slot : std::span(slots).first(count)) {
       wire::Completion completion;
@@ -156,8 +156,8 @@ bool Session::pump() {
 void Session::look_around(Nanos now) {
   if (lost_) return;
   next_look_ = now + kLookEvery;
-  if (link_.broken()) return lose(Status::kProtocol, "the node broke the completion ring");
-  if (link_.hear()) {
+  if (link_->broken()) return lose(Status::kProtocol, "the node broke the completion ring");
+  if (link_->hear()) {
     pump();  // what it said before it went
     return lose(Status::kNodeLost, "the node died or closed the connection");
   }
@@ -172,7 +172,7 @@ void Session::lose(Status status, const std::string& why) {
   lost_ =
       Error{status, fmt::format("session with {}: {}; open a new session", options_.address, why)};
   log(1, lost_->message);
-  if (!link_.fence(monotonic_now() + kFenceTimeout)) {
+  if (!link_->fence(monotonic_now() + kFenceTimeout)) {
     log(1, "the node stopped in the middle of a tile: moving the regions out of its reach");
     bool moved = true;
     for (const auto& region : regions_) {
@@ -182,9 +182,9 @@ void Session::lose(Status status, const std::string& why) {
       }
     }
     // Memory that cannot move must not come back while the node may store into it.
-    while (!moved && !link_.fence(monotonic_now() + kFenceTimeout)) continue;
+    while (!moved && !link_->fence(monotonic_now() + kFenceTimeout)) continue;
   }
-  link_.hang_up();
+  link_->hang_up();
   book_.abandon(status);
 }
 
@@ -303,19 +303,19 @@ Outcome Session::wait_for(std::uint32_t tag, std::uint32_t round, Completed& com
 bool Session::arm() {
   look_around(monotonic_now());
   if (!set_aside_.empty() || book_.has_finished()) return false;
-  return lost_ || link_.arm(book_.earliest_until());
+  return lost_ || link_->arm(book_.earliest_until());
 }
 
 void Session::sleep(Nanos now, Nanos until) {
-  if (link_.arm(kForever)) {
+  if (link_->arm(kForever)) {
     const Nanos wait = std::clamp<Nanos>(until - now, 0, kSecond);
     const timespec timeout{wait / kSecond, wait % kSecond};
-    pollfd source{link_.fd(), POLLIN, 0};
+    pollfd source{link_->fd(), POLLIN, 0};
     ::ppoll(&source, 1, &timeout, nullptr);
     debug_step(DebugStep::kClientWoken);
     next_look_ = 0;
   }
-  link_.disarm();
+  link_->disarm();
 }
 
 }  // namespace tally::client

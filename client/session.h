@@ -12,10 +12,10 @@
 #include "base/clock.h"
 #include "base/idle.h"
 #include "base/result.h"
+#include "client/link.h"
 #include "client/operation_book.h"
 #include "client/region.h"
 #include "client/rpc_channel.h"
-#include "client/shm_link.h"
 #include "dataplane/protocol/collective.h"
 
 namespace tally::client {
@@ -24,6 +24,7 @@ struct SessionOptions {
   std::string address;
   std::string job;
   std::string token;
+  std::string transport;  // "shm", "fabric"; empty: the best that works
   std::uint16_t rank = 0;
   std::uint16_t ranks = 1;
   Nanos connect_timeout = 10 * kSecond;
@@ -73,7 +74,8 @@ class Session {
   // As wait, for this round of this tag; others are kept for poll and wait.
   Outcome wait_for(std::uint32_t tag, std::uint32_t round, Completed& completed);
 
-  int fd() const { return link_.fd(); }
+  int fd() const { return link_->fd(); }
+  const Link& link() const { return *link_; }
   bool arm();  // false: there are completions already
 
   const BookConfig& book_config() const { return book_config_; }
@@ -91,7 +93,8 @@ class Session {
     Region* stats = nullptr;
   };
 
-  Session(SessionOptions options, RpcChannel channel, ShmLink link, BookConfig config);
+  Session(SessionOptions options, RpcChannel channel, std::unique_ptr<Link> link,
+          BookConfig config);
 
   Result<std::uint32_t> register_region(const Region& region);
   Outcome check(const Post& post, const Pending& pending) const;
@@ -102,6 +105,10 @@ class Session {
   void look_around(Nanos now);  // the node's death, the end of patience
   void lose(Status status, const std::string& why);
   bool take(Completed& completed);
+  // Where in what the node knows the region begins.
+  std::uint64_t base_of(const Region& region) const {
+    return link_->wants_shared_memory() ? region.base_offset() : 0;
+  }
   static bool overlap(const Pending& pending);
   void finish(const Finished& finished, Completed& completed);
   void add_stats(const Pending& pending, Completed& completed) const;
@@ -111,7 +118,7 @@ class Session {
   SessionOptions options_;
   BookConfig book_config_;
   RpcChannel channel_;
-  ShmLink link_;
+  std::unique_ptr<Link> link_;
   OperationBook book_;
   IdlePolicy idle_;
   std::vector<std::unique_ptr<Region>> regions_;

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/debug_steps.h"
+#include "client/make_link.h"
 #include "client/session.h"
+#include "dataplane/transport/shm/segment.h"
 
 namespace tally::client {
 namespace {
@@ -57,24 +59,20 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   if (!opened) return opened.error();
   auto config = read_plan(*opened, options);
   if (!config) return config.error();
-  const transport::shm::SegmentGeometry geometry{
-      static_cast<std::uint32_t>(config->plan.weights.size()), config->credit};
-  auto link = ShmLink::make(geometry, channel->fd());
+  auto link = make_link(*channel, *opened, options.transport, *config, deadline);
   if (!link) return link.error();
-  auto attached = channel->call("session.attach", json::object(), link->node_fds(), deadline);
-  if (!attached) return attached.error();
-  link->attached();
   debug_step(DebugStep::kClientAttached);
   std::unique_ptr<Session> session(new Session(std::move(options), std::move(channel).value(),
                                                std::move(link).value(), *config));
-  session->log(0, fmt::format("rank {} of {}: transport shm (the node at {} is on this host), {} "
-                              "shards, credit {}",
-                              config->rank, config->ranks, session->options_.address,
-                              geometry.shards, geometry.credit));
+  const Link& chosen = session->link();
+  session->log(0, fmt::format("rank {} of {}: transport {} (the node at {}), {} shards, credit {}",
+                              config->rank, config->ranks, chosen.description(),
+                              session->options_.address, chosen.shards(), config->credit));
   return session;
 }
 
-Session::Session(SessionOptions options, RpcChannel channel, ShmLink link, BookConfig config)
+Session::Session(SessionOptions options, RpcChannel channel, std::unique_ptr<Link> link,
+                 BookConfig config)
     : options_(std::move(options)),
       book_config_(config),
       channel_(std::move(channel)),
@@ -115,9 +113,11 @@ void Session::log(int level, const std::string& text) const {
 }
 
 Result<std::uint32_t> Session::register_region(const Region& region) {
-  const int fds[] = {region.fd()};
-  auto reply = channel_.call("region.register", {{"bytes", region.node_bytes()}}, fds,
+  auto offer = link_->offer(region);
+  if (!offer) return offer.error();
+  auto reply = channel_.call("region.register", std::move(offer->params), offer->fds,
                              monotonic_now() + kCallTimeout);
+  if (!reply) link_->withdraw(region);
   if (!reply) return reply.error();
   const auto found = reply->find("region");
   if (found == reply->end() || !found->is_number_unsigned()) return broken_reply("region.register");
@@ -152,6 +152,7 @@ Outcome Session::remove_region(Region* region) {
         reply || reply.status() == Status::kNodeLost || reply.status() == Status::kBadRegion;
     if (!done) return reply.error();
   }
+  link_->withdraw(*region);
   std::erase_if(regions_, [&](const auto& own) { return own.get() == region; });
   return Unit{};
 }

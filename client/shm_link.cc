@@ -35,8 +35,9 @@ bool watch_fd(int epoll, int fd, std::uint32_t events, std::uint32_t data) {
 
 }  // namespace
 
-Result<ShmLink> ShmLink::make(const shm::SegmentGeometry& geometry, int watch) {
-  ShmLink link;
+Result<std::unique_ptr<ShmLink>> ShmLink::make(const shm::SegmentGeometry& geometry, int watch) {
+  auto made = std::make_unique<ShmLink>();
+  ShmLink& link = *made;
   auto memory = shm::make_shared("tally-session", geometry.bytes());
   if (!memory) return memory.error();
   link.memory_ = std::move(memory).value();
@@ -67,7 +68,7 @@ Result<ShmLink> ShmLink::make(const shm::SegmentGeometry& geometry, int watch) {
     }
     link.shards_.push_back(std::move(shard));
   }
-  return link;
+  return made;
 }
 
 std::vector<int> ShmLink::node_fds() const {
@@ -88,6 +89,10 @@ bool ShmLink::send(std::uint32_t shard, const wire::Notice& notice) {
 
 std::size_t ShmLink::receive(std::uint32_t shard, std::span<RingSlot> out) {
   return shards_[shard].completions.pop(out);
+}
+
+Result<Link::Offer> ShmLink::offer(const Region& region) {
+  return Offer{{{"bytes", region.node_bytes()}}, {region.fd()}};
 }
 
 bool ShmLink::broken() const {

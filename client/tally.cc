@@ -109,6 +109,7 @@ tally::client::SessionOptions translate(const tally_session_options& from) {
   to.address = from.address != nullptr ? from.address : tally::client::default_connect_address();
   to.job = from.job != nullptr ? from.job : "default";
   to.token = from.token != nullptr ? from.token : "";
+  to.transport = from.transport != nullptr ? from.transport : tally::client::default_transport();
   to.rank = static_cast<std::uint16_t>(from.rank);
   to.ranks = static_cast<std::uint16_t>(from.ranks);
   if (from.connect_timeout_ms != 0)
@@ -164,6 +165,7 @@ Outcome check(const tally_memory& memory) {
 }
 
 tally::Result<std::unique_ptr<Region>> make_region(Session& session, const tally_memory& memory) {
+  if (!session.link().wants_shared_memory()) return Region::borrow(memory.data, memory.bytes);
   if (memory.kind == TALLY_MEMORY_SHARED) {
     return Region::share(memory.data, memory.bytes, memory.fd, memory.fd_offset);
   }
@@ -317,7 +319,7 @@ tally_status tally_get_info(const tally_session* session, tally_session_info* in
   full.shards = static_cast<std::uint32_t>(config.plan.weights.size());
   full.credit = config.credit;
   full.epoch = config.epoch;
-  full.transport = "shm";
+  full.transport = session->session->link().transport().data();
   full.copied_bytes = session->session->copied_bytes();
   write_struct(full, info);
   return TALLY_OK;

@@ -75,7 +75,7 @@ std::string explain_unknown(std::string_view table, std::string_view name) {
     }
   }
   if (table == "jobs") known.assign(kJobKeys.begin(), kJobKeys.end());
-  if (table.empty()) known.insert(known.end(), {"shards", "memory", "limits", "jobs"});
+  if (table.empty()) known.insert(known.end(), {"shards", "network", "memory", "limits", "jobs"});
   if (const auto near = nearest(name, known); !near.empty()) {
     return fmt::format("did you mean \"{}\"?", near);
   }
@@ -98,7 +98,7 @@ class Reader {
     for (const auto& [key, node] : file) {
       if (key == "jobs") {
         if (auto done = read_jobs(node); !done) return done;
-      } else if (key == "shards" || key == "memory" || key == "limits") {
+      } else if (key == "shards" || key == "network" || key == "memory" || key == "limits") {
         if (auto done = read_table(key.str(), node); !done) return done;
       } else if (auto done = read_value("", key, node); !done) {
         return done;
@@ -234,7 +234,14 @@ void derive(Config& config) {
 
 // What is wrong only together.
 Outcome check(const Config& config) {
+  if (config.listen.starts_with(client::kTcpScheme)) {
+    return bad(fmt::format("listen is {}: it must be a Unix socket; listen_tcp is for that",
+                           config.listen));
+  }
   if (auto address = client::parse_address(config.listen); !address) return address.error();
+  if (!config.listen_tcp.empty() && !config.listen_tcp.starts_with(client::kTcpScheme)) {
+    return bad(fmt::format("listen_tcp is {}: write tcp:host:port", config.listen_tcp));
+  }
   if (config.tile_bytes > config.window_bytes) {
     return bad(
         fmt::format("shards.tile_bytes is {} and shards.window_bytes {}: a tile must fit "

@@ -25,7 +25,8 @@ enum class PollMode : std::uint8_t { kAdaptive, kBusy };
 inline constexpr std::array<std::string_view, 2> kPollModeNames = {"adaptive", "busy"};
 
 struct Config {
-  std::string listen;  // "unix:/path"; derived when not given
+  std::string listen;      // "unix:/path"; derived when not given
+  std::string listen_tcp;  // "tcp:host:port"; empty: this host's processes alone
   std::uint32_t listen_mode = 0666;
   std::uint32_t exit_when_idle_s = 0;  // 0: never
   log::Level log_level = log::Level::kInfo;
@@ -40,6 +41,9 @@ struct Config {
   std::uint32_t credit = 256;             // operations outstanding per session and shard
   std::uint64_t split_bytes = 256 << 10;  // operations from here on go to all shards
   std::uint64_t stream_bytes = 32 << 20;  // a backlog from here on bypasses the caches
+
+  // [network]
+  std::string provider;
 
   // [memory]
   engine::Hugepages hugepages = engine::Hugepages::kAuto;

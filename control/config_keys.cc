@@ -149,7 +149,7 @@ std::string assign_truth(const TruthKey& key, Config& config, const Written& wri
 
 std::string assign_text(const TextKey& key, Config& config, const Written& written) {
   const auto* text = std::get_if<std::string>(&written.value);
-  if (text == nullptr || text->empty()) return "must be a text";
+  if (text == nullptr || (text->empty() && !key.may_be_empty)) return "must be a text";
   key.at(config) = *text;
   return {};
 }
@@ -185,6 +185,11 @@ const std::vector<Key>& config_keys() {
        "where clients connect: unix:/path (default: unix:/run/tally/tallyd.sock as root, else in "
        "$XDG_RUNTIME_DIR/tally or /tmp/tally-<uid>)",
        TextKey{At<&Config::listen>{}}},
+      {"", "listen_tcp", "listen-tcp",
+       "where clients on other machines connect, besides: tcp:host:port, tcp:*:port for every "
+       "address "
+       "of this machine; transport fabric is offered at the same address",
+       TextKey{At<&Config::listen_tcp>{}, true}},
       {"", "listen_mode", "", "permissions of that socket: who may connect",
        mode(At<&Config::listen_mode>{})},
       {"", "log_level", "log-level", "what is logged",
@@ -217,6 +222,9 @@ const std::vector<Key>& config_keys() {
       {"shards", "stream_bytes", "stream-bytes",
        "results are stored past the caches while a shard has this much to read and store",
        bytes(At<&Config::stream_bytes>{}, kPage, wire::kMaxBytes)},
+      {"network", "provider", "",
+       "of libfabric, for transport fabric; empty: the best that is there",
+       TextKey{At<&Config::provider>{}, true}},
       {"memory", "hugepages", "hugepages",
        "hugepages for the engine's memory; auto: if enough are free",
        choice(At<&Config::hugepages>{}, {"auto", "on", "off"})},

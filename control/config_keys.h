@@ -53,6 +53,7 @@ struct TruthKey {
 
 struct TextKey {
   std::function<std::string&(Config&)> at;
+  bool may_be_empty = false;
 };
 
 struct Key {

@@ -191,7 +191,10 @@ TEST(Config, RefusesWhatIsWrongTogether) {
   EXPECT_NE(error_of("open_jobs = false").find("nobody could join"), std::string::npos);
   EXPECT_NE(error_of("[limits]\nmax_ranks = 2\n[[jobs]]\nname = \"a\"\nranks = 3").find("raise it"),
             std::string::npos);
-  EXPECT_NE(error_of("", {{"listen", "tcp:1"}}).find("unix:/path"), std::string::npos);
+  EXPECT_NE(error_of("", {{"listen", "nowhere"}}).find("unix:/path"), std::string::npos);
+  EXPECT_NE(error_of("", {{"listen", "tcp:h:1"}}).find("listen_tcp is for that"),
+            std::string::npos);
+  EXPECT_NE(error_of("", {{"listen-tcp", "7733"}}).find("write tcp:host:port"), std::string::npos);
 }
 
 TEST(Config, NeverShowsATokenThatIsWrong) {
@@ -202,7 +205,8 @@ TEST(Config, NeverShowsATokenThatIsWrong) {
 
 TEST(Config, PrintsAFileThatGivesItAgain) {
   const auto first = parse(
-      "listen = \"/a\\\"b\"\n[shards]\ncount = 3\nwindow_bytes = 131072\n[[jobs]]\nname = "
+      "listen = \"/a\\\"b\"\nlisten_tcp = \"tcp:*:1\"\n[network]\nprovider = "
+      "\"net\"\n[shards]\ncount = 3\nwindow_bytes = 131072\n[[jobs]]\nname = "
       "\"j\\\"\"\n"
       "token = \"secret\"\nweight = 5\n");
   ASSERT_TRUE(first.ok()) << first.error().message;

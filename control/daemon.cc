@@ -41,6 +41,35 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   return shard;
 }
 
+// A port for each shard, where workers on other machines are served.
+using Networks = std::vector<std::unique_ptr<transport::fabric::Port>>;
+
+Result<Networks> open_networks(const Config& config) {
+  Networks networks;
+  if (config.listen_tcp.empty()) return networks;
+  const auto addresses = client::resolve_tcp(config.listen_tcp, true);
+  if (!addresses) return addresses.error();
+  // The widest job's largest tile, and the window.
+  const std::uint64_t tile =
+      config.tile_bytes != 0 ? config.tile_bytes
+                             : std::clamp<std::uint64_t>(config.window_bytes / 64, 4096, 256 << 10);
+  transport::fabric::PortOptions options;
+  options.domain.address = client::host_of(addresses->front().socket);
+  options.domain.provider = config.provider;
+  options.window_bytes = config.window_bytes;
+  options.landing_bytes = 2 * config.window_bytes + tile * config.limits.max_ranks;
+  for (std::uint32_t i = 0; i < config.shards; ++i) {
+    options.shard = i;
+    auto port = transport::fabric::Port::open(options);
+    if (!port) {
+      return Error{port.status(), fmt::format("transport fabric at {}: {}", config.listen_tcp,
+                                              port.error().message)};
+    }
+    networks.push_back(std::move(port).value());
+  }
+  return networks;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::start(const Config& config) {
@@ -75,8 +104,13 @@ Outcome Daemon::build(const Config& config) {
   auto memory = eal_->allocate((std::size_t{config.engine_mib} << 20) / 2, kCacheLine);
   if (!memory) return memory.error();
   memory_ = std::move(memory).value();
+  auto networks = open_networks(config);
+  if (!networks) return networks.error();
+  std::optional<NetworkOffer> network;
+  if (!networks->empty()) network = {networks->front()->provider(), networks->front()->host()};
   shards_ = std::make_unique<ShardSet>(io_, config.shards, shard,
-                                       std::span(memory_.data(), memory_.size()));
+                                       std::span(memory_.data(), memory_.size()),
+                                       std::move(networks).value());
   NodeOptions options;
   options.facts = {.address = config.listen,
                    .isa = isa_,
@@ -89,6 +123,7 @@ Outcome Daemon::build(const Config& config) {
   options.limits.max_mappings = mapping_limit();
   options.limits.max_descriptors = raise_descriptor_limit();
   options.jobs = config.jobs;
+  options.network = std::move(network);
   node_ = std::make_unique<Node>(std::move(options), *shards_,
                                  [this](rpc::ConnectionId connection, std::string_view reason) {
                                    server_->disconnect(connection, reason);
@@ -96,8 +131,14 @@ Outcome Daemon::build(const Config& config) {
   server_ = std::make_unique<rpc::Server>(io_, *node_);
   // The user's own default place is for him alone; elsewhere the mode of the socket decides.
   const bool is_private = ::geteuid() != 0 && config.listen == client::default_listen_address();
-  return server_->listen(
+  auto listening = server_->listen(
       {.address = config.listen, .mode = config.listen_mode, .private_directory = is_private});
+  if (!listening) return listening.error();
+  if (config.listen_tcp.empty()) return Unit{};
+  auto tcp = server_->listen({.address = config.listen_tcp});
+  if (!tcp) return tcp.error();
+  tcp_address_ = *tcp;
+  return Unit{};
 }
 
 Outcome Daemon::launch(bool busy) {

@@ -33,6 +33,8 @@ class Daemon {
   void stop();
 
   const std::string& isa() const { return isa_; }
+  // "tcp:127.0.0.1:7733"; empty where it does not listen there.
+  const std::string& tcp_address() const { return tcp_address_; }
   bool on_hugepages() const { return eal_->on_hugepages(); }
 
  private:
@@ -44,6 +46,7 @@ class Daemon {
   std::string isa_;
   asio::io_context io_{1};
   asio::steady_timer idle_timer_{io_};
+  std::string tcp_address_;
   std::chrono::seconds exit_when_idle_{0};
   std::chrono::steady_clock::time_point last_session_;
   bool idle_for_too_long_ = false;

@@ -16,6 +16,7 @@ namespace shm = transport::shm;
 
 constexpr std::uint64_t kProtocolVersion = 1;
 constexpr std::size_t kMaxName = 128;
+constexpr std::size_t kMaxEndpointName = 512;  // in hexadecimal digits
 
 // A Unix one: closing it never waits, whatever its owner has set (a TCP socket may linger).
 bool is_doorbell(int fd) {
@@ -57,6 +58,7 @@ struct Node::Session {
   std::uint32_t rank = 0;
   Forming* forming = nullptr;
   bool attached = false;
+  bool over_network = false;
   bool ending = false;
   shm::FaultWord faulted{0};
   PeerMemory segment;
@@ -157,19 +159,26 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
               {{"job", forming.name}, {"epoch", forming.epoch}, {"ranks", forming.ranks()}});
   }
   debug_step(DebugStep::kNodeSessionOpened);
-  reply.result({{"session", session->number},
-                {"epoch", forming.epoch},
-                {"transport", "shm"},
-                {"weights", options_.plan.weights},
-                {"split_bytes", options_.plan.split_bytes},
-                {"credit", options_.credit},
-                {"deadline_ms", options_.default_deadline_ms}});
+  json answer = {{"session", session->number},
+                 {"epoch", forming.epoch},
+                 {"transport", "shm"},
+                 {"weights", options_.plan.weights},
+                 {"split_bytes", options_.plan.split_bytes},
+                 {"credit", options_.credit},
+                 {"deadline_ms", options_.default_deadline_ms}};
+  if (options_.network) {
+    answer["fabric"] = {{"provider", options_.network->provider}, {"host", options_.network->host}};
+  }
+  reply.result(std::move(answer));
 }
 
 // The client hands over the segment and its doorbells; from here on the shards serve it.
 void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
   const std::uint32_t shards = shards_.size();
   if (session->attached) return reply.error(Status::kInvalidArgument, "attached already");
+  if (request.params.contains("transport")) {
+    return attach_to_network(session, request, std::move(reply));
+  }
   if (request.fds.size() != 1 + shards) {
     return reply.error(Status::kInvalidArgument,
                        fmt::format("session.attach: {} descriptors, expected 1 + {} shards",
@@ -192,8 +201,9 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
       [doorbells, view, session, job = forming.slot](std::uint32_t i, engine::Shard& shard,
-                                                     shm::Port& port) {
-        port.attach(session->number, view, std::move((*doorbells)[i]), session->faulted);
+                                                     Ports& ports) {
+        ports.mux.route(session->number, Ports::kShm);
+        ports.shm.attach(session->number, view, std::move((*doorbells)[i]), session->faulted);
         shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
       },
       [answer] {
@@ -202,7 +212,47 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
       });
 }
 
+// The client has an endpoint for all shards; each shard makes one for it.
+void Node::attach_to_network(const SharedSession& session, rpc::Request& request,
+                             rpc::Reply reply) {
+  rpc::Params params(request.params);
+  const std::string transport = params.text("transport", kMaxName);
+  const auto name = transport::fabric::from_hex(params.text("name", kMaxEndpointName));
+  const auto secret = params.number("secret", 0, UINT64_MAX);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (transport != "fabric" || !options_.network || !name) {
+    return reply.error(Status::kUnsupported,
+                       fmt::format("this node does not offer transport \"{}\" (it listens on TCP "
+                                   "with --listen-tcp alone), or the endpoint cannot be read",
+                                   transport));
+  }
+  session->attached = true;
+  session->over_network = true;
+  auto names = std::make_shared<std::vector<Result<transport::fabric::Name>>>(
+      shards_.size(), Error{Status::kInternal, "not attached"});
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each(
+      [session, names, name = *name, secret, job = session->forming->slot](
+          std::uint32_t i, engine::Shard& shard, Ports& ports) {
+        ports.mux.route(session->number, Ports::kFabric);
+        (*names)[i] = ports.fabric->attach(session->number, name, secret);
+        shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
+      },
+      [this, session, names, answer] {
+        json reply_names = json::array();
+        for (const auto& one : *names) {
+          if (!one) {
+            answer->error(one.error());
+            return end(session, Status::kPeerLeft, [] {});
+          }
+          reply_names.push_back(transport::fabric::to_hex(*one));
+        }
+        answer->result({{"names", std::move(reply_names)}});
+      });
+}
+
 void Node::register_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
+  if (session->over_network) return register_remote(session, request, std::move(reply));
   rpc::Params params(request.params);
   const auto bytes = params.number("bytes", 1, wire::kMaxBytes);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
@@ -222,9 +272,30 @@ void Node::register_region(const SharedSession& session, rpc::Request& request, 
   session->regions[id] = PeerMemory(std::move(mapping).value(), session->faulted);
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each([peer = session->number, id, data, bytes](
-                      auto, auto&, shm::Port& port) { port.add_region(peer, id, data, bytes); },
+                      auto, auto&, Ports& ports) { ports.shm.add_region(peer, id, data, bytes); },
                   [answer, id] {
                     debug_step(DebugStep::kNodeRegionAdded);
+                    answer->result({{"region", id}});
+                  });
+}
+
+// Nothing is mapped: it costs the node an entry, and no memory.
+void Node::register_remote(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
+  rpc::Params params(request.params);
+  transport::fabric::Port::Region region;
+  region.bytes = params.number("bytes", 1, wire::kMaxBytes);
+  region.base = params.number("base", 0, UINT64_MAX - wire::kMaxBytes);
+  region.key = params.number("key", 0, UINT64_MAX);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (auto room = admission_.reserve(*session->forming, 0); !room) {
+    return reply.error(room.error());
+  }
+  const std::uint32_t id = session->next_region++;
+  session->regions[id] = PeerMemory();
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each([peer = session->number, id, region](
+                      auto, auto&, Ports& ports) { ports.fabric->add_region(peer, id, region); },
+                  [answer, id] {
                     answer->result({{"region", id}});
                   });
 }
@@ -239,7 +310,7 @@ void Node::deregister_region(const SharedSession& session, rpc::Request& request
   }
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
-      [peer = session->number, id](auto, auto&, shm::Port& port) { port.remove_region(peer, id); },
+      [peer = session->number, id](auto, auto&, Ports& ports) { ports.remove_region(peer, id); },
       [session, id, answer] {
         const auto found = session->regions.find(id);
         if (found != session->regions.end()) {
@@ -273,8 +344,8 @@ void Node::hang_up(std::function<void()> then) {
   for (const auto& [number, session] : by_number_) peers.push_back(number);
   auto doorbells = std::make_shared<std::vector<std::vector<UniqueFd>>>(shards_.size());
   shards_.on_each(
-      [peers = std::move(peers), doorbells](std::uint32_t i, auto&, shm::Port& port) {
-        for (const transport::Peer peer : peers) (*doorbells)[i].push_back(port.detach(peer));
+      [peers = std::move(peers), doorbells](std::uint32_t i, auto&, Ports& ports) {
+        for (const transport::Peer peer : peers) (*doorbells)[i].push_back(ports.detach(peer));
       },
       [doorbells, then = std::move(then)] {
         doorbells->clear();
@@ -295,9 +366,9 @@ void Node::end(const SharedSession& session, Status why, std::function<void()> t
   session->forming->over = true;
   shards_.on_each(
       [peer = session->number, job = session->forming->slot, rank = session->rank, why](
-          auto, engine::Shard& shard, shm::Port& port) {
+          auto, engine::Shard& shard, Ports& ports) {
         shard.protocol().gone(job, static_cast<std::uint16_t>(rank), why, monotonic_now());
-        port.detach(peer);
+        ports.detach(peer);
       },
       [this, session, then = std::move(then)] {
         leave(session);

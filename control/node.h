@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -20,12 +21,19 @@
 
 namespace tally::control {
 
+// Where workers on other machines find the shards' endpoints.
+struct NetworkOffer {
+  std::string provider;  // of libfabric
+  std::string host;      // where they are bound
+};
+
 struct NodeOptions {
   NodeFacts facts;
   protocol::Plan plan;  // one tree per shard
   std::uint32_t credit = 256;
   std::uint32_t default_deadline_ms = 60'000;  // of operations; clients wait a little longer
   AdmissionLimits limits;
+  std::optional<NetworkOffer> network;  // the shards have ports to it
   std::vector<ConfiguredJob> jobs;
 };
 
@@ -53,6 +61,8 @@ class Node : public rpc::Service {
 
   void open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply);
   void attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
+  void attach_to_network(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
+  void register_remote(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void close(const SharedSession& session, rpc::Reply reply);
   void register_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void deregister_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply);

@@ -5,20 +5,24 @@
 namespace tally::control {
 
 ShardSet::MemberShard::MemberShard(std::uint32_t index, engine::ShardConfig config,
-                                   std::span<std::byte> memory)
+                                   std::span<std::byte> memory,
+                                   std::unique_ptr<transport::fabric::Port> network)
     : arena(memory.data(), memory.size(), std::pmr::new_delete_resource()),
       pool(&arena),
-      port(index, std::size_t{config.protocol.tiles} * config.max_ranks),
-      shard((config.protocol.shard = index, config.memory = &pool, config), port) {}
+      ports(index, std::size_t{config.protocol.tiles} * config.max_ranks, std::move(network)),
+      shard((config.protocol.shard = index, config.memory = &pool, config), ports.mux) {}
 
 ShardSet::ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
-                   std::span<std::byte> memory)
+                   std::span<std::byte> memory,
+                   std::vector<std::unique_ptr<transport::fabric::Port>> networks)
     : io_(io) {
+  networks.resize(shards);
   engine::ShardConfig each = config;
   each.protocol.small = &small_;
   const std::size_t share = memory.size() / shards / kCacheLine * kCacheLine;
   for (std::uint32_t i = 0; i < shards; ++i) {
-    members_.push_back(std::make_unique<MemberShard>(i, each, memory.subspan(i * share, share)));
+    members_.push_back(std::make_unique<MemberShard>(i, each, memory.subspan(i * share, share),
+                                                     std::move(networks[i])));
   }
 }
 
@@ -48,7 +52,7 @@ void ShardSet::on_each(Task task, std::function<void()> then) {
   for (std::uint32_t i = 0; i < size(); ++i) {
     MemberShard& member = *members_[i];
     member.shard.post([this, round, i, &member] {
-      round->task(i, member.shard, member.port);
+      round->task(i, member.shard, member.ports);
       // Acquire-release: what every shard did happens before what `then` sees.
       if (round->left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
         asio::post(io_, [round] { round->then(); });

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "control/ports.h"
 #include "dataplane/engine/shard.h"
-#include "dataplane/transport/shm/port.h"
 
 namespace tally::control {
 
@@ -17,9 +17,10 @@ class ShardSet {
  public:
   // `io`: the control thread's loop, where everything that comes back is called. Borrowed.
   // `memory`: divided between the shards for their tiles, borrowed; what does not fit comes from
-  // the heap.
+  // the heap. `networks`: one for each shard, or none.
   ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
-           std::span<std::byte> memory = {});
+           std::span<std::byte> memory = {},
+           std::vector<std::unique_ptr<transport::fabric::Port>> networks = {});
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
 
@@ -30,7 +31,7 @@ class ShardSet {
   // `peer` is lost to at least one shard. May come more than once.
   void on_lost(std::function<void(transport::Peer)> callback);
 
-  using Task = std::function<void(std::uint32_t index, engine::Shard&, transport::shm::Port&)>;
+  using Task = std::function<void(std::uint32_t index, engine::Shard&, Ports&)>;
   // Runs `task` on every shard's thread, then `then` on the control thread. Tasks keep their order.
   void on_each(Task task, std::function<void()> then);
 
@@ -40,10 +41,11 @@ class ShardSet {
 
  private:
   struct MemberShard {
-    MemberShard(std::uint32_t index, engine::ShardConfig config, std::span<std::byte> memory);
+    MemberShard(std::uint32_t index, engine::ShardConfig config, std::span<std::byte> memory,
+                std::unique_ptr<transport::fabric::Port> network);
     std::pmr::monotonic_buffer_resource arena;
     std::pmr::unsynchronized_pool_resource pool;  // of the arena: what is outgrown is used again
-    transport::shm::Port port;
+    Ports ports;
     engine::Shard shard;
   };
 

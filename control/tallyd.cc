@@ -94,6 +94,7 @@ int serve(const Config& config, int ready_fd) {
     return kFailed;
   }
   log::info("ready", {{"address", config.listen},
+                      {"tcp", (*daemon)->tcp_address()},
                       {"shards", config.shards},
                       {"isa", (*daemon)->isa()},
                       {"hugepages", (*daemon)->on_hugepages() ? "on" : "off"},

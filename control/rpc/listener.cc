@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -98,6 +99,7 @@ Listener& Listener::operator=(Listener&& other) noexcept {
   if (this != &other) {
     close();
     socket_ = std::move(other.socket_);
+    address_ = std::move(other.address_);
     path_ = std::move(other.path_);
     device_ = other.device_;
     inode_ = other.inode_;
@@ -108,13 +110,44 @@ Listener& Listener::operator=(Listener&& other) noexcept {
 void Listener::close() {
   if (!socket_) return;
   struct stat info {};
-  if (::lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_) {
+  if (!path_.empty() && ::lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ &&
+      info.st_ino == inode_) {
     ::unlink(path_.c_str());
   }
   socket_.reset();
 }
 
 Result<Listener> Listener::open(const ListenOptions& options) {
+  return options.address.starts_with(client::kTcpScheme) ? open_tcp(options) : open_unix(options);
+}
+
+Result<Listener> Listener::open_tcp(const ListenOptions& options) {
+  auto targets = client::resolve_tcp(options.address, true);
+  if (!targets) return targets.error();
+  client::SocketAddress& target = targets->front();
+  auto* address = reinterpret_cast<sockaddr*>(&target.socket);
+  UniqueFd socket(::socket(target.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      ::bind(socket.get(), address, target.bytes) != 0 || ::listen(socket.get(), kBacklog) != 0 ||
+      ::getsockname(socket.get(), address, &target.bytes) != 0) {
+    const int number = errno;
+    return Error{Status::kUnavailable,
+                 fmt::format("cannot listen at {}: {}; choose another address with --listen-tcp",
+                             options.address, std::strerror(number))};
+  }
+  Listener listener;
+  listener.socket_ = std::move(socket);
+  const bool is_v6 = target.socket.ss_family == AF_INET6;
+  const auto port = is_v6 ? reinterpret_cast<const sockaddr_in6*>(address)->sin6_port
+                          : reinterpret_cast<const sockaddr_in*>(address)->sin_port;
+  const std::string host = client::host_of(target.socket);
+  listener.address_ = is_v6 ? fmt::format("tcp:[{}]:{}", host, ntohs(port))
+                            : fmt::format("tcp:{}:{}", host, ntohs(port));
+  return listener;
+}
+
+Result<Listener> Listener::open_unix(const ListenOptions& options) {
   auto address = client::parse_address(options.address);
   if (!address) return address.error();
   const std::string& path = address->path;
@@ -137,6 +170,7 @@ Result<Listener> Listener::open(const ListenOptions& options) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return failure("look at", path);
   listener.socket_ = std::move(socket);
+  listener.address_ = options.address;
   listener.path_ = path;
   listener.device_ = info.st_dev;
   listener.inode_ = info.st_ino;

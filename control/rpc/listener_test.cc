@@ -97,7 +97,7 @@ TEST(Listener, SaysWhatIsWrongWithAnAddress) {
   auto too_long = Listener::open(at(long_path));
   ASSERT_EQ(too_long.status(), Status::kInvalidArgument);
   EXPECT_NE(too_long.error().message.find("allow 107"), std::string::npos);
-  EXPECT_EQ(Listener::open({.address = "tcp:host:1"}).status(), Status::kInvalidArgument);
+  EXPECT_EQ(Listener::open({.address = "udp:host:1"}).status(), Status::kInvalidArgument);
   EXPECT_EQ(Listener::open({.address = "unix:"}).status(), Status::kInvalidArgument);
   auto nowhere = Listener::open(at("/tmp/tally-no-such/dir/s"));
   ASSERT_EQ(nowhere.status(), Status::kUnavailable);

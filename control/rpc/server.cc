@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "client/rpc_channel.h"
 #include "control/log.h"
 #include "control/rpc/connection.h"
 #include "control/rpc/message.h"
@@ -21,75 +22,85 @@ namespace tally::rpc {
 class Server::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(asio::io_context& io, Service& service, Limits limits)
-      : io_(io), service_(service), limits_(limits), acceptor_(io), pause_(io) {}
+      : io_(io), service_(service), limits_(limits), pause_(io) {}
 
-  Outcome listen(const ListenOptions& options);
+  Result<std::string> listen(const ListenOptions& options);
   ConnectionId adopt(UniqueFd socket);
   Connection* find(ConnectionId id) const;
   void stop_listening();
   void stop();
 
  private:
-  void wait_acceptable();
-  void accept();
+  // Somewhere that connections come in.
+  struct Door {
+    explicit Door(asio::io_context& io) : acceptor(io) {}
+    Listener listener;
+    asio::posix::stream_descriptor acceptor;  // a duplicate of the listener's descriptor
+  };
+  using SharedDoor = std::shared_ptr<Door>;
+
+  void wait_acceptable(const SharedDoor& door);
+  void accept(const SharedDoor& door);
   void take(UniqueFd socket);
-  void wait_for_descriptors();
+  void wait_for_descriptors(const SharedDoor& door);
   void refuse(UniqueFd socket) const;
 
   asio::io_context& io_;
   Service& service_;
   const Limits limits_;
-  Listener listener_;
-  asio::posix::stream_descriptor acceptor_;  // a duplicate of the listener's descriptor
+  std::vector<SharedDoor> doors_;
   asio::steady_timer pause_;
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   ConnectionId last_id_ = 0;
 };
 
-Outcome Server::Core::listen(const ListenOptions& options) {
+Result<std::string> Server::Core::listen(const ListenOptions& options) {
   auto opened = Listener::open(options);
   if (!opened) return opened.error();
   UniqueFd duplicate(::fcntl(opened->fd(), F_DUPFD_CLOEXEC, 0));
   if (!duplicate) {
     return Error{Status::kNoMemory, fmt::format("no descriptor left: {}", std::strerror(errno))};
   }
+  const auto door = std::make_shared<Door>(io_);
   std::error_code failed;
-  acceptor_.assign(duplicate.get(), failed);
+  door->acceptor.assign(duplicate.get(), failed);
   if (failed) {
     return Error{Status::kInternal,
                  fmt::format("cannot wait for connections: {}", failed.message())};
   }
-  duplicate.release();  // it is acceptor_'s now
-  listener_ = std::move(opened).value();
-  wait_acceptable();
-  return Unit{};
+  duplicate.release();  // it is the acceptor's now
+  door->listener = std::move(opened).value();
+  doors_.push_back(door);
+  wait_acceptable(door);
+  return door->listener.address();
 }
 
-void Server::Core::wait_acceptable() {
-  acceptor_.async_wait(asio::posix::stream_descriptor::wait_read,
-                       [weak = weak_from_this()](const std::error_code& error) {
-                         const auto self = weak.lock();
-                         if (self && !error) self->accept();
-                       });
+void Server::Core::wait_acceptable(const SharedDoor& door) {
+  door->acceptor.async_wait(asio::posix::stream_descriptor::wait_read,
+                            [weak = weak_from_this(), door](const std::error_code& error) {
+                              const auto self = weak.lock();
+                              if (self && !error) self->accept(door);
+                            });
 }
 
-void Server::Core::accept() {
+void Server::Core::accept(const SharedDoor& door) {
   constexpr int kAcceptsPerTurn = 16;
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     UniqueFd socket(
-        ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        ::accept4(door->acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
       take(std::move(socket));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      return wait_for_descriptors();
+      return wait_for_descriptors(door);
     } else if (errno != ECONNABORTED && errno != EINTR) {
       break;
     }
   }
-  wait_acceptable();
+  wait_acceptable(door);
 }
 
 void Server::Core::take(UniqueFd socket) {
+  client::notice_vanished_peers(socket.get());  // a Unix socket has no such options
   if (connections_.size() >= limits_.connections) return refuse(std::move(socket));
   try {
     adopt(std::move(socket));
@@ -99,13 +110,13 @@ void Server::Core::take(UniqueFd socket) {
 }
 
 // The connection stays in the backlog, readable: without a pause the loop would spin on it.
-void Server::Core::wait_for_descriptors() {
+void Server::Core::wait_for_descriptors(const SharedDoor& door) {
   log::error("accept-failed", {{"error", std::strerror(errno)},
                                {"remedy", "raise the limit of open files (RLIMIT_NOFILE)"}});
   pause_.expires_after(std::chrono::milliseconds(100));
-  pause_.async_wait([weak = weak_from_this()](const std::error_code& error) {
+  pause_.async_wait([weak = weak_from_this(), door](const std::error_code& error) {
     const auto self = weak.lock();
-    if (self && !error) self->accept();
+    if (self && !error) self->accept(door);
   });
 }
 
@@ -137,9 +148,9 @@ Connection* Server::Core::find(ConnectionId id) const {
 
 void Server::Core::stop_listening() {
   std::error_code ignored;
-  acceptor_.close(ignored);
+  for (const SharedDoor& door : doors_) door->acceptor.close(ignored);
   pause_.cancel();
-  listener_ = Listener();
+  doors_.clear();
 }
 
 void Server::Core::stop() {
@@ -157,7 +168,7 @@ Server::~Server() {
   stop();
 }
 
-Outcome Server::listen(const ListenOptions& options) {
+Result<std::string> Server::listen(const ListenOptions& options) {
   return core_->listen(options);
 }
 

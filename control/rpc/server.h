@@ -1,6 +1,7 @@
-// JSON-RPC 2.0 over Unix stream sockets (docs/control.md): one request per line, descriptors with
-// the first byte of the request that they belong to. One thread, the one that runs the io_context.
-// Peers are hostile: whatever they send or do not read, they harm themselves alone.
+// JSON-RPC 2.0 over stream sockets, Unix and TCP (docs/control.md): one request per line, on Unix
+// sockets descriptors with the first byte of the request that they belong to. One thread, the one
+// that runs the io_context. Peers are hostile: whatever they send or do not read, they harm
+// themselves alone.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "control/rpc/listener.h"
@@ -40,8 +42,9 @@ class Server {
   Server(asio::io_context& io, Service& service, Limits limits = {});
   ~Server();
 
-  // Starts to accept connections.
-  Outcome listen(const ListenOptions& options);
+  // Starts to accept connections there, besides where it does already. Gives the address: with a
+  // port, also where 0 was asked for.
+  Result<std::string> listen(const ListenOptions& options);
 
   // Serves a connected stream socket.
   ConnectionId adopt(UniqueFd socket);

@@ -7,8 +7,36 @@
 #include <filesystem>
 #include <future>
 #include <stdexcept>
+#include <string_view>
 
 namespace tally::testing {
+
+bool LocalNode::over_network() {
+  const char* wanted = std::getenv("TALLY_TRANSPORT");
+  return wanted != nullptr && std::string_view(wanted) == "fabric";
+}
+
+namespace {
+
+constexpr const char* kHost = "127.0.0.1";
+
+std::vector<std::unique_ptr<transport::fabric::Port>> networks(const LocalNodeOptions& options,
+                                                               std::uint64_t window_bytes) {
+  std::vector<std::unique_ptr<transport::fabric::Port>> ports;
+  for (std::uint32_t i = 0; i < options.shards && LocalNode::over_network(); ++i) {
+    transport::fabric::PortOptions port;
+    port.domain.address = kHost;
+    port.shard = i;
+    port.window_bytes = window_bytes;
+    port.landing_bytes = 16 * window_bytes;
+    auto opened = transport::fabric::Port::open(port);
+    if (!opened) throw std::runtime_error(opened.error().message);
+    ports.push_back(std::move(opened).value());
+  }
+  return ports;
+}
+
+}  // namespace
 
 LocalNode::LocalNode(const LocalNodeOptions& options) {
   char directory[] = "/tmp/tally-test-XXXXXX";
@@ -20,8 +48,11 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   config.kernels = summation::kernels(options.isa);
   config.protocol.plan = protocol::even_plan(options.shards, options.split_bytes);
   config.protocol.tile_bytes = options.tile_bytes;
-  shards_ = std::make_unique<control::ShardSet>(io_, options.shards, config);
+  auto ports = networks(options, config.protocol.window_bytes);
   control::NodeOptions node;
+  if (!ports.empty()) node.network = {ports.front()->provider(), kHost};
+  shards_ = std::make_unique<control::ShardSet>(io_, options.shards, config, std::span<std::byte>{},
+                                                std::move(ports));
   node.facts.address = address_;
   node.plan = config.protocol.plan;
   node.credit = options.credit;
@@ -31,8 +62,10 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
     server_->disconnect(connection, reason);
   });
   server_ = std::make_unique<rpc::Server>(io_, *node_);
+  if (over_network()) address_ = std::string("tcp:") + kHost + ":0";
   const auto listening = server_->listen({.address = address_});
   if (!listening) throw std::runtime_error(listening.error().message);
+  address_ = *listening;
   for (std::uint32_t i = 0; i < options.shards; ++i) {
     threads_.emplace_back([this, i, busy = options.busy] { shards_->run(i, busy); });
   }

@@ -1,5 +1,6 @@
 // A whole node in the test's process: shards on threads of their own, the control thread, a real
-// socket. Everything of tallyd but the EAL.
+// socket. Everything of tallyd but the EAL. With $TALLY_TRANSPORT=fabric, which makes clients take
+// that, it is reached over TCP.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -32,6 +33,7 @@ class LocalNode {
   LocalNode& operator=(const LocalNode&) = delete;
 
   const std::string& address() const { return address_; }
+  static bool over_network();
   // Runs the task on every shard's thread and waits for all.
   void on_each_shard(control::ShardSet::Task task);
 

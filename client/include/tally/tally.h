@@ -87,7 +87,7 @@ typedef void (*tally_log_fn)(void* context, int level, const char* text);
 
 typedef struct tally_session_options {
   size_t size;
-  const char* address;          /* "unix:/path" of the node; NULL: $TALLY_ADDRESS, else
+  const char* address;          /* "unix:/path" or "tcp:host:port"; NULL: $TALLY_ADDRESS, else
                                    unix:/run/tally/tallyd.sock, else this user's own node */
   const char* job;              /* name of the training run; NULL: "default" */
   const char* token;            /* the job's secret; NULL: none */
@@ -97,7 +97,8 @@ typedef struct tally_session_options {
   uint32_t default_deadline_ms; /* of operations; 0: the node's (60 s) */
   tally_log_fn log;             /* NULL: warnings go to stderr */
   void* log_context;
-  void* ibv_pd; /* the caller's own protection domain (transport verbs); NULL else */
+  void* ibv_pd;          /* the caller's own protection domain (transport verbs); NULL else */
+  const char* transport; /* "shm", "fabric"; NULL: $TALLY_TRANSPORT, else the best that works */
 } tally_session_options;
 
 /* Opens a session. On success *session is the caller's and ends by tally_close. On failure *session
@@ -124,7 +125,7 @@ typedef struct tally_session_info {
   uint32_t shards;
   uint32_t credit; /* operations that may be outstanding per shard */
   uint32_t epoch;
-  const char* transport; /* "shm" */
+  const char* transport; /* "shm", "fabric" */
   uint64_t copied_bytes; /* between the caller's memory and the node's, so far: what is staged, and
                             the ragged edges of what is adopted */
 } tally_session_info;

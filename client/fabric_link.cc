@@ -1,0 +1,327 @@
+#include "client/fabric_link.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "base/idle.h"
+#include "dataplane/transport/shm/segment.h"
+
+namespace tally::client {
+namespace {
+
+namespace fabric = transport::fabric;
+namespace shm = transport::shm;  // its doorbells: Dekker between two threads
+
+constexpr std::uint32_t kDoorbell = 0, kTimer = 1, kWatch = 2;  // epoll data
+constexpr int kLongestSleepMs = 1000;
+constexpr std::size_t kBurst = 32;
+
+Error failed(const char* what) {
+  return Error{Status::kNoMemory, fmt::format("{}: {}", what, std::strerror(errno))};
+}
+
+bool watch_fd(int epoll, int fd, std::uint32_t events, std::uint32_t data) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u32 = data;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void drain(int eventfd) {
+  std::uint64_t count = 0;
+  static_cast<void>(!::read(eventfd, &count, sizeof count));
+}
+
+void ring(int eventfd) {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(eventfd, &one, sizeof one));
+}
+
+// What strangers must not guess: secrets and keys.
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  while (::getrandom(&number, sizeof number, 0) != sizeof number) continue;
+  return number;
+}
+
+}  // namespace
+
+FabricLink::Shard::Shard(std::size_t slots)
+    : notice_slots(slots),
+      completion_slots(slots),
+      notices(notice_indices, notice_slots),
+      notices_out(notice_indices, notice_slots),
+      completions_in(completion_indices, completion_slots),
+      completions(completion_indices, completion_slots) {}
+
+Result<std::unique_ptr<FabricLink>> FabricLink::make(const FabricLinkOptions& options) {
+  std::unique_ptr<FabricLink> link(new FabricLink(options));
+  if (auto done = link->set_up(); !done) return done.error();
+  return link;
+}
+
+Outcome FabricLink::set_up() {
+  auto domain = Domain::open(
+      {.address = options_.local_host, .provider = options_.provider, .threads = true});
+  if (!domain) return domain.error();
+  domain_ = std::move(domain).value();
+  auto endpoint = domain_->endpoint();
+  if (!endpoint) return endpoint.error();
+  endpoint_ = std::move(endpoint).value();
+  auto name = domain_->name_of(*endpoint_);
+  if (!name) return name.error();
+  name_ = std::move(name).value();
+  secret_ = random_number();
+  for (ReceiveBuffer& buffer : receives_) {
+    if (!post_receive(buffer)) return Error{Status::kUnavailable, "cannot post a receive"};
+  }
+  // Notices and cancels within credit, and one completion for each.
+  const std::size_t slots = std::bit_ceil(std::size_t{2} * options_.credit + 2);
+  for (std::uint32_t i = 0; i < options_.shards; ++i) {
+    shards_.push_back(std::make_unique<Shard>(slots));
+  }
+  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  doorbell_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_ || !timer_ || !doorbell_ || !wake_ ||
+      !watch_fd(epoll_.get(), doorbell_.get(), EPOLLIN, kDoorbell) ||
+      !watch_fd(epoll_.get(), timer_.get(), EPOLLIN, kTimer) ||
+      !watch_fd(epoll_.get(), options_.watch, EPOLLRDHUP, kWatch)) {
+    return failed("descriptors for a session");
+  }
+  return Unit{};
+}
+
+FabricLink::~FabricLink() {
+  stop();
+  exposed_.clear();
+  endpoint_.reset();  // before the domain
+}
+
+nlohmann::json FabricLink::introduction() const {
+  return {{"transport", "fabric"}, {"name", fabric::to_hex(name_)}, {"secret", secret_}};
+}
+
+Outcome FabricLink::attached(const nlohmann::json& names) {
+  const Error unreadable{Status::kProtocol, "the node's endpoints cannot be read"};
+  if (names.size() != options_.shards) return unreadable;
+  for (std::uint32_t i = 0; i < options_.shards; ++i) {
+    auto name = names[i].is_string() ? fabric::from_hex(names[i].get<std::string>()) : std::nullopt;
+    if (!name) return unreadable;
+    fabric::fill_in_host(*name, options_.remote_host);
+    auto address = domain_->insert(*name);
+    if (!address) return address.error();
+    shards_[i]->address = *address;
+  }
+  // Signals are the program's: its own threads take them.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return Unit{};
+}
+
+std::string FabricLink::description() const {
+  return fmt::format("fabric (libfabric's {}, from {}; a thread of its own makes progress)",
+                     options_.provider, options_.local_host);
+}
+
+// -- the session's thread ------------------------------------------------------------------------
+
+bool FabricLink::send(std::uint32_t shard, const wire::Notice& notice) {
+  if (!shards_[shard]->notices.push(wire::encode(notice))) return false;
+  if (shm::ring_needed(thread_sleeps_)) ring(wake_.get());
+  return true;
+}
+
+std::size_t FabricLink::receive(std::uint32_t shard, std::span<RingSlot> out) {
+  return shards_[shard]->completions.pop(out);
+}
+
+Result<Link::Offer> FabricLink::offer(const Region& region) {
+  auto exposed = domain_->expose(region.data(), region.bytes(), random_number() >> 1);
+  if (!exposed) return exposed.error();
+  Offer offer{{{"bytes", region.bytes()},
+               {"base", domain_->base_of(region.data())},
+               {"key", ::fi_mr_key(exposed->get())}},
+              {}};
+  exposed_[&region] = std::move(exposed).value();
+  return offer;
+}
+
+void FabricLink::withdraw(const Region& region) {
+  exposed_.erase(&region);
+}
+
+bool FabricLink::arm(Nanos until) {
+  itimerspec when{};  // all zero: none
+  if (until != kForever) when.it_value = {until / kSecond, until % kSecond};
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  shm::fall_asleep(session_sleeps_);
+  for (const auto& shard : shards_) {
+    if (!shard->completions.empty()) return false;
+  }
+  return !broken();
+}
+
+void FabricLink::disarm() {
+  shm::wake_up(session_sleeps_);
+}
+
+bool FabricLink::hear() {
+  std::array<epoll_event, 4> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const std::uint32_t source = events[static_cast<std::size_t>(i)].data.u32;
+    if (source == kWatch) gone_ = true;  // only hang-ups are watched there
+    if (source == kDoorbell) drain(doorbell_.get());
+    if (source == kTimer) drain(timer_.get());
+  }
+  return gone_;
+}
+
+// Without keys and endpoint nothing can reach this process's memory any more.
+bool FabricLink::fence(Nanos) {
+  stop();
+  exposed_.clear();
+  endpoint_.reset();
+  return true;
+}
+
+void FabricLink::hang_up() {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.watch, nullptr);
+}
+
+void FabricLink::stop() {
+  stopping_.store(true, std::memory_order_relaxed);
+  ring(wake_.get());
+  if (thread_.joinable()) thread_.join();
+}
+
+// -- the link's own thread -----------------------------------------------------------------------
+
+void FabricLink::run() {
+  IdlePolicy idle;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    const Nanos now = monotonic_now();
+    const bool sent = send_notices();
+    if (progress() || sent) {
+      idle.worked(now);
+      continue;
+    }
+    switch (idle.next(now)) {
+      case IdlePolicy::Step::kPoll:
+        break;
+      case IdlePolicy::Step::kYield:
+        ::sched_yield();
+        break;
+      case IdlePolicy::Step::kSleep:
+        sleep();
+        break;
+    }
+  }
+}
+
+bool FabricLink::send_notices() {
+  bool any = false;
+  for (std::uint32_t i = 0; i < options_.shards; ++i) {
+    Shard& shard = *shards_[i];
+    std::array<RingSlot, kBurst> slots;
+    const std::size_t count = shard.notices_out.pop(slots);
+    shard.unsent.insert(shard.unsent.end(), slots.begin(),
+                        slots.begin() + static_cast<std::ptrdiff_t>(count));
+    std::size_t sent = 0;
+    for (; sent < shard.unsent.size(); ++sent) {
+      std::array<std::byte, fabric::kMessageBytes> message;
+      const fabric::Envelope envelope{secret_, i, 0};
+      std::memcpy(message.data(), &envelope, sizeof envelope);
+      std::memcpy(message.data() + sizeof envelope, shard.unsent[sent].bytes, sizeof(RingSlot));
+      const ssize_t error =
+          ::fi_inject(endpoint_.get(), message.data(), message.size(), shard.address);
+      if (error == -FI_EAGAIN) break;
+      if (error != 0) broken_.store(true, std::memory_order_relaxed);
+    }
+    shard.unsent.erase(shard.unsent.begin(),
+                       shard.unsent.begin() + static_cast<std::ptrdiff_t>(sent));
+    any |= sent > 0;
+  }
+  return any;
+}
+
+bool FabricLink::post_receive(ReceiveBuffer& buffer) {
+  iovec part{buffer.bytes.data(), buffer.bytes.size()};
+  fi_msg message{};
+  message.msg_iov = &part;
+  message.iov_count = 1;
+  message.addr = FI_ADDR_UNSPEC;
+  message.context = &buffer.room;
+  return ::fi_recvmsg(endpoint_.get(), &message, FI_MULTI_RECV) == 0;
+}
+
+bool FabricLink::progress() {
+  std::array<fi_cq_data_entry, kBurst> entries;
+  const ssize_t count = ::fi_cq_read(&domain_->completions(), entries.data(), entries.size());
+  if (count == -FI_EAVAIL) {
+    // A connection broke. Whether the node is gone the control connection knows; an operation that
+    // it does not answer ends at its deadline.
+    fi_cq_err_entry error{};
+    ::fi_cq_readerr(&domain_->completions(), &error, 0);
+    return true;
+  }
+  for (ssize_t i = 0; i < count; ++i) {
+    const fi_cq_data_entry& entry = entries[static_cast<std::size_t>(i)];
+    if (entry.op_context == nullptr) continue;
+    if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
+      on_message(static_cast<const std::byte*>(entry.buf), entry.len);
+    }
+    auto& buffer = *reinterpret_cast<ReceiveBuffer*>(entry.op_context);
+    if ((entry.flags & FI_MULTI_RECV) != 0 && !post_receive(buffer)) {
+      broken_.store(true, std::memory_order_relaxed);
+    }
+  }
+  if (count > 0 && shm::ring_needed(session_sleeps_)) ring(doorbell_.get());
+  return count > 0;
+}
+
+// Anybody can send to an endpoint: what does not know the session's secret is not from the node.
+void FabricLink::on_message(const std::byte* data, std::size_t bytes) {
+  fabric::Envelope envelope;
+  if (bytes != fabric::kMessageBytes) return;
+  std::memcpy(&envelope, data, sizeof envelope);
+  if (envelope.secret != secret_ || envelope.shard >= options_.shards) return;
+  RingSlot slot;
+  std::memcpy(slot.bytes, data + sizeof envelope, sizeof slot.bytes);
+  if (!shards_[envelope.shard]->completions_in.push(slot)) {
+    broken_.store(true, std::memory_order_relaxed);
+  }
+}
+
+void FabricLink::sleep() {
+  shm::fall_asleep(thread_sleeps_);
+  bool waiting = false;
+  for (const auto& shard : shards_) waiting |= !shard->notices_out.empty();
+  if (!waiting && !stopping_.load(std::memory_order_relaxed) && domain_->may_sleep()) {
+    std::array<pollfd, 2> sources{{{domain_->wait_fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
+    // What the provider did not take yet is tried again soon.
+    bool unsent = false;
+    for (const auto& shard : shards_) unsent |= !shard->unsent.empty();
+    ::poll(sources.data(), sources.size(), unsent ? 1 : kLongestSleepMs);
+    if (sources[1].revents != 0) drain(wake_.get());
+  }
+  shm::wake_up(thread_sleeps_);
+}
+
+}  // namespace tally::client

@@ -1,0 +1,107 @@
+// Transport `fabric`, the client's side. One thread owns the endpoint and its queue: the node reads
+// and writes this process's memory only while somebody makes progress here. It sleeps when there is
+// nothing to do.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "client/link.h"
+#include "dataplane/transport/fabric/domain.h"
+
+namespace tally::client {
+
+struct FabricLinkOptions {
+  std::string provider;
+  std::string local_host;   // where this process's endpoint is bound
+  std::string remote_host;  // of the node, for what it says of itself as "here"
+  std::uint32_t shards = 0;
+  std::uint32_t credit = 0;
+  int watch = -1;  // the control connection: its hang-up means that the node is gone; borrowed
+};
+
+class FabricLink final : public Link {
+ public:
+  static Result<std::unique_ptr<FabricLink>> make(const FabricLinkOptions& options);
+  ~FabricLink() override;
+
+  // What session.attach tells the node.
+  nlohmann::json introduction() const;
+  // What it answered: the names of the endpoints that serve this session, by shard.
+  Outcome attached(const nlohmann::json& names);
+
+  std::string_view transport() const override { return "fabric"; }
+  std::string description() const override;
+  std::uint32_t shards() const override { return options_.shards; }
+  bool send(std::uint32_t shard, const wire::Notice& notice) override;
+  std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) override;
+  bool broken() const override { return broken_.load(std::memory_order_relaxed); }
+  Result<Offer> offer(const Region& region) override;
+  void withdraw(const Region& region) override;
+  bool wants_shared_memory() const override { return false; }
+  bool arm(Nanos until) override;
+  void disarm() override;
+  int fd() const override { return epoll_.get(); }
+  bool hear() override;
+  bool fence(Nanos deadline) override;
+  void hang_up() override;
+
+ private:
+  using Domain = transport::fabric::Domain;
+  template <typename T>
+  using Fid = transport::fabric::Fid<T>;
+
+  // Between the session's thread and the link's own.
+  struct Shard {
+    explicit Shard(std::size_t slots);
+    fi_addr_t address = FI_ADDR_UNSPEC;
+    std::vector<RingSlot> notice_slots, completion_slots;
+    RingIndices notice_indices, completion_indices;
+    RingProducer notices;            // the session's
+    RingConsumer notices_out;        // the thread's
+    RingProducer completions_in;     // the thread's
+    RingConsumer completions;        // the session's
+    std::vector<RingSlot> unsent{};  // the thread's: taken, and not yet accepted by the provider
+  };
+  struct ReceiveBuffer {
+    fi_context2 room{};
+    alignas(kCacheLine) std::array<std::byte, 16384> bytes;
+  };
+
+  explicit FabricLink(FabricLinkOptions options) : options_(std::move(options)) {}
+  Outcome set_up();
+  bool post_receive(ReceiveBuffer& buffer);
+  void run();
+  bool send_notices();
+  bool progress();
+  void on_message(const std::byte* data, std::size_t bytes);
+  void sleep();
+  void stop();
+
+  FabricLinkOptions options_;
+  std::unique_ptr<Domain> domain_;
+  Fid<fid_ep> endpoint_;
+  transport::fabric::Name name_;
+  std::uint64_t secret_ = 0;
+  std::map<const Region*, Fid<fid_mr>> exposed_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::array<ReceiveBuffer, 2> receives_;
+
+  UniqueFd epoll_;
+  UniqueFd timer_;     // the `until` of arm()
+  UniqueFd doorbell_;  // of the session's thread
+  UniqueFd wake_;      // of the link's thread
+  std::atomic<std::uint32_t> session_sleeps_{0};
+  std::atomic<std::uint32_t> thread_sleeps_{0};
+  std::atomic<bool> broken_{false};
+  std::atomic<bool> stopping_{false};
+  bool gone_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tally::client

@@ -1,0 +1,19 @@
+// Which transport a session takes: the best that both ends have, or the one that is asked for.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client/link.h"
+#include "client/operation_book.h"
+#include "client/rpc_channel.h"
+
+namespace tally::client {
+
+// `wish`: "shm", "fabric", or empty. `opened`: the node's answer to session.open. Attaches the
+// session. A transport that was asked for and cannot be had is an error that says why.
+Result<std::unique_ptr<Link>> make_link(RpcChannel& channel, const nlohmann::json& opened,
+                                        const std::string& wish, const BookConfig& config,
+                                        Nanos deadline);
+
+}  // namespace tally::client

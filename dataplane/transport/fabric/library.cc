@@ -1,0 +1,49 @@
+#include "dataplane/transport/fabric/library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace tally::transport::fabric {
+namespace {
+
+constexpr const char* kName = "libfabric.so.1";
+
+template <typename Function>
+bool find(void* handle, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(handle, name));
+  return function != nullptr;
+}
+
+Result<Library> load() {
+  void* handle = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return Error{Status::kUnsupported,
+                 fmt::format("libfabric cannot be opened ({}): install libfabric1", ::dlerror())};
+  }
+  Library library;
+  const bool complete =
+      find(handle, "fi_getinfo", library.getinfo) &&
+      find(handle, "fi_freeinfo", library.freeinfo) &&
+      find(handle, "fi_dupinfo", library.dupinfo) && find(handle, "fi_fabric", library.fabric) &&
+      find(handle, "fi_strerror", library.strerror) && find(handle, "fi_version", library.version);
+  if (!complete) {
+    return Error{Status::kUnsupported, fmt::format("{} is not libfabric", kName)};
+  }
+  return library;
+}
+
+}  // namespace
+
+std::string Library::text(long error) const {
+  return strerror(static_cast<int>(std::labs(error)));
+}
+
+Result<const Library*> library() {
+  static const Result<Library> loaded = load();
+  if (!loaded) return loaded.error();
+  return &loaded.value();
+}
+
+}  // namespace tally::transport::fabric

@@ -1,0 +1,27 @@
+// libfabric, opened at run time: programs and libraries that link this load where it is absent.
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include "base/result.h"
+
+namespace tally::transport::fabric {
+
+// The functions that libfabric exports; all others are calls through the objects that these give.
+struct Library {
+  decltype(&::fi_getinfo) getinfo = nullptr;
+  decltype(&::fi_freeinfo) freeinfo = nullptr;
+  decltype(&::fi_dupinfo) dupinfo = nullptr;
+  decltype(&::fi_fabric) fabric = nullptr;
+  decltype(&::fi_strerror) strerror = nullptr;
+  decltype(&::fi_version) version = nullptr;
+
+  // "Connection refused", of what a call returned (negative) or a completion said (positive).
+  std::string text(long error) const;
+};
+
+// Opened once and never closed: its providers have threads and exit handlers of their own. Any
+// thread. kUnsupported: it is not installed, and what to do about it.
+Result<const Library*> library();
+
+}  // namespace tally::transport::fabric

@@ -1,0 +1,378 @@
+#include "dataplane/transport/fabric/port.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tally::transport::fabric {
+namespace {
+
+constexpr std::size_t kBurst = 64;
+// Completions that a peer does not take: more than its credit is a peer that does not read.
+constexpr std::size_t kMaxWaitingCompletions = 8192;
+
+template <typename Answer>
+std::size_t take(std::deque<Answer>& stored, std::span<Answer> out) {
+  const std::size_t count = std::min(stored.size(), out.size());
+  std::copy_n(stored.begin(), count, out.begin());
+  stored.erase(stored.begin(), stored.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
+  auto domain = Domain::open(options.domain);
+  if (!domain) return domain.error();
+  return std::unique_ptr<Port>(new Port(options, std::move(domain).value()));
+}
+
+Port::Port(const PortOptions& options, std::unique_ptr<Domain> domain)
+    : shard_(options.shard),
+      host_(options.domain.address),
+      landing_(options.landing_bytes, 2 * options.window_bytes),
+      domain_(std::move(domain)) {}
+
+// Endpoints go before what they lie in.
+Port::~Port() {
+  for (Peer peer = 0; peer < sessions_.size(); ++peer) detach(peer);
+}
+
+Port::Session* Port::serving(Peer peer) const {
+  Session* session = peer < sessions_.size() ? sessions_[peer].get() : nullptr;
+  return session != nullptr && !session->broken ? session : nullptr;
+}
+
+Result<Name> Port::attach(Peer peer, std::span<const std::byte> name, std::uint64_t secret) {
+  auto session = std::make_unique<Session>();
+  auto endpoint = domain_->endpoint();
+  if (!endpoint) return endpoint.error();
+  session->endpoint = std::move(endpoint).value();
+  auto address = domain_->insert(name);
+  if (!address) return address.error();
+  session->address = *address;
+  session->secret = secret;
+  session->regions.resize(1);
+  for (ReceiveBuffer& buffer : session->receives) {
+    buffer.kind = Context::Kind::kReceive;
+    buffer.peer = peer;
+    if (auto posted = post_receive(*session, buffer); !posted) return posted.error();
+  }
+  auto own = domain_->name_of(*session->endpoint);
+  if (!own) return own.error();
+  if (peer >= sessions_.size()) sessions_.resize(peer + 1);
+  sessions_[peer] = std::move(session);
+  ++attached_;
+  return own;
+}
+
+// A buffer takes message after message until less than one has room (FI_MULTI_RECV).
+Outcome Port::post_receive(Session& session, ReceiveBuffer& buffer) {
+  iovec part{buffer.bytes.data(), buffer.bytes.size()};
+  fi_msg message{};
+  message.msg_iov = &part;
+  message.iov_count = 1;
+  message.addr = FI_ADDR_UNSPEC;
+  message.context = &buffer.room;
+  const ssize_t error = ::fi_recvmsg(session.endpoint.get(), &message, FI_MULTI_RECV);
+  if (error == 0) return Unit{};
+  return Error{Status::kUnavailable,
+               fmt::format("posting a receive: {}", domain_->library().text(error))};
+}
+
+// Closing the endpoint ends what the provider has; what it then says of it is taken before the
+// memory of it is used again.
+void Port::detach(Peer peer) {
+  if (peer >= sessions_.size() || sessions_[peer] == nullptr) return;
+  Session& session = *sessions_[peer];
+  session.broken = true;
+  session.endpoint.reset();
+  progress();
+  for (Operation& operation : operations_) {
+    const bool open = operation.bytes > 0 && operation.peer == peer && !operation.answered;
+    if (open) end(operation, Status::kPeerLost);
+  }
+  std::erase_if(received_, [peer](const Received& received) { return received.peer == peer; });
+  domain_->remove(session.address);
+  sessions_[peer].reset();
+  --attached_;
+}
+
+void Port::add_region(Peer peer, std::uint32_t number, const Region& region) {
+  if (peer >= sessions_.size() || sessions_[peer] == nullptr) return;
+  auto& regions = sessions_[peer]->regions;
+  if (number >= regions.size()) regions.resize(number + 1);
+  regions[number] = region;
+}
+
+void Port::remove_region(Peer peer, std::uint32_t number) {
+  if (peer >= sessions_.size() || sessions_[peer] == nullptr) return;
+  auto& regions = sessions_[peer]->regions;
+  if (number < regions.size()) regions[number] = Region{};
+}
+
+const Port::Region* Port::region_of(const Range& range) const {
+  const Session* session = serving(range.peer);
+  if (session == nullptr || range.region >= session->regions.size()) return nullptr;
+  const Region& region = session->regions[range.region];
+  const bool inside = range.offset <= region.bytes && range.bytes <= region.bytes - range.offset;
+  return inside && region.bytes > 0 ? &region : nullptr;
+}
+
+bool Port::covers(const Range& range) const {
+  return region_of(range) != nullptr;
+}
+
+std::uint32_t Port::take_operation(Context::Kind kind, const Range& range, std::uint64_t user) {
+  if (free_operations_.empty()) {
+    free_operations_.push_back(static_cast<std::uint32_t>(operations_.size()));
+    operations_.emplace_back();
+  }
+  const std::uint32_t index = free_operations_.back();
+  free_operations_.pop_back();
+  Operation& operation = operations_[index];
+  operation = Operation{};
+  operation.kind = kind;
+  operation.peer = range.peer;
+  operation.user = user;
+  operation.bytes = range.bytes;
+  operation.index = index;
+  if (const Region* region = region_of(range)) {
+    operation.address = region->base + range.offset;
+    operation.key = region->key;
+  }
+  return index;
+}
+
+void Port::pull(std::span<const Pull> pulls) {
+  for (const Pull& pull : pulls) {
+    if (region_of(pull.source) == nullptr) {
+      const bool served = serving(pull.source.peer) != nullptr;
+      pulled_.push_back({pull.user, served ? Status::kBadRegion : Status::kPeerLost, {}, 0});
+      continue;
+    }
+    unplaced_.push_back(take_operation(Context::Kind::kPull, pull.source, pull.user));
+  }
+  place_pulls();
+}
+
+// In order: a tile that has part of its blocks gets the rest before a later one gets any.
+void Port::place_pulls() {
+  while (!unplaced_.empty()) {
+    Operation& operation = operations_[unplaced_.front()];
+    const auto block = landing_.allocate(operation.bytes);
+    if (!block) return;
+    unplaced_.pop_front();
+    operation.local = block->data;
+    operation.landing = block->number;
+    operation.placed = true;
+    Session* session = serving(operation.peer);
+    if (session == nullptr) {
+      end(operation, Status::kPeerLost);
+      continue;
+    }
+    session->waiting.push_back(operation.index);
+    send_waiting(*session);
+  }
+}
+
+void Port::release(std::uint32_t handle) {
+  give_back(operations_[handle]);
+  place_pulls();
+}
+
+void Port::push(std::span<const Push> pushes) {
+  for (const Push& push : pushes) {
+    const Range& target = push.landing.target;
+    if (region_of(target) == nullptr) {
+      const bool served = serving(target.peer) != nullptr;
+      pushed_.push_back({push.user, served ? Status::kBadRegion : Status::kPeerLost});
+      continue;
+    }
+    const std::uint32_t index = take_operation(Context::Kind::kPush, target, push.user);
+    operations_[index].local = const_cast<std::byte*>(push.source);
+    Session& session = *serving(target.peer);
+    session.waiting.push_back(index);
+    send_waiting(session);
+  }
+}
+
+void Port::complete(std::span<const Message> messages) {
+  for (const Message& message : messages) {
+    Session* session = serving(message.peer);
+    if (session == nullptr) continue;
+    session->completions.push_back(message.message);
+    send_waiting(*session);
+    if (session->completions.size() > kMaxWaitingCompletions) refuse(*session);
+  }
+}
+
+void Port::send_waiting(Session& session) {
+  while (!session.broken && !session.waiting.empty()) {
+    if (!start(session, operations_[session.waiting.front()])) break;
+    session.waiting.pop_front();
+  }
+  while (!session.broken && !session.completions.empty()) {
+    if (!send(session, session.completions.front())) break;
+    session.completions.pop_front();
+  }
+}
+
+// False: not yet (the connection is being made, or the queue is full).
+bool Port::start(Session& session, Operation& operation) {
+  iovec local{operation.local, operation.bytes};
+  fi_rma_iov remote{operation.address, operation.bytes, operation.key};
+  fi_msg_rma message{};
+  message.msg_iov = &local;
+  message.iov_count = 1;
+  message.addr = session.address;
+  message.rma_iov = &remote;
+  message.rma_iov_count = 1;
+  message.context = &operation.room;
+  const ssize_t error =
+      operation.kind == Context::Kind::kPull
+          ? ::fi_readmsg(session.endpoint.get(), &message, FI_COMPLETION)
+          : ::fi_writemsg(session.endpoint.get(), &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+  if (error == -FI_EAGAIN) return false;
+  operation.under_way = error == 0;
+  if (error != 0) refuse(session);
+  return error == 0;
+}
+
+bool Port::send(Session& session, const RingSlot& message) {
+  std::array<std::byte, kMessageBytes> bytes;
+  const Envelope envelope{session.secret, shard_, 0};
+  std::memcpy(bytes.data(), &envelope, sizeof envelope);
+  std::memcpy(bytes.data() + sizeof envelope, message.bytes, sizeof message.bytes);
+  const ssize_t error =
+      ::fi_inject(session.endpoint.get(), bytes.data(), bytes.size(), session.address);
+  if (error != 0 && error != -FI_EAGAIN) refuse(session);
+  return error == 0;
+}
+
+void Port::refuse(Session& session) {
+  session.broken = true;
+}
+
+void Port::progress() {
+  std::array<fi_cq_data_entry, kBurst> entries;
+  for (;;) {
+    const ssize_t count = ::fi_cq_read(&domain_->completions(), entries.data(), entries.size());
+    if (count == -FI_EAVAIL) {
+      on_error();
+      continue;
+    }
+    if (count <= 0) break;
+    for (const auto& entry : std::span(entries).first(static_cast<std::size_t>(count))) {
+      on_completion(entry);
+    }
+    if (static_cast<std::size_t>(count) < entries.size()) break;
+  }
+}
+
+void Port::on_completion(const fi_cq_data_entry& entry) {
+  if (entry.op_context == nullptr) return;  // of an injected message
+  auto& context = *reinterpret_cast<Context*>(entry.op_context);
+  if (context.kind != Context::Kind::kReceive) {
+    return end(static_cast<Operation&>(context), Status::kOk);
+  }
+  if (sessions_[context.peer] == nullptr) return;
+  Session& session = *sessions_[context.peer];
+  if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
+    on_message(session, context.peer, static_cast<const std::byte*>(entry.buf), entry.len);
+  }
+  if ((entry.flags & FI_MULTI_RECV) == 0 || session.endpoint == nullptr) return;
+  if (auto posted = post_receive(session, static_cast<ReceiveBuffer&>(context)); !posted) {
+    refuse(session);
+  }
+}
+
+// Anybody can send to an endpoint: what does not know the session's secret is not from its peer.
+void Port::on_message(Session& session, Peer peer, const std::byte* data, std::size_t bytes) {
+  Envelope envelope;
+  if (bytes != kMessageBytes || session.broken) return;
+  std::memcpy(&envelope, data, sizeof envelope);
+  if (envelope.secret != session.secret || envelope.shard != shard_) return;
+  Received received{peer, {}};
+  std::memcpy(received.message.bytes, data + sizeof envelope, sizeof received.message.bytes);
+  received_.push_back(received);
+}
+
+void Port::on_error() {
+  fi_cq_err_entry error{};
+  if (::fi_cq_readerr(&domain_->completions(), &error, 0) <= 0) return;
+  if (error.op_context == nullptr) return;
+  auto& context = *reinterpret_cast<Context*>(error.op_context);
+  Session* session = context.peer < sessions_.size() ? sessions_[context.peer].get() : nullptr;
+  if (session != nullptr) refuse(*session);
+  if (context.kind != Context::Kind::kReceive) {
+    end(static_cast<Operation&>(context), Status::kPeerLost);
+  }
+}
+
+void Port::end(Operation& operation, Status status) {
+  operation.under_way = false;
+  operation.answered = true;
+  if (operation.kind == Context::Kind::kPush) {
+    pushed_.push_back({operation.user, status});
+    return give_back(operation);
+  }
+  if (status != Status::kOk) {
+    pulled_.push_back({operation.user, status, {}, 0});
+    std::erase(unplaced_, operation.index);
+    return give_back(operation);
+  }
+  operation.view = Span{operation.local, operation.bytes};
+  pulled_.push_back({operation.user, Status::kOk, View(&operation.view, 1), operation.index});
+}
+
+void Port::give_back(Operation& operation) {
+  if (operation.placed) landing_.release(operation.landing);
+  operation.placed = false;
+  operation.bytes = 0;
+  free_operations_.push_back(operation.index);
+}
+
+std::size_t Port::receive(std::span<Received> out) {
+  progress();
+  for (const auto& session : sessions_) {
+    if (session != nullptr) send_waiting(*session);
+  }
+  return take(received_, out);
+}
+
+std::size_t Port::pulled(std::span<Pulled> out) {
+  return take(pulled_, out);
+}
+
+std::size_t Port::pushed(std::span<Pushed> out) {
+  return take(pushed_, out);
+}
+
+// A broken session's endpoint stays until control detaches it; what it had under way is answered
+// then.
+std::size_t Port::lost(std::span<Peer> out) {
+  std::size_t count = 0;
+  for (Peer peer = 0; peer < sessions_.size() && count < out.size(); ++peer) {
+    Session* session = sessions_[peer].get();
+    if (session == nullptr || !session->broken || session->reported) continue;
+    session->reported = true;
+    out[count++] = peer;
+  }
+  return count;
+}
+
+void Port::disconnect(Peer peer) {
+  if (Session* session = serving(peer)) refuse(*session);
+}
+
+bool Port::arm() {
+  const bool news = !received_.empty() || !pulled_.empty() || !pushed_.empty() ||
+                    std::any_of(sessions_.begin(), sessions_.end(), [](const auto& session) {
+                      return session != nullptr && session->broken && !session->reported;
+                    });
+  return !news && domain_->may_sleep();
+}
+
+}  // namespace tally::transport::fabric

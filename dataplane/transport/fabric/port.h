@@ -1,0 +1,135 @@
+// Transport `fabric`, the node's side, one for each shard: workers on other machines, over
+// libfabric. A pull is an fi_read into landing memory, a push an fi_write that is answered when the
+// bytes are placed (FI_DELIVERY_COMPLETE), a completion a message after that.
+//
+// Every session has an endpoint of its own: closing it is the one way to be sure that nothing is
+// read or written any more, whatever state the peer and the network are in.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "dataplane/transport/fabric/domain.h"
+#include "dataplane/transport/fabric/landing.h"
+#include "dataplane/transport/transport.h"
+
+namespace tally::transport::fabric {
+
+struct PortOptions {
+  DomainOptions domain;
+  std::uint32_t shard = 0;
+  std::size_t landing_bytes = 0;  // all pulls in flight: at least the largest tile of all ranks
+  std::size_t window_bytes = 0;   // what usually is
+};
+
+class Port : public Transport {
+ public:
+  static Result<std::unique_ptr<Port>> open(const PortOptions& options);
+  ~Port() override;
+
+  // -- control, on the shard's thread ----------------------------------------------------------
+  // Precondition: `peer` is not attached. `name`: of the client's endpoint. Gives the name of the
+  // endpoint that serves it.
+  Result<Name> attach(Peer peer, std::span<const std::byte> name, std::uint64_t secret);
+  // From its return on nothing touches the peer's memory, nor anything of this port for its sake.
+  void detach(Peer peer);
+  struct Region {
+    std::uint64_t base = 0;  // where the peer says that it begins
+    std::uint64_t bytes = 0;
+    std::uint64_t key = 0;
+  };
+  void add_region(Peer peer, std::uint32_t number, const Region& region);
+  void remove_region(Peer peer, std::uint32_t number);
+  std::size_t sessions() const { return attached_; }
+  const std::string& provider() const { return domain_->provider(); }
+  const std::string& host() const { return host_; }
+
+  // -- Transport -------------------------------------------------------------------------------
+  std::size_t receive(std::span<Received> out) override;
+  std::size_t pulled(std::span<Pulled> out) override;
+  std::size_t pushed(std::span<Pushed> out) override;
+  std::size_t lost(std::span<Peer> out) override;
+  bool covers(const Range& range) const override;
+  void pull(std::span<const Pull> pulls) override;
+  void release(std::uint32_t handle) override;
+  Peer open(std::span<const Peer>) override { return kNoPeer; }  // its fence closes its own end
+  Peer close(std::span<const Peer>) override { return kNoPeer; }
+  void locate(std::span<Landing>) override {}  // nothing can be stored there directly
+  void push(std::span<const Push> pushes) override;
+  void complete(std::span<const Message> messages) override;
+  void disconnect(Peer peer) override;
+  bool arm() override;
+  void disarm() override {}
+  int fd() const override { return domain_->wait_fd(); }
+
+ private:
+  // What an operation's context leads to when its completion comes.
+  struct Context {
+    enum class Kind : std::uint8_t { kReceive, kPull, kPush };
+    fi_context2 room{};  // the provider's
+    Kind kind = Kind::kReceive;
+    Peer peer = 0;
+  };
+  struct Operation : Context {
+    std::uint64_t user = 0;
+    std::uint64_t address = 0;  // remote
+    std::uint64_t key = 0;
+    std::byte* local = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t landing = 0;  // kPull: the block's number
+    Span view{};
+    std::uint32_t index = 0;  // of itself
+    bool placed = false;      // has a landing block
+    bool under_way = false;   // the provider has it
+    bool answered = false;    // a pull: its view is out
+  };
+  struct ReceiveBuffer : Context {
+    alignas(kCacheLine) std::array<std::byte, 4096> bytes;
+  };
+  struct Session {
+    Fid<fid_ep> endpoint;
+    fi_addr_t address = FI_ADDR_UNSPEC;
+    std::uint64_t secret = 0;
+    bool broken = false;  // no longer served; to be reported by lost()
+    bool reported = false;
+    std::vector<Region> regions;  // by number; 0 is none
+    std::array<ReceiveBuffer, 2> receives;
+    std::deque<std::uint32_t> waiting;  // operations that the endpoint does not take yet
+    std::deque<RingSlot> completions;   // and messages
+  };
+
+  explicit Port(const PortOptions& options, std::unique_ptr<Domain> domain);
+
+  Session* serving(Peer peer) const;
+  const Region* region_of(const Range& range) const;
+  Outcome post_receive(Session& session, ReceiveBuffer& buffer);
+  std::uint32_t take_operation(Context::Kind kind, const Range& range, std::uint64_t user);
+  void place_pulls();
+  void progress();
+  void send_waiting(Session& session);
+  bool start(Session& session, Operation& operation);
+  bool send(Session& session, const RingSlot& message);
+  void on_completion(const fi_cq_data_entry& entry);
+  void on_error();
+  void on_message(Session& session, Peer peer, const std::byte* data, std::size_t bytes);
+  void end(Operation& operation, Status status);
+  void give_back(Operation& operation);
+  static void refuse(Session& session);
+
+  std::uint32_t shard_;
+  std::string host_;  // where endpoints are bound
+  LandingRing landing_;
+  std::unique_ptr<Domain> domain_;
+  std::vector<std::unique_ptr<Session>> sessions_;  // by Peer
+  std::size_t attached_ = 0;
+  std::deque<Operation> operations_;  // by index; addresses stay
+  std::vector<std::uint32_t> free_operations_;
+  std::deque<std::uint32_t> unplaced_;  // pulls without a landing block, in order
+  std::deque<Received> received_;
+  std::deque<Pulled> pulled_;
+  std::deque<Pushed> pushed_;
+};
+
+}  // namespace tally::transport::fabric
