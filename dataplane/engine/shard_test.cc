@@ -24,6 +24,7 @@ struct Manners {
   LoopbackConfig::Mode mode;
   std::size_t span_bytes;
   const char* name;
+  bool mixed = false;
 };
 
 class ShardTest : public ::testing::TestWithParam<Manners> {
@@ -32,6 +33,7 @@ class ShardTest : public ::testing::TestWithParam<Manners> {
     SingleShard::Options options;
     options.ranks = ranks;
     options.loopback = {GetParam().mode, GetParam().span_bytes, 0};
+    options.mixed = GetParam().mixed;
     return options;
   }
 
@@ -205,7 +207,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Manners{LoopbackConfig::Mode::kDirect, 0, "Direct"},
                       Manners{LoopbackConfig::Mode::kStaged, 0, "Staged"},
                       Manners{LoopbackConfig::Mode::kDirect, 2040, "DirectInPieces"},
-                      Manners{LoopbackConfig::Mode::kStaged, 4096, "StagedInPieces"}),
+                      Manners{LoopbackConfig::Mode::kStaged, 4096, "StagedInPieces"},
+                      Manners{LoopbackConfig::Mode::kDirect, 0, "DirectAndStaged", true},
+                      Manners{LoopbackConfig::Mode::kStaged, 0, "StagedAndDirect", true}),
     [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace

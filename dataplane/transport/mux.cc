@@ -17,6 +17,7 @@ Mux::Mux(std::vector<Transport*> ways) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) 
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll for a shard");
   for (Transport* transport : ways) {
     ways_.push_back({transport});
+    if (transport->fd() < 0) continue;
     epoll_event event{};
     event.events = EPOLLIN;
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, transport->fd(), &event) != 0) {
@@ -133,7 +134,7 @@ Peer Mux::close(std::span<const Peer> peers) {
   return faulted;
 }
 
-// A transport that cannot store somewhere directly says so of the others' peers too.
+// A transport answers for all landings that it is given: each gets its own.
 void Mux::locate(std::span<Landing> landings) {
   if (only_first()) return ways_[0].transport->locate(landings);
   for (Landing& landing : landings) {
@@ -150,10 +151,12 @@ void Mux::push(std::span<const Push> pushes) {
   }
 }
 
-// Each of them passes over peers that it does not serve.
 void Mux::complete(std::span<const Message> messages) {
-  for (const Way& way : ways_) {
-    if (way.peers > 0) way.transport->complete(messages);
+  if (only_first()) return ways_[0].transport->complete(messages);
+  for (const Message& message : messages) ways_[index_of(message.peer)].messages.push_back(message);
+  for (Way& way : ways_) {
+    if (!way.messages.empty()) way.transport->complete(way.messages);
+    way.messages.clear();
   }
 }
 

@@ -45,6 +45,7 @@ class Mux : public Transport {
     // Bursts, sorted by way; reused.
     std::vector<Pull> pulls{};
     std::vector<Push> pushes{};
+    std::vector<Message> messages{};
     std::vector<Peer> opened{};
   };
   static constexpr std::uint8_t kNowhere = 0xff;

@@ -10,6 +10,7 @@
 #include "dataplane/engine/shard.h"
 #include "dataplane/transport/faulty/random.h"
 #include "dataplane/transport/loopback/loopback.h"
+#include "dataplane/transport/mux.h"
 #include "dataplane/wire/completion.h"
 #include "dataplane/wire/notice.h"
 #include "tests/support/reference.h"
@@ -31,6 +32,8 @@ class SingleShard {
     std::uint64_t tile_bytes = 16 << 10;
     std::uint32_t tiles = 4;
     std::uint64_t window_bytes = 4 << 20;
+    // The odd ranks come by another loopback, of the other mode, with a Mux in front of both.
+    bool mixed = false;
     // Puts something between shard and loopback; null: nothing.
     std::function<std::unique_ptr<transport::Transport>(transport::Loopback&)> decorate;
   };
@@ -42,7 +45,8 @@ class SingleShard {
   explicit SingleShard(const Options& options)
       : options_(options),
         loopback_(options.loopback),
-        decorator_(options.decorate ? options.decorate(loopback_) : nullptr),
+        other_(other_mode(options.loopback)),
+        decorator_(options.decorate ? options.decorate(loopback_) : mux(options)),
         shard_(config(options), transport()),
         workers_(options.ranks) {
     shard_.protocol().add_job(
@@ -51,15 +55,19 @@ class SingleShard {
       for (auto* memory : {&workers_[rank].in, &workers_[rank].out, &workers_[rank].stats}) {
         memory->assign(kRegionBytes, std::byte{0xee});
       }
-      loopback_.connect(rank);
-      loopback_.add_region(rank, kIn, workers_[rank].in);
-      loopback_.add_region(rank, kOut, workers_[rank].out);
-      loopback_.add_region(rank, kStats, workers_[rank].stats);
+      auto& loopback = loopback_of(rank);
+      loopback.connect(rank);
+      loopback.add_region(rank, kIn, workers_[rank].in);
+      loopback.add_region(rank, kOut, workers_[rank].out);
+      loopback.add_region(rank, kStats, workers_[rank].stats);
       shard_.protocol().join(0, rank, rank);
     }
   }
 
   transport::Loopback& loopback() { return loopback_; }
+  transport::Loopback& loopback_of(std::uint16_t rank) {
+    return options_.mixed && rank % 2 == 1 ? other_ : loopback_;
+  }
   transport::Transport& transport() {
     return decorator_ != nullptr ? *decorator_ : static_cast<transport::Transport&>(loopback_);
   }
@@ -79,7 +87,9 @@ class SingleShard {
     return n;
   }
 
-  void send(std::uint16_t rank, const wire::Notice& n) { loopback_.send(rank, wire::encode(n)); }
+  void send(std::uint16_t rank, const wire::Notice& n) {
+    loopback_of(rank).send(rank, wire::encode(n));
+  }
   void send_all(const wire::Notice& n) {
     for (std::uint16_t rank = 0; rank < options_.ranks; ++rank) send(rank, n);
   }
@@ -103,7 +113,7 @@ class SingleShard {
   std::vector<wire::Completion> take(std::uint16_t rank) {
     std::vector<wire::Completion> completions;
     RingSlot slot;
-    while (loopback_.take(rank, {&slot, 1}) > 0) {
+    while (loopback_of(rank).take(rank, {&slot, 1}) > 0) {
       completions.emplace_back();
       if (wire::parse(slot, completions.back()) != Status::kOk) completions.clear();
     }
@@ -112,8 +122,10 @@ class SingleShard {
 
   // Nothing held, nothing under way.
   bool clean() const {
-    return loopback_.views_held() == 0 && loopback_.pulls_outstanding() == 0 &&
-           loopback_.pushes_outstanding() == 0 && shard_.tiles_in_flight() == 0;
+    const auto quiet = [](const transport::Loopback& one) {
+      return one.views_held() == 0 && one.pulls_outstanding() == 0 && one.pushes_outstanding() == 0;
+    };
+    return quiet(loopback_) && quiet(other_) && shard_.tiles_in_flight() == 0;
   }
 
   static void fill(std::vector<std::byte>& memory, std::uint64_t seed) {
@@ -136,8 +148,22 @@ class SingleShard {
     return config;
   }
 
+  static transport::LoopbackConfig other_mode(transport::LoopbackConfig config) {
+    using Mode = transport::LoopbackConfig::Mode;
+    config.mode = config.mode == Mode::kDirect ? Mode::kStaged : Mode::kDirect;
+    return config;
+  }
+  std::unique_ptr<transport::Transport> mux(const Options& options) {
+    if (!options.mixed) return nullptr;
+    auto both =
+        std::make_unique<transport::Mux>(std::vector<transport::Transport*>{&loopback_, &other_});
+    for (std::uint16_t rank = 0; rank < options.ranks; ++rank) both->route(rank, rank % 2);
+    return both;
+  }
+
   Options options_;
   transport::Loopback loopback_;
+  transport::Loopback other_;
   std::unique_ptr<transport::Transport> decorator_;
   engine::Shard shard_;
   std::vector<Worker> workers_;

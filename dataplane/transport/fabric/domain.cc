@@ -176,6 +176,11 @@ Result<std::unique_ptr<Domain>> Domain::open(const DomainOptions& options) {
   std::unique_ptr<Domain> domain(new Domain(**loaded));
   if (auto chosen = domain->choose(options); !chosen) return chosen.error();
   if (auto made = domain->make(); !made) return made.error();
+  // Only an endpoint shows whether the address is this machine's.
+  if (auto probe = domain->endpoint(); !probe) {
+    return Error{probe.status(), fmt::format("{}: is {} an address of this machine?",
+                                             probe.error().message, options.address)};
+  }
   return domain;
 }
 

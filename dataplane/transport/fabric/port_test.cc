@@ -1,0 +1,279 @@
+// The port over libfabric's tcp endpoints on the loopback interface, with a client made by hand.
+#include "dataplane/transport/fabric/port.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "base/clock.h"
+
+namespace tally::transport::fabric {
+namespace {
+
+constexpr const char* kHost = "127.0.0.1";
+constexpr std::uint64_t kSecret = 0x5ec4e7;
+constexpr Nanos kPatience = 10 * kSecond;
+
+// A worker's end: it makes progress when it is told to.
+class Client {
+ public:
+  explicit Client(std::size_t bytes) : memory(bytes) {
+    auto opened = Domain::open({.address = kHost, .provider = {}, .threads = false});
+    if (!opened) throw std::runtime_error(opened.error().message);
+    domain_ = std::move(opened).value();
+    endpoint_ = domain_->endpoint().value();
+    region_ = domain_->expose(memory.data(), memory.size(), 77).value();
+    iovec part{received_.data(), received_.size()};
+    fi_msg message{};
+    message.msg_iov = &part;
+    message.iov_count = 1;
+    message.addr = FI_ADDR_UNSPEC;
+    message.context = &room_;
+    EXPECT_EQ(::fi_recvmsg(endpoint_.get(), &message, FI_MULTI_RECV), 0);
+  }
+  ~Client() { vanish(); }
+
+  Name name() { return domain_->name_of(*endpoint_).value(); }
+  Port::Region region() const {
+    return {domain_->base_of(memory.data()), memory.size(), ::fi_mr_key(region_.get())};
+  }
+  void know(const Name& node) { node_ = domain_->insert(node).value(); }
+
+  bool send(const RingSlot& slot, std::uint64_t secret) {
+    std::array<std::byte, kMessageBytes> bytes;
+    const Envelope envelope{secret, 0, 0};
+    std::memcpy(bytes.data(), &envelope, sizeof envelope);
+    std::memcpy(bytes.data() + sizeof envelope, slot.bytes, sizeof slot.bytes);
+    return ::fi_inject(endpoint_.get(), bytes.data(), bytes.size(), node_) == 0;
+  }
+  // Takes what has come; the bytes of messages are put at the end of `messages`.
+  void progress() {
+    if (endpoint_ == nullptr) return;
+    fi_cq_data_entry entry{};
+    while (::fi_cq_read(&domain_->completions(), &entry, 1) == 1) {
+      if ((entry.flags & FI_RECV) == 0) continue;
+      const auto* bytes = static_cast<const std::byte*>(entry.buf);
+      messages.emplace_back(bytes, bytes + entry.len);
+    }
+  }
+  void withdraw() { region_.reset(); }
+  void vanish() {
+    region_.reset();
+    endpoint_.reset();
+  }
+
+  std::vector<std::byte> memory;
+  std::vector<std::vector<std::byte>> messages;
+
+ private:
+  std::unique_ptr<Domain> domain_;
+  Fid<fid_ep> endpoint_;
+  Fid<fid_mr> region_;
+  fi_addr_t node_ = FI_ADDR_UNSPEC;
+  fi_context2 room_{};
+  alignas(64) std::array<std::byte, 4096> received_;
+};
+
+class FabricPort : public ::testing::Test {
+ protected:
+  static constexpr Peer kPeer = 3;
+
+  void SetUp() override {
+    auto opened = Port::open({.domain = {.address = kHost, .provider = {}, .threads = false},
+                              .shard = 0,
+                              .landing_bytes = 1 << 20,
+                              .window_bytes = 256 << 10});
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    port = std::move(opened).value();
+    auto name = port->attach(kPeer, client.name(), kSecret);
+    ASSERT_TRUE(name.ok()) << name.error().message;
+    client.know(*name);
+    port->add_region(kPeer, 1, client.region());
+    std::iota(reinterpret_cast<std::uint8_t*>(client.memory.data()),
+              reinterpret_cast<std::uint8_t*>(client.memory.data()) + client.memory.size(), 0);
+  }
+
+  // Both ends work until `done`.
+  bool until(const std::function<bool()>& done) {
+    const Nanos end = monotonic_now() + kPatience;
+    while (!done()) {
+      client.progress();
+      const std::size_t count = port->receive(received_);
+      notices.insert(notices.end(), received_.begin(),
+                     received_.begin() + static_cast<std::ptrdiff_t>(count));
+      if (monotonic_now() > end) return false;
+    }
+    return true;
+  }
+  bool pull(Pulled& answer, const Range& range) {
+    const Pull pull{range, 9};
+    port->pull({&pull, 1});
+    return until([&] { return port->pulled({&answer, 1}) == 1; });
+  }
+  bool push(Pushed& answer, const Range& range, const std::byte* source) {
+    const Push push{{range, nullptr}, source, 8};
+    port->push({&push, 1});
+    return until([&] { return port->pushed({&answer, 1}) == 1; });
+  }
+
+  Client client{300'000};
+  std::unique_ptr<Port> port;
+  std::vector<Received> notices;
+
+ private:
+  std::array<Received, 16> received_;
+};
+
+TEST_F(FabricPort, PullsTheWorkersBytes) {
+  Pulled answer;
+  ASSERT_TRUE(pull(answer, {kPeer, 1, 1000, 200'001}));
+  ASSERT_EQ(answer.status, Status::kOk);
+  EXPECT_EQ(answer.user, 9u);
+  ASSERT_EQ(answer.view.size(), 1u);
+  ASSERT_EQ(answer.view[0].bytes, 200'001u);
+  EXPECT_EQ(std::memcmp(answer.view[0].data, client.memory.data() + 1000, 200'001), 0);
+  port->release(answer.handle);
+}
+
+TEST_F(FabricPort, PushesAreAnsweredWhenTheBytesStand) {
+  const std::vector<std::byte> result(123'457, std::byte{0x5a});
+  Pushed answer;
+  ASSERT_TRUE(push(answer, {kPeer, 1, 77, result.size()}, result.data()));
+  EXPECT_EQ(answer.status, Status::kOk);
+  EXPECT_EQ(std::memcmp(client.memory.data() + 77, result.data(), result.size()), 0);
+  EXPECT_EQ(client.memory[76], std::byte{76});
+  EXPECT_EQ(client.memory[77 + result.size()], std::byte((77 + result.size()) % 256));
+}
+
+TEST_F(FabricPort, NoticesInCompletionsOut) {
+  RingSlot notice{}, completion{};
+  notice.bytes[5] = std::byte{1};
+  completion.bytes[9] = std::byte{2};
+  ASSERT_TRUE(until([&] { return client.send(notice, kSecret); }));
+  ASSERT_TRUE(until([&] { return notices.size() == 1; }));
+  EXPECT_EQ(notices[0].peer, kPeer);
+  EXPECT_EQ(std::memcmp(notices[0].message.bytes, notice.bytes, sizeof notice.bytes), 0);
+  const Message message{kPeer, completion};
+  port->complete({&message, 1});
+  ASSERT_TRUE(until([&] { return client.messages.size() == 1; }));
+  ASSERT_EQ(client.messages[0].size(), kMessageBytes);
+  EXPECT_EQ(std::memcmp(client.messages[0].data() + sizeof(Envelope), completion.bytes, 64), 0);
+}
+
+// An endpoint can be reached by anybody.
+TEST_F(FabricPort, MessagesWithoutTheSecretAreDropped) {
+  RingSlot notice{};
+  ASSERT_TRUE(until([&] { return client.send(notice, kSecret + 1); }));
+  notice.bytes[0] = std::byte{7};
+  ASSERT_TRUE(until([&] { return client.send(notice, kSecret); }));
+  ASSERT_TRUE(until([&] { return !notices.empty(); }));
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_EQ(notices[0].message.bytes[0], std::byte{7});
+}
+
+TEST_F(FabricPort, MorePullsThanLandingMemoryWaitTheirTurn) {
+  constexpr std::size_t kPulls = 40, kBytes = 100'000;
+  std::vector<Pull> pulls;
+  for (std::size_t i = 0; i < kPulls; ++i) pulls.push_back({{kPeer, 1, i * 100, kBytes}, i});
+  port->pull(pulls);
+  std::size_t answered = 0;
+  ASSERT_TRUE(until([&] {
+    Pulled answer;
+    while (port->pulled({&answer, 1}) == 1) {
+      EXPECT_EQ(answer.status, Status::kOk);
+      EXPECT_EQ(answer.view[0].data[0], client.memory[answer.user * 100]);
+      port->release(answer.handle);
+      ++answered;
+    }
+    return answered == kPulls;
+  }));
+}
+
+TEST_F(FabricPort, WhatIsOutsideIsNotCovered) {
+  EXPECT_TRUE(port->covers({kPeer, 1, 0, 300'000}));
+  EXPECT_FALSE(port->covers({kPeer, 1, 1, 300'000}));
+  EXPECT_FALSE(port->covers({kPeer, 1, UINT64_MAX, 2}));
+  EXPECT_FALSE(port->covers({kPeer, 0, 0, 1}));
+  EXPECT_FALSE(port->covers({kPeer, 2, 0, 1}));
+  EXPECT_FALSE(port->covers({kPeer + 1, 1, 0, 1}));
+  port->remove_region(kPeer, 1);
+  EXPECT_FALSE(port->covers({kPeer, 1, 0, 1}));
+  Pulled answer;
+  ASSERT_TRUE(pull(answer, {kPeer, 1, 0, 10}));
+  EXPECT_EQ(answer.status, Status::kBadRegion);
+}
+
+// The client's fence: without its key nothing can be read or written, and the node hears of it.
+TEST_F(FabricPort, AWithdrawnRegionIsAnError) {
+  client.withdraw();
+  Pulled answer;
+  const Pull one{{kPeer, 1, 0, 1000}, 9};
+  port->pull({&one, 1});
+  std::array<Peer, 4> lost{};
+  ASSERT_TRUE(until([&] { return port->lost(lost) == 1; }));
+  EXPECT_EQ(lost[0], kPeer);
+  port->detach(kPeer);
+  ASSERT_EQ(port->pulled({&answer, 1}), 1u);
+  EXPECT_EQ(answer.status, Status::kPeerLost);
+}
+
+TEST_F(FabricPort, DetachAnswersWhatIsOutstanding) {
+  client.vanish();
+  std::vector<Pull> pulls(30, Pull{{kPeer, 1, 0, 100'000}, 5});
+  port->pull(pulls);
+  const std::vector<std::byte> source(1000);
+  const Push push{{{kPeer, 1, 0, 1000}, nullptr}, source.data(), 6};
+  port->push({&push, 1});
+  port->detach(kPeer);
+  std::array<Pulled, 64> pulled;
+  std::array<Pushed, 4> pushed;
+  EXPECT_EQ(port->pulled(pulled), 30u);
+  for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(pulled[i].status, Status::kPeerLost);
+  ASSERT_EQ(port->pushed(pushed), 1u);
+  EXPECT_EQ(pushed[0].status, Status::kPeerLost);
+  EXPECT_EQ(port->sessions(), 0u);
+}
+
+TEST_F(FabricPort, AnotherPeerIsServedOnWhenOneIsGone) {
+  Client second(1000);
+  auto name = port->attach(5, second.name(), 2);
+  ASSERT_TRUE(name.ok());
+  second.know(*name);
+  port->add_region(5, 1, second.region());
+  client.vanish();
+  port->detach(kPeer);
+  second.memory[10] = std::byte{42};
+  const Pull pull{{5, 1, 10, 1}, 1};
+  port->pull({&pull, 1});
+  Pulled answer;
+  ASSERT_TRUE(until([&] {
+    second.progress();
+    return port->pulled({&answer, 1}) == 1;
+  }));
+  ASSERT_EQ(answer.status, Status::kOk);
+  EXPECT_EQ(answer.view[0].data[0], std::byte{42});
+  port->release(answer.handle);
+}
+
+TEST(FabricDomain, SaysWhatItCannotUse) {
+  const auto nowhere = Domain::open({.address = "203.0.113.7", .provider = {}, .threads = false});
+  ASSERT_FALSE(nowhere.ok());
+  EXPECT_NE(nowhere.error().message.find("203.0.113.7"), std::string::npos);
+  const auto sockets = Domain::open({.address = kHost, .provider = "sockets", .threads = false});
+  ASSERT_FALSE(sockets.ok());
+  EXPECT_NE(sockets.error().message.find("sockets"), std::string::npos);
+}
+
+TEST(FabricNames, AsHexadecimalDigits) {
+  const Name name{std::byte{0x00}, std::byte{0xab}, std::byte{0x0f}};
+  EXPECT_EQ(to_hex(name), "00ab0f");
+  EXPECT_EQ(from_hex("00ab0f"), name);
+  for (const char* wrong : {"", "0", "0g", "0x12", "ab 1"}) EXPECT_FALSE(from_hex(wrong)) << wrong;
+  EXPECT_FALSE(from_hex(std::string(1000, 'a')));
+}
+
+}  // namespace
+}  // namespace tally::transport::fabric
