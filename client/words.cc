@@ -35,6 +35,10 @@ std::string what_happened(const wire::Completion& verdict) {
                          verdict.witness, value_name(verdict.field, verdict.witness_value));
     case Status::kDeadline: {
       const double seconds = verdict.elapsed_us / 1e6;
+      if (verdict.missing == 0 && culprit != wire::kNoRank) {
+        return fmt::format("not finished in {:.1f} s: rank {} did not give or take its bytes",
+                           seconds, culprit);
+      }
       if (verdict.missing == 0) return fmt::format("not finished in {:.1f} s", seconds);
       const std::string where =
           (verdict.flags & wire::kHasLast) != 0

@@ -27,6 +27,11 @@ TEST(Words, ADeadlineSaysOnWhomAndWhereTheyAre) {
   late.missing = 3;
   EXPECT_EQ(describe(late, 0),
             "tag 17 round 5: waiting for rank 3 (has announced nothing yet) and 2 more, 3.2 s");
+  late.missing = 0;
+  EXPECT_EQ(describe(late, 0),
+            "tag 17 round 5: not finished in 3.2 s: rank 3 did not give or take its bytes");
+  late.culprit = wire::kNoRank;
+  EXPECT_EQ(describe(late, 0), "tag 17 round 5: not finished in 3.2 s");
 }
 
 TEST(Words, AMismatchSaysWhoAnnouncedWhat) {

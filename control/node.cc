@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/debug_steps.h"
@@ -356,8 +357,21 @@ void Node::hang_up(std::function<void()> then) {
 void Node::on_lost(transport::Peer peer) {
   const auto found = by_number_.find(peer);
   if (found == by_number_.end() || found->second->ending) return;
-  disconnect_(found->second->connection,
-              "its process has ended, broke the protocol of the rings, or took memory away");
+  const SharedSession session = found->second;
+  if (!session->over_network) {
+    return disconnect_(session->connection,
+                       "its process has ended, broke the protocol of the rings, or took memory "
+                       "away");
+  }
+  auto reasons = std::make_shared<std::vector<std::string>>(shards_.size());
+  shards_.on_each([peer, reasons](std::uint32_t i, auto&,
+                                  Ports& ports) { (*reasons)[i] = ports.fabric->why_lost(peer); },
+                  [this, session, reasons] {
+                    if (session->ending) return;
+                    const auto said = std::find_if(reasons->begin(), reasons->end(),
+                                                   [](const auto& one) { return !one.empty(); });
+                    disconnect_(session->connection, said == reasons->end() ? "" : *said);
+                  });
 }
 
 void Node::end(const SharedSession& session, Status why, std::function<void()> then) {

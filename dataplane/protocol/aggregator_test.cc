@@ -146,6 +146,26 @@ TEST_F(AggregatorTest, ALostRankFailsWhatItTakesPartIn) {
   EXPECT_EQ(aggregator_->operations(0), 0u);
 }
 
+// At the deadline the tile in flight waits for a rank's memory: who that was is known only when its
+// connection is given up.
+TEST_F(AggregatorTest, ADeadlineWithATileInFlightNamesWhomItWaitedFor) {
+  for (Member m = 0; m < kRanks; ++m) announce(m, notice(2));
+  Tile tile;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  aggregator_->pulling(tile, 0);
+  aggregator_->expire(3600 * kSecond);
+  EXPECT_TRUE(take().empty());
+  aggregator_->gone(1, Status::kPeerLost, 0);
+  aggregator_->end_tile(tile, Status::kPeerLost, 1, 0);
+  const auto out = take();
+  ASSERT_EQ(out.size(), kRanks - 1u);
+  for (const Outgoing& o : out) {
+    EXPECT_EQ(o.completion.status, Status::kDeadline);
+    EXPECT_EQ(o.completion.culprit, 1);
+    EXPECT_EQ(o.completion.missing, 0);
+  }
+}
+
 TEST_F(AggregatorTest, ARankThatGoesBeforeItJoinsBreaksTheJobToo) {
   aggregator_->add_job(1, JobSpec{.epoch = 1, .ranks = 2});
   aggregator_->join(1, 0, 10);

@@ -175,6 +175,9 @@ void Aggregator::abandon(Job& job, Slot slot, Member member, const Verdict& verd
     if (operation.announced == job.spec.ranks) forget(job, slot);
   } else if (operation.state != OperationRecord::State::kDraining) {
     fail(job, slot, verdict, now);
+  } else if (operation.verdict.status == Status::kDeadline &&
+             operation.verdict.culprit == wire::kNoRank) {
+    operation.verdict.culprit = verdict.culprit;  // it is its memory that was waited for
   }
 }
 

@@ -102,7 +102,8 @@ void Judge::check_deadline(std::size_t op, const PartRecord& record, const Compl
                            std::uint64_t turn) const {
   const std::uint16_t culprit = completion.culprit;
   const auto was_there = [&](std::uint64_t when) { return when != kNever && when + 2 <= turn; };
-  if (culprit == kNobody) {
+  // All were there: it names nobody, or the rank whose memory did not answer.
+  if (culprit == kNobody || (culprit < job_.ranks && completion.missing == 0)) {
     const bool all = std::all_of(record.delivered.begin(), record.delivered.end(),
                                  [](std::uint64_t when) { return when != kNever; });
     if (!all || completion.missing != 0) violated("{}: a deadline that names nobody", title(op));

@@ -108,6 +108,7 @@ Outcome Domain::choose(const DomainOptions& options) {
   const Info hints(library_.dupinfo(nullptr), FreeInfo{&library_});
   if (hints == nullptr) return Error{Status::kNoMemory, "no memory for libfabric's hints"};
   ask_for(*hints, options.threads);
+  const Undisturbed undisturbed;  // the first call starts the providers
   const auto wanted = [&](std::string_view provider) {
     return options.provider.empty() || options.provider == provider;
   };

@@ -17,6 +17,7 @@ bool find(void* handle, const char* name, Function& function) {
 }
 
 Result<Library> load() {
+  const Undisturbed undisturbed;
   void* handle = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return Error{Status::kUnsupported,
@@ -35,6 +36,18 @@ Result<Library> load() {
 }
 
 }  // namespace
+
+Undisturbed::Undisturbed() : actions_{}, affinity_{} {
+  for (int i = 1; i < kSignals; ++i)
+    ::sigaction(i, nullptr, &actions_[static_cast<std::size_t>(i)]);
+  ::sched_getaffinity(0, sizeof affinity_, &affinity_);
+}
+
+Undisturbed::~Undisturbed() {
+  for (int i = 1; i < kSignals; ++i)
+    ::sigaction(i, &actions_[static_cast<std::size_t>(i)], nullptr);
+  ::sched_setaffinity(0, sizeof affinity_, &affinity_);
+}
 
 std::string Library::text(long error) const {
   return strerror(static_cast<int>(std::labs(error)));

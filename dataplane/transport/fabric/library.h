@@ -2,6 +2,11 @@
 #pragma once
 
 #include <rdma/fabric.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <array>
+#include <string>
 
 #include "base/result.h"
 
@@ -18,6 +23,22 @@ struct Library {
 
   // "Connection refused", of what a call returned (negative) or a completion said (positive).
   std::string text(long error) const;
+};
+
+// While this lives, what libraries do to the process when they are loaded is undone at its end:
+// signal handlers (one that Debian's libfabric brings along takes over SIGTERM, SIGBUS and others,
+// to print stacks) and the thread's affinity.
+class Undisturbed {
+ public:
+  Undisturbed();
+  ~Undisturbed();
+  Undisturbed(const Undisturbed&) = delete;
+  Undisturbed& operator=(const Undisturbed&) = delete;
+
+ private:
+  static constexpr int kSignals = 32;
+  std::array<struct sigaction, kSignals> actions_;
+  cpu_set_t affinity_;
 };
 
 // Opened once and never closed: its providers have threads and exit handlers of their own. Any

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tally::transport::fabric {
 namespace {
@@ -11,6 +12,11 @@ namespace {
 constexpr std::size_t kBurst = 64;
 // Completions that a peer does not take: more than its credit is a peer that does not read.
 constexpr std::size_t kMaxWaitingCompletions = 8192;
+
+// A peer of whose operations none has ended for so long is lost: stopped, cut off or gone without a
+// word. Verdicts wait for what is under way, so this must be shorter than clients wait for theirs.
+constexpr Nanos kStalled = 4 * kSecond;
+constexpr Nanos kLongestGap = 1 * kSecond;
 
 template <typename Answer>
 std::size_t take(std::deque<Answer>& stored, std::span<Answer> out) {
@@ -204,7 +210,9 @@ void Port::complete(std::span<const Message> messages) {
     if (session == nullptr) continue;
     session->completions.push_back(message.message);
     send_waiting(*session);
-    if (session->completions.size() > kMaxWaitingCompletions) refuse(*session);
+    if (session->completions.size() > kMaxWaitingCompletions) {
+      refuse(*session, "it does not take its completions");
+    }
   }
 }
 
@@ -236,7 +244,8 @@ bool Port::start(Session& session, Operation& operation) {
           : ::fi_writemsg(session.endpoint.get(), &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
   if (error == -FI_EAGAIN) return false;
   operation.under_way = error == 0;
-  if (error != 0) refuse(session);
+  session.under_way += operation.under_way ? 1 : 0;
+  if (error != 0) refuse(session, "cannot start an operation: " + domain_->library().text(error));
   return error == 0;
 }
 
@@ -247,12 +256,19 @@ bool Port::send(Session& session, const RingSlot& message) {
   std::memcpy(bytes.data() + sizeof envelope, message.bytes, sizeof message.bytes);
   const ssize_t error =
       ::fi_inject(session.endpoint.get(), bytes.data(), bytes.size(), session.address);
-  if (error != 0 && error != -FI_EAGAIN) refuse(session);
+  if (error != 0 && error != -FI_EAGAIN) {
+    refuse(session, "cannot send: " + domain_->library().text(error));
+  }
   return error == 0;
 }
 
-void Port::refuse(Session& session) {
+void Port::refuse(Session& session, std::string why) {
+  if (!session.broken) session.why = std::move(why);
   session.broken = true;
+}
+
+std::string Port::why_lost(Peer peer) const {
+  return peer < sessions_.size() && sessions_[peer] != nullptr ? sessions_[peer]->why : "";
 }
 
 void Port::progress() {
@@ -260,7 +276,7 @@ void Port::progress() {
   for (;;) {
     const ssize_t count = ::fi_cq_read(&domain_->completions(), entries.data(), entries.size());
     if (count == -FI_EAVAIL) {
-      on_error();
+      if (!on_error()) break;
       continue;
     }
     if (count <= 0) break;
@@ -284,7 +300,7 @@ void Port::on_completion(const fi_cq_data_entry& entry) {
   }
   if ((entry.flags & FI_MULTI_RECV) == 0 || session.endpoint == nullptr) return;
   if (auto posted = post_receive(session, static_cast<ReceiveBuffer&>(context)); !posted) {
-    refuse(session);
+    refuse(session, posted.error().message);
   }
 }
 
@@ -299,19 +315,31 @@ void Port::on_message(Session& session, Peer peer, const std::byte* data, std::s
   received_.push_back(received);
 }
 
-void Port::on_error() {
+// False: there was none after all.
+bool Port::on_error() {
   fi_cq_err_entry error{};
-  if (::fi_cq_readerr(&domain_->completions(), &error, 0) <= 0) return;
-  if (error.op_context == nullptr) return;
+  if (::fi_cq_readerr(&domain_->completions(), &error, 0) <= 0) return false;
+  if (error.op_context == nullptr) return true;
   auto& context = *reinterpret_cast<Context*>(error.op_context);
   Session* session = context.peer < sessions_.size() ? sessions_[context.peer].get() : nullptr;
-  if (session != nullptr) refuse(*session);
-  if (context.kind != Context::Kind::kReceive) {
-    end(static_cast<Operation&>(context), Status::kPeerLost);
+  const bool receive = context.kind == Context::Kind::kReceive;
+  if (session != nullptr) {
+    refuse(*session, fmt::format("{} failed: {}",
+                                 receive                                ? "receiving"
+                                 : context.kind == Context::Kind::kPull ? "reading its memory"
+                                                                        : "writing to its memory",
+                                 domain_->library().text(error.err)));
   }
+  if (!receive) end(static_cast<Operation&>(context), Status::kPeerLost);
+  return true;
 }
 
 void Port::end(Operation& operation, Status status) {
+  if (operation.under_way) {
+    Session& session = *sessions_[operation.peer];
+    --session.under_way;
+    ++session.ended;
+  }
   operation.under_way = false;
   operation.answered = true;
   if (operation.kind == Context::Kind::kPush) {
@@ -354,17 +382,36 @@ std::size_t Port::pushed(std::span<Pushed> out) {
 // then.
 std::size_t Port::lost(std::span<Peer> out) {
   std::size_t count = 0;
+  const Nanos now = monotonic_now();
+  const Nanos passed = now - std::exchange(last_watch_, now);
   for (Peer peer = 0; peer < sessions_.size() && count < out.size(); ++peer) {
     Session* session = sessions_[peer].get();
-    if (session == nullptr || !session->broken || session->reported) continue;
+    if (session == nullptr) continue;
+    watch(*session, passed);
+    if (!session->broken || session->reported) continue;
     session->reported = true;
     out[count++] = peer;
   }
   return count;
 }
 
+// Time in which this thread slept, or was stopped itself, is not held against the peer.
+void Port::watch(Session& session, Nanos passed) {
+  const bool idle = session.under_way == 0 && session.waiting.empty();
+  if (idle || session.ended != session.ended_seen) {
+    session.ended_seen = session.ended;
+    session.stalled = 0;
+    return;
+  }
+  session.stalled += std::min(passed, kLongestGap);
+  if (session.stalled > kStalled) {
+    refuse(session, fmt::format("none of {} operations on its memory has ended for {} s",
+                                session.under_way + session.waiting.size(), kStalled / kSecond));
+  }
+}
+
 void Port::disconnect(Peer peer) {
-  if (Session* session = serving(peer)) refuse(*session);
+  if (Session* session = serving(peer)) refuse(*session, "it broke the protocol");
 }
 
 bool Port::arm() {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/clock.h"
 #include "dataplane/transport/fabric/domain.h"
 #include "dataplane/transport/fabric/landing.h"
 #include "dataplane/transport/transport.h"
@@ -43,6 +44,8 @@ class Port : public Transport {
   void add_region(Peer peer, std::uint32_t number, const Region& region);
   void remove_region(Peer peer, std::uint32_t number);
   std::size_t sessions() const { return attached_; }
+  // Why the peer is lost; empty while it is not.
+  std::string why_lost(Peer peer) const;
   const std::string& provider() const { return domain_->provider(); }
   const std::string& host() const { return host_; }
 
@@ -93,11 +96,17 @@ class Port : public Transport {
     fi_addr_t address = FI_ADDR_UNSPEC;
     std::uint64_t secret = 0;
     bool broken = false;  // no longer served; to be reported by lost()
+    std::string why;      // it is
     bool reported = false;
     std::vector<Region> regions;  // by number; 0 is none
     std::array<ReceiveBuffer, 2> receives;
     std::deque<std::uint32_t> waiting;  // operations that the endpoint does not take yet
     std::deque<RingSlot> completions;   // and messages
+    // For the watch on peers that do nothing any more.
+    std::size_t under_way = 0;  // operations that the provider has
+    std::uint64_t ended = 0;    // and that it had
+    std::uint64_t ended_seen = 0;
+    Nanos stalled = 0;  // for so long none has
   };
 
   explicit Port(const PortOptions& options, std::unique_ptr<Domain> domain);
@@ -112,11 +121,12 @@ class Port : public Transport {
   bool start(Session& session, Operation& operation);
   bool send(Session& session, const RingSlot& message);
   void on_completion(const fi_cq_data_entry& entry);
-  void on_error();
+  bool on_error();
   void on_message(Session& session, Peer peer, const std::byte* data, std::size_t bytes);
   void end(Operation& operation, Status status);
   void give_back(Operation& operation);
-  static void refuse(Session& session);
+  static void refuse(Session& session, std::string why);
+  static void watch(Session& session, Nanos passed);
 
   std::uint32_t shard_;
   std::string host_;  // where endpoints are bound
@@ -124,6 +134,7 @@ class Port : public Transport {
   std::unique_ptr<Domain> domain_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by Peer
   std::size_t attached_ = 0;
+  Nanos last_watch_ = 0;
   std::deque<Operation> operations_;  // by index; addresses stay
   std::vector<std::uint32_t> free_operations_;
   std::deque<std::uint32_t> unplaced_;  // pulls without a landing block, in order

@@ -267,6 +267,19 @@ TEST(FabricDomain, SaysWhatItCannotUse) {
   EXPECT_NE(sockets.error().message.find("sockets"), std::string::npos);
 }
 
+// Loading libfabric leaves the program's own handlers alone.
+TEST(FabricLibrary, SignalsStayTheProgramsOwn) {
+  struct sigaction before {};
+  before.sa_handler = SIG_IGN;
+  for (const int number : {SIGTERM, SIGINT, SIGBUS}) ::sigaction(number, &before, nullptr);
+  ASSERT_TRUE(Domain::open({.address = kHost, .provider = {}, .threads = false}).ok());
+  for (const int number : {SIGTERM, SIGINT, SIGBUS, SIGSEGV}) {
+    struct sigaction now {};
+    ::sigaction(number, nullptr, &now);
+    EXPECT_EQ(now.sa_handler, number == SIGSEGV ? SIG_DFL : SIG_IGN) << number;
+  }
+}
+
 TEST(FabricNames, AsHexadecimalDigits) {
   const Name name{std::byte{0x00}, std::byte{0xab}, std::byte{0x0f}};
   EXPECT_EQ(to_hex(name), "00ab0f");
