@@ -236,7 +236,7 @@ void Node::attach_to_network(const SharedSession& session, rpc::Request& request
       [session, names, name = *name, secret, job = session->forming->slot](
           std::uint32_t i, engine::Shard& shard, Ports& ports) {
         ports.mux.route(session->number, Ports::kFabric);
-        (*names)[i] = ports.fabric->attach(session->number, name, secret);
+        (*names)[i] = ports.fabric->attach(session->number, {job, name, secret});
         shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
       },
       [this, session, names, answer] {
@@ -400,12 +400,12 @@ void Node::leave(const SharedSession& session) {
   session->segment.reset();
   by_number_.erase(session->number);
   if (!admission_.leave(forming, session->rank)) return;
-  shards_.on_each([slot = forming.slot](auto, engine::Shard& shard,
-                                        auto&) { shard.protocol().remove_job(slot); },
-                  [this, &forming] {
-                    log::info("job-over", {{"job", forming.name}, {"epoch", forming.epoch}});
-                    admission_.release(forming);
-                  });
+  shards_.on_each(
+      [slot = forming.slot](auto, engine::Shard& shard, auto&) { shard.remove_job(slot); },
+      [this, &forming] {
+        log::info("job-over", {{"job", forming.name}, {"epoch", forming.epoch}});
+        admission_.release(forming);
+      });
 }
 
 }  // namespace tally::control

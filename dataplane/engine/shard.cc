@@ -283,6 +283,13 @@ void Shard::end(std::uint32_t index, Nanos now) {
   protocol_.end_tile(slot.tile, slot.status, slot.culprit, now);
 }
 
+// Letting go of them has answered what was under way; these answers belong to its tiles.
+void Shard::remove_job(protocol::JobSlot job) {
+  take_pulled();
+  take_pushed();
+  protocol_.remove_job(job);
+}
+
 std::size_t Shard::send_completions() {
   const auto outbox = protocol_.outbox();
   if (outbox.empty()) return 0;

@@ -45,6 +45,8 @@ class Shard {
   // Of the shard's thread only; from elsewhere post() a task that uses it.
   protocol::Aggregator& protocol() { return protocol_; }
   const CycleClock& clock() const { return clock_; }
+  // A job all of whose peers the transport has let go of.
+  void remove_job(protocol::JobSlot job);
 
   // From the control thread.
   void post(std::function<void()> task) { mailbox_.post(std::move(task)); }

@@ -202,6 +202,22 @@ TEST_P(ShardTest, CountsWhatItMoves) {
   EXPECT_GT(counters.turns.read(), counters.idle_turns.read());
 }
 
+// A network answers what was under way when its peers are let go of: before the job's table goes,
+// these answers have to be taken.
+TEST_P(ShardTest, AJobGoesAfterTheAnswersOfItsPeers) {
+  SingleShard node(options(3));
+  node.send_all(SingleShard::notice(Kind::kAllReduce, 20'000));
+  node.turn();
+  for (std::uint16_t rank = 0; rank < 3; ++rank) {
+    node.shard().protocol().gone(0, rank, Status::kPeerLeft, node.now());
+    node.loopback_of(rank).drop(rank);
+  }
+  node.shard().remove_job(0);
+  EXPECT_EQ(node.shard().tiles_in_flight(), 0u);
+  node.turns(5);
+  EXPECT_TRUE(node.clean());
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Transports, ShardTest,
     ::testing::Values(Manners{LoopbackConfig::Mode::kDirect, 0, "Direct"},

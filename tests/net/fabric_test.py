@@ -246,6 +246,7 @@ def run(world: World, case, repetitions: int) -> int:
             world.settled()
         except (Failed, subprocess.SubprocessError, OSError) as failure:
             print(f"FAILED {case.__name__}, repetition {repetition + 1}: {failure}", flush=True)
+            print("the node's status:", world.node.child.poll())
             print("the node's log ends:", Path(world.directory, "log").read_text()[-1000:], sep="\n")
             return 1
     print(f"ok {case.__name__} ({repetitions} times, {time.monotonic() - began:.1f} s)", flush=True)

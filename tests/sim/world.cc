@@ -331,7 +331,7 @@ void World::dismiss() {
         node->shard.protocol().gone(worker.peer(), Status::kPeerLeft, now_);
       }
       if (node->shard.protocol().busy(slot)) violated("a job that ended is busy");
-      node->shard.protocol().remove_job(slot);
+      node->shard.remove_job(slot);
     }
   }
   for (auto& node : nodes_) {

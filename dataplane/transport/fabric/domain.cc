@@ -185,6 +185,15 @@ Result<std::unique_ptr<Domain>> Domain::open(const DomainOptions& options) {
   return domain;
 }
 
+Result<std::unique_ptr<Domain>> Domain::another(const Domain& model) {
+  std::unique_ptr<Domain> domain(new Domain(model.library_));
+  domain->provider_ = model.provider_;
+  domain->info_ = Info(model.library_.dupinfo(model.info_.get()), FreeInfo{&model.library_});
+  if (domain->info_ == nullptr) return Error{Status::kNoMemory, "no memory for a domain"};
+  if (auto made = domain->make(); !made) return made.error();
+  return domain;
+}
+
 Domain::~Domain() = default;
 
 Result<Fid<fid_ep>> Domain::endpoint() {

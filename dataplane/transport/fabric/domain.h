@@ -57,6 +57,8 @@ class Domain {
   // kUnsupported: there is no libfabric, or no provider for this address; says which were looked
   // at.
   static Result<std::unique_ptr<Domain>> open(const DomainOptions& options);
+  // One more of the same provider at the same address; quick.
+  static Result<std::unique_ptr<Domain>> another(const Domain& model);
   ~Domain();
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;

@@ -1,15 +1,19 @@
 #include "dataplane/transport/fabric/port.h"
 
 #include <fmt/format.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 namespace tally::transport::fabric {
 namespace {
 
 constexpr std::size_t kBurst = 64;
+constexpr int kMostBursts = 64;
 // Completions that a peer does not take: more than its credit is a peer that does not read.
 constexpr std::size_t kMaxWaitingCompletions = 8192;
 
@@ -34,11 +38,14 @@ Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
   return std::unique_ptr<Port>(new Port(options, std::move(domain).value()));
 }
 
-Port::Port(const PortOptions& options, std::unique_ptr<Domain> domain)
+Port::Port(const PortOptions& options, std::unique_ptr<Domain> model)
     : shard_(options.shard),
       host_(options.domain.address),
       landing_(options.landing_bytes, 2 * options.window_bytes),
-      domain_(std::move(domain)) {}
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      model_(std::move(model)) {
+  if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll for a shard");
+}
 
 // Endpoints go before what they lie in.
 Port::~Port() {
@@ -50,27 +57,62 @@ Port::Session* Port::serving(Peer peer) const {
   return session != nullptr && !session->broken ? session : nullptr;
 }
 
-Result<Name> Port::attach(Peer peer, std::span<const std::byte> name, std::uint64_t secret) {
-  auto session = std::make_unique<Session>();
-  auto endpoint = domain_->endpoint();
-  if (!endpoint) return endpoint.error();
-  session->endpoint = std::move(endpoint).value();
-  auto address = domain_->insert(name);
-  if (!address) return address.error();
-  session->address = *address;
-  session->secret = secret;
-  session->regions.resize(1);
-  for (ReceiveBuffer& buffer : session->receives) {
-    buffer.kind = Context::Kind::kReceive;
-    buffer.peer = peer;
-    if (auto posted = post_receive(*session, buffer); !posted) return posted.error();
+Result<Domain*> Port::domain_of(std::uint32_t number) {
+  Job& job = jobs_[number];
+  if (job.domain == nullptr) {
+    auto made = Domain::another(*model_);
+    if (!made) return made.error();
+    job.domain = std::move(made).value();
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, job.domain->wait_fd(), &event) != 0) {
+      return Error{Status::kNoMemory, "no descriptor left to watch a job's connections"};
+    }
   }
-  auto own = domain_->name_of(*session->endpoint);
-  if (!own) return own.error();
+  return job.domain.get();
+}
+
+// The domain goes with the last session.
+void Port::leave(std::uint32_t number) {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end() || found->second.sessions > 0) return;
+  if (const auto& domain = found->second.domain; domain != nullptr) {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, domain->wait_fd(), nullptr);
+  }
+  jobs_.erase(found);
+}
+
+Result<Name> Port::attach(Peer peer, const Client& client) {
+  auto domain = domain_of(client.job);
+  auto session = std::make_unique<Session>();
+  session->job = client.job;
+  for (ReceiveBuffer& buffer : session->receives) buffer.peer = peer;
+  auto name = domain ? connect(*session, **domain, client) : domain.error();
+  if (!name) {
+    session.reset();  // before its domain
+    leave(client.job);
+    return name;
+  }
   if (peer >= sessions_.size()) sessions_.resize(peer + 1);
   sessions_[peer] = std::move(session);
+  ++jobs_[client.job].sessions;
   ++attached_;
-  return own;
+  return name;
+}
+
+Result<Name> Port::connect(Session& session, Domain& domain, const Client& client) {
+  auto endpoint = domain.endpoint();
+  if (!endpoint) return endpoint.error();
+  session.endpoint = std::move(endpoint).value();
+  auto address = domain.insert(client.name);
+  if (!address) return address.error();
+  session.address = *address;
+  session.secret = client.secret;
+  session.regions.resize(1);
+  for (ReceiveBuffer& buffer : session.receives) {
+    if (auto posted = post_receive(session, buffer); !posted) return posted.error();
+  }
+  return domain.name_of(*session.endpoint);
 }
 
 // A buffer takes message after message until less than one has room (FI_MULTI_RECV).
@@ -84,7 +126,7 @@ Outcome Port::post_receive(Session& session, ReceiveBuffer& buffer) {
   const ssize_t error = ::fi_recvmsg(session.endpoint.get(), &message, FI_MULTI_RECV);
   if (error == 0) return Unit{};
   return Error{Status::kUnavailable,
-               fmt::format("posting a receive: {}", domain_->library().text(error))};
+               fmt::format("posting a receive: {}", model_->library().text(error))};
 }
 
 // Closing the endpoint ends what the provider has; what it then says of it is taken before the
@@ -92,17 +134,21 @@ Outcome Port::post_receive(Session& session, ReceiveBuffer& buffer) {
 void Port::detach(Peer peer) {
   if (peer >= sessions_.size() || sessions_[peer] == nullptr) return;
   Session& session = *sessions_[peer];
+  Job& job = jobs_[session.job];
   session.broken = true;
   session.endpoint.reset();
-  progress();
+  progress(*job.domain);
   for (Operation& operation : operations_) {
     const bool open = operation.bytes > 0 && operation.peer == peer && !operation.answered;
     if (open) end(operation, Status::kPeerLost);
   }
   std::erase_if(received_, [peer](const Received& received) { return received.peer == peer; });
-  domain_->remove(session.address);
+  job.domain->remove(session.address);
+  const std::uint32_t number = session.job;
   sessions_[peer].reset();
   --attached_;
+  --job.sessions;
+  leave(number);
 }
 
 void Port::add_region(Peer peer, std::uint32_t number, const Region& region) {
@@ -245,7 +291,7 @@ bool Port::start(Session& session, Operation& operation) {
   if (error == -FI_EAGAIN) return false;
   operation.under_way = error == 0;
   session.under_way += operation.under_way ? 1 : 0;
-  if (error != 0) refuse(session, "cannot start an operation: " + domain_->library().text(error));
+  if (error != 0) refuse(session, "cannot start an operation: " + model_->library().text(error));
   return error == 0;
 }
 
@@ -257,7 +303,7 @@ bool Port::send(Session& session, const RingSlot& message) {
   const ssize_t error =
       ::fi_inject(session.endpoint.get(), bytes.data(), bytes.size(), session.address);
   if (error != 0 && error != -FI_EAGAIN) {
-    refuse(session, "cannot send: " + domain_->library().text(error));
+    refuse(session, "cannot send: " + model_->library().text(error));
   }
   return error == 0;
 }
@@ -272,18 +318,23 @@ std::string Port::why_lost(Peer peer) const {
 }
 
 void Port::progress() {
+  for (const auto& [number, job] : jobs_) progress(*job.domain);
+}
+
+// As good as to the end: an operation whose end is told twice (port.h says why) hears both before
+// another takes its place.
+void Port::progress(Domain& domain) {
   std::array<fi_cq_data_entry, kBurst> entries;
-  for (;;) {
-    const ssize_t count = ::fi_cq_read(&domain_->completions(), entries.data(), entries.size());
+  for (int burst = 0; burst < kMostBursts; ++burst) {
+    const ssize_t count = ::fi_cq_read(&domain.completions(), entries.data(), entries.size());
     if (count == -FI_EAVAIL) {
-      if (!on_error()) break;
+      if (!on_error(domain)) break;
       continue;
     }
     if (count <= 0) break;
     for (const auto& entry : std::span(entries).first(static_cast<std::size_t>(count))) {
       on_completion(entry);
     }
-    if (static_cast<std::size_t>(count) < entries.size()) break;
   }
 }
 
@@ -316,9 +367,9 @@ void Port::on_message(Session& session, Peer peer, const std::byte* data, std::s
 }
 
 // False: there was none after all.
-bool Port::on_error() {
+bool Port::on_error(Domain& domain) {
   fi_cq_err_entry error{};
-  if (::fi_cq_readerr(&domain_->completions(), &error, 0) <= 0) return false;
+  if (::fi_cq_readerr(&domain.completions(), &error, 0) <= 0) return false;
   if (error.op_context == nullptr) return true;
   auto& context = *reinterpret_cast<Context*>(error.op_context);
   Session* session = context.peer < sessions_.size() ? sessions_[context.peer].get() : nullptr;
@@ -328,13 +379,14 @@ bool Port::on_error() {
                                  receive                                ? "receiving"
                                  : context.kind == Context::Kind::kPull ? "reading its memory"
                                                                         : "writing to its memory",
-                                 domain_->library().text(error.err)));
+                                 model_->library().text(error.err)));
   }
   if (!receive) end(static_cast<Operation&>(context), Status::kPeerLost);
   return true;
 }
 
 void Port::end(Operation& operation, Status status) {
+  if (operation.answered) return;
   if (operation.under_way) {
     Session& session = *sessions_[operation.peer];
     --session.under_way;
@@ -419,7 +471,8 @@ bool Port::arm() {
                     std::any_of(sessions_.begin(), sessions_.end(), [](const auto& session) {
                       return session != nullptr && session->broken && !session->reported;
                     });
-  return !news && domain_->may_sleep();
+  return !news && std::all_of(jobs_.begin(), jobs_.end(),
+                              [](const auto& entry) { return entry.second.domain->may_sleep(); });
 }
 
 }  // namespace tally::transport::fabric

@@ -3,11 +3,15 @@
 // bytes are placed (FI_DELIVERY_COMPLETE), a completion a message after that.
 //
 // Every session has an endpoint of its own: closing it is the one way to be sure that nothing is
-// read or written any more, whatever state the peer and the network are in.
+// read or written any more, whatever state the peer and the network are in. Every job has a domain
+// of its own: libfabric 1.17.0 frees a read's record twice when a connection breaks in the middle
+// of its bytes (mended in 1.17.1), and what comes of that stays in the domain, whose job is over
+// anyway.
 #pragma once
 
 #include <array>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -33,7 +37,12 @@ class Port : public Transport {
   // -- control, on the shard's thread ----------------------------------------------------------
   // Precondition: `peer` is not attached. `name`: of the client's endpoint. Gives the name of the
   // endpoint that serves it.
-  Result<Name> attach(Peer peer, std::span<const std::byte> name, std::uint64_t secret);
+  struct Client {
+    std::uint32_t job = 0;  // whose peers fail together
+    std::span<const std::byte> name;
+    std::uint64_t secret = 0;
+  };
+  Result<Name> attach(Peer peer, const Client& client);
   // From its return on nothing touches the peer's memory, nor anything of this port for its sake.
   void detach(Peer peer);
   struct Region {
@@ -46,7 +55,7 @@ class Port : public Transport {
   std::size_t sessions() const { return attached_; }
   // Why the peer is lost; empty while it is not.
   std::string why_lost(Peer peer) const;
-  const std::string& provider() const { return domain_->provider(); }
+  const std::string& provider() const { return model_->provider(); }
   const std::string& host() const { return host_; }
 
   // -- Transport -------------------------------------------------------------------------------
@@ -65,7 +74,7 @@ class Port : public Transport {
   void disconnect(Peer peer) override;
   bool arm() override;
   void disarm() override {}
-  int fd() const override { return domain_->wait_fd(); }
+  int fd() const override { return epoll_.get(); }
 
  private:
   // What an operation's context leads to when its completion comes.
@@ -91,7 +100,12 @@ class Port : public Transport {
   struct ReceiveBuffer : Context {
     alignas(kCacheLine) std::array<std::byte, 4096> bytes;
   };
+  struct Job {
+    std::unique_ptr<Domain> domain;
+    std::size_t sessions = 0;
+  };
   struct Session {
+    std::uint32_t job = 0;
     Fid<fid_ep> endpoint;
     fi_addr_t address = FI_ADDR_UNSPEC;
     std::uint64_t secret = 0;
@@ -109,19 +123,23 @@ class Port : public Transport {
     Nanos stalled = 0;  // for so long none has
   };
 
-  explicit Port(const PortOptions& options, std::unique_ptr<Domain> domain);
+  explicit Port(const PortOptions& options, std::unique_ptr<Domain> model);
 
   Session* serving(Peer peer) const;
   const Region* region_of(const Range& range) const;
+  Result<Domain*> domain_of(std::uint32_t job);
+  void leave(std::uint32_t job);
+  Result<Name> connect(Session& session, Domain& domain, const Client& client);
   Outcome post_receive(Session& session, ReceiveBuffer& buffer);
   std::uint32_t take_operation(Context::Kind kind, const Range& range, std::uint64_t user);
   void place_pulls();
   void progress();
+  void progress(Domain& domain);
   void send_waiting(Session& session);
   bool start(Session& session, Operation& operation);
   bool send(Session& session, const RingSlot& message);
   void on_completion(const fi_cq_data_entry& entry);
-  bool on_error();
+  bool on_error(Domain& domain);
   void on_message(Session& session, Peer peer, const std::byte* data, std::size_t bytes);
   void end(Operation& operation, Status status);
   void give_back(Operation& operation);
@@ -131,7 +149,9 @@ class Port : public Transport {
   std::uint32_t shard_;
   std::string host_;  // where endpoints are bound
   LandingRing landing_;
-  std::unique_ptr<Domain> domain_;
+  UniqueFd epoll_;
+  std::unique_ptr<Domain> model_;  // of the jobs' domains; has no endpoints
+  std::map<std::uint32_t, Job> jobs_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by Peer
   std::size_t attached_ = 0;
   Nanos last_watch_ = 0;

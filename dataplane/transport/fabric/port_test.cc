@@ -88,7 +88,7 @@ class FabricPort : public ::testing::Test {
                               .window_bytes = 256 << 10});
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     port = std::move(opened).value();
-    auto name = port->attach(kPeer, client.name(), kSecret);
+    auto name = port->attach(kPeer, {1, client.name(), kSecret});
     ASSERT_TRUE(name.ok()) << name.error().message;
     client.know(*name);
     port->add_region(kPeer, 1, client.region());
@@ -239,7 +239,7 @@ TEST_F(FabricPort, DetachAnswersWhatIsOutstanding) {
 
 TEST_F(FabricPort, AnotherPeerIsServedOnWhenOneIsGone) {
   Client second(1000);
-  auto name = port->attach(5, second.name(), 2);
+  auto name = port->attach(5, {2, second.name(), 2});
   ASSERT_TRUE(name.ok());
   second.know(*name);
   port->add_region(5, 1, second.region());
