@@ -123,7 +123,8 @@ int run(int argc, char** argv) {
   Arguments arguments;
   arguments.address = client::default_connect_address();
   app.set_version_flag("--version", std::string("tallyctl ") + TALLY_VERSION);
-  app.add_option("--address", arguments.address, "the node's address, unix:/path ($TALLY_ADDRESS)")
+  app.add_option("--address", arguments.address,
+                 "the node's address, unix:/path or tcp:host:port ($TALLY_ADDRESS)")
       ->capture_default_str();
   app.add_flag("--json", arguments.as_json, "print the node's answer as JSON");
   app.add_option("--timeout", arguments.timeout, "seconds to wait for an answer")

@@ -173,7 +173,8 @@ void add_who(CLI::App& app, Options& options) {
   app.add_option("--spawn", options.spawn, "this many workers, and a node if no --address")
       ->type_name("W")
       ->group(group);
-  app.add_option("--address", options.address, "of a running node, unix:/path")->group(group);
+  app.add_option("--address", options.address, "of a running node, unix:/path or tcp:host:port")
+      ->group(group);
   app.add_option("--rank", options.rank, "be this one of --ranks workers; rank 0 reports")
       ->group(group);
   app.add_option("--ranks", options.ranks, "how many there are")->group(group);

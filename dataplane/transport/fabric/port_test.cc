@@ -269,15 +269,19 @@ TEST(FabricDomain, SaysWhatItCannotUse) {
 
 // Loading libfabric leaves the program's own handlers alone.
 TEST(FabricLibrary, SignalsStayTheProgramsOwn) {
-  struct sigaction before {};
-  before.sa_handler = SIG_IGN;
-  for (const int number : {SIGTERM, SIGINT, SIGBUS}) ::sigaction(number, &before, nullptr);
+  constexpr std::array kSignals = {SIGTERM, SIGINT, SIGBUS, SIGSEGV, SIGABRT};
+  const auto handlers = [&] {
+    std::array<sighandler_t, kSignals.size()> all{};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      struct sigaction now {};
+      ::sigaction(kSignals[i], nullptr, &now);
+      all[i] = now.sa_handler;
+    }
+    return all;
+  };
+  const auto before = handlers();
   ASSERT_TRUE(Domain::open({.address = kHost, .provider = {}, .threads = false}).ok());
-  for (const int number : {SIGTERM, SIGINT, SIGBUS, SIGSEGV}) {
-    struct sigaction now {};
-    ::sigaction(number, nullptr, &now);
-    EXPECT_EQ(now.sa_handler, number == SIGSEGV ? SIG_DFL : SIG_IGN) << number;
-  }
+  EXPECT_EQ(handlers(), before);
 }
 
 TEST(FabricNames, AsHexadecimalDigits) {
