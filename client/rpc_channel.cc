@@ -164,11 +164,11 @@ std::string host_at(int socket, decltype(&::getsockname) end) {
 Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadline) {
   auto targets = resolve_tcp(address, false);
   if (!targets) return targets.error();
-  // Even now or never leaves time for the network's answer.
-  const Nanos handshake = std::max(deadline, monotonic_now() + kHandshake);
   for (;;) {
     int number = 0;
     for (const SocketAddress& target : *targets) {
+      // Also the last attempt leaves time for the network's answer.
+      const Nanos handshake = std::max(deadline, monotonic_now() + kHandshake);
       auto socket = client::connect_tcp(target, handshake, number);
       if (!socket) return socket.error();
       if (number == 0) return RpcChannel(std::move(socket).value(), std::string(address));

@@ -196,6 +196,31 @@ TEST(RpcChannel, RefusesWhatANodeWouldRefuse) {
   EXPECT_GE(channel->fd(), 0);
 }
 
+TEST(RpcChannel, OverTcpNobodyListensIsSaidAtOnceAndAtTheDeadline) {
+  for (const Nanos patience : {Nanos{0}, 200 * kMillisecond}) {
+    const Nanos began = monotonic_now();
+    auto none = RpcChannel::connect("tcp:127.0.0.1:1", began + patience);
+    ASSERT_EQ(none.status(), Status::kUnavailable);
+    EXPECT_NE(none.error().message.find("refused"), std::string::npos) << none.error().message;
+    EXPECT_NE(none.error().message.find("--listen-tcp"), std::string::npos);
+    EXPECT_LT(monotonic_now() - began, patience + kSecond);
+  }
+}
+
+TEST(Address, OfTcpHasHostAndPort) {
+  const auto v4 = resolve_tcp("tcp:127.0.0.1:7733", false);
+  ASSERT_TRUE(v4.ok());
+  EXPECT_EQ(host_of(v4->front().socket), "127.0.0.1");
+  const auto v6 = resolve_tcp("tcp:[::1]:7733", false);
+  ASSERT_TRUE(v6.ok());
+  EXPECT_EQ(host_of(v6->front().socket), "::1");
+  EXPECT_TRUE(resolve_tcp("tcp:*:0", true).ok());
+  for (const char* wrong : {"tcp:", "tcp:7733", "tcp::7733", "tcp:host:"}) {
+    EXPECT_EQ(resolve_tcp(wrong, false).status(), Status::kInvalidArgument) << wrong;
+  }
+  EXPECT_EQ(resolve_tcp("tcp:127.0.0.1:http", false).status(), Status::kUnavailable);
+}
+
 TEST(Address, HasADefaultForBothSides) {
   ::unsetenv("TALLY_ADDRESS");
   EXPECT_TRUE(parse_address(default_listen_address()).ok());

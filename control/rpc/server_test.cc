@@ -384,5 +384,38 @@ TEST(ServerAndChannel, UnderstandEachOther) {
   EXPECT_EQ(channel->call("echo", json::object(), {}, soon()).status(), Status::kNodeLost);
 }
 
+TEST_F(ServerTest, ServesUnixAndTcpSideBySide) {
+  const TemporaryDirectory directory;
+  auto unix_address = server_.listen({.address = "unix:" + directory / "s"});
+  auto tcp = server_.listen({.address = "tcp:127.0.0.1:0"});
+  ASSERT_TRUE(unix_address.ok() && tcp.ok());
+  EXPECT_EQ(tcp->rfind("tcp:127.0.0.1:", 0), 0u) << *tcp;
+  EXPECT_NE(*tcp, "tcp:127.0.0.1:0") << "the port that it has";
+  for (const std::string& address : {*unix_address, *tcp}) {
+    bool answered = false;
+    std::thread client([&] {
+      const Nanos deadline = monotonic_now() + 5 * kSecond;
+      auto channel = client::RpcChannel::connect(address, deadline);
+      answered = channel && channel->call("echo", {{"a", 1}}, {}, deadline).ok();
+      if (!answered) return;
+      EXPECT_EQ(channel->local_host(), address == *tcp ? "127.0.0.1" : "");
+    });
+    const int before = service_.handled;
+    EXPECT_TRUE(run_until([&] { return service_.handled > before; }));
+    io_.restart();
+    io_.run_for(20ms);
+    client.join();
+    EXPECT_TRUE(answered) << address;
+  }
+}
+
+TEST_F(ServerTest, ATakenPortIsNamed) {
+  auto first = server_.listen({.address = "tcp:127.0.0.1:0"});
+  ASSERT_TRUE(first.ok());
+  auto second = server_.listen({.address = *first});
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.error().message.find(*first), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tally::rpc
