@@ -224,6 +224,15 @@ Result<Name> Domain::name_of(fid_ep& endpoint) const {
 }
 
 Result<fi_addr_t> Domain::insert(std::span<const std::byte> name) {
+  // libfabric reads as many bytes as its own addresses have, and believes the family.
+  const sockaddr* own = static_cast<const sockaddr*>(info_->src_addr);
+  sa_family_t family = AF_UNSPEC;
+  if (name.size() >= sizeof family) std::memcpy(&family, name.data(), sizeof family);
+  if (own == nullptr || name.size() != info_->src_addrlen || family != own->sa_family) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("an endpoint's address of {} bytes is not one of provider {} here",
+                             name.size(), provider_)};
+  }
   fi_addr_t address = FI_ADDR_UNSPEC;
   if (const int count = ::fi_av_insert(addresses_.get(), name.data(), 1, &address, 0, nullptr);
       count != 1) {

@@ -65,6 +65,7 @@ class Domain {
 
   Result<Fid<fid_ep>> endpoint();
   Result<Name> name_of(fid_ep& endpoint) const;
+  // From a peer, who may send anything: kInvalidArgument where it is not an address of this kind.
   Result<fi_addr_t> insert(std::span<const std::byte> name);
   void remove(fi_addr_t address);
 

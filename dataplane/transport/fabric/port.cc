@@ -16,6 +16,8 @@ constexpr std::size_t kBurst = 64;
 constexpr int kMostBursts = 64;
 // Completions that a peer does not take: more than its credit is a peer that does not read.
 constexpr std::size_t kMaxWaitingCompletions = 8192;
+// Notices that the shard has not taken: more than any credit, with as many cancels.
+constexpr std::size_t kMaxWaitingNotices = 8192;
 
 // A peer of whose operations none has ended for so long is lost: stopped, cut off or gone without a
 // word. Verdicts wait for what is under way, so this must be shorter than clients wait for theirs.
@@ -257,6 +259,7 @@ void Port::on_message(Session& session, Peer peer, const std::byte* data, std::s
   Received received{peer, {}};
   std::memcpy(received.message.bytes, data + sizeof envelope, sizeof received.message.bytes);
   received_.push_back(received);
+  if (++session.notices > kMaxWaitingNotices) refuse(session, "it sends more than its credit");
 }
 
 // False: there was none after all.
@@ -312,7 +315,9 @@ std::size_t Port::receive(std::span<Received> out) {
   for (const auto& session : sessions_) {
     if (session != nullptr) send_waiting(*session);
   }
-  return take(received_, out);
+  const std::size_t count = take(received_, out);
+  for (const Received& received : out.first(count)) --sessions_[received.peer]->notices;
+  return count;
 }
 
 std::size_t Port::pulled(std::span<Pulled> out) {

@@ -116,6 +116,7 @@ class Port : public Transport {
     std::array<ReceiveBuffer, 2> receives;
     std::deque<std::uint32_t> waiting;  // operations that the endpoint does not take yet
     std::deque<RingSlot> completions;   // and messages
+    std::size_t notices = 0;            // come and not yet taken by the shard
     // For the watch on peers that do nothing any more.
     std::size_t under_way = 0;  // operations that the provider has
     std::uint64_t ended = 0;    // and that it had

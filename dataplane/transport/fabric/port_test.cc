@@ -192,6 +192,38 @@ TEST_F(FabricPort, MorePullsThanLandingMemoryWaitTheirTurn) {
   }));
 }
 
+TEST_F(FabricPort, AFloodOfNoticesEndsTheSession) {
+  const RingSlot notice{};
+  std::array<Peer, 4> lost{};
+  const Nanos end = monotonic_now() + kPatience;
+  std::array<Received, 1> few;
+  while (port->lost(lost) == 0 && monotonic_now() < end) {
+    for (int i = 0; i < 64; ++i) client.send(notice, kSecret);
+    client.progress();
+    port->receive(few);  // the shard takes less than comes
+  }
+  EXPECT_EQ(lost[0], kPeer);
+  EXPECT_EQ(port->why_lost(kPeer), "it sends more than its credit");
+  port->detach(kPeer);
+  std::array<Received, 64> after;
+  EXPECT_EQ(port->receive(after), 0u);
+}
+
+TEST_F(FabricPort, AddressesThatAreNoneAreRefused) {
+  Name short_name = client.name(), other_family = client.name();
+  short_name.resize(short_name.size() - 1);
+  other_family[0] = std::byte{99};
+  for (const Name& wrong : {Name{}, Name(1), Name(500), short_name, other_family}) {
+    EXPECT_EQ(port->attach(9, {1, wrong, 1}).status(), Status::kInvalidArgument) << wrong.size();
+    EXPECT_EQ(port->attach(9, {7, wrong, 1}).status(), Status::kInvalidArgument) << wrong.size();
+  }
+  EXPECT_EQ(port->sessions(), 1u);
+  Pulled answer;
+  ASSERT_TRUE(pull(answer, {kPeer, 1, 0, 10}));
+  EXPECT_EQ(answer.status, Status::kOk);
+  port->release(answer.handle);
+}
+
 TEST_F(FabricPort, WhatIsOutsideIsNotCovered) {
   EXPECT_TRUE(port->covers({kPeer, 1, 0, 300'000}));
   EXPECT_FALSE(port->covers({kPeer, 1, 1, 300'000}));
