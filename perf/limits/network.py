@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""All-reduce of two workers over TCP beside what plain sockets move in the same shape, in turns.
+
+Of each size: the bytes that come into the node and go out of it per second, Tally's over transport
+fabric on loopback and `sockets`' with four streams between three processes, and the share.
+
+usage: network.py [--build DIR] [--rounds N] [--json FILE] [SIZE...]   (sizes like 16M)
+"""
+
+import argparse
+import json
+import socket
+import statistics
+import subprocess
+from pathlib import Path
+
+from running_node import RunningNode, default_build
+
+SIZES = ["1M", "16M", "64M", "256M"]
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def bytes_of(size: str) -> int:
+    return int(size[:-1]) * UNITS[size[-1]]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def tally(build: Path, address: str, size: str) -> float:
+    """GB/s in and out."""
+    command = [build / "perf/tally-perf", "allreduce", "--spawn", "2", "--address", address,
+               "--min-bytes", size, "--max-bytes", size, "--iters", "12", "--warmup", "3",
+               "--json", "-"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          timeout=300)
+    row = json.loads(done.stdout)["rows"][0]
+    return 4 * bytes_of(size) / row["time_us_p50"] / 1e3
+
+
+def sockets(build: Path, size: str) -> float:
+    done = subprocess.run([build / "perf/sockets", str(bytes_of(size)), "1"], check=True, text=True,
+                          stdout=subprocess.PIPE, timeout=120)
+    return float(done.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=default_build())
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("sizes", nargs="*", default=SIZES)
+    arguments = parser.parse_args()
+    address = f"tcp:127.0.0.1:{free_port()}"
+    rows = []
+    with RunningNode(arguments.build, {}, ["--listen-tcp", address]):
+        print(f"{'size':>6} {'tally, GB/s':>12} {'sockets, GB/s':>14} {'share':>6}")
+        for size in arguments.sizes:
+            ours, theirs = [], []
+            for _ in range(arguments.rounds):
+                ours.append(tally(arguments.build, address, size))
+                theirs.append(sockets(arguments.build, size))
+            share = statistics.median(a / b for a, b in zip(ours, theirs))
+            rows.append({"bytes": bytes_of(size), "tally": ours, "sockets": theirs, "share": share})
+            print(f"{size:>6} {statistics.median(ours):>12.2f} {statistics.median(theirs):>14.2f} "
+                  f"{share:>6.2f}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == "__main__":
+    main()
