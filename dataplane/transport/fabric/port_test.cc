@@ -87,41 +87,41 @@ class FabricPort : public ::testing::Test {
                               .landing_bytes = 1 << 20,
                               .window_bytes = 256 << 10});
     ASSERT_TRUE(opened.ok()) << opened.error().message;
-    port = std::move(opened).value();
-    auto name = port->attach(kPeer, {1, client.name(), kSecret});
+    port_ = std::move(opened).value();
+    auto name = port_->attach(kPeer, {1, client_.name(), kSecret});
     ASSERT_TRUE(name.ok()) << name.error().message;
-    client.know(*name);
-    port->add_region(kPeer, 1, client.region());
-    std::iota(reinterpret_cast<std::uint8_t*>(client.memory.data()),
-              reinterpret_cast<std::uint8_t*>(client.memory.data()) + client.memory.size(), 0);
+    client_.know(*name);
+    port_->add_region(kPeer, 1, client_.region());
+    std::iota(reinterpret_cast<std::uint8_t*>(client_.memory.data()),
+              reinterpret_cast<std::uint8_t*>(client_.memory.data()) + client_.memory.size(), 0);
   }
 
   // Both ends work until `done`.
   bool until(const std::function<bool()>& done) {
     const Nanos end = monotonic_now() + kPatience;
     while (!done()) {
-      client.progress();
-      const std::size_t count = port->receive(received_);
-      notices.insert(notices.end(), received_.begin(),
-                     received_.begin() + static_cast<std::ptrdiff_t>(count));
+      client_.progress();
+      const std::size_t count = port_->receive(received_);
+      notices_.insert(notices_.end(), received_.begin(),
+                      received_.begin() + static_cast<std::ptrdiff_t>(count));
       if (monotonic_now() > end) return false;
     }
     return true;
   }
   bool pull(Pulled& answer, const Range& range) {
     const Pull pull{range, 9};
-    port->pull({&pull, 1});
-    return until([&] { return port->pulled({&answer, 1}) == 1; });
+    port_->pull({&pull, 1});
+    return until([&] { return port_->pulled({&answer, 1}) == 1; });
   }
   bool push(Pushed& answer, const Range& range, const std::byte* source) {
     const Push push{{range, nullptr}, source, 8};
-    port->push({&push, 1});
-    return until([&] { return port->pushed({&answer, 1}) == 1; });
+    port_->push({&push, 1});
+    return until([&] { return port_->pushed({&answer, 1}) == 1; });
   }
 
-  Client client{300'000};
-  std::unique_ptr<Port> port;
-  std::vector<Received> notices;
+  Client client_{300'000};
+  std::unique_ptr<Port> port_;
+  std::vector<Received> notices_;
 
  private:
   std::array<Received, 16> received_;
@@ -134,8 +134,8 @@ TEST_F(FabricPort, PullsTheWorkersBytes) {
   EXPECT_EQ(answer.user, 9u);
   ASSERT_EQ(answer.view.size(), 1u);
   ASSERT_EQ(answer.view[0].bytes, 200'001u);
-  EXPECT_EQ(std::memcmp(answer.view[0].data, client.memory.data() + 1000, 200'001), 0);
-  port->release(answer.handle);
+  EXPECT_EQ(std::memcmp(answer.view[0].data, client_.memory.data() + 1000, 200'001), 0);
+  port_->release(answer.handle);
 }
 
 TEST_F(FabricPort, PushesAreAnsweredWhenTheBytesStand) {
@@ -143,49 +143,49 @@ TEST_F(FabricPort, PushesAreAnsweredWhenTheBytesStand) {
   Pushed answer;
   ASSERT_TRUE(push(answer, {kPeer, 1, 77, result.size()}, result.data()));
   EXPECT_EQ(answer.status, Status::kOk);
-  EXPECT_EQ(std::memcmp(client.memory.data() + 77, result.data(), result.size()), 0);
-  EXPECT_EQ(client.memory[76], std::byte{76});
-  EXPECT_EQ(client.memory[77 + result.size()], std::byte((77 + result.size()) % 256));
+  EXPECT_EQ(std::memcmp(client_.memory.data() + 77, result.data(), result.size()), 0);
+  EXPECT_EQ(client_.memory[76], std::byte{76});
+  EXPECT_EQ(client_.memory[77 + result.size()], std::byte((77 + result.size()) % 256));
 }
 
 TEST_F(FabricPort, NoticesInCompletionsOut) {
   RingSlot notice{}, completion{};
   notice.bytes[5] = std::byte{1};
   completion.bytes[9] = std::byte{2};
-  ASSERT_TRUE(until([&] { return client.send(notice, kSecret); }));
-  ASSERT_TRUE(until([&] { return notices.size() == 1; }));
-  EXPECT_EQ(notices[0].peer, kPeer);
-  EXPECT_EQ(std::memcmp(notices[0].message.bytes, notice.bytes, sizeof notice.bytes), 0);
+  ASSERT_TRUE(until([&] { return client_.send(notice, kSecret); }));
+  ASSERT_TRUE(until([&] { return notices_.size() == 1; }));
+  EXPECT_EQ(notices_[0].peer, kPeer);
+  EXPECT_EQ(std::memcmp(notices_[0].message.bytes, notice.bytes, sizeof notice.bytes), 0);
   const Message message{kPeer, completion};
-  port->complete({&message, 1});
-  ASSERT_TRUE(until([&] { return client.messages.size() == 1; }));
-  ASSERT_EQ(client.messages[0].size(), kMessageBytes);
-  EXPECT_EQ(std::memcmp(client.messages[0].data() + sizeof(Envelope), completion.bytes, 64), 0);
+  port_->complete({&message, 1});
+  ASSERT_TRUE(until([&] { return client_.messages.size() == 1; }));
+  ASSERT_EQ(client_.messages[0].size(), kMessageBytes);
+  EXPECT_EQ(std::memcmp(client_.messages[0].data() + sizeof(Envelope), completion.bytes, 64), 0);
 }
 
 // An endpoint can be reached by anybody.
 TEST_F(FabricPort, MessagesWithoutTheSecretAreDropped) {
   RingSlot notice{};
-  ASSERT_TRUE(until([&] { return client.send(notice, kSecret + 1); }));
+  ASSERT_TRUE(until([&] { return client_.send(notice, kSecret + 1); }));
   notice.bytes[0] = std::byte{7};
-  ASSERT_TRUE(until([&] { return client.send(notice, kSecret); }));
-  ASSERT_TRUE(until([&] { return !notices.empty(); }));
-  ASSERT_EQ(notices.size(), 1u);
-  EXPECT_EQ(notices[0].message.bytes[0], std::byte{7});
+  ASSERT_TRUE(until([&] { return client_.send(notice, kSecret); }));
+  ASSERT_TRUE(until([&] { return !notices_.empty(); }));
+  ASSERT_EQ(notices_.size(), 1u);
+  EXPECT_EQ(notices_[0].message.bytes[0], std::byte{7});
 }
 
 TEST_F(FabricPort, MorePullsThanLandingMemoryWaitTheirTurn) {
   constexpr std::size_t kPulls = 40, kBytes = 100'000;
   std::vector<Pull> pulls;
   for (std::size_t i = 0; i < kPulls; ++i) pulls.push_back({{kPeer, 1, i * 100, kBytes}, i});
-  port->pull(pulls);
+  port_->pull(pulls);
   std::size_t answered = 0;
   ASSERT_TRUE(until([&] {
     Pulled answer;
-    while (port->pulled({&answer, 1}) == 1) {
+    while (port_->pulled({&answer, 1}) == 1) {
       EXPECT_EQ(answer.status, Status::kOk);
-      EXPECT_EQ(answer.view[0].data[0], client.memory[answer.user * 100]);
-      port->release(answer.handle);
+      EXPECT_EQ(answer.view[0].data[0], client_.memory[answer.user * 100]);
+      port_->release(answer.handle);
       ++answered;
     }
     return answered == kPulls;
@@ -197,42 +197,42 @@ TEST_F(FabricPort, AFloodOfNoticesEndsTheSession) {
   std::array<Peer, 4> lost{};
   const Nanos end = monotonic_now() + kPatience;
   std::array<Received, 1> few;
-  while (port->lost(lost) == 0 && monotonic_now() < end) {
-    for (int i = 0; i < 64; ++i) client.send(notice, kSecret);
-    client.progress();
-    port->receive(few);  // the shard takes less than comes
+  while (port_->lost(lost) == 0 && monotonic_now() < end) {
+    for (int i = 0; i < 64; ++i) client_.send(notice, kSecret);
+    client_.progress();
+    port_->receive(few);  // the shard takes less than comes
   }
   EXPECT_EQ(lost[0], kPeer);
-  EXPECT_EQ(port->why_lost(kPeer), "it sends more than its credit");
-  port->detach(kPeer);
+  EXPECT_EQ(port_->why_lost(kPeer), "it sends more than its credit");
+  port_->detach(kPeer);
   std::array<Received, 64> after;
-  EXPECT_EQ(port->receive(after), 0u);
+  EXPECT_EQ(port_->receive(after), 0u);
 }
 
 TEST_F(FabricPort, AddressesThatAreNoneAreRefused) {
-  Name short_name = client.name(), other_family = client.name();
+  Name short_name = client_.name(), other_family = client_.name();
   short_name.resize(short_name.size() - 1);
   other_family[0] = std::byte{99};
   for (const Name& wrong : {Name{}, Name(1), Name(500), short_name, other_family}) {
-    EXPECT_EQ(port->attach(9, {1, wrong, 1}).status(), Status::kInvalidArgument) << wrong.size();
-    EXPECT_EQ(port->attach(9, {7, wrong, 1}).status(), Status::kInvalidArgument) << wrong.size();
+    EXPECT_EQ(port_->attach(9, {1, wrong, 1}).status(), Status::kInvalidArgument) << wrong.size();
+    EXPECT_EQ(port_->attach(9, {7, wrong, 1}).status(), Status::kInvalidArgument) << wrong.size();
   }
-  EXPECT_EQ(port->sessions(), 1u);
+  EXPECT_EQ(port_->sessions(), 1u);
   Pulled answer;
   ASSERT_TRUE(pull(answer, {kPeer, 1, 0, 10}));
   EXPECT_EQ(answer.status, Status::kOk);
-  port->release(answer.handle);
+  port_->release(answer.handle);
 }
 
 TEST_F(FabricPort, WhatIsOutsideIsNotCovered) {
-  EXPECT_TRUE(port->covers({kPeer, 1, 0, 300'000}));
-  EXPECT_FALSE(port->covers({kPeer, 1, 1, 300'000}));
-  EXPECT_FALSE(port->covers({kPeer, 1, UINT64_MAX, 2}));
-  EXPECT_FALSE(port->covers({kPeer, 0, 0, 1}));
-  EXPECT_FALSE(port->covers({kPeer, 2, 0, 1}));
-  EXPECT_FALSE(port->covers({kPeer + 1, 1, 0, 1}));
-  port->remove_region(kPeer, 1);
-  EXPECT_FALSE(port->covers({kPeer, 1, 0, 1}));
+  EXPECT_TRUE(port_->covers({kPeer, 1, 0, 300'000}));
+  EXPECT_FALSE(port_->covers({kPeer, 1, 1, 300'000}));
+  EXPECT_FALSE(port_->covers({kPeer, 1, UINT64_MAX, 2}));
+  EXPECT_FALSE(port_->covers({kPeer, 0, 0, 1}));
+  EXPECT_FALSE(port_->covers({kPeer, 2, 0, 1}));
+  EXPECT_FALSE(port_->covers({kPeer + 1, 1, 0, 1}));
+  port_->remove_region(kPeer, 1);
+  EXPECT_FALSE(port_->covers({kPeer, 1, 0, 1}));
   Pulled answer;
   ASSERT_TRUE(pull(answer, {kPeer, 1, 0, 10}));
   EXPECT_EQ(answer.status, Status::kBadRegion);
@@ -240,54 +240,54 @@ TEST_F(FabricPort, WhatIsOutsideIsNotCovered) {
 
 // The client's fence: without its key nothing can be read or written, and the node hears of it.
 TEST_F(FabricPort, AWithdrawnRegionIsAnError) {
-  client.withdraw();
+  client_.withdraw();
   Pulled answer;
   const Pull one{{kPeer, 1, 0, 1000}, 9};
-  port->pull({&one, 1});
+  port_->pull({&one, 1});
   std::array<Peer, 4> lost{};
-  ASSERT_TRUE(until([&] { return port->lost(lost) == 1; }));
+  ASSERT_TRUE(until([&] { return port_->lost(lost) == 1; }));
   EXPECT_EQ(lost[0], kPeer);
-  port->detach(kPeer);
-  ASSERT_EQ(port->pulled({&answer, 1}), 1u);
+  port_->detach(kPeer);
+  ASSERT_EQ(port_->pulled({&answer, 1}), 1u);
   EXPECT_EQ(answer.status, Status::kPeerLost);
 }
 
 TEST_F(FabricPort, DetachAnswersWhatIsOutstanding) {
-  client.vanish();
+  client_.vanish();
   std::vector<Pull> pulls(30, Pull{{kPeer, 1, 0, 100'000}, 5});
-  port->pull(pulls);
+  port_->pull(pulls);
   const std::vector<std::byte> source(1000);
   const Push push{{{kPeer, 1, 0, 1000}, nullptr}, source.data(), 6};
-  port->push({&push, 1});
-  port->detach(kPeer);
+  port_->push({&push, 1});
+  port_->detach(kPeer);
   std::array<Pulled, 64> pulled;
   std::array<Pushed, 4> pushed;
-  EXPECT_EQ(port->pulled(pulled), 30u);
+  EXPECT_EQ(port_->pulled(pulled), 30u);
   for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(pulled[i].status, Status::kPeerLost);
-  ASSERT_EQ(port->pushed(pushed), 1u);
+  ASSERT_EQ(port_->pushed(pushed), 1u);
   EXPECT_EQ(pushed[0].status, Status::kPeerLost);
-  EXPECT_EQ(port->sessions(), 0u);
+  EXPECT_EQ(port_->sessions(), 0u);
 }
 
 TEST_F(FabricPort, AnotherPeerIsServedOnWhenOneIsGone) {
   Client second(1000);
-  auto name = port->attach(5, {2, second.name(), 2});
+  auto name = port_->attach(5, {2, second.name(), 2});
   ASSERT_TRUE(name.ok());
   second.know(*name);
-  port->add_region(5, 1, second.region());
-  client.vanish();
-  port->detach(kPeer);
+  port_->add_region(5, 1, second.region());
+  client_.vanish();
+  port_->detach(kPeer);
   second.memory[10] = std::byte{42};
   const Pull pull{{5, 1, 10, 1}, 1};
-  port->pull({&pull, 1});
+  port_->pull({&pull, 1});
   Pulled answer;
   ASSERT_TRUE(until([&] {
     second.progress();
-    return port->pulled({&answer, 1}) == 1;
+    return port_->pulled({&answer, 1}) == 1;
   }));
   ASSERT_EQ(answer.status, Status::kOk);
   EXPECT_EQ(answer.view[0].data[0], std::byte{42});
-  port->release(answer.handle);
+  port_->release(answer.handle);
 }
 
 TEST(FabricDomain, SaysWhatItCannotUse) {
