@@ -37,6 +37,14 @@ class IdlePolicy {
     return now - idle_since_ < yield_for() ? Step::kYield : Step::kSleep;
   }
 
+  // There was none: polls again, yields, or calls `sleep`.
+  template <typename Sleep>
+  void rest(Nanos now, Sleep sleep) {
+    const Step step = next(now);
+    if (step == Step::kYield) ::sched_yield();
+    if (step == Step::kSleep) sleep();
+  }
+
   // Twice the usual gap where that can be bridged; where it cannot, the least.
   Nanos yield_for() const {
     return 2 * gap_ > kMaxYield ? kMinYield : std::max(2 * gap_, kMinYield);

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <bit>
@@ -23,20 +21,9 @@ namespace {
 namespace fabric = transport::fabric;
 namespace shm = transport::shm;  // its doorbells: Dekker between two threads
 
-constexpr std::uint32_t kDoorbell = 0, kTimer = 1, kWatch = 2;  // epoll data
+constexpr std::uint32_t kDoorbell = 0;  // among the events
 constexpr int kLongestSleepMs = 1000;
 constexpr std::size_t kBurst = 32;
-
-Error failed(const char* what) {
-  return Error{Status::kNoMemory, fmt::format("{}: {}", what, std::strerror(errno))};
-}
-
-bool watch_fd(int epoll, int fd, std::uint32_t events, std::uint32_t data) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u32 = data;
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
 
 void drain(int eventfd) {
   std::uint64_t count = 0;
@@ -84,22 +71,21 @@ Outcome FabricLink::set_up() {
   name_ = std::move(name).value();
   secret_ = random_number();
   for (ReceiveBuffer& buffer : receives_) {
-    if (!post_receive(buffer)) return Error{Status::kUnavailable, "cannot post a receive"};
+    if (auto posted = post_receive(buffer); !posted) return posted;
   }
   // Notices and cancels within credit, and one completion for each.
   const std::size_t slots = std::bit_ceil(std::size_t{2} * options_.credit + 2);
   for (std::uint32_t i = 0; i < options_.shards; ++i) {
     shards_.push_back(std::make_unique<Shard>(slots));
   }
-  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  auto events = SessionEvents::make(options_.watch);
+  if (!events) return events.error();
+  events_ = std::move(events).value();
   doorbell_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_ || !timer_ || !doorbell_ || !wake_ ||
-      !watch_fd(epoll_.get(), doorbell_.get(), EPOLLIN, kDoorbell) ||
-      !watch_fd(epoll_.get(), timer_.get(), EPOLLIN, kTimer) ||
-      !watch_fd(epoll_.get(), options_.watch, EPOLLRDHUP, kWatch)) {
-    return failed("descriptors for a session");
+  if (!doorbell_ || !wake_ || !events_.add(doorbell_.get(), EPOLLIN, kDoorbell)) {
+    return Error{Status::kNoMemory,
+                 fmt::format("descriptors for a session: {}", std::strerror(errno))};
   }
   return Unit{};
 }
@@ -167,9 +153,7 @@ void FabricLink::withdraw(const Region& region) {
 }
 
 bool FabricLink::arm(Nanos until) {
-  itimerspec when{};  // all zero: none
-  if (until != kForever) when.it_value = {until / kSecond, until % kSecond};
-  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  events_.set_alarm(until);
   shm::fall_asleep(session_sleeps_);
   for (const auto& shard : shards_) {
     if (!shard->completions.empty()) return false;
@@ -182,15 +166,7 @@ void FabricLink::disarm() {
 }
 
 bool FabricLink::hear() {
-  std::array<epoll_event, 4> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    const std::uint32_t source = events[static_cast<std::size_t>(i)].data.u32;
-    if (source == kWatch) gone_ = true;  // only hang-ups are watched there
-    if (source == kDoorbell) drain(doorbell_.get());
-    if (source == kTimer) drain(timer_.get());
-  }
-  return gone_;
+  return events_.hear([this](std::uint32_t) { drain(doorbell_.get()); });
 }
 
 // Without keys and endpoint nothing can reach this process's memory any more.
@@ -202,7 +178,7 @@ bool FabricLink::fence(Nanos) {
 }
 
 void FabricLink::hang_up() {
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.watch, nullptr);
+  events_.forget_connection();
 }
 
 void FabricLink::stop() {
@@ -222,16 +198,7 @@ void FabricLink::run() {
       idle.worked(now);
       continue;
     }
-    switch (idle.next(now)) {
-      case IdlePolicy::Step::kPoll:
-        break;
-      case IdlePolicy::Step::kYield:
-        ::sched_yield();
-        break;
-      case IdlePolicy::Step::kSleep:
-        sleep();
-        break;
-    }
+    idle.rest(now, [this] { sleep(); });
   }
 }
 
@@ -245,10 +212,7 @@ bool FabricLink::send_notices() {
                         slots.begin() + static_cast<std::ptrdiff_t>(count));
     std::size_t sent = 0;
     for (; sent < shard.unsent.size(); ++sent) {
-      std::array<std::byte, fabric::kMessageBytes> message;
-      const fabric::Envelope envelope{secret_, i, 0};
-      std::memcpy(message.data(), &envelope, sizeof envelope);
-      std::memcpy(message.data() + sizeof envelope, shard.unsent[sent].bytes, sizeof(RingSlot));
+      const fabric::MessageBytes message = fabric::seal({secret_, i, 0}, shard.unsent[sent]);
       const ssize_t error =
           ::fi_inject(endpoint_.get(), message.data(), message.size(), shard.address);
       if (error == -FI_EAGAIN) break;
@@ -261,14 +225,8 @@ bool FabricLink::send_notices() {
   return any;
 }
 
-bool FabricLink::post_receive(ReceiveBuffer& buffer) {
-  iovec part{buffer.bytes.data(), buffer.bytes.size()};
-  fi_msg message{};
-  message.msg_iov = &part;
-  message.iov_count = 1;
-  message.addr = FI_ADDR_UNSPEC;
-  message.context = &buffer.room;
-  return ::fi_recvmsg(endpoint_.get(), &message, FI_MULTI_RECV) == 0;
+Outcome FabricLink::post_receive(ReceiveBuffer& buffer) {
+  return domain_->post_receive(*endpoint_, buffer.bytes, buffer.room);
 }
 
 bool FabricLink::progress() {
@@ -285,7 +243,7 @@ bool FabricLink::progress() {
     const fi_cq_data_entry& entry = entries[static_cast<std::size_t>(i)];
     if (entry.op_context == nullptr) continue;
     if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
-      on_message(static_cast<const std::byte*>(entry.buf), entry.len);
+      on_message({static_cast<const std::byte*>(entry.buf), entry.len});
     }
     auto& buffer = *reinterpret_cast<ReceiveBuffer*>(entry.op_context);
     if ((entry.flags & FI_MULTI_RECV) != 0 && !post_receive(buffer)) {
@@ -297,14 +255,11 @@ bool FabricLink::progress() {
 }
 
 // Anybody can send to an endpoint: what does not know the session's secret is not from the node.
-void FabricLink::on_message(const std::byte* data, std::size_t bytes) {
-  fabric::Envelope envelope;
-  if (bytes != fabric::kMessageBytes) return;
-  std::memcpy(&envelope, data, sizeof envelope);
-  if (envelope.secret != secret_ || envelope.shard >= options_.shards) return;
-  RingSlot slot;
-  std::memcpy(slot.bytes, data + sizeof envelope, sizeof slot.bytes);
-  if (!shards_[envelope.shard]->completions_in.push(slot)) {
+void FabricLink::on_message(std::span<const std::byte> bytes) {
+  const auto message = fabric::open_message(bytes);
+  if (!message || message->envelope.secret != secret_) return;
+  const std::uint32_t shard = message->envelope.shard;
+  if (shard < options_.shards && !shards_[shard]->completions_in.push(message->content)) {
     broken_.store(true, std::memory_order_relaxed);
   }
 }

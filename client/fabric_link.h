@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "client/link.h"
+#include "client/session_events.h"
 #include "dataplane/transport/fabric/domain.h"
 
 namespace tally::client {
@@ -46,7 +47,7 @@ class FabricLink final : public Link {
   bool wants_shared_memory() const override { return false; }
   bool arm(Nanos until) override;
   void disarm() override;
-  int fd() const override { return epoll_.get(); }
+  int fd() const override { return events_.fd(); }
   bool hear() override;
   bool fence(Nanos deadline) override;
   void hang_up() override;
@@ -75,11 +76,11 @@ class FabricLink final : public Link {
 
   explicit FabricLink(FabricLinkOptions options) : options_(std::move(options)) {}
   Outcome set_up();
-  bool post_receive(ReceiveBuffer& buffer);
+  Outcome post_receive(ReceiveBuffer& buffer);
   void run();
   bool send_notices();
   bool progress();
-  void on_message(const std::byte* data, std::size_t bytes);
+  void on_message(std::span<const std::byte> bytes);
   void sleep();
   void stop();
 
@@ -92,15 +93,13 @@ class FabricLink final : public Link {
   std::vector<std::unique_ptr<Shard>> shards_;
   std::array<ReceiveBuffer, 2> receives_;
 
-  UniqueFd epoll_;
-  UniqueFd timer_;     // the `until` of arm()
+  SessionEvents events_;
   UniqueFd doorbell_;  // of the session's thread
   UniqueFd wake_;      // of the link's thread
   std::atomic<std::uint32_t> session_sleeps_{0};
   std::atomic<std::uint32_t> thread_sleeps_{0};
   std::atomic<bool> broken_{false};
   std::atomic<bool> stopping_{false};
-  bool gone_ = false;
   std::thread thread_;
 };
 

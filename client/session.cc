@@ -275,16 +275,7 @@ Outcome Session::wait(Completed& completed, Nanos until) {
       look_around(now);
       continue;
     }
-    switch (idle_.next(now)) {
-      case IdlePolicy::Step::kPoll:
-        break;
-      case IdlePolicy::Step::kYield:
-        ::sched_yield();
-        break;
-      case IdlePolicy::Step::kSleep:
-        sleep(now, std::min(until, book_.earliest_until()));
-        break;
-    }
+    idle_.rest(now, [&] { sleep(now, std::min(until, book_.earliest_until())); });
   }
 }
 

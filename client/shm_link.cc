@@ -4,8 +4,6 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,18 +17,8 @@ namespace {
 
 namespace shm = transport::shm;
 
-constexpr std::uint32_t kWatch = UINT32_MAX;  // the watched descriptor, as epoll data
-constexpr std::uint32_t kTimer = UINT32_MAX - 1;
-
 Error failed(const char* what) {
   return Error{Status::kNoMemory, fmt::format("{}: {}", what, std::strerror(errno))};
-}
-
-bool watch_fd(int epoll, int fd, std::uint32_t events, std::uint32_t data) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u32 = data;
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 }  // namespace
@@ -42,16 +30,10 @@ Result<std::unique_ptr<ShmLink>> ShmLink::make(const shm::SegmentGeometry& geome
   if (!memory) return memory.error();
   link.memory_ = std::move(memory).value();
   link.segment_ = shm::Segment(link.memory_.mapping.data(), geometry);
-  link.epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  if (!link.epoll_) return failed("epoll for a session");
-  link.timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!link.timer_ || !watch_fd(link.epoll_.get(), link.timer_.get(), EPOLLIN, kTimer)) {
-    return failed("a timer for a session");
-  }
+  auto events = SessionEvents::make(watch);
+  if (!events) return events.error();
+  link.events_ = std::move(events).value();
   link.node_ = process_behind(watch);
-  link.watch_ = watch;
-  // The control connection is read elsewhere: only its end is news here.
-  if (!watch_fd(link.epoll_.get(), watch, EPOLLRDHUP, kWatch)) return failed("epoll for a session");
   for (std::uint32_t i = 0; i < geometry.shards; ++i) {
     int pair[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
@@ -63,8 +45,8 @@ Result<std::unique_ptr<ShmLink>> ShmLink::make(const shm::SegmentGeometry& geome
         RingConsumer(link.segment_.block(i).completions, link.segment_.completion_slots(i));
     shard.doorbell = UniqueFd(pair[0]);
     link.node_ends_.emplace_back(pair[1]);
-    if (!watch_fd(link.epoll_.get(), pair[0], EPOLLIN | EPOLLRDHUP, i)) {
-      return failed("epoll for a session");
+    if (!link.events_.add(pair[0], EPOLLIN | EPOLLRDHUP, i)) {
+      return failed("a doorbell for a session");
     }
     link.shards_.push_back(std::move(shard));
   }
@@ -101,9 +83,7 @@ bool ShmLink::broken() const {
 }
 
 bool ShmLink::arm(Nanos until) {
-  itimerspec when{};  // all zero: none
-  if (until != kForever) when.it_value = {until / kSecond, until % kSecond};
-  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  events_.set_alarm(until);
   bool empty = true;
   for (std::uint32_t i = 0; i < shards(); ++i) {
     shm::fall_asleep(segment_.block(i).client_sleeps);
@@ -117,29 +97,17 @@ void ShmLink::disarm() {
 }
 
 bool ShmLink::hear() {
-  std::array<epoll_event, 16> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    const epoll_event& event = events[static_cast<std::size_t>(i)];
-    if (event.data.u32 == kWatch) {
-      gone_ = true;  // only hang-ups are watched there
-      continue;
-    }
-    if (event.data.u32 == kTimer) {
-      std::uint64_t ticks = 0;
-      static_cast<void>(!::read(timer_.get(), &ticks, sizeof ticks));
-      continue;
-    }
+  const bool ended = events_.hear([this](std::uint32_t shard) {
     std::array<char, 64> bytes;
     const ssize_t got =
-        ::recv(shards_[event.data.u32].doorbell.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-    gone_ |= !(got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)));
-  }
-  return gone_;
+        ::recv(shards_[shard].doorbell.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    broken_ |= !(got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)));
+  });
+  return ended || broken_;
 }
 
 void ShmLink::hang_up() {
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watch_, nullptr);
+  events_.forget_connection();
   for (Shard& shard : shards_) shard.doorbell.reset();
 }
 

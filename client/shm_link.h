@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "client/link.h"
+#include "client/session_events.h"
 #include "dataplane/transport/shm/memory.h"
 #include "dataplane/transport/shm/segment.h"
 #include "dataplane/wire/notice.h"
@@ -39,7 +40,7 @@ class ShmLink final : public Link {
   bool wants_shared_memory() const override { return true; }
   bool arm(Nanos until) override;
   void disarm() override;
-  int fd() const override { return epoll_.get(); }
+  int fd() const override { return events_.fd(); }
   bool hear() override;
   bool fence(Nanos deadline) override;
   void hang_up() override;
@@ -56,11 +57,9 @@ class ShmLink final : public Link {
   std::vector<Shard> shards_;
   std::vector<UniqueFd> node_ends_;
 
-  UniqueFd epoll_;
-  UniqueFd timer_;  // the `until` of arm()
-  UniqueFd node_;   // the node's process, by pidfd; empty where that is not to be had
-  int watch_ = -1;
-  bool gone_ = false;
+  SessionEvents events_;
+  UniqueFd node_;        // its process, by pidfd; empty where that is not to be had
+  bool broken_ = false;  // a doorbell: the node has let go of it
 };
 
 }  // namespace tally::client

@@ -331,17 +331,7 @@ void Shard::run(const std::atomic<bool>& stop, bool busy) {
       if (!busy && protocol_.has_tiles()) courtesy.offer([this] { return clock_.now(); });
       continue;
     }
-    if (busy) continue;
-    switch (idle.next(now)) {
-      case IdlePolicy::Step::kPoll:
-        break;
-      case IdlePolicy::Step::kYield:
-        ::sched_yield();
-        break;
-      case IdlePolicy::Step::kSleep:
-        sleep(now);
-        break;
-    }
+    if (!busy) idle.rest(now, [&] { sleep(now); });
   }
   mailbox_.run();
 }

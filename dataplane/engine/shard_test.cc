@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "tests/support/single_shard.h"
 
@@ -216,6 +217,25 @@ TEST_P(ShardTest, AJobGoesAfterTheAnswersOfItsPeers) {
   EXPECT_EQ(node.shard().tiles_in_flight(), 0u);
   node.turns(5);
   EXPECT_TRUE(node.clean());
+}
+
+// A flood of notices by one way does not keep those by another one waiting.
+TEST(Mux, EveryWayHasItsTurn) {
+  transport::Loopback flooded({}), quiet({});
+  transport::Mux mux({&flooded, &quiet});
+  flooded.connect(0);
+  quiet.connect(1);
+  mux.route(0, 0);
+  mux.route(1, 1);
+  for (int i = 0; i < 100; ++i) flooded.send(0, RingSlot{});
+  quiet.send(1, RingSlot{});
+  std::array<transport::Received, 8> received;
+  bool heard = false;
+  for (int call = 0; call < 2; ++call) {
+    const std::size_t count = mux.receive(received);
+    for (std::size_t i = 0; i < count; ++i) heard |= received[i].peer == 1;
+  }
+  EXPECT_TRUE(heard);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/epoll.h"
+
 namespace tally::transport {
 namespace {
 
@@ -18,9 +20,7 @@ Mux::Mux(std::vector<Transport*> ways) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) 
   for (Transport* transport : ways) {
     ways_.push_back({transport});
     if (transport->fd() < 0) continue;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, transport->fd(), &event) != 0) {
+    if (!watch(epoll_.get(), transport->fd(), EPOLLIN)) {
       throw std::system_error(errno, std::generic_category(), "watching a transport");
     }
   }
@@ -55,9 +55,11 @@ Transport* Mux::way_of(Peer peer) const {
 std::size_t Mux::receive(std::span<Received> out) {
   if (only_first()) return ways_[0].transport->receive(out);
   std::size_t count = 0;
-  for (const Way& way : ways_) {
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    const Way& way = ways_[(turn_ + i) % ways_.size()];
     if (way.peers > 0) count += way.transport->receive(out.subspan(count));
   }
+  ++turn_;
   return count;
 }
 

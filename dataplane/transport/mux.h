@@ -55,6 +55,7 @@ class Mux : public Transport {
   std::size_t index_of(Peer peer) const;
 
   std::vector<Way> ways_;
+  std::size_t turn_ = 0;    // whose notices are taken first
   std::size_t others_ = 0;  // peers that do not come by the first way
   bool draining_ = false;   // one of them has gone: what it is still answered has to be taken
   std::vector<std::uint8_t> way_of_;

@@ -18,6 +18,7 @@
 
 #include "base/result.h"
 #include "dataplane/transport/fabric/library.h"
+#include "dataplane/transport/fabric/message.h"
 
 namespace tally::transport::fabric {
 
@@ -29,15 +30,6 @@ struct CloseFid {
 };
 template <typename T>
 using Fid = std::unique_ptr<T, CloseFid>;
-
-// Every message is a notice or a completion behind these words: an endpoint can be reached by
-// anybody, its session's secret is known to the two ends alone.
-struct Envelope {
-  std::uint64_t secret = 0;
-  std::uint32_t shard = 0;
-  std::uint32_t reserved = 0;
-};
-inline constexpr std::size_t kMessageBytes = sizeof(Envelope) + 64;
 
 struct DomainOptions {
   std::string address;   // of this machine, numeric: where endpoints are bound
@@ -65,6 +57,9 @@ class Domain {
 
   Result<Fid<fid_ep>> endpoint();
   Result<Name> name_of(fid_ep& endpoint) const;
+  // The buffer takes message after message until less than one has room (FI_MULTI_RECV); `context`
+  // comes back with each. Both are the provider's until the endpoint is closed.
+  Outcome post_receive(fid_ep& endpoint, std::span<std::byte> buffer, fi_context2& context) const;
   // From a peer, who may send anything: kInvalidArgument where it is not an address of this kind.
   Result<fi_addr_t> insert(std::span<const std::byte> name);
   void remove(fi_addr_t address);

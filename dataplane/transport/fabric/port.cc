@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <utility>
+
+#include "dataplane/transport/answers.h"
 
 namespace tally::transport::fabric {
 namespace {
@@ -23,14 +24,6 @@ constexpr std::size_t kMaxWaitingNotices = 8192;
 // word. Verdicts wait for what is under way, so this must be shorter than clients wait for theirs.
 constexpr Nanos kStalled = 4 * kSecond;
 constexpr Nanos kLongestGap = 1 * kSecond;
-
-template <typename Answer>
-std::size_t take(std::deque<Answer>& stored, std::span<Answer> out) {
-  const std::size_t count = std::min(stored.size(), out.size());
-  std::copy_n(stored.begin(), count, out.begin());
-  stored.erase(stored.begin(), stored.begin() + static_cast<std::ptrdiff_t>(count));
-  return count;
-}
 
 }  // namespace
 
@@ -55,8 +48,13 @@ Port::~Port() {
 }
 
 Port::Session* Port::serving(Peer peer) const {
-  Session* session = peer < sessions_.size() ? sessions_[peer].get() : nullptr;
+  Session* session = attached(peer);
   return session != nullptr && !session->broken ? session : nullptr;
+}
+
+std::size_t Port::sessions() const {
+  return static_cast<std::size_t>(std::count_if(
+      sessions_.begin(), sessions_.end(), [](const auto& session) { return session != nullptr; }));
 }
 
 const Port::Region* Port::region_of(const Range& range) const {
@@ -166,6 +164,7 @@ void Port::send_waiting(Session& session) {
     if (!send(session, session.completions.front())) break;
     session.completions.pop_front();
   }
+  backlog_ |= !session.broken && !(session.waiting.empty() && session.completions.empty());
 }
 
 // False: not yet (the connection is being made, or the queue is full).
@@ -191,10 +190,7 @@ bool Port::start(Session& session, Operation& operation) {
 }
 
 bool Port::send(Session& session, const RingSlot& message) {
-  std::array<std::byte, kMessageBytes> bytes;
-  const Envelope envelope{session.secret, shard_, 0};
-  std::memcpy(bytes.data(), &envelope, sizeof envelope);
-  std::memcpy(bytes.data() + sizeof envelope, message.bytes, sizeof message.bytes);
+  const MessageBytes bytes = seal({session.secret, shard_, 0}, message);
   const ssize_t error =
       ::fi_inject(session.endpoint.get(), bytes.data(), bytes.size(), session.address);
   if (error != 0 && error != -FI_EAGAIN) {
@@ -209,7 +205,8 @@ void Port::refuse(Session& session, std::string why) {
 }
 
 std::string Port::why_lost(Peer peer) const {
-  return peer < sessions_.size() && sessions_[peer] != nullptr ? sessions_[peer]->why : "";
+  const Session* session = attached(peer);
+  return session != nullptr ? session->why : "";
 }
 
 void Port::progress() {
@@ -239,26 +236,24 @@ void Port::on_completion(const fi_cq_data_entry& entry) {
   if (context.kind != Context::Kind::kReceive) {
     return end(static_cast<Operation&>(context), Status::kOk);
   }
-  if (sessions_[context.peer] == nullptr) return;
-  Session& session = *sessions_[context.peer];
+  Session* session = serving(context.peer);
+  if (session == nullptr) return;
   if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
-    on_message(session, context.peer, static_cast<const std::byte*>(entry.buf), entry.len);
+    on_message(*session, context.peer, {static_cast<const std::byte*>(entry.buf), entry.len});
   }
-  if ((entry.flags & FI_MULTI_RECV) == 0 || session.endpoint == nullptr) return;
-  if (auto posted = post_receive(session, static_cast<ReceiveBuffer&>(context)); !posted) {
-    refuse(session, posted.error().message);
+  if ((entry.flags & FI_MULTI_RECV) == 0) return;
+  if (auto posted = post_receive(*session, static_cast<ReceiveBuffer&>(context)); !posted) {
+    refuse(*session, posted.error().message);
   }
 }
 
 // Anybody can send to an endpoint: what does not know the session's secret is not from its peer.
-void Port::on_message(Session& session, Peer peer, const std::byte* data, std::size_t bytes) {
-  Envelope envelope;
-  if (bytes != kMessageBytes || session.broken) return;
-  std::memcpy(&envelope, data, sizeof envelope);
-  if (envelope.secret != session.secret || envelope.shard != shard_) return;
-  Received received{peer, {}};
-  std::memcpy(received.message.bytes, data + sizeof envelope, sizeof received.message.bytes);
-  received_.push_back(received);
+void Port::on_message(Session& session, Peer peer, std::span<const std::byte> bytes) {
+  const auto message = open_message(bytes);
+  if (!message || message->envelope.secret != session.secret || message->envelope.shard != shard_) {
+    return;
+  }
+  received_.push_back({peer, message->content});
   if (++session.notices > kMaxWaitingNotices) refuse(session, "it sends more than its credit");
 }
 
@@ -268,7 +263,7 @@ bool Port::on_error(Domain& domain) {
   if (::fi_cq_readerr(&domain.completions(), &error, 0) <= 0) return false;
   if (error.op_context == nullptr) return true;
   auto& context = *reinterpret_cast<Context*>(error.op_context);
-  Session* session = context.peer < sessions_.size() ? sessions_[context.peer].get() : nullptr;
+  Session* session = attached(context.peer);
   const bool receive = context.kind == Context::Kind::kReceive;
   if (session != nullptr) {
     refuse(*session, fmt::format("{} failed: {}",
@@ -312,8 +307,10 @@ void Port::give_back(Operation& operation) {
 
 std::size_t Port::receive(std::span<Received> out) {
   progress();
-  for (const auto& session : sessions_) {
-    if (session != nullptr) send_waiting(*session);
+  if (std::exchange(backlog_, false)) {
+    for (const auto& session : sessions_) {
+      if (session != nullptr) send_waiting(*session);
+    }
   }
   const std::size_t count = take(received_, out);
   for (const Received& received : out.first(count)) --sessions_[received.peer]->notices;

@@ -52,7 +52,7 @@ class Port : public Transport {
   };
   void add_region(Peer peer, std::uint32_t number, const Region& region);
   void remove_region(Peer peer, std::uint32_t number);
-  std::size_t sessions() const { return attached_; }
+  std::size_t sessions() const;
   // Why the peer is lost; empty while it is not.
   std::string why_lost(Peer peer) const;
   const std::string& provider() const { return model_->provider(); }
@@ -126,11 +126,15 @@ class Port : public Transport {
 
   explicit Port(const PortOptions& options, std::unique_ptr<Domain> model);
 
+  Session* attached(Peer peer) const {
+    return peer < sessions_.size() ? sessions_[peer].get() : nullptr;
+  }
   Session* serving(Peer peer) const;
   const Region* region_of(const Range& range) const;
   Result<Domain*> domain_of(std::uint32_t job);
   void leave(std::uint32_t job);
   Result<Name> connect(Session& session, Domain& domain, const Client& client);
+  void let_go(Session& session, Domain& domain);
   Outcome post_receive(Session& session, ReceiveBuffer& buffer);
   std::uint32_t take_operation(Context::Kind kind, const Range& range, std::uint64_t user);
   void place_pulls();
@@ -141,7 +145,7 @@ class Port : public Transport {
   bool send(Session& session, const RingSlot& message);
   void on_completion(const fi_cq_data_entry& entry);
   bool on_error(Domain& domain);
-  void on_message(Session& session, Peer peer, const std::byte* data, std::size_t bytes);
+  void on_message(Session& session, Peer peer, std::span<const std::byte> bytes);
   void end(Operation& operation, Status status);
   void give_back(Operation& operation);
   static void refuse(Session& session, std::string why);
@@ -154,7 +158,7 @@ class Port : public Transport {
   std::unique_ptr<Domain> model_;  // of the jobs' domains; has no endpoints
   std::map<std::uint32_t, Job> jobs_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by Peer
-  std::size_t attached_ = 0;
+  bool backlog_ = false;  // some session has what its endpoint does not take yet
   Nanos last_watch_ = 0;
   std::deque<Operation> operations_;  // by index; addresses stay
   std::vector<std::uint32_t> free_operations_;

@@ -1,9 +1,9 @@
 // The port's control: who comes and goes, and which memory they have.
-#include <fmt/format.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 
+#include "base/epoll.h"
 #include "dataplane/transport/fabric/port.h"
 
 namespace tally::transport::fabric {
@@ -14,9 +14,7 @@ Result<Domain*> Port::domain_of(std::uint32_t number) {
     auto made = Domain::another(*model_);
     if (!made) return made.error();
     job.domain = std::move(made).value();
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, job.domain->wait_fd(), &event) != 0) {
+    if (!tally::watch(epoll_.get(), job.domain->wait_fd(), EPOLLIN)) {
       return Error{Status::kNoMemory, "no descriptor left to watch a job's connections"};
     }
   }
@@ -40,14 +38,14 @@ Result<Name> Port::attach(Peer peer, const Client& client) {
   for (ReceiveBuffer& buffer : session->receives) buffer.peer = peer;
   auto name = domain ? connect(*session, **domain, client) : domain.error();
   if (!name) {
-    session.reset();  // before its domain
+    if (domain) let_go(*session, **domain);
+    session.reset();
     leave(client.job);
     return name;
   }
   if (peer >= sessions_.size()) sessions_.resize(peer + 1);
   sessions_[peer] = std::move(session);
   ++jobs_[client.job].sessions;
-  ++attached_;
   return name;
 }
 
@@ -66,52 +64,47 @@ Result<Name> Port::connect(Session& session, Domain& domain, const Client& clien
   return domain.name_of(*session.endpoint);
 }
 
-// A buffer takes message after message until less than one has room (FI_MULTI_RECV).
-Outcome Port::post_receive(Session& session, ReceiveBuffer& buffer) {
-  iovec part{buffer.bytes.data(), buffer.bytes.size()};
-  fi_msg message{};
-  message.msg_iov = &part;
-  message.iov_count = 1;
-  message.addr = FI_ADDR_UNSPEC;
-  message.context = &buffer.room;
-  const ssize_t error = ::fi_recvmsg(session.endpoint.get(), &message, FI_MULTI_RECV);
-  if (error == 0) return Unit{};
-  return Error{Status::kUnavailable,
-               fmt::format("posting a receive: {}", model_->library().text(error))};
-}
-
 // Closing the endpoint ends what the provider has; what it then says of it is taken before the
 // memory of it is used again.
-void Port::detach(Peer peer) {
-  if (peer >= sessions_.size() || sessions_[peer] == nullptr) return;
-  Session& session = *sessions_[peer];
-  Job& job = jobs_[session.job];
+void Port::let_go(Session& session, Domain& domain) {
   session.broken = true;
   session.endpoint.reset();
-  progress(*job.domain);
+  progress(domain);
+  if (session.address != FI_ADDR_UNSPEC) domain.remove(session.address);
+}
+
+Outcome Port::post_receive(Session& session, ReceiveBuffer& buffer) {
+  return model_->post_receive(*session.endpoint, buffer.bytes, buffer.room);
+}
+
+void Port::detach(Peer peer) {
+  if (attached(peer) == nullptr) return;
+  Session& session = *sessions_[peer];
+  Job& job = jobs_[session.job];
+  let_go(session, *job.domain);
   for (Operation& operation : operations_) {
     const bool open = operation.bytes > 0 && operation.peer == peer && !operation.answered;
     if (open) end(operation, Status::kPeerLost);
   }
   std::erase_if(received_, [peer](const Received& received) { return received.peer == peer; });
-  job.domain->remove(session.address);
   const std::uint32_t number = session.job;
   sessions_[peer].reset();
-  --attached_;
   --job.sessions;
   leave(number);
 }
 
 void Port::add_region(Peer peer, std::uint32_t number, const Region& region) {
-  if (peer >= sessions_.size() || sessions_[peer] == nullptr) return;
-  auto& regions = sessions_[peer]->regions;
+  Session* session = attached(peer);
+  if (session == nullptr) return;
+  auto& regions = session->regions;
   if (number >= regions.size()) regions.resize(number + 1);
   regions[number] = region;
 }
 
 void Port::remove_region(Peer peer, std::uint32_t number) {
-  if (peer >= sessions_.size() || sessions_[peer] == nullptr) return;
-  auto& regions = sessions_[peer]->regions;
+  Session* session = attached(peer);
+  if (session == nullptr) return;
+  auto& regions = session->regions;
   if (number < regions.size()) regions[number] = Region{};
 }
 

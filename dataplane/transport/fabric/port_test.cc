@@ -26,13 +26,7 @@ class Client {
     domain_ = std::move(opened).value();
     endpoint_ = domain_->endpoint().value();
     region_ = domain_->expose(memory.data(), memory.size(), 77).value();
-    iovec part{received_.data(), received_.size()};
-    fi_msg message{};
-    message.msg_iov = &part;
-    message.iov_count = 1;
-    message.addr = FI_ADDR_UNSPEC;
-    message.context = &room_;
-    EXPECT_EQ(::fi_recvmsg(endpoint_.get(), &message, FI_MULTI_RECV), 0);
+    EXPECT_TRUE(domain_->post_receive(*endpoint_, received_, room_));
   }
   ~Client() { vanish(); }
 
@@ -43,10 +37,7 @@ class Client {
   void know(const Name& node) { node_ = domain_->insert(node).value(); }
 
   bool send(const RingSlot& slot, std::uint64_t secret) {
-    std::array<std::byte, kMessageBytes> bytes;
-    const Envelope envelope{secret, 0, 0};
-    std::memcpy(bytes.data(), &envelope, sizeof envelope);
-    std::memcpy(bytes.data() + sizeof envelope, slot.bytes, sizeof slot.bytes);
+    const MessageBytes bytes = seal({secret, 0, 0}, slot);
     return ::fi_inject(endpoint_.get(), bytes.data(), bytes.size(), node_) == 0;
   }
   // Takes what has come; the bytes of messages are put at the end of `messages`.

@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/epoll.h"
+#include "dataplane/transport/answers.h"
+
 namespace tally::transport::shm {
 namespace {
 
@@ -18,15 +21,6 @@ void ring(int doorbell) {
   // A full socket has woken the peer already, a broken one is found by lost(): the result says
   // nothing new. Never blocks, never raises SIGPIPE.
   static_cast<void>(::send(doorbell, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL));
-}
-
-// Answers are given in the order of the requests: taken from the front of what is stored.
-template <typename Answer>
-std::size_t take(std::vector<Answer>& stored, std::span<Answer> out) {
-  const std::size_t count = std::min(stored.size(), out.size());
-  std::copy_n(stored.begin(), count, out.begin());
-  stored.erase(stored.begin(), stored.begin() + static_cast<std::ptrdiff_t>(count));
-  return count;
 }
 
 }  // namespace
@@ -53,10 +47,7 @@ void Port::attach(Peer peer, const Segment& segment, UniqueFd doorbell, const Fa
   session.doorbell = std::move(doorbell);
   session.regions.resize(1);
   attached_.push_back(peer);
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.u32 = peer;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, session.doorbell.get(), &event) != 0) {
+  if (!watch(epoll_.get(), session.doorbell.get(), EPOLLIN | EPOLLRDHUP, peer)) {
     session.broken = true;  // a descriptor that cannot be watched is no doorbell
   }
 }

@@ -1,0 +1,50 @@
+#include "client/session_events.h"
+
+#include <fmt/format.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/epoll.h"
+
+namespace tally::client {
+
+Result<SessionEvents> SessionEvents::make(int connection) {
+  SessionEvents made;
+  made.epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  made.alarm_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  made.connection_ = connection;
+  if (!made.epoll_ || !made.alarm_ || !made.add(made.alarm_.get(), EPOLLIN, kAlarm) ||
+      !made.add(connection, EPOLLRDHUP, kConnection)) {
+    return Error{Status::kNoMemory,
+                 fmt::format("descriptors for a session: {}", std::strerror(errno))};
+  }
+  return made;
+}
+
+bool SessionEvents::add(int fd, std::uint32_t events, std::uint32_t data) {
+  return watch(epoll_.get(), fd, events, data);
+}
+
+void SessionEvents::set_alarm(Nanos when) {
+  itimerspec time{};  // all zero: none
+  if (when != kForever) time.it_value = {when / kSecond, when % kSecond};
+  ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &time, nullptr);
+}
+
+void SessionEvents::own(std::uint32_t data) {
+  if (data == kConnection) {
+    ended_ = true;  // only hang-ups are watched there
+    return;
+  }
+  std::uint64_t ticks = 0;
+  static_cast<void>(!::read(alarm_.get(), &ticks, sizeof ticks));
+}
+
+void SessionEvents::forget_connection() {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection_, nullptr);
+}
+
+}  // namespace tally::client
