@@ -1,6 +1,7 @@
 // Owners of what the kernel hands out: descriptors and mappings. Move-only; closing never throws.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,6 +32,11 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+// Reads that have nothing to give return at once.
+inline void set_nonblocking(int fd) {
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
 
 // A range of mapped memory that is unmapped at the end.
 class Mapping {

@@ -226,7 +226,7 @@ bool FabricLink::send_notices() {
 }
 
 Outcome FabricLink::post_receive(ReceiveBuffer& buffer) {
-  return domain_->post_receive(*endpoint_, buffer.bytes, buffer.room);
+  return domain_->post_receive(*endpoint_, buffer.bytes, &buffer.room);
 }
 
 bool FabricLink::progress() {

@@ -20,7 +20,7 @@ class Link {
  public:
   virtual ~Link() = default;
 
-  // "shm", "fabric": as users force them; and how, for the line that says what was chosen.
+  // "shm", "verbs", "fabric": as users force them; and how, for the line that says what was chosen.
   virtual std::string_view transport() const = 0;
   virtual std::string description() const = 0;
   virtual std::uint32_t shards() const = 0;
@@ -51,6 +51,8 @@ class Link {
   virtual int fd() const = 0;
   // Takes the bytes off the doorbells; true when the node is gone. A few system calls.
   virtual bool hear() = 0;
+  // What hear() has found out.
+  virtual std::string why_gone() const { return "the node died or closed the connection"; }
 
   // From its return on no shard of the node reads or stores this session's memory; false when that
   // could not be had by `deadline` (a shard stopped in the middle of a tile).

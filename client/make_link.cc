@@ -2,88 +2,158 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "client/fabric_link.h"
 #include "client/shm_link.h"
+#include "client/verbs_link.h"
 
 namespace tally::client {
 namespace {
 
 using nlohmann::json;
+using MadeLink = Result<std::unique_ptr<Link>>;
 
-constexpr std::string_view kShm = "shm";
-constexpr std::string_view kFabric = "fabric";
+// To see whether packets get to the node: longer than an adapter tries (queue_pair.h).
+constexpr Nanos kFirstMessage = 5 * kSecond;
 
-bool on_this_host(const RpcChannel& channel) {
-  return channel.local_host().empty();  // a Unix socket
+// "shm", "fabric", "verbs" or "verbs:DEVICE"; empty: the best.
+struct Wish {
+  std::string transport;
+  std::string device;
+};
+
+Result<Wish> read_wish(const std::string& text) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  Wish wish{text.substr(0, colon), text.substr(std::min(colon + 1, text.size()))};
+  const bool known = wish.transport.empty() || wish.transport == "shm" ||
+                     wish.transport == "verbs" || wish.transport == "fabric";
+  if (known && (colon == text.size() || wish.transport == "verbs")) return wish;
+  return Error{
+      Status::kInvalidArgument,
+      fmt::format("transport \"{}\" is not one of shm, verbs, verbs:DEVICE, fabric", text)};
 }
 
-Result<std::unique_ptr<Link>> make_shm(RpcChannel& channel, const BookConfig& config,
-                                       Nanos deadline) {
-  const transport::shm::SegmentGeometry geometry{
-      static_cast<std::uint32_t>(config.plan.weights.size()), config.credit};
-  auto link = ShmLink::make(geometry, channel.fd());
-  if (!link) return link.error();
-  auto attached = channel.call("session.attach", json::object(), (*link)->node_fds(), deadline);
-  if (!attached) return attached.error();
-  (*link)->attached();
-  return std::unique_ptr<Link>(std::move(*link));
-}
+// One attempt to reach a node whose session has been opened.
+class LinkMaker {
+ public:
+  LinkMaker(RpcChannel& channel, const json& opened, const BookConfig& config, Nanos deadline)
+      : channel_(channel), opened_(opened), config_(config), deadline_(deadline) {}
 
-Error broken_offer() {
-  return {Status::kProtocol,
-          "the node's offer of transport fabric cannot be read: is it of another "
-          "version?"};
-}
+  bool on_this_host() const { return channel_.local_host().empty(); }  // a Unix socket
+  bool offers(const char* transport) const { return opened_.contains(transport); }
 
-Result<std::unique_ptr<Link>> make_fabric(RpcChannel& channel, const json& offer,
-                                          const BookConfig& config, Nanos deadline) {
-  FabricLinkOptions options;
-  try {
-    options.provider = offer.at("provider").get<std::string>();
-    options.local_host =
-        on_this_host(channel) ? offer.at("host").get<std::string>() : channel.local_host();
-  } catch (const json::exception&) {
-    return broken_offer();
+  MadeLink shm() {
+    if (!on_this_host()) {
+      return Error{Status::kUnsupported,
+                   fmt::format("transport shm needs the node's Unix socket, and {} is not one: use "
+                               "unix:/path on the node's own host, or another transport",
+                               channel_.address())};
+    }
+    auto link = ShmLink::make({shards(), config_.credit}, channel_.fd());
+    if (!link) return link.error();
+    auto attached = channel_.call("session.attach", json::object(), (*link)->node_fds(), deadline_);
+    if (!attached) return attached.error();
+    (*link)->attached();
+    return std::unique_ptr<Link>(std::move(*link));
   }
-  options.remote_host = on_this_host(channel) ? options.local_host : channel.remote_host();
-  options.shards = static_cast<std::uint32_t>(config.plan.weights.size());
-  options.credit = config.credit;
-  options.watch = channel.fd();
-  auto link = FabricLink::make(options);
-  if (!link) return link.error();
-  auto attached = channel.call("session.attach", (*link)->introduction(), {}, deadline);
-  if (!attached) return attached.error();
-  const auto names = attached->find("names");
-  if (names == attached->end() || !names->is_array()) return broken_offer();
-  if (auto ready = (*link)->attached(*names); !ready) return ready.error();
-  return std::unique_ptr<Link>(std::move(*link));
-}
+
+  MadeLink verbs(const std::string& device) {
+    if (!offers("verbs")) {
+      return not_offered("verbs",
+                         "with --listen-tcp, on a machine with an RDMA device (its log "
+                         "says why it has none)");
+    }
+    auto api = transport::verbs::system_api();
+    if (!api) return api.error();
+    VerbsLinkOptions options;
+    options.device = {.device = device, .host = channel_.local_host()};
+    options.shards = shards();
+    options.credit = config_.credit;
+    options.watch = channel_.fd();
+    auto link = VerbsLink::make(**api, options);
+    if (!link) return link.error();
+    return attach(std::move(*link), [this](VerbsLink& made, const json& names) {
+      return made.attached(names, std::min(deadline_, monotonic_now() + kFirstMessage));
+    });
+  }
+
+  MadeLink fabric() {
+    if (!offers("fabric")) {
+      return not_offered("fabric", "with --listen-tcp, in a version that has it");
+    }
+    FabricLinkOptions options;
+    try {
+      const json& offer = opened_.at("fabric");
+      options.provider = offer.at("provider").get<std::string>();
+      options.local_host =
+          on_this_host() ? offer.at("host").get<std::string>() : channel_.local_host();
+    } catch (const json::exception&) {
+      return broken_offer();
+    }
+    options.remote_host = on_this_host() ? options.local_host : channel_.remote_host();
+    options.shards = shards();
+    options.credit = config_.credit;
+    options.watch = channel_.fd();
+    auto link = FabricLink::make(options);
+    if (!link) return link.error();
+    return attach(std::move(*link),
+                  [](FabricLink& made, const json& names) { return made.attached(names); });
+  }
+
+ private:
+  std::uint32_t shards() const { return static_cast<std::uint32_t>(config_.plan.weights.size()); }
+
+  Error not_offered(const char* transport, const char* remedy) const {
+    return {Status::kUnsupported,
+            fmt::format("the node at {} does not offer transport {}: start it {}",
+                        channel_.address(), transport, remedy)};
+  }
+
+  static Error broken_offer() {
+    return {Status::kProtocol,
+            "the node's offer of a transport cannot be read: is it of another version?"};
+  }
+
+  // The two ends tell each other where they are.
+  template <typename L, typename Ready>
+  MadeLink attach(std::unique_ptr<L> link, Ready ready) {
+    auto attached = channel_.call("session.attach", link->introduction(), {}, deadline_);
+    if (!attached) return attached.error();
+    const auto names = attached->find("names");
+    if (names == attached->end() || !names->is_array()) return broken_offer();
+    if (Outcome done = ready(*link, *names); !done) return done.error();
+    return std::unique_ptr<Link>(std::move(link));
+  }
+
+  RpcChannel& channel_;
+  const json& opened_;
+  const BookConfig& config_;
+  Nanos deadline_;
+};
 
 }  // namespace
 
-Result<std::unique_ptr<Link>> make_link(RpcChannel& channel, const json& opened,
-                                        const std::string& wish, const BookConfig& config,
-                                        Nanos deadline) {
-  if (!wish.empty() && wish != kShm && wish != kFabric) {
-    return Error{Status::kInvalidArgument,
-                 fmt::format("transport \"{}\" is not one of shm, fabric", wish)};
+Result<ChosenLink> make_link(RpcChannel& channel, const json& opened, const std::string& wished,
+                             const BookConfig& config, Nanos deadline) {
+  const auto wish = read_wish(wished);
+  if (!wish) return wish.error();
+  LinkMaker maker(channel, opened, config, deadline);
+  const auto chosen = [](MadeLink made, std::string why) -> Result<ChosenLink> {
+    if (!made) return made.error();
+    return ChosenLink{std::move(made).value(), std::move(why)};
+  };
+  if (wish->transport == "verbs") return chosen(maker.verbs(wish->device), "as asked for");
+  if (wish->transport == "fabric") return chosen(maker.fabric(), "as asked for");
+  if (wish->transport == "shm") return chosen(maker.shm(), "as asked for");
+  if (maker.on_this_host()) return chosen(maker.shm(), "the node is on this host");
+  std::string why_not = "the node does not offer verbs";
+  if (maker.offers("verbs")) {
+    auto made = maker.verbs("");
+    if (made || !maker.offers("fabric")) return chosen(std::move(made), "the best of both ends");
+    why_not = "not verbs: " + made.error().message;
   }
-  const bool here = on_this_host(channel);
-  if (wish == kShm && !here) {
-    return Error{Status::kUnsupported,
-                 fmt::format("transport shm needs the node's Unix socket, and {} is not one: use "
-                             "unix:/path on the node's own host, or transport fabric",
-                             channel.address())};
-  }
-  if (wish == kShm || (wish.empty() && here)) return make_shm(channel, config, deadline);
-  const auto offer = opened.find("fabric");
-  if (offer == opened.end()) {
-    return Error{Status::kUnsupported,
-                 fmt::format("the node at {} does not offer transport fabric: start it with "
-                             "--listen-tcp, in a version that has it",
-                             channel.address())};
-  }
-  return make_fabric(channel, *offer, config, deadline);
+  return chosen(maker.fabric(), why_not);
 }
 
 }  // namespace tally::client

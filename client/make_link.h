@@ -10,10 +10,16 @@
 
 namespace tally::client {
 
-// `wish`: "shm", "fabric", or empty. `opened`: the node's answer to session.open. Attaches the
-// session. A transport that was asked for and cannot be had is an error that says why.
-Result<std::unique_ptr<Link>> make_link(RpcChannel& channel, const nlohmann::json& opened,
-                                        const std::string& wish, const BookConfig& config,
-                                        Nanos deadline);
+struct ChosenLink {
+  std::unique_ptr<Link> link;
+  std::string why;  // this one, and not a better one
+};
+
+// `wish`: "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric", or empty: shm where the node
+// is on this host, else verbs where both ends have it and packets get through, else fabric.
+// `opened`: the node's answer to session.open. Attaches the session. A transport that was asked for
+// and cannot be had is an error that says why.
+Result<ChosenLink> make_link(RpcChannel& channel, const nlohmann::json& opened,
+                             const std::string& wish, const BookConfig& config, Nanos deadline);
 
 }  // namespace tally::client

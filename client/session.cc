@@ -159,7 +159,7 @@ void Session::look_around(Nanos now) {
   if (link_->broken()) return lose(Status::kProtocol, "the node broke the completion ring");
   if (link_->hear()) {
     pump();  // what it said before it went
-    return lose(Status::kNodeLost, "the node died or closed the connection");
+    return lose(Status::kNodeLost, link_->why_gone());
   }
   if (book_.earliest_until() <= now) {
     lose(Status::kNodeLost, "the node gave no verdict at the operation's deadline");

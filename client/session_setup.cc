@@ -59,15 +59,16 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   if (!opened) return opened.error();
   auto config = read_plan(*opened, options);
   if (!config) return config.error();
-  auto link = make_link(*channel, *opened, options.transport, *config, deadline);
-  if (!link) return link.error();
+  auto made = make_link(*channel, *opened, options.transport, *config, deadline);
+  if (!made) return made.error();
   debug_step(DebugStep::kClientAttached);
-  std::unique_ptr<Session> session(new Session(std::move(options), std::move(channel).value(),
-                                               std::move(link).value(), *config));
+  std::unique_ptr<Session> session(
+      new Session(std::move(options), std::move(channel).value(), std::move(made->link), *config));
   const Link& chosen = session->link();
-  session->log(0, fmt::format("rank {} of {}: transport {} (the node at {}), {} shards, credit {}",
-                              config->rank, config->ranks, chosen.description(),
-                              session->options_.address, chosen.shards(), config->credit));
+  session->log(0,
+               fmt::format("rank {} of {}: transport {}; {} (the node at {}), {} shards, credit {}",
+                           config->rank, config->ranks, chosen.description(), made->why,
+                           session->options_.address, chosen.shards(), config->credit));
   return session;
 }
 

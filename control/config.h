@@ -24,6 +24,9 @@ namespace tally::control {
 enum class PollMode : std::uint8_t { kAdaptive, kBusy };
 inline constexpr std::array<std::string_view, 2> kPollModeNames = {"adaptive", "busy"};
 
+// Whether workers on other machines are offered a transport. kOn: or the node does not start.
+enum class Offer : std::uint8_t { kAuto, kOn, kOff };
+
 struct Config {
   std::string listen;      // "unix:/path"; derived when not given
   std::string listen_tcp;  // "tcp:host:port"; empty: this host's processes alone
@@ -43,6 +46,9 @@ struct Config {
   std::uint64_t stream_bytes = 32 << 20;  // a backlog from here on bypasses the caches
 
   // [network]
+  Offer verbs = Offer::kAuto;
+  std::string device;  // RDMA: "NAME[:PORT[:GID-INDEX]]"; empty: the first that fits
+  Offer fabric = Offer::kAuto;
   std::string provider;
 
   // [memory]

@@ -10,6 +10,7 @@
 
 #include "client/address.h"
 #include "control/config_keys.h"
+#include "control/networks.h"
 #include "control/process_limits.h"
 #include "dataplane/transport/shm/fault_guard.h"
 
@@ -39,35 +40,6 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   shard.protocol.tile_bytes = config.tile_bytes;
   shard.protocol.default_deadline = config.default_deadline_ms * kMillisecond;
   return shard;
-}
-
-// A port for each shard, where workers on other machines are served.
-using Networks = std::vector<std::unique_ptr<transport::fabric::Port>>;
-
-Result<Networks> open_networks(const Config& config) {
-  Networks networks;
-  if (config.listen_tcp.empty()) return networks;
-  const auto addresses = client::resolve_tcp(config.listen_tcp, true);
-  if (!addresses) return addresses.error();
-  // The widest job's largest tile, and the window.
-  const std::uint64_t tile =
-      config.tile_bytes != 0 ? config.tile_bytes
-                             : std::clamp<std::uint64_t>(config.window_bytes / 64, 4096, 256 << 10);
-  transport::fabric::PortOptions options;
-  options.domain.address = client::host_of(addresses->front().socket);
-  options.domain.provider = config.provider;
-  options.window_bytes = config.window_bytes;
-  options.landing_bytes = 2 * config.window_bytes + tile * config.limits.max_ranks;
-  for (std::uint32_t i = 0; i < config.shards; ++i) {
-    options.shard = i;
-    auto port = transport::fabric::Port::open(options);
-    if (!port) {
-      return Error{port.status(), fmt::format("transport fabric at {}: {}", config.listen_tcp,
-                                              port.error().message)};
-    }
-    networks.push_back(std::move(port).value());
-  }
-  return networks;
 }
 
 }  // namespace
@@ -101,16 +73,14 @@ Outcome Daemon::build(const Config& config) {
   transport::shm::survive_memory_faults();
   const engine::ShardConfig shard = shard_config(config, *isa);
   // The rest is the EAL's own.
-  auto memory = eal_->allocate((std::size_t{config.engine_mib} << 20) / 2, kCacheLine);
-  if (!memory) return memory.error();
-  memory_ = std::move(memory).value();
-  auto networks = open_networks(config);
+  auto allocated = eal_->allocate((std::size_t{config.engine_mib} << 20) / 2, kCacheLine);
+  if (!allocated) return allocated.error();
+  memory_ = std::move(allocated).value();
+  const std::span<std::byte> memory(memory_.data(), memory_.size());
+  auto networks = open_networks(config, memory);
   if (!networks) return networks.error();
-  std::optional<NetworkOffer> network;
-  if (!networks->empty()) network = {networks->front()->provider(), networks->front()->host()};
-  shards_ = std::make_unique<ShardSet>(io_, config.shards, shard,
-                                       std::span(memory_.data(), memory_.size()),
-                                       std::move(networks).value());
+  shards_ =
+      std::make_unique<ShardSet>(io_, config.shards, shard, memory, std::move(networks->ports));
   NodeOptions options;
   options.facts = {.address = config.listen,
                    .isa = isa_,
@@ -123,7 +93,8 @@ Outcome Daemon::build(const Config& config) {
   options.limits.max_mappings = mapping_limit();
   options.limits.max_descriptors = raise_descriptor_limit();
   options.jobs = config.jobs;
-  options.network = std::move(network);
+  options.fabric = std::move(networks->fabric);
+  options.verbs = std::move(networks->verbs);
   node_ = std::make_unique<Node>(std::move(options), *shards_,
                                  [this](rpc::ConnectionId connection, std::string_view reason) {
                                    server_->disconnect(connection, reason);

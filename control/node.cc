@@ -8,6 +8,7 @@
 
 #include "base/debug_steps.h"
 #include "control/log.h"
+#include "control/node_session.h"
 
 namespace tally::control {
 namespace {
@@ -17,7 +18,6 @@ namespace shm = transport::shm;
 
 constexpr std::uint64_t kProtocolVersion = 1;
 constexpr std::size_t kMaxName = 128;
-constexpr std::size_t kMaxEndpointName = 512;  // in hexadecimal digits
 
 // A Unix one: closing it never waits, whatever its owner has set (a TCP socket may linger).
 bool is_doorbell(int fd) {
@@ -35,37 +35,7 @@ AdmissionLimits with_node(AdmissionLimits limits, const ShardSet& shards, std::u
   return limits;
 }
 
-// Mapped from a peer, who may still take it away.
-struct PeerMemory {
-  PeerMemory() = default;
-  PeerMemory(Mapping mapped, shm::FaultWord& faulted)
-      : mapping(std::move(mapped)), guard({mapping.data(), mapping.size()}, faulted) {}
-
-  void reset() {
-    guard.reset();
-    mapping.reset();
-  }
-
-  Mapping mapping;
-  shm::FaultGuard guard;
-};
-
 }  // namespace
-
-// A rank's connection. The shards borrow its memory from attach() until end() has passed them all.
-struct Node::Session {
-  rpc::ConnectionId connection = 0;
-  std::uint32_t number = 0;  // its transport::Peer
-  std::uint32_t rank = 0;
-  Forming* forming = nullptr;
-  bool attached = false;
-  bool over_network = false;
-  bool ending = false;
-  shm::FaultWord faulted{0};
-  PeerMemory segment;
-  std::map<std::uint32_t, PeerMemory> regions;
-  std::uint32_t next_region = 1;
-};
 
 Node::Node(NodeOptions options, ShardSet& shards,
            std::function<void(rpc::ConnectionId, std::string_view)> disconnect)
@@ -167,8 +137,11 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
                  {"split_bytes", options_.plan.split_bytes},
                  {"credit", options_.credit},
                  {"deadline_ms", options_.default_deadline_ms}};
-  if (options_.network) {
-    answer["fabric"] = {{"provider", options_.network->provider}, {"host", options_.network->host}};
+  if (options_.fabric) {
+    answer["fabric"] = {{"provider", options_.fabric->provider}, {"host", options_.fabric->host}};
+  }
+  if (options_.verbs) {
+    answer["verbs"] = {{"device", options_.verbs->device}, {"gid", options_.verbs->gid}};
   }
   reply.result(std::move(answer));
 }
@@ -176,10 +149,13 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
 // The client hands over the segment and its doorbells; from here on the shards serve it.
 void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
   const std::uint32_t shards = shards_.size();
-  if (session->attached) return reply.error(Status::kInvalidArgument, "attached already");
+  // A client that sees that nothing gets through on one network may try another.
+  const bool first = !session->attached || (session->over_network && session->regions.empty());
+  if (!first) return reply.error(Status::kInvalidArgument, "attached already");
   if (request.params.contains("transport")) {
     return attach_to_network(session, request, std::move(reply));
   }
+  if (session->attached) return reply.error(Status::kInvalidArgument, "attached already");
   if (request.fds.size() != 1 + shards) {
     return reply.error(Status::kInvalidArgument,
                        fmt::format("session.attach: {} descriptors, expected 1 + {} shards",
@@ -203,52 +179,13 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
   shards_.on_each(
       [doorbells, view, session, job = forming.slot](std::uint32_t i, engine::Shard& shard,
                                                      Ports& ports) {
-        ports.mux.route(session->number, Ports::kShm);
+        ports.route(session->number, ports.shm);
         ports.shm.attach(session->number, view, std::move((*doorbells)[i]), session->faulted);
         shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
       },
       [answer] {
         debug_step(DebugStep::kNodeAttached);
         answer->result(json::object());
-      });
-}
-
-// The client has an endpoint for all shards; each shard makes one for it.
-void Node::attach_to_network(const SharedSession& session, rpc::Request& request,
-                             rpc::Reply reply) {
-  rpc::Params params(request.params);
-  const std::string transport = params.text("transport", kMaxName);
-  const auto name = transport::fabric::from_hex(params.text("name", kMaxEndpointName));
-  const auto secret = params.number("secret", 0, UINT64_MAX);
-  if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (transport != "fabric" || !options_.network || !name) {
-    return reply.error(Status::kUnsupported,
-                       fmt::format("this node does not offer transport \"{}\" (it listens on TCP "
-                                   "with --listen-tcp alone), or the endpoint cannot be read",
-                                   transport));
-  }
-  session->attached = true;
-  session->over_network = true;
-  auto names = std::make_shared<std::vector<Result<transport::fabric::Name>>>(
-      shards_.size(), Error{Status::kInternal, "not attached"});
-  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  shards_.on_each(
-      [session, names, name = *name, secret, job = session->forming->slot](
-          std::uint32_t i, engine::Shard& shard, Ports& ports) {
-        ports.mux.route(session->number, Ports::kFabric);
-        (*names)[i] = ports.fabric->attach(session->number, {job, name, secret});
-        shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
-      },
-      [this, session, names, answer] {
-        json reply_names = json::array();
-        for (const auto& one : *names) {
-          if (!one) {
-            answer->error(one.error());
-            return end(session, Status::kPeerLeft, [] {});
-          }
-          reply_names.push_back(transport::fabric::to_hex(*one));
-        }
-        answer->result({{"names", std::move(reply_names)}});
       });
 }
 
@@ -276,27 +213,6 @@ void Node::register_region(const SharedSession& session, rpc::Request& request, 
                       auto, auto&, Ports& ports) { ports.shm.add_region(peer, id, data, bytes); },
                   [answer, id] {
                     debug_step(DebugStep::kNodeRegionAdded);
-                    answer->result({{"region", id}});
-                  });
-}
-
-// Nothing is mapped: it costs the node an entry, and no memory.
-void Node::register_remote(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
-  rpc::Params params(request.params);
-  transport::fabric::Port::Region region;
-  region.bytes = params.number("bytes", 1, wire::kMaxBytes);
-  region.base = params.number("base", 0, UINT64_MAX - wire::kMaxBytes);
-  region.key = params.number("key", 0, UINT64_MAX);
-  if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (auto room = admission_.reserve(*session->forming, 0); !room) {
-    return reply.error(room.error());
-  }
-  const std::uint32_t id = session->next_region++;
-  session->regions[id] = PeerMemory();
-  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  shards_.on_each([peer = session->number, id, region](
-                      auto, auto&, Ports& ports) { ports.fabric->add_region(peer, id, region); },
-                  [answer, id] {
                     answer->result({{"region", id}});
                   });
 }
@@ -365,7 +281,7 @@ void Node::on_lost(transport::Peer peer) {
   }
   auto reasons = std::make_shared<std::vector<std::string>>(shards_.size());
   shards_.on_each([peer, reasons](std::uint32_t i, auto&,
-                                  Ports& ports) { (*reasons)[i] = ports.fabric->why_lost(peer); },
+                                  Ports& ports) { (*reasons)[i] = ports.why_lost(peer); },
                   [this, session, reasons] {
                     if (session->ending) return;
                     const auto said = std::find_if(reasons->begin(), reasons->end(),

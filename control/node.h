@@ -22,9 +22,13 @@
 namespace tally::control {
 
 // Where workers on other machines find the shards' endpoints.
-struct NetworkOffer {
+struct FabricOffer {
   std::string provider;  // of libfabric
   std::string host;      // where they are bound
+};
+struct VerbsOffer {
+  std::string device;
+  std::string gid;
 };
 
 struct NodeOptions {
@@ -33,7 +37,8 @@ struct NodeOptions {
   std::uint32_t credit = 256;
   std::uint32_t default_deadline_ms = 60'000;  // of operations; clients wait a little longer
   AdmissionLimits limits;
-  std::optional<NetworkOffer> network;  // the shards have ports to it
+  std::optional<FabricOffer> fabric;  // the shards have ports to it
+  std::optional<VerbsOffer> verbs;    // likewise
   std::vector<ConfiguredJob> jobs;
 };
 
@@ -62,6 +67,13 @@ class Node : public rpc::Service {
   void open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply);
   void attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void attach_to_network(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
+  void attach_to_fabric(const SharedSession& session, rpc::Params& params, rpc::Reply reply);
+  void attach_to_verbs(const SharedSession& session, rpc::Params& params, rpc::Reply reply);
+  void give_up_attaching(const SharedSession& session, const Error& why,
+                         const std::shared_ptr<rpc::Reply>& answer);
+  template <typename Port, typename Attach>
+  void attach_each(const SharedSession& session, rpc::Reply reply,
+                   std::unique_ptr<Port> Ports::*port, Attach attach);
   void register_remote(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void close(const SharedSession& session, rpc::Reply reply);
   void register_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply);

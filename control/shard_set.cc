@@ -5,25 +5,28 @@
 namespace tally::control {
 
 ShardSet::MemberShard::MemberShard(std::uint32_t index, engine::ShardConfig config,
-                                   std::span<std::byte> memory,
-                                   std::unique_ptr<transport::fabric::Port> network)
+                                   std::span<std::byte> memory, NetworkPorts network)
     : arena(memory.data(), memory.size(), std::pmr::new_delete_resource()),
       pool(&arena),
       ports(index, std::size_t{config.protocol.tiles} * config.max_ranks, std::move(network)),
       shard((config.protocol.shard = index, config.memory = &pool, config), ports.mux) {}
 
 ShardSet::ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
-                   std::span<std::byte> memory,
-                   std::vector<std::unique_ptr<transport::fabric::Port>> networks)
+                   std::span<std::byte> memory, std::vector<NetworkPorts> networks)
     : io_(io) {
   networks.resize(shards);
   engine::ShardConfig each = config;
   each.protocol.small = &small_;
-  const std::size_t share = memory.size() / shards / kCacheLine * kCacheLine;
   for (std::uint32_t i = 0; i < shards; ++i) {
-    members_.push_back(std::make_unique<MemberShard>(i, each, memory.subspan(i * share, share),
+    members_.push_back(std::make_unique<MemberShard>(i, each, share_of(memory, i, shards),
                                                      std::move(networks[i])));
   }
+}
+
+std::span<std::byte> ShardSet::share_of(std::span<std::byte> memory, std::uint32_t shard,
+                                        std::uint32_t shards) {
+  const std::size_t share = memory.size() / shards / kCacheLine * kCacheLine;
+  return memory.subspan(shard * share, share);
 }
 
 void ShardSet::stop() {

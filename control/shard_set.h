@@ -16,11 +16,13 @@ namespace tally::control {
 class ShardSet {
  public:
   // `io`: the control thread's loop, where everything that comes back is called. Borrowed.
-  // `memory`: divided between the shards for their tiles, borrowed; what does not fit comes from
-  // the heap. `networks`: one for each shard, or none.
+  // `memory`: for the shards' tiles, in equal shares (share_of); borrowed. What does not fit comes
+  // from the heap. `networks`: for each shard, or none.
   ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
-           std::span<std::byte> memory = {},
-           std::vector<std::unique_ptr<transport::fabric::Port>> networks = {});
+           std::span<std::byte> memory = {}, std::vector<NetworkPorts> networks = {});
+
+  static std::span<std::byte> share_of(std::span<std::byte> memory, std::uint32_t shard,
+                                       std::uint32_t shards);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
 
@@ -42,7 +44,7 @@ class ShardSet {
  private:
   struct MemberShard {
     MemberShard(std::uint32_t index, engine::ShardConfig config, std::span<std::byte> memory,
-                std::unique_ptr<transport::fabric::Port> network);
+                NetworkPorts network);
     std::pmr::monotonic_buffer_resource arena;
     std::pmr::unsynchronized_pool_resource pool;  // of the arena: what is outgrown is used again
     Ports ports;

@@ -65,6 +65,22 @@ std::string Params::text_or(std::string_view key, std::size_t max_bytes,
   return std::string(otherwise);
 }
 
+std::vector<std::string> Params::texts(std::string_view key, std::size_t count,
+                                       std::size_t max_bytes) {
+  std::vector<std::string> texts;
+  const nlohmann::json* value = find(key);
+  for (std::size_t i = 0; value != nullptr && value->is_array() && i < value->size(); ++i) {
+    const auto* text = (*value)[i].get_ptr<const std::string*>();
+    if (text != nullptr && text->size() <= max_bytes && i < count) texts.push_back(*text);
+  }
+  if (value == nullptr || texts.size() != count || value->size() != count) {
+    wrong(fmt::format("parameter \"{}\" must be an array of {} strings of at most {} bytes", key,
+                      count, max_bytes));
+  }
+  texts.resize(count);
+  return texts;
+}
+
 bool Params::flag_or(std::string_view key, bool otherwise) {
   const nlohmann::json* value = find(key);
   if (value == nullptr) return otherwise;

@@ -30,6 +30,8 @@ class Params {
   // A required text of at most `max_bytes`.
   std::string text(std::string_view key, std::size_t max_bytes);
   std::string text_or(std::string_view key, std::size_t max_bytes, std::string_view otherwise);
+  // A required array of `count` texts; texts that are empty when it is wrong.
+  std::vector<std::string> texts(std::string_view key, std::size_t count, std::size_t max_bytes);
   bool flag_or(std::string_view key, bool otherwise);
 
   // What was wrong, if anything was; parameters that nobody asked for are wrong too.

@@ -13,25 +13,43 @@ namespace tally::testing {
 
 bool LocalNode::over_network() {
   const char* wanted = std::getenv("TALLY_TRANSPORT");
-  return wanted != nullptr && std::string_view(wanted) == "fabric";
+  return wanted != nullptr && std::string_view(wanted) != "shm";
 }
 
 namespace {
 
 constexpr const char* kHost = "127.0.0.1";
 
-std::vector<std::unique_ptr<transport::fabric::Port>> networks(const LocalNodeOptions& options,
-                                                               std::uint64_t window_bytes) {
-  std::vector<std::unique_ptr<transport::fabric::Port>> ports;
+bool over_verbs() {
+  const char* wanted = std::getenv("TALLY_TRANSPORT");
+  return wanted != nullptr && std::string_view(wanted).starts_with("verbs");
+}
+
+template <typename T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(result).value();
+}
+
+std::vector<control::NetworkPorts> networks(const LocalNodeOptions& options,
+                                            std::uint64_t window_bytes) {
+  const transport::onesided::LandingOptions landing{.landing_bytes = 16 * window_bytes,
+                                                    .window_bytes = window_bytes};
+  std::vector<control::NetworkPorts> ports;
   for (std::uint32_t i = 0; i < options.shards && LocalNode::over_network(); ++i) {
-    transport::fabric::PortOptions port;
-    port.domain.address = kHost;
-    port.shard = i;
-    port.window_bytes = window_bytes;
-    port.landing_bytes = 16 * window_bytes;
-    auto opened = transport::fabric::Port::open(port);
-    if (!opened) throw std::runtime_error(opened.error().message);
-    ports.push_back(std::move(opened).value());
+    control::NetworkPorts& made = ports.emplace_back();
+    if (over_verbs()) {
+      transport::verbs::PortOptions port;
+      port.credit = options.credit;
+      port.landing = landing;
+      made.verbs = must(transport::verbs::Port::open(*must(transport::verbs::system_api()), port));
+    } else {
+      transport::fabric::PortOptions port;
+      port.domain.address = kHost;
+      port.shard = i;
+      port.landing = landing;
+      made.fabric = must(transport::fabric::Port::open(port));
+    }
   }
   return ports;
 }
@@ -50,7 +68,8 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   config.protocol.tile_bytes = options.tile_bytes;
   auto ports = networks(options, config.protocol.window_bytes);
   control::NodeOptions node;
-  if (!ports.empty()) node.network = {ports.front()->provider(), kHost};
+  if (!ports.empty() && over_verbs()) node.verbs = {ports.front().verbs->choice().device, ""};
+  if (!ports.empty() && !over_verbs()) node.fabric = {ports.front().fabric->provider(), kHost};
   shards_ = std::make_unique<control::ShardSet>(io_, options.shards, config, std::span<std::byte>{},
                                                 std::move(ports));
   node.facts.address = address_;

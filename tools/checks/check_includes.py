@@ -29,7 +29,10 @@ MAY_USE = {
     "dataplane/wire": ["base"],
     "dataplane/protocol": ["base", "dataplane/wire"],
     "dataplane/transport": ["base", "dataplane/wire"],
+    "dataplane/transport/onesided": ["base", "dataplane/wire", "dataplane/transport"],
     **{t: ["base", "dataplane/wire", "dataplane/transport"] for t in TRANSPORTS},
+    **{t: ["base", "dataplane/wire", "dataplane/transport", "dataplane/transport/onesided"]
+       for t in TRANSPORTS if t.endswith(("verbs", "fabric"))},
     "dataplane/engine": ["base", "summation", "dataplane/wire", "dataplane/protocol",
                          "dataplane/transport"],
     "client": ["base", "dataplane/wire", *CUT, "dataplane/transport",

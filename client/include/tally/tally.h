@@ -98,7 +98,8 @@ typedef struct tally_session_options {
   tally_log_fn log;             /* NULL: warnings go to stderr */
   void* log_context;
   void* ibv_pd;          /* the caller's own protection domain (transport verbs); NULL else */
-  const char* transport; /* "shm", "fabric"; NULL: $TALLY_TRANSPORT, else the best that works */
+  const char* transport; /* "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric"; NULL:
+                            $TALLY_TRANSPORT, else the best that works, in this order */
 } tally_session_options;
 
 /* Opens a session. On success *session is the caller's and ends by tally_close. On failure *session
@@ -125,7 +126,7 @@ typedef struct tally_session_info {
   uint32_t shards;
   uint32_t credit; /* operations that may be outstanding per shard */
   uint32_t epoch;
-  const char* transport; /* "shm", "fabric" */
+  const char* transport; /* "shm", "verbs", "fabric" */
   uint64_t copied_bytes; /* between the caller's memory and the node's, so far: what is staged, and
                             the ragged edges of what is adopted */
 } tally_session_info;

@@ -223,14 +223,13 @@ Result<Name> Domain::name_of(fid_ep& endpoint) const {
   return name;
 }
 
-Outcome Domain::post_receive(fid_ep& endpoint, std::span<std::byte> buffer,
-                             fi_context2& context) const {
+Outcome Domain::post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* context) const {
   iovec part{buffer.data(), buffer.size()};
   fi_msg message{};
   message.msg_iov = &part;
   message.iov_count = 1;
   message.addr = FI_ADDR_UNSPEC;
-  message.context = &context;
+  message.context = context;
   const ssize_t error = ::fi_recvmsg(&endpoint, &message, FI_MULTI_RECV);
   if (error != 0) return failed("posting a receive", error);
   return Unit{};

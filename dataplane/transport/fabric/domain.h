@@ -59,7 +59,7 @@ class Domain {
   Result<Name> name_of(fid_ep& endpoint) const;
   // The buffer takes message after message until less than one has room (FI_MULTI_RECV); `context`
   // comes back with each. Both are the provider's until the endpoint is closed.
-  Outcome post_receive(fid_ep& endpoint, std::span<std::byte> buffer, fi_context2& context) const;
+  Outcome post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* context) const;
   // From a peer, who may send anything: kInvalidArgument where it is not an address of this kind.
   Result<fi_addr_t> insert(std::span<const std::byte> name);
   void remove(fi_addr_t address);

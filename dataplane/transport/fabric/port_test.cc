@@ -26,12 +26,12 @@ class Client {
     domain_ = std::move(opened).value();
     endpoint_ = domain_->endpoint().value();
     region_ = domain_->expose(memory.data(), memory.size(), 77).value();
-    EXPECT_TRUE(domain_->post_receive(*endpoint_, received_, room_));
+    EXPECT_TRUE(domain_->post_receive(*endpoint_, received_, &room_));
   }
   ~Client() { vanish(); }
 
   Name name() { return domain_->name_of(*endpoint_).value(); }
-  Port::Region region() const {
+  onesided::Region region() const {
     return {domain_->base_of(memory.data()), memory.size(), ::fi_mr_key(region_.get())};
   }
   void know(const Name& node) { node_ = domain_->insert(node).value(); }
@@ -75,8 +75,7 @@ class FabricPort : public ::testing::Test {
   void SetUp() override {
     auto opened = Port::open({.domain = {.address = kHost, .provider = {}, .threads = false},
                               .shard = 0,
-                              .landing_bytes = 1 << 20,
-                              .window_bytes = 256 << 10});
+                              .landing = {.landing_bytes = 1 << 20, .window_bytes = 256 << 10}});
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     port_ = std::move(opened).value();
     auto name = port_->attach(kPeer, {1, client_.name(), kSecret});

@@ -1,10 +1,10 @@
-#include "dataplane/transport/fabric/landing.h"
+#include "dataplane/transport/onesided/landing.h"
 
 #include <sys/mman.h>
 
 #include <new>
 
-namespace tally::transport::fabric {
+namespace tally::transport::onesided {
 namespace {
 
 std::size_t round_up(std::size_t bytes) {
@@ -52,4 +52,4 @@ void LandingRing::release(std::uint64_t number) {
   }
 }
 
-}  // namespace tally::transport::fabric
+}  // namespace tally::transport::onesided

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 
 #include "base/fd.h"
 
-namespace tally::transport::fabric {
+namespace tally::transport::onesided {
 
 // One thread.
 class LandingRing {
@@ -30,6 +31,7 @@ class LandingRing {
   void release(std::uint64_t number);
 
   std::size_t bytes() const { return memory_.size(); }
+  std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
   bool empty() const { return blocks_.empty(); }
 
  private:
@@ -45,4 +47,4 @@ class LandingRing {
   std::uint64_t first_ = 0;   // the number of blocks_.front()
 };
 
-}  // namespace tally::transport::fabric
+}  // namespace tally::transport::onesided

@@ -1,11 +1,11 @@
-#include "dataplane/transport/fabric/landing.h"
+#include "dataplane/transport/onesided/landing.h"
 
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <random>
 
-namespace tally::transport::fabric {
+namespace tally::transport::onesided {
 namespace {
 
 constexpr std::size_t kPage = LandingRing::kAlignment;
@@ -86,4 +86,4 @@ TEST(LandingRing, BlocksInUseNeverOverlap) {
 }
 
 }  // namespace
-}  // namespace tally::transport::fabric
+}  // namespace tally::transport::onesided

@@ -1,0 +1,264 @@
+#include "client/verbs_link.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "dataplane/transport/answers.h"
+
+namespace tally::client {
+namespace {
+
+namespace verbs = transport::verbs;
+
+constexpr std::uint32_t kNews = 0;  // among the events
+constexpr int kBurst = 32;
+
+// A completion's number: the shard, and which of its messages.
+std::uint64_t work_id(std::uint32_t shard, std::uint32_t index) {
+  return std::uint64_t{shard} << 32 | index;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsLink>> VerbsLink::make(verbs::Api& api,
+                                                   const VerbsLinkOptions& options) {
+  std::unique_ptr<VerbsLink> link(new VerbsLink(options));
+  if (auto done = link->set_up(api); !done) return done.error();
+  return link;
+}
+
+Outcome VerbsLink::set_up(verbs::Api& api) {
+  auto device = verbs::Device::open(api, options_.device);
+  if (!device) return device.error();
+  device_ = std::move(device).value();
+  channel_ = verbs::CompletionChannel(api, api.create_comp_channel(&device_->context()));
+  // Notices and cancels within credit, and one completion for each.
+  const std::size_t each = std::size_t{4} * options_.credit + 4;
+  if (channel_) {
+    set_nonblocking(channel_->fd);
+    queue_ = verbs::CompletionQueue(
+        api, api.create_cq(&device_->context(), static_cast<int>(each * options_.shards),
+                           channel_.get()));
+  }
+  if (!queue_) {
+    return Error{Status::kNoMemory, fmt::format("a completion queue on {}: {}",
+                                                device_->choice().device, std::strerror(errno))};
+  }
+  auto events = SessionEvents::make(options_.watch);
+  if (!events) return events.error();
+  events_ = std::move(events).value();
+  if (!events_.add(channel_->fd, EPOLLIN, kNews) ||
+      !events_.add(device_->event_fd(), EPOLLIN, kNews)) {
+    return Error{Status::kNoMemory,
+                 fmt::format("descriptors for a session: {}", std::strerror(errno))};
+  }
+  for (std::uint32_t i = 0; i < options_.shards; ++i) {
+    if (auto added = add_shard(); !added) return added;
+  }
+  return Unit{};
+}
+
+Outcome VerbsLink::add_shard() {
+  const std::uint32_t messages = 2 * options_.credit + 2;
+  auto pair =
+      verbs::QueuePair::make(*device_, *queue_.get(), {messages, messages}, sizeof(RingSlot));
+  if (!pair) return pair.error();
+  const auto number = static_cast<std::uint32_t>(shards_.size());
+  Shard& shard = *shards_.emplace_back(std::make_unique<Shard>());
+  shard.pair = std::move(pair).value();
+  const verbs::QueueSizes sizes = shard.pair.sizes();
+  shard.messages.resize(sizes.receives + sizes.sends);
+  auto registered = device_->expose(shard.messages.data(), shard.messages.size() * sizeof(RingSlot),
+                                    verbs::kForItself);
+  if (!registered) return registered.error();
+  shard.registered = std::move(registered).value();
+  for (std::uint32_t i = sizes.sends; i-- > 0;) shard.free_sends.push_back(sizes.receives + i);
+  for (std::uint32_t i = 0; i < sizes.receives; ++i) {
+    if (auto posted = post_receive(number, i); !posted) return posted;
+  }
+  return Unit{};
+}
+
+// Queue pairs go before the memory that they reach.
+VerbsLink::~VerbsLink() {
+  static_cast<void>(fence(0));
+}
+
+nlohmann::json VerbsLink::introduction() const {
+  nlohmann::json names = nlohmann::json::array();
+  for (const auto& shard : shards_) names.push_back(verbs::to_hex(shard->pair.address()));
+  return {{"transport", "verbs"}, {"names", std::move(names)}};
+}
+
+// An empty message to each shard: whether packets get there and back, only they can tell.
+Outcome VerbsLink::attached(const nlohmann::json& names, Nanos deadline) {
+  const Error unreadable{Status::kProtocol, "the node's queue pairs cannot be read"};
+  if (!names.is_array() || names.size() != options_.shards) return unreadable;
+  std::vector<verbs::Address> addresses;
+  for (const auto& name : names) {
+    auto address = name.is_string() ? verbs::from_hex(name.get<std::string>()) : std::nullopt;
+    if (!address) return unreadable;
+    addresses.push_back(*address);
+  }
+  for (std::uint32_t i = 0; i < options_.shards; ++i) {
+    Shard& shard = *shards_[i];
+    if (auto connected = shard.pair.connect(addresses[i]); !connected) return connected;
+    const std::uint32_t index = shard.free_sends.back();
+    shard.free_sends.pop_back();
+    if (const int error = post(i, index, 0); error != 0) {
+      return Error{Status::kUnsupported, fmt::format("cannot post: {}", std::strerror(error))};
+    }
+  }
+  const auto waits = [](const auto& shard) { return !shard->answered; };
+  while (std::any_of(shards_.begin(), shards_.end(), waits) && failed_.empty()) {
+    if (arm(kForever)) {
+      pollfd news{fd(), POLLIN, 0};
+      ::poll(&news, 1, 10);
+    }
+    if (hear() && failed_.empty()) return Error{Status::kNodeLost, "the node is gone"};
+    if (monotonic_now() > deadline) failed_ = "no answer in time";
+  }
+  if (failed_.empty()) return Unit{};
+  return Error{Status::kUnsupported,
+               fmt::format("no packets get from {} ({}) to the node's {}: {}",
+                           device_->choice().device, verbs::to_text(device_->choice().gid),
+                           verbs::to_text(addresses.front().gid), failed_)};
+}
+
+bool VerbsLink::send(std::uint32_t number, const wire::Notice& notice) {
+  Shard& shard = *shards_[number];
+  if (shard.free_sends.empty()) poll();
+  if (shard.free_sends.empty() || !shard.pair) return false;
+  const std::uint32_t index = shard.free_sends.back();
+  shard.free_sends.pop_back();
+  shard.messages[index] = wire::encode(notice);
+  return post(number, index, sizeof(RingSlot)) == 0;
+}
+
+int VerbsLink::post(std::uint32_t number, std::uint32_t index, std::uint32_t bytes) {
+  Shard& shard = *shards_[number];
+  ibv_sge piece{reinterpret_cast<std::uintptr_t>(shard.messages[index].bytes), bytes,
+                shard.registered->lkey};
+  ibv_send_wr request{};
+  request.wr_id = work_id(number, index);
+  request.sg_list = &piece;
+  request.num_sge = bytes > 0 ? 1 : 0;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = shard.pair.can_inline() ? IBV_SEND_INLINE : 0;
+  return shard.pair.send(&request);
+}
+
+Outcome VerbsLink::post_receive(std::uint32_t number, std::uint32_t index) {
+  Shard& shard = *shards_[number];
+  ibv_sge piece{reinterpret_cast<std::uintptr_t>(shard.messages[index].bytes), sizeof(RingSlot),
+                shard.registered->lkey};
+  ibv_recv_wr request{};
+  request.wr_id = work_id(number, index);
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  if (const int error = shard.pair.receive(&request); error != 0) {
+    return Error{Status::kNoMemory, fmt::format("a receive: {}", std::strerror(error))};
+  }
+  return Unit{};
+}
+
+std::size_t VerbsLink::receive(std::uint32_t shard, std::span<RingSlot> out) {
+  auto& completions = shards_[shard]->completions;
+  if (completions.empty()) poll();
+  return transport::take(completions, out);
+}
+
+void VerbsLink::poll() {
+  std::array<ibv_wc, kBurst> completions;
+  int count = 0;
+  do {
+    count = device_->api().poll_cq(queue_.get(), kBurst, completions.data());
+    for (int i = 0; i < count; ++i) on_completion(completions[static_cast<std::size_t>(i)]);
+  } while (count == kBurst);
+}
+
+void VerbsLink::on_completion(const ibv_wc& completion) {
+  const auto number = static_cast<std::uint32_t>(completion.wr_id >> 32);
+  const auto index = static_cast<std::uint32_t>(completion.wr_id);
+  Shard& shard = *shards_[number];
+  if (!shard.pair) return;  // after the fence
+  if (completion.status != IBV_WC_SUCCESS) {
+    if (failed_.empty()) failed_ = verbs::to_text(completion.status);
+    return;
+  }
+  if (index >= shard.pair.sizes().receives) {
+    shard.answered = true;
+    shard.free_sends.push_back(index);
+    return;
+  }
+  if (completion.byte_len != sizeof(RingSlot)) {
+    broken_ = true;
+    return;
+  }
+  shard.completions.push_back(shard.messages[index]);
+  if (auto posted = post_receive(number, index); !posted) broken_ = true;
+}
+
+Result<Link::Offer> VerbsLink::offer(const Region& region) {
+  auto exposed = device_->expose(region.data(), region.bytes(), verbs::kForTheNode);
+  if (!exposed) return exposed.error();
+  const std::uint32_t key = (*exposed)->rkey;
+  exposed_[&region] = std::move(exposed).value();
+  return Offer{{{"bytes", region.bytes()},
+                {"base", reinterpret_cast<std::uintptr_t>(region.data())},
+                {"key", key}},
+               {}};
+}
+
+void VerbsLink::withdraw(const Region& region) {
+  exposed_.erase(&region);
+}
+
+// News of the queue come once for each time they are asked for.
+bool VerbsLink::arm(Nanos until) {
+  events_.set_alarm(until);
+  while (device_->api().get_cq_event(channel_.get()) == 0) continue;
+  if (device_->api().req_notify_cq(queue_.get()) != 0) return false;
+  poll();
+  return failed_.empty() && !broken_ &&
+         std::all_of(shards_.begin(), shards_.end(),
+                     [](const auto& shard) { return shard->completions.empty(); });
+}
+
+// What the device has to say of a connection, its work completions say too.
+bool VerbsLink::hear() {
+  const bool ended = events_.hear([this](std::uint32_t) {
+    ibv_async_event event{};
+    while (device_->api().get_async_event(&device_->context(), &event) == 0) {
+      if (event.event_type == IBV_EVENT_DEVICE_FATAL) failed_ = "the RDMA device failed";
+      device_->api().ack_async_event(&event);
+    }
+  });
+  poll();
+  return ended || !failed_.empty();
+}
+
+std::string VerbsLink::why_gone() const {
+  return failed_.empty() ? Link::why_gone() : "the RDMA connection failed: " + failed_;
+}
+
+// A queue pair that has been destroyed lets nobody in any more.
+bool VerbsLink::fence(Nanos) {
+  for (const auto& shard : shards_) {
+    if (shard->pair) shard->pair.abort();
+  }
+  for (const auto& shard : shards_) shard->pair = verbs::QueuePair();
+  exposed_.clear();
+  return true;
+}
+
+void VerbsLink::hang_up() {
+  events_.forget_connection();
+}
+
+}  // namespace tally::client

@@ -1,0 +1,85 @@
+// Transport `verbs`, the client's side: a queue pair to each shard, and one completion queue. The
+// adapter does the work: the node reads and writes this process's memory without a thread of it.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/link.h"
+#include "client/session_events.h"
+#include "dataplane/transport/verbs/queue_pair.h"
+
+namespace tally::client {
+
+struct VerbsLinkOptions {
+  transport::verbs::DeviceOptions device;
+  std::uint32_t shards = 0;
+  std::uint32_t credit = 0;
+  int watch = -1;  // the control connection: its hang-up means that the node is gone; borrowed
+};
+
+class VerbsLink final : public Link {
+ public:
+  // `api` is borrowed for the link's life.
+  static Result<std::unique_ptr<VerbsLink>> make(transport::verbs::Api& api,
+                                                 const VerbsLinkOptions& options);
+  ~VerbsLink() override;
+
+  // What session.attach tells the node.
+  nlohmann::json introduction() const;
+  // What it answered: the addresses of the queue pairs that serve this session, by shard. Returns
+  // when a message has gone to each and been acknowledged; kUnsupported when one does not by
+  // `deadline`, and which.
+  Outcome attached(const nlohmann::json& names, Nanos deadline);
+
+  std::string_view transport() const override { return "verbs"; }
+  std::string description() const override { return "verbs (" + device_->choice().why + ")"; }
+  std::uint32_t shards() const override { return options_.shards; }
+  bool send(std::uint32_t shard, const wire::Notice& notice) override;
+  std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) override;
+  bool broken() const override { return broken_; }
+  Result<Offer> offer(const Region& region) override;
+  void withdraw(const Region& region) override;
+  bool wants_shared_memory() const override { return false; }
+  bool arm(Nanos until) override;
+  void disarm() override {}
+  int fd() const override { return events_.fd(); }
+  bool hear() override;
+  std::string why_gone() const override;
+  bool fence(Nanos deadline) override;
+  void hang_up() override;
+
+ private:
+  struct Shard {
+    transport::verbs::QueuePair pair;
+    std::vector<RingSlot> messages;  // to be received, then to be sent
+    transport::verbs::MemoryRegion registered;
+    std::vector<std::uint32_t> free_sends;
+    std::deque<RingSlot> completions;  // come and not yet taken
+    bool answered = false;             // the first message has been acknowledged
+  };
+
+  explicit VerbsLink(VerbsLinkOptions options) : options_(std::move(options)) {}
+  Outcome set_up(transport::verbs::Api& api);
+  Outcome add_shard();
+  Outcome post_receive(std::uint32_t shard, std::uint32_t index);
+  int post(std::uint32_t shard, std::uint32_t index, std::uint32_t bytes);
+  void poll();
+  void on_completion(const ibv_wc& completion);
+
+  VerbsLinkOptions options_;
+  std::unique_ptr<transport::verbs::Device> device_;
+  transport::verbs::CompletionChannel channel_;
+  transport::verbs::CompletionQueue queue_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::map<const Region*, transport::verbs::MemoryRegion> exposed_;
+  SessionEvents events_;
+  bool broken_ = false;  // a message that cannot be one
+  std::string failed_;   // the connection did; how
+};
+
+}  // namespace tally::client

@@ -1,0 +1,137 @@
+// Sessions of workers on other machines: how they are attached to the shards' network ports, and
+// their memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "control/node.h"
+#include "control/node_session.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxTransport = 32;
+constexpr std::size_t kMaxEndpointName = 512;  // in hexadecimal digits
+
+Result<std::string> in_hex(const Result<transport::fabric::Name>& name) {
+  if (!name) return name.error();
+  return transport::fabric::to_hex(*name);
+}
+
+Result<std::string> in_hex(const Result<transport::verbs::Address>& address) {
+  if (!address) return address.error();
+  return transport::verbs::to_hex(*address);
+}
+
+}  // namespace
+
+void Node::attach_to_network(const SharedSession& session, rpc::Request& request,
+                             rpc::Reply reply) {
+  rpc::Params params(request.params);
+  const std::string transport = params.text("transport", kMaxTransport);
+  if (transport == "fabric" && options_.fabric) {
+    return attach_to_fabric(session, params, std::move(reply));
+  }
+  if (transport == "verbs" && options_.verbs) {
+    return attach_to_verbs(session, params, std::move(reply));
+  }
+  if (transport.empty()) return reply.error(*params.finish());
+  reply.error(Status::kUnsupported,
+              fmt::format("this node does not offer transport \"{}\": session.open says which it "
+                          "does (those of other machines with --listen-tcp alone)",
+                          transport));
+}
+
+// The client has an endpoint for all shards; each shard makes one for it.
+void Node::attach_to_fabric(const SharedSession& session, rpc::Params& params, rpc::Reply reply) {
+  const auto name = transport::fabric::from_hex(params.text("name", kMaxEndpointName));
+  const auto secret = params.number("secret", 0, UINT64_MAX);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (!name) return reply.error(Status::kInvalidArgument, "\"name\" is not an endpoint's");
+  attach_each(session, std::move(reply), &Ports::fabric,
+              [name = *name, secret, job = session->forming->slot, peer = session->number](
+                  std::uint32_t, transport::fabric::Port& port) {
+                return in_hex(port.attach(peer, {job, name, secret}));
+              });
+}
+
+// The client has a queue pair for each shard; each shard makes one for it.
+void Node::attach_to_verbs(const SharedSession& session, rpc::Params& params, rpc::Reply reply) {
+  const auto names = params.texts("names", shards_.size(), kMaxEndpointName);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  std::vector<transport::verbs::Address> clients;
+  for (const std::string& name : names) {
+    const auto address = transport::verbs::from_hex(name);
+    if (!address) return reply.error(Status::kInvalidArgument, "\"names\" has no queue pair's");
+    clients.push_back(*address);
+  }
+  attach_each(session, std::move(reply), &Ports::verbs,
+              [clients, peer = session->number](std::uint32_t shard, transport::verbs::Port& port) {
+                return in_hex(port.attach(peer, clients[shard]));
+              });
+}
+
+// `attach(shard, port)` gives the name of what serves the client there, or why nothing does. Then
+// the session is as it was before.
+template <typename Port, typename Attach>
+void Node::attach_each(const SharedSession& session, rpc::Reply reply,
+                       std::unique_ptr<Port> Ports::*port, Attach attach) {
+  session->attached = true;
+  session->over_network = true;
+  auto names = std::make_shared<std::vector<Result<std::string>>>(
+      shards_.size(), Error{Status::kInternal, "not attached"});
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each(
+      [session, names, port, attach](std::uint32_t i, engine::Shard& shard, Ports& ports) {
+        ports.detach(session->number);
+        ports.route(session->number, *(ports.*port));
+        (*names)[i] = attach(i, *(ports.*port));
+        if (!(*names)[i]) return;
+        shard.protocol().join(session->forming->slot, static_cast<std::uint16_t>(session->rank),
+                              session->number);
+      },
+      [this, session, names, answer] {
+        json made = json::array();
+        for (const auto& name : *names) {
+          if (!name) return give_up_attaching(session, name.error(), answer);
+          made.push_back(*name);
+        }
+        answer->result({{"names", std::move(made)}});
+      });
+}
+
+void Node::give_up_attaching(const SharedSession& session, const Error& why,
+                             const std::shared_ptr<rpc::Reply>& answer) {
+  shards_.on_each([peer = session->number](auto, auto&, Ports& ports) { ports.detach(peer); },
+                  [session, why, answer] {
+                    session->attached = false;
+                    session->over_network = false;
+                    answer->error(why);
+                  });
+}
+
+// Nothing is mapped: it costs the node an entry, and no memory.
+void Node::register_remote(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
+  rpc::Params params(request.params);
+  onesided::Region region;
+  region.bytes = params.number("bytes", 1, wire::kMaxBytes);
+  region.base = params.number("base", 0, UINT64_MAX - wire::kMaxBytes);
+  region.key = params.number("key", 0, UINT64_MAX);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (auto room = admission_.reserve(*session->forming, 0); !room) {
+    return reply.error(room.error());
+  }
+  const std::uint32_t id = session->next_region++;
+  session->regions[id] = PeerMemory();
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each([peer = session->number, id, region](
+                      auto, auto&, Ports& ports) { ports.add_region(peer, id, region); },
+                  [answer, id] {
+                    answer->result({{"region", id}});
+                  });
+}
+
+}  // namespace tally::control

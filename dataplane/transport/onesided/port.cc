@@ -1,0 +1,327 @@
+#include "dataplane/transport/onesided/port.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "dataplane/transport/answers.h"
+
+namespace tally::transport::onesided {
+namespace {
+
+// Completions that a peer does not take: more than its credit is a peer that does not read.
+constexpr std::size_t kMaxWaitingCompletions = 8192;
+// Notices that the shard has not taken: more than any credit, with as many cancels.
+constexpr std::size_t kMaxWaitingNotices = 8192;
+
+// A peer of whose operations none has ended for so long is lost: stopped, cut off or gone without a
+// word. Verdicts wait for what is under way, so this must be shorter than clients wait for theirs.
+constexpr Nanos kStalled = 4 * kSecond;
+constexpr Nanos kLongestGap = 1 * kSecond;
+
+}  // namespace
+
+Port::Port(const LandingOptions& options)
+    : landing_(options.landing_bytes, 2 * options.window_bytes),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll for a shard");
+}
+
+// -- peers and their memory ----------------------------------------------------------------------
+
+void Port::add(Peer peer, std::unique_ptr<Session> session) {
+  if (peer >= sessions_.size()) sessions_.resize(peer + 1);
+  if (session->regions.empty()) session->regions.resize(1);
+  sessions_[peer] = std::move(session);
+}
+
+void Port::remove(Peer peer) {
+  for (Operation& operation : operations_) {
+    const bool open = operation.bytes > 0 && operation.peer == peer && !operation.answered;
+    if (open) end(operation, Status::kPeerLost);
+  }
+  std::erase_if(received_, [peer](const Received& received) { return received.peer == peer; });
+  sessions_[peer].reset();
+}
+
+Port::Session* Port::serving(Peer peer) const {
+  Session* session = attached(peer);
+  return session != nullptr && !session->broken ? session : nullptr;
+}
+
+std::size_t Port::sessions() const {
+  return static_cast<std::size_t>(std::count_if(
+      sessions_.begin(), sessions_.end(), [](const auto& session) { return session != nullptr; }));
+}
+
+void Port::add_region(Peer peer, std::uint32_t number, const Region& region) {
+  Session* session = attached(peer);
+  if (session == nullptr) return;
+  auto& regions = session->regions;
+  if (number >= regions.size()) regions.resize(number + 1);
+  regions[number] = region;
+}
+
+void Port::remove_region(Peer peer, std::uint32_t number) {
+  Session* session = attached(peer);
+  if (session == nullptr) return;
+  auto& regions = session->regions;
+  if (number < regions.size()) regions[number] = Region{};
+}
+
+const Region* Port::region_of(const Range& range) const {
+  const Session* session = serving(range.peer);
+  if (session == nullptr || range.region >= session->regions.size()) return nullptr;
+  const Region& region = session->regions[range.region];
+  const bool inside = range.offset <= region.bytes && range.bytes <= region.bytes - range.offset;
+  return inside && region.bytes > 0 ? &region : nullptr;
+}
+
+bool Port::covers(const Range& range) const {
+  return region_of(range) != nullptr;
+}
+
+// -- operations ----------------------------------------------------------------------------------
+
+std::uint32_t Port::take_operation(Kind kind, const Range& range, std::uint64_t user) {
+  if (free_operations_.empty()) {
+    free_operations_.push_back(static_cast<std::uint32_t>(operations_.size()));
+    operations_.emplace_back();
+  }
+  const std::uint32_t index = free_operations_.back();
+  free_operations_.pop_back();
+  Operation& operation = operations_[index];
+  operation = Operation{};
+  operation.kind = kind;
+  operation.peer = range.peer;
+  operation.user = user;
+  operation.bytes = range.bytes;
+  operation.index = index;
+  if (const Region* region = region_of(range)) {
+    operation.address = region->base + range.offset;
+    operation.key = region->key;
+  }
+  return index;
+}
+
+void Port::pull(std::span<const Pull> pulls) {
+  for (const Pull& pull : pulls) {
+    if (region_of(pull.source) == nullptr) {
+      const bool served = serving(pull.source.peer) != nullptr;
+      pulled_.push_back({pull.user, served ? Status::kBadRegion : Status::kPeerLost, {}, 0});
+      continue;
+    }
+    unplaced_.push_back(take_operation(Kind::kPull, pull.source, pull.user));
+  }
+  place_pulls();
+}
+
+// In order: a tile that has part of its blocks gets the rest before a later one gets any.
+void Port::place_pulls() {
+  while (!unplaced_.empty()) {
+    Operation& operation = operations_[unplaced_.front()];
+    const auto block = landing_.allocate(operation.bytes);
+    if (!block) break;
+    unplaced_.pop_front();
+    operation.local = block->data;
+    operation.landing = block->number;
+    operation.placed = true;
+    Session* session = serving(operation.peer);
+    if (session == nullptr) {
+      end(operation, Status::kPeerLost);
+      continue;
+    }
+    session->reads.push_back(operation.index);
+    mark(*session);
+  }
+  start_marked();
+}
+
+void Port::release(std::uint32_t handle) {
+  give_back(operations_[handle]);
+  place_pulls();
+}
+
+void Port::push(std::span<const Push> pushes) {
+  for (const Push& push : pushes) {
+    const Range& target = push.landing.target;
+    if (region_of(target) == nullptr) {
+      const bool served = serving(target.peer) != nullptr;
+      pushed_.push_back({push.user, served ? Status::kBadRegion : Status::kPeerLost});
+      continue;
+    }
+    Operation& operation = operations_[take_operation(Kind::kPush, target, push.user)];
+    operation.local = const_cast<std::byte*>(push.source);
+    Session& session = *serving(target.peer);
+    session.writes.push_back(operation.index);
+    mark(session);
+  }
+  start_marked();
+}
+
+void Port::complete(std::span<const Message> messages) {
+  for (const Message& message : messages) {
+    Session* session = serving(message.peer);
+    if (session == nullptr) continue;
+    session->completions.push_back(message.message);
+    mark(*session);
+    if (session->completions.size() > kMaxWaitingCompletions) {
+      refuse(*session, "it does not take its completions");
+    }
+  }
+  start_marked();
+}
+
+// A burst for many peers goes to each in one piece.
+void Port::mark(Session& session) {
+  if (std::exchange(session.marked, true)) return;
+  marked_.push_back(&session);
+}
+
+void Port::start_marked() {
+  for (Session* session : marked_) {
+    session->marked = false;
+    send_waiting(*session);
+  }
+  marked_.clear();
+}
+
+bool Port::start_all(Session& session, std::deque<std::uint32_t>& waiting) {
+  while (!session.broken && !waiting.empty()) {
+    Operation& operation = operations_[waiting.front()];
+    if (!start(session, operation)) break;
+    operation.under_way = true;
+    ++session.under_way;
+    waiting.pop_front();
+  }
+  return waiting.empty();
+}
+
+// Completions first: somebody waits for them. Then what ends a tile before what begins one.
+void Port::send_waiting(Session& session) {
+  while (!session.broken && !session.completions.empty()) {
+    if (!send(session, session.completions.front())) break;
+    session.completions.pop_front();
+  }
+  const bool all = start_all(session, session.writes) & start_all(session, session.reads);
+  if (!session.broken) flush(session);
+  backlog_ |= !session.broken && !(all && session.completions.empty());
+}
+
+void Port::end(Operation& operation, Status status) {
+  if (operation.answered) return;
+  if (operation.under_way) {
+    Session& session = *sessions_[operation.peer];
+    --session.under_way;
+    ++session.ended;
+  }
+  operation.under_way = false;
+  operation.answered = true;
+  if (operation.kind == Kind::kPush) {
+    pushed_.push_back({operation.user, status});
+    return give_back(operation);
+  }
+  if (status != Status::kOk) {
+    pulled_.push_back({operation.user, status, {}, 0});
+    std::erase(unplaced_, operation.index);
+    return give_back(operation);
+  }
+  operation.view = Span{operation.local, operation.bytes};
+  pulled_.push_back({operation.user, Status::kOk, View(&operation.view, 1), operation.index});
+}
+
+void Port::give_back(Operation& operation) {
+  if (operation.placed) landing_.release(operation.landing);
+  operation.placed = false;
+  operation.bytes = 0;
+  free_operations_.push_back(operation.index);
+}
+
+void Port::on_notice(Session& session, Peer peer, const RingSlot& notice) {
+  received_.push_back({peer, notice});
+  if (++session.notices > kMaxWaitingNotices) refuse(session, "it sends more than its credit");
+}
+
+// -- the shard's turn ----------------------------------------------------------------------------
+
+std::size_t Port::receive(std::span<Received> out) {
+  progress();
+  if (std::exchange(backlog_, false)) {
+    for (const auto& session : sessions_) {
+      if (session != nullptr) send_waiting(*session);
+    }
+  }
+  const std::size_t count = take(received_, out);
+  for (const Received& received : out.first(count)) --sessions_[received.peer]->notices;
+  return count;
+}
+
+std::size_t Port::pulled(std::span<Pulled> out) {
+  return take(pulled_, out);
+}
+
+std::size_t Port::pushed(std::span<Pushed> out) {
+  return take(pushed_, out);
+}
+
+bool Port::arm() {
+  const bool news = !received_.empty() || !pulled_.empty() || !pushed_.empty() ||
+                    std::any_of(sessions_.begin(), sessions_.end(), [](const auto& session) {
+                      return session != nullptr && session->broken && !session->reported;
+                    });
+  return !news && may_sleep();
+}
+
+// -- peers that are lost -------------------------------------------------------------------------
+
+void Port::refuse(Session& session, std::string why) {
+  if (!session.broken) session.why = std::move(why);
+  session.broken = true;
+}
+
+std::string Port::why_lost(Peer peer) const {
+  const Session* session = attached(peer);
+  return session != nullptr ? session->why : "";
+}
+
+// A broken session's connection stays until control detaches it; what it had under way is answered
+// then.
+std::size_t Port::lost(std::span<Peer> out) {
+  std::size_t count = 0;
+  const Nanos now = monotonic_now();
+  const Nanos passed = now - std::exchange(last_watch_, now);
+  for (Peer peer = 0; peer < sessions_.size() && count < out.size(); ++peer) {
+    Session* session = sessions_[peer].get();
+    if (session == nullptr) continue;
+    watch(*session, passed);
+    if (!session->broken || session->reported) continue;
+    session->reported = true;
+    out[count++] = peer;
+  }
+  return count;
+}
+
+// Time in which this thread slept, or was stopped itself, is not held against the peer.
+void Port::watch(Session& session, Nanos passed) {
+  const std::size_t open = session.under_way + session.reads.size() + session.writes.size();
+  if (open == 0 || session.ended != session.ended_seen) {
+    session.ended_seen = session.ended;
+    session.stalled = 0;
+    return;
+  }
+  session.stalled += std::min(passed, kLongestGap);
+  if (session.stalled > kStalled) {
+    refuse(session, fmt::format("none of {} operations on its memory has ended for {} s", open,
+                                kStalled / kSecond));
+  }
+}
+
+void Port::disconnect(Peer peer) {
+  if (Session* session = serving(peer)) refuse(*session, "it broke the protocol");
+}
+
+}  // namespace tally::transport::onesided

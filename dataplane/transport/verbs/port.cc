@@ -1,0 +1,213 @@
+#include "dataplane/transport/verbs/port.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/epoll.h"
+
+namespace tally::transport::verbs {
+namespace {
+
+constexpr std::size_t kBurst = 64;
+constexpr int kMostBursts = 16;
+
+bool within(const std::byte* data, std::size_t bytes, std::span<const std::byte> memory) {
+  return data >= memory.data() && data + bytes <= memory.data() + memory.size();
+}
+
+}  // namespace
+
+std::uint64_t Port::work_id(Work work, Peer peer, std::uint32_t index) {
+  return static_cast<std::uint64_t>(work) << 62 | std::uint64_t{peer} << 32 | index;
+}
+
+// -- what goes out -------------------------------------------------------------------------------
+
+// The list is posted at the end of the burst: it counts already.
+bool Port::has_room(const Connected& session) const {
+  return session.sends < session.pair.sizes().sends;
+}
+
+ibv_send_wr& Port::next_in_batch(std::uint64_t id, std::byte* data, std::size_t bytes,
+                                 std::uint32_t key) {
+  pieces_.push_back(
+      {reinterpret_cast<std::uintptr_t>(data), static_cast<std::uint32_t>(bytes), key});
+  ibv_send_wr request{};
+  request.wr_id = id;
+  request.num_sge = 1;
+  batch_.push_back(request);
+  return batch_.back();
+}
+
+// False: not yet (the queue is full, or as many READs are out as the peer answers).
+bool Port::start(Session& session, Operation& operation) {
+  Connected& to = connected(session);
+  const bool read = operation.kind == Kind::kPull;
+  if (!has_room(to) || (read && to.reads >= to.pair.reads_out())) return false;
+  std::uint32_t key = landing_key_->lkey;
+  if (!read && !depart(operation, key)) return false;
+  ibv_send_wr& request = next_in_batch(work_id(Work::kOperation, operation.peer, operation.index),
+                                       operation.local, operation.bytes, key);
+  request.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+  request.wr.rdma.remote_addr = operation.address;
+  request.wr.rdma.rkey = static_cast<std::uint32_t>(operation.key);
+  ++to.sends;
+  to.reads += read ? 1 : 0;
+  return true;
+}
+
+// What does not lie in registered memory is copied there. False: there is no room.
+bool Port::depart(Operation& operation, std::uint32_t& key) {
+  if (within(operation.local, operation.bytes, landing().memory())) return true;
+  if (within(operation.local, operation.bytes, tiles_)) {
+    key = tiles_key_->lkey;
+    return true;
+  }
+  const auto block = landing().allocate(operation.bytes);
+  if (!block) return false;
+  std::memcpy(block->data, operation.local, operation.bytes);
+  operation.local = block->data;
+  operation.landing = block->number;
+  operation.placed = true;
+  return true;
+}
+
+bool Port::send(Session& session, const RingSlot& message) {
+  Connected& to = connected(session);
+  if (!has_room(to) || to.free_sends.empty()) return false;
+  const std::uint32_t index = to.free_sends.back();
+  to.free_sends.pop_back();
+  RingSlot& slot = to.messages[index];
+  slot = message;
+  ibv_send_wr& request = next_in_batch(work_id(Work::kSend, to.peer, index), slot.bytes,
+                                       sizeof slot.bytes, to.registered->lkey);
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = to.pair.can_inline() ? IBV_SEND_INLINE : 0;
+  ++to.sends;
+  return true;
+}
+
+void Port::flush(Session& session) {
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    batch_[i].sg_list = &pieces_[i];
+    batch_[i].next = i + 1 < batch_.size() ? &batch_[i + 1] : nullptr;
+  }
+  if (!batch_.empty()) {
+    const int error = connected(session).pair.send(batch_.data());
+    if (error != 0) refuse(session, fmt::format("cannot post: {}", std::strerror(error)));
+  }
+  batch_.clear();
+  pieces_.clear();
+}
+
+// -- what comes in -------------------------------------------------------------------------------
+
+std::size_t Port::poll() {
+  std::array<ibv_wc, kBurst> completions;
+  std::size_t total = 0;
+  for (int burst = 0; burst < kMostBursts; ++burst) {
+    const int count =
+        device_->api().poll_cq(queue_.get(), static_cast<int>(kBurst), completions.data());
+    if (count <= 0) break;
+    total += static_cast<std::size_t>(count);
+    for (const ibv_wc& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
+      on_completion(completion);
+    }
+  }
+  return total;
+}
+
+void Port::on_completion(const ibv_wc& completion) {
+  const auto work = static_cast<Work>(completion.wr_id >> 62);
+  const auto peer = static_cast<Peer>((completion.wr_id >> 32) & ((1U << 30) - 1));
+  const auto index = static_cast<std::uint32_t>(completion.wr_id);
+  if (attached(peer) == nullptr) return;  // of a connection before its drain was over
+  Connected& session = connected(*attached(peer));
+  if (session.pair.number() != completion.qp_num) return;
+  const bool fine = completion.status == IBV_WC_SUCCESS;
+  if (!fine) refuse(session, to_text(completion.status));
+  switch (work) {
+    case Work::kReceive:
+      --session.receives;
+      if (fine) on_received(session, index, completion.byte_len);
+      break;
+    case Work::kSend:
+      --session.sends;
+      session.free_sends.push_back(index);
+      break;
+    case Work::kOperation: {
+      Operation& done = operation(index);
+      --session.sends;
+      session.reads -= done.kind == Kind::kPull ? 1 : 0;
+      end(done, fine ? Status::kOk : Status::kPeerLost);
+      break;
+    }
+  }
+}
+
+// An empty message is the client's way to see whether the connection stands.
+void Port::on_received(Connected& session, std::uint32_t index, std::uint32_t bytes) {
+  if (session.broken) return;
+  if (bytes == sizeof(RingSlot)) {
+    on_notice(session, session.peer, session.messages[index]);
+  } else if (bytes != 0) {
+    return refuse(session, fmt::format("it sent a message of {} bytes", bytes));
+  }
+  if (const int error = post_receive(session, index); error != 0) {
+    refuse(session, fmt::format("cannot post a receive: {}", std::strerror(error)));
+  }
+}
+
+bool Port::may_sleep() {
+  take_events();
+  while (device_->api().get_cq_event(channel_.get()) == 0) continue;
+  if (device_->api().req_notify_cq(queue_.get()) != 0) return true;
+  return poll() == 0;
+}
+
+// -- the device ----------------------------------------------------------------------------------
+
+std::size_t Port::lost(std::span<Peer> out) {
+  take_events();
+  return onesided::Port::lost(out);
+}
+
+void Port::take_events() {
+  ibv_async_event event{};
+  while (!dead_ && device_->api().get_async_event(&device_->context(), &event) == 0) {
+    on_event(event);
+    device_->api().ack_async_event(&event);
+  }
+}
+
+// A queue pair's trouble is its session's; the completion queue's and the device's are everybody's.
+void Port::on_event(const ibv_async_event& event) {
+  switch (event.event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      for (const auto& session : all_sessions()) {
+        const bool meant =
+            session != nullptr && connected(*session).pair.number() == event.element.qp->qp_num;
+        if (meant) refuse(*session, "its connection failed (an event of the device)");
+      }
+      return;
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_DEVICE_FATAL:
+      dead_ = true;
+      for (const auto& session : all_sessions()) {
+        if (session == nullptr) continue;
+        refuse(*session, fmt::format("the node's RDMA device {} failed", choice().device));
+      }
+      return;
+    default:
+      return;  // a port that goes down and comes back: the connections' own retries decide
+  }
+}
+
+}  // namespace tally::transport::verbs

@@ -1,0 +1,169 @@
+// The port's beginning and end, and who comes and goes.
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/epoll.h"
+#include "dataplane/transport/verbs/port.h"
+
+namespace tally::transport::verbs {
+namespace {
+
+// Work of a session that the adapter has at a time: the READs that it takes, as many WRITEs, and
+// completions in between.
+constexpr std::uint32_t kSends = 64;
+constexpr std::uint32_t kMessages = 16;  // of the sends
+// Beside the notices within credit, cancels. A client that sends more waits (kNoBufferTimer).
+constexpr std::uint32_t kCancels = 16;
+constexpr std::size_t kFirstSessions = 8;
+constexpr Nanos kDrain = 200 * kMillisecond;
+
+}  // namespace
+
+Result<std::unique_ptr<Port>> Port::open(Api& api, const PortOptions& options) {
+  auto device = Device::open(api, options.device);
+  if (!device) return device.error();
+  std::unique_ptr<Port> port(new Port(std::move(device).value(), options));
+  if (auto made = port->make_queues(); !made) return made.error();
+  if (auto registered = port->register_memory(options); !registered) return registered.error();
+  return port;
+}
+
+Port::Port(std::unique_ptr<Device> device, const PortOptions& options)
+    : onesided::Port(options.landing),
+      device_(std::move(device)),
+      sizes_{kSends, options.credit + kCancels},
+      tiles_(options.tiles) {
+  batch_.reserve(kSends);
+  pieces_.reserve(kSends);
+}
+
+// Queue pairs go before what they refer to.
+Port::~Port() {
+  for (Peer peer = 0; peer < all_sessions().size(); ++peer) detach(peer);
+}
+
+Outcome Port::make_queues() {
+  Api& api = device_->api();
+  channel_ = CompletionChannel(api, api.create_comp_channel(&device_->context()));
+  if (!channel_) {
+    return Error{Status::kNoMemory, fmt::format("a completion channel on {}: {}", choice().device,
+                                                std::strerror(errno))};
+  }
+  set_nonblocking(channel_->fd);
+  if (auto room = make_room(kFirstSessions); !room) return room;
+  if (!tally::watch(epoll(), channel_->fd, EPOLLIN) ||
+      !tally::watch(epoll(), device_->event_fd(), EPOLLIN)) {
+    return Error{Status::kNoMemory, "no descriptor left to watch an RDMA device"};
+  }
+  return Unit{};
+}
+
+Outcome Port::register_memory(const PortOptions& options) {
+  const std::span<std::byte> landed = landing().memory();
+  auto key = device_->expose(landed.data(), landed.size(), kForItself);
+  if (!key) return key.error();
+  landing_key_ = std::move(key).value();
+  if (options.tiles.empty()) return Unit{};
+  key = device_->expose(options.tiles.data(), options.tiles.size(), kForItself);
+  if (!key) return key.error();
+  tiles_key_ = std::move(key).value();
+  return Unit{};
+}
+
+// The completion queue has room for all that all sessions can have posted.
+Outcome Port::make_room(std::size_t sessions) {
+  if (sessions <= capacity_) return Unit{};
+  Api& api = device_->api();
+  const std::size_t wanted = std::max(sessions, 2 * capacity_);
+  const auto entries = static_cast<int>(wanted * (sizes_.sends + sizes_.receives));
+  const bool first = !queue_;
+  int error = 0;
+  if (first) {
+    queue_ = CompletionQueue(api, api.create_cq(&device_->context(), entries, channel_.get()));
+    error = queue_ ? 0 : errno;
+  } else {
+    error = api.resize_cq(queue_.get(), entries);
+  }
+  if (error != 0) {
+    return Error{
+        Status::kNoMemory,
+        fmt::format("room for {} sessions in a completion queue on {} ({} entries; it has "
+                    "at most {}): {}",
+                    wanted, choice().device, entries, choice().max_cqe, std::strerror(error))};
+  }
+  capacity_ = wanted;
+  return Unit{};
+}
+
+Result<Address> Port::attach(Peer peer, const Address& client) {
+  if (dead_) {
+    return Error{
+        Status::kUnsupported,
+        fmt::format("the node's RDMA device {} failed: start the node again", choice().device)};
+  }
+  if (auto room = make_room(sessions() + 1); !room) return room.error();
+  auto session = std::make_unique<Connected>();
+  Connected& made = *session;
+  made.peer = peer;
+  add(peer, std::move(session));
+  if (auto done = connect(made, client); !done) {
+    detach(peer);
+    return done.error();
+  }
+  return made.pair.address();
+}
+
+Outcome Port::connect(Connected& session, const Address& client) {
+  auto pair = QueuePair::make(*device_, *queue_.get(), sizes_, sizeof(RingSlot));
+  if (!pair) return pair.error();
+  session.pair = std::move(pair).value();
+  const std::uint32_t receives = session.pair.sizes().receives;
+  session.messages.resize(receives + kMessages);
+  for (std::uint32_t i = 0; i < kMessages; ++i) session.free_sends.push_back(receives + i);
+  auto registered = device_->expose(session.messages.data(),
+                                    session.messages.size() * sizeof(RingSlot), kForItself);
+  if (!registered) return registered.error();
+  session.registered = std::move(registered).value();
+  for (std::uint32_t i = 0; i < receives; ++i) {
+    if (const int error = post_receive(session, i); error != 0) {
+      return Error{Status::kNoMemory, fmt::format("a receive: {}", std::strerror(error))};
+    }
+  }
+  return session.pair.connect(client);
+}
+
+int Port::post_receive(Connected& session, std::uint32_t index) {
+  RingSlot& slot = session.messages[index];
+  ibv_sge piece{reinterpret_cast<std::uintptr_t>(slot.bytes), sizeof slot.bytes,
+                session.registered->lkey};
+  ibv_recv_wr request{};
+  request.wr_id = work_id(Work::kReceive, session.peer, index);
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  const int error = session.pair.receive(&request);
+  session.receives += error == 0 ? 1 : 0;
+  return error;
+}
+
+// What the adapter has ends in the completion queue; a device that is gone says nothing any more.
+// That the queue pair has been destroyed is what counts.
+void Port::drain(Connected& session) {
+  session.broken = true;
+  if (!session.pair) return;
+  session.pair.abort();
+  const Nanos until = monotonic_now() + kDrain;
+  while (!dead_ && session.sends + session.receives > 0 && monotonic_now() < until) poll();
+  session.pair = QueuePair();
+}
+
+void Port::detach(Peer peer) {
+  if (attached(peer) == nullptr) return;
+  drain(connected(*attached(peer)));
+  remove(peer);
+}
+
+}  // namespace tally::transport::verbs

@@ -1,0 +1,80 @@
+// A reliable connection (RC queue pair) between a client and a shard, from its making to its end.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "dataplane/transport/verbs/device.h"
+
+namespace tally::transport::verbs {
+
+// What one end has to know of the other; exchanged over the control connection.
+struct Address {
+  std::uint32_t number = 0;  // of the queue pair
+  std::uint32_t first_packet = 0;
+  std::uint16_t lid = 0;
+  std::uint8_t mtu = 0;       // ibv_mtu: what its port has
+  std::uint8_t reads_in = 0;  // RDMA READs that it answers at a time
+  std::uint8_t ethernet = 0;  // 1: RoCE
+  ibv_gid gid{};
+};
+
+std::string to_hex(const Address& address);
+// From a peer, who may send anything: nothing where it cannot be an address.
+std::optional<Address> from_hex(std::string_view text);
+
+struct QueueSizes {
+  std::uint32_t sends = 0;
+  std::uint32_t receives = 0;
+};
+
+// How patient a connection is: a packet is sent again after some 67 ms, six times; who does not
+// answer is known to be gone after half a second (adapters may take four times as long). A
+// receiver that is out of buffers is asked again six times too, 160 ms apart. (7 would be for
+// ever.)
+inline constexpr std::uint8_t kAckTimeout = 14;  // 4.096 us << 14
+inline constexpr std::uint8_t kRetries = 6;
+inline constexpr std::uint8_t kNoBufferTimer = 28;  // 163.84 ms
+
+class QueuePair {
+ public:
+  QueuePair() = default;
+  // Sends of up to `inline_bytes` are taken from where they lie at once, where the device can
+  // (can_inline()). `device` and `queue` are borrowed.
+  static Result<QueuePair> make(Device& device, ibv_cq& queue, const QueueSizes& sizes,
+                                std::uint32_t inline_bytes);
+
+  Address address() const;
+  // Receives may be posted before; sends after.
+  Outcome connect(const Address& peer);
+  // Nothing is sent or taken any more; what is under way ends in the completion queue.
+  void abort();
+
+  std::uint32_t number() const { return pair_->qp_num; }
+  bool can_inline() const { return can_inline_; }
+  const QueueSizes& sizes() const { return sizes_; }
+  // RDMA READs that may be outstanding at the peer.
+  std::uint8_t reads_out() const { return reads_out_; }
+  explicit operator bool() const { return static_cast<bool>(pair_); }
+
+  // 0, or an errno. Precondition: there is room in the queue.
+  int send(ibv_send_wr* list);
+  int receive(ibv_recv_wr* list);
+
+ private:
+  Outcome modify(ibv_qp_attr& attributes, int mask, const char* into);
+
+  Device* device_ = nullptr;
+  QueuePairHandle pair_;
+  QueueSizes sizes_;
+  std::uint32_t first_packet_ = 0;
+  std::uint8_t reads_out_ = 0;
+  bool can_inline_ = false;
+};
+
+// "it does not answer ...": of a work completion that is not a success.
+std::string to_text(ibv_wc_status status);
+
+}  // namespace tally::transport::verbs
