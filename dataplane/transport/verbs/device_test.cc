@@ -1,0 +1,109 @@
+// Which device, port and GID is chosen, and what is said when none can be.
+#include "dataplane/transport/verbs/device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "dataplane/transport/verbs/fake_verbs.h"
+
+namespace tally::transport::verbs {
+namespace {
+
+using ::testing::HasSubstr;
+
+FakeVerbs::Gid ipv6(std::uint8_t first, std::uint8_t second) {
+  FakeVerbs::Gid made;
+  made.gid.raw[0] = first;
+  made.gid.raw[1] = second;
+  made.gid.raw[15] = 1;
+  return made;
+}
+
+std::string chosen(FakeVerbs& api, const DeviceOptions& options) {
+  auto device = Device::open(api, options);
+  return device ? (*device)->choice().why : device.error().message;
+}
+
+TEST(VerbsDevice, TakesTheDeviceThatHasTheAddress) {
+  FakeVerbs api({{.name = "mlx5_0", .gids = {FakeVerbs::ipv4(1)}},
+                 {.name = "mlx5_1", .gids = {ipv6(0xfe, 0x80), FakeVerbs::ipv4(2)}}});
+  EXPECT_EQ(chosen(api, {.device = {}, .host = "10.0.0.2"}),
+            "mlx5_1 port 1, GID 1 (10.0.0.2, RoCE v2), MTU 4096: it has the address of the control "
+            "connection");
+  EXPECT_THAT(chosen(api, {.device = {}, .host = "10.9.9.9"}), HasSubstr("mlx5_0 port 1, GID 0"));
+  EXPECT_EQ(api.objects(), 0U);
+}
+
+TEST(VerbsDevice, PrefersAddressesThatAreRouted) {
+  FakeVerbs api({{.name = "a",
+                  .gids = {FakeVerbs::ipv4(1, IBV_GID_TYPE_ROCE_V1), ipv6(0xfe, 0x80),
+                           ipv6(0xfd, 0), FakeVerbs::ipv4(3)}}});
+  EXPECT_THAT(chosen(api, {}), HasSubstr("GID 3 (10.0.0.3, RoCE v2)"));
+  FakeVerbs six({{.name = "a", .gids = {ipv6(0xfe, 0x80), ipv6(0xfd, 0)}}});
+  EXPECT_THAT(chosen(six, {}), HasSubstr("GID 1 (fd00::1, RoCE v2)"));
+  EXPECT_THAT(chosen(six, {.device = {}, .host = "fd00::1"}), HasSubstr("address of the control"));
+}
+
+TEST(VerbsDevice, InfiniBandNeedsNoAddress) {
+  FakeVerbs api({{.name = "ib0",
+                  .gids = {{.gid = {}, .type = IBV_GID_TYPE_IB}},
+                  .link_layer = IBV_LINK_LAYER_INFINIBAND}});
+  EXPECT_THAT(chosen(api, {}), HasSubstr("ib0 port 1, GID 0 (::, InfiniBand)"));
+}
+
+TEST(VerbsDevice, DoesAsItIsTold) {
+  FakeVerbs api({{.name = "a", .gids = {FakeVerbs::ipv4(1), ipv6(0xfe, 0x80)}},
+                 {.name = "b", .gids = {FakeVerbs::ipv4(2)}}});
+  EXPECT_THAT(chosen(api, {.device = "b", .host = "10.0.0.1"}), HasSubstr("b port 1, GID 0"));
+  EXPECT_THAT(chosen(api, {.device = "a:1:1", .host = {}}),
+              HasSubstr("a port 1, GID 1 (fe80::1, RoCE v2), MTU 4096: as asked for"));
+  EXPECT_EQ(chosen(api, {.device = "c", .host = {}}),
+            "no RDMA device to use: there is no c, but a, b");
+  EXPECT_EQ(chosen(api, {.device = "a:2", .host = {}}),
+            "no RDMA device to use: a has 1 ports, and no port 2");
+  EXPECT_EQ(chosen(api, {.device = "a:1:7", .host = {}}),
+            "no RDMA device to use: a port 1 has no GID 7");
+  for (const char* wrong : {"a:", "a:0", "a:x", "a:1:", "a:1:300", "a:1:1:1", ":1"}) {
+    EXPECT_THAT(chosen(api, {.device = wrong, .host = {}}), HasSubstr("is not NAME, NAME:PORT"))
+        << wrong;
+  }
+}
+
+TEST(VerbsDevice, SaysWhatEachOneLacks) {
+  FakeVerbs none(std::vector<FakeVerbs::Setup>{});
+  EXPECT_EQ(chosen(none, {}),
+            "no RDMA device to use: this machine has none (rdma link shows them)");
+  FakeVerbs api({{.name = "a", .gids = {}, .state = IBV_PORT_DOWN},
+                 {.name = "b", .gids = {FakeVerbs::ipv4(1, IBV_GID_TYPE_ROCE_V1)}}});
+  EXPECT_EQ(chosen(api, {}),
+            "no RDMA device to use: a port 1 is not active (is its link up? see rdma link); b port "
+            "1 has no GID of RoCE v2: give its interface an address");
+  FakeVerbs closed;
+  closed.fail(Call::kOpen, EACCES);
+  EXPECT_THAT(chosen(closed, {}), HasSubstr("cannot be opened: Permission denied"));
+}
+
+TEST(VerbsDevice, WhatCannotBeMadeLeavesNothing) {
+  FakeVerbs api;
+  api.fail(Call::kProtectionDomain, ENOMEM);
+  EXPECT_THAT(chosen(api, {}), HasSubstr("a protection domain on fake0: Cannot allocate memory"));
+  EXPECT_EQ(api.objects(), 0U);
+
+  auto device = Device::open(api, {}).value();
+  std::array<std::byte, 4096> memory{};
+  api.fail(Call::kRegister, ENOMEM);
+  const auto refused = device->expose(memory.data(), memory.size(), kForTheNode);
+  EXPECT_EQ(refused.status(), Status::kNoMemory);
+  EXPECT_THAT(refused.error().message, HasSubstr("4 KiB of memory cannot be registered"));
+  EXPECT_THAT(refused.error().message, HasSubstr("lock"));
+  const auto foreign = device->expose_dmabuf(3, 0, 4096, 0, kForTheNode);
+  EXPECT_EQ(foreign.status(), Status::kUnsupported);
+  EXPECT_THAT(foreign.error().message, HasSubstr("nvidia-peermem"));
+  device.reset();
+  EXPECT_EQ(api.objects(), 0U);
+}
+
+}  // namespace
+}  // namespace tally::transport::verbs

@@ -1,0 +1,147 @@
+// RDMA devices that exist in this process alone, for tests: they move bytes between queue pairs as
+// real ones do, check what real ones check, and fail when they are told to. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dataplane/transport/verbs/api.h"
+
+namespace tally::transport::verbs {
+
+// The calls that can be made to fail.
+enum class Call {
+  kOpen,
+  kProtectionDomain,
+  kRegister,
+  kChannel,
+  kQueue,
+  kResize,
+  kPair,
+  kModify,
+  kPostSend,
+  kPostReceive
+};
+
+struct FakeGid {
+  ibv_gid gid{};
+  ibv_gid_type type = IBV_GID_TYPE_ROCE_V2;
+};
+
+struct FakeDevice {
+  std::string name = "fake0";
+  std::vector<FakeGid> gids;  // by index; "10.0.0.1" of RoCE v2 when empty
+  ibv_port_state state = IBV_PORT_ACTIVE;
+  std::uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
+  int max_reads = 16;
+  std::uint32_t max_inline = 256;
+};
+
+class FakeVerbs final : public Api {
+ public:
+  using Gid = FakeGid;
+  using Setup = FakeDevice;
+  explicit FakeVerbs(const std::vector<FakeDevice>& devices = {FakeDevice{}});
+  ~FakeVerbs() override;
+
+  static Gid ipv4(std::uint8_t last, ibv_gid_type type = IBV_GID_TYPE_ROCE_V2);
+
+  // -- what tests do to it -----------------------------------------------------------------------
+  // The call fails with this errno after `after` more that do not, so many times.
+  void fail(Call call, int error, int after = 0, int times = 1);
+  // Nothing that is sent to or from this device arrives any more.
+  void cut(const std::string& device);
+  // What is posted waits until let_go().
+  void hold();
+  void let_go();
+  // The device of every context says so.
+  void announce(ibv_event_type type, ibv_qp* pair = nullptr);
+  // Work that a queue pair has, over all of them: how much is held, and of what kind.
+  std::size_t held(ibv_wr_opcode opcode) const;
+  // Objects that have not been given back.
+  std::size_t objects() const;
+  // The queue pair that is connected to this one; null when there is none.
+  ibv_qp* peer_of(std::uint32_t number);
+  std::size_t lists_posted() const { return lists_posted_; }
+
+  // -- Api ---------------------------------------------------------------------------------------
+  ibv_device** get_device_list(int* count) override;
+  void free_device_list(ibv_device** list) override;
+  const char* get_device_name(ibv_device* device) override;
+  ibv_context* open_device(ibv_device* device) override;
+  int close_device(ibv_context* context) override;
+  int query_device(ibv_context* context, ibv_device_attr* attributes) override;
+  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes) override;
+  ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t most) override;
+  int get_async_event(ibv_context* context, ibv_async_event* event) override;
+  void ack_async_event(ibv_async_event*) override {}
+  ibv_pd* alloc_pd(ibv_context* context) override;
+  int dealloc_pd(ibv_pd* domain) override;
+  ibv_mr* reg_mr(ibv_pd* domain, void* data, std::size_t bytes, unsigned access) override;
+  ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) override;
+  int dereg_mr(ibv_mr* region) override;
+  ibv_comp_channel* create_comp_channel(ibv_context* context) override;
+  int destroy_comp_channel(ibv_comp_channel* channel) override;
+  ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel) override;
+  int resize_cq(ibv_cq* queue, int entries) override;
+  int destroy_cq(ibv_cq* queue) override;
+  int get_cq_event(ibv_comp_channel* channel) override;
+  int req_notify_cq(ibv_cq* queue) override;
+  int poll_cq(ibv_cq* queue, int most, ibv_wc* completions) override;
+  ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) override;
+  int modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask) override;
+  int destroy_qp(ibv_qp* pair) override;
+  int post_send(ibv_qp* pair, ibv_send_wr* list, ibv_send_wr** bad) override;
+  int post_recv(ibv_qp* pair, ibv_recv_wr* list, ibv_recv_wr** bad) override;
+
+ private:
+  struct DeviceObject;
+  struct ContextObject;
+  struct QueueObject;
+  struct PairObject;
+  struct Request {
+    std::uint64_t id;
+    ibv_wr_opcode opcode;
+    ibv_sge piece;
+    std::uint64_t remote;
+    std::uint32_t key;
+    std::vector<std::byte> content{};  // of an inline send
+  };
+
+  bool failing(Call call);
+  ContextObject& object(ibv_context* context);
+  void work(PairObject& pair);
+  bool carry_out(PairObject& pair, const Request& request, ibv_wc_status& status);
+  bool deliver(PairObject& from, PairObject& to, const Request& request);
+  std::byte* memory(ibv_pd* domain, std::uint32_t key, std::uint64_t address, std::size_t bytes,
+                    unsigned access);
+  void complete(PairObject& pair, std::uint64_t id, ibv_wc_status status, std::uint32_t bytes,
+                bool receive);
+  void break_off(PairObject& pair);
+
+  mutable std::recursive_mutex mutex_;
+  std::list<DeviceObject> devices_;
+  std::list<ContextObject> contexts_;
+  std::list<QueueObject> queues_;
+  std::list<PairObject> pairs_;
+  std::map<std::uint32_t, std::pair<ibv_mr*, unsigned>> regions_;  // by key, with what they allow
+  std::size_t others_ = 0;  // protection domains and channels
+  std::uint32_t next_number_ = 17;
+  struct Failure {
+    int after = 0;
+    int times = 0;
+    int error = 0;
+  };
+  std::map<Call, Failure> failures_;
+  std::set<std::string> cut_;
+  bool holding_ = false;
+  std::size_t lists_posted_ = 0;
+};
+
+}  // namespace tally::transport::verbs
