@@ -8,6 +8,7 @@
 //   inputs                does the input of the last sum still stand there? "inputs wrong N"
 //   mark, marks           writes all of the region; verifies that nobody else has: "marks wrong N"
 //   deadline MS           of what is posted from now on
+//   transport             which one the session has
 //   fork                  a child tries every call on the session, and ends
 //   fork-live             a child that holds all it has inherited until it is killed: "child PID"
 //   exit, abort, exec     ends without closing the session; exec: as a sleep of 60 s
@@ -239,6 +240,10 @@ void obey(State& state, const std::string& line) {
   } else if (command == "deadline") {
     words >> state.deadline_ms;
     say("deadline");
+  } else if (command == "transport") {
+    tally_session_info info{};
+    info.size = sizeof info;
+    say(tally_get_info(state.session, &info) == TALLY_OK ? info.transport : "no session");
   } else if (command == "fork") {
     fork_child(state);
   } else if (command == "fork-live") {

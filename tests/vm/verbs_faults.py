@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Transport verbs between the machines of a guest: the cases of tests/net/faults.py, and how a transport is chosen.
+Runs in the guest (verbs_test.py starts it there), with four machines in the layout for netem.
+
+usage: verbs_faults.py TALLYD FAULT_RANK TALLYCTL [CASE...]; $TALLY_TEST_TIER: fast, default, soak
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "net"))
+import faults  # noqa: E402
+
+faults.REPETITIONS["soak"] = 5
+
+
+def call(*command: str) -> None:
+    subprocess.run(command, check=True, timeout=20, stdout=subprocess.DEVNULL)
+
+
+class Machine:
+    """A soft-RoCE device; control goes over the loopback interface, and does not notice what happens to cables."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.transport = f"verbs:rxe{index}"
+        self._started: list[subprocess.Popen] = []
+
+    def popen(self, command: list, **more) -> subprocess.Popen:
+        environment = {**os.environ, "TALLY_TRANSPORT": self.transport}
+        self._started.append(subprocess.Popen(command, env=environment, **more))
+        return self._started[-1]
+
+    def kill_started(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+
+    def unplug(self) -> None:
+        call("ip", "-n", "switch", "link", "set", f"p{self.index}", "down")
+
+    def plug(self) -> None:
+        call("ip", "-n", "switch", "link", "set", f"p{self.index}", "up")
+
+    def lose(self, share: float) -> None:
+        """Of what this machine sends; 0: nothing any more."""
+        self._netem(["tc"], f"v{self.index}", share)
+
+    def drop_from(self, source: "Machine") -> None:
+        self._from(source, 1)
+
+    def hear_from(self, source: "Machine") -> None:
+        self._from(source, 0)
+
+    def _from(self, source: "Machine", share: float) -> None:
+        """The node is machine 1: it is deaf to one machine, or one machine is deaf to all."""
+        if self.index == 1:
+            self._netem(["tc"], f"v{source.index}", share)
+        else:
+            self._netem(["ip", "netns", "exec", "switch", "tc"], f"p{self.index}", share)
+
+    @staticmethod
+    def _netem(tc: list, link: str, share: float) -> None:
+        subprocess.run([*tc, "qdisc", "del", "dev", link, "root"], capture_output=True, timeout=20)
+        if share > 0:
+            call(*tc, "qdisc", "add", "dev", link, "root", "netem", "loss", f"{100 * share}%")
+
+
+class Guest:
+    """The four machines of the guest."""
+
+    address = "127.0.0.1:7733"
+    node_flags = ["--verbs", "on", "--device", "rxe1"]
+    elements = 100_000
+    loss = 0.002
+
+    def __init__(self) -> None:
+        self._machines = {index: Machine(index) for index in range(1, 5)}
+
+    def machine(self, index: int) -> Machine:
+        return self._machines[index]
+
+
+def refusal(world: faults.World, transport: str) -> str:
+    """What a rank says that must have this transport, and cannot."""
+    done = subprocess.run([world.rank_program, f"tcp:{world.site.address}", "refused", "0", "1", "1000", "2000"],
+                          env={**os.environ, "TALLY_TRANSPORT": transport}, text=True, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=faults.PATIENCE)
+    if not done.stdout.startswith("refused "):
+        raise faults.Failed(f"a session of {transport}: {done.stdout!r}")
+    return done.stdout
+
+
+def what_cannot_be_had_says_why(world: faults.World) -> None:
+    machine = world.site.machine(2)
+    for transport, why in (("verbs:rxe9", "there is no rxe9, but rxe1"), ("verbs:rxe2:2", "has 1 ports"),
+                           ("verbs:rxe2:1:200", "has no GID 200"), ("shm", "use unix:/path"),
+                           ("rdma", "is not one of shm, verbs, verbs:DEVICE, fabric")):
+        if why not in (said := refusal(world, transport)):
+            raise faults.Failed(f"{transport}: {said!r} and not {why!r}")
+    for broken, mended, why in (
+            (machine.unplug, machine.plug, "rxe2 port 1 is not active (is its link up?"),
+            (lambda: machine.lose(1), lambda: machine.lose(0), "no packets get from rxe2 (10.9.0.2) to the node's")):
+        broken()
+        try:
+            if why not in (said := refusal(world, "verbs:rxe2")):
+                raise faults.Failed(f"without a way: {said!r} and not {why!r}")
+        finally:
+            mended()
+
+
+def who_has_the_choice_takes_verbs(world: faults.World) -> None:
+    """And fabric where packets of RDMA do not get through."""
+    ranks = [world.site.machine(2 + rank) for rank in range(2)]
+    for machine in ranks:
+        machine.transport = ""
+    try:
+        for connected, transport in ((True, "verbs"), (False, "fabric")):
+            if not connected:
+                world.site.machine(1).unplug()
+            started = world.job()
+            for rank in started:
+                rank.tell("loop 7 1000 3")
+            for rank in started:
+                rank.expect("^looped 3 wrong 0$", patience=120)
+                rank.tell("transport")
+                rank.expect(f"^{transport}$")
+                rank.end()
+    finally:
+        world.site.machine(1).plug()
+        for index, machine in enumerate(ranks):
+            machine.transport = f"verbs:rxe{2 + index}"
+
+
+faults.CASES += [what_cannot_be_had_says_why, who_has_the_choice_takes_verbs]
+
+if __name__ == "__main__":
+    sys.exit(faults.main(Guest()))

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Transport verbs over soft-RoCE, in one guest: the end-to-end suite, the matrix of collectives, then faults between
+machines.
+
+usage: verbs_test.py E2E_TEST MATRIX_TEST TALLYD FAULT_RANK TALLYCTL; $TALLY_TEST_TIER: fast, default, soak
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TIMEOUTS = {"soak": 3000}
+SCRIPT = """set -e
+export TALLY_TRANSPORT=verbs:rxe1 TALLYCTL=$5
+"$1" --gtest_brief=1
+"$2" --gtest_brief=1
+exec python3 tests/vm/verbs_faults.py "$3" "$4" "$5"
+"""
+
+
+def main() -> int:
+    programs = sys.argv[1:]
+    timeout = TIMEOUTS.get(os.environ.get("TALLY_TEST_TIER", ""), 420)
+    return subprocess.run([sys.executable, str(HERE / "guest.py"), "--machines", "4", "--netem", "--timeout",
+                           str(timeout), "--", "sh", "-c", SCRIPT, "sh", *programs], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
