@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "dataplane/protocol/cut.h"
 #include "dataplane/protocol/operation_table.h"
 
 namespace tally::control {
@@ -50,6 +52,31 @@ std::uint32_t Admission::free_slot() const {
   return slot;
 }
 
+std::uint32_t Admission::shards_of_a_job() const {
+  return std::min(limits_.shards, limits_.shards_per_job);
+}
+
+// By the weights of the jobs that they have, in order.
+std::vector<std::uint32_t> Admission::least_used_shards() const {
+  std::vector<std::uint64_t> load(limits_.shards);
+  for (const auto& forming : formings_) {
+    for (const std::uint32_t shard : forming->shards) load[shard] += forming->weight;
+  }
+  std::vector<std::uint32_t> shards(limits_.shards);
+  std::iota(shards.begin(), shards.end(), 0U);
+  std::stable_sort(shards.begin(), shards.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return load[a] < load[b]; });
+  shards.resize(shards_of_a_job());
+  std::sort(shards.begin(), shards.end());
+  return shards;
+}
+
+std::uint32_t Forming::tree_of(std::uint32_t shard) const {
+  const auto found = std::find(shards.begin(), shards.end(), shard);
+  return found == shards.end() ? protocol::kNoTree
+                               : static_cast<std::uint32_t>(found - shards.begin());
+}
+
 Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::uint32_t session) {
   const ConfiguredJob* configuration = configured(applicant.job);
   Forming* forming = current(applicant.job);
@@ -94,8 +121,8 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
                     name));
   }
   const std::uint64_t table_bytes =
-      limits_.shards * protocol::OperationTable::footprint(
-                           static_cast<std::uint16_t>(applicant.ranks), limits_.credit);
+      shards_of_a_job() * protocol::OperationTable::footprint(
+                              static_cast<std::uint16_t>(applicant.ranks), limits_.credit);
   if (auto room = room_for(applicant, table_bytes); !room) return room.error();
   if (configuration != nullptr && configuration->ranks != 0 &&
       configuration->ranks != applicant.ranks) {
@@ -108,6 +135,7 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
   forming->slot = free_slot();
   forming->epoch = ++epochs_[name];
   forming->weight = configuration != nullptr ? configuration->weight : 1;
+  forming->shards = least_used_shards();
   forming->members.assign(applicant.ranks, kNobody);
   forming->table_bytes = table_bytes;
   formings_.push_back(std::move(forming));
@@ -132,7 +160,7 @@ Outcome Admission::room_for(const Applicant& applicant, std::uint64_t table_byte
     return refused(
         fmt::format("job \"{}\": its {} ranks with a credit of {} take {} bytes on {} shards; "
                     "{} of {} are taken: lower shards.credit, or end other jobs",
-                    applicant.job, applicant.ranks, limits_.credit, table_bytes, limits_.shards,
+                    applicant.job, applicant.ranks, limits_.credit, table_bytes, shards_of_a_job(),
                     reserved, limits_.max_table_bytes));
   }
   return Unit{};
@@ -143,7 +171,7 @@ Outcome Admission::room_for_session(const Applicant& applicant) const {
   constexpr std::uint64_t kOwnDescriptors = 128;  // the node's, and connections without a session
   std::uint64_t sessions = 0;
   for (const auto& forming : formings_) sessions += forming->joined;
-  const std::uint64_t each = 2 + limits_.shards;
+  const std::uint64_t each = 2 + shards_of_a_job();
   if ((sessions + 1) * each + kOwnDescriptors > limits_.max_descriptors) {
     return refused(fmt::format(
         "job \"{}\": the node has {} sessions of {} descriptors each, and may open {} files: raise "

@@ -31,6 +31,7 @@ struct AdmissionLimits {
   // What the shards reserve for the operations of all jobs: ranks x credit of each (protocol.md).
   std::uint64_t max_table_bytes = 1ull << 30;
   std::uint32_t shards = 1;
+  std::uint32_t shards_per_job = 4;  // at most
   std::uint32_t credit = 256;
   // Of this process (process_limits.h), for all jobs: a region is a mapping, a session another, and
   // descriptors for its connection, its process and its doorbells.
@@ -48,6 +49,7 @@ struct Forming {
   std::uint32_t slot = 0;  // its number at the shards
   std::uint32_t epoch = 1;
   std::uint32_t weight = 1;
+  std::vector<std::uint32_t> shards;   // that serve it: tree i of its plan is shards[i]
   std::vector<std::uint32_t> members;  // by rank: the session, or kNobody
   std::uint32_t joined = 0;
   std::uint32_t regions = 0;
@@ -55,6 +57,8 @@ struct Forming {
   std::uint64_t table_bytes = 0;
   bool over = false;
 
+  // kNoTree: the shard has nothing to do with it.
+  std::uint32_t tree_of(std::uint32_t shard) const;
   std::uint16_t ranks() const { return static_cast<std::uint16_t>(members.size()); }
 };
 
@@ -95,6 +99,8 @@ class Admission {
   const ConfiguredJob* configured(const std::string& name) const;
   Forming* current(const std::string& name) const;
   std::uint32_t free_slot() const;
+  std::uint32_t shards_of_a_job() const;
+  std::vector<std::uint32_t> least_used_shards() const;
 
   AdmissionLimits limits_;
   std::vector<ConfiguredJob> configured_;

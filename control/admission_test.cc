@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dataplane/protocol/cut.h"
+
 namespace tally::control {
 namespace {
 
@@ -37,6 +39,22 @@ TEST(Admission, RefusesWithTheReason) {
   refused(applicant(0, 2, "other"), "max_jobs is 1");
   Admission small({.open_jobs = true, .max_jobs = 9, .max_ranks = 4}, {});
   EXPECT_FALSE(small.admit(applicant(0, 5), 1).ok());
+}
+
+TEST(Admission, AJobIsServedByTheShardsWithTheFewestJobs) {
+  Admission admission({.shards = 6, .shards_per_job = 4}, {{"heavy", "secret", 3, 0}});
+  const auto shards = [&](const char* job) {
+    return admission.admit(applicant(0, 2, job), 1)->forming->shards;
+  };
+  using Shards = std::vector<std::uint32_t>;
+  EXPECT_EQ(shards("heavy"), (Shards{0, 1, 2, 3}));
+  EXPECT_EQ(shards("a"), (Shards{0, 1, 4, 5}));
+  Forming& b = *admission.admit(applicant(0, 2, "b"), 1)->forming;
+  EXPECT_EQ(b.shards, (Shards{2, 3, 4, 5}));
+  EXPECT_EQ(b.tree_of(4), 2U);
+  EXPECT_EQ(b.tree_of(0), protocol::kNoTree);
+  Admission few({.shards = 2, .shards_per_job = 4}, {});
+  EXPECT_EQ(few.admit(applicant(0), 1)->forming->shards, (Shards{0, 1}));
 }
 
 // Where the kernel would say no to everybody, the node says it to the one who asks.

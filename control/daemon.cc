@@ -86,7 +86,7 @@ Outcome Daemon::build(const Config& config) {
                    .isa = isa_,
                    .poll = std::string(kPollModeNames[static_cast<std::size_t>(config.poll)]),
                    .hugepages = eal_->on_hugepages()};
-  options.plan = shard.protocol.plan;
+  options.split_bytes = config.split_bytes;
   options.credit = config.credit;
   options.default_deadline_ms = config.default_deadline_ms;
   options.limits = config.limits;

@@ -27,7 +27,6 @@ Outcome open_fabric(const Config& config, const std::string& host, Networks& net
   options.landing = landing(config);
   std::vector<std::unique_ptr<transport::fabric::Port>> ports;
   for (std::uint32_t i = 0; i < config.shards; ++i) {
-    options.shard = i;
     auto port = transport::fabric::Port::open(options);
     if (!port) return port.error();
     ports.push_back(std::move(port).value());

@@ -121,11 +121,7 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   by_connection_[connection] = session;
   by_number_[session->number] = session;
   if (admitted->is_new) {
-    const protocol::JobSpec spec{forming.epoch, forming.ranks(), forming.weight, options_.credit};
-    const std::uint32_t slot = forming.slot;
-    shards_.on_each(
-        [slot, spec](auto, engine::Shard& shard, auto&) { shard.protocol().add_job(slot, spec); },
-        [] {});
+    announce(forming);
     log::info("job-formed",
               {{"job", forming.name}, {"epoch", forming.epoch}, {"ranks", forming.ranks()}});
   }
@@ -133,8 +129,8 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   json answer = {{"session", session->number},
                  {"epoch", forming.epoch},
                  {"transport", "shm"},
-                 {"weights", options_.plan.weights},
-                 {"split_bytes", options_.plan.split_bytes},
+                 {"weights", plan_of(forming).weights},
+                 {"split_bytes", options_.split_bytes},
                  {"credit", options_.credit},
                  {"deadline_ms", options_.default_deadline_ms}};
   if (options_.fabric) {
@@ -146,9 +142,34 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   reply.result(std::move(answer));
 }
 
+protocol::Plan Node::plan_of(const Forming& forming) const {
+  return protocol::even_plan(static_cast<std::uint32_t>(forming.shards.size()),
+                             options_.split_bytes);
+}
+
+std::vector<std::uint32_t> Node::trees_of(const Forming& forming) const {
+  std::vector<std::uint32_t> trees;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) trees.push_back(forming.tree_of(i));
+  return trees;
+}
+
+// Every shard knows every job, also those that it does not serve: then it has nothing to tell.
+void Node::announce(const Forming& forming) {
+  const protocol::JobSpec spec{forming.epoch, forming.ranks(), forming.weight, options_.credit,
+                               plan_of(forming), 0};
+  shards_.on_each(
+      [slot = forming.slot, spec, trees = trees_of(forming)](std::uint32_t i,
+                                                             engine::Shard& shard, auto&) {
+        protocol::JobSpec here = spec;
+        here.tree = trees[i];
+        if (here.tree == protocol::kNoTree) here.credit = 1;
+        shard.protocol().add_job(slot, here);
+      },
+      [] {});
+}
+
 // The client hands over the segment and its doorbells; from here on the shards serve it.
 void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
-  const std::uint32_t shards = shards_.size();
   // A client that sees that nothing gets through on one network may try another.
   const bool first = !session->attached || (session->over_network && session->regions.empty());
   if (!first) return reply.error(Status::kInvalidArgument, "attached already");
@@ -156,6 +177,7 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
     return attach_to_network(session, request, std::move(reply));
   }
   if (session->attached) return reply.error(Status::kInvalidArgument, "attached already");
+  const auto shards = static_cast<std::uint32_t>(session->forming->shards.size());
   if (request.fds.size() != 1 + shards) {
     return reply.error(Status::kInvalidArgument,
                        fmt::format("session.attach: {} descriptors, expected 1 + {} shards",
@@ -177,10 +199,13 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
   const Forming& forming = *session->forming;
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
-      [doorbells, view, session, job = forming.slot](std::uint32_t i, engine::Shard& shard,
-                                                     Ports& ports) {
-        ports.route(session->number, ports.shm);
-        ports.shm.attach(session->number, view, std::move((*doorbells)[i]), session->faulted);
+      [doorbells, view, session, job = forming.slot, trees = trees_of(forming)](
+          std::uint32_t i, engine::Shard& shard, Ports& ports) {
+        if (const std::uint32_t tree = trees[i]; tree != protocol::kNoTree) {
+          ports.route(session->number, ports.shm);
+          ports.shm.attach(session->number, view, tree, std::move((*doorbells)[tree]),
+                           session->faulted);
+        }
         shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
       },
       [answer] {

@@ -33,7 +33,7 @@ struct VerbsOffer {
 
 struct NodeOptions {
   NodeFacts facts;
-  protocol::Plan plan;  // one tree per shard
+  std::uint64_t split_bytes = 256 << 10;  // operations from here on go to all shards of their job
   std::uint32_t credit = 256;
   std::uint32_t default_deadline_ms = 60'000;  // of operations; clients wait a little longer
   AdmissionLimits limits;
@@ -63,6 +63,11 @@ class Node : public rpc::Service {
  private:
   struct Session;
   using SharedSession = std::shared_ptr<Session>;
+
+  protocol::Plan plan_of(const Forming& forming) const;
+  // By shard: which tree of the job's plan it is.
+  std::vector<std::uint32_t> trees_of(const Forming& forming) const;
+  void announce(const Forming& forming);
 
   void open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply);
   void attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply);

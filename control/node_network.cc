@@ -53,14 +53,14 @@ void Node::attach_to_fabric(const SharedSession& session, rpc::Params& params, r
   if (!name) return reply.error(Status::kInvalidArgument, "\"name\" is not an endpoint's");
   attach_each(session, std::move(reply), &Ports::fabric,
               [name = *name, secret, job = session->forming->slot, peer = session->number](
-                  std::uint32_t, transport::fabric::Port& port) {
-                return in_hex(port.attach(peer, {job, name, secret}));
+                  std::uint32_t tree, transport::fabric::Port& port) {
+                return in_hex(port.attach(peer, {job, name, secret, tree}));
               });
 }
 
 // The client has a queue pair for each shard; each shard makes one for it.
 void Node::attach_to_verbs(const SharedSession& session, rpc::Params& params, rpc::Reply reply) {
-  const auto names = params.texts("names", shards_.size(), kMaxEndpointName);
+  const auto names = params.texts("names", session->forming->shards.size(), kMaxEndpointName);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   std::vector<transport::verbs::Address> clients;
   for (const std::string& name : names) {
@@ -69,12 +69,12 @@ void Node::attach_to_verbs(const SharedSession& session, rpc::Params& params, rp
     clients.push_back(*address);
   }
   attach_each(session, std::move(reply), &Ports::verbs,
-              [clients, peer = session->number](std::uint32_t shard, transport::verbs::Port& port) {
-                return in_hex(port.attach(peer, clients[shard]));
+              [clients, peer = session->number](std::uint32_t tree, transport::verbs::Port& port) {
+                return in_hex(port.attach(peer, clients[tree]));
               });
 }
 
-// `attach(shard, port)` gives the name of what serves the client there, or why nothing does. Then
+// `attach(tree, port)` gives the name of what serves the client there, or why nothing does. Then
 // the session is as it was before.
 template <typename Port, typename Attach>
 void Node::attach_each(const SharedSession& session, rpc::Reply reply,
@@ -82,14 +82,17 @@ void Node::attach_each(const SharedSession& session, rpc::Reply reply,
   session->attached = true;
   session->over_network = true;
   auto names = std::make_shared<std::vector<Result<std::string>>>(
-      shards_.size(), Error{Status::kInternal, "not attached"});
+      session->forming->shards.size(), Error{Status::kInternal, "not attached"});
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
-      [session, names, port, attach](std::uint32_t i, engine::Shard& shard, Ports& ports) {
-        ports.detach(session->number);
-        ports.route(session->number, *(ports.*port));
-        (*names)[i] = attach(i, *(ports.*port));
-        if (!(*names)[i]) return;
+      [session, names, port, attach, trees = trees_of(*session->forming)](
+          std::uint32_t i, engine::Shard& shard, Ports& ports) {
+        if (const std::uint32_t tree = trees[i]; tree != protocol::kNoTree) {
+          ports.detach(session->number);
+          ports.route(session->number, *(ports.*port));
+          (*names)[tree] = attach(tree, *(ports.*port));
+          if (!(*names)[tree]) return;
+        }
         shard.protocol().join(session->forming->slot, static_cast<std::uint16_t>(session->rank),
                               session->number);
       },

@@ -22,8 +22,8 @@ struct NetworkPorts {
 };
 
 struct Ports {
-  Ports(std::uint32_t shard, std::size_t max_pulls, NetworkPorts network)
-      : shm(shard, max_pulls),
+  Ports(std::size_t max_pulls, NetworkPorts network)
+      : shm(max_pulls),
         fabric(std::move(network.fabric)),
         verbs(std::move(network.verbs)),
         mux(ways()) {}

@@ -39,6 +39,10 @@ Aggregator::~Aggregator() = default;
 void Aggregator::add_job(JobSlot job, const JobSpec& spec) {
   if (job >= jobs_.size()) jobs_.resize(job + 1);
   jobs_[job] = std::make_unique<Job>(job, spec);
+  if (spec.plan.weights.empty()) {
+    jobs_[job]->spec.plan = config_.plan;
+    jobs_[job]->spec.tree = config_.shard;
+  }
   scheduler_.add_job(job, spec.weight, spec.credit);
   outbox_.reserve(outbox_.capacity() + std::size_t{spec.ranks} * 4);
 }
@@ -95,8 +99,8 @@ Status Aggregator::check(const Job& job, const wire::Notice& notice) const {
   if (notice.group != 0) return Status::kUnsupported;
   if (notice.root >= job.spec.ranks) return Status::kInvalidArgument;
   const Operand operand = operand_of(notice);
-  if (notice.part >= part_count(config_.plan, operand)) return Status::kInvalidArgument;
-  if (cut(config_.plan, operand, notice.part).tree != config_.shard) {
+  if (notice.part >= part_count(job.spec.plan, operand)) return Status::kInvalidArgument;
+  if (cut(job.spec.plan, operand, notice.part).tree != job.spec.tree) {
     return Status::kInvalidArgument;
   }
   return Status::kOk;
@@ -172,7 +176,7 @@ void Aggregator::shorten_deadline(Job& job, Slot slot, Nanos deadline) {
 Slot Aggregator::open(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now) {
   const Slot slot = job.table.create(OperationKey{notice.group, notice.tag, notice.round});
   OperationRecord& operation = job.table[slot];
-  const Part part = cut(config_.plan, operand_of(notice), notice.part);
+  const Part part = cut(job.spec.plan, operand_of(notice), notice.part);
   operation.shape = shape_of(notice, job.spec.ranks);
   operation.first = operation.cursor = part.first;
   operation.end = part.first + part.count;

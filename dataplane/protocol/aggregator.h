@@ -44,6 +44,9 @@ struct JobSpec {
   std::uint16_t ranks = 1;
   std::uint32_t weight = 1;
   std::uint32_t credit = 256;  // operations that a rank may have outstanding here
+  // Which trees carry the job, and which of them is this shard; no weights: the configuration's.
+  Plan plan{};
+  std::uint32_t tree = 0;  // kNoTree: none of them
 };
 
 // A buffer of one rank that a tile reads or writes.

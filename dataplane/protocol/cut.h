@@ -20,6 +20,7 @@ inline constexpr std::uint64_t kCutElements = 4096;
 // Weights of the trees, in units of 1/65536; they sum to kWeightUnit.
 inline constexpr std::uint32_t kWeightUnit = 65536;
 inline constexpr std::uint32_t kMaxTrees = 256;
+inline constexpr std::uint32_t kNoTree = UINT32_MAX;
 
 struct Plan {
   std::vector<std::uint32_t> weights;

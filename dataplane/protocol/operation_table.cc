@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 namespace tally::protocol {
 namespace {
@@ -21,24 +20,21 @@ std::uint32_t closed_slots(std::uint32_t credit) {
   return std::bit_ceil(credit * 4);
 }
 
-void fill_free(std::vector<Slot>& free, std::size_t slots) {
-  free.resize(slots);
-  std::iota(free.rbegin(), free.rend(), Slot{0});  // low slots are taken first: they stay in cache
-}
-
 }  // namespace
 
 OperationTable::OperationTable(std::uint16_t ranks, std::uint32_t credit)
     : ranks_(ranks),
       words_((ranks + 63u) / 64),
-      operations_(operation_slots(ranks, credit)),
-      marks_(operations_.size() * words_),
-      announcements_(std::size_t{ranks} * credit),
+      capacity_(operation_slots(ranks, credit)),
       by_rank_(ranks),
-      index_(index_slots(static_cast<std::uint32_t>(operations_.size())), kNone),
+      index_(index_slots(capacity_), kNone),
       closed_(closed_slots(credit)) {
-  fill_free(free_operations_, operations_.size());
-  fill_free(free_announcements_, announcements_.size());
+  const std::size_t announcements = std::size_t{ranks} * credit;
+  operations_.reserve(capacity_);
+  free_operations_.reserve(capacity_);
+  marks_.reserve(std::size_t{capacity_} * words_);
+  announcements_.reserve(announcements);
+  free_announcements_.reserve(announcements);
 }
 
 std::uint64_t OperationTable::footprint(std::uint16_t ranks, std::uint32_t credit) {
@@ -66,6 +62,11 @@ Slot OperationTable::find(const OperationKey& key) const {
 }
 
 Slot OperationTable::create(const OperationKey& key) {
+  if (free_operations_.empty()) {
+    free_operations_.push_back(used());
+    operations_.emplace_back();
+    marks_.resize(marks_.size() + words_);
+  }
   const Slot slot = free_operations_.back();
   free_operations_.pop_back();
   OperationRecord& operation = operations_[slot];
@@ -132,6 +133,10 @@ bool OperationTable::marked(Slot slot, std::uint16_t rank) const {
 }
 
 void OperationTable::park(OperationRecord& operation, const Announcement& announcement) {
+  if (free_announcements_.empty()) {
+    free_announcements_.push_back(static_cast<Slot>(announcements_.size()));
+    announcements_.emplace_back();
+  }
   const Slot slot = free_announcements_.back();
   free_announcements_.pop_back();
   announcements_[slot] = announcement;

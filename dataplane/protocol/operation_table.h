@@ -1,5 +1,6 @@
 // A job's operations at one shard: pools sized at admission, found by (group, tag, round). A notice
-// within its session's credit always has a place; nothing here allocates after construction.
+// within its session's credit always has a place; nothing here allocates after construction. Room
+// that has never been used is reserved, and not touched: the kernel gives pages for what is.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,9 @@ class OperationTable {
   OperationRecord& operator[](Slot slot) { return operations_[slot]; }
   const OperationRecord& operator[](Slot slot) const { return operations_[slot]; }
   std::uint32_t size() const { return live_; }
-  Slot capacity() const { return static_cast<Slot>(operations_.size()); }
+  Slot capacity() const { return capacity_; }
+  // Slots from here on have never had an operation.
+  Slot used() const { return static_cast<Slot>(operations_.size()); }
 
   // Marks the rank as having announced; false when it had.
   bool mark(Slot slot, std::uint16_t rank);
@@ -62,6 +65,7 @@ class OperationTable {
 
   std::uint16_t ranks_;
   std::uint32_t words_;  // of 64 bits, per operation, in marks_
+  Slot capacity_;
   std::vector<OperationRecord> operations_;
   std::vector<Slot> free_operations_;
   std::vector<std::uint64_t> marks_;

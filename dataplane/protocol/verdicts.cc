@@ -157,7 +157,7 @@ void Aggregator::gone(JobSlot slot, std::uint16_t rank, Status why, Nanos now) {
   job.ranks[rank] = RankState{.gone = true, .counters = job.ranks[rank].counters};
   const Verdict verdict{.status = why, .culprit = rank};
   if (job.broken.status == Status::kOk) job.broken = verdict;
-  for (Slot s = 0; s < job.table.capacity(); ++s) {
+  for (Slot s = 0; s < job.table.used(); ++s) {
     if (job.table[s].state != OperationRecord::State::kFree) abandon(job, s, member, verdict, now);
   }
 }
@@ -217,7 +217,7 @@ Nanos Aggregator::next_deadline() const {
 std::vector<Waiting> Aggregator::waiting(JobSlot slot) const {
   const Job& job = *jobs_[slot];
   std::vector<Waiting> waiting;
-  for (Slot s = 0; s < job.table.capacity(); ++s) {
+  for (Slot s = 0; s < job.table.used(); ++s) {
     const OperationRecord& operation = job.table[s];
     // Part 0 stands for the operation: its shard sees every rank's notice.
     if (operation.state != OperationRecord::State::kGathering || operation.part != 0) continue;

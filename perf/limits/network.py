@@ -9,12 +9,11 @@ usage: network.py [--build DIR] [--rounds N] [--json FILE] [SIZE...]   (sizes li
 
 import argparse
 import json
-import socket
 import statistics
 import subprocess
 from pathlib import Path
 
-from running_node import RunningNode, default_build
+from running_node import RunningNode, default_build, free_port
 
 SIZES = ["1M", "16M", "64M", "256M"]
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -22,12 +21,6 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 def bytes_of(size: str) -> int:
     return int(size[:-1]) * UNITS[size[-1]]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def tally(build: Path, address: str, size: str) -> float:

@@ -1,6 +1,7 @@
 """A tallyd of one's own and jobs at it, for measurements that tally-perf alone cannot make."""
 
 import json
+import socket
 import subprocess
 import tempfile
 import time
@@ -89,6 +90,12 @@ class RunningNode:
         """Of user and system, of all its threads, since it was started."""
         return sum(int(file.read_text().split()[0]) for file in
                    Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")) / 1e9
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def default_build() -> Path:

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -86,6 +87,35 @@ TEST(Collectives, EveryKindPutsTheRightBytesInTheRightPlace) {
     tally_operation barrier = operation(TALLY_BARRIER, TALLY_F32, 5, 0, {}, {});
     ASSERT_EQ(r.run(barrier).status, TALLY_OK);
   });
+}
+
+// The second job is served by shards that the first one is not: they are told apart by their trees.
+TEST(Collectives, AJobHasAFewOfTheNodesShards) {
+  LocalNode node({.shards = 5});
+  constexpr std::uint64_t kCount = 300'001;
+  on_each_rank(4, [&](std::uint32_t thread) {
+    const std::uint32_t rank = thread % 2;
+    Rank r(node.address(), rank, 2, thread < 2 ? "one" : "two");
+    ASSERT_EQ(r.opened(), TALLY_OK) << r.open_error();
+    tally_session_info info{};
+    info.size = sizeof info;
+    ASSERT_EQ(tally_get_info(r.session(), &info), TALLY_OK);
+    EXPECT_EQ(info.shards, 4U);
+    tally_region* region = nullptr;
+    float* data = r.alloc<float>(kCount, &region);
+    for (std::uint32_t tag = 0; tag < 20; ++tag) {
+      const std::uint64_t count = tag % 2 == 0 ? kCount : 100;
+      for (std::uint64_t i = 0; i < count; ++i) data[i] = value(rank, i);
+      const tally_buffer buffer{region, 0};
+      const auto done = r.run(operation(TALLY_ALL_REDUCE, TALLY_F32, tag, count, buffer, buffer));
+      ASSERT_EQ(done.status, TALLY_OK) << done.message;
+      for (std::uint64_t i = 0; i < count; ++i) ASSERT_EQ(data[i], value(0, i) + value(1, i));
+    }
+  });
+  std::atomic<int> busy{0};
+  node.on_each_shard(
+      [&](std::uint32_t, engine::Shard& shard, auto&) { busy += shard.counters().tiles.read() > 0; });
+  EXPECT_EQ(busy, 5);
 }
 
 TEST(Collectives, TagsMayBePostedInAnyOrder) {

@@ -46,7 +46,6 @@ std::vector<control::NetworkPorts> networks(const LocalNodeOptions& options,
     } else {
       transport::fabric::PortOptions port;
       port.domain.address = kHost;
-      port.shard = i;
       port.landing = landing;
       made.fabric = must(transport::fabric::Port::open(port));
     }
@@ -73,7 +72,7 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   shards_ = std::make_unique<control::ShardSet>(io_, options.shards, config, std::span<std::byte>{},
                                                 std::move(ports));
   node.facts.address = address_;
-  node.plan = config.protocol.plan;
+  node.split_bytes = options.split_bytes;
   node.credit = options.credit;
   node.limits = options.limits;
   node.jobs = options.jobs;

@@ -4,6 +4,7 @@ docs/errors.md says, in time, with the right culprit, and with nothing left at t
 What machines are (namespaces, a virtual machine's) is a Site's business.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -86,6 +87,9 @@ class Process:
     def end(self) -> None:
         self.child.kill()
         self.child.wait()
+        self.child.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.child.stdin.close()
 
 
 class World:

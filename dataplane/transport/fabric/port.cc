@@ -20,7 +20,6 @@ Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
 
 Port::Port(const PortOptions& options, std::unique_ptr<Domain> model)
     : onesided::Port(options.landing),
-      shard_(options.shard),
       host_(options.domain.address),
       model_(std::move(model)) {}
 
@@ -54,7 +53,7 @@ bool Port::start(Session& session, Operation& operation) {
 
 bool Port::send(Session& session, const RingSlot& message) {
   Connected& to = connected(session);
-  const MessageBytes bytes = seal({to.secret, shard_, 0}, message);
+  const MessageBytes bytes = seal({to.secret, to.tree, 0}, message);
   const ssize_t error = ::fi_inject(to.endpoint.get(), bytes.data(), bytes.size(), to.address);
   if (error != 0 && error != -FI_EAGAIN) {
     refuse(session, "cannot send: " + model_->library().text(error));
@@ -107,9 +106,9 @@ void Port::on_completion(const fi_cq_data_entry& entry) {
 // Anybody can send to an endpoint: what does not know the session's secret is not from its peer.
 void Port::on_message(Connected& session, Peer peer, std::span<const std::byte> bytes) {
   const auto message = open_message(bytes);
-  if (!message || message->envelope.secret != session.secret || message->envelope.shard != shard_) {
-    return;
-  }
+  const bool hers = message && message->envelope.secret == session.secret &&
+                    message->envelope.shard == session.tree;
+  if (!hers) return;
   on_notice(session, peer, message->content);
 }
 

@@ -22,7 +22,6 @@ namespace tally::transport::fabric {
 
 struct PortOptions {
   DomainOptions domain;
-  std::uint32_t shard = 0;
   onesided::LandingOptions landing;
 };
 
@@ -38,6 +37,7 @@ class Port : public onesided::Port {
     std::uint32_t job = 0;  // whose peers fail together
     std::span<const std::byte> name;
     std::uint64_t secret = 0;
+    std::uint32_t tree = 0;  // what the two call this shard
   };
   Result<Name> attach(Peer peer, const Client& client);
   void detach(Peer peer) override;
@@ -57,6 +57,7 @@ class Port : public onesided::Port {
     Fid<fid_ep> endpoint;
     fi_addr_t address = FI_ADDR_UNSPEC;
     std::uint64_t secret = 0;
+    std::uint32_t tree = 0;
     std::array<ReceiveBuffer, 2> receives;
   };
 
@@ -77,7 +78,6 @@ class Port : public onesided::Port {
   bool on_error(Domain& domain);
   void on_message(Connected& session, Peer peer, std::span<const std::byte> bytes);
 
-  std::uint32_t shard_;
   std::string host_;               // where endpoints are bound
   std::unique_ptr<Domain> model_;  // of the jobs' domains; has no endpoints
   std::map<std::uint32_t, Job> jobs_;

@@ -54,6 +54,7 @@ Result<Name> Port::connect(Connected& session, Domain& domain, const Client& cli
   if (!address) return address.error();
   session.address = *address;
   session.secret = client.secret;
+  session.tree = client.tree;
   for (ReceiveBuffer& buffer : session.receives) {
     if (auto posted = post_receive(session, buffer); !posted) return posted.error();
   }

@@ -74,7 +74,6 @@ class FabricPort : public ::testing::Test {
 
   void SetUp() override {
     auto opened = Port::open({.domain = {.address = kHost, .provider = {}, .threads = false},
-                              .shard = 0,
                               .landing = {.landing_bytes = 1 << 20, .window_bytes = 256 << 10}});
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     port_ = std::move(opened).value();

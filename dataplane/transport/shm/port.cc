@@ -25,8 +25,8 @@ void ring(int doorbell) {
 
 }  // namespace
 
-Port::Port(std::uint32_t shard, std::size_t max_pulls)
-    : shard_(shard), epoll_(::epoll_create1(EPOLL_CLOEXEC)), views_(max_pulls) {
+Port::Port(std::size_t max_pulls)
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), views_(max_pulls) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll for a shard");
   free_views_.reserve(max_pulls);
   for (auto i = static_cast<std::uint32_t>(max_pulls); i-- > 0;) free_views_.push_back(i);
@@ -34,16 +34,17 @@ Port::Port(std::uint32_t shard, std::size_t max_pulls)
   pushed_.reserve(max_pulls);
 }
 
-void Port::attach(Peer peer, const Segment& segment, UniqueFd doorbell, const FaultWord& faulted) {
+void Port::attach(Peer peer, const Segment& segment, std::uint32_t ring, UniqueFd doorbell,
+                  const FaultWord& faulted) {
   if (peer >= sessions_.size()) sessions_.resize(peer + 1);
   Session& session = sessions_[peer];
   session = Session{};
   session.attached = true;
   session.header = &segment.header();
   session.faulted = &faulted;
-  session.block = &segment.block(shard_);
-  session.notices = RingConsumer(session.block->notices, segment.notice_slots(shard_));
-  session.completions = RingProducer(session.block->completions, segment.completion_slots(shard_));
+  session.block = &segment.block(ring);
+  session.notices = RingConsumer(session.block->notices, segment.notice_slots(ring));
+  session.completions = RingProducer(session.block->completions, segment.completion_slots(ring));
   session.doorbell = std::move(doorbell);
   session.regions.resize(1);
   attached_.push_back(peer);

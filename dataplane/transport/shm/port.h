@@ -14,14 +14,16 @@ namespace tally::transport::shm {
 
 class Port : public Transport {
  public:
-  // `shard`: whose rings of each segment are this port's. `max_pulls`: views that can be out at
+  // `max_pulls`: views that can be out at
   // once. Throws std::system_error when descriptors run out.
-  Port(std::uint32_t shard, std::size_t max_pulls);
+  explicit Port(std::size_t max_pulls);
 
   // -- control, on the shard's thread; all memory is borrowed until detach() / remove_region()
   // ------ Precondition: `peer` is not attached. `doorbell`: a connected stream socket. `faulted`:
   // of the guards over the segment and the regions.
-  void attach(Peer peer, const Segment& segment, UniqueFd doorbell, const FaultWord& faulted);
+  // `ring`: which of the segment's are between the peer and this port.
+  void attach(Peer peer, const Segment& segment, std::uint32_t ring, UniqueFd doorbell,
+              const FaultWord& faulted);
   // Gives its doorbell back: closing it tells the client. Empty when `peer` is not attached.
   UniqueFd detach(Peer peer);
   void add_region(Peer peer, std::uint32_t region, std::byte* data, std::uint64_t bytes);
@@ -71,7 +73,6 @@ class Port : public Transport {
   static bool has_faulted(Session& session);
   void hear_doorbells();
 
-  std::uint32_t shard_;
   UniqueFd epoll_;
   std::vector<Session> sessions_;  // by Peer
   std::vector<Peer> attached_;

@@ -20,13 +20,13 @@ constexpr std::uint32_t kRegion = 3;
 // One port with one client, whose side the test plays.
 class PortTest : public ::testing::Test {
  protected:
-  PortTest() : port_(0, 64), region_(10'000) {
+  PortTest() : port_(64), region_(10'000) {
     memory_ = std::move(make_shared("segment", geometry_.bytes())).value();
     segment_ = Segment(memory_.mapping.data(), geometry_);
     int pair[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     bell_ = UniqueFd(pair[0]);
-    port_.attach(kPeer, segment_, UniqueFd(pair[1]), faulted_);
+    port_.attach(kPeer, segment_, 0, UniqueFd(pair[1]), faulted_);
     port_.add_region(kPeer, kRegion, region_.data(), region_.size());
     notices_ = RingProducer(segment_.block(0).notices, segment_.notice_slots(0));
     completions_ = RingConsumer(segment_.block(0).completions, segment_.completion_slots(0));
@@ -212,7 +212,7 @@ TEST_F(PortTest, AKeptDuplicateOfTheDoorbellWakesNobodyAfterDetach) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   const UniqueFd ours(pair[0]), duplicate(::dup(pair[1]));
-  port_.attach(kPeer + 1, segment_, UniqueFd(pair[1]), faulted_);
+  port_.attach(kPeer + 1, segment_, 0, UniqueFd(pair[1]), faulted_);
   port_.detach(kPeer + 1);
   ASSERT_EQ(::send(ours.get(), "x", 1, 0), 1);
   EXPECT_FALSE(readable(port_.fd()));

@@ -108,11 +108,16 @@ void Port::flush(Session& session) {
 // -- what comes in -------------------------------------------------------------------------------
 
 std::size_t Port::poll() {
+  std::size_t total = 0;
+  for (const auto& queue : queues_) total += poll(*queue->entries.get());
+  return total;
+}
+
+std::size_t Port::poll(ibv_cq& queue) {
   std::array<ibv_wc, kBurst> completions;
   std::size_t total = 0;
   for (int burst = 0; burst < kMostBursts; ++burst) {
-    const int count =
-        device_->api().poll_cq(queue_.get(), static_cast<int>(kBurst), completions.data());
+    const int count = device_->api().poll_cq(&queue, static_cast<int>(kBurst), completions.data());
     if (count <= 0) break;
     total += static_cast<std::size_t>(count);
     for (const ibv_wc& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
@@ -166,7 +171,7 @@ void Port::on_received(Connected& session, std::uint32_t index, std::uint32_t by
 bool Port::may_sleep() {
   take_events();
   while (device_->api().get_cq_event(channel_.get()) == 0) continue;
-  if (device_->api().req_notify_cq(queue_.get()) != 0) return true;
+  for (const auto& queue : queues_) device_->api().req_notify_cq(queue->entries.get());
   return poll() == 0;
 }
 

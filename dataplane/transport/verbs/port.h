@@ -3,9 +3,10 @@
 // completion says that the bytes are placed), a completion a SEND after that. Notices come by SEND
 // into a receive queue as deep as a session's credit. The node gives nobody access to its memory.
 //
-// One completion queue for all sessions; each has a queue pair of its own, so that an error costs
-// that session alone. Everything posted is signalled and counted: neither the send queues nor the
-// completion queue can overrun. onesided/port.h has what is not particular to verbs.
+// One completion queue for all sessions, and more where one cannot have room for all; each session
+// has a queue pair of its own, so that an error costs it alone. Everything posted is signalled and
+// counted: neither the send queues nor the completion queues can overrun. onesided/port.h has what
+// is not particular to verbs.
 #pragma once
 
 #include <memory>
@@ -41,8 +42,14 @@ class Port : public onesided::Port {
 
  private:
   // A queue pair, and the messages that its queues refer to.
+  struct Queue {
+    CompletionQueue entries;
+    std::size_t room = 0;  // for so many sessions
+    std::size_t sessions = 0;
+  };
   struct Connected : Session {
     Peer peer = 0;
+    Queue* queue = nullptr;
     QueuePair pair;
     std::vector<RingSlot> messages;  // to be received, then to be sent
     MemoryRegion registered;         // they are
@@ -58,9 +65,12 @@ class Port : public onesided::Port {
 
   static Connected& connected(Session& session) { return static_cast<Connected&>(session); }
   static std::uint64_t work_id(Work work, Peer peer, std::uint32_t index);
-  Outcome make_queues();
+  Outcome make_channel();
   Outcome register_memory(const PortOptions& options);
-  Outcome make_room(std::size_t sessions);
+  Result<Queue*> queue_with_room();
+  Result<Queue*> another_queue();
+  bool grow(Queue& queue);
+  int entries(std::size_t sessions) const;
   Outcome connect(Connected& session, const Address& client);
   int post_receive(Connected& session, std::uint32_t index);
   void drain(Connected& session);
@@ -71,6 +81,7 @@ class Port : public onesided::Port {
   void progress() override { static_cast<void>(poll()); }
   bool may_sleep() override;
   std::size_t poll();
+  std::size_t poll(ibv_cq& queue);
   void on_completion(const ibv_wc& completion);
   void on_received(Connected& session, std::uint32_t index, std::uint32_t bytes);
   void take_events();
@@ -84,8 +95,7 @@ class Port : public onesided::Port {
   QueueSizes sizes_;
   std::span<std::byte> tiles_;
   CompletionChannel channel_;
-  CompletionQueue queue_;
-  std::size_t capacity_ = 0;  // sessions that the completion queue has room for
+  std::vector<std::unique_ptr<Queue>> queues_;
   MemoryRegion landing_key_;
   MemoryRegion tiles_key_;
   // What goes to one session in one list.

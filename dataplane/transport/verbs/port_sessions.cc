@@ -18,7 +18,9 @@ constexpr std::uint32_t kSends = 64;
 constexpr std::uint32_t kMessages = 16;  // of the sends
 // Beside the notices within credit, cancels. A client that sends more waits (kNoBufferTimer).
 constexpr std::uint32_t kCancels = 16;
+// That a completion queue has room for, at first and at most.
 constexpr std::size_t kFirstSessions = 8;
+constexpr std::size_t kMostSessions = 1024;
 constexpr Nanos kDrain = 200 * kMillisecond;
 
 }  // namespace
@@ -27,7 +29,7 @@ Result<std::unique_ptr<Port>> Port::open(Api& api, const PortOptions& options) {
   auto device = Device::open(api, options.device);
   if (!device) return device.error();
   std::unique_ptr<Port> port(new Port(std::move(device).value(), options));
-  if (auto made = port->make_queues(); !made) return made.error();
+  if (auto made = port->make_channel(); !made) return made.error();
   if (auto registered = port->register_memory(options); !registered) return registered.error();
   return port;
 }
@@ -46,7 +48,7 @@ Port::~Port() {
   for (Peer peer = 0; peer < all_sessions().size(); ++peer) detach(peer);
 }
 
-Outcome Port::make_queues() {
+Outcome Port::make_channel() {
   Api& api = device_->api();
   channel_ = CompletionChannel(api, api.create_comp_channel(&device_->context()));
   if (!channel_) {
@@ -54,7 +56,7 @@ Outcome Port::make_queues() {
                                                 std::strerror(errno))};
   }
   set_nonblocking(channel_->fd);
-  if (auto room = make_room(kFirstSessions); !room) return room;
+  if (auto first = another_queue(); !first) return first.error();
   if (!tally::watch(epoll(), channel_->fd, EPOLLIN) ||
       !tally::watch(epoll(), device_->event_fd(), EPOLLIN)) {
     return Error{Status::kNoMemory, "no descriptor left to watch an RDMA device"};
@@ -74,29 +76,43 @@ Outcome Port::register_memory(const PortOptions& options) {
   return Unit{};
 }
 
-// The completion queue has room for all that all sessions can have posted.
-Outcome Port::make_room(std::size_t sessions) {
-  if (sessions <= capacity_) return Unit{};
+// All that so many sessions can have posted.
+int Port::entries(std::size_t sessions) const {
+  return static_cast<int>(sessions * (sizes_.sends + sizes_.receives));
+}
+
+// A queue grows as sessions come, to as much as a poll of it is worth.
+Result<Port::Queue*> Port::queue_with_room() {
+  for (const auto& queue : queues_) {
+    if (queue->sessions < queue->room || grow(*queue)) return queue.get();
+  }
+  return another_queue();
+}
+
+bool Port::grow(Queue& queue) {
+  const std::size_t wanted = 2 * queue.room;
+  const bool may = wanted <= kMostSessions &&
+                   static_cast<std::uint32_t>(entries(wanted)) <= choice().max_cqe &&
+                   device_->api().resize_cq(queue.entries.get(), entries(wanted)) == 0;
+  if (may) queue.room = wanted;
+  return may;
+}
+
+Result<Port::Queue*> Port::another_queue() {
   Api& api = device_->api();
-  const std::size_t wanted = std::max(sessions, 2 * capacity_);
-  const auto entries = static_cast<int>(wanted * (sizes_.sends + sizes_.receives));
-  const bool first = !queue_;
-  int error = 0;
-  if (first) {
-    queue_ = CompletionQueue(api, api.create_cq(&device_->context(), entries, channel_.get()));
-    error = queue_ ? 0 : errno;
-  } else {
-    error = api.resize_cq(queue_.get(), entries);
+  auto queue = std::make_unique<Queue>();
+  queue->room = kFirstSessions;
+  const int wanted = entries(queue->room);
+  queue->entries =
+      CompletionQueue(api, api.create_cq(&device_->context(), wanted, channel_.get()));
+  if (!queue->entries) {
+    return Error{Status::kNoMemory,
+                 fmt::format("a completion queue of {} entries on {} (it has {} of them at most), "
+                             "for {} sessions beside {}: {}",
+                             wanted, choice().device, choice().max_cqe, queue->room, sessions(),
+                             std::strerror(errno))};
   }
-  if (error != 0) {
-    return Error{
-        Status::kNoMemory,
-        fmt::format("room for {} sessions in a completion queue on {} ({} entries; it has "
-                    "at most {}): {}",
-                    wanted, choice().device, entries, choice().max_cqe, std::strerror(error))};
-  }
-  capacity_ = wanted;
-  return Unit{};
+  return queues_.emplace_back(std::move(queue)).get();
 }
 
 Result<Address> Port::attach(Peer peer, const Address& client) {
@@ -105,10 +121,13 @@ Result<Address> Port::attach(Peer peer, const Address& client) {
         Status::kUnsupported,
         fmt::format("the node's RDMA device {} failed: start the node again", choice().device)};
   }
-  if (auto room = make_room(sessions() + 1); !room) return room.error();
+  auto queue = queue_with_room();
+  if (!queue) return queue.error();
   auto session = std::make_unique<Connected>();
   Connected& made = *session;
   made.peer = peer;
+  made.queue = *queue;
+  ++made.queue->sessions;
   add(peer, std::move(session));
   if (auto done = connect(made, client); !done) {
     detach(peer);
@@ -118,7 +137,7 @@ Result<Address> Port::attach(Peer peer, const Address& client) {
 }
 
 Outcome Port::connect(Connected& session, const Address& client) {
-  auto pair = QueuePair::make(*device_, *queue_.get(), sizes_, sizeof(RingSlot));
+  auto pair = QueuePair::make(*device_, *session.queue->entries.get(), sizes_, sizeof(RingSlot));
   if (!pair) return pair.error();
   session.pair = std::move(pair).value();
   const std::uint32_t receives = session.pair.sizes().receives;
@@ -162,7 +181,9 @@ void Port::drain(Connected& session) {
 
 void Port::detach(Peer peer) {
   if (attached(peer) == nullptr) return;
-  drain(connected(*attached(peer)));
+  Connected& session = connected(*attached(peer));
+  drain(session);
+  --session.queue->sessions;
   remove(peer);
 }
 

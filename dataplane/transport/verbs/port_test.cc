@@ -332,12 +332,15 @@ TEST_F(VerbsPort, ManySessionsHaveRoomInTheQueueOrAreRefused) {
   std::size_t come = 0;
   for (int turn = 0; turn < 100; ++turn) come += notices().size();
   EXPECT_EQ(come, 20 * kCredit);
-  api_.fail(Call::kResize, ENOMEM);
-  for (Peer peer = 30; peer < 60; ++peer) {
-    Client one_more(api_, "one");
-    const auto address = port_->attach(peer, one_more.pair.address());
+  while (clients.size() < 60) clients.push_back(std::make_unique<Client>(api_, "one"));
+  // A queue that cannot grow gets another beside it; where there is none, sessions are refused.
+  api_.fail(Call::kResize, ENOMEM, 0, 1000);
+  for (Peer peer = 30; peer < 70; ++peer) {
+    if (peer == 50) api_.fail(Call::kQueue, ENOMEM, 0, 1000);
+    const auto address = port_->attach(peer, clients[peer - 10]->pair.address());
     if (address.ok()) continue;
-    EXPECT_THAT(address.error().message, HasSubstr("sessions in a completion queue on node"));
+    EXPECT_GT(peer, 50U);
+    EXPECT_THAT(address.error().message, HasSubstr("a completion queue of "));
     return expect_served(kFirst, first_);
   }
   FAIL() << "no session was refused";
