@@ -70,6 +70,22 @@ NodeTotals NodeTotals::since(const NodeTotals& before) const {
   return grown;
 }
 
+NodeTotals& NodeTotals::operator+=(const NodeTotals& more) {
+  parts += more.parts;
+  bytes += more.bytes;
+  waiting += more.waiting;
+  queueing += more.queueing;
+  pulling += more.pulling;
+  summing += more.summing;
+  pushing += more.pushing;
+  cycles_per_ns = more.cycles_per_ns;
+  times_last.resize(std::max(times_last.size(), more.times_last.size()));
+  lateness.resize(std::max(lateness.size(), more.lateness.size()));
+  for (std::size_t i = 0; i < more.times_last.size(); ++i) times_last[i] += more.times_last[i];
+  for (std::size_t i = 0; i < more.lateness.size(); ++i) lateness[i] += more.lateness[i];
+  return *this;
+}
+
 NodeMetrics::NodeMetrics(const Options& options)
     : options_(options), channel_(connect(options.address)) {}
 

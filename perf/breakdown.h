@@ -26,6 +26,7 @@ struct NodeTotals {
   std::vector<std::uint64_t> times_last;  // by rank
   std::vector<Nanos> lateness;            // by rank, of all these times together
 
+  NodeTotals& operator+=(const NodeTotals& more);
   // What was counted since `before`.
   NodeTotals since(const NodeTotals& before) const;
 };

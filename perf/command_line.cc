@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
 #include "perf/options.h"
@@ -12,17 +13,26 @@ namespace tally::perf {
 namespace {
 
 constexpr const char* kFooter = R"(
-Columns (docs/metrics.md has the definitions):
+A run of several hosts has one that says --serve and others that say --join, as perftest has a server
+and a client: give both the same flags, or only what differs. The server's options are sent over and
+count; a flag that a joining host names itself and that differs is an error. Every host names with
+--rank the workers that it runs. Anybody who reaches the port can take part: serve in networks that
+you trust. docs/perf.md has commands to copy.
+
+Columns (docs/metrics.md has the definitions; --report-gbits: Gbit/s where GB/s stands):
   bytes, count     of the whole operation, or of all operations of a step of a model
   p50 p95 p99      time in us from the first post to the last completion of an iteration, of the
-                   slowest rank in that iteration, as in nccl-tests; with --inflight N, divided by N
-  algbw            bytes / p50, in GB/s of 1e9 bytes
+                   slowest rank in that iteration, as in nccl-tests; with --inflight N, divided by
+                   N; with --stream, of each operation at each rank by itself
+  min max          --latency: the fastest and the slowest of these
+  algbw            bytes / p50, in GB/s of 1e9 bytes; with --stream, all bytes / all the time
   busbw            algbw times nccl-tests' factor, 2(W-1)/W for allreduce. The factor counts links
                    of peers that reduce among themselves; Tally's node is a third party, so busbw
                    only serves comparisons
   goodput          gradient bits per worker and second, in Gbit/s: 8 algbw
   ceiling, share   --ceiling: algbw of plain threads that move the same bytes in the same memory
-                   without a message or a sum; algbw / ceiling
+                   (transport shm) or of plain sockets between the same processes (transport
+                   fabric over TCP), without a message or a sum; algbw / ceiling
   wait queue pull  --breakdown: shares of an operation's time: the last rank is waited for; ready,
   sum push wake    but others are served; inputs come; the sum; results go; both ends wake up
   cyc/B            time-stamp cycles of the sum per byte of input
@@ -36,6 +46,8 @@ Exit status: 0 all well, 1 something was wrong, 2 usage, 3 an operation, worker 
 Examples:
   tally-perf allreduce --spawn 2 --min-bytes 4K --max-bytes 256M --iters 50 --check --json out.json
   tally-perf allreduce --spawn 4 --model resnet50 --mode tensors,buckets --check --ceiling
+  tally-perf allreduce --serve 10.0.0.1:7800 --ranks 2 --rank 0 --transport fabric --check
+  tally-perf allreduce --join 10.0.0.1:7800 --rank 1
   tally-perf reduce --address unix:/run/tally/tallyd.sock --job sweep --rank 0 --ranks 2
 )";
 
@@ -134,6 +146,16 @@ void add_work(CLI::App& app, Options& options) {
   app.add_option("--iters", options.iterations, "timed iterations")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--duration", options.duration_s,
+                 "time for each row instead: as many iterations as fit")
+      ->type_name("SECONDS")
+      ->group(group);
+  app.add_flag("--stream", options.stream,
+               "keep --inflight operations outstanding: each is posted again when it completes")
+      ->group(group);
+  app.add_flag("--latency", options.latency,
+               "one operation at a time; the table has the fastest and the slowest too")
+      ->group(group);
   app.add_option("--warmup", options.warmup, "untimed iterations before them")
       ->capture_default_str()
       ->group(group);
@@ -170,22 +192,50 @@ void add_how(CLI::App& app, Options& options) {
 
 void add_who(CLI::App& app, Options& options) {
   const char* group = "Who takes part";
-  app.add_option("--spawn", options.spawn, "this many workers, and a node if no --address")
+  app.add_option("--spawn", options.spawn,
+                 "this many workers on this host, and a node if no --address")
       ->type_name("W")
+      ->group(group);
+  app.add_option("--serve", options.serve,
+                 "conduct a run of several hosts: workers --join here, and a node that this host "
+                 "starts if no --address listens at the port above; * is every address")
+      ->type_name("HOST:PORT")
+      ->group(group);
+  app.add_option("--join", options.join,
+                 "bring the workers --rank to the run that is served there, with its options; "
+                 "what is named here too must be the same")
+      ->type_name("HOST:PORT")
+      ->group(group);
+  app.add_option("--join-timeout", options.join_timeout_s,
+                 "how long --serve waits for all ranks, and --join for --serve")
+      ->type_name("SECONDS")
+      ->capture_default_str()
       ->group(group);
   app.add_option("--address", options.address, "of a running node, unix:/path or tcp:host:port")
       ->group(group);
-  app.add_option("--rank", options.rank, "be this one of --ranks workers; rank 0 reports")
+  app.add_option("--transport", options.transport,
+                 "of every worker's session; auto: $TALLY_TRANSPORT, else the best that works")
+      ->check(CLI::IsMember({"auto", "shm", "verbs", "fabric"}))
+      ->capture_default_str()
       ->group(group);
-  app.add_option("--ranks", options.ranks, "how many there are")->group(group);
+  app.add_option("--rank", options.ranks_here,
+                 "with --serve and --join: the workers on this host; else be this one of --ranks "
+                 "workers, of which rank 0 reports")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("R[,R...]")
+      ->group(group);
+  app.add_option("--ranks", options.ranks, "how many there are on all hosts")->group(group);
   app.add_option("--job", options.job, "name of the job; the same at every rank")->group(group);
-  app.add_option("--token", options.token, "the job's secret")->group(group);
+  app.add_option("--token", options.token,
+                 "the job's secret; --serve does not send it: name it at every host")
+      ->group(group);
   app.add_option("--deadline-ms", options.deadline_ms, "of operations; 0: the library's")
       ->group(group);
   app.add_option("--timeout", options.timeout_s, "seconds without progress to give up after")
       ->capture_default_str()
       ->group(group);
-  const char* node = "The node that --spawn starts";
+  const char* node = "The node that --spawn and --serve start";
   app.add_option("--tallyd", options.tallyd, "the program; else beside tally-perf or on PATH")
       ->group(node);
   app.add_option("--shards", options.shards, "0: its own choice")->group(node);
@@ -201,9 +251,14 @@ void add_report(CLI::App& app, Options& options) {
   const char* group = "What is told";
   app.add_flag("--breakdown", options.breakdown, "where the time of an operation goes")
       ->group(group);
-  app.add_flag("--ceiling", options.ceiling, "measure the memory's ceiling between iterations")
+  app.add_flag("--ceiling", options.ceiling,
+               "measure between iterations what memory allows (shm) or plain sockets do (fabric "
+               "over TCP)")
       ->group(group);
   app.add_option("--ceiling-threads", options.ceiling_threads, "0: as many as processors")
+      ->group(group);
+  app.add_flag("--report-gbits", options.gbits,
+               "bandwidths in Gbit/s instead of GB/s, in the JSON too")
       ->group(group);
   app.add_option("--json", options.json, "write the rows here too; - is stdout")
       ->type_name("FILE")
@@ -212,12 +267,8 @@ void add_report(CLI::App& app, Options& options) {
   app.add_flag("--quiet", options.quiet, "no table and no progress")->group(group);
 }
 
-}  // namespace
-
-std::variant<Options, int> parse_options(int argc, char** argv) {
-  Options options;
-  CLI::App app{
-      "Measures a Tally node with collectives of many sizes or with the gradients of a model."};
+// All flags of all collectives, into `options`, which stays where it is while `app` lives.
+void add_all(CLI::App& app, Options& options) {
   app.require_subcommand(1);
   app.footer(kFooter);
   app.get_formatter()->column_width(30);
@@ -239,6 +290,15 @@ std::variant<Options, int> parse_options(int argc, char** argv) {
     add_who(*sub, options);
     add_report(*sub, options);
   }
+}
+
+}  // namespace
+
+std::variant<Options, int> parse_options(int argc, char** argv) {
+  Options options;
+  CLI::App app{
+      "Measures a Tally node with collectives of many sizes or with the gradients of a model."};
+  add_all(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -248,7 +308,20 @@ std::variant<Options, int> parse_options(int argc, char** argv) {
     std::cerr << "tally-perf: " << outcome.error().message << '\n';
     return kExitUsage;
   }
+  if (options.ranks_here.size() == 1) options.rank = options.ranks_here[0];
   return options;
+}
+
+Result<Options> parse_onto(Options base, std::vector<std::string> words) {
+  CLI::App app;
+  add_all(app, base);
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    return Error{Status::kInvalidArgument, error.what()};
+  }
+  return base;
 }
 
 }  // namespace tally::perf

@@ -2,42 +2,43 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "perf/agreement.h"
+#include "perf/memory.h"
 #include "perf/sizes.h"
+#include "perf/statistics.h"
+#include "perf/tcp.h"
+#include "perf/worker.h"
 
 namespace tally::perf {
 namespace {
 
-// A worker finds its socket here.
-constexpr int kWorkerFd = 3;
 // After the first failure the others get this long to say what they saw of it.
 constexpr Nanos kLastWordsPatience = 5 * kSecond;
 constexpr Nanos kWorkerStopPatience = kSecond;
 // A node that ends drops its sessions first: workers know it before its process is gone.
 constexpr Nanos kNodeEndPatience = 300 * kMillisecond;
+constexpr std::size_t kMostLines = 200;  // of the workers' logs
 
-// Bytes that the machine can still give; 0 when it does not say.
-std::uint64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  std::uint64_t kilobytes = 0;
-  std::string unit;
-  while (file >> key >> kilobytes) {
-    if (key == "MemAvailable:") return kilobytes * 1024;
-    std::getline(file, unit);
-  }
-  return 0;
+bool names_its_port(const Options& options) {
+  return std::ranges::any_of(options.node_arguments, [](const std::string& argument) {
+    return argument.starts_with("--listen-tcp");
+  });
+}
+
+// What others should connect to: a host's name where it listens everywhere.
+std::string known_as(const std::string& serve) {
+  char name[256] = {};
+  if (!serve.starts_with("*:") || gethostname(name, sizeof name - 1) != 0) return serve;
+  return name + serve.substr(1);
 }
 
 }  // namespace
@@ -49,8 +50,8 @@ Conductor::Conductor(Options options)
 
 int Conductor::run() {
   if (auto outcome = prepare(); !outcome.ok()) {
-    if (signal_came()) return 128 + signal_;
-    const bool usage = outcome.error().status == Status::kInvalidArgument;
+    if (signals_.came()) return 128 + signals_.number();
+    const bool usage = outcome.status() == Status::kInvalidArgument;
     return fail(outcome.error().message, usage ? kExitUsage : kExitFailed);
   }
   const int status = conduct();
@@ -58,50 +59,85 @@ int Conductor::run() {
   for (Worker& worker : workers_) worker.process.ask_to_end();
   for (Worker& worker : workers_) worker.process.stop(kWorkerStopPatience);
   node_.reset();
-  if (signal_ != 0) return 128 + signal_;
+  if (signals_.number() != 0) return 128 + signals_.number();
   return status;
 }
 
 Outcome Conductor::prepare() {
-  // Before anything is started, so that no signal can come between a child and its clean-up.
-  signal(SIGPIPE, SIG_IGN);  // a reader of the table who leaves is an error of a write, not our end
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, number);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
-  signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  signals_.take_over();
   auto rows = make_rows(options_);
   if (!rows.ok()) return rows.error();
   rows_ = std::move(rows).value();
-  const std::uint64_t arenas = options_.in_place ? 1 : 2;
-  const std::uint64_t workers = arena_bytes(options_, rows_) * arenas * options_.ranks;
-  const std::uint64_t needed = options_.ceiling ? 2 * workers : workers;
-  const std::uint64_t available = available_memory();
-  if (available != 0 && needed > available) {
-    return Error{Status::kNoMemory,
-                 fmt::format("needs {} MiB for buffers and {} MiB are available: fewer workers, "
-                             "--in-place, or less to measure",
-                             needed >> 20, available >> 20)};
+  if (auto outcome = check_memory(options_, rows_, options_.ranks_here.size()); !outcome.ok()) {
+    return outcome;
   }
   if (auto outcome = start_node(); !outcome.ok()) return outcome;
   if (options_.job.empty()) options_.job = fmt::format("tally-perf-{}", getpid());
   workers_.resize(options_.ranks);
-  for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
-    if (auto outcome = start_worker(rank); !outcome.ok()) return outcome;
+  if (auto outcome = gather(); !outcome.ok()) return outcome;
+  for (const std::uint32_t rank : options_.ranks_here) {
+    if (auto outcome = start_here(rank); !outcome.ok()) return outcome;
+  }
+  for (Worker& worker : workers_) {
+    if (!worker.host.empty()) worker.channel->send({{"event", "start"}});
   }
   return Unit{};
 }
 
+// Other hosts reach the node at the port above the one where they join. On one host TCP is offered
+// where a transport is wanted that may need it.
 Outcome Conductor::start_node() {
+  HostPort tcp;
+  if (!options_.serve.empty()) {
+    auto where = parse_host_port("--serve", options_.serve);
+    if (!where.ok()) return where.error();
+    if (where->port == UINT16_MAX) {
+      return Error{Status::kInvalidArgument,
+                   fmt::format("--serve {}: the port above it, for the node, must exist too",
+                               options_.serve)};
+    }
+    auto listener = listen_tcp(*where);
+    if (!listener.ok()) return listener.error();
+    listener_ = std::move(listener).value();
+    port_ = where->port;
+    tcp = {where->host, static_cast<std::uint16_t>(port_ + 1)};
+  } else if (options_.transport != "auto" && options_.transport != "shm") {
+    auto free = listen_tcp({"127.0.0.1", 0});
+    if (!free.ok()) return free.error();
+    tcp = {"127.0.0.1", local_port(free->get())};
+  }
   if (!options_.address.empty()) return Unit{};
-  auto node = Node::start(options_, signals_.get());
+  const bool offers = tcp.port != 0 && !names_its_port(options_);
+  auto node = Node::start(options_, offers ? tcp.tcp_address() : "", signals_.fd());
   if (!node.ok()) return node.error();
   node_ = std::move(node).value();
-  options_.address = node_->address();
   return Unit{};
 }
 
-Outcome Conductor::start_worker(std::uint32_t rank) {
+// The workers of other hosts.
+Outcome Conductor::gather() {
+  std::vector<std::uint32_t> elsewhere;
+  for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    if (std::ranges::count(options_.ranks_here, rank) == 0) elsewhere.push_back(rank);
+  }
+  if (elsewhere.empty()) return Unit{};
+  say(fmt::format("waiting for rank {}: tally-perf {} --join {} --rank {}",
+                  fmt::join(elsewhere, ","), kind_name(options_.kind), known_as(options_.serve),
+                  fmt::join(elsewhere, ",")));
+  const auto node_port = static_cast<std::uint16_t>(node_ ? port_ + 1 : 0);
+  Lobby lobby({options_, node_port, elsewhere, [this](const std::string& words) { say(words); }},
+              listener_.get());
+  const auto patience = static_cast<Nanos>(options_.join_timeout_s * static_cast<double>(kSecond));
+  auto guests = lobby.gather(signals_.fd(), monotonic_now() + patience);
+  if (!guests.ok()) return guests.error();
+  for (auto& [rank, guest] : *guests) {
+    workers_[rank].channel = std::move(guest.channel);
+    workers_[rank].host = std::move(guest.host);
+  }
+  return Unit{};
+}
+
+Outcome Conductor::start_here(std::uint32_t rank) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     return Error{Status::kInternal, fmt::format("socketpair: {}", std::strerror(errno))};
@@ -109,16 +145,12 @@ Outcome Conductor::start_worker(std::uint32_t rank) {
   Worker& worker = workers_[rank];
   worker.channel = std::make_unique<Channel>(UniqueFd(pair[0]));
   const UniqueFd theirs(pair[1]);
-  auto process = ChildProcess::start({
-      .command = {own_path(), "worker", std::to_string(kWorkerFd)},
-      .descriptors = {{0, 0}, {1, 1}, {2, 2}, {theirs.get(), kWorkerFd}},
-      .signal_when_orphaned = SIGKILL,
-  });
-  if (!process.ok()) return process.error();
-  worker.process = std::move(process).value();
   Options its = options_;
   its.rank = rank;
-  worker.channel->send(to_json(its));
+  if (node_) its.address = node_->address();
+  auto process = start_worker(its, theirs.get());
+  if (!process.ok()) return process.error();
+  worker.process = std::move(process).value();
   return Unit{};
 }
 
@@ -128,7 +160,7 @@ int Conductor::conduct() {
   Nanos give_up = kForever;  // after the first failure
   while (!all_done()) {
     const Nanos until = timeout > 0 ? std::min(give_up, last_news_ + timeout) : give_up;
-    if (!wait_for_news(until)) return 128 + signal_;
+    if (!wait_for_news(until)) return 128 + signals_.number();
     merge_rows();
     measure_ceiling();
     const bool broken = node_ended(0) || anyone_failed();
@@ -150,7 +182,7 @@ int Conductor::conduct() {
 }
 
 bool Conductor::wait_for_news(Nanos until) {
-  std::vector<pollfd> sources = {{signals_.get(), POLLIN, 0}};
+  std::vector<pollfd> sources = {{signals_.fd(), POLLIN, 0}};
   for (const Worker& worker : workers_) {
     sources.push_back({worker.gone ? -1 : worker.channel->fd(), POLLIN, 0});
   }
@@ -159,27 +191,23 @@ bool Conductor::wait_for_news(Nanos until) {
   if (poll(sources.data(), sources.size(), static_cast<int>(wait / kMillisecond) + 1) < 0) {
     return errno == EINTR;
   }
-  if (signal_came()) return false;
+  if (signals_.came()) return false;
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     if (sources[rank + 1].revents != 0) hear(rank);
   }
   return true;
 }
 
-bool Conductor::signal_came() {
-  signalfd_siginfo news{};
-  while (read(signals_.get(), &news, sizeof news) == sizeof news) {
-    if (news.ssi_signo != SIGCHLD) signal_ = static_cast<int>(news.ssi_signo);
-  }
-  return signal_ != 0;
-}
-
 void Conductor::hear(std::uint32_t rank) {
   Worker& worker = workers_[rank];
   last_news_ = monotonic_now();
   const bool open = worker.channel->read_available();
-  while (const auto message = worker.channel->next()) obey(rank, *message);
-  worker.gone = !open;
+  try {
+    while (const auto message = worker.channel->next()) obey(rank, *message);
+  } catch (const nlohmann::json::exception& wrong) {
+    worker.failure = fmt::format("what it says is not understood: {}", wrong.what());
+  }
+  worker.gone = !open || worker.channel->broken() || !worker.failure.empty();
 }
 
 void Conductor::obey(std::uint32_t rank, const nlohmann::json& message) {
@@ -187,49 +215,73 @@ void Conductor::obey(std::uint32_t rank, const nlohmann::json& message) {
   const std::string event = message.at("event");
   if (event == "ready") return note_ready(rank, message);
   if (event == "log") return note_log(rank, message);
-  if (event == "row") worker.rows.push_back(rank_row_from_json(message.at("row")));
+  if (event == "row") return note_row(rank, message);
   if (event == "pause") worker.paused = true;
   if (event == "done") worker.done = true;
-  if (event == "failed") worker.failure = message.at("message");
+  if (event == "failed") worker.failure = printable(message.at("message"));
   if (event != "progress") return;
   worker.steps = message.at("done");
   const Row& row = rows_[std::min(merged_, rows_.size() - 1)];
   if (rank == 0) {
-    progress_.show(row.workload == "sizes" ? format_bytes(row.bytes()) : row.workload, worker.steps,
-                   steps_total_);
+    const bool by_rows = steps_total_ == 0;
+    progress_.show(row.workload == "sizes" ? format_bytes(row.bytes()) : row.workload,
+                   by_rows ? merged_ : worker.steps, by_rows ? rows_.size() : steps_total_);
   }
 }
 
 void Conductor::note_ready(std::uint32_t rank, const nlohmann::json& message) {
-  if (rank != 0) return;
-  steps_total_ = message.at("steps");
-  report_.set_session(message.at("transport"), message.at("shards"));
+  workers_[rank].transport = printable(message.at("transport"));
+  workers_[rank].provider = printable(message.at("provider"));
+  if (rank == 0) {
+    steps_total_ = message.at("steps");
+    shards_ = message.at("shards");
+  }
+  std::vector<std::string> transports;
+  for (const Worker& worker : workers_) {
+    if (worker.transport.empty()) return;
+    transports.push_back(worker.transport);
+  }
+  report_.set_session(transports, shards_);
+}
+
+// Another host can send any numbers, but none that end us.
+void Conductor::note_row(std::uint32_t rank, const nlohmann::json& message) {
+  Worker& worker = workers_[rank];
+  RankRow row = rank_row_from_json(message.at("row"));
+  const std::size_t ranks = workers_.size();
+  const bool sound = !row.times.empty() && row.times.size() <= Samples::kMost &&
+                     row.iterations != 0 && row.node.times_last.size() <= ranks &&
+                     row.node.lateness.size() == row.node.times_last.size() &&
+                     merged_ + worker.rows.size() < rows_.size();
+  if (!sound) {
+    worker.failure = "it sent figures that cannot be";
+    return;
+  }
+  for (std::string& words : row.complaints) words = printable(std::move(words));
+  worker.rows.push_back(std::move(row));
 }
 
 // Information is the same at every rank: rank 0's stands for all. A warning is printed once.
 void Conductor::note_log(std::uint32_t rank, const nlohmann::json& message) {
-  const std::string text = message.at("text");
+  const std::string text = printable(message.at("text"));
   const bool warning = message.at("level") != 0;
   if (!warning && (options_.quiet || rank != 0)) return;
   if (std::find(logged_.begin(), logged_.end(), text) != logged_.end()) return;
+  if (logged_.size() == kMostLines) return;
   logged_.push_back(text);
-  progress_.clear();
-  std::cerr << "tally-perf: " << text << '\n';
+  say(text);
 }
 
 void Conductor::measure_ceiling() {
   const auto paused = [](const Worker& worker) { return worker.paused; };
   if (!std::all_of(workers_.begin(), workers_.end(), paused)) return;
-  if (!ceiling_) {
-    std::uint64_t most = 0;
-    for (const Row& row : rows_) most = std::max(most, row.bytes());
-    ceiling_ = std::make_unique<Ceiling>(minimal_traffic(options_.kind, options_.ranks), most,
-                                         options_.in_place, options_.ceiling_threads);
-    ceiling_->begin(rows_[merged_].bytes());
-    ceiling_->sample();  // the first touch of everything does not count
-    ceiling_->begin(rows_[merged_].bytes());
+  if (!std::exchange(meter_made_, true)) make_meter();
+  if (meter_) {
+    if (auto sampled = meter_->sample(); !sampled.ok()) {
+      report_.set_ceiling(sampled.error().message, false);
+      meter_.reset();
+    }
   }
-  ceiling_->sample();
   for (Worker& worker : workers_) {
     worker.paused = false;
     worker.channel->send({{"event", "resume"}});
@@ -237,19 +289,44 @@ void Conductor::measure_ceiling() {
   last_news_ = monotonic_now();
 }
 
+void Conductor::make_meter() {
+  MeterSetting setting{
+      options_, rows_, {}, {}, {}, node_ != nullptr, listener_ ? listener_.get() : -1};
+  for (Worker& worker : workers_) {
+    setting.transports.push_back(worker.transport);
+    setting.providers.push_back(worker.provider);
+    setting.workers.push_back(worker.channel.get());
+  }
+  auto meter = perf::make_meter(setting);
+  if (!meter.ok()) return report_.set_ceiling(meter.error().message, false);
+  meter_ = std::move(meter).value();
+  report_.set_ceiling(meter_->description(), true);
+  meter_->begin(rows_[merged_]);
+  // The first touch of everything does not count; what is wrong with it shows again.
+  static_cast<void>(meter_->sample().ok());
+  meter_->begin(rows_[merged_]);
+}
+
 void Conductor::merge_rows() {
   const auto has_row = [](const Worker& worker) { return !worker.rows.empty(); };
-  while (std::all_of(workers_.begin(), workers_.end(), has_row)) {
+  while (!anyone_failed() && std::all_of(workers_.begin(), workers_.end(), has_row)) {
     std::vector<RankRow> ranks;
     for (Worker& worker : workers_) {
       ranks.push_back(std::move(worker.rows.front()));
       worker.rows.erase(worker.rows.begin());
+      if (ranks.back().iterations == ranks.front().iterations &&
+          ranks.back().times.size() == ranks.front().times.size()) {
+        continue;
+      }
+      worker.failure = fmt::format("it made {} iterations, rank 0 made {}", ranks.back().iterations,
+                                   ranks.front().iterations);
+      return;
     }
     Measurement measurement = merge(options_, rows_[merged_], ranks);
-    if (ceiling_) measurement.ceiling = ceiling_->gigabytes_per_second();
+    if (meter_) measurement.ceiling = meter_->gigabytes_per_second();
     progress_.clear();
     report_.add(rows_[merged_++], measurement);
-    if (ceiling_ && merged_ < rows_.size()) ceiling_->begin(rows_[merged_].bytes());
+    if (meter_ && merged_ < rows_.size()) meter_->begin(rows_[merged_]);
   }
 }
 
@@ -276,24 +353,37 @@ bool Conductor::node_ended(Nanos patience) {
 
 // First who died without a word: that is the cause, and the others only saw it.
 void Conductor::tell_failures() {
-  if (node_ended(kNodeEndPatience))
-    std::cerr << "tally-perf: the node ended: " << node_end_ << '\n';
+  if (node_ended(kNodeEndPatience)) say("the node ended: " + node_end_);
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     Worker& worker = workers_[rank];
     if (worker.done || !worker.failure.empty()) continue;
+    if (!worker.host.empty()) {
+      say(worker.gone ? who(rank) + " ended: its connection broke, so it or its host died"
+                      : who(rank) + " says nothing");
+      continue;
+    }
     const auto how = worker.process.ended();
-    std::cerr << (how ? fmt::format("tally-perf: rank {} ended: {}\n", rank, *how)
-                      : fmt::format("tally-perf: rank {} runs, but says nothing\n", rank));
+    say(how ? fmt::format("{} ended: {}", who(rank), *how) : who(rank) + " runs, but says nothing");
   }
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
-    if (workers_[rank].failure.empty()) continue;
-    std::cerr << fmt::format("tally-perf: rank {}: {}\n", rank, workers_[rank].failure);
+    const std::string& failure = workers_[rank].failure;
+    if (!failure.empty()) say(fmt::format("{}: {}", who(rank), failure));
   }
 }
 
-int Conductor::fail(const std::string& words, int status) {
+// "rank 1", "rank 2 at 10.0.0.3".
+std::string Conductor::who(std::uint32_t rank) const {
+  const std::string& host = workers_[rank].host;
+  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} at {}", rank, host);
+}
+
+void Conductor::say(const std::string& words) {
   progress_.clear();
   std::cerr << "tally-perf: " << words << '\n';
+}
+
+int Conductor::fail(const std::string& words, int status) {
+  say(words);
   return status;
 }
 

@@ -4,28 +4,42 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "perf/conductor.h"
+#include "perf/joiner.h"
 #include "perf/options.h"
 #include "perf/worker.h"
 
 namespace tally::perf {
 namespace {
 
+std::optional<int> descriptor(const char* text) {
+  int fd = -1;
+  const auto parsed = std::from_chars(text, text + std::strlen(text), fd);
+  return parsed.ec == std::errc{} ? std::optional(fd) : std::nullopt;
+}
+
 int run(int argc, char** argv) {
-  // What a spawned worker is called with; not for people, so not among the flags.
-  if (argc == 3 && std::string_view(argv[1]) == "worker") {
-    int fd = -1;
-    const auto parsed = std::from_chars(argv[2], argv[2] + std::strlen(argv[2]), fd);
-    return parsed.ec == std::errc{} ? run_spawned_worker(UniqueFd(fd)) : kExitUsage;
+  // What a worker is started with; not for people, so not among the flags.
+  if (argc == 4 && std::string_view(argv[1]) == "worker") {
+    const auto channel = descriptor(argv[2]);
+    const auto options = descriptor(argv[3]);
+    if (!channel || !options) return kExitUsage;
+    return run_started_worker(UniqueFd(*channel), UniqueFd(*options));
   }
   auto parsed = parse_options(argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   Options options = std::get<Options>(std::move(parsed));
   if (options.json == "-") options.quiet = true;  // stdout is the document's
-  if (options.spawn == 0) return run_lone_worker(std::move(options));
-  options.ranks = options.spawn;
+  if (!options.join.empty()) {
+    return Joiner(std::move(options), std::vector<std::string>(argv + 1, argv + argc)).run();
+  }
+  if (options.spawn == 0 && options.serve.empty()) return run_lone_worker(std::move(options));
+  for (std::uint32_t rank = 0; rank < options.spawn; ++rank) options.ranks_here.push_back(rank);
+  if (options.spawn != 0) options.ranks = options.spawn;
   return Conductor(std::move(options)).run();
 }
 

@@ -35,7 +35,8 @@ std::string make_directory() {
   return {};
 }
 
-std::vector<std::string> node_command(const Options& options, const std::string& address) {
+std::vector<std::string> node_command(const Options& options, const std::string& address,
+                                      const std::string& listen_tcp) {
   std::vector<std::string> command = {find_tallyd(options.tallyd), "--listen", address,
                                       "--ready-fd", std::to_string(kReadyFd)};
   const auto pass = [&](const char* flag, const std::string& value) {
@@ -44,6 +45,7 @@ std::vector<std::string> node_command(const Options& options, const std::string&
     command.push_back(value);
   };
   pass("--shards", options.shards != 0 ? std::to_string(options.shards) : std::string());
+  pass("--listen-tcp", listen_tcp);
   pass("--tile-bytes", options.tile_bytes);
   pass("--isa", options.isa);
   pass("--poll", options.poll);
@@ -62,7 +64,8 @@ std::string find_tallyd(const std::string& given) {
   return "tallyd";
 }
 
-Result<std::unique_ptr<Node>> Node::start(const Options& options, int interrupt) {
+Result<std::unique_ptr<Node>> Node::start(const Options& options, const std::string& listen_tcp,
+                                          int interrupt) {
   std::unique_ptr<Node> node(new Node);
   node->directory_ = make_directory();
   if (node->directory_.empty()) {
@@ -74,7 +77,8 @@ Result<std::unique_ptr<Node>> Node::start(const Options& options, int interrupt)
   if (pipe2(ready, O_CLOEXEC) != 0) return Error{Status::kUnavailable, std::strerror(errno)};
   const UniqueFd reading(ready[0]);
   UniqueFd writing(ready[1]);
-  if (auto outcome = node->launch(options, writing.get()); !outcome.ok()) return outcome.error();
+  if (auto outcome = node->launch(options, listen_tcp, writing.get()); !outcome.ok())
+    return outcome.error();
   writing.reset();
   if (auto outcome = node->await_ready(reading.get(), interrupt); !outcome.ok())
     return outcome.error();
@@ -87,13 +91,13 @@ Node::~Node() {
   if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
 }
 
-Outcome Node::launch(const Options& options, int ready) {
+Outcome Node::launch(const Options& options, const std::string& listen_tcp, int ready) {
   const std::string path = directory_ + "/node.log";
   const UniqueFd log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!log || !nothing) return Error{Status::kUnavailable, "cannot write " + path};
   auto process = ChildProcess::start({
-      .command = node_command(options, address_),
+      .command = node_command(options, address_, listen_tcp),
       .descriptors = {{nothing.get(), 0}, {log.get(), 1}, {log.get(), 2}, {ready, kReadyFd}},
       // It removes its socket and shared memory when it is asked to end.
       .signal_when_orphaned = SIGTERM,

@@ -12,9 +12,11 @@ namespace tally::perf {
 
 class Node {
  public:
-  // Starts the program and waits until clients can connect. The error has the program's last words;
+  // Starts the program and waits until clients can connect; where workers on TCP can, if not "",
+  // is `listen_tcp`. The error has the program's last words;
   // it is kCancelled when `interrupt` became readable meanwhile.
-  static Result<std::unique_ptr<Node>> start(const Options& options, int interrupt);
+  static Result<std::unique_ptr<Node>> start(const Options& options, const std::string& listen_tcp,
+                                             int interrupt);
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -26,7 +28,7 @@ class Node {
 
  private:
   Node() = default;
-  Outcome launch(const Options& options, int ready);
+  Outcome launch(const Options& options, const std::string& listen_tcp, int ready);
   Outcome await_ready(int ready, int interrupt);
   std::string last_words() const;
 

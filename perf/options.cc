@@ -12,44 +12,126 @@ namespace tally::perf {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Options, kind, min_bytes, max_bytes, factor, models, modes,
                                    bucket_bytes, types, operations, root, inflight, iterations,
-                                   warmup, in_place, memory, misalign, shuffle, shuffle_seed, seed,
-                                   check, check_each, stats, nonfinite, rank, ranks, address, job,
-                                   token, deadline_ms, breakdown, ceiling, timeout_s)
+                                   duration_s, warmup, stream, latency, in_place, memory, misalign,
+                                   shuffle, shuffle_seed, seed, check, check_each, stats, nonfinite,
+                                   rank, ranks, transport, address, job, token, deadline_ms,
+                                   breakdown, ceiling, timeout_s)
 
 namespace {
 
 constexpr std::array<std::string_view, 7> kKindNames = {
     "", "allreduce", "reduce", "broadcast", "reducescatter", "allgather", "barrier"};
 
+constexpr std::uint32_t kMostInflight = 65'536;
+constexpr double kMostSeconds = 86'400;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 47;  // of an operation (client/tally.h)
+constexpr std::uint64_t kMostMisaligned = 1 << 20;
+// From another host: in a list, and in the rows of a size.
+constexpr std::size_t kMostNames = 64;
+constexpr std::size_t kMostOperations = 1 << 17;
+
 Error usage(std::string message) {
   return Error{Status::kInvalidArgument, std::move(message)};
 }
 
-Outcome check_workers(const Options& options) {
-  const bool one_of_many = options.rank != UINT32_MAX;
-  if (options.spawn != 0 && (one_of_many || options.ranks != 0)) {
-    return usage("--spawn makes the ranks itself: leave out --rank and --ranks");
-  }
-  if (options.spawn == 0) {
-    if (!one_of_many || options.ranks == 0) {
-      return usage("say who takes part: --spawn W, or --address A --rank R --ranks W");
-    }
-    if (options.address.empty()) return usage("--rank needs the --address of a node");
-    if (options.ceiling) return usage("--ceiling needs --spawn: it measures while workers stand");
-    if (options.rank >= options.ranks) {
-      return usage(fmt::format("--rank {} is not below --ranks {}", options.rank, options.ranks));
-    }
-  }
-  const std::uint32_t ranks = std::max(options.spawn, options.ranks);
-  if (ranks > kMaxContributors) return usage(fmt::format("at most {} ranks", kMaxContributors));
-  if (options.root >= ranks) {
-    return usage(fmt::format("--root {} is not one of {} ranks", options.root, ranks));
-  }
+Outcome check_node_flags(const Options& options) {
   const bool node_flags = options.shards != 0 || !options.tallyd.empty() || !options.isa.empty() ||
                           !options.tile_bytes.empty() || !options.poll.empty() ||
                           !options.node_arguments.empty();
-  if (node_flags && !options.address.empty()) {
-    return usage("flags of the node (--shards, --tile-bytes, ...) have no use with --address");
+  if (!node_flags || options.address.empty()) return Unit{};
+  return usage("flags of the node (--shards, --tile-bytes, ...) have no use with --address");
+}
+
+Outcome check_ranks(const Options& options) {
+  const std::uint32_t ranks = std::max(options.spawn, options.ranks);
+  if (ranks > kMaxContributors) return usage(fmt::format("at most {} ranks", kMaxContributors));
+  if (ranks != 0 && options.root >= ranks) {
+    return usage(fmt::format("--root {} is not one of {} ranks", options.root, ranks));
+  }
+  std::vector<std::uint32_t> here = options.ranks_here;
+  std::sort(here.begin(), here.end());
+  if (const auto twice = std::adjacent_find(here.begin(), here.end()); twice != here.end()) {
+    return usage(fmt::format("--rank names {} twice", *twice));
+  }
+  // Who joins need not say how many there are.
+  const std::uint32_t limit = ranks != 0 ? ranks : kMaxContributors;
+  if (!here.empty() && here.back() >= limit) {
+    return usage(fmt::format("--rank {} is not below --ranks {}", here.back(), limit));
+  }
+  return Unit{};
+}
+
+// --serve and --join: the run of several hosts.
+Outcome check_hosts(const Options& options) {
+  if (!options.serve.empty() && !options.join.empty()) {
+    return usage("--serve and --join are two sides of a run: each host is one of them");
+  }
+  if (options.spawn != 0) {
+    return usage("--spawn is for one host: with --serve and --join, --rank names the workers here");
+  }
+  if (!(options.join_timeout_s > 0)) return usage("--join-timeout must be above 0");
+  if (!options.join.empty()) {
+    if (options.ranks_here.empty()) return usage("--join needs --rank R[,R...]: which workers");
+    return Unit{};
+  }
+  if (options.ranks == 0) return usage("--serve needs --ranks W: how many workers there are");
+  if (!options.address.empty() && !options.address.starts_with("tcp:")) {
+    return usage(
+        fmt::format("--address {} cannot be reached from other hosts: with --serve it is "
+                    "tcp:host:port",
+                    options.address));
+  }
+  return Unit{};
+}
+
+Outcome check_one_of_many(const Options& options) {
+  if (options.ranks_here.empty() || options.ranks == 0) {
+    return usage(
+        "say who takes part: --spawn W, or --serve HOST:PORT --ranks W, or --join "
+        "HOST:PORT --rank R, or --address A --rank R --ranks W");
+  }
+  if (options.ranks_here.size() != 1) {
+    return usage("--rank takes a list with --serve and --join only: start a process for each");
+  }
+  if (options.address.empty()) return usage("--rank needs the --address of a node");
+  if (options.ceiling) {
+    return usage("--ceiling needs --spawn or --serve: it measures while all workers stand");
+  }
+  return Unit{};
+}
+
+Outcome check_workers(const Options& options) {
+  const bool hosts = !options.serve.empty() || !options.join.empty();
+  if (!hosts && options.spawn != 0 && (!options.ranks_here.empty() || options.ranks != 0)) {
+    return usage("--spawn makes the ranks itself: leave out --rank and --ranks");
+  }
+  Outcome who = Unit{};
+  if (hosts) {
+    who = check_hosts(options);
+  } else if (options.spawn == 0) {
+    who = check_one_of_many(options);
+  }
+  if (!who.ok()) return who;
+  if (auto outcome = check_ranks(options); !outcome.ok()) return outcome;
+  return check_node_flags(options);
+}
+
+Outcome check_pace(const Options& options) {
+  if (options.iterations == 0) return usage("--iters must be 1 or more");
+  if (options.inflight == 0 || options.inflight > kMostInflight) {
+    return usage(fmt::format("--inflight must be 1 to {}", kMostInflight));
+  }
+  if (!(options.duration_s >= 0 && options.duration_s <= kMostSeconds)) {
+    return usage(fmt::format("--duration must be 0 to {} s", kMostSeconds));
+  }
+  if (options.stream && (!options.models.empty() || options.refills())) {
+    return usage(
+        "--stream repeats operations of a size as they are: leave out --model, --in-place "
+        "and --check-each");
+  }
+  if (options.latency && (options.inflight != 1 || options.stream || !options.models.empty())) {
+    return usage(
+        "--latency is one operation at a time: leave out --inflight, --stream and --model");
   }
   return Unit{};
 }
@@ -59,8 +141,13 @@ Outcome check_work(const Options& options) {
     return usage("--min-bytes must be 1 or more and not above --max-bytes");
   }
   if (options.factor < 2) return usage("--factor must be 2 or more");
-  if (options.iterations == 0) return usage("--iters must be 1 or more");
-  if (options.inflight == 0) return usage("--inflight must be 1 or more");
+  if (options.max_bytes > kMostBytes) {
+    return usage(fmt::format("--max-bytes must be at most {}", format_bytes(kMostBytes)));
+  }
+  if (options.misalign > kMostMisaligned) {
+    return usage(fmt::format("--misalign must be at most {}", kMostMisaligned));
+  }
+  if (auto outcome = check_pace(options); !outcome.ok()) return outcome;
   if (options.bucket_bytes == 0) return usage("--bucket-bytes must be 1 or more");
   if (options.breakdown && options.kind == TALLY_BARRIER) {
     return usage("--breakdown is of operations that move data, which a barrier does not");
@@ -100,6 +187,41 @@ nlohmann::json to_json(const Options& options) {
 }
 Options options_from_json(const nlohmann::json& json) {
   return json.get<Options>();
+}
+
+Result<Options> options_from_network(const nlohmann::json& json) {
+  Options options;
+  try {
+    options = options_from_json(json);
+  } catch (const nlohmann::json::exception& wrong) {
+    return usage(
+        fmt::format("the options cannot be read, is it another version? {}", wrong.what()));
+  }
+  const auto type_is_known = [](ElementType type) {
+    return static_cast<std::size_t>(type) < kElementTypes.size();
+  };
+  const auto operation_is_known = [](Operation operation) {
+    return static_cast<std::size_t>(operation) < kOperationNames.size();
+  };
+  const bool known = options.kind >= TALLY_ALL_REDUCE && options.kind <= TALLY_BARRIER &&
+                     static_cast<std::size_t>(options.memory) < kMemoryNames.size() &&
+                     std::ranges::all_of(options.types, type_is_known) &&
+                     std::ranges::all_of(options.operations, operation_is_known);
+  if (!known)
+    return usage("the options have a type, an operation or a kind that is not known here");
+  if (std::max({options.types.size(), options.operations.size(), options.models.size(),
+                options.modes.size()}) > kMostNames) {
+    return usage(fmt::format("the options have a list of more than {} names", kMostNames));
+  }
+  if (options.types.size() * options.operations.size() * options.inflight > kMostOperations) {
+    return usage("the options have more types, operations and operations at once than can be held");
+  }
+  if (options.ranks == 0 || options.rank >= options.ranks) {
+    return usage(fmt::format("rank {} is not one of {} ranks", options.rank, options.ranks));
+  }
+  if (auto outcome = check_ranks(options); !outcome.ok()) return outcome.error();
+  if (auto outcome = check_work(options); !outcome.ok()) return outcome.error();
+  return options;
 }
 
 Result<std::vector<Row>> make_rows(const Options& options) {

@@ -36,7 +36,10 @@ struct Options {
   std::uint32_t root = 0;
   std::uint32_t inflight = 1;
   std::uint32_t iterations = 20;
+  double duration_s = 0;  // not 0: as many iterations as fit into this time, instead
   std::uint32_t warmup = 5;
+  bool stream = false;   // what has completed is posted again at once
+  bool latency = false;  // one operation at a time, and the whole range of its times
 
   // How.
   bool in_place = false;
@@ -56,6 +59,11 @@ struct Options {
   std::uint32_t spawn = 0;
   std::uint32_t rank = UINT32_MAX;
   std::uint32_t ranks = 0;
+  std::vector<std::uint32_t> ranks_here;  // --rank; with --serve and --join there may be many
+  std::string serve;                      // "host:port" where other hosts join this run
+  std::string join;                       // "host:port" of the run to bring workers to
+  double join_timeout_s = 60;
+  std::string transport = "auto";
   std::string address;
   std::string job;
   std::string token;
@@ -74,6 +82,7 @@ struct Options {
   bool breakdown = false;
   bool ceiling = false;
   std::uint32_t ceiling_threads = 0;
+  bool gbits = false;  // bandwidths in Gbit/s
   std::string json;
   bool brief = false;
   bool quiet = false;
@@ -96,11 +105,17 @@ inline constexpr int kExitTimeout = 124;
 // error).
 std::variant<Options, int> parse_options(int argc, char** argv);
 
+// The same words on top of other options than the defaults, which stay where no word says anything
+// else; nothing is checked or printed. The words do not begin with the program.
+Result<Options> parse_onto(Options base, std::vector<std::string> words);
+
 // Flags that contradict each other, values out of range. (parse_options calls it.)
 Outcome check_options(const Options& options);
 
 nlohmann::json to_json(const Options& options);
 Options options_from_json(const nlohmann::json& json);
+// From another host, who may send anything: fails unless a command line could have said the same.
+Result<Options> options_from_network(const nlohmann::json& json);
 
 std::string_view kind_name(tally_kind kind);
 

@@ -71,6 +71,24 @@ TEST(Options, ContradictionsAreRefused) {
       {"allreduce", "--spawn", "2", "--misalign", "2"},
       {"allreduce", "--spawn", "1025"},
       {"allreduce", "--spawn", "2", "--shards", "2", "--address", "unix:/x"},
+      {"allreduce", "--spawn", "2", "--transport", "pigeon"},
+      {"allreduce", "--spawn", "2", "--duration", "-1"},
+      {"allreduce", "--spawn", "2", "--latency", "--inflight", "2"},
+      {"allreduce", "--spawn", "2", "--latency", "--stream"},
+      {"allreduce", "--spawn", "2", "--stream", "--model", "gpt2"},
+      {"allreduce", "--spawn", "2", "--stream", "--in-place"},
+      {"allreduce", "--spawn", "2", "--stream", "--check-each"},
+      {"allreduce", "--spawn", "2", "--inflight", "100000"},
+      {"allreduce", "--spawn", "2", "--serve", "h:7"},
+      {"allreduce", "--serve", "h:7"},
+      {"allreduce", "--serve", "h:7", "--ranks", "2", "--join", "h:7"},
+      {"allreduce", "--serve", "h:7", "--ranks", "2", "--rank", "1,1"},
+      {"allreduce", "--serve", "h:7", "--ranks", "2", "--rank", "2"},
+      {"allreduce", "--serve", "h:7", "--ranks", "2", "--address", "unix:/x"},
+      {"allreduce", "--serve", "h:7", "--ranks", "2", "--join-timeout", "0"},
+      {"allreduce", "--join", "h:7"},
+      {"allreduce", "--join", "h:7", "--rank", "5000"},
+      {"allreduce", "--rank", "0,1", "--ranks", "2", "--address", "unix:/x"},
       {"broadcast", "--spawn", "2", "--root", "2"},
       {"broadcast", "--spawn", "2", "--nonfinite"},
       {"allgather", "--spawn", "2", "--stats"},
@@ -83,6 +101,27 @@ TEST(Options, ContradictionsAreRefused) {
   EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
 }
 
+TEST(Options, HostsAndTheirWorkers) {
+  const Options server =
+      parsed({"allreduce", "--serve", "*:7800", "--ranks", "4", "--rank", "0,2", "--duration",
+              "1.5", "--transport", "verbs", "--stream", "--inflight", "8", "--report-gbits"});
+  EXPECT_EQ(server.ranks_here, (std::vector<std::uint32_t>{0, 2}));
+  EXPECT_EQ(server.duration_s, 1.5);
+  EXPECT_EQ(server.transport, "verbs");
+  EXPECT_TRUE(server.stream);
+  EXPECT_TRUE(server.gbits);
+  EXPECT_EQ(parsed({"allreduce", "--serve", "h:1", "--ranks", "2"}).ranks_here.size(), 0u);
+  const Options guest = parsed({"allreduce", "--join", "h:7800", "--rank", "3"});
+  EXPECT_EQ(guest.join, "h:7800");
+  EXPECT_EQ(guest.transport, "auto");
+}
+
+TEST(Options, OneOfManyIsItsRank) {
+  const Options options =
+      parsed({"allreduce", "--address", "unix:/x", "--rank", "1", "--ranks", "2"});
+  EXPECT_EQ(options.rank, 1u);
+}
+
 TEST(Options, AnUnknownModelIsAnErrorWithTheKnownOnes) {
   const auto rows = make_rows(parsed({"allreduce", "--spawn", "2", "--model", "lenet"}));
   ASSERT_FALSE(rows.ok());
@@ -90,9 +129,9 @@ TEST(Options, AnUnknownModelIsAnErrorWithTheKnownOnes) {
 }
 
 TEST(Options, AWorkerGetsWhatItNeedsToKnow) {
-  const Options options =
-      parsed({"reducescatter", "--spawn", "3", "--in-place", "--misalign", "8", "--check-each",
-              "--seed", "11", "--memory", "stage", "--timeout", "7"});
+  const Options options = parsed({"reducescatter", "--spawn", "3", "--in-place", "--misalign", "8",
+                                  "--check-each", "--seed", "11", "--memory", "stage", "--timeout",
+                                  "7", "--transport", "fabric", "--duration", "3"});
   const Options copy = options_from_json(to_json(options));
   EXPECT_EQ(to_json(copy), to_json(options));
   EXPECT_EQ(copy.kind, TALLY_REDUCE_SCATTER);
@@ -100,6 +139,8 @@ TEST(Options, AWorkerGetsWhatItNeedsToKnow) {
   EXPECT_TRUE(copy.check_each);
   EXPECT_EQ(copy.misalign, 8u);
   EXPECT_EQ(copy.timeout_s, 7);
+  EXPECT_EQ(copy.transport, "fabric");
+  EXPECT_EQ(copy.duration_s, 3);
 }
 
 TEST(Progress, LineOfABar) {

@@ -91,6 +91,7 @@ std::optional<std::string> ChildProcess::ended() {
   int status = 0;
   if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
   pid_ = -1;
+  if (WIFEXITED(status)) exit_status_ = WEXITSTATUS(status);
   return describe(status);
 }
 

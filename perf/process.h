@@ -36,6 +36,8 @@ class ChildProcess {
 
   // "exit status 3", "signal 9 (Killed)", once it has ended; nullopt while it runs.
   std::optional<std::string> ended();
+  // When ended() has said how: the exit status; -1: a signal.
+  int exit_status() const { return exit_status_; }
 
   // SIGTERM, if it still runs.
   void ask_to_end();
@@ -46,6 +48,7 @@ class ChildProcess {
   explicit ChildProcess(pid_t pid) : pid_(pid) {}
 
   pid_t pid_ = -1;
+  int exit_status_ = -1;
 };
 
 // The directory of this program ("" when unknown), and the program itself.

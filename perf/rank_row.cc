@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
 
@@ -9,8 +10,9 @@
 
 namespace tally::perf {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRow, times, checked, wrong, stray, hash, sum_of_squares,
-                                   nonfinite, operations, operation_time, complaints)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRow, times, iterations, elapsed, checked, wrong, stray, hash,
+                                   sum_of_squares, nonfinite, operations, operation_time,
+                                   complaints)
 
 namespace {
 
@@ -42,6 +44,31 @@ void compare_stats(std::span<const RankRow> ranks, std::vector<std::string>& com
   }
 }
 
+std::vector<Nanos> told_times(const Options& options, const Row& row,
+                              std::span<const RankRow> ranks) {
+  if (options.stream) {
+    std::vector<Nanos> all;
+    for (const RankRow& rank : ranks) all.insert(all.end(), rank.times.begin(), rank.times.end());
+    return all;
+  }
+  std::vector<std::vector<Nanos>> times;
+  for (const RankRow& rank : ranks) times.push_back(rank.times);
+  std::vector<Nanos> slow = slowest(times);
+  // Of several equal operations at once the time of one is told; a model's step is told whole.
+  if (options.models.empty()) {
+    for (Nanos& time : slow) time /= static_cast<Nanos>(row.buckets.size());
+  }
+  return slow;
+}
+
+// GB/s of all operations in all the time of the slowest rank.
+double streamed(const Row& row, std::span<const RankRow> ranks) {
+  Nanos longest = 0;
+  for (const RankRow& rank : ranks) longest = std::max(longest, rank.elapsed);
+  return gigabytes_per_second(row.bytes() * ranks[0].iterations,
+                              static_cast<double>(longest) / kMicrosecond);
+}
+
 }  // namespace
 
 nlohmann::json to_json(const RankRow& row) {
@@ -61,12 +88,10 @@ void complain(RankRow& row, std::string words) {
 
 Measurement merge(const Options& options, const Row& row, std::span<const RankRow> ranks) {
   Measurement all;
-  std::vector<std::vector<Nanos>> times;
   std::uint64_t operations = 0;
   Nanos operation_time = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankRow& one = ranks[rank];
-    times.push_back(one.times);
     all.checked += one.checked;
     all.wrong += one.wrong;
     all.stray += one.stray;
@@ -77,16 +102,13 @@ Measurement merge(const Options& options, const Row& row, std::span<const RankRo
     }
   }
   all.breakdown = break_down(ranks[0].node, operations, operation_time);
-  // Of several equal operations at once the time of one is told; a model's step is told whole.
   const bool sizes = options.models.empty();
-  std::vector<Nanos> slow = slowest(times);
-  if (sizes) {
-    for (Nanos& time : slow) time /= static_cast<Nanos>(row.buckets.size());
-  }
-  all.time = summarise(std::move(slow));
+  all.time = summarise(told_times(options, row, ranks));
+  all.iterations = ranks[0].iterations;
   all.count = sizes ? row.buckets.front().count : row.count();
   all.bytes = all.count * element_bytes(row.type);
-  all.algbw = gigabytes_per_second(all.bytes, all.time.p50_us);
+  all.algbw =
+      options.stream ? streamed(row, ranks) : gigabytes_per_second(all.bytes, all.time.p50_us);
   all.busbw = all.algbw * bus_factor(options.kind, static_cast<std::uint32_t>(ranks.size()));
   all.goodput = all.algbw * 8;
   all.hash = merge_hashes(options, ranks, all.complaints);

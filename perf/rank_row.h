@@ -16,7 +16,9 @@
 namespace tally::perf {
 
 struct RankRow {
-  std::vector<Nanos> times;   // by iteration
+  std::vector<Nanos> times;  // by iteration; with --stream of single operations (Samples)
+  std::uint64_t iterations = 0;
+  Nanos elapsed = 0;          // in all of them together
   std::uint64_t checked = 0;  // elements compared with the reference
   std::uint64_t wrong = 0;    // of these
   std::uint64_t stray = 0;    // bytes changed that are no result's: behind results, in inputs
@@ -37,7 +39,10 @@ RankRow rank_row_from_json(const nlohmann::json& json);
 void complain(RankRow& row, std::string words);
 
 struct Measurement {
-  TimeSummary time;  // of the slowest rank, iteration by iteration; divided by --inflight
+  // Of the slowest rank, iteration by iteration, divided by --inflight; with --stream of all
+  // operations at all ranks.
+  TimeSummary time;
+  std::uint64_t iterations = 0;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   double algbw = 0;    // GB/s

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "perf/sizes.h"
@@ -35,12 +37,19 @@ std::string share(const Measurement& m, double stage_us) {
   return m.breakdown.total > 0 ? fmt::format("{:.1f}", 100 * stage_us / m.breakdown.total) : "-";
 }
 
+// GB/s, or Gbit/s if these are wanted.
+double bandwidth(const Options& options, double gigabytes) {
+  return options.gbits ? 8 * gigabytes : gigabytes;
+}
+
+constexpr const char* kBandwidth = "GB/s";  // the unit of what bandwidth() converts
+
 // A column of the table: where it stands, and what in it.
 struct Column {
   const char* title;
   const char* unit;
   int width;
-  enum When { kAlways, kNotBrief, kModels, kBreakdown, kCeiling } when;
+  enum When { kAlways, kNotBrief, kModels, kBreakdown, kCeiling, kLatency } when;
   std::string (*text)(const Options& options, const Row& row, const Measurement& m);
 };
 
@@ -58,11 +67,15 @@ constexpr Column kColumns[] = {
     {"count", "", 10, Column::kNotBrief, [](O, R, M m) { return std::to_string(m.count); }},
     {"type", "", 4, Column::kAlways, [](O, R row, M) { return std::string(name(row.type)); }},
     {"op", "", 3, Column::kNotBrief, [](O, R row, M) { return std::string(name(row.operation)); }},
+    {"min", "us", 8, Column::kLatency, [](O, R, M m) { return time_text(m.time.min_us); }},
     {"p50", "us", 8, Column::kAlways, [](O, R, M m) { return time_text(m.time.p50_us); }},
     {"p95", "us", 8, Column::kNotBrief, [](O, R, M m) { return time_text(m.time.p95_us); }},
     {"p99", "us", 8, Column::kAlways, [](O, R, M m) { return time_text(m.time.p99_us); }},
-    {"algbw", "GB/s", 7, Column::kAlways, [](O, R, M m) { return short_number(m.algbw); }},
-    {"busbw", "GB/s", 7, Column::kNotBrief, [](O, R, M m) { return short_number(m.busbw); }},
+    {"max", "us", 8, Column::kLatency, [](O, R, M m) { return time_text(m.time.max_us); }},
+    {"algbw", kBandwidth, 7, Column::kAlways,
+     [](O options, R, M m) { return short_number(bandwidth(options, m.algbw)); }},
+    {"busbw", kBandwidth, 7, Column::kNotBrief,
+     [](O options, R, M m) { return short_number(bandwidth(options, m.busbw)); }},
     {"goodput", "Gbit/s", 7, Column::kAlways, [](O, R, M m) { return short_number(m.goodput); }},
     {"wait", "%", 5, Column::kBreakdown, [](O, R, M m) { return share(m, m.breakdown.waiting); }},
     {"queue", "%", 5, Column::kBreakdown, [](O, R, M m) { return share(m, m.breakdown.queueing); }},
@@ -73,7 +86,10 @@ constexpr Column kColumns[] = {
     {"cyc/B", "", 6, Column::kBreakdown,
      [](O, R, M m) { return fmt::format("{:.3f}", m.breakdown.cycles_per_byte); }},
     {"last", "", 16, Column::kBreakdown, [](O, R, M m) { return latest_rank(m.breakdown); }},
-    {"ceiling", "GB/s", 7, Column::kCeiling, [](O, R, M m) { return short_number(m.ceiling); }},
+    {"ceiling", kBandwidth, 7, Column::kCeiling,
+     [](O options, R, M m) {
+       return m.ceiling > 0 ? short_number(bandwidth(options, m.ceiling)) : std::string("-");
+     }},
     {"share", "", 5, Column::kCeiling,
      [](O, R, M m) {
        return m.ceiling > 0 ? fmt::format("{:.0f}%", 100 * m.algbw / m.ceiling) : "-";
@@ -93,6 +109,8 @@ bool shown(const Options& options, const Column& column) {
       return options.breakdown;
     case Column::kCeiling:
       return options.ceiling;
+    case Column::kLatency:
+      return options.latency;
     case Column::kAlways:
       break;
   }
@@ -109,6 +127,10 @@ void print_line(const Options& options, Text text) {
   fmt::print("{}", line);
 }
 
+std::string bandwidth_key(const Options& options, const char* what) {
+  return fmt::format("{}_{}", what, options.gbits ? "Gbps" : "GBps");
+}
+
 nlohmann::ordered_json row_json(const Options& options, const Row& row, const Measurement& m) {
   nlohmann::ordered_json json = {
       {"collective", kind_name(options.kind)},
@@ -123,15 +145,15 @@ nlohmann::ordered_json row_json(const Options& options, const Row& row, const Me
       {"op", name(row.operation)},
       {"in_place", options.in_place},
       {"inflight", options.inflight},
-      {"iterations", options.iterations},
+      {"iterations", m.iterations},
       {"time_us_min", m.time.min_us},
       {"time_us_mean", m.time.mean_us},
       {"time_us_p50", m.time.p50_us},
       {"time_us_p95", m.time.p95_us},
       {"time_us_p99", m.time.p99_us},
       {"time_us_max", m.time.max_us},
-      {"algbw_GBps", m.algbw},
-      {"busbw_GBps", m.busbw},
+      {bandwidth_key(options, "algbw"), bandwidth(options, m.algbw)},
+      {bandwidth_key(options, "busbw"), bandwidth(options, m.busbw)},
       {"goodput_Gbps", m.goodput},
       {"checked", m.checked},
       {"wrong", nullptr},
@@ -146,7 +168,7 @@ nlohmann::ordered_json row_json(const Options& options, const Row& row, const Me
   }
   if (options.breakdown) json["breakdown"] = to_json(m.breakdown);
   if (m.ceiling > 0) {
-    json["ceiling_GBps"] = m.ceiling;
+    json[bandwidth_key(options, "ceiling")] = bandwidth(options, m.ceiling);
     json["ceiling_share"] = m.algbw / m.ceiling;
   }
   return json;
@@ -154,18 +176,43 @@ nlohmann::ordered_json row_json(const Options& options, const Row& row, const Me
 
 }  // namespace
 
+std::string transport_words(const std::vector<std::string>& transports) {
+  std::map<std::string, std::vector<std::size_t>> ranks;
+  for (std::size_t rank = 0; rank < transports.size(); ++rank) {
+    ranks[transports[rank]].push_back(rank);
+  }
+  if (ranks.size() == 1) return transports[0];
+  std::vector<std::string> words;
+  for (const auto& [transport, who] : ranks) {
+    words.push_back(fmt::format("{} (rank {})", transport, fmt::join(who, ",")));
+  }
+  return fmt::format("{}", fmt::join(words, " and "));
+}
+
 Report::Report(const Options& options, bool verbose) : options_(options), verbose_(verbose) {
   document_ = {{"tool", "tally-perf"}, {"version", TALLY_VERSION}};
 }
 
-void Report::set_session(const std::string& transport, std::uint32_t shards) {
+void Report::set_session(const std::vector<std::string>& transports, std::uint32_t shards) {
+  const std::string transport = transport_words(transports);
   document_["transport"] = transport;
+  document_["transports"] = transports;
   document_["shards"] = shards;
   document_["ranks"] = options_.ranks;
   if (!verbose_) return;
-  fmt::print("# {}, {} workers, {} shard{}, transport {}, {}, {} iterations after {} of warm-up\n",
+  const std::string iterations = options_.duration_s > 0
+                                     ? fmt::format("{} s of iterations", options_.duration_s)
+                                     : fmt::format("{} iterations", options_.iterations);
+  fmt::print("# {}, {} workers, {} shard{}, transport {}, {}{}, {} after {} of warm-up\n",
              kind_name(options_.kind), options_.ranks, shards, shards == 1 ? "" : "s", transport,
-             options_.in_place ? "in place" : "out of place", options_.iterations, options_.warmup);
+             options_.in_place ? "in place" : "out of place", options_.stream ? ", streaming" : "",
+             iterations, options_.warmup);
+  std::fflush(stdout);  // whoever reads a pipe knows that it is under way
+}
+
+void Report::set_ceiling(const std::string& words, bool there_is_one) {
+  document_["ceiling"] = words;
+  if (verbose_) fmt::print("# {}: {}\n", there_is_one ? "ceiling" : "no ceiling", words);
 }
 
 void Report::add(const Row& row, const Measurement& m) {
@@ -177,7 +224,10 @@ void Report::add(const Row& row, const Measurement& m) {
   if (verbose_) {
     if (!std::exchange(header_printed_, true)) {
       print_line(options_, [](const Column& column) { return column.title; });
-      print_line(options_, [](const Column& column) { return column.unit; });
+      print_line(options_, [this](const Column& column) {
+        return column.unit == std::string_view(kBandwidth) && options_.gbits ? "Gbit/s"
+                                                                             : column.unit;
+      });
     }
     print_line(options_, [&](const Column& column) { return column.text(options_, row, m); });
     std::fflush(stdout);

@@ -9,13 +9,19 @@
 
 namespace tally::perf {
 
+// "fabric", or "fabric (rank 1,2) and shm (rank 0)".
+std::string transport_words(const std::vector<std::string>& transports);
+
 class Report {
  public:
   // Prints nothing but complaints when not `verbose`.
   Report(const Options& options, bool verbose);
 
-  // What the run was made on; stands in the JSON. Before the first row.
-  void set_session(const std::string& transport, std::uint32_t shards);
+  // What the run was made on; stands in the JSON. Before the first row. The transports by rank, as
+  // far as they are known: at least rank 0's.
+  void set_session(const std::vector<std::string>& transports, std::uint32_t shards);
+  // What --ceiling measures, or why there is none.
+  void set_ceiling(const std::string& words, bool there_is_one);
 
   void add(const Row& row, const Measurement& measurement);
 

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "perf/pace.h"
+
 namespace tally::perf {
 namespace {
 
 constexpr std::uint32_t kTimedRound = 0;
 constexpr std::uint32_t kLastRound = 1;
 constexpr std::uint32_t kFirstOfEach = 2;  // rounds of --check-each
-constexpr std::uint32_t kPauses = 10;
 
 }  // namespace
 
@@ -31,6 +32,7 @@ RowRunner::RowRunner(Session& session, const Options& options, const Row& row, c
 }
 
 std::uint64_t RowRunner::steps(const Options& options) {
+  if (options.duration_s > 0) return 0;
   return std::uint64_t{options.iterations} + options.warmup + (options.check ? 2 : 0) +
          (options.ceiling ? std::min(options.iterations, kPauses) : 0);
 }
@@ -67,6 +69,7 @@ void RowRunner::refresh(std::uint32_t round) {
 
 RankRow RowRunner::run(const Hooks& hooks) {
   result_ = RankRow{};
+  samples_ = Samples{};
   refresh(kTimedRound);
   session_.barrier();
   std::uint64_t first_hash = 0;
@@ -76,11 +79,8 @@ RankRow RowRunner::run(const Hooks& hooks) {
     first_hash = hash_result();
   }
   warm_up(hooks);
-  if (options_.breakdown) {
-    break_down(hooks);
-  } else {
-    timed_iterations(hooks);
-  }
+  timed_iterations(hooks);
+  result_.times = samples_.take();
   result_.hash = hash_result();
   if (options_.check && !options_.check_each && result_.hash != first_hash) {
     complain(result_, fmt::format("the timed iterations gave {:016x}, the verified one {:016x}",
@@ -95,18 +95,6 @@ RankRow RowRunner::run(const Hooks& hooks) {
   return std::move(result_);
 }
 
-// Between two looks at the node's totals. The barrier: nobody has announced anything when the first
-// is taken. The second needs none: nobody completes an operation without this rank.
-void RowRunner::break_down(const Hooks& hooks) {
-  NodeTotals before;
-  if (hooks.totals) before = hooks.totals();
-  session_.barrier();
-  recording_ = true;
-  timed_iterations(hooks);
-  recording_ = false;
-  if (hooks.totals) result_.node = hooks.totals().since(before);
-}
-
 void RowRunner::warm_up(const Hooks& hooks) {
   for (std::uint32_t i = 0; i < options_.warmup; ++i) {
     if (options_.in_place) refresh(kTimedRound);
@@ -115,22 +103,78 @@ void RowRunner::warm_up(const Hooks& hooks) {
 }
 
 void RowRunner::timed_iterations(const Hooks& hooks) {
-  for (std::uint32_t i = 0; i < options_.iterations; ++i) {
-    if (hooks.pause) pause_between(i, hooks);
-    const std::uint32_t round = options_.check_each ? kFirstOfEach + i : kTimedRound;
+  const Pace pace(options_);
+  for (;;) {
+    std::uint64_t count = pace.next(result_.iterations, result_.elapsed);
+    if (options_.duration_s > 0) count = session_.agree(count);
+    if (count == 0) return;
+    if (hooks.pause) pause(hooks);
+    if (options_.breakdown) {
+      break_down(count, hooks);
+    } else {
+      batch(count, hooks);
+    }
+  }
+}
+
+// Between two looks at the node's totals. The barrier: nobody has announced anything when the first
+// is taken. The second needs none: nobody completes an operation without this rank.
+void RowRunner::break_down(std::uint64_t count, const Hooks& hooks) {
+  NodeTotals before;
+  if (hooks.totals) before = hooks.totals();
+  session_.barrier();
+  recording_ = true;
+  batch(count, hooks);
+  recording_ = false;
+  if (hooks.totals) result_.node += hooks.totals().since(before);
+}
+
+void RowRunner::batch(std::uint64_t count, const Hooks& hooks) {
+  if (options_.stream) return stream(count, hooks);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto round = options_.check_each
+                           ? static_cast<std::uint32_t>(kFirstOfEach + result_.iterations)
+                           : kTimedRound;
     if (options_.refills()) {
       refresh(round);
       // Ranks take different times to refresh; the iteration begins together all the same.
       session_.barrier();
     }
-    result_.times.push_back(step(hooks));
+    const Nanos time = step(hooks);
+    samples_.add(time);
+    result_.elapsed += time;
+    ++result_.iterations;
     if (options_.check_each) verify(round);
   }
 }
 
-void RowRunner::pause_between(std::uint32_t iteration, const Hooks& hooks) {
-  const std::uint32_t stride = (options_.iterations + kPauses - 1) / kPauses;
-  if (iteration % stride != 0) return;
+// Every bucket `count` times. With credit for all of them none ever waits for another, so ranks
+// that complete them in different orders cannot block one another.
+void RowRunner::stream(std::uint64_t count, const Hooks& hooks) {
+  const std::size_t buckets = row_.buckets.size();
+  if (buckets > session_.info().credit) {
+    throw Failure(TALLY_NO_CREDIT, fmt::format("--stream with --inflight {}: the node gives credit "
+                                               "for {} operations",
+                                               buckets, session_.info().credit));
+  }
+  std::vector<std::uint64_t> left(buckets, count);
+  const auto post_next = [&](std::size_t bucket) {
+    --left[bucket];
+    if (!post(bucket)) throw Failure(TALLY_NO_CREDIT, "no credit within the credit");
+  };
+  const Nanos begin = monotonic_now();
+  for (const std::size_t bucket : order_) post_next(bucket);
+  for (std::uint64_t open = count * buckets; open > 0; --open) {
+    const std::size_t bucket = take_completion();
+    samples_.add(monotonic_now() - posted_[bucket]);
+    if (left[bucket] > 0) post_next(bucket);
+    if (bucket == 0) hooks.stepped();
+  }
+  result_.elapsed += monotonic_now() - begin;
+  result_.iterations += count;
+}
+
+void RowRunner::pause(const Hooks& hooks) {
   session_.barrier();
   hooks.pause();
   // The caches hold the pause's data: an iteration that does not count brings ours back.
@@ -173,19 +217,21 @@ bool RowRunner::post(std::size_t bucket) {
   if (const Place place = output(bucket); place.extent.count != 0) {
     operation.out = tally_buffer{place.arena->region, place.offset};
   }
-  if (recording_) posted_[bucket] = monotonic_now();
+  if (recording_ || options_.stream) posted_[bucket] = monotonic_now();
   return session_.post(operation);
 }
 
-void RowRunner::take_completion() {
+std::size_t RowRunner::take_completion() {
   const tally_completion completion = session_.wait();
   if (completion.user >= completions_.size()) {
     throw Failure(TALLY_PROTOCOL, "a completion of an operation that was not posted");
   }
   completions_[completion.user] = completion;
-  if (!recording_) return;
-  ++result_.operations;
-  result_.operation_time += monotonic_now() - posted_[completion.user];
+  if (recording_) {
+    ++result_.operations;
+    result_.operation_time += monotonic_now() - posted_[completion.user];
+  }
+  return completion.user;
 }
 
 }  // namespace tally::perf

@@ -5,6 +5,7 @@
 
 #include "perf/rank_row.h"
 #include "perf/session.h"
+#include "perf/statistics.h"
 
 namespace tally::perf {
 
@@ -24,7 +25,7 @@ class RowRunner {
   // Throws Failure when an operation fails. What is merely wrong stands in the result.
   RankRow run(const Hooks& hooks);
 
-  // How often `stepped` is called at most.
+  // How often `stepped` is called at most; 0: nobody knows before.
   static std::uint64_t steps(const Options& options);
 
  private:
@@ -46,10 +47,12 @@ class RowRunner {
   Nanos step(const Hooks& hooks);
   void warm_up(const Hooks& hooks);
   void timed_iterations(const Hooks& hooks);
-  void break_down(const Hooks& hooks);
-  void pause_between(std::uint32_t iteration, const Hooks& hooks);
+  void batch(std::uint64_t count, const Hooks& hooks);
+  void break_down(std::uint64_t count, const Hooks& hooks);
+  void stream(std::uint64_t count, const Hooks& hooks);
+  void pause(const Hooks& hooks);
   bool post(std::size_t bucket);
-  void take_completion();
+  std::size_t take_completion();  // of which bucket
 
   void verify(std::uint32_t round);
   void verify_result(std::size_t bucket, const GradientSpec& spec);
@@ -71,6 +74,7 @@ class RowRunner {
   std::vector<tally_completion> completions_;  // the last of each bucket
   std::vector<Nanos> posted_;                  // when; of each bucket
   bool recording_ = false;                     // times of single operations
+  Samples samples_;
   RankRow result_;
 };
 

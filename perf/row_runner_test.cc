@@ -140,6 +140,45 @@ TEST(RowRunner, ShuffledOrdersWithLittleCreditFinish) {
   for (const Measurement& m : run(options)) EXPECT_EQ(m.complaints, std::vector<std::string>{});
 }
 
+TEST(RowRunner, AStreamVerifiesAndCountsAllItsOperations) {
+  for (const tally_kind kind : kKinds) {
+    fake::reset();
+    Options options = basic(kind);
+    options.stream = true;
+    options.inflight = 5;
+    options.root = 1;
+    for (const Measurement& m : run(options)) {
+      EXPECT_EQ(m.complaints, std::vector<std::string>{}) << kind_name(kind);
+      EXPECT_EQ(m.iterations, 3u);
+      EXPECT_GT(m.algbw, 0);
+    }
+  }
+}
+
+TEST(RowRunner, AStreamBeyondTheCreditIsRefused) {
+  fake::reset({.credit = 8});
+  Options options = basic(TALLY_ALL_REDUCE);
+  options.stream = true;
+  options.inflight = 9;
+  std::string failure;
+  run(options, &failure);
+  EXPECT_NE(failure.find("--inflight 9: the node gives credit for 8"), std::string::npos);
+}
+
+TEST(RowRunner, RanksAgreeOnATime) {
+  for (const bool stream : {false, true}) {
+    fake::reset();
+    Options options = basic(TALLY_ALL_REDUCE);
+    options.duration_s = 0.02;
+    options.max_bytes = 4096;
+    options.stream = stream;
+    const auto rows = run(options);
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_GT(rows[0].iterations, 1u);
+    EXPECT_EQ(rows[0].complaints, std::vector<std::string>{});
+  }
+}
+
 TEST(RowRunner, CheckEachVerifiesEveryIteration) {
   fake::reset();
   Options options = basic(TALLY_ALL_REDUCE);
@@ -171,8 +210,8 @@ TEST(RowRunner, AWrongBitIsFoundWhereverItComes) {
 }
 
 TEST(RowRunner, RanksThatDisagreeAreFound) {
-  RankRow row{.times = {1}, .hash = 5};
-  RankRow other{.times = {1}, .hash = 6};
+  RankRow row{.times = {1}, .iterations = 1, .hash = 5};
+  RankRow other{.times = {1}, .iterations = 1, .hash = 6};
   const Options options = basic(TALLY_ALL_REDUCE);
   const auto rows = make_rows(options).value();
   const RankRow ranks[] = {row, other};

@@ -14,6 +14,7 @@ namespace tally::perf {
 namespace {
 
 constexpr std::uint32_t kBarrierTag = 0xffff0000;  // no bucket is called so
+constexpr std::uint32_t kAgreeTag = 0xffff0002;
 constexpr std::uint32_t kDefaultDeadlineMs = 60'000;
 // The library ends every wait by itself, with a deadline of its own beyond the operation's. This
 // much later it is the library that hangs.
@@ -33,6 +34,7 @@ Session::Session(const Options& options, tally_log_fn log, void* log_context) {
   open.default_deadline_ms = options.deadline_ms;
   open.connect_timeout_ms =
       static_cast<std::uint32_t>(1000 * std::clamp(options.timeout_s / 2, 0.001, kConnectS));
+  open.transport = options.transport == "auto" ? nullptr : options.transport.c_str();
   open.log = log;
   open.log_context = log_context;
   if (const tally_status status = tally_open(&open, &session_); status != TALLY_OK) {
@@ -129,6 +131,23 @@ void Session::barrier() {
   operation.tag = kBarrierTag;
   if (!post(operation)) throw Failure(TALLY_NO_CREDIT, "no credit for a barrier");
   wait();
+}
+
+std::uint64_t Session::agree(std::uint64_t value) {
+  if (agreed_.data == nullptr) agreed_ = allocate(Memory::kAlloc, 2 * sizeof value);
+  std::memcpy(agreed_.data, &value, sizeof value);
+  tally_operation operation{};
+  operation.size = sizeof operation;
+  operation.kind = TALLY_BROADCAST;
+  operation.type = TALLY_I64;
+  operation.tag = kAgreeTag;
+  operation.count = 1;
+  if (info_.rank == 0) operation.in.region = agreed_.region;
+  operation.out = tally_buffer{agreed_.region, sizeof value};
+  if (!post(operation)) throw Failure(TALLY_NO_CREDIT, "no credit to agree on the time");
+  wait();
+  std::memcpy(&value, agreed_.data + sizeof value, sizeof value);
+  return value;
 }
 
 }  // namespace tally::perf

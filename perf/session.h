@@ -43,6 +43,8 @@ class Session {
   tally_completion wait();
 
   void barrier();
+  // Rank 0's value, at every rank.
+  std::uint64_t agree(std::uint64_t value);
 
  private:
   [[noreturn]] void fail(tally_status status, const char* doing) const;
@@ -53,6 +55,7 @@ class Session {
   tally_session* session_ = nullptr;
   tally_session_info info_{};
   std::uint32_t patience_ms_ = 0;
+  Arena agreed_;
 };
 
 }  // namespace tally::perf

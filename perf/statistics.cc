@@ -14,6 +14,13 @@ double to_us(Nanos time) {
 
 }  // namespace
 
+void Samples::thin_out() {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < times_.size(); i += 2) times_[kept++] = times_[i];
+  times_.resize(kept);
+  stride_ *= 2;
+}
+
 Nanos percentile(std::span<const Nanos> sorted, double p) {
   assert(!sorted.empty() && p >= 0 && p <= 100);
   const auto rank = std::ceil(p / 100 * static_cast<double>(sorted.size()));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -17,6 +18,27 @@ struct TimeSummary {
   double p95_us = 0;
   double p99_us = 0;
   double max_us = 0;
+};
+
+// Times of a row, in order. Of more than kMost every second one is kept, of more than twice as many
+// every fourth, and so on: the same ones wherever as many are added.
+class Samples {
+ public:
+  static constexpr std::size_t kMost = 1 << 16;
+
+  void add(Nanos time) {
+    if (seen_++ % stride_ != 0) return;
+    if (times_.size() == kMost) thin_out();
+    if ((seen_ - 1) % stride_ == 0) times_.push_back(time);
+  }
+  std::vector<Nanos> take() { return std::move(times_); }
+
+ private:
+  void thin_out();
+
+  std::vector<Nanos> times_;
+  std::uint64_t seen_ = 0;
+  std::uint64_t stride_ = 1;
 };
 
 // The value that p percent of the sorted values do not exceed (nearest rank: a value that was

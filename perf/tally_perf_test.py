@@ -163,6 +163,30 @@ class TallyPerf(unittest.TestCase):
         self.assertIn("barrier does not", self.run_it("barrier", "--spawn", "2", "--breakdown",
                                                       status=2))
 
+    def test_a_time_instead_of_a_number(self):
+        size = ["--min-bytes", "4K", "--max-bytes", "4K", "--check", "--duration", "0.3"]
+        for how in ([], ["--latency"], ["--stream", "--inflight", "8"], ["--breakdown", "--in-place"],
+                    ["--stream", "--inflight", "3", "--breakdown", "--ceiling"]):
+            [row] = self.rows("allreduce", "--spawn", "2", *size, *how)
+            self.assertGreater(row["iterations"], 1)
+            self.assertEqual(row["wrong"], 0)
+            self.assertLessEqual(row["time_us_min"], row["time_us_p50"])
+            self.assertLessEqual(row["time_us_p99"], row["time_us_max"])
+            if "--breakdown" in how:
+                self.check_breakdown(row, 2)
+        table = self.run_it("allreduce", "--spawn", "2", *size, "--latency", "--report-gbits")
+        self.assertRegex(table, r"min +p50 +p95 +p99 +max +algbw")
+        self.assertNotIn("GB/s", table)
+
+    def test_transports_are_forced_and_told(self):
+        for transport in ("shm", "fabric"):
+            told = self.run_it("allreduce", "--spawn", "2", "--transport", transport, "--max-bytes",
+                               "64K", "--iters", "5", "--check", "--ceiling", "--report-gbits")
+            self.assertRegex(told, f"shards?, transport {transport},")
+            self.assertIn({"shm": "# ceiling: memory", "fabric": "# ceiling: plain sockets"}[transport],
+                          told)
+            self.assertIn("# 0 wrong of", told)
+
     def test_ranks_of_their_own(self):
         address = f"unix:{self.scratch}/node.sock"
         node = subprocess.Popen([TALLYD, "--listen", address], stdout=subprocess.DEVNULL,
@@ -181,6 +205,14 @@ class TallyPerf(unittest.TestCase):
         for row in json.loads((self.scratch / "own.json").read_text())["rows"]:
             self.check_breakdown(row, 3)
         self.run_it("allreduce", "--address", address, "--spawn", "2", "--max-bytes", "64K")
+        ranks = [subprocess.Popen([TALLY_PERF, "allreduce", "--address", address, "--rank", str(r),
+                                   "--ranks", "2", "--job", "timed", "--max-bytes", "4K", "--check",
+                                   "--duration", "0.2", "--stream", "--inflight", "4"],
+                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                 for r in range(2)]
+        outputs = [rank.communicate(timeout=SECONDS)[0] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
+        self.assertIn("# 0 wrong of", outputs[0])
 
     def test_a_killed_worker_is_named(self):
         run = self.start(*FOR_EVER)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <iostream>
@@ -13,6 +14,8 @@
 #include "perf/report.h"
 #include "perf/row_runner.h"
 #include "perf/session.h"
+#include "perf/streams.h"
+#include "perf/tcp.h"
 
 namespace tally::perf {
 namespace {
@@ -37,11 +40,24 @@ nlohmann::json event(const char* name) {
   return {{"event", name}};
 }
 
-void send_log(void* channel, int level, const char* text) {
+// Where the library's lines go, and what they say of libfabric's provider, which no call tells.
+struct LogContext {
+  Channel& channel;
+  std::string provider = {};
+};
+
+void send_log(void* context, int level, const char* text) {
+  auto& log = *static_cast<LogContext*>(context);
+  const std::string_view line = text;
+  constexpr std::string_view kBefore = "libfabric's ";
+  if (const auto found = line.find(kBefore); level == 0 && found != std::string_view::npos) {
+    const auto from = found + kBefore.size();
+    log.provider = line.substr(from, line.find_first_of(",)", from) - from);
+  }
   nlohmann::json message = event("log");
   message["level"] = level;
   message["text"] = text;
-  static_cast<Channel*>(channel)->send(message);
+  log.channel.send(message);
 }
 
 void print_log(void* context, int level, const char* text) {
@@ -49,16 +65,28 @@ void print_log(void* context, int level, const char* text) {
   if (level > 0 || options->rank == 0) std::cerr << "tally-perf: " << text << '\n';
 }
 
-void send_ready(Channel& channel, const Session& session, std::uint64_t steps) {
+void send_ready(Channel& channel, const Session& session, const LogContext& log,
+                std::uint64_t steps) {
   nlohmann::json ready = event("ready");
   ready["transport"] = session.info().transport;
+  ready["provider"] = log.provider;
   ready["shards"] = session.info().shards;
-  ready["credit"] = session.info().credit;
   ready["steps"] = steps;
   channel.send(ready);
 }
 
-RowRunner::Hooks parent_hooks(Channel& channel, const Options& options) {
+// Until the conductor lets it go on, a rank stands still, or moves bytes for a ceiling.
+void stand_still(Channel& channel, WorkerStreams& streams) {
+  channel.send(event("pause"));
+  for (;;) {
+    const auto message = channel.receive();
+    if (!message) throw Failure(TALLY_CANCELLED, "the conductor of the run is gone");
+    if (message->value("event", "") == "resume") return;
+    streams.obey(*message, channel);
+  }
+}
+
+RowRunner::Hooks conducted_hooks(Channel& channel, WorkerStreams& streams, const Options& options) {
   RowRunner::Hooks hooks;
   hooks.stepped = [&channel, done = std::uint64_t{0}, told = Nanos{0}]() mutable {
     ++done;
@@ -67,13 +95,11 @@ RowRunner::Hooks parent_hooks(Channel& channel, const Options& options) {
     told = now;
     nlohmann::json progress = event("progress");
     progress["done"] = done;
-    channel.send(progress);
+    if (!channel.send(progress)) {
+      throw Failure(TALLY_CANCELLED, "the conductor of the run is gone");
+    }
   };
-  if (!options.ceiling) return hooks;
-  hooks.pause = [&channel] {
-    channel.send(event("pause"));
-    if (!channel.receive()) throw Failure(TALLY_CANCELLED, "the parent is gone");
-  };
+  if (options.ceiling) hooks.pause = [&channel, &streams] { stand_still(channel, streams); };
   return hooks;
 }
 
@@ -83,28 +109,42 @@ std::function<NodeTotals()> node_totals(const Options& options) {
   return [node = std::make_shared<NodeMetrics>(options)] { return node->read(); };
 }
 
-void run_rows(Channel& channel, const Options& options) {
+// False when something was wrong.
+bool run_rows(Channel& channel, const Options& options) {
   const std::vector<Row> rows = make_rows(options).value();  // the parent has made them before
-  Session session(options, send_log, &channel);
+  LogContext log{channel};
+  Session session(options, send_log, &log);
   const Arenas arenas = make_arenas(session, options, rows);
-  send_ready(channel, session, RowRunner::steps(options) * rows.size());
-  RowRunner::Hooks hooks = parent_hooks(channel, options);
+  send_ready(channel, session, log, RowRunner::steps(options) * rows.size());
+  WorkerStreams streams(options);
+  RowRunner::Hooks hooks = conducted_hooks(channel, streams, options);
   hooks.totals = node_totals(options);
+  bool good = true;
   for (const Row& row : rows) {
+    streams.begin(row);
     RowRunner runner(session, options, row, arenas.in, arenas.out);
+    const RankRow result = runner.run(hooks);
+    good = good && result.complaints.empty();
     nlohmann::json message = event("row");
-    message["row"] = to_json(runner.run(hooks));
+    message["row"] = to_json(result);
     channel.send(message);
   }
   // Nobody leaves while another rank may still need an answer to its last barrier.
   session.barrier();
+  return good;
 }
 
 // What a rank tells the others about a row: as words of 64 bits, which an all-gather copies.
 struct GatheredRow {
   std::uint64_t checked, wrong, stray, hash, sum_of_squares, nonfinite, complaints, operations,
-      operation_time;
+      operation_time, iterations, elapsed, times;
 };
+
+// Most times that a row can have.
+std::size_t most_times(const Options& options) {
+  const bool unknown = options.duration_s > 0 || options.stream;
+  return unknown ? Samples::kMost : std::min<std::size_t>(options.iterations, Samples::kMost);
+}
 constexpr std::size_t kGatheredWords = sizeof(GatheredRow) / sizeof(std::uint64_t);
 constexpr std::uint32_t kGatherTag = 0xffff0001;
 
@@ -113,7 +153,7 @@ class Gather {
   Gather(Session& session, const Options& options)
       : session_(session),
         options_(options),
-        words_(kGatheredWords + options.iterations),
+        words_(kGatheredWords + most_times(options)),
         in_(session.allocate(Memory::kAlloc, words_ * sizeof(std::uint64_t))),
         out_(session.allocate(Memory::kAlloc, words_ * sizeof(std::uint64_t) * options.ranks)) {}
 
@@ -145,7 +185,10 @@ class Gather {
                             row.nonfinite,
                             row.complaints.size(),
                             row.operations,
-                            static_cast<std::uint64_t>(row.operation_time)};
+                            static_cast<std::uint64_t>(row.operation_time),
+                            row.iterations,
+                            static_cast<std::uint64_t>(row.elapsed),
+                            row.times.size()};
     std::memcpy(in_.data, &words, sizeof words);
     std::memcpy(in_.data + sizeof words, row.times.data(), row.times.size() * sizeof(Nanos));
   }
@@ -154,7 +197,10 @@ class Gather {
     const std::byte* at = out_.data + rank * words_ * sizeof(std::uint64_t);
     GatheredRow words;
     std::memcpy(&words, at, sizeof words);
-    RankRow row{.times = std::vector<Nanos>(options_.iterations),
+    const std::size_t times = std::min<std::size_t>(words.times, words_ - kGatheredWords);
+    RankRow row{.times = std::vector<Nanos>(times),
+                .iterations = words.iterations,
+                .elapsed = static_cast<Nanos>(words.elapsed),
                 .checked = words.checked,
                 .wrong = words.wrong,
                 .stray = words.stray,
@@ -183,7 +229,7 @@ bool run_lone_rows(const Options& options, const std::vector<Row>& rows) {
   Gather gather(session, options);
   const bool reports = options.rank == 0;
   Report report(options, reports && !options.quiet);
-  report.set_session(session.info().transport, session.info().shards);
+  report.set_session({session.info().transport}, session.info().shards);
   const RowRunner::Hooks hooks{.stepped = [] {}, .pause = {}, .totals = node_totals(options)};
   bool good = true;
   for (const Row& row : rows) {
@@ -201,19 +247,24 @@ bool run_lone_rows(const Options& options, const std::vector<Row>& rows) {
 
 }  // namespace
 
-int run_spawned_worker(UniqueFd socket) {
+int run_started_worker(UniqueFd socket, UniqueFd options_socket) {
   Channel channel(std::move(socket));
-  const auto options = channel.receive();
-  if (!options) return kExitFailed;
+  const auto sent = Channel(std::move(options_socket)).receive();
+  if (!sent) return kExitFailed;
+  const Options options = options_from_json(*sent);
   try {
-    run_rows(channel, options_from_json(*options));
+    const bool good = run_rows(channel, options);
     channel.send(event("done"));
-    return 0;
+    return good ? 0 : kExitWrong;
   } catch (const Failure& failure) {
     nlohmann::json message = event("failed");
     message["status"] = failure.status;
     message["message"] = failure.what();
     channel.send(message);
+    // The conductor tells it, but at another host.
+    if (!remote_host(channel.fd()).empty()) {
+      std::cerr << "tally-perf: rank " << options.rank << ": " << failure.what() << '\n';
+    }
     return kExitFailed;
   }
 }

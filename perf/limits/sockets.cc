@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -20,12 +19,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "perf/streams.h"
 
 namespace tally::perf {
 namespace {
 
 constexpr int kWorkers = 2;
-constexpr std::size_t kChunk = 256 << 10;  // as a tile
 constexpr unsigned kLimitSeconds = 120;
 constexpr Nanos kRound = 500 * kMillisecond;
 
@@ -38,20 +37,13 @@ constexpr Nanos kRound = 500 * kMillisecond;
 struct Stream {
   int socket;
   bool sends;
-  std::vector<char>* buffer;
+  std::vector<std::byte>* buffer;
   std::uint64_t bytes;
-  std::uint64_t passed = 0;
 
-  void run() {
-    while (passed < bytes) {
-      const std::size_t at = passed % buffer->size();
-      const std::size_t most =
-          std::min({kChunk, buffer->size() - at, static_cast<std::size_t>(bytes - passed)});
-      const ssize_t count = sends ? ::send(socket, buffer->data() + at, most, MSG_NOSIGNAL)
-                                  : ::recv(socket, buffer->data() + at, most, 0);
-      if (count <= 0) fail("a stream broke");
-      passed += static_cast<std::uint64_t>(count);
-    }
+  void run() const {
+    const bool good =
+        sends ? send_stream(socket, *buffer, bytes) : receive_stream(socket, *buffer, bytes);
+    if (!good) fail("a stream broke");
   }
 };
 
@@ -76,7 +68,7 @@ UniqueFd without_delay(int socket) {
       fail("connect");
     socket = without_delay(made);
   }
-  std::vector<char> gradients(size, 1), results(size);
+  std::vector<std::byte> gradients(size, std::byte{1}), results(size);
   // The node accepts in any order: each connection carries both a byte of who sends, and then data.
   const char up = 'u', down = 'd';
   if (::send(sockets[0].get(), &up, 1, 0) != 1 || ::send(sockets[1].get(), &down, 1, 0) != 1) {
@@ -106,7 +98,8 @@ double round(std::size_t size, std::uint64_t bytes) {
     work(address, size, bytes);
   }
   std::vector<UniqueFd> sockets;
-  std::vector<std::vector<char>> buffers(2 * kWorkers, std::vector<char>(size, 1));
+  std::vector<std::vector<std::byte>> buffers(2 * kWorkers,
+                                              std::vector<std::byte>(size, std::byte{1}));
   std::vector<Stream> streams;
   for (std::size_t i = 0; i < 2 * kWorkers; ++i) {
     const int accepted = ::accept(listener.get(), nullptr, nullptr);

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Runs of several hosts, which are all this one: what is served and who joins talk over loopback.
+
+usage: tally_perf_hosts_test.py TALLY_PERF TALLYD [unittest arguments]
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TALLY_PERF = TALLYD = ""
+SECONDS = 100  # no run here takes as long, on a slow machine under sanitizers either
+NAMED_WITHIN = 30  # seconds, for what takes some five
+SMALL = ["--min-bytes", "4K", "--max-bytes", "1M", "--factor", "16", "--iters", "5"]
+FOR_EVER = ["--min-bytes", "64K", "--max-bytes", "64K", "--iters", "100000000"]
+
+
+def free_ports() -> int:
+    """A port that is free, as the one above it."""
+    while True:
+        with socket.socket() as probe, socket.socket() as above:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+            try:
+                above.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()]
+
+
+class Hosts(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="tp-")
+        self.addCleanup(directory.cleanup)
+        self.scratch = Path(directory.name)
+        self.where = f"127.0.0.1:{free_ports()}"
+        self.environment = {**os.environ, "TMPDIR": str(self.scratch)}
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        run = subprocess.Popen([TALLY_PERF, *arguments], env=self.environment, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        return run
+
+    def serve(self, kind: str, *arguments: str) -> subprocess.Popen:
+        node = [] if "--address" in arguments else ["--tallyd", TALLYD]
+        return self.start(kind, "--serve", self.where, *arguments, *node)
+
+    def join(self, kind: str, *arguments: str) -> subprocess.Popen:
+        return self.start(kind, "--join", self.where, *arguments)
+
+    def end(self, run: subprocess.Popen, status: int, patience: float = SECONDS) -> str:
+        output, _ = run.communicate(timeout=patience)
+        self.assertEqual(run.returncode, status, output)
+        return output
+
+    def document(self) -> tuple[list[str], Path]:
+        file = self.scratch / "rows.json"
+        return ["--json", str(file)], file
+
+    def test_two_workers_that_join(self):
+        told, file = self.document()
+        server = self.serve("allreduce", "--ranks", "2", *SMALL, "--check", *told)
+        joiner = self.join("allreduce", "--rank", "0,1")
+        self.end(joiner, 0)
+        self.assertIn("transport fabric", self.end(server, 0))
+        document = json.loads(file.read_text())
+        self.assertEqual((document["good"], document["wrong"]), (True, 0))
+        self.assertEqual(document["transports"], ["fabric", "fabric"])
+        self.assertGreater(document["checked"], 0)
+
+    def test_every_kind_with_workers_on_both_sides_and_the_same_flags(self):
+        for kind in ("allreduce", "reduce", "broadcast", "reducescatter", "allgather"):
+            told, file = self.document()
+            same = ["--ranks", "3", *SMALL, "--check", "--transport", "fabric"]
+            server = self.serve(kind, "--rank", "1", *same, "--ceiling", "--report-gbits", *told)
+            joiners = [self.join(kind, "--rank", "2", *same), self.join(kind, "--rank", "0", *same)]
+            for joiner in joiners:
+                self.end(joiner, 0)
+            output = self.end(server, 0)
+            self.assertIn("ceiling: plain sockets", output)
+            for row in json.loads(file.read_text())["rows"]:
+                self.assertEqual(row["wrong"], 0)
+                self.assertGreater(row["ceiling_Gbps"], 0)
+                self.assertAlmostEqual(row["algbw_Gbps"], row["goodput_Gbps"])
+
+    def test_a_node_that_runs(self):
+        address = f"tcp:127.0.0.1:{free_ports()}"
+        node = subprocess.Popen([TALLYD, "--listen", f"unix:{self.scratch}/node.sock",
+                                 "--listen-tcp", address], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
+        self.addCleanup(node.wait)
+        self.addCleanup(node.terminate)
+        server = self.serve("allreduce", "--address", address, "--ranks", "2", "--rank", "0",
+                            "--duration", "0.3", "--stream", "--inflight", "4", "--max-bytes", "4K",
+                            "--check", "--ceiling", "--token", "secret")
+        joiner = self.join("allreduce", "--rank", "1", "--token", "secret")
+        self.end(joiner, 0)
+        output = self.end(server, 0)
+        self.assertIn("no ceiling: plain sockets would have to end where the node runs", output)
+        self.assertIn("streaming", output)
+        self.assertIn("# 0 wrong of", output)
+
+    def test_options_that_differ_are_named(self):
+        server = self.serve("allreduce", "--ranks", "1", "--iters", "7", "--join-timeout", "3")
+        wrong = self.end(self.join("allreduce", "--rank", "0", "--iters", "8"), 2)
+        expected = "--iters is 8 at the host that joins and 7 at the one that serves"
+        self.assertIn(expected, wrong)
+        output = self.end(server, 3, NAMED_WITHIN)
+        self.assertIn("rank 0 did not join within 3 s", output)
+        self.assertIn(expected, output)
+
+    def test_a_host_that_never_joins_is_named_to_all(self):
+        server = self.serve("allreduce", "--ranks", "3", "--rank", "0", "--join-timeout", "2")
+        joiner = self.join("allreduce", "--rank", "2")
+        for run in (server, joiner):
+            self.assertIn("rank 1 did not join within 2 s", self.end(run, 3, NAMED_WITHIN))
+
+    def test_nobody_serves(self):
+        output = self.end(self.join("allreduce", "--rank", "0", "--join-timeout", "0.5"), 3)
+        self.assertIn("is tally-perf --serve running there?", output)
+
+    def running(self) -> tuple[subprocess.Popen, subprocess.Popen]:
+        """Ranks 0 and 1 at two hosts, in the middle of what never ends."""
+        server = self.serve("allreduce", "--ranks", "2", *FOR_EVER)
+        joiners = [self.join("allreduce", "--rank", str(rank)) for rank in (0, 1)]
+        while not (line := server.stdout.readline()).startswith("# allreduce"):
+            self.assertNotEqual(line, "", "the run did not begin")
+        time.sleep(0.3)
+        return server, *joiners
+
+    def test_a_killed_worker_is_named(self):
+        server, survivor, joiner = self.running()
+        os.kill(children(joiner.pid)[0], signal.SIGKILL)
+        output = self.end(server, 3, NAMED_WITHIN)
+        self.assertIn("rank 1 at 127.0.0.1 ended: its connection broke", output)
+        self.assertIn("(rank 1 is to blame)", output)
+        self.assertIn("rank 1 ended: signal 9", self.end(joiner, 3, NAMED_WITHIN))
+        self.assertIn("rank 1 is to blame", self.end(survivor, 3, NAMED_WITHIN))
+
+    def test_a_killed_joiner_takes_its_worker_along(self):
+        server, survivor, joiner = self.running()
+        joiner.kill()
+        self.assertIn("rank 1 at 127.0.0.1 ended", self.end(server, 3, NAMED_WITHIN))
+        self.end(survivor, 3, NAMED_WITHIN)
+
+    def test_a_killed_server_ends_the_joiners(self):
+        server, *joiners = self.running()
+        server.kill()
+        for joiner in joiners:
+            self.end(joiner, 3, NAMED_WITHIN)
+
+    def test_a_signal_ends_a_joiner_and_with_it_the_run(self):
+        server, survivor, joiner = self.running()
+        joiner.send_signal(signal.SIGINT)
+        self.end(joiner, 128 + signal.SIGINT, NAMED_WITHIN)
+        self.assertIn("rank 1 at 127.0.0.1", self.end(server, 3, NAMED_WITHIN))
+        self.end(survivor, 3, NAMED_WITHIN)
+
+    def test_noise_at_the_port_does_no_harm(self):
+        server = self.serve("allreduce", "--ranks", "1", *SMALL, "--check")
+        host, port = self.where.split(":")
+        deadline = time.monotonic() + SECONDS
+        for noise in (b"GET / HTTP/1.1\r\n\r\n", b'{"event":"join","rank":-1,"protocol":1}\n',
+                      b'{"event":"join","rank":0}\n', b"[" * 100000 + b"\n", b"\x00" * 4096):
+            while True:
+                try:
+                    with socket.create_connection((host, int(port)), 1) as stranger:
+                        stranger.sendall(noise)
+                    break
+                except ConnectionRefusedError:
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.05)
+        self.end(self.join("allreduce", "--rank", "0"), 0)
+        self.assertIn("# 0 wrong of", self.end(server, 0))
+
+
+if __name__ == "__main__":
+    TALLY_PERF, TALLYD = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
