@@ -1,4 +1,5 @@
-// tallyctl: asks a node how it is. Exit codes: 0 it answered, 1 it did not, 2 wrong usage.
+// tallyctl: asks a node how it is. Exit codes: 0 it answered, 1 it did not, 2 wrong usage; those of
+// `tallyctl doctor`, which looks at the machine, are in doctor/command.h.
 #include <fmt/format.h>
 #include <signal.h>
 #include <time.h>
@@ -7,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +16,7 @@
 
 #include "client/address.h"
 #include "client/rpc_channel.h"
+#include "control/doctor/command.h"
 #include "control/trace_command.h"
 #include "control/views.h"
 
@@ -32,6 +35,7 @@ struct Arguments {
   double timeout = 5;  // seconds, for each answer
   std::string job;     // of ranks; empty: all
   TraceArguments trace;
+  doctor::DoctorArguments doctor;
 };
 
 Result<json> call(client::RpcChannel& channel, const std::string& method, json params,
@@ -118,14 +122,30 @@ int execute(const std::string& command, const Arguments& arguments) {
   }
 }
 
+// An address that somebody gave is one at which a node has to answer.
+int examine_machine(const Arguments& arguments, bool has_address_option) {
+  if (arguments.watch > 0) {
+    fmt::print(stderr, "tallyctl: --watch: doctor looks once; leave it out\n");
+    return kUsage;
+  }
+  const char* variable = ::secure_getenv("TALLY_ADDRESS");
+  const bool in_environment = variable != nullptr && *variable != '\0';
+  return doctor::run_doctor(arguments.doctor,
+                            {.address = arguments.address,
+                             .address_was_given = has_address_option || in_environment,
+                             .timeout = arguments.timeout,
+                             .as_json = arguments.as_json});
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Asks a Tally node how it is.", "tallyctl");
   Arguments arguments;
   arguments.address = client::default_connect_address();
   app.set_version_flag("--version", std::string("tallyctl ") + TALLY_VERSION);
-  app.add_option("--address", arguments.address,
-                 "the node's address, unix:/path or tcp:host:port ($TALLY_ADDRESS)")
-      ->capture_default_str();
+  const auto* address =
+      app.add_option("--address", arguments.address,
+                     "the node's address, unix:/path or tcp:host:port ($TALLY_ADDRESS)")
+          ->capture_default_str();
   app.add_flag("--json", arguments.as_json, "print the node's answer as JSON");
   app.add_option("--timeout", arguments.timeout, "seconds to wait for an answer")
       ->check(CLI::Range(0.001, 3600.0))
@@ -146,6 +166,7 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
   trace->add_option("--out", arguments.trace.out, "the file to write")->required();
+  doctor::add_doctor(app, arguments.doctor);
   app.footer("docs/metrics.md defines every column.");
   try {
     app.parse(argc, argv);
@@ -153,7 +174,9 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  return execute(app.get_subcommands().front()->get_name(), arguments);
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "doctor") return examine_machine(arguments, address->count() > 0);
+  return execute(command, arguments);
 }
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -221,6 +223,62 @@ TEST_F(TallydTest, CheckConfigPrintsWhatIsInForce) {
   EXPECT_EQ(check.wait(), 0);
   EXPECT_TRUE(check.said("window_bytes = \"1MiB\"")) << check.said();
   EXPECT_TRUE(check.said("listen = \"" + address_ + "\"")) << check.said();
+}
+
+TEST_F(TallydTest, TheDoctorExaminesThisMachineAndItsNode) {
+  Process node(tallyd({"--shards", "1"}));
+  ASSERT_TRUE(node.ready()) << (node.wait(), node.said());
+  Process examined(tallyctl({"--json", "doctor", "--path", "127.0.0.1"}));
+  const int status = examined.wait();
+  const json report = json::parse(examined.said(), nullptr, false);
+  ASSERT_TRUE(report.is_object()) << examined.said();
+  EXPECT_EQ(status, report.value("problems", 0) == 0 ? 0 : 1) << examined.said();
+  std::map<std::string, std::string> levels;
+  for (const json& finding : report["findings"]) {
+    levels[finding.value("check", "")] = finding.value("level", "");
+    EXPECT_EQ(finding.value("level", "") == "ok", finding.value("remedy", "").empty()) << finding;
+  }
+  EXPECT_EQ(levels.size(), 16u) << examined.said();  // every check has something to say
+  EXPECT_EQ(levels["node"], "ok") << examined.said();
+  EXPECT_EQ(levels["path"], "ok") << examined.said();
+  Process text(tallyctl({"doctor", "--check", "node", "--check", "memlock"}));
+  EXPECT_NE(text.wait(), 2);
+  EXPECT_TRUE(text.said("ok       node     node at " + address_ + ": answers")) << text.said();
+  EXPECT_TRUE(text.said("memory that may be locked")) << text.said();
+  EXPECT_FALSE(text.said("tcp_rmem")) << text.said();
+}
+
+TEST_F(TallydTest, TheDoctorMissesANodeThatWasNamed) {
+  Process named(tallyctl({"doctor", "--check", "node"}));
+  EXPECT_EQ(named.wait(), 1);
+  EXPECT_TRUE(named.said("problem  node")) << named.said();
+  EXPECT_TRUE(named.said("1 problem, 0 warnings, 0 notes, 0 ok")) << named.said();
+}
+
+TEST_F(TallydTest, TheDoctorRefusesWhatItDoesNotUnderstand) {
+  const std::string file = directory_ / "t.toml";
+  std::ofstream(file) << "[shards]\npoll = \"fast\"\n";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--check", "mtuu"}, "--check mtuu: there is no such check, did you mean mtu?"},
+      {{"--check", "path"}, "--check path: needs --path HOST"},
+      {{"--chek"}, "--chek"},
+      {{"--path"}, "--path: 1 required HOST missing"},
+      {{"--watch", "1"}, "--watch: doctor looks once"},
+      {{"--config", file}, file + ":2:8: shards.poll = \"fast\""},
+  };
+  for (const auto& [words, answer] : cases) {
+    std::vector<std::string> command = {program("TALLYCTL"), "doctor"};
+    command.insert(command.end(), words.begin(), words.end());
+    Process asked(command);
+    EXPECT_EQ(asked.wait(), 2) << answer;
+    EXPECT_TRUE(asked.said(answer)) << asked.said();
+  }
+  Process help({program("TALLYCTL"), "doctor", "--help"});
+  EXPECT_EQ(help.wait(), 0);
+  EXPECT_TRUE(help.said("--path HOST")) << help.said();
+  Process list({program("TALLYCTL"), "doctor", "--list"});
+  EXPECT_EQ(list.wait(), 0);
+  EXPECT_TRUE(list.said("hugepages  hugepages of 2 MiB")) << list.said();
 }
 
 TEST_F(TallydTest, WhatCannotRunIsOneAndSaysWhat) {

@@ -1,5 +1,6 @@
-// Every collective, type, operation and width over sizes and offsets that are odd: the bits that the
-// scalar kernel gives, whatever carries them. $TALLY_TEST_TIER and $TALLY_VM decide how much of it.
+// Every collective, type, operation and width over sizes and offsets that are odd: the bits that
+// the scalar kernel gives, whatever carries them. $TALLY_TEST_TIER and $TALLY_VM decide how much of
+// it.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -57,9 +58,9 @@ class Buffers {
     const std::uint64_t offset = one.offset * element_bytes(one.shape.type);
     std::memcpy(data_ + offset, input.data(), input.size());
     std::memset(data_ + bytes_, static_cast<int>(kUntouched), expected.size() + 2 * offset + 64);
-    auto wanted = operation(static_cast<tally_kind>(one.shape.kind),
-                            static_cast<tally_type>(one.shape.type), tag, one.shape.count,
-                            {region_, offset}, {region_, bytes_ + offset});
+    auto wanted =
+        operation(static_cast<tally_kind>(one.shape.kind), static_cast<tally_type>(one.shape.type),
+                  tag, one.shape.count, {region_, offset}, {region_, bytes_ + offset});
     wanted.op = static_cast<tally_op>(one.shape.operation);
     wanted.root = one.shape.root;
     const auto done = rank_.run(wanted);
@@ -158,8 +159,11 @@ INSTANTIATE_TEST_SUITE_P(Widths, Matrix, ::testing::Range(1, 9));
 TEST_P(Matrix, LargeOnes) {
   const auto ranks = static_cast<std::uint16_t>(GetParam());
   if (ranks < 2 || ranks > 3) return;
-  const std::uint64_t most =
-      (in_guest() ? 8 : is_tier("soak") ? 256 : is_tier("fast") ? 1 : 16) * kMib;
+  const std::uint64_t most = (in_guest()        ? 8
+                              : is_tier("soak") ? 256
+                              : is_tier("fast") ? 1
+                                                : 16) *
+                             kMib;
   std::vector<Case> cases;
   for (std::uint64_t bytes = 256 << 10; bytes < 4 * most; bytes *= 4) {
     for (const std::uint64_t more : {0, 4 * 17}) {

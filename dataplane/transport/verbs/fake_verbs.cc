@@ -211,8 +211,7 @@ int FakeVerbs::query_port(ibv_context* context, std::uint8_t, ibv_port_attr* att
   return 0;
 }
 
-ssize_t FakeVerbs::query_gid_table(ibv_context* context, ibv_gid_entry* entries,
-                                   std::size_t most) {
+ssize_t FakeVerbs::query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t most) {
   const Guard guard(mutex_);
   const auto& gids = object(context).device->setup.gids;
   const std::size_t count = std::min(most, gids.size());
@@ -517,12 +516,10 @@ bool FakeVerbs::deliver(PairObject& from, PairObject& to, const Request& request
   to.pieces.pop_front();
   const std::size_t bytes = request.piece.length;
   if (bytes > piece.length) misused("a message is longer than what it is received in");
-  std::byte* target =
-      memory(to.handle.pd, piece.lkey, piece.addr, bytes, IBV_ACCESS_LOCAL_WRITE);
-  const std::byte* source =
-      request.content.empty() ? memory(from.handle.pd, request.piece.lkey, request.piece.addr,
-                                       bytes, 0)
-                              : request.content.data();
+  std::byte* target = memory(to.handle.pd, piece.lkey, piece.addr, bytes, IBV_ACCESS_LOCAL_WRITE);
+  const std::byte* source = request.content.empty() ? memory(from.handle.pd, request.piece.lkey,
+                                                             request.piece.addr, bytes, 0)
+                                                    : request.content.data();
   if (bytes > 0 && (target == nullptr || source == nullptr)) misused("a message's own memory");
   if (bytes > 0) std::memcpy(target, source, bytes);
   complete(to, receive.wr_id, IBV_WC_SUCCESS, static_cast<std::uint32_t>(bytes), true);

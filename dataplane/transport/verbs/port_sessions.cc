@@ -13,11 +13,9 @@ namespace tally::transport::verbs {
 namespace {
 
 // Work of a session that the adapter has at a time: the READs that it takes, as many WRITEs, and
-// completions in between.
-constexpr std::uint32_t kSends = 64;
-constexpr std::uint32_t kMessages = 16;  // of the sends
-// Beside the notices within credit, cancels. A client that sends more waits (kNoBufferTimer).
-constexpr std::uint32_t kCancels = 16;
+// completions in between. One less than a power of two: queues are rounded up to more than that.
+constexpr std::uint32_t kSends = 31;
+constexpr std::uint32_t kMessages = 8;  // of the sends
 // That a completion queue has room for, at first and at most.
 constexpr std::size_t kFirstSessions = 8;
 constexpr std::size_t kMostSessions = 1024;
@@ -37,7 +35,7 @@ Result<std::unique_ptr<Port>> Port::open(Api& api, const PortOptions& options) {
 Port::Port(std::unique_ptr<Device> device, const PortOptions& options)
     : onesided::Port(options.landing),
       device_(std::move(device)),
-      sizes_{kSends, options.credit + kCancels},
+      sizes_{kSends, options.credit},
       tiles_(options.tiles) {
   batch_.reserve(kSends);
   pieces_.reserve(kSends);

@@ -1,0 +1,71 @@
+#include "control/doctor/checks.h"
+
+#include <array>
+#include <exception>
+
+#include "client/address.h"
+
+namespace tally::control::doctor {
+namespace {
+
+constexpr std::array<Check, 16> kChecks = {{
+    {"devices", "RDMA devices, their drivers, and whether this user may use them", check_devices},
+    {"libraries", "libfabric and libibverbs can be opened, with their versions", check_libraries},
+    {"ports", "state, link layer and rate of each RDMA port", check_ports},
+    {"gids", "each port has a RoCE v2 address that others can reach, and which", check_gids},
+    {"mtu", "packets of RDMA ports fit their interfaces; jumbo frames", check_mtu},
+    {"path", "how large a packet gets to a host (only with --path HOST)", check_path},
+    {"memlock", "how much memory may be registered (RLIMIT_MEMLOCK)", check_memlock},
+    {"hugepages", "hugepages of 2 MiB by NUMA node; those of shared memory", check_hugepages},
+    {"numa", "distance between network cards and the CPUs of shards", check_numa},
+    {"counters", "errors, retries and congestion that RDMA ports have counted", check_counters},
+    {"pfc", "pause frames and discards of RoCE interfaces", check_pfc},
+    {"gpu", "GPU memory can be registered with RDMA devices", check_gpu},
+    {"cpu", "frequency governor, isolated CPUs, IOMMU", check_cpu},
+    {"memory", "memory of this process's cgroup", check_memory},
+    {"tcp", "limits of TCP's buffers", check_tcp},
+    {"node", "a node that runs here, or at --address, answers", check_node},
+}};
+
+}  // namespace
+
+std::span<const Check> all_checks() {
+  return kChecks;
+}
+
+const Check* find_check(std::string_view name) {
+  for (const Check& check : kChecks) {
+    if (check.name == name) return &check;
+  }
+  return nullptr;
+}
+
+Examined examine(const Check& check, const Machine& machine) {
+  try {
+    return {check.name, check.run(machine)};
+  } catch (const std::exception& error) {
+    return {check.name, {unknown("this check", {Status::kInternal, error.what()})}};
+  }
+}
+
+// As dataplane/engine/eal.cc places them: two shards or more that find a core each stay on the
+// first ones, others float.
+Result<std::vector<int>> shard_cpus(const Machine& machine) {
+  auto cpus = machine.system.cpus();
+  if (!cpus || !machine.config) return cpus;
+  const std::size_t shards = machine.config->shards;
+  if (shards > 1 && shards <= cpus->size()) cpus->resize(shards);
+  return cpus;
+}
+
+VerbsWish verbs_wish(const Machine& machine) {
+  VerbsWish wish;
+  if (!machine.config) return wish;
+  wish.device = machine.config->device;
+  if (machine.config->listen_tcp.empty()) return wish;
+  const auto addresses = client::resolve_tcp(machine.config->listen_tcp, /*to_listen=*/true);
+  if (addresses) wish.host = client::host_of(addresses->front().socket);
+  return wish;
+}
+
+}  // namespace tally::control::doctor
