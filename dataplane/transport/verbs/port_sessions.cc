@@ -16,9 +16,10 @@ namespace {
 // completions in between. One less than a power of two: queues are rounded up to more than that.
 constexpr std::uint32_t kSends = 31;
 constexpr std::uint32_t kMessages = 8;  // of the sends
-// That a completion queue has room for, at first and at most.
-constexpr std::size_t kFirstSessions = 8;
-constexpr std::size_t kMostSessions = 1024;
+// That a completion queue has room for, at first and at most: with the usual credit some entries
+// less than a power of two, to which devices round up.
+constexpr std::size_t kFirstSessions = 14;
+constexpr std::size_t kMostSessions = 64 * kFirstSessions;
 constexpr Nanos kDrain = 200 * kMillisecond;
 
 }  // namespace

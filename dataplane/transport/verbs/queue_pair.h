@@ -32,8 +32,8 @@ struct QueueSizes {
 
 // How patient a connection is: a packet is sent again after some 67 ms, six times; who does not
 // answer is known to be gone after half a second (adapters may take four times as long). A
-// receiver that is out of buffers is asked again six times too, 160 ms apart. (7 would be for
-// ever.)
+// receiver that is out of buffers is asked again six times too, 160 ms apart: it has one for each
+// notice within credit, and cancels may come before those are taken. (7 would be for ever.)
 inline constexpr std::uint8_t kAckTimeout = 14;  // 4.096 us << 14
 inline constexpr std::uint8_t kRetries = 6;
 inline constexpr std::uint8_t kNoBufferTimer = 28;  // 163.84 ms
