@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Transport verbs beside perftest's ib_read_bw and ib_write_bw, over the same two devices, in turns.
+
+reduce      One worker on the other machine, and the receiver beside the node: bytes that the node reads per second;
+            the ceiling is ib_read_bw.
+allreduce   Two workers on the other machine: bytes read and written per second; the ceiling is ib_read_bw and
+            ib_write_bw together.
+
+For one host with both devices, as in the virtual machine:
+  python3 tests/vm/guest.py --timeout 900 -- python3 perf/limits/rdma.py --node-device rxe1 --device rxe2
+
+usage: rdma.py --node-device D --device D [--rounds N] [--size 4M] [--seconds S] [--build DIR] [--json FILE]
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+from running_node import PATIENCE, RunningNode, default_build, free_port
+
+MESSAGE = "1048576"  # bytes of perftest's reads and writes
+DEPTH = "16"  # of them outstanding: with 128, an emulated adapter has ended none within seconds
+
+
+def perftest(tool: str, node_device: str, device: str, seconds: int) -> tuple[subprocess.Popen, subprocess.Popen]:
+    """The client is the node's side, as it is the node that reads and writes."""
+    port = str(free_port())
+    common = ["-p", port, "-s", MESSAGE, "-t", DEPTH, "-x", "1", "-D", str(seconds)]
+    server = subprocess.Popen([tool, "-d", device, *common], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + PATIENCE
+    while subprocess.run(["ss", "-Hltn", f"sport = :{port}"], text=True, capture_output=True,
+                         check=True).stdout == "":
+        if time.monotonic() > until or server.poll() is not None:
+            raise SystemExit(f"{tool} on {device} does not start")
+        time.sleep(0.1)
+    return server, subprocess.Popen([tool, "-d", node_device, *common, "127.0.0.1"], text=True,
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def result_of(pair: tuple[subprocess.Popen, subprocess.Popen], seconds: int) -> float:
+    """MB/s of 1e6 bytes"""
+    server, client = pair
+    said = client.communicate(timeout=seconds + PATIENCE)[0]
+    server.wait(PATIENCE)
+    rows = re.findall(rf"^\s*{MESSAGE}\s+\d+\s+[\d.]+\s+([\d.]+)", said, re.M)
+    if not rows:
+        raise SystemExit(f"perftest said {said!r}")
+    return float(rows[-1]) * 1.048576
+
+
+def ceilings(arguments: argparse.Namespace) -> dict:
+    def begin(tool: str) -> tuple:
+        return perftest(tool, arguments.node_device, arguments.device, arguments.seconds)
+
+    alone = result_of(begin("ib_read_bw"), arguments.seconds)
+    both = [begin(tool) for tool in ("ib_read_bw", "ib_write_bw")]
+    return {"reduce": alone, "allreduce": sum(result_of(one, arguments.seconds) for one in both)}
+
+
+def tally(node: RunningNode, arguments: argparse.Namespace, tcp: str) -> dict:
+    size = bytes_of(arguments.size)
+    common = ["--min-bytes", arguments.size, "--max-bytes", arguments.size, "--duration", str(arguments.seconds),
+              "--quiet"]
+    verbs = {**os.environ, "TALLY_TRANSPORT": f"verbs:{arguments.device}"}
+    program = arguments.build / "perf/tally-perf"
+    reduce_ranks = [
+        [program, "reduce", "--address", node.address, "--job", "beside", "--rank", "0", "--ranks", "2", "--root", "0",
+         *common, "--json", "-"],
+        [program, "reduce", "--address", tcp, "--job", "beside", "--rank", "1", "--ranks", "2", "--root", "0", *common]]
+    receiver, sender = (subprocess.Popen([str(word) for word in command], env=environment, text=True,
+                                         stdout=subprocess.PIPE)
+                        for command, environment in zip(reduce_ranks, (None, verbs)))
+    time_us = json.loads(receiver.communicate(timeout=arguments.seconds + PATIENCE)[0])["rows"][0]["time_us_p50"]
+    sender.communicate(timeout=PATIENCE)
+    done = subprocess.run([program, "allreduce", "--spawn", "2", "--address", tcp, *common, "--json", "-"], env=verbs,
+                          text=True, stdout=subprocess.PIPE, check=True, timeout=arguments.seconds + PATIENCE)
+    both_us = json.loads(done.stdout)["rows"][0]["time_us_p50"]
+    return {"reduce": size / time_us, "allreduce": 4 * size / both_us}
+
+
+def bytes_of(size: str) -> int:
+    return int(size[:-1]) << {"K": 10, "M": 20, "G": 30}[size[-1]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=default_build())
+    parser.add_argument("--node-device", required=True)
+    parser.add_argument("--device", required=True, help="the workers'")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", default="4M")
+    parser.add_argument("--seconds", type=int, default=5, help="of each measurement")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    tcp = f"tcp:127.0.0.1:{free_port()}"
+    rounds = []
+    flags = ["--listen-tcp", tcp, "--shards", "1", "--verbs", "on", "--device", arguments.node_device]
+    with RunningNode(arguments.build, {}, flags) as node:
+        for _ in range(arguments.rounds):
+            rounds.append({"ceiling": ceilings(arguments), "tally": tally(node, arguments, tcp)})
+            print(json.dumps(rounds[-1]), flush=True)
+    print(f"{'':>10} {'tally, MB/s':>12} {'perftest, MB/s':>15} {'share':>6}")
+    for what in ("reduce", "allreduce"):
+        ours, theirs = (statistics.median(one[side][what] for one in rounds) for side in ("tally", "ceiling"))
+        share = statistics.median(one["tally"][what] / one["ceiling"][what] for one in rounds)
+        print(f"{what:>10} {ours:12.1f} {theirs:15.1f} {share:6.2f}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rounds, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
