@@ -32,6 +32,7 @@ Result<summation::Isa> choose_isa(const Config& config) {
 engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   engine::ShardConfig shard;
   shard.kernels = summation::kernels(isa);
+  shard.crc32c = Crc32c::open() ? *Crc32c::open() : nullptr;
   shard.max_ranks = config.limits.max_ranks;
   shard.protocol.plan = protocol::even_plan(config.shards, config.split_bytes);
   shard.protocol.window_bytes = config.window_bytes;
@@ -57,7 +58,9 @@ Result<Networks> open_networks(const Config& config) {
   options.domain.address = client::host_of(addresses->front().socket);
   options.domain.provider = config.provider;
   options.window_bytes = config.window_bytes;
-  options.landing_bytes = 2 * config.window_bytes + tile * config.limits.max_ranks;
+  const std::uint64_t checksums =
+      transport::fabric::LandingRing::kAlignment;  // at most a page each
+  options.landing_bytes = 2 * config.window_bytes + (tile + checksums) * config.limits.max_ranks;
   for (std::uint32_t i = 0; i < config.shards; ++i) {
     options.shard = i;
     auto port = transport::fabric::Port::open(options);
@@ -118,6 +121,7 @@ Outcome Daemon::build(const Config& config) {
                    .hugepages = eal_->on_hugepages()};
   options.plan = shard.protocol.plan;
   options.credit = config.credit;
+  options.checksums = shard.crc32c != nullptr;
   options.default_deadline_ms = config.default_deadline_ms;
   options.limits = config.limits;
   options.limits.max_mappings = mapping_limit();

@@ -167,6 +167,7 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
                  {"split_bytes", options_.plan.split_bytes},
                  {"credit", options_.credit},
                  {"deadline_ms", options_.default_deadline_ms}};
+  if (options_.checksums) answer["checksums"] = "crc32c";
   if (options_.network) {
     answer["fabric"] = {{"provider", options_.network->provider}, {"host", options_.network->host}};
   }

@@ -32,6 +32,7 @@ struct NodeOptions {
   protocol::Plan plan;  // one tree per shard
   std::uint32_t credit = 256;
   std::uint32_t default_deadline_ms = 60'000;  // of operations; clients wait a little longer
+  bool checksums = false;                      // the shards check them
   AdmissionLimits limits;
   std::optional<NetworkOffer> network;  // the shards have ports to it
   std::vector<ConfiguredJob> jobs;
