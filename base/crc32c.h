@@ -19,8 +19,8 @@ class Crc32c {
   // whole. Never waits or allocates.
   std::uint32_t operator()(std::span<const std::byte> bytes, std::uint32_t before = 0) const;
   // The same, of a piece of something long that comes from DRAM: fetches what lies kAhead further
-  // on. ISA-L reads at three places at a time, which the processor does not foresee: 38 GB/s
-  // instead of 19 on a core of an AMD EPYC (Zen 5); but 15 % slower where caches have the bytes.
+  // on, since the processor by itself does not fetch soon enough: 38 GB/s instead of 19 on a core
+  // of an AMD EPYC (Zen 5); but 15 % slower where caches have the bytes.
   std::uint32_t streamed(std::span<const std::byte> bytes, std::uint32_t before = 0) const;
 
  private:
