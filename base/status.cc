@@ -9,7 +9,7 @@ std::string_view status_name(Status status) {
       "ok",         "invalid argument", "unsupported", "mismatch",    "deadline",    "peer lost",
       "peer left",  "node lost",        "cancelled",   "duplicate",   "stale epoch", "no credit",
       "bad region", "refused",          "no memory",   "unavailable", "again",       "protocol",
-      "internal",
+      "internal",   "damaged",
   };
   const auto index = static_cast<std::size_t>(status);
   return index < kNames.size() ? kNames[index] : "unknown status";

@@ -28,9 +28,10 @@ enum class Status : std::uint16_t {
   kAgain = 16,        // nothing now, try later
   kProtocol = 17,     // the peer sent what no correct peer sends
   kInternal = 18,
+  kDamaged = 19,  // bytes that do not have the checksums given for them; culprit is their rank
 };
 
-inline constexpr std::uint16_t kStatusCount = 19;
+inline constexpr std::uint16_t kStatusCount = 20;
 
 // A short lower-case name, "deadline": stable, used in logs, JSON and messages.
 std::string_view status_name(Status status);

@@ -116,4 +116,12 @@ std::string default_transport() {
   return std::string(environment("TALLY_TRANSPORT"));
 }
 
+Result<bool> default_checksums() {
+  const auto text = environment("TALLY_CHECKSUMS");
+  if (text.empty() || text == "0") return false;
+  if (text == "1") return true;
+  return Error{Status::kInvalidArgument,
+               fmt::format("TALLY_CHECKSUMS=\"{}\": 1 for checksums, 0 for none", text)};
+}
+
 }  // namespace tally::client

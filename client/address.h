@@ -49,4 +49,7 @@ std::string default_connect_address();
 // $TALLY_TRANSPORT: the transport that a session has to take; empty: the best that works.
 std::string default_transport();
 
+// $TALLY_CHECKSUMS: whether a session gives checksums, "1" or "0"; not set: false.
+Result<bool> default_checksums();
+
 }  // namespace tally::client

@@ -10,6 +10,7 @@
 
 #include "base/debug_steps.h"
 #include "client/words.h"
+#include "dataplane/protocol/granules.h"
 
 namespace tally::client {
 namespace {
@@ -20,6 +21,8 @@ constexpr Nanos kLookEvery = 1 * kMillisecond;
 constexpr Nanos kPatience = 5 * kSecond;
 constexpr Nanos kFenceTimeout = 1 * kSecond;
 constexpr std::size_t kBurst = 32;
+// A contribution from here on, with those of other ranks, is probably not in the caches.
+constexpr std::uint64_t kBeyondCaches = 4 << 20;
 
 }  // namespace
 
@@ -73,13 +76,7 @@ Result<std::uint32_t> Session::post(const Post& post) {
     notice.out_region = post.out->id;
     notice.out_offset = post.notice.out_offset + base_of(*post.out);
   }
-  if (post.stats) {
-    auto region = stats_region(notice.count);
-    if (!region) return region.error();
-    pending.stats = *region;
-    notice.flags |= wire::kWantStats;
-    notice.stats_region = pending.stats->id;
-  }
+  if (auto taken = take_side_region(shape, pending, notice); !taken) return taken.error();
   if (free_pending_.empty()) {
     free_pending_.push_back(static_cast<std::uint32_t>(pending_.size()));
     pending_.emplace_back();
@@ -98,19 +95,33 @@ Result<std::uint32_t> Session::post(const Post& post) {
                                      notice.tag, book_config_.credit)};
   }
   free_pending_.pop_back();
-  for (Region* region : {post.in, post.out, pending.stats}) {
+  for (Region* region : {post.in, post.out, pending.side}) {
     if (region != nullptr) ++region->outstanding;
   }
   if (post.in != nullptr) {
     copied_bytes_ += post.in->copy_in(post.notice.in_offset,
                                       pending.in_extent.count * element_bytes(post.notice.type));
   }
+  if ((notice.flags & wire::kHasChecksums) != 0) give_checksums(shape, pending);
   pending_[index] = std::move(pending);
   const std::uint32_t round = outbound_.front().notice.round;
   debug_step(DebugStep::kClientBeforeNotice);
   send(outbound_);
   debug_step(DebugStep::kClientNoticeSent);
   return round;
+}
+
+// Of the bytes as the caller sees them: whatever befalls them afterwards is noticed.
+void Session::give_checksums(const protocol::Shape& shape, const Pending& pending) const {
+  const std::byte* data = pending.post.in->data() + pending.post.notice.in_offset;
+  std::byte* checksums =
+      pending.side->data() + protocol::checksums_offset(shape.count, pending.post.stats);
+  const bool streamed = pending.in_extent.count * element_bytes(shape.type) >= kBeyondCaches;
+  protocol::for_each_granule(shape, book_config_.rank, [&](auto number, auto at, auto bytes) {
+    const std::span granule(data + at, bytes);
+    const protocol::Checksum checksum = streamed ? crc32c_->streamed(granule) : (*crc32c_)(granule);
+    std::memcpy(checksums + number * sizeof checksum, &checksum, sizeof checksum);
+  });
 }
 
 void Session::send(std::vector<Outbound>& out) {
@@ -189,7 +200,7 @@ void Session::lose(Status status, const std::string& why) {
 }
 
 void Session::add_stats(const Pending& pending, Completed& completed) const {
-  const std::byte* data = pending.stats->data();
+  const std::byte* data = pending.side->data();
   for (std::uint64_t i = 0; i < stats_blocks(pending.out_extent.count); ++i) {
     BlockStats block;
     std::memcpy(&block, data + i * sizeof block, sizeof block);
@@ -224,7 +235,7 @@ void Session::finish(const Finished& finished, Completed& completed) {
           pending.post.notice.out_offset,
           pending.out_extent.count * element_bytes(pending.post.notice.type));
     }
-    if (pending.stats != nullptr) add_stats(pending, completed);
+    if (pending.post.stats) add_stats(pending, completed);
   } else {
     wire::Completion verdict = finished.verdict;
     verdict.tag = finished.tag;
@@ -232,7 +243,7 @@ void Session::finish(const Finished& finished, Completed& completed) {
     completed.message = describe(verdict, book_config_.rank);
     completed.inputs_gone = finished.started && in_place;
   }
-  for (Region* region : {pending.post.in, pending.post.out, pending.stats}) {
+  for (Region* region : {pending.post.in, pending.post.out, pending.side}) {
     if (region != nullptr) --region->outstanding;
   }
   free_pending_.push_back(index);

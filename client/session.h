@@ -10,6 +10,7 @@
 
 #include "base/block_stats.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/idle.h"
 #include "base/result.h"
 #include "client/link.h"
@@ -29,6 +30,7 @@ struct SessionOptions {
   std::uint16_t ranks = 1;
   Nanos connect_timeout = 10 * kSecond;
   std::uint32_t deadline_ms = 0;  // of operations that name none; 0: the node's
+  std::optional<bool> checksums;  // of what this rank contributes; none: as $TALLY_CHECKSUMS says
   std::function<void(int level, const std::string& text)> log;
 };
 
@@ -80,6 +82,7 @@ class Session {
 
   const BookConfig& book_config() const { return book_config_; }
   const SessionOptions& options() const { return options_; }
+  bool gives_checksums() const { return crc32c_ != nullptr; }
   // Between the caller's memory and the node's.
   std::uint64_t copied_bytes() const { return copied_bytes_; }
   void log(int level, const std::string& text) const;
@@ -90,7 +93,7 @@ class Session {
     Post post;
     protocol::Extent in_extent;
     protocol::Extent out_extent;
-    Region* stats = nullptr;
+    Region* side = nullptr;  // for statistics and checksums
   };
 
   Session(SessionOptions options, RpcChannel channel, std::unique_ptr<Link> link,
@@ -98,7 +101,9 @@ class Session {
 
   Result<std::uint32_t> register_region(const Region& region);
   Outcome check(const Post& post, const Pending& pending) const;
-  Result<Region*> stats_region(std::uint64_t elements);
+  Outcome take_side_region(const protocol::Shape& shape, Pending& pending, wire::Notice& notice);
+  Result<Region*> side_region(std::uint64_t bytes);
+  void give_checksums(const protocol::Shape& shape, const Pending& pending) const;
   void send(std::vector<Outbound>& out);
   // Takes what the shards sent; true when there was something.
   bool pump();
@@ -119,10 +124,11 @@ class Session {
   BookConfig book_config_;
   RpcChannel channel_;
   std::unique_ptr<Link> link_;
+  const Crc32c* crc32c_ = nullptr;  // null: no checksums are given
   OperationBook book_;
   IdlePolicy idle_;
   std::vector<std::unique_ptr<Region>> regions_;
-  std::vector<std::unique_ptr<Region>> stats_regions_;  // a pool
+  std::vector<std::unique_ptr<Region>> side_regions_;  // a pool
   std::vector<Pending> pending_;
   std::vector<std::uint32_t> free_pending_;
   std::vector<Completed> set_aside_;  // by wait_for, oldest first

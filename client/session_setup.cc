@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "base/debug_steps.h"
+#include "client/address.h"
 #include "client/make_link.h"
 #include "client/session.h"
+#include "dataplane/protocol/granules.h"
 #include "dataplane/transport/shm/segment.h"
 
 namespace tally::client {
@@ -43,9 +46,25 @@ Result<BookConfig> read_plan(const json& reply, SessionOptions& options) {
   return config;
 }
 
+// Null where none are wanted. Both ends must know how: the node says that it does.
+Result<const Crc32c*> open_checksums(const json& reply, const SessionOptions& options) {
+  if (!*options.checksums) return nullptr;
+  const auto offered = reply.find("checksums");
+  if (offered != reply.end() && *offered == "crc32c") return Crc32c::open();
+  return Error{Status::kUnsupported,
+               fmt::format("the node at {} does not check checksums: it is of an older version, or "
+                           "has no ISA-L (libisal2); or open the session without them",
+                           options.address)};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
+  if (!options.checksums) {
+    const auto said = default_checksums();
+    if (!said) return said.error();
+    options.checksums = *said;
+  }
   const Nanos deadline = monotonic_now() + options.connect_timeout;
   auto channel = RpcChannel::connect(options.address, deadline);
   if (!channel) return channel.error();
@@ -59,16 +78,20 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   if (!opened) return opened.error();
   auto config = read_plan(*opened, options);
   if (!config) return config.error();
+  const auto crc32c = open_checksums(*opened, options);
+  if (!crc32c) return crc32c.error();
   auto made = make_link(*channel, *opened, options.transport, *config, deadline);
   if (!made) return made.error();
   debug_step(DebugStep::kClientAttached);
   std::unique_ptr<Session> session(
       new Session(std::move(options), std::move(channel).value(), std::move(made->link), *config));
+  session->crc32c_ = *crc32c;
   const Link& chosen = session->link();
-  session->log(0,
-               fmt::format("rank {} of {}: transport {}; {} (the node at {}), {} shards, credit {}",
-                           config->rank, config->ranks, chosen.description(), made->why,
-                           session->options_.address, chosen.shards(), config->credit));
+  session->log(
+      0, fmt::format("rank {} of {}: transport {}; {} (the node at {}), {} shards, credit {}{}",
+                     config->rank, config->ranks, chosen.description(), made->why,
+                     session->options_.address, chosen.shards(), config->credit,
+                     *crc32c != nullptr ? ", with checksums" : ""));
   return session;
 }
 
@@ -158,20 +181,38 @@ Outcome Session::remove_region(Region* region) {
   return Unit{};
 }
 
-// Statistics land in memory of the session's own: a pool, since registration costs a call.
-Result<Region*> Session::stats_region(std::uint64_t elements) {
-  const std::uint64_t bytes =
-      std::max<std::uint64_t>(stats_blocks(elements), 1) * sizeof(BlockStats);
-  for (const auto& region : stats_regions_) {
-    if (region->outstanding == 0 && region->bytes() >= bytes) return region.get();
+// For what the node writes and reads beside the data.
+Outcome Session::take_side_region(const protocol::Shape& shape, Pending& pending,
+                                  wire::Notice& notice) {
+  if (pending.post.stats) notice.flags |= wire::kWantStats;
+  std::uint64_t bytes = protocol::checksums_offset(shape.count, pending.post.stats);
+  if (crc32c_ != nullptr && pending.in_extent.count > 0) {
+    notice.flags |= wire::kHasChecksums;
+    bytes += protocol::checksum_bytes(shape, book_config_.rank);
   }
-  auto made = Region::allocate(bytes);
+  if (notice.flags == 0) return Unit{};
+  auto region = side_region(bytes);
+  if (!region) return region.error();
+  pending.side = *region;
+  notice.side_region = pending.side->id;
+  return Unit{};
+}
+
+// Memory of the session's own: a pool, since registration costs a call. In few sizes, so that
+// operations of any size soon find what others have used.
+Result<Region*> Session::side_region(std::uint64_t bytes) {
+  constexpr std::uint64_t kLeast = 4096;
+  const std::uint64_t wanted = std::bit_ceil(std::max(bytes, kLeast));
+  for (const auto& region : side_regions_) {
+    if (region->outstanding == 0 && region->bytes() == wanted) return region.get();
+  }
+  auto made = Region::allocate(wanted);
   if (!made) return made.error();
   auto id = register_region(**made);
   if (!id) return id.error();
   (*made)->id = *id;
-  stats_regions_.push_back(std::move(made).value());
-  return stats_regions_.back().get();
+  side_regions_.push_back(std::move(made).value());
+  return side_regions_.back().get();
 }
 
 }  // namespace tally::client

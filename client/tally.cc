@@ -31,7 +31,7 @@ struct tally_session {  // NOLINT(readability-identifier-naming): the name of th
 
 namespace {
 
-static_assert(TALLY_INTERNAL == static_cast<int>(Status::kInternal));
+static_assert(TALLY_DAMAGED == static_cast<int>(Status::kDamaged));
 static_assert(TALLY_NODE_LOST == static_cast<int>(Status::kNodeLost));
 static_assert(TALLY_I64 == static_cast<int>(tally::ElementType::kI64));
 static_assert(TALLY_MAX == static_cast<int>(tally::Operation::kMax));
@@ -115,6 +115,7 @@ tally::client::SessionOptions translate(const tally_session_options& from) {
   if (from.connect_timeout_ms != 0)
     to.connect_timeout = from.connect_timeout_ms * tally::kMillisecond;
   to.deadline_ms = from.default_deadline_ms;
+  if (from.checksums != 0) to.checksums = from.checksums == TALLY_CHECKSUMS_ON;
   if (from.log != nullptr) {
     to.log = [log = from.log, context = from.log_context](int level, const std::string& text) {
       log(context, level, text.c_str());
@@ -135,6 +136,9 @@ Outcome check(const tally_session_options& options) {
   if (options.rank >= options.ranks) {
     return Error{Status::kInvalidArgument, fmt::format("rank {} of {} ranks: 0 to {}", options.rank,
                                                        options.ranks, options.ranks - 1)};
+  }
+  if (static_cast<std::uint32_t>(options.checksums) > TALLY_CHECKSUMS_OFF) {
+    return Error{Status::kInvalidArgument, "checksums: a tally_checksums, 0 to 2"};
   }
   if (options.ibv_pd != nullptr) {
     return Error{Status::kUnsupported, "ibv_pd: this build has no transport verbs; set it to NULL"};
@@ -321,6 +325,7 @@ tally_status tally_get_info(const tally_session* session, tally_session_info* in
   full.epoch = config.epoch;
   full.transport = session->session->link().transport().data();
   full.copied_bytes = session->session->copied_bytes();
+  full.checksums = session->session->gives_checksums() ? 1 : 0;
   write_struct(full, info);
   return TALLY_OK;
 }

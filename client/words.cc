@@ -58,6 +58,11 @@ std::string what_happened(const wire::Completion& verdict) {
       return fmt::format("rank {} announced bytes outside of its regions", culprit);
     case Status::kStaleEpoch:
       return "announced under an epoch that is over: open a new session";
+    case Status::kDamaged:
+      return fmt::format(
+          "rank {}'s bytes do not have its checksums, however often they are read: damaged on the "
+          "way or in memory, or changed after the post",
+          culprit);
     case Status::kNodeLost:
       return "the node is gone";
     default:

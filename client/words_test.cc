@@ -48,6 +48,13 @@ TEST(Words, AMismatchSaysWhoAnnouncedWhat) {
             "tag 17 round 5: rank 3 announced count 100, rank 0 announced 0 (this rank)");
 }
 
+TEST(Words, NamesTheRankWhoseBytesAreDamaged) {
+  EXPECT_EQ(
+      describe(verdict(Status::kDamaged), 0),
+      "tag 17 round 5: rank 3's bytes do not have its checksums, however often they are read: "
+      "damaged on the way or in memory, or changed after the post");
+}
+
 TEST(Words, NamesTheRankThatIsGone) {
   EXPECT_EQ(describe(verdict(Status::kPeerLost), 0),
             "tag 17 round 5: rank 3 died or its connection broke");

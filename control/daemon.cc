@@ -33,6 +33,7 @@ Result<summation::Isa> choose_isa(const Config& config) {
 engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   engine::ShardConfig shard;
   shard.kernels = summation::kernels(isa);
+  shard.crc32c = Crc32c::open() ? *Crc32c::open() : nullptr;
   shard.max_ranks = config.limits.max_ranks;
   shard.protocol.plan = protocol::even_plan(config.shards, config.split_bytes);
   shard.protocol.window_bytes = config.window_bytes;
@@ -88,6 +89,7 @@ Outcome Daemon::build(const Config& config) {
                    .hugepages = eal_->on_hugepages()};
   options.split_bytes = config.split_bytes;
   options.credit = config.credit;
+  options.checksums = shard.crc32c != nullptr;
   options.default_deadline_ms = config.default_deadline_ms;
   options.limits = config.limits;
   options.limits.max_mappings = mapping_limit();

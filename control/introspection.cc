@@ -75,6 +75,7 @@ json ranks_json(const JobView& job) {
                     {"failures", counters.failures},
                     {"bytes_in", counters.bytes_in},
                     {"bytes_out", counters.bytes_out},
+                    {"damaged", counters.damaged},
                     {"times_last", counters.times_last},
                     {"lateness_ns", counters.lateness},
                     {"waited_for", waited_for[rank]}});

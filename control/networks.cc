@@ -16,7 +16,8 @@ onesided::LandingOptions landing(const Config& config) {
   const std::uint64_t tile =
       config.tile_bytes != 0 ? config.tile_bytes
                              : std::clamp<std::uint64_t>(config.window_bytes / 64, 4096, 256 << 10);
-  return {.landing_bytes = 2 * config.window_bytes + tile * config.limits.max_ranks,
+  const std::uint64_t checksums = onesided::LandingRing::kAlignment;  // at most a page each
+  return {.landing_bytes = 2 * config.window_bytes + (tile + checksums) * config.limits.max_ranks,
           .window_bytes = config.window_bytes};
 }
 

@@ -133,6 +133,7 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
                  {"split_bytes", options_.split_bytes},
                  {"credit", options_.credit},
                  {"deadline_ms", options_.default_deadline_ms}};
+  if (options_.checksums) answer["checksums"] = "crc32c";
   if (options_.fabric) {
     answer["fabric"] = {{"provider", options_.fabric->provider}, {"host", options_.fabric->host}};
   }

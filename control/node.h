@@ -36,6 +36,7 @@ struct NodeOptions {
   std::uint64_t split_bytes = 256 << 10;  // operations from here on go to all shards of their job
   std::uint32_t credit = 256;
   std::uint32_t default_deadline_ms = 60'000;  // of operations; clients wait a little longer
+  bool checksums = false;                      // the shards check them
   AdmissionLimits limits;
   std::optional<FabricOffer> fabric;  // the shards have ports to it
   std::optional<VerbsOffer> verbs;    // likewise

@@ -8,7 +8,7 @@ ShardSet::MemberShard::MemberShard(std::uint32_t index, engine::ShardConfig conf
                                    std::span<std::byte> memory, NetworkPorts network)
     : arena(memory.data(), memory.size(), std::pmr::new_delete_resource()),
       pool(&arena),
-      ports(std::size_t{config.protocol.tiles} * config.max_ranks, std::move(network)),
+      ports(engine::max_pulls(config), std::move(network)),
       shard((config.protocol.shard = index, config.memory = &pool, config), ports.mux) {}
 
 ShardSet::ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,

@@ -70,6 +70,7 @@ json metrics(std::uint64_t times_last, Nanos lateness) {
                                                {"failures", 0},
                                                {"bytes_in", 2048},
                                                {"bytes_out", 1024},
+                                               {"damaged", 0},
                                                {"times_last", times_last},
                                                {"lateness_ns", lateness},
                                                {"waited_for", 1}}})}}});
@@ -77,14 +78,17 @@ json metrics(std::uint64_t times_last, Nanos lateness) {
 
 TEST(Views, RanksShowHowLateTheyWere) {
   Sample last;
-  EXPECT_EQ(
-      render_ranks(metrics(4, 10'000), kSecond, last),
-      "job   rank  notices  completions  failures       in      out  last  us late  waited for\n"
-      "bert     0       12           11         0  2.0 KiB  1.0 KiB     4      2.5           1\n");
+  EXPECT_EQ(render_ranks(metrics(4, 10'000), kSecond, last),
+            "job   rank  notices  completions  failures       in      out  damaged  last  us late"
+            "  waited for\n"
+            "bert     0       12           11         0  2.0 KiB  1.0 KiB        0     4      2.5"
+            "           1\n");
   EXPECT_EQ(render_ranks(metrics(6, 70'000), 3 * kSecond, last),
             "per second:\n"
-            "job   rank  notices  completions  failures   in  out  last  us late  waited for\n"
-            "bert     0        0            0         0  0 B  0 B     1     30.0           1\n");
+            "job   rank  notices  completions  failures   in  out  damaged  last  us late"
+            "  waited for\n"
+            "bert     0        0            0         0  0 B  0 B        0     1     30.0"
+            "           1\n");
   EXPECT_EQ(render_ranks(json::array(), 4 * kSecond, last), "no jobs\n");
 }
 

@@ -16,6 +16,7 @@ struct ShardCounters {
   Counter tiles;
   Counter bytes_in;   // pulled
   Counter bytes_out;  // placed
+  Counter damaged;    // inputs of tiles that did not have their checksums
   Counter peers_lost;
   Counter turns;       // of the loop
   Counter idle_turns;  // that found nothing to do
@@ -35,6 +36,7 @@ inline constexpr std::array kShardCounterNames = {
     CounterName{"tiles", &ShardCounters::tiles},
     CounterName{"bytes_in", &ShardCounters::bytes_in},
     CounterName{"bytes_out", &ShardCounters::bytes_out},
+    CounterName{"damaged", &ShardCounters::damaged},
     CounterName{"peers_lost", &ShardCounters::peers_lost},
     CounterName{"turns", &ShardCounters::turns},
     CounterName{"idle_turns", &ShardCounters::idle_turns},

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/debug_steps.h"
+#include "dataplane/engine/checksums.h"
 
 namespace tally::engine {
 namespace {
@@ -15,6 +16,8 @@ constexpr std::size_t kBurst = 64;
 // A turn starts tiles until this many bytes are on their way, so that notices of a higher priority
 // wait for little.
 constexpr std::uint64_t kTurnBytes = 1 << 20;
+// Damaged inputs are pulled again so often; by then it is no accident.
+constexpr std::uint8_t kMostRepeats = 3;
 // Chores make system calls: not in every idle turn.
 constexpr Nanos kChoresEvery = 100 * kMicrosecond;
 constexpr Nanos kLongestSleep = 1 * kSecond;
@@ -46,8 +49,9 @@ Shard::Shard(const ShardConfig& config, transport::Transport& transport)
   slots_.reserve(config.protocol.tiles);
   for (std::uint32_t i = 0; i < config.protocol.tiles; ++i) slots_.emplace_back(config.memory);
   for (std::uint32_t i = config.protocol.tiles; i-- > 0;) free_slots_.push_back(i);
-  const std::size_t endpoints = std::size_t{config.max_ranks} * 2;  // results and statistics
-  pulls_.reserve(config.max_ranks);
+  // Inputs and checksums; results and statistics.
+  const std::size_t endpoints = std::size_t{config.max_ranks} * 2;
+  pulls_.reserve(endpoints);
   pushes_.reserve(endpoints);
   landings_.reserve(endpoints);
   outputs_.reserve(endpoints);
@@ -90,8 +94,10 @@ std::size_t Shard::take_notices(Nanos now) {
 
 Status Shard::admissible(transport::Peer peer, const wire::Notice& notice) const {
   if (notice.kind == wire::Kind::kCancel) return Status::kOk;
+  const bool checked = (notice.flags & wire::kHasChecksums) != 0;
+  if (checked && config_.crc32c == nullptr) return Status::kUnsupported;
   const auto extents = protocol_.extents(peer, notice);
-  for (const protocol::Endpoint* endpoint : {&extents.in, &extents.out, &extents.stats}) {
+  for (const protocol::Endpoint* endpoint : {&extents.in, &extents.out, &extents.side}) {
     if (endpoint->bytes > 0 && !transport_.covers(range_of(*endpoint))) return Status::kBadRegion;
   }
   return Status::kOk;
@@ -109,6 +115,7 @@ std::size_t Shard::issue_pulls() {
     protocol_.pulling(slots_[slot].tile, now);
     free_slots_.pop_back();
     debug_step(DebugStep::kNodeReady);
+    slots_[slot].damages.assign(slots_[slot].tile.checksums.size(), 0);
     pull(slot);
     for (const auto& source : slots_[slot].tile.sources) pulled += source.bytes;
     fine = slots_[slot].tile.fine;
@@ -123,10 +130,12 @@ void Shard::pull(std::uint32_t index) {
   const auto& sources = slot.tile.sources;
   slot.status = Status::kOk;
   slot.culprit = protocol::kNoMember;
-  slot.pulls_left = static_cast<std::uint32_t>(sources.size());
-  slot.views.assign(sources.size(), View{});
-  slot.handles.assign(sources.size(), 0);
-  slot.held.assign(sources.size(), 0);
+  const auto& checksums = slot.tile.checksums;
+  const std::size_t pulls = sources.size() + checksums.size();
+  slot.pulls_left = static_cast<std::uint32_t>(pulls);
+  slot.views.assign(pulls, View{});
+  slot.handles.assign(pulls, 0);
+  slot.held.assign(pulls, 0);
   pulls_.clear();
   // Every tile begins with another rank, so that shards and tiles do not all read rank 0 first.
   const std::size_t phase = (index + config_.protocol.shard) % sources.size();
@@ -134,7 +143,16 @@ void Shard::pull(std::uint32_t index) {
     const std::size_t source = (i + phase) % sources.size();
     pulls_.push_back({range_of(sources[source]), user_of(index, source)});
   }
+  for (std::size_t i = 0; i < checksums.size(); ++i) {
+    pulls_.push_back({range_of(checksums[i].where), user_of(index, sources.size() + i)});
+  }
   transport_.pull(pulls_);
+}
+
+protocol::Member Shard::pulled_from(const TileSlot& slot, std::size_t pull) {
+  const protocol::Tile& tile = slot.tile;
+  return pull < tile.sources.size() ? tile.sources[pull].member
+                                    : tile.checksums[pull - tile.sources.size()].where.member;
 }
 
 std::size_t Shard::take_pulled() {
@@ -142,13 +160,13 @@ std::size_t Shard::take_pulled() {
   while (const std::size_t count = transport_.pulled(pulled_)) {
     for (const transport::Pulled& pulled : std::span(pulled_).first(count)) {
       TileSlot& slot = slots_[slot_of(pulled.user)];
-      const std::size_t source = index_of(pulled.user);
+      const std::size_t pull = index_of(pulled.user);
       if (pulled.status == Status::kOk) {
-        slot.views[source] = pulled.view;
-        slot.handles[source] = pulled.handle;
-        slot.held[source] = 1;
+        slot.views[pull] = pulled.view;
+        slot.handles[pull] = pulled.handle;
+        slot.held[pull] = 1;
       } else {
-        fail(slot, pulled.status, slot.tile.sources[source].member);
+        fail(slot, pulled.status, pulled_from(slot, pull));
       }
       if (--slot.pulls_left == 0) sum(slot_of(pulled.user));
     }
@@ -182,6 +200,7 @@ void Shard::sum(std::uint32_t index) {
     fail(slot, Status::kPeerLost, fenced);
     return end(index, clock_.now());
   }
+  if (!slot.tile.checksums.empty() && !check(slot)) return pull_again(index);
   protocol_.storing(slot.tile, clock_.now());
   outputs_.clear();
   bool staged = false;
@@ -203,6 +222,33 @@ void Shard::sum(std::uint32_t index) {
   push(index);
 }
 
+// False: some input does not have its checksums.
+bool Shard::check(TileSlot& slot) {
+  const protocol::Tile& tile = slot.tile;
+  bool good = true;
+  for (std::size_t i = 0; i < tile.checksums.size(); ++i) {
+    const auto& [source, where] = tile.checksums[i];
+    const View given = slot.views[tile.sources.size() + i];
+    if (intact(*config_.crc32c, slot.views[source], given, tile.lead, tile.stream)) continue;
+    good = false;
+    counters_.damaged.add();
+    protocol_.damaged(where.member);
+    if (++slot.damages[i] > kMostRepeats) fail(slot, Status::kDamaged, where.member);
+  }
+  return good;
+}
+
+// Nothing of the tile has been stored, so its inputs are whole. All of them are given back first: a
+// tile that kept some while it waits behind others' pulls could keep these from landing.
+void Shard::pull_again(std::uint32_t index) {
+  TileSlot& slot = slots_[index];
+  const auto faulted = transport_.close(slot.tile.members);
+  release_views(slot);
+  if (faulted != transport::kNoPeer) fail(slot, Status::kPeerLost, faulted);
+  if (slot.status != Status::kOk) return end(index, clock_.now());
+  pull(index);
+}
+
 void Shard::reduce(TileSlot& slot, bool staged) {
   const protocol::Tile& tile = slot.tile;
   const std::uint64_t bytes = tile.count * element_bytes(tile.type);
@@ -216,7 +262,7 @@ void Shard::reduce(TileSlot& slot, bool staged) {
   reduction.operation = tile.reduction;
   reduction.divisor = tile.divisor;
   reduction.count = tile.count;
-  reduction.inputs = slot.views;
+  reduction.inputs = std::span(slot.views).first(tile.sources.size());
   reduction.outputs = outputs_;
   reduction.stream_outputs = tile.stream;
   if (!tile.stats_landings.empty()) {

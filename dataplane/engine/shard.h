@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/cycle_clock.h"
 #include "base/idle.h"
 #include "dataplane/engine/counters.h"
@@ -24,11 +25,18 @@ namespace tally::engine {
 struct ShardConfig {
   protocol::AggregatorConfig protocol;
   const summation::Kernels* kernels = nullptr;
+  const Crc32c* crc32c = nullptr;  // null: operations with checksums are refused
   std::uint32_t max_ranks = wire::kMaxRanks;
   // Where tiles and what belongs to them live: hugepages of the EAL in tallyd, the heap in tests.
   // Borrowed; used from the shard's thread. Grown to what the widest job needs, then reused.
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
 };
+
+// Pulls that a shard may have under way, or views that it may hold: for each input of a tile one of
+// its bytes and one of its checksums.
+inline std::size_t max_pulls(const ShardConfig& config) {
+  return std::size_t{config.protocol.tiles} * config.max_ranks * 2;
+}
 
 class Shard {
  public:
@@ -59,12 +67,19 @@ class Shard {
   // A tile on its way and what the transport gave for it.
   struct TileSlot {
     explicit TileSlot(std::pmr::memory_resource* memory)
-        : views(memory), handles(memory), held(memory), stats(memory), staging(memory) {}
+        : views(memory),
+          handles(memory),
+          held(memory),
+          damages(memory),
+          stats(memory),
+          staging(memory) {}
 
     protocol::Tile tile;
-    std::pmr::vector<View> views;             // by source
-    std::pmr::vector<std::uint32_t> handles;  // of the views, by source
-    std::pmr::vector<std::uint8_t> held;      // by source: the view is to be released
+    // By pull: the sources, then their checksums.
+    std::pmr::vector<View> views;
+    std::pmr::vector<std::uint32_t> handles;  // of the views
+    std::pmr::vector<std::uint8_t> held;      // the view is to be released
+    std::pmr::vector<std::uint8_t> damages;   // by checksums: how often they were not these bytes'
     std::pmr::vector<BlockStats> stats;
     std::pmr::vector<std::byte> staging;  // the sum, where it cannot be stored at the receivers
     std::uint32_t pulls_left = 0;
@@ -82,7 +97,10 @@ class Shard {
 
   Status admissible(transport::Peer peer, const wire::Notice& notice) const;
   void pull(std::uint32_t slot);
+  static protocol::Member pulled_from(const TileSlot& slot, std::size_t pull);
   void sum(std::uint32_t slot);
+  bool check(TileSlot& slot);
+  void pull_again(std::uint32_t slot);
   void reduce(TileSlot& slot, bool staged);
   void place_stats(TileSlot& slot);
   void push(std::uint32_t slot);

@@ -65,7 +65,7 @@ TEST_P(ShardFaultsTest, ARegionThatIsNotThereFailsTheOperationForAll) {
       {"past the end", [](Notice& n) { n.in_offset = SingleShard::kRegionBytes - 4 * kSmall + 1; }},
       {"far past the end", [](Notice& n) { n.out_offset = wire::kMaxBytes; }},
       {"too many elements", [](Notice& n) { n.count = wire::kMaxBytes / 4; }},
-      {"no statistics", [](Notice& n) { n.flags = wire::kWantStats, n.stats_region = 98; }},
+      {"no statistics", [](Notice& n) { n.flags = wire::kWantStats, n.side_region = 98; }},
   };
   std::uint32_t tag = 0;
   for (const Case& c : cases) {

@@ -157,7 +157,7 @@ TEST_P(ShardTest, StatisticsStandWithTheResultWhereTheyAreWanted) {
   for (std::uint16_t rank = 0; rank < 3; ++rank) {
     Notice n = SingleShard::notice(Kind::kAllReduce, kCount);
     n.type = ElementType::kBf16;
-    if (rank != 1) n.flags = wire::kWantStats, n.stats_region = SingleShard::kStats;
+    if (rank != 1) n.flags = wire::kWantStats, n.side_region = SingleShard::kStats;
     node.send(rank, n);
   }
   node.settle();

@@ -4,6 +4,7 @@
 
 #include "base/block_stats.h"
 #include "base/probes.h"
+#include "dataplane/protocol/granules.h"
 #include "dataplane/protocol/job.h"
 
 namespace tally::protocol {
@@ -86,10 +87,9 @@ Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notic
       Endpoint{member, notice.in_region, notice.in_offset, contribution(shape, rank).count * size};
   extents.out =
       Endpoint{member, notice.out_region, notice.out_offset, result(shape, rank).count * size};
-  if ((notice.flags & wire::kWantStats) != 0) {
-    extents.stats =
-        Endpoint{member, notice.stats_region, 0, stats_blocks(notice.count) * kBlockStatsBytes};
-  }
+  extents.side = Endpoint{member, notice.side_region, 0,
+                          checksums_offset(notice.count, (notice.flags & wire::kWantStats) != 0)};
+  if ((notice.flags & wire::kHasChecksums) != 0) extents.side.bytes += checksum_bytes(shape, rank);
   return extents;
 }
 
@@ -148,8 +148,8 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   operation.times.notice(rank, operation.first_notice, now);
   job->table.park(operation,
                   Announcement{notice.in_offset, notice.out_offset, member, notice.cookie,
-                               notice.in_region, notice.out_region,
-                               wants_stats ? notice.stats_region : wire::kNoRegion, rank, kNone});
+                               notice.in_region, notice.out_region, notice.side_region, rank,
+                               wants_stats, (notice.flags & wire::kHasChecksums) != 0, kNone});
   const Verdict disagreement =
       compare(operation.shape, operation.first_rank, shape_of(notice, job->spec.ranks), rank);
   if (disagreement.status != Status::kOk) return fail(*job, slot, disagreement, now);
@@ -224,8 +224,10 @@ bool Aggregator::start_tile(Tile& tile) {
   OperationRecord& operation = job.table[choice->operation];
   const Stretch stretch = stretch_at(operation.shape, operation.cursor);
   tile.fine = grain_.fine(choice->job);
-  const std::uint64_t end = std::min(
-      {operation.cursor + tile_elements(operation.shape, tile.fine), stretch.end, operation.end});
+  // Where a share of a reduce-scatter begins within a block, its first tile ends with the block.
+  const std::uint64_t block = operation.cursor / kCutElements * kCutElements;
+  const std::uint64_t end =
+      std::min({block + tile_elements(operation.shape, tile.fine), stretch.end, operation.end});
   tile.job = choice->job;
   tile.operation = choice->operation;
   tile.type = operation.shape.type;
@@ -250,12 +252,23 @@ bool Aggregator::start_tile(Tile& tile) {
   return true;
 }
 
+// Of what the tile's next source will be.
+void Aggregator::add_checksums(const Shape& shape, const Announcement& a, Tile& tile) {
+  const Granules granules = granules_of(shape, a.rank, {tile.first, tile.count});
+  const std::uint64_t offset =
+      checksums_offset(shape.count, a.wants_stats) + granules.first * sizeof(Checksum);
+  tile.checksums.push_back({tile.sources.size(), Endpoint{a.member, a.side_region, offset,
+                                                          granules.count * sizeof(Checksum)}});
+  tile.lead = granules.lead;  // the same for all ranks: they count from the operation's beginning
+}
+
 void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation,
                                 const Stretch& stretch, Tile& tile) const {
   const Shape& shape = operation.shape;
   const std::uint64_t size = element_bytes(shape.type);
   const std::uint64_t bytes = tile.count * size;
   tile.sources.clear();
+  tile.checksums.clear();
   tile.landings.clear();
   tile.stats_landings.clear();
   tile.members.clear();
@@ -268,6 +281,7 @@ void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation
     Endpoint landing{a.member, a.out_region, 0, bytes};
     if (contributes) {
       source.offset = a.in_offset + (tile.first - contribution(shape, a.rank).first) * size;
+      if (a.has_checksums) add_checksums(shape, a, tile);
       tile.sources.push_back(source);
     }
     if (receives) {
@@ -277,8 +291,8 @@ void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation
                           landing.region == source.region && landing.offset == source.offset;
       if (!stands) tile.landings.push_back(landing);
     }
-    if (a.stats_region != wire::kNoRegion && receives) {
-      tile.stats_landings.push_back(Endpoint{a.member, a.stats_region,
+    if (a.wants_stats && receives) {
+      tile.stats_landings.push_back(Endpoint{a.member, a.side_region,
                                              tile.first / kCutElements * kBlockStatsBytes,
                                              stats_blocks(tile.count) * kBlockStatsBytes});
     }
@@ -287,6 +301,10 @@ void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation
 
 bool Aggregator::wanted(const Tile& tile) const {
   return jobs_[tile.job]->table[tile.operation].state == OperationRecord::State::kActive;
+}
+
+void Aggregator::damaged(Member member) {
+  if (Job* job = job_of(member)) ++job->ranks[members_[member].rank].counters.damaged;
 }
 
 void Aggregator::pulling(const Tile& tile, Nanos now) {

@@ -57,6 +57,12 @@ struct Endpoint {
   std::uint64_t bytes = 0;
 };
 
+// The checksums that a rank gives for its bytes of a tile.
+struct TileChecksums {
+  std::size_t source = 0;  // index of these bytes
+  Endpoint where;
+};
+
 // A run of elements on its way. Sources are in rank order.
 struct Tile {
   JobSlot job = 0;
@@ -69,6 +75,8 @@ struct Tile {
   bool stream = false;      // results go past the caches: they would not stay there
   bool fine = false;  // others' small operations are about: look for news before the next tile
   std::vector<Endpoint> sources;
+  std::vector<TileChecksums> checksums;  // of the ranks that give any
+  std::uint64_t lead = 0;                // bytes of a source that lie in its first granule
   std::vector<Endpoint> landings;
   std::vector<Endpoint> stats_landings;  // of BlockStats, for the ranks that want them
   std::vector<Member> members;           // whose memory is read or stored, each once
@@ -133,6 +141,9 @@ class Aggregator {
   // False: its operation has failed while the inputs came. Nothing may be stored for it any more,
   // and its members may be gone.
   bool wanted(const Tile& tile) const;
+  // The member's bytes of this tile do not have their checksums: they are pulled again, or the
+  // tile fails.
+  void damaged(Member member);
   // The inputs are there and the sum begins. Result bytes of the tile are about to be stored: from
   // now on a failure says so.
   void storing(const Tile& tile, Nanos now);
@@ -150,7 +161,7 @@ class Aggregator {
   struct Extents {
     Endpoint in;
     Endpoint out;
-    Endpoint stats;
+    Endpoint side;  // statistics, checksums
   };
   Extents extents(Member member, const wire::Notice& notice) const;
 
@@ -179,6 +190,7 @@ class Aggregator {
   void abandon(Job& job, Slot slot, Member member, const Verdict& verdict, Nanos now);
   Verdict missing_rank(const Job& job, Slot slot) const;
   std::uint64_t tile_elements(const Shape& shape, bool fine) const;
+  static void add_checksums(const Shape& shape, const Announcement& announcement, Tile& tile);
   void fill_endpoints(const Job& job, const OperationRecord& operation, const Stretch& stretch,
                       Tile& tile) const;
 

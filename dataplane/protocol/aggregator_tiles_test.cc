@@ -134,13 +134,53 @@ TEST_F(AggregatorTest, GatheredBytesMoveUnchangedAndOnlyWhereTheyAreNotYet) {
   EXPECT_EQ(take().size(), 3u);
 }
 
+// 9000 elements for three ranks: shares begin within granules, and the second within a block.
+TEST_F(AggregatorTest, ATileHasTheChecksumsOfThoseWhoGiveThem) {
+  AggregatorConfig config;
+  config.tile_bytes = 4096 * 4;
+  reset(config);
+  for (Member m = 0; m < kRanks; ++m) {
+    Notice n = notice(1, 0, 9000);
+    n.kind = Kind::kReduceScatter;
+    if (m != 1) {
+      n.flags = wire::kHasChecksums;
+      n.side_region = 5;
+      EXPECT_EQ(aggregator_->extents(m, n).side.bytes, (9 + 2) * 4u);
+    }
+    announce(m, n);
+  }
+  struct Expected {
+    std::uint64_t first, count, lead, offset, checksums;
+  };
+  const Expected tiles[] = {
+      {0, 3000, 4096, 0, 3},        {3000, 1096, 288, 3 * 4, 2},  // to the end of the block
+      {4096, 1904, 4096, 5 * 4, 2}, {6000, 2192, 576, 7 * 4, 3}, {8192, 808, 3232, 10 * 4, 1},
+  };
+  Tile tile;
+  for (const Expected& expected : tiles) {
+    ASSERT_TRUE(aggregator_->start_tile(tile));
+    EXPECT_EQ(tile.first, expected.first);
+    EXPECT_EQ(tile.count, expected.count);
+    EXPECT_EQ(tile.lead, expected.lead);
+    ASSERT_EQ(tile.checksums.size(), 2u);
+    EXPECT_EQ(tile.checksums[0].source, 0u);
+    EXPECT_EQ(tile.checksums[1].source, 2u);
+    EXPECT_EQ(tile.checksums[1].where.member, 2u);
+    EXPECT_EQ(tile.checksums[1].where.region, 5u);
+    EXPECT_EQ(tile.checksums[1].where.offset, expected.offset);
+    EXPECT_EQ(tile.checksums[1].where.bytes, expected.checksums * 4);
+    aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
+  }
+  EXPECT_EQ(take().size(), 3u);
+}
+
 TEST_F(AggregatorTest, StatisticsGoToThoseWhoWantThem) {
   for (Member m = 0; m < kRanks; ++m) {
     Notice n = notice(1, 0, 5000);
     if (m == 1) {
       n.flags = wire::kWantStats;
-      n.stats_region = 5;
-      EXPECT_EQ(aggregator_->extents(m, n).stats.bytes, 32u);
+      n.side_region = 5;
+      EXPECT_EQ(aggregator_->extents(m, n).side.bytes, 32u);
     }
     announce(m, n);
   }

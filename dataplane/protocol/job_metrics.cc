@@ -65,6 +65,7 @@ RankCounters& RankCounters::operator+=(const RankCounters& other) {
   failures += other.failures;
   bytes_in += other.bytes_in;
   bytes_out += other.bytes_out;
+  damaged += other.damaged;
   times_last += other.times_last;
   lateness += other.lateness;
   return *this;

@@ -31,6 +31,7 @@ struct RankCounters {
   std::uint64_t failures = 0;
   std::uint64_t bytes_in = 0;   // of its contributions
   std::uint64_t bytes_out = 0;  // of its results
+  std::uint64_t damaged = 0;    // tiles' worth of its bytes that did not have their checksums
   std::uint64_t times_last = 0;
   Nanos lateness = 0;  // when last: behind the last but one; all together
 

@@ -27,8 +27,10 @@ struct Announcement {
   std::uint32_t cookie = 0;
   std::uint32_t in_region = 0;
   std::uint32_t out_region = 0;
-  std::uint32_t stats_region = 0;  // kNoRegion: no statistics wanted
+  std::uint32_t side_region = 0;
   std::uint16_t rank = 0;
+  bool wants_stats = false;
+  bool has_checksums = false;
   Slot next = kNone;  // the operation's next announcement; in rank order once it is ready
 };
 

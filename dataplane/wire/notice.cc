@@ -26,13 +26,13 @@ struct Layout {
   Le32 out_region;
   Le48 in_offset;
   Le48 out_offset;
-  Le32 stats_region;
+  Le32 side_region;
   Le32 deadline_ms;
   Le16 group;
   Le16 root;
 };
 static_assert(sizeof(Layout) == kMessageBytes && alignof(Layout) == 1);
-static_assert(offsetof(Layout, count) == 24 && offsetof(Layout, stats_region) == 52);
+static_assert(offsetof(Layout, count) == 24 && offsetof(Layout, side_region) == 52);
 static_assert(Le48::kMax > kMaxBytes);
 
 constexpr std::array<std::string_view, 8> kKindNames = {"none",      "all-reduce",     "reduce",
@@ -55,10 +55,8 @@ Status validate(const Notice& notice) {
   }
   // Blocks of statistics are counted from the first element of a whole result.
   const bool whole_result = notice.kind == Kind::kAllReduce || notice.kind == Kind::kReduce;
-  if ((notice.flags & kWantStats) != 0) {
-    if (!whole_result) return Status::kUnsupported;
-    if (notice.stats_region == kNoRegion) return Status::kInvalidArgument;
-  }
+  if ((notice.flags & kWantStats) != 0 && !whole_result) return Status::kUnsupported;
+  if (notice.flags != 0 && notice.side_region == kNoRegion) return Status::kInvalidArgument;
   return Status::kOk;
 }
 
@@ -87,7 +85,7 @@ RingSlot encode(const Notice& notice) {
   layout.out_region.set(notice.out_region);
   layout.in_offset.set(notice.in_offset);
   layout.out_offset.set(notice.out_offset);
-  layout.stats_region.set(notice.stats_region);
+  layout.side_region.set(notice.side_region);
   layout.deadline_ms.set(notice.deadline_ms);
   layout.group.set(notice.group);
   layout.root.set(notice.root);
@@ -125,7 +123,7 @@ Status parse(const RingSlot& slot, Notice& notice) {
   read.out_region = static_cast<std::uint32_t>(layout.out_region.get());
   read.in_offset = layout.in_offset.get();
   read.out_offset = layout.out_offset.get();
-  read.stats_region = static_cast<std::uint32_t>(layout.stats_region.get());
+  read.side_region = static_cast<std::uint32_t>(layout.side_region.get());
   read.deadline_ms = static_cast<std::uint32_t>(layout.deadline_ms.get());
   read.group = static_cast<std::uint16_t>(layout.group.get());
   read.root = static_cast<std::uint16_t>(layout.root.get());

@@ -36,9 +36,12 @@ enum class Kind : std::uint8_t {
 std::string_view name(Kind kind);
 
 enum NoticeFlag : std::uint8_t {
-  kWantStats = 1,  // statistics of the result go to stats_region, a BlockStats per block
+  kWantStats = 1,  // statistics of the result go to side_region, a BlockStats per block
+  // Checksums of the contribution stand in side_region, behind the statistics if there are any
+  // (protocol/granules.h). Only to nodes that offer to check them.
+  kHasChecksums = 2,
 };
-inline constexpr std::uint8_t kKnownNoticeFlags = kWantStats;
+inline constexpr std::uint8_t kKnownNoticeFlags = kWantStats | kHasChecksums;
 
 // A notice in host form, valid by construction when it comes out of parse().
 struct Notice {
@@ -57,8 +60,8 @@ struct Notice {
   std::uint32_t out_region = kNoRegion;
   std::uint64_t in_offset = 0;   // bytes; where the rank's contribution to the operation begins
   std::uint64_t out_offset = 0;  // bytes; where the rank's result of the operation begins
-  std::uint32_t stats_region = kNoRegion;
-  std::uint32_t deadline_ms = 0;  // from this notice on the owner's clock; 0: the default
+  std::uint32_t side_region = kNoRegion;  // for what the flags ask and offer
+  std::uint32_t deadline_ms = 0;          // from this notice on the owner's clock; 0: the default
   std::uint16_t group = 0;
   std::uint16_t root = 0;  // of reduce and broadcast; of a cancel: on whose account; else 0
 };

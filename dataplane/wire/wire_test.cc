@@ -27,7 +27,7 @@ Notice sample() {
   notice.out_region = 4;
   notice.in_offset = kMaxBytes - 1;
   notice.out_offset = 4096;
-  notice.stats_region = 9;
+  notice.side_region = 9;
   notice.deadline_ms = 60'000;
   notice.group = 0;
   notice.root = 1023;
@@ -54,7 +54,7 @@ TEST(Notice, ComesBackAsItWasSent) {
   EXPECT_EQ(std::memcmp(encode(got).bytes, encode(sent).bytes, kMessageBytes), 0);
   EXPECT_EQ(got.in_offset, sent.in_offset);
   EXPECT_EQ(got.root, sent.root);
-  EXPECT_EQ(got.stats_region, sent.stats_region);
+  EXPECT_EQ(got.side_region, sent.side_region);
 }
 
 // Each row spoils one byte of a good notice, or one field in a way that no correct peer would.
@@ -65,7 +65,7 @@ TEST(Notice, RefusesWhatNoPeerSends) {
     std::uint8_t value;
   };
   for (const Row& row : {Row{"version", 0, 2}, Row{"kind 0", 1, 0}, Row{"kind 8", 1, 8},
-                         Row{"type 8", 2, 8}, Row{"operation 4", 3, 4}, Row{"flag 2", 4, 2}}) {
+                         Row{"type 8", 2, 8}, Row{"operation 4", 3, 4}, Row{"flag 4", 4, 4}}) {
     RingSlot slot = encode(sample());
     slot.bytes[row.at] = std::byte{row.value};
     Notice got;
@@ -87,8 +87,10 @@ TEST(Notice, RefusesValuesThatCannotBeRight) {
   refuse([](Notice& n) { n.out_offset = kMaxBytes + 1; }, Status::kInvalidArgument, "out offset");
   refuse([](Notice& n) { n.root = kMaxRanks; }, Status::kInvalidArgument, "root past the ranks");
   refuse([](Notice& n) { n.kind = Kind::kAllReduce; }, Status::kInvalidArgument, "root of no use");
-  refuse([](Notice& n) { n.stats_region = kNoRegion; }, Status::kInvalidArgument,
-         "no stats region");
+  refuse([](Notice& n) { n.side_region = kNoRegion; }, Status::kInvalidArgument,
+         "no region for statistics");
+  refuse([](Notice& n) { n.side_region = kNoRegion, n.flags = kHasChecksums; },
+         Status::kInvalidArgument, "no region for checksums");
   refuse([](Notice& n) { n.kind = Kind::kAllGather, n.root = 0; }, Status::kUnsupported,
          "statistics of a gathered result");
   refuse([](Notice& n) { n.kind = Kind::kBarrier, n.root = 0, n.flags = 0; },

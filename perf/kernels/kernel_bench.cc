@@ -2,7 +2,9 @@
 #include <benchmark/benchmark.h>
 
 #include <string>
+#include <vector>
 
+#include "base/crc32c.h"
 #include "perf/kernels/workload.h"
 
 namespace tally::perf {
@@ -45,7 +47,28 @@ void add_byteps(const std::string& name, const Shape& shape) {
   });
 }
 
+// What a shard and a rank do for checksums: one for each 4 KiB.
+void add_checksums(std::size_t bytes, bool streamed) {
+  const auto crc32c = Crc32c::open();
+  if (!crc32c) return;
+  const std::string name = (streamed ? "crc32c_streamed/" : "crc32c/") + std::to_string(bytes);
+  benchmark::RegisterBenchmark(name.c_str(), [=, &sum = **crc32c](benchmark::State& state) {
+    const std::vector<std::byte> memory(bytes, std::byte{1});
+    for (auto _ : state) {
+      for (std::size_t at = 0; at < bytes; at += 4096) {
+        const std::span granule(memory.data() + at, 4096);
+        benchmark::DoNotOptimize(streamed ? sum.streamed(granule) : sum(granule));
+      }
+    }
+    state.SetBytesProcessed(static_cast<std::int64_t>(bytes) * state.iterations());
+  });
+}
+
 void add_all() {
+  for (const std::size_t bytes : {kTile, kLarge}) {
+    add_checksums(bytes, false);
+    add_checksums(bytes, true);
+  }
   for (const auto& info : summation::kElementTypes) {
     for (std::size_t o = 0; o < summation::kOperationNames.size(); ++o) {
       add(std::string(info.name) + "_" + std::string(summation::kOperationNames[o]) + "/W8",

@@ -63,6 +63,7 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
 
   engine::ShardConfig config;
   config.kernels = summation::kernels(options.isa);
+  if (options.checksums) config.crc32c = Crc32c::open().value();
   config.protocol.plan = protocol::even_plan(options.shards, options.split_bytes);
   config.protocol.tile_bytes = options.tile_bytes;
   auto ports = networks(options, config.protocol.window_bytes);
@@ -74,6 +75,7 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   node.facts.address = address_;
   node.split_bytes = options.split_bytes;
   node.credit = options.credit;
+  node.checksums = options.checksums;
   node.limits = options.limits;
   node.jobs = options.jobs;
   node_ = std::make_unique<control::Node>(node, *shards_, [this](auto connection, auto reason) {

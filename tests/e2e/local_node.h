@@ -21,6 +21,7 @@ struct LocalNodeOptions {
   std::uint64_t tile_bytes = 0;
   std::uint64_t split_bytes = 256 << 10;
   std::uint32_t credit = 64;
+  bool checksums = true;  // are checked
   control::AdmissionLimits limits;
   std::vector<control::ConfiguredJob> jobs;
 };

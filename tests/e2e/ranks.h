@@ -16,7 +16,8 @@ namespace tally::testing {
 class Rank {
  public:
   Rank(const std::string& address, std::uint32_t rank, std::uint32_t ranks,
-       const char* job = "test", const char* token = "") {
+       const char* job = "test", const char* token = "",
+       tally_checksums checksums = TALLY_CHECKSUMS_DEFAULT) {
     tally_session_options options{};
     options.size = sizeof options;
     options.address = address.c_str();
@@ -25,6 +26,7 @@ class Rank {
     options.rank = rank;
     options.ranks = ranks;
     options.connect_timeout_ms = 5000;
+    options.checksums = checksums;
     options.log = [](void*, int, const char*) {};
     status_ = tally_open(&options, &session_);
     if (status_ != TALLY_OK) error_ = tally_last_error(nullptr);

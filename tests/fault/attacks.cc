@@ -71,8 +71,8 @@ void bounds(RawSession& session, Random& random, const RawOptions&) {
   notice.in_region = random.pick(regions);
   notice.out_region = random.pick(regions);
   if (random.below(2) == 0) {
-    notice.flags = wire::kWantStats;
-    notice.stats_region = random.pick(regions);
+    notice.flags = static_cast<std::uint8_t>(1 + random.below(3));  // statistics, checksums
+    notice.side_region = random.pick(regions);
   }
   session.send(notice);
   session.drain();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dataplane/protocol/aggregator.h"
+#include "dataplane/protocol/granules.h"
 #include "tests/fuzz/input.h"
 
 namespace {
@@ -119,6 +120,8 @@ class Model {
     n.priority = static_cast<std::uint8_t>(input.pick(3));
     n.cookie = static_cast<std::uint32_t>(announced_.size());
     n.in_region = n.out_region = 1;
+    n.side_region = 2;
+    if (n.kind != wire::Kind::kBarrier && input.pick(2) == 0) n.flags = wire::kHasChecksums;
     n.in_offset = announced_.size() * kStride;
     announced_.push_back(announced);
     const Status admissible = input.pick(16) == 0 ? Status::kBadRegion : Status::kOk;
@@ -143,6 +146,15 @@ class Model {
       Announced& announced = announced_.at(source.offset / kStride);
       require(announced.member == source.member, "a source lies where its rank said");
       require(!announced.answered, "nothing moves for who has been answered");
+    }
+    for (const auto& [source, where] : tile.checksums) {
+      const protocol::Endpoint& bytes = tile.sources.at(source);
+      const Announced& announced = announced_.at(bytes.offset / kStride);
+      require(announced.member == where.member, "checksums are of who gave the bytes");
+      const auto side = aggregator_.extents(where.member, announced.notice).side;
+      require(where.offset + where.bytes <= side.bytes, "checksums lie where they were announced");
+      require((where.bytes / 4 - 1) * protocol::kGranuleBytes + tile.lead >= bytes.bytes,
+              "every granule has one");
     }
     tiles_.push_back(std::move(tile));
     return true;

@@ -126,6 +126,13 @@ JobPlan make_job(Random& random, std::uint32_t index) {
   return job;
 }
 
+// From numbers of its own, so that all else of a seed is as it would be without checksums.
+void choose_checksums(Random random, JobPlan& job) {
+  if (random.chance(0.4)) return;
+  job.corruption = random.chance(0.5) ? 0.1 : 0;
+  job.checksums = job.corruption > 0 || random.chance(0.4) ? ~0ULL : random.next();
+}
+
 }  // namespace
 
 std::string_view name(Trouble trouble) {
@@ -157,7 +164,10 @@ Schedule make_schedule(std::uint64_t seed) {
   schedule.delay = random.chance(0.7) ? 0.3 : 0;
   schedule.activity = random.chance(0.5) ? 1 : 0.2;
   const std::uint64_t jobs = random.between(1, 3);
-  for (std::uint32_t job = 0; job < jobs; ++job) schedule.jobs.push_back(make_job(random, job));
+  for (std::uint32_t job = 0; job < jobs; ++job) {
+    schedule.jobs.push_back(make_job(random, job));
+    choose_checksums(Random((seed ^ 0xc4c32c) * 4 + job), schedule.jobs.back());
+  }
   return schedule;
 }
 
@@ -169,6 +179,8 @@ std::string describe(const Schedule& schedule) {
   for (const JobPlan& job : schedule.jobs) {
     text +=
         fmt::format("; {} ranks, {} operations, credit {}", job.ranks, job.ops.size(), job.credit);
+    if (job.checksums != 0) text += ", checksums";
+    if (job.corruption > 0) text += ", corrupted pulls";
     for (std::size_t t = 0; t < kTroubles; ++t) {
       if (job.has(static_cast<Trouble>(t))) {
         text += fmt::format(", {}", name(static_cast<Trouble>(t)));

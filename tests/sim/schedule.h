@@ -57,12 +57,14 @@ struct JobPlan {
   std::uint32_t credit = 8;
   std::uint32_t weight = 1;
   std::uint32_t epoch = 1;
-  std::uint32_t troubles = 0;  // bits
-  std::uint16_t victim = 0;    // of what befalls one rank
-  Nanos when = 0;              // it befalls
-  Nanos until = 0;             // it lasts
-  bool for_good = false;       // kStop: ends in death
-  std::size_t after = 0;       // kAbsent, kLate, kLeave: after so many operations
+  std::uint32_t troubles = 0;   // bits
+  std::uint16_t victim = 0;     // of what befalls one rank
+  Nanos when = 0;               // it befalls
+  Nanos until = 0;              // it lasts
+  bool for_good = false;        // kStop: ends in death
+  std::uint64_t checksums = 0;  // by rank, a bit each
+  double corruption = 0;        // chance of each pull to bring damaged bytes
+  std::size_t after = 0;        // kAbsent, kLate, kLeave: after so many operations
   // In an order in which every rank can announce them within its credit if it goes through them in
   // blocks of `block`.
   std::vector<OpPlan> ops;

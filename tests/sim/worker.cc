@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "dataplane/protocol/granules.h"
+
 namespace tally::sim {
 namespace {
 
@@ -42,11 +44,13 @@ Worker::Worker(const Surroundings& world, std::uint16_t rank, transport::Peer pe
       std::fill(buffer.shadow.begin(), buffer.shadow.end(), std::byte{0x5a});
       for (auto* node : world_.nodes) node->add_region(peer_, region, buffer.memory);
     };
-    const std::uint64_t stats =
-        (count / summation::kStatsBlock + 2) * sizeof(summation::BlockStats);
+    // Statistics, then checksums.
+    const std::uint64_t side =
+        (count / summation::kStatsBlock + 2) * sizeof(summation::BlockStats) +
+        (bytes / protocol::kGranuleBytes + world_.job.ranks + 1) * sizeof(protocol::Checksum);
     make(memory_[tag].in, 3 * tag + 1, bytes + 2 * kMargin);
     make(memory_[tag].out, 3 * tag + 2, bytes + 2 * kMargin);
-    make(memory_[tag].stats, 3 * tag + 3, stats);
+    make(memory_[tag].stats, 3 * tag + 3, side);
   }
 }
 
@@ -141,8 +145,9 @@ wire::Notice Worker::make_notice(std::size_t index) const {
   const bool whole = shape.kind == wire::Kind::kAllReduce || shape.kind == wire::Kind::kReduce;
   if (whole && (op.wants_stats >> rank_ & 1) != 0) {
     notice.flags = wire::kWantStats;
-    notice.stats_region = 3 * op.tag + 3;
   }
+  if ((world_.job.checksums >> rank_ & 1) != 0) notice.flags |= wire::kHasChecksums;
+  if (notice.flags != 0) notice.side_region = 3 * op.tag + 3;
   place(index, notice);
   if (op.bad_rank == rank_) {
     notice.in_region = notice.out_region = 1000;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tests/sim/worker.h"
+#include "tests/support/checksums.h"
 
 namespace tally::sim {
 namespace {
@@ -82,7 +83,14 @@ void Worker::prepare_memory(std::size_t op) {
   for (const Buffer* b : {&memory.in, &memory.out, &memory.stats}) {
     std::fill(b->shadow.begin(), b->shadow.end(), poison);
   }
-  fill_elements(world_.random, notice.type, range_of(memory.in.shadow, notice, false));
+  const auto contribution = range_of(memory.in.shadow, notice, false);
+  fill_elements(world_.random, notice.type, contribution);
+  if ((notice.flags & wire::kHasChecksums) != 0) {
+    const bool stats = (notice.flags & wire::kWantStats) != 0;
+    testing::write_checksums(
+        posted_[op].shape, rank_, contribution.data(),
+        memory.stats.shadow.data() + protocol::checksums_offset(notice.count, stats));
+  }
   for (const Buffer* b : {&memory.in, &memory.out, &memory.stats}) {
     std::copy(b->shadow.begin(), b->shadow.end(), b->memory.begin());
   }

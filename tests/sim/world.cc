@@ -26,30 +26,47 @@ engine::ShardConfig shard_config(const Schedule& schedule, std::uint32_t shard,
   // In every third schedule what is more than a few blocks goes past the caches.
   if (schedule.seed % 3 == 0) config.protocol.stream_bytes = 100'000;
   config.kernels = summation::kernels(summation::best_isa());
+  config.crc32c = Crc32c::open().value();
   config.max_ranks = 20;
   return config;
 }
 
-transport::FaultyConfig faulty_config(const Schedule& schedule, std::uint32_t shard) {
-  transport::FaultyConfig config;
-  config.seed = schedule.seed * 4 + shard;
-  config.rates.delay_notice = schedule.delay;
-  config.rates.delay_pull = schedule.delay;
-  config.rates.delay_push = schedule.delay;
-  return config;
+// Where checksums lie, of every tag.
+bool is_side(const transport::Range& range) {
+  return range.region % 3 == 0;
 }
 
 }  // namespace
 
-World::Node::Node(const Schedule& schedule, std::uint32_t index, protocol::SmallOperations& small)
-    : loopback(schedule.loopback),
-      faulty(loopback, faulty_config(schedule, index)),
-      shard(shard_config(schedule, index, small), faulty) {}
+World::Node::Node(World& world, std::uint32_t index)
+    : loopback(world.schedule_.loopback),
+      faulty(loopback, world.faulty_config(index)),
+      shard(shard_config(world.schedule_, index, world.small_), faulty) {}
+
+transport::FaultyConfig World::faulty_config(std::uint32_t shard) {
+  transport::FaultyConfig config;
+  config.seed = schedule_.seed * 4 + shard;
+  config.rates.delay_notice = schedule_.delay;
+  config.rates.delay_pull = schedule_.delay;
+  config.rates.delay_push = schedule_.delay;
+  config.spares = [this](const transport::Range& range) { return spares(range); };
+  return config;
+}
+
+// A tile's bytes and their checksums together are not damaged oftener than a shard tries again.
+bool World::spares(const transport::Range& range) {
+  const bool data_alone = schedule_.seed % 2 == 0;
+  const int most = !is_side(range) ? 2 : data_alone ? 0 : 1;
+  int& times = struck_[{range.peer, range.region, range.offset}];
+  if (times == most) return true;
+  ++times;
+  return false;
+}
 
 World::World(const Schedule& schedule, Memory& memory, const Trace& trace)
     : schedule_(schedule), trace_(trace), random_(schedule.seed ^ 0x5ca1ab1e) {
   for (std::uint32_t shard = 0; shard < schedule.shards; ++shard) {
-    nodes_.push_back(std::make_unique<Node>(schedule, shard, small_));
+    nodes_.push_back(std::make_unique<Node>(*this, shard));
     loopbacks_.push_back(&nodes_.back()->loopback);
     nodes_.back()->faulty.observe(
         [this, shard](FaultEvent event, transport::Peer peer, const RingSlot* message) {
@@ -90,7 +107,8 @@ void World::admit(std::size_t index, Memory& memory, transport::Peer& next_peer)
 }
 
 void World::set_rates(const JobPlan& plan, std::uint16_t rank, transport::Peer peer) {
-  transport::FaultRates rates = faulty_config(schedule_, 0).rates;
+  transport::FaultRates rates = faulty_config(0).rates;
+  rates.corrupt_pull = plan.corruption;
   if (plan.has(Trouble::kTransfer)) rates.fail_pull = rates.fail_push = 0.05;
   if (plan.has(Trouble::kDuplicate)) rates.duplicate_notice = 0.2;
   if (rank == plan.victim) {
@@ -142,6 +160,9 @@ void World::observe(std::uint32_t shard, FaultEvent event, transport::Peer peer,
                    completion.round, completion.part, status_name(completion.status));
       }
       job.judge->completion_sent(shard, rank, completion, turn);
+      break;
+    case FaultEvent::kCorrupted:
+      ++job.corrupted;
       break;
     case FaultEvent::kGarbled:
     case FaultEvent::kDropped:
@@ -309,6 +330,7 @@ void World::check_end() {
   for (std::size_t index = 0; index < jobs_.size(); ++index) {
     Job& job = jobs_[index];
     job.judge->check_end();
+    check_damage(index);
     for (Worker& worker : job.workers) {
       worker.check_fence();
       if (!job.plan->has(Trouble::kFlip)) worker.check_all_quiet();
@@ -320,6 +342,32 @@ void World::check_end() {
       }
     }
   }
+}
+
+// What was damaged was noticed; all of it where nothing ended before it was looked at. Bytes and
+// their checksums that are damaged together count once.
+void World::check_damage(std::size_t index) const {
+  const Job& job = jobs_[index];
+  std::uint64_t damaged = 0;
+  for (const auto& node : nodes_) {
+    const auto slot = static_cast<protocol::JobSlot>(index);
+    for (const auto& rank : node->shard.protocol().rank_counters(slot)) damaged += rank.damaged;
+  }
+  const bool data_alone = schedule_.seed % 2 == 0;
+  const std::uint64_t least = !job.plan->healthy() ? 0
+                              : data_alone         ? job.corrupted
+                                                   : (job.corrupted + 1) / 2;
+  if (job.plan->checksums == 0 || job.plan->has(Trouble::kFlip) ||
+      (damaged >= least && damaged <= job.corrupted))
+    return;
+  violated("job {}: {} pulls were damaged, {} inputs found to be", job.plan->epoch, job.corrupted,
+           damaged);
+}
+
+std::uint64_t World::corrupted() const {
+  std::uint64_t all = 0;
+  for (const Job& job : jobs_) all += job.corrupted;
+  return all;
 }
 
 // All sessions are closed and the jobs removed, as when they end.

@@ -2,6 +2,7 @@
 // that jumps when nothing else happens. One thread, no system clock, no randomness but the seed's.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -25,10 +26,12 @@ class World {
   void run();
 
   std::uint64_t rounds() const { return rounds_; }
+  // Pulls that brought damaged bytes.
+  std::uint64_t corrupted() const;
 
  private:
   struct Node {
-    Node(const Schedule& schedule, std::uint32_t shard, protocol::SmallOperations& small);
+    Node(World& world, std::uint32_t shard);
     transport::Loopback loopback;
     transport::Faulty faulty;
     engine::Shard shard;
@@ -39,6 +42,7 @@ class World {
     const JobPlan* plan = nullptr;
     std::vector<Worker> workers;
     std::unique_ptr<Judge> judge;
+    std::uint64_t corrupted = 0;
   };
 
   // What happens to a worker at a time, at one shard.
@@ -54,6 +58,9 @@ class World {
   void admit(std::size_t job, Memory& memory, transport::Peer& next_peer);
   void set_rates(const JobPlan& plan, std::uint16_t rank, transport::Peer peer);
   void plan_troubles(std::size_t job);
+  transport::FaultyConfig faulty_config(std::uint32_t shard);
+  bool spares(const transport::Range& range);
+  void check_damage(std::size_t job) const;
   void observe(std::uint32_t shard, transport::FaultEvent event, transport::Peer peer,
                const RingSlot* message);
   bool round();
@@ -82,6 +89,7 @@ class World {
   std::vector<Job> jobs_;
   std::vector<std::pair<std::size_t, std::uint16_t>> by_peer_;  // job and rank
   std::vector<Event> events_;
+  std::map<std::tuple<transport::Peer, std::uint32_t, std::uint64_t>, int> struck_;
 };
 
 }  // namespace tally::sim

@@ -13,6 +13,7 @@
 #include "dataplane/transport/mux.h"
 #include "dataplane/wire/completion.h"
 #include "dataplane/wire/notice.h"
+#include "tests/support/checksums.h"
 #include "tests/support/reference.h"
 
 namespace tally::testing {
@@ -34,6 +35,7 @@ class SingleShard {
     std::uint64_t window_bytes = 4 << 20;
     // The odd ranks come by another loopback, of the other mode, with a Mux in front of both.
     bool mixed = false;
+    bool checksums = true;  // are checked where they are given
     // Puts something between shard and loopback; null: nothing.
     std::function<std::unique_ptr<transport::Transport>(transport::Loopback&)> decorate;
   };
@@ -84,6 +86,17 @@ class SingleShard {
     n.cookie = tag * 1000;
     n.in_region = kIn;
     n.out_region = kOut;
+    return n;
+  }
+
+  // The same announcement, with checksums of what the rank's memory holds now.
+  wire::Notice checked(std::uint16_t rank, wire::Notice n) {
+    n.flags |= wire::kHasChecksums;
+    n.side_region = kStats;
+    const protocol::Shape shape{n.kind, n.type, n.operation, n.root, options_.ranks, n.count};
+    const bool stats = (n.flags & wire::kWantStats) != 0;
+    write_checksums(shape, rank, workers_[rank].in.data() + n.in_offset,
+                    workers_[rank].stats.data() + protocol::checksums_offset(n.count, stats));
     return n;
   }
 
@@ -144,6 +157,7 @@ class SingleShard {
     config.protocol.tiles = options.tiles;
     config.protocol.window_bytes = options.window_bytes;
     config.kernels = summation::kernels(summation::best_isa());
+    if (options.checksums) config.crc32c = Crc32c::open().value();
     config.max_ranks = options.ranks;
     return config;
   }

@@ -21,7 +21,7 @@ from lib import sources  # noqa: E402
 #
 # Tests (*_test.cc) may include every unit up to their own in this order, and helpers in tests/.
 ALL = "all of the above"
-CUT = ["dataplane/protocol/cut.h", "dataplane/protocol/collective.h"]  # pure, shared by both ends
+CUT = [f"dataplane/protocol/{name}.h" for name in ("cut", "collective", "granules")]  # shared by both ends
 TRANSPORTS = [f"dataplane/transport/{t}" for t in ("shm", "verbs", "fabric", "roce", "loopback", "faulty")]
 MAY_USE = {
     "base": [],
@@ -60,6 +60,7 @@ FOREIGN = [
     ("asio", ["control", "tests"], "asynchronous sockets belong to the control plane"),
     ("toml++/", ["control"], "one place reads the configuration"),
     ("nlohmann/", ["control", "client", "perf", "tests"], "JSON is the control protocol and reports"),
+    ("isa-l", ["base"], "one wrapper opens it"),
     ("immintrin.h", ["summation", "perf", "base"], "vector code lives in the kernels"),
     ("cuda", ["gpu_bridge", "integrations"], "GPU code lives on the workers' side"),
     ("nccl", ["gpu_bridge", "integrations"], "GPU code lives on the workers' side"),

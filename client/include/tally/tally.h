@@ -44,7 +44,8 @@ typedef enum tally_status {
   TALLY_UNAVAILABLE = 15, /* no node answers at the address */
   TALLY_AGAIN = 16,       /* nothing yet (tally_wait: the timeout passed first) */
   TALLY_PROTOCOL = 17,
-  TALLY_INTERNAL = 18
+  TALLY_INTERNAL = 18,
+  TALLY_DAMAGED = 19 /* a rank's bytes did not have the checksums that it gave for them */
 } tally_status;
 
 typedef enum tally_type {
@@ -78,6 +79,16 @@ typedef enum tally_memory_kind {
   TALLY_MEMORY_DMABUF = 3  /* a dma-buf: `fd`, `fd_offset` */
 } tally_memory_kind;
 
+/* Whether a rank gives checksums (CRC32C) with its bytes. The node then checks what it has read
+ * before it sums it, reads damaged bytes again, and ends the operation with TALLY_DAMAGED when that
+ * does not help. It costs time: docs/perf.md has the figures. Checksums lie in memory of the
+ * library's: a post for which none is free makes a call to the node for more. */
+typedef enum tally_checksums {
+  TALLY_CHECKSUMS_DEFAULT = 0, /* $TALLY_CHECKSUMS: "1" on, "0" off; else off */
+  TALLY_CHECKSUMS_ON = 1,      /* TALLY_UNSUPPORTED where the node does not check them */
+  TALLY_CHECKSUMS_OFF = 2
+} tally_checksums;
+
 typedef struct tally_session tally_session;
 typedef struct tally_region tally_region;
 
@@ -97,9 +108,10 @@ typedef struct tally_session_options {
   uint32_t default_deadline_ms; /* of operations; 0: the node's (60 s) */
   tally_log_fn log;             /* NULL: warnings go to stderr */
   void* log_context;
-  void* ibv_pd;          /* the caller's own protection domain (transport verbs); NULL else */
-  const char* transport; /* "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric"; NULL:
-                            $TALLY_TRANSPORT, else the best that works, in this order */
+  void* ibv_pd;              /* the caller's own protection domain (transport verbs); NULL else */
+  const char* transport;     /* "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric"; NULL:
+                                $TALLY_TRANSPORT, else the best that works, in this order */
+  tally_checksums checksums; /* of what this rank contributes */
 } tally_session_options;
 
 /* Opens a session. On success *session is the caller's and ends by tally_close. On failure *session
@@ -129,6 +141,7 @@ typedef struct tally_session_info {
   const char* transport; /* "shm", "verbs", "fabric" */
   uint64_t copied_bytes; /* between the caller's memory and the node's, so far: what is staged, and
                             the ragged edges of what is adopted */
+  uint32_t checksums;    /* 1: what this rank contributes has checksums */
 } tally_session_info;
 
 TALLY_API tally_status tally_get_info(const tally_session* session, tally_session_info* info);

@@ -14,9 +14,9 @@ constexpr std::size_t kBurst = 16;
 }  // namespace
 
 std::string_view name(FaultEvent event) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "notice",      "completion",  "lost",    "duplicated", "garbled", "flipped",
-      "pull failed", "push failed", "dropped", "stopped",    "resumed"};
+  static constexpr std::array<std::string_view, 12> kNames = {
+      "notice",      "completion",  "lost",      "duplicated", "garbled", "flipped",
+      "pull failed", "push failed", "corrupted", "dropped",    "stopped", "resumed"};
   return kNames[static_cast<std::size_t>(event)];
 }
 
@@ -76,14 +76,14 @@ std::uint32_t Faulty::delay(double probability) {
   return static_cast<std::uint32_t>(random_.between(1, config_.longest_delay));
 }
 
-std::uint64_t Faulty::issue(Peer peer, std::uint64_t user) {
+std::uint64_t Faulty::issue(const Range& range, std::uint64_t user) {
   if (free_tickets_.empty()) {
     free_tickets_.push_back(tickets_.size());
     tickets_.emplace_back();
   }
   const std::uint64_t ticket = free_tickets_.back();
   free_tickets_.pop_back();
-  tickets_[ticket] = {peer, user};
+  tickets_[ticket] = {range.peer, user, range};
   return ticket;
 }
 
@@ -209,7 +209,7 @@ void Faulty::pull(std::span<const Pull> pulls) {
       pulled_.push_back({{pull.user, rates.fail_status, {}, 0}, peer, delay(rates.delay_pull)});
       continue;
     }
-    pull.user = issue(peer, pull.user);
+    pull.user = issue(pull.source, pull.user);
     pulls_.push_back({pull, peer, delay(rates.delay_pull)});
   }
 }
@@ -236,9 +236,32 @@ void Faulty::take_pulled() {
         inner_.release(pulled.handle);
         pulled = {ticket.user, Status::kPeerLost, {}, 0};
       }
+      if (pulled.status == Status::kOk) corrupt(pulled, ticket.source);
       pulled_.push_back({pulled, ticket.peer, delay(peer.rates.delay_pull)});
     }
   }
+}
+
+// Draws nothing where nothing is to be corrupted: seeds mean what they did.
+void Faulty::corrupt(Pulled& pulled, const Range& source) {
+  const double rate = state(source.peer).rates.corrupt_pull;
+  if (rate == 0 || source.bytes == 0 || !random_.chance(rate)) return;
+  if (config_.spares && config_.spares(source)) return;
+  Corrupted& copy = corrupted_[pulled.handle];
+  copy.bytes.clear();
+  for (const Span& piece : pulled.view) {
+    copy.bytes.insert(copy.bytes.end(), piece.data, piece.data + piece.bytes);
+  }
+  const std::uint64_t bit = random_.below(copy.bytes.size() * 8);
+  copy.bytes[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+  copy.span = {copy.bytes.data(), copy.bytes.size()};
+  pulled.view = View(&copy.span, 1);
+  note(FaultEvent::kCorrupted, source.peer);
+}
+
+void Faulty::release(std::uint32_t handle) {
+  corrupted_.erase(handle);
+  inner_.release(handle);
 }
 
 // A direct landing of a peer that is gone is none: the bytes would go nowhere.
@@ -267,7 +290,7 @@ void Faulty::push(std::span<const Push> pushes) {
       pushed_.push_back({{push.user, rates.fail_status}, peer, delay(rates.delay_push)});
       continue;
     }
-    push.user = issue(peer, push.user);
+    push.user = issue(push.landing.target, push.user);
     pushes_.push_back({push, peer, delay(rates.delay_push)});
   }
 }

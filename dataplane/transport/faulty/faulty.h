@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <unordered_map>
 #include <vector>
 
 #include "dataplane/transport/faulty/random.h"
@@ -24,6 +25,8 @@ struct FaultRates {
   double fail_pull = 0;
   double fail_push = 0;
   Status fail_status = Status::kInternal;
+  // The bytes of a pull arrive with one bit turned; what was pulled is as it was.
+  double corrupt_pull = 0;
   // Of notices: sent twice; replaced by bytes that no parser accepts; one bit turned.
   double duplicate_notice = 0;
   double garbage_notice = 0;
@@ -37,6 +40,8 @@ struct FaultyConfig {
   std::uint64_t seed = 1;
   FaultRates rates;                 // of peers without rates of their own
   std::uint32_t longest_delay = 8;  // polls
+  // Of the pulls that corrupt_pull strikes, which are spared; none: none is. Asked once for each.
+  std::function<bool(const Range&)> spares;
 };
 
 enum class FaultEvent : std::uint8_t {
@@ -50,6 +55,7 @@ enum class FaultEvent : std::uint8_t {
   kFlipped,
   kPullFailed,
   kPushFailed,
+  kCorrupted,
   kDropped,
   kStopped,
   kResumed,
@@ -77,7 +83,7 @@ class Faulty final : public Transport {
   std::size_t lost(std::span<Peer> out) override;
   bool covers(const Range& range) const override;
   void pull(std::span<const Pull> pulls) override;
-  void release(std::uint32_t handle) override { inner_.release(handle); }
+  void release(std::uint32_t handle) override;
   Peer open(std::span<const Peer> peers) override;
   Peer close(std::span<const Peer> peers) override { return inner_.close(peers); }
   void locate(std::span<Landing> landings) override;
@@ -114,13 +120,20 @@ class Faulty final : public Transport {
   struct Ticket {
     Peer peer = 0;
     std::uint64_t user = 0;
+    Range source;  // of a pull
+  };
+
+  // What the shard is given instead of a view.
+  struct Corrupted {
+    std::vector<std::byte> bytes;
+    Span span;
   };
 
   PeerState& state(Peer peer);
   PeerState& usable(Peer peer);
   void note(FaultEvent event, Peer peer, const RingSlot* message = nullptr) const;
   std::uint32_t delay(double probability);
-  std::uint64_t issue(Peer peer, std::uint64_t user);
+  std::uint64_t issue(const Range& range, std::uint64_t user);
   Ticket redeem(std::uint64_t ticket);
   void strike(Peer peer);
   template <typename T>
@@ -132,6 +145,7 @@ class Faulty final : public Transport {
   void take_notices();
   void garble(Received& received);
   void take_pulled();
+  void corrupt(Pulled& pulled, const Range& source);
   void take_pushed();
   void take_lost();
 
@@ -147,6 +161,7 @@ class Faulty final : public Transport {
   std::vector<Waiting<Push>> pushes_;
   std::vector<Waiting<Pulled>> pulled_;
   std::vector<Waiting<Pushed>> pushed_;
+  std::unordered_map<std::uint32_t, Corrupted> corrupted_;  // by handle
   std::vector<Peer> blocked_;  // scratch: peers whose earlier notice is held back
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 
 #include "dataplane/transport/contract.h"
@@ -110,6 +111,39 @@ TEST_F(FaultyTest, EveryPullIsAnsweredOnceInAnyOrder) {
   EXPECT_FALSE(std::is_sorted(all.begin(), all.end(),
                               [](const auto& a, const auto& b) { return a.user < b.user; }));
   EXPECT_EQ(faulty.held() + inner_.views_held(), 0u);
+}
+
+TEST_F(FaultyTest, ACorruptedPullHasOneBitTurnedAndThePeersMemoryNone) {
+  int asked = 0;
+  Faulty faulty(inner_, {.rates = {.corrupt_pull = 0.5}, .spares = [&](const Range& range) {
+                           EXPECT_EQ(range.bytes, 64u);
+                           ++asked;
+                           return range.peer == 3;
+                         }});
+  int corrupted = 0;
+  faulty.observe([&](FaultEvent event, Peer peer, const RingSlot*) {
+    EXPECT_EQ(event, FaultEvent::kCorrupted);
+    EXPECT_NE(peer, 3u);
+    ++corrupted;
+  });
+  for (std::uint64_t user = 0; user < 100; ++user) pull(faulty, user % kPeers, user);
+  int turned = 0;
+  for (const Pulled& answer : pulled(faulty)) {
+    int bits = 0;
+    for (const Span& piece : answer.view) {
+      for (std::size_t i = 0; i < piece.bytes; ++i) {
+        bits += std::popcount(std::to_integer<unsigned>(piece.data[i]));  // the memory is zero
+      }
+    }
+    EXPECT_LE(bits, 1);
+    turned += bits;
+    faulty.release(answer.handle);
+  }
+  EXPECT_EQ(turned, corrupted);
+  EXPECT_GT(corrupted, 20);
+  EXPECT_GT(asked, corrupted);
+  EXPECT_TRUE(
+      std::all_of(memory_.begin(), memory_.end(), [](std::byte b) { return b == std::byte{}; }));
 }
 
 TEST_F(FaultyTest, AStoppedPeerIsSilentUntilItResumes) {

@@ -65,6 +65,9 @@ Communicator::Communicator(const CommunicatorOptions& options)
   with.ranks = options.ranks;
   with.connect_timeout_ms = options.connect_timeout_ms;
   with.default_deadline_ms = options.deadline_ms;
+  if (options.checksums) {
+    with.checksums = *options.checksums ? TALLY_CHECKSUMS_ON : TALLY_CHECKSUMS_OFF;
+  }
   wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
   if (!wake_) throw Failure(TALLY_INTERNAL, std::string("eventfd: ") + std::strerror(errno));
   if (const tally_status status = tally_open(&with, &session_); status != TALLY_OK) {

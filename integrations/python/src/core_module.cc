@@ -234,6 +234,7 @@ use a session. The GIL is released while waiting; Ctrl-C ends a wait.
 address: "unix:/path" of the node; None: $TALLY_ADDRESS, else this machine's own node.
 connect_timeout, deadline: seconds; a node that is still starting is waited for, and an operation
 that not all ranks have announced by its deadline fails at all of them with tally.Error.
+checksums: what this rank contributes has some, and the node checks them; None: $TALLY_CHECKSUMS.
 
 Arrays are contiguous and of float16, bfloat16 (DLPack only), float32, float64, int8, uint8, int32
 or int64. Memory of a Region (tally.empty), of tensors of 1 MiB and more made after `import
@@ -306,20 +307,22 @@ void bind_session(py::module_& module) {
   session
       .def(py::init([](std::optional<std::string> address, const std::string& job,
                        const std::string& token, std::uint32_t rank, std::uint32_t ranks,
-                       Seconds connect_timeout, Seconds deadline) {
+                       Seconds connect_timeout, Seconds deadline, std::optional<bool> checksums) {
              const CommunicatorOptions options{address.value_or(""),
                                                job,
                                                token,
                                                rank,
                                                ranks,
                                                milliseconds(connect_timeout, "connect_timeout"),
-                                               milliseconds(deadline, "deadline")};
+                                               milliseconds(deadline, "deadline"),
+                                               checksums};
              const py::gil_scoped_release nogil;
              return std::make_unique<Session>(options);
            }),
            py::kw_only(), py::arg("address") = py::none(), py::arg("job") = "default",
            py::arg("token") = "", py::arg("rank") = 0, py::arg("ranks") = 1,
-           py::arg("connect_timeout") = py::none(), py::arg("deadline") = py::none())
+           py::arg("connect_timeout") = py::none(), py::arg("deadline") = py::none(),
+           py::arg("checksums") = py::none())
       .def_property_readonly("rank", [](Session& s) { return s.communicator().rank(); })
       .def_property_readonly("ranks", [](Session& s) { return s.communicator().ranks(); })
       .def_property_readonly("shards", [](Session& s) { return s.communicator().info().shards; })

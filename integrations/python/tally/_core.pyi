@@ -20,7 +20,8 @@ class Handle:
 class Session:
     def __init__(self, *, address: Optional[str] = None, job: str = "default", token: str = "",
                  rank: int = 0, ranks: int = 1, connect_timeout: Optional[float] = None,
-                 deadline: Optional[float] = None) -> None: ...
+                 deadline: Optional[float] = None,
+                 checksums: Optional[bool] = None) -> None: ...
     @property
     def rank(self) -> int: ...
     @property

@@ -1,0 +1,59 @@
+#include "base/crc32c.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <isa-l/crc.h>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace tally {
+namespace {
+
+constexpr const char* kName = "libisal.so.2";
+constexpr std::size_t kMostAtOnce = 1 << 30;  // its lengths are ints
+
+}  // namespace
+
+Result<Crc32c> Crc32c::load() {
+  static_assert(std::is_same_v<Function, decltype(&::crc32_iscsi)>);
+  void* handle = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return Error{Status::kUnsupported,
+                 fmt::format("ISA-L cannot be opened ({}): install libisal2", ::dlerror())};
+  }
+  const auto function = reinterpret_cast<Function>(::dlsym(handle, "crc32_iscsi"));
+  if (function == nullptr) {
+    return Error{Status::kUnsupported, fmt::format("{} has no crc32_iscsi", kName)};
+  }
+  return Crc32c(function);
+}
+
+Result<const Crc32c*> Crc32c::open() {
+  static const Result<Crc32c> loaded = load();
+  if (!loaded) return loaded.error();
+  return &loaded.value();
+}
+
+// ISA-L leaves the inversions before and after to its caller, and reads through its pointer only.
+std::uint32_t Crc32c::operator()(std::span<const std::byte> bytes, std::uint32_t before) const {
+  std::uint32_t state = ~before;
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(bytes.size(), kMostAtOnce);
+    auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(bytes.data()));
+    state = function_(data, static_cast<int>(count), state);
+    bytes = bytes.subspan(count);
+  }
+  return ~state;
+}
+
+std::uint32_t Crc32c::streamed(std::span<const std::byte> bytes, std::uint32_t before) const {
+  constexpr std::size_t kLine = 64;
+  const auto ahead = reinterpret_cast<std::uintptr_t>(bytes.data()) + kAhead;
+  for (std::size_t at = 0; at < bytes.size(); at += kLine) {
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead + at));  // may be nobody's memory
+  }
+  return (*this)(bytes, before);
+}
+
+}  // namespace tally
