@@ -64,6 +64,7 @@ UniqueFd Port::detach(Peer peer) {
 }
 
 void Port::add_region(Peer peer, std::uint32_t region, std::byte* data, std::uint64_t bytes) {
+  if (peer >= sessions_.size() || !sessions_[peer].attached) return;
   auto& regions = sessions_[peer].regions;
   if (region >= regions.size()) regions.resize(region + 1);
   regions[region] = Region{data, bytes};

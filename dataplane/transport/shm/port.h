@@ -26,6 +26,7 @@ class Port : public Transport {
               const FaultWord& faulted);
   // Gives its doorbell back: closing it tells the client. Empty when `peer` is not attached.
   UniqueFd detach(Peer peer);
+  // Does nothing for a peer that is not attached here: it is served by other shards.
   void add_region(Peer peer, std::uint32_t region, std::byte* data, std::uint64_t bytes);
   // Afterwards nothing here touches the region any more.
   void remove_region(Peer peer, std::uint32_t region);
