@@ -27,18 +27,18 @@ class VerbsLinkTest : public ::testing::Test {
     here_ = UniqueFd(pair[0]);
     there_ = UniqueFd(pair[1]);
     for (auto& port : ports_) {
-      port = verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
-                                      .credit = 8,
-                                      .landing = {.landing_bytes = 1 << 20,
-                                                  .window_bytes = 256 << 10},
-                                      .tiles = {}})
-                 .value();
+      port =
+          verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
+                                   .credit = 8,
+                                   .landing = {.landing_bytes = 1 << 20, .window_bytes = 256 << 10},
+                                   .tiles = {}})
+              .value();
     }
   }
 
   VerbsLinkOptions options() {
-    return {.device = {.device = "worker", .host = {}}, .shards = 2, .credit = 8,
-            .watch = here_.get()};
+    return {
+        .device = {.device = "worker", .host = {}}, .shards = 2, .credit = 8, .watch = here_.get()};
   }
   // As the node does in session.attach.
   nlohmann::json answer(const VerbsLink& link) {

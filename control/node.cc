@@ -156,11 +156,11 @@ std::vector<std::uint32_t> Node::trees_of(const Forming& forming) const {
 
 // Every shard knows every job, also those that it does not serve: then it has nothing to tell.
 void Node::announce(const Forming& forming) {
-  const protocol::JobSpec spec{forming.epoch, forming.ranks(), forming.weight, options_.credit,
-                               plan_of(forming), 0};
+  const protocol::JobSpec spec{forming.epoch,   forming.ranks(),  forming.weight,
+                               options_.credit, plan_of(forming), 0};
   shards_.on_each(
-      [slot = forming.slot, spec, trees = trees_of(forming)](std::uint32_t i,
-                                                             engine::Shard& shard, auto&) {
+      [slot = forming.slot, spec, trees = trees_of(forming)](std::uint32_t i, engine::Shard& shard,
+                                                             auto&) {
         protocol::JobSpec here = spec;
         here.tree = trees[i];
         if (here.tree == protocol::kNoTree) here.credit = 1;

@@ -24,6 +24,7 @@ from pathlib import Path
 from running_node import PATIENCE, RunningNode, default_build, free_port
 
 MESSAGE = "1048576"  # bytes of perftest's reads and writes
+ATTEMPTS = 5
 DEPTH = "16"  # of them outstanding: with 128, an emulated adapter has ended none within seconds
 
 
@@ -43,23 +44,25 @@ def perftest(tool: str, node_device: str, device: str, seconds: int) -> tuple[su
 
 
 def result_of(pair: tuple[subprocess.Popen, subprocess.Popen], seconds: int) -> float:
-    """MB/s of 1e6 bytes"""
+    """MB/s of 1e6 bytes; 0 when it counted none in its time, as happens where cores are emulated."""
     server, client = pair
     said = client.communicate(timeout=seconds + PATIENCE)[0]
     server.wait(PATIENCE)
     rows = re.findall(rf"^\s*{MESSAGE}\s+\d+\s+[\d.]+\s+([\d.]+)", said, re.M)
-    if not rows:
-        raise SystemExit(f"perftest said {said!r}")
-    return float(rows[-1]) * 1.048576
+    return float(rows[-1]) * 1.048576 if rows else 0.0
 
 
 def ceilings(arguments: argparse.Namespace) -> dict:
     def begin(tool: str) -> tuple:
         return perftest(tool, arguments.node_device, arguments.device, arguments.seconds)
 
-    alone = result_of(begin("ib_read_bw"), arguments.seconds)
-    both = [begin(tool) for tool in ("ib_read_bw", "ib_write_bw")]
-    return {"reduce": alone, "allreduce": sum(result_of(one, arguments.seconds) for one in both)}
+    for _ in range(ATTEMPTS):
+        alone = result_of(begin("ib_read_bw"), arguments.seconds)
+        pair = [begin(tool) for tool in ("ib_read_bw", "ib_write_bw")]
+        both = [result_of(one, arguments.seconds) for one in pair]
+        if alone > 0 and min(both) > 0:
+            return {"reduce": alone, "allreduce": sum(both)}
+    raise SystemExit(f"perftest did not count anything {ATTEMPTS} times: try more --seconds")
 
 
 def tally(node: RunningNode, arguments: argparse.Namespace, tcp: str) -> dict:

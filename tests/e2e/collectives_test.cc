@@ -113,8 +113,9 @@ TEST(Collectives, AJobHasAFewOfTheNodesShards) {
     }
   });
   std::atomic<int> busy{0};
-  node.on_each_shard(
-      [&](std::uint32_t, engine::Shard& shard, auto&) { busy += shard.counters().tiles.read() > 0; });
+  node.on_each_shard([&](std::uint32_t, engine::Shard& shard, auto&) {
+    busy += shard.counters().tiles.read() > 0;
+  });
   EXPECT_EQ(busy, 5);
 }
 

@@ -25,8 +25,7 @@ void ring(int doorbell) {
 
 }  // namespace
 
-Port::Port(std::size_t max_pulls)
-    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), views_(max_pulls) {
+Port::Port(std::size_t max_pulls) : epoll_(::epoll_create1(EPOLL_CLOEXEC)), views_(max_pulls) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll for a shard");
   free_views_.reserve(max_pulls);
   for (auto i = static_cast<std::uint32_t>(max_pulls); i-- > 0;) free_views_.push_back(i);

@@ -57,7 +57,7 @@ class Api {
 Result<Api*> system_api();
 
 // Owns what the library made, and gives it back with the function of the Api that does so.
-template <typename T, int (Api::*kRelease)(T*)>
+template <typename T, int (Api::*Release)(T*)>
 class Owned {
  public:
   Owned() = default;
@@ -78,7 +78,7 @@ class Owned {
   T* operator->() const { return object_; }
   explicit operator bool() const { return object_ != nullptr; }
   void reset() {
-    if (T* object = std::exchange(object_, nullptr)) static_cast<void>((api_->*kRelease)(object));
+    if (T* object = std::exchange(object_, nullptr)) static_cast<void>((api_->*Release)(object));
   }
 
  private:

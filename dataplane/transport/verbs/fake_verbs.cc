@@ -1,4 +1,4 @@
-#include "dataplane/transport/verbs/fake_verbs.h"
+#include "dataplane/transport/verbs/fake_objects.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,58 +11,12 @@
 namespace tally::transport::verbs {
 namespace {
 
-using Guard = std::lock_guard<std::recursive_mutex>;
-
 void ring(int eventfd) {
   const std::uint64_t one = 1;
   static_cast<void>(!::write(eventfd, &one, sizeof one));
 }
 
-// A fault of the code under test, which a device would answer by doing anything at all.
-[[noreturn]] void misused(const std::string& how) {
-  throw std::logic_error("fake verbs: " + how);
-}
-
-template <typename Objects, typename Handle>
-auto& find(Objects& objects, Handle* handle) {
-  for (auto& object : objects) {
-    if (&object.handle == handle) return object;
-  }
-  misused("an object that is not there");
-}
-
-template <typename Objects, typename Handle>
-void drop(Objects& objects, Handle* handle) {
-  if (objects.remove_if([handle](auto& object) { return &object.handle == handle; }) != 1) {
-    misused("an object is destroyed that is not there");
-  }
-}
-
 }  // namespace
-
-struct FakeVerbs::DeviceObject {
-  ibv_device handle{};
-  Setup setup;
-};
-struct FakeVerbs::ContextObject {
-  ibv_context handle{};
-  DeviceObject* device = nullptr;
-  std::deque<ibv_async_event> events{};
-};
-struct FakeVerbs::QueueObject {
-  ibv_cq handle{};
-  std::deque<ibv_wc> completions{};
-  bool notify = false;
-};
-struct FakeVerbs::PairObject {
-  ibv_qp handle{};
-  std::uint32_t peer = 0;
-  ibv_qp_cap room{};
-  std::size_t unpolled = 0;  // sends posted and not yet taken from the completion queue
-  std::deque<Request> sends{};
-  std::deque<ibv_recv_wr> receives{};
-  std::deque<ibv_sge> pieces{};  // of the receives
-};
 
 FakeVerbs::FakeVerbs(const std::vector<Setup>& devices) {
   for (const Setup& setup : devices) {
@@ -373,157 +327,6 @@ void FakeVerbs::complete(PairObject& pair, std::uint64_t id, ibv_wc_status statu
   completion.qp_num = pair.handle.qp_num;
   queue.completions.push_back(completion);
   if (std::exchange(queue.notify, false)) ring(queue.handle.channel->fd);
-}
-
-// -- queue pairs ---------------------------------------------------------------------------------
-
-ibv_qp* FakeVerbs::create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
-  const Guard guard(mutex_);
-  if (failing(Call::kPair)) return nullptr;
-  if (attributes->cap.max_inline_data > object(domain->context).device->setup.max_inline) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  PairObject& made = pairs_.emplace_back();
-  made.handle.context = domain->context;
-  made.handle.pd = domain;
-  made.handle.send_cq = attributes->send_cq;
-  made.handle.recv_cq = attributes->recv_cq;
-  made.handle.qp_num = next_number_++;
-  made.handle.state = IBV_QPS_RESET;
-  made.room = attributes->cap;
-  return &made.handle;
-}
-
-int FakeVerbs::modify_qp(ibv_qp* handle, ibv_qp_attr* attributes, int mask) {
-  const Guard guard(mutex_);
-  if (failing(Call::kModify)) return errno;
-  PairObject& pair = find(pairs_, handle);
-  if ((mask & IBV_QP_DEST_QPN) != 0) pair.peer = attributes->dest_qp_num;
-  handle->state = attributes->qp_state;
-  if (handle->state == IBV_QPS_ERR) break_off(pair);
-  return 0;
-}
-
-int FakeVerbs::destroy_qp(ibv_qp* pair) {
-  const Guard guard(mutex_);
-  drop(pairs_, pair);
-  return 0;
-}
-
-void FakeVerbs::break_off(PairObject& pair) {
-  pair.handle.state = IBV_QPS_ERR;
-  for (const Request& send : std::exchange(pair.sends, {})) {
-    complete(pair, send.id, IBV_WC_WR_FLUSH_ERR, 0, false);
-  }
-  pair.pieces.clear();
-  for (const ibv_recv_wr& receive : std::exchange(pair.receives, {})) {
-    complete(pair, receive.wr_id, IBV_WC_WR_FLUSH_ERR, 0, true);
-  }
-}
-
-int FakeVerbs::post_send(ibv_qp* handle, ibv_send_wr* list, ibv_send_wr** bad) {
-  const Guard guard(mutex_);
-  *bad = list;
-  if (failing(Call::kPostSend)) return errno;
-  PairObject& pair = find(pairs_, handle);
-  if (handle->state != IBV_QPS_RTS && handle->state != IBV_QPS_ERR) misused("sent before RTS");
-  ++lists_posted_;
-  for (ibv_send_wr* one = list; one != nullptr; one = one->next) {
-    if (++pair.unpolled > pair.room.max_send_wr) misused("a send queue overruns");
-    Request request{one->wr_id, one->opcode, {}, one->wr.rdma.remote_addr, one->wr.rdma.rkey};
-    if (one->num_sge > 0) request.piece = one->sg_list[0];
-    if ((one->send_flags & IBV_SEND_INLINE) != 0) {
-      if (request.piece.length > pair.room.max_inline_data) misused("too long to be inline");
-      request.content.resize(request.piece.length);
-      if (request.piece.length > 0) {
-        std::memcpy(request.content.data(), reinterpret_cast<void*>(request.piece.addr),
-                    request.piece.length);
-      }
-    }
-    pair.sends.push_back(std::move(request));
-  }
-  if (handle->state == IBV_QPS_ERR) {
-    break_off(pair);
-  } else if (!holding_) {
-    work(pair);
-  }
-  return 0;
-}
-
-int FakeVerbs::post_recv(ibv_qp* handle, ibv_recv_wr* list, ibv_recv_wr** bad) {
-  const Guard guard(mutex_);
-  *bad = list;
-  if (failing(Call::kPostReceive)) return errno;
-  PairObject& pair = find(pairs_, handle);
-  for (ibv_recv_wr* one = list; one != nullptr; one = one->next) {
-    if (pair.receives.size() >= pair.room.max_recv_wr) misused("a receive queue overruns");
-    pair.receives.push_back(*one);
-    pair.receives.back().sg_list = &pair.pieces.emplace_back(one->sg_list[0]);
-  }
-  if (handle->state == IBV_QPS_ERR) break_off(pair);
-  for (PairObject& other : pairs_) {
-    if (other.peer == handle->qp_num && !holding_) work(other);
-  }
-  return 0;
-}
-
-void FakeVerbs::work(PairObject& pair) {
-  while (!pair.sends.empty() && pair.handle.state == IBV_QPS_RTS) {
-    ibv_wc_status status = IBV_WC_SUCCESS;
-    if (!carry_out(pair, pair.sends.front(), status)) return;
-    const Request request = std::move(pair.sends.front());
-    pair.sends.pop_front();
-    complete(pair, request.id, status, request.piece.length, false);
-    if (status != IBV_WC_SUCCESS) break_off(pair);
-  }
-}
-
-// False: not yet, the receiver has no buffer.
-bool FakeVerbs::carry_out(PairObject& pair, const Request& request, ibv_wc_status& status) {
-  const auto device = [this](const PairObject& one) {
-    return object(one.handle.context).device->setup.name;
-  };
-  const auto to = std::find_if(pairs_.begin(), pairs_.end(), [&](const PairObject& other) {
-    return other.handle.qp_num == pair.peer && other.peer == pair.handle.qp_num &&
-           other.handle.state != IBV_QPS_ERR;
-  });
-  if (to == pairs_.end() || cut_.contains(device(pair)) || cut_.contains(device(*to))) {
-    status = IBV_WC_RETRY_EXC_ERR;
-    return true;
-  }
-  const std::size_t bytes = request.piece.length;
-  if (request.opcode == IBV_WR_SEND) return deliver(pair, *to, request);
-  const bool read = request.opcode == IBV_WR_RDMA_READ;
-  std::byte* local = memory(pair.handle.pd, request.piece.lkey, request.piece.addr, bytes,
-                            read ? IBV_ACCESS_LOCAL_WRITE : 0);
-  if (local == nullptr) misused("a request's own memory is not registered");
-  std::byte* remote = memory(to->handle.pd, request.key, request.remote, bytes,
-                             read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
-  if (remote == nullptr) {
-    status = IBV_WC_REM_ACCESS_ERR;
-    return true;
-  }
-  std::memcpy(read ? local : remote, read ? remote : local, bytes);
-  return true;
-}
-
-bool FakeVerbs::deliver(PairObject& from, PairObject& to, const Request& request) {
-  if (to.receives.empty()) return false;
-  const ibv_recv_wr receive = to.receives.front();
-  const ibv_sge piece = *receive.sg_list;
-  to.receives.pop_front();
-  to.pieces.pop_front();
-  const std::size_t bytes = request.piece.length;
-  if (bytes > piece.length) misused("a message is longer than what it is received in");
-  std::byte* target = memory(to.handle.pd, piece.lkey, piece.addr, bytes, IBV_ACCESS_LOCAL_WRITE);
-  const std::byte* source = request.content.empty() ? memory(from.handle.pd, request.piece.lkey,
-                                                             request.piece.addr, bytes, 0)
-                                                    : request.content.data();
-  if (bytes > 0 && (target == nullptr || source == nullptr)) misused("a message's own memory");
-  if (bytes > 0) std::memcpy(target, source, bytes);
-  complete(to, receive.wr_id, IBV_WC_SUCCESS, static_cast<std::uint32_t>(bytes), true);
-  return true;
 }
 
 }  // namespace tally::transport::verbs

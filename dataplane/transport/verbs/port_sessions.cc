@@ -102,8 +102,7 @@ Result<Port::Queue*> Port::another_queue() {
   auto queue = std::make_unique<Queue>();
   queue->room = kFirstSessions;
   const int wanted = entries(queue->room);
-  queue->entries =
-      CompletionQueue(api, api.create_cq(&device_->context(), wanted, channel_.get()));
+  queue->entries = CompletionQueue(api, api.create_cq(&device_->context(), wanted, channel_.get()));
   if (!queue->entries) {
     return Error{Status::kNoMemory,
                  fmt::format("a completion queue of {} entries on {} (it has {} of them at most), "
