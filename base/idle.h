@@ -3,6 +3,10 @@
 // cores an operation of 4 KiB took 5.6 us with four polls and 4.4 us with one. The time spent
 // yielding follows the gaps seen lately, so that work which comes every 100 us is never slept
 // through and a quiet process costs nothing.
+//
+// A yield to a neighbour that computes comes back a slice later (4 ms), while a sleeper that is
+// woken gets the core at once. So where a yield has taken long there is none for a while: the next
+// wait is a sleep.
 #pragma once
 
 #include <sched.h>
@@ -20,6 +24,8 @@ class IdlePolicy {
   static constexpr int kPolls = 1;
   static constexpr Nanos kMinYield = 50 * kMicrosecond;
   static constexpr Nanos kMaxYield = 1 * kMillisecond;
+  static constexpr Nanos kLong = 1 * kMillisecond;  // for one yield
+  static constexpr Nanos kReserve = 64;  // the share of time that a computing neighbour gets: 1 / 64
 
   // There was work.
   void worked(Nanos now) {
@@ -34,15 +40,20 @@ class IdlePolicy {
       ++polls_;
       return Step::kPoll;
     }
-    return now - idle_since_ < yield_for() ? Step::kYield : Step::kSleep;
+    const bool may_yield = now >= no_yield_until_ && now - idle_since_ < yield_for();
+    return may_yield ? Step::kYield : Step::kSleep;
   }
 
-  // There was none: polls again, yields, or calls `sleep`.
-  template <typename Sleep>
-  void rest(Nanos now, Sleep sleep) {
+  // There was none: polls again, gives up the core, or calls `sleep`. `clock` gives the time.
+  template <typename Sleep, typename Yield = int (*)(), typename Clock = Nanos (*)()>
+  void rest(Nanos now, Sleep sleep, Yield yield = ::sched_yield, Clock clock = monotonic_now) {
     const Step step = next(now);
-    if (step == Step::kYield) ::sched_yield();
     if (step == Step::kSleep) sleep();
+    if (step != Step::kYield) return;
+    const Nanos before = clock();
+    yield();
+    const Nanos after = clock();
+    if (after - before > kLong) no_yield_until_ = after + kReserve * (after - before);
   }
 
   // Twice the usual gap where that can be bridged; where it cannot, the least.
@@ -56,6 +67,7 @@ class IdlePolicy {
   int polls_ = 0;
   Nanos idle_since_ = 0;
   Nanos gap_ = 0;  // moving average
+  Nanos no_yield_until_ = 0;
 };
 
 // Whoever works for long offers the core in between to those who wait for it by sched_yield: the

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace tally {
 namespace {
 
@@ -29,6 +31,38 @@ TEST(Idle, YieldsAsLongAsTheUsualGapIfThatCanBeBridged) {
   EXPECT_NEAR(static_cast<double>(learned(200 * kMicrosecond)), 400e3, 10e3);
   EXPECT_EQ(learned(kMicrosecond), IdlePolicy::kMinYield);
   EXPECT_EQ(learned(10 * kMillisecond), IdlePolicy::kMinYield) << "sleeping is right";
+}
+
+// Waits for a second, woken after every sleep; returns {yields, sleeps}.
+std::pair<int, int> rests(Nanos away) {
+  IdlePolicy idle;
+  Nanos now = 1;
+  std::pair<int, int> count{0, 0};
+  while (now < kSecond) {
+    idle.rest(
+        now,
+        [&] {
+          ++count.second;
+          now += 100 * kMicrosecond;
+          idle.worked(now);
+        },
+        [&] {
+          ++count.first;
+          now += away;
+          return 0;
+        },
+        [&] { return now; });
+    now += kMicrosecond;
+  }
+  return count;
+}
+
+TEST(Idle, SleepsWhereYieldsGoToThoseWhoCompute) {
+  const auto [quick_yields, quick_sleeps] = rests(2 * kMicrosecond);
+  EXPECT_GT(quick_yields, quick_sleeps);
+  const auto [slow_yields, slow_sleeps] = rests(4 * kMillisecond);
+  EXPECT_LE(slow_yields, 5) << "one in 65 slices";
+  EXPECT_GT(slow_sleeps, 9000);
 }
 
 // Offers the core every 100 us for a second; returns how often it was taken.

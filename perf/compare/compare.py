@@ -41,8 +41,9 @@ def list_of(read):
 
 def systems_at_hand(scratch: Path, arguments) -> list:
     found = []
-    for make in (lambda: Tally(scratch, arguments.tally_perf, arguments.shards),
-                 lambda: OpenMpi(scratch), lambda: Mpich(scratch), lambda: Gloo(scratch)):
+    others = [system for system in (OpenMpi, Mpich, Gloo) if system.name in arguments.systems]
+    for make in (lambda: Tally(scratch, arguments.tally_perf, arguments.shards, arguments.transport),
+                 *(lambda system=system: system(scratch) for system in others)):
         try:
             found.append(make())
         except Unavailable as missing:
@@ -153,6 +154,9 @@ def main() -> int:
                         default=list_of(size_of)("4K,1M,16M,64M,256M"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shards", type=int, default=2, help="of the node (default 2)")
+    parser.add_argument("--transport", default="shm", choices=("shm", "fabric"), help="of Tally")
+    parser.add_argument("--systems", type=list_of(str), default=[OpenMpi.name, Mpich.name, Gloo.name],
+                        help="beside Tally: of openmpi,mpich,gloo (default all)")
     parser.add_argument("--tally-perf", type=Path, default=ROOT / "build/perf/tally-perf")
     parser.add_argument("--json", metavar="FILE", type=writable)
     parser.add_argument("--svg", metavar="FILE", type=writable, help="a plot (needs python3-matplotlib)")

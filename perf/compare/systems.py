@@ -50,15 +50,15 @@ def need(program: str, package: str) -> str:
 class Tally:
     name = "tally"
 
-    def __init__(self, scratch: Path, tally_perf: Path, shards: int):
-        self.scratch, self.tally_perf, self.shards = scratch, tally_perf, shards
+    def __init__(self, scratch: Path, tally_perf: Path, shards: int, transport: str):
+        self.scratch, self.tally_perf, self.shards, self.transport = scratch, tally_perf, shards, transport
         if not tally_perf.is_file():
             raise Unavailable(f"{tally_perf} is not built: tools/build")
 
     def run(self, ranks: int, size: int, iterations: int, warmup: int) -> Run:
         report = self.scratch / "tally.json"
         execute([str(self.tally_perf), "allreduce", "--spawn", str(ranks), "--shards",
-                 str(self.shards), "--min-bytes", str(size), "--max-bytes", str(size), "--iters",
+                 str(self.shards), "--transport", self.transport, "--min-bytes", str(size), "--max-bytes", str(size), "--iters",
                  str(iterations), "--warmup", str(warmup), "--check", "--ceiling", "--quiet",
                  "--json", str(report)])
         [row] = json.loads(report.read_text())["rows"]
