@@ -25,7 +25,8 @@ class IdlePolicy {
   static constexpr Nanos kMinYield = 50 * kMicrosecond;
   static constexpr Nanos kMaxYield = 1 * kMillisecond;
   static constexpr Nanos kLong = 1 * kMillisecond;  // for one yield
-  static constexpr Nanos kReserve = 64;  // the share of time that a computing neighbour gets: 1 / 64
+  static constexpr Nanos kReserve =
+      64;  // the share of time that a computing neighbour gets: 1 / 64
 
   // There was work.
   void worked(Nanos now) {

@@ -139,21 +139,19 @@ Result<ChosenLink> make_link(RpcChannel& channel, const json& opened, const std:
   const auto wish = read_wish(wished);
   if (!wish) return wish.error();
   LinkMaker maker(channel, opened, config, deadline);
-  const auto chosen = [](MadeLink made, std::string why) -> Result<ChosenLink> {
+  const auto chosen = [](MadeLink made, std::string why,
+                         bool second = false) -> Result<ChosenLink> {
     if (!made) return made.error();
-    return ChosenLink{std::move(made).value(), std::move(why)};
+    return ChosenLink{std::move(made).value(), std::move(why), second};
   };
   if (wish->transport == "verbs") return chosen(maker.verbs(wish->device), "as asked for");
   if (wish->transport == "fabric") return chosen(maker.fabric(), "as asked for");
   if (wish->transport == "shm") return chosen(maker.shm(), "as asked for");
   if (maker.on_this_host()) return chosen(maker.shm(), "the node is on this host");
-  std::string why_not = "the node does not offer verbs";
-  if (maker.offers("verbs")) {
-    auto made = maker.verbs("");
-    if (made || !maker.offers("fabric")) return chosen(std::move(made), "the best of both ends");
-    why_not = "not verbs: " + made.error().message;
-  }
-  return chosen(maker.fabric(), why_not);
+  if (!maker.offers("verbs")) return chosen(maker.fabric(), "the node does not offer verbs");
+  auto made = maker.verbs("");
+  if (made || !maker.offers("fabric")) return chosen(std::move(made), "the best of both ends");
+  return chosen(maker.fabric(), "not verbs: " + made.error().message, true);
 }
 
 }  // namespace tally::client

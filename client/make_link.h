@@ -12,7 +12,8 @@ namespace tally::client {
 
 struct ChosenLink {
   std::unique_ptr<Link> link;
-  std::string why;  // this one, and not a better one
+  std::string why;           // this one, and not a better one
+  bool second_best = false;  // the node offers a better one, which cannot be had
 };
 
 // `wish`: "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric", or empty: shm where the node

@@ -88,10 +88,11 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   session->crc32c_ = *crc32c;
   const Link& chosen = session->link();
   session->log(
-      0, fmt::format("rank {} of {}: transport {}; {} (the node at {}), {} shards, credit {}{}",
-                     config->rank, config->ranks, chosen.description(), made->why,
-                     session->options_.address, chosen.shards(), config->credit,
-                     *crc32c != nullptr ? ", with checksums" : ""));
+      made->second_best ? 1 : 0,
+      fmt::format("rank {} of {}: transport {}; {} (the node at {}), {} shards, credit {}{}",
+                  config->rank, config->ranks, chosen.description(), made->why,
+                  session->options_.address, chosen.shards(), config->credit,
+                  *crc32c != nullptr ? ", with checksums" : ""));
   return session;
 }
 

@@ -141,7 +141,8 @@ Outcome check(const tally_session_options& options) {
     return Error{Status::kInvalidArgument, "checksums: a tally_checksums, 0 to 2"};
   }
   if (options.ibv_pd != nullptr) {
-    return Error{Status::kUnsupported, "ibv_pd: this build has no transport verbs; set it to NULL"};
+    return Error{Status::kUnsupported,
+                 "ibv_pd: sessions make a protection domain of their own; set it to NULL"};
   }
   return tally::Unit{};
 }

@@ -169,10 +169,15 @@ Outcome Admission::room_for(const Applicant& applicant, std::uint64_t table_byte
 // The kernel's limits are the whole node's: what passes them would hurt every job.
 Outcome Admission::room_for_session(const Applicant& applicant) const {
   constexpr std::uint64_t kOwnDescriptors = 128;  // the node's, and connections without a session
+  constexpr std::uint64_t kDomainDescriptors = 9;
   std::uint64_t sessions = 0;
   for (const auto& forming : formings_) sessions += forming->joined;
-  const std::uint64_t each = 2 + shards_of_a_job();
-  if ((sessions + 1) * each + kOwnDescriptors > limits_.max_descriptors) {
+  // By transport fabric an endpoint and a connection of each shard, and its domain for the job.
+  const std::uint64_t shards = shards_of_a_job();
+  const std::uint64_t each = limits_.network ? 1 + 2 * shards : 2 + shards;
+  const std::uint64_t domains =
+      limits_.network ? kDomainDescriptors * shards * formings_.size() : 0;
+  if ((sessions + 1) * each + domains + kOwnDescriptors > limits_.max_descriptors) {
     return refused(fmt::format(
         "job \"{}\": the node has {} sessions of {} descriptors each, and may open {} files: raise "
         "its limit (RLIMIT_NOFILE)",

@@ -33,8 +33,9 @@ struct AdmissionLimits {
   std::uint32_t shards = 1;
   std::uint32_t shards_per_job = 4;  // at most
   std::uint32_t credit = 256;
+  bool network = false;  // sessions may come by one: they take more descriptors
   // Of this process (process_limits.h), for all jobs: a region is a mapping, a session another, and
-  // descriptors for its connection, its process and its doorbells.
+  // descriptors for its connection, its process and its doorbells, or its endpoints.
   std::uint32_t max_mappings = 32'765;
   std::uint64_t max_descriptors = UINT64_MAX;
 };

@@ -220,7 +220,7 @@ const std::vector<Key>& config_keys() {
       {"shards", "credit", "credit", "operations a session may have outstanding per shard",
        number(At<&Config::credit>{}, 1, 4096)},
       {"shards", "split_bytes", "split-bytes",
-       "operations from this size on are divided over all shards",
+       "operations from this size on are divided over all shards of their job",
        bytes(At<&Config::split_bytes>{}, kPage, wire::kMaxBytes)},
       {"shards", "stream_bytes", "stream-bytes",
        "results are stored past the caches while a shard has this much to read and store",

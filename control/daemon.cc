@@ -94,6 +94,7 @@ Outcome Daemon::build(const Config& config) {
   options.limits = config.limits;
   options.limits.max_mappings = mapping_limit();
   options.limits.max_descriptors = raise_descriptor_limit();
+  options.limits.network = !config.listen_tcp.empty();
   options.jobs = config.jobs;
   options.fabric = std::move(networks->fabric);
   options.verbs = std::move(networks->verbs);

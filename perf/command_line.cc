@@ -12,6 +12,11 @@
 namespace tally::perf {
 namespace {
 
+// "" where it is one, as CLI11 wants it; what it is good for, the library says.
+std::string is_verbs_with_device(const std::string& text) {
+  return text.starts_with("verbs:") ? "" : "not verbs:DEVICE";
+}
+
 constexpr const char* kFooter = R"(
 A run of several hosts has one that says --serve and others that say --join, as perftest has a server
 and a client: give both the same flags, or only what differs. The server's options are sent over and
@@ -215,7 +220,8 @@ void add_who(CLI::App& app, Options& options) {
       ->group(group);
   app.add_option("--transport", options.transport,
                  "of every worker's session; auto: $TALLY_TRANSPORT, else the best that works")
-      ->check(CLI::IsMember({"auto", "shm", "verbs", "fabric"}))
+      ->check(CLI::IsMember({"auto", "shm", "verbs", "fabric"}) |
+              CLI::Validator(is_verbs_with_device, "verbs:DEVICE"))
       ->capture_default_str()
       ->group(group);
   app.add_option("--rank", options.ranks_here,

@@ -5,7 +5,8 @@
  * them in rank order and writes the result back; posting copies nothing.
  *
  * Threads: a session and what belongs to it is used by one thread at a time. Different sessions are
- * independent. The library makes no thread of its own.
+ * independent. The library makes no thread of its own, but for sessions over transport fabric: one
+ * each, that makes progress there and sleeps when there is none to make.
  * Structs: set `size` to sizeof(the struct) and zero the rest; fields are only ever appended.
  * Errors: every call that can fail returns a tally_status; tally_last_error() has the words.
  */
@@ -108,7 +109,7 @@ typedef struct tally_session_options {
   uint32_t default_deadline_ms; /* of operations; 0: the node's (60 s) */
   tally_log_fn log;             /* NULL: warnings go to stderr */
   void* log_context;
-  void* ibv_pd;              /* the caller's own protection domain (transport verbs); NULL else */
+  void* ibv_pd;              /* kept for the caller's own protection domain; NULL */
   const char* transport;     /* "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric"; NULL:
                                 $TALLY_TRANSPORT, else the best that works, in this order */
   tally_checksums checksums; /* of what this rank contributes */

@@ -116,6 +116,9 @@ class Search {
       others_.push_back(name);
       return;
     }
+    if (device->transport_type != IBV_TRANSPORT_IB) {
+      return lacks(name, "is neither InfiniBand nor RoCE (for EFA there is transport fabric)");
+    }
     Context context(api_, api_.open_device(device));
     if (!context) {
       return lacks(name, fmt::format("cannot be opened: {} (is /dev/infiniband/uverbs* readable "
@@ -251,6 +254,11 @@ Result<std::unique_ptr<Device>> Device::open(Api& api, const DeviceOptions& opti
   if (!wish) return wish.error();
   int count = 0;
   ibv_device** list = api.get_device_list(&count);
+  if (list == nullptr && errno == ENOSYS) {
+    return Error{
+        Status::kUnsupported,
+        "no RDMA device to use: this kernel has no RDMA (the module ib_uverbs is not loaded)"};
+  }
   if (list == nullptr) {
     return Error{Status::kUnsupported,
                  fmt::format("RDMA devices cannot be listed: {} (is the module ib_uverbs loaded?)",

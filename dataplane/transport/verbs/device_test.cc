@@ -80,6 +80,8 @@ TEST(VerbsDevice, SaysWhatEachOneLacks) {
   EXPECT_EQ(chosen(api, {}),
             "no RDMA device to use: a port 1 is not active (is its link up? see rdma link); b port "
             "1 has no GID of RoCE v2: give its interface an address");
+  FakeVerbs cloud({{.name = "efa_0", .transport = IBV_TRANSPORT_UNSPECIFIED}});
+  EXPECT_THAT(chosen(cloud, {}), HasSubstr("efa_0 is neither InfiniBand nor RoCE"));
   FakeVerbs closed;
   closed.fail(Call::kOpen, EACCES);
   EXPECT_THAT(chosen(closed, {}), HasSubstr("cannot be opened: Permission denied"));

@@ -22,6 +22,7 @@ FakeVerbs::FakeVerbs(const std::vector<Setup>& devices) {
   for (const Setup& setup : devices) {
     DeviceObject& device = devices_.emplace_back();
     device.setup = setup;
+    device.handle.transport_type = setup.transport;
     if (device.setup.gids.empty()) device.setup.gids.push_back(ipv4(1));
   }
 }

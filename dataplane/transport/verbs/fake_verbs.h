@@ -41,6 +41,7 @@ struct FakeDevice {
   std::uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
   int max_reads = 16;
   std::uint32_t max_inline = 256;
+  ibv_transport_type transport = IBV_TRANSPORT_IB;
 };
 
 class FakeVerbs final : public Api {

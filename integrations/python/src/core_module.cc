@@ -333,7 +333,7 @@ void bind_session(py::module_& module) {
             const char* name = s.communicator().info().transport;
             return std::string(name == nullptr ? "" : name);
           },
-          "How bytes travel to the node: \"shm\".")
+          "How bytes travel to the node: \"shm\", \"verbs\" or \"fabric\".")
       .def_property_readonly(
           "copied_bytes", [](Session& s) { return s.communicator().copied_bytes(); },
           "Bytes that were copied because their memory is not the node's: 0 when all is in place.")
