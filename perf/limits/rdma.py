@@ -25,13 +25,14 @@ from running_node import PATIENCE, RunningNode, default_build, free_port
 
 MESSAGE = "1048576"  # bytes of perftest's reads and writes
 MESSAGES = "64"        # counted, not timed: an emulated adapter may end none in a time
+PATIENT = "20"         # its acknowledgements may take 4 s: emulated cores stand still for long
 DEPTH = "16"           # of them outstanding, as many as Tally has
 
 
 def perftest(tool: str, node_device: str, device: str) -> tuple[subprocess.Popen, subprocess.Popen]:
     """The client is the node's side, as it is the node that reads and writes."""
     port = str(free_port())
-    common = ["-p", port, "-s", MESSAGE, "-t", DEPTH, "-x", "1", "-n", MESSAGES]
+    common = ["-p", port, "-s", MESSAGE, "-t", DEPTH, "-x", "1", "-n", MESSAGES, "-u", PATIENT]
     server = subprocess.Popen([tool, "-d", device, *common], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + PATIENCE
     while subprocess.run(["ss", "-Hltn", f"sport = :{port}"], text=True, capture_output=True,
@@ -40,7 +41,7 @@ def perftest(tool: str, node_device: str, device: str) -> tuple[subprocess.Popen
             raise SystemExit(f"{tool} on {device} does not start")
         time.sleep(0.1)
     return server, subprocess.Popen([tool, "-d", node_device, *common, "127.0.0.1"], text=True,
-                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def result_of(pair: tuple[subprocess.Popen, subprocess.Popen]) -> float:
