@@ -24,15 +24,14 @@ from pathlib import Path
 from running_node import PATIENCE, RunningNode, default_build, free_port
 
 MESSAGE = "1048576"  # bytes of perftest's reads and writes
-MESSAGES = "64"        # counted, not timed: an emulated adapter may end none in a time
 PATIENT = "20"         # its acknowledgements may take 4 s: emulated cores stand still for long
 DEPTH = "16"           # of them outstanding, as many as Tally has
 
 
-def perftest(tool: str, node_device: str, device: str) -> tuple[subprocess.Popen, subprocess.Popen]:
+def perftest(tool: str, node_device: str, device: str, seconds: int) -> tuple[subprocess.Popen, subprocess.Popen]:
     """The client is the node's side, as it is the node that reads and writes."""
     port = str(free_port())
-    common = ["-p", port, "-s", MESSAGE, "-t", DEPTH, "-x", "1", "-n", MESSAGES, "-u", PATIENT]
+    common = ["-p", port, "-s", MESSAGE, "-t", DEPTH, "-x", "1", "-D", str(seconds), "-u", PATIENT, "-F"]
     server = subprocess.Popen([tool, "-d", device, *common], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + PATIENCE
     while subprocess.run(["ss", "-Hltn", f"sport = :{port}"], text=True, capture_output=True,
@@ -47,7 +46,7 @@ def perftest(tool: str, node_device: str, device: str) -> tuple[subprocess.Popen
 def result_of(pair: tuple[subprocess.Popen, subprocess.Popen]) -> float:
     """MB/s of 1e6 bytes"""
     server, client = pair
-    said = client.communicate(timeout=PATIENCE)[0]
+    said = client.communicate(timeout=3 * PATIENCE)[0]
     server.wait(PATIENCE)
     rows = re.findall(rf"^\s*{MESSAGE}\s+\d+\s+[\d.]+\s+([\d.]+)", said, re.M)
     if not rows:
@@ -56,9 +55,8 @@ def result_of(pair: tuple[subprocess.Popen, subprocess.Popen]) -> float:
 
 
 def ceilings(arguments: argparse.Namespace) -> dict:
-    """Who of the two ends first leaves the other alone for the rest: their sum is rather too high."""
     def begin(tool: str) -> tuple:
-        return perftest(tool, arguments.node_device, arguments.device)
+        return perftest(tool, arguments.node_device, arguments.device, arguments.seconds)
 
     alone = result_of(begin("ib_read_bw"))
     both = [begin(tool) for tool in ("ib_read_bw", "ib_write_bw")]
@@ -97,7 +95,7 @@ def main() -> None:
     parser.add_argument("--device", required=True, help="the workers'")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", default="4M")
-    parser.add_argument("--seconds", type=int, default=5, help="of each measurement of Tally")
+    parser.add_argument("--seconds", type=int, default=5, help="of each measurement")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     tcp = f"tcp:127.0.0.1:{free_port()}"
