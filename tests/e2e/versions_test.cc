@@ -1,0 +1,74 @@
+// A client and a node of different versions: what is new is offered and asked for by name, what both
+// have goes on as before, and what only one has is refused in words.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "client/rpc_channel.h"
+#include "tests/e2e/local_node.h"
+#include "tests/e2e/ranks.h"
+
+namespace tally::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using nlohmann::json;
+
+// What the first version sends, and what it reads of the answer.
+const json kFirstHello = {
+    {"version", 1}, {"job", "old"}, {"token", ""}, {"rank", 0}, {"ranks", 1}};
+constexpr std::array kFirstAnswer = {"session",     "epoch",  "transport",  "weights",
+                                     "split_bytes", "credit", "deadline_ms"};
+
+Result<json> open(const LocalNode& node, const json& hello) {
+  auto channel = client::RpcChannel::connect(node.address(), monotonic_now() + 5 * kSecond);
+  if (!channel) return channel.error();
+  return channel->call("session.open", hello, {}, monotonic_now() + 5 * kSecond);
+}
+
+TEST(Versions, AClientOfTheFirstOneIsAnsweredAsBefore) {
+  LocalNode node({.shards = 6, .checksums = true});
+  const auto answer = open(node, kFirstHello);
+  ASSERT_TRUE(answer.ok()) << answer.error().message;
+  for (const char* field : kFirstAnswer) EXPECT_TRUE(answer.value().contains(field)) << field;
+  EXPECT_EQ(answer.value()["transport"], "shm");
+  // It takes as many rings and doorbells as there are weights, whatever shards are behind them.
+  EXPECT_EQ(answer.value()["weights"].size(), 4U);
+}
+
+TEST(Versions, AClientOfALaterOneIsToldSo) {
+  LocalNode node;
+  json hello = kFirstHello;
+  hello["version"] = 2;
+  const auto answer = open(node, hello);
+  EXPECT_EQ(answer.status(), Status::kUnsupported);
+  EXPECT_THAT(answer.error().message, HasSubstr("version 2 of the control protocol, this node version 1"));
+}
+
+// As the first version's nodes: one host, no checksums.
+TEST(Versions, ANodeOfTheFirstOneServesAndIsNotAskedForMore) {
+  if (LocalNode::over_network()) GTEST_SKIP() << "the first version had none";
+  LocalNode node;
+  const auto opened = [&](const char* transport, tally_checksums checksums) -> std::string {
+    tally_session_options options{};
+    options.size = sizeof options;
+    options.address = node.address().c_str();
+    options.job = transport;
+    options.ranks = 1;
+    options.transport = transport;
+    options.checksums = checksums;
+    tally_session* session = nullptr;
+    const bool fine = tally_open(&options, &session) == TALLY_OK;
+    tally_close(session);
+    return fine ? "" : tally_last_error(nullptr);
+  };
+  EXPECT_EQ(opened("shm", TALLY_CHECKSUMS_OFF), "");
+  EXPECT_THAT(opened("shm", TALLY_CHECKSUMS_ON), HasSubstr("does not check checksums"));
+  EXPECT_THAT(opened("fabric", TALLY_CHECKSUMS_OFF), HasSubstr("does not offer transport fabric"));
+  EXPECT_THAT(opened("verbs", TALLY_CHECKSUMS_OFF), HasSubstr("does not offer transport verbs"));
+}
+
+}  // namespace
+}  // namespace tally::testing
