@@ -178,7 +178,7 @@ bool FabricLink::fence(Nanos) {
 }
 
 void FabricLink::hang_up() {
-  events_.forget_connection();
+  events_.forget_all();
 }
 
 void FabricLink::stop() {

@@ -151,7 +151,12 @@ Result<ChosenLink> make_link(RpcChannel& channel, const json& opened, const std:
   if (!maker.offers("verbs")) return chosen(maker.fabric(), "the node does not offer verbs");
   auto made = maker.verbs("");
   if (made || !maker.offers("fabric")) return chosen(std::move(made), "the best of both ends");
-  return chosen(maker.fabric(), "not verbs: " + made.error().message, true);
+  auto second = maker.fabric();
+  if (!second) {
+    return Error{second.status(), fmt::format("{}; nor transport verbs: {}", second.error().message,
+                                              made.error().message)};
+  }
+  return chosen(std::move(second), "not verbs: " + made.error().message, true);
 }
 
 }  // namespace tally::client

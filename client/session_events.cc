@@ -15,7 +15,6 @@ Result<SessionEvents> SessionEvents::make(int connection) {
   SessionEvents made;
   made.epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   made.alarm_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  made.connection_ = connection;
   if (!made.epoll_ || !made.alarm_ || !made.add(made.alarm_.get(), EPOLLIN, kAlarm) ||
       !made.add(connection, EPOLLRDHUP, kConnection)) {
     return Error{Status::kNoMemory,
@@ -25,7 +24,9 @@ Result<SessionEvents> SessionEvents::make(int connection) {
 }
 
 bool SessionEvents::add(int fd, std::uint32_t events, std::uint32_t data) {
-  return watch(epoll_.get(), fd, events, data);
+  const bool watched = watch(epoll_.get(), fd, events, data);
+  if (watched) watched_.push_back(fd);
+  return watched;
 }
 
 void SessionEvents::set_alarm(Nanos when) {
@@ -43,8 +44,9 @@ void SessionEvents::own(std::uint32_t data) {
   static_cast<void>(!::read(alarm_.get(), &ticks, sizeof ticks));
 }
 
-void SessionEvents::forget_connection() {
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection_, nullptr);
+void SessionEvents::forget_all() {
+  for (const int fd : watched_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  watched_.clear();
 }
 
 }  // namespace tally::client

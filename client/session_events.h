@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -42,8 +43,8 @@ class SessionEvents {
     return ended_;
   }
 
-  // The connection has nothing more to say.
-  void forget_connection();
+  // Nothing is heard of any more.
+  void forget_all();
 
  private:
   static constexpr std::uint32_t kReserved = UINT32_MAX - 1;
@@ -54,7 +55,7 @@ class SessionEvents {
 
   UniqueFd epoll_;
   UniqueFd alarm_;
-  int connection_ = -1;
+  std::vector<int> watched_;
   bool ended_ = false;
 };
 

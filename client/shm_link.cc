@@ -107,7 +107,7 @@ bool ShmLink::hear() {
 }
 
 void ShmLink::hang_up() {
-  events_.forget_connection();
+  events_.forget_all();
   for (Shard& shard : shards_) shard.doorbell.reset();
 }
 

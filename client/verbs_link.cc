@@ -258,7 +258,7 @@ bool VerbsLink::fence(Nanos) {
 }
 
 void VerbsLink::hang_up() {
-  events_.forget_connection();
+  events_.forget_all();
 }
 
 }  // namespace tally::client

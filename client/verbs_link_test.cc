@@ -27,12 +27,11 @@ class VerbsLinkTest : public ::testing::Test {
     here_ = UniqueFd(pair[0]);
     there_ = UniqueFd(pair[1]);
     for (auto& port : ports_) {
-      port =
-          verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
-                                   .credit = 8,
-                                   .landing = {.landing_bytes = 1 << 20, .window_bytes = 256 << 10},
-                                   .tiles = {}})
-              .value();
+      port = verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
+                                      .credit = 8,
+                                      .landing = {.landing_bytes = 1 << 20},
+                                      .tiles = {}})
+                 .value();
     }
   }
 

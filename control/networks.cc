@@ -11,14 +11,17 @@
 namespace tally::control {
 namespace {
 
+constexpr std::uint64_t kWidestElement = 8;
+
 // The widest job's largest tile, and the window.
 onesided::LandingOptions landing(const Config& config) {
   const std::uint64_t tile =
       config.tile_bytes != 0 ? config.tile_bytes
                              : std::clamp<std::uint64_t>(config.window_bytes / 64, 4096, 256 << 10);
-  const std::uint64_t checksums = onesided::LandingRing::kAlignment;  // at most a page each
-  return {.landing_bytes = 2 * config.window_bytes + (tile + checksums) * config.limits.max_ranks,
-          .window_bytes = config.window_bytes};
+  const std::uint64_t least = protocol::kCutElements * kWidestElement;  // tiles are whole cuts
+  const std::uint64_t checksums = onesided::LandingMemory::kAlignment;  // at most a page each
+  const std::uint64_t each = std::max(tile, least) + checksums;
+  return {.landing_bytes = 2 * config.window_bytes + each * config.limits.max_ranks};
 }
 
 Outcome open_fabric(const Config& config, const std::string& host, Networks& networks) {

@@ -17,6 +17,8 @@ using nlohmann::json;
 namespace shm = transport::shm;
 
 constexpr std::uint64_t kProtocolVersion = 1;
+// That fail, of a session: making a connection costs the shards time.
+constexpr std::uint32_t kMostAttaches = 2;
 constexpr std::size_t kMaxName = 128;
 
 // A Unix one: closing it never waits, whatever its owner has set (a TCP socket may linger).
@@ -173,7 +175,9 @@ void Node::announce(const Forming& forming) {
 void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
   // A client that sees that nothing gets through on one network may try another.
   const bool first = !session->attached || (session->over_network && session->regions.empty());
-  if (!first) return reply.error(Status::kInvalidArgument, "attached already");
+  if (!first || session->attaching || session->failed_attaches >= kMostAttaches) {
+    return reply.error(Status::kInvalidArgument, "attached already, or tried too often");
+  }
   if (request.params.contains("transport")) {
     return attach_to_network(session, request, std::move(reply));
   }
@@ -226,7 +230,7 @@ void Node::register_region(const SharedSession& session, rpc::Request& request, 
   if (auto room = admission_.reserve(*session->forming, bytes); !room) {
     return reply.error(room.error());
   }
-  const std::uint32_t id = session->next_region++;
+  const std::uint32_t id = session->free_region();
   auto mapping = shm::map_peer(request.fds[0].get(), bytes, "region");
   if (!mapping) {
     Admission::give_back(*session->forming, bytes);

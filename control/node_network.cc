@@ -79,7 +79,7 @@ void Node::attach_to_verbs(const SharedSession& session, rpc::Params& params, rp
 template <typename Port, typename Attach>
 void Node::attach_each(const SharedSession& session, rpc::Reply reply,
                        std::unique_ptr<Port> Ports::*port, Attach attach) {
-  session->attached = true;
+  session->attached = session->attaching = true;
   session->over_network = true;
   auto names = std::make_shared<std::vector<Result<std::string>>>(
       session->forming->shards.size(), Error{Status::kInternal, "not attached"});
@@ -102,6 +102,7 @@ void Node::attach_each(const SharedSession& session, rpc::Reply reply,
           if (!name) return give_up_attaching(session, name.error(), answer);
           made.push_back(*name);
         }
+        session->attaching = false;
         answer->result({{"names", std::move(made)}});
       });
 }
@@ -110,8 +111,9 @@ void Node::give_up_attaching(const SharedSession& session, const Error& why,
                              const std::shared_ptr<rpc::Reply>& answer) {
   shards_.on_each([peer = session->number](auto, auto&, Ports& ports) { ports.detach(peer); },
                   [session, why, answer] {
-                    session->attached = false;
+                    session->attached = session->attaching = false;
                     session->over_network = false;
+                    ++session->failed_attaches;
                     answer->error(why);
                   });
 }
@@ -127,7 +129,7 @@ void Node::register_remote(const SharedSession& session, rpc::Request& request, 
   if (auto room = admission_.reserve(*session->forming, 0); !room) {
     return reply.error(room.error());
   }
-  const std::uint32_t id = session->next_region++;
+  const std::uint32_t id = session->free_region();
   session->regions[id] = PeerMemory();
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each([peer = session->number, id, region](

@@ -37,7 +37,18 @@ struct Node::Session {
   transport::shm::FaultWord faulted{0};
   PeerMemory segment;
   std::map<std::uint32_t, PeerMemory> regions;
-  std::uint32_t next_region = 1;
+  bool attaching = false;
+  std::uint32_t failed_attaches = 0;
+
+  // The lowest that no region has.
+  std::uint32_t free_region() const {
+    std::uint32_t lowest = 1;
+    for (const auto& [used, region] : regions) {
+      if (used != lowest) break;
+      ++lowest;
+    }
+    return lowest;
+  }
 };
 
 }  // namespace tally::control

@@ -166,12 +166,11 @@ void Mux::disconnect(Peer peer) {
   way_of(peer)->disconnect(peer);
 }
 
-// All are armed, also when one refuses: disarm() is called for all.
+// All are armed, also when one refuses (disarm() is called for all) and also those without peers:
+// what their devices have to say would keep the sleeper awake.
 bool Mux::arm() {
   bool all = true;
-  for (const Way& way : ways_) {
-    if (way.peers > 0) all &= way.transport->arm();
-  }
+  for (const Way& way : ways_) all &= way.transport->arm();
   return all;
 }
 

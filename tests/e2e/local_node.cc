@@ -33,8 +33,7 @@ T must(Result<T> result) {
 
 std::vector<control::NetworkPorts> networks(const LocalNodeOptions& options,
                                             std::uint64_t window_bytes) {
-  const transport::onesided::LandingOptions landing{.landing_bytes = 16 * window_bytes,
-                                                    .window_bytes = window_bytes};
+  const transport::onesided::LandingOptions landing{.landing_bytes = 16 * window_bytes};
   std::vector<control::NetworkPorts> ports;
   for (std::uint32_t i = 0; i < options.shards && LocalNode::over_network(); ++i) {
     control::NetworkPorts& made = ports.emplace_back();

@@ -1,5 +1,5 @@
-// A client and a node of different versions: what is new is offered and asked for by name, what both
-// have goes on as before, and what only one has is refused in words.
+// A client and a node of different versions: what is new is offered and asked for by name, what
+// both have goes on as before, and what only one has is refused in words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,12 +13,11 @@
 namespace tally::testing {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
+using ::testing::HasSubstr;
 
 // What the first version sends, and what it reads of the answer.
-const json kFirstHello = {
-    {"version", 1}, {"job", "old"}, {"token", ""}, {"rank", 0}, {"ranks", 1}};
+const json kFirstHello = {{"version", 1}, {"job", "old"}, {"token", ""}, {"rank", 0}, {"ranks", 1}};
 constexpr std::array kFirstAnswer = {"session",     "epoch",  "transport",  "weights",
                                      "split_bytes", "credit", "deadline_ms"};
 
@@ -44,13 +43,14 @@ TEST(Versions, AClientOfALaterOneIsToldSo) {
   hello["version"] = 2;
   const auto answer = open(node, hello);
   EXPECT_EQ(answer.status(), Status::kUnsupported);
-  EXPECT_THAT(answer.error().message, HasSubstr("version 2 of the control protocol, this node version 1"));
+  EXPECT_THAT(answer.error().message,
+              HasSubstr("version 2 of the control protocol, this node version 1"));
 }
 
 // As the first version's nodes: one host, no checksums.
 TEST(Versions, ANodeOfTheFirstOneServesAndIsNotAskedForMore) {
   if (LocalNode::over_network()) GTEST_SKIP() << "the first version had none";
-  LocalNode node;
+  LocalNode node({.checksums = false});
   const auto opened = [&](const char* transport, tally_checksums checksums) -> std::string {
     tally_session_options options{};
     options.size = sizeof options;

@@ -74,7 +74,7 @@ class FabricPort : public ::testing::Test {
 
   void SetUp() override {
     auto opened = Port::open({.domain = {.address = kHost, .provider = {}, .threads = false},
-                              .landing = {.landing_bytes = 1 << 20, .window_bytes = 256 << 10}});
+                              .landing = {.landing_bytes = 1 << 20}});
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     port_ = std::move(opened).value();
     auto name = port_->attach(kPeer, {1, client_.name(), kSecret});

@@ -2,13 +2,15 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 
 namespace tally::transport::onesided {
 namespace {
 
 std::size_t round_up(std::size_t bytes) {
-  return (bytes + LandingRing::kAlignment - 1) / LandingRing::kAlignment * LandingRing::kAlignment;
+  return (bytes + LandingMemory::kAlignment - 1) / LandingMemory::kAlignment *
+         LandingMemory::kAlignment;
 }
 
 Mapping map(std::size_t bytes) {
@@ -20,36 +22,26 @@ Mapping map(std::size_t bytes) {
 
 }  // namespace
 
-LandingRing::LandingRing(std::size_t bytes, std::size_t usual)
-    : memory_(map(round_up(bytes))), usual_(usual) {}
-
-// Between the newest block's end and the oldest one's begin, or, when the usual part is used up, at
-// the memory's beginning if there is room.
-std::optional<LandingRing::Block> LandingRing::allocate(std::size_t wanted) {
-  const std::size_t bytes = round_up(wanted);
-  std::size_t begin = 0;
-  if (!blocks_.empty()) {
-    const std::size_t oldest = blocks_.front().begin;
-    const std::size_t newest = blocks_.back().end;
-    const bool wrapped = newest <= oldest;
-    if (wrapped) {
-      if (newest + bytes > oldest) return std::nullopt;
-      begin = newest;
-    } else if (newest + bytes <= usual_ || bytes > oldest) {
-      begin = newest;
-    }
-  }
-  if (begin + bytes > memory_.size()) return std::nullopt;
-  blocks_.push_back({begin, begin + bytes, false});
-  return Block{first_ + blocks_.size() - 1, memory_.data() + begin};
+LandingMemory::LandingMemory(std::size_t bytes) : memory_(map(round_up(bytes))) {
+  constexpr std::size_t kUsualPieces = 4096;
+  pieces_.reserve(kUsualPieces);
 }
 
-void LandingRing::release(std::uint64_t number) {
-  blocks_[number - first_].released = true;
-  while (!blocks_.empty() && blocks_.front().released) {
-    blocks_.pop_front();
-    ++first_;
-  }
+std::byte* LandingMemory::allocate(std::size_t wanted) {
+  const std::size_t bytes = round_up(wanted);
+  std::size_t begin = 0;
+  auto next = pieces_.begin();
+  while (next != pieces_.end() && next->begin - begin < bytes) begin = (next++)->end;
+  if (memory_.size() - begin < bytes) return nullptr;
+  pieces_.insert(next, {begin, begin + bytes});
+  return memory_.data() + begin;
+}
+
+void LandingMemory::release(const std::byte* data) {
+  const auto begin = static_cast<std::size_t>(data - memory_.data());
+  pieces_.erase(
+      std::lower_bound(pieces_.begin(), pieces_.end(), begin,
+                       [](const Piece& piece, std::size_t at) { return piece.begin < at; }));
 }
 
 }  // namespace tally::transport::onesided

@@ -2,84 +2,92 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <random>
+#include <vector>
 
 namespace tally::transport::onesided {
 namespace {
 
-constexpr std::size_t kPage = LandingRing::kAlignment;
+constexpr std::size_t kPage = LandingMemory::kAlignment;
 
-TEST(LandingRing, BlocksAreAlignedAndApart) {
-  LandingRing ring(8 * kPage, 8 * kPage);
-  const auto a = ring.allocate(1), b = ring.allocate(kPage + 1), c = ring.allocate(kPage);
-  ASSERT_TRUE(a && b && c);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a->data) % kPage, 0u);
-  EXPECT_EQ(b->data - a->data, static_cast<std::ptrdiff_t>(kPage));
-  EXPECT_EQ(c->data - b->data, static_cast<std::ptrdiff_t>(2 * kPage));
+TEST(LandingMemory, PiecesAreAlignedAndApart) {
+  LandingMemory memory(8 * kPage);
+  std::byte* a = memory.allocate(1);
+  std::byte* b = memory.allocate(kPage + 1);
+  std::byte* c = memory.allocate(kPage);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a) % kPage, 0u);
+  EXPECT_EQ(b - a, static_cast<std::ptrdiff_t>(kPage));
+  EXPECT_EQ(c - b, static_cast<std::ptrdiff_t>(2 * kPage));
 }
 
-TEST(LandingRing, IsFullAndIsEmptyAgain) {
-  LandingRing ring(4 * kPage, 4 * kPage);
-  const auto a = ring.allocate(3 * kPage), b = ring.allocate(kPage);
-  ASSERT_TRUE(a && b);
-  EXPECT_FALSE(ring.allocate(1));
-  ring.release(b->number);  // the older one is still there: no room before it
-  EXPECT_FALSE(ring.allocate(2 * kPage));
-  ring.release(a->number);
-  EXPECT_TRUE(ring.empty());
-  EXPECT_TRUE(ring.allocate(4 * kPage));
-  EXPECT_FALSE(ring.allocate(1));
+TEST(LandingMemory, IsFullAndIsEmptyAgain) {
+  LandingMemory memory(4 * kPage);
+  std::byte* a = memory.allocate(3 * kPage);
+  std::byte* b = memory.allocate(kPage);
+  ASSERT_TRUE(a != nullptr && b != nullptr);
+  EXPECT_EQ(memory.allocate(1), nullptr);
+  memory.release(a);
+  EXPECT_EQ(memory.allocate(4 * kPage), nullptr);
+  memory.release(b);
+  EXPECT_TRUE(memory.empty());
+  EXPECT_NE(memory.allocate(4 * kPage), nullptr);
+  EXPECT_EQ(memory.allocate(1), nullptr);
 }
 
-TEST(LandingRing, NothingLargerThanItself) {
-  LandingRing ring(2 * kPage, 2 * kPage);
-  EXPECT_FALSE(ring.allocate(3 * kPage));
-  EXPECT_TRUE(ring.allocate(2 * kPage));
+TEST(LandingMemory, NothingLargerThanItself) {
+  LandingMemory memory(2 * kPage);
+  EXPECT_EQ(memory.allocate(3 * kPage), nullptr);
+  EXPECT_NE(memory.allocate(2 * kPage), nullptr);
 }
 
-// While little is in use, little memory is touched.
-TEST(LandingRing, StaysWithinTheUsualPart) {
-  LandingRing ring(100 * kPage, 4 * kPage);
-  const auto first = ring.allocate(kPage);
-  ASSERT_TRUE(first);
-  auto before = *first;
+// A read that never ends keeps its own place, and all others can be used again and again.
+TEST(LandingMemory, AnOldPieceIsInNobodysWay) {
+  LandingMemory memory(100 * kPage);
+  const std::byte* stuck = memory.allocate(kPage);
+  std::byte* before = memory.allocate(kPage);
   for (int i = 0; i < 1000; ++i) {
-    const auto next = ring.allocate(kPage);
-    ASSERT_TRUE(next);
-    EXPECT_LT(next->data - first->data, static_cast<std::ptrdiff_t>(4 * kPage));
-    ring.release(before.number);
-    before = *next;
-  }
-  std::deque<LandingRing::Block> many;  // and all of it when it is needed
-  for (int i = 0; i < 90; ++i) {
-    const auto next = ring.allocate(kPage);
-    ASSERT_TRUE(next) << i;
-    many.push_back(*next);
+    std::byte* next = memory.allocate(kPage);
+    ASSERT_NE(next, nullptr);
+    EXPECT_LT(next - stuck, static_cast<std::ptrdiff_t>(4 * kPage)) << "the lowest places are used";
+    memory.release(before);
+    before = next;
   }
 }
 
-TEST(LandingRing, BlocksInUseNeverOverlap) {
+// Operations that are there already, then the widest tile: it gets all its pieces though some of
+// the others end in between, because it finds the places that they leave.
+TEST(LandingMemory, TheWidestTileFindsRoom) {
+  constexpr std::size_t kRanks = 256, kBlock = 16 * kPage, kWindow = 64 * kBlock;
+  LandingMemory memory(2 * kWindow + kRanks * kBlock);
+  std::vector<std::byte*> others;
+  for (std::size_t i = 0; i < kWindow / kPage; ++i) others.push_back(memory.allocate(kPage));
+  for (std::size_t i = 0; i < others.size(); i += 2) memory.release(others[i]);
+  for (std::size_t i = 0; i < kRanks; ++i) {
+    ASSERT_NE(memory.allocate(kBlock), nullptr) << i;
+    if (i % 2 == 1) memory.release(others[i]);
+  }
+}
+
+TEST(LandingMemory, PiecesInUseNeverOverlap) {
   constexpr std::size_t kPages = 64;
-  LandingRing ring(kPages * kPage, 16 * kPage);
+  LandingMemory memory(kPages * kPage);
   struct Used {
-    LandingRing::Block block;
+    std::byte* data;
     std::size_t bytes;
   };
   std::vector<Used> used;
   std::mt19937 random(3);
   for (int i = 0; i < 20'000; ++i) {
     const std::size_t bytes = 1 + random() % (8 * kPage);
-    if (const auto block = ring.allocate(bytes)) {
+    if (std::byte* data = memory.allocate(bytes)) {
       for (const Used& other : used) {
-        EXPECT_TRUE(block->data + bytes <= other.block.data ||
-                    other.block.data + other.bytes <= block->data);
+        EXPECT_TRUE(data + bytes <= other.data || other.data + other.bytes <= data);
       }
-      used.push_back({*block, bytes});
+      used.push_back({data, bytes});
     }
     if (!used.empty() && random() % 2 == 0) {
-      const std::size_t index = random() % std::min<std::size_t>(used.size(), 3);
-      ring.release(used[index].block.number);
+      const std::size_t index = random() % used.size();
+      memory.release(used[index].data);
       used.erase(used.begin() + static_cast<std::ptrdiff_t>(index));
     }
   }

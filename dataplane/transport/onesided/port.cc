@@ -26,8 +26,7 @@ constexpr Nanos kLongestGap = 1 * kSecond;
 }  // namespace
 
 Port::Port(const LandingOptions& options)
-    : landing_(options.landing_bytes, 2 * options.window_bytes),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+    : landing_(options.landing_bytes), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll for a shard");
 }
 
@@ -115,20 +114,22 @@ void Port::pull(std::span<const Pull> pulls) {
       pulled_.push_back({pull.user, served ? Status::kBadRegion : Status::kPeerLost, {}, 0});
       continue;
     }
+    if (pull.source.bytes > landing_.bytes()) {
+      pulled_.push_back({pull.user, Status::kNoMemory, {}, 0});
+      continue;
+    }
     unplaced_.push_back(take_operation(Kind::kPull, pull.source, pull.user));
   }
   place_pulls();
 }
 
-// In order: a tile that has part of its blocks gets the rest before a later one gets any.
+// In order: a tile that has part of its memory gets the rest before a later one gets any.
 void Port::place_pulls() {
   while (!unplaced_.empty()) {
     Operation& operation = operations_[unplaced_.front()];
-    const auto block = landing_.allocate(operation.bytes);
-    if (!block) break;
+    operation.local = landing_.allocate(operation.bytes);
+    if (operation.local == nullptr) break;
     unplaced_.pop_front();
-    operation.local = block->data;
-    operation.landing = block->number;
     operation.placed = true;
     Session* session = serving(operation.peer);
     if (session == nullptr) {
@@ -235,7 +236,7 @@ void Port::end(Operation& operation, Status status) {
 }
 
 void Port::give_back(Operation& operation) {
-  if (operation.placed) landing_.release(operation.landing);
+  if (operation.placed) landing_.release(operation.local);
   operation.placed = false;
   operation.bytes = 0;
   free_operations_.push_back(operation.index);
@@ -250,6 +251,7 @@ void Port::on_notice(Session& session, Peer peer, const RingSlot& notice) {
 
 std::size_t Port::receive(std::span<Received> out) {
   progress();
+  if (!unplaced_.empty()) place_pulls();  // what has failed has left room
   if (std::exchange(backlog_, false)) {
     for (const auto& session : sessions_) {
       if (session != nullptr) send_waiting(*session);

@@ -28,8 +28,7 @@ struct Region {
 };
 
 struct LandingOptions {
-  std::size_t landing_bytes = 0;  // all pulls in flight: at least the largest tile of all ranks
-  std::size_t window_bytes = 0;   // what usually is
+  std::size_t landing_bytes = 0;  // twice what is usually in flight, and a tile of the widest job
 };
 
 class Port : public Transport {
@@ -75,10 +74,9 @@ class Port : public Transport {
     std::uint64_t key = 0;
     std::byte* local = nullptr;
     std::size_t bytes = 0;
-    std::uint64_t landing = 0;  // the block's number, when it has one
     Span view{};
     std::uint32_t index = 0;  // of itself
-    bool placed = false;      // has a landing block
+    bool placed = false;      // `local` is landing memory of its own
     bool under_way = false;   // the provider has it
     bool answered = false;    // a pull: its view is out
   };
@@ -132,7 +130,7 @@ class Port : public Transport {
   const auto& all_sessions() const { return sessions_; }
   Operation& operation(std::uint32_t index) { return operations_[index]; }
   std::size_t operations() const { return operations_.size(); }
-  LandingRing& landing() { return landing_; }
+  LandingMemory& landing() { return landing_; }
   int epoll() const { return epoll_.get(); }
 
  private:
@@ -146,7 +144,7 @@ class Port : public Transport {
   void give_back(Operation& operation);
   static void watch(Session& session, Nanos passed);
 
-  LandingRing landing_;
+  LandingMemory landing_;
   UniqueFd epoll_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by Peer
   std::vector<Session*> marked_;
@@ -154,7 +152,7 @@ class Port : public Transport {
   Nanos last_watch_ = 0;
   std::deque<Operation> operations_;  // by index; addresses stay
   std::vector<std::uint32_t> free_operations_;
-  std::deque<std::uint32_t> unplaced_;  // pulls without a landing block, in order
+  std::deque<std::uint32_t> unplaced_;  // pulls without landing memory, in order
   std::deque<Received> received_;
   std::deque<Pulled> pulled_;
   std::deque<Pushed> pushed_;

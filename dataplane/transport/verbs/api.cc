@@ -47,6 +47,12 @@ class SystemApi final : public Api {
     find(destroy_qp_, "ibv_destroy_qp");
     const char* needed = missing;
     find(reg_dmabuf_mr_, "ibv_reg_dmabuf_mr");  // since rdma-core 34
+    // Before the first registration: on kernels that do not copy pinned pages at a fork, a child's
+    // life would give the parent's memory other pages than the adapter has. Elsewhere it does
+    // nothing.
+    decltype(&::ibv_fork_init) fork_init = nullptr;
+    find(fork_init, "ibv_fork_init");
+    if (fork_init != nullptr) fork_init();
     return needed;
   }
 

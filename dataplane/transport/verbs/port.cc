@@ -68,11 +68,10 @@ bool Port::depart(Operation& operation, std::uint32_t& key) {
     key = tiles_key_->lkey;
     return true;
   }
-  const auto block = landing().allocate(operation.bytes);
-  if (!block) return false;
-  std::memcpy(block->data, operation.local, operation.bytes);
-  operation.local = block->data;
-  operation.landing = block->number;
+  std::byte* copy = landing().allocate(operation.bytes);
+  if (copy == nullptr) return false;
+  std::memcpy(copy, operation.local, operation.bytes);
+  operation.local = copy;
   operation.placed = true;
   return true;
 }
@@ -98,8 +97,10 @@ void Port::flush(Session& session) {
     batch_[i].next = i + 1 < batch_.size() ? &batch_[i + 1] : nullptr;
   }
   if (!batch_.empty()) {
-    const int error = connected(session).pair.send(batch_.data());
+    const ibv_send_wr* unposted = nullptr;
+    const int error = connected(session).pair.send(batch_.data(), &unposted);
     if (error != 0) refuse(session, fmt::format("cannot post: {}", std::strerror(error)));
+    for (; unposted != nullptr; unposted = unposted->next) --connected(session).sends;
   }
   batch_.clear();
   pieces_.clear();
@@ -205,6 +206,9 @@ void Port::on_event(const ibv_async_event& event) {
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_DEVICE_FATAL:
       dead_ = true;
+      // It has nothing more to say, and may say it for ever.
+      ::epoll_ctl(epoll(), EPOLL_CTL_DEL, device_->event_fd(), nullptr);
+      ::epoll_ctl(epoll(), EPOLL_CTL_DEL, channel_->fd, nullptr);
       for (const auto& session : all_sessions()) {
         if (session == nullptr) continue;
         refuse(*session, fmt::format("the node's RDMA device {} failed", choice().device));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -85,7 +86,7 @@ class VerbsPort : public ::testing::Test {
   PortOptions options() {
     return {.device = {.device = "node", .host = {}},
             .credit = kCredit,
-            .landing = {.landing_bytes = 1 << 20, .window_bytes = 256 << 10},
+            .landing = {.landing_bytes = 1 << 20},
             .tiles = tiles_};
   }
   void join(Peer peer, Client& client) {
@@ -239,6 +240,28 @@ TEST_F(VerbsPort, AWorkerThatIsCutOffIsLostAndAloneInThat) {
   EXPECT_THAT(port_->why_lost(kFirst), HasSubstr("does not answer"));
   EXPECT_EQ(pull({kFirst, 1, 0, 4096}).status, Status::kPeerLost);
   expect_served(kSecond, second_);
+}
+
+// What fails leaves its landing memory to those who wait for some.
+TEST_F(VerbsPort, AWorkerThatIsLostHoldsUpNobody) {
+  api_.hold();
+  std::vector<Pull> pulls;
+  for (std::uint64_t i = 0; i < 16; ++i) pulls.push_back({{kFirst, 1, 0, 64 << 10}, i});
+  pulls.push_back({{kSecond, 1, 0, 64 << 10}, 99});
+  port_->pull(pulls);  // the last one finds no room
+  api_.cut("one");
+  api_.let_go();
+  std::array<Pulled, 32> answers;
+  std::size_t count = 0;
+  for (int turn = 0; turn < 4; ++turn) {
+    notices();
+    count += port_->pulled(std::span(answers).subspan(count));
+  }
+  ASSERT_GT(count, 0U);
+  const auto served = std::find_if(answers.begin(), answers.end(),
+                                   [](const Pulled& one) { return one.user == 99; });
+  ASSERT_NE(served, answers.end());
+  EXPECT_EQ(served->status, Status::kOk);
 }
 
 TEST_F(VerbsPort, WhatIsUnderWayIsFlushedAndAnsweredOnce) {

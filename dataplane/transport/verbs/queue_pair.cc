@@ -166,9 +166,11 @@ void QueuePair::abort() {
   static_cast<void>(device_->api().modify_qp(pair_.get(), &attributes, IBV_QP_STATE));
 }
 
-int QueuePair::send(ibv_send_wr* list) {
+int QueuePair::send(ibv_send_wr* list, const ibv_send_wr** unposted) {
   ibv_send_wr* bad = nullptr;
-  return device_->api().post_send(pair_.get(), list, &bad);
+  const int error = device_->api().post_send(pair_.get(), list, &bad);
+  if (unposted != nullptr) *unposted = error != 0 ? bad : nullptr;
+  return error;
 }
 
 int QueuePair::receive(ibv_recv_wr* list) {

@@ -60,7 +60,8 @@ class QueuePair {
   explicit operator bool() const { return static_cast<bool>(pair_); }
 
   // 0, or an errno. Precondition: there is room in the queue.
-  int send(ibv_send_wr* list);
+  // `unposted`: the first one that was not; null when all were.
+  int send(ibv_send_wr* list, const ibv_send_wr** unposted = nullptr);
   int receive(ibv_recv_wr* list);
 
  private:
