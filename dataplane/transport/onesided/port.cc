@@ -208,9 +208,11 @@ void Port::send_waiting(Session& session) {
     if (!send(session, session.completions.front())) break;
     session.completions.pop_front();
   }
-  const bool all = start_all(session, session.writes) & start_all(session, session.reads);
+  const bool all_writes = start_all(session, session.writes);
+  const bool all_reads = start_all(session, session.reads);
   if (!session.broken) flush(session);
-  backlog_ |= !session.broken && !(all && session.completions.empty());
+  const bool all = all_writes && all_reads && session.completions.empty();
+  backlog_ |= !session.broken && !all;
 }
 
 void Port::end(Operation& operation, Status status) {
