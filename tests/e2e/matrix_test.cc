@@ -3,6 +3,7 @@
 // it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
 #include <cstring>
 #include <random>
@@ -56,7 +57,7 @@ class Buffers {
   void run(const Case& one, std::uint16_t number, std::span<const std::byte> input,
            std::span<const std::byte> expected, std::uint32_t tag) {
     const std::uint64_t offset = one.offset * element_bytes(one.shape.type);
-    std::memcpy(data_ + offset, input.data(), input.size());
+    std::copy(input.begin(), input.end(), data_ + offset);
     std::memset(data_ + bytes_, static_cast<int>(kUntouched), expected.size() + 2 * offset + 64);
     auto wanted =
         operation(static_cast<tally_kind>(one.shape.kind), static_cast<tally_type>(one.shape.type),
@@ -66,7 +67,7 @@ class Buffers {
     const auto done = rank_.run(wanted);
     ASSERT_EQ(done.status, TALLY_OK) << done.message;
     const std::byte* result = data_ + bytes_ + offset;
-    ASSERT_EQ(std::memcmp(result, expected.data(), expected.size()), 0)
+    ASSERT_TRUE(std::equal(expected.begin(), expected.end(), result))
         << "rank " << number << " of " << one.shape.ranks << ", kind " << wanted.kind << ", type "
         << wanted.type << ", op " << wanted.op << ", count " << wanted.count;
     ASSERT_TRUE(offset == 0 || *(result - 1) == kUntouched) << "before the result";
