@@ -17,7 +17,10 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 // What the first version sends, and what it reads of the answer.
-const json kFirstHello = {{"version", 1}, {"job", "old"}, {"token", ""}, {"rank", 0}, {"ranks", 1}};
+json first_hello() {
+  return {{"version", 1}, {"job", "old"}, {"token", ""}, {"rank", 0}, {"ranks", 1}};
+}
+
 constexpr std::array kFirstAnswer = {"session",     "epoch",  "transport",  "weights",
                                      "split_bytes", "credit", "deadline_ms"};
 
@@ -29,7 +32,7 @@ Result<json> open(const LocalNode& node, const json& hello) {
 
 TEST(Versions, AClientOfTheFirstOneIsAnsweredAsBefore) {
   LocalNode node({.shards = 6, .checksums = true});
-  const auto answer = open(node, kFirstHello);
+  const auto answer = open(node, first_hello());
   ASSERT_TRUE(answer.ok()) << answer.error().message;
   for (const char* field : kFirstAnswer) EXPECT_TRUE(answer.value().contains(field)) << field;
   EXPECT_EQ(answer.value()["transport"], "shm");
@@ -39,7 +42,7 @@ TEST(Versions, AClientOfTheFirstOneIsAnsweredAsBefore) {
 
 TEST(Versions, AClientOfALaterOneIsToldSo) {
   LocalNode node;
-  json hello = kFirstHello;
+  json hello = first_hello();
   hello["version"] = 2;
   const auto answer = open(node, hello);
   EXPECT_EQ(answer.status(), Status::kUnsupported);
