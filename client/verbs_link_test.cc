@@ -29,7 +29,7 @@ class VerbsLinkTest : public ::testing::Test {
     for (auto& port : ports_) {
       port = verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
                                       .credit = 8,
-                                      .landing = {.landing_bytes = 1 << 20},
+                                      .landing_bytes = 1 << 20,
                                       .tiles = {}})
                  .value();
     }

@@ -78,7 +78,7 @@ Outcome Daemon::build(const Config& config) {
   if (!allocated) return allocated.error();
   memory_ = std::move(allocated).value();
   const std::span<std::byte> memory(memory_.data(), memory_.size());
-  auto networks = open_networks(config, memory);
+  auto networks = open_networks(config, shard.protocol, memory);
   if (!networks) return networks.error();
   shards_ =
       std::make_unique<ShardSet>(io_, config.shards, shard, memory, std::move(networks->ports));

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "client/address.h"
 #include "control/log.h"
 #include "control/shard_set.h"
@@ -11,54 +9,55 @@
 namespace tally::control {
 namespace {
 
-constexpr std::uint64_t kWidestElement = 8;
-
-// The widest job's largest tile, and the window.
-onesided::LandingOptions landing(const Config& config) {
-  const std::uint64_t tile =
-      config.tile_bytes != 0 ? config.tile_bytes
-                             : std::clamp<std::uint64_t>(config.window_bytes / 64, 4096, 256 << 10);
-  const std::uint64_t least = protocol::kCutElements * kWidestElement;  // tiles are whole cuts
+std::size_t landing_bytes(const protocol::AggregatorConfig& protocol, std::uint32_t max_ranks) {
   const std::uint64_t checksums = onesided::LandingMemory::kAlignment;  // at most a page each
-  const std::uint64_t each = std::max(tile, least) + checksums;
-  return {.landing_bytes = 2 * config.window_bytes + each * config.limits.max_ranks};
+  return 2 * protocol.window_bytes + protocol::largest_tile(protocol, max_ranks) +
+         checksums * max_ranks;
 }
 
-Outcome open_fabric(const Config& config, const std::string& host, Networks& networks) {
-  transport::fabric::PortOptions options;
-  options.domain.address = host;
-  options.domain.provider = config.provider;
-  options.landing = landing(config);
-  std::vector<std::unique_ptr<transport::fabric::Port>> ports;
-  for (std::uint32_t i = 0; i < config.shards; ++i) {
-    auto port = transport::fabric::Port::open(options);
-    if (!port) return port.error();
-    ports.push_back(std::move(port).value());
+// All shards have the port, or none. `open(shard)` opens one.
+template <typename Port, typename Open>
+Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port, Open open) {
+  std::vector<std::unique_ptr<Port>> ports;
+  for (std::uint32_t i = 0; i < networks.ports.size(); ++i) {
+    auto opened = open(i);
+    if (!opened) return opened.error();
+    ports.push_back(std::move(opened).value());
   }
-  networks.fabric = {ports.front()->provider(), ports.front()->host()};
-  for (std::uint32_t i = 0; i < config.shards; ++i) networks.ports[i].fabric = std::move(ports[i]);
+  for (std::size_t i = 0; i < ports.size(); ++i) networks.ports[i].*port = std::move(ports[i]);
   return Unit{};
 }
 
-Outcome open_verbs(const Config& config, const std::string& host, std::span<std::byte> memory,
-                   Networks& networks) {
+Outcome open_fabric(const Config& config, const std::string& host, std::size_t landing,
+                    Networks& networks) {
+  transport::fabric::PortOptions options;
+  options.domain.address = host;
+  options.domain.provider = config.provider;
+  options.landing_bytes = landing;
+  auto opened = open_each(networks, &NetworkPorts::fabric,
+                          [&](std::uint32_t) { return transport::fabric::Port::open(options); });
+  if (!opened) return opened;
+  const transport::fabric::Port& first = *networks.ports.front().fabric;
+  networks.fabric = {first.provider(), first.host()};
+  return Unit{};
+}
+
+Outcome open_verbs(const Config& config, const std::string& host, std::size_t landing,
+                   std::span<std::byte> memory, Networks& networks) {
   auto api = transport::verbs::system_api();
   if (!api) return api.error();
   transport::verbs::PortOptions options;
   options.device = {.device = config.device, .host = host};
   options.credit = config.credit;
-  options.landing = landing(config);
-  std::vector<std::unique_ptr<transport::verbs::Port>> ports;
-  for (std::uint32_t i = 0; i < config.shards; ++i) {
-    options.tiles = ShardSet::share_of(memory, i, config.shards);
-    auto port = transport::verbs::Port::open(**api, options);
-    if (!port) return port.error();
-    ports.push_back(std::move(port).value());
-  }
-  const transport::verbs::Choice& choice = ports.front()->choice();
+  options.landing_bytes = landing;
+  auto opened = open_each(networks, &NetworkPorts::verbs, [&](std::uint32_t shard) {
+    options.tiles = ShardSet::share_of(memory, shard, config.shards);
+    return transport::verbs::Port::open(**api, options);
+  });
+  if (!opened) return opened;
+  const transport::verbs::Choice& choice = networks.ports.front().verbs->choice();
   log::info("verbs", {{"device", choice.why}});
   networks.verbs = {choice.device, transport::verbs::to_text(choice.gid)};
-  for (std::uint32_t i = 0; i < config.shards; ++i) networks.ports[i].verbs = std::move(ports[i]);
   return Unit{};
 }
 
@@ -75,21 +74,23 @@ Outcome settle(const char* transport, Offer wanted, const Outcome& opened) {
 
 }  // namespace
 
-Result<Networks> open_networks(const Config& config, std::span<std::byte> memory) {
+Result<Networks> open_networks(const Config& config, const protocol::AggregatorConfig& protocol,
+                               std::span<std::byte> memory) {
   Networks networks;
   if (config.listen_tcp.empty()) return networks;
   const auto addresses = client::resolve_tcp(config.listen_tcp, true);
   if (!addresses) return addresses.error();
   const std::string host = client::host_of(addresses->front().socket);
   networks.ports.resize(config.shards);
+  const std::size_t landing = landing_bytes(protocol, config.limits.max_ranks);
   std::string why;
   if (config.verbs != Offer::kOff) {
-    const auto opened = open_verbs(config, host, memory, networks);
+    const auto opened = open_verbs(config, host, landing, memory, networks);
     if (!opened) why += "; verbs: " + opened.error().message;
     if (auto fine = settle("verbs", config.verbs, opened); !fine) return fine.error();
   }
   if (config.fabric != Offer::kOff) {
-    const auto opened = open_fabric(config, host, networks);
+    const auto opened = open_fabric(config, host, landing, networks);
     if (!opened) why += "; fabric: " + opened.error().message;
     if (auto fine = settle("fabric", config.fabric, opened); !fine) return fine.error();
   }

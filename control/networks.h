@@ -9,6 +9,7 @@
 #include "control/config.h"
 #include "control/node.h"
 #include "control/ports.h"
+#include "dataplane/protocol/aggregator.h"
 
 namespace tally::control {
 
@@ -19,8 +20,10 @@ struct Networks {
 };
 
 // Nothing where the node listens on this host alone. An error when a transport that has to be there
-// is not, or none is; the log says why one is not offered. `memory`: of the shards' tiles
-// (ShardSet::share_of), registered with the devices; borrowed for the ports' life.
-Result<Networks> open_networks(const Config& config, std::span<std::byte> memory);
+// is not, or none is; the log says why one is not offered. `protocol`: of the shards. `memory`: of
+// the shards' tiles (ShardSet::share_of), registered with the devices; borrowed for the ports'
+// life.
+Result<Networks> open_networks(const Config& config, const protocol::AggregatorConfig& protocol,
+                               std::span<std::byte> memory);
 
 }  // namespace tally::control

@@ -28,7 +28,20 @@ Operand operand_of(const wire::Notice& notice) {
   return Operand{notice.group, notice.tag, notice.type, notice.count};
 }
 
+// Of one input.
+std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint32_t ranks) {
+  if (config.tile_bytes != 0) return config.tile_bytes;
+  const std::uint64_t fan_in = std::min<std::uint64_t>(ranks, kMaxTileFanIn);
+  return std::clamp(config.window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
+}
+
 }  // namespace
+
+// A tile is at least one cut of the widest element.
+std::uint64_t largest_tile(const AggregatorConfig& config, std::uint32_t ranks) {
+  constexpr std::uint64_t kWidestElement = 8;
+  return ranks * std::max(tile_bytes(config, ranks), kCutElements * kWidestElement);
+}
 
 Aggregator::Aggregator(AggregatorConfig config)
     : config_(std::move(config)),
@@ -207,11 +220,7 @@ void Aggregator::become_ready(Job& job, Slot slot, Nanos now) {
 
 // Several tiles fit the window at staggered phases; more inputs, smaller tiles.
 std::uint64_t Aggregator::tile_elements(const Shape& shape, bool fine) const {
-  std::uint64_t bytes = config_.tile_bytes;
-  if (bytes == 0) {
-    const std::uint64_t fan_in = std::min<std::uint64_t>(shape.ranks, kMaxTileFanIn);
-    bytes = std::clamp(config_.window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
-  }
+  std::uint64_t bytes = tile_bytes(config_, shape.ranks);
   if (fine) bytes = std::min(bytes, Grain::kFineTile / shape.ranks);
   const std::uint64_t elements = bytes / element_bytes(shape.type);
   return std::max(elements / kCutElements * kCutElements, kCutElements);

@@ -39,6 +39,10 @@ struct AggregatorConfig {
   SmallOperations* small = nullptr;  // borrowed: what the node's shards share; none: this is alone
 };
 
+// Bytes of all inputs of the largest tile that a job of so many ranks can have: a transport that
+// lands inputs needs room for one.
+std::uint64_t largest_tile(const AggregatorConfig& config, std::uint32_t ranks);
+
 struct JobSpec {
   std::uint32_t epoch = 1;
   std::uint16_t ranks = 1;

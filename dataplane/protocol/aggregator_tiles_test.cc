@@ -34,6 +34,27 @@ TEST_F(AggregatorTest, TilesCoverThePartOnce) {
   EXPECT_EQ(take().size(), 3u);
 }
 
+// What a transport that lands inputs reserves for a tile is at least what a tile takes.
+TEST_F(AggregatorTest, NoTileIsLargerThanTheLargest) {
+  for (const std::uint64_t window : {64ull << 10, 1ull << 20, 4ull << 20}) {
+    for (const std::uint64_t tile_bytes : {0ull, 4096ull, 1ull << 20}) {
+      AggregatorConfig config;
+      config.window_bytes = window;
+      config.tile_bytes = tile_bytes;
+      reset(config);
+      for (Member m = 0; m < kRanks; ++m) {
+        Notice wanted = notice(1, 0, 1'000'000);
+        wanted.type = ElementType::kI64;
+        announce(m, wanted);
+      }
+      Tile tile;
+      ASSERT_TRUE(aggregator_->start_tile(tile));
+      EXPECT_LE(tile.count * 8 * kRanks, largest_tile(config, kRanks));
+      EXPECT_LE(largest_tile(config, kRanks), std::max<std::uint64_t>(window, 8 * kRanks << 20));
+    }
+  }
+}
+
 // Whether results go past the caches is decided by all that is to be moved, not by one operation.
 TEST_F(AggregatorTest, ABacklogIsStreamed) {
   reset({.stream_bytes = 2 * 10'000 * 4 * 2 * kRanks});  // of two of the operations below

@@ -33,19 +33,18 @@ T must(Result<T> result) {
 
 std::vector<control::NetworkPorts> networks(const LocalNodeOptions& options,
                                             std::uint64_t window_bytes) {
-  const transport::onesided::LandingOptions landing{.landing_bytes = 16 * window_bytes};
   std::vector<control::NetworkPorts> ports;
   for (std::uint32_t i = 0; i < options.shards && LocalNode::over_network(); ++i) {
     control::NetworkPorts& made = ports.emplace_back();
     if (over_verbs()) {
       transport::verbs::PortOptions port;
       port.credit = options.credit;
-      port.landing = landing;
+      port.landing_bytes = 16 * window_bytes;
       made.verbs = must(transport::verbs::Port::open(*must(transport::verbs::system_api()), port));
     } else {
       transport::fabric::PortOptions port;
       port.domain.address = kHost;
-      port.landing = landing;
+      port.landing_bytes = 16 * window_bytes;
       made.fabric = must(transport::fabric::Port::open(port));
     }
   }

@@ -19,7 +19,9 @@ Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
 }
 
 Port::Port(const PortOptions& options, std::unique_ptr<Domain> model)
-    : onesided::Port(options.landing), host_(options.domain.address), model_(std::move(model)) {}
+    : onesided::Port(options.landing_bytes),
+      host_(options.domain.address),
+      model_(std::move(model)) {}
 
 // Endpoints go before what they lie in.
 Port::~Port() {

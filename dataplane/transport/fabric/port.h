@@ -22,7 +22,7 @@ namespace tally::transport::fabric {
 
 struct PortOptions {
   DomainOptions domain;
-  onesided::LandingOptions landing;
+  std::size_t landing_bytes = 0;
 };
 
 class Port : public onesided::Port {

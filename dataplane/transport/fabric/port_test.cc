@@ -73,8 +73,8 @@ class FabricPort : public ::testing::Test {
   static constexpr Peer kPeer = 3;
 
   void SetUp() override {
-    auto opened = Port::open({.domain = {.address = kHost, .provider = {}, .threads = false},
-                              .landing = {.landing_bytes = 1 << 20}});
+    auto opened = Port::open(
+        {.domain = {.address = kHost, .provider = {}, .threads = false}, .landing_bytes = 1 << 20});
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     port_ = std::move(opened).value();
     auto name = port_->attach(kPeer, {1, client_.name(), kSecret});

@@ -25,8 +25,8 @@ constexpr Nanos kLongestGap = 1 * kSecond;
 
 }  // namespace
 
-Port::Port(const LandingOptions& options)
-    : landing_(options.landing_bytes), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+Port::Port(std::size_t landing_bytes)
+    : landing_(landing_bytes), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll for a shard");
 }
 

@@ -27,10 +27,6 @@ struct Region {
   std::uint64_t key = 0;
 };
 
-struct LandingOptions {
-  std::size_t landing_bytes = 0;  // twice what is usually in flight, and a tile of the widest job
-};
-
 class Port : public Transport {
  public:
   // -- control, on the shard's thread ----------------------------------------------------------
@@ -102,7 +98,8 @@ class Port : public Transport {
     Nanos stalled = 0;  // for so long none has
   };
 
-  explicit Port(const LandingOptions& options);
+  // `landing_bytes`: for all pulls in flight; twice the window, and the largest tile.
+  explicit Port(std::size_t landing_bytes);
 
   // -- what a transport adds ---------------------------------------------------------------------
   // Hands the operation to the network, which has it from then on until end(). False: not yet, or
@@ -129,7 +126,6 @@ class Port : public Transport {
   static void refuse(Session& session, std::string why);
   const auto& all_sessions() const { return sessions_; }
   Operation& operation(std::uint32_t index) { return operations_[index]; }
-  std::size_t operations() const { return operations_.size(); }
   LandingMemory& landing() { return landing_; }
   int epoll() const { return epoll_.get(); }
 

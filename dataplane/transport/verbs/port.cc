@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/epoll.h"
-
 namespace tally::transport::verbs {
 namespace {
 

@@ -21,7 +21,7 @@ namespace tally::transport::verbs {
 struct PortOptions {
   DeviceOptions device;
   std::uint32_t credit = 256;  // operations outstanding per session
-  onesided::LandingOptions landing;
+  std::size_t landing_bytes = 0;
   // Where the shard sums what is pushed: registered too. Pushes from elsewhere are copied.
   std::span<std::byte> tiles;
 };

@@ -34,7 +34,7 @@ Result<std::unique_ptr<Port>> Port::open(Api& api, const PortOptions& options) {
 }
 
 Port::Port(std::unique_ptr<Device> device, const PortOptions& options)
-    : onesided::Port(options.landing),
+    : onesided::Port(options.landing_bytes),
       device_(std::move(device)),
       sizes_{kSends, options.credit},
       tiles_(options.tiles) {

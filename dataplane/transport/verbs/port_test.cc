@@ -86,7 +86,7 @@ class VerbsPort : public ::testing::Test {
   PortOptions options() {
     return {.device = {.device = "node", .host = {}},
             .credit = kCredit,
-            .landing = {.landing_bytes = 1 << 20},
+            .landing_bytes = 1 << 20,
             .tiles = tiles_};
   }
   void join(Peer peer, Client& client) {
