@@ -127,7 +127,7 @@ std::string FabricLink::description() const {
 
 // -- the session's thread ------------------------------------------------------------------------
 
-bool FabricLink::send(std::uint32_t shard, const wire::Notice& notice) {
+bool FabricLink::send(std::uint32_t shard, const wire::Notice& notice, std::span<const std::byte>) {
   if (!shards_[shard]->notices.push(wire::encode(notice))) return false;
   if (shm::ring_needed(thread_sleeps_)) ring(wake_.get());
   return true;

@@ -39,7 +39,8 @@ class FabricLink final : public Link {
   std::string_view transport() const override { return "fabric"; }
   std::string description() const override;
   std::uint32_t shards() const override { return options_.shards; }
-  bool send(std::uint32_t shard, const wire::Notice& notice) override;
+  bool send(std::uint32_t shard, const wire::Notice& notice,
+            std::span<const std::byte> contribution) override;
   std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) override;
   bool broken() const override { return broken_.load(std::memory_order_relaxed); }
   Result<Offer> offer(const Region& region) override;

@@ -25,8 +25,12 @@ class Link {
   virtual std::string description() const = 0;
   virtual std::uint32_t shards() const = 0;
 
-  // False when there is no room, which a client within its credit never sees.
-  virtual bool send(std::uint32_t shard, const wire::Notice& notice) = 0;
+  // False when there is no room, which a client within its credit never sees. `contribution`: all
+  // that this rank gives to the operation, where it is not more than eager_bytes(), or nothing; it
+  // may go with the notice, and stays as it is until the operation's completion.
+  virtual bool send(std::uint32_t shard, const wire::Notice& notice,
+                    std::span<const std::byte> contribution) = 0;
+  virtual std::size_t eager_bytes() const { return 0; }
   // Copies what is there to the front of `out`.
   virtual std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) = 0;
   // The node says what no correct node says.

@@ -70,6 +70,7 @@ class LinkMaker {
     options.device = {.device = device, .host = channel_.local_host()};
     options.shards = shards();
     options.credit = config_.credit;
+    options.eager_bytes = std::min(eager_bytes("verbs"), transport::verbs::kEagerBytes);
     options.watch = channel_.fd();
     auto link = VerbsLink::make(**api, options);
     if (!link) return link.error();
@@ -103,6 +104,16 @@ class LinkMaker {
 
  private:
   std::uint32_t shards() const { return static_cast<std::uint32_t>(config_.plan.weights.size()); }
+
+  // That the node takes behind a notice; older ones take nothing.
+  std::uint32_t eager_bytes(const char* transport) const {
+    const json& offer = opened_.at(transport);
+    const auto found = offer.find("eager_bytes");
+    const bool readable = found != offer.end() && found->is_number_unsigned();
+    return readable ? static_cast<std::uint32_t>(
+                          std::min<std::uint64_t>(found->get<std::uint64_t>(), UINT32_MAX))
+                    : 0;
+  }
 
   Error not_offered(const char* transport, const char* remedy) const {
     return {Status::kUnsupported,

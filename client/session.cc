@@ -103,10 +103,11 @@ Result<std::uint32_t> Session::post(const Post& post) {
                                       pending.in_extent.count * element_bytes(post.notice.type));
   }
   if ((notice.flags & wire::kHasChecksums) != 0) give_checksums(shape, pending);
+  const auto contribution = eager_contribution(pending);
   pending_[index] = std::move(pending);
   const std::uint32_t round = outbound_.front().notice.round;
   debug_step(DebugStep::kClientBeforeNotice);
-  send(outbound_);
+  send(outbound_, contribution);
   debug_step(DebugStep::kClientNoticeSent);
   return round;
 }
@@ -124,10 +125,20 @@ void Session::give_checksums(const protocol::Shape& shape, const Pending& pendin
   });
 }
 
-void Session::send(std::vector<Outbound>& out) {
+// All of what this rank gives to an operation of one part, where it is little. Not with checksums:
+// what is damaged on its way would have to be sent again, and cannot be asked for.
+std::span<const std::byte> Session::eager_contribution(const Pending& pending) const {
+  const Post& post = pending.post;
+  const std::uint64_t bytes = pending.in_extent.count * element_bytes(post.notice.type);
+  const bool eager = bytes > 0 && bytes <= link_->eager_bytes() && outbound_.size() == 1;
+  if (!eager || gives_checksums()) return {};
+  return {post.in->data() + post.notice.in_offset, bytes};
+}
+
+void Session::send(std::vector<Outbound>& out, std::span<const std::byte> contribution) {
   for (const Outbound& outbound : out) {
     if (lost_) break;
-    if (!link_->send(outbound.shard, outbound.notice)) {
+    if (!link_->send(outbound.shard, outbound.notice, contribution)) {
       lose(Status::kNodeLost, "the node does not take notices any more");
     }
   }

@@ -104,7 +104,9 @@ class Session {
   Outcome take_side_region(const protocol::Shape& shape, Pending& pending, wire::Notice& notice);
   Result<Region*> side_region(std::uint64_t bytes);
   void give_checksums(const protocol::Shape& shape, const Pending& pending) const;
-  void send(std::vector<Outbound>& out);
+  // `contribution`: goes with the notice.
+  void send(std::vector<Outbound>& out, std::span<const std::byte> contribution = {});
+  std::span<const std::byte> eager_contribution(const Pending& pending) const;
   // Takes what the shards sent; true when there was something.
   bool pump();
   void look_around(Nanos now);  // the node's death, the end of patience

@@ -59,7 +59,7 @@ std::vector<int> ShmLink::node_fds() const {
   return fds;
 }
 
-bool ShmLink::send(std::uint32_t shard, const wire::Notice& notice) {
+bool ShmLink::send(std::uint32_t shard, const wire::Notice& notice, std::span<const std::byte>) {
   if (!shards_[shard].notices.push(wire::encode(notice))) return false;
   if (shm::ring_needed(segment_.block(shard).shard_sleeps)) {
     const char byte = 0;

@@ -32,7 +32,8 @@ class ShmLink final : public Link {
   std::string_view transport() const override { return "shm"; }
   std::string description() const override { return "shm"; }
   std::uint32_t shards() const override { return segment_.geometry().shards; }
-  bool send(std::uint32_t shard, const wire::Notice& notice) override;
+  bool send(std::uint32_t shard, const wire::Notice& notice,
+            std::span<const std::byte> contribution) override;
   std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) override;
   bool broken() const override;
   Result<Offer> offer(const Region& region) override;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "dataplane/transport/answers.h"
+#include "dataplane/wire/completion.h"
 
 namespace tally::client {
 namespace {
@@ -17,6 +18,8 @@ namespace verbs = transport::verbs;
 
 constexpr std::uint32_t kNews = 0;  // among the events
 constexpr int kBurst = 32;
+// A notice, and what is behind it.
+constexpr std::size_t kEagerMessage = sizeof(RingSlot) + verbs::kEagerBytes;
 
 // A completion's number: the shard, and which of its messages.
 std::uint64_t work_id(std::uint32_t shard, std::uint32_t index) {
@@ -72,7 +75,8 @@ Outcome VerbsLink::add_shard() {
   Shard& shard = *shards_.emplace_back(std::make_unique<Shard>());
   shard.pair = std::move(pair).value();
   const verbs::QueueSizes sizes = shard.pair.sizes();
-  shard.messages.resize(sizes.receives + sizes.sends);
+  shard.messages.resize(sizes.receives + sizes.sends +
+                        verbs::kEagerSlots * kEagerMessage / sizeof(RingSlot));
   auto registered = device_->expose(shard.messages.data(), shard.messages.size() * sizeof(RingSlot),
                                     verbs::kForItself);
   if (!registered) return registered.error();
@@ -110,7 +114,7 @@ Outcome VerbsLink::attached(const nlohmann::json& names, Nanos deadline) {
     if (auto connected = shard.pair.connect(addresses[i]); !connected) return connected;
     const std::uint32_t index = shard.free_sends.back();
     shard.free_sends.pop_back();
-    if (const int error = post(i, index, 0); error != 0) {
+    if (const int error = post(i, index, nullptr, 0); error != 0) {
       return Error{Status::kUnsupported, fmt::format("cannot post: {}", std::strerror(error))};
     }
   }
@@ -130,26 +134,56 @@ Outcome VerbsLink::attached(const nlohmann::json& names, Nanos deadline) {
                            verbs::to_text(addresses.front().gid), failed_)};
 }
 
-bool VerbsLink::send(std::uint32_t number, const wire::Notice& notice) {
+bool VerbsLink::send(std::uint32_t number, const wire::Notice& notice,
+                     std::span<const std::byte> contribution) {
   Shard& shard = *shards_[number];
   if (shard.free_sends.empty()) poll();
   if (shard.free_sends.empty() || !shard.pair) return false;
   const std::uint32_t index = shard.free_sends.back();
   shard.free_sends.pop_back();
+  const std::byte* eager = with_contribution(shard, notice, contribution);
+  if (eager != nullptr) {
+    return post(number, index, eager, sizeof(RingSlot) + contribution.size()) == 0;
+  }
   shard.messages[index] = wire::encode(notice);
-  return post(number, index, sizeof(RingSlot)) == 0;
+  return post(number, index, shard.messages[index].bytes, sizeof(RingSlot)) == 0;
 }
 
-int VerbsLink::post(std::uint32_t number, std::uint32_t index, std::uint32_t bytes) {
+// Null where it is not to go with the notice, or where the operation that last took this turn's
+// piece of the node's memory is not over.
+std::byte* VerbsLink::with_contribution(Shard& shard, const wire::Notice& notice,
+                                        std::span<const std::byte> contribution) {
+  const std::uint32_t turn = shard.sent % verbs::kEagerSlots;
+  if (contribution.empty() || shard.contributions[turn].under_way) return nullptr;
+  shard.contributions[turn] = {true, notice.cookie};
+  constexpr std::size_t kSlots = kEagerMessage / sizeof(RingSlot);
+  RingSlot* message = &shard.messages[shard.messages.size() - (turn + 1) * kSlots];
+  *message = wire::encode(notice);
+  std::memcpy(message[1].bytes, contribution.data(), contribution.size());
+  return message->bytes;
+}
+
+void VerbsLink::end_contribution(Shard& shard, const RingSlot& slot) {
+  wire::Completion completion;
+  if (wire::parse(slot, completion) != Status::kOk) return;  // the session says so
+  for (auto& contribution : shard.contributions) {
+    if (contribution.cookie == completion.cookie) contribution.under_way = false;
+  }
+}
+
+int VerbsLink::post(std::uint32_t number, std::uint32_t index, const std::byte* message,
+                    std::size_t bytes) {
   Shard& shard = *shards_[number];
-  ibv_sge piece{reinterpret_cast<std::uintptr_t>(shard.messages[index].bytes), bytes,
+  ibv_sge piece{reinterpret_cast<std::uintptr_t>(message), static_cast<std::uint32_t>(bytes),
                 shard.registered->lkey};
   ibv_send_wr request{};
   request.wr_id = work_id(number, index);
   request.sg_list = &piece;
   request.num_sge = bytes > 0 ? 1 : 0;
   request.opcode = IBV_WR_SEND;
-  request.send_flags = shard.pair.can_inline() ? IBV_SEND_INLINE : 0;
+  const bool short_enough = shard.pair.can_inline() && bytes <= sizeof(RingSlot);
+  request.send_flags = short_enough ? IBV_SEND_INLINE : 0;
+  ++shard.sent;
   return shard.pair.send(&request);
 }
 
@@ -201,6 +235,7 @@ void VerbsLink::on_completion(const ibv_wc& completion) {
     return;
   }
   shard.completions.push_back(shard.messages[index]);
+  end_contribution(shard, shard.messages[index]);
   if (auto posted = post_receive(number, index); !posted) broken_ = true;
 }
 

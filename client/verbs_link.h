@@ -19,6 +19,7 @@ struct VerbsLinkOptions {
   transport::verbs::DeviceOptions device;
   std::uint32_t shards = 0;
   std::uint32_t credit = 0;
+  std::uint32_t eager_bytes = 0;  // that the node takes behind a notice
   int watch = -1;  // the control connection: its hang-up means that the node is gone; borrowed
 };
 
@@ -39,7 +40,9 @@ class VerbsLink final : public Link {
   std::string_view transport() const override { return "verbs"; }
   std::string description() const override { return "verbs (" + device_->choice().why + ")"; }
   std::uint32_t shards() const override { return options_.shards; }
-  bool send(std::uint32_t shard, const wire::Notice& notice) override;
+  bool send(std::uint32_t shard, const wire::Notice& notice,
+            std::span<const std::byte> contribution) override;
+  std::size_t eager_bytes() const override { return options_.eager_bytes; }
   std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) override;
   bool broken() const override { return broken_; }
   Result<Offer> offer(const Region& region) override;
@@ -56,9 +59,16 @@ class VerbsLink final : public Link {
  private:
   struct Shard {
     transport::verbs::QueuePair pair;
-    std::vector<RingSlot> messages;  // to be received, then to be sent
+    // To be received, then to be sent, then to be sent with a contribution behind.
+    std::vector<RingSlot> messages;
     transport::verbs::MemoryRegion registered;
     std::vector<std::uint32_t> free_sends;
+    std::uint32_t sent = 0;  // messages on this connection
+    struct Contribution {
+      bool under_way = false;  // its operation is not over
+      std::uint32_t cookie = 0;
+    };
+    std::array<Contribution, transport::verbs::kEagerSlots> contributions{};
     std::deque<RingSlot> completions;  // come and not yet taken
     bool answered = false;             // the first message has been acknowledged
   };
@@ -67,7 +77,10 @@ class VerbsLink final : public Link {
   Outcome set_up(transport::verbs::Api& api);
   Outcome add_shard();
   Outcome post_receive(std::uint32_t shard, std::uint32_t index);
-  int post(std::uint32_t shard, std::uint32_t index, std::uint32_t bytes);
+  static std::byte* with_contribution(Shard& shard, const wire::Notice& notice,
+                                      std::span<const std::byte> contribution);
+  static void end_contribution(Shard& shard, const RingSlot& completion);
+  int post(std::uint32_t shard, std::uint32_t index, const std::byte* message, std::size_t bytes);
   void poll();
   void on_completion(const ibv_wc& completion);
 

@@ -10,6 +10,7 @@
 
 #include "dataplane/transport/verbs/fake_verbs.h"
 #include "dataplane/transport/verbs/port.h"
+#include "dataplane/wire/completion.h"
 
 namespace tally::client {
 namespace {
@@ -36,8 +37,11 @@ class VerbsLinkTest : public ::testing::Test {
   }
 
   VerbsLinkOptions options() {
-    return {
-        .device = {.device = "worker", .host = {}}, .shards = 2, .credit = 8, .watch = here_.get()};
+    return {.device = {.device = "worker", .host = {}},
+            .shards = 2,
+            .credit = 8,
+            .eager_bytes = verbs::kEagerBytes,
+            .watch = here_.get()};
   }
   // As the node does in session.attach.
   nlohmann::json answer(const VerbsLink& link) {
@@ -81,7 +85,7 @@ TEST_F(VerbsLinkTest, NoticesGoOutAndCompletionsComeIn) {
   wire::Notice notice{};
   notice.tag = 17;
   for (int round = 0; round < 100; ++round) {
-    ASSERT_TRUE(link->send(1, notice));
+    ASSERT_TRUE(link->send(1, notice, {}));
     ASSERT_EQ(notices(1).size(), 1U);
     complete(1, static_cast<std::uint8_t>(round));
     std::array<RingSlot, 4> slots;
@@ -90,6 +94,45 @@ TEST_F(VerbsLinkTest, NoticesGoOutAndCompletionsComeIn) {
     EXPECT_EQ(slots[0].bytes[0], std::byte{static_cast<std::uint8_t>(round)});
   }
   EXPECT_FALSE(link->broken());
+}
+
+// As many at a time as the node has room for; every one arrives whole, whatever else is sent.
+TEST_F(VerbsLinkTest, ContributionsGoWithTheirNoticesWhileThereIsRoom) {
+  auto link = attached();
+  EXPECT_EQ(link->eager_bytes(), verbs::kEagerBytes);
+  wire::Notice notice{};
+  notice.count = 1;
+  notice.in_region = 1;
+  for (std::uint32_t round = 0; round < 50; ++round) {
+    std::vector<std::uint32_t> eager;
+    for (std::uint32_t i = 0; i < verbs::kEagerSlots + 1; ++i) {
+      const std::vector<std::byte> contribution(100 + round, std::byte(round * 8 + i));
+      notice.cookie = 100 + i;
+      ASSERT_TRUE(link->send(1, notice, contribution));
+      wire::Notice seen;
+      const auto come = notices(1);
+      ASSERT_EQ(come.size(), 1U);
+      ASSERT_EQ(wire::parse(come[0].message, seen), Status::kOk);
+      EXPECT_EQ(seen.in_region == 1, i == verbs::kEagerSlots);
+      if (seen.in_region != 1) eager.push_back(seen.in_region);
+    }
+    for (std::uint32_t i = 0; i < eager.size(); ++i) {
+      const transport::Pull wanted{{kPeer, eager[i], 0, 100 + round}, 3};
+      ports_[1]->pull({&wanted, 1});
+      transport::Pulled answer;
+      ASSERT_EQ(ports_[1]->pulled({&answer, 1}), 1U);
+      EXPECT_EQ(answer.view[0].data[99 + round], std::byte(round * 8 + i));
+      ports_[1]->release(answer.handle);
+    }
+    for (std::uint32_t i = 0; i < verbs::kEagerSlots + 1; ++i) {
+      wire::Completion completion;
+      completion.cookie = 100 + i;
+      const transport::Message message{kPeer, wire::encode(completion)};
+      ports_[1]->complete({&message, 1});
+    }
+    std::array<RingSlot, 8> slots;
+    EXPECT_EQ(link->receive(1, slots), verbs::kEagerSlots + 1);
+  }
 }
 
 TEST_F(VerbsLinkTest, TheNodeReachesWhatIsOfferedUntilItIsWithdrawn) {
@@ -136,7 +179,7 @@ TEST_F(VerbsLinkTest, AfterTheFenceNothingArrives) {
   EXPECT_EQ(memory, std::vector<std::byte>(4096));
   std::array<RingSlot, 4> slots;
   EXPECT_EQ(link->receive(0, slots), 0U);
-  EXPECT_FALSE(link->send(0, wire::Notice{}));
+  EXPECT_FALSE(link->send(0, wire::Notice{}, {}));
 }
 
 TEST_F(VerbsLinkTest, ItsDescriptorTellsOfCompletionsAndOfTheEnd) {
@@ -169,7 +212,7 @@ TEST_F(VerbsLinkTest, AWayThatLetsNothingThroughIsFoundAtOnce) {
 TEST_F(VerbsLinkTest, AConnectionThatBreaksSaysHow) {
   auto link = attached();
   api_.cut("worker");
-  link->send(0, wire::Notice{});
+  link->send(0, wire::Notice{}, {});
   EXPECT_TRUE(link->hear());
   EXPECT_THAT(link->why_gone(), HasSubstr("the RDMA connection failed: it does not answer"));
 }

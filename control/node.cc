@@ -140,7 +140,9 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
     answer["fabric"] = {{"provider", options_.fabric->provider}, {"host", options_.fabric->host}};
   }
   if (options_.verbs) {
-    answer["verbs"] = {{"device", options_.verbs->device}, {"gid", options_.verbs->gid}};
+    answer["verbs"] = {{"device", options_.verbs->device},
+                       {"gid", options_.verbs->gid},
+                       {"eager_bytes", transport::verbs::kEagerBytes}};
   }
   reply.result(std::move(answer));
 }

@@ -192,7 +192,8 @@ void Shard::sum(std::uint32_t index) {
   landings_.clear();
   for (const auto* endpoints : {&slot.tile.landings, &slot.tile.stats_landings}) {
     for (const protocol::Endpoint& endpoint : *endpoints) {
-      landings_.push_back({range_of(endpoint), nullptr});
+      landings_.push_back(
+          {range_of(endpoint), nullptr, slot.tile.operation_bytes, endpoint.cookie});
     }
   }
   transport_.locate(landings_);

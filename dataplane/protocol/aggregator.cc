@@ -244,6 +244,7 @@ bool Aggregator::start_tile(Tile& tile) {
   tile.divisor = operation.shape.ranks;
   tile.first = operation.cursor;
   tile.count = end - operation.cursor;
+  tile.operation_bytes = operation.shape.count * element_bytes(operation.shape.type);
   tile.stream = operation.stream || backlog_ >= config_.stream_bytes;
   fill_endpoints(job, operation, stretch, tile);
   if (moves_only(operation.shape.kind)) {
@@ -286,8 +287,8 @@ void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation
     const bool contributes = stretch.contributors.has(a.rank);
     const bool receives = stretch.receivers.has(a.rank);
     if (contributes || receives) tile.members.push_back(a.member);
-    Endpoint source{a.member, a.in_region, 0, bytes};
-    Endpoint landing{a.member, a.out_region, 0, bytes};
+    Endpoint source{a.member, a.in_region, 0, bytes, a.cookie};
+    Endpoint landing{a.member, a.out_region, 0, bytes, a.cookie};
     if (contributes) {
       source.offset = a.in_offset + (tile.first - contribution(shape, a.rank).first) * size;
       if (a.has_checksums) add_checksums(shape, a, tile);
@@ -301,9 +302,9 @@ void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation
       if (!stands) tile.landings.push_back(landing);
     }
     if (a.wants_stats && receives) {
-      tile.stats_landings.push_back(Endpoint{a.member, a.side_region,
-                                             tile.first / kCutElements * kBlockStatsBytes,
-                                             stats_blocks(tile.count) * kBlockStatsBytes});
+      tile.stats_landings.push_back(
+          Endpoint{a.member, a.side_region, tile.first / kCutElements * kBlockStatsBytes,
+                   stats_blocks(tile.count) * kBlockStatsBytes, a.cookie});
     }
   }
 }

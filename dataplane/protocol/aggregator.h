@@ -59,6 +59,7 @@ struct Endpoint {
   std::uint32_t region = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  std::uint32_t cookie = 0;  // of the member's announcement
 };
 
 // The checksums that a rank gives for its bytes of a tile.
@@ -76,8 +77,9 @@ struct Tile {
   std::uint32_t divisor = 1;
   std::uint64_t first = 0;  // element of the operation
   std::uint64_t count = 0;  // elements of `type` (bytes where a collective only moves them)
-  bool stream = false;      // results go past the caches: they would not stay there
-  bool fine = false;  // others' small operations are about: look for news before the next tile
+  std::uint64_t operation_bytes = 0;
+  bool stream = false;  // results go past the caches: they would not stay there
+  bool fine = false;    // others' small operations are about: look for news before the next tile
   std::vector<Endpoint> sources;
   std::vector<TileChecksums> checksums;  // of the ranks that give any
   std::uint64_t lead = 0;                // bytes of a source that lie in its first granule

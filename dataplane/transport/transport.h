@@ -50,6 +50,10 @@ struct Pulled {
 struct Landing {
   Range target;
   std::byte* direct = nullptr;
+  // The operation's: how many bytes it has (0: not said), and what its completion for this peer is
+  // known by.
+  std::uint64_t operation_bytes = 0;
+  std::uint32_t cookie = 0;
 };
 
 struct Push {
@@ -58,7 +62,8 @@ struct Push {
   std::uint64_t user = 0;             // comes back in Pushed
 };
 
-// The bytes are placed at the receiver; `source` may be used again.
+// The bytes are placed at the receiver, or, of an operation small enough for the transport, on
+// their way and sure to stand there when its completion comes; `source` may be used again.
 struct Pushed {
   std::uint64_t user = 0;
   Status status = Status::kOk;

@@ -19,7 +19,7 @@ Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
 }
 
 Port::Port(const PortOptions& options, std::unique_ptr<Domain> model)
-    : onesided::Port(options.landing_bytes),
+    : onesided::Port(options.landing_bytes, 4096),
       host_(options.domain.address),
       model_(std::move(model)) {}
 

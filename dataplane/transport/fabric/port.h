@@ -71,6 +71,7 @@ class Port : public onesided::Port {
   Outcome post_receive(Connected& session, ReceiveBuffer& buffer);
   bool start(Session& session, Operation& operation) override;
   bool send(Session& session, const RingSlot& message) override;
+  bool take_eagerly(Session&, const Push&) override { return false; }
   void progress() override;
   bool may_sleep() override;
   void progress(Domain& domain);

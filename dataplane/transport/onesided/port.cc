@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
 #include "dataplane/transport/answers.h"
+#include "dataplane/wire/completion.h"
 
 namespace tally::transport::onesided {
 namespace {
@@ -25,8 +27,8 @@ constexpr Nanos kLongestGap = 1 * kSecond;
 
 }  // namespace
 
-Port::Port(std::size_t landing_bytes)
-    : landing_(landing_bytes), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+Port::Port(std::size_t landing_bytes, std::size_t payload_bytes)
+    : landing_(landing_bytes), payloads_(payload_bytes), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll for a shard");
 }
 
@@ -44,6 +46,7 @@ void Port::remove(Peer peer) {
     if (open) end(operation, Status::kPeerLost);
   }
   std::erase_if(received_, [peer](const Received& received) { return received.peer == peer; });
+  payloads_.forget(peer);
   sessions_[peer].reset();
 }
 
@@ -81,7 +84,7 @@ const Region* Port::region_of(const Range& range) const {
 }
 
 bool Port::covers(const Range& range) const {
-  return region_of(range) != nullptr;
+  return region_of(range) != nullptr || payloads_.find(range).has_value();
 }
 
 // -- operations ----------------------------------------------------------------------------------
@@ -109,6 +112,7 @@ std::uint32_t Port::take_operation(Kind kind, const Range& range, std::uint64_t 
 
 void Port::pull(std::span<const Pull> pulls) {
   for (const Pull& pull : pulls) {
+    if (pull_payload(pull)) continue;
     if (region_of(pull.source) == nullptr) {
       const bool served = serving(pull.source.peer) != nullptr;
       pulled_.push_back({pull.user, served ? Status::kBadRegion : Status::kPeerLost, {}, 0});
@@ -121,6 +125,19 @@ void Port::pull(std::span<const Pull> pulls) {
     unplaced_.push_back(take_operation(Kind::kPull, pull.source, pull.user));
   }
   place_pulls();
+}
+
+// What is here already needs no room and no time.
+bool Port::pull_payload(const Pull& pull) {
+  const auto found = payloads_.find(pull.source);
+  if (!found || serving(pull.source.peer) == nullptr) return false;
+  Operation& operation = operations_[take_operation(Kind::kPull, pull.source, pull.user)];
+  operation.payload = pull.source.region;
+  payloads_.hold(operation.payload);
+  operation.view = *found;
+  operation.answered = true;
+  pulled_.push_back({operation.user, Status::kOk, View(&operation.view, 1), operation.index});
+  return true;
 }
 
 // In order: a tile that has part of its memory gets the rest before a later one gets any.
@@ -155,19 +172,40 @@ void Port::push(std::span<const Push> pushes) {
       pushed_.push_back({push.user, served ? Status::kBadRegion : Status::kPeerLost});
       continue;
     }
+    Session& session = *serving(target.peer);
+    if (push.landing.operation_bytes > 0 && take_eagerly(session, push)) {
+      pushed_.push_back({push.user, Status::kOk});
+      continue;
+    }
     Operation& operation = operations_[take_operation(Kind::kPush, target, push.user)];
     operation.local = const_cast<std::byte*>(push.source);
-    Session& session = *serving(target.peer);
     session.writes.push_back(operation.index);
     mark(session);
   }
   start_marked();
 }
 
+Port::Operation* Port::eager_write(Session& session, const Push& push) {
+  const Range& target = push.landing.target;
+  std::byte* copy = landing_.allocate(target.bytes);
+  if (copy == nullptr) return nullptr;
+  std::memcpy(copy, push.source, target.bytes);
+  Operation& operation = operations_[take_operation(Kind::kPush, target, push.user)];
+  operation.local = copy;
+  operation.placed = operation.eager = true;
+  session.writes.push_back(operation.index);
+  ++session.eager_writes;
+  mark(session);
+  return &operation;
+}
+
 void Port::complete(std::span<const Message> messages) {
   for (const Message& message : messages) {
     Session* session = serving(message.peer);
     if (session == nullptr) continue;
+    if (wire::Completion completion; wire::parse(message.message, completion) == Status::kOk) {
+      payloads_.ended(message.peer, completion.cookie);
+    }
     session->completions.push_back(message.message);
     mark(*session);
     if (session->completions.size() > kMaxWaitingCompletions) {
@@ -197,14 +235,17 @@ bool Port::start_all(Session& session, std::deque<std::uint32_t>& waiting) {
     if (!start(session, operation)) break;
     operation.under_way = true;
     ++session.under_way;
+    session.eager_writes -= operation.eager ? 1 : 0;
     waiting.pop_front();
   }
   return waiting.empty();
 }
 
-// Completions first: somebody waits for them. Then what ends a tile before what begins one.
+// Completions first: somebody waits for them; but not before the results that they speak of. Then
+// what ends a tile before what begins one.
 void Port::send_waiting(Session& session) {
-  while (!session.broken && !session.completions.empty()) {
+  if (session.eager_writes > 0) start_all(session, session.writes);
+  while (!session.broken && session.eager_writes == 0 && !session.completions.empty()) {
     if (!send(session, session.completions.front())) break;
     session.completions.pop_front();
   }
@@ -225,7 +266,7 @@ void Port::end(Operation& operation, Status status) {
   operation.under_way = false;
   operation.answered = true;
   if (operation.kind == Kind::kPush) {
-    pushed_.push_back({operation.user, status});
+    if (!operation.eager) pushed_.push_back({operation.user, status});
     return give_back(operation);
   }
   if (status != Status::kOk) {
@@ -239,6 +280,7 @@ void Port::end(Operation& operation, Status status) {
 
 void Port::give_back(Operation& operation) {
   if (operation.placed) landing_.release(operation.local);
+  if (operation.payload != 0) payloads_.release(operation.payload);
   operation.placed = false;
   operation.bytes = 0;
   free_operations_.push_back(operation.index);
@@ -247,6 +289,20 @@ void Port::give_back(Operation& operation) {
 void Port::on_notice(Session& session, Peer peer, const RingSlot& notice) {
   received_.push_back({peer, notice});
   if (++session.notices > kMaxWaitingNotices) refuse(session, "it sends more than its credit");
+}
+
+void Port::on_notice(Session& session, Peer peer, const RingSlot& slot,
+                     std::span<const std::byte> contribution, bool kept) {
+  wire::Notice notice;
+  std::optional<std::uint32_t> region;
+  if (wire::parse(slot, notice) == Status::kOk && notice.kind != wire::Kind::kCancel) {
+    region = kept ? payloads_.lend(peer, notice.cookie, contribution)
+                  : payloads_.keep(peer, notice.cookie, contribution);
+  }
+  if (!region) return on_notice(session, peer, slot);
+  notice.in_region = *region;
+  notice.in_offset = 0;
+  on_notice(session, peer, wire::encode(notice));
 }
 
 // -- the shard's turn ----------------------------------------------------------------------------

@@ -4,6 +4,10 @@
 // heard any more. A pull is a read into landing memory, a push a write that is answered when the
 // bytes are placed, a completion a message after that.
 //
+// Small operations are eager: a contribution that comes behind its notice is not read, and a result
+// is answered before it is placed, where the transport sees to it that the completion comes after
+// it or with it.
+//
 // A transport derives from it and adds how a peer is attached and how an operation is started.
 #pragma once
 
@@ -16,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "dataplane/transport/onesided/landing.h"
+#include "dataplane/transport/onesided/payloads.h"
 #include "dataplane/transport/transport.h"
 
 namespace tally::transport::onesided {
@@ -71,10 +76,12 @@ class Port : public Transport {
     std::byte* local = nullptr;
     std::size_t bytes = 0;
     Span view{};
-    std::uint32_t index = 0;  // of itself
-    bool placed = false;      // `local` is landing memory of its own
-    bool under_way = false;   // the provider has it
-    bool answered = false;    // a pull: its view is out
+    std::uint32_t index = 0;    // of itself
+    bool placed = false;        // `local` is landing memory of its own
+    bool under_way = false;     // the provider has it
+    bool answered = false;      // a pull: its view is out
+    bool eager = false;         // a push that has been answered already
+    std::uint32_t payload = 0;  // a pull of one: its region number
   };
   struct Session {
     Session() = default;
@@ -90,6 +97,7 @@ class Port : public Transport {
     std::deque<std::uint32_t> reads;   // operations that have not been started yet
     std::deque<std::uint32_t> writes;  // of which these go first: they end what was begun
     std::deque<RingSlot> completions;  // and messages
+    std::size_t eager_writes = 0;      // of the writes; they go before the next completion
     std::size_t notices = 0;           // come and not yet taken by the shard
     // For the watch on peers that do nothing any more.
     std::size_t under_way = 0;  // operations that the provider has
@@ -99,13 +107,17 @@ class Port : public Transport {
   };
 
   // `landing_bytes`: for all pulls in flight; twice the window, and the largest tile.
-  explicit Port(std::size_t landing_bytes);
+  // `payload_bytes`: for contributions that come with their notices and have to be copied.
+  Port(std::size_t landing_bytes, std::size_t payload_bytes);
 
   // -- what a transport adds ---------------------------------------------------------------------
   // Hands the operation to the network, which has it from then on until end(). False: not yet, or
   // the session is refused.
   virtual bool start(Session& session, Operation& operation) = 0;
   virtual bool send(Session& session, const RingSlot& message) = 0;
+  // Takes the result of a small operation: it will stand when the operation's completion comes.
+  // False: not this one; it is written, and answered when it is placed.
+  virtual bool take_eagerly(Session& session, const Push& push) = 0;
   // What was started in this burst goes out now.
   virtual void flush(Session&) {}
   // Takes what the network has done: calls end() and on_notice().
@@ -123,6 +135,11 @@ class Port : public Transport {
   void remove(Peer peer);
   void end(Operation& operation, Status status);
   void on_notice(Session& session, Peer peer, const RingSlot& notice);
+  // With the contribution behind it. `kept`: the bytes stay as they are until the operation ends.
+  void on_notice(Session& session, Peer peer, const RingSlot& notice,
+                 std::span<const std::byte> contribution, bool kept);
+  // For a write that nobody waits for, of bytes that are copied. Null: there is no room.
+  Operation* eager_write(Session& session, const Push& push);
   static void refuse(Session& session, std::string why);
   const auto& all_sessions() const { return sessions_; }
   Operation& operation(std::uint32_t index) { return operations_[index]; }
@@ -131,6 +148,7 @@ class Port : public Transport {
 
  private:
   const Region* region_of(const Range& range) const;
+  bool pull_payload(const Pull& pull);
   std::uint32_t take_operation(Kind kind, const Range& range, std::uint64_t user);
   void place_pulls();
   void mark(Session& session);
@@ -141,6 +159,7 @@ class Port : public Transport {
   static void watch(Session& session, Nanos passed);
 
   LandingMemory landing_;
+  Payloads payloads_;
   UniqueFd epoll_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by Peer
   std::vector<Session*> marked_;

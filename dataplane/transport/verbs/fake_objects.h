@@ -5,6 +5,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "dataplane/transport/verbs/fake_verbs.h"
 
@@ -53,7 +54,7 @@ struct FakeVerbs::PairObject {
   std::size_t unpolled = 0;  // sends posted and not yet taken from the completion queue
   std::deque<Request> sends{};
   std::deque<ibv_recv_wr> receives{};
-  std::deque<ibv_sge> pieces{};  // of the receives
+  std::deque<std::vector<ibv_sge>> pieces{};  // of the receives
 };
 
 }  // namespace tally::transport::verbs

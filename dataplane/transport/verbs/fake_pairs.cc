@@ -88,8 +88,10 @@ int FakeVerbs::post_recv(ibv_qp* handle, ibv_recv_wr* list, ibv_recv_wr** bad) {
   PairObject& pair = find(pairs_, handle);
   for (ibv_recv_wr* one = list; one != nullptr; one = one->next) {
     if (pair.receives.size() >= pair.room.max_recv_wr) misused("a receive queue overruns");
+    const auto count = static_cast<std::uint32_t>(one->num_sge);
+    if (count > pair.room.max_recv_sge) misused("a receive into more pieces than agreed");
     pair.receives.push_back(*one);
-    pair.receives.back().sg_list = &pair.pieces.emplace_back(one->sg_list[0]);
+    pair.pieces.emplace_back(one->sg_list, one->sg_list + count);
   }
   if (handle->state == IBV_QPS_ERR) break_off(pair);
   for (PairObject& other : pairs_) {
@@ -141,17 +143,23 @@ bool FakeVerbs::carry_out(PairObject& pair, const Request& request, ibv_wc_statu
 bool FakeVerbs::deliver(PairObject& from, PairObject& to, const Request& request) {
   if (to.receives.empty()) return false;
   const ibv_recv_wr receive = to.receives.front();
-  const ibv_sge piece = *receive.sg_list;
+  const std::vector<ibv_sge> pieces = std::move(to.pieces.front());
   to.receives.pop_front();
   to.pieces.pop_front();
   const std::size_t bytes = request.piece.length;
-  if (bytes > piece.length) misused("a message is longer than what it is received in");
-  std::byte* target = memory(to.handle.pd, piece.lkey, piece.addr, bytes, IBV_ACCESS_LOCAL_WRITE);
   const std::byte* source = request.content.empty() ? memory(from.handle.pd, request.piece.lkey,
                                                              request.piece.addr, bytes, 0)
                                                     : request.content.data();
-  if (bytes > 0 && (target == nullptr || source == nullptr)) misused("a message's own memory");
-  if (bytes > 0) std::memcpy(target, source, bytes);
+  std::size_t done = 0;
+  for (const ibv_sge& piece : pieces) {
+    const std::size_t part = std::min<std::size_t>(bytes - done, piece.length);
+    if (part == 0) break;
+    std::byte* target = memory(to.handle.pd, piece.lkey, piece.addr, part, IBV_ACCESS_LOCAL_WRITE);
+    if (target == nullptr || source == nullptr) misused("a message's own memory");
+    std::memcpy(target, source + done, part);
+    done += part;
+  }
+  if (done < bytes) misused("a message is longer than what it is received in");
   complete(to, receive.wr_id, IBV_WC_SUCCESS, static_cast<std::uint32_t>(bytes), true);
   return true;
 }

@@ -89,6 +89,11 @@ bool Port::send(Session& session, const RingSlot& message) {
   return true;
 }
 
+// A connection carries the message after the bytes, whether these have been acknowledged or not.
+bool Port::take_eagerly(Session& session, const Push& push) {
+  return push.landing.operation_bytes <= kEagerBytes && eager_write(session, push);
+}
+
 void Port::flush(Session& session) {
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     batch_[i].sg_list = &pieces_[i];
@@ -159,6 +164,9 @@ void Port::on_received(Connected& session, std::uint32_t index, std::uint32_t by
   if (session.broken) return;
   if (bytes == sizeof(RingSlot)) {
     on_notice(session, session.peer, session.messages[index]);
+  } else if (bytes > sizeof(RingSlot)) {
+    const auto contribution = behind(session, index).first(bytes - sizeof(RingSlot));
+    on_notice(session, session.peer, session.messages[index], contribution, true);
   } else if (bytes != 0) {
     return refuse(session, fmt::format("it sent a message of {} bytes", bytes));
   }

@@ -51,8 +51,9 @@ class Port : public onesided::Port {
     Peer peer = 0;
     Queue* queue = nullptr;
     QueuePair pair;
-    std::vector<RingSlot> messages;  // to be received, then to be sent
-    MemoryRegion registered;         // they are
+    // To be received, then to be sent, then what comes behind those received.
+    std::vector<RingSlot> messages;
+    MemoryRegion registered;  // they are
     std::vector<std::uint32_t> free_sends;
     std::uint32_t sends = 0;     // posted and not yet completed
     std::uint32_t receives = 0;  // likewise
@@ -73,10 +74,12 @@ class Port : public onesided::Port {
   int entries(std::size_t sessions) const;
   Outcome connect(Connected& session, const Address& client);
   int post_receive(Connected& session, std::uint32_t index);
+  static std::span<std::byte> behind(Connected& session, std::uint32_t index);
   void drain(Connected& session);
 
   bool start(Session& session, Operation& operation) override;
   bool send(Session& session, const RingSlot& message) override;
+  bool take_eagerly(Session& session, const Push& push) override;
   void flush(Session& session) override;
   void progress() override { static_cast<void>(poll()); }
   bool may_sleep() override;

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -20,6 +21,8 @@ constexpr std::uint32_t kMessages = 8;  // of the sends
 // less than a power of two, to which devices round up.
 constexpr std::size_t kFirstSessions = 14;
 constexpr std::size_t kMostSessions = 64 * kFirstSessions;
+// What is sent behind notices is used where it has been received.
+constexpr std::size_t kNothingCopied = onesided::LandingMemory::kAlignment;
 constexpr Nanos kDrain = 200 * kMillisecond;
 
 }  // namespace
@@ -34,9 +37,9 @@ Result<std::unique_ptr<Port>> Port::open(Api& api, const PortOptions& options) {
 }
 
 Port::Port(std::unique_ptr<Device> device, const PortOptions& options)
-    : onesided::Port(options.landing_bytes),
+    : onesided::Port(options.landing_bytes, kNothingCopied),
       device_(std::move(device)),
-      sizes_{kSends, options.credit},
+      sizes_{kSends, (options.credit + kEagerSlots - 1) / kEagerSlots * kEagerSlots, 2},
       tiles_(options.tiles) {
   batch_.reserve(kSends);
   pieces_.reserve(kSends);
@@ -138,8 +141,8 @@ Outcome Port::connect(Connected& session, const Address& client) {
   auto pair = QueuePair::make(*device_, *session.queue->entries.get(), sizes_, sizeof(RingSlot));
   if (!pair) return pair.error();
   session.pair = std::move(pair).value();
-  const std::uint32_t receives = session.pair.sizes().receives;
-  session.messages.resize(receives + kMessages);
+  const std::uint32_t receives = session.pair.sizes().receives / kEagerSlots * kEagerSlots;
+  session.messages.resize(receives + kMessages + kEagerSlots * kEagerBytes / sizeof(RingSlot));
   for (std::uint32_t i = 0; i < kMessages; ++i) session.free_sends.push_back(receives + i);
   auto registered = device_->expose(session.messages.data(),
                                     session.messages.size() * sizeof(RingSlot), kForItself);
@@ -153,14 +156,24 @@ Outcome Port::connect(Connected& session, const Address& client) {
   return session.pair.connect(client);
 }
 
+// In the order in which messages come, and as many as a multiple of the pieces: so a message's
+// number on the connection says which one it has.
+std::span<std::byte> Port::behind(Connected& session, std::uint32_t index) {
+  const std::span<RingSlot> all = session.messages;
+  return std::as_writable_bytes(all.last(kEagerSlots * kEagerBytes / sizeof(RingSlot)))
+      .subspan(index % kEagerSlots * kEagerBytes, kEagerBytes);
+}
+
 int Port::post_receive(Connected& session, std::uint32_t index) {
-  RingSlot& slot = session.messages[index];
-  ibv_sge piece{reinterpret_cast<std::uintptr_t>(slot.bytes), sizeof slot.bytes,
-                session.registered->lkey};
+  const RingSlot& slot = session.messages[index];
+  const std::uint32_t key = session.registered->lkey;
+  std::array<ibv_sge, 2> pieces{
+      {{reinterpret_cast<std::uintptr_t>(slot.bytes), sizeof slot.bytes, key},
+       {reinterpret_cast<std::uintptr_t>(behind(session, index).data()), kEagerBytes, key}}};
   ibv_recv_wr request{};
   request.wr_id = work_id(Work::kReceive, session.peer, index);
-  request.sg_list = &piece;
-  request.num_sge = 1;
+  request.sg_list = pieces.data();
+  request.num_sge = static_cast<int>(pieces.size());
   const int error = session.pair.receive(&request);
   session.receives += error == 0 ? 1 : 0;
   return error;

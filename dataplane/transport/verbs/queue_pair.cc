@@ -67,7 +67,7 @@ Result<QueuePair> QueuePair::make(Device& device, ibv_cq& queue, const QueueSize
   QueuePair made;
   made.device_ = &device;
   made.sizes_ = {std::min(sizes.sends, device.choice().max_wr),
-                 std::min(sizes.receives, device.choice().max_wr)};
+                 std::min(sizes.receives, device.choice().max_wr), sizes.receive_pieces};
   made.first_packet_ = random_packet_number();
   ibv_qp_init_attr attributes{};
   attributes.send_cq = attributes.recv_cq = &queue;
@@ -75,7 +75,8 @@ Result<QueuePair> QueuePair::make(Device& device, ibv_cq& queue, const QueueSize
   attributes.sq_sig_all = 1;
   // What does not do inline sends is asked again without.
   for (const std::uint32_t bytes : {inline_bytes, 0U}) {
-    attributes.cap = {made.sizes_.sends, made.sizes_.receives, 1, 1, bytes};
+    attributes.cap = {made.sizes_.sends, made.sizes_.receives, 1, made.sizes_.receive_pieces,
+                      bytes};
     made.can_inline_ = bytes > 0;
     made.pair_ =
         QueuePairHandle(device.api(), device.api().create_qp(&device.domain(), &attributes));

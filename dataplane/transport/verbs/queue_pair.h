@@ -28,7 +28,15 @@ std::optional<Address> from_hex(std::string_view text);
 struct QueueSizes {
   std::uint32_t sends = 0;
   std::uint32_t receives = 0;
+  std::uint32_t receive_pieces = 1;  // of memory that a message is received into
 };
+
+// Small operations carry their contribution behind the notice, into a second piece of what it is
+// received in. There are few of these pieces, and messages take them in turn: the n-th message of a
+// connection has piece n mod kEagerSlots. So who sends knows which one it takes, and sends nothing
+// behind the notice while an operation that is not over has the same.
+inline constexpr std::uint32_t kEagerBytes = 2048;
+inline constexpr std::uint32_t kEagerSlots = 4;
 
 // How patient a connection is: a packet is sent again after some 67 ms, six times; who does not
 // answer is known to be gone after half a second (adapters may take four times as long). A
