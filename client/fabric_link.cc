@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -50,7 +51,8 @@ FabricLink::Shard::Shard(std::size_t slots)
       notices(notice_indices, notice_slots),
       notices_out(notice_indices, notice_slots),
       completions_in(completion_indices, completion_slots),
-      completions(completion_indices, completion_slots) {}
+      completions(completion_indices, completion_slots),
+      contributions(2 * slots) {}
 
 Result<std::unique_ptr<FabricLink>> FabricLink::make(const FabricLinkOptions& options) {
   std::unique_ptr<FabricLink> link(new FabricLink(options));
@@ -97,7 +99,10 @@ FabricLink::~FabricLink() {
 }
 
 nlohmann::json FabricLink::introduction() const {
-  return {{"transport", "fabric"}, {"name", fabric::to_hex(name_)}, {"secret", secret_}};
+  nlohmann::json self = {
+      {"transport", "fabric"}, {"name", fabric::to_hex(name_)}, {"secret", secret_}};
+  if (options_.eager_bytes > 0) self["eager_bytes"] = options_.eager_bytes;
+  return self;
 }
 
 Outcome FabricLink::attached(const nlohmann::json& names) {
@@ -127,8 +132,12 @@ std::string FabricLink::description() const {
 
 // -- the session's thread ------------------------------------------------------------------------
 
-bool FabricLink::send(std::uint32_t shard, const wire::Notice& notice, std::span<const std::byte>) {
-  if (!shards_[shard]->notices.push(wire::encode(notice))) return false;
+bool FabricLink::send(std::uint32_t shard, const wire::Notice& notice,
+                      std::span<const std::byte> contribution) {
+  Shard& to = *shards_[shard];
+  to.contributions[to.given % to.contributions.size()] = contribution;
+  if (!to.notices.push(wire::encode(notice))) return false;
+  ++to.given;
   if (shm::ring_needed(thread_sleeps_)) ring(wake_.get());
   return true;
 }
@@ -144,12 +153,12 @@ Result<Link::Offer> FabricLink::offer(const Region& region) {
                {"base", domain_->base_of(region.data())},
                {"key", ::fi_mr_key(exposed->get())}},
               {}};
-  exposed_[&region] = std::move(exposed).value();
+  exposed_.add(region, std::move(exposed).value(), domain_->base_of(region.data()));
   return offer;
 }
 
 void FabricLink::withdraw(const Region& region) {
-  exposed_.erase(&region);
+  exposed_.withdraw(region);
 }
 
 bool FabricLink::arm(Nanos until) {
@@ -206,15 +215,10 @@ bool FabricLink::send_notices() {
   bool any = false;
   for (std::uint32_t i = 0; i < options_.shards; ++i) {
     Shard& shard = *shards_[i];
-    std::array<RingSlot, kBurst> slots;
-    const std::size_t count = shard.notices_out.pop(slots);
-    shard.unsent.insert(shard.unsent.end(), slots.begin(),
-                        slots.begin() + static_cast<std::ptrdiff_t>(count));
+    take_notices(shard);
     std::size_t sent = 0;
     for (; sent < shard.unsent.size(); ++sent) {
-      const fabric::MessageBytes message = fabric::seal({secret_, i, 0}, shard.unsent[sent]);
-      const ssize_t error =
-          ::fi_inject(endpoint_.get(), message.data(), message.size(), shard.address);
+      const ssize_t error = send(i, shard.unsent[sent]);
       if (error == -FI_EAGAIN) break;
       if (error != 0) broken_.store(true, std::memory_order_relaxed);
     }
@@ -223,6 +227,44 @@ bool FabricLink::send_notices() {
     any |= sent > 0;
   }
   return any;
+}
+
+void FabricLink::take_notices(Shard& shard) {
+  std::array<RingSlot, kBurst> slots;
+  const std::size_t count = shard.notices_out.pop(slots);
+  for (const RingSlot& notice : std::span(slots).first(count)) {
+    const std::size_t place = shard.taken++ % shard.contributions.size();
+    shard.unsent.push_back({notice, shard.contributions[place]});
+  }
+}
+
+// Without a buffer for its contribution the notice goes alone, and the node reads that.
+ssize_t FabricLink::send(std::uint32_t number, const Outgoing& outgoing) {
+  const fabric::Envelope envelope{secret_, number, 0};
+  const fi_addr_t to = shards_[number]->address;
+  const auto free = outgoing.contribution.empty()
+                        ? sends_.end()
+                        : std::find_if(sends_.begin(), sends_.end(),
+                                       [](const SendBuffer& buffer) { return !buffer.used; });
+  if (free == sends_.end()) {
+    const fabric::MessageBytes message = fabric::seal(envelope, outgoing.notice);
+    return ::fi_inject(endpoint_.get(), message.data(), message.size(), to);
+  }
+  fabric::seal_into(free->bytes, envelope, outgoing.notice);
+  std::memcpy(free->bytes.data() + fabric::kMessageBytes, outgoing.contribution.data(),
+              outgoing.contribution.size());
+  const ssize_t error = ::fi_send(endpoint_.get(), free->bytes.data(),
+                                  fabric::kMessageBytes + outgoing.contribution.size(), nullptr,
+                                  to, &free->room);
+  free->used = error == 0;
+  return error;
+}
+
+// Also of what could not be sent.
+void FabricLink::on_sent(void* context) {
+  for (SendBuffer& buffer : sends_) {
+    if (&buffer.room == context) buffer.used = false;
+  }
 }
 
 Outcome FabricLink::post_receive(ReceiveBuffer& buffer) {
@@ -237,21 +279,24 @@ bool FabricLink::progress() {
     // it does not answer ends at its deadline.
     fi_cq_err_entry error{};
     ::fi_cq_readerr(&domain_->completions(), &error, 0);
+    on_sent(error.op_context);
     return true;
   }
-  for (ssize_t i = 0; i < count; ++i) {
-    const fi_cq_data_entry& entry = entries[static_cast<std::size_t>(i)];
-    if (entry.op_context == nullptr) continue;
-    if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
-      on_message({static_cast<const std::byte*>(entry.buf), entry.len});
-    }
-    auto& buffer = *reinterpret_cast<ReceiveBuffer*>(entry.op_context);
-    if ((entry.flags & FI_MULTI_RECV) != 0 && !post_receive(buffer)) {
-      broken_.store(true, std::memory_order_relaxed);
-    }
-  }
+  for (ssize_t i = 0; i < count; ++i) on_completion(entries[static_cast<std::size_t>(i)]);
   if (count > 0 && shm::ring_needed(session_sleeps_)) ring(doorbell_.get());
   return count > 0;
+}
+
+void FabricLink::on_completion(const fi_cq_data_entry& entry) {
+  if (entry.op_context == nullptr) return;  // of an injected message
+  if ((entry.flags & (FI_RECV | FI_MULTI_RECV)) == 0) return on_sent(entry.op_context);
+  if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
+    on_message({static_cast<const std::byte*>(entry.buf), entry.len});
+  }
+  auto& buffer = *reinterpret_cast<ReceiveBuffer*>(entry.op_context);
+  if ((entry.flags & FI_MULTI_RECV) != 0 && !post_receive(buffer)) {
+    broken_.store(true, std::memory_order_relaxed);
+  }
 }
 
 // Anybody can send to an endpoint: what does not know the session's secret is not from the node.
@@ -259,9 +304,10 @@ void FabricLink::on_message(std::span<const std::byte> bytes) {
   const auto message = fabric::open_message(bytes);
   if (!message || message->envelope.secret != secret_) return;
   const std::uint32_t shard = message->envelope.shard;
-  if (shard < options_.shards && !shards_[shard]->completions_in.push(message->content)) {
-    broken_.store(true, std::memory_order_relaxed);
-  }
+  if (shard >= options_.shards) return;
+  const bool fine =
+      exposed_.store(message->behind) && shards_[shard]->completions_in.push(message->content);
+  if (!fine) broken_.store(true, std::memory_order_relaxed);
 }
 
 void FabricLink::sleep() {

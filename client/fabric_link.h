@@ -5,12 +5,12 @@
 
 #include <array>
 #include <atomic>
-#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "base/fd.h"
+#include "client/exposed_memory.h"
 #include "client/link.h"
 #include "client/session_events.h"
 #include "dataplane/transport/fabric/domain.h"
@@ -23,6 +23,7 @@ struct FabricLinkOptions {
   std::string remote_host;  // of the node, for what it says of itself as "here"
   std::uint32_t shards = 0;
   std::uint32_t credit = 0;
+  std::uint32_t eager_bytes = 0;  // that the node takes behind a notice; 0: nor does it give any
   int watch = -1;  // the control connection: its hang-up means that the node is gone; borrowed
 };
 
@@ -42,6 +43,7 @@ class FabricLink final : public Link {
   bool send(std::uint32_t shard, const wire::Notice& notice,
             std::span<const std::byte> contribution) override;
   std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) override;
+  std::size_t eager_bytes() const override { return options_.eager_bytes; }
   bool broken() const override { return broken_.load(std::memory_order_relaxed); }
   Result<Offer> offer(const Region& region) override;
   void withdraw(const Region& region) override;
@@ -58,6 +60,11 @@ class FabricLink final : public Link {
   template <typename T>
   using Fid = transport::fabric::Fid<T>;
 
+  // A notice, and what goes with it.
+  struct Outgoing {
+    RingSlot notice;
+    std::span<const std::byte> contribution;
+  };
   // Between the session's thread and the link's own.
   struct Shard {
     explicit Shard(std::size_t slots);
@@ -68,11 +75,22 @@ class FabricLink final : public Link {
     RingConsumer notices_out;        // the thread's
     RingProducer completions_in;     // the thread's
     RingConsumer completions;        // the session's
-    std::vector<RingSlot> unsent{};  // the thread's: taken, and not yet accepted by the provider
+    // Of the notices, in turn. There are more than notices that the session can have given since one
+    // that the thread has taken and not yet read: each operation within credit once, those that
+    // have taken the place of ones that are over, and cancels.
+    std::vector<std::span<const std::byte>> contributions;
+    std::uint32_t given = 0;         // the session's: notices so far
+    std::uint32_t taken = 0;         // the thread's, likewise
+    std::vector<Outgoing> unsent{};  // the thread's: taken, and not yet accepted by the provider
   };
   struct ReceiveBuffer {
     fi_context2 room{};
-    alignas(kCacheLine) std::array<std::byte, 16384> bytes;
+    alignas(kCacheLine) std::array<std::byte, 32768> bytes;
+  };
+  struct SendBuffer {
+    fi_context2 room{};
+    bool used = false;
+    alignas(kCacheLine) std::array<std::byte, transport::fabric::kLongestMessage> bytes;
   };
 
   explicit FabricLink(FabricLinkOptions options) : options_(std::move(options)) {}
@@ -80,6 +98,10 @@ class FabricLink final : public Link {
   Outcome post_receive(ReceiveBuffer& buffer);
   void run();
   bool send_notices();
+  void take_notices(Shard& shard);
+  ssize_t send(std::uint32_t shard, const Outgoing& outgoing);
+  void on_completion(const fi_cq_data_entry& entry);
+  void on_sent(void* context);
   bool progress();
   void on_message(std::span<const std::byte> bytes);
   void sleep();
@@ -90,9 +112,10 @@ class FabricLink final : public Link {
   Fid<fid_ep> endpoint_;
   transport::fabric::Name name_;
   std::uint64_t secret_ = 0;
-  std::map<const Region*, Fid<fid_mr>> exposed_;
+  ExposedMemory exposed_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::array<ReceiveBuffer, 2> receives_;
+  std::array<SendBuffer, 8> sends_;  // of notices with contributions; more go without
 
   SessionEvents events_;
   UniqueFd doorbell_;  // of the session's thread

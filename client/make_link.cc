@@ -11,6 +11,7 @@
 namespace tally::client {
 namespace {
 
+namespace fabric = transport::fabric;
 using nlohmann::json;
 using MadeLink = Result<std::unique_ptr<Link>>;
 
@@ -95,6 +96,7 @@ class LinkMaker {
     options.remote_host = on_this_host() ? options.local_host : channel_.remote_host();
     options.shards = shards();
     options.credit = config_.credit;
+    options.eager_bytes = std::min<std::uint32_t>(eager_bytes("fabric"), fabric::kEagerBytes);
     options.watch = channel_.fd();
     auto link = FabricLink::make(options);
     if (!link) return link.error();

@@ -137,7 +137,9 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
                  {"deadline_ms", options_.default_deadline_ms}};
   if (options_.checksums) answer["checksums"] = "crc32c";
   if (options_.fabric) {
-    answer["fabric"] = {{"provider", options_.fabric->provider}, {"host", options_.fabric->host}};
+    answer["fabric"] = {{"provider", options_.fabric->provider},
+                        {"host", options_.fabric->host},
+                        {"eager_bytes", transport::fabric::kEagerBytes}};
   }
   if (options_.verbs) {
     answer["verbs"] = {{"device", options_.verbs->device},

@@ -49,12 +49,13 @@ void Node::attach_to_network(const SharedSession& session, rpc::Request& request
 void Node::attach_to_fabric(const SharedSession& session, rpc::Params& params, rpc::Reply reply) {
   const auto name = transport::fabric::from_hex(params.text("name", kMaxEndpointName));
   const auto secret = params.number("secret", 0, UINT64_MAX);
+  const auto eager_bytes = params.number_or("eager_bytes", 0, UINT64_MAX, 0);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (!name) return reply.error(Status::kInvalidArgument, "\"name\" is not an endpoint's");
   attach_each(session, std::move(reply), &Ports::fabric,
-              [name = *name, secret, job = session->forming->slot, peer = session->number](
-                  std::uint32_t tree, transport::fabric::Port& port) {
-                return in_hex(port.attach(peer, {job, name, secret, tree}));
+              [name = *name, secret, eager_bytes, job = session->forming->slot,
+               peer = session->number](std::uint32_t tree, transport::fabric::Port& port) {
+                return in_hex(port.attach(peer, {job, name, secret, tree, eager_bytes}));
               });
 }
 

@@ -202,7 +202,7 @@ Result<Fid<fid_ep>> Domain::endpoint() {
     return failed("making an endpoint", error);
   }
   Fid<fid_ep> endpoint(made);
-  std::size_t least = kMessageBytes;
+  std::size_t least = kLongestMessage;
   int error = ::fi_ep_bind(made, &addresses_->fid, 0);
   if (error == 0) error = ::fi_ep_bind(made, &completions_->fid, FI_TRANSMIT | FI_RECV);
   if (error == 0) {

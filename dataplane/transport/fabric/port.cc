@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::size_t kBurst = 64;
 constexpr int kMostBursts = 64;
+// Of contributions that come with their notices, of all sessions; what finds no room is read.
+constexpr std::size_t kPayloadBytes = 1 << 20;
 
 }  // namespace
 
@@ -19,7 +21,7 @@ Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
 }
 
 Port::Port(const PortOptions& options, std::unique_ptr<Domain> model)
-    : onesided::Port(options.landing_bytes, 4096),
+    : onesided::Port(options.landing_bytes, kPayloadBytes),
       host_(options.domain.address),
       model_(std::move(model)) {}
 
@@ -47,16 +49,6 @@ bool Port::start(Session& session, Operation& operation) {
           : ::fi_writemsg(to.endpoint.get(), &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
   if (error != 0 && error != -FI_EAGAIN) {
     refuse(session, "cannot start an operation: " + model_->library().text(error));
-  }
-  return error == 0;
-}
-
-bool Port::send(Session& session, const RingSlot& message) {
-  Connected& to = connected(session);
-  const MessageBytes bytes = seal({to.secret, to.tree, 0}, message);
-  const ssize_t error = ::fi_inject(to.endpoint.get(), bytes.data(), bytes.size(), to.address);
-  if (error != 0 && error != -FI_EAGAIN) {
-    refuse(session, "cannot send: " + model_->library().text(error));
   }
   return error == 0;
 }
@@ -109,7 +101,8 @@ void Port::on_message(Connected& session, Peer peer, std::span<const std::byte> 
   const bool hers = message && message->envelope.secret == session.secret &&
                     message->envelope.shard == session.tree;
   if (!hers) return;
-  on_notice(session, peer, message->content);
+  if (message->behind.empty()) return on_notice(session, peer, message->content);
+  on_notice(session, peer, message->content, message->behind, false);
 }
 
 // False: there was none after all.

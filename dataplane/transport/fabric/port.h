@@ -37,7 +37,8 @@ class Port : public onesided::Port {
     std::uint32_t job = 0;  // whose peers fail together
     std::span<const std::byte> name;
     std::uint64_t secret = 0;
-    std::uint32_t tree = 0;  // what the two call this shard
+    std::uint32_t tree = 0;         // what the two call this shard
+    std::uint64_t eager_bytes = 0;  // of operations whose results it takes with their completions
   };
   Result<Name> attach(Peer peer, const Client& client);
   void detach(Peer peer) override;
@@ -46,11 +47,17 @@ class Port : public onesided::Port {
 
  private:
   struct ReceiveBuffer : Context {
-    alignas(kCacheLine) std::array<std::byte, 4096> bytes;
+    // The longest message, and some that have nothing behind.
+    alignas(kCacheLine) std::array<std::byte, kLongestMessage + 16 * kMessageBytes> bytes;
   };
   struct Job {
     std::unique_ptr<Domain> domain;
     std::size_t sessions = 0;
+  };
+  // A completion in the making: what goes behind it.
+  struct Letter {
+    std::uint32_t cookie = 0;
+    Operation* message = nullptr;
   };
   struct Connected : Session {
     std::uint32_t job = 0;
@@ -58,6 +65,8 @@ class Port : public onesided::Port {
     fi_addr_t address = FI_ADDR_UNSPEC;
     std::uint64_t secret = 0;
     std::uint32_t tree = 0;
+    std::uint64_t eager_bytes = 0;
+    std::vector<Letter> letters;
     std::array<ReceiveBuffer, 2> receives;
   };
 
@@ -71,7 +80,10 @@ class Port : public onesided::Port {
   Outcome post_receive(Connected& session, ReceiveBuffer& buffer);
   bool start(Session& session, Operation& operation) override;
   bool send(Session& session, const RingSlot& message) override;
-  bool take_eagerly(Session&, const Push&) override { return false; }
+  bool take_eagerly(Session& session, const Push& push) override;
+  Letter* letter_of(Connected& session, const Landing& landing);
+  ssize_t post(Connected& to, Operation& operation);
+  bool accepted(Connected& session, ssize_t error);
   void progress() override;
   bool may_sleep() override;
   void progress(Domain& domain);

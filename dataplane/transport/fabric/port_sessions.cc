@@ -1,6 +1,8 @@
 // The port's control: who comes and goes.
 #include <sys/epoll.h>
 
+#include <algorithm>
+
 #include "base/epoll.h"
 #include "dataplane/transport/fabric/port.h"
 
@@ -55,6 +57,7 @@ Result<Name> Port::connect(Connected& session, Domain& domain, const Client& cli
   session.address = *address;
   session.secret = client.secret;
   session.tree = client.tree;
+  session.eager_bytes = std::min<std::uint64_t>(client.eager_bytes, kEagerBytes);
   for (ReceiveBuffer& buffer : session.receives) {
     if (auto posted = post_receive(session, buffer); !posted) return posted.error();
   }

@@ -20,6 +20,9 @@ constexpr std::size_t kMaxWaitingCompletions = 8192;
 // Notices that the shard has not taken: more than any credit, with as many cancels.
 constexpr std::size_t kMaxWaitingNotices = 8192;
 
+// Small results that a peer may have on their way: who takes none holds no more memory than that.
+constexpr std::size_t kMostEager = 16;
+
 // A peer of whose operations none has ended for so long is lost: stopped, cut off or gone without a
 // word. Verdicts wait for what is under way, so this must be shorter than clients wait for theirs.
 constexpr Nanos kStalled = 4 * kSecond;
@@ -103,11 +106,16 @@ std::uint32_t Port::take_operation(Kind kind, const Range& range, std::uint64_t 
   operation.user = user;
   operation.bytes = range.bytes;
   operation.index = index;
-  if (const Region* region = region_of(range)) {
-    operation.address = region->base + range.offset;
-    operation.key = region->key;
+  if (region_of(range) != nullptr) {
+    operation.address = remote(range).address;
+    operation.key = remote(range).key;
   }
   return index;
+}
+
+Port::Remote Port::remote(const Range& range) const {
+  const Region& region = *region_of(range);
+  return {region.base + range.offset, region.key};
 }
 
 void Port::pull(std::span<const Pull> pulls) {
@@ -185,18 +193,28 @@ void Port::push(std::span<const Push> pushes) {
   start_marked();
 }
 
-Port::Operation* Port::eager_write(Session& session, const Push& push) {
-  const Range& target = push.landing.target;
-  std::byte* copy = landing_.allocate(target.bytes);
-  if (copy == nullptr) return nullptr;
-  std::memcpy(copy, push.source, target.bytes);
-  Operation& operation = operations_[take_operation(Kind::kPush, target, push.user)];
-  operation.local = copy;
+Port::Operation* Port::eager_operation(Session& session, Peer peer, std::size_t bytes) {
+  if (session.eager >= kMostEager) return nullptr;
+  std::byte* memory = landing_.allocate(bytes);
+  if (memory == nullptr) return nullptr;
+  Operation& operation = operations_[take_operation(Kind::kPush, {peer, 0, 0, bytes}, 0)];
+  operation.local = memory;
   operation.placed = operation.eager = true;
-  session.writes.push_back(operation.index);
+  ++session.eager;
+  return &operation;
+}
+
+bool Port::eager_write(Session& session, const Push& push) {
+  const Range& target = push.landing.target;
+  Operation* operation = eager_operation(session, target.peer, target.bytes);
+  if (operation == nullptr) return false;
+  std::memcpy(operation->local, push.source, target.bytes);
+  operation->address = remote(target).address;
+  operation->key = remote(target).key;
+  session.writes.push_back(operation->index);
   ++session.eager_writes;
   mark(session);
-  return &operation;
+  return true;
 }
 
 void Port::complete(std::span<const Message> messages) {
@@ -229,12 +247,16 @@ void Port::start_marked() {
   marked_.clear();
 }
 
+void Port::under_way(Session& session, Operation& operation) {
+  operation.under_way = true;
+  ++session.under_way;
+}
+
 bool Port::start_all(Session& session, std::deque<std::uint32_t>& waiting) {
   while (!session.broken && !waiting.empty()) {
     Operation& operation = operations_[waiting.front()];
     if (!start(session, operation)) break;
-    operation.under_way = true;
-    ++session.under_way;
+    under_way(session, operation);
     session.eager_writes -= operation.eager ? 1 : 0;
     waiting.pop_front();
   }
@@ -258,8 +280,9 @@ void Port::send_waiting(Session& session) {
 
 void Port::end(Operation& operation, Status status) {
   if (operation.answered) return;
+  Session& session = *sessions_[operation.peer];
+  session.eager -= operation.eager ? 1 : 0;
   if (operation.under_way) {
-    Session& session = *sessions_[operation.peer];
     --session.under_way;
     ++session.ended;
   }

@@ -98,6 +98,7 @@ class Port : public Transport {
     std::deque<std::uint32_t> writes;  // of which these go first: they end what was begun
     std::deque<RingSlot> completions;  // and messages
     std::size_t eager_writes = 0;      // of the writes; they go before the next completion
+    std::size_t eager = 0;             // operations that answer to nobody, these and others
     std::size_t notices = 0;           // come and not yet taken by the shard
     // For the watch on peers that do nothing any more.
     std::size_t under_way = 0;  // operations that the provider has
@@ -138,8 +139,19 @@ class Port : public Transport {
   // With the contribution behind it. `kept`: the bytes stay as they are until the operation ends.
   void on_notice(Session& session, Peer peer, const RingSlot& notice,
                  std::span<const std::byte> contribution, bool kept);
-  // For a write that nobody waits for, of bytes that are copied. Null: there is no room.
-  Operation* eager_write(Session& session, const Push& push);
+  // A write that nobody waits for, of bytes that are copied. False: there is no room.
+  bool eager_write(Session& session, const Push& push);
+  // To the peer, with so much memory of its own, which end() gives back; answers to nobody.
+  // Null: there is no room, or the peer has enough of them.
+  Operation* eager_operation(Session& session, Peer peer, std::size_t bytes);
+  // The network has it.
+  static void under_way(Session& session, Operation& operation);
+  // How the network knows it. Precondition: covers(range), and no payload.
+  struct Remote {
+    std::uint64_t address = 0;
+    std::uint64_t key = 0;
+  };
+  Remote remote(const Range& range) const;
   static void refuse(Session& session, std::string why);
   const auto& all_sessions() const { return sessions_; }
   Operation& operation(std::uint32_t index) { return operations_[index]; }

@@ -147,8 +147,13 @@ TEST_F(VerbsEager, ASmallResultIsAnsweredAtOnceAndGoesBeforeItsCompletion) {
 TEST_F(VerbsEager, ACompletionWaitsForSmallResultsThatFindNoRoomInTheQueue) {
   api_.hold();
   std::vector<Push> pushes;
-  for (std::uint64_t i = 0; i < 50; ++i) pushes.push_back(result(64, i * 64, 64, tiles_.data()));
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    const bool large = i < 40;
+    pushes.push_back(result(large ? 1 << 20 : 64, i * 64, 64, tiles_.data()));
+  }
   port_->push(pushes);
+  EXPECT_EQ(answered(), 8U);
+  EXPECT_EQ(answered(), 2U);
   complete(kFirst, 7);
   EXPECT_EQ(api_.held(IBV_WR_SEND), 0U);
   api_.let_go();
@@ -173,7 +178,7 @@ TEST_F(VerbsEager, TheResultOfALargeOperationIsAnsweredWhenItStands) {
 
 TEST_F(VerbsEager, APeerThatGoesTakesItsSmallResultsAlong) {
   api_.hold();
-  const std::vector<Push> pushes(50, result(64, 0, 64, tiles_.data()));
+  const std::vector<Push> pushes(16, result(64, 0, 64, tiles_.data()));
   port_->push(pushes);
   first_.send(notice(7), filled(100, 9));
   while (answered() > 0) continue;
