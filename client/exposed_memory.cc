@@ -26,12 +26,12 @@ bool ExposedMemory::store(std::span<const std::byte> results) {
   const std::lock_guard guard(mutex_);
   while (!results.empty()) {
     const auto result = fabric::next_result(results);
-    if (!result || !store(*result)) return false;
+    if (!result || !place(*result)) return false;
   }
   return true;
 }
 
-bool ExposedMemory::store(const fabric::SmallResult& result) {
+bool ExposedMemory::place(const fabric::SmallResult& result) {
   const auto found = by_key_.find(result.store.key);
   if (found == by_key_.end()) return false;
   const Exposed& exposed = found->second;

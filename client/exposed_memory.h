@@ -33,7 +33,7 @@ class ExposedMemory {
     transport::fabric::Fid<fid_mr> registered;
   };
 
-  bool store(const transport::fabric::SmallResult& result);
+  bool place(const transport::fabric::SmallResult& result);
 
   std::mutex mutex_;
   std::map<std::uint64_t, Exposed> by_key_;
