@@ -71,12 +71,12 @@ class FabricLink final : public Link {
     fi_addr_t address = FI_ADDR_UNSPEC;
     std::vector<RingSlot> notice_slots, completion_slots;
     RingIndices notice_indices, completion_indices;
-    RingProducer notices;            // the session's
-    RingConsumer notices_out;        // the thread's
-    RingProducer completions_in;     // the thread's
-    RingConsumer completions;        // the session's
-    // Of the notices, in turn. There are more than notices that the session can have given since one
-    // that the thread has taken and not yet read: each operation within credit once, those that
+    RingProducer notices;         // the session's
+    RingConsumer notices_out;     // the thread's
+    RingProducer completions_in;  // the thread's
+    RingConsumer completions;     // the session's
+    // Of the notices, in turn. There are more than notices that the session can have given since
+    // one that the thread has taken and not yet read: each operation within credit once, those that
     // have taken the place of ones that are over, and cancels.
     std::vector<std::span<const std::byte>> contributions;
     std::uint32_t given = 0;         // the session's: notices so far

@@ -49,7 +49,8 @@ class VerbsLinkTest : public ::testing::Test {
     nlohmann::json answers = nlohmann::json::array();
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const auto address = verbs::from_hex(names[i].get<std::string>());
-      answers.push_back(verbs::to_hex(ports_[i]->attach(kPeer, address.value()).value()));
+      auto made = ports_[i]->connect(kPeer, address.value()).value();
+      answers.push_back(verbs::to_hex(ports_[i]->attach(kPeer, std::move(made)).value()));
     }
     return answers;
   }

@@ -98,7 +98,7 @@ Outcome Daemon::build(const Config& config) {
   options.jobs = config.jobs;
   options.fabric = std::move(networks->fabric);
   options.verbs = std::move(networks->verbs);
-  node_ = std::make_unique<Node>(std::move(options), *shards_,
+  node_ = std::make_unique<Node>(std::move(options), io_, *shards_,
                                  [this](rpc::ConnectionId connection, std::string_view reason) {
                                    server_->disconnect(connection, reason);
                                  });

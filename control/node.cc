@@ -17,8 +17,9 @@ using nlohmann::json;
 namespace shm = transport::shm;
 
 constexpr std::uint64_t kProtocolVersion = 1;
-// That fail, of a session: making a connection costs the shards time.
+// That fail, of a session: making a connection costs time.
 constexpr std::uint32_t kMostAttaches = 2;
+constexpr unsigned kMakers = 4;  // threads
 constexpr std::size_t kMaxName = 128;
 
 // A Unix one: closing it never waits, whatever its owner has set (a TCP socket may linger).
@@ -39,17 +40,21 @@ AdmissionLimits with_node(AdmissionLimits limits, const ShardSet& shards, std::u
 
 }  // namespace
 
-Node::Node(NodeOptions options, ShardSet& shards,
+Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
            std::function<void(rpc::ConnectionId, std::string_view)> disconnect)
     : options_(std::move(options)),
       shards_(shards),
       disconnect_(std::move(disconnect)),
       admission_(with_node(options_.limits, shards, options_.credit), options_.jobs),
-      introspection_(options_.facts, shards, admission_) {
+      introspection_(options_.facts, shards, admission_),
+      makers_(io, options_.verbs ? kMakers : 0),
+      ender_(io, options_.verbs ? 1 : 0) {
   shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
 }
 
-Node::~Node() = default;
+Node::~Node() {
+  for (const auto& [number, session] : by_number_) session->give_up_attempt();
+}
 
 void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) {
   const std::string& method = request.method;
@@ -62,11 +67,11 @@ void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply
   }
   const SharedSession session = session_of(connection);
   if (session == nullptr || session->ending) {
-    return reply.error(Status::kInvalidArgument, "no session is open on this connection");
+    return reply.error(no_session());
   }
   if (method == "session.attach") return attach(session, request, std::move(reply));
   if (method == "session.close") return close(session, std::move(reply));
-  if (!session->attached) {
+  if (!session->attached || session->attaching) {
     return reply.error(Status::kInvalidArgument,
                        "the session is not attached: session.attach first");
   }
@@ -291,8 +296,12 @@ void Node::closed(rpc::ConnectionId connection) {
 }
 
 void Node::hang_up(std::function<void()> then) {
+  hung_up_ = true;
   std::vector<transport::Peer> peers;
-  for (const auto& [number, session] : by_number_) peers.push_back(number);
+  for (const auto& [number, session] : by_number_) {
+    session->give_up_attempt();
+    if (!session->ending) peers.push_back(number);
+  }
   auto doorbells = std::make_shared<std::vector<std::vector<UniqueFd>>>(shards_.size());
   shards_.on_each(
       [peers = std::move(peers), doorbells](std::uint32_t i, auto&, Ports& ports) {
@@ -326,18 +335,22 @@ void Node::on_lost(transport::Peer peer) {
 
 void Node::end(const SharedSession& session, Status why, std::function<void()> then) {
   session->ending = true;
+  session->give_up_attempt();
   by_connection_.erase(session->connection);
   session->forming->over = true;
-  shards_.on_each(
-      [peer = session->number, job = session->forming->slot, rank = session->rank, why](
-          auto, engine::Shard& shard, Ports& ports) {
+  let_go(
+      session,
+      [job = session->forming->slot, rank = session->rank, why](auto, engine::Shard& shard, auto&) {
         shard.protocol().gone(job, static_cast<std::uint16_t>(rank), why, monotonic_now());
-        ports.detach(peer);
       },
       [this, session, then = std::move(then)] {
         leave(session);
         then();
       });
+}
+
+bool Node::is_over(const Session& session) const {
+  return session.ending || hung_up_;
 }
 
 // No shard knows the session any more.

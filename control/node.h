@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "control/admission.h"
+#include "control/helper_threads.h"
 #include "control/introspection.h"
 #include "control/rpc/params.h"
 #include "control/rpc/service.h"
@@ -45,9 +46,9 @@ struct NodeOptions {
 
 class Node : public rpc::Service {
  public:
-  // `disconnect` ends a connection that misbehaves. Both are borrowed or copied for the node's
-  // life.
-  Node(NodeOptions options, ShardSet& shards,
+  // `io`: the control thread's loop. `disconnect` ends a connection that misbehaves. All are
+  // borrowed or copied for the node's life.
+  Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
        std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
   ~Node() override;
 
@@ -63,7 +64,9 @@ class Node : public rpc::Service {
 
  private:
   struct Session;
+  struct Attempt;
   using SharedSession = std::shared_ptr<Session>;
+  using SharedReply = std::shared_ptr<rpc::Reply>;
 
   protocol::Plan plan_of(const Forming& forming) const;
   // By shard: which tree of the job's plan it is.
@@ -75,10 +78,15 @@ class Node : public rpc::Service {
   void attach_to_network(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void attach_to_fabric(const SharedSession& session, rpc::Params& params, rpc::Reply reply);
   void attach_to_verbs(const SharedSession& session, rpc::Params& params, rpc::Reply reply);
-  void give_up_attaching(const SharedSession& session, const Error& why,
-                         const std::shared_ptr<rpc::Reply>& answer);
+  void begin_attaching(const SharedSession& session, const SharedReply& answer,
+                       std::function<void()> then);
+  void make_queue_pairs(const SharedSession& session,
+                        const std::vector<transport::verbs::Address>& clients,
+                        const SharedReply& answer);
+  void drop(const std::shared_ptr<Attempt>& attempt, const SharedReply& answer);
+  void give_up_attaching(const SharedSession& session, const Error& why, const SharedReply& answer);
   template <typename Port, typename Attach>
-  void attach_each(const SharedSession& session, rpc::Reply reply,
+  void attach_each(const SharedSession& session, const SharedReply& answer,
                    std::unique_ptr<Port> Ports::*port, Attach attach);
   void register_remote(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void close(const SharedSession& session, rpc::Reply reply);
@@ -87,6 +95,10 @@ class Node : public rpc::Service {
 
   // Takes the session from all shards, then frees its memory and its place in the job.
   void end(const SharedSession& session, Status why, std::function<void()> then);
+  // Each shard does `first`, and from then on does not serve the session. `then`: nothing touches
+  // its memory any more.
+  void let_go(const SharedSession& session, ShardSet::Task first, std::function<void()> then);
+  bool is_over(const Session& session) const;
   void on_lost(transport::Peer peer);
   void leave(const SharedSession& session);
   SharedSession session_of(rpc::ConnectionId connection) const;
@@ -99,6 +111,12 @@ class Node : public rpc::Service {
   Introspection introspection_;
   std::unordered_map<rpc::ConnectionId, SharedSession> by_connection_;
   std::map<std::uint32_t, SharedSession> by_number_;  // until its number may be used again
+  bool hung_up_ = false;
+  // Queue pairs are made some at a time: who names an address that nobody answers for holds up one
+  // thread for a second, and whoever hangs up gives up his turn. They end one after the other: who
+  // lets go of a session for the second time waits for the first.
+  HelperThreads makers_;
+  HelperThreads ender_;
 };
 
 }  // namespace tally::control

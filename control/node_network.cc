@@ -52,14 +52,17 @@ void Node::attach_to_fabric(const SharedSession& session, rpc::Params& params, r
   const auto eager_bytes = params.number_or("eager_bytes", 0, UINT64_MAX, 0);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (!name) return reply.error(Status::kInvalidArgument, "\"name\" is not an endpoint's");
-  attach_each(session, std::move(reply), &Ports::fabric,
-              [name = *name, secret, eager_bytes, job = session->forming->slot,
-               peer = session->number](std::uint32_t tree, transport::fabric::Port& port) {
-                return in_hex(port.attach(peer, {job, name, secret, tree, eager_bytes}));
-              });
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  begin_attaching(session, answer, [this, session, answer, name = *name, secret, eager_bytes] {
+    attach_each(session, answer, &Ports::fabric,
+                [name, secret, eager_bytes, job = session->forming->slot, peer = session->number](
+                    std::uint32_t tree, transport::fabric::Port& port) {
+                  return in_hex(port.attach(peer, {job, name, secret, tree, eager_bytes}));
+                });
+  });
 }
 
-// The client has a queue pair for each shard; each shard makes one for it.
+// The client has a queue pair for each shard; each shard gets one for it.
 void Node::attach_to_verbs(const SharedSession& session, rpc::Params& params, rpc::Reply reply) {
   const auto names = params.texts("names", session->forming->shards.size(), kMaxEndpointName);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
@@ -69,27 +72,77 @@ void Node::attach_to_verbs(const SharedSession& session, rpc::Params& params, rp
     if (!address) return reply.error(Status::kInvalidArgument, "\"names\" has no queue pair's");
     clients.push_back(*address);
   }
-  attach_each(session, std::move(reply), &Ports::verbs,
-              [clients, peer = session->number](std::uint32_t tree, transport::verbs::Port& port) {
-                return in_hex(port.attach(peer, clients[tree]));
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  begin_attaching(session, answer, [this, session, answer, clients = std::move(clients)] {
+    make_queue_pairs(session, clients, answer);
+  });
+}
+
+// What the session came by before is let go of.
+void Node::begin_attaching(const SharedSession& session, const SharedReply& answer,
+                           std::function<void()> then) {
+  const bool before = std::exchange(session->attached, true);
+  session->attaching = session->over_network = true;
+  if (!before) return then();
+  let_go(
+      session, [](auto, auto&, auto&) {},
+      [this, session, answer, then = std::move(then)] {
+        if (is_over(*session)) return answer->error(no_session());
+        then();
+      });
+}
+
+void Node::make_queue_pairs(const SharedSession& session,
+                            const std::vector<transport::verbs::Address>& clients,
+                            const SharedReply& answer) {
+  const auto attempt = session->attempt = std::make_shared<Attempt>();
+  attempt->peer = session->number;
+  attempt->clients = clients;
+  attempt->ports.resize(clients.size());
+  const auto trees = trees_of(*session->forming);
+  for (std::uint32_t i = 0; i < trees.size(); ++i) {
+    if (trees[i] != protocol::kNoTree) attempt->ports[trees[i]] = shards_.verbs(i);
+  }
+  const auto hand_over = [attempt](std::uint32_t tree, transport::verbs::Port& port) {
+    return in_hex(port.attach(attempt->peer, std::move(attempt->made[tree])));
+  };
+  makers_.run([attempt] { attempt->make(); },
+              [this, session, attempt, answer, hand_over] {
+                if (is_over(*session)) return drop(attempt, answer);
+                if (attempt->why_not) return give_up_attaching(session, *attempt->why_not, answer);
+                attach_each(session, answer, &Ports::verbs, hand_over);
               });
+}
+
+// One after the other: the first that fails is the end of it, and a client that has hung up does
+// not keep the thread.
+void Node::Attempt::make() {
+  for (std::size_t i = 0; i < ports.size() && !given_up; ++i) {
+    auto one = ports[i]->connect(peer, clients[i]);
+    if (!one) {
+      why_not = one.error();
+      break;
+    }
+    made.push_back(std::move(one).value());
+  }
+  if (made.size() < ports.size()) made.clear();
+}
+
+void Node::drop(const std::shared_ptr<Attempt>& attempt, const SharedReply& answer) {
+  ender_.run([attempt] { attempt->made.clear(); }, [answer] { answer->error(no_session()); });
 }
 
 // `attach(tree, port)` gives the name of what serves the client there, or why nothing does. Then
 // the session is as it was before.
 template <typename Port, typename Attach>
-void Node::attach_each(const SharedSession& session, rpc::Reply reply,
+void Node::attach_each(const SharedSession& session, const SharedReply& answer,
                        std::unique_ptr<Port> Ports::*port, Attach attach) {
-  session->attached = session->attaching = true;
-  session->over_network = true;
   auto names = std::make_shared<std::vector<Result<std::string>>>(
       session->forming->shards.size(), Error{Status::kInternal, "not attached"});
-  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
       [session, names, port, attach, trees = trees_of(*session->forming)](
           std::uint32_t i, engine::Shard& shard, Ports& ports) {
         if (const std::uint32_t tree = trees[i]; tree != protocol::kNoTree) {
-          ports.detach(session->number);
           ports.route(session->number, *(ports.*port));
           (*names)[tree] = attach(tree, *(ports.*port));
           if (!(*names)[tree]) return;
@@ -109,14 +162,37 @@ void Node::attach_each(const SharedSession& session, rpc::Reply reply,
 }
 
 void Node::give_up_attaching(const SharedSession& session, const Error& why,
-                             const std::shared_ptr<rpc::Reply>& answer) {
-  shards_.on_each([peer = session->number](auto, auto&, Ports& ports) { ports.detach(peer); },
-                  [session, why, answer] {
-                    session->attached = session->attaching = false;
-                    session->over_network = false;
-                    ++session->failed_attaches;
-                    answer->error(why);
-                  });
+                             const SharedReply& answer) {
+  if (is_over(*session)) return answer->error(why);  // what there is of it is let go of already
+  let_go(
+      session, [](auto, auto&, auto&) {},
+      [session, why, answer] {
+        session->attached = session->attaching = false;
+        session->over_network = false;
+        ++session->failed_attaches;
+        answer->error(why);
+      });
+}
+
+void Node::let_go(const SharedSession& session, ShardSet::Task first, std::function<void()> then) {
+  using Parted = std::vector<std::optional<transport::verbs::Connection>>;
+  auto parted = std::make_shared<Parted>(shards_.size());
+  shards_.on_each(
+      [peer = session->number, first = std::move(first), parted](
+          std::uint32_t i, engine::Shard& shard, Ports& ports) {
+        first(i, shard, ports);
+        (*parted)[i] = ports.part(peer);
+      },
+      [this, peer = session->number, parted, then = std::move(then)] {
+        const bool any = std::any_of(parted->begin(), parted->end(),
+                                     [](const auto& one) { return one.has_value(); });
+        if (!any) return then();
+        ender_.run([parted] { parted->clear(); },
+                   [this, peer, then] {
+                     shards_.on_each([peer](auto, auto&, Ports& ports) { ports.detach(peer); },
+                                     then);
+                   });
+      });
 }
 
 // Nothing is mapped: it costs the node an entry, and no memory.

@@ -1,8 +1,11 @@
 // What the node's control keeps of a session. Of node*.cc alone.
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "control/node.h"
 #include "dataplane/transport/shm/fault_guard.h"
@@ -25,6 +28,24 @@ struct PeerMemory {
   transport::shm::FaultGuard guard;
 };
 
+inline Error no_session() {
+  return {Status::kInvalidArgument, "no session is open on this connection"};
+}
+
+// Queue pairs that a helper thread makes for a session, one for each shard.
+struct Node::Attempt {
+  // By tree; borrowed for the node's life.
+  std::vector<const transport::verbs::Port*> ports;
+  std::vector<transport::verbs::Address> clients;
+  transport::Peer peer = 0;
+  std::atomic<bool> given_up{false};  // by the control thread: nobody wants them any more
+
+  std::vector<transport::verbs::Connection> made;  // all, or none
+  std::optional<Error> why_not;
+
+  void make();
+};
+
 // A rank's connection. The shards borrow its memory from attach() until end() has passed them all.
 struct Node::Session {
   rpc::ConnectionId connection = 0;
@@ -38,7 +59,12 @@ struct Node::Session {
   PeerMemory segment;
   std::map<std::uint32_t, PeerMemory> regions;
   bool attaching = false;
+  std::shared_ptr<Attempt> attempt;  // the latest
   std::uint32_t failed_attaches = 0;
+
+  void give_up_attempt() const {
+    if (attempt != nullptr) attempt->given_up = true;
+  }
 
   // The lowest that no region has.
   std::uint32_t free_region() const {

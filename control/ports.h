@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,16 @@ struct Ports {
     UniqueFd doorbell = shm.detach(peer);
     mux.forget(peer);
     return doorbell;
+  }
+  // Detaches the peer, unless it has a queue pair, whose end takes the device its time: then the
+  // peer is served no more, and to be detached when what this gives has been dropped, on any
+  // thread.
+  std::optional<transport::verbs::Connection> part(transport::Peer peer) {
+    if (verbs != nullptr) {
+      if (auto connection = verbs->part(peer)) return connection;
+    }
+    detach(peer);
+    return std::nullopt;
   }
   // Of a peer on another machine: ports that it has not come by do not know it.
   void add_region(transport::Peer peer, std::uint32_t number, const onesided::Region& region) {

@@ -37,6 +37,11 @@ class ShardSet {
   // Runs `task` on every shard's thread, then `then` on the control thread. Tasks keep their order.
   void on_each(Task task, std::function<void()> then);
 
+  // For what it does on any thread; null where the node does not offer verbs.
+  const transport::verbs::Port* verbs(std::uint32_t shard) const {
+    return members_[shard]->ports.verbs.get();
+  }
+
   const engine::ShardCounters& counters(std::uint32_t shard) const {
     return members_[shard]->shard.counters();
   }

@@ -76,9 +76,9 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   node.checksums = options.checksums;
   node.limits = options.limits;
   node.jobs = options.jobs;
-  node_ = std::make_unique<control::Node>(node, *shards_, [this](auto connection, auto reason) {
-    server_->disconnect(connection, reason);
-  });
+  node_ = std::make_unique<control::Node>(
+      node, io_, *shards_,
+      [this](auto connection, auto reason) { server_->disconnect(connection, reason); });
   server_ = std::make_unique<rpc::Server>(io_, *node_);
   if (over_network()) address_ = std::string("tcp:") + kHost + ":0";
   const auto listening = server_->listen({.address = address_});

@@ -37,6 +37,7 @@ int FakeVerbs::modify_qp(ibv_qp* handle, ibv_qp_attr* attributes, int mask) {
 
 int FakeVerbs::destroy_qp(ibv_qp* pair) {
   const Guard guard(mutex_);
+  wait_if_slow(Call::kDestroyPair);
   drop(pairs_, pair);
   return 0;
 }

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 
 namespace tally::transport::verbs {
 namespace {
+
+constexpr std::chrono::seconds kLongestStall(20);
 
 void ring(int eventfd) {
   const std::uint64_t one = 1;
@@ -45,7 +48,36 @@ void FakeVerbs::fail(Call call, int error, int after, int times) {
   failures_[call] = {after, times, error};
 }
 
+void FakeVerbs::stall(Call call, int times) {
+  const Guard guard(mutex_);
+  slow_[call] = times;
+}
+
+void FakeVerbs::go_on() {
+  const Guard guard(mutex_);
+  slow_.clear();
+  ++times_gone_on_;
+  gone_on_.notify_all();
+}
+
+std::size_t FakeVerbs::stalled() const {
+  const Guard guard(mutex_);
+  return stalled_;
+}
+
+// With the lock, which is given up for as long.
+void FakeVerbs::wait_if_slow(Call call) {
+  const auto found = slow_.find(call);
+  if (found == slow_.end() || found->second == 0) return;
+  --found->second;
+  ++stalled_;
+  gone_on_.wait_for(mutex_, kLongestStall,
+                    [this, before = times_gone_on_] { return times_gone_on_ != before; });
+  --stalled_;
+}
+
 bool FakeVerbs::failing(Call call) {
+  wait_if_slow(call);
   const auto found = failures_.find(call);
   if (found == failures_.end() || found->second.after-- > 0) return false;
   errno = found->second.error;

@@ -2,6 +2,7 @@
 // real ones do, check what real ones check, and fail when they are told to. Any thread.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -25,6 +26,7 @@ enum class Call {
   kResize,
   kPair,
   kModify,
+  kDestroyPair,  // does not fail, but may be slow
   kPostSend,
   kPostReceive
 };
@@ -56,6 +58,11 @@ class FakeVerbs final : public Api {
   // -- what tests do to it -----------------------------------------------------------------------
   // The call fails with this errno after `after` more that do not, so many times.
   void fail(Call call, int error, int after = 0, int times = 1);
+  // The next so many of these calls wait, as they do on a slow device, until go_on(); for 20 s at
+  // most. Others do not.
+  void stall(Call call, int times = 1);
+  void go_on();
+  std::size_t stalled() const;  // calls that wait
   // Nothing that is sent to or from this device arrives any more.
   void cut(const std::string& device);
   // What is posted waits until let_go().
@@ -115,6 +122,7 @@ class FakeVerbs final : public Api {
     std::vector<std::byte> content{};  // of an inline send
   };
 
+  void wait_if_slow(Call call);
   bool failing(Call call);
   ContextObject& object(ibv_context* context);
   void work(PairObject& pair);
@@ -140,6 +148,10 @@ class FakeVerbs final : public Api {
     int error = 0;
   };
   std::map<Call, Failure> failures_;
+  std::map<Call, int> slow_;  // so many times
+  std::size_t stalled_ = 0;
+  std::size_t times_gone_on_ = 0;
+  std::condition_variable_any gone_on_;
   std::set<std::string> cut_;
   bool holding_ = false;
   std::size_t lists_posted_ = 0;

@@ -113,7 +113,7 @@ void Port::flush(Session& session) {
 
 std::size_t Port::poll() {
   std::size_t total = 0;
-  for (const auto& queue : queues_) total += poll(*queue->entries.get());
+  for (SharedQueue* queue : queues_) total += poll(*queue->entries.get());
   return total;
 }
 
@@ -121,7 +121,7 @@ std::size_t Port::poll(ibv_cq& queue) {
   std::array<ibv_wc, kBurst> completions;
   std::size_t total = 0;
   for (int burst = 0; burst < kMostBursts; ++burst) {
-    const int count = device_->api().poll_cq(&queue, static_cast<int>(kBurst), completions.data());
+    const int count = device_.api().poll_cq(&queue, static_cast<int>(kBurst), completions.data());
     if (count <= 0) break;
     total += static_cast<std::size_t>(count);
     for (const ibv_wc& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
@@ -135,14 +135,14 @@ void Port::on_completion(const ibv_wc& completion) {
   const auto work = static_cast<Work>(completion.wr_id >> 62);
   const auto peer = static_cast<Peer>((completion.wr_id >> 32) & ((1U << 30) - 1));
   const auto index = static_cast<std::uint32_t>(completion.wr_id);
-  if (attached(peer) == nullptr) return;  // of a connection before its drain was over
+  // What is said of a connection that has ended is nobody's business any more.
+  if (attached(peer) == nullptr) return;
   Connected& session = connected(*attached(peer));
-  if (session.pair.number() != completion.qp_num) return;
+  if (!session.pair || session.pair.number() != completion.qp_num) return;
   const bool fine = completion.status == IBV_WC_SUCCESS;
   if (!fine) refuse(session, to_text(completion.status));
   switch (work) {
     case Work::kReceive:
-      --session.receives;
       if (fine) on_received(session, index, completion.byte_len);
       break;
     case Work::kSend:
@@ -170,15 +170,16 @@ void Port::on_received(Connected& session, std::uint32_t index, std::uint32_t by
   } else if (bytes != 0) {
     return refuse(session, fmt::format("it sent a message of {} bytes", bytes));
   }
-  if (const int error = post_receive(session, index); error != 0) {
+  const std::uint64_t id = work_id(Work::kReceive, session.peer, index);
+  if (const int error = post_receive(session, id, index); error != 0) {
     refuse(session, fmt::format("cannot post a receive: {}", std::strerror(error)));
   }
 }
 
 bool Port::may_sleep() {
   take_events();
-  while (device_->api().get_cq_event(channel_.get()) == 0) continue;
-  for (const auto& queue : queues_) device_->api().req_notify_cq(queue->entries.get());
+  while (device_.api().get_cq_event(&connector_->channel()) == 0) continue;
+  for (SharedQueue* queue : queues_) device_.api().req_notify_cq(queue->entries.get());
   return poll() == 0;
 }
 
@@ -191,9 +192,9 @@ std::size_t Port::lost(std::span<Peer> out) {
 
 void Port::take_events() {
   ibv_async_event event{};
-  while (!dead_ && device_->api().get_async_event(&device_->context(), &event) == 0) {
+  while (!dead_ && device_.api().get_async_event(&device_.context(), &event) == 0) {
     on_event(event);
-    device_->api().ack_async_event(&event);
+    device_.api().ack_async_event(&event);
   }
 }
 
@@ -204,8 +205,8 @@ void Port::on_event(const ibv_async_event& event) {
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
       for (const auto& session : all_sessions()) {
-        const bool meant =
-            session != nullptr && connected(*session).pair.number() == event.element.qp->qp_num;
+        if (session == nullptr || !connected(*session).pair) continue;
+        const bool meant = connected(*session).pair.number() == event.element.qp->qp_num;
         if (meant) refuse(*session, "its connection failed (an event of the device)");
       }
       return;
@@ -213,8 +214,8 @@ void Port::on_event(const ibv_async_event& event) {
     case IBV_EVENT_DEVICE_FATAL:
       dead_ = true;
       // It has nothing more to say, and may say it for ever.
-      ::epoll_ctl(epoll(), EPOLL_CTL_DEL, device_->event_fd(), nullptr);
-      ::epoll_ctl(epoll(), EPOLL_CTL_DEL, channel_->fd, nullptr);
+      ::epoll_ctl(epoll(), EPOLL_CTL_DEL, device_.event_fd(), nullptr);
+      ::epoll_ctl(epoll(), EPOLL_CTL_DEL, connector_->channel().fd, nullptr);
       for (const auto& session : all_sessions()) {
         if (session == nullptr) continue;
         refuse(*session, fmt::format("the node's RDMA device {} failed", choice().device));

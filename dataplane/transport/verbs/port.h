@@ -9,12 +9,14 @@
 // is not particular to verbs.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/ring.h"
 #include "dataplane/transport/onesided/port.h"
-#include "dataplane/transport/verbs/queue_pair.h"
+#include "dataplane/transport/verbs/connector.h"
 
 namespace tally::transport::verbs {
 
@@ -28,54 +30,44 @@ struct PortOptions {
 
 class Port : public onesided::Port {
  public:
-  // `api` is borrowed for the port's life.
+  // `api` is borrowed for the life of the port and of what connect() gives.
   static Result<std::unique_ptr<Port>> open(Api& api, const PortOptions& options);
   ~Port() override;
 
+  // -- control, on any thread ------------------------------------------------------------------
+  // The slow part of attaching a peer: takes as long as the device takes, and about a second where
+  // nobody answers for the client's address. What it gives may be dropped on any thread, and
+  // outlive the port.
+  Result<Connection> connect(Peer peer, const Address& client) const;
+
   // -- control, on the shard's thread ----------------------------------------------------------
-  // Precondition: `peer` is not attached. Gives the address of the queue pair that serves it.
-  Result<Address> attach(Peer peer, const Address& client);
+  // Precondition: `peer` is not attached; the connection was made for it by this port. Gives the
+  // address of the queue pair that serves it.
+  Result<Address> attach(Peer peer, Connection connection);
+  // The slow part of detaching a peer, which is not served any more: what this gives has to be
+  // dropped, on any thread, before detach(). Nothing where it is not attached.
+  std::optional<Connection> part(Peer peer);
   void detach(Peer peer) override;
-  const Choice& choice() const { return device_->choice(); }
+  const Choice& choice() const { return device_.choice(); }
 
   std::size_t lost(std::span<Peer> out) override;
 
  private:
-  // A queue pair, and the messages that its queues refer to.
-  struct Queue {
-    CompletionQueue entries;
-    std::size_t room = 0;  // for so many sessions
-    std::size_t sessions = 0;
-  };
-  struct Connected : Session {
+  struct Connected : Session, Connection {
     Peer peer = 0;
-    Queue* queue = nullptr;
-    QueuePair pair;
-    // To be received, then to be sent, then what comes behind those received.
-    std::vector<RingSlot> messages;
-    MemoryRegion registered;  // they are
     std::vector<std::uint32_t> free_sends;
-    std::uint32_t sends = 0;     // posted and not yet completed
-    std::uint32_t receives = 0;  // likewise
-    std::uint32_t reads = 0;     // of the sends
+    std::uint32_t sends = 0;  // posted and not yet completed
+    std::uint32_t reads = 0;  // of the sends
   };
   // What a work completion is about, and whose.
   enum class Work : std::uint64_t { kReceive, kSend, kOperation };
 
-  Port(std::unique_ptr<Device> device, const PortOptions& options);
+  Port(std::shared_ptr<Connector> connector, const PortOptions& options);
 
   static Connected& connected(Session& session) { return static_cast<Connected&>(session); }
   static std::uint64_t work_id(Work work, Peer peer, std::uint32_t index);
-  Outcome make_channel();
   Outcome register_memory(const PortOptions& options);
-  Result<Queue*> queue_with_room();
-  Result<Queue*> another_queue();
-  bool grow(Queue& queue);
-  int entries(std::size_t sessions) const;
-  Outcome connect(Connected& session, const Address& client);
-  int post_receive(Connected& session, std::uint32_t index);
-  static std::span<std::byte> behind(Connected& session, std::uint32_t index);
-  void drain(Connected& session);
+  Error failed() const;
 
   bool start(Session& session, Operation& operation) override;
   bool send(Session& session, const RingSlot& message) override;
@@ -94,17 +86,16 @@ class Port : public onesided::Port {
                              std::uint32_t key);
   bool depart(Operation& operation, std::uint32_t& key);
 
-  std::unique_ptr<Device> device_;
-  QueueSizes sizes_;
+  std::shared_ptr<Connector> connector_;
+  Device& device_;  // the connector's
   std::span<std::byte> tiles_;
-  CompletionChannel channel_;
-  std::vector<std::unique_ptr<Queue>> queues_;
+  std::vector<SharedQueue*> queues_;  // of those who are attached, or were; the connector's too
   MemoryRegion landing_key_;
   MemoryRegion tiles_key_;
   // What goes to one session in one list.
   std::vector<ibv_send_wr> batch_;
   std::vector<ibv_sge> pieces_;
-  bool dead_ = false;  // the device is gone
+  std::atomic<bool> dead_ = false;  // the device is gone; connect() reads it too
 };
 
 }  // namespace tally::transport::verbs

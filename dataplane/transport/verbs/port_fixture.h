@@ -1,4 +1,4 @@
-// A port over devices of this process, with clients made by hand.
+// For tests of the port: it and two clients made by hand, over devices of this process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,10 +7,6 @@
 #include <array>
 #include <cstring>
 #include <numeric>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "dataplane/transport/verbs/fake_verbs.h"
 #include "dataplane/transport/verbs/port.h"
@@ -26,6 +22,7 @@ class Client {
  public:
   Client(FakeVerbs& api, const std::string& name)
       : memory(kMemory),
+        api_(api),
         device_(Device::open(api, {.device = name, .host = {}}).value()),
         queue_(api, api.create_cq(&device_->context(), 256, nullptr)),
         pair(QueuePair::make(*device_, *queue_.get(), {64, 64}, 0).value()) {
@@ -53,7 +50,7 @@ class Client {
     request.num_sge = bytes > 0 ? 1 : 0;
     EXPECT_EQ(pair.send(&request), 0);
   }
-  // A notice with a contribution behind it, as the connection's `number`-th message.
+  // A notice with a contribution behind it.
   void send(const wire::Notice& notice, std::span<const std::byte> contribution) {
     std::byte* message = memory.data() + kMemory - 4096;
     const RingSlot slot = wire::encode(notice);
@@ -68,6 +65,11 @@ class Client {
     request.num_sge = 1;
     EXPECT_EQ(pair.send(&request), 0);
   }
+  // Takes what its work has come to: its queues have room again.
+  void drain() {
+    std::array<ibv_wc, 64> taken;
+    while (api_.poll_cq(queue_.get(), 64, taken.data()) > 0) continue;
+  }
   void withdraw() { region_.reset(); }
   ibv_cq* queue() const { return queue_.get(); }
 
@@ -75,6 +77,7 @@ class Client {
   std::array<RingSlot, 2> slots{};
 
  private:
+  FakeVerbs& api_;
   std::unique_ptr<Device> device_;
   CompletionQueue queue_;
   MemoryRegion region_;
@@ -105,8 +108,13 @@ class VerbsPort : public ::testing::Test {
             .landing_bytes = 1 << 20,
             .tiles = tiles_};
   }
+  Result<Address> attach(Peer peer, Client& client) {
+    auto made = port_->connect(peer, client.pair.address());
+    if (!made) return made.error();
+    return port_->attach(peer, std::move(made).value());
+  }
   void join(Peer peer, Client& client) {
-    const auto address = port_->attach(peer, client.pair.address());
+    const auto address = attach(peer, client);
     ASSERT_TRUE(address.ok()) << address.error().message;
     ASSERT_TRUE(client.pair.connect(*address).ok());
     port_->add_region(peer, 1, client.region());
@@ -150,6 +158,7 @@ class VerbsPort : public ::testing::Test {
     ASSERT_EQ(come.size(), 1U);
     EXPECT_EQ(come[0].peer, peer);
     EXPECT_EQ(come[0].message.bytes[0], std::byte{77});
+    client.drain();
   }
 
   FakeVerbs api_{{{.name = "node"}, {.name = "one"}, {.name = "two"}}};

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "dataplane/transport/verbs/port_fixture.h"
 
@@ -133,26 +135,6 @@ TEST_F(VerbsPort, AWorkerThatIsLostHoldsUpNobody) {
   EXPECT_EQ(served->status, Status::kOk);
 }
 
-TEST_F(VerbsPort, WhatIsUnderWayIsFlushedAndAnsweredOnce) {
-  api_.hold();
-  std::vector<Pull> pulls;
-  for (std::uint64_t i = 0; i < 30; ++i) pulls.push_back({{kFirst, 1, 0, 4096}, i});
-  port_->pull(pulls);
-  const Push wanted{{{kFirst, 1, 0, 64}, nullptr}, tiles_.data(), 8};
-  port_->push({&wanted, 1});
-  port_->detach(kFirst);
-  std::array<Pulled, 64> pulled;
-  std::array<Pushed, 64> pushed;
-  EXPECT_EQ(port_->pulled(pulled), 30U);
-  EXPECT_EQ(port_->pushed(pushed), 1U);
-  EXPECT_EQ(pulled[29].status, Status::kPeerLost);
-  EXPECT_EQ(pushed[0].status, Status::kPeerLost);
-  api_.let_go();
-  EXPECT_TRUE(notices().empty());
-  EXPECT_EQ(port_->pulled(pulled), 0U);
-  expect_served(kSecond, second_);
-}
-
 TEST_F(VerbsPort, MemoryThatHasGoneEndsTheSession) {
   first_.withdraw();
   EXPECT_EQ(pull({kFirst, 1, 0, 4096}).status, Status::kPeerLost);
@@ -179,7 +161,7 @@ TEST_F(VerbsPort, ADeviceThatFailsCostsAll) {
   EXPECT_EQ(lost(), (std::vector<Peer>{kFirst, kSecond}));
   EXPECT_THAT(port_->why_lost(kSecond), HasSubstr("RDMA device node failed"));
   port_->detach(kFirst);
-  const auto refused = port_->attach(kFirst, first_.pair.address());
+  const auto refused = attach(kFirst, first_);
   EXPECT_THAT(refused.error().message, HasSubstr("start the node again"));
 }
 
@@ -189,77 +171,12 @@ TEST_F(VerbsPort, APortThatGoesDownIsLeftToTheConnections) {
   expect_served(kFirst, first_);
 }
 
-TEST_F(VerbsPort, AnAttachThatFailsLeavesNothing) {
-  const std::size_t before = api_.objects();
-  Client third(api_, "one");
-  const std::size_t with_client = api_.objects();
-  const std::array<std::pair<Call, int>, 7> steps = {{{Call::kPair, 0},
-                                                      {Call::kModify, 0},
-                                                      {Call::kRegister, 0},
-                                                      {Call::kPostReceive, 0},
-                                                      {Call::kPostReceive, 20},
-                                                      {Call::kModify, 1},
-                                                      {Call::kModify, 2}}};
-  for (const auto& [call, after] : steps) {
-    api_.fail(call, ENOMEM, after, call == Call::kPair ? 2 : 1);  // it is tried twice
-    EXPECT_FALSE(port_->attach(7, third.pair.address()).ok()) << static_cast<int>(call) << after;
-    EXPECT_EQ(api_.objects(), with_client);
-  }
-  join(7, third);
-  EXPECT_EQ(api_.objects(), with_client + 2);
-  port_->detach(7);
-  expect_served(kFirst, first_);
-  EXPECT_GT(with_client, before);
-}
-
-TEST_F(VerbsPort, ManySessionsHaveRoomInTheQueueOrAreRefused) {
-  std::vector<std::unique_ptr<Client>> clients;
-  for (Peer peer = 10; peer < 30; ++peer) {
-    join(peer, *clients.emplace_back(std::make_unique<Client>(api_, "one")));
-  }
-  EXPECT_EQ(port_->sessions(), 22U);
-  for (auto& client : clients) {
-    for (std::uint32_t i = 0; i < kCredit; ++i) client->send(1);
-  }
-  std::size_t come = 0;
-  for (int turn = 0; turn < 100; ++turn) come += notices().size();
-  EXPECT_EQ(come, 20 * kCredit);
-  while (clients.size() < 60) clients.push_back(std::make_unique<Client>(api_, "one"));
-  // A queue that cannot grow gets another beside it; where there is none, sessions are refused.
-  api_.fail(Call::kResize, ENOMEM, 0, 1000);
-  for (Peer peer = 30; peer < 70; ++peer) {
-    if (peer == 50) api_.fail(Call::kQueue, ENOMEM, 0, 1000);
-    const auto address = port_->attach(peer, clients[peer - 10]->pair.address());
-    if (address.ok()) continue;
-    EXPECT_GE(peer, 50U);
-    EXPECT_THAT(address.error().message, HasSubstr("a completion queue of "));
-    return expect_served(kFirst, first_);
-  }
-  FAIL() << "no session was refused";
-}
-
 TEST_F(VerbsPort, ItSleepsOnlyWhenThereIsNothing) {
   EXPECT_TRUE(port_->arm());
   first_.send(5);
   EXPECT_FALSE(port_->arm());
   EXPECT_EQ(notices().size(), 1U);
   EXPECT_TRUE(port_->arm());
-}
-
-TEST_F(VerbsPort, WhatCannotBeOpenedLeavesNothing) {
-  port_.reset();
-  EXPECT_EQ(api_.objects(), clients_);
-  const std::array<std::pair<Call, int>, 6> steps = {{{Call::kOpen, 0},
-                                                      {Call::kProtectionDomain, 0},
-                                                      {Call::kChannel, 0},
-                                                      {Call::kQueue, 0},
-                                                      {Call::kRegister, 0},
-                                                      {Call::kRegister, 1}}};
-  for (const auto& [call, after] : steps) {
-    api_.fail(call, ENOMEM, after);
-    EXPECT_FALSE(Port::open(api_, options()).ok());
-    EXPECT_EQ(api_.objects(), clients_);
-  }
 }
 
 }  // namespace

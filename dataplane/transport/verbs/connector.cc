@@ -1,0 +1,129 @@
+#include "dataplane/transport/verbs/connector.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/fd.h"
+
+namespace tally::transport::verbs {
+namespace {
+
+constexpr std::uint32_t kMessages = 8;  // of the sends
+// That a completion queue has room for, at first and at most: with the usual credit some entries
+// less than a power of two, to which devices round up.
+constexpr std::size_t kFirstSessions = 14;
+constexpr std::size_t kMostSessions = 64 * kFirstSessions;
+
+}  // namespace
+
+Result<std::shared_ptr<Connector>> Connector::open(Api& api, const DeviceOptions& options,
+                                                   const QueueSizes& sizes) {
+  auto device = Device::open(api, options);
+  if (!device) return device.error();
+  std::shared_ptr<Connector> made(new Connector(std::move(device).value(), sizes));
+  made->channel_ = CompletionChannel(api, api.create_comp_channel(&made->device_->context()));
+  if (!made->channel_) {
+    return Error{Status::kNoMemory, fmt::format("a completion channel on {}: {}",
+                                                made->choice().device, std::strerror(errno))};
+  }
+  set_nonblocking(made->channel_->fd);
+  if (auto first = made->another_queue(); !first) return first.error();
+  return made;
+}
+
+// All that so many connections can have posted.
+int Connector::entries(std::size_t connections) const {
+  return static_cast<int>(connections * (sizes_.sends + sizes_.receives));
+}
+
+Result<std::shared_ptr<SharedQueue>> Connector::take_place() {
+  const std::lock_guard lock(mutex_);
+  auto queue = queue_with_room();
+  if (!queue) return queue.error();
+  ++(*queue)->taken;
+  return std::shared_ptr<SharedQueue>(
+      *queue, [self = shared_from_this()](SharedQueue* taken) { --taken->taken; });
+}
+
+// A queue grows as connections come, to as much as a poll of it is worth.
+Result<SharedQueue*> Connector::queue_with_room() {
+  for (const auto& queue : queues_) {
+    if (queue->taken < queue->room || grow(*queue)) return queue.get();
+  }
+  return another_queue();
+}
+
+bool Connector::grow(SharedQueue& queue) {
+  const std::size_t wanted = 2 * queue.room;
+  const bool may = wanted <= kMostSessions &&
+                   static_cast<std::uint32_t>(entries(wanted)) <= choice().max_cqe &&
+                   device_->api().resize_cq(queue.entries.get(), entries(wanted)) == 0;
+  if (may) queue.room = wanted;
+  return may;
+}
+
+Result<SharedQueue*> Connector::another_queue() {
+  Api& api = device_->api();
+  auto queue = std::make_unique<SharedQueue>();
+  queue->room = kFirstSessions;
+  const int wanted = entries(queue->room);
+  queue->entries = CompletionQueue(api, api.create_cq(&device_->context(), wanted, channel_.get()));
+  if (!queue->entries) {
+    const int error = errno;
+    std::size_t taken = 0;
+    for (const auto& other : queues_) taken += other->taken;
+    return Error{Status::kNoMemory,
+                 fmt::format("a completion queue of {} entries on {} (it has {} of them at most), "
+                             "for {} sessions beside {}: {}",
+                             wanted, choice().device, choice().max_cqe, queue->room, taken,
+                             std::strerror(error))};
+  }
+  return queues_.emplace_back(std::move(queue)).get();
+}
+
+Result<Connection> Connector::connect(std::uint64_t first_receive, const Address& client) {
+  Connection made;
+  auto place = take_place();
+  if (!place) return place.error();
+  made.place = std::move(place).value();
+  auto pair = QueuePair::make(*device_, *made.place->entries.get(), sizes_, sizeof(RingSlot));
+  if (!pair) return pair.error();
+  made.pair = std::move(pair).value();
+  const std::uint32_t receives = made.receives();
+  made.messages.resize(receives + kMessages + kEagerArea);
+  auto registered =
+      device_->expose(made.messages.data(), made.messages.size() * sizeof(RingSlot), kForItself);
+  if (!registered) return registered.error();
+  made.registered = std::move(registered).value();
+  for (std::uint32_t i = 0; i < receives; ++i) {
+    if (const int error = post_receive(made, first_receive + i, i); error != 0) {
+      return Error{Status::kNoMemory, fmt::format("a receive: {}", std::strerror(error))};
+    }
+  }
+  if (auto connected = made.pair.connect(client); !connected) return connected.error();
+  return made;
+}
+
+std::span<std::byte> behind(Connection& connection, std::uint32_t index) {
+  const std::span<RingSlot> all = connection.messages;
+  return std::as_writable_bytes(all.last(kEagerArea))
+      .subspan(index % kEagerSlots * kEagerBytes, kEagerBytes);
+}
+
+int post_receive(Connection& connection, std::uint64_t number, std::uint32_t index) {
+  const RingSlot& slot = connection.messages[index];
+  const std::uint32_t key = connection.registered->lkey;
+  std::array<ibv_sge, 2> pieces{
+      {{reinterpret_cast<std::uintptr_t>(slot.bytes), sizeof slot.bytes, key},
+       {reinterpret_cast<std::uintptr_t>(behind(connection, index).data()), kEagerBytes, key}}};
+  ibv_recv_wr request{};
+  request.wr_id = number;
+  request.sg_list = pieces.data();
+  request.num_sge = static_cast<int>(pieces.size());
+  return connection.pair.receive(&request);
+}
+
+}  // namespace tally::transport::verbs
