@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Runs two releases against each other: each one's clients with the other's node, over shm and over
+fabric on loopback, every result checked. By hand, with two build folders:
+
+    tests/e2e/two_releases.py /path/to/the/older/build build
+
+Exit status: 0 when every run had right results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+START = 10.0  # seconds that a node may take
+RUN = 120.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run(node_build: Path, client_build: Path, transport: str, kind: str) -> str:
+    """What was wrong; empty where nothing was."""
+    with tempfile.TemporaryDirectory() as folder:
+        unix = f"unix:{folder}/tallyd.sock"
+        tcp = f"tcp:127.0.0.1:{free_port()}"
+        node = subprocess.Popen(
+            [node_build / "control/tallyd", "--listen", unix, "--listen-tcp", tcp],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            deadline = time.monotonic() + START
+            while not Path(folder, "tallyd.sock").exists():
+                if node.poll() is not None or time.monotonic() > deadline:
+                    node.kill()
+                    return f"the node does not start: {node.communicate()[1][-500:]}"
+                time.sleep(0.05)
+            client = subprocess.run(
+                [client_build / "perf/tally-perf", kind, "--spawn", "3", "--check", "--iters", "20",
+                 "--min-bytes", "4", "--max-bytes", "4M", "--transport", transport,
+                 "--address", unix if transport == "shm" else tcp],
+                capture_output=True, text=True, timeout=RUN, check=False)
+            return "" if client.returncode == 0 else (client.stdout + client.stderr)[-500:]
+        finally:
+            node.kill()
+            node.communicate()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Runs two releases against each other.")
+    parser.add_argument("older", type=Path, help="a build folder")
+    parser.add_argument("newer", type=Path, help="another one")
+    builds = parser.parse_args()
+    for build in (builds.older, builds.newer):
+        if not (build / "control/tallyd").exists():
+            parser.error(f"{build} has no control/tallyd: give a folder that tools/build made")
+    failed = 0
+    for node, client in ((builds.older, builds.newer), (builds.newer, builds.older)):
+        for transport in ("shm", "fabric"):
+            for kind in ("allreduce", "reducescatter", "broadcast"):
+                wrong = run(node, client, transport, kind)
+                print(f"{'FAILED' if wrong else 'ok'}: node of {node}, clients of {client}, "
+                      f"{transport}, {kind}", flush=True)
+                if wrong:
+                    print(wrong)
+                failed += bool(wrong)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
