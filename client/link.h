@@ -46,6 +46,8 @@ class Link {
   virtual void withdraw(const Region& region) = 0;
   // Must regions be of memory that another process can map?
   virtual bool wants_shared_memory() const = 0;
+  // May they be given as an ibv_mr or a dma-buf?
+  virtual bool has_adapter() const { return false; }
 
   // Before a sleep: false when a completion is there already. Readable fd(): doorbell or death.
   // fd() becomes readable at `until` too, so that an event loop comes back to a node that is

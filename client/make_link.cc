@@ -18,23 +18,6 @@ using MadeLink = Result<std::unique_ptr<Link>>;
 // To see whether packets get to the node: longer than an adapter tries (queue_pair.h).
 constexpr Nanos kFirstMessage = 5 * kSecond;
 
-// "shm", "fabric", "verbs" or "verbs:DEVICE"; empty: the best.
-struct Wish {
-  std::string transport;
-  std::string device;
-};
-
-Result<Wish> read_wish(const std::string& text) {
-  const std::size_t colon = std::min(text.find(':'), text.size());
-  Wish wish{text.substr(0, colon), text.substr(std::min(colon + 1, text.size()))};
-  const bool known = wish.transport.empty() || wish.transport == "shm" ||
-                     wish.transport == "verbs" || wish.transport == "fabric";
-  if (known && (colon == text.size() || wish.transport == "verbs")) return wish;
-  return Error{
-      Status::kInvalidArgument,
-      fmt::format("transport \"{}\" is not one of shm, verbs, verbs:DEVICE, fabric", text)};
-}
-
 // One attempt to reach a node whose session has been opened.
 class LinkMaker {
  public:
@@ -59,7 +42,7 @@ class LinkMaker {
     return std::unique_ptr<Link>(std::move(*link));
   }
 
-  MadeLink verbs(const std::string& device) {
+  MadeLink verbs(const LinkWish& wish) {
     if (!offers("verbs")) {
       return not_offered("verbs",
                          "with --listen-tcp, on a machine with an RDMA device (its log "
@@ -68,7 +51,7 @@ class LinkMaker {
     auto api = transport::verbs::system_api();
     if (!api) return api.error();
     VerbsLinkOptions options;
-    options.device = {.device = device, .host = channel_.local_host()};
+    options.device = {.device = wish.device, .host = channel_.local_host(), .domain = wish.domain};
     options.shards = shards();
     options.credit = config_.credit;
     options.eager_bytes = std::min(eager_bytes("verbs"), transport::verbs::kEagerBytes);
@@ -147,22 +130,40 @@ class LinkMaker {
 
 }  // namespace
 
-Result<ChosenLink> make_link(RpcChannel& channel, const json& opened, const std::string& wished,
+Result<LinkWish> read_wish(const std::string& text, ibv_pd* domain) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  LinkWish wish{text.substr(0, colon), text.substr(std::min(colon + 1, text.size())), domain};
+  const bool known = wish.transport.empty() || wish.transport == "shm" ||
+                     wish.transport == "verbs" || wish.transport == "fabric";
+  if (!known || (colon != text.size() && wish.transport != "verbs")) {
+    return Error{
+        Status::kInvalidArgument,
+        fmt::format("transport \"{}\" is not one of shm, verbs, verbs:DEVICE, fabric", text)};
+  }
+  if (domain == nullptr) return wish;
+  if (wish.transport.empty()) wish.transport = "verbs";
+  if (wish.transport == "verbs") return wish;
+  return Error{Status::kInvalidArgument,
+               fmt::format("ibv_pd is of use to transport verbs alone, and \"{}\" is asked for (by "
+                           "`transport` or $TALLY_TRANSPORT): leave one of them out",
+                           text)};
+}
+
+Result<ChosenLink> make_link(RpcChannel& channel, const json& opened, const LinkWish& wish,
                              const BookConfig& config, Nanos deadline) {
-  const auto wish = read_wish(wished);
-  if (!wish) return wish.error();
   LinkMaker maker(channel, opened, config, deadline);
   const auto chosen = [](MadeLink made, std::string why,
                          bool second = false) -> Result<ChosenLink> {
     if (!made) return made.error();
     return ChosenLink{std::move(made).value(), std::move(why), second};
   };
-  if (wish->transport == "verbs") return chosen(maker.verbs(wish->device), "as asked for");
-  if (wish->transport == "fabric") return chosen(maker.fabric(), "as asked for");
-  if (wish->transport == "shm") return chosen(maker.shm(), "as asked for");
+  if (wish.domain != nullptr) return chosen(maker.verbs(wish), "in the caller's ibv_pd");
+  if (wish.transport == "verbs") return chosen(maker.verbs(wish), "as asked for");
+  if (wish.transport == "fabric") return chosen(maker.fabric(), "as asked for");
+  if (wish.transport == "shm") return chosen(maker.shm(), "as asked for");
   if (maker.on_this_host()) return chosen(maker.shm(), "the node is on this host");
   if (!maker.offers("verbs")) return chosen(maker.fabric(), "the node does not offer verbs");
-  auto made = maker.verbs("");
+  auto made = maker.verbs(wish);
   if (made || !maker.offers("fabric")) return chosen(std::move(made), "the best of both ends");
   auto second = maker.fabric();
   if (!second) {

@@ -8,6 +8,8 @@
 #include "client/operation_book.h"
 #include "client/rpc_channel.h"
 
+struct ibv_pd;  // of libibverbs; NOLINT(readability-identifier-naming)
+
 namespace tally::client {
 
 struct ChosenLink {
@@ -16,11 +18,21 @@ struct ChosenLink {
   bool second_best = false;  // the node offers a better one, which cannot be had
 };
 
-// `wish`: "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric", or empty: shm where the node
-// is on this host, else verbs where both ends have it and packets get through, else fabric.
-// `opened`: the node's answer to session.open. Attaches the session. A transport that was asked for
-// and cannot be had is an error that says why.
+// What is asked for.
+struct LinkWish {
+  std::string transport;     // empty: the best
+  std::string device;        // of verbs: "DEVICE[:PORT[:GID-INDEX]]"; empty: the one that fits
+  ibv_pd* domain = nullptr;  // of verbs: the caller's own; borrowed for the link's life
+};
+
+// `text`: "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric", or empty. A `domain` is a
+// wish for verbs: kInvalidArgument with another one.
+Result<LinkWish> read_wish(const std::string& text, ibv_pd* domain);
+
+// The best: shm where the node is on this host, else verbs where both ends have it and packets get
+// through, else fabric. `opened`: the node's answer to session.open. Attaches the session. A
+// transport that was asked for and cannot be had is an error that says why.
 Result<ChosenLink> make_link(RpcChannel& channel, const nlohmann::json& opened,
-                             const std::string& wish, const BookConfig& config, Nanos deadline);
+                             const LinkWish& wish, const BookConfig& config, Nanos deadline);
 
 }  // namespace tally::client

@@ -64,10 +64,8 @@ std::string why_not(const std::string& line) {
 Result<std::unique_ptr<Region>> Region::allocate(std::size_t bytes) {
   auto memory = shm::make_shared("tally-region", bytes);
   if (!memory) return memory.error();
-  std::unique_ptr<Region> region(new Region(How::kOwned));
+  std::unique_ptr<Region> region(new Region(How::kOwned, memory->mapping.data(), bytes));
   region->memory_ = std::move(memory).value();
-  region->data_ = region->memory_.mapping.data();
-  region->bytes_ = bytes;
   region->fd_ = region->memory_.fd.get();
   return region;
 }
@@ -82,33 +80,55 @@ Result<std::unique_ptr<Region>> Region::share(void* data, std::size_t bytes, int
     return Error{Status::kInvalidArgument,
                  fmt::format("fd_offset {} is not a multiple of {}", fd_offset, kPage)};
   }
-  std::unique_ptr<Region> region(new Region(How::kShared));
-  region->shared_fd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!region->shared_fd_) {
+  std::unique_ptr<Region> region(new Region(How::kShared, data, bytes));
+  if (auto done = region->duplicate(fd, fd_offset); !done) return done.error();
+  return region;
+}
+
+Outcome Region::duplicate(int fd, std::uint64_t fd_offset) {
+  shared_fd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!shared_fd_) {
     return Error{Status::kInvalidArgument, fmt::format("fd {}: {}", fd, std::strerror(errno))};
   }
-  region->data_ = static_cast<std::byte*>(data);
-  region->bytes_ = bytes;
-  region->fd_ = region->shared_fd_.get();
-  region->base_offset_ = fd_offset;
-  return region;
+  fd_ = shared_fd_.get();
+  base_offset_ = fd_offset;
+  return Unit{};
 }
 
 Result<std::unique_ptr<Region>> Region::stage(void* data, std::size_t bytes) {
   auto memory = shm::make_shared("tally-staging", bytes);
   if (!memory) return memory.error();
-  std::unique_ptr<Region> region(new Region(How::kStaged));
+  std::unique_ptr<Region> region(new Region(How::kStaged, data, bytes));
   region->memory_ = std::move(memory).value();
-  region->data_ = static_cast<std::byte*>(data);
-  region->bytes_ = bytes;
   region->fd_ = region->memory_.fd.get();
   return region;
 }
 
 std::unique_ptr<Region> Region::borrow(void* data, std::size_t bytes) {
-  std::unique_ptr<Region> region(new Region(How::kBorrowed));
-  region->data_ = static_cast<std::byte*>(data);
-  region->bytes_ = bytes;
+  return std::unique_ptr<Region>(new Region(How::kBorrowed, data, bytes));
+}
+
+std::unique_ptr<Region> Region::registered(ibv_mr& registration, void* data, std::size_t bytes,
+                                           std::uint64_t address) {
+  const How how = data != nullptr ? How::kBorrowed : How::kDevice;
+  std::unique_ptr<Region> region(new Region(how, data, bytes));
+  region->address_ = address;
+  region->registration_ = &registration;
+  return region;
+}
+
+Result<std::unique_ptr<Region>> Region::dmabuf(int fd, std::uint64_t fd_offset, std::size_t bytes,
+                                               std::uint64_t address) {
+  if (fd_offset % kPage != address % kPage) {
+    return Error{
+        Status::kInvalidArgument,
+        fmt::format("dma-buf: fd_offset {} and address {:#x} must lie at the same place in "
+                    "a page ({} bytes)",
+                    fd_offset, address, kPage)};
+  }
+  std::unique_ptr<Region> region(new Region(How::kDevice, nullptr, bytes));
+  region->address_ = address;
+  if (auto done = region->duplicate(fd, fd_offset); !done) return done.error();
   return region;
 }
 
@@ -140,10 +160,8 @@ Result<std::unique_ptr<Region>> Region::adopt(void* data, std::size_t bytes) {
   const Pages pages = whole_pages(data, bytes);
   auto memory = shm::make_shared("tally-adopted", address_of(data) + bytes - floor);
   if (!memory) return memory.error();
-  std::unique_ptr<Region> region(new Region(How::kAdopted));
+  std::unique_ptr<Region> region(new Region(How::kAdopted, data, bytes));
   region->memory_ = std::move(memory).value();
-  region->data_ = static_cast<std::byte*>(data);
-  region->bytes_ = bytes;
   region->fd_ = region->memory_.fd.get();
   region->base_offset_ = address_of(data) - floor;
   auto* inner = static_cast<std::byte*>(data) + (pages.begin - address_of(data));
@@ -202,7 +220,7 @@ std::uint64_t Region::copy_out(std::uint64_t offset, std::uint64_t bytes) const 
 
 Outcome Region::move() {
   // The node never sees the caller's memory, or it is behind a fence that always holds.
-  if (how_ == How::kStaged || how_ == How::kBorrowed) return Unit{};
+  if (how_ == How::kStaged || how_ == How::kBorrowed || how_ == How::kDevice) return Unit{};
   std::byte* at = how_ == How::kAdopted ? pages_ : data_;
   const std::size_t bytes = how_ == How::kAdopted ? pages_bytes_ : shm::round_to_pages(bytes_);
   auto fresh = shm::make_shared("tally-moved", bytes);

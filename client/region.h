@@ -1,5 +1,6 @@
 // Memory that the node can use: shared from the start, adopted (the caller's pages become a memfd
-// at the same address) or staged (copied at post and at completion).
+// at the same address), staged (copied at post and at completion), or as it is, where an adapter
+// reaches it.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +10,13 @@
 #include "base/result.h"
 #include "dataplane/transport/shm/memory.h"
 
+struct ibv_mr;  // of libibverbs; NOLINT(readability-identifier-naming)
+
 namespace tally::client {
 
 class Region {
  public:
-  enum class How { kOwned, kShared, kAdopted, kStaged, kBorrowed };
+  enum class How { kOwned, kShared, kAdopted, kStaged, kBorrowed, kDevice };
 
   static Result<std::unique_ptr<Region>> allocate(std::size_t bytes);
   // A memfd of the caller's, mapped by the caller at `data`.
@@ -23,6 +26,13 @@ class Region {
   static Result<std::unique_ptr<Region>> stage(void* data, std::size_t bytes);
   // As it is, for a transport that needs no memory of a particular kind.
   static std::unique_ptr<Region> borrow(void* data, std::size_t bytes);
+  // Registered with an adapter already, by the caller: `registration` stays as long as the region.
+  // `address`: by which adapters name the first byte. `data`: null where it is of a device.
+  static std::unique_ptr<Region> registered(ibv_mr& registration, void* data, std::size_t bytes,
+                                            std::uint64_t address);
+  // Of a device, as a dma-buf. The descriptor is duplicated.
+  static Result<std::unique_ptr<Region>> dmabuf(int fd, std::uint64_t fd_offset, std::size_t bytes,
+                                                std::uint64_t address);
   // Why memory at this place cannot be adopted; empty when it can.
   static std::string why_not_adopt(const void* data, std::size_t bytes);
 
@@ -32,9 +42,16 @@ class Region {
   Region& operator=(const Region&) = delete;
 
   How how() const { return how_; }
+  // May the CPU read and write it? Memory of a device it may not: there data() is null.
+  bool host_accessible() const { return how_ != How::kDevice; }
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  // The memfd to give to the node and where in it the region begins; its length for the node.
+  // By which adapters name its first byte.
+  std::uint64_t address() const { return address_; }
+  // The caller's; null where the transport registers the region itself.
+  const ibv_mr* registration() const { return registration_; }
+  // The memfd to give to the node, or the dma-buf, and where in it the region begins; its length
+  // for the node.
   int fd() const { return fd_; }
   std::uint64_t base_offset() const { return base_offset_; }
   std::uint64_t node_bytes() const { return base_offset_ + bytes_; }
@@ -53,14 +70,21 @@ class Region {
   std::uint32_t outstanding = 0;  // operations that use it
 
  private:
-  explicit Region(How how) : how_(how) {}
+  Region(How how, void* data, std::size_t bytes)
+      : how_(how),
+        data_(static_cast<std::byte*>(data)),
+        bytes_(bytes),
+        address_(reinterpret_cast<std::uintptr_t>(data)) {}
+  Outcome duplicate(int fd, std::uint64_t fd_offset);
   template <typename Copy>
   std::uint64_t each_edge(std::uint64_t offset, std::uint64_t bytes, Copy copy) const;
 
   How how_;
-  std::byte* data_ = nullptr;  // where the caller sees it
-  std::size_t bytes_ = 0;
-  transport::shm::SharedMemory memory_;  // ours, unless kShared
+  std::byte* data_;  // where the caller sees it
+  std::size_t bytes_;
+  std::uint64_t address_;
+  ibv_mr* registration_ = nullptr;
+  transport::shm::SharedMemory memory_;  // of kOwned, kAdopted and kStaged
   int fd_ = -1;
   UniqueFd shared_fd_;
   std::uint64_t base_offset_ = 0;

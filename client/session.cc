@@ -26,53 +26,24 @@ constexpr std::uint64_t kBeyondCaches = 4 << 20;
 
 }  // namespace
 
-Outcome Session::check(const Post& post, const Pending& pending) const {
-  const std::uint64_t size = element_bytes(post.notice.type);
-  const auto fits = [&](const char* name, const Region* region, std::uint64_t offset,
-                        std::uint64_t elements) -> Outcome {
-    if (elements == 0) return Unit{};
-    if (region == nullptr) {
-      return Error{Status::kInvalidArgument,
-                   fmt::format("tag {}: this rank needs a {} buffer", post.notice.tag, name)};
-    }
-    const std::uint64_t bytes = elements * size;
-    if (offset > region->bytes() || bytes > region->bytes() - offset) {
-      return Error{Status::kBadRegion,
-                   fmt::format("tag {}: {} bytes at offset {} do not fit the {} region of {} bytes",
-                               post.notice.tag, bytes, offset, name, region->bytes())};
-    }
-    return Unit{};
-  };
-  if (overlap(pending) && post.notice.in_offset + pending.out_extent.first * size !=
-                              post.notice.out_offset + pending.in_extent.first * size) {
-    return Error{
-        Status::kInvalidArgument,
-        fmt::format("tag {}: in and out overlap, but not element on element: in place, out "
-                    "must lie over the same elements of in, else apart from it",
-                    post.notice.tag)};
-  }
-  if (auto in = fits("in", post.in, post.notice.in_offset, pending.in_extent.count); !in) return in;
-  return fits("out", post.out, post.notice.out_offset, pending.out_extent.count);
-}
-
 Result<std::uint32_t> Session::post(const Post& post) {
   if (lost_) return *lost_;
-  Pending pending{post, {}, {}, nullptr};
+  Pending pending{post, {}, nullptr};
   const protocol::Shape shape{post.notice.kind, post.notice.type,   post.notice.operation,
                               post.notice.root, book_config_.ranks, post.notice.count};
-  pending.in_extent = protocol::contribution(shape, book_config_.rank);
-  pending.out_extent = protocol::result(shape, book_config_.rank);
-  if (auto fine = check(post, pending); !fine) return fine.error();
+  pending.extents.in = protocol::contribution(shape, book_config_.rank);
+  pending.extents.out = protocol::result(shape, book_config_.rank);
+  if (auto fine = check(post, pending.extents, gives_checksums()); !fine) return fine.error();
 
   wire::Notice notice = post.notice;
   if (notice.deadline_ms == 0) notice.deadline_ms = options_.deadline_ms;
   // Where a rank has no bytes, nothing is said of where they would be.
   notice.in_offset = notice.out_offset = 0;
-  if (pending.in_extent.count > 0) {
+  if (pending.extents.in.count > 0) {
     notice.in_region = post.in->id;
     notice.in_offset = post.notice.in_offset + base_of(*post.in);
   }
-  if (pending.out_extent.count > 0) {
+  if (pending.extents.out.count > 0) {
     notice.out_region = post.out->id;
     notice.out_offset = post.notice.out_offset + base_of(*post.out);
   }
@@ -100,7 +71,7 @@ Result<std::uint32_t> Session::post(const Post& post) {
   }
   if (post.in != nullptr) {
     copied_bytes_ += post.in->copy_in(post.notice.in_offset,
-                                      pending.in_extent.count * element_bytes(post.notice.type));
+                                      pending.extents.in.count * element_bytes(post.notice.type));
   }
   if ((notice.flags & wire::kHasChecksums) != 0) give_checksums(shape, pending);
   const auto contribution = eager_contribution(pending);
@@ -117,7 +88,7 @@ void Session::give_checksums(const protocol::Shape& shape, const Pending& pendin
   const std::byte* data = pending.post.in->data() + pending.post.notice.in_offset;
   std::byte* checksums =
       pending.side->data() + protocol::checksums_offset(shape.count, pending.post.stats);
-  const bool streamed = pending.in_extent.count * element_bytes(shape.type) >= kBeyondCaches;
+  const bool streamed = pending.extents.in.count * element_bytes(shape.type) >= kBeyondCaches;
   protocol::for_each_granule(shape, book_config_.rank, [&](auto number, auto at, auto bytes) {
     const std::span granule(data + at, bytes);
     const protocol::Checksum checksum = streamed ? crc32c_->streamed(granule) : (*crc32c_)(granule);
@@ -125,13 +96,14 @@ void Session::give_checksums(const protocol::Shape& shape, const Pending& pendin
   });
 }
 
-// All of what this rank gives to an operation of one part, where it is little. Not with checksums:
-// what is damaged on its way would have to be sent again, and cannot be asked for.
+// All of what this rank gives to an operation of one part, where it is little. Not of a device's
+// memory; nor with checksums: what is damaged on its way would have to be sent again, and cannot be
+// asked for.
 std::span<const std::byte> Session::eager_contribution(const Pending& pending) const {
   const Post& post = pending.post;
-  const std::uint64_t bytes = pending.in_extent.count * element_bytes(post.notice.type);
+  const std::uint64_t bytes = pending.extents.in.count * element_bytes(post.notice.type);
   const bool eager = bytes > 0 && bytes <= link_->eager_bytes() && outbound_.size() == 1;
-  if (!eager || gives_checksums()) return {};
+  if (!eager || gives_checksums() || !post.in->host_accessible()) return {};
   return {post.in->data() + post.notice.in_offset, bytes};
 }
 
@@ -212,20 +184,12 @@ void Session::lose(Status status, const std::string& why) {
 
 void Session::add_stats(const Pending& pending, Completed& completed) const {
   const std::byte* data = pending.side->data();
-  for (std::uint64_t i = 0; i < stats_blocks(pending.out_extent.count); ++i) {
+  for (std::uint64_t i = 0; i < stats_blocks(pending.extents.out.count); ++i) {
     BlockStats block;
     std::memcpy(&block, data + i * sizeof block, sizeof block);
     completed.stats.sum_of_squares += block.sum_of_squares;
     completed.stats.nonfinite += block.nonfinite;
   }
-}
-
-bool Session::overlap(const Pending& pending) {
-  const Post& post = pending.post;
-  if (post.in == nullptr || post.in != post.out) return false;
-  const std::uint64_t size = element_bytes(post.notice.type);
-  return post.notice.in_offset < post.notice.out_offset + pending.out_extent.count * size &&
-         post.notice.out_offset < post.notice.in_offset + pending.in_extent.count * size;
 }
 
 void Session::finish(const Finished& finished, Completed& completed) {
@@ -239,12 +203,13 @@ void Session::finish(const Finished& finished, Completed& completed) {
   completed.culprit = finished.verdict.culprit;
   // In place, a result byte that has landed is an input byte that is gone; but the caller's copy of
   // staged memory is never written before success.
-  const bool in_place = overlap(pending) && pending.post.in->how() != Region::How::kStaged;
+  const bool in_place =
+      overlap(pending.post, pending.extents) && pending.post.in->how() != Region::How::kStaged;
   if (completed.status == Status::kOk) {
     if (pending.post.out != nullptr) {
       copied_bytes_ += pending.post.out->copy_out(
           pending.post.notice.out_offset,
-          pending.out_extent.count * element_bytes(pending.post.notice.type));
+          pending.extents.out.count * element_bytes(pending.post.notice.type));
     }
     if (pending.post.stats) add_stats(pending, completed);
   } else {

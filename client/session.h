@@ -15,9 +15,12 @@
 #include "base/result.h"
 #include "client/link.h"
 #include "client/operation_book.h"
+#include "client/post.h"
 #include "client/region.h"
 #include "client/rpc_channel.h"
 #include "dataplane/protocol/collective.h"
+
+struct ibv_pd;  // of libibverbs; NOLINT(readability-identifier-naming)
 
 namespace tally::client {
 
@@ -25,22 +28,14 @@ struct SessionOptions {
   std::string address;
   std::string job;
   std::string token;
-  std::string transport;  // "shm", "fabric"; empty: the best that works
+  std::string transport;     // "shm", "fabric"; empty: the best that works
+  ibv_pd* domain = nullptr;  // the caller's, for verbs; borrowed for the session's life
   std::uint16_t rank = 0;
   std::uint16_t ranks = 1;
   Nanos connect_timeout = 10 * kSecond;
   std::uint32_t deadline_ms = 0;  // of operations that name none; 0: the node's
   std::optional<bool> checksums;  // of what this rank contributes; none: as $TALLY_CHECKSUMS says
   std::function<void(int level, const std::string& text)> log;
-};
-
-// An operation as the caller gives it. Null regions where the rank has no buffer.
-struct Post {
-  wire::Notice notice;  // kind, type, operation, tag, count, offsets, root, priority, deadline
-  Region* in = nullptr;
-  Region* out = nullptr;
-  bool stats = false;
-  std::uint64_t user = 0;
 };
 
 struct Completed {
@@ -91,8 +86,7 @@ class Session {
   // What is to be done when an operation ends; by the book's `user`.
   struct Pending {
     Post post;
-    protocol::Extent in_extent;
-    protocol::Extent out_extent;
+    Extents extents;
     Region* side = nullptr;  // for statistics and checksums
   };
 
@@ -100,7 +94,6 @@ class Session {
           BookConfig config);
 
   Result<std::uint32_t> register_region(const Region& region);
-  Outcome check(const Post& post, const Pending& pending) const;
   Outcome take_side_region(const protocol::Shape& shape, Pending& pending, wire::Notice& notice);
   Result<Region*> side_region(std::uint64_t bytes);
   void give_checksums(const protocol::Shape& shape, const Pending& pending) const;
@@ -116,7 +109,6 @@ class Session {
   std::uint64_t base_of(const Region& region) const {
     return link_->wants_shared_memory() ? region.base_offset() : 0;
   }
-  static bool overlap(const Pending& pending);
   void finish(const Finished& finished, Completed& completed);
   void add_stats(const Pending& pending, Completed& completed) const;
   void sleep(Nanos now, Nanos until);

@@ -65,6 +65,8 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
     if (!said) return said.error();
     options.checksums = *said;
   }
+  const auto wish = read_wish(options.transport, options.domain);
+  if (!wish) return wish.error();
   const Nanos deadline = monotonic_now() + options.connect_timeout;
   auto channel = RpcChannel::connect(options.address, deadline);
   if (!channel) return channel.error();
@@ -80,7 +82,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   if (!config) return config.error();
   const auto crc32c = open_checksums(*opened, options);
   if (!crc32c) return crc32c.error();
-  auto made = make_link(*channel, *opened, options.transport, *config, deadline);
+  auto made = make_link(*channel, *opened, *wish, *config, deadline);
   if (!made) return made.error();
   debug_step(DebugStep::kClientAttached);
   std::unique_ptr<Session> session(
@@ -187,7 +189,7 @@ Outcome Session::take_side_region(const protocol::Shape& shape, Pending& pending
                                   wire::Notice& notice) {
   if (pending.post.stats) notice.flags |= wire::kWantStats;
   std::uint64_t bytes = protocol::checksums_offset(shape.count, pending.post.stats);
-  if (crc32c_ != nullptr && pending.in_extent.count > 0) {
+  if (crc32c_ != nullptr && pending.extents.in.count > 0) {
     notice.flags |= wire::kHasChecksums;
     bytes += protocol::checksum_bytes(shape, book_config_.rank);
   }

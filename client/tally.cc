@@ -13,6 +13,7 @@
 #include "base/debug_steps.h"
 #include "client/address.h"
 #include "client/fork_guard.h"
+#include "client/make_region.h"
 #include "client/session.h"
 
 using tally::Error;
@@ -110,6 +111,7 @@ tally::client::SessionOptions translate(const tally_session_options& from) {
   to.job = from.job != nullptr ? from.job : "default";
   to.token = from.token != nullptr ? from.token : "";
   to.transport = from.transport != nullptr ? from.transport : tally::client::default_transport();
+  to.domain = from.ibv_pd;
   to.rank = static_cast<std::uint16_t>(from.rank);
   to.ranks = static_cast<std::uint16_t>(from.ranks);
   if (from.connect_timeout_ms != 0)
@@ -140,47 +142,7 @@ Outcome check(const tally_session_options& options) {
   if (static_cast<std::uint32_t>(options.checksums) > TALLY_CHECKSUMS_OFF) {
     return Error{Status::kInvalidArgument, "checksums: a tally_checksums, 0 to 2"};
   }
-  if (options.ibv_pd != nullptr) {
-    return Error{Status::kUnsupported,
-                 "ibv_pd: sessions make a protection domain of their own; set it to NULL"};
-  }
   return tally::Unit{};
-}
-
-// What this build cannot use is refused by name.
-Outcome check(const tally_memory& memory) {
-  if (memory.kind == TALLY_MEMORY_CUDA || memory.kind == TALLY_MEMORY_DMABUF) {
-    return Error{Status::kUnsupported,
-                 fmt::format("{}: this build has no GPU support; copy to host memory first",
-                             memory.kind == TALLY_MEMORY_CUDA ? "TALLY_MEMORY_CUDA"
-                                                              : "TALLY_MEMORY_DMABUF")};
-  }
-  if (memory.kind != TALLY_MEMORY_HOST && memory.kind != TALLY_MEMORY_SHARED) {
-    return Error{Status::kInvalidArgument,
-                 fmt::format("memory kind {} is unknown", static_cast<int>(memory.kind))};
-  }
-  if (memory.data == nullptr || memory.bytes == 0) {
-    return Error{Status::kInvalidArgument, "memory: data is NULL or bytes is 0"};
-  }
-  if ((memory.flags & ~TALLY_REGION_STAGE) != 0) {
-    return Error{Status::kInvalidArgument,
-                 fmt::format("memory flags {:#x} are unknown", memory.flags)};
-  }
-  return tally::Unit{};
-}
-
-tally::Result<std::unique_ptr<Region>> make_region(Session& session, const tally_memory& memory) {
-  if (!session.link().wants_shared_memory()) return Region::borrow(memory.data, memory.bytes);
-  if (memory.kind == TALLY_MEMORY_SHARED) {
-    return Region::share(memory.data, memory.bytes, memory.fd, memory.fd_offset);
-  }
-  if ((memory.flags & TALLY_REGION_STAGE) != 0) return Region::stage(memory.data, memory.bytes);
-  const std::string why_not = Region::why_not_adopt(memory.data, memory.bytes);
-  if (why_not.empty()) return Region::adopt(memory.data, memory.bytes);
-  session.log(0,
-              fmt::format("region of {} bytes at {} is staged (copied at post and completion): {}",
-                          memory.bytes, memory.data, why_not));
-  return Region::stage(memory.data, memory.bytes);
 }
 
 Outcome check(const Session& session, const tally_operation& operation) {
@@ -355,8 +317,9 @@ tally_status tally_region_register(tally_session* session, const tally_memory* m
     if (region == nullptr || !read_struct(memory, read)) {
       return failed(session, bad_struct("tally_memory"));
     }
-    if (const auto fine = check(read); !fine) return failed(session, fine.error());
-    auto made = make_region(*session->session, read);
+    auto made = tally::client::make_region(
+        session->session->link(), read,
+        [&](const std::string& text) { session->session->log(0, text); });
     if (!made) return failed(session, made.error());
     auto added = session->session->add_region(std::move(made).value());
     if (!added) return failed(session, added.error());

@@ -55,8 +55,9 @@ Outcome VerbsLink::set_up(verbs::Api& api) {
   auto events = SessionEvents::make(options_.watch);
   if (!events) return events.error();
   events_ = std::move(events).value();
+  const int device_events = device_->event_fd();
   if (!events_.add(channel_->fd, EPOLLIN, kNews) ||
-      !events_.add(device_->event_fd(), EPOLLIN, kNews)) {
+      (device_events >= 0 && !events_.add(device_events, EPOLLIN, kNews))) {
     return Error{Status::kNoMemory,
                  fmt::format("descriptors for a session: {}", std::strerror(errno))};
   }
@@ -222,8 +223,7 @@ void VerbsLink::on_completion(const ibv_wc& completion) {
   Shard& shard = *shards_[number];
   if (!shard.pair) return;  // after the fence
   if (completion.status != IBV_WC_SUCCESS) {
-    if (failed_.empty()) failed_ = verbs::to_text(completion.status);
-    return;
+    return fail(completion.status);
   }
   if (index >= shard.pair.sizes().receives) {
     shard.answered = true;
@@ -239,15 +239,47 @@ void VerbsLink::on_completion(const ibv_wc& completion) {
   if (auto posted = post_receive(number, index); !posted) broken_ = true;
 }
 
+// An adapter does not tell this end whose request it has refused.
+void VerbsLink::fail(ibv_wc_status status) {
+  if (!failed_.empty()) return;
+  failed_ = verbs::to_text(status);
+  const bool callers = std::any_of(exposed_.begin(), exposed_.end(),
+                                   [](const auto& region) { return !region.second; });
+  if (callers && status != IBV_WC_RETRY_EXC_ERR && status != IBV_WC_RNR_RETRY_EXC_ERR) {
+    failed_ +=
+        " (are the ibv_mr of its regions still registered, each with IBV_ACCESS_LOCAL_WRITE,"
+        " IBV_ACCESS_REMOTE_READ and IBV_ACCESS_REMOTE_WRITE?)";
+  }
+}
+
 Result<Link::Offer> VerbsLink::offer(const Region& region) {
-  auto exposed = device_->expose(region.data(), region.bytes(), verbs::kForTheNode);
-  if (!exposed) return exposed.error();
-  const std::uint32_t key = (*exposed)->rkey;
-  exposed_[&region] = std::move(exposed).value();
-  return Offer{{{"bytes", region.bytes()},
-                {"base", reinterpret_cast<std::uintptr_t>(region.data())},
-                {"key", key}},
-               {}};
+  std::uint32_t key = 0;
+  verbs::MemoryRegion own;
+  if (const ibv_mr* registration = region.registration()) {
+    if (auto fine = check(*registration); !fine) return fine.error();
+    key = registration->rkey;
+  } else {
+    auto exposed = region.host_accessible()
+                       ? device_->expose(region.data(), region.bytes(), verbs::kForTheNode)
+                       : device_->expose_dmabuf(region.fd(), region.base_offset(), region.bytes(),
+                                                region.address(), verbs::kForTheNode);
+    if (!exposed) return exposed.error();
+    own = std::move(exposed).value();
+    key = own->rkey;
+  }
+  exposed_[&region] = std::move(own);
+  return Offer{{{"bytes", region.bytes()}, {"base", region.address()}, {"key", key}}, {}};
+}
+
+// A key opens the memory to the queue pairs of its own domain alone.
+Outcome VerbsLink::check(const ibv_mr& registration) const {
+  if (registration.pd == &device_->domain()) return Unit{};
+  return Error{
+      Status::kInvalidArgument,
+      options_.device.domain == nullptr
+          ? "ibv_mr: the session has a protection domain of its own; open it with the ibv_pd that "
+            "the memory is registered in"
+          : "ibv_mr: it is registered in another protection domain than the session's ibv_pd"};
 }
 
 void VerbsLink::withdraw(const Region& region) {
@@ -268,6 +300,7 @@ bool VerbsLink::arm(Nanos until) {
 // What the device has to say of a connection, its work completions say too.
 bool VerbsLink::hear() {
   const bool ended = events_.hear([this](std::uint32_t) {
+    if (device_->event_fd() < 0) return;
     ibv_async_event event{};
     while (device_->api().get_async_event(&device_->context(), &event) == 0) {
       if (event.event_type == IBV_EVENT_DEVICE_FATAL) failed_ = "the RDMA device failed";

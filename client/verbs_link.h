@@ -48,6 +48,7 @@ class VerbsLink final : public Link {
   Result<Offer> offer(const Region& region) override;
   void withdraw(const Region& region) override;
   bool wants_shared_memory() const override { return false; }
+  bool has_adapter() const override { return true; }
   bool arm(Nanos until) override;
   void disarm() override {}
   int fd() const override { return events_.fd(); }
@@ -83,12 +84,15 @@ class VerbsLink final : public Link {
   int post(std::uint32_t shard, std::uint32_t index, const std::byte* message, std::size_t bytes);
   void poll();
   void on_completion(const ibv_wc& completion);
+  Outcome check(const ibv_mr& registration) const;
+  void fail(ibv_wc_status status);
 
   VerbsLinkOptions options_;
   std::unique_ptr<transport::verbs::Device> device_;
   transport::verbs::CompletionChannel channel_;
   transport::verbs::CompletionQueue queue_;
   std::vector<std::unique_ptr<Shard>> shards_;
+  // Empty for what its caller has registered.
   std::map<const Region*, transport::verbs::MemoryRegion> exposed_;
   SessionEvents events_;
   bool broken_ = false;  // a message that cannot be one

@@ -1,10 +1,13 @@
 // The client's end of transport verbs, against a shard's port, over devices of this process.
 #include "client/verbs_link.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -22,7 +25,8 @@ constexpr transport::Peer kPeer = 2;
 
 class VerbsLinkTest : public ::testing::Test {
  protected:
-  VerbsLinkTest() {
+  explicit VerbsLinkTest(bool dmabufs = false)
+      : api_({{.name = "node"}, {.name = "worker", .dmabufs = dmabufs}}) {
     std::array<int, 2> pair{};
     if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()) != 0) throw std::runtime_error("pair");
     here_ = UniqueFd(pair[0]);
@@ -43,6 +47,19 @@ class VerbsLinkTest : public ::testing::Test {
             .eager_bytes = verbs::kEagerBytes,
             .watch = here_.get()};
   }
+  // Of the worker's device, as a program makes them that uses libibverbs.
+  verbs::Context open_worker() {
+    int count = 0;
+    ibv_device** list = api_.get_device_list(&count);
+    verbs::Context context(api_, api_.open_device(list[1]));
+    api_.free_device_list(list);
+    return context;
+  }
+  VerbsLinkOptions options_in(const verbs::ProtectionDomain& domain) {
+    VerbsLinkOptions made = options();
+    made.device.domain = domain.get();
+    return made;
+  }
   // As the node does in session.attach.
   nlohmann::json answer(const VerbsLink& link) {
     const nlohmann::json names = link.introduction().at("names");
@@ -54,8 +71,9 @@ class VerbsLinkTest : public ::testing::Test {
     }
     return answers;
   }
-  std::unique_ptr<VerbsLink> attached() {
-    auto link = VerbsLink::make(api_, options()).value();
+  std::unique_ptr<VerbsLink> attached() { return attached(options()); }
+  std::unique_ptr<VerbsLink> attached(const VerbsLinkOptions& options) {
+    auto link = VerbsLink::make(api_, options).value();
     const auto done = link->attached(answer(*link), monotonic_now() + kSecond);
     EXPECT_TRUE(done.ok()) << done.error().message;
     return link;
@@ -70,12 +88,26 @@ class VerbsLinkTest : public ::testing::Test {
     message.message.bytes[0] = std::byte{content};
     ports_[shard]->complete({&message, 1});
   }
+  void know(const Link::Offer& offer) {
+    ports_[0]->add_region(
+        kPeer, 1, {offer.params.at("base"), offer.params.at("bytes"), offer.params.at("key")});
+  }
+  // The node writes 100 bytes of this content at `offset` of the region.
+  Status push(std::uint64_t offset, std::uint8_t content) {
+    const std::vector<std::byte> sum(100, std::byte{content});
+    const transport::Push wanted{{{kPeer, 1, offset, 100}, nullptr}, sum.data(), 3};
+    ports_[0]->push({&wanted, 1});
+    notices(0);
+    transport::Pushed answer{};
+    EXPECT_EQ(ports_[0]->pushed({&answer, 1}), 1U);
+    return answer.status;
+  }
   bool readable(const VerbsLink& link) {
     pollfd news{link.fd(), POLLIN, 0};
     return ::poll(&news, 1, 0) == 1;
   }
 
-  verbs::FakeVerbs api_{{{.name = "node"}, {.name = "worker"}}};
+  verbs::FakeVerbs api_;
   UniqueFd here_, there_;
   std::array<std::unique_ptr<verbs::Port>, 2> ports_;
 };
@@ -142,23 +174,12 @@ TEST_F(VerbsLinkTest, TheNodeReachesWhatIsOfferedUntilItIsWithdrawn) {
   const auto region = Region::borrow(memory.data(), memory.size());
   const auto offer = link->offer(*region);
   ASSERT_TRUE(offer.ok());
-  ports_[0]->add_region(kPeer, 1,
-                        {offer.value().params.at("base"), offer.value().params.at("bytes"),
-                         offer.value().params.at("key")});
-  const std::vector<std::byte> sum(100, std::byte{9});
-  const auto push = [&] {
-    const transport::Push wanted{{{kPeer, 1, 50, 100}, nullptr}, sum.data(), 3};
-    ports_[0]->push({&wanted, 1});
-    notices(0);
-    transport::Pushed answer{};
-    EXPECT_EQ(ports_[0]->pushed({&answer, 1}), 1U);
-    return answer.status;
-  };
-  EXPECT_EQ(push(), Status::kOk);
+  know(*offer);
+  EXPECT_EQ(push(50, 9), Status::kOk);
   EXPECT_EQ(memory[149], std::byte{9});
   memory[149] = std::byte{1};
   link->withdraw(*region);
-  EXPECT_EQ(push(), Status::kPeerLost);
+  EXPECT_EQ(push(50, 9), Status::kPeerLost);
   EXPECT_EQ(memory[149], std::byte{1});
 }
 
@@ -166,9 +187,7 @@ TEST_F(VerbsLinkTest, AfterTheFenceNothingArrives) {
   auto link = attached();
   std::vector<std::byte> memory(4096);
   const auto region = Region::borrow(memory.data(), memory.size());
-  const auto offer = link->offer(*region).value();
-  ports_[0]->add_region(
-      kPeer, 1, {offer.params.at("base"), offer.params.at("bytes"), offer.params.at("key")});
+  know(link->offer(*region).value());
   EXPECT_TRUE(link->fence(monotonic_now()));
   const std::vector<std::byte> sum(4096, std::byte{9});
   const transport::Push wanted{{{kPeer, 1, 0, 4096}, nullptr}, sum.data(), 3};
@@ -258,6 +277,132 @@ TEST_F(VerbsLinkTest, WhatCannotBeMadeLeavesNothing) {
   link.reset();
   for (auto& port : ports_) port->detach(kPeer);
   EXPECT_EQ(api_.objects(), before);
+}
+
+// -- memory that a caller has registered, and memory of devices ----------------------------------
+
+TEST_F(VerbsLinkTest, InACallersDomainTheNodeUsesWhatTheCallerHasRegistered) {
+  const auto context = open_worker();
+  const verbs::ProtectionDomain domain(api_, api_.alloc_pd(context.get()));
+  std::vector<std::byte> memory(10'000, std::byte{1});
+  const verbs::MemoryRegion registered(
+      api_, api_.reg_mr(domain.get(), memory.data(), memory.size(), verbs::kForTheNode));
+  const std::size_t before = api_.objects();
+  auto link = attached(options_in(domain));
+  const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
+  const auto region = Region::registered(*registered.get(), memory.data() + 96, 5000, at + 96);
+  const auto offer = link->offer(*region);
+  ASSERT_TRUE(offer.ok()) << offer.error().message;
+  EXPECT_EQ(offer->params.at("key"), registered->rkey);
+  know(*offer);
+  EXPECT_EQ(push(4, 9), Status::kOk);
+  EXPECT_EQ(memory[99], std::byte{1});
+  EXPECT_EQ(memory[100], std::byte{9});
+  link->withdraw(*region);
+  EXPECT_EQ(push(4, 8), Status::kOk);  // the registration is the caller's to end
+  link.reset();
+  for (auto& port : ports_) port->detach(kPeer);
+  EXPECT_EQ(api_.objects(), before);
+  EXPECT_EQ(memory[100], std::byte{8});
+}
+
+TEST_F(VerbsLinkTest, ACallersEventsAreLeftToIt) {
+  const auto context = open_worker();
+  const verbs::ProtectionDomain domain(api_, api_.alloc_pd(context.get()));
+  auto link = attached(options_in(domain));
+  ASSERT_TRUE(link->arm(kForever));
+  api_.announce(IBV_EVENT_PORT_ERR);
+  EXPECT_FALSE(readable(*link));
+  complete(0, 1);
+  EXPECT_FALSE(link->hear());
+  ibv_async_event event{};
+  ASSERT_EQ(api_.get_async_event(context.get(), &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ERR);
+}
+
+TEST_F(VerbsLinkTest, ARegistrationOfAnotherDomainIsRefused) {
+  const auto context = open_worker();
+  const verbs::ProtectionDomain domain(api_, api_.alloc_pd(context.get()));
+  const verbs::ProtectionDomain foreign(api_, api_.alloc_pd(context.get()));
+  std::vector<std::byte> memory(4096);
+  const verbs::MemoryRegion registered(
+      api_, api_.reg_mr(foreign.get(), memory.data(), memory.size(), verbs::kForTheNode));
+  const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
+  const auto region = Region::registered(*registered.get(), memory.data(), memory.size(), at);
+  auto link = VerbsLink::make(api_, options_in(domain)).value();
+  const auto refused = link->offer(*region);
+  EXPECT_EQ(refused.status(), Status::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("another protection domain than the session's"));
+  auto of_its_own = VerbsLink::make(api_, options()).value();
+  EXPECT_THAT(of_its_own->offer(*region).error().message, HasSubstr("open it with the ibv_pd"));
+}
+
+// The session's own end sees no more than that the connection broke.
+TEST_F(VerbsLinkTest, ARegistrationThatForbidsItIsHintedAt) {
+  const auto context = open_worker();
+  const verbs::ProtectionDomain domain(api_, api_.alloc_pd(context.get()));
+  std::vector<std::byte> memory(4096);
+  const verbs::MemoryRegion registered(
+      api_, api_.reg_mr(domain.get(), memory.data(), memory.size(), IBV_ACCESS_REMOTE_READ));
+  auto link = attached(options_in(domain));
+  const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
+  const auto region = Region::registered(*registered.get(), memory.data(), memory.size(), at);
+  know(link->offer(*region).value());
+  EXPECT_EQ(push(0, 9), Status::kPeerLost);
+  EXPECT_THAT(ports_[0]->why_lost(kPeer), HasSubstr("not registered for reading and writing"));
+  EXPECT_TRUE(link->hear());
+  EXPECT_THAT(link->why_gone(), HasSubstr("each with IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_"));
+}
+
+TEST_F(VerbsLinkTest, ACableThatIsPulledIsNoMatterOfRegistrations) {
+  const auto context = open_worker();
+  const verbs::ProtectionDomain domain(api_, api_.alloc_pd(context.get()));
+  std::vector<std::byte> memory(4096);
+  const verbs::MemoryRegion registered(
+      api_, api_.reg_mr(domain.get(), memory.data(), memory.size(), verbs::kForTheNode));
+  auto link = attached(options_in(domain));
+  const auto region = Region::registered(*registered.get(), memory.data(), memory.size(), 0);
+  ASSERT_TRUE(link->offer(*region).ok());
+  api_.cut("worker");
+  link->send(0, wire::Notice{}, {});
+  EXPECT_TRUE(link->hear());
+  EXPECT_EQ(link->why_gone().find("IBV_ACCESS"), std::string::npos) << link->why_gone();
+}
+
+class DmabufTest : public VerbsLinkTest {
+ protected:
+  explicit DmabufTest(bool dmabufs) : VerbsLinkTest(dmabufs) {}
+  UniqueFd memory_{::memfd_create("dmabuf", MFD_CLOEXEC)};
+};
+struct WithDmabufs : DmabufTest {
+  WithDmabufs() : DmabufTest(true) {}
+};
+struct WithoutDmabufs : DmabufTest {
+  WithoutDmabufs() : DmabufTest(false) {}
+};
+
+TEST_F(WithDmabufs, TheNodeReachesADmabuf) {
+  ASSERT_EQ(::ftruncate(memory_.get(), 16384), 0);
+  auto link = attached();
+  auto region = Region::dmabuf(memory_.get(), 4096 + 32, 8192, 0x7000'0020).value();
+  const auto offer = link->offer(*region);
+  ASSERT_TRUE(offer.ok()) << offer.error().message;
+  EXPECT_EQ(offer->params.at("base"), 0x7000'0020U);
+  know(*offer);
+  EXPECT_EQ(push(64, 9), Status::kOk);
+  std::byte there{};
+  ASSERT_EQ(::pread(memory_.get(), &there, 1, 4096 + 32 + 64), 1);
+  EXPECT_EQ(there, std::byte{9});
+  link->withdraw(*region);
+  EXPECT_EQ(push(64, 9), Status::kPeerLost);
+}
+
+TEST_F(WithoutDmabufs, AnAdapterThatCannotSaysSo) {
+  auto link = attached();
+  auto region = Region::dmabuf(memory_.get(), 0, 4096, 0).value();
+  const auto refused = link->offer(*region);
+  EXPECT_EQ(refused.status(), Status::kUnsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("worker does not import dma-bufs"));
 }
 
 }  // namespace

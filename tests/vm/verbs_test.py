@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Transport verbs over soft-RoCE, in one guest: the end-to-end suite, the matrix of collectives, then faults between
-machines.
+"""Transport verbs over soft-RoCE, in one guest: the end-to-end suite, the matrix of collectives, programs with a
+protection domain of their own, then faults between machines.
 
-usage: verbs_test.py E2E_TEST MATRIX_TEST TALLYD FAULT_RANK TALLYCTL; $TALLY_TEST_TIER: fast, default, soak
+usage: verbs_test.py E2E_TEST MATRIX_TEST TALLYD FAULT_RANK TALLYCTL OWN_MEMORY_TEST; $TALLY_TEST_TIER: fast, default, soak
 """
 
 import os
@@ -16,6 +16,7 @@ SCRIPT = """set -e
 export TALLY_TRANSPORT=verbs:rxe1 TALLYCTL=$5
 "$1" --gtest_brief=1
 "$2" --gtest_brief=1
+TALLY_TRANSPORT=verbs "$6" --gtest_brief=1
 exec python3 tests/vm/verbs_faults.py "$3" "$4" "$5"
 """
 

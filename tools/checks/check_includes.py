@@ -51,7 +51,7 @@ MAY_USE = {
 ENGINE = "dataplane/engine"
 ROCE = "dataplane/transport/roce"
 FOREIGN = [
-    ("infiniband/", ["dataplane/transport/verbs", "dataplane/transport/fabric", ROCE],
+    ("infiniband/", ["dataplane/transport/verbs", "dataplane/transport/fabric", ROCE, "tests/vm"],
      "RDMA libraries stay behind the transport seam"),
     ("rdma/", ["dataplane/transport/verbs", "dataplane/transport/fabric", ROCE],
      "RDMA libraries stay behind the transport seam"),

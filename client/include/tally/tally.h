@@ -17,6 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of libibverbs (<infiniband/verbs.h>), for programs that use it. */
+struct ibv_pd;
+struct ibv_mr;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -76,8 +80,8 @@ typedef enum tally_memory_kind {
   TALLY_MEMORY_HOST = 0, /* ordinary memory: adopted (mapped by the node too) or staged (copied) */
   TALLY_MEMORY_SHARED = 1, /* a memfd, populated, with F_SEAL_SHRINK and F_SEAL_SEAL, that the
                               caller has mapped at a page: `fd`, `fd_offset` */
-  TALLY_MEMORY_CUDA = 2,   /* a CUDA device pointer */
-  TALLY_MEMORY_DMABUF = 3  /* a dma-buf: `fd`, `fd_offset` */
+  TALLY_MEMORY_CUDA = 2,   /* a CUDA device pointer: with an `ibv_mr` alone */
+  TALLY_MEMORY_DMABUF = 3  /* a dma-buf: `fd`, `fd_offset`; over transport verbs */
 } tally_memory_kind;
 
 /* Whether a rank gives checksums (CRC32C) with its bytes. The node then checks what it has read
@@ -109,11 +113,23 @@ typedef struct tally_session_options {
   uint32_t default_deadline_ms; /* of operations; 0: the node's (60 s) */
   tally_log_fn log;             /* NULL: warnings go to stderr */
   void* log_context;
-  void* ibv_pd;              /* kept for the caller's own protection domain; NULL */
+  struct ibv_pd* ibv_pd;     /* the caller's protection domain, to use memory that is registered in
+                                it (below); NULL: the session makes one where it needs one */
   const char* transport;     /* "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric"; NULL:
                                 $TALLY_TRANSPORT, else the best that works, in this order */
   tally_checksums checksums; /* of what this rank contributes */
 } tally_session_options;
+
+/* ibv_pd: the session makes its queue pairs in this protection domain, so that the node can use the
+ * caller's ibv_mr of it; several sessions may share one. It means transport verbs: where that
+ * cannot be had, opening fails and says why (`transport` may say which port and GID of that device,
+ * another one is TALLY_INVALID_ARGUMENT). Domain and context are the caller's, of the
+ * libibverbs.so.1 of this process, and stay open until tally_close has returned; the library closes
+ * neither. The context's asynchronous events are the caller's too: the library does not read them.
+ * Those of the session's queue pairs and completion queue come among them: acknowledge each at
+ * once, since the session cannot end before (whoever never reads events has nothing to do). A
+ * device that fails (IBV_EVENT_DEVICE_FATAL) is then known to the caller first: close the session;
+ * by itself it notices at the latest some seconds after an operation's deadline. */
 
 /* Opens a session. On success *session is the caller's and ends by tally_close. On failure *session
  * is NULL and tally_last_error(NULL) has the words (per thread). */
@@ -159,9 +175,11 @@ typedef struct tally_memory {
   tally_memory_kind kind;
   void* data; /* where it lies in this process */
   size_t bytes;
-  int fd;             /* TALLY_MEMORY_SHARED, TALLY_MEMORY_DMABUF */
-  uint64_t fd_offset; /* a multiple of the page size */
+  int fd;             /* TALLY_MEMORY_SHARED, TALLY_MEMORY_DMABUF; the caller may close it then */
+  uint64_t fd_offset; /* bytes; of TALLY_MEMORY_SHARED a multiple of the page size */
   uint32_t flags;     /* TALLY_REGION_* */
+  struct ibv_mr* ibv_mr; /* its registration in the session's ibv_pd; NULL: the library makes one */
+  uint64_t iova;         /* see below; 0: as `data` */
 } tally_memory;
 
 #define TALLY_REGION_STAGE \
@@ -170,7 +188,27 @@ typedef struct tally_memory {
 /* Registers memory of the caller's. Private anonymous memory is adopted: its whole pages move into
  * a memfd mapped at the same address (contents kept, children of a fork do not inherit them) until
  * tally_region_free puts them back. Other host memory is staged: copied by the library at post and
- * at completion; a log line says so. The memory must stay until tally_region_free. */
+ * at completion; a log line says so. The memory must stay until tally_region_free.
+ *
+ * With `ibv_mr` the memory is what the caller has registered: all of it, or `bytes` from `data` on
+ * (NULL: from its beginning; 0: to its end). It must be of the session's ibv_pd, and registered
+ * with IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ and IBV_ACCESS_REMOTE_WRITE. That cannot be
+ * read back from it: where one is missing the adapter refuses the node, and the session ends with
+ * TALLY_NODE_LOST at the first operation. The registration stays the caller's: it must outlive the
+ * region, and the library never takes it back. One that was made under another address
+ * (ibv_reg_mr_iova, ibv_reg_dmabuf_mr) needs that address in `iova`. `kind` says what the memory
+ * is: give TALLY_MEMORY_CUDA or TALLY_MEMORY_DMABUF (without `fd`) where the CPU may not touch it.
+ *
+ * Without, TALLY_MEMORY_DMABUF registers `bytes` at `fd_offset` of the dma-buf `fd`. `iova` is the
+ * address that the first byte has for the adapter; 0: `data`, which is otherwise not used and may
+ * be NULL. It lies as far into a page as `fd_offset`. TALLY_UNSUPPORTED where the session has
+ * another transport than verbs, or the kernel, libibverbs or the adapter's driver do not import
+ * dma-bufs.
+ *
+ * Memory of a device is never touched by the CPU. A rank that gives checksums cannot contribute
+ * from it: such a tally_post returns TALLY_UNSUPPORTED. To make what was written visible to the
+ * device's own work (CUDA: cudaDeviceFlushGPUDirectRDMAWrites) is the caller's, after the
+ * completion. */
 TALLY_API tally_status tally_region_register(tally_session* session, const tally_memory* memory,
                                              tally_region** region);
 

@@ -116,35 +116,32 @@ class Search {
       others_.push_back(name);
       return;
     }
-    if (device->transport_type != IBV_TRANSPORT_IB) {
-      return lacks(name, "is neither InfiniBand nor RoCE (for EFA there is transport fabric)");
-    }
+    if (!serves(name, device)) return;
     Context context(api_, api_.open_device(device));
     if (!context) {
       return lacks(name, fmt::format("cannot be opened: {} (is /dev/infiniband/uverbs* readable "
                                      "and writable for this user?)",
                                      std::strerror(errno)));
     }
-    ibv_device_attr attributes{};
-    if (const int error = api_.query_device(context.get(), &attributes); error != 0) {
-      return lacks(name, fmt::format("cannot be queried: {}", std::strerror(error)));
-    }
-    std::vector<ibv_gid_entry> gids(kMaxGids);
-    const ssize_t count = api_.query_gid_table(context.get(), gids.data(), gids.size());
-    gids.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
-    Candidate best;
-    for (std::uint8_t port = 1; port <= attributes.phys_port_cnt; ++port) {
-      if (wish_.port && *wish_.port != port) continue;
-      look_at(name, context.get(), attributes, port, gids, best);
-    }
-    if (wish_.port && *wish_.port > attributes.phys_port_cnt) {
-      lacks(name,
-            fmt::format("has {} ports, and no port {}", attributes.phys_port_cnt, *wish_.port));
-    }
+    Candidate best = best_of(name, *context.get());
     if (best.worth > best_.worth) {
       best.context = std::move(context);
       best_ = std::move(best);
     }
+  }
+
+  // The one device that a caller has open.
+  Outcome look_at(ibv_context& context) {
+    const std::string name = api_.get_device_name(context.device);
+    if (!wish_.name.empty() && name != wish_.name) {
+      return Error{Status::kInvalidArgument,
+                   fmt::format("the ibv_pd is of device {}, and transport verbs was asked for on "
+                               "{}: name that device or none",
+                               name, wish_.name)};
+    }
+    if (serves(name, context.device)) best_ = best_of(name, context);
+    if (best_.worth > 0) return Unit{};
+    return Error{Status::kUnsupported, "the ibv_pd's device cannot be used: " + why_none()};
   }
 
   Candidate take() { return std::move(best_); }
@@ -162,10 +159,37 @@ class Search {
     lacking_.push_back(name + " " + what);
   }
 
-  void look_at(const std::string& name, ibv_context* context, const ibv_device_attr& device,
+  bool serves(const std::string& name, const ibv_device* device) {
+    const bool fine = device->transport_type == IBV_TRANSPORT_IB;
+    if (!fine) lacks(name, "is neither InfiniBand nor RoCE (for EFA there is transport fabric)");
+    return fine;
+  }
+
+  Candidate best_of(const std::string& name, ibv_context& context) {
+    Candidate best;
+    ibv_device_attr attributes{};
+    if (const int error = api_.query_device(&context, &attributes); error != 0) {
+      lacks(name, fmt::format("cannot be queried: {}", std::strerror(error)));
+      return best;
+    }
+    std::vector<ibv_gid_entry> gids(kMaxGids);
+    const ssize_t count = api_.query_gid_table(&context, gids.data(), gids.size());
+    gids.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+    for (std::uint8_t port = 1; port <= attributes.phys_port_cnt; ++port) {
+      if (wish_.port && *wish_.port != port) continue;
+      look_at(name, context, attributes, port, gids, best);
+    }
+    if (wish_.port && *wish_.port > attributes.phys_port_cnt) {
+      lacks(name,
+            fmt::format("has {} ports, and no port {}", attributes.phys_port_cnt, *wish_.port));
+    }
+    return best;
+  }
+
+  void look_at(const std::string& name, ibv_context& context, const ibv_device_attr& device,
                std::uint8_t number, const std::vector<ibv_gid_entry>& gids, Candidate& best) {
     ibv_port_attr port{};
-    if (const int error = api_.query_port(context, number, &port); error != 0) {
+    if (const int error = api_.query_port(&context, number, &port); error != 0) {
       return lacks(name,
                    fmt::format("port {} cannot be queried: {}", number, std::strerror(error)));
     }
@@ -252,6 +276,14 @@ std::string to_text(const ibv_gid& gid) {
 Result<std::unique_ptr<Device>> Device::open(Api& api, const DeviceOptions& options) {
   auto wish = parse(options.device);
   if (!wish) return wish.error();
+  Search search(api, std::move(wish).value(), gid_of(options.host));
+  if (options.domain != nullptr) {
+    auto looked = search.look_at(*options.domain->context);
+    if (!looked) return looked.error();
+    std::unique_ptr<Device> device(new Device(api, {}, std::move(search.take().choice)));
+    device->domain_ = options.domain;
+    return device;
+  }
   int count = 0;
   ibv_device** list = api.get_device_list(&count);
   if (list == nullptr && errno == ENOSYS) {
@@ -264,7 +296,6 @@ Result<std::unique_ptr<Device>> Device::open(Api& api, const DeviceOptions& opti
                  fmt::format("RDMA devices cannot be listed: {} (is the module ib_uverbs loaded?)",
                              std::strerror(errno))};
   }
-  Search search(api, std::move(wish).value(), gid_of(options.host));
   for (int i = 0; i < count; ++i) search.look_at(list[i]);
   api.free_device_list(list);
   Candidate found = search.take();
@@ -274,8 +305,9 @@ Result<std::unique_ptr<Device>> Device::open(Api& api, const DeviceOptions& opti
   std::unique_ptr<Device> device(
       new Device(api, std::move(found.context), std::move(found.choice)));
   set_nonblocking(device->event_fd());
-  device->domain_ = ProtectionDomain(api, api.alloc_pd(device->context_.get()));
-  if (!device->domain_) {
+  device->own_domain_ = ProtectionDomain(api, api.alloc_pd(device->context_.get()));
+  device->domain_ = device->own_domain_.get();
+  if (!device->own_domain_) {
     return Error{Status::kNoMemory, fmt::format("a protection domain on {}: {}",
                                                 device->choice_.device, std::strerror(errno))};
   }
@@ -283,25 +315,36 @@ Result<std::unique_ptr<Device>> Device::open(Api& api, const DeviceOptions& opti
 }
 
 Result<MemoryRegion> Device::expose(void* data, std::size_t bytes, unsigned access) const {
-  MemoryRegion region(api_, api_.reg_mr(domain_.get(), data, bytes, access));
+  MemoryRegion region(api_, api_.reg_mr(domain_, data, bytes, access));
   if (region) return region;
   return Error{errno == ENOMEM ? Status::kNoMemory : Status::kInvalidArgument,
                fmt::format("{} KiB of memory cannot be registered with {}: {}; {}", bytes >> 10,
                            choice_.device, std::strerror(errno), memory_limit())};
 }
 
+// Asks for a registration that nobody can have. Who imports dma-bufs looks for the descriptor
+// (EBADF); a driver that does not, and a kernel that knows no such request, say so before.
+bool Device::takes_dmabufs() const {
+  const MemoryRegion none(api_, api_.reg_dmabuf_mr(domain_, 0, 0, 0, -1, 0));
+  return none || (errno != EOPNOTSUPP && errno != EPROTONOSUPPORT);
+}
+
 Result<MemoryRegion> Device::expose_dmabuf(int fd, std::uint64_t offset, std::size_t bytes,
                                            std::uint64_t iova, unsigned access) const {
+  if (!takes_dmabufs()) {
+    return Error{Status::kUnsupported,
+                 fmt::format("{} does not import dma-bufs (it takes Linux 5.12, rdma-core 34 and a "
+                             "driver that does, as mlx5): register the memory by its address; for "
+                             "GPU memory load nvidia-peermem, ibv_reg_mr and give the ibv_mr",
+                             choice_.device)};
+  }
   MemoryRegion region(
-      api_, api_.reg_dmabuf_mr(domain_.get(), offset, bytes, iova, fd, static_cast<int>(access)));
+      api_, api_.reg_dmabuf_mr(domain_, offset, bytes, iova, fd, static_cast<int>(access)));
   if (region) return region;
-  return Error{errno == EOPNOTSUPP ? Status::kUnsupported : Status::kInvalidArgument,
-               fmt::format("a dma-buf of {} KiB cannot be registered with {}: {}{}", bytes >> 10,
-                           choice_.device, std::strerror(errno),
-                           errno == EOPNOTSUPP
-                               ? " (its driver does not import dma-bufs; for GPU memory load "
-                                 "nvidia-peermem and register the pointer)"
-                               : "")};
+  return Error{errno == ENOMEM ? Status::kNoMemory : Status::kInvalidArgument,
+               fmt::format("{} bytes at {} of the dma-buf with descriptor {} cannot be registered "
+                           "with {}: {}",
+                           bytes, offset, fd, choice_.device, std::strerror(errno))};
 }
 
 }  // namespace tally::transport::verbs

@@ -1,5 +1,5 @@
 // Which RDMA device, port and GID to use, and why; opened. One for each shard and each session: an
-// event of the device then concerns its owner alone.
+// event of the device then concerns its owner alone. Or a caller's, already open.
 #pragma once
 
 #include <array>
@@ -17,6 +17,9 @@ struct DeviceOptions {
   std::string device;
   // Numeric, of this machine: the device that has it as a GID is taken before others.
   std::string host;
+  // A caller's own. Its device is used through its context, which stays open; `device` may then say
+  // which port and GID. Borrowed for the device's life.
+  ibv_pd* domain = nullptr;
 };
 
 // What was chosen.
@@ -38,29 +41,34 @@ struct Choice {
 class Device {
  public:
   // kUnsupported: there is no device that fits; says which were looked at and what each lacks.
-  // kInvalidArgument: `device` cannot be read. `api` is borrowed for the device's life.
+  // kInvalidArgument: `device` cannot be read, or is not that of `domain`. `api` is borrowed for
+  // the device's life.
   static Result<std::unique_ptr<Device>> open(Api& api, const DeviceOptions& options);
 
   Api& api() const { return api_; }
-  ibv_context& context() const { return *context_.get(); }
-  ibv_pd& domain() const { return *domain_.get(); }
+  ibv_context& context() const { return *domain_->context; }
+  ibv_pd& domain() const { return *domain_; }
   const Choice& choice() const { return choice_; }
-  // Readable when there is an event of the device. Never blocks.
-  int event_fd() const { return context_->async_fd; }
+  // Readable when there is an event of the device. Never blocks. -1 where the context is a
+  // caller's: an event can be taken once, and how to wait for it is not ours to set.
+  int event_fd() const { return context_ ? context_->async_fd : -1; }
 
   // Says how much memory, and what limits it. `access`: IBV_ACCESS_*.
   Result<MemoryRegion> expose(void* data, std::size_t bytes, unsigned access) const;
-  // Memory of another device; the region begins at `iova` for those who use it.
+  // Memory of another device; the region begins at `iova` for those who use it. kUnsupported: this
+  // device cannot, whatever the dma-buf is.
   Result<MemoryRegion> expose_dmabuf(int fd, std::uint64_t offset, std::size_t bytes,
                                      std::uint64_t iova, unsigned access) const;
 
  private:
   Device(Api& api, Context context, Choice choice)
       : api_(api), context_(std::move(context)), choice_(std::move(choice)) {}
+  bool takes_dmabufs() const;
 
   Api& api_;
-  Context context_;
-  ProtectionDomain domain_;
+  Context context_;              // none where they are a caller's
+  ProtectionDomain own_domain_;  // likewise
+  ibv_pd* domain_ = nullptr;
   Choice choice_;
 };
 

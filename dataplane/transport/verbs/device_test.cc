@@ -1,11 +1,15 @@
 // Which device, port and GID is chosen, and what is said when none can be.
 #include "dataplane/transport/verbs/device.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 
+#include "base/fd.h"
 #include "dataplane/transport/verbs/fake_verbs.h"
 
 namespace tally::transport::verbs {
@@ -100,9 +104,89 @@ TEST(VerbsDevice, WhatCannotBeMadeLeavesNothing) {
   EXPECT_EQ(refused.status(), Status::kNoMemory);
   EXPECT_THAT(refused.error().message, HasSubstr("4 KiB of memory cannot be registered"));
   EXPECT_THAT(refused.error().message, HasSubstr("lock"));
-  const auto foreign = device->expose_dmabuf(3, 0, 4096, 0, kForTheNode);
-  EXPECT_EQ(foreign.status(), Status::kUnsupported);
-  EXPECT_THAT(foreign.error().message, HasSubstr("nvidia-peermem"));
+  device.reset();
+  EXPECT_EQ(api.objects(), 0U);
+}
+
+// A caller's device and protection domain.
+struct Callers {
+  explicit Callers(FakeVerbs& api, int device = 0) {
+    int count = 0;
+    ibv_device** list = api.get_device_list(&count);
+    context = Context(api, api.open_device(list[device]));
+    api.free_device_list(list);
+    domain = ProtectionDomain(api, api.alloc_pd(context.get()));
+  }
+  DeviceOptions options(const std::string& name = "") const {
+    return {.device = name, .host = {}, .domain = domain.get()};
+  }
+  Context context;
+  ProtectionDomain domain;
+};
+
+TEST(VerbsDevice, UsesACallersDomainAndLeavesItAsItWas) {
+  FakeVerbs api({{.name = "a"}, {.name = "b", .gids = {FakeVerbs::ipv4(2), FakeVerbs::ipv4(3)}}});
+  const Callers callers(api, 1);
+  const int events = callers.context->async_fd;
+  ASSERT_EQ(::fcntl(events, F_SETFL, 0), 0);
+  const std::size_t before = api.objects();
+  {
+    auto device = Device::open(api, callers.options()).value();
+    EXPECT_EQ(&device->domain(), callers.domain.get());
+    EXPECT_EQ(&device->context(), callers.context.get());
+    EXPECT_THAT(device->choice().why, HasSubstr("b port 1, GID 0 (10.0.0.2, RoCE v2)"));
+    EXPECT_EQ(device->event_fd(), -1);
+    EXPECT_EQ(api.objects(), before);  // nothing is opened
+    std::array<std::byte, 4096> memory{};
+    const auto region = device->expose(memory.data(), memory.size(), kForTheNode);
+    ASSERT_TRUE(region.ok());
+    EXPECT_EQ(region.value()->pd, callers.domain.get());
+  }
+  EXPECT_EQ(api.objects(), before);  // and nothing closed
+  EXPECT_EQ(::fcntl(events, F_GETFL) & O_NONBLOCK, 0);
+}
+
+TEST(VerbsDevice, OfACallersDeviceThePortAndTheGidMayBeTold) {
+  FakeVerbs api({{.name = "a"}, {.name = "b", .gids = {FakeVerbs::ipv4(2), FakeVerbs::ipv4(3)}}});
+  const Callers callers(api, 1);
+  EXPECT_THAT(chosen(api, callers.options("b:1:1")), HasSubstr("GID 1 (10.0.0.3"));
+  EXPECT_EQ(chosen(api, callers.options("b:1:7")),
+            "the ibv_pd's device cannot be used: b port 1 has no GID 7");
+  const auto other = Device::open(api, callers.options("a"));
+  EXPECT_EQ(other.status(), Status::kInvalidArgument);
+  EXPECT_EQ(
+      other.error().message,
+      "the ibv_pd is of device b, and transport verbs was asked for on a: name that device or "
+      "none");
+  FakeVerbs down({{.name = "c", .gids = {}, .state = IBV_PORT_DOWN}});
+  EXPECT_THAT(chosen(down, Callers(down).options()), HasSubstr("c port 1 is not active"));
+  FakeVerbs cloud({{.name = "efa_0", .transport = IBV_TRANSPORT_UNSPECIFIED}});
+  EXPECT_THAT(chosen(cloud, Callers(cloud).options()), HasSubstr("neither InfiniBand nor RoCE"));
+}
+
+TEST(VerbsDevice, ImportsDmabufsWhereItCan) {
+  FakeVerbs without;
+  const auto refused =
+      Device::open(without, {}).value()->expose_dmabuf(-1, 0, 4096, 0, kForTheNode);
+  EXPECT_EQ(refused.status(), Status::kUnsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("fake0 does not import dma-bufs"));
+  EXPECT_THAT(refused.error().message, HasSubstr("nvidia-peermem"));
+
+  FakeVerbs api({{.name = "fake0", .dmabufs = true}});
+  const UniqueFd memory(::memfd_create("dmabuf", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(memory.get(), 16384), 0);
+  auto device = Device::open(api, {}).value();
+  EXPECT_TRUE(device->expose_dmabuf(memory.get(), 4096, 8192, 1 << 20, kForTheNode).ok());
+  // What is wrong with the dma-buf is not the device's lack.
+  const auto none = device->expose_dmabuf(-1, 0, 4096, 0, kForTheNode);
+  EXPECT_EQ(none.status(), Status::kInvalidArgument);
+  EXPECT_EQ(
+      none.error().message,
+      "4096 bytes at 0 of the dma-buf with descriptor -1 cannot be registered with fake0: Bad "
+      "file descriptor");
+  api.fail(Call::kRegister, ENOMEM, 1);  // after the question
+  const auto full = device->expose_dmabuf(memory.get(), 0, 4096, 0, kForTheNode);
+  EXPECT_EQ(full.status(), Status::kNoMemory);
   device.reset();
   EXPECT_EQ(api.objects(), 0U);
 }

@@ -135,6 +135,7 @@ bool FakeVerbs::carry_out(PairObject& pair, const Request& request, ibv_wc_statu
                              read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
   if (remote == nullptr) {
     status = IBV_WC_REM_ACCESS_ERR;
+    break_off(*to);  // who refuses goes into error too
     return true;
   }
   std::memcpy(read ? local : remote, read ? remote : local, bytes);

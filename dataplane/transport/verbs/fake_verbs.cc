@@ -1,6 +1,7 @@
 #include "dataplane/transport/verbs/fake_objects.h"
 
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -237,7 +238,7 @@ ibv_pd* FakeVerbs::alloc_pd(ibv_context* context) {
 int FakeVerbs::dealloc_pd(ibv_pd* domain) {
   const Guard guard(mutex_);
   for (const auto& [key, region] : regions_) {
-    if (region.first->pd == domain) misused("memory outlives its protection domain");
+    if (region.handle->pd == domain) misused("memory outlives its protection domain");
   }
   --others_;
   delete domain;
@@ -247,24 +248,55 @@ int FakeVerbs::dealloc_pd(ibv_pd* domain) {
 ibv_mr* FakeVerbs::reg_mr(ibv_pd* domain, void* data, std::size_t bytes, unsigned access) {
   const Guard guard(mutex_);
   if (failing(Call::kRegister)) return nullptr;
+  return add(
+      domain, data, bytes,
+      {nullptr, access, reinterpret_cast<std::uintptr_t>(data), static_cast<std::byte*>(data)});
+}
+
+ibv_mr* FakeVerbs::add(ibv_pd* domain, void* address, std::size_t bytes,
+                       const Registered& registered) {
   auto* made = new ibv_mr{};
   made->context = domain->context;
   made->pd = domain;
-  made->addr = data;
+  made->addr = address;
   made->length = bytes;
   made->lkey = made->rkey = next_number_++;
-  regions_[made->rkey] = {made, access};
+  regions_[made->rkey] = registered;
+  regions_[made->rkey].handle = made;
   return made;
 }
 
-ibv_mr* FakeVerbs::reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) {
-  errno = EOPNOTSUPP;
-  return nullptr;
+ibv_mr* FakeVerbs::reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
+                                 std::uint64_t iova, int fd, int access) {
+  constexpr std::uint64_t kPage = 4096;
+  const Guard guard(mutex_);
+  if (!object(domain->context).device->setup.dmabufs) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  if (offset % kPage != iova % kPage) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  if (failing(Call::kRegister)) return nullptr;
+  const std::uint64_t before = offset % kPage;
+  void* mapped = ::mmap(nullptr, before + std::max<std::size_t>(bytes, 1), PROT_READ | PROT_WRITE,
+                        MAP_SHARED, fd, static_cast<off_t>(offset - before));
+  if (mapped == MAP_FAILED) return nullptr;  // EBADF, for one
+  // As libibverbs fills it in: nothing tells the address by which it is reached.
+  return add(domain, reinterpret_cast<void*>(offset), bytes,
+             {nullptr, static_cast<unsigned>(access), iova,
+              static_cast<std::byte*>(mapped) + before, true});
 }
 
 int FakeVerbs::dereg_mr(ibv_mr* region) {
   const Guard guard(mutex_);
-  if (regions_.erase(region->rkey) != 1) misused("memory is deregistered twice");
+  const auto found = regions_.find(region->rkey);
+  if (found == regions_.end()) misused("memory is deregistered twice");
+  const Registered& registered = found->second;
+  const std::uint64_t before = registered.begin % 4096;
+  if (registered.mapped) ::munmap(registered.data - before, before + region->length);
+  regions_.erase(found);
   delete region;
   return 0;
 }
@@ -273,11 +305,11 @@ std::byte* FakeVerbs::memory(ibv_pd* domain, std::uint32_t key, std::uint64_t ad
                              std::size_t bytes, unsigned access) {
   const auto found = regions_.find(key);
   if (found == regions_.end()) return nullptr;
-  const auto& [region, allowed] = found->second;
-  const auto begin = reinterpret_cast<std::uintptr_t>(region->addr);
-  const bool inside = address >= begin && address + bytes <= begin + region->length;
-  if (region->pd != domain || !inside || (allowed & access) != access) return nullptr;
-  return static_cast<std::byte*>(region->addr) + (address - begin);
+  const Registered& region = found->second;
+  const ibv_mr& handle = *region.handle;
+  const bool inside = address >= region.begin && address + bytes <= region.begin + handle.length;
+  if (handle.pd != domain || !inside || (region.access & access) != access) return nullptr;
+  return region.data + (address - region.begin);
 }
 
 // -- completions ---------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ struct FakeDevice {
   int max_reads = 16;
   std::uint32_t max_inline = 256;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
+  bool dmabufs = false;  // imports them: what can be mapped will do
 };
 
 class FakeVerbs final : public Api {
@@ -92,7 +93,8 @@ class FakeVerbs final : public Api {
   ibv_pd* alloc_pd(ibv_context* context) override;
   int dealloc_pd(ibv_pd* domain) override;
   ibv_mr* reg_mr(ibv_pd* domain, void* data, std::size_t bytes, unsigned access) override;
-  ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) override;
+  ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t bytes, std::uint64_t iova,
+                        int fd, int access) override;
   int dereg_mr(ibv_mr* region) override;
   ibv_comp_channel* create_comp_channel(ibv_context* context) override;
   int destroy_comp_channel(ibv_comp_channel* channel) override;
@@ -123,7 +125,17 @@ class FakeVerbs final : public Api {
   };
 
   void wait_if_slow(Call call);
+  // Of memory, by its key.
+  struct Registered {
+    ibv_mr* handle;
+    unsigned access;
+    std::uint64_t begin;  // as it is addressed
+    std::byte* data;
+    bool mapped = false;  // here, of a dma-buf
+  };
+
   bool failing(Call call);
+  ibv_mr* add(ibv_pd* domain, void* address, std::size_t bytes, const Registered& registered);
   ContextObject& object(ibv_context* context);
   void work(PairObject& pair);
   bool carry_out(PairObject& pair, const Request& request, ibv_wc_status& status);
@@ -139,7 +151,7 @@ class FakeVerbs final : public Api {
   std::list<ContextObject> contexts_;
   std::list<QueueObject> queues_;
   std::list<PairObject> pairs_;
-  std::map<std::uint32_t, std::pair<ibv_mr*, unsigned>> regions_;  // by key, with what they allow
+  std::map<std::uint32_t, Registered> regions_;
   std::size_t others_ = 0;  // protection domains and channels
   std::uint32_t next_number_ = 17;
   struct Failure {

@@ -139,7 +139,7 @@ TEST_F(VerbsPort, MemoryThatHasGoneEndsTheSession) {
   first_.withdraw();
   EXPECT_EQ(pull({kFirst, 1, 0, 4096}).status, Status::kPeerLost);
   EXPECT_EQ(lost(), std::vector<Peer>{kFirst});
-  EXPECT_THAT(port_->why_lost(kFirst), HasSubstr("not registered any more"));
+  EXPECT_THAT(port_->why_lost(kFirst), HasSubstr("not registered for reading and writing"));
 }
 
 TEST_F(VerbsPort, RangesAreCheckedBeforeTheyAreUsed) {

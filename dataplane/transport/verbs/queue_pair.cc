@@ -186,7 +186,8 @@ std::string to_text(ibv_wc_status status) {
     case IBV_WC_RNR_RETRY_EXC_ERR:
       return "it has taken no messages for a second";
     case IBV_WC_REM_ACCESS_ERR:
-      return "memory that it has named is not registered any more";
+      return "memory that it has named is not registered for reading and writing by others, or not "
+             "any more";
     case IBV_WC_REM_OP_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
       return "its adapter refuses a request";
