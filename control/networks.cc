@@ -29,15 +29,22 @@ Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port,
 }
 
 Outcome open_fabric(const Config& config, const std::string& host, std::size_t landing,
-                    Networks& networks) {
+                    std::span<std::byte> memory, Networks& networks) {
   transport::fabric::PortOptions options;
   options.domain.address = host;
   options.domain.provider = config.provider;
+  // Devices that transport verbs serves, or that are not meant, are not taken by another way.
+  options.domain.verbs = config.verbs == Offer::kAuto && !networks.verbs;
   options.landing_bytes = landing;
-  auto opened = open_each(networks, &NetworkPorts::fabric,
-                          [&](std::uint32_t) { return transport::fabric::Port::open(options); });
+  auto opened = open_each(networks, &NetworkPorts::fabric, [&](std::uint32_t shard) {
+    options.tiles = ShardSet::share_of(memory, shard, config.shards);
+    auto port = transport::fabric::Port::open(options);
+    if (port) options.domain.provider = (*port)->provider();  // one for all
+    return port;
+  });
   if (!opened) return opened;
   const transport::fabric::Port& first = *networks.ports.front().fabric;
+  log::info("fabric", {{"provider", first.provider()}, {"why", first.why_provider()}});
   networks.fabric = {first.provider(), first.host()};
   return Unit{};
 }
@@ -90,7 +97,7 @@ Result<Networks> open_networks(const Config& config, const protocol::AggregatorC
     if (auto fine = settle("verbs", config.verbs, opened); !fine) return fine.error();
   }
   if (config.fabric != Offer::kOff) {
-    const auto opened = open_fabric(config, host, landing, networks);
+    const auto opened = open_fabric(config, host, landing, memory, networks);
     if (!opened) why += "; fabric: " + opened.error().message;
     if (auto fine = settle("fabric", config.fabric, opened); !fine) return fine.error();
   }

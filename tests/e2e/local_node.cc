@@ -18,7 +18,14 @@ bool LocalNode::over_network() {
 
 namespace {
 
-constexpr const char* kHost = "127.0.0.1";
+std::string from_environment(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+std::string host() {
+  return from_environment("TALLY_TEST_HOST", "127.0.0.1");
+}
 
 bool over_verbs() {
   const char* wanted = std::getenv("TALLY_TRANSPORT");
@@ -43,7 +50,8 @@ std::vector<control::NetworkPorts> networks(const LocalNodeOptions& options,
       made.verbs = must(transport::verbs::Port::open(*must(transport::verbs::system_api()), port));
     } else {
       transport::fabric::PortOptions port;
-      port.domain.address = kHost;
+      port.domain.address = host();
+      port.domain.provider = from_environment("TALLY_TEST_PROVIDER", "");
       port.landing_bytes = 16 * window_bytes;
       made.fabric = must(transport::fabric::Port::open(port));
     }
@@ -67,7 +75,7 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   auto ports = networks(options, config.protocol.window_bytes);
   control::NodeOptions node;
   if (!ports.empty() && over_verbs()) node.verbs = {ports.front().verbs->choice().device, ""};
-  if (!ports.empty() && !over_verbs()) node.fabric = {ports.front().fabric->provider(), kHost};
+  if (!ports.empty() && !over_verbs()) node.fabric = {ports.front().fabric->provider(), host()};
   shards_ = std::make_unique<control::ShardSet>(io_, options.shards, config, std::span<std::byte>{},
                                                 std::move(ports));
   node.facts.address = address_;
@@ -80,7 +88,7 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
       node, io_, *shards_,
       [this](auto connection, auto reason) { server_->disconnect(connection, reason); });
   server_ = std::make_unique<rpc::Server>(io_, *node_);
-  if (over_network()) address_ = std::string("tcp:") + kHost + ":0";
+  if (over_network()) address_ = "tcp:" + host() + ":0";
   const auto listening = server_->listen({.address = address_});
   if (!listening) throw std::runtime_error(listening.error().message);
   address_ = *listening;

@@ -3,13 +3,18 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+
+#include "base/clock.h"
+#include "base/memory_limit.h"
 
 namespace tally::transport::fabric {
 namespace {
@@ -17,9 +22,20 @@ namespace {
 constexpr std::uint32_t kApi = FI_VERSION(1, 14);
 constexpr std::size_t kCompletions = 1024;
 
+// No operation has more bytes than the largest tile that can be configured.
+constexpr std::size_t kLargestOperation = std::size_t{4} << 20;
+// How soon a provider is looked at again that has nothing to sleep on.
+constexpr long kNap = 100 * kMicrosecond;
+
 // Best first. "net" is what libfabric 1.17 calls the endpoints of "tcp" that need no layer above.
-// EFA and verbs want local memory registered, which is still to come.
-constexpr std::array<std::string_view, 3> kProviders = {"tcp", "net", "tcp;ofi_rxm"};
+constexpr const char* kEfa = "efa";
+constexpr const char* kVerbs = "verbs;ofi_rxm";
+constexpr std::array<std::string_view, 5> kProviders = {kEfa, kVerbs, "tcp", "net", "tcp;ofi_rxm"};
+
+bool tried(std::string_view provider, const DomainOptions& options) {
+  if (!options.provider.empty()) return options.provider == provider;
+  return provider != kVerbs || options.verbs;
+}
 
 std::string joined(std::span<const std::string_view> words) {
   std::string text;
@@ -53,8 +69,8 @@ void ask_for(fi_info& hints, bool threads) {
   hints.caps = FI_MSG | FI_RMA | FI_MULTI_RECV;
   hints.mode = FI_CONTEXT | FI_CONTEXT2;  // every operation brings room for the provider
   hints.ep_attr->type = FI_EP_RDM;
-  // Not FI_MR_LOCAL: what is read into and written from is not registered (yet).
-  hints.domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  // What we can do; a provider leaves of it what it needs.
+  hints.domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   hints.domain_attr->threading = threads ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
   hints.domain_attr->data_progress = FI_PROGRESS_MANUAL;  // no hidden threads
   hints.domain_attr->control_progress = FI_PROGRESS_MANUAL;
@@ -104,50 +120,51 @@ Error Domain::failed(std::string_view what, long error) const {
           fmt::format("{} (provider {}): {}", what, provider_, library_.text(error))};
 }
 
-Outcome Domain::choose(const DomainOptions& options) {
+Outcome Domain::find(const DomainOptions& options) {
   const Info hints(library_.dupinfo(nullptr), FreeInfo{&library_});
   if (hints == nullptr) return Error{Status::kNoMemory, "no memory for libfabric's hints"};
   ask_for(*hints, options.threads);
   const Undisturbed undisturbed;  // the first call starts the providers
-  const auto wanted = [&](std::string_view provider) {
-    return options.provider.empty() || options.provider == provider;
-  };
-  for (const std::string_view provider : kProviders) {
-    if (!wanted(provider)) continue;
-    std::string name(provider);
-    hints->fabric_attr->prov_name = name.data();
-    fi_info* found = nullptr;
-    const int error =
-        library_.getinfo(kApi, options.address.c_str(), nullptr, FI_SOURCE, hints.get(), &found);
-    hints->fabric_attr->prov_name = nullptr;  // it is ours
-    if (error != 0) continue;
-    const Info list(found, FreeInfo{&library_});
-    // Asked for a provider, libfabric also gives those that it has put a layer upon.
-    while (found != nullptr && provider != found->fabric_attr->prov_name) found = found->next;
-    if (found == nullptr) continue;
-    info_ = Info(library_.dupinfo(found), FreeInfo{&library_});
-    if (info_ == nullptr) return Error{Status::kNoMemory, "no memory for libfabric's answer"};
-    provider_ = provider;
-    return Unit{};
+  hints->fabric_attr->prov_name = provider_.data();
+  fi_info* found = nullptr;
+  // Devices of EFA have no IP address; any reaches any.
+  const char* address = provider_ == kEfa ? nullptr : options.address.c_str();
+  const int error = library_.getinfo(kApi, address, nullptr, address != nullptr ? FI_SOURCE : 0,
+                                     hints.get(), &found);
+  hints->fabric_attr->prov_name = nullptr;  // it is ours
+  if (error != 0) return Error{Status::kUnsupported, library_.text(error)};
+  const Info list(found, FreeInfo{&library_});
+  // Asked for a provider, libfabric also gives those that it has put a layer upon.
+  while (found != nullptr && provider_ != found->fabric_attr->prov_name) found = found->next;
+  if (found == nullptr) return Error{Status::kUnsupported, "only below another"};
+  if (found->ep_attr->max_msg_size < kLargestOperation) {
+    return Error{Status::kUnsupported,
+                 fmt::format("it moves {} bytes at a time, and {} are needed",
+                             found->ep_attr->max_msg_size, kLargestOperation)};
   }
-  return Error{Status::kUnsupported,
-               fmt::format("libfabric has no provider for address {} among {}: is it an address of "
-                           "this machine? (fi_info -l lists what is installed)",
-                           options.address,
-                           options.provider.empty() ? joined(kProviders) : options.provider)};
+  info_ = Info(library_.dupinfo(found), FreeInfo{&library_});
+  if (info_ == nullptr) return Error{Status::kNoMemory, "no memory for libfabric's answer"};
+  return Unit{};
 }
 
-Outcome Domain::make() {
+Outcome Domain::enter() {
+  auto access = std::make_shared<Access>();
   fid_fabric* fabric = nullptr;
   if (const int error = library_.fabric(info_->fabric_attr, &fabric, nullptr); error != 0) {
     return failed("opening the fabric", error);
   }
-  fabric_.reset(fabric);
+  access->fabric.reset(fabric);
   fid_domain* domain = nullptr;
   if (const int error = ::fi_domain(fabric, info_.get(), &domain, nullptr); error != 0) {
     return failed("opening the domain", error);
   }
-  domain_.reset(domain);
+  access->domain.reset(domain);
+  access_ = std::move(access);
+  return Unit{};
+}
+
+Outcome Domain::make_queue() {
+  fid_domain* domain = access_->domain.get();
   fi_av_attr av{};
   av.type = FI_AV_UNSPEC;
   fid_av* addresses = nullptr;
@@ -160,37 +177,83 @@ Outcome Domain::make() {
   cq.format = FI_CQ_FORMAT_DATA;
   cq.wait_obj = FI_WAIT_FD;
   fid_cq* completions = nullptr;
-  if (const int error = ::fi_cq_open(domain, &cq, &completions, nullptr); error != 0) {
-    return failed("making the completion queue", error);
+  int error = ::fi_cq_open(domain, &cq, &completions, nullptr);
+  if (error == -FI_ENOSYS || error == -FI_EOPNOTSUPP) {
+    cq.wait_obj = FI_WAIT_NONE;
+    timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    error = timer_ ? ::fi_cq_open(domain, &cq, &completions, nullptr) : -errno;
   }
+  if (error != 0) return failed("making the completion queue", error);
   completions_.reset(completions);
-  if (const int error = ::fi_control(&completions->fid, FI_GETWAIT, &wait_fd_); error != 0) {
-    return failed("getting a descriptor to sleep on", error);
+  if (timer_) {
+    wait_fd_ = timer_.get();
+    return Unit{};
   }
+  error = ::fi_control(&completions->fid, FI_GETWAIT, &wait_fd_);
+  if (error != 0) return failed("getting a descriptor to sleep on", error);
   if (provider_ == "net" || provider_ == "tcp") wait_fd_ = sockets_behind(wait_fd_);
   return Unit{};
 }
 
-Result<std::unique_ptr<Domain>> Domain::open(const DomainOptions& options) {
-  auto loaded = fabric::library();
-  if (!loaded) return loaded.error();
-  std::unique_ptr<Domain> domain(new Domain(**loaded));
-  if (auto chosen = domain->choose(options); !chosen) return chosen.error();
-  if (auto made = domain->make(); !made) return made.error();
-  // Only an endpoint shows whether the address is this machine's.
-  if (auto probe = domain->endpoint(); !probe) {
-    return Error{probe.status(), fmt::format("{}: is {} an address of this machine?",
-                                             probe.error().message, options.address)};
+Outcome Domain::know(std::span<const std::span<std::byte>> memory) {
+  for (const auto& piece : memory) {
+    if (piece.empty()) continue;
+    auto region = for_itself(piece, FI_READ | FI_WRITE);
+    if (!region) return region.error();
+    access_->known.push_back({piece, std::move(region).value()});
   }
+  return Unit{};
+}
+
+Result<std::unique_ptr<Domain>> Domain::open(const Library& library, std::string_view provider,
+                                             const DomainOptions& options) {
+  std::unique_ptr<Domain> domain(new Domain(library, provider));
+  if (auto found = domain->find(options); !found) return found.error();
+  if (auto entered = domain->enter(); !entered) return entered.error();
+  if (auto made = domain->make_queue(); !made) return made.error();
+  if (auto known = domain->know(options.memory); !known) return known.error();
+  if (!options.provider.empty()) return domain;
+  // One that can do nothing is not the best.
+  if (const auto endpoint = domain->endpoint(); !endpoint) return endpoint.error();
   return domain;
 }
 
+Result<std::unique_ptr<Domain>> Domain::open(const DomainOptions& options) {
+  const Library* library = options.library;
+  if (library == nullptr) {
+    auto loaded = fabric::library();
+    if (!loaded) return loaded.error();
+    library = *loaded;
+  }
+  std::string why;
+  for (const std::string_view provider : kProviders) {
+    if (!tried(provider, options)) continue;
+    auto opened = open(*library, provider, options);
+    if (!opened) {
+      why += fmt::format("{}not {}: {}", why.empty() ? "" : "; ", provider, opened.error().message);
+      continue;
+    }
+    (*opened)->why_ = !options.provider.empty() ? "as configured" : why.empty() ? "the best" : why;
+    return opened;
+  }
+  return Error{
+      Status::kUnsupported,
+      fmt::format("libfabric has no provider for address {} among {}: is it an address of "
+                  "this machine? (fi_info -l lists what is installed{}{})",
+                  options.address, options.provider.empty() ? joined(kProviders) : options.provider,
+                  why.empty() ? "" : "; ", why)};
+}
+
 Result<std::unique_ptr<Domain>> Domain::another(const Domain& model) {
-  std::unique_ptr<Domain> domain(new Domain(model.library_));
-  domain->provider_ = model.provider_;
+  std::unique_ptr<Domain> domain(new Domain(model.library_, model.provider_));
   domain->info_ = Info(model.library_.dupinfo(model.info_.get()), FreeInfo{&model.library_});
-  if (domain->info_ == nullptr) return Error{Status::kNoMemory, "no memory for a domain"};
-  if (auto made = domain->make(); !made) return made.error();
+  if (domain->info_ == nullptr) return Error{Status::kNoMemory, "no memory for libfabric's answer"};
+  if (model.registers()) {
+    domain->access_ = model.access_;
+  } else if (auto entered = domain->enter(); !entered) {
+    return entered.error();
+  }
+  if (auto made = domain->make_queue(); !made) return made.error();
   return domain;
 }
 
@@ -198,7 +261,8 @@ Domain::~Domain() = default;
 
 Result<Fid<fid_ep>> Domain::endpoint() {
   fid_ep* made = nullptr;
-  if (const int error = ::fi_endpoint(domain_.get(), info_.get(), &made, nullptr); error != 0) {
+  if (const int error = ::fi_endpoint(access_->domain.get(), info_.get(), &made, nullptr);
+      error != 0) {
     return failed("making an endpoint", error);
   }
   Fid<fid_ep> endpoint(made);
@@ -209,7 +273,12 @@ Result<Fid<fid_ep>> Domain::endpoint() {
     error = ::fi_setopt(&made->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least);
   }
   if (error == 0) error = ::fi_enable(made);
-  if (error != 0) return failed("enabling an endpoint", error);
+  if (error != 0) {
+    return failed(provider_ == kVerbs ? "enabling an endpoint, with completion queues for "
+                                        "FI_UNIVERSE_SIZE peers (256 unless set; 16 is enough)"
+                                      : "enabling an endpoint",
+                  error);
+  }
   return endpoint;
 }
 
@@ -223,10 +292,12 @@ Result<Name> Domain::name_of(fid_ep& endpoint) const {
   return name;
 }
 
-Outcome Domain::post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* context) const {
+Outcome Domain::post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* descriptor,
+                             void* context) const {
   iovec part{buffer.data(), buffer.size()};
   fi_msg message{};
   message.msg_iov = &part;
+  message.desc = &descriptor;
   message.iov_count = 1;
   message.addr = FI_ADDR_UNSPEC;
   message.context = context;
@@ -236,11 +307,17 @@ Outcome Domain::post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void
 }
 
 Result<fi_addr_t> Domain::insert(std::span<const std::byte> name) {
-  // libfabric reads as many bytes as its own addresses have, and believes the family.
-  const sockaddr* own = static_cast<const sockaddr*>(info_->src_addr);
-  sa_family_t family = AF_UNSPEC;
-  if (name.size() >= sizeof family) std::memcpy(&family, name.data(), sizeof family);
-  if (own == nullptr || name.size() != info_->src_addrlen || family != own->sa_family) {
+  // libfabric reads as many bytes as its own addresses have, and believes the family of those that
+  // begin with one.
+  const auto* own = static_cast<const sockaddr*>(info_->src_addr);
+  bool fits = own != nullptr && name.size() == info_->src_addrlen;
+  if (fits && info_->addr_format != FI_ADDR_EFA) {
+    sa_family_t family = AF_UNSPEC;
+    fits = name.size() >= sizeof family;
+    if (fits) std::memcpy(&family, name.data(), sizeof family);
+    fits = fits && family == own->sa_family;
+  }
+  if (!fits) {
     return Error{Status::kInvalidArgument,
                  fmt::format("an endpoint's address of {} bytes is not one of provider {} here",
                              name.size(), provider_)};
@@ -259,12 +336,39 @@ void Domain::remove(fi_addr_t address) {
 
 Result<Fid<fid_mr>> Domain::expose(void* data, std::size_t bytes, std::uint64_t key) {
   fid_mr* region = nullptr;
-  const int error = ::fi_mr_reg(domain_.get(), data, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
-                                key, 0, &region, nullptr);
+  const int error = ::fi_mr_reg(access_->domain.get(), data, bytes,
+                                FI_REMOTE_READ | FI_REMOTE_WRITE, 0, key, 0, &region, nullptr);
   if (error != 0) {
     return failed(fmt::format("registering {} bytes", bytes), error);
   }
   return Fid<fid_mr>(region);
+}
+
+Result<Fid<fid_mr>> Domain::for_itself(std::span<std::byte> memory, std::uint64_t access) {
+  if (!registers()) return Fid<fid_mr>();
+  fid_mr* region = nullptr;
+  // Who wants this chooses the keys too.
+  const int error = ::fi_mr_reg(access_->domain.get(), memory.data(), memory.size(), access, 0, 0,
+                                0, &region, nullptr);
+  if (error != 0) {
+    return failed(
+        fmt::format("registering {} KiB of memory; {}", memory.size() >> 10, memory_limit()),
+        error);
+  }
+  return Fid<fid_mr>(region);
+}
+
+bool Domain::registers() const {
+  return (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
+}
+
+void* Domain::descriptor(const std::byte* data) const {
+  for (const Known& known : access_->known) {
+    const std::span<std::byte> memory = known.memory;
+    const bool here = data >= memory.data() && data < memory.data() + memory.size();
+    if (here) return descriptor_of(known.region);
+  }
+  return nullptr;
 }
 
 std::uint64_t Domain::base_of(const void* data) const {
@@ -273,8 +377,12 @@ std::uint64_t Domain::base_of(const void* data) const {
 }
 
 bool Domain::may_sleep() {
+  if (timer_) {
+    const itimerspec soon{{0, 0}, {0, kNap}};
+    return ::timerfd_settime(timer_.get(), 0, &soon, nullptr) == 0;
+  }
   fid* waiting[] = {&completions_->fid};
-  return ::fi_trywait(fabric_.get(), waiting, 1) == 0;
+  return ::fi_trywait(access_->fabric.get(), waiting, 1) == 0;
 }
 
 }  // namespace tally::transport::fabric

@@ -15,29 +15,35 @@ constexpr std::size_t kPayloadBytes = 1 << 20;
 }  // namespace
 
 Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
-  auto domain = Domain::open(options.domain);
+  std::unique_ptr<Port> port(new Port(options));
+  DomainOptions wanted = options.domain;
+  wanted.memory = {port->landing().memory(), options.tiles};
+  auto domain = Domain::open(wanted);
   if (!domain) return domain.error();
-  return std::unique_ptr<Port>(new Port(options, std::move(domain).value()));
+  port->model_ = std::move(domain).value();
+  return port;
 }
 
-Port::Port(const PortOptions& options, std::unique_ptr<Domain> model)
-    : onesided::Port(options.landing_bytes, kPayloadBytes),
-      host_(options.domain.address),
-      model_(std::move(model)) {}
+Port::Port(const PortOptions& options)
+    : onesided::Port({options.landing_bytes, kPayloadBytes, options.tiles}),
+      host_(options.domain.address) {}
 
 // Endpoints go before what they lie in.
 Port::~Port() {
   for (Peer peer = 0; peer < all_sessions().size(); ++peer) detach(peer);
 }
 
-// False: not yet (the connection is being made, or the queue is full).
+// False: not yet (the connection is being made, the queue is full, or there is no room for a copy).
 bool Port::start(Session& session, Operation& operation) {
   static_assert(sizeof(fi_context2) <= sizeof operation.room);
   Connected& to = connected(session);
+  if (model_->registers() && !known(operation)) return false;
+  void* descriptor = model_->descriptor(operation.local);
   iovec local{operation.local, operation.bytes};
   fi_rma_iov remote{operation.address, operation.bytes, operation.key};
   fi_msg_rma message{};
   message.msg_iov = &local;
+  message.desc = &descriptor;
   message.iov_count = 1;
   message.addr = to.address;
   message.rma_iov = &remote;
@@ -54,11 +60,11 @@ bool Port::start(Session& session, Operation& operation) {
 }
 
 void Port::progress() {
-  for (const auto& [number, job] : jobs_) progress(*job.domain);
+  for (const auto& [number, group] : groups_) progress(*group.domain);
 }
 
 bool Port::may_sleep() {
-  return std::all_of(jobs_.begin(), jobs_.end(),
+  return std::all_of(groups_.begin(), groups_.end(),
                      [](const auto& entry) { return entry.second.domain->may_sleep(); });
 }
 

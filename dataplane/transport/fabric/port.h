@@ -7,7 +7,7 @@
 // read or written any more, whatever state the peer and the network are in. Every job has a domain
 // of its own: libfabric 1.17.0 frees a read's record twice when a connection breaks in the middle
 // of its bytes (mended in 1.17.1), and what comes of that stays in the domain, whose job is over
-// anyway.
+// anyway. Where endpoints cannot share one (Domain::for_one) every session has its own.
 #pragma once
 
 #include <array>
@@ -23,6 +23,9 @@ namespace tally::transport::fabric {
 struct PortOptions {
   DomainOptions domain;
   std::size_t landing_bytes = 0;
+  // Where the shard sums what is pushed. Pushes from elsewhere are copied where memory has to be
+  // registered.
+  std::span<std::byte> tiles{};
 };
 
 class Port : public onesided::Port {
@@ -43,6 +46,7 @@ class Port : public onesided::Port {
   Result<Name> attach(Peer peer, const Client& client);
   void detach(Peer peer) override;
   const std::string& provider() const { return model_->provider(); }
+  const std::string& why_provider() const { return model_->why(); }
   const std::string& host() const { return host_; }
 
  private:
@@ -50,7 +54,8 @@ class Port : public onesided::Port {
     // The longest message, and some that have nothing behind.
     alignas(kCacheLine) std::array<std::byte, kLongestMessage + 16 * kMessageBytes> bytes;
   };
-  struct Job {
+  // Sessions that share a domain: of a job, or one.
+  struct Group {
     std::unique_ptr<Domain> domain;
     std::size_t sessions = 0;
   };
@@ -60,7 +65,8 @@ class Port : public onesided::Port {
     Operation* message = nullptr;
   };
   struct Connected : Session {
-    std::uint32_t job = 0;
+    std::uint32_t group = 0;
+    Fid<fid_mr> registered;  // what is received
     Fid<fid_ep> endpoint;
     fi_addr_t address = FI_ADDR_UNSPEC;
     std::uint64_t secret = 0;
@@ -70,13 +76,14 @@ class Port : public onesided::Port {
     std::array<ReceiveBuffer, 2> receives;
   };
 
-  explicit Port(const PortOptions& options, std::unique_ptr<Domain> model);
+  explicit Port(const PortOptions& options);
 
   static Connected& connected(Session& session) { return static_cast<Connected&>(session); }
-  Result<Domain*> domain_of(std::uint32_t job);
-  void leave(std::uint32_t job);
+  Result<Domain*> domain_of(std::uint32_t group);
+  void leave(std::uint32_t group);
   Result<Name> connect(Connected& session, Domain& domain, const Client& client);
   void let_go(Connected& session, Domain& domain);
+  Outcome post_receives(Connected& session, Domain& domain);
   Outcome post_receive(Connected& session, ReceiveBuffer& buffer);
   bool start(Session& session, Operation& operation) override;
   bool send(Session& session, const RingSlot& message) override;
@@ -92,8 +99,8 @@ class Port : public onesided::Port {
   void on_message(Connected& session, Peer peer, std::span<const std::byte> bytes);
 
   std::string host_;               // where endpoints are bound
-  std::unique_ptr<Domain> model_;  // of the jobs' domains; has no endpoints
-  std::map<std::uint32_t, Job> jobs_;
+  std::unique_ptr<Domain> model_;  // of the groups' domains; has no endpoints
+  std::map<std::uint32_t, Group> groups_;
 };
 
 }  // namespace tally::transport::fabric

@@ -73,8 +73,8 @@ bool Port::send(Session& session, const RingSlot& message) {
 }
 
 ssize_t Port::post(Connected& to, Operation& operation) {
-  return ::fi_send(to.endpoint.get(), operation.local, operation.bytes, nullptr, to.address,
-                   operation.room.data());
+  return ::fi_send(to.endpoint.get(), operation.local, operation.bytes,
+                   model_->descriptor(operation.local), to.address, operation.room.data());
 }
 
 // False: not yet; or never, and the session is refused.

@@ -9,42 +9,43 @@
 namespace tally::transport::fabric {
 
 Result<Domain*> Port::domain_of(std::uint32_t number) {
-  Job& job = jobs_[number];
-  if (job.domain == nullptr) {
+  Group& group = groups_[number];
+  if (group.domain == nullptr) {
     auto made = Domain::another(*model_);
     if (!made) return made.error();
-    job.domain = std::move(made).value();
-    if (!tally::watch(epoll(), job.domain->wait_fd(), EPOLLIN)) {
+    group.domain = std::move(made).value();
+    if (!tally::watch(epoll(), group.domain->wait_fd(), EPOLLIN)) {
       return Error{Status::kNoMemory, "no descriptor left to watch a job's connections"};
     }
   }
-  return job.domain.get();
+  return group.domain.get();
 }
 
 // The domain goes with the last session.
 void Port::leave(std::uint32_t number) {
-  const auto found = jobs_.find(number);
-  if (found == jobs_.end() || found->second.sessions > 0) return;
+  const auto found = groups_.find(number);
+  if (found == groups_.end() || found->second.sessions > 0) return;
   if (const auto& domain = found->second.domain; domain != nullptr) {
     ::epoll_ctl(epoll(), EPOLL_CTL_DEL, domain->wait_fd(), nullptr);
   }
-  jobs_.erase(found);
+  groups_.erase(found);
 }
 
 Result<Name> Port::attach(Peer peer, const Client& client) {
-  auto domain = domain_of(client.job);
+  const std::uint32_t group = model_->for_one() ? peer : client.job;
+  auto domain = domain_of(group);
   auto session = std::make_unique<Connected>();
-  session->job = client.job;
+  session->group = group;
   for (ReceiveBuffer& buffer : session->receives) buffer.peer = peer;
   auto name = domain ? connect(*session, **domain, client) : domain.error();
   if (!name) {
     if (domain) let_go(*session, **domain);
     session.reset();
-    leave(client.job);
+    leave(group);
     return name;
   }
   add(peer, std::move(session));
-  ++jobs_[client.job].sessions;
+  ++groups_[group].sessions;
   return name;
 }
 
@@ -58,9 +59,7 @@ Result<Name> Port::connect(Connected& session, Domain& domain, const Client& cli
   session.secret = client.secret;
   session.tree = client.tree;
   session.eager_bytes = std::min<std::uint64_t>(client.eager_bytes, kEagerBytes);
-  for (ReceiveBuffer& buffer : session.receives) {
-    if (auto posted = post_receive(session, buffer); !posted) return posted.error();
-  }
+  if (auto posted = post_receives(session, domain); !posted) return posted.error();
   return domain.name_of(*session.endpoint);
 }
 
@@ -73,18 +72,30 @@ void Port::let_go(Connected& session, Domain& domain) {
   if (session.address != FI_ADDR_UNSPEC) domain.remove(session.address);
 }
 
+Outcome Port::post_receives(Connected& session, Domain& domain) {
+  const auto receives = std::as_writable_bytes(std::span(session.receives));
+  auto registered = domain.for_itself(receives, FI_RECV);
+  if (!registered) return registered.error();
+  session.registered = std::move(registered).value();
+  for (ReceiveBuffer& buffer : session.receives) {
+    if (auto posted = post_receive(session, buffer); !posted) return posted;
+  }
+  return Unit{};
+}
+
 Outcome Port::post_receive(Connected& session, ReceiveBuffer& buffer) {
-  return model_->post_receive(*session.endpoint, buffer.bytes, buffer.room.data());
+  return model_->post_receive(*session.endpoint, buffer.bytes, descriptor_of(session.registered),
+                              buffer.room.data());
 }
 
 void Port::detach(Peer peer) {
   if (attached(peer) == nullptr) return;
   Connected& session = connected(*attached(peer));
-  const std::uint32_t number = session.job;
-  Job& job = jobs_[number];
-  let_go(session, *job.domain);
+  const std::uint32_t number = session.group;
+  Group& group = groups_[number];
+  let_go(session, *group.domain);
   remove(peer);
-  --job.sessions;
+  --group.sessions;
   leave(number);
 }
 

@@ -1,7 +1,9 @@
-// The port over libfabric's tcp endpoints on the loopback interface, with a client made by hand.
+// The port over libfabric's tcp endpoints on the loopback interface, with a client made by hand;
+// and the same where the provider asks for more.
 #include "dataplane/transport/fabric/port.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <array>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include <numeric>
 
 #include "base/clock.h"
+#include "dataplane/transport/fabric/picky_library.h"
 
 namespace tally::transport::fabric {
 namespace {
@@ -20,13 +23,14 @@ constexpr Nanos kPatience = 10 * kSecond;
 // A worker's end: it makes progress when it is told to.
 class Client {
  public:
-  explicit Client(std::size_t bytes) : memory(bytes) {
-    auto opened = Domain::open({.address = kHost, .provider = {}, .threads = false});
+  Client(std::size_t bytes, const DomainOptions& options) : memory(bytes) {
+    auto opened = Domain::open(options);
     if (!opened) throw std::runtime_error(opened.error().message);
     domain_ = std::move(opened).value();
     endpoint_ = domain_->endpoint().value();
     region_ = domain_->expose(memory.data(), memory.size(), 77).value();
-    EXPECT_TRUE(domain_->post_receive(*endpoint_, received_, &room_));
+    registered_ = domain_->for_itself(received_, FI_RECV).value();
+    EXPECT_TRUE(domain_->post_receive(*endpoint_, received_, descriptor_of(registered_), &room_));
   }
   ~Client() { vanish(); }
 
@@ -61,6 +65,7 @@ class Client {
 
  private:
   std::unique_ptr<Domain> domain_;
+  Fid<fid_mr> registered_;
   Fid<fid_ep> endpoint_;
   Fid<fid_mr> region_;
   fi_addr_t node_ = FI_ADDR_UNSPEC;
@@ -68,13 +73,21 @@ class Client {
   alignas(64) std::array<std::byte, 4096> received_;
 };
 
-class FabricPort : public ::testing::Test {
+enum class Provider { kAsItIs, kLayered, kPicky };
+
+class FabricPort : public ::testing::TestWithParam<Provider> {
  protected:
   static constexpr Peer kPeer = 3;
+  static constexpr std::size_t kLanding = 1 << 20;
 
+  static DomainOptions options() {
+    DomainOptions made{.address = kHost};
+    if (GetParam() == Provider::kLayered) made.provider = "tcp;ofi_rxm";
+    if (GetParam() == Provider::kPicky) made.library = picky::library().value();
+    return made;
+  }
   void SetUp() override {
-    auto opened = Port::open(
-        {.domain = {.address = kHost, .provider = {}, .threads = false}, .landing_bytes = 1 << 20});
+    auto opened = Port::open({.domain = options_, .landing_bytes = kLanding, .tiles = tiles_});
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     port_ = std::move(opened).value();
     auto name = port_->attach(kPeer, {1, client_.name(), kSecret});
@@ -83,6 +96,12 @@ class FabricPort : public ::testing::Test {
     port_->add_region(kPeer, 1, client_.region());
     std::iota(reinterpret_cast<std::uint8_t*>(client_.memory.data()),
               reinterpret_cast<std::uint8_t*>(client_.memory.data()) + client_.memory.size(), 0);
+  }
+
+  void TearDown() override {
+    if (GetParam() != Provider::kPicky) return;
+    EXPECT_EQ(picky::refused(), 0u);
+    EXPECT_GE(picky::fine(), 3u);  // receives of both ends
   }
 
   // Both ends work until `done`.
@@ -108,7 +127,9 @@ class FabricPort : public ::testing::Test {
     return until([&] { return port_->pushed({&answer, 1}) == 1; });
   }
 
-  Client client_{300'000};
+  const DomainOptions options_ = options();
+  Client client_{300'000, options_};
+  std::vector<std::byte> tiles_ = std::vector<std::byte>(100'000);
   std::unique_ptr<Port> port_;
   std::vector<Received> notices_;
 
@@ -116,7 +137,7 @@ class FabricPort : public ::testing::Test {
   std::array<Received, 16> received_;
 };
 
-TEST_F(FabricPort, PullsTheWorkersBytes) {
+TEST_P(FabricPort, PullsTheWorkersBytes) {
   Pulled answer;
   ASSERT_TRUE(pull(answer, {kPeer, 1, 1000, 200'001}));
   ASSERT_EQ(answer.status, Status::kOk);
@@ -127,7 +148,7 @@ TEST_F(FabricPort, PullsTheWorkersBytes) {
   port_->release(answer.handle);
 }
 
-TEST_F(FabricPort, PushesAreAnsweredWhenTheBytesStand) {
+TEST_P(FabricPort, PushesAreAnsweredWhenTheBytesStand) {
   const std::vector<std::byte> result(123'457, std::byte{0x5a});
   Pushed answer;
   ASSERT_TRUE(push(answer, {kPeer, 1, 77, result.size()}, result.data()));
@@ -137,7 +158,7 @@ TEST_F(FabricPort, PushesAreAnsweredWhenTheBytesStand) {
   EXPECT_EQ(client_.memory[77 + result.size()], std::byte((77 + result.size()) % 256));
 }
 
-TEST_F(FabricPort, NoticesInCompletionsOut) {
+TEST_P(FabricPort, NoticesInCompletionsOut) {
   RingSlot notice{}, completion{};
   notice.bytes[5] = std::byte{1};
   completion.bytes[9] = std::byte{2};
@@ -153,7 +174,7 @@ TEST_F(FabricPort, NoticesInCompletionsOut) {
 }
 
 // An endpoint can be reached by anybody.
-TEST_F(FabricPort, MessagesWithoutTheSecretAreDropped) {
+TEST_P(FabricPort, MessagesWithoutTheSecretAreDropped) {
   RingSlot notice{};
   ASSERT_TRUE(until([&] { return client_.send(notice, kSecret + 1); }));
   notice.bytes[0] = std::byte{7};
@@ -163,7 +184,7 @@ TEST_F(FabricPort, MessagesWithoutTheSecretAreDropped) {
   EXPECT_EQ(notices_[0].message.bytes[0], std::byte{7});
 }
 
-TEST_F(FabricPort, MorePullsThanLandingMemoryWaitTheirTurn) {
+TEST_P(FabricPort, MorePullsThanLandingMemoryWaitTheirTurn) {
   constexpr std::size_t kPulls = 40, kBytes = 100'000;
   std::vector<Pull> pulls;
   for (std::size_t i = 0; i < kPulls; ++i) pulls.push_back({{kPeer, 1, i * 100, kBytes}, i});
@@ -181,7 +202,7 @@ TEST_F(FabricPort, MorePullsThanLandingMemoryWaitTheirTurn) {
   }));
 }
 
-TEST_F(FabricPort, AFloodOfNoticesEndsTheSession) {
+TEST_P(FabricPort, AFloodOfNoticesEndsTheSession) {
   const RingSlot notice{};
   std::array<Peer, 4> lost{};
   const Nanos end = monotonic_now() + kPatience;
@@ -198,7 +219,7 @@ TEST_F(FabricPort, AFloodOfNoticesEndsTheSession) {
   EXPECT_EQ(port_->receive(after), 0u);
 }
 
-TEST_F(FabricPort, AddressesThatAreNoneAreRefused) {
+TEST_P(FabricPort, AddressesThatAreNoneAreRefused) {
   Name short_name = client_.name(), other_family = client_.name();
   short_name.resize(short_name.size() - 1);
   other_family[0] = std::byte{99};
@@ -213,7 +234,7 @@ TEST_F(FabricPort, AddressesThatAreNoneAreRefused) {
   port_->release(answer.handle);
 }
 
-TEST_F(FabricPort, WhatIsOutsideIsNotCovered) {
+TEST_P(FabricPort, WhatIsOutsideIsNotCovered) {
   EXPECT_TRUE(port_->covers({kPeer, 1, 0, 300'000}));
   EXPECT_FALSE(port_->covers({kPeer, 1, 1, 300'000}));
   EXPECT_FALSE(port_->covers({kPeer, 1, UINT64_MAX, 2}));
@@ -228,7 +249,7 @@ TEST_F(FabricPort, WhatIsOutsideIsNotCovered) {
 }
 
 // The client's fence: without its key nothing can be read or written, and the node hears of it.
-TEST_F(FabricPort, AWithdrawnRegionIsAnError) {
+TEST_P(FabricPort, AWithdrawnRegionIsAnError) {
   client_.withdraw();
   Pulled answer;
   const Pull one{{kPeer, 1, 0, 1000}, 9};
@@ -241,7 +262,7 @@ TEST_F(FabricPort, AWithdrawnRegionIsAnError) {
   EXPECT_EQ(answer.status, Status::kPeerLost);
 }
 
-TEST_F(FabricPort, DetachAnswersWhatIsOutstanding) {
+TEST_P(FabricPort, DetachAnswersWhatIsOutstanding) {
   client_.vanish();
   std::vector<Pull> pulls(30, Pull{{kPeer, 1, 0, 100'000}, 5});
   port_->pull(pulls);
@@ -258,8 +279,8 @@ TEST_F(FabricPort, DetachAnswersWhatIsOutstanding) {
   EXPECT_EQ(port_->sessions(), 0u);
 }
 
-TEST_F(FabricPort, AnotherPeerIsServedOnWhenOneIsGone) {
-  Client second(1000);
+TEST_P(FabricPort, AnotherPeerIsServedOnWhenOneIsGone) {
+  Client second(1000, options_);
   auto name = port_->attach(5, {2, second.name(), 2});
   ASSERT_TRUE(name.ok());
   second.know(*name);
@@ -279,13 +300,110 @@ TEST_F(FabricPort, AnotherPeerIsServedOnWhenOneIsGone) {
   port_->release(answer.handle);
 }
 
+// What a provider waits for on behalf of a session goes with it.
+TEST_P(FabricPort, TheOthersOfAJobSleepWhenOneIsGone) {
+  Client second(1000, options_);
+  auto name = port_->attach(5, {1, second.name(), 2});
+  ASSERT_TRUE(name.ok());
+  second.know(*name);
+  Pulled answer;
+  ASSERT_TRUE(pull(answer, {kPeer, 1, 0, 10}));
+  port_->release(answer.handle);
+  port_->detach(kPeer);
+  const Nanos end = monotonic_now() + kPatience;
+  while (!port_->arm() && monotonic_now() < end) until([] { return true; });
+  EXPECT_TRUE(port_->arm());
+}
+
+constexpr std::array kNames = {"AsItIs", "Layered", "Picky"};
+INSTANTIATE_TEST_SUITE_P(, FabricPort,
+                         ::testing::Values(Provider::kAsItIs, Provider::kLayered, Provider::kPicky),
+                         [](const auto& provider) {
+                           return kNames[static_cast<std::size_t>(provider.param)];
+                         });
+
+class PickyFabricPort : public FabricPort {};
+
+// Tiles are registered; what is not is copied.
+TEST_P(PickyFabricPort, PushesFromTilesAreNotCopied) {
+  std::fill(tiles_.begin(), tiles_.end(), std::byte{7});
+  const std::vector<std::byte> elsewhere(5'000, std::byte{9});
+  Pushed answer;
+  ASSERT_TRUE(push(answer, {kPeer, 1, 10, 1'000}, tiles_.data() + 500));
+  EXPECT_EQ(answer.status, Status::kOk);
+  ASSERT_TRUE(push(answer, {kPeer, 1, 2'000, elsewhere.size()}, elsewhere.data()));
+  EXPECT_EQ(answer.status, Status::kOk);
+  EXPECT_TRUE(picky::used(tiles_.data() + 500));
+  EXPECT_FALSE(picky::used(elsewhere.data()));
+  EXPECT_EQ(client_.memory[10 + 999], std::byte{7});
+  EXPECT_EQ(client_.memory[2'000 + 4'999], std::byte{9});
+}
+
+// More than there is room for: the copies wait their turn, and their room is given back.
+TEST_P(PickyFabricPort, CopiesWaitForRoom) {
+  const std::vector<std::byte> elsewhere(kLanding / 4, std::byte{9});
+  const std::vector<Push> pushes(9,
+                                 {{{kPeer, 1, 0, elsewhere.size()}, nullptr}, elsewhere.data(), 8});
+  port_->push(pushes);
+  std::size_t answered = 0;
+  ASSERT_TRUE(until([&] {
+    Pushed answer;
+    while (port_->pushed({&answer, 1}) == 1) answered += answer.status == Status::kOk ? 1 : 0;
+    return answered == pushes.size();
+  }));
+}
+
+TEST_P(PickyFabricPort, JobsShareWhatIsRegistered) {
+  Client second(1000, options_);
+  auto name = port_->attach(5, {2, second.name(), 2});
+  ASSERT_TRUE(name.ok());
+  second.know(*name);
+  port_->add_region(5, 1, second.region());
+  EXPECT_EQ(picky::registered(tiles_.data()), 1u);
+  port_->detach(kPeer);
+  const Push one{{{5, 1, 0, 100}, nullptr}, tiles_.data(), 8};
+  port_->push({&one, 1});
+  Pushed answer;
+  ASSERT_TRUE(until([&] {
+    second.progress();
+    return port_->pushed({&answer, 1}) == 1;
+  }));
+  EXPECT_EQ(answer.status, Status::kOk);
+}
+
+// The shard sleeps on the port's descriptor.
+TEST_P(PickyFabricPort, WithoutADescriptorSleepsAreShort) {
+  for (int i = 0; i < 3; ++i) {
+    while (!port_->arm()) client_.progress();
+    pollfd port{port_->fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&port, 1, 1000), 1) << "nobody looks whether something has come";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, PickyFabricPort, ::testing::Values(Provider::kPicky));
+
 TEST(FabricDomain, SaysWhatItCannotUse) {
-  const auto nowhere = Domain::open({.address = "203.0.113.7", .provider = {}, .threads = false});
+  const auto nowhere = Domain::open({.address = "203.0.113.7"});
   ASSERT_FALSE(nowhere.ok());
   EXPECT_NE(nowhere.error().message.find("203.0.113.7"), std::string::npos);
-  const auto sockets = Domain::open({.address = kHost, .provider = "sockets", .threads = false});
+  const auto sockets = Domain::open({.address = kHost, .provider = "sockets"});
   ASSERT_FALSE(sockets.ok());
   EXPECT_NE(sockets.error().message.find("sockets"), std::string::npos);
+}
+
+TEST(FabricDomain, SaysWhyItIsThisProvider) {
+  const auto best = Domain::open({.address = kHost});
+  ASSERT_TRUE(best.ok()) << best.error().message;
+  EXPECT_EQ((*best)->why().find("verbs"), std::string::npos) << "nobody asked for that";
+  const auto named = Domain::open({.address = kHost, .provider = "tcp;ofi_rxm"});
+  ASSERT_TRUE(named.ok()) << named.error().message;
+  EXPECT_EQ((*named)->provider(), "tcp;ofi_rxm");
+  EXPECT_EQ((*named)->why(), "as configured");
+  // Where no device has the address it is said, and the next one is taken.
+  const auto with_verbs = Domain::open({.address = kHost, .verbs = true});
+  ASSERT_TRUE(with_verbs.ok()) << with_verbs.error().message;
+  if ((*with_verbs)->provider() == "verbs;ofi_rxm") GTEST_SKIP() << "there is one";
+  EXPECT_NE((*with_verbs)->why().find("not verbs;ofi_rxm: "), std::string::npos);
 }
 
 // Loading libfabric leaves the program's own handlers alone.
@@ -301,7 +419,7 @@ TEST(FabricLibrary, SignalsStayTheProgramsOwn) {
     return all;
   };
   const auto before = handlers();
-  ASSERT_TRUE(Domain::open({.address = kHost, .provider = {}, .threads = false}).ok());
+  ASSERT_TRUE(Domain::open({.address = kHost}).ok());
   EXPECT_EQ(handlers(), before);
 }
 

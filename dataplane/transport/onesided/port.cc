@@ -28,10 +28,17 @@ constexpr std::size_t kMostEager = 16;
 constexpr Nanos kStalled = 4 * kSecond;
 constexpr Nanos kLongestGap = 1 * kSecond;
 
+bool within(const std::byte* data, std::size_t bytes, std::span<const std::byte> memory) {
+  return data >= memory.data() && data + bytes <= memory.data() + memory.size();
+}
+
 }  // namespace
 
-Port::Port(std::size_t landing_bytes, std::size_t payload_bytes)
-    : landing_(landing_bytes), payloads_(payload_bytes), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+Port::Port(const Memory& memory)
+    : landing_(memory.landing_bytes),
+      payloads_(memory.payload_bytes),
+      tiles_(memory.tiles),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll for a shard");
 }
 
@@ -276,6 +283,17 @@ void Port::send_waiting(Session& session) {
   if (!session.broken) flush(session);
   const bool all = all_writes && all_reads && session.completions.empty();
   backlog_ |= !session.broken && !all;
+}
+
+std::optional<Port::Known> Port::known(Operation& operation) {
+  if (within(operation.local, operation.bytes, landing_.memory())) return Known::kLanding;
+  if (within(operation.local, operation.bytes, tiles_)) return Known::kTiles;
+  std::byte* copy = landing_.allocate(operation.bytes);
+  if (copy == nullptr) return std::nullopt;
+  std::memcpy(copy, operation.local, operation.bytes);
+  operation.local = copy;
+  operation.placed = true;
+  return Known::kLanding;
 }
 
 void Port::end(Operation& operation, Status status) {

@@ -14,6 +14,8 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -107,9 +109,13 @@ class Port : public Transport {
     Nanos stalled = 0;  // for so long none has
   };
 
-  // `landing_bytes`: for all pulls in flight; twice the window, and the largest tile.
-  // `payload_bytes`: for contributions that come with their notices and have to be copied.
-  Port(std::size_t landing_bytes, std::size_t payload_bytes);
+  struct Memory {
+    std::size_t landing_bytes = 0;  // for all pulls in flight; twice the window, and the largest tile
+    std::size_t payload_bytes = 0;  // for contributions that come with their notices and are copied
+    // Where the shard sums what is pushed, for networks that want to know memory; borrowed.
+    std::span<std::byte> tiles{};
+  };
+  explicit Port(const Memory& memory);
 
   // -- what a transport adds ---------------------------------------------------------------------
   // Hands the operation to the network, which has it from then on until end(). False: not yet, or
@@ -156,6 +162,10 @@ class Port : public Transport {
   const auto& all_sessions() const { return sessions_; }
   Operation& operation(std::uint32_t index) { return operations_[index]; }
   LandingMemory& landing() { return landing_; }
+  // Memory that a network knows. What an operation has elsewhere is copied to landing memory first;
+  // nothing: there is no room for it.
+  enum class Known : std::uint8_t { kLanding, kTiles };
+  std::optional<Known> known(Operation& operation);
   int epoll() const { return epoll_.get(); }
 
  private:
@@ -172,6 +182,7 @@ class Port : public Transport {
 
   LandingMemory landing_;
   Payloads payloads_;
+  std::span<std::byte> tiles_;
   UniqueFd epoll_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by Peer
   std::vector<Session*> marked_;

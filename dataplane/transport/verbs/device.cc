@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <optional>
 
 #include "base/fd.h"
+#include "base/memory_limit.h"
 
 namespace tally::transport::verbs {
 namespace {
@@ -249,17 +249,6 @@ class Search {
   std::vector<std::string> lacking_;
   std::vector<std::string> others_;
 };
-
-std::string memory_limit() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_MEMLOCK, &limit);
-  return limit.rlim_cur == RLIM_INFINITY
-             ? "locked memory is not limited"
-             : fmt::format(
-                   "this process may lock {} KiB (ulimit -l; raise it with LimitMEMLOCK= "
-                   "in systemd, --ulimit memlock=-1 in docker)",
-                   limit.rlim_cur >> 10);
-}
 
 }  // namespace
 

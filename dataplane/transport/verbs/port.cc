@@ -14,10 +14,6 @@ namespace {
 constexpr std::size_t kBurst = 64;
 constexpr int kMostBursts = 16;
 
-bool within(const std::byte* data, std::size_t bytes, std::span<const std::byte> memory) {
-  return data >= memory.data() && data + bytes <= memory.data() + memory.size();
-}
-
 }  // namespace
 
 std::uint64_t Port::work_id(Work work, Peer peer, std::uint32_t index) {
@@ -42,13 +38,15 @@ ibv_send_wr& Port::next_in_batch(std::uint64_t id, std::byte* data, std::size_t 
   return batch_.back();
 }
 
-// False: not yet (the queue is full, or as many READs are out as the peer answers).
+// False: not yet (the queue is full, as many READs are out as the peer answers, or there is no room
+// for a copy).
 bool Port::start(Session& session, Operation& operation) {
   Connected& to = connected(session);
   const bool read = operation.kind == Kind::kPull;
   if (!has_room(to) || (read && to.reads >= to.pair.reads_out())) return false;
-  std::uint32_t key = landing_key_->lkey;
-  if (!read && !depart(operation, key)) return false;
+  const auto memory = known(operation);
+  if (!memory) return false;
+  const std::uint32_t key = (*memory == Known::kTiles ? tiles_key_ : landing_key_)->lkey;
   ibv_send_wr& request = next_in_batch(work_id(Work::kOperation, operation.peer, operation.index),
                                        operation.local, operation.bytes, key);
   request.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
@@ -56,21 +54,6 @@ bool Port::start(Session& session, Operation& operation) {
   request.wr.rdma.rkey = static_cast<std::uint32_t>(operation.key);
   ++to.sends;
   to.reads += read ? 1 : 0;
-  return true;
-}
-
-// What does not lie in registered memory is copied there. False: there is no room.
-bool Port::depart(Operation& operation, std::uint32_t& key) {
-  if (within(operation.local, operation.bytes, landing().memory())) return true;
-  if (within(operation.local, operation.bytes, tiles_)) {
-    key = tiles_key_->lkey;
-    return true;
-  }
-  std::byte* copy = landing().allocate(operation.bytes);
-  if (copy == nullptr) return false;
-  std::memcpy(copy, operation.local, operation.bytes);
-  operation.local = copy;
-  operation.placed = true;
   return true;
 }
 

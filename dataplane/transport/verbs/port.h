@@ -84,11 +84,9 @@ class Port : public onesided::Port {
   bool has_room(const Connected& session) const;
   ibv_send_wr& next_in_batch(std::uint64_t id, std::byte* data, std::size_t bytes,
                              std::uint32_t key);
-  bool depart(Operation& operation, std::uint32_t& key);
 
   std::shared_ptr<Connector> connector_;
-  Device& device_;  // the connector's
-  std::span<std::byte> tiles_;
+  Device& device_;                    // the connector's
   std::vector<SharedQueue*> queues_;  // of those who are attached, or were; the connector's too
   MemoryRegion landing_key_;
   MemoryRegion tiles_key_;

@@ -36,10 +36,9 @@ Result<std::unique_ptr<Port>> Port::open(Api& api, const PortOptions& options) {
 }
 
 Port::Port(std::shared_ptr<Connector> connector, const PortOptions& options)
-    : onesided::Port(options.landing_bytes, kNothingCopied),
+    : onesided::Port({options.landing_bytes, kNothingCopied, options.tiles}),
       connector_(std::move(connector)),
-      device_(connector_->device()),
-      tiles_(options.tiles) {
+      device_(connector_->device()) {
   batch_.reserve(kSends);
   pieces_.reserve(kSends);
 }
