@@ -259,9 +259,9 @@ ssize_t FabricLink::send(std::uint32_t number, const Outgoing& outgoing) {
   fabric::seal_into(free->bytes, envelope, outgoing.notice);
   std::memcpy(free->bytes.data() + fabric::kMessageBytes, outgoing.contribution.data(),
               outgoing.contribution.size());
-  const ssize_t error = ::fi_send(
-      endpoint_.get(), free->bytes.data(), fabric::kMessageBytes + outgoing.contribution.size(),
-      fabric::descriptor_of(sends_known_), to, &free->room);
+  const ssize_t error = ::fi_send(endpoint_.get(), free->bytes.data(),
+                                  fabric::kMessageBytes + outgoing.contribution.size(),
+                                  fabric::descriptor_of(sends_known_), to, &free->room);
   free->used = error == 0;
   return error;
 }

@@ -198,7 +198,7 @@ Outcome Domain::make_queue() {
 Outcome Domain::know(std::span<const std::span<std::byte>> memory) {
   for (const auto& piece : memory) {
     if (piece.empty()) continue;
-    auto region = for_itself(piece, FI_READ | FI_WRITE);
+    auto region = for_itself(piece, FI_READ | FI_WRITE | FI_SEND);
     if (!region) return region.error();
     access_->known.push_back({piece, std::move(region).value()});
   }

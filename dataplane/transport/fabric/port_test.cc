@@ -5,137 +5,12 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <array>
 #include <cstring>
-#include <functional>
-#include <numeric>
 
-#include "base/clock.h"
-#include "dataplane/transport/fabric/picky_library.h"
+#include "dataplane/transport/fabric/port_fixture.h"
 
 namespace tally::transport::fabric {
 namespace {
-
-constexpr const char* kHost = "127.0.0.1";
-constexpr std::uint64_t kSecret = 0x5ec4e7;
-constexpr Nanos kPatience = 10 * kSecond;
-
-// A worker's end: it makes progress when it is told to.
-class Client {
- public:
-  Client(std::size_t bytes, const DomainOptions& options) : memory(bytes) {
-    auto opened = Domain::open(options);
-    if (!opened) throw std::runtime_error(opened.error().message);
-    domain_ = std::move(opened).value();
-    endpoint_ = domain_->endpoint().value();
-    region_ = domain_->expose(memory.data(), memory.size(), 77).value();
-    registered_ = domain_->for_itself(received_, FI_RECV).value();
-    EXPECT_TRUE(domain_->post_receive(*endpoint_, received_, descriptor_of(registered_), &room_));
-  }
-  ~Client() { vanish(); }
-
-  Name name() { return domain_->name_of(*endpoint_).value(); }
-  onesided::Region region() const {
-    return {domain_->base_of(memory.data()), memory.size(), ::fi_mr_key(region_.get())};
-  }
-  void know(const Name& node) { node_ = domain_->insert(node).value(); }
-
-  bool send(const RingSlot& slot, std::uint64_t secret) {
-    const MessageBytes bytes = seal({secret, 0, 0}, slot);
-    return ::fi_inject(endpoint_.get(), bytes.data(), bytes.size(), node_) == 0;
-  }
-  // Takes what has come; the bytes of messages are put at the end of `messages`.
-  void progress() {
-    if (endpoint_ == nullptr) return;
-    fi_cq_data_entry entry{};
-    while (::fi_cq_read(&domain_->completions(), &entry, 1) == 1) {
-      if ((entry.flags & FI_RECV) == 0) continue;
-      const auto* bytes = static_cast<const std::byte*>(entry.buf);
-      messages.emplace_back(bytes, bytes + entry.len);
-    }
-  }
-  void withdraw() { region_.reset(); }
-  void vanish() {
-    region_.reset();
-    endpoint_.reset();
-  }
-
-  std::vector<std::byte> memory;
-  std::vector<std::vector<std::byte>> messages;
-
- private:
-  std::unique_ptr<Domain> domain_;
-  Fid<fid_mr> registered_;
-  Fid<fid_ep> endpoint_;
-  Fid<fid_mr> region_;
-  fi_addr_t node_ = FI_ADDR_UNSPEC;
-  fi_context2 room_{};
-  alignas(64) std::array<std::byte, 4096> received_;
-};
-
-enum class Provider { kAsItIs, kLayered, kPicky };
-
-class FabricPort : public ::testing::TestWithParam<Provider> {
- protected:
-  static constexpr Peer kPeer = 3;
-  static constexpr std::size_t kLanding = 1 << 20;
-
-  static DomainOptions options() {
-    DomainOptions made{.address = kHost};
-    if (GetParam() == Provider::kLayered) made.provider = "tcp;ofi_rxm";
-    if (GetParam() == Provider::kPicky) made.library = picky::library().value();
-    return made;
-  }
-  void SetUp() override {
-    auto opened = Port::open({.domain = options_, .landing_bytes = kLanding, .tiles = tiles_});
-    ASSERT_TRUE(opened.ok()) << opened.error().message;
-    port_ = std::move(opened).value();
-    auto name = port_->attach(kPeer, {1, client_.name(), kSecret});
-    ASSERT_TRUE(name.ok()) << name.error().message;
-    client_.know(*name);
-    port_->add_region(kPeer, 1, client_.region());
-    std::iota(reinterpret_cast<std::uint8_t*>(client_.memory.data()),
-              reinterpret_cast<std::uint8_t*>(client_.memory.data()) + client_.memory.size(), 0);
-  }
-
-  void TearDown() override {
-    if (GetParam() != Provider::kPicky) return;
-    EXPECT_EQ(picky::refused(), 0u);
-    EXPECT_GE(picky::fine(), 3u);  // receives of both ends
-  }
-
-  // Both ends work until `done`.
-  bool until(const std::function<bool()>& done) {
-    const Nanos end = monotonic_now() + kPatience;
-    while (!done()) {
-      client_.progress();
-      const std::size_t count = port_->receive(received_);
-      notices_.insert(notices_.end(), received_.begin(),
-                      received_.begin() + static_cast<std::ptrdiff_t>(count));
-      if (monotonic_now() > end) return false;
-    }
-    return true;
-  }
-  bool pull(Pulled& answer, const Range& range) {
-    const Pull pull{range, 9};
-    port_->pull({&pull, 1});
-    return until([&] { return port_->pulled({&answer, 1}) == 1; });
-  }
-  bool push(Pushed& answer, const Range& range, const std::byte* source) {
-    const Push push{{range, nullptr}, source, 8};
-    port_->push({&push, 1});
-    return until([&] { return port_->pushed({&answer, 1}) == 1; });
-  }
-
-  const DomainOptions options_ = options();
-  Client client_{300'000, options_};
-  std::vector<std::byte> tiles_ = std::vector<std::byte>(100'000);
-  std::unique_ptr<Port> port_;
-  std::vector<Received> notices_;
-
- private:
-  std::array<Received, 16> received_;
-};
 
 TEST_P(FabricPort, PullsTheWorkersBytes) {
   Pulled answer;
@@ -315,7 +190,6 @@ TEST_P(FabricPort, TheOthersOfAJobSleepWhenOneIsGone) {
   EXPECT_TRUE(port_->arm());
 }
 
-constexpr std::array kNames = {"AsItIs", "Layered", "Picky"};
 INSTANTIATE_TEST_SUITE_P(, FabricPort,
                          ::testing::Values(Provider::kAsItIs, Provider::kLayered, Provider::kPicky),
                          [](const auto& provider) {

@@ -110,7 +110,8 @@ class Port : public Transport {
   };
 
   struct Memory {
-    std::size_t landing_bytes = 0;  // for all pulls in flight; twice the window, and the largest tile
+    std::size_t landing_bytes =
+        0;  // for all pulls in flight; twice the window, and the largest tile
     std::size_t payload_bytes = 0;  // for contributions that come with their notices and are copied
     // Where the shard sums what is pushed, for networks that want to know memory; borrowed.
     std::span<std::byte> tiles{};

@@ -1,0 +1,168 @@
+// Small operations over the port: contributions that come with their notices, results that go with
+// their completions.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "dataplane/transport/fabric/port_fixture.h"
+#include "dataplane/wire/completion.h"
+
+namespace tally::transport::fabric {
+namespace {
+
+class FabricEager : public FabricPort {
+ protected:
+  static wire::Notice notice(std::uint32_t cookie) {
+    wire::Notice made;
+    made.cookie = cookie;
+    made.count = 1;
+    made.in_region = made.out_region = 1;
+    made.in_offset = 5000;
+    return made;
+  }
+  // What the shard sees of a notice that the client sends.
+  wire::Notice arrived(const wire::Notice& sent, std::span<const std::byte> contribution) {
+    wire::Notice read;
+    notices_.clear();
+    EXPECT_TRUE(until([&] { return client_.send(sent, contribution); }));
+    EXPECT_TRUE(until([&] { return !notices_.empty(); }));
+    if (!notices_.empty()) {
+      EXPECT_EQ(wire::parse(notices_[0].message, read), Status::kOk);
+    }
+    return read;
+  }
+  void complete(std::uint32_t cookie, Status status = Status::kOk) {
+    wire::Completion completion;
+    completion.cookie = cookie;
+    completion.status = status;
+    const Message message{kPeer, wire::encode(completion)};
+    port_->complete({&message, 1});
+  }
+  std::size_t answered() {
+    std::array<Pushed, 64> answers;
+    return port_->pushed(answers);
+  }
+  void push(std::uint64_t operation_bytes, std::uint32_t cookie, std::uint64_t offset,
+            std::uint64_t bytes) {
+    const Push wanted{
+        {{kPeer, 1, offset, bytes}, nullptr, operation_bytes, cookie}, tiles_.data(), 8};
+    port_->push({&wanted, 1});
+  }
+};
+
+TEST_P(FabricEager, AContributionBehindItsNoticeIsNotRead) {
+  const std::vector<std::byte> contribution(kEagerBytes, std::byte{9});
+  const wire::Notice seen = arrived(notice(7), contribution);
+  EXPECT_EQ(seen.in_offset, 0U);
+  EXPECT_EQ(seen.out_region, 1U);
+  EXPECT_TRUE(port_->covers({kPeer, seen.in_region, 0, kEagerBytes}));
+  EXPECT_FALSE(port_->covers({kPeer, seen.in_region, 0, kEagerBytes + 1}));
+  const Pull wanted{{kPeer, seen.in_region, 100, kEagerBytes - 100}, 9};
+  port_->pull({&wanted, 1});
+  Pulled answer;
+  ASSERT_EQ(port_->pulled({&answer, 1}), 1U);  // at once
+  ASSERT_EQ(answer.status, Status::kOk);
+  ASSERT_EQ(answer.view[0].bytes, kEagerBytes - 100);
+  EXPECT_EQ(answer.view[0].data[kEagerBytes - 101], std::byte{9});
+  port_->release(answer.handle);
+  complete(7);
+  EXPECT_FALSE(port_->covers({kPeer, seen.in_region, 0, 1}));
+}
+
+TEST_P(FabricEager, WhatFindsNoRoomIsReadFromWhereItIs) {
+  const std::vector<std::byte> contribution(8, std::byte{9});
+  for (std::uint32_t i = 0; i < onesided::Payloads::kMostEach; ++i) {
+    EXPECT_NE(arrived(notice(i), contribution).in_region, 1U);
+  }
+  const wire::Notice seen = arrived(notice(100), contribution);
+  EXPECT_EQ(seen.in_region, 1U);
+  EXPECT_EQ(seen.in_offset, 5000U);
+}
+
+TEST_P(FabricEager, SmallResultsGoWithTheirCompletionInOneMessage) {
+  std::fill(tiles_.begin(), tiles_.end(), std::byte{42});
+  push(kEagerBytes, 7, 10, 5000);
+  push(kEagerBytes, 7, 6000, 16);
+  push(kEagerBytes, 8, 0, 1);  // another operation's
+  EXPECT_EQ(answered(), 3U);
+  complete(7);
+  ASSERT_TRUE(until([&] { return !client_.messages.empty(); }));
+  const auto message = open_message(client_.messages[0]);
+  ASSERT_TRUE(message.has_value());
+  wire::Completion completion;
+  ASSERT_EQ(wire::parse(message->content, completion), Status::kOk);
+  EXPECT_EQ(completion.cookie, 7U);
+  std::span<const std::byte> behind = message->behind;
+  const auto first = next_result(behind);
+  const auto second = next_result(behind);
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(behind.empty());
+  const onesided::Region region = client_.region();
+  EXPECT_EQ(first->store.key, region.key);
+  EXPECT_EQ(first->store.address, region.base + 10);
+  EXPECT_EQ(first->bytes.size(), 5000U);
+  EXPECT_EQ(first->bytes[4999], std::byte{42});
+  EXPECT_EQ(second->store.address, region.base + 6000);
+  EXPECT_EQ(second->bytes.size(), 16U);
+  complete(8);
+  ASSERT_TRUE(until([&] { return client_.messages.size() == 2; }));
+}
+
+TEST_P(FabricEager, OfAnOperationThatFailedNothingGoes) {
+  push(100, 7, 10, 100);
+  EXPECT_EQ(answered(), 1U);
+  complete(7, Status::kCancelled);
+  ASSERT_TRUE(until([&] { return !client_.messages.empty(); }));
+  EXPECT_EQ(client_.messages[0].size(), kMessageBytes);
+  // Its memory is free: as much as there is can land.
+  Pulled answer;
+  ASSERT_TRUE(pull(answer, {kPeer, 1, 0, 300'000}));
+  EXPECT_EQ(answer.status, Status::kOk);
+  port_->release(answer.handle);
+}
+
+TEST_P(FabricEager, WhatIsTooMuchIsWrittenAndAnsweredWhenItStands) {
+  std::fill(tiles_.begin(), tiles_.end(), std::byte{42});
+  push(kEagerBytes + 1, 7, 10, 100);  // of a larger operation
+  EXPECT_EQ(answered(), 0U);
+  ASSERT_TRUE(until([&] { return answered() == 1; }));
+  EXPECT_EQ(client_.memory[109], std::byte{42});
+  // More operations at a time than there may be letters in the making.
+  for (std::uint32_t i = 0; i < 20; ++i) push(64, 100 + i, i * 64, 64);
+  std::size_t eager = answered();
+  EXPECT_GT(eager, 0U);
+  EXPECT_LT(eager, 20U);
+  ASSERT_TRUE(until([&] { return (eager += answered()) == 20; }));
+  for (std::uint32_t i = 0; i < 20; ++i) complete(100 + i);
+  ASSERT_TRUE(until([&] { return client_.messages.size() == 20; }));
+}
+
+TEST_P(FabricEager, AClientOfBeforeGetsItsResultsWritten) {
+  port_->detach(kPeer);
+  const auto name = port_->attach(kPeer, {.job = 2, .name = client_.name(), .secret = kSecret});
+  ASSERT_TRUE(name.ok());
+  port_->add_region(kPeer, 1, client_.region());
+  push(64, 7, 0, 64);
+  EXPECT_EQ(answered(), 0U);
+  ASSERT_TRUE(until([&] { return answered() == 1; }));
+}
+
+TEST_P(FabricEager, APeerThatGoesTakesItsLettersAlong) {
+  push(64, 7, 0, 64);
+  push(64, 8, 0, 64);
+  complete(7);
+  EXPECT_EQ(answered(), 2U);
+  arrived(notice(9), std::vector<std::byte>(64));
+  client_.vanish();
+  port_->detach(kPeer);
+  EXPECT_EQ(answered(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(, FabricEager,
+                         ::testing::Values(Provider::kAsItIs, Provider::kLayered, Provider::kPicky),
+                         [](const auto& provider) {
+                           return kNames[static_cast<std::size_t>(provider.param)];
+                         });
+
+}  // namespace
+}  // namespace tally::transport::fabric
