@@ -72,12 +72,9 @@ Outcome FabricLink::set_up() {
   if (!name) return name.error();
   name_ = std::move(name).value();
   secret_ = random_number();
-  auto received = domain_->for_itself(std::as_writable_bytes(std::span(receives_)), FI_RECV);
-  if (!received) return received.error();
-  receives_known_ = std::move(received).value();
-  auto sent = domain_->for_itself(std::as_writable_bytes(std::span(sends_)), FI_SEND);
-  if (!sent) return sent.error();
-  sends_known_ = std::move(sent).value();
+  auto registered = domain_->for_itself(std::as_writable_bytes(std::span(receives_)), FI_RECV);
+  if (!registered) return registered.error();
+  registered_ = std::move(registered).value();
   for (ReceiveBuffer& buffer : receives_) {
     if (auto posted = post_receive(buffer); !posted) return posted;
   }
@@ -259,9 +256,9 @@ ssize_t FabricLink::send(std::uint32_t number, const Outgoing& outgoing) {
   fabric::seal_into(free->bytes, envelope, outgoing.notice);
   std::memcpy(free->bytes.data() + fabric::kMessageBytes, outgoing.contribution.data(),
               outgoing.contribution.size());
-  const ssize_t error = ::fi_send(endpoint_.get(), free->bytes.data(),
-                                  fabric::kMessageBytes + outgoing.contribution.size(),
-                                  fabric::descriptor_of(sends_known_), to, &free->room);
+  const ssize_t error =
+      ::fi_send(endpoint_.get(), free->bytes.data(),
+                fabric::kMessageBytes + outgoing.contribution.size(), nullptr, to, &free->room);
   free->used = error == 0;
   return error;
 }
@@ -274,7 +271,7 @@ void FabricLink::on_sent(void* context) {
 }
 
 Outcome FabricLink::post_receive(ReceiveBuffer& buffer) {
-  return domain_->post_receive(*endpoint_, buffer.bytes, fabric::descriptor_of(receives_known_),
+  return domain_->post_receive(*endpoint_, buffer.bytes, fabric::descriptor_of(registered_),
                                &buffer.room);
 }
 

@@ -109,8 +109,7 @@ class FabricLink final : public Link {
 
   FabricLinkOptions options_;
   std::unique_ptr<Domain> domain_;
-  // Memory of the link's own, where the provider wants to know it.
-  Fid<fid_mr> receives_known_, sends_known_;
+  Fid<fid_mr> registered_;  // receives_
   Fid<fid_ep> endpoint_;
   transport::fabric::Name name_;
   std::uint64_t secret_ = 0;

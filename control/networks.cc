@@ -45,7 +45,7 @@ Outcome open_fabric(const Config& config, const std::string& host, std::size_t l
   if (!opened) return opened;
   const transport::fabric::Port& first = *networks.ports.front().fabric;
   log::info("fabric", {{"provider", first.provider()}, {"why", first.why_provider()}});
-  networks.fabric = {first.provider(), first.host()};
+  networks.fabric = {first.provider(), first.host(), first.eager_bytes()};
   return Unit{};
 }
 

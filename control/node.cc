@@ -144,7 +144,7 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   if (options_.fabric) {
     answer["fabric"] = {{"provider", options_.fabric->provider},
                         {"host", options_.fabric->host},
-                        {"eager_bytes", transport::fabric::kEagerBytes}};
+                        {"eager_bytes", options_.fabric->eager_bytes}};
   }
   if (options_.verbs) {
     answer["verbs"] = {{"device", options_.verbs->device},

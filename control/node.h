@@ -24,8 +24,9 @@ namespace tally::control {
 
 // Where workers on other machines find the shards' endpoints.
 struct FabricOffer {
-  std::string provider;  // of libfabric
-  std::string host;      // where they are bound
+  std::string provider;         // of libfabric
+  std::string host;             // where they are bound
+  std::size_t eager_bytes = 0;  // that may come behind a notice
 };
 struct VerbsOffer {
   std::string device;

@@ -75,7 +75,10 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   auto ports = networks(options, config.protocol.window_bytes);
   control::NodeOptions node;
   if (!ports.empty() && over_verbs()) node.verbs = {ports.front().verbs->choice().device, ""};
-  if (!ports.empty() && !over_verbs()) node.fabric = {ports.front().fabric->provider(), host()};
+  if (!ports.empty() && !over_verbs()) {
+    const transport::fabric::Port& port = *ports.front().fabric;
+    node.fabric = {port.provider(), port.host(), port.eager_bytes()};
+  }
   shards_ = std::make_unique<control::ShardSet>(io_, options.shards, config, std::span<std::byte>{},
                                                 std::move(ports));
   node.facts.address = address_;

@@ -198,7 +198,7 @@ Outcome Domain::make_queue() {
 Outcome Domain::know(std::span<const std::span<std::byte>> memory) {
   for (const auto& piece : memory) {
     if (piece.empty()) continue;
-    auto region = for_itself(piece, FI_READ | FI_WRITE | FI_SEND);
+    auto region = for_itself(piece, FI_READ | FI_WRITE);
     if (!region) return region.error();
     access_->known.push_back({piece, std::move(region).value()});
   }
@@ -212,9 +212,10 @@ Result<std::unique_ptr<Domain>> Domain::open(const Library& library, std::string
   if (auto entered = domain->enter(); !entered) return entered.error();
   if (auto made = domain->make_queue(); !made) return made.error();
   if (auto known = domain->know(options.memory); !known) return known.error();
-  if (!options.provider.empty()) return domain;
-  // One that can do nothing is not the best.
-  if (const auto endpoint = domain->endpoint(); !endpoint) return endpoint.error();
+  // Only an endpoint shows whether the address is this machine's, and its device good for one.
+  if (const auto probe = domain->endpoint(); !probe) return probe.error();
+  if (!domain->for_one()) return domain;
+  if (auto made = domain->make_queue(); !made) return made.error();  // the probe had the first
   return domain;
 }
 

@@ -59,13 +59,6 @@ ssize_t receive(fid_ep* endpoint, const fi_msg* message, std::uint64_t flags) {
   return real_msg.recvmsg(endpoint, message, flags);
 }
 
-ssize_t send(fid_ep* endpoint, const void* data, std::size_t bytes, void* descriptor, fi_addr_t to,
-             void* context) {
-  const iovec part{const_cast<void*>(data), bytes};
-  if (!check(endpoint, &part, 1, &descriptor, FI_SEND)) return -FI_EINVAL;
-  return real_msg.send(endpoint, data, bytes, descriptor, to, context);
-}
-
 ssize_t read(fid_ep* endpoint, const fi_msg_rma* message, std::uint64_t flags) {
   if (!check(endpoint, message->msg_iov, message->iov_count, message->desc, FI_READ))
     return -FI_EINVAL;
@@ -85,7 +78,6 @@ int make_endpoint(fid_domain* domain, fi_info* info, fid_ep** made, void* contex
   seen.domain_of[*made] = &domain->fid;
   real_msg = our_msg = *(*made)->msg;
   our_msg.recvmsg = receive;
-  our_msg.send = send;
   (*made)->msg = &our_msg;
   real_rma = our_rma = *(*made)->rma;
   our_rma.readmsg = read;

@@ -48,6 +48,8 @@ class Port : public onesided::Port {
   const std::string& provider() const { return model_->provider(); }
   const std::string& why_provider() const { return model_->why(); }
   const std::string& host() const { return host_; }
+  // Of operations that are eager; 0: none are.
+  std::size_t eager_bytes() const;
 
  private:
   struct ReceiveBuffer : Context {

@@ -14,6 +14,11 @@ constexpr std::size_t kMostLetters = 8;
 
 }  // namespace
 
+// Not with providers that want to know what is sent: ofi_rxm lets peers read such memory.
+std::size_t Port::eager_bytes() const {
+  return model_->registers() ? 0 : kEagerBytes;
+}
+
 bool Port::take_eagerly(Session& session, const Push& push) {
   Connected& to = connected(session);
   const Landing& landing = push.landing;
@@ -73,8 +78,8 @@ bool Port::send(Session& session, const RingSlot& message) {
 }
 
 ssize_t Port::post(Connected& to, Operation& operation) {
-  return ::fi_send(to.endpoint.get(), operation.local, operation.bytes,
-                   model_->descriptor(operation.local), to.address, operation.room.data());
+  return ::fi_send(to.endpoint.get(), operation.local, operation.bytes, nullptr, to.address,
+                   operation.room.data());
 }
 
 // False: not yet; or never, and the session is refused.

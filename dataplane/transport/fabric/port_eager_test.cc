@@ -158,8 +158,17 @@ TEST_P(FabricEager, APeerThatGoesTakesItsLettersAlong) {
   EXPECT_EQ(answered(), 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(, FabricEager,
-                         ::testing::Values(Provider::kAsItIs, Provider::kLayered, Provider::kPicky),
+class NothingEager : public FabricEager {};
+
+TEST_P(NothingEager, WhereMemoryThatIsSentWouldHaveToBeKnown) {
+  EXPECT_EQ(port_->eager_bytes(), 0U);
+  push(64, 7, 0, 64);
+  EXPECT_EQ(answered(), 0U);
+  ASSERT_TRUE(until([&] { return answered() == 1; }));
+}
+
+INSTANTIATE_TEST_SUITE_P(, NothingEager, ::testing::Values(Provider::kPicky));
+INSTANTIATE_TEST_SUITE_P(, FabricEager, ::testing::Values(Provider::kAsItIs, Provider::kLayered),
                          [](const auto& provider) {
                            return kNames[static_cast<std::size_t>(provider.param)];
                          });

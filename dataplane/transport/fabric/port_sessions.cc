@@ -58,7 +58,7 @@ Result<Name> Port::connect(Connected& session, Domain& domain, const Client& cli
   session.address = *address;
   session.secret = client.secret;
   session.tree = client.tree;
-  session.eager_bytes = std::min<std::uint64_t>(client.eager_bytes, kEagerBytes);
+  session.eager_bytes = std::min<std::uint64_t>(client.eager_bytes, eager_bytes());
   if (auto posted = post_receives(session, domain); !posted) return posted.error();
   return domain.name_of(*session.endpoint);
 }

@@ -123,6 +123,20 @@ TEST_P(FabricPort, WhatIsOutsideIsNotCovered) {
   EXPECT_EQ(answer.status, Status::kBadRegion);
 }
 
+// A client finds out whether a provider works, and sleeps on what it then has.
+TEST_P(FabricPort, OneEndpointCanSleep) {
+  auto domain = Domain::open(options_).value();
+  const auto endpoint = domain->endpoint();
+  ASSERT_TRUE(endpoint.ok());
+  fi_cq_data_entry entry{};
+  EXPECT_EQ(::fi_cq_read(&domain->completions(), &entry, 1), -FI_EAGAIN);
+  const Nanos end = monotonic_now() + kPatience;
+  while (!domain->may_sleep() && monotonic_now() < end) {
+    ::fi_cq_read(&domain->completions(), &entry, 1);
+  }
+  EXPECT_LT(monotonic_now(), end);
+}
+
 // The client's fence: without its key nothing can be read or written, and the node hears of it.
 TEST_P(FabricPort, AWithdrawnRegionIsAnError) {
   client_.withdraw();
