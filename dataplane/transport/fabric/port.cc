@@ -108,7 +108,7 @@ void Port::on_message(Connected& session, Peer peer, std::span<const std::byte> 
                     message->envelope.shard == session.tree;
   if (!hers) return;
   if (message->behind.empty()) return on_notice(session, peer, message->content);
-  on_notice(session, peer, message->content, message->behind, false);
+  on_notice(session, peer, message->content, message->behind, nullptr);
 }
 
 // False: there was none after all.

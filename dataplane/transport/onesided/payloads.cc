@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tally::transport::onesided {
 
@@ -10,18 +11,20 @@ std::optional<std::uint32_t> Payloads::keep(Peer peer, std::uint32_t cookie,
   std::byte* copy = memory_.allocate(bytes.size());
   if (copy == nullptr) return std::nullopt;
   std::memcpy(copy, bytes.data(), bytes.size());
-  const auto region = add(peer, cookie, {copy, bytes.size()}, true);
+  const auto region = add(peer, cookie, {copy, bytes.size()}, nullptr);
   if (!region) memory_.release(copy);
   return region;
 }
 
 std::optional<std::uint32_t> Payloads::lend(Peer peer, std::uint32_t cookie,
-                                            std::span<const std::byte> bytes) {
-  return add(peer, cookie, bytes, false);
+                                            std::span<const std::byte> bytes,
+                                            std::shared_ptr<const void> owner) {
+  return add(peer, cookie, bytes, std::move(owner));
 }
 
 std::optional<std::uint32_t> Payloads::add(Peer peer, std::uint32_t cookie,
-                                           std::span<const std::byte> bytes, bool owned) {
+                                           std::span<const std::byte> bytes,
+                                           std::shared_ptr<const void> owner) {
   if (peer >= of_.size()) of_.resize(peer + 1);
   auto& own = of_[peer];
   if (own.size() >= kMostEach) return std::nullopt;
@@ -31,7 +34,7 @@ std::optional<std::uint32_t> Payloads::add(Peer peer, std::uint32_t cookie,
   }
   const std::uint32_t index = free_.back();
   free_.pop_back();
-  payloads_[index] = Payload{peer, cookie, 1, true, owned, bytes};
+  payloads_[index] = Payload{peer, cookie, 1, true, bytes, std::move(owner)};
   own.reserve(kMostEach);
   own.push_back(index);
   return kFirst + index;
@@ -58,7 +61,7 @@ void Payloads::release(std::uint32_t region) {
 void Payloads::let_go(std::uint32_t index) {
   Payload& payload = payloads_[index];
   if (--payload.users > 0) return;
-  if (payload.owned) memory_.release(payload.bytes.data());
+  if (payload.owner == nullptr) memory_.release(payload.bytes.data());
   payload = Payload{};
   free_.push_back(index);
 }

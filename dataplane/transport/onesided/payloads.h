@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -31,11 +32,12 @@ class Payloads {
 
   // The region number under which it stands from now on; nothing where there is no room.
   // `cookie`: of the notice's completion. keep() copies; lend() takes memory of the transport's
-  // that stays as it is until then.
+  // that stays as it is until then; it lives as long as a view of it is out.
   std::optional<std::uint32_t> keep(Peer peer, std::uint32_t cookie,
                                     std::span<const std::byte> bytes);
   std::optional<std::uint32_t> lend(Peer peer, std::uint32_t cookie,
-                                    std::span<const std::byte> bytes);
+                                    std::span<const std::byte> bytes,
+                                    std::shared_ptr<const void> owner);
 
   // Bytes of the peer's own payload; nothing where it has no such, or not so many.
   std::optional<Span> find(const Range& range) const;
@@ -58,12 +60,13 @@ class Payloads {
     std::uint32_t cookie = 0;
     std::uint32_t users = 0;  // the operation, and the views; 0: none stands here
     bool live = false;        // the operation goes on
-    bool owned = false;       // lies in memory_
     std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner{};  // null: they lie in memory_
   };
 
   std::optional<std::uint32_t> add(Peer peer, std::uint32_t cookie,
-                                   std::span<const std::byte> bytes, bool owned);
+                                   std::span<const std::byte> bytes,
+                                   std::shared_ptr<const void> owner);
   void end(std::uint32_t index);
   void let_go(std::uint32_t index);
 

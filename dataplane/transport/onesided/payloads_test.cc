@@ -20,11 +20,12 @@ class PayloadsTest : public ::testing::Test {
 
   Payloads payloads_{16 * LandingMemory::kAlignment};
   std::vector<std::byte> bytes_ = std::vector<std::byte>(1000, std::byte{42});
+  std::shared_ptr<int> owner_ = std::make_shared<int>();  // of bytes_, when they are lent
 };
 
 TEST_F(PayloadsTest, WhatIsKeptIsACopyAndWhatIsLentIsNot) {
   const auto kept = payloads_.keep(kPeer, kCookie, bytes_);
-  const auto lent = payloads_.lend(kPeer, kCookie + 1, bytes_);
+  const auto lent = payloads_.lend(kPeer, kCookie + 1, bytes_, owner_);
   ASSERT_TRUE(kept && lent);
   EXPECT_TRUE(Payloads::is_payload(*kept) && Payloads::is_payload(*lent));
   bytes_.assign(bytes_.size(), std::byte{0});
@@ -73,7 +74,7 @@ TEST_F(PayloadsTest, APeerHasRoomForAFewAndAllTogetherForWhatFits) {
     EXPECT_TRUE(payloads_.keep(kPeer, i, bytes_).has_value());
   }
   EXPECT_FALSE(payloads_.keep(kPeer, 100, bytes_).has_value());
-  EXPECT_FALSE(payloads_.lend(kPeer, 100, bytes_).has_value());
+  EXPECT_FALSE(payloads_.lend(kPeer, 100, bytes_, owner_).has_value());
   EXPECT_FALSE(
       payloads_.keep(kOther, 1, std::vector<std::byte>(9 * LandingMemory::kAlignment)).has_value());
   EXPECT_TRUE(

@@ -333,11 +333,12 @@ void Port::on_notice(Session& session, Peer peer, const RingSlot& notice) {
 }
 
 void Port::on_notice(Session& session, Peer peer, const RingSlot& slot,
-                     std::span<const std::byte> contribution, bool kept) {
+                     std::span<const std::byte> contribution,
+                     const std::shared_ptr<const void>& kept) {
   wire::Notice notice;
   std::optional<std::uint32_t> region;
   if (wire::parse(slot, notice) == Status::kOk && notice.kind != wire::Kind::kCancel) {
-    region = kept ? payloads_.lend(peer, notice.cookie, contribution)
+    region = kept ? payloads_.lend(peer, notice.cookie, contribution, kept)
                   : payloads_.keep(peer, notice.cookie, contribution);
   }
   if (!region) return on_notice(session, peer, slot);

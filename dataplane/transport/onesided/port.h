@@ -143,9 +143,10 @@ class Port : public Transport {
   void remove(Peer peer);
   void end(Operation& operation, Status status);
   void on_notice(Session& session, Peer peer, const RingSlot& notice);
-  // With the contribution behind it. `kept`: the bytes stay as they are until the operation ends.
+  // With the contribution behind it. `kept`: where the bytes stay as they are until the operation
+  // ends; null: they are copied.
   void on_notice(Session& session, Peer peer, const RingSlot& notice,
-                 std::span<const std::byte> contribution, bool kept);
+                 std::span<const std::byte> contribution, const std::shared_ptr<const void>& kept);
   // A write that nobody waits for, of bytes that are copied. False: there is no room.
   bool eager_write(Session& session, const Push& push);
   // To the peer, with so much memory of its own, which end() gives back; answers to nobody.

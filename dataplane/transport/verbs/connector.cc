@@ -93,7 +93,9 @@ Result<Connection> Connector::connect(std::uint64_t first_receive, const Address
   if (!pair) return pair.error();
   made.pair = std::move(pair).value();
   const std::uint32_t receives = made.receives();
-  made.messages.resize(receives + kMessages + kEagerArea);
+  const std::size_t messages = receives + kMessages + kEagerArea;
+  made.memory.reset(new RingSlot[messages]{});
+  made.messages = {made.memory.get(), messages};
   auto registered =
       device_->expose(made.messages.data(), made.messages.size() * sizeof(RingSlot), kForItself);
   if (!registered) return registered.error();

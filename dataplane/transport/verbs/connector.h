@@ -28,7 +28,9 @@ inline constexpr std::size_t kEagerArea = kEagerSlots * kEagerBytes / sizeof(Rin
 struct Connection {
   std::shared_ptr<SharedQueue> place;  // in the queue, until it is let go; keeps the device open
   // To be received, then to be sent, then what comes behind those that are received.
-  std::vector<RingSlot> messages;
+  std::span<RingSlot> messages;
+  // They are here, as long as what came with notices is looked at, which may be after the end.
+  std::shared_ptr<RingSlot[]> memory;
   MemoryRegion registered;  // they are
   QueuePair pair;           // goes first: then nothing refers to the others
 

@@ -149,7 +149,7 @@ void Port::on_received(Connected& session, std::uint32_t index, std::uint32_t by
     on_notice(session, session.peer, session.messages[index]);
   } else if (bytes > sizeof(RingSlot)) {
     const auto contribution = behind(session, index).first(bytes - sizeof(RingSlot));
-    on_notice(session, session.peer, session.messages[index], contribution, true);
+    on_notice(session, session.peer, session.messages[index], contribution, session.memory);
   } else if (bytes != 0) {
     return refuse(session, fmt::format("it sent a message of {} bytes", bytes));
   }

@@ -106,6 +106,18 @@ TEST_F(VerbsEager, AContributionIsItsRanksAndIsNotStoredInto) {
   expect_served(kSecond, second_);
 }
 
+// A view is valid until it is released, whatever becomes of the peer.
+TEST_F(VerbsEager, AContributionOutlivesItsConnectionWhileItIsSeen) {
+  first_.send(notice(7), filled(100, 9));
+  const wire::Notice seen = arrived();
+  const Pulled pulled = pull({kFirst, seen.in_region, 0, 100});
+  ASSERT_EQ(pulled.status, Status::kOk);
+  port_->part(kFirst).reset();
+  port_->detach(kFirst);
+  EXPECT_EQ(pulled.view[0].data[99], std::byte{9});
+  port_->release(pulled.handle);
+}
+
 // What is more than a peer may leave here is still where it was.
 TEST_F(VerbsEager, WhatFindsNoRoomIsReadFromWhereItIs) {
   for (std::uint32_t i = 0; i < onesided::Payloads::kMostEach; ++i) {

@@ -84,7 +84,7 @@ TEST_F(VerbsPort, AConnectionThatIsSlowInItsMakingHoldsUpNobody) {
   auto ready = port_->connect(8, fourth.pair.address());  // before
   const SlowCall slow(api_, Call::kModify);
   std::optional<Result<Connection>> made;
-  std::thread maker([&] { made = port_->connect(7, third.pair.address()); });
+  std::jthread maker([&] { made = port_->connect(7, third.pair.address()); });
   EXPECT_TRUE(slow.reached());
   expect_served(kFirst, first_);
   const auto address = port_->attach(8, std::move(ready).value());
@@ -115,8 +115,8 @@ TEST_F(VerbsPort, ConnectionsAreMadeWhileTheShardMovesBytes) {
     }
     --makers;
   };
-  std::thread one([&] { make(0); });
-  std::thread two([&] { make(1); });
+  std::jthread one([&] { make(0); });
+  std::jthread two([&] { make(1); });
   do {
     expect_served(kFirst, first_);
   } while (makers > 0);
@@ -157,7 +157,7 @@ TEST_F(VerbsPort, AnEndThatIsSlowHoldsUpNobodyAndIsOverBeforeItsMemoryIsUsedAgai
   EXPECT_FALSE(port_->covers({kFirst, 1, 0, 1}));
   EXPECT_TRUE(lost().empty());  // whoever parts them knows
   const SlowCall slow(api_, Call::kDestroyPair);
-  std::thread ender([&] { connection.reset(); });
+  std::jthread ender([&] { connection.reset(); });
   EXPECT_TRUE(slow.reached());
   expect_served(kSecond, second_);
   std::array<Pulled, 4> pulled;
