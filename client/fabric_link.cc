@@ -65,6 +65,7 @@ Outcome FabricLink::set_up() {
       {.address = options_.local_host, .provider = options_.provider, .threads = true});
   if (!domain) return domain.error();
   domain_ = std::move(domain).value();
+  if (domain_->registers()) options_.eager_bytes = 0;  // buffers would have to be known
   auto endpoint = domain_->endpoint();
   if (!endpoint) return endpoint.error();
   endpoint_ = std::move(endpoint).value();

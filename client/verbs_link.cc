@@ -167,6 +167,7 @@ std::byte* VerbsLink::with_contribution(Shard& shard, const wire::Notice& notice
 void VerbsLink::end_contribution(Shard& shard, const RingSlot& slot) {
   wire::Completion completion;
   if (wire::parse(slot, completion) != Status::kOk) return;  // the session says so
+  if (completion.status == Status::kDuplicate) return;       // the first of the two goes on
   for (auto& contribution : shard.contributions) {
     if (contribution.cookie == completion.cookie) contribution.under_way = false;
   }

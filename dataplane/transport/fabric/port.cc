@@ -11,6 +11,8 @@ constexpr std::size_t kBurst = 64;
 constexpr int kMostBursts = 64;
 // Of contributions that come with their notices, of all sessions; what finds no room is read.
 constexpr std::size_t kPayloadBytes = 1 << 20;
+// And of results that go with completions; what finds none is written.
+constexpr std::size_t kLetterBytes = 1 << 20;
 
 }  // namespace
 
@@ -26,7 +28,8 @@ Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
 
 Port::Port(const PortOptions& options)
     : onesided::Port({options.landing_bytes, kPayloadBytes, options.tiles}),
-      host_(options.domain.address) {}
+      host_(options.domain.address),
+      letters_(kLetterBytes) {}
 
 // Endpoints go before what they lie in.
 Port::~Port() {

@@ -100,8 +100,9 @@ class Port : public onesided::Port {
   bool on_error(Domain& domain);
   void on_message(Connected& session, Peer peer, std::span<const std::byte> bytes);
 
-  std::string host_;               // where endpoints are bound
-  std::unique_ptr<Domain> model_;  // of the groups' domains; has no endpoints
+  std::string host_;                 // where endpoints are bound
+  onesided::LandingMemory letters_;  // their memory; where it is full, results are written
+  std::unique_ptr<Domain> model_;    // of the groups' domains; has no endpoints
   std::map<std::uint32_t, Group> groups_;
 };
 

@@ -44,22 +44,24 @@ Port::Letter* Port::letter_of(Connected& session, const Landing& landing) {
   });
   if (found != letters.end()) return &*found;
   if (letters.size() >= kMostLetters) return nullptr;
-  Operation* message = eager_operation(session, landing.target.peer, kLongestMessage);
+  Operation* message = eager_operation(session, landing.target.peer, letters_, kLongestMessage);
   if (message == nullptr) return nullptr;
   message->bytes = kMessageBytes;
   return &letters.emplace_back(Letter{landing.cookie, message});
 }
 
-// A completion with what belongs to it; of an operation that has failed nothing does.
+// A completion with what belongs to it; of an operation that has failed nothing does, and what
+// comes of a notice that came twice leaves the first one's alone.
 bool Port::send(Session& session, const RingSlot& message) {
   Connected& to = connected(session);
   wire::Completion completion;
   auto& letters = to.letters;
-  const auto letter = wire::parse(message, completion) != Status::kOk
-                          ? letters.end()
-                          : std::find_if(letters.begin(), letters.end(), [&](const Letter& one) {
-                              return one.cookie == completion.cookie;
-                            });
+  const bool ends =
+      wire::parse(message, completion) == Status::kOk && completion.status != Status::kDuplicate;
+  const auto letter =
+      !ends ? letters.end() : std::find_if(letters.begin(), letters.end(), [&](const Letter& one) {
+        return one.cookie == completion.cookie;
+      });
   const Envelope envelope{to.secret, to.tree, 0};
   if (letter == letters.end() || completion.status != Status::kOk) {
     const MessageBytes bytes = seal(envelope, message);

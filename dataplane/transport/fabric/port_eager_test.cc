@@ -121,6 +121,39 @@ TEST_P(FabricEager, OfAnOperationThatFailedNothingGoes) {
   port_->release(answer.handle);
 }
 
+// A letter waits for its operation's other tiles, which may wait for landing memory.
+TEST_P(FabricEager, LettersTakeNothingFromPulls) {
+  push(kEagerBytes, 7, 10, 5000);
+  EXPECT_EQ(answered(), 1U);
+  std::vector<Pull> pulls(kLanding / 4096, Pull{{kPeer, 1, 0, 4096}, 9});
+  port_->pull(pulls);
+  std::vector<Pulled> answers(pulls.size());
+  std::size_t count = 0;
+  ASSERT_TRUE(until([&] {
+    count += port_->pulled(std::span(answers).subspan(count));
+    return count == answers.size();
+  }));
+  for (const Pulled& answer : answers) port_->release(answer.handle);
+  complete(7);
+  ASSERT_TRUE(until([&] { return !client_.messages.empty(); }));
+  EXPECT_GT(client_.messages[0].size(), 5000U);
+}
+
+// A notice that comes twice is answered at once; the operation goes on.
+TEST_P(FabricEager, ADuplicateLeavesTheOperationsResultAlone) {
+  const std::vector<std::byte> contribution(8, std::byte{9});
+  const wire::Notice seen = arrived(notice(7), contribution);
+  EXPECT_EQ(arrived(notice(7), contribution).in_region, 1U);
+  push(kEagerBytes, 7, 10, 5000);
+  complete(7, Status::kDuplicate);
+  EXPECT_TRUE(port_->covers({kPeer, seen.in_region, 0, 8}));
+  complete(7);
+  EXPECT_FALSE(port_->covers({kPeer, seen.in_region, 0, 8}));
+  ASSERT_TRUE(until([&] { return client_.messages.size() == 2; }));
+  EXPECT_EQ(client_.messages[0].size(), kMessageBytes);
+  EXPECT_GT(client_.messages[1].size(), 5000U);
+}
+
 TEST_P(FabricEager, WhatIsTooMuchIsWrittenAndAnsweredWhenItStands) {
   std::fill(tiles_.begin(), tiles_.end(), std::byte{42});
   push(kEagerBytes + 1, 7, 10, 100);  // of a larger operation

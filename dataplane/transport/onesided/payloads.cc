@@ -27,7 +27,10 @@ std::optional<std::uint32_t> Payloads::add(Peer peer, std::uint32_t cookie,
                                            std::shared_ptr<const void> owner) {
   if (peer >= of_.size()) of_.resize(peer + 1);
   auto& own = of_[peer];
-  if (own.size() >= kMostEach) return std::nullopt;
+  const bool again = std::any_of(own.begin(), own.end(), [&](std::uint32_t index) {
+    return payloads_[index].cookie == cookie;
+  });
+  if (again || own.size() >= kMostEach) return std::nullopt;
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(payloads_.size()));
     payloads_.emplace_back();

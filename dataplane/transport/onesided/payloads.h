@@ -30,7 +30,8 @@ class Payloads {
   // Region numbers from here on are payloads; nobody registers so many regions.
   static bool is_payload(std::uint32_t region) { return region >= kFirst; }
 
-  // The region number under which it stands from now on; nothing where there is no room.
+  // The region number under which it stands from now on; nothing where there is no room, or the
+  // operation has one already (its notice has come twice).
   // `cookie`: of the notice's completion. keep() copies; lend() takes memory of the transport's
   // that stays as it is until then; it lives as long as a view of it is out.
   std::optional<std::uint32_t> keep(Peer peer, std::uint32_t cookie,

@@ -89,16 +89,17 @@ TEST_F(PayloadsTest, APeerHasRoomForAFewAndAllTogetherForWhatFits) {
       payloads_.keep(kPeer, 1, std::vector<std::byte>(16 * LandingMemory::kAlignment)).has_value());
 }
 
-// A peer that lies about its cookies harms what is its own.
-TEST_F(PayloadsTest, ACookieThatStandsTwiceEndsOneAtATime) {
+// A notice that comes twice: the first one's stays as it is.
+TEST_F(PayloadsTest, AnOperationHasOne) {
   const auto first = payloads_.keep(kPeer, kCookie, bytes_);
-  const auto second = payloads_.keep(kPeer, kCookie, bytes_);
+  EXPECT_FALSE(payloads_.keep(kPeer, kCookie, bytes_).has_value());
+  EXPECT_FALSE(payloads_.lend(kPeer, kCookie, bytes_, owner_).has_value());
+  EXPECT_TRUE(found(kPeer, *first));
+  EXPECT_TRUE(payloads_.keep(kOther, kCookie, bytes_).has_value());
   payloads_.ended(kPeer, kCookie);
-  EXPECT_FALSE(found(kPeer, *first));
-  EXPECT_TRUE(found(kPeer, *second));
   payloads_.ended(kPeer, kCookie);
-  payloads_.ended(kPeer, kCookie);
-  EXPECT_EQ(payloads_.size(), 0U);
+  EXPECT_EQ(payloads_.size(), 1U);
+  EXPECT_TRUE(payloads_.keep(kPeer, kCookie, bytes_).has_value());
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ void Port::place_pulls() {
     operation.local = landing_.allocate(operation.bytes);
     if (operation.local == nullptr) break;
     unplaced_.pop_front();
-    operation.placed = true;
+    operation.memory = &landing_;
     Session* session = serving(operation.peer);
     if (session == nullptr) {
       end(operation, Status::kPeerLost);
@@ -200,20 +200,22 @@ void Port::push(std::span<const Push> pushes) {
   start_marked();
 }
 
-Port::Operation* Port::eager_operation(Session& session, Peer peer, std::size_t bytes) {
+Port::Operation* Port::eager_operation(Session& session, Peer peer, LandingMemory& memory,
+                                       std::size_t bytes) {
   if (session.eager >= kMostEager) return nullptr;
-  std::byte* memory = landing_.allocate(bytes);
-  if (memory == nullptr) return nullptr;
+  std::byte* local = memory.allocate(bytes);
+  if (local == nullptr) return nullptr;
   Operation& operation = operations_[take_operation(Kind::kPush, {peer, 0, 0, bytes}, 0)];
-  operation.local = memory;
-  operation.placed = operation.eager = true;
+  operation.local = local;
+  operation.memory = &memory;
+  operation.eager = true;
   ++session.eager;
   return &operation;
 }
 
 bool Port::eager_write(Session& session, const Push& push) {
   const Range& target = push.landing.target;
-  Operation* operation = eager_operation(session, target.peer, target.bytes);
+  Operation* operation = eager_operation(session, target.peer, landing_, target.bytes);
   if (operation == nullptr) return false;
   std::memcpy(operation->local, push.source, target.bytes);
   operation->address = remote(target).address;
@@ -228,7 +230,10 @@ void Port::complete(std::span<const Message> messages) {
   for (const Message& message : messages) {
     Session* session = serving(message.peer);
     if (session == nullptr) continue;
-    if (wire::Completion completion; wire::parse(message.message, completion) == Status::kOk) {
+    // Of a notice that came twice the first goes on.
+    wire::Completion completion;
+    const bool readable = wire::parse(message.message, completion) == Status::kOk;
+    if (readable && completion.status != Status::kDuplicate) {
       payloads_.ended(message.peer, completion.cookie);
     }
     session->completions.push_back(message.message);
@@ -292,15 +297,15 @@ std::optional<Port::Known> Port::known(Operation& operation) {
   if (copy == nullptr) return std::nullopt;
   std::memcpy(copy, operation.local, operation.bytes);
   operation.local = copy;
-  operation.placed = true;
+  operation.memory = &landing_;
   return Known::kLanding;
 }
 
 void Port::end(Operation& operation, Status status) {
   if (operation.answered) return;
-  Session& session = *sessions_[operation.peer];
-  session.eager -= operation.eager ? 1 : 0;
+  if (operation.eager) --sessions_[operation.peer]->eager;
   if (operation.under_way) {
+    Session& session = *sessions_[operation.peer];
     --session.under_way;
     ++session.ended;
   }
@@ -320,9 +325,9 @@ void Port::end(Operation& operation, Status status) {
 }
 
 void Port::give_back(Operation& operation) {
-  if (operation.placed) landing_.release(operation.local);
+  if (operation.memory != nullptr) operation.memory->release(operation.local);
   if (operation.payload != 0) payloads_.release(operation.payload);
-  operation.placed = false;
+  operation.memory = nullptr;
   operation.bytes = 0;
   free_operations_.push_back(operation.index);
 }

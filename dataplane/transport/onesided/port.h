@@ -78,12 +78,12 @@ class Port : public Transport {
     std::byte* local = nullptr;
     std::size_t bytes = 0;
     Span view{};
-    std::uint32_t index = 0;    // of itself
-    bool placed = false;        // `local` is landing memory of its own
-    bool under_way = false;     // the provider has it
-    bool answered = false;      // a pull: its view is out
-    bool eager = false;         // a push that has been answered already
-    std::uint32_t payload = 0;  // a pull of one: its region number
+    std::uint32_t index = 0;          // of itself
+    LandingMemory* memory = nullptr;  // that `local` was given from; null: it is another's
+    bool under_way = false;           // the provider has it
+    bool answered = false;            // a pull: its view is out
+    bool eager = false;               // a push that has been answered already
+    std::uint32_t payload = 0;        // a pull of one: its region number
   };
   struct Session {
     Session() = default;
@@ -110,9 +110,10 @@ class Port : public Transport {
   };
 
   struct Memory {
-    std::size_t landing_bytes =
-        0;  // for all pulls in flight; twice the window, and the largest tile
-    std::size_t payload_bytes = 0;  // for contributions that come with their notices and are copied
+    // For all pulls in flight; twice the window, and the largest tile.
+    std::size_t landing_bytes = 0;
+    // For contributions that come with their notices and are copied.
+    std::size_t payload_bytes = 0;
     // Where the shard sums what is pushed, for networks that want to know memory; borrowed.
     std::span<std::byte> tiles{};
   };
@@ -149,9 +150,10 @@ class Port : public Transport {
                  std::span<const std::byte> contribution, const std::shared_ptr<const void>& kept);
   // A write that nobody waits for, of bytes that are copied. False: there is no room.
   bool eager_write(Session& session, const Push& push);
-  // To the peer, with so much memory of its own, which end() gives back; answers to nobody.
-  // Null: there is no room, or the peer has enough of them.
-  Operation* eager_operation(Session& session, Peer peer, std::size_t bytes);
+  // To the peer, with so much of this memory, which end() gives back; answers to nobody. Null:
+  // there is no room, or the peer has enough of them. What waits for pulls must not lie in landing
+  // memory: the pulls may wait for that.
+  Operation* eager_operation(Session& session, Peer peer, LandingMemory& memory, std::size_t bytes);
   // The network has it.
   static void under_way(Session& session, Operation& operation);
   // How the network knows it. Precondition: covers(range), and no payload.

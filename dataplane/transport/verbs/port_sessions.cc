@@ -89,7 +89,9 @@ std::optional<Connection> Port::part(Peer peer) {
   if (attached(peer) == nullptr) return std::nullopt;
   Connected& session = connected(*attached(peer));
   session.broken = session.reported = true;
-  return std::move(static_cast<Connection&>(session));
+  Connection parted = std::move(static_cast<Connection&>(session));
+  session.place = parted.place;  // is another's when what stands in the queue has been taken
+  return parted;
 }
 
 // What a queue pair has done up to its end stands in the completion queue: it is taken before
