@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -13,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/blocked_signals.h"
 #include "base/idle.h"
 #include "dataplane/transport/shm/segment.h"
 
@@ -120,12 +120,8 @@ Outcome FabricLink::attached(const nlohmann::json& names) {
     if (!address) return address.error();
     shards_[i]->address = *address;
   }
-  // Signals are the program's: its own threads take them.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return Unit{};
 }
 

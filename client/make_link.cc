@@ -54,7 +54,7 @@ class LinkMaker {
     options.device = {.device = wish.device, .host = channel_.local_host(), .domain = wish.domain};
     options.shards = shards();
     options.credit = config_.credit;
-    options.eager_bytes = std::min(eager_bytes("verbs"), transport::verbs::kEagerBytes);
+    options.eager_bytes = eager_bytes("verbs", transport::verbs::kEagerBytes);
     options.watch = channel_.fd();
     auto link = VerbsLink::make(**api, options);
     if (!link) return link.error();
@@ -79,7 +79,7 @@ class LinkMaker {
     options.remote_host = on_this_host() ? options.local_host : channel_.remote_host();
     options.shards = shards();
     options.credit = config_.credit;
-    options.eager_bytes = std::min<std::uint32_t>(eager_bytes("fabric"), fabric::kEagerBytes);
+    options.eager_bytes = eager_bytes("fabric", fabric::kEagerBytes);
     options.watch = channel_.fd();
     auto link = FabricLink::make(options);
     if (!link) return link.error();
@@ -91,13 +91,11 @@ class LinkMaker {
   std::uint32_t shards() const { return static_cast<std::uint32_t>(config_.plan.weights.size()); }
 
   // That the node takes behind a notice; older ones take nothing.
-  std::uint32_t eager_bytes(const char* transport) const {
+  std::uint32_t eager_bytes(const char* transport, std::uint64_t most) const {
     const json& offer = opened_.at(transport);
     const auto found = offer.find("eager_bytes");
     const bool readable = found != offer.end() && found->is_number_unsigned();
-    return readable ? static_cast<std::uint32_t>(
-                          std::min<std::uint64_t>(found->get<std::uint64_t>(), UINT32_MAX))
-                    : 0;
+    return static_cast<std::uint32_t>(std::min(readable ? found->get<std::uint64_t>() : 0, most));
   }
 
   Error not_offered(const char* transport, const char* remedy) const {

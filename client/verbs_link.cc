@@ -223,9 +223,7 @@ void VerbsLink::on_completion(const ibv_wc& completion) {
   const auto index = static_cast<std::uint32_t>(completion.wr_id);
   Shard& shard = *shards_[number];
   if (!shard.pair) return;  // after the fence
-  if (completion.status != IBV_WC_SUCCESS) {
-    return fail(completion.status);
-  }
+  if (completion.status != IBV_WC_SUCCESS) return fail(completion.status);
   if (index >= shard.pair.sizes().receives) {
     shard.answered = true;
     shard.free_sends.push_back(index);

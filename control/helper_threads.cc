@@ -1,21 +1,15 @@
 #include "control/helper_threads.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <asio/post.hpp>
 #include <utility>
 
+#include "base/blocked_signals.h"
+
 namespace tally::control {
 
-// Signals are for the program's first thread.
 HelperThreads::HelperThreads(asio::io_context& io, unsigned threads) : io_(io) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 HelperThreads::~HelperThreads() {

@@ -44,7 +44,7 @@ Port::Letter* Port::letter_of(Connected& session, const Landing& landing) {
   });
   if (found != letters.end()) return &*found;
   if (letters.size() >= kMostLetters) return nullptr;
-  Operation* message = eager_operation(session, landing.target.peer, letters_, kLongestMessage);
+  Operation* message = eager_operation(session, landing.target, letters_, kLongestMessage);
   if (message == nullptr) return nullptr;
   message->bytes = kMessageBytes;
   return &letters.emplace_back(Letter{landing.cookie, message});
@@ -56,8 +56,8 @@ bool Port::send(Session& session, const RingSlot& message) {
   Connected& to = connected(session);
   wire::Completion completion;
   auto& letters = to.letters;
-  const bool ends =
-      wire::parse(message, completion) == Status::kOk && completion.status != Status::kDuplicate;
+  const bool ends = !letters.empty() && wire::parse(message, completion) == Status::kOk &&
+                    completion.status != Status::kDuplicate;
   const auto letter =
       !ends ? letters.end() : std::find_if(letters.begin(), letters.end(), [&](const Letter& one) {
         return one.cookie == completion.cookie;

@@ -5,21 +5,13 @@
 #include <algorithm>
 
 #include "dataplane/transport/fabric/port_fixture.h"
-#include "dataplane/wire/completion.h"
+#include "dataplane/transport/onesided/small_operation.h"
 
 namespace tally::transport::fabric {
 namespace {
 
 class FabricEager : public FabricPort {
  protected:
-  static wire::Notice notice(std::uint32_t cookie) {
-    wire::Notice made;
-    made.cookie = cookie;
-    made.count = 1;
-    made.in_region = made.out_region = 1;
-    made.in_offset = 5000;
-    return made;
-  }
   // What the shard sees of a notice that the client sends.
   wire::Notice arrived(const wire::Notice& sent, std::span<const std::byte> contribution) {
     wire::Notice read;
@@ -32,10 +24,7 @@ class FabricEager : public FabricPort {
     return read;
   }
   void complete(std::uint32_t cookie, Status status = Status::kOk) {
-    wire::Completion completion;
-    completion.cookie = cookie;
-    completion.status = status;
-    const Message message{kPeer, wire::encode(completion)};
+    const Message message{kPeer, onesided::small_completion(cookie, status)};
     port_->complete({&message, 1});
   }
   std::size_t answered() {
@@ -52,7 +41,7 @@ class FabricEager : public FabricPort {
 
 TEST_P(FabricEager, AContributionBehindItsNoticeIsNotRead) {
   const std::vector<std::byte> contribution(kEagerBytes, std::byte{9});
-  const wire::Notice seen = arrived(notice(7), contribution);
+  const wire::Notice seen = arrived(onesided::small_notice(7), contribution);
   EXPECT_EQ(seen.in_offset, 0U);
   EXPECT_EQ(seen.out_region, 1U);
   EXPECT_TRUE(port_->covers({kPeer, seen.in_region, 0, kEagerBytes}));
@@ -72,9 +61,9 @@ TEST_P(FabricEager, AContributionBehindItsNoticeIsNotRead) {
 TEST_P(FabricEager, WhatFindsNoRoomIsReadFromWhereItIs) {
   const std::vector<std::byte> contribution(8, std::byte{9});
   for (std::uint32_t i = 0; i < onesided::Payloads::kMostEach; ++i) {
-    EXPECT_NE(arrived(notice(i), contribution).in_region, 1U);
+    EXPECT_NE(arrived(onesided::small_notice(i), contribution).in_region, 1U);
   }
-  const wire::Notice seen = arrived(notice(100), contribution);
+  const wire::Notice seen = arrived(onesided::small_notice(100), contribution);
   EXPECT_EQ(seen.in_region, 1U);
   EXPECT_EQ(seen.in_offset, 5000U);
 }
@@ -142,8 +131,8 @@ TEST_P(FabricEager, LettersTakeNothingFromPulls) {
 // A notice that comes twice is answered at once; the operation goes on.
 TEST_P(FabricEager, ADuplicateLeavesTheOperationsResultAlone) {
   const std::vector<std::byte> contribution(8, std::byte{9});
-  const wire::Notice seen = arrived(notice(7), contribution);
-  EXPECT_EQ(arrived(notice(7), contribution).in_region, 1U);
+  const wire::Notice seen = arrived(onesided::small_notice(7), contribution);
+  EXPECT_EQ(arrived(onesided::small_notice(7), contribution).in_region, 1U);
   push(kEagerBytes, 7, 10, 5000);
   complete(7, Status::kDuplicate);
   EXPECT_TRUE(port_->covers({kPeer, seen.in_region, 0, 8}));
@@ -185,7 +174,7 @@ TEST_P(FabricEager, APeerThatGoesTakesItsLettersAlong) {
   push(64, 8, 0, 64);
   complete(7);
   EXPECT_EQ(answered(), 2U);
-  arrived(notice(9), std::vector<std::byte>(64));
+  arrived(onesided::small_notice(9), std::vector<std::byte>(64));
   client_.vanish();
   port_->detach(kPeer);
   EXPECT_EQ(answered(), 0U);

@@ -113,16 +113,15 @@ std::uint32_t Port::take_operation(Kind kind, const Range& range, std::uint64_t 
   operation.user = user;
   operation.bytes = range.bytes;
   operation.index = index;
-  if (region_of(range) != nullptr) {
-    operation.address = remote(range).address;
-    operation.key = remote(range).key;
-  }
+  const Remote there = remote(range);
+  operation.address = there.address;
+  operation.key = there.key;
   return index;
 }
 
 Port::Remote Port::remote(const Range& range) const {
-  const Region& region = *region_of(range);
-  return {region.base + range.offset, region.key};
+  const Region* region = region_of(range);
+  return region != nullptr ? Remote{region->base + range.offset, region->key} : Remote{};
 }
 
 void Port::pull(std::span<const Pull> pulls) {
@@ -200,12 +199,12 @@ void Port::push(std::span<const Push> pushes) {
   start_marked();
 }
 
-Port::Operation* Port::eager_operation(Session& session, Peer peer, LandingMemory& memory,
+Port::Operation* Port::eager_operation(Session& session, const Range& target, LandingMemory& memory,
                                        std::size_t bytes) {
   if (session.eager >= kMostEager) return nullptr;
   std::byte* local = memory.allocate(bytes);
   if (local == nullptr) return nullptr;
-  Operation& operation = operations_[take_operation(Kind::kPush, {peer, 0, 0, bytes}, 0)];
+  Operation& operation = operations_[take_operation(Kind::kPush, target, 0)];
   operation.local = local;
   operation.memory = &memory;
   operation.eager = true;
@@ -215,11 +214,9 @@ Port::Operation* Port::eager_operation(Session& session, Peer peer, LandingMemor
 
 bool Port::eager_write(Session& session, const Push& push) {
   const Range& target = push.landing.target;
-  Operation* operation = eager_operation(session, target.peer, landing_, target.bytes);
+  Operation* operation = eager_operation(session, target, landing_, target.bytes);
   if (operation == nullptr) return false;
   std::memcpy(operation->local, push.source, target.bytes);
-  operation->address = remote(target).address;
-  operation->key = remote(target).key;
   session.writes.push_back(operation->index);
   ++session.eager_writes;
   mark(session);
@@ -230,12 +227,7 @@ void Port::complete(std::span<const Message> messages) {
   for (const Message& message : messages) {
     Session* session = serving(message.peer);
     if (session == nullptr) continue;
-    // Of a notice that came twice the first goes on.
-    wire::Completion completion;
-    const bool readable = wire::parse(message.message, completion) == Status::kOk;
-    if (readable && completion.status != Status::kDuplicate) {
-      payloads_.ended(message.peer, completion.cookie);
-    }
+    if (payloads_.size() > 0) end_payload(message);
     session->completions.push_back(message.message);
     mark(*session);
     if (session->completions.size() > kMaxWaitingCompletions) {
@@ -243,6 +235,15 @@ void Port::complete(std::span<const Message> messages) {
     }
   }
   start_marked();
+}
+
+// Of a notice that came twice the first goes on.
+void Port::end_payload(const Message& message) {
+  wire::Completion completion;
+  const bool readable = wire::parse(message.message, completion) == Status::kOk;
+  if (readable && completion.status != Status::kDuplicate) {
+    payloads_.ended(message.peer, completion.cookie);
+  }
 }
 
 // A burst for many peers goes to each in one piece.

@@ -150,13 +150,14 @@ class Port : public Transport {
                  std::span<const std::byte> contribution, const std::shared_ptr<const void>& kept);
   // A write that nobody waits for, of bytes that are copied. False: there is no room.
   bool eager_write(Session& session, const Push& push);
-  // To the peer, with so much of this memory, which end() gives back; answers to nobody. Null:
-  // there is no room, or the peer has enough of them. What waits for pulls must not lie in landing
-  // memory: the pulls may wait for that.
-  Operation* eager_operation(Session& session, Peer peer, LandingMemory& memory, std::size_t bytes);
+  // To the target's peer, with so much of this memory, which end() gives back; answers to nobody.
+  // Null: there is no room, or the peer has enough of them. What waits for pulls must not lie in
+  // landing memory: the pulls may wait for that.
+  Operation* eager_operation(Session& session, const Range& target, LandingMemory& memory,
+                             std::size_t bytes);
   // The network has it.
   static void under_way(Session& session, Operation& operation);
-  // How the network knows it. Precondition: covers(range), and no payload.
+  // How the network knows it; nothing where the peer has no such memory.
   struct Remote {
     std::uint64_t address = 0;
     std::uint64_t key = 0;
@@ -175,6 +176,7 @@ class Port : public Transport {
  private:
   const Region* region_of(const Range& range) const;
   bool pull_payload(const Pull& pull);
+  void end_payload(const Message& message);
   std::uint32_t take_operation(Kind kind, const Range& range, std::uint64_t user);
   void place_pulls();
   void mark(Session& session);

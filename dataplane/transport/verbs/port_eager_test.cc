@@ -4,22 +4,14 @@
 
 #include <algorithm>
 
+#include "dataplane/transport/onesided/small_operation.h"
 #include "dataplane/transport/verbs/port_fixture.h"
-#include "dataplane/wire/completion.h"
 
 namespace tally::transport::verbs {
 namespace {
 
 class VerbsEager : public VerbsPort {
  protected:
-  static wire::Notice notice(std::uint32_t cookie) {
-    wire::Notice made;
-    made.cookie = cookie;
-    made.count = 1;
-    made.in_region = made.out_region = 1;
-    made.in_offset = 5000;
-    return made;
-  }
   // The client has sent it; what the shard sees of it.
   wire::Notice arrived() {
     const auto come = notices();
@@ -31,9 +23,7 @@ class VerbsEager : public VerbsPort {
     return read;
   }
   void complete(Peer peer, std::uint32_t cookie) {
-    wire::Completion completion;
-    completion.cookie = cookie;
-    const Message message{peer, wire::encode(completion)};
+    const Message message{peer, onesided::small_completion(cookie)};
     port_->complete({&message, 1});
   }
   static std::vector<std::byte> filled(std::size_t bytes, int value) {
@@ -50,7 +40,7 @@ class VerbsEager : public VerbsPort {
 };
 
 TEST_F(VerbsEager, AContributionBehindItsNoticeIsNotRead) {
-  first_.send(notice(7), filled(100, 9));
+  first_.send(onesided::small_notice(7), filled(100, 9));
   const wire::Notice seen = arrived();
   EXPECT_EQ(seen.in_offset, 0U);
   EXPECT_EQ(seen.out_region, 1U);
@@ -78,7 +68,7 @@ TEST_F(VerbsEager, MessagesTakeThePiecesInTurn) {
   for (std::uint32_t round = 0; round < 3 * kCredit; ++round) {
     std::vector<wire::Notice> now;
     for (std::uint32_t i = 0; i < kEagerSlots; ++i) {
-      first_.send(notice(i), filled(kEagerBytes, static_cast<int>(round + i)));
+      first_.send(onesided::small_notice(i), filled(kEagerBytes, static_cast<int>(round + i)));
       now.push_back(arrived());
     }
     for (std::uint32_t i = 0; i < kEagerSlots; ++i) {
@@ -96,7 +86,7 @@ TEST_F(VerbsEager, MessagesTakeThePiecesInTurn) {
 
 // Nobody gets at the contributions of others, or stores into any.
 TEST_F(VerbsEager, AContributionIsItsRanksAndIsNotStoredInto) {
-  first_.send(notice(7), filled(100, 9));
+  first_.send(onesided::small_notice(7), filled(100, 9));
   const wire::Notice seen = arrived();
   EXPECT_FALSE(port_->covers({kSecond, seen.in_region, 0, 1}));
   EXPECT_EQ(pull({kSecond, seen.in_region, 0, 1}).status, Status::kBadRegion);
@@ -108,7 +98,7 @@ TEST_F(VerbsEager, AContributionIsItsRanksAndIsNotStoredInto) {
 
 // A view is valid until it is released, whatever becomes of the peer.
 TEST_F(VerbsEager, AContributionOutlivesItsConnectionWhileItIsSeen) {
-  first_.send(notice(7), filled(100, 9));
+  first_.send(onesided::small_notice(7), filled(100, 9));
   const wire::Notice seen = arrived();
   const Pulled pulled = pull({kFirst, seen.in_region, 0, 100});
   ASSERT_EQ(pulled.status, Status::kOk);
@@ -121,17 +111,17 @@ TEST_F(VerbsEager, AContributionOutlivesItsConnectionWhileItIsSeen) {
 // What is more than a peer may leave here is still where it was.
 TEST_F(VerbsEager, WhatFindsNoRoomIsReadFromWhereItIs) {
   for (std::uint32_t i = 0; i < onesided::Payloads::kMostEach; ++i) {
-    first_.send(notice(i), filled(8, 1));
+    first_.send(onesided::small_notice(i), filled(8, 1));
     EXPECT_NE(arrived().in_region, 1U);
   }
-  first_.send(notice(100), filled(8, 1));
+  first_.send(onesided::small_notice(100), filled(8, 1));
   const wire::Notice seen = arrived();
   EXPECT_EQ(seen.in_region, 1U);
   EXPECT_EQ(seen.in_offset, 5000U);
 }
 
 TEST_F(VerbsEager, WhatIsNoNoticeIsTheShardsToRefuse) {
-  wire::Notice cancel = notice(7);
+  wire::Notice cancel = onesided::small_notice(7);
   cancel.kind = wire::Kind::kCancel;
   first_.send(cancel, filled(8, 1));
   EXPECT_EQ(notices().size(), 1U);
@@ -192,7 +182,7 @@ TEST_F(VerbsEager, APeerThatGoesTakesItsSmallResultsAlong) {
   api_.hold();
   const std::vector<Push> pushes(16, result(64, 0, 64, tiles_.data()));
   port_->push(pushes);
-  first_.send(notice(7), filled(100, 9));
+  first_.send(onesided::small_notice(7), filled(100, 9));
   while (answered() > 0) continue;
   api_.cut("one");
   api_.let_go();
