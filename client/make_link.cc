@@ -15,7 +15,7 @@ namespace fabric = transport::fabric;
 using nlohmann::json;
 using MadeLink = Result<std::unique_ptr<Link>>;
 
-// To see whether packets get to the node: longer than an adapter tries (queue_pair.h).
+// To see whether packets get to the node: longer than an adapter tries as a rule (queue_pair.h).
 constexpr Nanos kFirstMessage = 5 * kSecond;
 
 // One attempt to reach a node whose session has been opened.
@@ -52,6 +52,7 @@ class LinkMaker {
     if (!api) return api.error();
     VerbsLinkOptions options;
     options.device = {.device = wish.device, .host = channel_.local_host(), .domain = wish.domain};
+    options.device.ack_timeout = ack_timeout();
     options.shards = shards();
     options.credit = config_.credit;
     options.eager_bytes = eager_bytes("verbs", transport::verbs::kEagerBytes);
@@ -92,10 +93,22 @@ class LinkMaker {
 
   // That the node takes behind a notice; older ones take nothing.
   std::uint32_t eager_bytes(const char* transport, std::uint64_t most) const {
-    const json& offer = opened_.at(transport);
-    const auto found = offer.find("eager_bytes");
-    const bool readable = found != offer.end() && found->is_number_unsigned();
-    return static_cast<std::uint32_t>(std::min(readable ? found->get<std::uint64_t>() : 0, most));
+    const std::uint64_t bytes = number(opened_.at(transport), "eager_bytes").value_or(0);
+    return static_cast<std::uint32_t>(std::min(bytes, most));
+  }
+
+  // The node's are this end's too, as long as they make sense; older ones do not say.
+  std::uint8_t ack_timeout() const {
+    namespace verbs = transport::verbs;
+    const auto wished = number(opened_.at("verbs"), "ack_timeout").value_or(verbs::kAckTimeout);
+    return static_cast<std::uint8_t>(
+        std::clamp<std::uint64_t>(wished, verbs::kMinAckTimeout, verbs::kMaxAckTimeout));
+  }
+
+  static std::optional<std::uint64_t> number(const json& offer, const char* name) {
+    const auto found = offer.find(name);
+    if (found == offer.end() || !found->is_number_unsigned()) return std::nullopt;
+    return found->get<std::uint64_t>();
   }
 
   Error not_offered(const char* transport, const char* remedy) const {

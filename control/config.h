@@ -15,6 +15,7 @@
 #include "control/admission.h"
 #include "control/log.h"
 #include "dataplane/engine/eal.h"
+#include "dataplane/transport/verbs/device.h"
 #include "summation/reduce.h"
 
 namespace tally::control {
@@ -48,6 +49,7 @@ struct Config {
   // [network]
   Offer verbs = Offer::kAuto;
   std::string device;  // RDMA: "NAME[:PORT[:GID-INDEX]]"; empty: the first that fits
+  std::uint8_t ack_timeout = transport::verbs::kAckTimeout;  // RDMA: 4.096 us << so many
   Offer fabric = Offer::kAuto;
   std::string provider;
 

@@ -54,6 +54,8 @@ tile_bytes = "64KiB"
 window_bytes = "1 MiB"
 credit = 16
 split_bytes = 8192
+[network]
+ack_timeout = 18
 [memory]
 hugepages = "off"
 engine_mib = 32
@@ -88,6 +90,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->window_bytes, 1u << 20);
   EXPECT_EQ(config->credit, 16u);
   EXPECT_EQ(config->split_bytes, 8192u);
+  EXPECT_EQ(config->ack_timeout, 18);
   EXPECT_EQ(config->hugepages, engine::Hugepages::kOff);
   EXPECT_EQ(config->engine_mib, 32u);
   EXPECT_EQ(config->limits.max_jobs, 2u);

@@ -54,7 +54,7 @@ Outcome open_verbs(const Config& config, const std::string& host, std::size_t la
   auto api = transport::verbs::system_api();
   if (!api) return api.error();
   transport::verbs::PortOptions options;
-  options.device = {.device = config.device, .host = host};
+  options.device = {.device = config.device, .host = host, .ack_timeout = config.ack_timeout};
   options.credit = config.credit;
   options.landing_bytes = landing;
   auto opened = open_each(networks, &NetworkPorts::verbs, [&](std::uint32_t shard) {
@@ -64,7 +64,7 @@ Outcome open_verbs(const Config& config, const std::string& host, std::size_t la
   if (!opened) return opened;
   const transport::verbs::Choice& choice = networks.ports.front().verbs->choice();
   log::info("verbs", {{"device", choice.why}});
-  networks.verbs = {choice.device, transport::verbs::to_text(choice.gid)};
+  networks.verbs = {choice.device, transport::verbs::to_text(choice.gid), choice.ack_timeout};
   return Unit{};
 }
 

@@ -149,7 +149,8 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   if (options_.verbs) {
     answer["verbs"] = {{"device", options_.verbs->device},
                        {"gid", options_.verbs->gid},
-                       {"eager_bytes", transport::verbs::kEagerBytes}};
+                       {"eager_bytes", transport::verbs::kEagerBytes},
+                       {"ack_timeout", options_.verbs->ack_timeout}};
   }
   reply.result(std::move(answer));
 }

@@ -31,6 +31,7 @@ struct FabricOffer {
 struct VerbsOffer {
   std::string device;
   std::string gid;
+  std::uint8_t ack_timeout = transport::verbs::kAckTimeout;  // for both ends
 };
 
 struct NodeOptions {

@@ -10,9 +10,10 @@ std::uint32_t operation_slots(std::uint16_t ranks, std::uint32_t credit) {
   return ranks * credit + credit;
 }
 
-// At most half full, so that probes stay short.
+// At most two thirds full, so that probes stay short. (Twice as many, of a number that is a little
+// more than a power of two, would be four times.)
 std::uint32_t index_slots(std::uint32_t operations) {
-  return std::bit_ceil(operations * 2);
+  return std::bit_ceil(operations + operations / 2);
 }
 
 // Of the tags that are in use at once, few share a place.

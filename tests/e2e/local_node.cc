@@ -4,6 +4,7 @@
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <stdexcept>
@@ -27,6 +28,12 @@ std::string host() {
   return from_environment("TALLY_TEST_HOST", "127.0.0.1");
 }
 
+std::uint8_t ack_timeout() {
+  const char* wanted = std::getenv("TALLY_TEST_ACK_TIMEOUT");
+  return wanted != nullptr ? static_cast<std::uint8_t>(std::atoi(wanted))
+                           : transport::verbs::kAckTimeout;
+}
+
 bool over_verbs() {
   const char* wanted = std::getenv("TALLY_TRANSPORT");
   return wanted != nullptr && std::string_view(wanted).starts_with("verbs");
@@ -45,6 +52,7 @@ std::vector<control::NetworkPorts> networks(const LocalNodeOptions& options,
     control::NetworkPorts& made = ports.emplace_back();
     if (over_verbs()) {
       transport::verbs::PortOptions port;
+      port.device.ack_timeout = ack_timeout();
       port.credit = options.credit;
       port.landing_bytes = 16 * window_bytes;
       made.verbs = must(transport::verbs::Port::open(*must(transport::verbs::system_api()), port));
@@ -74,7 +82,9 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   config.protocol.tile_bytes = options.tile_bytes;
   auto ports = networks(options, config.protocol.window_bytes);
   control::NodeOptions node;
-  if (!ports.empty() && over_verbs()) node.verbs = {ports.front().verbs->choice().device, ""};
+  if (!ports.empty() && over_verbs()) {
+    node.verbs = {ports.front().verbs->choice().device, "", ack_timeout()};
+  }
   if (!ports.empty() && !over_verbs()) {
     const transport::fabric::Port& port = *ports.front().fabric;
     node.fabric = {port.provider(), port.host(), port.eager_bytes()};

@@ -1,7 +1,7 @@
 // A whole node in the test's process: shards on threads of their own, the control thread, a real
 // socket. Everything of tallyd but the EAL. With $TALLY_TRANSPORT=fabric, which makes clients take
 // that, it is reached over TCP; at $TALLY_TEST_HOST and with libfabric's $TALLY_TEST_PROVIDER where
-// they are set.
+// they are set. $TALLY_TEST_ACK_TIMEOUT is network.ack_timeout.
 #pragma once
 
 #include <asio/io_context.hpp>

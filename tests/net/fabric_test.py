@@ -17,6 +17,7 @@ PORT = 7733
 class Namespaces:
     """A machine is a namespace."""
 
+    config = ""
     node_flags = ["--verbs", "off"]
     elements = 1_000_000
     loss = 0.01

@@ -42,7 +42,8 @@ class Site(Protocol):
     """Four machines: the node's is 1."""
 
     address: str          # of the node, for control: host:port
-    node_flags: list      # of tallyd
+    config: str           # of tallyd
+    node_flags: list      # likewise
     elements: int         # of sums that take a good part of a second
     loss: float           # share of packets with which sums still end
 
@@ -108,8 +109,10 @@ class World:
         self.at_start = self.footprint()
 
     def start_node(self) -> Process:
+        config = Path(self.directory, "tallyd.toml")
+        config.write_text(self.site.config)
         node = Process(self.site.machine(1),
-                       [self.tallyd, "--listen", self.local, "--listen-tcp", f"tcp:{self.site.address}",
+                       [self.tallyd, "--config", str(config), "--listen", self.local, "--listen-tcp", f"tcp:{self.site.address}",
                         "--shards", "2", "--log-level", "info", "--ready-fd", "1", *self.site.node_flags],
                        stderr=open(f"{self.directory}/log", "ab"))
         node.expect("ready")

@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 TIMEOUTS = {"soak": 3000}
 # The provider's own sizes ask for more than soft-RoCE and the guest have: docs/deploy.md.
 SCRIPT = """set -e
-export TALLY_TRANSPORT=verbs:rxe1 TALLYCTL=$5
+export TALLY_TRANSPORT=verbs:rxe1 TALLYCTL=$5 TALLY_TEST_ACK_TIMEOUT=16
 "$1" --gtest_brief=1
 "$2" --gtest_brief=1
 TALLY_TRANSPORT=verbs "$6" --gtest_brief=1

@@ -270,6 +270,7 @@ Result<std::unique_ptr<Device>> Device::open(Api& api, const DeviceOptions& opti
     auto looked = search.look_at(*options.domain->context);
     if (!looked) return looked.error();
     std::unique_ptr<Device> device(new Device(api, {}, std::move(search.take().choice)));
+    device->choice_.ack_timeout = options.ack_timeout;
     device->domain_ = options.domain;
     return device;
   }
@@ -293,6 +294,7 @@ Result<std::unique_ptr<Device>> Device::open(Api& api, const DeviceOptions& opti
   }
   std::unique_ptr<Device> device(
       new Device(api, std::move(found.context), std::move(found.choice)));
+  device->choice_.ack_timeout = options.ack_timeout;
   set_nonblocking(device->event_fd());
   device->own_domain_ = ProtectionDomain(api, api.alloc_pd(device->context_.get()));
   device->domain_ = device->own_domain_.get();

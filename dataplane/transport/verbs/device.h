@@ -12,6 +12,12 @@
 
 namespace tally::transport::verbs {
 
+// How long a packet that is not acknowledged waits to be sent again: 4.096 us << 14, some 67 ms
+// (adapters may take four times as long).
+inline constexpr std::uint8_t kAckTimeout = 14;
+inline constexpr std::uint8_t kMinAckTimeout = 8;   // 1 ms
+inline constexpr std::uint8_t kMaxAckTimeout = 22;  // 17 s
+
 struct DeviceOptions {
   // "NAME", "NAME:PORT" or "NAME:PORT:GID-INDEX"; empty: the first that fits.
   std::string device;
@@ -20,6 +26,8 @@ struct DeviceOptions {
   // A caller's own. Its device is used through its context, which stays open; `device` may then say
   // which port and GID. Borrowed for the device's life.
   ibv_pd* domain = nullptr;
+  // Of its connections, at this end.
+  std::uint8_t ack_timeout = kAckTimeout;
 };
 
 // What was chosen.
@@ -33,7 +41,8 @@ struct Choice {
   ibv_mtu mtu = IBV_MTU_256;
   std::uint8_t reads_out = 0;  // RDMA READs outstanding: that it can have at a peer,
   std::uint8_t reads_in = 0;   // and that it answers
-  std::uint32_t max_wr = 0;    // of a queue
+  std::uint8_t ack_timeout = kAckTimeout;
+  std::uint32_t max_wr = 0;  // of a queue
   std::uint32_t max_cqe = 0;
   std::string why;  // "mlx5_0 port 1, GID 3 (10.0.0.1, RoCE v2), MTU 4096: it has this address"
 };

@@ -30,6 +30,7 @@ int FakeVerbs::modify_qp(ibv_qp* handle, ibv_qp_attr* attributes, int mask) {
   if (failing(Call::kModify)) return errno;
   PairObject& pair = find(pairs_, handle);
   if ((mask & IBV_QP_DEST_QPN) != 0) pair.peer = attributes->dest_qp_num;
+  if ((mask & IBV_QP_TIMEOUT) != 0) last_ack_timeout_ = attributes->timeout;
   handle->state = attributes->qp_state;
   if (handle->state == IBV_QPS_ERR) break_off(pair);
   return 0;

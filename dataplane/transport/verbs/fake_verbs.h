@@ -78,6 +78,7 @@ class FakeVerbs final : public Api {
   // The queue pair that is connected to this one; null when there is none.
   ibv_qp* peer_of(std::uint32_t number);
   std::size_t lists_posted() const { return lists_posted_; }
+  std::uint8_t last_ack_timeout() const { return last_ack_timeout_; }  // of a queue pair
 
   // -- Api ---------------------------------------------------------------------------------------
   ibv_device** get_device_list(int* count) override;
@@ -152,6 +153,7 @@ class FakeVerbs final : public Api {
   std::list<QueueObject> queues_;
   std::list<PairObject> pairs_;
   std::map<std::uint32_t, Registered> regions_;
+  std::uint8_t last_ack_timeout_ = 0;
   std::size_t others_ = 0;  // protection domains and channels
   std::uint32_t next_number_ = 17;
   struct Failure {

@@ -142,7 +142,7 @@ Outcome QueuePair::connect(const Address& peer) {
   }
   ibv_qp_attr sending{};
   sending.qp_state = IBV_QPS_RTS;
-  sending.timeout = kAckTimeout;
+  sending.timeout = choice.ack_timeout;
   sending.retry_cnt = kRetries;
   sending.rnr_retry = kRetries;
   sending.sq_psn = first_packet_;

@@ -38,11 +38,10 @@ struct QueueSizes {
 inline constexpr std::uint32_t kEagerBytes = 2048;
 inline constexpr std::uint32_t kEagerSlots = 4;
 
-// How patient a connection is: a packet is sent again after some 67 ms, six times; who does not
-// answer is known to be gone after half a second (adapters may take four times as long). A
+// How patient a connection is: a packet is sent again after DeviceOptions::ack_timeout, six times;
+// who does not answer is known to be gone after half a second, if nothing else is wished. A
 // receiver that is out of buffers is asked again six times too, 160 ms apart: it has one for each
 // notice within credit, and cancels may come before those are taken. (7 would be for ever.)
-inline constexpr std::uint8_t kAckTimeout = 14;  // 4.096 us << 14
 inline constexpr std::uint8_t kRetries = 6;
 inline constexpr std::uint8_t kNoBufferTimer = 28;  // 163.84 ms
 

@@ -101,6 +101,16 @@ TEST_F(VerbsQueuePair, ReadsAreWhatBothEndsAllow) {
   EXPECT_EQ(pair.value().reads_out(), 3);
 }
 
+TEST_F(VerbsQueuePair, IsAsPatientAsItsDeviceIsToBe) {
+  auto usual = make();
+  ASSERT_TRUE(usual.value().connect(usual.value().address()).ok());
+  EXPECT_EQ(api_.last_ack_timeout(), kAckTimeout);
+  const auto patient = Device::open(api_, {.ack_timeout = 18}).value();
+  auto pair = QueuePair::make(*patient, *queue_.get(), {16, 16}, 64);
+  ASSERT_TRUE(pair.value().connect(pair.value().address()).ok());
+  EXPECT_EQ(api_.last_ack_timeout(), 18);
+}
+
 TEST(VerbsWords, EveryFailureHasSome) {
   for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_GENERAL_ERR; ++status) {
     EXPECT_FALSE(to_text(static_cast<ibv_wc_status>(status)).empty());
