@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""All-reduce of two workers over TCP beside what plain sockets move in the same shape, in turns.
+"""All-reduce of two workers over TCP beside what plain sockets, and libfabric without a protocol, move in the
+same shape, in turns.
 
-Of each size: the bytes that come into the node and go out of it per second, Tally's over transport
-fabric on loopback and `sockets`' with four streams between three processes, and the share.
+Of each size: the bytes that come into the node and go out of it per second: Tally's over transport fabric on
+loopback; `sockets`' and `rma`'s with four streams between three processes; and Tally's shares of these.
 
 usage: network.py [--build DIR] [--rounds N] [--json FILE] [SIZE...]   (sizes like 16M)
 """
@@ -34,10 +35,14 @@ def tally(build: Path, address: str, size: str) -> float:
     return 4 * bytes_of(size) / row["time_us_p50"] / 1e3
 
 
-def sockets(build: Path, size: str) -> float:
-    done = subprocess.run([build / "perf/sockets", str(bytes_of(size)), "1"], check=True, text=True,
+def ceiling(program: Path, size: str) -> float:
+    done = subprocess.run([program, str(bytes_of(size)), "1"], check=True, text=True,
                           stdout=subprocess.PIPE, timeout=120)
     return float(done.stdout)
+
+
+def share(ours: list, theirs: list) -> float:
+    return statistics.median(a / b for a, b in zip(ours, theirs))
 
 
 def main() -> None:
@@ -50,16 +55,17 @@ def main() -> None:
     address = f"tcp:127.0.0.1:{free_port()}"
     rows = []
     with RunningNode(arguments.build, {}, ["--listen-tcp", address]):
-        print(f"{'size':>6} {'tally, GB/s':>12} {'sockets, GB/s':>14} {'share':>6}")
+        print(f"{'size':>6} {'tally, GB/s':>12} {'sockets':>8} {'share':>6} {'rma':>8} {'share':>6}")
         for size in arguments.sizes:
-            ours, theirs = [], []
+            ours, sockets, rma = [], [], []
             for _ in range(arguments.rounds):
                 ours.append(tally(arguments.build, address, size))
-                theirs.append(sockets(arguments.build, size))
-            share = statistics.median(a / b for a, b in zip(ours, theirs))
-            rows.append({"bytes": bytes_of(size), "tally": ours, "sockets": theirs, "share": share})
-            print(f"{size:>6} {statistics.median(ours):>12.2f} {statistics.median(theirs):>14.2f} "
-                  f"{share:>6.2f}", flush=True)
+                sockets.append(ceiling(arguments.build / "perf/sockets", size))
+                rma.append(ceiling(arguments.build / "perf/rma", size))
+            rows.append({"bytes": bytes_of(size), "tally": ours, "sockets": sockets, "rma": rma,
+                         "share": share(ours, sockets), "share_of_rma": share(ours, rma)})
+            print(f"{size:>6} {statistics.median(ours):>12.2f} {statistics.median(sockets):>8.2f} "
+                  f"{share(ours, sockets):>6.2f} {statistics.median(rma):>8.2f} {share(ours, rma):>6.2f}", flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2))
 
