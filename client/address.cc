@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -110,6 +112,22 @@ std::string default_connect_address() {
   const std::string system(kSystemAddress);
   if (::stat(system.c_str() + kScheme.size(), &info) == 0 && S_ISSOCK(info.st_mode)) return system;
   return default_listen_address();
+}
+
+std::vector<std::string> split_addresses(std::string_view text) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    parts.emplace_back(text.substr(0, comma));
+    if (comma == text.size()) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string host_name() {
+  if (const auto name = environment("TALLY_HOST"); !name.empty()) return std::string(name);
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 std::string default_transport() {

@@ -46,6 +46,12 @@ std::string default_listen_address();
 // this user's own node.
 std::string default_connect_address();
 
+// "tcp:a:7733,tcp:b:7733": its parts, at least one.
+std::vector<std::string> split_addresses(std::string_view text);
+
+// $TALLY_HOST, else this machine's name: what nodes and ranks of one host have in common.
+std::string host_name();
+
 // $TALLY_TRANSPORT: the transport that a session has to take; empty: the best that works.
 std::string default_transport();
 

@@ -16,6 +16,13 @@
 
 namespace tally::client {
 
+// What a session's links ask of the memory of its regions.
+struct MemoryNeeds {
+  std::string_view transport;  // for messages
+  bool shared = false;         // another process must be able to map it
+  bool adapter = false;        // it may be an ibv_mr or a dma-buf
+};
+
 class Link {
  public:
   virtual ~Link() = default;

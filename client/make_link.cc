@@ -21,8 +21,8 @@ constexpr Nanos kFirstMessage = 5 * kSecond;
 // One attempt to reach a node whose session has been opened.
 class LinkMaker {
  public:
-  LinkMaker(RpcChannel& channel, const json& opened, const BookConfig& config, Nanos deadline)
-      : channel_(channel), opened_(opened), config_(config), deadline_(deadline) {}
+  LinkMaker(RpcChannel& channel, const json& opened, const LinkSize& size, Nanos deadline)
+      : channel_(channel), opened_(opened), size_(size), deadline_(deadline) {}
 
   bool on_this_host() const { return channel_.local_host().empty(); }  // a Unix socket
   bool offers(const char* transport) const { return opened_.contains(transport); }
@@ -34,7 +34,7 @@ class LinkMaker {
                                "unix:/path on the node's own host, or another transport",
                                channel_.address())};
     }
-    auto link = ShmLink::make({shards(), config_.credit}, channel_.fd());
+    auto link = ShmLink::make({size_.shards, size_.credit}, channel_.fd());
     if (!link) return link.error();
     auto attached = channel_.call("session.attach", json::object(), (*link)->node_fds(), deadline_);
     if (!attached) return attached.error();
@@ -53,8 +53,8 @@ class LinkMaker {
     VerbsLinkOptions options;
     options.device = {.device = wish.device, .host = channel_.local_host(), .domain = wish.domain};
     options.device.ack_timeout = ack_timeout();
-    options.shards = shards();
-    options.credit = config_.credit;
+    options.shards = size_.shards;
+    options.credit = size_.credit;
     options.eager_bytes = eager_bytes("verbs", transport::verbs::kEagerBytes);
     options.watch = channel_.fd();
     auto link = VerbsLink::make(**api, options);
@@ -78,8 +78,8 @@ class LinkMaker {
       return broken_offer();
     }
     options.remote_host = on_this_host() ? options.local_host : channel_.remote_host();
-    options.shards = shards();
-    options.credit = config_.credit;
+    options.shards = size_.shards;
+    options.credit = size_.credit;
     options.eager_bytes = eager_bytes("fabric", fabric::kEagerBytes);
     options.watch = channel_.fd();
     auto link = FabricLink::make(options);
@@ -89,8 +89,6 @@ class LinkMaker {
   }
 
  private:
-  std::uint32_t shards() const { return static_cast<std::uint32_t>(config_.plan.weights.size()); }
-
   // That the node takes behind a notice; older ones take nothing.
   std::uint32_t eager_bytes(const char* transport, std::uint64_t most) const {
     const std::uint64_t bytes = number(opened_.at(transport), "eager_bytes").value_or(0);
@@ -135,7 +133,7 @@ class LinkMaker {
 
   RpcChannel& channel_;
   const json& opened_;
-  const BookConfig& config_;
+  const LinkSize& size_;
   Nanos deadline_;
 };
 
@@ -161,8 +159,8 @@ Result<LinkWish> read_wish(const std::string& text, ibv_pd* domain) {
 }
 
 Result<ChosenLink> make_link(RpcChannel& channel, const json& opened, const LinkWish& wish,
-                             const BookConfig& config, Nanos deadline) {
-  LinkMaker maker(channel, opened, config, deadline);
+                             const LinkSize& size, Nanos deadline) {
+  LinkMaker maker(channel, opened, size, deadline);
   const auto chosen = [](MadeLink made, std::string why,
                          bool second = false) -> Result<ChosenLink> {
     if (!made) return made.error();

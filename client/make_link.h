@@ -5,7 +5,6 @@
 #include <string>
 
 #include "client/link.h"
-#include "client/operation_book.h"
 #include "client/rpc_channel.h"
 
 struct ibv_pd;  // of libibverbs; NOLINT(readability-identifier-naming)
@@ -29,10 +28,15 @@ struct LinkWish {
 // wish for verbs: kInvalidArgument with another one.
 Result<LinkWish> read_wish(const std::string& text, ibv_pd* domain);
 
+struct LinkSize {
+  std::uint32_t shards = 0;
+  std::uint32_t credit = 0;  // for each
+};
+
 // The best: shm where the node is on this host, else verbs where both ends have it and packets get
 // through, else fabric. `opened`: the node's answer to session.open. Attaches the session. A
 // transport that was asked for and cannot be had is an error that says why.
 Result<ChosenLink> make_link(RpcChannel& channel, const nlohmann::json& opened,
-                             const LinkWish& wish, const BookConfig& config, Nanos deadline);
+                             const LinkWish& wish, const LinkSize& size, Nanos deadline);
 
 }  // namespace tally::client

@@ -22,12 +22,12 @@ bool for_adapter(const tally_memory& memory) {
   return memory.ibv_mr != nullptr || memory.kind == TALLY_MEMORY_DMABUF;
 }
 
-Outcome check_adapter(const Link& link, const tally_memory& memory) {
-  if (!link.has_adapter()) {
+Outcome check_adapter(const MemoryNeeds& needs, const tally_memory& memory) {
+  if (!needs.adapter) {
     return Error{
         Status::kUnsupported,
         fmt::format("{} needs transport verbs, and this session has {}: open it with {}",
-                    memory.ibv_mr != nullptr ? "ibv_mr" : "TALLY_MEMORY_DMABUF", link.transport(),
+                    memory.ibv_mr != nullptr ? "ibv_mr" : "TALLY_MEMORY_DMABUF", needs.transport,
                     memory.ibv_mr != nullptr ? "the ibv_pd that the memory is registered in"
                                              : "transport \"verbs\"")};
   }
@@ -39,7 +39,7 @@ Outcome check_adapter(const Link& link, const tally_memory& memory) {
 }
 
 // What this build cannot use is refused by name.
-Outcome check(const Link& link, const tally_memory& memory) {
+Outcome check(const MemoryNeeds& needs, const tally_memory& memory) {
   if (static_cast<unsigned>(memory.kind) > TALLY_MEMORY_DMABUF) {
     return Error{Status::kInvalidArgument,
                  fmt::format("memory kind {} is unknown", static_cast<int>(memory.kind))};
@@ -59,7 +59,7 @@ Outcome check(const Link& link, const tally_memory& memory) {
   if ((needs_data && memory.data == nullptr) || (memory.ibv_mr == nullptr && memory.bytes == 0)) {
     return Error{Status::kInvalidArgument, "memory: data is NULL or bytes is 0"};
   }
-  if (for_adapter(memory)) return check_adapter(link, memory);
+  if (for_adapter(memory)) return check_adapter(needs, memory);
   if (memory.iova == 0) return Unit{};
   return Error{Status::kInvalidArgument, "memory: iova goes with an ibv_mr or a dma-buf alone"};
 }
@@ -85,15 +85,15 @@ Made of_registration(const tally_memory& memory) {
 
 }  // namespace
 
-Made make_region(const Link& link, const tally_memory& memory,
+Made make_region(const MemoryNeeds& needs, const tally_memory& memory,
                  const std::function<void(const std::string&)>& say) {
-  if (const auto fine = check(link, memory); !fine) return fine.error();
+  if (const auto fine = check(needs, memory); !fine) return fine.error();
   if (memory.ibv_mr != nullptr) return of_registration(memory);
   if (memory.kind == TALLY_MEMORY_DMABUF) {
     return Region::dmabuf(memory.fd, memory.fd_offset, memory.bytes,
                           memory.iova != 0 ? memory.iova : address_of(memory.data));
   }
-  if (!link.wants_shared_memory()) return Region::borrow(memory.data, memory.bytes);
+  if (!needs.shared) return Region::borrow(memory.data, memory.bytes);
   if (memory.kind == TALLY_MEMORY_SHARED) {
     return Region::share(memory.data, memory.bytes, memory.fd, memory.fd_offset);
   }

@@ -12,7 +12,7 @@
 namespace tally::client {
 
 // As tally_region_register describes it. `say` gets a line where the memory will be copied.
-Result<std::unique_ptr<Region>> make_region(const Link& link, const tally_memory& memory,
+Result<std::unique_ptr<Region>> make_region(const MemoryNeeds& needs, const tally_memory& memory,
                                             const std::function<void(const std::string&)>& say);
 
 }  // namespace tally::client

@@ -13,29 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct StandIn final : Link {
-  explicit StandIn(bool with_adapter) : adapter(with_adapter) {}
-  std::string_view transport() const override { return adapter ? "verbs" : "shm"; }
-  std::string description() const override { return {}; }
-  std::uint32_t shards() const override { return 1; }
-  bool send(std::uint32_t, const wire::Notice&, std::span<const std::byte>) override {
-    return false;
-  }
-  std::size_t receive(std::uint32_t, std::span<RingSlot>) override { return 0; }
-  bool broken() const override { return false; }
-  Result<Offer> offer(const Region&) override { return Offer{}; }
-  void withdraw(const Region&) override {}
-  bool wants_shared_memory() const override { return !adapter; }
-  bool has_adapter() const override { return adapter; }
-  bool arm(Nanos) override { return false; }
-  void disarm() override {}
-  int fd() const override { return -1; }
-  bool hear() override { return false; }
-  bool fence(Nanos) override { return true; }
-  void hang_up() override {}
-  bool adapter;
-};
-
 class MakeRegion : public ::testing::Test {
  protected:
   MakeRegion() {
@@ -61,14 +38,14 @@ class MakeRegion : public ::testing::Test {
   }
   // In words.
   void refused(Status status, const char* why) { refused(verbs_, status, why); }
-  void refused(const Link& link, Status status, const char* why) {
+  void refused(const MemoryNeeds& link, Status status, const char* why) {
     const auto made = make_region(link, given_, [](const std::string&) {});
     EXPECT_EQ(made.status(), status);
     if (made) return;
     EXPECT_THAT(made.error().message, HasSubstr(why));
   }
 
-  StandIn verbs_{true}, shm_{false};
+  const MemoryNeeds verbs_{"verbs", false, true}, shm_{"shm", true, false};
   alignas(64) std::array<std::byte, 4096> memory_{};
   ibv_mr registration_{};
   tally_memory given_{};

@@ -103,6 +103,10 @@ std::optional<Result<json>> parse_reply(const std::string& line, std::uint64_t i
   if (const auto message = sent->find("message"); message != sent->end() && message->is_string()) {
     error.message = message->get<std::string>();
   }
+  constexpr int kMethodNotFound = -32601;  // JSON-RPC 2.0, section 5.1
+  if (const auto code = sent->find("code"); code != sent->end() && *code == kMethodNotFound) {
+    error.status = Status::kUnsupported;
+  }
   const auto data = sent->find("data");
   if (data == sent->end() || !data->is_object()) return error;
   const auto status = data->find("status");

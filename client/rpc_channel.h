@@ -30,9 +30,9 @@ class RpcChannel {
   RpcChannel& operator=(RpcChannel&&) noexcept = default;
 
   // Sends a request and waits for its result. `fds` are borrowed: the node receives duplicates.
-  // The node's refusal comes back with the node's status and message. kNodeLost: the connection is
-  // gone, and with it the channel. kDeadline: no answer in time; the node may still do what was
-  // asked, and the channel can be used on.
+  // The node's refusal comes back with the node's status and message. kUnsupported: it does not
+  // know the method. kNodeLost: the connection is gone, and with it the channel. kDeadline: no
+  // answer in time; the node may still do what was asked, and the channel can be used on.
   Result<nlohmann::json> call(std::string_view method, nlohmann::json params,
                               std::span<const int> fds, Nanos deadline);
 

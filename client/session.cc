@@ -41,11 +41,11 @@ Result<std::uint32_t> Session::post(const Post& post) {
   notice.in_offset = notice.out_offset = 0;
   if (pending.extents.in.count > 0) {
     notice.in_region = post.in->id;
-    notice.in_offset = post.notice.in_offset + base_of(*post.in);
+    notice.in_offset = post.notice.in_offset;
   }
   if (pending.extents.out.count > 0) {
     notice.out_region = post.out->id;
-    notice.out_offset = post.notice.out_offset + base_of(*post.out);
+    notice.out_offset = post.notice.out_offset;
   }
   if (auto taken = take_side_region(shape, pending, notice); !taken) return taken.error();
   if (free_pending_.empty()) {
@@ -102,7 +102,8 @@ void Session::give_checksums(const protocol::Shape& shape, const Pending& pendin
 std::span<const std::byte> Session::eager_contribution(const Pending& pending) const {
   const Post& post = pending.post;
   const std::uint64_t bytes = pending.extents.in.count * element_bytes(post.notice.type);
-  const bool eager = bytes > 0 && bytes <= link_->eager_bytes() && outbound_.size() == 1;
+  if (bytes == 0 || outbound_.size() != 1) return {};
+  const bool eager = bytes <= nodes_.eager_bytes(outbound_.front().shard);
   if (!eager || gives_checksums() || !post.in->host_accessible()) return {};
   return {post.in->data() + post.notice.in_offset, bytes};
 }
@@ -110,7 +111,7 @@ std::span<const std::byte> Session::eager_contribution(const Pending& pending) c
 void Session::send(std::vector<Outbound>& out, std::span<const std::byte> contribution) {
   for (const Outbound& outbound : out) {
     if (lost_) break;
-    if (!link_->send(outbound.shard, outbound.notice, contribution)) {
+    if (!nodes_.send(outbound.shard, outbound.notice, contribution)) {
       lose(Status::kNodeLost, "the node does not take notices any more");
     }
   }
@@ -130,8 +131,8 @@ Outcome Session::cancel(std::uint32_t tag) {
 bool Session::pump() {
   std::array<RingSlot, kBurst> slots;
   bool any = false;
-  for (std::uint32_t shard = 0; shard < link_->shards() && !lost_; ++shard) {
-    const std::size_t count = link_->receive(shard, slots);
+  for (std::uint32_t shard = 0; shard < nodes_.trees() && !lost_; ++shard) {
+    const std::size_t count = nodes_.receive(shard, slots);
     if (count > 0) debug_step(DebugStep::kClientCompletionTaken);
     for (const RingSlot& slot : std::span(slots).first(count)) {
       wire::Completion completion;
@@ -150,10 +151,10 @@ bool Session::pump() {
 void Session::look_around(Nanos now) {
   if (lost_) return;
   next_look_ = now + kLookEvery;
-  if (link_->broken()) return lose(Status::kProtocol, "the node broke the completion ring");
-  if (link_->hear()) {
+  if (nodes_.broken()) return lose(Status::kProtocol, "the node broke the completion ring");
+  if (nodes_.hear()) {
     pump();  // what it said before it went
-    return lose(Status::kNodeLost, link_->why_gone());
+    return lose(Status::kNodeLost, nodes_.why_gone());
   }
   if (book_.earliest_until() <= now) {
     lose(Status::kNodeLost, "the node gave no verdict at the operation's deadline");
@@ -166,7 +167,7 @@ void Session::lose(Status status, const std::string& why) {
   lost_ =
       Error{status, fmt::format("session with {}: {}; open a new session", options_.address, why)};
   log(1, lost_->message);
-  if (!link_->fence(monotonic_now() + kFenceTimeout)) {
+  if (!nodes_.fence(monotonic_now() + kFenceTimeout)) {
     log(1, "the node stopped in the middle of a tile: moving the regions out of its reach");
     bool moved = true;
     for (const auto& region : regions_) {
@@ -176,9 +177,9 @@ void Session::lose(Status status, const std::string& why) {
       }
     }
     // Memory that cannot move must not come back while the node may store into it.
-    while (!moved && !link_->fence(monotonic_now() + kFenceTimeout)) continue;
+    while (!moved && !nodes_.fence(monotonic_now() + kFenceTimeout)) continue;
   }
-  link_->hang_up();
+  nodes_.hang_up();
   book_.abandon(status);
 }
 
@@ -281,19 +282,19 @@ Outcome Session::wait_for(std::uint32_t tag, std::uint32_t round, Completed& com
 bool Session::arm() {
   look_around(monotonic_now());
   if (!set_aside_.empty() || book_.has_finished()) return false;
-  return lost_ || link_->arm(book_.earliest_until());
+  return lost_ || nodes_.arm(book_.earliest_until());
 }
 
 void Session::sleep(Nanos now, Nanos until) {
-  if (link_->arm(kForever)) {
+  if (nodes_.arm(kForever)) {
     const Nanos wait = std::clamp<Nanos>(until - now, 0, kSecond);
     const timespec timeout{wait / kSecond, wait % kSecond};
-    pollfd source{link_->fd(), POLLIN, 0};
+    pollfd source{nodes_.fd(), POLLIN, 0};
     ::ppoll(&source, 1, &timeout, nullptr);
     debug_step(DebugStep::kClientWoken);
     next_look_ = 0;
   }
-  link_->disarm();
+  nodes_.disarm();
 }
 
 }  // namespace tally::client

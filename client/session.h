@@ -13,30 +13,15 @@
 #include "base/crc32c.h"
 #include "base/idle.h"
 #include "base/result.h"
-#include "client/link.h"
+#include "client/job_entry.h"
+#include "client/nodes.h"
 #include "client/operation_book.h"
 #include "client/post.h"
 #include "client/region.h"
-#include "client/rpc_channel.h"
+#include "client/session_options.h"
 #include "dataplane/protocol/collective.h"
 
-struct ibv_pd;  // of libibverbs; NOLINT(readability-identifier-naming)
-
 namespace tally::client {
-
-struct SessionOptions {
-  std::string address;
-  std::string job;
-  std::string token;
-  std::string transport;     // "shm", "fabric"; empty: the best that works
-  ibv_pd* domain = nullptr;  // the caller's, for verbs; borrowed for the session's life
-  std::uint16_t rank = 0;
-  std::uint16_t ranks = 1;
-  Nanos connect_timeout = 10 * kSecond;
-  std::uint32_t deadline_ms = 0;  // of operations that name none; 0: the node's
-  std::optional<bool> checksums;  // of what this rank contributes; none: as $TALLY_CHECKSUMS says
-  std::function<void(int level, const std::string& text)> log;
-};
 
 struct Completed {
   Status status = Status::kOk;
@@ -71,8 +56,8 @@ class Session {
   // As wait, for this round of this tag; others are kept for poll and wait.
   Outcome wait_for(std::uint32_t tag, std::uint32_t round, Completed& completed);
 
-  int fd() const { return link_->fd(); }
-  const Link& link() const { return *link_; }
+  int fd() const { return nodes_.fd(); }
+  const Nodes& nodes() const { return nodes_; }
   bool arm();  // false: there are completions already
 
   const BookConfig& book_config() const { return book_config_; }
@@ -90,10 +75,8 @@ class Session {
     Region* side = nullptr;  // for statistics and checksums
   };
 
-  Session(SessionOptions options, RpcChannel channel, std::unique_ptr<Link> link,
-          BookConfig config);
+  Session(SessionOptions options, JobEntry entry);
 
-  Result<std::uint32_t> register_region(const Region& region);
   Outcome take_side_region(const protocol::Shape& shape, Pending& pending, wire::Notice& notice);
   Result<Region*> side_region(std::uint64_t bytes);
   void give_checksums(const protocol::Shape& shape, const Pending& pending) const;
@@ -105,10 +88,6 @@ class Session {
   void look_around(Nanos now);  // the node's death, the end of patience
   void lose(Status status, const std::string& why);
   bool take(Completed& completed);
-  // Where in what the node knows the region begins.
-  std::uint64_t base_of(const Region& region) const {
-    return link_->wants_shared_memory() ? region.base_offset() : 0;
-  }
   void finish(const Finished& finished, Completed& completed);
   void add_stats(const Pending& pending, Completed& completed) const;
   void sleep(Nanos now, Nanos until);
@@ -116,8 +95,7 @@ class Session {
 
   SessionOptions options_;
   BookConfig book_config_;
-  RpcChannel channel_;
-  std::unique_ptr<Link> link_;
+  Nodes nodes_;
   const Crc32c* crc32c_ = nullptr;  // null: no checksums are given
   OperationBook book_;
   IdlePolicy idle_;

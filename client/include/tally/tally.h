@@ -6,7 +6,7 @@
  *
  * Threads: a session and what belongs to it is used by one thread at a time. Different sessions are
  * independent. The library makes no thread of its own, but for sessions over transport fabric: one
- * each, that makes progress there and sleeps when there is none to make.
+ * for each node, that makes progress there and sleeps when there is none to make.
  * Structs: set `size` to sizeof(the struct) and zero the rest; fields are only ever appended.
  * Errors: every call that can fail returns a tally_status; tally_last_error() has the words.
  */
@@ -103,8 +103,10 @@ typedef void (*tally_log_fn)(void* context, int level, const char* text);
 
 typedef struct tally_session_options {
   size_t size;
-  const char* address;          /* "unix:/path" or "tcp:host:port"; NULL: $TALLY_ADDRESS, else
-                                   unix:/run/tally/tallyd.sock, else this user's own node */
+  const char* address;          /* "unix:/path" or "tcp:host:port"; several, where nodes form a
+                                   cluster, with commas: the first that answers is asked. NULL:
+                                   $TALLY_ADDRESS, else unix:/run/tally/tallyd.sock, else this
+                                   user's own node */
   const char* job;              /* name of the training run; NULL: "default" */
   const char* token;            /* the job's secret; NULL: none */
   uint32_t rank;                /* 0 .. ranks-1 */
@@ -155,7 +157,7 @@ typedef struct tally_session_info {
   uint32_t shards;
   uint32_t credit; /* operations that may be outstanding per shard */
   uint32_t epoch;
-  const char* transport; /* "shm", "verbs", "fabric" */
+  const char* transport; /* "shm", "verbs", "fabric"; "shm, fabric" where nodes differ */
   uint64_t copied_bytes; /* between the caller's memory and the node's, so far: what is staged, and
                             the ragged edges of what is adopted */
   uint32_t checksums;    /* 1: what this rank contributes has checksums */

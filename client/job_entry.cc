@@ -1,0 +1,231 @@
+#include "client/job_entry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/debug_steps.h"
+#include "client/address.h"
+#include "client/make_link.h"
+#include "dataplane/transport/shm/segment.h"
+
+namespace tally::client {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kProtocolVersion = 1;
+// For one of several addresses, before the next is tried.
+constexpr Nanos kConnectSlice = 500 * kMillisecond;
+
+Error unreadable(const char* method, const RpcChannel& channel) {
+  return Error{Status::kProtocol,
+               fmt::format("the answer of the node at {} to {} cannot be read: is it of another "
+                           "version?",
+                           channel.address(), method)};
+}
+
+// Where the job has nodes.
+struct NodeEntry {
+  std::string name;
+  std::string address;
+  std::vector<std::uint32_t> trees;
+};
+
+// What a coordinator says of a job.
+struct Placement {
+  std::uint32_t epoch = 0;
+  std::vector<NodeEntry> nodes;  // none: the node that was asked is the only one
+};
+
+class Entry {
+ public:
+  explicit Entry(const SessionOptions& options)
+      : options_(options), deadline_(monotonic_now() + options.connect_timeout) {}
+
+  Result<JobEntry> run() {
+    const auto wish = read_wish(options_.transport, options_.domain);
+    if (!wish) return wish.error();
+    wish_ = *wish;
+    auto channel = connect();
+    if (!channel) return channel.error();
+    debug_step(DebugStep::kClientConnected);
+    auto placement = ask(*channel);
+    if (!placement) return placement.error();
+    placement_ = std::move(placement).value();
+    if (placement_.nodes.empty()) {
+      if (auto opened = open(std::move(channel).value(), {}); !opened) return opened.error();
+    }
+    for (const NodeEntry& node : placement_.nodes) {
+      auto there = RpcChannel::connect(node.address, deadline_);
+      if (!there) return at(node, there.error());
+      auto opened = open(std::move(there).value(), node.trees);
+      if (!opened) return at(node, opened.error());
+    }
+    debug_step(DebugStep::kClientAttached);
+    auto nodes = Nodes::make(std::move(nodes_));
+    if (!nodes) return nodes.error();
+    return JobEntry{book_, std::move(nodes).value(), deadline_ms_, crc32c_, std::move(said_)};
+  }
+
+ private:
+  static Error at(const NodeEntry& node, const Error& why) {
+    return {why.status, fmt::format("node {}: {}", node.name, why.message)};
+  }
+
+  json hello() const {
+    return {{"version", kProtocolVersion},
+            {"job", options_.job},
+            {"token", options_.token},
+            {"rank", options_.rank},
+            {"ranks", options_.ranks}};
+  }
+
+  // The first that answers, of those in the list.
+  Result<RpcChannel> connect() const {
+    const auto addresses = split_addresses(options_.address);
+    if (addresses.size() == 1) return RpcChannel::connect(addresses.front(), deadline_);
+    std::string why;
+    do {
+      why.clear();
+      for (const std::string& address : addresses) {
+        auto channel =
+            RpcChannel::connect(address, std::min(deadline_, monotonic_now() + kConnectSlice));
+        if (channel) return channel;
+        why += (why.empty() ? "" : "; ") + channel.error().message;
+      }
+    } while (monotonic_now() < deadline_);
+    return Error{Status::kUnavailable, why};
+  }
+
+  Result<Placement> ask(RpcChannel& channel) const {
+    json params = hello();
+    params["host"] = host_name();
+    auto reply = channel.call("job.open", std::move(params), {}, deadline_);
+    if (!reply && reply.status() == Status::kUnsupported) return Placement{};  // older ones
+    if (!reply) return reply.error();
+    try {
+      return read(*reply);
+    } catch (const json::exception&) {
+      return unreadable("job.open", channel);
+    }
+  }
+
+  // A node of this host is reached by its Unix socket, and so through shared memory.
+  static Placement read(const json& reply) {
+    Placement placement;
+    for (const json& one : reply.at("nodes")) {  // at most as many as have a tree: places_all()
+      NodeEntry node{one.at("name"), one.at("tcp"), one.at("trees")};
+      const std::string local = one.at("unix");
+      const bool here = !local.empty() && one.at("host") == host_name();
+      if (here || node.address.empty()) node.address = local;
+      placement.nodes.push_back(std::move(node));
+    }
+    if (!placement.nodes.empty()) placement.epoch = reply.at("epoch");
+    return placement;
+  }
+
+  Outcome open(RpcChannel channel, std::vector<std::uint32_t> trees) {
+    json params = hello();
+    if (placement_.epoch != 0) params["epoch"] = placement_.epoch;
+    auto opened = channel.call("session.open", std::move(params), {}, deadline_);
+    if (!opened) return opened.error();
+    const auto credit = read_plan(*opened, channel);
+    if (!credit) return credit.error();
+    if (auto read = open_checksums(*opened, channel); !read) return read;
+    const auto whole = static_cast<std::uint32_t>(book_.plan.weights.size());
+    for (std::uint32_t i = 0; i < whole && placement_.nodes.empty(); ++i) trees.push_back(i);
+    const LinkSize size{static_cast<std::uint32_t>(trees.size()), *credit};
+    const transport::shm::SegmentGeometry geometry{size.shards, size.credit};
+    if (!geometry.valid()) return unreadable("session.open", channel);
+    auto made = make_link(channel, *opened, wish_, size, deadline_);
+    if (!made) return made.error();
+    said_.push_back({made->second_best,
+                     fmt::format("rank {} of {}: transport {}; {} (the node at {}), {} shards, "
+                                 "credit {}{}",
+                                 book_.rank, book_.ranks, made->link->description(), made->why,
+                                 channel.address(), made->link->shards(), size.credit,
+                                 crc32c_ != nullptr ? ", with checksums" : "")});
+    nodes_.push_back({std::move(channel), std::move(made->link), std::move(trees)});
+    return Unit{};
+  }
+
+  // All nodes have the same plan, or it is none. The credit at this one.
+  Result<std::uint32_t> read_plan(const json& reply, const RpcChannel& channel) {
+    BookConfig book;
+    try {
+      book.plan.weights = reply.at("weights").get<std::vector<std::uint32_t>>();
+      book.plan.split_bytes = reply.at("split_bytes").get<std::uint64_t>();
+      book.epoch = reply.at("epoch").get<std::uint32_t>();
+      book.credit = reply.at("credit").get<std::uint32_t>();
+      deadline_ms_ = reply.at("deadline_ms");
+    } catch (const json::exception&) {
+      return unreadable("session.open", channel);
+    }
+    book.rank = options_.rank;
+    book.ranks = options_.ranks;
+    if (!protocol::valid(book.plan) || !places_all(book.plan.weights.size())) {
+      return unreadable("session.open", channel);
+    }
+    if (nodes_.empty()) book_ = book;
+    const bool same = book.plan.weights == book_.plan.weights && book.epoch == book_.epoch &&
+                      book.plan.split_bytes == book_.plan.split_bytes;
+    if (!same) {
+      return Error{Status::kProtocol,
+                   fmt::format("the node at {} has another plan of job \"{}\" than the one at {}: "
+                               "has the job formed again? Open the session again",
+                               channel.address(), options_.job, nodes_.front().channel.address())};
+    }
+    book_.credit = std::min(book_.credit, book.credit);  // the book knows one for all
+    return book.credit;
+  }
+
+  // Each tree is at one node.
+  bool places_all(std::size_t trees) const {
+    if (placement_.nodes.empty()) return true;
+    std::vector<bool> placed(trees);
+    for (const NodeEntry& node : placement_.nodes) {
+      for (const std::uint32_t tree : node.trees) {
+        if (tree >= trees || placed[tree]) return false;
+        placed[tree] = true;
+      }
+    }
+    return std::find(placed.begin(), placed.end(), false) == placed.end();
+  }
+
+  // Both ends must know how: the node says that it does.
+  Outcome open_checksums(const json& reply, const RpcChannel& channel) {
+    if (!*options_.checksums) return Unit{};
+    const auto offered = reply.find("checksums");
+    if (offered == reply.end() || *offered != "crc32c") {
+      return Error{
+          Status::kUnsupported,
+          fmt::format("the node at {} does not check checksums: it is of an older version, or "
+                      "has no ISA-L (libisal2); or open the session without them",
+                      channel.address())};
+    }
+    auto opened = Crc32c::open();
+    if (!opened) return opened.error();
+    crc32c_ = *opened;
+    return Unit{};
+  }
+
+  const SessionOptions& options_;
+  const Nanos deadline_;
+  LinkWish wish_;
+  Placement placement_;
+  BookConfig book_;
+  std::uint32_t deadline_ms_ = 0;
+  const Crc32c* crc32c_ = nullptr;
+  std::vector<SessionNode> nodes_;
+  std::vector<JobEntry::Line> said_;
+};
+
+}  // namespace
+
+Result<JobEntry> enter_job(const SessionOptions& options) {
+  return Entry(options).run();
+}
+
+}  // namespace tally::client

@@ -1,0 +1,196 @@
+#include "client/nodes.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/epoll.h"
+
+namespace tally::client {
+
+using nlohmann::json;
+
+Result<Nodes> Nodes::make(std::vector<SessionNode> nodes) {
+  Nodes made;
+  made.nodes_ = std::move(nodes);
+  for (std::size_t i = 0; i < made.nodes_.size(); ++i) {
+    const SessionNode& node = made.nodes_[i];
+    for (std::size_t shard = 0; shard < node.trees.size(); ++shard) {
+      const std::uint32_t tree = node.trees[shard];
+      if (tree >= made.places_.size()) made.places_.resize(tree + 1);
+      made.places_[tree] = {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(shard)};
+    }
+    const std::string_view transport = node.link->transport();
+    if (made.transport_.find(transport) == std::string::npos) {
+      made.transport_.append(made.transport_.empty() ? "" : ", ").append(transport);
+    }
+  }
+  if (auto watched = made.watch_all(); !watched) return watched.error();
+  return made;
+}
+
+Outcome Nodes::watch_all() {
+  if (size() == 1) return Unit{};
+  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  const bool watched =
+      epoll_ && std::all_of(nodes_.begin(), nodes_.end(), [this](const auto& node) {
+        return watch(epoll_.get(), node.link->fd(), EPOLLIN);
+      });
+  if (watched) return Unit{};
+  return Error{Status::kNoMemory,
+               fmt::format("descriptors for a session: {}", std::strerror(errno))};
+}
+
+MemoryNeeds Nodes::memory_needs() const {
+  const bool shared = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
+    return node.link->wants_shared_memory();
+  });
+  const bool adapter = std::all_of(nodes_.begin(), nodes_.end(),
+                                   [](const auto& node) { return node.link->has_adapter(); });
+  return {transport_, shared, adapter};
+}
+
+// -- regions -------------------------------------------------------------------------------------
+
+// `number`: the wished one; 0: the node's choice, which it becomes.
+Outcome Nodes::add_to(SessionNode& node, const Region& region, std::uint32_t& number,
+                      Nanos deadline) {
+  auto offer = node.link->offer(region);
+  if (!offer) return offer.error();
+  if (number != 0) offer->params["region"] = number;
+  auto reply = node.channel.call("region.register", std::move(offer->params), offer->fds, deadline);
+  if (!reply) {
+    node.link->withdraw(region);
+    return reply.error();
+  }
+  const auto found = reply->find("region");
+  const bool readable = found != reply->end() && found->is_number_unsigned();
+  const bool fine = readable && (number == 0 || *found == number);
+  if (fine) number = found->get<std::uint32_t>();
+  if (fine) return Unit{};
+  return Error{Status::kProtocol,
+               fmt::format("the answer of the node at {} to region.register cannot be read: is it "
+                           "of another version?",
+                           node.channel.address())};
+}
+
+Result<std::uint32_t> Nodes::add_region(const Region& region, Nanos deadline) {
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    auto added = add_to(nodes_[i], region, number, deadline);
+    if (added) continue;
+    for (std::size_t j = 0; j < i; ++j) {
+      static_cast<void>(remove_from(nodes_[j], region, number, deadline));
+      nodes_[j].link->withdraw(region);
+    }
+    return added.error();
+  }
+  if (number >= bases_.size()) bases_.resize(number + 1);
+  bases_[number] = region.base_offset();
+  return number;
+}
+
+Outcome Nodes::remove_from(SessionNode& node, const Region& region, std::uint32_t number,
+                           Nanos deadline) {
+  auto reply = node.channel.call("region.deregister", {{"region", number}}, {}, deadline);
+  // An earlier call that timed out may have done it all the same.
+  const bool done =
+      reply || reply.status() == Status::kNodeLost || reply.status() == Status::kBadRegion;
+  if (!done) return reply.error();
+  node.link->withdraw(region);
+  return Unit{};
+}
+
+Outcome Nodes::remove_region(const Region& region, Nanos deadline) {
+  for (SessionNode& node : nodes_) {
+    if (auto done = remove_from(node, region, region.id, deadline); !done) return done;
+  }
+  return Unit{};
+}
+
+void Nodes::withdraw(const Region& region) {
+  for (SessionNode& node : nodes_) node.link->withdraw(region);
+}
+
+// -- the data path -------------------------------------------------------------------------------
+
+bool Nodes::send(std::uint32_t tree, wire::Notice notice, std::span<const std::byte> contribution) {
+  Link& link = *node_of(tree).link;
+  if (link.wants_shared_memory()) {
+    const auto base = [this](std::uint32_t region) {
+      return region < bases_.size() ? bases_[region] : 0;
+    };
+    notice.in_offset += base(notice.in_region);
+    notice.out_offset += base(notice.out_region);
+  }
+  return link.send(places_[tree].shard, notice, contribution);
+}
+
+std::size_t Nodes::eager_bytes(std::uint32_t tree) const {
+  return node_of(tree).link->eager_bytes();
+}
+
+std::size_t Nodes::receive(std::uint32_t tree, std::span<RingSlot> out) {
+  return node_of(tree).link->receive(places_[tree].shard, out);
+}
+
+bool Nodes::broken() const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& node) { return node.link->broken(); });
+}
+
+// All of them, also where one has something already.
+bool Nodes::arm(Nanos until) {
+  bool armed = true;
+  for (SessionNode& node : nodes_) armed &= node.link->arm(until);
+  return armed;
+}
+
+void Nodes::disarm() {
+  for (SessionNode& node : nodes_) node.link->disarm();
+}
+
+int Nodes::fd() const {
+  return epoll_ ? epoll_.get() : first().fd();
+}
+
+bool Nodes::hear() {
+  bool gone = false;
+  for (SessionNode& node : nodes_) gone |= node.gone = node.link->hear();
+  return gone;
+}
+
+std::string Nodes::why_gone() const {
+  if (size() == 1) return first().why_gone();
+  std::string why;
+  for (const SessionNode& node : nodes_) {
+    if (!node.gone) continue;
+    why += fmt::format("{}the node at {}: {}", why.empty() ? "" : "; ", node.channel.address(),
+                       node.link->why_gone());
+  }
+  return why;
+}
+
+bool Nodes::fence(Nanos deadline) {
+  bool fenced = true;
+  for (SessionNode& node : nodes_) fenced &= node.link->fence(deadline);
+  return fenced;
+}
+
+void Nodes::hang_up() {
+  for (SessionNode& node : nodes_) node.link->hang_up();
+}
+
+Outcome Nodes::close(Nanos deadline) {
+  Outcome all = Unit{};
+  for (SessionNode& node : nodes_) {
+    auto closed = node.channel.call("session.close", json::object(), {}, deadline);
+    if (!closed && all) all = closed.error();
+  }
+  return all;
+}
+
+}  // namespace tally::client

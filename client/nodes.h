@@ -1,0 +1,85 @@
+// The nodes of a session: a control connection and a link to each, and which of the plan's trees
+// are rooted at which. Nothing above knows how many there are; one is the usual case.
+// Used by one thread at a time, as its session is.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "client/link.h"
+#include "client/region.h"
+#include "client/rpc_channel.h"
+
+namespace tally::client {
+
+// One of them. Its link's shards are these trees, in order.
+struct SessionNode {
+  RpcChannel channel;
+  std::unique_ptr<Link> link;
+  std::vector<std::uint32_t> trees;
+  bool gone = false;  // hear() has found out
+};
+
+class Nodes {
+ public:
+  // Precondition: at least one, and their trees are 0 .. n-1, each once.
+  static Result<Nodes> make(std::vector<SessionNode> nodes);
+
+  std::size_t size() const { return nodes_.size(); }
+  std::uint32_t trees() const { return static_cast<std::uint32_t>(places_.size()); }
+  const Link& first() const { return *nodes_.front().link; }
+  // "shm", or "shm, fabric" where they differ.
+  std::string_view transport() const { return transport_; }
+  // Shared where one of them wants it so, an adapter's where all have one.
+  MemoryNeeds memory_needs() const;
+
+  // The region gets the same number at all nodes.
+  Result<std::uint32_t> add_region(const Region& region, Nanos deadline);
+  Outcome remove_region(const Region& region, Nanos deadline);
+  // Without a word to the nodes: the session is over.
+  void withdraw(const Region& region);
+
+  // As Link's, of the tree's node. The notice's offsets count from where its regions' data begins.
+  bool send(std::uint32_t tree, wire::Notice notice, std::span<const std::byte> contribution);
+  std::size_t eager_bytes(std::uint32_t tree) const;
+  std::size_t receive(std::uint32_t tree, std::span<RingSlot> out);
+
+  // As Link's, of all.
+  bool broken() const;
+  bool arm(Nanos until);
+  void disarm();
+  int fd() const;
+  bool hear();
+  std::string why_gone() const;
+  bool fence(Nanos deadline);
+  void hang_up();
+  // Says goodbye to all; the first that does not answer is why it failed.
+  Outcome close(Nanos deadline);
+
+ private:
+  struct Place {
+    std::uint32_t node = 0;
+    std::uint32_t shard = 0;  // of its link
+  };
+
+  Nodes() = default;
+  SessionNode& node_of(std::uint32_t tree) { return nodes_[places_[tree].node]; }
+  const SessionNode& node_of(std::uint32_t tree) const { return nodes_[places_[tree].node]; }
+  Outcome watch_all();
+  Outcome add_to(SessionNode& node, const Region& region, std::uint32_t& number, Nanos deadline);
+  Outcome remove_from(SessionNode& node, const Region& region, std::uint32_t number,
+                      Nanos deadline);
+
+  std::vector<SessionNode> nodes_;
+  std::vector<Place> places_;         // by tree
+  std::vector<std::uint64_t> bases_;  // by region: where in its shared memory its data begins
+  std::string transport_;
+  UniqueFd epoll_;  // of their links' descriptors, where there are several
+};
+
+}  // namespace tally::client
