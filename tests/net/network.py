@@ -147,19 +147,20 @@ class Machine:
         with namespaces.entered(self.namespace):
             return socket.socket(socket.AF_INET, kind)
 
-    def limit(self, rate: str | None) -> None:
+    def limit(self, rate: str | None, burst: int | None = None, queue: int | None = None) -> None:
         """Bits per second of its cable, each way, such as "200mbit"; None: no limit.
 
-        What it sends is limited in the queue of its own interface, so that its senders notice. A sender
+        `burst`: bytes that pass at once; `queue`: bytes that wait before the limit, and no more. What it sends is limited in the queue of its own interface, so that its senders notice. A sender
         that goes around queues (PACKET_QDISC_BYPASS, XDP) goes around the limit.
         """
         for namespace, device in ((self.namespace, INTERFACE), (self._switch.namespace, self._port)):
-            queue = ["tc", "-n", namespace, "qdisc"]
+            tc = ["tc", "-n", namespace, "qdisc"]
             if rate is not None:
-                call(*queue, "replace", "dev", device, "root", "tbf", "rate", rate,
-                     "burst", str(self._burst(rate)), "latency", f"{QUEUE_MILLISECONDS}ms")
+                waiting = ["limit", str(queue)] if queue else ["latency", f"{QUEUE_MILLISECONDS}ms"]
+                call(*tc, "replace", "dev", device, "root", "tbf", "rate", rate,
+                     "burst", str(burst or self._burst(rate)), *waiting)
             elif self._is_limited:
-                call(*queue, "delete", "dev", device, "root")
+                call(*tc, "delete", "dev", device, "root")
         self._is_limited = rate is not None
 
     def lose(self, probability: float, source: "Machine | None" = None) -> None:

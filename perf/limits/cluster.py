@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""All-reduce over many nodes beside the closed form of the plan: BytePS (OSDI '20) where all NICs are alike, and its
+generalisation to uneven ones.
+
+Each of N workers has a machine with a node of its own, and K machines have a node alone; machines are network
+namespaces whose cables are limited in both directions. B is what a plain socket gets through such a cable, measured
+in the same run. For each K: the time of an all-reduce of M bytes, medians of rounds; what the form says, which is
+2n(n-1)M/((n^2+kn-2k)B) for equal NICs; and the ratio. Needs root.
+
+usage: cluster.py [--build DIR] [--workers N] [--helpers K,K,...] [--rate 100mbit] [--rates R,R,...] [--size 16M]
+                  [--rounds N] [--shards N] [--json FILE]
+--rates: one for each worker's machine, then for each helper's: uneven NICs, for the largest K.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from running_node import default_build
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
+from network import Machine, Network, available  # noqa: E402
+
+PORT, PERF_PORT, PROBE_PORT = 7733, 7800, 7900
+BURST, QUEUE = 32_000, 1_000_000  # bytes
+PROBE_SECONDS = 3
+PATIENCE = 600
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+RATES = {"k": 1e3, "m": 1e6, "g": 1e9}
+
+
+def bytes_of(size: str) -> int:
+    return int(size[:-1]) * UNITS[size[-1]]
+
+
+def bits_of(rate: str) -> float:
+    return float(rate[:-4]) * RATES[rate[-4]]
+
+
+def goodput(sender: Machine, receiver: Machine) -> float:
+    """Bytes per second through plain sockets, each way, both at a time."""
+    import socket
+    pairs = []
+    for number, (here, there) in enumerate(((sender, receiver), (receiver, sender))):
+        listener = there.socket(socket.SOCK_STREAM)
+        listener.bind((there.address, PROBE_PORT + number))
+        listener.listen(1)
+        out = here.socket(socket.SOCK_STREAM)
+        out.connect((there.address, PROBE_PORT + number))
+        pairs.append((out, listener.accept()[0]))
+        listener.close()
+    received = [0, 0]
+    end = threading.Event()
+
+    def send(sock) -> None:
+        chunk = bytes(1 << 16)
+        while not end.is_set():
+            sock.sendall(chunk)
+        sock.close()
+
+    def receive(number: int, sock) -> None:
+        while got := sock.recv(1 << 16):
+            received[number] += len(got)
+        sock.close()
+
+    threads = [threading.Thread(target=send, args=(out,)) for out, _ in pairs]
+    threads += [threading.Thread(target=receive, args=(i, sock)) for i, (_, sock) in enumerate(pairs)]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)  # the burst and the queues are full
+    began, before = time.monotonic(), list(received)
+    time.sleep(PROBE_SECONDS)
+    seconds, after = time.monotonic() - began, list(received)
+    end.set()
+    for thread in threads:
+        thread.join()
+    return min(b - a for a, b in zip(before, after)) / seconds
+
+
+def predicted(workers: list[float], helpers: list[float], size: float) -> float:
+    """Seconds; of NICs in bytes per second. One form for equal and for uneven ones."""
+    n = len(workers)
+    if n == 1:
+        return 0.0
+    together = sum(workers) + (1 - 2 / n) * sum(helpers)
+    return size * max(1 / min(workers), 2 * (n - 1) / together)
+
+
+class Cluster:
+    """Nodes on all machines, that meet at the first one's."""
+
+    def __init__(self, network: Network, build: Path, directory: str, workers: int, shards: int, speeds: list[float]):
+        self.network, self.build, self.directory, self.workers = network, build, directory, workers
+        self.nodes = []
+        for machine, speed in zip(network.machines, speeds):
+            role = "worker" if machine.index <= workers else "helper"
+            self.nodes.append(machine.popen(
+                [build / "control/tallyd", "--listen", self.local(machine.index), "--listen-tcp",
+                 f"tcp:{machine.address}:{PORT}", "--verbs", "off", "--shards", shards, "--cluster", self.address,
+                 "--cluster-name", f"m{machine.index}", "--cluster-host", f"m{machine.index}", "--cluster-role", role,
+                 "--cluster-speed", str(int(speed // 4096 * 4096)), "--log-level", "error", "--ready-fd", "1"],
+                stdout=subprocess.PIPE, text=True))
+        for node in self.nodes:
+            if node.stdout.readline() != "ready\n":
+                raise SystemExit("a node did not start: its message stands above")
+        self.wait_for_members()
+
+    @property
+    def address(self) -> str:
+        return f"tcp:{self.network.machine(1).address}:{PORT}"
+
+    def local(self, index: int) -> str:
+        return f"unix:{self.directory}/m{index}.sock"
+
+    def wait_for_members(self) -> None:
+        for _ in range(200):
+            done = subprocess.run([self.build / "control/tallyctl", "--address", self.local(1), "--json", "nodes"],
+                                  text=True, capture_output=True, timeout=20, check=False)
+            if done.returncode == 0 and len(json.loads(done.stdout)) == len(self.nodes):
+                return
+            time.sleep(0.1)
+        raise SystemExit(f"not all nodes have joined: {done.stdout} {done.stderr}")
+
+    def all_reduce(self, size: str, rounds: int) -> dict:
+        """tally-perf's row; rank I on worker I's machine."""
+        out = Path(self.directory, "row.json")
+        first = self.network.machine(1).address
+        common = ["--address", self.address]
+        runs = []
+        for rank in range(self.workers):
+            machine = self.network.machine(rank + 1)
+            command = [self.build / "perf/tally-perf", "allreduce", *common, "--rank", rank]
+            if rank == 0:
+                command += ["--serve", f"{first}:{PERF_PORT}", "--ranks", self.workers, "--min-bytes", size, "--max-bytes",
+                            size, "--iters", rounds, "--warmup", 1, "--check", "--json", out, "--timeout", 300]
+            else:
+                command += ["--join", f"{first}:{PERF_PORT}"]
+            runs.append(machine.popen(command, env={**os.environ, "TALLY_HOST": f"m{machine.index}"}, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        for run in runs:
+            text, _ = run.communicate(timeout=PATIENCE)
+            if run.returncode != 0:
+                raise SystemExit(f"tally-perf ended with {run.returncode}:\n{text}")
+        document = json.loads(out.read_text())
+        if document["wrong"] != 0:
+            raise SystemExit(f"{document['wrong']} elements are wrong")
+        return document["rows"][0]
+
+    def end(self) -> None:
+        for node in self.nodes:
+            node.terminate()
+        for node in self.nodes:
+            node.wait(20)
+            node.stdout.close()
+
+
+def busy() -> tuple[float, float]:
+    """Seconds of all processors: at work, and in all."""
+    numbers = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return sum(numbers) - numbers[3] - numbers[4], sum(numbers)
+
+
+def measure(arguments, helpers: int, rates: list[str]) -> dict:
+    size = bytes_of(arguments.size)
+    with Network(arguments.workers + helpers) as network, tempfile.TemporaryDirectory(prefix="tally-cluster-") as place:
+        for machine, rate in zip(network.machines, rates):
+            machine.limit(rate, BURST, QUEUE)
+        share = goodput(network.machine(1), network.machine(2)) / (min(map(bits_of, rates[:2])) / 8)
+        speeds = [share * bits_of(rate) / 8 for rate in rates]
+        cluster = Cluster(network, arguments.build, place, arguments.workers, arguments.shards, speeds)
+        before = busy()
+        row = cluster.all_reduce(arguments.size, arguments.rounds)
+        after = busy()
+        cluster.end()
+    form = predicted(speeds[:arguments.workers], speeds[arguments.workers:], size)
+    seconds = row["time_us_p50"] / 1e6
+    return {"helpers": helpers, "bytes": size, "rates": rates, "goodput_share": share, "seconds": seconds,
+            "seconds_min": row["time_us_min"] / 1e6, "seconds_max": row["time_us_max"] / 1e6, "predicted": form,
+            "ratio": seconds / form, "cpu": (after[0] - before[0]) / (after[1] - before[1])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=default_build())
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--helpers", default="0,1,2,3,4")
+    parser.add_argument("--rate", default="100mbit", help="of every cable")
+    parser.add_argument("--rates", help="one for each machine, for the largest number of helpers")
+    parser.add_argument("--size", default="16M")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if reason := available():
+        raise SystemExit(f"no network can be made here: {reason}")
+    counts = [int(count) for count in arguments.helpers.split(",")]
+    cases = [(count, [arguments.rate] * (arguments.workers + count)) for count in counts]
+    if arguments.rates:
+        rates = arguments.rates.split(",")
+        cases = [(len(rates) - arguments.workers, rates)]
+    rows = []
+    print(f"{'helpers':>8} {'seconds':>8} {'min':>7} {'max':>7} {'form':>7} {'ratio':>6} {'B/rate':>7} {'cpu':>5}")
+    for count, rates in cases:
+        row = measure(arguments, count, rates)
+        rows.append(row)
+        print(f"{count:>8} {row['seconds']:>8.3f} {row['seconds_min']:>7.3f} {row['seconds_max']:>7.3f} "
+              f"{row['predicted']:>7.3f} {row['ratio']:>6.3f} {row['goodput_share']:>7.3f} {row['cpu']:>5.2f}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
