@@ -42,12 +42,12 @@ class PlanCommand : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-const std::vector<std::string> kThreeAndOne = {"make",     "--worker",  "a=100Gbit",
-                                               "--worker", "b=100Gbit", "--worker",
-                                               "c=12.5GB", "--helper",  "h=100Gbit"};
+const std::vector<std::string> three_and_one = {"make",     "--worker",  "a=100Gbit",
+                                                "--worker", "b=100Gbit", "--worker",
+                                                "c=12.5GB", "--helper",  "h=100Gbit"};
 
 TEST_F(PlanCommand, WhatMakeWritesCheckAccepts) {
-  const PlanAnswer made = answer(kThreeAndOne);
+  const PlanAnswer made = answer(three_and_one);
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_EQ(made.err,
             "workers: 3, helpers: 1\n"
@@ -82,7 +82,7 @@ TEST_F(PlanCommand, WhatMakeWritesCheckAccepts) {
 }
 
 TEST_F(PlanCommand, MakeWritesAFile) {
-  auto words = kThreeAndOne;
+  auto words = three_and_one;
   const std::string path = directory_ / "out.json";
   words.insert(words.end(), {"--out", path, "--chunk", "64KiB", "--epoch", "9"});
   const PlanAnswer made = answer(words);
@@ -129,7 +129,7 @@ TEST_F(PlanCommand, AHelperThatSumsSlowlyGetsLess) {
 }
 
 TEST_F(PlanCommand, ChecksAsJson) {
-  const PlanAnswer checked = answer({"check", file(answer(kThreeAndOne).out)}, true);
+  const PlanAnswer checked = answer({"check", file(answer(three_and_one).out)}, true);
   ASSERT_EQ(checked.status, 0) << checked.err;
   const json report = json::parse(checked.out, nullptr, false);
   ASSERT_TRUE(report.is_object()) << checked.out;
@@ -158,7 +158,7 @@ TEST_F(PlanCommand, LongTablesEndUnlessAllIsAsked) {
 }
 
 TEST_F(PlanCommand, CheckRefusesWithTheReason) {
-  std::string text = answer(kThreeAndOne).out;
+  std::string text = answer(three_and_one).out;
   const auto replace = [&](const std::string& before, const std::string& after) {
     std::string other = text;
     return other.replace(other.find(before), before.size(), after);

@@ -127,11 +127,11 @@ void Value::expect_object(std::initializer_list<std::string_view> keys) const {
 }
 
 Value Value::member(std::string_view key) const {
-  static const json kNothing;
+  static const json nothing;
   if (!has(key)) {
     const std::string at = place();
     mistake_.note(fmt::format("{}{}{}: missing; must be given", at, at.empty() ? "" : ".", key));
-    return Value(kNothing, *this, key, 0);
+    return Value(nothing, *this, key, 0);
   }
   return Value(json_[std::string(key)], *this, key, 0);
 }

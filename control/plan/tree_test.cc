@@ -13,10 +13,10 @@ std::string mistake_in(const Parents& parents) {
 }
 
 // 0 is the root; 4 is a relay below it; 1, 2 and 3 are workers, and 5 does not take part.
-const Parents kTree = {-1, 0, 4, 1, 0, -2};
+const Parents tree_of_five = {-1, 0, 4, 1, 0, -2};
 
 TEST(Shape, HasTheRootTheChildrenAndTheHeights) {
-  const auto shape = Shape::of(kTree, "up");
+  const auto shape = Shape::of(tree_of_five, "up");
   ASSERT_TRUE(shape.ok()) << shape.error().message;
   EXPECT_EQ(shape->root(), 0u);
   EXPECT_TRUE(std::ranges::equal(shape->children(0), std::vector<VertexId>{1, 4}));
@@ -31,7 +31,7 @@ TEST(Shape, HasTheRootTheChildrenAndTheHeights) {
 }
 
 TEST(Shape, KnowsWhatEachDoes) {
-  const auto shape = Shape::of(kTree, "up");
+  const auto shape = Shape::of(tree_of_five, "up");
   ASSERT_TRUE(shape.ok());
   EXPECT_EQ(shape->duty(0, true), Duty::kRootWorker);
   EXPECT_EQ(shape->duty(0, false), Duty::kRootHelper);
