@@ -1,5 +1,6 @@
 // tallyctl: asks a node how it is. Exit codes: 0 it answered, 1 it did not, 2 wrong usage; those of
-// `tallyctl doctor`, which looks at the machine, are in doctor/command.h.
+// `tallyctl doctor`, which looks at the machine, are in doctor/command.h; those of `tallyctl plan`
+// in plan_command.h.
 #include <fmt/format.h>
 #include <signal.h>
 #include <time.h>
@@ -17,6 +18,7 @@
 #include "client/address.h"
 #include "client/rpc_channel.h"
 #include "control/doctor/command.h"
+#include "control/plan_command.h"
 #include "control/trace_command.h"
 #include "control/views.h"
 
@@ -36,6 +38,7 @@ struct Arguments {
   std::string job;     // of ranks; empty: all
   TraceArguments trace;
   doctor::DoctorArguments doctor;
+  PlanArguments plan;
 };
 
 Result<json> call(client::RpcChannel& channel, const std::string& method, json params,
@@ -122,6 +125,18 @@ int execute(const std::string& command, const Arguments& arguments) {
   }
 }
 
+int plan(const Arguments& arguments) {
+  if (arguments.watch > 0) {
+    fmt::print(stderr, "tallyctl: --watch: plan asks nobody; leave it out\n");
+    return kUsage;
+  }
+  const PlanAnswer answer = answer_plan(arguments.plan, arguments.as_json);
+  fmt::print("{}", answer.out);
+  const bool printed = std::fflush(stdout) == 0;  // else whoever read it is gone
+  fmt::print(stderr, "{}", answer.err);
+  return answer.status == 0 && !printed ? kFailed : answer.status;
+}
+
 // An address that somebody gave is one at which a node has to answer.
 int examine_machine(const Arguments& arguments, bool has_address_option) {
   if (arguments.watch > 0) {
@@ -167,6 +182,7 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   trace->add_option("--out", arguments.trace.out, "the file to write")->required();
   doctor::add_doctor(app, arguments.doctor);
+  add_plan(app, arguments.plan);
   app.footer("docs/metrics.md defines every column.");
   try {
     app.parse(argc, argv);
@@ -176,6 +192,7 @@ int run(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "doctor") return examine_machine(arguments, address->count() > 0);
+  if (command == "plan") return plan(arguments);
   return execute(command, arguments);
 }
 

@@ -281,6 +281,26 @@ TEST_F(TallydTest, TheDoctorRefusesWhatItDoesNotUnderstand) {
   EXPECT_TRUE(list.said("hugepages  hugepages of 2 MiB")) << list.said();
 }
 
+TEST_F(TallydTest, PlansNeedNoNode) {
+  const std::string file = directory_ / "plan.json";
+  Process make(
+      tallyctl({"plan", "make", "--worker", "a=100Gbit", "--worker", "b=25Gbit", "--out", file}));
+  EXPECT_EQ(make.wait(), 0);
+  EXPECT_TRUE(make.said("no plan is faster")) << make.said();
+  Process check(tallyctl({"plan", "check", file, "--bytes", "1MiB"}));
+  EXPECT_EQ(check.wait(), 0);
+  EXPECT_TRUE(check.said("1048576 bytes: ")) << check.said();
+  std::ofstream(file) << "{}";
+  Process refused(tallyctl({"plan", "check", file}));
+  EXPECT_EQ(refused.wait(), 2);
+  EXPECT_TRUE(refused.said(file + ": fmt: missing")) << refused.said();
+  Process watched(tallyctl({"--watch", "1", "plan", "check", file}));
+  EXPECT_EQ(watched.wait(), 2);
+  Process help(tallyctl({"plan", "make", "--help"}));
+  EXPECT_EQ(help.wait(), 0);
+  EXPECT_TRUE(help.said("--worker NAME=SPEED")) << help.said();
+}
+
 TEST_F(TallydTest, WhatCannotRunIsOneAndSaysWhat) {
   std::ofstream(path_) << "not a socket";
   Process file(tallyd({"--shards", "1"}));

@@ -39,6 +39,7 @@ MAY_USE = {
                "dataplane/transport/shm", "dataplane/transport/verbs",
                "dataplane/transport/fabric", "dataplane/transport/faulty"],
     "gpu_bridge": ["base", "client"],
+    "control/plan": ["base"],
     "control": [ALL],
     "perf": [ALL],
     "integrations": ["base", "client", "gpu_bridge", 

@@ -1,0 +1,240 @@
+#include "control/plan_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "control/config_keys.h"
+#include "control/plan/load.h"
+#include "control/plan/plan_json.h"
+#include "control/plan/star_planner.h"
+#include "control/plan/tree.h"
+#include "control/plan_report.h"
+#include "control/speed.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+constexpr std::size_t kRows = 20;  // of a table, without --all
+
+std::string dump(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+PlanAnswer refuse(const std::string& message) {
+  return {kUsage, "", fmt::format("tallyctl: {}\n", message)};
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(plan::kMaxPlanBytes + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad()) {
+    return Error{Status::kInvalidArgument, fmt::format("{}: cannot be read: {}; give a plan file",
+                                                       path, std::strerror(errno))};
+  }
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+// "a=100Gbit,sum=20GB" of an option.
+Result<plan::Vertex> parse_machine(const char* option, plan::Role role, const std::string& text) {
+  const auto bad = [&](const std::string& what) {
+    return Error{Status::kInvalidArgument, fmt::format("{} {}: {}", option, text, what)};
+  };
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return bad("must be NAME=SPEED or NAME=SPEED,sum=SPEED, like a=100Gbit");
+  }
+  plan::Vertex machine;
+  machine.role = role;
+  machine.name = text.substr(0, equals);
+  std::string speed = text.substr(equals + 1);
+  if (const auto comma = speed.find(','); comma != std::string::npos) {
+    const std::string more = speed.substr(comma + 1);
+    if (!more.starts_with("sum=")) {
+      return bad(fmt::format("\"{}\" must be sum=SPEED, what it can sum", more));
+    }
+    const auto sum = parse_speed(std::string_view(more).substr(4));
+    if (!sum) return bad(sum.error().message);
+    machine.sum = *sum;
+    speed.resize(comma);
+  }
+  const auto nic = parse_speed(speed);
+  if (!nic) return bad(nic.error().message);
+  machine.in = machine.out = *nic;
+  return machine;
+}
+
+Result<std::vector<plan::Vertex>> parse_machines(const PlanArguments& arguments) {
+  std::vector<plan::Vertex> machines;
+  const auto add = [&](const char* option, plan::Role role,
+                       const std::vector<std::string>& texts) -> Outcome {
+    for (const std::string& text : texts) {
+      auto machine = parse_machine(option, role, text);
+      if (!machine) return machine.error();
+      const bool known = std::any_of(machines.begin(), machines.end(), [&](const auto& other) {
+        return other.name == machine->name;
+      });
+      if (known) {
+        return Error{Status::kInvalidArgument,
+                     fmt::format("{} {}: another machine is called {}; give each its own name",
+                                 option, text, machine->name)};
+      }
+      machines.push_back(std::move(machine).value());
+    }
+    return Unit{};
+  };
+  if (auto workers = add("--worker", plan::Role::kWorker, arguments.workers); !workers) {
+    return workers.error();
+  }
+  if (auto helpers = add("--helper", plan::Role::kHelper, arguments.helpers); !helpers) {
+    return helpers.error();
+  }
+  return machines;
+}
+
+// What the plan is worth, beside the exact optimum and the weights of equal machines.
+json comparison(const plan::Plan& plan, const std::vector<plan::Vertex>& machines) {
+  const plan::StarShares best = plan::star_shares(machines);
+  const plan::StarShares uniform = plan::uniform_shares(machines);
+  std::vector<plan::Tree> trees;
+  const auto& workers = plan.domains[0].workers;
+  for (plan::VertexId root = 0; root < machines.size(); ++root) {
+    trees.push_back({0, plan::star_parents(machines.size(), workers, root), {}});
+  }
+  plan::Routes routes(plan.network);
+  return {{"workers", workers.size()},
+          {"helpers", machines.size() - workers.size()},
+          {"t_star", best.tau},
+          {"lower_bound", best.lower_bound},
+          {"tau", plan.domains[0].certificate->tau},
+          {"uniform_tau", plan::evaluate(routes, trees, uniform.shares).tau}};
+}
+
+std::string render_comparison(const json& compared) {
+  const double t_star = compared["t_star"], tau = compared["tau"];
+  const double bound = compared["lower_bound"], uniform = compared["uniform_tau"];
+  std::string text = fmt::format("workers: {}, helpers: {}\n", compared["workers"].dump(),
+                                 compared["helpers"].dump());
+  if (t_star <= 0) return text + "t* 0: one worker, nothing travels\n";
+  text += fmt::format("t* {:.4g} ns per byte ({}); with weights in 1/65536 {:.3f}% more\n",
+                      t_star * 1e9, speed_text(1 / t_star), 100 * (tau / t_star - 1));
+  text += fmt::format("lower bound {:.4g} ns per byte: {}\n", bound * 1e9,
+                      t_star <= bound * (1 + 1e-9) ? "no plan is faster"
+                                                   : fmt::format("at most {:.2f}% from the best",
+                                                                 100 * (t_star / bound - 1)));
+  return text + fmt::format("uniform weights {:.4g} ns per byte: {:.2f} times t*\n", uniform * 1e9,
+                            uniform / t_star);
+}
+
+PlanAnswer answer_make(const PlanArguments& arguments, bool as_json) {
+  const auto machines = parse_machines(arguments);
+  if (!machines) return refuse(machines.error().message);
+  if (arguments.workers.empty())
+    return refuse("plan make: no --worker NAME=SPEED; give at least one");
+  const auto chunk = parse_size(arguments.chunk);
+  if (!chunk || *chunk == 0) {
+    return refuse(fmt::format("--chunk {}: must be a size like 256KiB", arguments.chunk));
+  }
+  const auto plan = plan::plan_star(*machines, {.chunk = *chunk, .epoch = arguments.epoch});
+  if (!plan) return refuse("plan make: " + plan.error().message);
+  const json compared = comparison(*plan, *machines);
+  PlanAnswer answer;
+  answer.err = as_json ? dump(compared) : render_comparison(compared);
+  const std::string text = plan::write_plan(*plan);
+  if (arguments.out.empty()) {
+    answer.out = text;
+    return answer;
+  }
+  std::ofstream out(arguments.out, std::ios::binary);
+  if (out << text && out.flush()) return answer;
+  return {kFailed, "",
+          fmt::format("tallyctl: cannot write {}: {}; give another --out\n", arguments.out,
+                      std::strerror(errno))};
+}
+
+PlanAnswer answer_check(const PlanArguments& arguments, bool as_json) {
+  const auto bytes = parse_size(arguments.bytes);
+  if (!bytes) {
+    return refuse(fmt::format("--bytes {}: must be a size like 256MiB", arguments.bytes));
+  }
+  const auto text = read_file(arguments.file);
+  if (!text) return refuse(text.error().message);
+  const auto plan = plan::read_plan(*text);
+  if (!plan) return refuse(fmt::format("{}: {}", arguments.file, plan.error().message));
+  if (auto valid = plan::validate(*plan, {.max_height = arguments.max_height}); !valid) {
+    return refuse(fmt::format("{}: {}", arguments.file, valid.error().message));
+  }
+  const json report = plan_report(*plan, {.bytes = *bytes, .hop_seconds = arguments.hop_us * 1e-6});
+  const std::size_t rows = arguments.all ? std::numeric_limits<std::size_t>::max() : kRows;
+  return {0, as_json ? dump(report) : render_plan_report(report, rows), ""};
+}
+
+void add_check(CLI::App& plan, PlanArguments& arguments) {
+  auto* check = plan.add_subcommand(
+      "check", "whether a plan is possible, its trees, the loads of links, and what binds");
+  check->add_option("FILE", arguments.file, "the plan")->required();
+  check->add_option("--bytes", arguments.bytes, "predict the time of an operation of this size")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  check->add_option("--hop-us", arguments.hop_us, "latency of one hop, microseconds")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  check->add_option("--max-height", arguments.max_height, "levels that nodes have slots for")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  check->add_flag("--all", arguments.all, fmt::format("every row of tables longer than {}", kRows));
+  check->footer("Exit status: 0 it is possible, 2 it is refused (stderr says why) or wrong usage.");
+}
+
+void add_make(CLI::App& plan, PlanArguments& arguments) {
+  auto* make = plan.add_subcommand(
+      "make", "stars for machines joined by their NICs alone (full bisection), as a plan");
+  make->add_option("--worker", arguments.workers,
+                   "a machine with a gradient, and its NIC: a=100Gbit, a=12.5GB,sum=40GB (what it "
+                   "can sum per second); may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("NAME=SPEED");
+  make->add_option("--helper", arguments.helpers, "a machine without one; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("NAME=SPEED");
+  make->add_option("--chunk", arguments.chunk, "what travels at a time")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  make->add_option("--epoch", arguments.epoch, "the plan's epoch")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
+      ->capture_default_str();
+  make->add_option("--out", arguments.out, "the file to write; left out: stdout")
+      ->type_name("FILE");
+  make->footer(
+      "On stderr: t*, the time per byte, its lower bound, and how uniform weights compare (with\n"
+      "--json as JSON). Exit status: 0 made, 1 it could not be written, 2 wrong usage.");
+  make->parse_complete_callback([&arguments] { arguments.make = true; });
+}
+
+}  // namespace
+
+CLI::App* add_plan(CLI::App& app, PlanArguments& arguments) {
+  auto* plan = app.add_subcommand("plan", "makes plans and checks them; needs no node");
+  plan->require_subcommand(1);
+  add_check(*plan, arguments);
+  add_make(*plan, arguments);
+  plan->footer("docs/planning.md says what a plan is, and how it is made.");
+  return plan;
+}
+
+PlanAnswer answer_plan(const PlanArguments& arguments, bool as_json) {
+  return arguments.make ? answer_make(arguments, as_json) : answer_check(arguments, as_json);
+}
+
+}  // namespace tally::control

@@ -1,0 +1,45 @@
+// tallyctl plan: makes plans and checks them. Needs no node.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "control/plan/validate.h"
+
+namespace tally::control {
+
+struct PlanArguments {
+  bool make = false;  // else: check
+
+  // Of check.
+  std::string file;
+  std::string bytes = "256MiB";
+  double hop_us = 5;
+  std::uint32_t max_height = plan::Limits{}.max_height;
+  bool all = false;
+
+  // Of make.
+  std::vector<std::string> workers;  // NAME=SPEED[,sum=SPEED]
+  std::vector<std::string> helpers;
+  std::string chunk = "256KiB";
+  std::uint64_t epoch = 1;
+  std::string out;  // empty: stdout
+};
+
+// Adds the subcommand; what is given is put into `arguments` when the command line is parsed.
+CLI::App* add_plan(CLI::App& app, PlanArguments& arguments);
+
+// What the command prints, and its exit status: 0 done, 1 the plan could not be written, 2 refused
+// or wrong usage.
+struct PlanAnswer {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+// Reads and writes the files that the arguments name; prints nothing.
+PlanAnswer answer_plan(const PlanArguments& arguments, bool as_json);
+
+}  // namespace tally::control
