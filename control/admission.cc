@@ -231,8 +231,8 @@ std::vector<Forming*> Admission::unclaimed(Nanos now) const {
 }
 
 std::uint64_t Admission::table_bytes(std::uint32_t ranks, std::uint32_t shards) const {
-  return shards * protocol::OperationTable::footprint(static_cast<std::uint16_t>(ranks),
-                                                      limits_.credit);
+  return shards *
+         protocol::OperationTable::footprint(static_cast<std::uint16_t>(ranks), limits_.credit);
 }
 
 // Formings that are over hold memory until their last member has gone, but no place among the jobs.
@@ -241,22 +241,21 @@ Outcome Admission::room_for(const std::string& name, std::uint32_t ranks,
   const auto running = std::count_if(formings_.begin(), formings_.end(),
                                      [](const auto& forming) { return !forming->over; });
   if (running >= static_cast<std::ptrdiff_t>(limits_.max_jobs)) {
-    return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", name,
-                               running, limits_.max_jobs));
+    return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", name, running,
+                               limits_.max_jobs));
   }
   if (ranks > limits_.max_ranks) {
-    return refused(fmt::format("job \"{}\": {} ranks, max_ranks is {}", name,
-                               ranks, limits_.max_ranks));
+    return refused(
+        fmt::format("job \"{}\": {} ranks, max_ranks is {}", name, ranks, limits_.max_ranks));
   }
   const std::uint64_t wanted = table_bytes(ranks, shards);
   std::uint64_t reserved = 0;
   for (const auto& forming : formings_) reserved += forming->table_bytes;
   if (reserved + wanted > limits_.max_table_bytes) {
-    return refused(
-        fmt::format("job \"{}\": its {} ranks with a credit of {} take {} bytes on {} shards; "
-                    "{} of {} are taken: lower shards.credit, or end other jobs",
-                    name, ranks, limits_.credit, wanted, shards,
-                    reserved, limits_.max_table_bytes));
+    return refused(fmt::format(
+        "job \"{}\": its {} ranks with a credit of {} take {} bytes on {} shards; "
+        "{} of {} are taken: lower shards.credit, or end other jobs",
+        name, ranks, limits_.credit, wanted, shards, reserved, limits_.max_table_bytes));
   }
   return Unit{};
 }

@@ -37,7 +37,7 @@ struct AdmissionLimits {
   std::uint32_t shards_per_job = 4;  // at most
   std::uint32_t credit = 256;
   std::uint64_t split_bytes = 256 << 10;  // of plans that are made here
-  bool network = false;  // sessions may come by one: they take more descriptors
+  bool network = false;                   // sessions may come by one: they take more descriptors
   // Of this process (process_limits.h), for all jobs: a region is a mapping, a session another, and
   // descriptors for its connection, its process and its doorbells, or its endpoints.
   std::uint32_t max_mappings = 32'765;
@@ -52,21 +52,22 @@ inline constexpr Nanos kPlacementPatience = 60 * kSecond;
 // One forming of a job: its members from the first to join until the last is gone. When a rank
 // goes, this forming is over; the job may form again under the next epoch while it winds down.
 //
-// Two numberings meet here. A *lane* is what a session has for each shard that serves the job (rings
-// and a doorbell, an endpoint, a queue pair): 0, 1, ... at each node. A *tree* is one of the job's
-// plan, which may have trees at other nodes too. On a node that stands alone they are the same.
+// Two numberings meet here. A *lane* is what a session has for each shard that serves the job
+// (rings and a doorbell, an endpoint, a queue pair): 0, 1, ... at each node. A *tree* is one of the
+// job's plan, which may have trees at other nodes too. On a node that stands alone they are the
+// same.
 struct Forming {
   std::string name;
   std::string token;
   std::uint32_t slot = 0;  // its number at the shards
   std::uint32_t epoch = 1;
   std::uint32_t weight = 1;
-  protocol::Plan plan;                 // whole
-  std::vector<std::uint32_t> shards;   // that serve it, by lane
-  std::vector<std::uint32_t> trees;    // of the plan, by lane
-  std::uint32_t nodes = 1;             // that the plan has trees at
-  bool placed = false;                 // by a coordinator: ranks join it with its epoch
-  std::uint64_t placement = 0;         // its number there; 0: nobody wants to hear of it
+  protocol::Plan plan;                // whole
+  std::vector<std::uint32_t> shards;  // that serve it, by lane
+  std::vector<std::uint32_t> trees;   // of the plan, by lane
+  std::uint32_t nodes = 1;            // that the plan has trees at
+  bool placed = false;                // by a coordinator: ranks join it with its epoch
+  std::uint64_t placement = 0;        // its number there; 0: nobody wants to hear of it
   Nanos placed_at = 0;
   std::vector<std::uint32_t> members;  // by rank: the session, or kNobody
   std::uint32_t joined = 0;

@@ -241,6 +241,23 @@ const std::vector<Key>& config_keys() {
       {"network", "provider", "",
        "of libfabric, for transport fabric; empty: the best that is there",
        TextKey{At<&Config::provider>{}, true}},
+      {"cluster", "coordinators", "cluster",
+       "where nodes meet: addresses of coordinators, with commas between them; this node's own may "
+       "be one; empty: this node stands alone",
+       TextKey{At<&Config::cluster, &ClusterConfig::coordinators>{}, true}},
+      {"cluster", "name", "cluster-name", "of this node there; empty: the host's name",
+       TextKey{At<&Config::cluster, &ClusterConfig::name>{}, true}},
+      {"cluster", "host", "cluster-host",
+       "this machine: workers that say the same are on it; empty: the host's name",
+       TextKey{At<&Config::cluster, &ClusterConfig::host>{}, true}},
+      {"cluster", "role", "cluster-role",
+       "worker: workers run on this machine too; helper: it sums and does nothing else",
+       choice(At<&Config::cluster, &ClusterConfig::role>{}, {"helper", "worker"})},
+      {"cluster", "speed", "cluster-speed",
+       "bytes per second of this machine's NIC, each way; 0: unknown",
+       or_zero(bytes(At<&Config::cluster, &ClusterConfig::speed>{}, kPage, 1024 * kGib))},
+      {"cluster", "token", "", "what nodes show to their coordinator; the same everywhere",
+       TextKey{At<&Config::cluster, &ClusterConfig::token>{}, true, true}},
       {"memory", "hugepages", "hugepages",
        "hugepages for the engine's memory; auto: if enough are free",
        choice(At<&Config::hugepages>{}, {"auto", "on", "off"})},
@@ -301,6 +318,11 @@ std::string assign(const Key& key, Config& config, const Written& written) {
     return assign_truth(*kind, config, written);
   }
   return assign_text(std::get<TextKey>(key.kind), config, written);
+}
+
+bool is_secret(const Key& key) {
+  const auto* text = std::get_if<TextKey>(&key.kind);
+  return text != nullptr && text->secret;
 }
 
 std::string value_text(const Key& key, Config& config) {

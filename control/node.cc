@@ -39,6 +39,17 @@ AdmissionLimits limits_of(const NodeOptions& options, const ShardSet& shards) {
   return limits;
 }
 
+CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
+  return {.coordinator = {.token = options.cluster_token,
+                          .open_jobs = options.limits.open_jobs,
+                          .max_jobs = options.limits.max_jobs,
+                          .max_ranks = options.limits.max_ranks,
+                          .split_bytes = options.split_bytes,
+                          .jobs = options.jobs},
+          .default_deadline_ms = options.default_deadline_ms,
+          .coordinators = options.coordinators};
+}
+
 }  // namespace
 
 Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
@@ -48,6 +59,7 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
       disconnect_(std::move(disconnect)),
       admission_(limits_of(options_, shards), options_.jobs),
       introspection_(options_.facts, shards, admission_),
+      coordinator_(coordinator_of(options_), io, disconnect_),
       patience_(io),
       makers_(io, options_.verbs ? kMakers : 0),
       ender_(io, options_.verbs ? 1 : 0) {
@@ -62,6 +74,9 @@ void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply
   const std::string& method = request.method;
   if (method.starts_with("node.")) {
     return introspection_.handle(connection, request, std::move(reply));
+  }
+  if (method.starts_with("cluster.") || method.starts_with("job.")) {
+    return coordinator_.handle(connection, request, std::move(reply));
   }
   if (method == "session.open") return open(connection, request, std::move(reply));
   if (method.rfind("session.", 0) != 0 && method.rfind("region.", 0) != 0) {
@@ -141,14 +156,10 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
 
 void Node::opened(const Session& session, rpc::Reply reply) const {
   const Forming& forming = *session.forming;
-  json answer = {{"session", session.number},
-                 {"epoch", forming.epoch},
-                 {"transport", "shm"},
-                 {"weights", forming.plan.weights},
-                 {"trees", forming.trees},
-                 {"split_bytes", forming.plan.split_bytes},
-                 {"credit", options_.credit},
-                 {"deadline_ms", options_.default_deadline_ms}};
+  json answer = {{"session", session.number}, {"epoch", forming.epoch},
+                 {"transport", "shm"},        {"weights", forming.plan.weights},
+                 {"trees", forming.trees},    {"split_bytes", forming.plan.split_bytes},
+                 {"credit", options_.credit}, {"deadline_ms", options_.default_deadline_ms}};
   if (options_.checksums) answer["checksums"] = "crc32c";
   if (options_.fabric) {
     answer["fabric"] = {{"provider", options_.fabric->provider},
@@ -245,6 +256,7 @@ void Node::close(const SharedSession& session, rpc::Reply reply) {
 
 void Node::closed(rpc::ConnectionId connection) {
   introspection_.closed(connection);
+  coordinator_.closed(connection);
   const SharedSession session = session_of(connection);
   by_connection_.erase(connection);
   if (session == nullptr || session->ending) return;

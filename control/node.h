@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "control/admission.h"
+#include "control/coordinator/service.h"
 #include "control/helper_threads.h"
 #include "control/introspection.h"
 #include "control/rpc/params.h"
@@ -45,6 +46,9 @@ struct NodeOptions {
   std::optional<FabricOffer> fabric;  // the shards have ports to it
   std::optional<VerbsOffer> verbs;    // likewise
   std::vector<ConfiguredJob> jobs;
+  // As a coordinator, which every node can be.
+  std::string cluster_token;
+  std::string coordinators;  // cluster.coordinators; empty: it stands alone
 };
 
 class Node : public rpc::Service {
@@ -132,6 +136,7 @@ class Node : public rpc::Service {
   std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
   Admission admission_;
   Introspection introspection_;
+  CoordinatorService coordinator_;
   std::unordered_map<rpc::ConnectionId, SharedSession> by_connection_;
   std::map<std::uint32_t, SharedSession> by_number_;  // until its number may be used again
   bool hung_up_ = false;

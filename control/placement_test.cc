@@ -92,8 +92,7 @@ TEST(Placement, IsRefusedWhereTheJobRuns) {
   EXPECT_THAT(why_not(admission.place(placement(1, 9), kNow)),
               HasSubstr("runs here already, in epoch 1 with 1 of 2 ranks"));
   EXPECT_TRUE(admission.place(placement(2, 9, "other"), kNow).ok());
-  EXPECT_THAT(why_not(admission.place(placement(3, 9, "third"), kNow)),
-              HasSubstr("max_jobs is 2"));
+  EXPECT_THAT(why_not(admission.place(placement(3, 9, "third"), kNow)), HasSubstr("max_jobs is 2"));
   Admission small({.max_ranks = 1}, {});
   EXPECT_THAT(why_not(small.place(placement(1, 1), kNow)), HasSubstr("1 shards serve a job"));
   auto one = placement(1, 1);
@@ -153,8 +152,9 @@ TEST(Placement, TravelsAndIsCheckedOnArrival) {
                               json(std::vector<int>(300, 0)), json::array({"65536"})}) {
     EXPECT_THAT(wrong("weights", weights), HasSubstr("no plan")) << weights;
   }
-  for (const json& trees : {json(), json::array(), json::array({4}), json::array({1, 1}),
-                            json::array({2, 1}), json::array({0.5}), json::array({0, 1, 2, 3, 4})}) {
+  for (const json& trees :
+       {json(), json::array(), json::array({4}), json::array({1, 1}), json::array({2, 1}),
+        json::array({0.5}), json::array({0, 1, 2, 3, 4})}) {
     EXPECT_THAT(wrong("trees", trees), HasSubstr("none of its plan")) << trees;
   }
   EXPECT_FALSE(parse_placement(json::array()).ok());

@@ -14,16 +14,11 @@ namespace tally::control {
 using nlohmann::json;
 
 json to_json(const Placement& placement) {
-  return {{"placement", placement.id},
-          {"job", placement.job},
-          {"token", placement.token},
-          {"epoch", placement.epoch},
-          {"ranks", placement.ranks},
-          {"weight", placement.weight},
-          {"weights", placement.plan.weights},
-          {"split_bytes", placement.plan.split_bytes},
-          {"trees", placement.trees},
-          {"nodes", placement.nodes}};
+  return {{"placement", placement.id},         {"job", placement.job},
+          {"token", placement.token},          {"epoch", placement.epoch},
+          {"ranks", placement.ranks},          {"weight", placement.weight},
+          {"weights", placement.plan.weights}, {"split_bytes", placement.plan.split_bytes},
+          {"trees", placement.trees},          {"nodes", placement.nodes}};
 }
 
 std::vector<std::uint32_t> parse_numbers(const json& array, std::size_t count, std::uint32_t max) {
