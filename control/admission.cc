@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "dataplane/protocol/cut.h"
+#include "control/same_token.h"
 #include "dataplane/protocol/operation_table.h"
 
 namespace tally::control {
@@ -13,16 +13,6 @@ namespace {
 
 Error refused(std::string message) {
   return Error{Status::kRefused, std::move(message)};
-}
-
-// Takes the same time for every wrong token of the right length.
-bool same_token(const std::string& a, const std::string& b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
-  }
-  return difference == 0;
 }
 
 }  // namespace
@@ -57,7 +47,7 @@ std::uint32_t Admission::shards_of_a_job() const {
 }
 
 // By the weights of the jobs that they have, in order.
-std::vector<std::uint32_t> Admission::least_used_shards() const {
+std::vector<std::uint32_t> Admission::least_used_shards(std::uint32_t count) const {
   std::vector<std::uint64_t> load(limits_.shards);
   for (const auto& forming : formings_) {
     for (const std::uint32_t shard : forming->shards) load[shard] += forming->weight;
@@ -66,41 +56,74 @@ std::vector<std::uint32_t> Admission::least_used_shards() const {
   std::iota(shards.begin(), shards.end(), 0U);
   std::stable_sort(shards.begin(), shards.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return load[a] < load[b]; });
-  shards.resize(shards_of_a_job());
+  shards.resize(count);
   std::sort(shards.begin(), shards.end());
   return shards;
 }
 
-std::uint32_t Forming::tree_of(std::uint32_t shard) const {
+std::uint32_t Forming::lane_of(std::uint32_t shard) const {
   const auto found = std::find(shards.begin(), shards.end(), shard);
-  return found == shards.end() ? protocol::kNoTree
-                               : static_cast<std::uint32_t>(found - shards.begin());
+  return found == shards.end() ? kNoLane : static_cast<std::uint32_t>(found - shards.begin());
+}
+
+std::uint32_t Forming::tree_of(std::uint32_t shard) const {
+  const std::uint32_t lane = lane_of(shard);
+  return lane == kNoLane ? protocol::kNoTree : trees[lane];
 }
 
 Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::uint32_t session) {
   const ConfiguredJob* configuration = configured(applicant.job);
   Forming* forming = current(applicant.job);
+  const bool is_new = forming == nullptr && applicant.epoch == 0;
+  if (applicant.epoch != 0) {
+    auto found = placed_for(applicant);
+    if (!found) return found.error();
+    forming = *found;
+  }
   const std::string* token = forming != nullptr         ? &forming->token
                              : configuration != nullptr ? &configuration->token
                                                         : nullptr;
   if (token != nullptr && !same_token(*token, applicant.token)) {
     return refused(fmt::format("job \"{}\": wrong token", applicant.job));
   }
-  const bool is_new = forming == nullptr;
+  if (forming != nullptr && forming->placed && applicant.epoch == 0) {
+    return refused(
+        fmt::format("job \"{}\" is spread over {} nodes: its ranks ask the coordinator first "
+                    "(job.open), and bring the epoch that it says",
+                    applicant.job, forming->nodes));
+  }
   if (is_new) {
     auto formed = form(applicant, configuration);
     if (!formed) return formed.error();
     forming = *formed;
   }
-  if (applicant.ranks != forming->ranks()) {
+  return seat(*forming, is_new, applicant, session);
+}
+
+Result<Forming*> Admission::placed_for(const Applicant& applicant) const {
+  for (const auto& forming : formings_) {
+    if (!forming->placed || forming->name != applicant.job || forming->epoch != applicant.epoch) {
+      continue;
+    }
+    if (!forming->over) return forming.get();
+  }
+  return Error{Status::kStaleEpoch,
+               fmt::format("job \"{}\" has no place here in epoch {}, or no longer: ask the "
+                           "coordinator again (job.open)",
+                           applicant.job, applicant.epoch)};
+}
+
+Result<Admission::Admitted> Admission::seat(Forming& forming, bool is_new,
+                                            const Applicant& applicant, std::uint32_t session) {
+  if (applicant.ranks != forming.ranks()) {
     return refused(fmt::format("job \"{}\" has {} ranks, rank {} says {}", applicant.job,
-                               forming->ranks(), applicant.rank, applicant.ranks));
+                               forming.ranks(), applicant.rank, applicant.ranks));
   }
   if (auto room = room_for_session(applicant); !room) {
-    if (is_new) release(*forming);
+    if (is_new) release(forming);
     return room.error();
   }
-  std::uint32_t& member = forming->members[applicant.rank];
+  std::uint32_t& member = forming.members[applicant.rank];
   if (member != kNobody) {
     return refused(
         fmt::format("job \"{}\": rank {} is taken by session {}; is another run of this "
@@ -108,8 +131,8 @@ Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::ui
                     applicant.job, applicant.rank, member));
   }
   member = session;
-  ++forming->joined;
-  return Admitted{forming, is_new};
+  ++forming.joined;
+  return Admitted{&forming, is_new};
 }
 
 Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob* configuration) {
@@ -120,48 +143,119 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
                     "add it to the configuration",
                     name));
   }
-  const std::uint64_t table_bytes =
-      shards_of_a_job() * protocol::OperationTable::footprint(
-                              static_cast<std::uint16_t>(applicant.ranks), limits_.credit);
-  if (auto room = room_for(applicant, table_bytes); !room) return room.error();
   if (configuration != nullptr && configuration->ranks != 0 &&
       configuration->ranks != applicant.ranks) {
     return refused(fmt::format("job \"{}\" is configured with {} ranks, rank {} says {}", name,
                                configuration->ranks, applicant.rank, applicant.ranks));
   }
+  const auto added = add(name, applicant.ranks, shards_of_a_job());
+  if (!added) return added.error();
+  Forming& forming = **added;
+  forming.token = configuration != nullptr ? configuration->token : applicant.token;
+  forming.epoch = ++epochs_[name];
+  forming.weight = configuration != nullptr ? configuration->weight : 1;
+  forming.plan = protocol::even_plan(shards_of_a_job(), limits_.split_bytes);
+  forming.trees.resize(shards_of_a_job());
+  std::iota(forming.trees.begin(), forming.trees.end(), 0U);
+  return *added;
+}
+
+Result<Forming*> Admission::add(const std::string& name, std::uint32_t ranks,
+                                std::uint32_t shards) {
+  if (auto room = room_for(name, ranks, shards); !room) return room.error();
   auto forming = std::make_unique<Forming>();
   forming->name = name;
-  forming->token = configuration != nullptr ? configuration->token : applicant.token;
   forming->slot = free_slot();
-  forming->epoch = ++epochs_[name];
-  forming->weight = configuration != nullptr ? configuration->weight : 1;
-  forming->shards = least_used_shards();
-  forming->members.assign(applicant.ranks, kNobody);
-  forming->table_bytes = table_bytes;
+  forming->shards = least_used_shards(shards);
+  forming->members.assign(ranks, kNobody);
+  forming->table_bytes = table_bytes(ranks, shards);
   formings_.push_back(std::move(forming));
   return formings_.back().get();
 }
 
+// The coordinator has checked who asks; this node says whether there is room.
+Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now) {
+  const auto lanes = static_cast<std::uint32_t>(placement.trees.size());
+  if (lanes > shards_of_a_job()) {
+    return refused(fmt::format("job \"{}\": {} trees are to be here, and {} shards serve a job",
+                               placement.job, lanes, shards_of_a_job()));
+  }
+  Forming* before = current(placement.job);
+  if (before != nullptr && (!before->placed || before->joined > 0)) {
+    return refused(
+        fmt::format("job \"{}\" runs here already, in epoch {} with {} of {} ranks; is another "
+                    "run of this job still alive?",
+                    placement.job, before->epoch, before->joined, before->ranks()));
+  }
+  std::uint32_t& last = epochs_[placement.job];
+  if (placement.epoch <= last) {
+    return refused(fmt::format("job \"{}\": epoch {} is over here, where {} was the last",
+                               placement.job, placement.epoch, last));
+  }
+  if (before != nullptr) before->over = true;
+  const auto added = add(placement.job, placement.ranks, lanes);
+  if (!added) {
+    if (before != nullptr) before->over = false;
+    if (last == 0) epochs_.erase(placement.job);
+    return added.error();
+  }
+  last = placement.epoch;
+  highest_epoch_ = std::max(highest_epoch_, last);
+  Forming& forming = **added;
+  forming.token = placement.token;
+  forming.epoch = placement.epoch;
+  forming.weight = placement.weight;
+  forming.plan = placement.plan;
+  forming.trees = placement.trees;
+  forming.nodes = placement.nodes;
+  forming.placed = true;
+  forming.placement = placement.id;
+  forming.placed_at = now;
+  return Placed{&forming, before};
+}
+
+Forming* Admission::placed(std::uint64_t placement) const {
+  const auto found = std::find_if(formings_.begin(), formings_.end(), [&](const auto& forming) {
+    return forming->placed && forming->placement == placement;
+  });
+  return found == formings_.end() || placement == 0 ? nullptr : found->get();
+}
+
+std::vector<Forming*> Admission::unclaimed(Nanos now) const {
+  std::vector<Forming*> some;
+  for (const auto& forming : formings_) {
+    const bool waits = forming->placed && forming->joined == 0 && !forming->over;
+    if (waits && now - forming->placed_at >= kPlacementPatience) some.push_back(forming.get());
+  }
+  return some;
+}
+
+std::uint64_t Admission::table_bytes(std::uint32_t ranks, std::uint32_t shards) const {
+  return shards *
+         protocol::OperationTable::footprint(static_cast<std::uint16_t>(ranks), limits_.credit);
+}
+
 // Formings that are over hold memory until their last member has gone, but no place among the jobs.
-Outcome Admission::room_for(const Applicant& applicant, std::uint64_t table_bytes) const {
+Outcome Admission::room_for(const std::string& name, std::uint32_t ranks,
+                            std::uint32_t shards) const {
   const auto running = std::count_if(formings_.begin(), formings_.end(),
                                      [](const auto& forming) { return !forming->over; });
   if (running >= static_cast<std::ptrdiff_t>(limits_.max_jobs)) {
-    return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", applicant.job,
-                               running, limits_.max_jobs));
+    return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", name, running,
+                               limits_.max_jobs));
   }
-  if (applicant.ranks > limits_.max_ranks) {
-    return refused(fmt::format("job \"{}\": {} ranks, max_ranks is {}", applicant.job,
-                               applicant.ranks, limits_.max_ranks));
+  if (ranks > limits_.max_ranks) {
+    return refused(
+        fmt::format("job \"{}\": {} ranks, max_ranks is {}", name, ranks, limits_.max_ranks));
   }
+  const std::uint64_t wanted = table_bytes(ranks, shards);
   std::uint64_t reserved = 0;
   for (const auto& forming : formings_) reserved += forming->table_bytes;
-  if (reserved + table_bytes > limits_.max_table_bytes) {
-    return refused(
-        fmt::format("job \"{}\": its {} ranks with a credit of {} take {} bytes on {} shards; "
-                    "{} of {} are taken: lower shards.credit, or end other jobs",
-                    applicant.job, applicant.ranks, limits_.credit, table_bytes, shards_of_a_job(),
-                    reserved, limits_.max_table_bytes));
+  if (reserved + wanted > limits_.max_table_bytes) {
+    return refused(fmt::format(
+        "job \"{}\": its {} ranks with a credit of {} take {} bytes on {} shards; "
+        "{} of {} are taken: lower shards.credit, or end other jobs",
+        name, ranks, limits_.credit, wanted, shards, reserved, limits_.max_table_bytes));
   }
   return Unit{};
 }

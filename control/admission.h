@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
+#include "control/coordinator/placement.h"
+#include "dataplane/protocol/cut.h"
 
 namespace tally::control {
 
@@ -33,7 +36,8 @@ struct AdmissionLimits {
   std::uint32_t shards = 1;
   std::uint32_t shards_per_job = 4;  // at most
   std::uint32_t credit = 256;
-  bool network = false;  // sessions may come by one: they take more descriptors
+  std::uint64_t split_bytes = 256 << 10;  // of plans that are made here
+  bool network = false;                   // sessions may come by one: they take more descriptors
   // Of this process (process_limits.h), for all jobs: a region is a mapping, a session another, and
   // descriptors for its connection, its process and its doorbells, or its endpoints.
   std::uint32_t max_mappings = 32'765;
@@ -41,16 +45,30 @@ struct AdmissionLimits {
 };
 
 inline constexpr std::uint32_t kNobody = UINT32_MAX;
+inline constexpr std::uint32_t kNoLane = UINT32_MAX;
+// A placed forming that nobody joins is dropped after this: who asked for it is gone.
+inline constexpr Nanos kPlacementPatience = 60 * kSecond;
 
 // One forming of a job: its members from the first to join until the last is gone. When a rank
 // goes, this forming is over; the job may form again under the next epoch while it winds down.
+//
+// Two numberings meet here. A *lane* is what a session has for each shard that serves the job
+// (rings and a doorbell, an endpoint, a queue pair): 0, 1, ... at each node. A *tree* is one of the
+// job's plan, which may have trees at other nodes too. On a node that stands alone they are the
+// same.
 struct Forming {
   std::string name;
   std::string token;
   std::uint32_t slot = 0;  // its number at the shards
   std::uint32_t epoch = 1;
   std::uint32_t weight = 1;
-  std::vector<std::uint32_t> shards;   // that serve it: tree i of its plan is shards[i]
+  protocol::Plan plan;                // whole
+  std::vector<std::uint32_t> shards;  // that serve it, by lane
+  std::vector<std::uint32_t> trees;   // of the plan, by lane
+  std::uint32_t nodes = 1;            // that the plan has trees at
+  bool placed = false;                // by a coordinator: ranks join it with its epoch
+  std::uint64_t placement = 0;        // its number there; 0: nobody wants to hear of it
+  Nanos placed_at = 0;
   std::vector<std::uint32_t> members;  // by rank: the session, or kNobody
   std::uint32_t joined = 0;
   std::uint32_t regions = 0;
@@ -58,7 +76,8 @@ struct Forming {
   std::uint64_t table_bytes = 0;
   bool over = false;
 
-  // kNoTree: the shard has nothing to do with it.
+  // kNoLane, protocol::kNoTree: the shard has nothing to do with it.
+  std::uint32_t lane_of(std::uint32_t shard) const;
   std::uint32_t tree_of(std::uint32_t shard) const;
   std::uint16_t ranks() const { return static_cast<std::uint16_t>(members.size()); }
 };
@@ -72,6 +91,7 @@ class Admission {
     std::string token;
     std::uint32_t rank = 0;
     std::uint32_t ranks = 1;
+    std::uint32_t epoch = 0;  // of the placed forming that it means; 0: none
   };
 
   struct Admitted {
@@ -81,6 +101,20 @@ class Admission {
 
   // Gives the applicant its rank, or says why not. `session`: its number.
   Result<Admitted> admit(const Applicant& applicant, std::uint32_t session);
+
+  // The forming that a coordinator wants here, or why not. Takes the place of one that was placed
+  // before and that nobody has joined: `replaced` is to be dropped.
+  struct Placed {
+    Forming* forming;
+    Forming* replaced = nullptr;
+  };
+  Result<Placed> place(const Placement& placement, Nanos now);
+  // The placed one of that number, nullptr: none.
+  Forming* placed(std::uint64_t placement) const;
+  // Placed, and nobody has come for too long.
+  std::vector<Forming*> unclaimed(Nanos now) const;
+  // The largest that was ever placed here.
+  std::uint32_t highest_epoch() const { return highest_epoch_; }
 
   // The rank is gone. True when it was the last one: the forming's slot can be freed at the shards,
   // then release() ends it.
@@ -95,18 +129,25 @@ class Admission {
 
  private:
   Result<Forming*> form(const Applicant& applicant, const ConfiguredJob* configured);
-  Outcome room_for(const Applicant& applicant, std::uint64_t table_bytes) const;
+  Result<Forming*> placed_for(const Applicant& applicant) const;
+  Result<Admitted> seat(Forming& forming, bool is_new, const Applicant& applicant,
+                        std::uint32_t session);
+  // A forming of so many ranks on so many shards, or why there is no room for it.
+  Result<Forming*> add(const std::string& name, std::uint32_t ranks, std::uint32_t shards);
+  Outcome room_for(const std::string& name, std::uint32_t ranks, std::uint32_t shards) const;
   Outcome room_for_session(const Applicant& applicant) const;
+  std::uint64_t table_bytes(std::uint32_t ranks, std::uint32_t shards) const;
   const ConfiguredJob* configured(const std::string& name) const;
   Forming* current(const std::string& name) const;
   std::uint32_t free_slot() const;
   std::uint32_t shards_of_a_job() const;
-  std::vector<std::uint32_t> least_used_shards() const;
+  std::vector<std::uint32_t> least_used_shards(std::uint32_t count) const;
 
   AdmissionLimits limits_;
   std::vector<ConfiguredJob> configured_;
   std::vector<std::unique_ptr<Forming>> formings_;
   std::map<std::string, std::uint32_t> epochs_;  // the last one of each job that has formed
+  std::uint32_t highest_epoch_ = 0;
 };
 
 }  // namespace tally::control

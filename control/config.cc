@@ -75,7 +75,8 @@ std::string explain_unknown(std::string_view table, std::string_view name) {
     }
   }
   if (table == "jobs") known.assign(kJobKeys.begin(), kJobKeys.end());
-  if (table.empty()) known.insert(known.end(), {"shards", "network", "memory", "limits", "jobs"});
+  if (table.empty())
+    known.insert(known.end(), {"shards", "network", "cluster", "memory", "limits", "jobs"});
   if (const auto near = nearest(name, known); !near.empty()) {
     return fmt::format("did you mean \"{}\"?", near);
   }
@@ -90,6 +91,12 @@ Error unknown(std::string_view path, const toml::key& key, std::string_view tabl
                          explain_unknown(table, key.str())));
 }
 
+bool has_table(std::string_view name) {
+  const auto& keys = config_keys();
+  return std::any_of(keys.begin(), keys.end(),
+                     [name](const Key& key) { return !name.empty() && key.table == name; });
+}
+
 class Reader {
  public:
   Reader(std::string_view path, Config& config) : path_(path), config_(config) {}
@@ -98,7 +105,7 @@ class Reader {
     for (const auto& [key, node] : file) {
       if (key == "jobs") {
         if (auto done = read_jobs(node); !done) return done;
-      } else if (key == "shards" || key == "network" || key == "memory" || key == "limits") {
+      } else if (has_table(key.str())) {
         if (auto done = read_table(key.str(), node); !done) return done;
       } else if (auto done = read_value("", key, node); !done) {
         return done;
@@ -125,8 +132,8 @@ class Reader {
     const Written value = written(node);
     const std::string wrong = assign(*key, config_, value);
     if (wrong.empty()) return Unit{};
-    return bad(fmt::format("{}: {} = {}: {}{}", place(path_, node), key->path(), shown(value),
-                           wrong, remedy(*key)));
+    return bad(fmt::format("{}: {} = {}: {}{}", place(path_, node), key->path(),
+                           is_secret(*key) ? "(not shown)" : shown(value), wrong, remedy(*key)));
   }
 
   Outcome read_jobs(const toml::node& node) {
@@ -219,6 +226,11 @@ std::uint32_t derived_shards() {
   return std::clamp(static_cast<std::uint32_t>(CPU_COUNT(&cpus)), 1u, kMaxDerivedShards);
 }
 
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
+
 void derive(Config& config) {
   if (config.listen.empty()) config.listen = client::default_listen_address();
   if (config.shards == 0) config.shards = derived_shards();
@@ -227,9 +239,29 @@ void derive(Config& config) {
     const std::uint64_t windows = config.shards * config.window_bytes;
     config.engine_mib = static_cast<std::uint32_t>(std::max<std::uint64_t>(16, 2 * windows / kMib));
   }
+  if (config.cluster.name.empty()) config.cluster.name = host_name();
+  if (config.cluster.host.empty()) config.cluster.host = host_name();
   auto& limits = config.limits;
   if (limits.node_region_bytes == 0) limits.node_region_bytes = memory_for_peers(memory_limit());
   if (limits.max_region_bytes == 0) limits.max_region_bytes = limits.node_region_bytes;
+}
+
+Outcome check_cluster(const ClusterConfig& cluster) {
+  for (const std::string& address : cluster.addresses()) {
+    if (address.starts_with(client::kTcpScheme)) continue;
+    if (auto parsed = client::parse_address(address); !parsed) {
+      return bad(fmt::format("cluster.coordinators = \"{}\": {}; put commas between addresses",
+                             cluster.coordinators, parsed.error().message));
+    }
+  }
+  for (const auto& [key, value] :
+       {std::pair{"name", cluster.name}, {"host", cluster.host}, {"token", cluster.token}}) {
+    if (value.size() > kMaxName) {
+      return bad(fmt::format("cluster.{} has {} bytes: must be a text of at most {}", key,
+                             value.size(), kMaxName));
+    }
+  }
+  return Unit{};
 }
 
 // What is wrong only together.
@@ -242,6 +274,7 @@ Outcome check(const Config& config) {
   if (!config.listen_tcp.empty() && !config.listen_tcp.starts_with(client::kTcpScheme)) {
     return bad(fmt::format("listen_tcp is {}: write tcp:host:port", config.listen_tcp));
   }
+  if (auto cluster = check_cluster(config.cluster); !cluster) return cluster;
   if (config.tile_bytes > config.window_bytes) {
     return bad(
         fmt::format("shards.tile_bytes is {} and shards.window_bytes {}: a tile must fit "
@@ -283,6 +316,17 @@ int read_file(const std::string& path, std::string& text) {
 
 }  // namespace
 
+std::vector<std::string> ClusterConfig::addresses() const {
+  std::vector<std::string> list;
+  std::istringstream text(coordinators);
+  for (std::string address; std::getline(text, address, ',');) {
+    const auto first = address.find_first_not_of(' ');
+    if (first == std::string::npos) continue;
+    list.push_back(address.substr(first, address.find_last_not_of(' ') - first + 1));
+  }
+  return list;
+}
+
 Result<Config> parse_config(std::string_view text, std::string_view path,
                             std::span<const Override> overrides) {
   Config config;
@@ -311,7 +355,8 @@ Result<Config> load_config(const std::string& path, std::span<const Override> ov
   auto config = parse_config(text, path, overrides);
   if (!config) return config;
   struct stat info {};
-  const bool has_tokens = std::any_of(config->jobs.begin(), config->jobs.end(),
+  const bool has_tokens = !config->cluster.token.empty() ||
+                          std::any_of(config->jobs.begin(), config->jobs.end(),
                                       [](const ConfiguredJob& job) { return !job.token.empty(); });
   if (has_tokens && ::stat(path.c_str(), &info) == 0 && (info.st_mode & S_IROTH) != 0) {
     config->warnings.push_back(
@@ -327,6 +372,11 @@ std::string to_toml(const Config& config) {
   for (const Key& key : config_keys()) {
     if (key.table != table) text += fmt::format("\n[{}]\n", key.table);
     table = key.table;
+    if (is_secret(key)) {
+      if (value_text(key, copy) != "\"\"")
+        text += fmt::format("# {} is set, and not shown\n", key.name);
+      continue;
+    }
     text += fmt::format("{} = {}  # {}\n", key.name, value_text(key, copy), key.help);
   }
   for (const ConfiguredJob& job : config.jobs) {

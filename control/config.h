@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "control/admission.h"
+#include "control/coordinator/store.h"
 #include "control/log.h"
 #include "dataplane/engine/eal.h"
 #include "dataplane/transport/verbs/device.h"
@@ -27,6 +28,18 @@ inline constexpr std::array<std::string_view, 2> kPollModeNames = {"adaptive", "
 
 // Whether workers on other machines are offered a transport. kOn: or the node does not start.
 enum class Offer : std::uint8_t { kAuto, kOn, kOff };
+
+// This node as a member of several.
+struct ClusterConfig {
+  std::string coordinators;  // addresses, with commas between them; empty: it stands alone
+  std::string name;          // derived when not given, and so is `host`
+  std::string host;          // workers that say the same are on its machine
+  Role role = Role::kHelper;
+  std::uint64_t speed = 0;  // bytes per second of its NIC, each way; 0: unknown
+  std::string token;        // of coordinator and members
+
+  std::vector<std::string> addresses() const;  // of the coordinators
+};
 
 struct Config {
   std::string listen;      // "unix:/path"; derived when not given
@@ -59,6 +72,8 @@ struct Config {
 
   // [limits], and open_jobs. 0 region bytes in the file: derived
   AdmissionLimits limits = {.max_region_bytes = 0, .node_region_bytes = 0};
+
+  ClusterConfig cluster;  // [cluster]
 
   std::vector<ConfiguredJob> jobs;  // [[jobs]]
 

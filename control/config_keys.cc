@@ -154,33 +154,8 @@ std::string assign_text(const TextKey& key, Config& config, const Written& writt
   return {};
 }
 
-// How many insertions, deletions, replacements and swaps of neighbours lead from one to the other.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) {
-    for (std::size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        d[i][j] = i + j;
-        continue;
-      }
-      d[i][j] = std::min(
-          {d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return d[a.size()][b.size()];
-}
-
-}  // namespace
-
-std::string Key::path() const {
-  return table.empty() ? std::string(name) : fmt::format("{}.{}", table, name);
-}
-
-const std::vector<Key>& config_keys() {
-  static const std::vector<Key> keys = {
+std::vector<Key> node_keys() {
+  return {
       {"", "listen", "listen",
        "where clients connect: unix:/path (default: unix:/run/tally/tallyd.sock as root, else in "
        "$XDG_RUNTIME_DIR/tally or /tmp/tally-<uid>)",
@@ -261,6 +236,43 @@ const std::vector<Key>& config_keys() {
       {"limits", "max_regions", "", "regions that the ranks of a job may register together",
        number(At<&Config::limits, &AdmissionLimits::max_regions>{}, 1, 1 << 20)},
   };
+}
+
+std::vector<Key> cluster_keys() {
+  return {
+      {"cluster", "coordinators", "cluster",
+       "where nodes meet: addresses of coordinators, with commas between them; this node's own may "
+       "be one; empty: this node stands alone",
+       TextKey{At<&Config::cluster, &ClusterConfig::coordinators>{}, true}},
+      {"cluster", "name", "cluster-name", "of this node there; empty: the host's name",
+       TextKey{At<&Config::cluster, &ClusterConfig::name>{}, true}},
+      {"cluster", "host", "cluster-host",
+       "this machine: workers that say the same are on it; empty: the host's name",
+       TextKey{At<&Config::cluster, &ClusterConfig::host>{}, true}},
+      {"cluster", "role", "cluster-role",
+       "worker: workers run on this machine too; helper: it sums and does nothing else",
+       choice(At<&Config::cluster, &ClusterConfig::role>{}, {"helper", "worker"})},
+      {"cluster", "speed", "cluster-speed",
+       "bytes per second of this machine's NIC, each way; 0: unknown",
+       or_zero(bytes(At<&Config::cluster, &ClusterConfig::speed>{}, kPage, 1024 * kGib))},
+      {"cluster", "token", "", "what nodes show to their coordinator; the same everywhere",
+       TextKey{At<&Config::cluster, &ClusterConfig::token>{}, true, true}},
+  };
+}
+
+}  // namespace
+
+std::string Key::path() const {
+  return table.empty() ? std::string(name) : fmt::format("{}.{}", table, name);
+}
+
+const std::vector<Key>& config_keys() {
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> all = node_keys();
+    const std::vector<Key> cluster = cluster_keys();
+    all.insert(all.end(), cluster.begin(), cluster.end());
+    return all;
+  }();
   return keys;
 }
 
@@ -301,6 +313,11 @@ std::string assign(const Key& key, Config& config, const Written& written) {
     return assign_truth(*kind, config, written);
   }
   return assign_text(std::get<TextKey>(key.kind), config, written);
+}
+
+bool is_secret(const Key& key) {
+  const auto* text = std::get_if<TextKey>(&key.kind);
+  return text != nullptr && text->secret;
 }
 
 std::string value_text(const Key& key, Config& config) {
@@ -359,21 +376,6 @@ std::string size_text(std::uint64_t bytes) {
     if (bytes >= unit && bytes % unit == 0) return fmt::format("{}{}", bytes / unit, suffix);
   }
   return fmt::format("{}", bytes);
-}
-
-std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
-  constexpr std::size_t kLongestWord = 64;  // of what is worth comparing
-  if (word.size() > kLongestWord) return {};
-  std::string_view best;
-  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
-  for (const auto candidate : known) {
-    const std::size_t far = distance(word, candidate);
-    if (far < best_distance) {
-      best = candidate;
-      best_distance = far;
-    }
-  }
-  return best;
 }
 
 }  // namespace tally::control

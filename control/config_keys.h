@@ -54,6 +54,7 @@ struct TruthKey {
 struct TextKey {
   std::function<std::string&(Config&)> at;
   bool may_be_empty = false;
+  bool secret = false;  // is not shown
 };
 
 struct Key {
@@ -74,6 +75,9 @@ std::string must_be(const NumberKey& key);
 
 // Sets the value, or returns what it must be ("must be one of ...") and changes nothing.
 std::string assign(const Key& key, Config& config, const Written& written);
+
+// A secret.
+bool is_secret(const Key& key);
 
 // The value in force, as TOML.
 std::string value_text(const Key& key, Config& config);

@@ -226,6 +226,37 @@ TEST(Config, PrintsAFileThatGivesItAgain) {
   EXPECT_EQ(again->jobs[0].name, "j\"");
 }
 
+TEST(Config, AClusterIsDescribedByItsAddresses) {
+  const auto config = parse(
+      "[cluster]\ncoordinators = \"tcp:10.0.0.1:7733, unix:/run/b\"\nname = \"n1\"\n"
+      "role = \"worker\"\nspeed = \"12GiB\"\ntoken = \"hush\"\n",
+      {{"cluster-host", "gpu7"}});
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  const ClusterConfig& cluster = config->cluster;
+  EXPECT_EQ(cluster.addresses(), (std::vector<std::string>{"tcp:10.0.0.1:7733", "unix:/run/b"}));
+  EXPECT_EQ(cluster.name + cluster.host, "n1gpu7");
+  EXPECT_EQ(cluster.role, Role::kWorker);
+  EXPECT_EQ(cluster.speed, 12ULL << 30);
+  const std::string text = to_toml(*config);
+  EXPECT_EQ(text.find("hush"), std::string::npos) << text;
+  EXPECT_NE(text.find("# token is set, and not shown"), std::string::npos) << text;
+  EXPECT_TRUE(parse(text).ok()) << text;
+  const auto alone = parse("");
+  EXPECT_TRUE(alone->cluster.addresses().empty());
+  EXPECT_FALSE(alone->cluster.name.empty()) << "the host's";
+}
+
+TEST(Config, AClusterThatCannotBeIsRefused) {
+  EXPECT_NE(error_of("", {{"cluster", "tcp:a:1;tcp:b:1,c"}}).find("put commas between addresses"),
+            std::string::npos);
+  EXPECT_NE(error_of("", {{"cluster-role", "boss"}}).find("one of \"helper\", \"worker\""),
+            std::string::npos);
+  EXPECT_NE(error_of("", {{"cluster-name", std::string(200, 'n')}}).find("at most 128"),
+            std::string::npos);
+  const std::string message = error_of("[cluster]\ntoken = 12345");
+  EXPECT_EQ(message.find("12345"), std::string::npos) << message;
+}
+
 TEST(Config, WarnsOfATokenThatEverybodyCanRead) {
   const std::string path = "/tmp/tally-config-test-" + std::to_string(::getpid()) + ".toml";
   std::ofstream(path) << "[[jobs]]\nname = \"a\"\ntoken = \"t\"\n";

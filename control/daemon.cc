@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/executor_work_guard.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <chrono>
@@ -52,6 +53,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Config& config) {
     if (auto running = daemon->launch(config.poll == PollMode::kBusy); !running) {
       return running.error();
     }
+    daemon->join_cluster(config);
   } catch (const std::bad_alloc&) {
     return Error{Status::kNoMemory,
                  "no memory for the shards: use fewer shards, or lower limits.max_ranks"};
@@ -96,6 +98,8 @@ Outcome Daemon::build(const Config& config) {
   options.limits.max_descriptors = raise_descriptor_limit();
   options.limits.network = !config.listen_tcp.empty();
   options.jobs = config.jobs;
+  options.cluster_token = config.cluster.token;
+  options.coordinators = config.cluster.coordinators;
   options.fabric = std::move(networks->fabric);
   options.verbs = std::move(networks->verbs);
   node_ = std::make_unique<Node>(std::move(options), io_, *shards_,
@@ -124,10 +128,22 @@ Outcome Daemon::launch(bool busy) {
   return Unit{};
 }
 
+void Daemon::join_cluster(const Config& config) {
+  if (config.cluster.coordinators.empty()) return;
+  const bool has_scheme = config.listen.starts_with("unix:");
+  ClusterMember::Options options;
+  options.cluster = config.cluster;
+  options.tcp = tcp_address_;
+  options.local = has_scheme ? config.listen : "unix:" + config.listen;
+  options.shards = std::min(config.shards, config.limits.shards_per_job);
+  member_ = std::make_unique<ClusterMember>(std::move(options), io_, *node_);
+}
+
 Daemon::~Daemon() {
   stop();
   server_.reset();
   node_.reset();
+  member_.reset();
   shards_.reset();
   memory_ = {};
   eal_.reset();
@@ -162,6 +178,7 @@ bool Daemon::run_until_readable(int fd) {
 void Daemon::stop() {
   if (!running_) return;
   running_ = false;
+  if (member_ != nullptr) member_->stop();
   server_->stop_listening();
   node_->hang_up([this] {
     server_->stop();

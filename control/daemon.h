@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "control/cluster_member.h"
 #include "control/config.h"
 #include "control/node.h"
 #include "control/rpc/server.h"
@@ -41,6 +42,7 @@ class Daemon {
   Daemon() = default;
   Outcome build(const Config& config);
   Outcome launch(bool busy);
+  void join_cluster(const Config& config);
   void watch_for_idleness();
 
   std::string isa_;
@@ -54,6 +56,7 @@ class Daemon {
   std::unique_ptr<engine::Eal> eal_;
   engine::EalMemory memory_;
   std::unique_ptr<ShardSet> shards_;
+  std::unique_ptr<ClusterMember> member_;  // none: the node stands alone
   std::unique_ptr<Node> node_;
   std::unique_ptr<rpc::Server> server_;
   bool running_ = false;

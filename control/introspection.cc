@@ -158,13 +158,17 @@ void Introspection::jobs(rpc::Reply reply) const {
   std::vector<std::uint32_t> slots;
   auto list = std::make_shared<json>(json::array());
   for (const auto& forming : admission_.formings()) {
-    if (forming->joined == 0) continue;
+    // Nobody has joined it yet; or it is on its way out, and the shards may not know it any more.
+    if (forming->joined == 0 && (!forming->placed || forming->over)) continue;
     slots.push_back(forming->slot);
     list->push_back({{"name", forming->name},
                      {"epoch", forming->epoch},
                      {"ranks", forming->ranks()},
                      {"joined", forming->joined},
                      {"weight", forming->weight},
+                     {"trees", forming->trees},
+                     {"trees_of_plan", forming->plan.weights.size()},
+                     {"nodes", forming->nodes},
                      {"regions", forming->regions},
                      {"region_bytes", forming->region_bytes}});
   }

@@ -20,7 +20,6 @@ constexpr std::uint64_t kProtocolVersion = 1;
 // That fail, of a session: making a connection costs time.
 constexpr std::uint32_t kMostAttaches = 2;
 constexpr unsigned kMakers = 4;  // threads
-constexpr std::size_t kMaxName = 128;
 
 // A Unix one: closing it never waits, whatever its owner has set (a TCP socket may linger).
 bool is_doorbell(int fd) {
@@ -32,10 +31,23 @@ bool is_doorbell(int fd) {
   return option(SO_DOMAIN) == AF_UNIX && option(SO_TYPE) == SOCK_STREAM;
 }
 
-AdmissionLimits with_node(AdmissionLimits limits, const ShardSet& shards, std::uint32_t credit) {
+AdmissionLimits limits_of(const NodeOptions& options, const ShardSet& shards) {
+  AdmissionLimits limits = options.limits;
   limits.shards = shards.size();
-  limits.credit = credit;
+  limits.credit = options.credit;
+  limits.split_bytes = options.split_bytes;
   return limits;
+}
+
+CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
+  return {.coordinator = {.token = options.cluster_token,
+                          .open_jobs = options.limits.open_jobs,
+                          .max_jobs = options.limits.max_jobs,
+                          .max_ranks = options.limits.max_ranks,
+                          .split_bytes = options.split_bytes,
+                          .jobs = options.jobs},
+          .default_deadline_ms = options.default_deadline_ms,
+          .coordinators = options.coordinators};
 }
 
 }  // namespace
@@ -45,8 +57,10 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
     : options_(std::move(options)),
       shards_(shards),
       disconnect_(std::move(disconnect)),
-      admission_(with_node(options_.limits, shards, options_.credit), options_.jobs),
+      admission_(limits_of(options_, shards), options_.jobs),
       introspection_(options_.facts, shards, admission_),
+      coordinator_(coordinator_of(options_), io, disconnect_),
+      patience_(io),
       makers_(io, options_.verbs ? kMakers : 0),
       ender_(io, options_.verbs ? 1 : 0) {
   shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
@@ -60,6 +74,9 @@ void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply
   const std::string& method = request.method;
   if (method.starts_with("node.")) {
     return introspection_.handle(connection, request, std::move(reply));
+  }
+  if (method.starts_with("cluster.") || method.starts_with("job.")) {
+    return coordinator_.handle(connection, request, std::move(reply));
   }
   if (method == "session.open") return open(connection, request, std::move(reply));
   if (method.rfind("session.", 0) != 0 && method.rfind("region.", 0) != 0) {
@@ -98,10 +115,11 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   rpc::Params params(request.params);
   const auto version = params.number("version", 0, UINT32_MAX);
   Admission::Applicant applicant;
-  applicant.job = params.text("job", kMaxName);
-  applicant.token = params.text_or("token", kMaxName, "");
+  applicant.job = params.text("job", kMaxJobName);
+  applicant.token = params.text_or("token", kMaxJobName, "");
   applicant.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
   applicant.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
+  applicant.epoch = static_cast<std::uint32_t>(params.number_or("epoch", 1, UINT32_MAX, 0));
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (version != kProtocolVersion) {
     return reply.error(
@@ -128,18 +146,20 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   by_connection_[connection] = session;
   by_number_[session->number] = session;
   if (admitted->is_new) {
-    announce(forming);
+    announce(forming, [] {});
     log::info("job-formed",
               {{"job", forming.name}, {"epoch", forming.epoch}, {"ranks", forming.ranks()}});
   }
   debug_step(DebugStep::kNodeSessionOpened);
-  json answer = {{"session", session->number},
-                 {"epoch", forming.epoch},
-                 {"transport", "shm"},
-                 {"weights", plan_of(forming).weights},
-                 {"split_bytes", options_.split_bytes},
-                 {"credit", options_.credit},
-                 {"deadline_ms", options_.default_deadline_ms}};
+  opened(*session, std::move(reply));
+}
+
+void Node::opened(const Session& session, rpc::Reply reply) const {
+  const Forming& forming = *session.forming;
+  json answer = {{"session", session.number}, {"epoch", forming.epoch},
+                 {"transport", "shm"},        {"weights", forming.plan.weights},
+                 {"trees", forming.trees},    {"split_bytes", forming.plan.split_bytes},
+                 {"credit", options_.credit}, {"deadline_ms", options_.default_deadline_ms}};
   if (options_.checksums) answer["checksums"] = "crc32c";
   if (options_.fabric) {
     answer["fabric"] = {{"provider", options_.fabric->provider},
@@ -155,30 +175,27 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   reply.result(std::move(answer));
 }
 
-protocol::Plan Node::plan_of(const Forming& forming) const {
-  return protocol::even_plan(static_cast<std::uint32_t>(forming.shards.size()),
-                             options_.split_bytes);
-}
-
-std::vector<std::uint32_t> Node::trees_of(const Forming& forming) const {
-  std::vector<std::uint32_t> trees;
-  for (std::uint32_t i = 0; i < shards_.size(); ++i) trees.push_back(forming.tree_of(i));
-  return trees;
+std::vector<std::uint32_t> Node::lanes_of(const Forming& forming) const {
+  std::vector<std::uint32_t> lanes;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) lanes.push_back(forming.lane_of(i));
+  return lanes;
 }
 
 // Every shard knows every job, also those that it does not serve: then it has nothing to tell.
-void Node::announce(const Forming& forming) {
-  const protocol::JobSpec spec{forming.epoch,   forming.ranks(),  forming.weight,
-                               options_.credit, plan_of(forming), 0};
+void Node::announce(const Forming& forming, std::function<void()> then) {
+  const protocol::JobSpec spec{forming.epoch,   forming.ranks(), forming.weight,
+                               options_.credit, forming.plan,    0};
+  std::vector<std::uint32_t> trees;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) trees.push_back(forming.tree_of(i));
   shards_.on_each(
-      [slot = forming.slot, spec, trees = trees_of(forming)](std::uint32_t i, engine::Shard& shard,
-                                                             auto&) {
+      [slot = forming.slot, spec, trees = std::move(trees)](std::uint32_t i, engine::Shard& shard,
+                                                            auto&) {
         protocol::JobSpec here = spec;
         here.tree = trees[i];
         if (here.tree == protocol::kNoTree) here.credit = 1;
         shard.protocol().add_job(slot, here);
       },
-      [] {});
+      std::move(then));
 }
 
 // The client hands over the segment and its doorbells; from here on the shards serve it.
@@ -214,67 +231,17 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
   const Forming& forming = *session->forming;
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
-      [doorbells, view, session, job = forming.slot, trees = trees_of(forming)](
+      [doorbells, view, session, job = forming.slot, lanes = lanes_of(forming)](
           std::uint32_t i, engine::Shard& shard, Ports& ports) {
-        if (const std::uint32_t tree = trees[i]; tree != protocol::kNoTree) {
+        if (const std::uint32_t lane = lanes[i]; lane != kNoLane) {
           ports.route(session->number, ports.shm);
-          ports.shm.attach(session->number, view, tree, std::move((*doorbells)[tree]),
+          ports.shm.attach(session->number, view, lane, std::move((*doorbells)[lane]),
                            session->faulted);
         }
         shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
       },
       [answer] {
         debug_step(DebugStep::kNodeAttached);
-        answer->result(json::object());
-      });
-}
-
-void Node::register_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
-  if (session->over_network) return register_remote(session, request, std::move(reply));
-  rpc::Params params(request.params);
-  const auto bytes = params.number("bytes", 1, wire::kMaxBytes);
-  if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (request.fds.size() != 1) {
-    return reply.error(Status::kInvalidArgument, "region.register: expected 1 descriptor, a memfd");
-  }
-  if (auto room = admission_.reserve(*session->forming, bytes); !room) {
-    return reply.error(room.error());
-  }
-  const std::uint32_t id = session->free_region();
-  auto mapping = shm::map_peer(request.fds[0].get(), bytes, "region");
-  if (!mapping) {
-    Admission::give_back(*session->forming, bytes);
-    return reply.error(mapping.error());
-  }
-  std::byte* data = mapping->data();
-  session->regions[id] = PeerMemory(std::move(mapping).value(), session->faulted);
-  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  shards_.on_each([peer = session->number, id, data, bytes](
-                      auto, auto&, Ports& ports) { ports.shm.add_region(peer, id, data, bytes); },
-                  [answer, id] {
-                    debug_step(DebugStep::kNodeRegionAdded);
-                    answer->result({{"region", id}});
-                  });
-}
-
-void Node::deregister_region(const SharedSession& session, rpc::Request& request,
-                             rpc::Reply reply) {
-  rpc::Params params(request.params);
-  const auto id = static_cast<std::uint32_t>(params.number("region", 1, UINT32_MAX));
-  if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (!session->regions.contains(id)) {
-    return reply.error(Status::kBadRegion, fmt::format("this session has no region {}", id));
-  }
-  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  shards_.on_each(
-      [peer = session->number, id](auto, auto&, Ports& ports) { ports.remove_region(peer, id); },
-      [session, id, answer] {
-        const auto found = session->regions.find(id);
-        if (found != session->regions.end()) {
-          Admission::give_back(*session->forming, found->second.mapping.size());
-          session->regions.erase(found);
-        }
-        debug_step(DebugStep::kNodeRegionRemoved);
         answer->result(json::object());
       });
 }
@@ -289,6 +256,7 @@ void Node::close(const SharedSession& session, rpc::Reply reply) {
 
 void Node::closed(rpc::ConnectionId connection) {
   introspection_.closed(connection);
+  coordinator_.closed(connection);
   const SharedSession session = session_of(connection);
   by_connection_.erase(connection);
   if (session == nullptr || session->ending) return;
@@ -338,7 +306,7 @@ void Node::end(const SharedSession& session, Status why, std::function<void()> t
   session->ending = true;
   session->give_up_attempt();
   by_connection_.erase(session->connection);
-  session->forming->over = true;
+  set_over(*session->forming);
   let_go(
       session,
       [job = session->forming->slot, rank = session->rank, why](auto, engine::Shard& shard, auto&) {

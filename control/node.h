@@ -2,6 +2,7 @@
 // told. Everything here runs on the control thread. The data path never waits for it.
 #pragma once
 
+#include <asio/steady_timer.hpp>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "control/admission.h"
+#include "control/coordinator/service.h"
 #include "control/helper_threads.h"
 #include "control/introspection.h"
 #include "control/rpc/params.h"
@@ -44,6 +46,9 @@ struct NodeOptions {
   std::optional<FabricOffer> fabric;  // the shards have ports to it
   std::optional<VerbsOffer> verbs;    // likewise
   std::vector<ConfiguredJob> jobs;
+  // As a coordinator, which every node can be.
+  std::string cluster_token;
+  std::string coordinators;  // cluster.coordinators; empty: it stands alone
 };
 
 class Node : public rpc::Service {
@@ -59,6 +64,19 @@ class Node : public rpc::Service {
 
   bool has_sessions() const { return !by_connection_.empty(); }
 
+  // -- What a coordinator wants of this node --------------------------------------------------
+  // `then` hears when the shards know the forming, or at once why there is none.
+  void place(const Placement& placement, std::function<void(const Outcome&)> then);
+  // No more ranks join it; without ranks it is gone.
+  void withdraw(std::uint64_t placement);
+  // Hears once of each placement whose forming is over.
+  void on_over(std::function<void(std::uint64_t placement)> callback) {
+    on_over_ = std::move(callback);
+  }
+  // The coordinator that knows the numbers of these placements is gone. What runs, runs on.
+  void forget_placements();
+  std::uint32_t highest_epoch() const { return admission_.highest_epoch(); }
+
   // The node ends: every shard lets go of all sessions before a client hears of it, then `then`.
   // Else the first client to hang up in answer would be reported to the other ranks as the one to
   // blame.
@@ -70,12 +88,16 @@ class Node : public rpc::Service {
   using SharedSession = std::shared_ptr<Session>;
   using SharedReply = std::shared_ptr<rpc::Reply>;
 
-  protocol::Plan plan_of(const Forming& forming) const;
-  // By shard: which tree of the job's plan it is.
-  std::vector<std::uint32_t> trees_of(const Forming& forming) const;
-  void announce(const Forming& forming);
+  // By shard: its lane of the job's sessions.
+  std::vector<std::uint32_t> lanes_of(const Forming& forming) const;
+  void announce(const Forming& forming, std::function<void()> then);
+  void set_over(Forming& forming);
+  void tell_over(Forming& forming);
+  void drop(Forming& forming);
+  void watch_placements();
 
   void open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply);
+  void opened(const Session& session, rpc::Reply reply) const;
   void attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void attach_to_network(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void attach_to_fabric(const SharedSession& session, rpc::Params& params, rpc::Reply reply);
@@ -91,6 +113,9 @@ class Node : public rpc::Service {
   void attach_each(const SharedSession& session, const SharedReply& answer,
                    std::unique_ptr<Port> Ports::*port, Attach attach);
   void register_remote(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
+  // The number that the client wishes for its region, or the lowest that is free.
+  std::uint64_t wished_region(rpc::Params& params) const;
+  static Result<std::uint32_t> region_number(const Session& session, std::uint64_t wished);
   void close(const SharedSession& session, rpc::Reply reply);
   void register_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void deregister_region(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
@@ -111,9 +136,13 @@ class Node : public rpc::Service {
   std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
   Admission admission_;
   Introspection introspection_;
+  CoordinatorService coordinator_;
   std::unordered_map<rpc::ConnectionId, SharedSession> by_connection_;
   std::map<std::uint32_t, SharedSession> by_number_;  // until its number may be used again
   bool hung_up_ = false;
+  std::function<void(std::uint64_t)> on_over_;
+  asio::steady_timer patience_;  // with placements that nobody has claimed
+  bool watching_ = false;
   // Queue pairs are made some at a time: who names an address that nobody answers for holds up one
   // thread for a second, and whoever hangs up gives up his turn. They end one after the other: who
   // lets go of a session for the second time waits for the first.

@@ -56,8 +56,8 @@ void Node::attach_to_fabric(const SharedSession& session, rpc::Params& params, r
   begin_attaching(session, answer, [this, session, answer, name = *name, secret, eager_bytes] {
     attach_each(session, answer, &Ports::fabric,
                 [name, secret, eager_bytes, job = session->forming->slot, peer = session->number](
-                    std::uint32_t tree, transport::fabric::Port& port) {
-                  return in_hex(port.attach(peer, {job, name, secret, tree, eager_bytes}));
+                    std::uint32_t lane, transport::fabric::Port& port) {
+                  return in_hex(port.attach(peer, {job, name, secret, lane, eager_bytes}));
                 });
   });
 }
@@ -99,12 +99,12 @@ void Node::make_queue_pairs(const SharedSession& session,
   attempt->peer = session->number;
   attempt->clients = clients;
   attempt->ports.resize(clients.size());
-  const auto trees = trees_of(*session->forming);
-  for (std::uint32_t i = 0; i < trees.size(); ++i) {
-    if (trees[i] != protocol::kNoTree) attempt->ports[trees[i]] = shards_.verbs(i);
+  const auto lanes = lanes_of(*session->forming);
+  for (std::uint32_t i = 0; i < lanes.size(); ++i) {
+    if (lanes[i] != kNoLane) attempt->ports[lanes[i]] = shards_.verbs(i);
   }
-  const auto hand_over = [attempt](std::uint32_t tree, transport::verbs::Port& port) {
-    return in_hex(port.attach(attempt->peer, std::move(attempt->made[tree])));
+  const auto hand_over = [attempt](std::uint32_t lane, transport::verbs::Port& port) {
+    return in_hex(port.attach(attempt->peer, std::move(attempt->made[lane])));
   };
   makers_.run([attempt] { attempt->make(); },
               [this, session, attempt, answer, hand_over] {
@@ -132,7 +132,7 @@ void Node::drop(const std::shared_ptr<Attempt>& attempt, const SharedReply& answ
   ender_.run([attempt] { attempt->made.clear(); }, [answer] { answer->error(no_session()); });
 }
 
-// `attach(tree, port)` gives the name of what serves the client there, or why nothing does. Then
+// `attach(lane, port)` gives the name of what serves the client there, or why nothing does. Then
 // the session is as it was before.
 template <typename Port, typename Attach>
 void Node::attach_each(const SharedSession& session, const SharedReply& answer,
@@ -140,12 +140,12 @@ void Node::attach_each(const SharedSession& session, const SharedReply& answer,
   auto names = std::make_shared<std::vector<Result<std::string>>>(
       session->forming->shards.size(), Error{Status::kInternal, "not attached"});
   shards_.on_each(
-      [session, names, port, attach, trees = trees_of(*session->forming)](
+      [session, names, port, attach, lanes = lanes_of(*session->forming)](
           std::uint32_t i, engine::Shard& shard, Ports& ports) {
-        if (const std::uint32_t tree = trees[i]; tree != protocol::kNoTree) {
+        if (const std::uint32_t lane = lanes[i]; lane != kNoLane) {
           ports.route(session->number, *(ports.*port));
-          (*names)[tree] = attach(tree, *(ports.*port));
-          if (!(*names)[tree]) return;
+          (*names)[lane] = attach(lane, *(ports.*port));
+          if (!(*names)[lane]) return;
         }
         shard.protocol().join(session->forming->slot, static_cast<std::uint16_t>(session->rank),
                               session->number);
@@ -202,11 +202,14 @@ void Node::register_remote(const SharedSession& session, rpc::Request& request, 
   region.bytes = params.number("bytes", 1, wire::kMaxBytes);
   region.base = params.number("base", 0, UINT64_MAX - wire::kMaxBytes);
   region.key = params.number("key", 0, UINT64_MAX);
+  const auto wished = wished_region(params);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
+  const auto free = region_number(*session, wished);
+  if (!free) return reply.error(free.error());
   if (auto room = admission_.reserve(*session->forming, 0); !room) {
     return reply.error(room.error());
   }
-  const std::uint32_t id = session->free_region();
+  const std::uint32_t id = *free;
   session->regions[id] = PeerMemory();
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each([peer = session->number, id, region](

@@ -34,7 +34,7 @@ inline Error no_session() {
 
 // Queue pairs that a helper thread makes for a session, one for each shard.
 struct Node::Attempt {
-  // By tree; borrowed for the node's life.
+  // By lane; borrowed for the node's life.
   std::vector<const transport::verbs::Port*> ports;
   std::vector<transport::verbs::Address> clients;
   transport::Peer peer = 0;

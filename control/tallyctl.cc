@@ -74,6 +74,10 @@ Result<json> ask_ranks(client::RpcChannel& channel, const Arguments& arguments) 
 Result<json> ask(client::RpcChannel& channel, const std::string& command,
                  const Arguments& arguments) {
   if (command == "ranks") return ask_ranks(channel, arguments);
+  if (command == "nodes") {
+    const auto patience = static_cast<Nanos>(arguments.timeout * kSecond);
+    return channel.call("cluster.nodes", json::object(), {}, monotonic_now() + patience);
+  }
   return call(channel, command, json::object(), arguments.timeout);
 }
 
@@ -82,6 +86,7 @@ std::string render(const std::string& command, const json& answer, Sample& last)
   if (command == "status") return render_status(answer);
   if (command == "jobs") return render_jobs(answer, now, last);
   if (command == "ranks") return render_ranks(answer, now, last);
+  if (command == "nodes") return render_nodes(answer);
   return render_stats(answer, now, last);
 }
 
@@ -171,6 +176,7 @@ int run(int argc, char** argv) {
   app.fallthrough();
   app.add_subcommand("status", "what runs there");
   app.add_subcommand("jobs", "jobs, where their time goes, and whom they wait for");
+  app.add_subcommand("nodes", "the members of a cluster; asked of its coordinator");
   app.add_subcommand("stats", "counters of the shards; with --watch per second");
   auto* ranks = app.add_subcommand("ranks", "counters of each rank: who comes last, and how late");
   ranks->add_option("JOB", arguments.job, "only this job");

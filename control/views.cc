@@ -50,6 +50,8 @@ constexpr std::array kJobColumns = {
     Column{"joined", "joined"},
     Column{"ranks", "ranks"},
     Column{"weight", "weight"},
+    Column{"here", "trees", Format::kText},
+    Column{"nodes", "nodes"},
     Column{"regions", "regions"},
     Column{"region_bytes", "registered", Format::kBytes},
     Column{"parts_outstanding", "parts"},
@@ -61,6 +63,16 @@ constexpr std::array kJobColumns = {
     Column{"pulling", "pull", Format::kPercent},
     Column{"summing", "sum", Format::kPercent},
     Column{"pushing", "push", Format::kPercent},
+};
+
+constexpr std::array kNodeColumns = {
+    Column{"name", "node", Format::kText},
+    Column{"role", "role", Format::kText},
+    Column{"host", "host", Format::kText},
+    Column{"address", "address", Format::kText},
+    Column{"shards", "shards"},
+    Column{"speed", "NIC/s", Format::kBytes},
+    Column{"jobs", "jobs"},
 };
 
 constexpr std::array<std::string_view, 5> kStages = {"waiting", "queueing", "pulling", "summing",
@@ -188,6 +200,9 @@ std::string render_jobs(const json& jobs, Nanos now, Sample& last) {
     job.erase("waiting");  // a list, where the column is a share
     const json times = job.value("times", json::object());
     if (times.is_object()) job.update(times);
+    if (const json trees = job.value("trees", json()); trees.is_array()) {
+      job["here"] = fmt::format("{}/{}", trees.size(), number(job, "trees_of_plan"));
+    }
     rows.push_back(std::move(job));
   }
   const json before = align(rows, last.rows, {"name", "epoch"});
@@ -197,6 +212,18 @@ std::string render_jobs(const json& jobs, Nanos now, Sample& last) {
   if (waiting.empty()) return table;
   return table + "\nwaiting for ranks that have not announced:\n" +
          render_table(waiting, kWaitingColumns);
+}
+
+std::string render_nodes(const json& nodes) {
+  json rows = json::array();
+  for (json node : nodes) {
+    const std::string tcp = node.value("tcp", "");
+    node["address"] = tcp.empty() ? node.value("unix", "") : tcp;
+    if (number(node, "speed") == 0) node.erase("speed");
+    rows.push_back(std::move(node));
+  }
+  if (rows.empty()) return "no members: this node stands alone, or is not the coordinator\n";
+  return render_table(rows, kNodeColumns);
 }
 
 std::string render_ranks(const json& metrics, Nanos now, Sample& last) {

@@ -1,0 +1,282 @@
+#include "control/cluster_member.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "base/blocked_signals.h"
+#include "base/clock.h"
+#include "client/address.h"
+#include "control/log.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr Nanos kFirstPause = 100 * kMillisecond;
+constexpr Nanos kLongestPause = 2 * kSecond;
+constexpr Nanos kAnswer = 5 * kSecond;     // to join, and to reports
+constexpr Nanos kNews = 20 * kSecond;      // held for 10
+constexpr std::size_t kMostReports = 512;  // at a time
+
+}  // namespace
+
+std::string reachable_tcp(std::string_view listening, std::string_view local_host,
+                          std::string_view host_name) {
+  for (const std::string_view everywhere : {"tcp:*:", "tcp:0.0.0.0:", "tcp:[::]:"}) {
+    if (!listening.starts_with(everywhere)) continue;
+    const std::string_view port = listening.substr(everywhere.size());
+    const bool loopback = local_host.starts_with("127.") || local_host == "::1";
+    const std::string_view host = local_host.empty() || loopback ? host_name : local_host;
+    const bool brackets = host.find(':') != std::string_view::npos;
+    return brackets ? fmt::format("tcp:[{}]:{}", host, port) : fmt::format("tcp:{}:{}", host, port);
+  }
+  return std::string(listening);
+}
+
+// A duplicate, which nobody closes meanwhile: shutting it down shuts down the connection.
+class ClusterMember::Interruptible {
+ public:
+  Interruptible(ClusterMember& member, int fd) : member_(member) {
+    const std::lock_guard lock(member_.mutex_);
+    place_ = member_.open_.emplace(member_.open_.end(), ::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (member_.stopping_) ::shutdown(fd, SHUT_RDWR);
+  }
+  ~Interruptible() {
+    const std::lock_guard lock(member_.mutex_);
+    member_.open_.erase(place_);
+  }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  ClusterMember& member_;
+  std::list<UniqueFd>::iterator place_;
+};
+
+ClusterMember::ClusterMember(Options options, asio::io_context& io, Node& node)
+    : options_(std::move(options)), io_(io), node_(node) {
+  node_.on_over([this](std::uint64_t placement) { report(applied_, {placement, true, ""}); });
+  const BlockedSignals blocked;
+  listener_ = std::thread([this] { listen_for_news(); });
+  reporter_ = std::thread([this] { send_reports(); });
+}
+
+ClusterMember::~ClusterMember() {
+  stop();
+}
+
+void ClusterMember::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (const UniqueFd& fd : open_) ::shutdown(fd.get(), SHUT_RDWR);
+  }
+  changed_.notify_all();
+  if (listener_.joinable()) listener_.join();
+  if (reporter_.joinable()) reporter_.join();
+}
+
+bool ClusterMember::stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+bool ClusterMember::pause(Nanos span) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, std::chrono::nanoseconds(span), [this] { return stopping_; });
+}
+
+// -- News ------------------------------------------------------------------------------------
+
+void ClusterMember::listen_for_news() {
+  const auto addresses = options_.cluster.addresses();
+  Nanos wait = kFirstPause;
+  while (!stopping()) {
+    const bool was_member = std::any_of(
+        addresses.begin(), addresses.end(),
+        [this](const std::string& address) { return !stopping() && be_member_at(address); });
+    if (was_member) wait = kFirstPause;
+    if (!pause(wait)) return;
+    wait = std::min(2 * wait, kLongestPause);
+  }
+}
+
+json ClusterMember::introduction(const client::RpcChannel& channel) const {
+  const ClusterConfig& cluster = options_.cluster;
+  return {{"version", 1},
+          {"name", cluster.name},
+          {"host", cluster.host},
+          {"role", cluster.role == Role::kWorker ? "worker" : "helper"},
+          {"tcp", reachable_tcp(options_.tcp, channel.local_host(), cluster.host)},
+          {"unix", options_.local},
+          {"shards", options_.shards},
+          {"speed", cluster.speed},
+          {"epoch", highest_epoch_},
+          {"token", cluster.token}};
+}
+
+// Returns when it is no member there, or none any more; true: it was.
+bool ClusterMember::be_member_at(const std::string& address) {
+  auto channel = client::RpcChannel::connect(address, 0);
+  if (!channel) return complain(address, channel.error()), false;
+  const Interruptible interruptible(*this, channel->fd());
+  const auto joined =
+      channel->call("cluster.join", introduction(*channel), {}, monotonic_now() + kAnswer);
+  if (!joined) return complain(address, joined.error()), false;
+  const json number = joined->is_object() ? joined->value("node", json()) : json();
+  if (!number.is_number_unsigned()) {
+    return complain(address, {Status::kProtocol, "it did not say this node's number"}), false;
+  }
+  Membership membership = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    membership_ = membership = ++last_membership_;
+    node_number_ = number.get<std::uint64_t>();
+    coordinator_ = address;
+    reports_.clear();
+  }
+  complaint_.clear();
+  log::info("cluster-joined", {{"coordinator", address}, {"name", options_.cluster.name}});
+  Result<json> news = json::object();
+  while (news) {
+    news = channel->call("cluster.next", json::object(), {}, monotonic_now() + kNews);
+    if (news) take(*news, membership);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    membership_ = 0;
+  }
+  changed_.notify_all();
+  asio::post(io_, [this] {
+    applied_ = 0;
+    node_.forget_placements();
+  });
+  if (!stopping()) {
+    log::warning("cluster-lost", {{"coordinator", address}, {"error", news.error().message}});
+  }
+  return true;
+}
+
+// Once, until something else is wrong or it has joined.
+void ClusterMember::complain(const std::string& address, const Error& error) {
+  if (stopping() || complaint_ == error.message) return;
+  complaint_ = error.message;
+  log::warning("cluster-not-joined", {{"coordinator", address}, {"error", error.message}});
+}
+
+void ClusterMember::take(const json& news, Membership membership) {
+  std::vector<Placement> placements;
+  std::vector<std::uint64_t> withdraw;
+  if (!news.is_object()) return;
+  for (const json& one : news.value("placements", json::array())) {
+    auto placement = parse_placement(one);
+    if (placement) {
+      highest_epoch_ = std::max(highest_epoch_, placement->epoch);
+      placements.push_back(std::move(placement).value());
+      continue;
+    }
+    log::error("placement-unreadable", {{"error", placement.error().message}});
+    const json id = one.is_object() ? one.value("placement", json()) : json();
+    if (id.is_number_unsigned()) {
+      report(membership, {id.get<std::uint64_t>(), false, placement.error().message});
+    }
+  }
+  for (const json& one : news.value("withdraw", json::array())) {
+    const json id = one.is_object() ? one.value("placement", json()) : json();
+    if (id.is_number_unsigned()) withdraw.push_back(id.get<std::uint64_t>());
+  }
+  if (placements.empty() && withdraw.empty()) return;
+  asio::post(io_, [this, membership, placements = std::move(placements),
+                   withdraw = std::move(withdraw)] { apply(placements, withdraw, membership); });
+}
+
+// What is over makes room first.
+void ClusterMember::apply(const std::vector<Placement>& placements,
+                          const std::vector<std::uint64_t>& withdraw, Membership membership) {
+  applied_ = membership;
+  for (const std::uint64_t placement : withdraw) node_.withdraw(placement);
+  for (const Placement& placement : placements) {
+    node_.place(placement, [this, membership, id = placement.id](const Outcome& outcome) {
+      report(membership, {id, false, outcome ? "" : outcome.error().message});
+    });
+  }
+}
+
+// -- Reports ---------------------------------------------------------------------------------
+
+// The other connection's answer may be held: these have one of their own.
+void ClusterMember::send_reports() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || (membership_ != 0 && !reports_.empty()); });
+    if (stopping_) return;
+    const Membership membership = membership_;
+    const std::uint64_t node = node_number_;
+    const std::string address = coordinator_;
+    lock.unlock();
+    auto channel = client::RpcChannel::connect(address, 0);
+    std::optional<Interruptible> interruptible;
+    if (channel) interruptible.emplace(*this, channel->fd());
+    lock.lock();
+    while (channel && !stopping_ && membership_ == membership) {
+      const auto count = std::min(reports_.size(), kMostReports);
+      const std::vector<Report> batch(reports_.begin(),
+                                      reports_.begin() + static_cast<std::ptrdiff_t>(count));
+      if (batch.empty()) {
+        changed_.wait(lock);
+        continue;
+      }
+      lock.unlock();
+      const auto sent = send(*channel, node, batch);
+      lock.lock();
+      // What the coordinator does not want to hear is not said again.
+      if (!sent && (sent.status() == Status::kNodeLost || sent.status() == Status::kDeadline))
+        break;
+      if (membership_ == membership) {
+        reports_.erase(reports_.begin(), reports_.begin() + static_cast<std::ptrdiff_t>(count));
+      }
+    }
+    lock.unlock();
+    interruptible.reset();
+    if (!pause(kFirstPause)) return;
+    lock.lock();
+  }
+}
+
+Outcome ClusterMember::send(client::RpcChannel& channel, std::uint64_t node,
+                            const std::vector<Report>& batch) {
+  json done = json::array(), over = json::array();
+  for (const Report& one : batch) {
+    json entry = {{"placement", one.placement}};
+    if (!one.error.empty()) entry["error"] = one.error.substr(0, 512);
+    (one.over ? over : done).push_back(std::move(entry));
+  }
+  const auto sent = channel.call("cluster.report",
+                                 {{"node", node},
+                                  {"token", options_.cluster.token},
+                                  {"done", std::move(done)},
+                                  {"over", std::move(over)}},
+                                 {}, monotonic_now() + kAnswer);
+  if (sent) return Unit{};
+  log::warning("cluster-report-failed", {{"error", sent.error().message}});
+  return sent.error();
+}
+
+void ClusterMember::report(Membership membership, Report report) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (membership == 0 || membership != membership_) return;
+    reports_.push_back(std::move(report));
+  }
+  changed_.notify_all();
+}
+
+}  // namespace tally::control

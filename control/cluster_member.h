@@ -1,0 +1,98 @@
+// This node as a member of several: it joins a coordinator, hears what it is to serve, and says
+// what became of it. When the coordinator is gone it joins again, or another; what runs here runs
+// on.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "client/rpc_channel.h"
+#include "control/config.h"
+#include "control/node.h"
+
+namespace tally::control {
+
+// Where clients connect, as they find it: a node that listens everywhere says its address on the
+// network by which it reached the coordinator, or its host's name.
+std::string reachable_tcp(std::string_view listening, std::string_view local_host,
+                          std::string_view host_name);
+
+class ClusterMember {
+ public:
+  struct Options {
+    ClusterConfig cluster;
+    std::string tcp;           // where the node listens; empty: not there
+    std::string local;         // unix:/path
+    std::uint32_t shards = 1;  // that serve a job
+  };
+  // `io`: the control thread's loop; `node` is spoken to there. Both are borrowed, the node until
+  // stop(), this until the node is gone.
+  ClusterMember(Options options, asio::io_context& io, Node& node);
+  ~ClusterMember();
+  ClusterMember(const ClusterMember&) = delete;
+  ClusterMember& operator=(const ClusterMember&) = delete;
+
+  // On the control thread. The coordinator hears of it by the connection's end.
+  void stop();
+
+ private:
+  // Of a coordinator, from its answer to join until its connection is lost. 0 is none.
+  using Membership = std::uint64_t;
+  struct Report {
+    std::uint64_t placement = 0;
+    bool over = false;
+    std::string error;
+  };
+  // A connection that stop() ends under whoever waits on it.
+  class Interruptible;
+
+  void listen_for_news();
+  bool be_member_at(const std::string& address);
+  nlohmann::json introduction(const client::RpcChannel& channel) const;
+  void take(const nlohmann::json& news, Membership membership);
+  void complain(const std::string& address, const Error& error);
+
+  void send_reports();
+  Outcome send(client::RpcChannel& channel, std::uint64_t node, const std::vector<Report>& batch);
+
+  // On the control thread.
+  void apply(const std::vector<Placement>& placements, const std::vector<std::uint64_t>& withdraw,
+             Membership membership);
+  void report(Membership membership, Report report);
+
+  bool pause(Nanos span);  // false: it is over
+  bool stopping() const;
+
+  const Options options_;
+  asio::io_context& io_;
+  Node& node_;
+  Membership applied_ = 0;  // of the placements that the node knows; control thread
+
+  // Of the thread that hears news.
+  std::uint32_t highest_epoch_ = 0;
+  std::string complaint_;  // the last, said once
+
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  Membership membership_ = 0;
+  Membership last_membership_ = 0;
+  std::uint64_t node_number_ = 0;  // at the coordinator
+  std::string coordinator_;        // its address
+  std::vector<Report> reports_;
+  std::list<UniqueFd> open_;
+
+  std::thread listener_;
+  std::thread reporter_;
+};
+
+}  // namespace tally::control

@@ -1,0 +1,361 @@
+#include "control/coordinator/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "control/coordinator/shares.h"
+#include "control/same_token.h"
+
+namespace tally::control {
+namespace {
+
+// Of what is over and that nodes have yet to let go of: who forms jobs and goes fills no memory.
+constexpr std::size_t kMostPerPlace = 4;
+
+Error refused(std::string message) {
+  return Error{Status::kRefused, std::move(message)};
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorOptions options, Store& store)
+    : options_(std::move(options)), store_(store) {}
+
+// -- Nodes -----------------------------------------------------------------------------------
+
+Result<NodeId> Coordinator::join(const Member& member, std::string_view token, std::uint32_t epoch,
+                                 Nanos now) {
+  if (!same_token(options_.token, token)) {
+    return refused(fmt::format("node \"{}\": wrong cluster.token", member.name));
+  }
+  const auto& members = store_.members();
+  const auto same = std::find_if(members.begin(), members.end(), [&](const auto& other) {
+    return other.second.name == member.name;
+  });
+  if (same != members.end()) {
+    return refused(
+        fmt::format("node \"{}\" is a member already, at {}: give each node a name of "
+                    "its own (cluster.name)",
+                    member.name, same->second.tcp.empty() ? same->second.local : same->second.tcp));
+  }
+  if (members.size() >= kMaxMembers) {
+    return refused(fmt::format("node \"{}\": there are {} members, and no room for more",
+                               member.name, members.size()));
+  }
+  const NodeId node = ++last_node_;
+  store_.put(node, member);
+  store_.heard_of_epoch(epoch);
+  listeners_[node].news.node = node;
+  listeners_[node].until = now + kMostSilence;
+  return node;
+}
+
+void Coordinator::leave(NodeId node, std::string_view why) {
+  const auto found = store_.members().find(node);
+  if (found == store_.members().end()) return;
+  const Error error{Status::kUnavailable,
+                    fmt::format("node \"{}\" has left: {}", found->second.name, why)};
+  store_.erase(node);
+  listeners_.erase(node);
+  std::vector<std::uint32_t> epochs;
+  for (const auto& [epoch, course] : courses_) {
+    if (course.nodes.contains(node)) epochs.push_back(epoch);
+  }
+  for (const std::uint32_t epoch : epochs) gone_from(epoch, node, error);
+}
+
+void Coordinator::listen(NodeId node, Nanos until) {
+  const auto found = listeners_.find(node);
+  if (found == listeners_.end()) return;
+  found->second.listens = true;
+  found->second.until = until;
+}
+
+Outcome Coordinator::speaks_for(NodeId node, std::string_view token) const {
+  if (!same_token(options_.token, token)) return refused("wrong cluster.token");
+  if (store_.members().contains(node)) return Unit{};
+  return refused(fmt::format("there is no member {}: cluster.join first", node));
+}
+
+void Coordinator::report(NodeId node, const Report& report) {
+  for (const auto& [epoch, job] : store_.jobs()) {
+    const bool here = std::any_of(job.nodes.begin(), job.nodes.end(), [&](const PlanNode& one) {
+      return one.node == node && one.placement == report.placement;
+    });
+    if (!here || !courses_[epoch].nodes.contains(node)) continue;
+    const std::string name = store_.members().at(node).name;
+    if (report.over) {
+      gone_from(epoch, node, refused(fmt::format("node \"{}\" dropped it", name)));
+    } else if (!report.error.empty()) {
+      gone_from(epoch, node, refused(fmt::format("node \"{}\": {}", name, report.error)));
+    } else {
+      confirmed(epoch, node);
+    }
+    return;
+  }
+}
+
+void Coordinator::confirmed(std::uint32_t epoch, NodeId node) {
+  Course& course = courses_[epoch];
+  course.unconfirmed.erase(node);
+  if (course.stage != Stage::kPlacing || !course.unconfirmed.empty()) return;
+  course.stage = Stage::kRunning;
+  for (const Ticket ticket : course.waiting) answers_.push_back({ticket, store_.jobs().at(epoch)});
+  course.waiting.clear();
+}
+
+// The first node to go ends it for all.
+void Coordinator::gone_from(std::uint32_t epoch, NodeId node, const Error& why) {
+  Course& course = courses_[epoch];
+  course.nodes.erase(node);
+  course.unconfirmed.erase(node);
+  end(epoch, why);
+  forget_if_done(epoch);
+}
+
+void Coordinator::end(std::uint32_t epoch, const Error& why) {
+  Course& course = courses_[epoch];
+  if (course.stage == Stage::kOver) return;
+  course.stage = Stage::kOver;
+  const JobRecord& job = store_.jobs().at(epoch);
+  for (const Ticket ticket : course.waiting) {
+    tickets_.erase(ticket);
+    answers_.push_back(
+        {ticket, Error{why.status, fmt::format("job \"{}\": {}", job.name, why.message)}});
+  }
+  course.waiting.clear();
+  for (const PlanNode& one : job.nodes) {
+    if (course.nodes.contains(one.node)) withdraw_from(one.node, one.placement, course);
+  }
+}
+
+// What the node has not heard of yet, it need not hear of.
+void Coordinator::withdraw_from(NodeId node, std::uint64_t placement, Course& course) {
+  News& news = listeners_[node].news;
+  const auto unsaid = std::erase_if(
+      news.placements, [placement](const Placement& one) { return one.id == placement; });
+  if (unsaid > 0) {
+    course.nodes.erase(node);
+  } else {
+    news.withdraw.push_back(placement);
+  }
+}
+
+void Coordinator::forget_if_done(std::uint32_t epoch) {
+  const Course& course = courses_[epoch];
+  if (!course.nodes.empty()) return;
+  for (const Ticket ticket : course.by_rank) tickets_.erase(ticket);
+  courses_.erase(epoch);
+  store_.erase_job(epoch);
+}
+
+std::size_t Coordinator::jobs_at(NodeId node) const {
+  return static_cast<std::size_t>(
+      std::count_if(courses_.begin(), courses_.end(), [node](const auto& one) {
+        return one.second.stage != Stage::kOver && one.second.nodes.contains(node);
+      }));
+}
+
+// -- Ranks -----------------------------------------------------------------------------------
+
+const ConfiguredJob* Coordinator::configured(const std::string& name) const {
+  const auto found = std::find_if(options_.jobs.begin(), options_.jobs.end(),
+                                  [&](const ConfiguredJob& job) { return job.name == name; });
+  return found == options_.jobs.end() ? nullptr : &*found;
+}
+
+const JobRecord* Coordinator::current(const std::string& name) const {
+  for (const auto& [epoch, job] : store_.jobs()) {
+    if (job.name == name && courses_.at(epoch).stage != Stage::kOver) return &job;
+  }
+  return nullptr;
+}
+
+void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
+  if (store_.members().empty()) {
+    answers_.push_back({ticket, JobRecord{}});
+    return;
+  }
+  const JobRecord* job = current(opening.job);
+  auto may = may_open(opening, job);
+  if (may && job == nullptr) may = may_form(opening);
+  if (!may) {
+    answers_.push_back({ticket, may.error()});
+    return;
+  }
+  if (job == nullptr) job = &form(opening, now);
+  Course& course = courses_[job->epoch];
+  course.by_rank[opening.rank] = ticket;
+  tickets_[ticket] = job->epoch;
+  if (course.stage == Stage::kRunning) {
+    answers_.push_back({ticket, *job});
+  } else {
+    course.waiting.insert(ticket);
+  }
+}
+
+Outcome Coordinator::may_open(const Opening& opening, const JobRecord* job) const {
+  const ConfiguredJob* configuration = configured(opening.job);
+  const std::string* token = job != nullptr             ? &job->token
+                             : configuration != nullptr ? &configuration->token
+                                                        : nullptr;
+  if (token != nullptr && !same_token(*token, opening.token)) {
+    return refused(fmt::format("job \"{}\": wrong token", opening.job));
+  }
+  if (job == nullptr) return Unit{};
+  if (opening.ranks != job->ranks) {
+    return refused(fmt::format("job \"{}\" has {} ranks, rank {} says {}", opening.job, job->ranks,
+                               opening.rank, opening.ranks));
+  }
+  if (courses_.at(job->epoch).by_rank[opening.rank] != 0) {
+    return refused(
+        fmt::format("job \"{}\": rank {} is taken; is another run of this job still "
+                    "alive?",
+                    opening.job, opening.rank));
+  }
+  return Unit{};
+}
+
+Outcome Coordinator::may_form(const Opening& opening) const {
+  const ConfiguredJob* configuration = configured(opening.job);
+  if (configuration == nullptr && !options_.open_jobs) {
+    return refused(
+        fmt::format("job \"{}\" is not configured at the coordinator, and open_jobs is false: add "
+                    "it to the configuration there",
+                    opening.job));
+  }
+  if (configuration != nullptr && configuration->ranks != 0 &&
+      configuration->ranks != opening.ranks) {
+    return refused(fmt::format("job \"{}\" is configured with {} ranks, rank {} says {}",
+                               opening.job, configuration->ranks, opening.rank, opening.ranks));
+  }
+  if (opening.ranks > options_.max_ranks) {
+    return refused(fmt::format("job \"{}\": {} ranks, max_ranks is {}", opening.job, opening.ranks,
+                               options_.max_ranks));
+  }
+  const auto running =
+      static_cast<std::size_t>(std::count_if(courses_.begin(), courses_.end(), [](const auto& one) {
+        return one.second.stage != Stage::kOver;
+      }));
+  if (running >= options_.max_jobs) {
+    return refused(fmt::format("job \"{}\": the coordinator has {} jobs and max_jobs is {}",
+                               opening.job, running, options_.max_jobs));
+  }
+  if (courses_.size() >= kMostPerPlace * options_.max_jobs) {
+    return refused(
+        fmt::format("job \"{}\": {} jobs are over and their nodes have yet to let go of "
+                    "them: look at the nodes' logs",
+                    opening.job, courses_.size() - running));
+  }
+  return Unit{};
+}
+
+JobRecord Coordinator::make_record(const Opening& opening) {
+  const ConfiguredJob* configuration = configured(opening.job);
+  JobRecord job;
+  job.name = opening.job;
+  job.token = opening.token;
+  job.epoch = store_.next_epoch();
+  job.ranks = opening.ranks;
+  job.weight = configuration != nullptr ? configuration->weight : 1;
+  job.plan.split_bytes = options_.split_bytes;
+  std::vector<Member> members;
+  std::vector<NodeId> ids;
+  for (const auto& [node, member] : store_.members()) {
+    ids.push_back(node);
+    members.push_back(member);
+  }
+  const auto shares = node_shares(members);
+  const auto counts = tree_counts(members, shares);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (counts[i] == 0) continue;
+    PlanNode one{ids[i], ++last_placement_, members[i], {}};
+    for (std::uint32_t tree = 0; tree < counts[i]; ++tree) {
+      one.trees.push_back(static_cast<std::uint32_t>(job.plan.weights.size()));
+      job.plan.weights.push_back(shares[i] / counts[i] + (tree < shares[i] % counts[i] ? 1 : 0));
+    }
+    job.nodes.push_back(std::move(one));
+  }
+  return job;
+}
+
+const JobRecord& Coordinator::form(const Opening& opening, Nanos now) {
+  const JobRecord made = make_record(opening);
+  store_.put(made);
+  Course& course = courses_[made.epoch];
+  course.deadline = now + kPlacingPatience;
+  course.by_rank.assign(made.ranks, 0);
+  for (const PlanNode& one : made.nodes) {
+    course.nodes.insert(one.node);
+    course.unconfirmed.insert(one.node);
+    Placement placement{one.placement, made.name,  made.token,
+                        made.epoch,    made.ranks, made.weight,
+                        made.plan,     one.trees,  static_cast<std::uint32_t>(made.nodes.size())};
+    listeners_[one.node].news.placements.push_back(std::move(placement));
+  }
+  return store_.jobs().at(made.epoch);
+}
+
+void Coordinator::close(Ticket ticket) {
+  const auto found = tickets_.find(ticket);
+  if (found == tickets_.end()) return;
+  const std::uint32_t epoch = found->second;
+  tickets_.erase(found);
+  Course& course = courses_[epoch];
+  std::replace(course.by_rank.begin(), course.by_rank.end(), ticket, Ticket{0});
+  course.waiting.erase(ticket);
+  if (course.stage != Stage::kPlacing || !course.waiting.empty()) return;
+  end(epoch, refused("nobody waits for it any more"));
+  forget_if_done(epoch);
+}
+
+// -- What is to be said ----------------------------------------------------------------------
+
+std::string Coordinator::names(const JobRecord& job, const std::set<NodeId>& nodes) const {
+  std::string text;
+  for (const PlanNode& one : job.nodes) {
+    if (!nodes.contains(one.node)) continue;
+    text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", one.member.name);
+  }
+  return text;
+}
+
+Coordinator::Actions Coordinator::act(Nanos now) {
+  Actions actions;
+  for (const auto& [node, listener] : listeners_) {
+    if (!listener.listens && listener.until <= now) actions.lost.push_back(node);
+  }
+  for (const NodeId node : actions.lost) leave(node, "it has not asked for news for too long");
+  std::vector<std::uint32_t> late;
+  for (const auto& [epoch, course] : courses_) {
+    if (course.stage == Stage::kPlacing && course.deadline <= now) late.push_back(epoch);
+  }
+  for (const std::uint32_t epoch : late) {
+    const std::string missing = names(store_.jobs().at(epoch), courses_[epoch].unconfirmed);
+    end(epoch, {Status::kUnavailable,
+                fmt::format("these nodes have not taken it within {} s: {}: look at their logs",
+                            kPlacingPatience / kSecond, missing)});
+    forget_if_done(epoch);
+  }
+  for (auto& [node, listener] : listeners_) {
+    const bool any = !listener.news.placements.empty() || !listener.news.withdraw.empty();
+    if (!listener.listens || (!any && listener.until > now)) continue;
+    actions.news.push_back(std::exchange(listener.news, {node, {}, {}}));
+    listener.listens = false;
+    listener.until = now + kMostSilence;
+  }
+  actions.answers = std::exchange(answers_, {});
+  return actions;
+}
+
+Nanos Coordinator::next_deadline() const {
+  Nanos next = kNoDeadline;
+  for (const auto& [node, listener] : listeners_) next = std::min(next, listener.until);
+  for (const auto& [epoch, course] : courses_) {
+    if (course.stage == Stage::kPlacing) next = std::min(next, course.deadline);
+  }
+  return next;
+}
+
+}  // namespace tally::control

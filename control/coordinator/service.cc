@@ -1,0 +1,323 @@
+#include "control/coordinator/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "control/log.h"
+#include "dataplane/wire/notice.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kProtocolVersion = 1;
+constexpr std::uint64_t kMostHoldMs = 10'000;  // of cluster.next
+constexpr std::size_t kMostReports = 1024;     // of one request
+constexpr std::size_t kMostError = 1024;       // bytes
+constexpr std::size_t kMaxAddress = 256;
+
+Error other_version(std::uint64_t version, std::string_view who) {
+  return {Status::kUnsupported,
+          fmt::format("the {} speaks version {} of the control protocol, this coordinator version "
+                      "{}: install matching releases",
+                      who, version, kProtocolVersion)};
+}
+
+// What one entry of "done" or "over" says; none: it is not understood.
+std::optional<Coordinator::Report> parse_report(const json& entry, bool over) {
+  if (!entry.is_object()) return std::nullopt;
+  rpc::Params params(entry);
+  Coordinator::Report report;
+  report.over = over;
+  report.placement = params.number("placement", 1, UINT64_MAX);
+  if (!over) report.error = params.text_or("error", kMostError, "");
+  if (params.finish()) return std::nullopt;
+  return report;
+}
+
+// The request's parameters without the lists, which Params does not know.
+json without_reports(const json& params) {
+  json rest = params;
+  rest.erase("done");
+  rest.erase("over");
+  return rest;
+}
+
+std::string_view role_name(Role role) {
+  return role == Role::kWorker ? "worker" : "helper";
+}
+
+}  // namespace
+
+CoordinatorService::CoordinatorService(
+    CoordinatorServiceOptions options, asio::io_context& io,
+    std::function<void(rpc::ConnectionId, std::string_view)> disconnect)
+    : options_(std::move(options)),
+      disconnect_(std::move(disconnect)),
+      coordinator_(options_.coordinator, store_),
+      timer_(io) {}
+
+void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request& request,
+                                rpc::Reply reply) {
+  const std::string& method = request.method;
+  if (method == "cluster.join") {
+    join(connection, request, std::move(reply));
+  } else if (method == "cluster.next") {
+    next(connection, request, std::move(reply));
+  } else if (method == "cluster.report") {
+    report(request, std::move(reply));
+  } else if (method == "cluster.nodes") {
+    return nodes(request, std::move(reply));
+  } else if (method == "job.open") {
+    open(connection, request, std::move(reply));
+  } else {
+    return reply.unknown_method(method);
+  }
+  act();
+}
+
+void CoordinatorService::closed(rpc::ConnectionId connection) {
+  const auto found = callers_.find(connection);
+  if (found == callers_.end()) return;
+  const Caller caller = std::move(found->second);
+  callers_.erase(found);
+  if (caller.node) {
+    by_node_.erase(*caller.node);
+    log::warning("cluster-left", {{"node", store_.members().at(*caller.node).name}});
+    coordinator_.leave(*caller.node, "its connection to the coordinator ended");
+  }
+  if (caller.ticket != 0) {
+    by_ticket_.erase(caller.ticket);
+    coordinator_.close(caller.ticket);
+  }
+  act();
+}
+
+// -- Nodes -----------------------------------------------------------------------------------
+
+void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& request,
+                              rpc::Reply reply) {
+  rpc::Params params(request.params);
+  const auto version = params.number("version", 0, UINT32_MAX);
+  Member member;
+  member.name = params.text("name", kMaxJobName);
+  member.host = params.text("host", kMaxJobName);
+  const std::string role = params.text("role", kMaxJobName);
+  member.tcp = params.text_or("tcp", kMaxAddress, "");
+  member.local = params.text_or("unix", kMaxAddress, "");
+  member.shards = static_cast<std::uint32_t>(params.number("shards", 1, protocol::kMaxTrees));
+  member.speed = params.number_or("speed", 0, 1ULL << 50, 0);
+  const auto epoch = static_cast<std::uint32_t>(params.number_or("epoch", 0, UINT32_MAX - 1, 0));
+  const std::string token = params.text_or("token", kMaxJobName, "");
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (version != kProtocolVersion) return reply.error(other_version(version, "node"));
+  if (member.name.empty() || (role != "worker" && role != "helper")) {
+    return reply.error(Status::kInvalidArgument,
+                       "a node needs a name, and \"role\" is \"worker\" or \"helper\"");
+  }
+  if (member.tcp.empty() && member.local.empty()) {
+    return reply.error(Status::kInvalidArgument,
+                       "a node needs an address where clients connect: \"tcp\" or \"unix\"");
+  }
+  member.role = role == "worker" ? Role::kWorker : Role::kHelper;
+  Caller& caller = callers_[connection];
+  if (caller.node) {
+    return reply.error(Status::kInvalidArgument, "a node has joined on this connection already");
+  }
+  const auto joined = coordinator_.join(member, token, epoch, monotonic_now());
+  if (!joined) return reply.error(joined.error());
+  caller.node = *joined;
+  by_node_[*joined] = connection;
+  log::info("cluster-member", {{"node", member.name},
+                               {"role", role},
+                               {"host", member.host},
+                               {"tcp", member.tcp},
+                               {"shards", member.shards},
+                               {"members", store_.members().size()}});
+  reply.result({{"node", *joined}});
+}
+
+bool CoordinatorService::take_reports(NodeId node, const json& params) {
+  for (const char* key : {"done", "over"}) {
+    const json list = params.value(key, json::array());
+    if (!list.is_array() || list.size() > kMostReports) return false;
+    for (const json& entry : list) {
+      const auto report = parse_report(entry, key == std::string_view("over"));
+      if (!report) return false;
+      coordinator_.report(node, *report);
+    }
+  }
+  return true;
+}
+
+void CoordinatorService::next(rpc::ConnectionId connection, const rpc::Request& request,
+                              rpc::Reply reply) {
+  const json rest = without_reports(request.params);
+  rpc::Params params(rest);
+  const auto hold = params.number_or("wait_ms", 0, kMostHoldMs, kMostHoldMs);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  const auto found = callers_.find(connection);
+  if (found == callers_.end() || !found->second.node) {
+    return reply.error(Status::kInvalidArgument,
+                       "no node has joined on this connection: cluster.join first");
+  }
+  Caller& caller = found->second;
+  if (caller.news) {
+    return reply.error(Status::kInvalidArgument, "cluster.next waits for its answer already");
+  }
+  if (!take_reports(*caller.node, request.params)) {
+    return reply.error(Status::kInvalidArgument,
+                       "\"done\" and \"over\" are lists of {placement, error}");
+  }
+  caller.news = std::move(reply);
+  coordinator_.listen(*caller.node, monotonic_now() + static_cast<Nanos>(hold) * kMillisecond);
+}
+
+void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
+  const json rest = without_reports(request.params);
+  rpc::Params params(rest);
+  const NodeId node = params.number("node", 1, UINT64_MAX);
+  const std::string token = params.text_or("token", kMaxJobName, "");
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (const auto may = coordinator_.speaks_for(node, token); !may) return reply.error(may.error());
+  if (!take_reports(node, request.params)) {
+    return reply.error(Status::kInvalidArgument,
+                       "\"done\" and \"over\" are lists of {placement, error}");
+  }
+  reply.result(json::object());
+}
+
+void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) const {
+  rpc::Params params(request.params);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  json list = json::array();
+  for (const auto& [node, member] : store_.members()) {
+    list.push_back({{"node", node},
+                    {"name", member.name},
+                    {"host", member.host},
+                    {"role", role_name(member.role)},
+                    {"tcp", member.tcp},
+                    {"unix", member.local},
+                    {"shards", member.shards},
+                    {"speed", member.speed},
+                    {"jobs", coordinator_.jobs_at(node)}});
+  }
+  reply.result(std::move(list));
+}
+
+// -- Ranks -----------------------------------------------------------------------------------
+
+void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& request,
+                              rpc::Reply reply) {
+  rpc::Params params(request.params);
+  const auto version = params.number("version", 0, UINT32_MAX);
+  Coordinator::Opening opening;
+  opening.job = params.text("job", kMaxJobName);
+  opening.token = params.text_or("token", kMaxJobName, "");
+  opening.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
+  opening.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
+  params.text_or("host", kMaxJobName, "");  // for plans that ask where the ranks are
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (version != kProtocolVersion) return reply.error(other_version(version, "client"));
+  if (opening.rank >= opening.ranks) {
+    return reply.error(Status::kInvalidArgument,
+                       fmt::format("rank {} of {} ranks", opening.rank, opening.ranks));
+  }
+  // On a node of a cluster, "no nodes" would make a job of this node alone.
+  if (store_.members().empty() && !options_.coordinators.empty()) {
+    return reply.error(Status::kUnavailable,
+                       fmt::format("this node belongs to a cluster and no node has joined here: "
+                                   "ask its coordinator, {}, or try again when they have",
+                                   options_.coordinators));
+  }
+  Caller& caller = callers_[connection];
+  if (caller.opens) {
+    return reply.error(Status::kInvalidArgument, "job.open waits for its answer already");
+  }
+  if (caller.ticket != 0) {  // a rank that asks again has given up what it had
+    by_ticket_.erase(caller.ticket);
+    coordinator_.close(caller.ticket);
+  }
+  caller.ticket = ++last_ticket_;
+  caller.opens = std::move(reply);
+  by_ticket_[caller.ticket] = connection;
+  coordinator_.open(caller.ticket, opening, monotonic_now());
+}
+
+json CoordinatorService::opened(const JobRecord& job) const {
+  if (job.nodes.empty()) return {{"nodes", json::array()}};
+  json list = json::array();
+  for (const PlanNode& one : job.nodes) {
+    list.push_back({{"name", one.member.name},
+                    {"host", one.member.host},
+                    {"tcp", one.member.tcp},
+                    {"unix", one.member.local},
+                    {"trees", one.trees}});
+  }
+  return {{"epoch", job.epoch},
+          {"nodes", std::move(list)},
+          {"weights", job.plan.weights},
+          {"split_bytes", job.plan.split_bytes},
+          {"deadline_ms", options_.default_deadline_ms}};
+}
+
+// -- What is to be said ----------------------------------------------------------------------
+
+void CoordinatorService::tell_news(const Coordinator::News& news) {
+  const auto connection = by_node_.find(news.node);
+  if (connection == by_node_.end()) return;
+  Caller& caller = callers_.at(connection->second);
+  if (!caller.news) return;
+  json placements = json::array();
+  for (const Placement& one : news.placements) placements.push_back(to_json(one));
+  json withdraw = json::array();
+  for (const std::uint64_t one : news.withdraw) withdraw.push_back({{"placement", one}});
+  rpc::Reply reply = std::move(*std::exchange(caller.news, std::nullopt));
+  reply.result({{"placements", std::move(placements)}, {"withdraw", std::move(withdraw)}});
+}
+
+void CoordinatorService::tell_rank(const Coordinator::Answer& answer) {
+  const auto connection = by_ticket_.find(answer.ticket);
+  if (connection == by_ticket_.end()) return;
+  Caller& caller = callers_.at(connection->second);
+  if (caller.ticket != answer.ticket || !caller.opens) return;
+  rpc::Reply reply = std::move(*std::exchange(caller.opens, std::nullopt));
+  if (answer.outcome) return reply.result(opened(*answer.outcome));
+  reply.error(answer.outcome.error());
+}
+
+void CoordinatorService::act() {
+  const Nanos now = monotonic_now();
+  const auto actions = coordinator_.act(now);
+  for (const NodeId node : actions.lost) {
+    const auto found = by_node_.find(node);
+    if (found == by_node_.end()) continue;
+    callers_.at(found->second).node.reset();
+    disconnect_(found->second, "a node that has not asked for news for too long");
+    by_node_.erase(found);
+  }
+  for (const auto& news : actions.news) tell_news(news);
+  for (const auto& answer : actions.answers) {
+    if (answer.outcome && !answer.outcome->nodes.empty()) {
+      log::debug("job-open", {{"job", answer.outcome->name}, {"epoch", answer.outcome->epoch}});
+    }
+    tell_rank(answer);
+  }
+  const Nanos next = coordinator_.next_deadline();
+  if (next == kNoDeadline) {
+    timer_.cancel();
+    return;
+  }
+  // What is past would be seen too early if the timer's clock were a little ahead.
+  timer_.expires_after(std::chrono::nanoseconds(std::max<Nanos>(next - now, kMillisecond)));
+  timer_.async_wait([this](const std::error_code& error) {
+    if (!error) act();
+  });
+}
+
+}  // namespace tally::control

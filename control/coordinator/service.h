@@ -1,0 +1,70 @@
+// The coordinator's methods: cluster.* of nodes, job.open of ranks. Answers are held until there is
+// something to say. Control thread only.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "control/coordinator/coordinator.h"
+#include "control/rpc/params.h"
+#include "control/rpc/service.h"
+
+namespace tally::control {
+
+struct CoordinatorServiceOptions {
+  CoordinatorOptions coordinator;
+  std::uint32_t default_deadline_ms = 60'000;  // of operations
+  // cluster.coordinators of this node; empty: it stands alone, and tells ranks so.
+  std::string coordinators;
+};
+
+class CoordinatorService {
+ public:
+  // `disconnect` ends a connection. Borrows `io`.
+  CoordinatorService(CoordinatorServiceOptions options, asio::io_context& io,
+                     std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
+
+  // Methods cluster.* and job.*.
+  void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void closed(rpc::ConnectionId connection);
+
+ private:
+  // A connection that a node or a rank has used.
+  struct Caller {
+    std::optional<NodeId> node;       // that has joined on it
+    std::optional<rpc::Reply> news;   // is waited for
+    Coordinator::Ticket ticket = 0;   // of the last job.open
+    std::optional<rpc::Reply> opens;  // waits for its answer
+  };
+
+  void join(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void next(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void report(const rpc::Request& request, rpc::Reply reply);
+  void nodes(const rpc::Request& request, rpc::Reply reply) const;
+  void open(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  bool take_reports(NodeId node, const nlohmann::json& params);
+  nlohmann::json opened(const JobRecord& job) const;
+
+  // Says what there is to be said, and comes back when there may be more.
+  void act();
+  void tell_news(const Coordinator::News& news);
+  void tell_rank(const Coordinator::Answer& answer);
+
+  CoordinatorServiceOptions options_;
+  std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
+  MemoryStore store_;
+  Coordinator coordinator_;
+  std::unordered_map<rpc::ConnectionId, Caller> callers_;
+  std::map<NodeId, rpc::ConnectionId> by_node_;
+  std::map<Coordinator::Ticket, rpc::ConnectionId> by_ticket_;
+  Coordinator::Ticket last_ticket_ = 0;
+  asio::steady_timer timer_;
+};
+
+}  // namespace tally::control

@@ -1,0 +1,154 @@
+// The coordinator's methods, asked as a server would ask them, with what no correct peer sends too.
+#include "control/coordinator/service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class Answer : public rpc::ReplySink {
+ public:
+  void answer(std::string line) override { said_ = json::parse(line, nullptr, false); }
+  bool has_come() const { return !said_.is_null(); }
+  json result() const { return said_.value("result", json()); }
+  std::string error() const {
+    return has_come() ? said_.value("/error/message"_json_pointer, "") : "(held)";
+  }
+
+ private:
+  json said_;
+};
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Answer> ask(rpc::ConnectionId connection, const char* method,
+                              json params = json::object()) {
+    auto answer = std::make_shared<Answer>();
+    service_.handle(connection, {method, std::move(params), {}}, {answer, 1, true});
+    return answer;
+  }
+  static json node(const char* name) {
+    return {{"version", 1},     {"name", name}, {"host", "h"},
+            {"role", "helper"}, {"shards", 2},  {"tcp", "tcp:h:7733"}};
+  }
+  static json rank(std::uint32_t rank) {
+    return {{"version", 1}, {"job", "train"}, {"token", "t"},
+            {"rank", rank}, {"ranks", 2},     {"host", "w"}};
+  }
+  static json changed(json params, const char* key, json value) {
+    params[key] = std::move(value);
+    return params;
+  }
+  void run_for(std::chrono::milliseconds span) {
+    io_.restart();
+    io_.run_for(span);
+  }
+
+  asio::io_context io_;
+  std::vector<rpc::ConnectionId> ended_;
+  CoordinatorService service_{
+      {}, io_, [this](rpc::ConnectionId connection, auto) { ended_.push_back(connection); }};
+};
+
+TEST_F(ServiceTest, HoldsAnswersUntilThereIsSomethingToSay) {
+  EXPECT_EQ(ask(1, "cluster.join", node("a"))->error(), "");
+  const auto news = ask(1, "cluster.next");
+  EXPECT_FALSE(news->has_come());
+  const auto opened = ask(2, "job.open", rank(0));
+  EXPECT_FALSE(opened->has_come());
+  ASSERT_TRUE(news->has_come());
+  const json placement = news->result()["placements"][0];
+  EXPECT_EQ(placement["job"], "train");
+  EXPECT_EQ(placement["nodes"], 1);
+  const auto later = ask(1, "cluster.next", {{"done", {{{"placement", placement["placement"]}}}}});
+  EXPECT_FALSE(later->has_come());
+  ASSERT_EQ(opened->error(), "");
+  EXPECT_EQ(opened->result()["nodes"][0]["trees"], json::array({0, 1}));
+  EXPECT_EQ(opened->result()["deadline_ms"], 60'000);
+  EXPECT_EQ(ask(3, "cluster.nodes")->result()[0]["jobs"], 1);
+  const json over = {{"node", 1}, {"over", {{{"placement", placement["placement"]}}}}};
+  EXPECT_EQ(ask(4, "cluster.report", over)->error(), "");
+  EXPECT_EQ(ask(3, "cluster.nodes")->result()[0]["jobs"], 0);
+  // The same rank may ask again on its connection, and is given the next epoch.
+  const auto again = ask(2, "job.open", rank(0));
+  EXPECT_FALSE(again->has_come());
+  EXPECT_EQ(later->result()["placements"][0]["epoch"], 2);
+  EXPECT_EQ(ask(2, "job.open", rank(0))->error(), "job.open waits for its answer already");
+  service_.closed(1);
+  EXPECT_THAT(again->error(), HasSubstr("node \"a\" has left: its connection"));
+}
+
+TEST_F(ServiceTest, NewsThatDoNotComeAreAnAnswerToo) {
+  ask(1, "cluster.join", node("a"));
+  const auto news = ask(1, "cluster.next", {{"wait_ms", 20}});
+  EXPECT_THAT(ask(1, "cluster.next")->error(), HasSubstr("waits for its answer already"));
+  EXPECT_FALSE(news->has_come());
+  run_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(news->result(), (json{{"placements", json::array()}, {"withdraw", json::array()}}));
+}
+
+TEST_F(ServiceTest, WhoHangsUpIsForgotten) {
+  ask(1, "cluster.join", node("a"));
+  const auto news = ask(1, "cluster.next");
+  const auto opened = ask(2, "job.open", rank(0));
+  service_.closed(2);
+  const auto later = ask(1, "cluster.next");
+  ASSERT_TRUE(later->has_come());
+  EXPECT_EQ(later->result()["withdraw"].size(), 1U);
+  EXPECT_FALSE(opened->has_come() && opened->error().empty());
+  service_.closed(1);
+  service_.closed(7);
+  EXPECT_TRUE(ask(3, "cluster.nodes")->result().empty());
+  EXPECT_EQ(ask(2, "job.open", rank(0))->result(), (json{{"nodes", json::array()}}));
+}
+
+TEST_F(ServiceTest, ParsesWhatComes) {
+  const auto join = [&](const char* key, json value) {
+    return ask(1, "cluster.join", changed(node("a"), key, std::move(value)))->error();
+  };
+  EXPECT_THAT(join("version", 2), HasSubstr("version 2"));
+  EXPECT_THAT(join("name", ""), HasSubstr("needs a name"));
+  EXPECT_THAT(join("name", std::string(200, 'n')), HasSubstr("at most 128"));
+  EXPECT_THAT(join("role", "boss"), HasSubstr("\"worker\" or \"helper\""));
+  EXPECT_THAT(join("tcp", ""), HasSubstr("needs an address"));
+  EXPECT_THAT(join("shards", 0), HasSubstr("from 1 to 256"));
+  EXPECT_THAT(join("speed", -1), HasSubstr("\"speed\" is -1"));
+  EXPECT_THAT(join("colour", 1), HasSubstr("unknown"));
+  EXPECT_THAT(join("token", "guess"), HasSubstr("wrong cluster.token"));
+  EXPECT_THAT(ask(1, "cluster.next")->error(), HasSubstr("cluster.join first"));
+  ask(1, "cluster.join", node("a"));
+  for (const json& list :
+       {json(1), json::array({1}), json::array({json::object()}), json::array({{{"placement", 0}}}),
+        json::array({{{"placement", "1"}}}), json(std::vector<int>(2000, 1))}) {
+    EXPECT_THAT(ask(1, "cluster.next", {{"done", list}})->error(), HasSubstr("are lists of"));
+    EXPECT_THAT(ask(2, "cluster.report", {{"node", 1}, {"over", list}})->error(),
+                HasSubstr("are lists of"));
+  }
+  const json unknown = {{"over", {{{"placement", 99}}}}};
+  EXPECT_EQ(ask(2, "cluster.report", changed(unknown, "node", 1))->error(), "");
+  EXPECT_THAT(ask(2, "cluster.report", changed(unknown, "node", 9))->error(),
+              HasSubstr("there is no member 9"));
+  EXPECT_THAT(ask(3, "job.open", changed(rank(0), "rank", 2))->error(), HasSubstr("2 of 2 ranks"));
+  EXPECT_THAT(ask(3, "job.open", changed(rank(0), "version", 3))->error(), HasSubstr("version 3"));
+  EXPECT_THAT(ask(3, "job.open", changed(rank(0), "host", 3))->error(), HasSubstr("\"host\""));
+  EXPECT_THAT(ask(3, "job.dance")->error(), HasSubstr("no method \"job.dance\""));
+}
+
+TEST_F(ServiceTest, ANodeOfAClusterDoesNotSayThatItIsAlone) {
+  CoordinatorService member({.coordinators = "tcp:boss:7733"}, io_, [](auto, auto) {});
+  auto answer = std::make_shared<Answer>();
+  member.handle(1, {"job.open", rank(0), {}}, {answer, 1, true});
+  EXPECT_THAT(answer->error(), HasSubstr("ask its coordinator, tcp:boss:7733"));
+}
+
+}  // namespace
+}  // namespace tally::control

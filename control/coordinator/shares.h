@@ -1,0 +1,22 @@
+// How much of a job each node carries.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "control/coordinator/store.h"
+
+namespace tally::control {
+
+// Of protocol::kWeightUnit, for each member in order; they add up to it. A member whose share is 0
+// is better left out. For full bisection, and workers on all the machines whose role says so, no
+// way of sharing is faster (after BytePS, for uneven NICs). Unknown speeds are the mean of the
+// known ones. Precondition: there are members.
+std::vector<std::uint32_t> node_shares(const std::vector<Member>& members);
+
+// How many trees each member roots: one for each of its shards, but at most kMaxTrees in all (then
+// each has fewer, down to the same bound), and not more than its share has units.
+std::vector<std::uint32_t> tree_counts(const std::vector<Member>& members,
+                                       const std::vector<std::uint32_t>& shares);
+
+}  // namespace tally::control

@@ -1,0 +1,107 @@
+#include "control/coordinator/shares.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace tally::control {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+std::vector<Member> members(std::initializer_list<std::uint64_t> workers,
+                            std::initializer_list<std::uint64_t> helpers) {
+  std::vector<Member> all;
+  for (const auto& [speeds, role] : {std::pair{workers, Role::kWorker}, {helpers, Role::kHelper}}) {
+    for (const std::uint64_t speed : speeds) {
+      Member& member = all.emplace_back();
+      member.role = role;
+      member.speed = speed;
+    }
+  }
+  return all;
+}
+
+std::uint32_t sum(const std::vector<std::uint32_t>& units) {
+  return std::accumulate(units.begin(), units.end(), 0U);
+}
+
+// How long the slowest takes with these shares, times the bytes.
+double time_of(const std::vector<Member>& all, const std::vector<std::uint32_t>& shares) {
+  double n = 0, time = 0;
+  for (const Member& member : all) n += member.role == Role::kWorker ? 1 : 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double share = shares[i] / 65536.0;
+    const double load = all[i].role == Role::kWorker ? 1 + (n - 2) * share : n * share;
+    time = std::max(time, load / static_cast<double>(all[i].speed));
+  }
+  return time;
+}
+
+TEST(Shares, HelpersCarryAsMuchAsTheyAreFast) {
+  EXPECT_THAT(node_shares(members({}, {5})), ElementsAre(65536));
+  EXPECT_THAT(node_shares(members({}, {0, 0, 0})), ElementsAre(21846, 21845, 21845));
+  EXPECT_THAT(node_shares(members({}, {1, 3})), ElementsAre(16384, 49152));
+  EXPECT_THAT(node_shares(members({}, {1, 0, 3})), ElementsAre(10923, 21845, 32768))
+      << "unknown: the mean";
+}
+
+// t of n workers and k helpers, all of speed 1, from the paper's formula.
+TEST(Shares, AreTheBestThereAreOnEvenNics) {
+  for (const auto& [n, k, expected] : {std::tuple{8, 0, 1.75},
+                                       {8, 2, 1.4737},
+                                       {8, 4, 1.2727},
+                                       {8, 8, 1.0},
+                                       {3, 1, 1.2},
+                                       {3, 2, 1.0909},
+                                       {4, 1, 1.3333},
+                                       {5, 2, 1.2903},
+                                       {4, 6, 1.0},
+                                       {2, 3, 1.0}}) {
+    std::vector<Member> all(static_cast<std::size_t>(n + k));
+    for (int i = 0; i < n + k; ++i) {
+      all[i].speed = 1;
+      all[i].role = i < n ? Role::kWorker : Role::kHelper;
+    }
+    const auto shares = node_shares(all);
+    EXPECT_EQ(sum(shares), 65536U);
+    EXPECT_NEAR(time_of(all, shares), expected, 1e-3) << n << " workers, " << k << " helpers";
+    if (k >= n && n > 2) {
+      EXPECT_EQ(shares[0], 0U) << "helpers alone";
+    }
+  }
+}
+
+TEST(Shares, AreTheBestThereAreOnUnevenNics) {
+  const auto slow_helpers =
+      members({100, 100, 100, 100, 100, 100, 100, 100}, {25, 25, 25, 25, 25, 25, 25, 25});
+  EXPECT_NEAR(time_of(slow_helpers, node_shares(slow_helpers)), 0.014737 * 1, 1e-4);
+  const auto slow_worker = members({10, 40, 40, 40}, {40});
+  const double best = std::max(1 / 10.0, 6 / (130 + 0.5 * 40));
+  EXPECT_NEAR(time_of(slow_worker, node_shares(slow_worker)), best, 1e-4);
+}
+
+TEST(Shares, OneMachineWithWorkersNeedsNoOther) {
+  EXPECT_THAT(node_shares(members({10}, {100, 100})), ElementsAre(65536, 0, 0));
+}
+
+TEST(Shares, ThereAreNoMoreTreesThanThePlanHolds) {
+  std::vector<Member> all(100);
+  for (Member& member : all) member.shards = 4;
+  all[7].shards = 1;
+  const auto counts = tree_counts(all, node_shares(all));
+  EXPECT_EQ(sum(counts), 199U);
+  EXPECT_EQ(counts[7], 1U);
+  EXPECT_EQ(counts[0], 2U);
+  EXPECT_THAT(tree_counts(std::vector<Member>(256), std::vector<std::uint32_t>(256, 256)), Each(1));
+  auto two = members({}, {1, 1 << 20});
+  two[0].shards = two[1].shards = 4;
+  EXPECT_THAT(tree_counts(two, node_shares(two)), ElementsAre(0, 4)) << "65536 units, no more";
+  EXPECT_THAT(tree_counts(two, {2, 65534}), ElementsAre(2, 4));
+}
+
+}  // namespace
+}  // namespace tally::control

@@ -1,0 +1,88 @@
+// What a coordinator must not forget: who its members are, which jobs they carry by which plan, the
+// last epoch. In memory here; where another coordinator is to take over, something that both reach.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dataplane/protocol/cut.h"
+
+namespace tally::control {
+
+using NodeId = std::uint64_t;
+
+enum class Role : std::uint8_t {
+  kHelper,  // a machine that sums, and nothing else
+  kWorker,  // workers run there too
+};
+
+struct Member {
+  std::string name;
+  std::string host;  // workers that say the same are on its machine
+  Role role = Role::kHelper;
+  std::string tcp;           // where clients connect; empty: nowhere
+  std::string local;         // likewise, from its own machine: unix:/path
+  std::uint32_t shards = 1;  // that serve a job
+  std::uint64_t speed = 0;   // bytes per second of its NIC, each way; 0: unknown
+};
+
+// A node of a job's plan.
+struct PlanNode {
+  NodeId node = 0;
+  std::uint64_t placement = 0;
+  Member member;
+  std::vector<std::uint32_t> trees;
+};
+
+// A job from its first rank's asking until all its nodes have done with it.
+struct JobRecord {
+  std::string name;
+  std::string token;
+  std::uint32_t epoch = 1;
+  std::uint32_t ranks = 1;
+  std::uint32_t weight = 1;
+  protocol::Plan plan;
+  std::vector<PlanNode> nodes;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  virtual void put(NodeId node, const Member& member) = 0;
+  virtual void erase(NodeId node) = 0;
+  virtual const std::map<NodeId, Member>& members() const = 0;
+
+  // By epoch: no two jobs have the same one.
+  virtual void put(const JobRecord& job) = 0;
+  virtual void erase_job(std::uint32_t epoch) = 0;
+  virtual const std::map<std::uint32_t, JobRecord>& jobs() const = 0;
+
+  // Larger than all that it has given or heard of.
+  virtual std::uint32_t next_epoch() = 0;
+  virtual void heard_of_epoch(std::uint32_t epoch) = 0;
+};
+
+class MemoryStore : public Store {
+ public:
+  void put(NodeId node, const Member& member) override { members_[node] = member; }
+  void erase(NodeId node) override { members_.erase(node); }
+  const std::map<NodeId, Member>& members() const override { return members_; }
+
+  void put(const JobRecord& job) override { jobs_[job.epoch] = job; }
+  void erase_job(std::uint32_t epoch) override { jobs_.erase(epoch); }
+  const std::map<std::uint32_t, JobRecord>& jobs() const override { return jobs_; }
+
+  std::uint32_t next_epoch() override { return ++last_epoch_; }
+  void heard_of_epoch(std::uint32_t epoch) override { last_epoch_ = std::max(last_epoch_, epoch); }
+
+ private:
+  std::map<NodeId, Member> members_;
+  std::map<std::uint32_t, JobRecord> jobs_;
+  std::uint32_t last_epoch_ = 0;
+};
+
+}  // namespace tally::control

@@ -1,0 +1,83 @@
+// What a coordinator wants of the node: formings that wait for their ranks before these come.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "control/log.h"
+#include "control/node.h"
+#include "control/node_session.h"
+
+namespace tally::control {
+namespace {
+
+constexpr auto kLook = std::chrono::seconds(5);  // for placements that nobody claims
+
+}  // namespace
+
+void Node::place(const Placement& placement, std::function<void(const Outcome&)> then) {
+  const auto placed = admission_.place(placement, monotonic_now());
+  if (!placed) return then(placed.error());
+  if (placed->replaced != nullptr) drop(*placed->replaced);
+  const Forming& forming = *placed->forming;
+  announce(forming, [then = std::move(then)] { then(Unit{}); });
+  log::info("job-placed", {{"job", forming.name},
+                           {"epoch", forming.epoch},
+                           {"ranks", forming.ranks()},
+                           {"trees", forming.trees.size()},
+                           {"of", forming.plan.weights.size()},
+                           {"nodes", forming.nodes}});
+  watch_placements();
+}
+
+void Node::withdraw(std::uint64_t placement) {
+  Forming* forming = admission_.placed(placement);
+  if (forming == nullptr || forming->over) return;
+  const bool unclaimed = forming->joined == 0;
+  set_over(*forming);
+  if (unclaimed) drop(*forming);
+}
+
+void Node::forget_placements() {
+  for (const auto& forming : admission_.formings()) forming->placement = 0;
+}
+
+void Node::set_over(Forming& forming) {
+  if (forming.over) return;
+  forming.over = true;
+  tell_over(forming);
+}
+
+void Node::tell_over(Forming& forming) {
+  const std::uint64_t placement = std::exchange(forming.placement, 0);
+  if (placement != 0 && on_over_) on_over_(placement);
+}
+
+// Precondition: nobody has joined it, and nobody can.
+void Node::drop(Forming& forming) {
+  tell_over(forming);
+  log::info("job-dropped", {{"job", forming.name}, {"epoch", forming.epoch}});
+  shards_.on_each(
+      [slot = forming.slot](auto, engine::Shard& shard, auto&) { shard.remove_job(slot); },
+      [this, &forming] { admission_.release(forming); });
+}
+
+void Node::watch_placements() {
+  if (std::exchange(watching_, true)) return;
+  patience_.expires_after(kLook);
+  patience_.async_wait([this](const std::error_code& error) {
+    watching_ = false;
+    if (error) return;
+    for (Forming* forming : admission_.unclaimed(monotonic_now())) {
+      log::warning("job-unclaimed", {{"job", forming->name}, {"epoch", forming->epoch}});
+      set_over(*forming);
+      drop(*forming);
+    }
+    const auto& all = admission_.formings();
+    const bool more = std::any_of(all.begin(), all.end(), [](const auto& forming) {
+      return forming->placed && forming->joined == 0 && !forming->over;
+    });
+    if (more) watch_placements();
+  });
+}
+
+}  // namespace tally::control

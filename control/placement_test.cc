@@ -1,0 +1,165 @@
+// Jobs that a coordinator places at a node.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "control/admission.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr Nanos kNow = 1000 * kSecond;
+
+// Two of four trees, the middle ones.
+Placement placement(std::uint64_t id, std::uint32_t epoch, const char* job = "train") {
+  Placement made;
+  made.id = id;
+  made.job = job;
+  made.token = "secret";
+  made.epoch = epoch;
+  made.ranks = 2;
+  made.weight = 3;
+  made.plan = {.weights = {10000, 20000, 30000, 5536}, .split_bytes = 1 << 16};
+  made.trees = {1, 2};
+  made.nodes = 3;
+  return made;
+}
+
+Admission::Applicant applicant(std::uint32_t rank, std::uint32_t epoch,
+                               const char* token = "secret") {
+  return {"train", token, rank, 2, epoch};
+}
+
+template <typename T>
+std::string why_not(const Result<T>& result) {
+  return result ? "" : result.error().message;
+}
+
+TEST(Placement, RanksJoinItWithItsEpoch) {
+  Admission admission({.shards = 4}, {});
+  const auto placed = admission.place(placement(7, 5), kNow);
+  ASSERT_TRUE(placed.ok()) << placed.error().message;
+  const Forming& forming = *placed->forming;
+  EXPECT_EQ(forming.epoch, 5U);
+  EXPECT_EQ(forming.weight, 3U);
+  EXPECT_EQ(forming.plan.weights, placement(7, 5).plan.weights);
+  EXPECT_EQ(admission.highest_epoch(), 5U);
+  EXPECT_EQ(admission.placed(7), &forming);
+  EXPECT_EQ(admission.placed(8), nullptr);
+  const auto first = admission.admit(applicant(0, 5), 11);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(first->forming, &forming);
+  EXPECT_FALSE(first->is_new) << "the shards know it already";
+  EXPECT_THAT(why_not(admission.admit(applicant(0, 5), 12)), HasSubstr("is taken by session 11"));
+  EXPECT_THAT(why_not(admission.admit(applicant(1, 5, "guess"), 12)), HasSubstr("wrong token"));
+  EXPECT_TRUE(admission.admit(applicant(1, 5), 12).ok());
+}
+
+TEST(Placement, LanesAndTreesAreNumberedApart) {
+  Admission admission({.shards = 3}, {{"heavy", "", 9, 0}});
+  ASSERT_TRUE(admission.admit({"heavy", "", 0, 1}, 1).ok());
+  const Forming& forming = *admission.place(placement(1, 1), kNow)->forming;
+  EXPECT_EQ(forming.shards, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(forming.lane_of(0), 0U);
+  EXPECT_EQ(forming.tree_of(0), 1U);
+  EXPECT_EQ(forming.lane_of(1), 1U);
+  EXPECT_EQ(forming.tree_of(1), 2U);
+  EXPECT_EQ(forming.lane_of(2), kNoLane);
+  EXPECT_EQ(forming.tree_of(2), protocol::kNoTree);
+}
+
+TEST(Placement, WhoDoesNotKnowItMustAskTheCoordinator) {
+  Admission admission({.shards = 4}, {});
+  const auto early = admission.admit(applicant(0, 5), 1);
+  ASSERT_FALSE(early.ok());
+  EXPECT_EQ(early.status(), Status::kStaleEpoch);
+  EXPECT_THAT(early.error().message, HasSubstr("no place here in epoch 5"));
+  Forming& forming = *admission.place(placement(1, 5), kNow)->forming;
+  EXPECT_THAT(why_not(admission.admit(applicant(0, 0), 1)), HasSubstr("spread over 3 nodes"));
+  EXPECT_EQ(admission.admit(applicant(0, 4), 1).status(), Status::kStaleEpoch);
+  ASSERT_TRUE(admission.admit(applicant(0, 5), 1).ok());
+  admission.leave(forming, 0);
+  EXPECT_EQ(admission.admit(applicant(1, 5), 2).status(), Status::kStaleEpoch) << "it is over";
+}
+
+TEST(Placement, IsRefusedWhereTheJobRuns) {
+  Admission admission({.max_jobs = 2, .shards = 4}, {});
+  ASSERT_TRUE(admission.admit({"train", "secret", 0, 2}, 1).ok());
+  EXPECT_THAT(why_not(admission.place(placement(1, 9), kNow)),
+              HasSubstr("runs here already, in epoch 1 with 1 of 2 ranks"));
+  EXPECT_TRUE(admission.place(placement(2, 9, "other"), kNow).ok());
+  EXPECT_THAT(why_not(admission.place(placement(3, 9, "third"), kNow)), HasSubstr("max_jobs is 2"));
+  Admission small({.max_ranks = 1}, {});
+  EXPECT_THAT(why_not(small.place(placement(1, 1), kNow)), HasSubstr("1 shards serve a job"));
+  auto one = placement(1, 1);
+  one.trees = {3};
+  EXPECT_THAT(why_not(small.place(one, kNow)), HasSubstr("max_ranks is 1"));
+}
+
+TEST(Placement, ALaterEpochTakesThePlaceOfOneThatNobodyJoined) {
+  Admission admission({.max_jobs = 1, .shards = 4}, {});
+  Forming& old = *admission.place(placement(1, 5), kNow)->forming;
+  EXPECT_THAT(why_not(admission.place(placement(2, 5), kNow)), HasSubstr("epoch 5 is over here"));
+  EXPECT_FALSE(old.over);
+  const auto later = admission.place(placement(2, 6), kNow);
+  ASSERT_TRUE(later.ok()) << later.error().message;
+  EXPECT_EQ(later->replaced, &old);
+  EXPECT_TRUE(old.over);
+  admission.release(old);
+  EXPECT_TRUE(admission.admit(applicant(0, 6), 1).ok());
+}
+
+TEST(Placement, AfterAnOverOneTheNextMayCome) {
+  Admission admission({.shards = 4}, {});
+  Forming& old = *admission.place(placement(1, 5), kNow)->forming;
+  ASSERT_TRUE(admission.admit(applicant(0, 5), 1).ok());
+  ASSERT_TRUE(admission.admit(applicant(1, 5), 2).ok());
+  EXPECT_FALSE(admission.leave(old, 1));
+  const auto next = admission.place(placement(2, 6), kNow);
+  ASSERT_TRUE(next.ok()) << next.error().message;
+  EXPECT_EQ(next->replaced, nullptr);
+  EXPECT_NE(next->forming->slot, old.slot);
+}
+
+TEST(Placement, NobodyWaitsForEverForItsRanks) {
+  Admission admission({.shards = 4}, {});
+  Forming& first = *admission.place(placement(1, 1), kNow)->forming;
+  admission.place(placement(2, 1, "other"), kNow + kSecond).value();
+  ASSERT_TRUE(admission.admit(applicant(0, 1), 1).ok());
+  EXPECT_TRUE(admission.unclaimed(kNow + kPlacementPatience).empty()) << "the first is claimed";
+  EXPECT_EQ(admission.unclaimed(kNow + kSecond + kPlacementPatience).size(), 1U);
+  EXPECT_TRUE(admission.leave(first, 0));
+  EXPECT_EQ(admission.unclaimed(kNow + kSecond + kPlacementPatience).size(), 1U);
+}
+
+TEST(Placement, TravelsAndIsCheckedOnArrival) {
+  const auto there = parse_placement(to_json(placement(7, 5)));
+  ASSERT_TRUE(there.ok()) << there.error().message;
+  EXPECT_EQ(to_json(*there), to_json(placement(7, 5)));
+  const auto wrong = [](const char* key, const json& value) {
+    json sent = to_json(placement(7, 5));
+    sent[key] = value;
+    return why_not(parse_placement(sent));
+  };
+  EXPECT_THAT(wrong("epoch", 0), HasSubstr("\"epoch\" is 0"));
+  EXPECT_THAT(wrong("ranks", 2000), HasSubstr("\"ranks\" is 2000"));
+  EXPECT_THAT(wrong("job", 7), HasSubstr("\"job\" must be a string"));
+  for (const json& weights : {json(), json::array(), json::array({65535}), json::array({-1, 65537}),
+                              json(std::vector<int>(300, 0)), json::array({"65536"})}) {
+    EXPECT_THAT(wrong("weights", weights), HasSubstr("no plan")) << weights;
+  }
+  for (const json& trees :
+       {json(), json::array(), json::array({4}), json::array({1, 1}), json::array({2, 1}),
+        json::array({0.5}), json::array({0, 1, 2, 3, 4})}) {
+    EXPECT_THAT(wrong("trees", trees), HasSubstr("none of its plan")) << trees;
+  }
+  EXPECT_FALSE(parse_placement(json::array()).ok());
+  EXPECT_EQ(wrong("later", "news"), "") << "a later release may say more";
+}
+
+}  // namespace
+}  // namespace tally::control

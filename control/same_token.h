@@ -1,0 +1,19 @@
+// Comparing secrets.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace tally::control {
+
+// Takes the same time for every wrong token of the right length.
+inline bool same_token(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
+  }
+  return difference == 0;
+}
+
+}  // namespace tally::control
