@@ -22,9 +22,9 @@ using nlohmann::json;
 
 constexpr Nanos kFirstPause = 100 * kMillisecond;
 constexpr Nanos kLongestPause = 2 * kSecond;
-constexpr Nanos kAnswer = 5 * kSecond;     // to join, and to reports
-constexpr Nanos kNews = 20 * kSecond;      // held for 10
-constexpr std::size_t kMostReports = 512;  // at a time
+constexpr Nanos kAnswer = 5 * kSecond;    // to join, and to reports
+constexpr Nanos kNews = 20 * kSecond;     // held for 10
+constexpr std::size_t kMostReports = 32;  // at a time: a request has an end
 
 }  // namespace
 

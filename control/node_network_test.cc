@@ -224,6 +224,21 @@ TEST_F(NodeNetwork, AttachedAgainWithOtherQueuePairsThanBefore) {
   EXPECT_EQ(api_.objects(), attached);
 }
 
+TEST_F(NodeNetwork, ARegionHasTheNumberThatItsOwnerWishes) {
+  auto link = open(1);
+  const auto attached = attach(1, *link);
+  ASSERT_TRUE(until([&] { return attached->has_come(); }));
+  const auto registered = [this](json params) {
+    params.update({{"bytes", 4096}, {"base", 1 << 20}, {"key", 7}});
+    return asked(1, "region.register", std::move(params));
+  };
+  EXPECT_EQ(registered({{"region", 2}})->result(), (json{{"region", 2}}));
+  EXPECT_THAT(registered({{"region", 2}})->error(), HasSubstr("region 2 of this session is taken"));
+  EXPECT_EQ(registered(json::object())->result(), (json{{"region", 1}}));
+  EXPECT_EQ(registered(json::object())->result(), (json{{"region", 3}}));
+  EXPECT_THAT(registered({{"region", 8193}})->error(), HasSubstr("from 1 to 8192"));
+}
+
 TEST_F(NodeNetwork, AQueuePairThatIsSlowToEndHoldsUpItsOwnerAlone) {
   auto first = open(1);
   auto second = open(2);

@@ -65,8 +65,8 @@ void Node::watch_placements() {
   if (std::exchange(watching_, true)) return;
   patience_.expires_after(kLook);
   patience_.async_wait([this](const std::error_code& error) {
+    if (error) return;  // the node may be gone
     watching_ = false;
-    if (error) return;
     for (Forming* forming : admission_.unclaimed(monotonic_now())) {
       log::warning("job-unclaimed", {{"job", forming->name}, {"epoch", forming->epoch}});
       set_over(*forming);

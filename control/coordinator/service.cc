@@ -124,6 +124,12 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
     return reply.error(Status::kInvalidArgument,
                        "a node needs an address where clients connect: \"tcp\" or \"unix\"");
   }
+  // Else whoever may connect could have a share of others' jobs, and of their memory.
+  if (options_.coordinators.empty() && options_.coordinator.token.empty()) {
+    return reply.error(Status::kRefused,
+                       "this node stands alone: to be a coordinator it needs cluster.coordinators "
+                       "(with its own address) or cluster.token");
+  }
   member.role = role == "worker" ? Role::kWorker : Role::kHelper;
   Caller& caller = callers_[connection];
   if (caller.node) {

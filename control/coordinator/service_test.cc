@@ -37,8 +37,8 @@ class ServiceTest : public ::testing::Test {
     return answer;
   }
   static json node(const char* name) {
-    return {{"version", 1},     {"name", name}, {"host", "h"},
-            {"role", "helper"}, {"shards", 2},  {"tcp", "tcp:h:7733"}};
+    return {{"version", 1}, {"name", name},        {"host", "h"}, {"role", "helper"},
+            {"shards", 2},  {"tcp", "tcp:h:7733"}, {"token", "s"}};
   }
   static json rank(std::uint32_t rank) {
     return {{"version", 1}, {"job", "train"}, {"token", "t"},
@@ -56,7 +56,9 @@ class ServiceTest : public ::testing::Test {
   asio::io_context io_;
   std::vector<rpc::ConnectionId> ended_;
   CoordinatorService service_{
-      {}, io_, [this](rpc::ConnectionId connection, auto) { ended_.push_back(connection); }};
+      {.coordinator = {.token = "s"}}, io_, [this](rpc::ConnectionId connection, auto) {
+        ended_.push_back(connection);
+      }};
 };
 
 TEST_F(ServiceTest, HoldsAnswersUntilThereIsSomethingToSay) {
@@ -75,7 +77,8 @@ TEST_F(ServiceTest, HoldsAnswersUntilThereIsSomethingToSay) {
   EXPECT_EQ(opened->result()["nodes"][0]["trees"], json::array({0, 1}));
   EXPECT_EQ(opened->result()["deadline_ms"], 60'000);
   EXPECT_EQ(ask(3, "cluster.nodes")->result()[0]["jobs"], 1);
-  const json over = {{"node", 1}, {"over", {{{"placement", placement["placement"]}}}}};
+  const json over = {
+      {"node", 1}, {"token", "s"}, {"over", {{{"placement", placement["placement"]}}}}};
   EXPECT_EQ(ask(4, "cluster.report", over)->error(), "");
   EXPECT_EQ(ask(3, "cluster.nodes")->result()[0]["jobs"], 0);
   // The same rank may ask again on its connection, and is given the next epoch.
@@ -123,17 +126,17 @@ TEST_F(ServiceTest, ParsesWhatComes) {
   EXPECT_THAT(join("shards", 0), HasSubstr("from 1 to 256"));
   EXPECT_THAT(join("speed", -1), HasSubstr("\"speed\" is -1"));
   EXPECT_THAT(join("colour", 1), HasSubstr("unknown"));
-  EXPECT_THAT(join("token", "guess"), HasSubstr("wrong cluster.token"));
+  EXPECT_THAT(join("token", "guesses"), HasSubstr("wrong cluster.token"));
   EXPECT_THAT(ask(1, "cluster.next")->error(), HasSubstr("cluster.join first"));
   ask(1, "cluster.join", node("a"));
   for (const json& list :
        {json(1), json::array({1}), json::array({json::object()}), json::array({{{"placement", 0}}}),
         json::array({{{"placement", "1"}}}), json(std::vector<int>(2000, 1))}) {
     EXPECT_THAT(ask(1, "cluster.next", {{"done", list}})->error(), HasSubstr("are lists of"));
-    EXPECT_THAT(ask(2, "cluster.report", {{"node", 1}, {"over", list}})->error(),
+    EXPECT_THAT(ask(2, "cluster.report", {{"node", 1}, {"token", "s"}, {"over", list}})->error(),
                 HasSubstr("are lists of"));
   }
-  const json unknown = {{"over", {{{"placement", 99}}}}};
+  const json unknown = {{"token", "s"}, {"over", {{{"placement", 99}}}}};
   EXPECT_EQ(ask(2, "cluster.report", changed(unknown, "node", 1))->error(), "");
   EXPECT_THAT(ask(2, "cluster.report", changed(unknown, "node", 9))->error(),
               HasSubstr("there is no member 9"));
@@ -141,6 +144,15 @@ TEST_F(ServiceTest, ParsesWhatComes) {
   EXPECT_THAT(ask(3, "job.open", changed(rank(0), "version", 3))->error(), HasSubstr("version 3"));
   EXPECT_THAT(ask(3, "job.open", changed(rank(0), "host", 3))->error(), HasSubstr("\"host\""));
   EXPECT_THAT(ask(3, "job.dance")->error(), HasSubstr("no method \"job.dance\""));
+}
+
+TEST_F(ServiceTest, WhoStandsAloneHasNoMembers) {
+  CoordinatorService alone({}, io_, [](auto, auto) {});
+  auto answer = std::make_shared<Answer>();
+  json params = node("a");
+  params["token"] = "";
+  alone.handle(1, {"cluster.join", params, {}}, {answer, 1, true});
+  EXPECT_THAT(answer->error(), HasSubstr("this node stands alone"));
 }
 
 TEST_F(ServiceTest, ANodeOfAClusterDoesNotSayThatItIsAlone) {
