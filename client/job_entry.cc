@@ -1,6 +1,7 @@
 #include "client/job_entry.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@ using nlohmann::json;
 constexpr int kProtocolVersion = 1;
 // For one of several addresses, before the next is tried.
 constexpr Nanos kConnectSlice = 500 * kMillisecond;
+constexpr Nanos kPause = 20 * kMillisecond;  // before the coordinator is asked again
 
 Error unreadable(const char* method, const RpcChannel& channel) {
   return Error{Status::kProtocol,
@@ -51,18 +53,16 @@ class Entry {
     auto channel = connect();
     if (!channel) return channel.error();
     debug_step(DebugStep::kClientConnected);
-    auto placement = ask(*channel);
-    if (!placement) return placement.error();
-    placement_ = std::move(placement).value();
-    if (placement_.nodes.empty()) {
-      if (auto opened = open(std::move(channel).value(), {}); !opened) return opened.error();
+    Outcome entered = enter(*channel);
+    // The job has ended while its plan was on its way: it forms again.
+    while (!placement_.nodes.empty() && entered.status() == Status::kStaleEpoch &&
+           monotonic_now() + kPause < deadline_) {
+      ::usleep(kPause / kMicrosecond);
+      nodes_.clear();
+      said_.clear();
+      entered = enter(*channel);
     }
-    for (const NodeEntry& node : placement_.nodes) {
-      auto there = RpcChannel::connect(node.address, deadline_);
-      if (!there) return at(node, there.error());
-      auto opened = open(std::move(there).value(), node.trees);
-      if (!opened) return at(node, opened.error());
-    }
+    if (!entered) return entered.error();
     debug_step(DebugStep::kClientAttached);
     auto nodes = Nodes::make(std::move(nodes_));
     if (!nodes) return nodes.error();
@@ -70,6 +70,20 @@ class Entry {
   }
 
  private:
+  Outcome enter(RpcChannel& channel) {
+    auto placement = ask(channel);
+    if (!placement) return placement.error();
+    placement_ = std::move(placement).value();
+    if (placement_.nodes.empty()) return open(std::move(channel), {});
+    for (const NodeEntry& node : placement_.nodes) {
+      auto there = RpcChannel::connect(node.address, deadline_);
+      if (!there) return at(node, there.error());
+      auto opened = open(std::move(there).value(), node.trees);
+      if (!opened) return at(node, opened.error());
+    }
+    return Unit{};
+  }
+
   static Error at(const NodeEntry& node, const Error& why) {
     return {why.status, fmt::format("node {}: {}", node.name, why.message)};
   }

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Several tallyd as one service: a job's operations go over all of them, with the same bits as over one.
+
+usage: many_nodes_test.py TALLYD TALLYCTL TALLY_PERF
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TALLYD = TALLYCTL = TALLY_PERF = ""
+PATIENCE = 60
+SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3", "--warmup", "1", "--check"]
+
+
+class ManyNodes(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="tally-nodes-")
+        self.addCleanup(directory.cleanup)
+        self.place = Path(directory.name)
+        self.nodes = {}
+
+    def address(self, name: str) -> str:
+        return f"unix:{self.place}/{name}.sock"
+
+    def start(self, name: str, *more: str, shards: int = 2) -> None:
+        node = subprocess.Popen([TALLYD, "--listen", self.address(name), "--shards", str(shards), "--log-level", "error",
+                                 "--ready-fd", "1", *more], text=True, stdout=subprocess.PIPE)
+        self.addCleanup(node.stdout.close)
+        self.addCleanup(node.wait)
+        self.addCleanup(node.kill)
+        self.assertEqual(node.stdout.readline(), "ready\n")
+        self.nodes[name] = node
+
+    def cluster(self, *others: tuple) -> None:
+        """The coordinator "a" and others, with more flags of theirs; this host is "here"."""
+        for name, *more in (("a",), *others):
+            host = [] if "--cluster-host" in more else ["--cluster-host", "here"]
+            self.start(name, "--cluster", self.address("a"), "--cluster-name", name, *host, *more)
+        self.wait_for(1 + len(others))
+
+    def wait_for(self, members: int) -> None:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            done = subprocess.run([TALLYCTL, "--address", self.address("a"), "--json", "nodes"], text=True,
+                                  capture_output=True, timeout=PATIENCE, check=True)
+            if len(json.loads(done.stdout)) == members:
+                return
+            time.sleep(0.05)
+        self.fail(f"not {members} members: {done.stdout}")
+
+    def perf(self, address: str, *arguments: str) -> subprocess.Popen:
+        run = subprocess.Popen([TALLY_PERF, "allreduce", "--spawn", "3", "--address", address, *arguments], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env={**os.environ, "TALLY_HOST": "here"})
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        return run
+
+    def rows(self, address: str) -> list:
+        out = self.place / "rows.json"
+        run = self.perf(address, *SIZES, "--json", str(out))
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
+        document = json.loads(out.read_text())
+        self.assertEqual(document["wrong"], 0, text)
+        self.assertGreater(document["checked"], 0)
+        return [(row["bytes"], row["hash"]) for row in document["rows"]]
+
+    def test_the_bits_are_those_of_one_node(self):
+        self.start("alone")
+        self.cluster(("b",), ("c", "--cluster-speed", "1MiB"))
+        self.assertEqual(self.rows(self.address("a")), self.rows(self.address("alone")))
+        self.assertEqual(len(self.served()), 3, "all of them have a part of it")
+
+    def served(self) -> list:
+        """The nodes that have moved bytes."""
+        served = []
+        for name, node in self.nodes.items():
+            if name == "alone":
+                continue
+            done = subprocess.run([TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
+                                  capture_output=True, timeout=PATIENCE, check=True)
+            if sum(shard["bytes_in"] for shard in json.loads(done.stdout)["shards"]) > 0:
+                served.append(name)
+        return served
+
+    def test_nodes_of_another_host_are_reached_over_the_network(self):
+        port = self.free_port()
+        self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{port}", "--verbs", "off"))
+        self.assertTrue(self.rows(self.address("a")))
+        self.assertEqual(len(self.served()), 2)
+
+    @staticmethod
+    def free_port() -> int:
+        import socket
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return probe.getsockname()[1]
+
+    def test_a_node_that_is_killed_is_named_and_the_others_serve_on(self):
+        self.cluster(("b",), ("c",))
+        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000")
+        while not (line := run.stdout.readline()).startswith("# allreduce"):
+            self.assertNotEqual(line, "", "the run did not begin")
+        time.sleep(0.3)
+        self.nodes["c"].kill()
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertEqual(run.returncode, 3, text)
+        self.assertIn("c.sock", text)
+        self.wait_for(2)
+        self.assertTrue(self.rows(self.address("a")))
+        self.start("c", "--cluster", self.address("a"), "--cluster-name", "c", "--cluster-host", "here")
+        self.wait_for(3)
+        self.assertTrue(self.rows(self.address("a")))
+        self.assertEqual(self.served(), ["a", "b", "c"])
+
+
+if __name__ == "__main__":
+    TALLYD, TALLYCTL, TALLY_PERF = sys.argv[1:4]
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
