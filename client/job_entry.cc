@@ -19,6 +19,8 @@ using nlohmann::json;
 constexpr int kProtocolVersion = 1;
 // For one of several addresses, before the next is tried.
 constexpr Nanos kConnectSlice = 500 * kMillisecond;
+// For nodes to join a coordinator that has just begun.
+constexpr Nanos kJoining = 1 * kSecond;
 constexpr Nanos kPause = 20 * kMillisecond;  // before the coordinator is asked again
 
 Error unreadable(const char* method, const RpcChannel& channel) {
@@ -50,9 +52,8 @@ class Entry {
     const auto wish = read_wish(options_.transport, options_.domain);
     if (!wish) return wish.error();
     wish_ = *wish;
-    auto channel = connect();
+    auto channel = reach();
     if (!channel) return channel.error();
-    debug_step(DebugStep::kClientConnected);
     Outcome entered = enter(*channel);
     // The job has ended while its plan was on its way: it forms again.
     while (!placement_.nodes.empty() && entered.status() == Status::kStaleEpoch &&
@@ -60,7 +61,9 @@ class Entry {
       ::usleep(kPause / kMicrosecond);
       nodes_.clear();
       said_.clear();
-      entered = enter(*channel);
+      auto placement = ask(*channel);
+      if (placement) placement_ = std::move(placement).value();
+      entered = placement ? enter(*channel) : placement.error();
     }
     if (!entered) return entered.error();
     debug_step(DebugStep::kClientAttached);
@@ -71,9 +74,6 @@ class Entry {
 
  private:
   Outcome enter(RpcChannel& channel) {
-    auto placement = ask(channel);
-    if (!placement) return placement.error();
-    placement_ = std::move(placement).value();
     if (placement_.nodes.empty()) return open(std::move(channel), {});
     for (const NodeEntry& node : placement_.nodes) {
       auto there = RpcChannel::connect(node.address, deadline_);
@@ -96,21 +96,32 @@ class Entry {
             {"ranks", options_.ranks}};
   }
 
-  // The first that answers, of those in the list.
-  Result<RpcChannel> connect() const {
+  // The first that knows of the job, of those in the list: the others are not there, or no
+  // coordinators. One whose nodes are still joining is asked again.
+  Result<RpcChannel> reach() {
     const auto addresses = split_addresses(options_.address);
-    if (addresses.size() == 1) return RpcChannel::connect(addresses.front(), deadline_);
+    const Nanos enough = monotonic_now() + kJoining;
     std::string why;
-    do {
+    for (bool answered = false;;) {
       why.clear();
       for (const std::string& address : addresses) {
-        auto channel =
-            RpcChannel::connect(address, std::min(deadline_, monotonic_now() + kConnectSlice));
-        if (channel) return channel;
-        why += (why.empty() ? "" : "; ") + channel.error().message;
+        const Nanos slice = addresses.size() > 1 ? monotonic_now() + kConnectSlice : kForever;
+        auto channel = RpcChannel::connect(address, std::min(deadline_, slice));
+        if (channel) debug_step(DebugStep::kClientConnected);
+        auto placement = channel ? ask(*channel) : channel.error();
+        if (placement) {
+          placement_ = std::move(placement).value();
+          return channel;
+        }
+        if (placement.status() != Status::kUnavailable) return placement.error();
+        answered |= channel.ok();
+        why += (why.empty() ? "" : "; ") + placement.error().message;
       }
-    } while (monotonic_now() < deadline_);
-    return Error{Status::kUnavailable, why};
+      if (monotonic_now() + kPause >= (answered ? std::min(enough, deadline_) : deadline_)) {
+        return Error{Status::kUnavailable, why};
+      }
+      ::usleep(kPause / kMicrosecond);
+    }
   }
 
   Result<Placement> ask(RpcChannel& channel) const {

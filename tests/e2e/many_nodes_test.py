@@ -78,6 +78,14 @@ class ManyNodes(unittest.TestCase):
         self.cluster(("b",), ("c", "--cluster-speed", "1MiB"))
         self.assertEqual(self.rows(self.address("a")), self.rows(self.address("alone")))
         self.assertEqual(len(self.served()), 3, "all of them have a part of it")
+        nowhere = f"unix:{self.place}/nowhere.sock"
+        for first in (nowhere, self.address("b")):  # the coordinator is further down the list
+            self.assertTrue(self.rows(f"{first},{self.address('a')}"))
+
+    def test_a_member_says_who_coordinates(self):
+        self.cluster(("b",))
+        text, _ = self.perf(self.address("b"), *SIZES).communicate(timeout=PATIENCE)
+        self.assertIn(f"ask its coordinator, {self.address('a')}", text)
 
     def served(self) -> list:
         """The nodes that have moved bytes."""
