@@ -83,8 +83,7 @@ Result<std::uint32_t> Nodes::add_region(const Region& region, Nanos deadline) {
     auto added = add_to(nodes_[i], region, number, deadline);
     if (added) continue;
     for (std::size_t j = 0; j < i; ++j) {
-      static_cast<void>(remove_from(nodes_[j], region, number, deadline));
-      nodes_[j].link->withdraw(region);
+      if (!remove_from(nodes_[j], region, number, deadline)) nodes_[j].link->withdraw(region);
     }
     return added.error();
   }
