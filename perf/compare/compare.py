@@ -5,7 +5,8 @@ The systems take turns, round after round, so that what disturbs the machine dis
 each the median over the rounds counts. Ratios above 1 mean that Tally is faster. The ceiling is what
 plain threads reach that move the same bytes (docs/perf.md), measured within Tally's runs.
 
-usage: compare.py [--ranks 2,4] [--bytes 4K,1M,16M,64M,256M] [--rounds 5] [--json FILE] [--svg FILE]
+usage: compare.py [--ranks 2,4] [--bytes 4K,1M,16M,64M,256M] [--rounds 5] [--transport fabric | --machines]
+                  [--systems openmpi,mpich,gloo] [--json FILE] [--svg FILE]
 """
 import argparse
 import importlib.util
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from systems import Gloo, Mpich, OpenMpi, Tally, Unavailable
+from systems import Gloo, Mpich, OpenMpi, Tally, TallyOnEachMachine, Unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -39,10 +40,16 @@ def list_of(read):
     return lambda text: [read(item) for item in text.split(",")]
 
 
+def tally_of(scratch: Path, arguments) -> Tally:
+    if arguments.machines:
+        return TallyOnEachMachine(scratch, arguments.tally_perf, arguments.shards)
+    return Tally(scratch, arguments.tally_perf, arguments.shards, arguments.transport)
+
+
 def systems_at_hand(scratch: Path, arguments) -> list:
     found = []
     others = [system for system in (OpenMpi, Mpich, Gloo) if system.name in arguments.systems]
-    for make in (lambda: Tally(scratch, arguments.tally_perf, arguments.shards, arguments.transport),
+    for make in (lambda: tally_of(scratch, arguments),
                  *(lambda system=system: system(scratch) for system in others)):
         try:
             found.append(make())
@@ -155,6 +162,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shards", type=int, default=2, help="of the node (default 2)")
     parser.add_argument("--transport", default="shm", choices=("shm", "fabric"), help="of Tally")
+    parser.add_argument("--machines", action="store_true",
+                        help="Tally has a node for each rank, as if each had a machine; TCP goes between these")
     parser.add_argument("--systems", type=list_of(str), default=[OpenMpi.name, Mpich.name, Gloo.name],
                         help="beside Tally: of openmpi,mpich,gloo (default all)")
     parser.add_argument("--tally-perf", type=Path, default=ROOT / "build/perf/tally-perf")

@@ -2,9 +2,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +50,12 @@ def need(program: str, package: str) -> str:
     return found
 
 
+def free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
 class Tally:
     name = "tally"
 
@@ -64,6 +73,69 @@ class Tally:
         [row] = json.loads(report.read_text())["rows"]
         # The median is all that is needed of the times.
         return Run([row["time_us_p50"]], row["wrong"], row["ceiling_GBps"])
+
+
+class TallyOnEachMachine(Tally):
+    """A node for each rank, as if each had a machine of its own: what goes from one of these to another goes over
+    TCP, as it does between peers of the other systems."""
+
+    def __init__(self, scratch: Path, tally_perf: Path, shards: int):
+        super().__init__(scratch, tally_perf, shards, "fabric")
+        self.tallyd = tally_perf.parents[1] / "control/tallyd"
+
+    def run(self, ranks: int, size: int, iterations: int, warmup: int) -> Run:
+        nodes: list[subprocess.Popen] = []
+        try:
+            with tempfile.TemporaryDirectory() as place:
+                coordinator = f"tcp:{free_address()}"
+                for rank in range(ranks):
+                    nodes.append(self.start_node(place, coordinator, rank))
+                self.wait_for_members(coordinator, ranks)
+                return self.measure(coordinator, ranks, size, iterations, warmup)
+        finally:
+            for node in nodes:
+                node.kill()
+                node.wait()
+                node.stdout.close()
+
+    def start_node(self, place: str, coordinator: str, rank: int) -> subprocess.Popen:
+        node = subprocess.Popen(
+            [str(self.tallyd), "--listen", f"unix:{place}/{rank}.sock", "--listen-tcp",
+             coordinator if rank == 0 else "tcp:127.0.0.1:0", "--verbs", "off",
+             "--shards", str(self.shards), "--cluster", coordinator, "--cluster-name", f"m{rank}", "--cluster-host",
+             f"m{rank}", "--cluster-role", "worker", "--log-level", "error", "--ready-fd", "1"], text=True,
+            stdout=subprocess.PIPE)
+        if node.stdout.readline() != "ready\n":
+            raise RuntimeError("a node did not start: its message stands above")
+        return node
+
+    def wait_for_members(self, coordinator: str, count: int) -> None:
+        for _ in range(1000):
+            listed = execute([str(self.tallyd.parent / "tallyctl"), "--address", coordinator, "--json", "nodes"])
+            if len(json.loads(listed)) == count:
+                return
+            time.sleep(0.01)
+        raise RuntimeError(f"not all nodes have joined: {listed}")
+
+    def measure(self, address: str, ranks: int, size: int, iterations: int, warmup: int) -> Run:
+        report = self.scratch / "tally.json"
+        meeting = free_address()
+        common = [str(self.tally_perf), "allreduce", "--address", address]
+        server = ["--serve", meeting, "--ranks", str(ranks), "--min-bytes", str(size), "--max-bytes", str(size), "--iters",
+                  str(iterations), "--warmup", str(warmup), "--check", "--quiet", "--json", str(report)]
+        group = [subprocess.Popen([*common, "--rank", str(rank), *(server if rank == 0 else ["--join", meeting])],
+                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  env={**os.environ, "TALLY_HOST": f"m{rank}"}) for rank in range(ranks)]
+        try:
+            outputs = [process.communicate(timeout=LIMIT_S)[0] for process in group]
+        finally:
+            for process in group:
+                process.kill()
+        for process, output in zip(group, outputs):
+            if process.returncode != 0:
+                raise RuntimeError(f"tally-perf: exit status {process.returncode}\n{output}")
+        [row] = json.loads(report.read_text())["rows"]
+        return Run([row["time_us_p50"]], row["wrong"])
 
 
 class OpenMpi:
