@@ -183,19 +183,18 @@ std::vector<std::uint32_t> Node::lanes_of(const Forming& forming) const {
 
 // Every shard knows every job, also those that it does not serve: then it has nothing to tell.
 void Node::announce(const Forming& forming, std::function<void()> then) {
-  const protocol::JobSpec spec{forming.epoch,   forming.ranks(), forming.weight,
-                               options_.credit, forming.plan,    0};
-  std::vector<std::uint32_t> trees;
-  for (std::uint32_t i = 0; i < shards_.size(); ++i) trees.push_back(forming.tree_of(i));
-  shards_.on_each(
-      [slot = forming.slot, spec, trees = std::move(trees)](std::uint32_t i, engine::Shard& shard,
-                                                            auto&) {
-        protocol::JobSpec here = spec;
-        here.tree = trees[i];
-        if (here.tree == protocol::kNoTree) here.credit = 1;
-        shard.protocol().add_job(slot, here);
-      },
-      std::move(then));
+  const protocol::JobSpec spec{forming.epoch, forming.ranks(), forming.weight, options_.credit,
+                               forming.plan};
+  std::vector<protocol::JobSpec> specs(shards_.size(), spec);
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    specs[i].tree = forming.tree_of(i);
+    specs[i].window_bytes = forming.window_of(specs[i].tree);
+    if (specs[i].tree == protocol::kNoTree) specs[i].credit = 1;
+  }
+  shards_.on_each([slot = forming.slot, specs = std::move(specs)](
+                      std::uint32_t i, engine::Shard& shard,
+                      auto&) { shard.protocol().add_job(slot, specs[i]); },
+                  std::move(then));
 }
 
 // The client hands over the segment and its doorbells; from here on the shards serve it.

@@ -20,6 +20,10 @@ std::uint64_t pulled_bytes(const Tile& tile) {
   return tile.sources.size() * tile.count * element_bytes(tile.type);
 }
 
+std::uint64_t pushed_bytes(const Tile& tile) {
+  return tile.landings.size() * tile.count * element_bytes(tile.type);
+}
+
 Shape shape_of(const wire::Notice& notice, std::uint16_t ranks) {
   return Shape{notice.kind, notice.type, notice.operation, notice.root, ranks, notice.count};
 }
@@ -29,10 +33,11 @@ Operand operand_of(const wire::Notice& notice) {
 }
 
 // Of one input.
-std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint32_t ranks) {
+std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint64_t window_bytes,
+                         std::uint32_t ranks) {
   if (config.tile_bytes != 0) return config.tile_bytes;
   const std::uint64_t fan_in = std::min<std::uint64_t>(ranks, kMaxTileFanIn);
-  return std::clamp(config.window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
+  return std::clamp(window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
 }
 
 }  // namespace
@@ -40,7 +45,8 @@ std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint32_t ranks) {
 // A tile is at least one cut of the widest element.
 std::uint64_t largest_tile(const AggregatorConfig& config, std::uint32_t ranks) {
   constexpr std::uint64_t kWidestElement = 8;
-  return ranks * std::max(tile_bytes(config, ranks), kCutElements * kWidestElement);
+  return ranks *
+         std::max(tile_bytes(config, config.window_bytes, ranks), kCutElements * kWidestElement);
 }
 
 Aggregator::Aggregator(AggregatorConfig config)
@@ -57,7 +63,8 @@ void Aggregator::add_job(JobSlot job, const JobSpec& spec) {
     jobs_[job]->spec.plan = config_.plan;
     jobs_[job]->spec.tree = config_.shard;
   }
-  scheduler_.add_job(job, spec.weight, spec.credit);
+  jobs_[job]->spec.window_bytes = std::min(spec.window_bytes, config_.window_bytes);
+  scheduler_.add_job(job, spec.weight, spec.credit, jobs_[job]->spec.window_bytes);
   outbox_.reserve(outbox_.capacity() + std::size_t{spec.ranks} * 4);
 }
 
@@ -219,8 +226,8 @@ void Aggregator::become_ready(Job& job, Slot slot, Nanos now) {
 }
 
 // Several tiles fit the window at staggered phases; more inputs, smaller tiles.
-std::uint64_t Aggregator::tile_elements(const Shape& shape, bool fine) const {
-  std::uint64_t bytes = tile_bytes(config_, shape.ranks);
+std::uint64_t Aggregator::tile_elements(const Job& job, const Shape& shape, bool fine) const {
+  std::uint64_t bytes = tile_bytes(config_, job.spec.window_bytes, shape.ranks);
   if (fine) bytes = std::min(bytes, Grain::kFineTile / shape.ranks);
   const std::uint64_t elements = bytes / element_bytes(shape.type);
   return std::max(elements / kCutElements * kCutElements, kCutElements);
@@ -235,8 +242,8 @@ bool Aggregator::start_tile(Tile& tile) {
   tile.fine = grain_.fine(choice->job);
   // Where a share of a reduce-scatter begins within a block, its first tile ends with the block.
   const std::uint64_t block = operation.cursor / kCutElements * kCutElements;
-  const std::uint64_t end =
-      std::min({block + tile_elements(operation.shape, tile.fine), stretch.end, operation.end});
+  const std::uint64_t end = std::min(
+      {block + tile_elements(job, operation.shape, tile.fine), stretch.end, operation.end});
   tile.job = choice->job;
   tile.operation = choice->operation;
   tile.type = operation.shape.type;
@@ -257,6 +264,7 @@ bool Aggregator::start_tile(Tile& tile) {
   ++operation.tiles_in_flight;
   ++job.tiles;
   if (operation.cursor == operation.end) scheduler_.remove(choice->job, choice->operation);
+  tile.summed = false;
   scheduler_.started(choice->job, pulled_bytes(tile));
   grain_.started(pulled_bytes(tile));
   return true;
@@ -324,7 +332,10 @@ void Aggregator::pulling(const Tile& tile, Nanos now) {
               pulled_bytes(tile));
 }
 
-void Aggregator::storing(const Tile& tile, Nanos now) {
+void Aggregator::storing(Tile& tile, Nanos now) {
+  tile.summed = true;
+  scheduler_.pulled(tile.job, pulled_bytes(tile));
+  scheduler_.pushing(tile.job, pushed_bytes(tile));
   OperationRecord& operation = jobs_[tile.job]->table[tile.operation];
   operation.started = true;
   operation.times.sum(now, busy_);
@@ -338,7 +349,12 @@ void Aggregator::stored(const Tile& tile, Nanos now) {
 }
 
 void Aggregator::end_tile(const Tile& tile, Status status, Member culprit, Nanos now) {
-  scheduler_.finished(tile.job, pulled_bytes(tile));
+  if (tile.summed) {
+    scheduler_.pushed(tile.job, pushed_bytes(tile));
+  } else {
+    scheduler_.pulled(tile.job, pulled_bytes(tile));
+  }
+  scheduler_.finished(tile.job);
   Job& job = *jobs_[tile.job];
   OperationRecord& operation = job.table[tile.operation];
   --operation.tiles_in_flight;

@@ -29,10 +29,10 @@ namespace tally::protocol {
 
 struct AggregatorConfig {
   Plan plan;
-  std::uint32_t shard = 0;  // which tree of the plan this is
-  std::uint64_t window_bytes = 4 << 20;
-  std::uint64_t tile_bytes = 0;  // of one input; 0: derived from the window
-  std::uint32_t tiles = 64;      // tile slots
+  std::uint32_t shard = 0;               // which tree of the plan this is
+  std::uint64_t window_bytes = 4 << 20;  // in flight each way
+  std::uint64_t tile_bytes = 0;          // of one input; 0: derived from the window
+  std::uint32_t tiles = 64;              // tile slots
   // With so many bytes to be read and stored here, results are stored past the caches.
   std::uint64_t stream_bytes = UINT64_MAX;
   Nanos default_deadline = 60 * kSecond;
@@ -51,6 +51,9 @@ struct JobSpec {
   // Which trees carry the job, and which of them is this shard; no weights: the configuration's.
   Plan plan{};
   std::uint32_t tree = 0;  // kNoTree: none of them
+  // In flight each way for this job here, where that is less than the shard's window: what its
+  // tree's share of the links carries in a few milliseconds.
+  std::uint64_t window_bytes = UINT64_MAX;
 };
 
 // A buffer of one rank that a tile reads or writes.
@@ -79,6 +82,7 @@ struct Tile {
   std::uint64_t count = 0;  // elements of `type` (bytes where a collective only moves them)
   std::uint64_t operation_bytes = 0;
   bool stream = false;  // results go past the caches: they would not stay there
+  bool summed = false;  // of the bytes in flight it has pushes, no more pulls
   bool fine = false;    // others' small operations are about: look for news before the next tile
   std::vector<Endpoint> sources;
   std::vector<TileChecksums> checksums;  // of the ranks that give any
@@ -152,7 +156,7 @@ class Aggregator {
   void damaged(Member member);
   // The inputs are there and the sum begins. Result bytes of the tile are about to be stored: from
   // now on a failure says so.
-  void storing(const Tile& tile, Nanos now);
+  void storing(Tile& tile, Nanos now);
   // The sum has ended; what is not placed yet is on its way.
   void stored(const Tile& tile, Nanos now);
   // The tile is placed everywhere, or failed: kOk, or why, and by whose fault.
@@ -195,7 +199,7 @@ class Aggregator {
   void forget(Job& job, Slot slot);
   void abandon(Job& job, Slot slot, Member member, const Verdict& verdict, Nanos now);
   Verdict missing_rank(const Job& job, Slot slot) const;
-  std::uint64_t tile_elements(const Shape& shape, bool fine) const;
+  std::uint64_t tile_elements(const Job& job, const Shape& shape, bool fine) const;
   static void add_checksums(const Shape& shape, const Announcement& announcement, Tile& tile);
   void fill_endpoints(const Job& job, const OperationRecord& operation, const Stretch& stretch,
                       Tile& tile) const;

@@ -15,10 +15,12 @@ bool before(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-void TileScheduler::add_job(JobSlot job, std::uint32_t weight, std::uint32_t operations) {
+void TileScheduler::add_job(JobSlot job, std::uint32_t weight, std::uint32_t operations,
+                            std::uint64_t window_bytes) {
   if (job >= jobs_.size()) jobs_.resize(job + 1);
   jobs_[job] = Job{};
   jobs_[job].weight = weight;
+  jobs_[job].window_bytes = window_bytes;
   jobs_[job].ready.reserve(operations);
 }
 
@@ -59,7 +61,8 @@ void TileScheduler::remove(JobSlot slot, Slot operation) {
   }
 }
 
-bool TileScheduler::has_slot_for(const Job& job) const {
+bool TileScheduler::has_room_for(const Job& job) const {
+  if (job.flight.fills(job.window_bytes)) return false;
   if (ready_jobs_ <= 1) return true;
   const std::uint64_t share = std::uint64_t{limits_.tiles} * job.weight / ready_weight_;
   return job.tiles < std::max<std::uint64_t>(share, 1);
@@ -67,10 +70,10 @@ bool TileScheduler::has_slot_for(const Job& job) const {
 
 std::optional<TileScheduler::Choice> TileScheduler::next() const {
   if (ready_jobs_ == 0 || tiles_ >= limits_.tiles) return std::nullopt;
-  if (tiles_ > 0 && bytes_ >= limits_.window_bytes) return std::nullopt;
+  if (flight_.fills(limits_.window_bytes)) return std::nullopt;
   const Job* best = nullptr;
   for (const Job& job : jobs_) {
-    if (job.ready.empty() || !has_slot_for(job)) continue;
+    if (job.ready.empty() || !has_room_for(job)) continue;
     if (best == nullptr || before(job.served, best->served)) best = &job;
   }
   if (best == nullptr) return std::nullopt;
@@ -83,13 +86,28 @@ void TileScheduler::started(JobSlot slot, std::uint64_t bytes) {
   job.served += bytes * kScale / job.weight;
   ++job.tiles;
   ++tiles_;
-  bytes_ += bytes;
+  job.flight.pulls += bytes;
+  flight_.pulls += bytes;
 }
 
-void TileScheduler::finished(JobSlot slot, std::uint64_t bytes) {
-  --jobs_[slot].tiles;
+void TileScheduler::pulled(JobSlot job, std::uint64_t bytes) {
+  jobs_[job].flight.pulls -= bytes;
+  flight_.pulls -= bytes;
+}
+
+void TileScheduler::pushing(JobSlot job, std::uint64_t bytes) {
+  jobs_[job].flight.pushes += bytes;
+  flight_.pushes += bytes;
+}
+
+void TileScheduler::pushed(JobSlot job, std::uint64_t bytes) {
+  jobs_[job].flight.pushes -= bytes;
+  flight_.pushes -= bytes;
+}
+
+void TileScheduler::finished(JobSlot job) {
+  --jobs_[job].tiles;
   --tiles_;
-  bytes_ -= bytes;
 }
 
 }  // namespace tally::protocol

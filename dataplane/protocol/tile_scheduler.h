@@ -1,6 +1,11 @@
 // Which tile is next. Between jobs: weighted fair queueing on bytes pulled. Within a job: priority,
-// then age. Bounds what is in flight: bytes by the window, tiles by the slots, and a job to its
-// share of the slots while others wait.
+// then age. Bounds what is in flight: bytes by windows, of the shard and of each job, tiles by the
+// slots, and a job to its share of the slots while others wait.
+//
+// A window bounds pulls, and pushes by as much again. More in flight than a network carries in a
+// few milliseconds would only wait in its queues, and those who pull more from a worker than others
+// get more of its link: windows in proportion to the weights of trees divide links as the plan
+// does.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +22,7 @@ using JobSlot = std::uint32_t;
 class TileScheduler {
  public:
   struct Limits {
-    std::uint64_t window_bytes = 0;  // of pulls in flight; one tile may always go
+    std::uint64_t window_bytes = 0;  // in flight each way; one tile may always go
     std::uint32_t tiles = 0;         // tile slots of the shard
   };
 
@@ -28,8 +33,10 @@ class TileScheduler {
 
   explicit TileScheduler(Limits limits) : limits_(limits) {}
 
-  // `operations`: how many can be ready at once. Allocates; for admission, not for the path.
-  void add_job(JobSlot job, std::uint32_t weight, std::uint32_t operations);
+  // `operations`: how many can be ready at once. `window_bytes`: as the limit, of this job alone.
+  // Allocates; for admission, not for the path.
+  void add_job(JobSlot job, std::uint32_t weight, std::uint32_t operations,
+               std::uint64_t window_bytes = UINT64_MAX);
   void remove_job(JobSlot job);
 
   void add(JobSlot job, Slot operation, std::uint8_t priority, std::uint64_t age);
@@ -39,9 +46,13 @@ class TileScheduler {
   // The operation whose tile goes next; nothing when none is ready or the bounds are reached.
   std::optional<Choice> next() const;
 
-  // A tile of so many bytes (its pulls together) was started; has ended.
+  // A tile was started, with so many bytes to pull; these have come, or will not; so many are being
+  // pushed; have been, or will not be; it has ended.
   void started(JobSlot job, std::uint64_t bytes);
-  void finished(JobSlot job, std::uint64_t bytes);
+  void pulled(JobSlot job, std::uint64_t bytes);
+  void pushing(JobSlot job, std::uint64_t bytes);
+  void pushed(JobSlot job, std::uint64_t bytes);
+  void finished(JobSlot job);
 
   std::uint32_t tiles_in_flight() const { return tiles_; }
 
@@ -57,19 +68,31 @@ class TileScheduler {
     }
   };
 
+  // Bytes on their way.
+  struct Flight {
+    std::uint64_t pulls = 0;
+    std::uint64_t pushes = 0;
+
+    bool fills(std::uint64_t window) const {
+      return (pulls > 0 && pulls >= window) || (pushes > 0 && pushes >= window);
+    }
+  };
+
   struct Job {
     std::uint32_t weight = 0;  // 0: no such job
     std::uint32_t tiles = 0;
+    std::uint64_t window_bytes = UINT64_MAX;
+    Flight flight;
     std::uint64_t served = 0;  // bytes over weight: virtual time
     std::vector<Ready> ready;  // a heap
   };
 
-  bool has_slot_for(const Job& job) const;
+  bool has_room_for(const Job& job) const;
 
   Limits limits_;
   std::vector<Job> jobs_;
   std::uint64_t virtual_time_ = 0;  // of the job served last
-  std::uint64_t bytes_ = 0;
+  Flight flight_;
   std::uint32_t tiles_ = 0;
   std::uint32_t ready_jobs_ = 0;
   std::uint64_t ready_weight_ = 0;

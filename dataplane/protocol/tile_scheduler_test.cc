@@ -51,7 +51,8 @@ TEST(TileScheduler, JobsShareByWeightInBytes) {
     const JobSlot job = scheduler.next()->job;
     served[job] += tile_bytes[job];
     scheduler.started(job, tile_bytes[job]);
-    scheduler.finished(job, tile_bytes[job]);
+    scheduler.pulled(job, tile_bytes[job]);
+    scheduler.finished(job);
   }
   const double unit = static_cast<double>(served[1]);
   EXPECT_NEAR(static_cast<double>(served[0]) / unit, 3, 0.01);
@@ -65,7 +66,8 @@ TEST(TileScheduler, AnIdleJobDoesNotSaveUpTime) {
   scheduler.add(0, 0, 0, 0);
   for (int i = 0; i < 1000; ++i) {
     scheduler.started(0, 100);
-    scheduler.finished(0, 100);
+    scheduler.pulled(0, 100);
+    scheduler.finished(0);
   }
   scheduler.add(1, 1, 0, 1);
   int turns[2] = {};
@@ -73,7 +75,8 @@ TEST(TileScheduler, AnIdleJobDoesNotSaveUpTime) {
     const JobSlot job = scheduler.next()->job;
     ++turns[job];
     scheduler.started(job, 100);
-    scheduler.finished(job, 100);
+    scheduler.pulled(job, 100);
+    scheduler.finished(job);
   }
   EXPECT_NEAR(turns[0], 50, 1);
 }
@@ -89,7 +92,8 @@ TEST(TileScheduler, SharesSurviveTheWrapOfVirtualTime) {
     const JobSlot job = scheduler.next()->job;
     ++turns[job];
     scheduler.started(job, 1ULL << 48);  // the 64 bits are gone through many times
-    scheduler.finished(job, 1ULL << 48);
+    scheduler.pulled(job, 1ULL << 48);
+    scheduler.finished(job);
   }
   EXPECT_NEAR(turns[0], 500, 1);
 }
@@ -101,11 +105,44 @@ TEST(TileScheduler, TheWindowBoundsBytesButLetsOneTileGo) {
   ASSERT_TRUE(scheduler.next());
   scheduler.started(0, 250);
   EXPECT_FALSE(scheduler.next());
-  scheduler.finished(0, 250);
+  scheduler.pulled(0, 250);
   scheduler.started(0, 60);
   ASSERT_TRUE(scheduler.next());
   scheduler.started(0, 60);
   EXPECT_FALSE(scheduler.next());
+}
+
+TEST(TileScheduler, TheWindowBoundsPushesByAsMuchAgain) {
+  TileScheduler scheduler({.window_bytes = 100, .tiles = 1000});
+  scheduler.add_job(0, 1, 1);
+  scheduler.add(0, 0, 0, 0);
+  scheduler.started(0, 60);
+  scheduler.pulled(0, 60);
+  scheduler.pushing(0, 60);
+  scheduler.started(0, 60);
+  ASSERT_TRUE(scheduler.next()) << "60 pulled and 60 pushed are both below 100";
+  scheduler.pulled(0, 60);
+  scheduler.pushing(0, 60);
+  EXPECT_FALSE(scheduler.next()) << "120 are being pushed";
+  scheduler.pushed(0, 60);
+  EXPECT_TRUE(scheduler.next());
+}
+
+TEST(TileScheduler, AJobWithASmallWindowLeavesTheRestToOthers) {
+  TileScheduler scheduler({.window_bytes = 1000, .tiles = 1000});
+  scheduler.add_job(0, 1, 1, 100);
+  scheduler.add_job(1, 1, 1);
+  scheduler.add(0, 0, 0, 0);
+  scheduler.started(0, 250);  // one tile may always go
+  EXPECT_FALSE(scheduler.next());
+  scheduler.add(1, 1, 0, 1);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(scheduler.next()->job, 1u);
+    scheduler.started(1, 100);
+  }
+  EXPECT_FALSE(scheduler.next()) << "the shard's window is full";
+  scheduler.pulled(0, 250);
+  EXPECT_EQ(scheduler.next()->job, 0u);
 }
 
 TEST(TileScheduler, AJobHoldsItsShareOfSlotsOnlyWhileOthersWait) {
@@ -123,7 +160,7 @@ TEST(TileScheduler, AJobHoldsItsShareOfSlotsOnlyWhileOthersWait) {
   scheduler.started(1, 1);
   EXPECT_FALSE(scheduler.next()) << "all slots are taken";
   scheduler.remove(1, 1);
-  scheduler.finished(1, 1);
+  scheduler.finished(1);
   EXPECT_EQ(scheduler.next()->job, 0u) << "nobody else waits any more";
 }
 
