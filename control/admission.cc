@@ -12,7 +12,7 @@ namespace tally::control {
 namespace {
 
 // Measured with 4 workers and 0 to 4 helpers at 100 Mbit/s (perf/limits/cluster.py).
-constexpr double kQueueSeconds = 0.01;
+constexpr double kQueueSeconds = 0.02;
 
 Error refused(std::string message) {
   return Error{Status::kRefused, std::move(message)};
