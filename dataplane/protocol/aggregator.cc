@@ -112,6 +112,7 @@ Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notic
 Status Aggregator::check(const Job& job, const wire::Notice& notice, std::uint16_t& vertex) {
   if (notice.epoch != job.spec.epoch) return Status::kStaleEpoch;
   if (notice.group != 0) return Status::kUnsupported;
+  if ((notice.flags & wire::kPartial) != 0) return Status::kInvalidArgument;
   if (notice.root >= job.spec.ranks) return Status::kInvalidArgument;
   const Operand operand = operand_of(notice);
   if (notice.part >= part_count(job.spec.plan, operand)) return Status::kInvalidArgument;
