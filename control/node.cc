@@ -183,13 +183,21 @@ std::vector<std::uint32_t> Node::lanes_of(const Forming& forming) const {
 
 // Every shard knows every job, also those that it does not serve: then it has nothing to tell.
 void Node::announce(const Forming& forming, std::function<void()> then) {
-  const protocol::JobSpec spec{forming.epoch, forming.ranks(), forming.weight, options_.credit,
-                               forming.plan};
+  protocol::JobSpec spec;
+  spec.epoch = forming.epoch;
+  spec.ranks = forming.ranks();
+  spec.weight = forming.weight;
+  spec.credit = options_.credit;
+  spec.plan = forming.plan;
   std::vector<protocol::JobSpec> specs(shards_.size(), spec);
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
-    specs[i].tree = forming.tree_of(i);
-    specs[i].window_bytes = forming.window_of(specs[i].tree);
-    if (specs[i].tree == protocol::kNoTree) specs[i].credit = 1;
+    const std::uint32_t tree = forming.tree_of(i);
+    if (tree == protocol::kNoTree) {
+      specs[i].credit = 1;
+      continue;
+    }
+    specs[i].vertices.push_back(protocol::star(tree, spec.ranks));
+    specs[i].window_bytes = forming.window_of(tree);
   }
   shards_.on_each([slot = forming.slot, specs = std::move(specs)](
                       std::uint32_t i, engine::Shard& shard,

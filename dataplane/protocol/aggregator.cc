@@ -58,13 +58,14 @@ Aggregator::~Aggregator() = default;
 
 void Aggregator::add_job(JobSlot job, const JobSpec& spec) {
   if (job >= jobs_.size()) jobs_.resize(job + 1);
-  jobs_[job] = std::make_unique<Job>(job, spec);
-  if (spec.plan.weights.empty()) {
-    jobs_[job]->spec.plan = config_.plan;
-    jobs_[job]->spec.tree = config_.shard;
+  JobSpec here = spec;
+  if (here.plan.weights.empty()) {
+    here.plan = config_.plan;
+    if (here.vertices.empty()) here.vertices.push_back(star(config_.shard, spec.ranks));
   }
-  jobs_[job]->spec.window_bytes = std::min(spec.window_bytes, config_.window_bytes);
-  scheduler_.add_job(job, spec.weight, spec.credit, jobs_[job]->spec.window_bytes);
+  here.window_bytes = std::min(spec.window_bytes, config_.window_bytes);
+  scheduler_.add_job(job, spec.weight, spec.credit, here.window_bytes);
+  jobs_[job] = std::make_unique<Job>(job, std::move(here));
   outbox_.reserve(outbox_.capacity() + std::size_t{spec.ranks} * 4);
 }
 
@@ -113,17 +114,17 @@ Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notic
   return extents;
 }
 
-// What can be judged of a notice alone; the rest is compared with the other ranks'.
-Status Aggregator::check(const Job& job, const wire::Notice& notice) const {
+// What can be judged of a notice alone, and to which vertex it comes; the rest is compared with the
+// other ranks'.
+Status Aggregator::check(const Job& job, const wire::Notice& notice, std::uint16_t& vertex) {
   if (notice.epoch != job.spec.epoch) return Status::kStaleEpoch;
   if (notice.group != 0) return Status::kUnsupported;
+  if ((notice.flags & wire::kPartial) != 0) return Status::kInvalidArgument;
   if (notice.root >= job.spec.ranks) return Status::kInvalidArgument;
   const Operand operand = operand_of(notice);
   if (notice.part >= part_count(job.spec.plan, operand)) return Status::kInvalidArgument;
-  if (cut(job.spec.plan, operand, notice.part).tree != job.spec.tree) {
-    return Status::kInvalidArgument;
-  }
-  return Status::kOk;
+  vertex = job.vertex_in(cut(job.spec.plan, operand, notice.part).tree);
+  return vertex != kNoVertex ? Status::kOk : Status::kInvalidArgument;
 }
 
 void Aggregator::announce(Member member, const wire::Notice& notice, Status admissible, Nanos now) {
@@ -134,20 +135,21 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   ++state.counters.notices;
   TALLY_PROBE(announce, job->slot, rank, notice.tag, notice.round, notice.part, notice.count);
   if (notice.kind == wire::Kind::kCancel) return cancel(*job, rank, notice, now);
-  if (const Status status = check(*job, notice); status != Status::kOk) {
+  std::uint16_t vertex = kNoVertex;
+  if (const Status status = check(*job, notice, vertex); status != Status::kOk) {
     return reply(member, notice, Verdict{.status = status, .culprit = rank}, 0);
   }
   if (state.outstanding >= job->spec.credit) {
     return reply(member, notice, Verdict{.status = Status::kNoCredit, .culprit = rank}, 0);
   }
-  const OperationKey key{notice.group, notice.tag, notice.round};
+  const OperationKey key{job->spec.vertices[vertex].tree, notice.group, notice.tag, notice.round};
   Slot slot = job->table.find(key);
   if (slot == kNone) {
     if (job->table.closed(key)) {
       return reply(member, notice, Verdict{.status = Status::kDuplicate, .culprit = rank}, 0);
     }
     if (job->broken.status != Status::kOk) return reply(member, notice, job->broken, 0);
-    slot = open(*job, rank, notice, now);
+    slot = open(*job, key, vertex, rank, notice, now);
   }
   if (!job->table.mark(slot, rank)) {
     return reply(member, notice, Verdict{.status = Status::kDuplicate, .culprit = rank}, 0);
@@ -158,7 +160,7 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   OperationRecord& operation = job->table[slot];
   if (operation.state == OperationRecord::State::kFailed) {
     reply(member, notice, operation.verdict, now - operation.first_notice);
-    if (operation.announced == job->spec.ranks) forget(*job, slot);
+    if (operation.announced == operation.children) forget(*job, slot);
     return;
   }
   ++state.outstanding;
@@ -176,7 +178,7 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   if (admissible != Status::kOk) {
     return fail(*job, slot, Verdict{.status = admissible, .culprit = rank}, now);
   }
-  if (operation.announced == job->spec.ranks) become_ready(*job, slot, now);
+  if (operation.announced == operation.children) become_ready(*job, slot, now);
 }
 
 Nanos Aggregator::deadline_of(const wire::Notice& notice, Nanos now) const {
@@ -193,14 +195,17 @@ void Aggregator::shorten_deadline(Job& job, Slot slot, Nanos deadline) {
   job.deadlines.insert(slot, deadline);
 }
 
-Slot Aggregator::open(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now) {
-  const Slot slot = job.table.create(OperationKey{notice.group, notice.tag, notice.round});
+Slot Aggregator::open(Job& job, const OperationKey& key, std::uint16_t vertex, std::uint16_t rank,
+                      const wire::Notice& notice, Nanos now) {
+  const auto children = static_cast<std::uint16_t>(job.spec.vertices[vertex].children());
+  const Slot slot = job.table.create(key, children);
   OperationRecord& operation = job.table[slot];
   const Part part = cut(job.spec.plan, operand_of(notice), notice.part);
   operation.shape = shape_of(notice, job.spec.ranks);
   operation.first = operation.cursor = part.first;
   operation.end = part.first + part.count;
   operation.part = notice.part;
+  operation.vertex = vertex;
   operation.priority = notice.priority;
   operation.first_rank = rank;
   operation.first_notice = now;

@@ -22,6 +22,7 @@
 #include "dataplane/protocol/operation.h"
 #include "dataplane/protocol/operation_table.h"
 #include "dataplane/protocol/tile_scheduler.h"
+#include "dataplane/protocol/vertex.h"
 #include "dataplane/wire/completion.h"
 #include "dataplane/wire/notice.h"
 
@@ -29,7 +30,7 @@ namespace tally::protocol {
 
 struct AggregatorConfig {
   Plan plan;
-  std::uint32_t shard = 0;               // which tree of the plan this is
+  std::uint32_t shard = 0;  // which tree of the plan this is the star of, unless jobs say otherwise
   std::uint64_t window_bytes = 4 << 20;  // in flight each way
   std::uint64_t tile_bytes = 0;          // of one input; 0: derived from the window
   std::uint32_t tiles = 64;              // tile slots
@@ -48,11 +49,11 @@ struct JobSpec {
   std::uint16_t ranks = 1;
   std::uint32_t weight = 1;
   std::uint32_t credit = 256;  // operations that a rank may have outstanding here
-  // Which trees carry the job, and which of them is this shard; no weights: the configuration's.
+  // Which trees carry the job, and this shard's places in them; no weights: the configuration's.
   Plan plan{};
-  std::uint32_t tree = 0;  // kNoTree: none of them
+  std::vector<Vertex> vertices{};  // at most one of a tree; none: nothing comes here
   // In flight each way for this job here, where that is less than the shard's window: what its
-  // tree's share of the links carries in a few milliseconds.
+  // trees' share of the links carries in a few milliseconds.
   std::uint64_t window_bytes = UINT64_MAX;
 };
 
@@ -186,9 +187,10 @@ class Aggregator {
   Job* job_of(Member member);
   const Job* job_of(Member member) const;
   void reply(Member member, const wire::Notice& notice, const Verdict& verdict, Nanos elapsed);
-  Status check(const Job& job, const wire::Notice& notice) const;
+  static Status check(const Job& job, const wire::Notice& notice, std::uint16_t& vertex);
   void cancel(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now);
-  Slot open(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now);
+  Slot open(Job& job, const OperationKey& key, std::uint16_t vertex, std::uint16_t rank,
+            const wire::Notice& notice, Nanos now);
   Nanos deadline_of(const wire::Notice& notice, Nanos now) const;
   void shorten_deadline(Job& job, Slot slot, Nanos deadline);
   void become_ready(Job& job, Slot slot, Nanos now);
@@ -198,7 +200,7 @@ class Aggregator {
   void keep_failed(Job& job, Slot slot);
   void forget(Job& job, Slot slot);
   void abandon(Job& job, Slot slot, Member member, const Verdict& verdict, Nanos now);
-  Verdict missing_rank(const Job& job, Slot slot) const;
+  static Verdict missing_rank(const Job& job, Slot slot);
   std::uint64_t tile_elements(const Job& job, const Shape& shape, bool fine) const;
   static void add_checksums(const Shape& shape, const Announcement& announcement, Tile& tile);
   void fill_endpoints(const Job& job, const OperationRecord& operation, const Stretch& stretch,

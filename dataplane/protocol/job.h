@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "dataplane/protocol/aggregator.h"
@@ -22,17 +23,32 @@ struct RankState {
   RankCounters counters;
 };
 
+inline constexpr std::uint16_t kNoVertex = UINT16_MAX;
+
 struct Aggregator::Job {
-  Job(JobSlot job_slot, const JobSpec& job_spec)
+  Job(JobSlot job_slot, JobSpec job_spec)
       : slot(job_slot),
-        spec(job_spec),
-        ranks(job_spec.ranks),
-        table(job_spec.ranks, job_spec.credit),
-        deadlines(table.capacity()) {}
+        spec(std::move(job_spec)),
+        ranks(spec.ranks),
+        table(spec.ranks, spec.credit),
+        deadlines(table.capacity()) {
+    for (std::uint16_t i = 0; i < spec.vertices.size(); ++i) {
+      const std::uint32_t tree = spec.vertices[i].tree;
+      if (tree >= vertex_of.size()) vertex_of.resize(tree + 1, kNoVertex);
+      vertex_of[tree] = i;
+    }
+  }
+
+  // kNoVertex: this shard has no place in the tree.
+  std::uint16_t vertex_in(std::uint32_t tree) const {
+    return tree < vertex_of.size() ? vertex_of[tree] : kNoVertex;
+  }
 
   JobSlot slot;
   JobSpec spec;
   std::vector<RankState> ranks;
+  // By tree: which of the vertices is its; kNoVertex, and so are trees past the end.
+  std::vector<std::uint16_t> vertex_of;
   OperationTable table;
   DeadlineHeap deadlines;
   std::uint32_t tiles = 0;  // in flight

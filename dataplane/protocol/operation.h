@@ -49,6 +49,7 @@ struct Verdict {
 };
 
 struct OperationKey {
+  std::uint32_t tree = 0;
   std::uint16_t group = 0;
   std::uint32_t tag = 0;
   std::uint32_t round = 0;
@@ -76,10 +77,12 @@ struct OperationRecord {
   std::uint64_t end = 0;     // one past the part's last element
   Shape shape;
   Slot announcements = kNone;   // head of the list
-  std::uint32_t announced = 0;  // ranks that have announced, told or not
+  std::uint16_t announced = 0;  // children that have announced, told or not
+  std::uint16_t children = 0;   // of the vertex: so many announce it
   std::uint64_t age = 0;        // order of becoming ready
   std::uint64_t first = 0;      // the part's first element
   std::uint16_t part = 0;
+  std::uint16_t vertex = 0;      // of the job's
   std::uint16_t first_rank = 0;  // who announced first: the witness of a mismatch
   OperationKey key;
   Nanos first_notice = 0;

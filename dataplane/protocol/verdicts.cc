@@ -64,7 +64,10 @@ void Aggregator::reply(Member member, const wire::Notice& notice, const Verdict&
 
 // Nothing to do when the operation has ended: its completion is on the way.
 void Aggregator::cancel(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now) {
-  const Slot slot = job.table.find(OperationKey{notice.group, notice.tag, notice.round});
+  const Operand operand{notice.group, notice.tag, notice.type, notice.count};
+  if (notice.part >= part_count(job.spec.plan, operand)) return;
+  const std::uint32_t tree = cut(job.spec.plan, operand, notice.part).tree;
+  const Slot slot = job.table.find(OperationKey{tree, notice.group, notice.tag, notice.round});
   if (slot == kNone || !job.table.marked(slot, rank)) return;
   const auto state = job.table[slot].state;
   if (state != OperationRecord::State::kGathering && state != OperationRecord::State::kActive) {
@@ -110,7 +113,7 @@ void Aggregator::conclude(Job& job, Slot slot, Nanos now) {
     outbox_.push_back(outgoing);
     --job.ranks[announcement.rank].outstanding;
   }
-  const bool late_ranks = operation.announced < job.spec.ranks;
+  const bool late_ranks = operation.announced < operation.children;
   if (completion.status != Status::kOk && late_ranks && job.broken.status == Status::kOk) {
     keep_failed(job, slot);
   } else {
@@ -171,8 +174,11 @@ void Aggregator::abandon(Job& job, Slot slot, Member member, const Verdict& verd
   }
   if (operation.state == OperationRecord::State::kFailed) {
     // The others that are late are still told that verdict; one fewer is waited for.
-    job.table.mark(slot, verdict.culprit);
-    if (operation.announced == job.spec.ranks) forget(job, slot);
+    const auto& children = job.spec.vertices[operation.vertex].ranks;
+    if (std::binary_search(children.begin(), children.end(), verdict.culprit)) {
+      job.table.mark(slot, verdict.culprit);
+    }
+    if (operation.announced == operation.children) forget(job, slot);
   } else if (operation.state != OperationRecord::State::kDraining) {
     fail(job, slot, verdict, now);
   } else if (operation.verdict.status == Status::kDeadline &&
@@ -182,11 +188,11 @@ void Aggregator::abandon(Job& job, Slot slot, Member member, const Verdict& verd
 }
 
 // The first rank that has not announced, how many there are, and where the first one is.
-Verdict Aggregator::missing_rank(const Job& job, Slot slot) const {
+Verdict Aggregator::missing_rank(const Job& job, Slot slot) {
   const OperationRecord& operation = job.table[slot];
   Verdict verdict{.status = Status::kDeadline};
-  verdict.missing = static_cast<std::uint16_t>(job.spec.ranks - operation.announced);
-  for (std::uint16_t rank = 0; rank < job.spec.ranks; ++rank) {
+  verdict.missing = static_cast<std::uint16_t>(operation.children - operation.announced);
+  for (const std::uint16_t rank : job.spec.vertices[operation.vertex].ranks) {
     if (job.table.marked(slot, rank)) continue;
     verdict.culprit = rank;
     verdict.has_last = job.ranks[rank].has_last;
@@ -222,7 +228,7 @@ std::vector<Waiting> Aggregator::waiting(JobSlot slot) const {
     // Part 0 stands for the operation: its shard sees every rank's notice.
     if (operation.state != OperationRecord::State::kGathering || operation.part != 0) continue;
     Waiting entry{operation.key.tag, operation.key.round, {}, operation.first_notice};
-    for (std::uint16_t rank = 0; rank < job.spec.ranks; ++rank) {
+    for (const std::uint16_t rank : job.spec.vertices[operation.vertex].ranks) {
       if (!job.table.marked(s, rank)) entry.missing.push_back(rank);
     }
     waiting.push_back(std::move(entry));
