@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/debug_steps.h"
+#include "client/cut_json.h"
 #include "control/log.h"
 #include "control/node_session.h"
 
@@ -75,7 +76,7 @@ void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply
   if (method.starts_with("node.")) {
     return introspection_.handle(connection, request, std::move(reply));
   }
-  if (method.starts_with("cluster.") || method.starts_with("job.")) {
+  if (method.starts_with("cluster.") || method.starts_with("job.") || method.starts_with("plan.")) {
     return coordinator_.handle(connection, request, std::move(reply));
   }
   if (method == "session.open") return open(connection, request, std::move(reply));
@@ -156,10 +157,16 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
 
 void Node::opened(const Session& session, rpc::Reply reply) const {
   const Forming& forming = *session.forming;
-  json answer = {{"session", session.number}, {"epoch", forming.epoch},
-                 {"transport", "shm"},        {"weights", forming.plan.weights},
-                 {"trees", forming.trees},    {"split_bytes", forming.plan.split_bytes},
-                 {"credit", options_.credit}, {"deadline_ms", options_.default_deadline_ms}};
+  json answer = {{"session", session.number},
+                 {"epoch", forming.epoch},
+                 {"transport", "shm"},
+                 {"lanes", forming.shards.size()},
+                 {"trees", forming.trees()},
+                 {"credit", options_.credit},
+                 {"deadline_ms", options_.default_deadline_ms}};
+  client::put_plan(answer, forming.plan);
+  // The version before takes each tree for a lane.
+  if (forming.vertices.size() == forming.shards.size()) client::put_weights(answer, forming.plan);
   if (options_.checksums) answer["checksums"] = "crc32c";
   if (options_.fabric) {
     answer["fabric"] = {{"provider", options_.fabric->provider},
@@ -189,17 +196,14 @@ void Node::announce(const Forming& forming, std::function<void()> then) {
   spec.weight = forming.weight;
   spec.credit = options_.credit;
   spec.plan = forming.plan;
-  std::vector<std::uint32_t> trees;
-  for (std::uint32_t i = 0; i < shards_.size(); ++i) trees.push_back(forming.tree_of(i));
+  std::vector<std::vector<protocol::Vertex>> vertices;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) vertices.push_back(forming.vertices_at(i));
   shards_.on_each(
-      [slot = forming.slot, spec, trees = std::move(trees)](std::uint32_t i, engine::Shard& shard,
-                                                            auto&) {
+      [slot = forming.slot, spec, vertices = std::move(vertices)](std::uint32_t i,
+                                                                  engine::Shard& shard, auto&) {
         protocol::JobSpec here = spec;
-        if (trees[i] == protocol::kNoTree) {
-          here.credit = 1;
-        } else {
-          here.vertices.push_back(protocol::star(trees[i], here.ranks));
-        }
+        here.vertices = vertices[i];
+        if (here.vertices.empty()) here.credit = 1;
         shard.protocol().add_job(slot, here);
       },
       std::move(then));
