@@ -49,7 +49,7 @@ struct JobSpec {
   std::uint16_t ranks = 1;
   std::uint32_t weight = 1;
   std::uint32_t credit = 256;  // operations that a rank may have outstanding here
-  // Which trees carry the job, and this shard's places in them; no weights: the configuration's.
+  // Which trees carry the job, and this shard's places in them; no classes: the configuration's.
   Plan plan{};
   std::vector<Vertex> vertices{};  // at most one of a tree; none: nothing comes here
   // In flight each way for this job here, where that is less than the shard's window: what its
