@@ -19,6 +19,7 @@
 #include "client/rpc_channel.h"
 #include "control/doctor/command.h"
 #include "control/plan_command.h"
+#include "control/top/command.h"
 #include "control/trace_command.h"
 #include "control/views.h"
 
@@ -39,6 +40,7 @@ struct Arguments {
   TraceArguments trace;
   doctor::DoctorArguments doctor;
   PlanArguments plan;
+  top::TopArguments top;
 };
 
 Result<json> call(client::RpcChannel& channel, const std::string& method, json params,
@@ -131,10 +133,6 @@ int execute(const std::string& command, const Arguments& arguments) {
 }
 
 int plan(const Arguments& arguments) {
-  if (arguments.watch > 0) {
-    fmt::print(stderr, "tallyctl: --watch: plan asks nobody; leave it out\n");
-    return kUsage;
-  }
   const PlanAnswer answer = answer_plan(arguments.plan, arguments.as_json);
   fmt::print("{}", answer.out);
   const bool printed = std::fflush(stdout) == 0;  // else whoever read it is gone
@@ -144,10 +142,6 @@ int plan(const Arguments& arguments) {
 
 // An address that somebody gave is one at which a node has to answer.
 int examine_machine(const Arguments& arguments, bool has_address_option) {
-  if (arguments.watch > 0) {
-    fmt::print(stderr, "tallyctl: --watch: doctor looks once; leave it out\n");
-    return kUsage;
-  }
   const char* variable = ::secure_getenv("TALLY_ADDRESS");
   const bool in_environment = variable != nullptr && *variable != '\0';
   return doctor::run_doctor(arguments.doctor,
@@ -155,6 +149,14 @@ int examine_machine(const Arguments& arguments, bool has_address_option) {
                              .address_was_given = has_address_option || in_environment,
                              .timeout = arguments.timeout,
                              .as_json = arguments.as_json});
+}
+
+// What does not ask one node again and again has no use for --watch. Empty: it has.
+std::string_view why_not_watched(std::string_view command) {
+  if (command == "doctor") return "doctor looks once";
+  if (command == "plan") return "plan asks nobody";
+  if (command == "top") return "top looks again by itself, every --interval";
+  return {};
 }
 
 int run(int argc, char** argv) {
@@ -189,6 +191,7 @@ int run(int argc, char** argv) {
   trace->add_option("--out", arguments.trace.out, "the file to write")->required();
   doctor::add_doctor(app, arguments.doctor);
   add_plan(app, arguments.plan);
+  top::add_top(app, arguments.top);
   app.footer("docs/metrics.md defines every column.");
   try {
     app.parse(argc, argv);
@@ -197,6 +200,15 @@ int run(int argc, char** argv) {
   }
   ::signal(SIGPIPE, SIG_IGN);
   const std::string command = app.get_subcommands().front()->get_name();
+  if (const auto why = why_not_watched(command); arguments.watch > 0 && !why.empty()) {
+    fmt::print(stderr, "tallyctl: --watch: {}; leave it out\n", why);
+    return kUsage;
+  }
+  if (command == "top") {
+    return top::run_top(
+        arguments.top,
+        {.address = arguments.address, .timeout = arguments.timeout, .as_json = arguments.as_json});
+  }
   if (command == "doctor") return examine_machine(arguments, address->count() > 0);
   if (command == "plan") return plan(arguments);
   return execute(command, arguments);
