@@ -19,6 +19,7 @@
 #include "client/rpc_channel.h"
 #include "control/doctor/command.h"
 #include "control/plan_command.h"
+#include "control/probe/command.h"
 #include "control/top/command.h"
 #include "control/trace_command.h"
 #include "control/views.h"
@@ -40,6 +41,7 @@ struct Arguments {
   TraceArguments trace;
   doctor::DoctorArguments doctor;
   PlanArguments plan;
+  probe::ProbeArguments probe;
   top::TopArguments top;
 };
 
@@ -155,6 +157,7 @@ int examine_machine(const Arguments& arguments, bool has_address_option) {
 std::string_view why_not_watched(std::string_view command) {
   if (command == "doctor") return "doctor looks once";
   if (command == "plan") return "plan asks nobody";
+  if (command == "probe") return "probe measures once";
   if (command == "top") return "top looks again by itself, every --interval";
   return {};
 }
@@ -191,6 +194,7 @@ int run(int argc, char** argv) {
   trace->add_option("--out", arguments.trace.out, "the file to write")->required();
   doctor::add_doctor(app, arguments.doctor);
   add_plan(app, arguments.plan);
+  probe::add_probe(app, arguments.probe);
   top::add_top(app, arguments.top);
   app.footer("docs/metrics.md defines every column.");
   try {
@@ -203,6 +207,11 @@ int run(int argc, char** argv) {
   if (const auto why = why_not_watched(command); arguments.watch > 0 && !why.empty()) {
     fmt::print(stderr, "tallyctl: --watch: {}; leave it out\n", why);
     return kUsage;
+  }
+  if (command == "probe") {
+    return probe::run_probe(
+        arguments.probe,
+        {.address = arguments.address, .timeout = arguments.timeout, .as_json = arguments.as_json});
   }
   if (command == "top") {
     return top::run_top(

@@ -11,11 +11,11 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "client/tcp.h"
 #include "perf/agreement.h"
 #include "perf/memory.h"
 #include "perf/sizes.h"
 #include "perf/statistics.h"
-#include "perf/tcp.h"
 #include "perf/worker.h"
 
 namespace tally::perf {
@@ -87,24 +87,24 @@ Outcome Conductor::prepare() {
 // Other hosts reach the node at the port above the one where they join. On one host TCP is offered
 // where a transport is wanted that may need it.
 Outcome Conductor::start_node() {
-  HostPort tcp;
+  client::HostPort tcp;
   if (!options_.serve.empty()) {
-    auto where = parse_host_port("--serve", options_.serve);
+    auto where = client::parse_host_port("--serve", options_.serve);
     if (!where.ok()) return where.error();
     if (where->port == UINT16_MAX) {
       return Error{Status::kInvalidArgument,
                    fmt::format("--serve {}: the port above it, for the node, must exist too",
                                options_.serve)};
     }
-    auto listener = listen_tcp(*where);
+    auto listener = client::listen_tcp(*where);
     if (!listener.ok()) return listener.error();
     listener_ = std::move(listener).value();
     port_ = where->port;
     tcp = {where->host, static_cast<std::uint16_t>(port_ + 1)};
   } else if (options_.transport != "auto" && options_.transport != "shm") {
-    auto free = listen_tcp({"127.0.0.1", 0});
+    auto free = client::listen_tcp({"127.0.0.1", 0});
     if (!free.ok()) return free.error();
-    tcp = {"127.0.0.1", local_port(free->get())};
+    tcp = {"127.0.0.1", client::local_port(free->get())};
   }
   if (!options_.address.empty()) return Unit{};
   const bool offers = tcp.port != 0 && !names_its_port(options_);

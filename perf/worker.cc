@@ -9,13 +9,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "client/tcp.h"
 #include "perf/channel.h"
 #include "perf/rank_row.h"
 #include "perf/report.h"
 #include "perf/row_runner.h"
 #include "perf/session.h"
 #include "perf/streams.h"
-#include "perf/tcp.h"
 
 namespace tally::perf {
 namespace {
@@ -262,7 +262,7 @@ int run_started_worker(UniqueFd socket, UniqueFd options_socket) {
     message["message"] = failure.what();
     channel.send(message);
     // The conductor tells it, but at another host.
-    if (!remote_host(channel.fd()).empty()) {
+    if (!client::remote_host(channel.fd()).empty()) {
       std::cerr << "tally-perf: rank " << options.rank << ": " << failure.what() << '\n';
     }
     return kExitFailed;

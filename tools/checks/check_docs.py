@@ -21,6 +21,7 @@ COLUMNS = {
     "dataplane/engine/counters.h": re.compile(r'CounterName\{"(\w+)"'),
     "control/views.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
     "control/top/render.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
+    "control/probe/command.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
     "perf/report.cc": re.compile(r'^    \{"([^"]+)", "[^"]*", \d+, Column::', re.MULTILINE),
 }
 
