@@ -168,6 +168,8 @@ void Introspection::jobs(rpc::Reply reply) const {
                      {"weight", forming->weight},
                      {"trees", forming->trees},
                      {"trees_of_plan", forming->plan.weights.size()},
+                     {"weights", forming->plan.weights},
+                     {"split_bytes", forming->plan.split_bytes},
                      {"nodes", forming->nodes},
                      {"regions", forming->regions},
                      {"region_bytes", forming->region_bytes}});

@@ -14,6 +14,7 @@
 #include "client/tcp.h"
 #include "perf/agreement.h"
 #include "perf/memory.h"
+#include "perf/plan_asker.h"
 #include "perf/sizes.h"
 #include "perf/statistics.h"
 #include "perf/worker.h"
@@ -232,6 +233,7 @@ void Conductor::obey(std::uint32_t rank, const nlohmann::json& message) {
 void Conductor::note_ready(std::uint32_t rank, const nlohmann::json& message) {
   workers_[rank].transport = printable(message.at("transport"));
   workers_[rank].provider = printable(message.at("provider"));
+  workers_[rank].host_name = printable(message.value("host", ""));
   if (rank == 0) {
     steps_total_ = message.at("steps");
     shards_ = message.at("shards");
@@ -242,6 +244,16 @@ void Conductor::note_ready(std::uint32_t rank, const nlohmann::json& message) {
     transports.push_back(worker.transport);
   }
   report_.set_session(transports, shards_);
+  look_at_plan();
+}
+
+// Only now: all ranks have their sessions, so every node knows the job.
+void Conductor::look_at_plan() {
+  std::vector<std::string> hosts;
+  for (const Worker& worker : workers_) hosts.push_back(worker.host_name);
+  const auto prediction = ask_plan(options_, std::move(hosts));
+  if (!prediction.ok()) return say(prediction.error().message);
+  if (prediction->nodes > 0 || !options_.network.empty()) report_.set_prediction(*prediction);
 }
 
 // Another host can send any numbers, but none that end us.
