@@ -10,6 +10,7 @@
 #include <new>
 
 #include "client/address.h"
+#include "client/tcp.h"
 #include "control/config_keys.h"
 #include "control/networks.h"
 #include "control/process_limits.h"
@@ -42,6 +43,15 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   shard.protocol.tile_bytes = config.tile_bytes;
   shard.protocol.default_deadline = config.default_deadline_ms * kMillisecond;
   return shard;
+}
+
+probe::ProbeOptions probe_options(const Config& config, const summation::Kernels* kernels) {
+  const auto listen = client::parse_host_port("listen_tcp", config.listen_tcp);
+  return {.token = config.cluster.token,
+          .host = listen ? listen->host : "",
+          .kernels = kernels,
+          .shards = std::min(config.shards, config.limits.shards_per_job),
+          .window = config.window_bytes};
 }
 
 }  // namespace
@@ -100,6 +110,12 @@ Outcome Daemon::build(const Config& config) {
   options.jobs = config.jobs;
   options.cluster_token = config.cluster.token;
   options.coordinators = config.cluster.coordinators;
+  options.probe = probe_options(config, shard.kernels);
+  options.is_local = [this](rpc::ConnectionId connection) {
+    // A TCP peer has no user that the kernel knows.
+    const auto peer = server_->peer(connection);
+    return peer && peer->uid != static_cast<uid_t>(-1);
+  };
   options.fabric = std::move(networks->fabric);
   options.verbs = std::move(networks->verbs);
   node_ = std::make_unique<Node>(std::move(options), io_, *shards_,

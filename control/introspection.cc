@@ -49,6 +49,24 @@ json times_json(const protocol::JobTotals& totals) {
           {"pushing_ns", totals.pushing}};
 }
 
+// By tree of the plan, of operations of any size; those of smaller ones may go by others.
+json weights_of_large(const protocol::Plan& plan) {
+  std::vector<std::uint32_t> weights(plan.trees);
+  const protocol::SizeClass& large = plan.classes.back();
+  for (std::size_t i = 0; i < large.trees.size(); ++i) weights[large.trees[i]] = large.weights[i];
+  return weights;
+}
+
+// From so many bytes on operations are divided; none are: more than any has.
+std::uint64_t divided_from(const protocol::Plan& plan) {
+  std::uint64_t from = 0;
+  for (const protocol::SizeClass& one : plan.classes) {
+    if (!one.divided)
+      from = one.max_bytes == protocol::kAnySize ? wire::kMaxBytes : one.max_bytes + 1;
+  }
+  return from;
+}
+
 json waiting_json(const std::vector<protocol::Waiting>& all) {
   const Nanos now = monotonic_now();
   json list = json::array();
@@ -169,6 +187,8 @@ void Introspection::jobs(rpc::Reply reply) const {
                      {"trees", forming->trees()},
                      {"trees_of_plan", forming->plan.trees},
                      {"plan_epoch", forming->plan_epoch},
+                     {"weights", weights_of_large(forming->plan)},
+                     {"split_bytes", divided_from(forming->plan)},
                      {"nodes", forming->nodes},
                      {"regions", forming->regions},
                      {"region_bytes", forming->region_bytes}});

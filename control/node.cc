@@ -61,6 +61,7 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
       admission_(limits_of(options_, shards), options_.jobs),
       introspection_(options_.facts, shards, admission_),
       coordinator_(coordinator_of(options_), io, disconnect_),
+      probe_(options_.probe, io, options_.is_local),
       patience_(io),
       makers_(io, options_.verbs ? kMakers : 0),
       ender_(io, options_.verbs ? 1 : 0) {
@@ -79,6 +80,7 @@ void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply
   if (method.starts_with("cluster.") || method.starts_with("job.") || method.starts_with("plan.")) {
     return coordinator_.handle(connection, request, std::move(reply));
   }
+  if (method.starts_with("probe.")) return probe_.handle(connection, request, std::move(reply));
   if (method == "session.open") return open(connection, request, std::move(reply));
   if (method.rfind("session.", 0) != 0 && method.rfind("region.", 0) != 0) {
     return reply.unknown_method(method);

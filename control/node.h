@@ -16,6 +16,7 @@
 #include "control/coordinator/service.h"
 #include "control/helper_threads.h"
 #include "control/introspection.h"
+#include "control/probe/service.h"
 #include "control/rpc/params.h"
 #include "control/rpc/service.h"
 #include "control/shard_set.h"
@@ -49,6 +50,9 @@ struct NodeOptions {
   // As a coordinator, which every node can be.
   std::string cluster_token;
   std::string coordinators;  // cluster.coordinators; empty: it stands alone
+  probe::ProbeOptions probe;
+  // Whether a connection is one to the node's Unix socket.
+  std::function<bool(rpc::ConnectionId)> is_local = [](rpc::ConnectionId) { return false; };
 };
 
 class Node : public rpc::Service {
@@ -137,6 +141,7 @@ class Node : public rpc::Service {
   Admission admission_;
   Introspection introspection_;
   CoordinatorService coordinator_;
+  probe::ProbeService probe_;
   std::unordered_map<rpc::ConnectionId, SharedSession> by_connection_;
   std::map<std::uint32_t, SharedSession> by_number_;  // until its number may be used again
   bool hung_up_ = false;

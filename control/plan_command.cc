@@ -8,6 +8,7 @@
 
 #include "control/config_keys.h"
 #include "control/plan/load.h"
+#include "control/plan/machines_json.h"
 #include "control/plan/plan_json.h"
 #include "control/plan/star_planner.h"
 #include "control/plan/tree.h"
@@ -61,8 +62,28 @@ Result<plan::Vertex> parse_machine(const char* option, plan::Role role, const st
   return machine;
 }
 
+// Those of the file that `tallyctl probe` writes.
+Outcome add_measured(const std::string& path, std::vector<plan::Vertex>& machines) {
+  const auto bad = [&](const std::string& what) {
+    return Error{Status::kInvalidArgument, fmt::format("--machines {}: {}", path, what)};
+  };
+  const auto text = read_file(path, "the file that tallyctl probe --out wrote");
+  if (!text) return Error{Status::kInvalidArgument, "--machines " + text.error().message};
+  const auto file = plan::read_machines(*text);
+  if (!file) return bad(file.error().message);
+  for (const plan::Machine& one : file->machines) {
+    auto machine = plan::vertex_of(one);
+    if (!machine) return bad(machine.error().message);
+    machines.push_back(std::move(machine).value());
+  }
+  return Unit{};
+}
+
 Result<std::vector<plan::Vertex>> parse_machines(const PlanArguments& arguments) {
   std::vector<plan::Vertex> machines;
+  if (!arguments.machines.empty()) {
+    if (auto added = add_measured(arguments.machines, machines); !added) return added.error();
+  }
   const auto add = [&](const char* option, plan::Role role,
                        const std::vector<std::string>& texts) -> Outcome {
     for (const std::string& text : texts) {
@@ -126,8 +147,16 @@ std::string render_comparison(const json& compared) {
 PlanAnswer answer_make(const PlanArguments& arguments, bool as_json) {
   const auto machines = parse_machines(arguments);
   if (!machines) return refuse(machines.error().message);
-  if (arguments.workers.empty())
-    return refuse("plan make: no --worker NAME=SPEED; give at least one");
+  const bool has_worker = std::any_of(machines->begin(), machines->end(), [](const auto& machine) {
+    return machine.role == plan::Role::kWorker;
+  });
+  if (!has_worker) {
+    return refuse(
+        arguments.machines.empty()
+            ? "plan make: no --worker NAME=SPEED; give at least one"
+            : "plan make: no machine of the file has the role \"worker\" (cluster.role of "
+              "its node), and there is no --worker NAME=SPEED; give at least one");
+  }
   const auto chunk = parse_size(arguments.chunk);
   if (!chunk || *chunk == 0) {
     return refuse(fmt::format("--chunk {}: must be a size like 256KiB", arguments.chunk));
@@ -193,6 +222,9 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
   make->add_option("--helper", arguments.helpers, "a machine without one; may be repeated")
       ->allow_extra_args(false)
       ->type_name("NAME=SPEED");
+  make->add_option("--machines", arguments.machines,
+                   "machines as tallyctl probe --out wrote them, besides those that are named")
+      ->type_name("FILE");
   make->add_option("--chunk", arguments.chunk, "what travels at a time")
       ->type_name("SIZE")
       ->capture_default_str();

@@ -25,6 +25,7 @@ struct PlanArguments {
   // Of make.
   std::vector<std::string> workers;  // NAME=SPEED[,sum=SPEED]
   std::vector<std::string> helpers;
+  std::string machines;  // a file that has them, measured; empty: none
   std::string chunk = "256KiB";
   std::uint64_t epoch = 1;
 

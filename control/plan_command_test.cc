@@ -115,6 +115,47 @@ TEST_F(PlanCommand, UnevenMachinesAreComparedWithUniformWeights) {
   EXPECT_NE(text.err.find(": 2.71 times t*\n"), std::string::npos) << text.err;
 }
 
+TEST_F(PlanCommand, MachinesComeFromWhatWasMeasured) {
+  const auto machines = [&](const std::string& more) {
+    return file(R"({"fmt":"tally-machines/1","machines":[
+      {"name":"a","role":"worker","in":1.2e10,"out":1.1e10,"nic":12.5e9},
+      {"name":"h","role":"helper","nic":12.5e9,"sum":9e9})" +
+                more + "]}");
+  };
+  const PlanAnswer made =
+      answer({"make", "--machines", machines(""), "--worker", "b=100Gbit", "--worker", "c=1GB"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const json nodes = json::parse(made.out)["nodes"];
+  ASSERT_EQ(nodes.size(), 5U) << "and the switch";
+  EXPECT_EQ(nodes[0]["addr"], "a");
+  EXPECT_EQ(nodes[0]["in"], 1.2e10);
+  EXPECT_EQ(nodes[0]["out"], 1.1e10);
+  EXPECT_EQ(nodes[1]["role"], "helper");
+  EXPECT_EQ(nodes[1]["out"], 12.5e9);
+  EXPECT_EQ(nodes[1]["sum"], 9e9);
+  const auto refusal = [&](const std::string& path, const char* worker) {
+    std::vector<std::string> words = {"make", "--machines", path};
+    if (worker != nullptr) words.insert(words.end(), {"--worker", worker});
+    return answer(words).err;
+  };
+  const std::string path = machines("");
+  EXPECT_EQ(refusal(path, "h=1GB"),
+            "tallyctl: --worker h=1GB: another machine is called h; give each its own name\n");
+  EXPECT_EQ(refusal(machines(R"(,{"name":"x","role":"helper"})"), nullptr),
+            "tallyctl: --machines " + path +
+                ": machine \"x\": its speed is not known: measure it (tallyctl probe), or give it "
+                "\"in\" and \"out\", or \"nic\", in bytes per second\n");
+  EXPECT_EQ(refusal(file(R"({"fmt":"tally-machines/1","machines":[]})"), nullptr),
+            "tallyctl: plan make: no machine of the file has the role \"worker\" (cluster.role of "
+            "its node), and there is no --worker NAME=SPEED; give at least one\n");
+  EXPECT_EQ(refusal(path + "x", nullptr),
+            "tallyctl: --machines " + path +
+                "x: cannot be read: No such file or directory; give the file that tallyctl probe "
+                "--out wrote\n");
+  EXPECT_EQ(refusal(file("{}"), nullptr),
+            "tallyctl: --machines " + path + ": fmt: missing; must be given\n");
+}
+
 TEST_F(PlanCommand, AHelperThatSumsSlowlyGetsLess) {
   const PlanAnswer made =
       answer({"make", "--worker", "a=1GB", "--worker", "b=1GB", "--worker", "c=1GB", "--worker",

@@ -47,6 +47,21 @@ json field(const json& row, std::string_view key) {
 
 }  // namespace
 
+double number_at(const json& row, std::string_view key) {
+  const json value = field(row, key);
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+std::string text_at(const json& row, std::string_view key) {
+  const json value = field(row, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+json list_at(const json& row, std::string_view key) {
+  json value = field(row, key);
+  return value.is_array() ? value : json::array();
+}
+
 std::string format_value(const json& value, Format format) {
   static constexpr std::array<std::string_view, 5> kBytes = {" B", " KiB", " MiB", " GiB", " TiB"};
   static constexpr std::array<std::string_view, 5> kCounts = {"", "k", "M", "G", "T"};

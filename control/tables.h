@@ -26,6 +26,12 @@ struct Column {
   bool is_counter = false;  // grows: shown per second where two samples are compared
 };
 
+// Of an object that somebody sent: 0, or empty, where the key is missing or something else is
+// there.
+double number_at(const nlohmann::json& row, std::string_view key);
+std::string text_at(const nlohmann::json& row, std::string_view key);
+nlohmann::json list_at(const nlohmann::json& row, std::string_view key);
+
 std::string format_value(const nlohmann::json& value, Format format);
 
 // Aligned, with a title line; numbers to the right. A row without the key shows "-".

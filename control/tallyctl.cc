@@ -19,6 +19,8 @@
 #include "client/rpc_channel.h"
 #include "control/doctor/command.h"
 #include "control/plan_remote.h"
+#include "control/probe/command.h"
+#include "control/top/command.h"
 #include "control/trace_command.h"
 #include "control/views.h"
 
@@ -39,6 +41,8 @@ struct Arguments {
   TraceArguments trace;
   doctor::DoctorArguments doctor;
   PlanArguments plan;
+  probe::ProbeArguments probe;
+  top::TopArguments top;
 };
 
 Result<json> call(client::RpcChannel& channel, const std::string& method, json params,
@@ -142,10 +146,6 @@ PlanAnswer plan_answer(const Arguments& arguments) {
 }
 
 int plan(const Arguments& arguments) {
-  if (arguments.watch > 0) {
-    fmt::print(stderr, "tallyctl: --watch: plan answers once; leave it out\n");
-    return kUsage;
-  }
   const PlanAnswer answer = plan_answer(arguments);
   fmt::print("{}", answer.out);
   const bool printed = std::fflush(stdout) == 0;  // else whoever read it is gone
@@ -155,10 +155,6 @@ int plan(const Arguments& arguments) {
 
 // An address that somebody gave is one at which a node has to answer.
 int examine_machine(const Arguments& arguments, bool has_address_option) {
-  if (arguments.watch > 0) {
-    fmt::print(stderr, "tallyctl: --watch: doctor looks once; leave it out\n");
-    return kUsage;
-  }
   const char* variable = ::secure_getenv("TALLY_ADDRESS");
   const bool in_environment = variable != nullptr && *variable != '\0';
   return doctor::run_doctor(arguments.doctor,
@@ -166,6 +162,15 @@ int examine_machine(const Arguments& arguments, bool has_address_option) {
                              .address_was_given = has_address_option || in_environment,
                              .timeout = arguments.timeout,
                              .as_json = arguments.as_json});
+}
+
+// What does not ask one node again and again has no use for --watch. Empty: it has.
+std::string_view why_not_watched(std::string_view command) {
+  if (command == "doctor") return "doctor looks once";
+  if (command == "plan") return "plan answers once";
+  if (command == "probe") return "probe measures once";
+  if (command == "top") return "top looks again by itself, every --interval";
+  return {};
 }
 
 int run(int argc, char** argv) {
@@ -200,6 +205,8 @@ int run(int argc, char** argv) {
   trace->add_option("--out", arguments.trace.out, "the file to write")->required();
   doctor::add_doctor(app, arguments.doctor);
   add_plan(app, arguments.plan);
+  probe::add_probe(app, arguments.probe);
+  top::add_top(app, arguments.top);
   app.footer("docs/metrics.md defines every column.");
   try {
     app.parse(argc, argv);
@@ -208,6 +215,20 @@ int run(int argc, char** argv) {
   }
   ::signal(SIGPIPE, SIG_IGN);
   const std::string command = app.get_subcommands().front()->get_name();
+  if (const auto why = why_not_watched(command); arguments.watch > 0 && !why.empty()) {
+    fmt::print(stderr, "tallyctl: --watch: {}; leave it out\n", why);
+    return kUsage;
+  }
+  if (command == "probe") {
+    return probe::run_probe(
+        arguments.probe,
+        {.address = arguments.address, .timeout = arguments.timeout, .as_json = arguments.as_json});
+  }
+  if (command == "top") {
+    return top::run_top(
+        arguments.top,
+        {.address = arguments.address, .timeout = arguments.timeout, .as_json = arguments.as_json});
+  }
   if (command == "doctor") return examine_machine(arguments, address->count() > 0);
   if (command == "plan") return plan(arguments);
   return execute(command, arguments);

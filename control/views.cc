@@ -102,11 +102,6 @@ constexpr std::array kRankColumns = {
     Column{"waited_for", "waited for"},
 };
 
-double number(const json& row, const std::string& key) {
-  const auto at = row.find(key);
-  return at != row.end() && at->is_number() ? at->get<double>() : 0;
-}
-
 // For each row the one of the last sample with the same keys; null where there was none.
 json align(const json& rows, const json& last, std::initializer_list<const char*> keys) {
   json aligned = json::array();
@@ -123,7 +118,7 @@ json align(const json& rows, const json& last, std::initializer_list<const char*
 
 // How much the key grew since the last sample; all of it without one.
 double grown(const json& row, const json& last, const std::string& key) {
-  return number(row, key) - (last.is_object() ? number(last, key) : 0);
+  return number_at(row, key) - (last.is_object() ? number_at(last, key) : 0);
 }
 
 // The times of the interval as shares of what its parts took.
@@ -203,7 +198,7 @@ std::string render_jobs(const json& jobs, Nanos now, Sample& last) {
     const json times = job.value("times", json::object());
     if (times.is_object()) job.update(times);
     if (const json trees = job.value("trees", json()); trees.is_array()) {
-      job["here"] = fmt::format("{}/{}", trees.size(), number(job, "trees_of_plan"));
+      job["here"] = fmt::format("{}/{}", trees.size(), number_at(job, "trees_of_plan"));
     }
     rows.push_back(std::move(job));
   }
@@ -221,7 +216,7 @@ std::string render_nodes(const json& nodes) {
   for (json node : nodes) {
     const std::string tcp = node.value("tcp", "");
     node["address"] = tcp.empty() ? node.value("unix", "") : tcp;
-    if (number(node, "speed") == 0) node.erase("speed");
+    if (number_at(node, "speed") == 0) node.erase("speed");
     rows.push_back(std::move(node));
   }
   if (rows.empty()) return "no members: this node stands alone, or is not the coordinator\n";

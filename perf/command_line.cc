@@ -38,6 +38,8 @@ Columns (docs/metrics.md has the definitions; --report-gbits: Gbit/s where GB/s 
   ceiling, share   --ceiling: algbw of plain threads that move the same bytes in the same memory
                    (transport shm) or of plain sockets between the same processes (transport
                    fabric over TCP), without a message or a sum; algbw / ceiling
+  predict, ratio   over many nodes: the time that the plan promises for these speeds of NICs (us);
+                   p50 / that. All-reduce alone, from the size on that all trees share
   wait queue pull  --breakdown: shares of an operation's time: the last rank is waited for; ready,
   sum push wake    but others are served; inputs come; the sum; results go; both ends wake up
   cyc/B            time-stamp cycles of the sum per byte of input
@@ -262,6 +264,12 @@ void add_report(CLI::App& app, Options& options) {
                "over TCP)")
       ->group(group);
   app.add_option("--ceiling-threads", options.ceiling_threads, "0: as many as processors")
+      ->group(group);
+  app.add_option(
+         "--network", options.network,
+         "speeds of NICs as tallyctl probe --out wrote them, for what the plan of many nodes "
+         "promises; else what members declare (cluster.speed)")
+      ->type_name("FILE")
       ->group(group);
   app.add_flag("--report-gbits", options.gbits,
                "bandwidths in Gbit/s instead of GB/s, in the JSON too")

@@ -11,11 +11,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "client/tcp.h"
 #include "perf/agreement.h"
 #include "perf/memory.h"
+#include "perf/plan_asker.h"
 #include "perf/sizes.h"
 #include "perf/statistics.h"
-#include "perf/tcp.h"
 #include "perf/worker.h"
 
 namespace tally::perf {
@@ -87,24 +88,24 @@ Outcome Conductor::prepare() {
 // Other hosts reach the node at the port above the one where they join. On one host TCP is offered
 // where a transport is wanted that may need it.
 Outcome Conductor::start_node() {
-  HostPort tcp;
+  client::HostPort tcp;
   if (!options_.serve.empty()) {
-    auto where = parse_host_port("--serve", options_.serve);
+    auto where = client::parse_host_port("--serve", options_.serve);
     if (!where.ok()) return where.error();
     if (where->port == UINT16_MAX) {
       return Error{Status::kInvalidArgument,
                    fmt::format("--serve {}: the port above it, for the node, must exist too",
                                options_.serve)};
     }
-    auto listener = listen_tcp(*where);
+    auto listener = client::listen_tcp(*where);
     if (!listener.ok()) return listener.error();
     listener_ = std::move(listener).value();
     port_ = where->port;
     tcp = {where->host, static_cast<std::uint16_t>(port_ + 1)};
   } else if (options_.transport != "auto" && options_.transport != "shm") {
-    auto free = listen_tcp({"127.0.0.1", 0});
+    auto free = client::listen_tcp({"127.0.0.1", 0});
     if (!free.ok()) return free.error();
-    tcp = {"127.0.0.1", local_port(free->get())};
+    tcp = {"127.0.0.1", client::local_port(free->get())};
   }
   if (!options_.address.empty()) return Unit{};
   const bool offers = tcp.port != 0 && !names_its_port(options_);
@@ -232,6 +233,7 @@ void Conductor::obey(std::uint32_t rank, const nlohmann::json& message) {
 void Conductor::note_ready(std::uint32_t rank, const nlohmann::json& message) {
   workers_[rank].transport = printable(message.at("transport"));
   workers_[rank].provider = printable(message.at("provider"));
+  workers_[rank].host_name = printable(message.value("host", ""));
   if (rank == 0) {
     steps_total_ = message.at("steps");
     shards_ = message.at("shards");
@@ -242,6 +244,16 @@ void Conductor::note_ready(std::uint32_t rank, const nlohmann::json& message) {
     transports.push_back(worker.transport);
   }
   report_.set_session(transports, shards_);
+  look_at_plan();
+}
+
+// Only now: all ranks have their sessions, so every node knows the job.
+void Conductor::look_at_plan() {
+  std::vector<std::string> hosts;
+  for (const Worker& worker : workers_) hosts.push_back(worker.host_name);
+  const auto prediction = ask_plan(options_, std::move(hosts));
+  if (!prediction.ok()) return say(prediction.error().message);
+  if (prediction->nodes > 0 || !options_.network.empty()) report_.set_prediction(*prediction);
 }
 
 // Another host can send any numbers, but none that end us.

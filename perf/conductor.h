@@ -34,6 +34,7 @@ class Conductor {
     std::string host;           // of the others
     std::string transport;      // once it is ready
     std::string provider;       // libfabric's, if there is one
+    std::string host_name;      // what its node would call its machine
     std::vector<RankRow> rows;  // those not merged yet, oldest first
     std::uint64_t steps = 0;
     bool paused = false;
@@ -52,6 +53,7 @@ class Conductor {
   void hear(std::uint32_t rank);
   void obey(std::uint32_t rank, const nlohmann::json& message);
   void note_ready(std::uint32_t rank, const nlohmann::json& message);
+  void look_at_plan();
   void note_row(std::uint32_t rank, const nlohmann::json& message);
   void note_log(std::uint32_t rank, const nlohmann::json& message);
   void measure_ceiling();

@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "client/tcp.h"
 #include "perf/agreement.h"
 #include "perf/channel.h"
 #include "perf/lobby.h"
 #include "perf/streams.h"
-#include "perf/tcp.h"
 
 namespace tally::perf {
 namespace {
@@ -102,10 +102,10 @@ TEST(Agreement, WordsOfOthersAreOneShortLine) {
 }
 
 TEST(Tcp, Addresses) {
-  EXPECT_EQ(parse_host_port("--join", "h:77").value().text(), "h:77");
-  EXPECT_EQ(parse_host_port("--join", "tcp:[fd00::1]:77").value().host, "[fd00::1]");
+  EXPECT_EQ(client::parse_host_port("--join", "h:77").value().text(), "h:77");
+  EXPECT_EQ(client::parse_host_port("--join", "tcp:[fd00::1]:77").value().host, "[fd00::1]");
   for (const char* text : {"", "h", "h:", ":7", "h:0", "h:65536", "h:7x", "h:-1"}) {
-    const auto parsed = parse_host_port("--join", text);
+    const auto parsed = client::parse_host_port("--join", text);
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_NE(parsed.error().message.find("--join"), std::string::npos);
   }
@@ -153,7 +153,7 @@ TEST(Channel, SilenceEndsAtTheDeadline) {
 class LobbyTest : public testing::Test {
  protected:
   LobbyTest()
-      : listener_(listen_tcp({"127.0.0.1", 0}).value()),
+      : listener_(client::listen_tcp({"127.0.0.1", 0}).value()),
         interrupt_(::eventfd(0, EFD_CLOEXEC)),
         lobby_(
             {options_, 4242, {1, 2}, [this](const std::string& words) { told_ += words + "\n"; }},
@@ -165,8 +165,9 @@ class LobbyTest : public testing::Test {
     });
   }
   Channel visit() {
-    return Channel(
-        connect_tcp({"127.0.0.1", local_port(listener_.get())}, monotonic_now() + kSecond).value());
+    return Channel(client::connect_tcp({"127.0.0.1", client::local_port(listener_.get())},
+                                       monotonic_now() + kSecond)
+                       .value());
   }
   static json answer(Channel& channel) {
     return channel.receive(monotonic_now() + 5 * kSecond).value_or(json{{"event", "nothing"}});

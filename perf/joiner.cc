@@ -7,10 +7,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "client/tcp.h"
 #include "perf/agreement.h"
 #include "perf/lobby.h"
 #include "perf/memory.h"
-#include "perf/tcp.h"
 #include "perf/worker.h"
 
 namespace tally::perf {
@@ -70,9 +70,9 @@ int Joiner::run() {
 }
 
 Outcome Joiner::join(std::uint32_t rank) {
-  const auto where = parse_host_port("--join", own_.join);
+  const auto where = client::parse_host_port("--join", own_.join);
   if (!where.ok()) return where.error();
-  auto socket = connect_tcp(*where, monotonic_now() + nanos(own_.join_timeout_s));
+  auto socket = client::connect_tcp(*where, monotonic_now() + nanos(own_.join_timeout_s));
   if (!socket.ok()) {
     return Error{socket.status(),
                  socket.error().message + "; is tally-perf --serve running there?"};

@@ -65,10 +65,10 @@ bool Lobby::wait(int interrupt, Nanos until) {
 }
 
 void Lobby::let_in() {
-  auto socket = accept_tcp(listener_);
+  auto socket = client::accept_tcp(listener_);
   if (!socket || visitors_.size() >= setting_.ranks.size() + kMoreVisitors) return;
   Visitor visitor;
-  visitor.guest.host = remote_host(socket->get());
+  visitor.guest.host = client::remote_host(socket->get());
   visitor.guest.channel = std::make_unique<Channel>(std::move(*socket));
   visitor.until = monotonic_now() + kAnswerPatience;
   visitors_.push_back(std::move(visitor));
@@ -123,7 +123,8 @@ void Lobby::join(Visitor& visitor, const json& message) {
   its.token.clear();  // the job's secret is not for whoever connects
   if (setting_.node_port != 0) {
     its.address =
-        HostPort{local_host(visitor.guest.channel->fd()), setting_.node_port}.tcp_address();
+        client::HostPort{client::local_host(visitor.guest.channel->fd()), setting_.node_port}
+            .tcp_address();
   }
   visitor.rank = rank;
   visitor.until = monotonic_now() + kAnswerPatience;

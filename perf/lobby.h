@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "client/tcp.h"
 #include "perf/channel.h"
 #include "perf/options.h"
-#include "perf/tcp.h"
 
 namespace tally::perf {
 

@@ -82,7 +82,8 @@ struct Options {
   bool breakdown = false;
   bool ceiling = false;
   std::uint32_t ceiling_threads = 0;
-  bool gbits = false;  // bandwidths in Gbit/s
+  bool gbits = false;   // bandwidths in Gbit/s
+  std::string network;  // a file of speeds, for what the plan promises; empty: what members declare
   std::string json;
   bool brief = false;
   bool quiet = false;

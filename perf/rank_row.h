@@ -56,6 +56,7 @@ struct Measurement {
   std::uint64_t nonfinite = 0;
   Breakdown breakdown;
   double ceiling = 0;                   // GB/s; 0: not measured
+  double predicted_us = 0;              // as time; 0: nobody knows
   std::vector<std::string> complaints;  // with the rank in front; empty: all is well
 };
 

@@ -49,7 +49,7 @@ struct Column {
   const char* title;
   const char* unit;
   int width;
-  enum When { kAlways, kNotBrief, kModels, kBreakdown, kCeiling, kLatency } when;
+  enum When { kAlways, kNotBrief, kModels, kBreakdown, kCeiling, kLatency, kPredicted } when;
   std::string (*text)(const Options& options, const Row& row, const Measurement& m);
 };
 
@@ -94,13 +94,21 @@ constexpr Column kColumns[] = {
      [](O, R, M m) {
        return m.ceiling > 0 ? fmt::format("{:.0f}%", 100 * m.algbw / m.ceiling) : "-";
      }},
+    {"predict", "us", 8, Column::kPredicted,
+     [](O, R, M m) { return m.predicted_us > 0 ? time_text(m.predicted_us) : std::string("-"); }},
+    {"ratio", "", 5, Column::kPredicted,
+     [](O, R, M m) {
+       return m.predicted_us > 0 ? fmt::format("{:.2f}", m.time.p50_us / m.predicted_us) : "-";
+     }},
     {"wrong", "", 6, Column::kAlways,
      [](O options, R, M m) { return options.verifies() ? std::to_string(m.wrong) : "-"; }},
     {"hash", "", 16, Column::kNotBrief, [](O, R, M m) { return fmt::format("{:016x}", m.hash); }},
 };
 
-bool shown(const Options& options, const Column& column) {
+bool shown(const Options& options, const Column& column, bool is_predicted) {
   switch (column.when) {
+    case Column::kPredicted:
+      return is_predicted;
     case Column::kNotBrief:
       return !options.brief;
     case Column::kModels:
@@ -118,10 +126,11 @@ bool shown(const Options& options, const Column& column) {
 }
 
 template <typename Text>
-void print_line(const Options& options, Text text) {
+void print_line(const Options& options, bool is_predicted, Text text) {
   std::string line;
   for (const Column& column : kColumns) {
-    if (shown(options, column)) line += fmt::format("{:>{}} ", text(column), column.width);
+    if (shown(options, column, is_predicted))
+      line += fmt::format("{:>{}} ", text(column), column.width);
   }
   line.back() = '\n';
   fmt::print("{}", line);
@@ -167,11 +176,26 @@ nlohmann::ordered_json row_json(const Options& options, const Row& row, const Me
     json["nonfinite"] = m.nonfinite;
   }
   if (options.breakdown) json["breakdown"] = to_json(m.breakdown);
+  if (m.predicted_us > 0) {
+    json["predicted_us"] = m.predicted_us;
+    json["predicted_ratio"] = m.time.p50_us / m.predicted_us;
+  }
   if (m.ceiling > 0) {
     json[bandwidth_key(options, "ceiling")] = bandwidth(options, m.ceiling);
     json["ceiling_share"] = m.algbw / m.ceiling;
   }
   return json;
+}
+
+// As p50: of an iteration, divided by --inflight. 0 where the plan promises nothing: of other
+// collectives, of operations that go whole to a tree, of operations that lie behind others.
+double predicted_us(const Options& options, const Row& row, const Prediction& prediction) {
+  if (options.kind != TALLY_ALL_REDUCE || options.stream) return 0;
+  const std::uint64_t element = element_bytes(row.type);
+  for (const Bucket& bucket : row.buckets) {
+    if (bucket.count * element < prediction.split_bytes) return 0;
+  }
+  return prediction.seconds(row.bytes()) * 1e6 / options.inflight;
 }
 
 }  // namespace
@@ -210,12 +234,20 @@ void Report::set_session(const std::vector<std::string>& transports, std::uint32
   std::fflush(stdout);  // whoever reads a pipe knows that it is under way
 }
 
+void Report::set_prediction(const Prediction& prediction) {
+  document_["plan"] = to_json(prediction);
+  if (verbose_) fmt::print("{}", render(prediction));
+  if (prediction.why_none.empty()) prediction_ = prediction;
+}
+
 void Report::set_ceiling(const std::string& words, bool there_is_one) {
   document_["ceiling"] = words;
   if (verbose_) fmt::print("# {}: {}\n", there_is_one ? "ceiling" : "no ceiling", words);
 }
 
-void Report::add(const Row& row, const Measurement& m) {
+void Report::add(const Row& row, const Measurement& measured) {
+  Measurement m = measured;
+  if (prediction_) m.predicted_us = predicted_us(options_, row, *prediction_);
   checked_ += m.checked;
   wrong_ += m.wrong;
   stray_ += m.stray;
@@ -223,13 +255,15 @@ void Report::add(const Row& row, const Measurement& m) {
   rows_.push_back(row_json(options_, row, m));
   if (verbose_) {
     if (!std::exchange(header_printed_, true)) {
-      print_line(options_, [](const Column& column) { return column.title; });
-      print_line(options_, [this](const Column& column) {
+      print_line(options_, prediction_.has_value(),
+                 [](const Column& column) { return column.title; });
+      print_line(options_, prediction_.has_value(), [this](const Column& column) {
         return column.unit == std::string_view(kBandwidth) && options_.gbits ? "Gbit/s"
                                                                              : column.unit;
       });
     }
-    print_line(options_, [&](const Column& column) { return column.text(options_, row, m); });
+    print_line(options_, prediction_.has_value(),
+               [&](const Column& column) { return column.text(options_, row, m); });
     std::fflush(stdout);
   }
   for (const std::string& words : m.complaints) std::cerr << "tally-perf: " << words << '\n';

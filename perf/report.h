@@ -2,9 +2,11 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "perf/prediction.h"
 #include "perf/rank_row.h"
 
 namespace tally::perf {
@@ -20,6 +22,8 @@ class Report {
   // What the run was made on; stands in the JSON. Before the first row. The transports by rank, as
   // far as they are known: at least rank 0's.
   void set_session(const std::vector<std::string>& transports, std::uint32_t shards);
+  // What the plan of many nodes promises. Before the first row.
+  void set_prediction(const Prediction& prediction);
   // What --ceiling measures, or why there is none.
   void set_ceiling(const std::string& words, bool there_is_one);
 
@@ -38,6 +42,7 @@ class Report {
   std::uint64_t stray_ = 0;
   std::size_t complaints_ = 0;
   bool header_printed_ = false;
+  std::optional<Prediction> prediction_;
   nlohmann::ordered_json document_;
   nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
 };

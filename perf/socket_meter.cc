@@ -9,9 +9,9 @@
 #include <random>
 #include <thread>
 
+#include "client/tcp.h"
 #include "perf/statistics.h"
 #include "perf/streams.h"
-#include "perf/tcp.h"
 
 namespace tally::perf {
 namespace {
@@ -42,7 +42,7 @@ Result<std::unique_ptr<Meter>> SocketMeter::open(const MeterSetting& setting) {
   std::unique_ptr<SocketMeter> meter(new SocketMeter(setting));
   UniqueFd own;
   if (setting.listener < 0) {
-    auto listener = listen_tcp({"127.0.0.1", 0});
+    auto listener = client::listen_tcp({"127.0.0.1", 0});
     if (!listener.ok()) return listener.error();
     own = std::move(listener).value();
   }
@@ -56,7 +56,7 @@ Outcome SocketMeter::connect(int listener) {
   std::random_device random;
   const std::uint64_t key = (std::uint64_t{random()} << 32) | random();
   for (Channel* worker : workers_) {
-    worker->send({{"event", "connect"}, {"port", local_port(listener)}, {"key", key}});
+    worker->send({{"event", "connect"}, {"port", client::local_port(listener)}, {"key", key}});
   }
   if (auto accepted = accept(listener, key, monotonic_now() + kConnectPatience); !accepted.ok()) {
     return accepted;
@@ -73,7 +73,7 @@ Outcome SocketMeter::accept(int listener, std::uint64_t key, Nanos deadline) {
     pollfd entry{listener, POLLIN, 0};
     if (monotonic_now() >= deadline) return broken("not all workers could connect to this host");
     if (::poll(&entry, 1, 100) <= 0) continue;
-    if (auto socket = accept_tcp(listener)) take(std::move(*socket), key, deadline);
+    if (auto socket = client::accept_tcp(listener)) take(std::move(*socket), key, deadline);
   }
   return Unit{};
 }

@@ -1,4 +1,5 @@
 #include "perf/streams.h"
+#include "client/tcp.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -7,8 +8,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
-
-#include "perf/tcp.h"
 
 namespace tally::perf {
 namespace {
@@ -79,11 +78,12 @@ void WorkerStreams::obey(const nlohmann::json& message, Channel& conductor) {
 }
 
 bool WorkerStreams::connect(const nlohmann::json& message, const Channel& conductor) {
-  const std::string host = remote_host(conductor.fd());
-  const HostPort where{host.empty() ? "127.0.0.1" : host, message.at("port").get<std::uint16_t>()};
+  const std::string host = client::remote_host(conductor.fd());
+  const client::HostPort where{host.empty() ? "127.0.0.1" : host,
+                               message.at("port").get<std::uint16_t>()};
   const std::uint64_t key = message.at("key");
   for (UniqueFd* socket : {&up_, &down_}) {
-    auto made = connect_tcp(where, monotonic_now() + kConnectPatience);
+    auto made = client::connect_tcp(where, monotonic_now() + kConnectPatience);
     if (!made.ok()) return false;
     Channel stream(std::move(made).value());
     if (!introduce(stream, key, options_.rank, socket == &up_)) return false;

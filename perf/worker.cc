@@ -9,13 +9,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "client/address.h"
+#include "client/tcp.h"
 #include "perf/channel.h"
+#include "perf/plan_asker.h"
 #include "perf/rank_row.h"
 #include "perf/report.h"
 #include "perf/row_runner.h"
 #include "perf/session.h"
 #include "perf/streams.h"
-#include "perf/tcp.h"
 
 namespace tally::perf {
 namespace {
@@ -72,6 +74,7 @@ void send_ready(Channel& channel, const Session& session, const LogContext& log,
   ready["provider"] = log.provider;
   ready["shards"] = session.info().shards;
   ready["steps"] = steps;
+  ready["host"] = client::host_name();
   channel.send(ready);
 }
 
@@ -230,6 +233,11 @@ bool run_lone_rows(const Options& options, const std::vector<Row>& rows) {
   const bool reports = options.rank == 0;
   Report report(options, reports && !options.quiet);
   report.set_session({session.info().transport}, session.info().shards);
+  if (reports) {
+    const auto prediction = ask_plan(options, {});
+    if (!prediction.ok()) throw Failure(TALLY_INVALID_ARGUMENT, prediction.error().message);
+    if (prediction->nodes > 0 || !options.network.empty()) report.set_prediction(*prediction);
+  }
   const RowRunner::Hooks hooks{.stepped = [] {}, .pause = {}, .totals = node_totals(options)};
   bool good = true;
   for (const Row& row : rows) {
@@ -262,7 +270,7 @@ int run_started_worker(UniqueFd socket, UniqueFd options_socket) {
     message["message"] = failure.what();
     channel.send(message);
     // The conductor tells it, but at another host.
-    if (!remote_host(channel.fd()).empty()) {
+    if (!client::remote_host(channel.fd()).empty()) {
       std::cerr << "tally-perf: rank " << options.rank << ": " << failure.what() << '\n';
     }
     return kExitFailed;

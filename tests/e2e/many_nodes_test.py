@@ -106,6 +106,37 @@ class ManyNodes(unittest.TestCase):
         self.assertTrue(self.rows(self.address("a")))
         self.assertEqual(len(self.served()), 2)
 
+    def test_what_the_plan_promises_stands_beside_what_was_measured(self):
+        self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}", "--verbs",
+                      "off", "--cluster-speed", "1GiB"))
+        out = self.place / "rows.json"
+        arguments = ["--min-bytes", "64K", "--max-bytes", "1M", "--factor", "16", "--iters", "3", "--json", str(out)]
+        text, _ = self.perf(self.address("a"), *arguments).communicate(timeout=PATIENCE)
+        document = json.loads(out.read_text())
+        self.assertIn("the speed of the NIC of here is not known", document["plan"]["why_none"], text)
+        self.assertEqual(document["plan"]["nodes"], 2)
+        self.assertNotIn("predicted_us", document["rows"][1])
+        network = self.place / "m.json"
+        network.write_text(json.dumps({"fmt": "tally-machines/1", "machines": [
+            {"name": "here", "role": "worker", "nic": 1e9}, {"name": "b", "role": "helper", "nic": 2e9}]}))
+        text, _ = self.perf(self.address("a"), *arguments, "--network", str(network)).communicate(timeout=PATIENCE)
+        document = json.loads(out.read_text())
+        self.assertEqual(document["plan"]["why_none"], "", text)
+        links = {link["what"]: link for link in document["plan"]["links"]}
+        # Two helpers that say nothing else have half each; three ranks send b's half over one NIC.
+        self.assertAlmostEqual(links["out of here"]["bytes"], 1.5, places=3)
+        self.assertAlmostEqual(links["out of here"]["busy"], 1, places=3)
+        self.assertAlmostEqual(links["into there"]["busy"], 0.5, places=3)
+        small, large = document["rows"]
+        self.assertNotIn("predicted_us", small, "it goes whole to one tree")
+        self.assertAlmostEqual(large["predicted_us"], 1.5 * large["bytes"] / 1e9 * 1e6, delta=600)
+        self.assertAlmostEqual(large["predicted_ratio"], large["time_us_p50"] / large["predicted_us"])
+        self.assertIn("# plan: epoch", text)
+        network.write_text("{}")
+        run = self.perf(self.address("a"), *arguments, "--network", str(network))
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertIn(f"--network {network}: fmt", text)
+
     @staticmethod
     def free_port() -> int:
         import socket

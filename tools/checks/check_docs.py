@@ -20,6 +20,8 @@ METRICS = "docs/metrics.md"
 COLUMNS = {
     "dataplane/engine/counters.h": re.compile(r'CounterName\{"(\w+)"'),
     "control/views.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
+    "control/top/render.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
+    "control/probe/command.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
     "perf/report.cc": re.compile(r'^    \{"([^"]+)", "[^"]*", \d+, Column::', re.MULTILINE),
 }
 

@@ -1,5 +1,5 @@
-// TCP between the hosts of a run. Addresses are "host:port", "[fd00::1]:port", "*:port" to listen
-// everywhere. Nothing here waits without an end.
+// Plain TCP between tools and nodes, beside the control protocol. Addresses are "host:port",
+// "[fd00::1]:port", "*:port" to listen everywhere. Nothing here waits without an end.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace tally::perf {
+namespace tally::client {
 
 struct HostPort {
   std::string host;  // as it was written, brackets included
@@ -34,4 +34,4 @@ Result<UniqueFd> connect_tcp(const HostPort& where, Nanos deadline);
 std::string local_host(int socket);
 std::string remote_host(int socket);
 
-}  // namespace tally::perf
+}  // namespace tally::client

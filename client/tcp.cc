@@ -1,4 +1,4 @@
-#include "perf/tcp.h"
+#include "client/tcp.h"
 
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 #include "client/address.h"
 #include "client/rpc_channel.h"
 
-namespace tally::perf {
+namespace tally::client {
 namespace {
 
 constexpr int kBacklog = 64;
@@ -27,7 +27,7 @@ Error unavailable(const HostPort& where, const char* what, int number) {
 }
 
 // One attempt; the errno of its failure.
-int connect_once(int socket, const client::SocketAddress& target) {
+int connect_once(int socket, const SocketAddress& target) {
   const auto* address = reinterpret_cast<const sockaddr*>(&target.socket);
   if (::connect(socket, address, target.bytes) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -43,7 +43,7 @@ std::string host_at(int socket, decltype(&::getsockname) end) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof address;
   if (end(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return {};
-  const std::string host = client::host_of(address);
+  const std::string host = host_of(address);
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
@@ -55,7 +55,7 @@ std::string HostPort::text() const {
 
 Result<HostPort> parse_host_port(const std::string& flag, const std::string& text) {
   std::string_view rest = text;
-  if (rest.starts_with(client::kTcpScheme)) rest.remove_prefix(client::kTcpScheme.size());
+  if (rest.starts_with(kTcpScheme)) rest.remove_prefix(kTcpScheme.size());
   const auto colon = rest.rfind(':');
   HostPort parsed;
   if (colon != std::string_view::npos && colon != 0) {
@@ -71,10 +71,10 @@ Result<HostPort> parse_host_port(const std::string& flag, const std::string& tex
 }
 
 Result<UniqueFd> listen_tcp(const HostPort& where) {
-  const auto addresses = client::resolve_tcp(where.tcp_address(), true);
+  const auto addresses = resolve_tcp(where.tcp_address(), true);
   if (!addresses.ok()) return addresses.error();
   int number = 0;
-  for (const client::SocketAddress& one : *addresses) {
+  for (const SocketAddress& one : *addresses) {
     UniqueFd socket(::socket(one.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int on = 1;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -102,19 +102,19 @@ std::uint16_t local_port(int socket) {
 std::optional<UniqueFd> accept_tcp(int listener) {
   UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) return std::nullopt;
-  client::notice_vanished_peers(socket.get());
+  notice_vanished_peers(socket.get());
   return socket;
 }
 
 Result<UniqueFd> connect_tcp(const HostPort& where, Nanos deadline) {
-  const auto addresses = client::resolve_tcp(where.tcp_address(), false);
+  const auto addresses = resolve_tcp(where.tcp_address(), false);
   if (!addresses.ok()) return addresses.error();
   for (;;) {
     int number = 0;
-    for (const client::SocketAddress& one : *addresses) {
+    for (const SocketAddress& one : *addresses) {
       UniqueFd socket(
           ::socket(one.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      client::notice_vanished_peers(socket.get());
+      notice_vanished_peers(socket.get());
       number = connect_once(socket.get(), one);
       if (number == 0) return socket;
     }
@@ -135,4 +135,4 @@ std::string remote_host(int socket) {
   return host_at(socket, &::getpeername);
 }
 
-}  // namespace tally::perf
+}  // namespace tally::client

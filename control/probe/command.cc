@@ -1,0 +1,163 @@
+#include "control/probe/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "control/config.h"
+#include "control/probe/survey.h"
+#include "control/speed.h"
+#include "control/tables.h"
+
+namespace tally::control::probe {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+constexpr std::size_t kRows = 20;  // of the table of pairs
+
+constexpr std::array kMachineColumns = {
+    Column{"name", "node", Format::kText},
+    Column{"role", "role", Format::kText},
+    Column{"interface", "NIC", Format::kText},
+    Column{"nic", "declared"},
+    Column{"in", "in"},
+    Column{"out", "out"},
+    Column{"sum", "sums"},
+};
+
+constexpr std::array kPairColumns = {
+    Column{"from", "from", Format::kText},
+    Column{"to", "to", Format::kText},
+    Column{"speed", "speed"},
+};
+
+json shown(double speed) {
+  return speed > 0 ? json(speed_text(speed)) : json();
+}
+
+std::string render(const Survey& survey) {
+  json machines = json::array(), pairs = json::array();
+  for (const plan::Machine& one : survey.file.machines) {
+    machines.push_back({{"name", one.name},
+                        {"role", plan::role_name(one.role)},
+                        {"interface", one.interface.empty() ? json() : json(one.interface)},
+                        {"nic", shown(one.nic)},
+                        {"in", shown(one.in)},
+                        {"out", shown(one.out)},
+                        {"sum", shown(one.sum)}});
+  }
+  auto slowest = survey.file.pairs;
+  std::stable_sort(slowest.begin(), slowest.end(),
+                   [](const auto& a, const auto& b) { return a.speed < b.speed; });
+  for (std::size_t i = 0; i < std::min(slowest.size(), kRows); ++i) {
+    pairs.push_back({{"from", survey.file.machines[slowest[i].from].name},
+                     {"to", survey.file.machines[slowest[i].to].name},
+                     {"speed", shown(slowest[i].speed)}});
+  }
+  std::string text = render_table(machines, kMachineColumns);
+  if (!pairs.empty()) text += "\npairs, the slowest first\n" + render_table(pairs, kPairColumns);
+  if (slowest.size() > kRows) {
+    text += fmt::format("and {} more: --json or --out\n", slowest.size() - kRows);
+  }
+  return text;
+}
+
+// What a person should know before the figures are used.
+void tell(const Survey& survey) {
+  const auto narrow = narrow_pairs(survey.file);
+  for (std::size_t i = 0; i < std::min(narrow.size(), kRows); ++i) {
+    fmt::print(stderr, "note: {}\n", narrow[i]);
+  }
+  if (!narrow.empty()) {
+    fmt::print(stderr,
+               "note: {} pair{} narrower than {} NICs: no full bisection, so plans of stars may be "
+               "slower than they say (docs/planning.md)\n",
+               narrow.size(), narrow.size() == 1 ? " is" : "s are",
+               narrow.size() == 1 ? "its" : "their");
+  }
+  for (const std::string& note : survey.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& error : survey.errors) fmt::print(stderr, "tallyctl: {}\n", error);
+}
+
+int fail(const std::string& why, int status) {
+  fmt::print(stderr, "tallyctl: {}\n", why);
+  return status;
+}
+
+}  // namespace
+
+CLI::App* add_probe(CLI::App& app, ProbeArguments& arguments) {
+  auto* probe =
+      app.add_subcommand("probe", "measures machines and the network between them, by their nodes");
+  probe
+      ->add_option("--to", arguments.to,
+                   "members by name or host, or addresses: measure the node at --address with "
+                   "these alone; may be repeated. Left out: all members with each other")
+      ->type_name("HOST");
+  probe->add_option("--seconds", arguments.seconds, "that each measurement counts")
+      ->check(CLI::Range(0.05, 10.0))
+      ->capture_default_str();
+  probe->add_flag("--no-pairs", arguments.no_pairs,
+                  "each node with all others at once alone: with many nodes pairs take long");
+  auto* token = probe->add_option("--token", arguments.token,
+                                  "the cluster's; nodes that are asked over TCP want to see it");
+  probe->add_option("--config", arguments.config, "a configuration of tallyd that has the token")
+      ->type_name("FILE")
+      ->excludes(token);
+  probe->add_option("--out", arguments.out, "write what was measured, for plan make --machines")
+      ->type_name("FILE");
+  probe->footer(
+      "It fills the network, a second and a half for each measurement: not beside a training "
+      "whose\n"
+      "time counts. Exit status: 0; 1 something could not be measured (stderr says who and why); "
+      "2\n"
+      "wrong usage. docs/operate.md says how to read it, docs/planning.md has the file.");
+  return probe;
+}
+
+int run_probe(const ProbeArguments& arguments, const ProbeRun& run) {
+  SurveyOptions options{.address = run.address,
+                        .to = arguments.to,
+                        .token = arguments.token,
+                        .seconds = arguments.seconds,
+                        .pairs = !arguments.no_pairs,
+                        .patience = static_cast<Nanos>(run.timeout * kSecond)};
+  if (!arguments.config.empty()) {
+    const auto config = load_config(arguments.config, {});
+    if (!config) return fail(config.error().message, kUsage);
+    options.token = config->cluster.token;
+  }
+  const bool tells = ::isatty(STDERR_FILENO) != 0;
+  const auto measured = survey(options, [&](const std::string& what) {
+    if (tells) fmt::print(stderr, "measuring {}\n", what);
+  });
+  if (!measured) {
+    return fail(measured.error().message,
+                measured.status() == Status::kInvalidArgument ? kUsage : kFailed);
+  }
+  const std::string file = plan::write_machines(measured->file);
+  fmt::print("{}", run.as_json ? file : render(*measured));
+  std::fflush(stdout);
+  tell(*measured);
+  if (!arguments.out.empty()) {
+    std::ofstream out(arguments.out, std::ios::binary);
+    if (!(out << file && out.flush())) {
+      return fail(fmt::format("cannot write {}: {}; give another --out", arguments.out,
+                              std::strerror(errno)),
+                  kFailed);
+    }
+  }
+  return measured->errors.empty() ? 0 : kFailed;
+}
+
+}  // namespace tally::control::probe

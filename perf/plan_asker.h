@@ -1,0 +1,17 @@
+// What the coordinator and the nodes say of a job that runs, for its prediction.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "perf/options.h"
+#include "perf/prediction.h"
+
+namespace tally::perf {
+
+// Asks while all ranks have their sessions. `rank_hosts`: by rank, as far as they are known. An
+// error: the file of --network cannot be read, or is wrong. Nodes that do not answer leave the
+// prediction without a time, and it says so.
+Result<Prediction> ask_plan(const Options& options, std::vector<std::string> rank_hosts);
+
+}  // namespace tally::perf

@@ -1,0 +1,56 @@
+// What the plan of a job promises: the time of an all-reduce and what each NIC carries of it,
+// beside which tally-perf sets what it measured. The sums are those of control/plan/load.h, for
+// stars at the nodes that the coordinator has placed the job at. Pure.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/plan/load.h"
+#include "control/plan/machines_json.h"
+
+namespace tally::perf {
+
+// What is known of the job and of where it runs.
+struct PlanFacts {
+  nlohmann::json members;               // of cluster.nodes
+  std::vector<nlohmann::json> jobs;     // by member: node.jobs
+  std::string job;                      // its name
+  std::vector<std::string> rank_hosts;  // by rank; empty: unknown
+  std::uint32_t ranks = 0;
+  // Speeds that go before those that members declare: by name of a node, or of a host.
+  plan::MachineFile network;
+};
+
+// One direction of a machine's NIC, or what its node sums.
+struct LinkLoad {
+  std::string what;     // "out of a"
+  double capacity = 0;  // bytes per second; 0: unknown
+  double bytes = 0;     // per byte of operation
+  double busy = 0;      // share of the predicted time; 0 where that is not known
+};
+
+struct Prediction {
+  std::string why_none;  // why there is no time: what is not known, and the remedy; empty: there is
+  std::uint64_t epoch = 0;
+  std::size_t nodes = 0;  // 0: nothing is known of a plan
+  std::size_t trees = 0;
+  std::uint64_t split_bytes = 0;  // operations from here on are divided over all trees
+  std::vector<LinkLoad> links;    // those that carry anything, the busiest first
+  std::string binds;              // of links
+  plan::ClassLoad load;
+
+  // Of an operation that is divided over all trees. Precondition: there is a time.
+  double seconds(std::uint64_t bytes) const;
+};
+
+Prediction predict(const PlanFacts& facts);
+
+nlohmann::json to_json(const Prediction& prediction);
+// Lines for a person, each with "# " in front.
+std::string render(const Prediction& prediction);
+
+}  // namespace tally::perf

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""tallyctl probe over networks whose cables have known speeds: what is measured, what is made of it, who is refused.
+
+usage: probe_test.py TALLYD TALLYCTL
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from network import SKIPPED, Network, available  # noqa: E402
+
+TALLYD = TALLYCTL = ""
+PORT = 7733
+PATIENCE = 120  # seconds
+MEGABIT = 1e6 / 8
+JUMBO = 9000  # bytes of a packet: with 1500, headers and acknowledgements are 7 % of what a cable carries
+BURST, QUEUE = 32_000, 1_000_000  # bytes: room for the moments in which a busy host does nothing
+TOKEN = "a secret"
+NEAR = 0.1  # of the rate
+
+
+class Probe(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="tally-probe-")
+        self.addCleanup(directory.cleanup)
+        self.place = Path(directory.name)
+
+    def cluster(self, rates: list[str], token: str = TOKEN) -> None:
+        """A machine for each rate, with a node; the first one's coordinates, and is no worker's."""
+        self.network = Network(len(rates), mtu=JUMBO)
+        self.network.__enter__()
+        self.addCleanup(self.network.__exit__, None, None, None)
+        self.config = self.place / "tallyd.toml"
+        self.config.write_text(f'[cluster]\ntoken = "{token}"\n')
+        for machine, rate in zip(self.network.machines, rates):
+            machine.limit(rate, BURST, QUEUE)
+            node = machine.popen(
+                [TALLYD, "--config", self.config, "--listen", self.local(machine.index), "--listen-tcp",
+                 f"tcp:*:{PORT}", "--verbs", "off", "--fabric", "on", "--shards", "1", "--cluster", self.address(1),
+                 "--cluster-name", f"m{machine.index}", "--cluster-host", f"m{machine.index}", "--cluster-role",
+                 "helper" if machine.index == 1 else "worker", "--log-level", "error", "--ready-fd", "1"],
+                stdout=subprocess.PIPE, text=True)
+            self.addCleanup(node.stdout.close)
+            self.addCleanup(node.wait)
+            self.addCleanup(node.kill)
+            self.assertEqual(node.stdout.readline(), "ready\n")
+        until = time.monotonic() + PATIENCE
+        while len(json.loads(self.ask(1, "--json", "nodes").stdout)) != len(rates):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.1)
+
+    def local(self, index: int) -> str:
+        return f"unix:{self.place}/m{index}.sock"
+
+    def address(self, index: int) -> str:
+        return f"tcp:{self.network.machine(index).address}:{PORT}"
+
+    def ask(self, index: int, *words: str) -> subprocess.CompletedProcess:
+        """tallyctl on this machine."""
+        return self.network.machine(index).run([TALLYCTL, "--address", self.address(1), *words], text=True,
+                                               capture_output=True, timeout=PATIENCE,
+                                               env={**os.environ, "TALLY_HOST": f"m{index}"})
+
+    def probe(self, index: int, *words: str) -> dict:
+        out = self.place / "m.json"
+        done = self.ask(index, "probe", "--config", str(self.config), "--out", str(out), *words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.said = done.stdout + done.stderr
+        return json.loads(out.read_text())
+
+    def assert_near(self, speed: float, megabits: float) -> None:
+        rate = megabits * MEGABIT
+        self.assertTrue(abs(speed - rate) <= NEAR * rate, f"{speed / MEGABIT:.1f} of {megabits} Mbit/s")
+
+    def test_the_speeds_are_those_of_the_cables_and_make_a_plan(self):
+        self.cluster(["100mbit", "100mbit", "50mbit"])
+        measured = self.probe(1, "--seconds", "2")
+        machines = {one["name"]: one for one in measured["machines"]}
+        self.assertEqual(list(machines), ["m1", "m2", "m3"])
+        for name, megabits in (("m1", 100), ("m2", 100), ("m3", 50)):
+            for way in ("in", "out"):
+                self.assert_near(machines[name][way], megabits)
+            self.assertEqual(machines[name]["interface"], "eth0")
+            self.assertGreater(machines[name]["sum"], 0)
+        speeds = {(pair["from"], pair["to"]): pair["speed"] for pair in measured["pairs"]}
+        self.assertEqual(len(speeds), 6)
+        for (sender, receiver), speed in speeds.items():
+            self.assert_near(speed, 50 if "m3" in (sender, receiver) else 100)
+        plan = self.place / "plan.json"
+        subprocess.run([TALLYCTL, "plan", "make", "--machines", self.place / "m.json", "--out", plan], check=True,
+                       capture_output=True)
+        nodes = json.loads(plan.read_text())["nodes"]
+        self.assertEqual([(node.get("addr"), node["role"]) for node in nodes[:3]],
+                         [("m1", "helper"), ("m2", "worker"), ("m3", "worker")])
+        self.assertAlmostEqual(nodes[2]["in"], machines["m3"]["in"])
+        subprocess.run([TALLYCTL, "plan", "check", plan], check=True, capture_output=True)
+
+    def test_one_with_another_alone(self):
+        self.cluster(["100mbit", "100mbit", "100mbit"])
+        measured = self.probe(1, "--to", "m3", "--seconds", "2")
+        self.assertEqual([one["name"] for one in measured["machines"]], ["m1", "m3"])
+        self.assertEqual(len(measured["pairs"]), 2)
+        for way in ("in", "out"):
+            self.assert_near(measured["machines"][0][way], 100)
+            self.assert_near(measured["machines"][1][way], 100)
+
+    def test_who_is_refused_and_who_does_not_answer_is_named(self):
+        self.cluster(["100mbit", "100mbit"])
+        done = self.ask(2, "probe", "--token", "guess", "--seconds", "0.1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("m1: wrong token", done.stderr)
+        done = self.ask(1, "probe", "--to", "m7")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--to m7: no member", done.stderr)
+        self.network.machine(2).unplug()
+        done = self.ask(1, "--timeout", "1", "probe", "--config", str(self.config), "--seconds", "0.1", "--to",
+                        self.address(2))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "(m2|tcp:10.77.0.2:7733): ")
+
+    def test_without_a_token_no_node_is_probed_over_the_network(self):
+        self.cluster(["100mbit", "100mbit"], token="")
+        done = self.ask(1, "probe", "--token", "", "--seconds", "0.1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("m2: over TCP probe.* is for who shows the cluster's token", done.stderr)
+        self.assertNotIn("m1: over TCP", done.stderr, "it is asked by its Unix socket")
+
+
+if __name__ == "__main__":
+    if reason := available():
+        print(reason)
+        sys.exit(SKIPPED)
+    TALLYD, TALLYCTL = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
