@@ -100,6 +100,8 @@ class Aggregator {
   // Precondition: no member is left in it and no tile of it is in flight.
   void remove_job(JobSlot job);
   bool busy(JobSlot job) const;  // tiles in flight
+  // No slot between this shard and other vertices is in use, but those of members that are gone.
+  bool slots_free(JobSlot job) const;
   // The rank's session is there: it may announce. Precondition: the rank has none. Branch i joins
   // as rank `ranks + i`.
   void join(JobSlot job, std::uint16_t rank, Member member);

@@ -210,6 +210,27 @@ void Aggregator::stop_waiting(Job& job, Slot slot) {
   }
 }
 
+bool Aggregator::slots_free(JobSlot slot) const {
+  const Job& job = *jobs_[slot];
+  const auto used = [](const auto& entry) { return entry.used; };
+  for (const ParentSlots& parent : job.parents) {
+    const bool free = std::none_of(parent.up.begin(), parent.up.end(), used) &&
+                      std::none_of(parent.down.begin(), parent.down.end(), used);
+    if (!parent.gone && !free) return false;
+  }
+  for (std::size_t i = 0; i < job.branches.size(); ++i) {
+    const BranchSlots& slots = job.branches[i];
+    std::size_t free = 0;
+    for (std::size_t cls = 0; cls < slots.free_up.size(); ++cls) {
+      free += slots.free_up[cls].size() + slots.free_down[cls].size();
+      if (!slots.waiting[cls].empty()) return false;
+    }
+    const bool all = free == slots.up.size() + slots.down.size();
+    if (!job.members[job.spec.ranks + i].gone && !all) return false;
+  }
+  return true;
+}
+
 // The branch is no more: nothing of it comes, and nobody below it waits for anything.
 void Aggregator::drop_slots(Job& job, std::uint16_t child, Status why, Nanos now) {
   BranchSlots& slots = job.slots_of(child);

@@ -56,21 +56,28 @@ void Aggregator::overdue(Job& job, Slot slot, Nanos now) {
   set_deadline(job, slot, now + kToAnswer);
 }
 
-// The vertex above wants to know. Nothing to say where it has heard from here already.
+// The vertex above wants to know. Nothing to say where it has heard from here already, or will when
+// those below have answered.
 void Aggregator::missing(Job& job, const wire::VertexMessage& message, Nanos now) {
   const OperationKey key{message.tree, message.group, message.tag, message.round};
   const Slot slot = job.table.find(key);
   if (slot != kNone) {
-    if (job.table[slot].state == State::kGathering) overdue(job, slot, now);
+    const OperationRecord& operation = job.table[slot];
+    if (operation.state == State::kGathering && !operation.asked) overdue(job, slot, now);
     return;
   }
   if (is_over(job, key)) return;
-  // Nobody below has announced it.
   const std::uint16_t vertex = job.vertex_in(message.tree);
   const Vertex& here = job.spec.vertices[vertex];
-  Verdict verdict{.status = Status::kDeadline};
+  if (here.ranks.empty()) {  // their reports are passed on
+    for (const Branch& branch : here.branches) {
+      send_down(job, job.child_of(branch), wire::encode(message));
+    }
+    return;
+  }
+  // No child has announced it.
+  Verdict verdict{.status = Status::kDeadline, .culprit = here.ranks.front()};
   verdict.missing = static_cast<std::uint16_t>(here.children());
-  verdict.culprit = job.places[vertex].first_rank;
   const MemberState& state = job.members[verdict.culprit];
   verdict.has_last = state.has_last;
   verdict.last_tag = state.last_tag;
