@@ -262,6 +262,8 @@ class Aggregator {
   void report_up(const Job& job, std::uint16_t vertex, const OperationKey& key, std::uint16_t part,
                  const Verdict& verdict);
   Status tile_wanted(Job& job, std::uint32_t parent, const wire::VertexMessage& message);
+  static bool can_sum(const Job& job, const OperationRecord& operation,
+                      const wire::VertexMessage& message);
   Status tile_result(Job& job, std::uint32_t parent, const wire::VertexMessage& message);
   void answer_wanted(Job& job, std::uint32_t parent, std::uint32_t slot, bool good);
   void refuse_wanted(Job& job, Slot slot);
@@ -294,8 +296,8 @@ class Aggregator {
   // `from_below`, `from_above`: who knows already.
   void break_job(Job& job, const Verdict& verdict, Member from_below, Link from_above);
   static RingSlot broken_message(const Job& job);
-  void broken(Job& job, const wire::VertexMessage& message, Member from_below, Link from_above,
-              Nanos now);
+  Status broken(Job& job, const wire::VertexMessage& message, Member from_below, Link from_above,
+                Nanos now);
   void overdue(Job& job, Slot slot, Nanos now);
   void missing(Job& job, const wire::VertexMessage& message, Nanos now);
   static Verdict missing_child(const Job& job, Slot slot);

@@ -34,8 +34,7 @@ Status Aggregator::heard(Member member, const RingSlot& slot, Nanos now) {
     case wire::VertexKind::kTilePlaced:
       return tile_placed(*job, child, message, now);
     case wire::VertexKind::kBroken:
-      broken(*job, message, member, kNoLink, now);
-      return Status::kOk;
+      return broken(*job, message, member, kNoLink, now);
     case wire::VertexKind::kTileWanted:
     case wire::VertexKind::kTileResult:
     case wire::VertexKind::kMissing:

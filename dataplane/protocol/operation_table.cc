@@ -8,7 +8,7 @@ namespace tally::protocol {
 namespace {
 
 std::uint32_t operation_slots(std::uint32_t announcers, std::uint32_t credit) {
-  return announcers * credit + credit;
+  return announcers * credit + credit + 1;  // the newest failed one, before the oldest goes
 }
 
 // At most two thirds full, so that probes stay short. (Twice as many, of a number that is a little

@@ -95,6 +95,7 @@ void Aggregator::report_up(const Job& job, std::uint16_t vertex, const Operation
 
 Status Aggregator::heard_above(Link link, const RingSlot& slot, Nanos now) {
   if (link >= links_.size() || !links_[link].joined) return Status::kProtocol;
+  if (jobs_[links_[link].job] == nullptr) return Status::kProtocol;
   Job& job = *jobs_[links_[link].job];
   const std::uint32_t parent = links_[link].parent;
   wire::Completion completion;
@@ -103,8 +104,7 @@ Status Aggregator::heard_above(Link link, const RingSlot& slot, Nanos now) {
   if (const Status status = wire::parse(slot, message); status != Status::kOk) return status;
   if (message.epoch != job.spec.epoch) return Status::kProtocol;
   if (message.kind == VertexKind::kBroken) {
-    broken(job, message, kNoMember, link, now);
-    return Status::kOk;
+    return broken(job, message, kNoMember, link, now);
   }
   const std::uint16_t vertex = job.vertex_in(message.tree);
   if (vertex == kNoVertex || job.spec.vertices[vertex].parent != parent) return Status::kProtocol;
@@ -123,11 +123,17 @@ Status Aggregator::heard_above(Link link, const RingSlot& slot, Nanos now) {
 
 namespace {
 
-// Is this a run of elements that the operation has here, with the same receivers everywhere?
+// Is this a run of elements as tiles are cut: of the operation's part, with the same contributors
+// and receivers everywhere, from one multiple of blocks, end of such a stretch or of the part to
+// another?
 bool is_tile(const OperationRecord& operation, const VertexMessage& message) {
   const std::uint64_t end = message.first + message.count;
-  return message.first >= operation.first && end <= operation.end &&
-         end <= stretch_at(operation.shape, message.first).end;
+  if (message.first < operation.first || end > operation.end) return false;
+  const Stretch stretch = stretch_at(operation.shape, message.first);
+  const bool begins = message.first % kCutElements == 0 || message.first == operation.first ||
+                      stretch_at(operation.shape, message.first - 1).end == message.first;
+  const bool ends = end % kCutElements == 0 || end == operation.end || end == stretch.end;
+  return begins && ends && end <= stretch.end;
 }
 
 }  // namespace
@@ -136,37 +142,40 @@ bool is_tile(const OperationRecord& operation, const VertexMessage& message) {
 Status Aggregator::tile_wanted(Job& job, std::uint32_t parent, const VertexMessage& message) {
   ParentSlots& above = job.parents[parent];
   if (message.slot >= above.up.size() || above.up[message.slot].used) return Status::kProtocol;
-  ParentSlots::Up& up = above.up[message.slot];
-  up = ParentSlots::Up{true, kNone, message};
   const Slot slot = job.table.find(key_of(message));
-  if (slot == kNone ||
-      (job.table[slot].state != State::kActive && job.table[slot].state != State::kGathering)) {
+  const bool open = slot != kNone && is_open(job.table[slot]);
+  if (open && !can_sum(job, job.table[slot], message)) return Status::kProtocol;
+  above.up[message.slot] = ParentSlots::Up{true, kNone, message};
+  if (!open) {
     answer_wanted(job, parent, message.slot, false);
     return Status::kOk;
   }
   OperationRecord& operation = job.table[slot];
-  // Requests rise, and begin where all tiles begin.
-  if (operation.state != State::kActive || !is_tile(operation, message) ||
-      message.first < operation.cursor) {
-    return Status::kProtocol;
-  }
-  const Stretch stretch = stretch_at(operation.shape, message.first);
-  const std::uint64_t bytes =
-      std::uint64_t{message.count} * element_bytes(partial_type(operation.shape));
-  const Place& place = job.place(operation);
-  const bool contributes =
-      stretch.contributors.all || (place.child_of[stretch.contributors.rank] != wire::kNoRank);
-  if (bytes > job.spec.slots.bytes || !contributes) return Status::kProtocol;
   operation.cursor = message.first + message.count;
   backlog_ += traffic(operation.shape, message.count);
   if (operation.first_wanted == kNone) {
     operation.first_wanted = message.slot;
-    scheduler_.add(job.slot, place.cls, slot, operation.priority, operation.age);
+    scheduler_.add(job.slot, job.place(operation).cls, slot, operation.priority, operation.age);
   } else {
     above.up[operation.last_wanted].next = message.slot;
   }
   operation.last_wanted = message.slot;
   return Status::kOk;
+}
+
+// Requests rise, and come after readiness was announced, for what some rank below contributes.
+bool Aggregator::can_sum(const Job& job, const OperationRecord& operation,
+                         const VertexMessage& message) {
+  if (operation.state != State::kActive || !is_tile(operation, message) ||
+      message.first < operation.cursor) {
+    return false;
+  }
+  const RankSet contributors = stretch_at(operation.shape, message.first).contributors;
+  const Place& place = job.place(operation);
+  const std::uint64_t bytes =
+      std::uint64_t{message.count} * element_bytes(partial_type(operation.shape));
+  return bytes <= job.spec.slots.bytes &&
+         (contributors.all || place.child_of[contributors.rank] != wire::kNoRank);
 }
 
 // `good`: the sum stands in the slot.
@@ -253,6 +262,7 @@ Status Aggregator::judged(Job& job, std::uint32_t parent, const wire::Completion
 void Aggregator::parent_gone(Link link, Status why, Nanos now) {
   if (link >= links_.size() || !links_[link].joined) return;
   links_[link].joined = false;
+  if (jobs_[links_[link].job] == nullptr) return;
   Job& job = *jobs_[links_[link].job];
   const std::uint32_t parent = links_[link].parent;
   std::erase_if(letters_up_, [&](const Letter& letter) { return letter.to == link; });

@@ -331,14 +331,17 @@ void Aggregator::break_job(Job& job, const Verdict& verdict, Member from_below, 
 }
 
 // Another vertex says so: of its member's operations none can end well any more.
-void Aggregator::broken(Job& job, const wire::VertexMessage& message, Member from_below,
-                        Link from_above, Nanos now) {
-  if (job.broken.status != Status::kOk) return;
+Status Aggregator::broken(Job& job, const wire::VertexMessage& message, Member from_below,
+                          Link from_above, Nanos now) {
+  const bool names_a_rank = message.culprit < job.spec.ranks || message.culprit == wire::kNoRank;
+  if (!names_a_rank) return Status::kProtocol;
+  if (job.broken.status != Status::kOk) return Status::kOk;
   const Verdict verdict{.status = message.status, .culprit = message.culprit};
   break_job(job, verdict, from_below, from_above);
   for (Slot s = 0; s < job.table.used(); ++s) {
     if (is_open(job.table[s])) fail(job, s, verdict, now);
   }
+  return Status::kOk;
 }
 
 }  // namespace tally::protocol
