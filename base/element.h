@@ -41,6 +41,15 @@ constexpr std::string_view name(Operation operation) {
   return kOperationNames[static_cast<std::size_t>(operation)];
 }
 
+// In which type partial results of an operation are exact enough to go on: sums and averages of f16
+// and bf16 are f32 until their one rounding, all else is folded in the element type. Average:
+// partial results are sums, divided once at the end.
+constexpr ElementType partial_type(ElementType type, Operation operation) {
+  const bool half = type == ElementType::kF16 || type == ElementType::kBf16;
+  const bool adds = operation == Operation::kSum || operation == Operation::kAverage;
+  return half && adds ? ElementType::kF32 : type;
+}
+
 // nullopt for a name that is not in the table.
 std::optional<ElementType> parse_element_type(std::string_view name);
 std::optional<Operation> parse_operation(std::string_view name);

@@ -66,6 +66,7 @@ struct Forming {
   std::vector<std::uint32_t> shards;  // that serve it, by lane
   std::vector<std::uint32_t> trees;   // of the plan, by lane
   std::uint32_t nodes = 1;            // that the plan has trees at
+  std::uint64_t rate = 0;             // bytes of operation per second that it is for; 0: unknown
   bool placed = false;                // by a coordinator: ranks join it with its epoch
   std::uint64_t placement = 0;        // its number there; 0: nobody wants to hear of it
   Nanos placed_at = 0;
@@ -79,6 +80,11 @@ struct Forming {
   // kNoLane, protocol::kNoTree: the shard has nothing to do with it.
   std::uint32_t lane_of(std::uint32_t shard) const;
   std::uint32_t tree_of(std::uint32_t shard) const;
+  // Bytes that may be on their way to or from the ranks of this tree: what its share of the links
+  // carries in a few milliseconds. That keeps links busy over any round trip within a data centre;
+  // more would wait in the network's queues, where whoever has more gets more of the link, not
+  // whose share it is.
+  std::uint64_t window_of(std::uint32_t tree) const;
   std::uint16_t ranks() const { return static_cast<std::uint16_t>(members.size()); }
 };
 

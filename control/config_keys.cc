@@ -190,7 +190,7 @@ std::vector<Key> node_keys() {
       {"shards", "tile_bytes", "tile-bytes",
        "input that is pulled and summed at a time; 0: derived from window and ranks",
        or_zero(bytes(At<&Config::tile_bytes>{}, kPage, 4 * kMib))},
-      {"shards", "window_bytes", "window-bytes", "input in flight per shard",
+      {"shards", "window_bytes", "window-bytes", "bytes in flight per shard, each way",
        bytes(At<&Config::window_bytes>{}, 64 * kKib, kGib)},
       {"shards", "credit", "credit", "operations a session may have outstanding per shard",
        number(At<&Config::credit>{}, 1, 4096)},

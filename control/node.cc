@@ -189,20 +189,20 @@ void Node::announce(const Forming& forming, std::function<void()> then) {
   spec.weight = forming.weight;
   spec.credit = options_.credit;
   spec.plan = forming.plan;
-  std::vector<std::uint32_t> trees;
-  for (std::uint32_t i = 0; i < shards_.size(); ++i) trees.push_back(forming.tree_of(i));
-  shards_.on_each(
-      [slot = forming.slot, spec, trees = std::move(trees)](std::uint32_t i, engine::Shard& shard,
-                                                            auto&) {
-        protocol::JobSpec here = spec;
-        if (trees[i] == protocol::kNoTree) {
-          here.credit = 1;
-        } else {
-          here.vertices.push_back(protocol::star(trees[i], here.ranks));
-        }
-        shard.protocol().add_job(slot, here);
-      },
-      std::move(then));
+  std::vector<protocol::JobSpec> specs(shards_.size(), spec);
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const std::uint32_t tree = forming.tree_of(i);
+    if (tree == protocol::kNoTree) {
+      specs[i].credit = 1;
+      continue;
+    }
+    specs[i].vertices.push_back(protocol::star(tree, spec.ranks));
+    specs[i].window_bytes = forming.window_of(tree);
+  }
+  shards_.on_each([slot = forming.slot, specs = std::move(specs)](
+                      std::uint32_t i, engine::Shard& shard,
+                      auto&) { shard.protocol().add_job(slot, specs[i]); },
+                  std::move(then));
 }
 
 // The client hands over the segment and its doorbells; from here on the shards serve it.

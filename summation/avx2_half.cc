@@ -8,6 +8,18 @@ struct Pair {
   __m256 a, b;
 };
 
+// The f32 of as many elements, in their order.
+Pair load_floats(const std::byte* p) {
+  const auto* floats = reinterpret_cast<const float*>(p);
+  return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + 8)};
+}
+
+void store_floats(std::byte* p, Pair x) {
+  auto* floats = reinterpret_cast<float*>(p);
+  _mm256_storeu_ps(floats, x.a);
+  _mm256_storeu_ps(floats + 8, x.b);
+}
+
 __m256 unordered(__m256 a, __m256 b) {
   return _mm256_cmp_ps(a, b, _CMP_UNORD_Q);
 }
@@ -32,6 +44,9 @@ struct F16 {
     constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT;
     return _mm256_set_m128i(_mm256_cvtps_ph(x.b, kNearest), _mm256_cvtps_ph(x.a, kNearest));
   }
+  // Between accumulators and f32 in the elements' order.
+  static Pair of_order(Pair x) { return x; }
+  static Pair in_order(Pair x) { return x; }
 };
 
 // a is the even elements, b the odd ones: a shift and an `and` instead of shuffles.
@@ -48,6 +63,18 @@ struct Bf16 {
     return _mm256_blend_epi16(_mm256_srli_epi32(rounded(x.a), 16), rounded(x.b), 0xaa);
   }
 
+  // Between accumulators and f32 in the elements' order: shuffles work within halves of a vector.
+  static Pair of_order(Pair x) {
+    const __m256 low = _mm256_permute2f128_ps(x.a, x.b, 0x20);
+    const __m256 high = _mm256_permute2f128_ps(x.a, x.b, 0x31);
+    return {_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xdd)};
+  }
+  static Pair in_order(Pair x) {
+    const __m256 low = _mm256_unpacklo_ps(x.a, x.b);
+    const __m256 high = _mm256_unpackhi_ps(x.a, x.b);
+    return {_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
+  }
+
  private:
   // To nearest, ties to even, in the upper half; not for NaN.
   static __m256i rounded(__m256 x) {
@@ -62,14 +89,17 @@ struct HalfSum {
   using Vector = Vector256;
   using Acc = Pair;
   static constexpr int kElementBytes = 2;
+  static constexpr std::size_t kWideScale = 2;  // f32, of two bytes
   static constexpr int kUnits = 4;
   static constexpr int kMostSkewed = 0;
   static Acc load(const std::byte* p) { return T::load(p); }
   static Acc widen(__m256i raw) { return T::widen(raw); }
   static Acc fold(Acc x, Acc y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+  static Acc load_wide(const std::byte* p) { return T::of_order(load_floats(p)); }
+  static void store_wide(std::byte* p, Acc acc) { store_floats(p, T::in_order(acc)); }
+  // Divided, and every NaN the canonical one.
   template <int Units>
-  [[gnu::always_inline]] static void finish(Acc (&acc)[Units], __m256i (&raw)[Units],
-                                            std::uint32_t divisor) {
+  [[gnu::always_inline]] static void settle(Acc (&acc)[Units], std::uint32_t divisor) {
     if (divisor != 1) [[unlikely]] {
       const __m256 d = _mm256_set1_ps(static_cast<float>(divisor));
       TALLY_UNROLL for (int u = 0; u < Units; ++u) {
@@ -85,6 +115,11 @@ struct HalfSum {
         acc[u] = {canonical(acc[u].a), canonical(acc[u].b)};
       }
     }
+  }
+  template <int Units>
+  [[gnu::always_inline]] static void finish(Acc (&acc)[Units], __m256i (&raw)[Units],
+                                            std::uint32_t divisor) {
+    settle(acc, divisor);
     TALLY_UNROLL for (int u = 0; u < Units; ++u) raw[u] = T::round(acc[u]);
   }
 };

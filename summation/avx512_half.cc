@@ -8,6 +8,18 @@ struct Pair {
   __m512 a, b;
 };
 
+// The f32 of as many elements, in their order.
+Pair load_floats(const std::byte* p) {
+  const auto* floats = reinterpret_cast<const float*>(p);
+  return {_mm512_loadu_ps(floats), _mm512_loadu_ps(floats + 16)};
+}
+
+void store_floats(std::byte* p, Pair x) {
+  auto* floats = reinterpret_cast<float*>(p);
+  _mm512_storeu_ps(floats, x.a);
+  _mm512_storeu_ps(floats + 16, x.b);
+}
+
 __mmask16 unordered(__m512 a, __m512 b) {
   return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
 }
@@ -36,6 +48,9 @@ struct F16 {
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtps_ph(x.a, kNearest)),
                               _mm512_cvtps_ph(x.b, kNearest), 1);
   }
+  // Between accumulators and f32 in the elements' order.
+  static Pair of_order(Pair x) { return x; }
+  static Pair in_order(Pair x) { return x; }
 };
 
 // a is the even elements, b the odd ones: a shift and an `and` instead of shuffles.
@@ -54,6 +69,19 @@ struct Bf16 {
     return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(rounded(x.a), 16), rounded(x.b));
   }
 
+  // Between accumulators and f32 in the elements' order.
+  static Pair of_order(Pair x) {
+    const __m512i even =
+        _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    return {_mm512_permutex2var_ps(x.a, even, x.b), _mm512_permutex2var_ps(x.a, odd, x.b)};
+  }
+  static Pair in_order(Pair x) {
+    const __m512i first = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    return {_mm512_permutex2var_ps(x.a, first, x.b), _mm512_permutex2var_ps(x.a, second, x.b)};
+  }
+
  private:
   // To nearest, ties to even, in the upper half; not for NaN.
   static __m512i rounded(__m512 x) {
@@ -69,13 +97,16 @@ struct HalfSum {
   using Acc = Pair;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = T::kUnits;
+  static constexpr std::size_t kWideScale = 2;  // f32, of two bytes
   static constexpr int kMostSkewed = 12;
   static Acc load(const std::byte* p) { return T::load(p); }
   static Acc widen(__m512i raw) { return T::widen(raw); }
   static Acc fold(Acc x, Acc y) { return {_mm512_add_ps(x.a, y.a), _mm512_add_ps(x.b, y.b)}; }
+  static Acc load_wide(const std::byte* p) { return T::of_order(load_floats(p)); }
+  static void store_wide(std::byte* p, Acc acc) { store_floats(p, T::in_order(acc)); }
+  // Divided, and every NaN the canonical one.
   template <int Units>
-  [[gnu::always_inline]] static void finish(Acc (&acc)[Units], __m512i (&raw)[Units],
-                                            std::uint32_t divisor) {
+  [[gnu::always_inline]] static void settle(Acc (&acc)[Units], std::uint32_t divisor) {
     if (divisor != 1) [[unlikely]] {
       const __m512 d = _mm512_set1_ps(static_cast<float>(divisor));
       TALLY_UNROLL for (int u = 0; u < Units; ++u) {
@@ -89,6 +120,11 @@ struct HalfSum {
         acc[u] = {canonical(acc[u].a), canonical(acc[u].b)};
       }
     }
+  }
+  template <int Units>
+  [[gnu::always_inline]] static void finish(Acc (&acc)[Units], __m512i (&raw)[Units],
+                                            std::uint32_t divisor) {
+    settle(acc, divisor);
     TALLY_UNROLL for (int u = 0; u < Units; ++u) raw[u] = T::round(acc[u]);
   }
 };

@@ -25,15 +25,15 @@ inline constexpr std::size_t kMaxSimpleInputs = 16;
 inline constexpr std::size_t kMaxGroupInputs = 8;
 #endif
 
-// A pass over a partial, or with scratch, has at most kPartialBytes / max(4, bytes of an element)
-// elements. Small enough to stay in L1 beside the inputs, and to live on the stack.
-inline constexpr std::size_t kPartialBytes = 4096;
+// A pass over accumulators, or with scratch, has at most kAccumulatorBytes / max(4, bytes of an
+// element) elements. Small enough to stay in L1 beside the inputs, and to live on the stack.
+inline constexpr std::size_t kAccumulatorBytes = 4096;
 
 // Lanes of the sum of squares: element i of a block belongs to lane i % kSquareLanes.
 inline constexpr std::size_t kSquareLanes = 16;
 
-// One walk over `count` elements. A simple pass has one output and no scratch, does not resume or
-// stream, and finishes.
+// One walk over `count` elements. A simple pass has one output and no scratch, does not resume,
+// stream or widen, and finishes.
 struct Pass {
   const std::byte* const* inputs = nullptr;
   std::size_t input_count = 0;
@@ -43,9 +43,10 @@ struct Pass {
   std::byte* scratch = nullptr;   // null, or one more output: what the statistics are made of
   std::size_t count = 0;
   // Accumulators between groups, aligned to 64, in a layout of the kernel's own.
-  void* partial = nullptr;
-  bool resume = false;        // starts from `partial` (else from inputs[0])
-  bool finish = true;         // rounds and stores (else keeps accumulators in `partial`)
+  void* accumulators = nullptr;
+  bool resume = false;        // starts from `accumulators` (else from inputs[0])
+  bool finish = true;         // rounds and stores (else keeps `accumulators`)
+  bool widen = false;         // finishes with f32 outputs, not rounded; only sums of halves can
   bool stream = false;        // non-temporal stores; outputs are then aligned to 64
   std::uint32_t divisor = 1;  // 1 for everything but averages
 };
@@ -61,6 +62,9 @@ using SquaresFunction = std::uint64_t (*)(const std::byte* elements, std::size_t
 struct OperationKernels {
   const PassFunction* simple = nullptr;  // kMaxSimpleInputs of them; null: the scalar kernels serve
   const PassFunction* general = nullptr;  // kMaxGroupInputs of them
+  // kMaxGroupInputs of them, general, whose inputs are partial sums in f32; null where partial
+  // results are of the element type.
+  const PassFunction* partials = nullptr;
 };
 
 struct TypeKernels {

@@ -2,7 +2,8 @@
 //
 // In an unnamed namespace, so that each object has its own copy (see kernel.h). A kernel K says how
 // a vector of raw bytes becomes an accumulator, how two accumulators fold, and how accumulators
-// become raw bytes again; its V says how raw bytes are loaded and stored.
+// become raw bytes again; its V says how raw bytes are loaded and stored. Positions (`at`) are in
+// bytes of elements, also where inputs or outputs are partial sums, which are wider.
 #pragma once
 
 #include "summation/kernel.h"
@@ -20,6 +21,43 @@ namespace {
 
 // With fewer inputs the skew gains nothing.
 constexpr int kLeastSkewed = 5;
+
+// Kernels whose partial results are in f32 and not of the element type.
+template <class K>
+concept Widens = requires(std::byte* p, typename K::Acc acc) {
+  K::store_wide(p, acc);
+};
+
+// K with partial sums for inputs.
+template <class K>
+struct OfPartials : K {
+  static typename K::Acc load(const std::byte* p) { return K::load_wide(p); }
+};
+
+// How much wider than elements inputs are.
+template <class K>
+constexpr std::size_t kInputScale = 1;
+template <class K>
+constexpr std::size_t kInputScale<OfPartials<K>> = K::kWideScale;
+
+template <class K>
+[[gnu::always_inline]] inline typename K::Acc load(const std::byte* input, std::size_t at) {
+  return K::load(input + at * kInputScale<K>);
+}
+
+// Of the last bytes, fewer than a vector. Lanes past the end are zeros.
+template <class K>
+[[gnu::always_inline]] inline typename K::Acc load_last(const std::byte* input, std::size_t at,
+                                                        std::size_t bytes) {
+  using V = typename K::Vector;
+  if constexpr (kInputScale<K> == 1) {
+    return K::widen(V::load_first(input + at, bytes));
+  } else {
+    std::byte rest[kInputScale<K> * V::kBytes] = {};
+    __builtin_memcpy(rest, input + at * kInputScale<K>, bytes * kInputScale<K>);
+    return K::load(rest);
+  }
+}
 
 template <class V, int Units>
 [[gnu::always_inline]] inline void store_everywhere(const Pass& pass, std::size_t at,
@@ -39,10 +77,28 @@ template <class V, int Units>
   }
 }
 
-// The accumulators of the vectors from `at` bytes of the inputs on.
+// The last `bytes` of them (all of them: whole vectors) to every output, in f32.
+template <class K, int Units>
+[[gnu::always_inline]] inline void store_wide(const Pass& pass, std::size_t at,
+                                              typename K::Acc (&acc)[Units], std::size_t bytes) {
+  constexpr std::size_t kWideBytes = K::kWideScale * K::Vector::kBytes;
+  K::settle(acc, 1);
+  for (std::size_t o = 0; o < pass.output_count; ++o) {
+    std::byte* out = pass.outputs[o] + pass.output_offset + at * K::kWideScale;
+    if (bytes == Units * K::Vector::kBytes) {
+      TALLY_UNROLL for (int u = 0; u < Units; ++u) K::store_wide(out + u * kWideBytes, acc[u]);
+    } else {
+      std::byte last[kWideBytes];
+      K::store_wide(last, acc[0]);
+      __builtin_memcpy(out, last, bytes * K::kWideScale);
+    }
+  }
+}
+
+// The accumulators of the vectors from `at` on.
 template <class K>
-[[gnu::always_inline]] inline typename K::Acc* partial(const Pass& pass, std::size_t at) {
-  return static_cast<typename K::Acc*>(pass.partial) + at / K::Vector::kBytes;
+[[gnu::always_inline]] inline typename K::Acc* accumulators(const Pass& pass, std::size_t at) {
+  return static_cast<typename K::Acc*>(pass.accumulators) + at / K::Vector::kBytes;
 }
 
 // Units vectors at `at` bytes of every input. Inputs is a template argument not for the loop's
@@ -53,20 +109,23 @@ template <class K, int Inputs, int Units, bool Simple>
                                          std::size_t at) {
   using V = typename K::Vector;
   typename K::Acc acc[Units];
-  TALLY_UNROLL for (int u = 0; u < Units; ++u) acc[u] = K::load(in[0] + at + u * V::kBytes);
+  TALLY_UNROLL for (int u = 0; u < Units; ++u) acc[u] = load<K>(in[0], at + u * V::kBytes);
   if (!Simple && pass.resume) {
     TALLY_UNROLL for (int u = 0; u < Units; ++u) {
-      acc[u] = K::fold(partial<K>(pass, at)[u], acc[u]);
+      acc[u] = K::fold(accumulators<K>(pass, at)[u], acc[u]);
     }
   }
   TALLY_UNROLL for (int w = 1; w < Inputs; ++w) {
     TALLY_UNROLL for (int u = 0; u < Units; ++u) {
-      acc[u] = K::fold(acc[u], K::load(in[w] + at + u * V::kBytes));
+      acc[u] = K::fold(acc[u], load<K>(in[w], at + u * V::kBytes));
     }
   }
   if (!Simple && !pass.finish) {
-    TALLY_UNROLL for (int u = 0; u < Units; ++u) partial<K>(pass, at)[u] = acc[u];
+    TALLY_UNROLL for (int u = 0; u < Units; ++u) accumulators<K>(pass, at)[u] = acc[u];
     return;
+  }
+  if constexpr (!Simple && Widens<K>) {
+    if (pass.widen) return store_wide<K>(pass, at, acc, Units * V::kBytes);
   }
   typename V::Raw raw[Units];
   K::finish(acc, raw, pass.divisor);
@@ -125,25 +184,28 @@ template <class K, int Inputs>
   return (vector + Inputs - 1) * V::kBytes;
 }
 
-// The last bytes, fewer than a vector. Lanes past the end are zeros.
+// The last bytes, fewer than a vector.
 template <class K>
 [[gnu::noinline]] void tail(const Pass& pass, std::size_t at, std::size_t bytes) {
   using V = typename K::Vector;
-  typename K::Acc acc[1] = {K::widen(V::load_partial(pass.inputs[0] + at, bytes))};
-  if (pass.resume) acc[0] = K::fold(*partial<K>(pass, at), acc[0]);
+  typename K::Acc acc[1] = {load_last<K>(pass.inputs[0], at, bytes)};
+  if (pass.resume) acc[0] = K::fold(*accumulators<K>(pass, at), acc[0]);
   for (std::size_t w = 1; w < pass.input_count; ++w) {
-    acc[0] = K::fold(acc[0], K::widen(V::load_partial(pass.inputs[w] + at, bytes)));
+    acc[0] = K::fold(acc[0], load_last<K>(pass.inputs[w], at, bytes));
   }
   if (!pass.finish) {
-    *partial<K>(pass, at) = acc[0];
+    *accumulators<K>(pass, at) = acc[0];
     return;
+  }
+  if constexpr (Widens<K>) {
+    if (pass.widen) return store_wide<K>(pass, at, acc, bytes);
   }
   typename V::Raw raw[1];
   K::finish(acc, raw, pass.divisor);
   for (std::size_t o = 0; o < pass.output_count; ++o) {
-    V::store_partial(pass.outputs[o] + pass.output_offset + at, bytes, raw[0]);
+    V::store_first(pass.outputs[o] + pass.output_offset + at, bytes, raw[0]);
   }
-  if (pass.scratch != nullptr) V::store_partial(pass.scratch + at, bytes, raw[0]);
+  if (pass.scratch != nullptr) V::store_first(pass.scratch + at, bytes, raw[0]);
 }
 
 template <class K, int Inputs, bool Simple>
@@ -184,13 +246,32 @@ template <class K, int... Simple, int... General>
 struct ByInputCount<K, Counts<Simple...>, Counts<General...>> {
   static constexpr PassFunction kSimple[] = {&run<K, Simple, true>...};
   static constexpr PassFunction kGeneral[] = {&run<K, General, false>...};
-  static constexpr OperationKernels kBoth = {kSimple, kGeneral};
+  static constexpr OperationKernels kBoth = {kSimple, kGeneral, nullptr};
 };
+
+// Of sums whose partial results are wider: kernels for these as well.
+template <class K, class = UpTo<kMaxGroupInputs>::Type>
+struct WithPartials;
+template <class K, int... General>
+struct WithPartials<K, Counts<General...>> {
+  static constexpr PassFunction kPartials[] = {&run<OfPartials<K>, General, false>...};
+  static constexpr OperationKernels kAll = {ByInputCount<K>::kSimple, ByInputCount<K>::kGeneral,
+                                            kPartials};
+};
+
+template <class K>
+constexpr OperationKernels operation_kernels() {
+  if constexpr (Widens<K>) {
+    return WithPartials<K>::kAll;
+  } else {
+    return ByInputCount<K>::kBoth;
+  }
+}
 
 template <class Sum, class Min, class Max>
 constexpr TypeKernels make_type(SquaresFunction squares) {
-  return {{ByInputCount<Sum>::kBoth, ByInputCount<Sum>::kBoth, ByInputCount<Min>::kBoth,
-           ByInputCount<Max>::kBoth},
+  return {{operation_kernels<Sum>(), operation_kernels<Sum>(), operation_kernels<Min>(),
+           operation_kernels<Max>()},
           squares};
 }
 

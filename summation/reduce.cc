@@ -1,10 +1,11 @@
-// From views to passes: cuts the work where a span ends, where a partial is full and where
-// statistics want it, and folds many inputs in groups.
+// From views to passes: cuts the work where a span ends, where accumulators are full and where
+// statistics want it, and folds many inputs in groups, then the partials.
 #include "summation/reduce.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 #include "summation/float_mode.h"
 #include "summation/kernel.h"
@@ -75,56 +76,74 @@ std::optional<std::size_t> elements_to_alignment(const Reduction& reduction, std
   return (kStreamAlignment - first) % kStreamAlignment / bytes;
 }
 
-bool is_simple(const Reduction& reduction) {
-  return reduction.inputs.size() <= kMaxSimpleInputs && reduction.outputs.size() == 1 &&
-         reduction.stats.empty() && !reduction.stream_outputs;
-}
-
 std::uint32_t divisor_of(const Reduction& reduction) {
-  return reduction.operation == Operation::kAverage ? reduction.divisor : 1;
+  const bool divides = reduction.operation == Operation::kAverage && !reduction.partial_result;
+  return divides ? reduction.divisor : 1;
 }
 
-bool single_spans(const Reduction& reduction) {
-  return std::all_of(reduction.inputs.begin(), reduction.inputs.end(),
-                     [](View view) { return view.size() == 1; });
-}
-
-// Inputs whose spans are one: an element's address is a sum.
-class DirectInputs {
+// All that is folded, in order: the inputs, then the partials.
+class Sources {
  public:
-  explicit DirectInputs(const Reduction& reduction) : inputs_(reduction.inputs) {}
-  std::size_t contiguous(std::size_t wanted) const { return wanted; }
-  const std::byte* at(std::size_t input, std::size_t offset) const {
-    return inputs_[input].front().data + offset;
+  explicit Sources(const Reduction& reduction)
+      : inputs_(reduction.inputs),
+        partials_(reduction.partials),
+        input_bytes_(element_bytes(reduction.type)),
+        partial_bytes_(element_bytes(partial_type(reduction.type, reduction.operation))) {}
+  std::size_t count() const { return inputs_.size() + partials_.size(); }
+  View view(std::size_t i) const {
+    return i < inputs_.size() ? inputs_[i] : partials_[i - inputs_.size()];
   }
-  void advance(std::size_t /*bytes*/) const {}
+  // Of an element.
+  std::size_t bytes(std::size_t i) const {
+    return i < inputs_.size() ? input_bytes_ : partial_bytes_;
+  }
+  bool of_one_span() const {
+    const auto one = [](View view) { return view.size() == 1; };
+    return std::all_of(inputs_.begin(), inputs_.end(), one) &&
+           std::all_of(partials_.begin(), partials_.end(), one);
+  }
 
  private:
   std::span<const View> inputs_;
+  std::span<const View> partials_;
+  std::size_t input_bytes_;
+  std::size_t partial_bytes_;
 };
 
-// Inputs of any spans: a cursor for each.
-class ScatteredInputs {
+// Sources whose spans are one: an element's address is a sum.
+class DirectSources : public Sources {
  public:
-  explicit ScatteredInputs(const Reduction& reduction) : inputs_(reduction.inputs) {
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+  using Sources::Sources;
+  std::size_t contiguous(std::size_t wanted) const { return wanted; }
+  const std::byte* at(std::size_t i, std::size_t element) const {
+    return view(i).front().data + element * bytes(i);
+  }
+  void advance(std::size_t /*elements*/) const {}
+};
+
+// Sources of any spans: a cursor for each.
+class ScatteredSources : public Sources {
+ public:
+  explicit ScatteredSources(const Reduction& reduction) : Sources(reduction) {
+    for (std::size_t i = 0; i < count(); ++i) {
       cursors_[i] = {0, 0};
       skip_finished_spans(i);
     }
   }
-  // Bytes, at most `wanted`, that lie within one span of every input.
+  // Elements, at most `wanted`, that lie within one span of every source.
   std::size_t contiguous(std::size_t wanted) const {
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      wanted = std::min(wanted, inputs_[i][cursors_[i].span].bytes - cursors_[i].offset);
+    for (std::size_t i = 0; i < count(); ++i) {
+      const std::size_t left = view(i)[cursors_[i].span].bytes - cursors_[i].offset;
+      wanted = std::min(wanted, left / bytes(i));
     }
     return wanted;
   }
-  const std::byte* at(std::size_t input, std::size_t /*offset*/) const {
-    return inputs_[input][cursors_[input].span].data + cursors_[input].offset;
+  const std::byte* at(std::size_t i, std::size_t /*element*/) const {
+    return view(i)[cursors_[i].span].data + cursors_[i].offset;
   }
-  void advance(std::size_t bytes) {
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      cursors_[i].offset += bytes;
+  void advance(std::size_t elements) {
+    for (std::size_t i = 0; i < count(); ++i) {
+      cursors_[i].offset += elements * bytes(i);
       skip_finished_spans(i);
     }
   }
@@ -132,61 +151,100 @@ class ScatteredInputs {
  private:
   void skip_finished_spans(std::size_t i) {
     Cursor& cursor = cursors_[i];
-    while (cursor.span < inputs_[i].size() && cursor.offset == inputs_[i][cursor.span].bytes) {
+    const View spans = view(i);
+    while (cursor.span < spans.size() && cursor.offset == spans[cursor.span].bytes) {
       cursor = {cursor.span + 1, 0};
     }
   }
 
-  std::span<const View> inputs_;
-  // Only the first inputs_.size() are ever written or read.
+  // Only the first count() are ever written or read.
   Cursor cursors_[kMaxInputs];
 };
 
-// All inputs over pass.count elements: at once if `simple`, else in groups as even as can be.
-// `pointers` has room for either.
+// What is decided once for a reduction.
+struct Folding {
+  explicit Folding(const Reduction& reduction)
+      : sources(reduction.inputs.size() + reduction.partials.size()) {
+    const ElementType stored = partial_type(reduction.type, reduction.operation);
+    const bool wider = stored != reduction.type;
+    elements = wider ? reduction.inputs.size() : sources;
+    widen = wider && reduction.partial_result;
+    output_bytes = element_bytes(reduction.partial_result ? stored : reduction.type);
+    simple = elements == sources && !widen && sources <= kMaxSimpleInputs &&
+             reduction.outputs.size() == 1 && reduction.stats.empty() && !reduction.stream_outputs;
+    grouped = !simple && (sources > kMaxGroupInputs || (elements > 0 && elements < sources));
+  }
+
+  std::size_t sources;
+  std::size_t
+      elements;  // so many of them, the first, are of the element type; the others are wider
+  std::size_t output_bytes;  // of an element
+  bool widen;                // the outputs are wider
+  bool simple;               // in one simple pass
+  bool grouped;              // in several, with accumulators between them
+};
+
+// The sources from `first` up to `end`, over pass.count elements from `done` on: in groups as even
+// as can be, each of at most `most`. `pointers` has room for such a group.
 template <class Inputs>
-void fold(const Chosen& chosen, const Inputs& inputs, std::size_t input_count, std::size_t offset,
-          bool simple, const std::byte** pointers, Pass& pass) {
-  const PassFunction* by_input_count = simple ? chosen.passes.simple : chosen.passes.general;
-  std::size_t groups = simple ? 1 : (input_count + kMaxGroupInputs - 1) / kMaxGroupInputs;
-  for (std::size_t first = 0; first < input_count; first += pass.input_count, --groups) {
-    pass.input_count = (input_count - first) / groups;
-    for (std::size_t i = 0; i < pass.input_count; ++i) pointers[i] = inputs.at(first + i, offset);
+void fold(const PassFunction* by_input_count, const Inputs& inputs, std::size_t first,
+          std::size_t end, std::size_t most, bool finish, std::size_t done,
+          const std::byte** pointers, Pass& pass) {
+  std::size_t groups = (end - first + most - 1) / most;
+  for (; first < end; first += pass.input_count, --groups) {
+    pass.input_count = (end - first) / groups;
+    for (std::size_t i = 0; i < pass.input_count; ++i) pointers[i] = inputs.at(first + i, done);
     pass.resume = first != 0;
-    pass.finish = groups == 1;
+    pass.finish = finish && groups == 1;
     by_input_count[pass.input_count - 1](pass);
   }
 }
 
 template <class Inputs>
+void fold_all(const OperationKernels& passes, const Folding& folding, const Inputs& inputs,
+              std::size_t done, const std::byte** pointers, Pass& pass) {
+  if (folding.simple) {
+    return fold(passes.simple, inputs, 0, folding.sources, kMaxSimpleInputs, true, done, pointers,
+                pass);
+  }
+  fold(passes.general, inputs, 0, folding.elements, kMaxGroupInputs,
+       folding.elements == folding.sources, done, pointers, pass);
+  fold(passes.partials, inputs, folding.elements, folding.sources, kMaxGroupInputs, true, done,
+       pointers, pass);
+}
+
+template <class Inputs>
 void reduce_from(const Kernels& kernels, const Reduction& reduction) {
   const Chosen chosen = choose(kernels, reduction.type, reduction.operation);
-  const std::size_t bytes = element_bytes(reduction.type);
-  const bool simple = is_simple(reduction);
-  const bool grouped = !simple && reduction.inputs.size() > kMaxGroupInputs;
+  const Folding folding(reduction);
+  const std::size_t bytes = folding.output_bytes;
   const bool with_stats = !reduction.stats.empty();
-  const std::size_t chunk = kPartialBytes / std::max<std::size_t>(4, bytes);
+  const std::size_t chunk =
+      kAccumulatorBytes / std::max<std::size_t>(4, element_bytes(reduction.type));
 
-  alignas(64) std::byte partial[kPartialBytes];
-  alignas(64) std::byte scratch[kPartialBytes];
+  alignas(64) std::byte accumulators[kAccumulatorBytes];
+  alignas(64) std::byte scratch[kAccumulatorBytes];
   const std::byte* pointers[kMaxSimpleInputs];
   Pass pass;
   pass.inputs = pointers;
   pass.outputs = reduction.outputs.data();
   pass.output_count = reduction.outputs.size();
-  pass.partial = partial;
+  pass.accumulators = accumulators;
+  pass.widen = folding.widen;
   pass.divisor = divisor_of(reduction);
 
   Inputs inputs(reduction);
   Statistics statistics(chosen.squares, reduction.stats);
   std::optional<std::size_t> to_alignment;
-  if (reduction.stream_outputs) to_alignment = elements_to_alignment(reduction, bytes);
+  if (reduction.stream_outputs && !reduction.partial_result) {
+    to_alignment = elements_to_alignment(reduction, bytes);
+  }
 
   std::size_t filled = 0;  // elements in scratch
   for (std::size_t done = 0; done < reduction.count; done += pass.count) {
     std::size_t wanted = reduction.count - done;
     if (with_stats) wanted = std::min(wanted, chunk - filled);
-    if (grouped) wanted = std::min(wanted, chunk);
+    if (folding.grouped) wanted = std::min(wanted, chunk);
     pass.stream = false;
     if (to_alignment) {
       // One vector's worth of ordinary stores where a cut left the outputs misaligned.
@@ -195,11 +253,11 @@ void reduce_from(const Kernels& kernels, const Reduction& reduction) {
       pass.stream = short_of == 0;
       if (short_of != 0) wanted = std::min(wanted, short_of);
     }
-    pass.count = inputs.contiguous(wanted * bytes) / bytes;
+    pass.count = inputs.contiguous(wanted);
     pass.output_offset = done * bytes;
     if (with_stats) pass.scratch = scratch + filled * bytes;
-    fold(chosen, inputs, reduction.inputs.size(), done * bytes, simple, pointers, pass);
-    inputs.advance(pass.count * bytes);
+    fold_all(chosen.passes, folding, inputs, done, pointers, pass);
+    inputs.advance(pass.count);
     if (!with_stats) continue;
     filled += pass.count;
     const bool last = done + pass.count == reduction.count;
@@ -213,31 +271,39 @@ void reduce_from(const Kernels& kernels, const Reduction& reduction) {
 // The common case, with nothing around it: small reductions consist of such overhead.
 void reduce_at_once(const Kernels& kernels, const Reduction& reduction) {
   const std::byte* pointers[kMaxSimpleInputs];
-  const std::size_t count = reduction.inputs.size();
-  for (std::size_t i = 0; i < count; ++i) pointers[i] = reduction.inputs[i].front().data;
+  const std::byte** end = pointers;
+  for (const View view : reduction.inputs) *end++ = view.front().data;
+  for (const View view : reduction.partials) *end++ = view.front().data;
   Pass pass;
   pass.inputs = pointers;
-  pass.input_count = count;
+  pass.input_count = static_cast<std::size_t>(end - pointers);
   pass.outputs = reduction.outputs.data();
   pass.output_count = 1;
   pass.count = reduction.count;
   pass.divisor = divisor_of(reduction);
   const Chosen chosen = choose(kernels, reduction.type, reduction.operation);
-  chosen.passes.simple[count - 1](pass);
+  chosen.passes.simple[pass.input_count - 1](pass);
+}
+
+// Partial results of partials alone: a sum like any other, of their type.
+Reduction of_partials(Reduction reduction) {
+  reduction.type = partial_type(reduction.type, reduction.operation);
+  if (reduction.operation == Operation::kAverage) reduction.operation = Operation::kSum;
+  reduction.inputs = std::exchange(reduction.partials, {});
+  return reduction;
 }
 
 [[maybe_unused]] bool valid(const Reduction& reduction) {
-  const std::size_t bytes = reduction.count * element_bytes(reduction.type);
-  const auto covers = [&](View view) {
+  const Sources sources(reduction);
+  for (std::size_t i = 0; i < sources.count(); ++i) {
     std::size_t total = 0;
-    for (const Span& span : view) total += span.bytes;
-    return total == bytes;
-  };
-  const std::size_t blocks = (reduction.count + kStatsBlock - 1) / kStatsBlock;
-  return !reduction.inputs.empty() && reduction.inputs.size() <= kMaxInputs &&
-         !reduction.outputs.empty() && reduction.outputs.size() <= kMaxInputs &&
-         reduction.divisor >= 1 && (reduction.stats.empty() || reduction.stats.size() == blocks) &&
-         std::all_of(reduction.inputs.begin(), reduction.inputs.end(), covers);
+    for (const Span& span : sources.view(i)) total += span.bytes;
+    if (total != reduction.count * sources.bytes(i)) return false;
+  }
+  const std::size_t blocks = reduction.partial_result ? 0 : stats_blocks(reduction.count);
+  return sources.count() >= 1 && sources.count() <= kMaxInputs && !reduction.outputs.empty() &&
+         reduction.outputs.size() <= kMaxInputs && reduction.divisor >= 1 &&
+         (reduction.stats.empty() || reduction.stats.size() == blocks);
 }
 
 }  // namespace
@@ -245,14 +311,18 @@ void reduce_at_once(const Kernels& kernels, const Reduction& reduction) {
 void reduce(const Kernels& kernels, const Reduction& reduction) {
   assert(valid(reduction));
   if (reduction.count == 0) return;
+  if (reduction.partial_result && reduction.inputs.empty()) {
+    const Reduction plain = of_partials(reduction);
+    if (plain.type != reduction.type) return reduce(kernels, plain);
+  }
   const DefaultFloatMode mode;
-  const bool direct = single_spans(reduction);
-  if (direct && is_simple(reduction)) {
+  const bool direct = Sources(reduction).of_one_span();
+  if (direct && Folding(reduction).simple) {
     reduce_at_once(kernels, reduction);
   } else if (direct) {
-    reduce_from<DirectInputs>(kernels, reduction);
+    reduce_from<DirectSources>(kernels, reduction);
   } else {
-    reduce_from<ScatteredInputs>(kernels, reduction);
+    reduce_from<ScatteredSources>(kernels, reduction);
   }
   if (reduction.stream_outputs && kernels.drain != nullptr) kernels.drain();
 }

@@ -1,4 +1,5 @@
-// One-pass reduction of W inputs into 1..W outputs: the arithmetic of the whole service.
+// One-pass reduction of W inputs, and of partial sums of others, into 1..W outputs: the arithmetic
+// of the whole service.
 //
 // The result is a pure function of the inputs in rank order. It does not depend on the instruction
 // set, on how inputs are cut into spans, or on alignment: every instruction set gives the bits of
@@ -8,6 +9,10 @@
 //   average  the sum divided by `divisor` once, before the one rounding (IEEE division; integers:
 //            the wrapped sum divided, truncated towards zero)
 //   min/max  NaN wins; -0 < +0
+//   partials partial sums of other ranks, in partial_type(): added one by one, in their order, to
+//   the
+//            sum of the inputs (the first one starts it where there are no inputs), before the
+//            division and the rounding
 //   any NaN result is the canonical quiet NaN (sign 0, only the top mantissa bit set);
 //   infinities and subnormals are kept on every path.
 #pragma once
@@ -33,11 +38,17 @@ struct Reduction {
   ElementType type = ElementType::kF32;
   Operation operation = Operation::kSum;
   std::uint32_t divisor = 1;  // for kAverage: the number of ranks, >= 1
-  std::size_t count = 0;      // elements in every input and output
-  // 1..kMaxInputs, in rank order, each of count elements; every span a whole number of elements, at
-  // any alignment.
+  std::size_t count = 0;      // elements in every input, partial and output
+  // In rank order, each of count elements; every span a whole number of elements, at any alignment.
+  // Inputs and partials are 1..kMaxInputs together.
   std::span<const View> inputs;
-  // 1..kMaxInputs. An output may be exactly an input (in place); any other overlap is undefined.
+  // Partial results of others, each of count elements of partial_type(type, operation), likewise.
+  std::span<const View> partials;
+  // The outputs are a partial result themselves: of partial_type(type, operation), not divided, not
+  // rounded. They have no statistics, and are not streamed.
+  bool partial_result = false;
+  // 1..kMaxInputs. An output may be exactly an input, or a
+  // partial, of its own element size (in place); any other overlap is undefined.
   std::span<std::byte* const> outputs;
   // Of the stored result (after rounding); integers are counted as their values. Empty, or
   // stats_blocks(count) entries, overwritten. The first element begins a block.

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
 #include "summation/float_mode.h"
@@ -13,22 +12,11 @@
 namespace tally::summation {
 namespace {
 
+using test::Buffer;
 using test::Flavour;
+using test::Inputs;
 using test::Random;
-
-constexpr std::size_t kGuard = 64;
-constexpr std::byte kGuardByte{0xa5};
-
-std::uint64_t seed() {
-  static const std::uint64_t chosen = [] {
-    const char* given = std::getenv("TALLY_TEST_SEED");
-    const std::uint64_t value =
-        given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-    std::printf("TALLY_TEST_SEED=%llu\n", static_cast<unsigned long long>(value));
-    return value;
-  }();
-  return chosen;
-}
+using test::seed;
 
 struct Case {
   ElementType type = ElementType::kF32;
@@ -53,63 +41,6 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
              << " TALLY_TEST_SEED=" << seed();
 }
 
-// Memory that starts `shift` bytes past a multiple of 64, ends where it ends, and is guarded.
-class Buffer {
- public:
-  Buffer(std::size_t bytes, std::size_t shift) : bytes_(bytes) {
-    memory_.assign(bytes + 2 * kGuard + shift + 64, kGuardByte);
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data()) + kGuard;
-    start_ = memory_.data() + kGuard + (64 - address % 64) % 64 + shift;
-  }
-  std::byte* data() const { return start_; }
-  std::vector<std::byte> bytes() const { return {start_, start_ + bytes_}; }
-  bool guards_intact() const {
-    const auto intact = [](std::byte b) { return b == kGuardByte; };
-    return std::all_of(const_cast<const std::byte*>(memory_.data()),
-                       static_cast<const std::byte*>(start_), intact) &&
-           std::all_of(static_cast<const std::byte*>(start_) + bytes_,
-                       memory_.data() + memory_.size(), intact);
-  }
-
- private:
-  std::size_t bytes_;
-  std::vector<std::byte> memory_;
-  std::byte* start_;
-};
-
-// The inputs of a case, cut into spans that lie apart from each other, each in memory of exactly
-// its size (so that an address sanitizer sees a byte too many).
-class Inputs {
- public:
-  Inputs(const Case& c, Random& random) {
-    const std::size_t bytes = element_bytes(c.type);
-    spans_.resize(c.width);
-    for (std::size_t w = 0; w < c.width; ++w) {
-      std::size_t left = c.count;
-      for (std::size_t s = 0; s < c.spans; ++s) {
-        const std::size_t n = s + 1 == c.spans ? left : random() % (left + 1);
-        const std::size_t shift = c.alignment == 64 ? 0 : random() % 64 / c.alignment * c.alignment;
-        memory_.emplace_back(shift + n * bytes);
-        std::byte* start = memory_.back().data() + shift;
-        test::fill(random, c.flavour, c.type, start, n);
-        spans_[w].push_back({start, n * bytes});
-        left -= n;
-      }
-    }
-    for (const auto& spans : spans_) views_.emplace_back(spans);
-  }
-  std::span<const View> views() const { return views_; }
-  // Input `w` as one run of bytes.
-  void copy(std::size_t w, std::byte* to) const {
-    for (const Span& span : spans_[w]) to = std::copy_n(span.data, span.bytes, to);
-  }
-
- private:
-  std::vector<std::vector<std::byte>> memory_;
-  std::vector<std::vector<Span>> spans_;
-  std::vector<View> views_;
-};
-
 struct Result {
   std::vector<std::byte> bytes;
   std::vector<BlockStats> stats;
@@ -121,8 +52,7 @@ Result run(const Kernels& kernels, const Case& c, const Inputs& inputs, std::uin
   std::vector<Buffer> outputs;
   std::vector<std::byte*> pointers;
   for (std::size_t o = 0; o < c.outputs; ++o) {
-    const std::size_t shift = c.alignment == 64 ? 0 : random() % 64 / c.alignment * c.alignment;
-    outputs.emplace_back(bytes, shift);
+    outputs.emplace_back(bytes, test::random_shift(random, c.alignment));
     pointers.push_back(outputs.back().data());
   }
   std::vector<View> views(inputs.views().begin(), inputs.views().end());
@@ -161,7 +91,7 @@ class ReduceTest : public testing::TestWithParam<Isa> {
   void check(const Case& c) {
     const std::uint64_t case_seed = seed() + ++cases_;
     Random random(case_seed);
-    const Inputs inputs(c, random);
+    const Inputs inputs(random, c.flavour, c.type, c.width, c.count, c.spans, c.alignment);
     Case plain = c;
     plain.outputs = 1;
     plain.in_place = plain.stream = false;
@@ -326,7 +256,7 @@ TEST_P(ReduceTest, TheCallersFloatModeDoesNotMatter) {
     Case typed = c;
     typed.type = type;
     Random random(seed());
-    const Inputs inputs(typed, random);
+    const Inputs inputs(random, typed.flavour, typed.type, typed.width, typed.count, 1, 1);
     const Result expected = run(*kernels(Isa::kScalar), typed, inputs, seed());
     const unsigned before = _mm_getcsr();
     const unsigned hostile = 0x1f80U | 0x8000U | 0x0040U | 0x4000U;  // FTZ, DAZ, upwards

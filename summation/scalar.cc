@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "summation/kernel.h"
+#include "summation/types.h"
 
 namespace tally::summation {
 namespace {
@@ -21,28 +22,35 @@ void store(std::byte* elements, std::size_t i, T value) {
   std::memcpy(elements + i * sizeof(T), &value, sizeof(T));
 }
 
-template <ElementType Type, Operation Op>
+template <class Stored>
+void store_everywhere(const Pass& pass, std::size_t i, Stored result) {
+  for (std::size_t o = 0; o < pass.output_count; ++o) {
+    store(pass.outputs[o] + pass.output_offset, i, result);
+  }
+  if (pass.scratch != nullptr) store(pass.scratch, i, result);
+}
+
+// Input says how inputs are stored: as elements, or as the partial sums of such.
+template <ElementType Type, Operation Op, class Input = scalar::Element<Type>>
 void run(const Pass& pass) {
   using Element = scalar::Element<Type>;
   using Fold = scalar::Fold<Op>;
-  using Stored = typename Element::Stored;
+  using Stored = typename Input::Stored;
   using Wide = typename Element::Wide;
-  auto* partial = static_cast<Wide*>(pass.partial);
+  auto* accumulators = static_cast<Wide*>(pass.accumulators);
   for (std::size_t i = 0; i < pass.count; ++i) {
-    Wide sum = Element::widen(load<Stored>(pass.inputs[0], i));
-    if (pass.resume) sum = Fold::step(partial[i], sum);
+    Wide sum = Input::widen(load<Stored>(pass.inputs[0], i));
+    if (pass.resume) sum = Fold::step(accumulators[i], sum);
     for (std::size_t w = 1; w < pass.input_count; ++w) {
-      sum = Fold::step(sum, Element::widen(load<Stored>(pass.inputs[w], i)));
+      sum = Fold::step(sum, Input::widen(load<Stored>(pass.inputs[w], i)));
     }
     if (!pass.finish) {
-      partial[i] = sum;
-      continue;
+      accumulators[i] = sum;
+    } else if (pass.widen) {
+      store_everywhere(pass, i, scalar::Plain<Wide>::round(sum));
+    } else {
+      store_everywhere(pass, i, Element::round(Fold::end(sum, pass.divisor)));
     }
-    const Stored result = Element::round(Fold::end(sum, pass.divisor));
-    for (std::size_t o = 0; o < pass.output_count; ++o) {
-      store(pass.outputs[o] + pass.output_offset, i, result);
-    }
-    if (pass.scratch != nullptr) store(pass.scratch, i, result);
   }
 }
 
@@ -63,19 +71,28 @@ std::uint64_t squares(const std::byte* elements, std::size_t count, double* lane
 }
 
 // The same kernel for every input count.
-template <ElementType Type, Operation Op>
+template <PassFunction Kernel>
 constexpr auto kByInputCount = [] {
   std::array<PassFunction, kMaxSimpleInputs> functions{};
-  functions.fill(&run<Type, Op>);
+  functions.fill(Kernel);
   return functions;
 }();
 
+template <ElementType Type, Operation Op>
+constexpr OperationKernels operation_kernels() {
+  constexpr ElementType kPartial = partial_type(Type, Op);
+  const PassFunction* all = kByInputCount<&run<Type, Op>>.data();
+  if constexpr (kPartial == Type) {
+    return {all, all, nullptr};
+  } else {
+    return {all, all, kByInputCount<&run<Type, Op, scalar::Element<kPartial>>>.data()};
+  }
+}
+
 template <ElementType Type, std::size_t... Ops>
 constexpr TypeKernels make_type(std::index_sequence<Ops...> /*operations*/) {
-  return {
-      .operation = {OperationKernels{kByInputCount<Type, static_cast<Operation>(Ops)>.data(),
-                                     kByInputCount<Type, static_cast<Operation>(Ops)>.data()}...},
-      .squares = &squares<Type>};
+  return {.operation = {operation_kernels<Type, static_cast<Operation>(Ops)>()...},
+          .squares = &squares<Type>};
 }
 
 template <ElementType Type>

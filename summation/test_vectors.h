@@ -1,14 +1,19 @@
 // Inputs for the tests: values that kernels get wrong, at any alignment.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
+#include "base/view.h"
 #include "summation/scalar.h"
 #include "summation/types.h"
 
@@ -32,6 +37,18 @@ enum class Flavour { kNumbers, kRare, kSubnormal, kTies, kBits };
 inline constexpr int kFlavours = 5;
 
 using Random = std::mt19937_64;
+
+// Of the whole run, printed once; TALLY_TEST_SEED sets it.
+inline std::uint64_t seed() {
+  static const std::uint64_t chosen = [] {
+    const char* given = std::getenv("TALLY_TEST_SEED");
+    const std::uint64_t value =
+        given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+    std::printf("TALLY_TEST_SEED=%llu\n", static_cast<unsigned long long>(value));
+    return value;
+  }();
+  return chosen;
+}
 
 inline float special_f32(std::uint64_t pick) {
   const std::uint32_t bits[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000,
@@ -95,5 +112,71 @@ inline void fill(Random& random, Flavour flavour, ElementType type, std::byte* t
     std::memcpy(to + i * bytes, &bits, bytes);  // little endian: the low bytes
   }
 }
+
+// Bytes past a multiple of 64.
+inline std::size_t random_shift(Random& random, std::size_t alignment) {
+  return alignment == 64 ? 0 : random() % 64 / alignment * alignment;
+}
+
+// Memory that starts `shift` bytes past a multiple of 64, ends where it ends, and is guarded.
+class Buffer {
+ public:
+  Buffer(std::size_t bytes, std::size_t shift) : bytes_(bytes) {
+    memory_.assign(bytes + 2 * kGuard + shift + 64, kGuardByte);
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data()) + kGuard;
+    start_ = memory_.data() + kGuard + (64 - address % 64) % 64 + shift;
+  }
+  std::byte* data() const { return start_; }
+  std::vector<std::byte> bytes() const { return {start_, start_ + bytes_}; }
+  bool guards_intact() const {
+    const auto intact = [](std::byte b) { return b == kGuardByte; };
+    return std::all_of(const_cast<const std::byte*>(memory_.data()),
+                       static_cast<const std::byte*>(start_), intact) &&
+           std::all_of(static_cast<const std::byte*>(start_) + bytes_,
+                       memory_.data() + memory_.size(), intact);
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 64;
+  static constexpr std::byte kGuardByte{0xa5};
+
+  std::size_t bytes_;
+  std::vector<std::byte> memory_;
+  std::byte* start_;
+};
+
+// `width` inputs, cut into spans that lie apart from each other, each in memory of exactly its size
+// (so that an address sanitizer sees a byte too many).
+class Inputs {
+ public:
+  Inputs(Random& random, Flavour flavour, ElementType type, std::size_t width, std::size_t count,
+         std::size_t spans, std::size_t alignment) {
+    const std::size_t bytes = element_bytes(type);
+    spans_.resize(width);
+    for (std::size_t w = 0; w < width; ++w) {
+      std::size_t left = count;
+      for (std::size_t s = 0; s < spans; ++s) {
+        const std::size_t n = s + 1 == spans ? left : random() % (left + 1);
+        const std::size_t shift = random_shift(random, alignment);
+        memory_.emplace_back(shift + n * bytes);
+        std::byte* start = memory_.back().data() + shift;
+        fill(random, flavour, type, start, n);
+        spans_[w].push_back({start, n * bytes});
+        left -= n;
+      }
+    }
+    for (const auto& of_input : spans_) views_.emplace_back(of_input);
+  }
+  std::span<const View> views() const { return views_; }
+  // Input `w` as one run of bytes.
+  void copy(std::size_t w, std::byte* to) const {
+    for (const Span& span : spans_[w]) to = std::copy_n(span.data, span.bytes, to);
+  }
+
+ private:
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<std::vector<Span>> spans_;
+  std::vector<View> views_;
+};
 
 }  // namespace tally::summation::test

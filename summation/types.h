@@ -13,5 +13,6 @@ using tally::kOperationNames;
 using tally::name;
 using tally::parse_element_type;
 using tally::parse_operation;
+using tally::partial_type;
 
 }  // namespace tally::summation

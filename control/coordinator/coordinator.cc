@@ -267,6 +267,7 @@ JobRecord Coordinator::make_record(const Opening& opening) {
     members.push_back(member);
   }
   const auto shares = node_shares(members);
+  job.rate = rate_of(members, shares, job.ranks);
   const auto counts = tree_counts(members, shares);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (counts[i] == 0) continue;
@@ -291,7 +292,8 @@ const JobRecord& Coordinator::form(const Opening& opening, Nanos now) {
     course.unconfirmed.insert(one.node);
     Placement placement{one.placement, made.name,  made.token,
                         made.epoch,    made.ranks, made.weight,
-                        made.plan,     one.trees,  static_cast<std::uint32_t>(made.nodes.size())};
+                        made.plan,     one.trees,  static_cast<std::uint32_t>(made.nodes.size()),
+                        made.rate};
     listeners_[one.node].news.placements.push_back(std::move(placement));
   }
   return store_.jobs().at(made.epoch);

@@ -14,11 +14,17 @@ namespace tally::control {
 using nlohmann::json;
 
 json to_json(const Placement& placement) {
-  return {{"placement", placement.id},         {"job", placement.job},
-          {"token", placement.token},          {"epoch", placement.epoch},
-          {"ranks", placement.ranks},          {"weight", placement.weight},
-          {"weights", placement.plan.weights}, {"split_bytes", placement.plan.split_bytes},
-          {"trees", placement.trees},          {"nodes", placement.nodes}};
+  return {{"placement", placement.id},
+          {"job", placement.job},
+          {"token", placement.token},
+          {"epoch", placement.epoch},
+          {"ranks", placement.ranks},
+          {"weight", placement.weight},
+          {"weights", placement.plan.weights},
+          {"split_bytes", placement.plan.split_bytes},
+          {"trees", placement.trees},
+          {"nodes", placement.nodes},
+          {"rate", placement.rate}};
 }
 
 std::vector<std::uint32_t> parse_numbers(const json& array, std::size_t count, std::uint32_t max) {
@@ -64,6 +70,8 @@ Result<Placement> parse_placement(const json& sent) {
   placement.nodes = nodes.is_number_unsigned() && nodes.get<std::uint64_t>() <= trees
                         ? nodes.get<std::uint32_t>()
                         : 1;
+  const json rate = sent.value("rate", json());
+  if (rate.is_number_unsigned()) placement.rate = rate.get<std::uint64_t>();
   return placement;
 }
 

@@ -25,6 +25,7 @@ struct Placement {
   protocol::Plan plan;               // whole
   std::vector<std::uint32_t> trees;  // those at this node, rising
   std::uint32_t nodes = 1;           // of the plan
+  std::uint64_t rate = 0;            // bytes of operation per second that it is for; 0: unknown
 };
 
 nlohmann::json to_json(const Placement& placement);

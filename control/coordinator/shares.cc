@@ -1,6 +1,8 @@
 #include "control/coordinator/shares.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "control/plan/star_planner.h"
@@ -45,6 +47,27 @@ std::vector<std::uint32_t> node_shares(const std::vector<Member>& members) {
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   for (double& share : shares) share /= sum;
   return plan::round_weights(shares);
+}
+
+std::uint64_t rate_of(const std::vector<Member>& members, const std::vector<std::uint32_t>& shares,
+                      std::uint32_t ranks) {
+  const auto workers =
+      static_cast<double>(std::count_if(members.begin(), members.end(), [](const Member& member) {
+        return member.role == Role::kWorker;
+      }));
+  const double machines = workers > 0 ? workers : ranks;
+  const double ranks_of_each = std::max(1.0, ranks / machines);
+  double rate = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].speed == 0) return 0;
+    const double share = static_cast<double>(shares[i]) / plan::kWeightUnit;
+    const double load =
+        members[i].role == Role::kWorker ? 1 + (machines - 2) * share : machines * share;
+    if (load > 0) {
+      rate = std::min(rate, static_cast<double>(members[i].speed) / (load * ranks_of_each));
+    }
+  }
+  return std::isfinite(rate) ? static_cast<std::uint64_t>(rate) : 0;
 }
 
 std::vector<std::uint32_t> tree_counts(const std::vector<Member>& members,

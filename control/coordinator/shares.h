@@ -14,6 +14,11 @@ namespace tally::control {
 // known ones. Precondition: there are members.
 std::vector<std::uint32_t> node_shares(const std::vector<Member>& members);
 
+// Bytes of operation per second that the NICs carry with these shares, for so many ranks that run,
+// evenly, on the machines whose role says so. 0: a speed is not known.
+std::uint64_t rate_of(const std::vector<Member>& members, const std::vector<std::uint32_t>& shares,
+                      std::uint32_t ranks);
+
 // How many trees each member roots: one for each of its shards, but at most kMaxTrees in all (then
 // each has fewer, down to the same bound), and not more than its share has units.
 std::vector<std::uint32_t> tree_counts(const std::vector<Member>& members,

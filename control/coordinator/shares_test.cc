@@ -41,6 +41,19 @@ double time_of(const std::vector<Member>& all, const std::vector<std::uint32_t>&
   return time;
 }
 
+TEST(Shares, SayHowFastAnOperationCanBe) {
+  const auto rate = [](const std::vector<Member>& all, std::uint32_t ranks) {
+    return rate_of(all, node_shares(all), ranks);
+  };
+  EXPECT_NEAR(static_cast<double>(rate(members({120, 120, 120, 120}, {120, 120}), 4)), 100, 1);
+  EXPECT_NEAR(static_cast<double>(rate(members({150, 150, 150, 150}, {}), 4)), 100, 1);
+  EXPECT_NEAR(static_cast<double>(rate(members({150, 150, 150, 150}, {}), 8)), 50, 1)
+      << "two ranks on each machine";
+  EXPECT_NEAR(static_cast<double>(rate(members({}, {100, 100}), 4)), 50, 1)
+      << "workers are elsewhere";
+  EXPECT_EQ(rate(members({150, 0}, {}), 2), 0U) << "nobody knows";
+}
+
 TEST(Shares, HelpersCarryAsMuchAsTheyAreFast) {
   EXPECT_THAT(node_shares(members({}, {5})), ElementsAre(65536));
   EXPECT_THAT(node_shares(members({}, {0, 0, 0})), ElementsAre(21846, 21845, 21845));

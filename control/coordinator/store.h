@@ -45,6 +45,7 @@ struct JobRecord {
   std::uint32_t ranks = 1;
   std::uint32_t weight = 1;
   protocol::Plan plan;
+  std::uint64_t rate = 0;  // bytes of operation per second that it is made for; 0: unknown
   std::vector<PlanNode> nodes;
 };
 

@@ -44,9 +44,10 @@ void Aggregator::add_job(JobSlot slot, const JobSpec& spec) {
     here.plan = config_.plan;
     if (here.vertices.empty()) here.vertices.push_back(star(config_.shard, spec.ranks));
   }
+  here.window_bytes = std::min(spec.window_bytes, config_.window_bytes);
   jobs_[slot] = std::make_unique<Job>(slot, std::move(here), config_.one_class);
   const Job& job = *jobs_[slot];
-  scheduler_.add_job(slot, spec.weight);
+  scheduler_.add_job(slot, spec.weight, job.spec.window_bytes);
   for (std::size_t i = 0; i < job.places.size(); ++i) {
     // A tile has a slot of each of its branches.
     const bool plain = job.spec.vertices[i].branches.empty();

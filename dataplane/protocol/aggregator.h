@@ -38,7 +38,7 @@ namespace tally::protocol {
 struct AggregatorConfig {
   Plan plan;
   std::uint32_t shard = 0;  // which tree of the plan this is the star of, unless jobs say otherwise
-  std::uint64_t window_bytes = 4 << 20;  // of each class
+  std::uint64_t window_bytes = 4 << 20;  // in flight each way, of each class
   std::uint64_t tile_bytes = 0;          // of one input; 0: derived from the window
   std::uint32_t tiles = 64;              // tile slots
   // Vertices are at most so high. Each height has a class of tiles of its own, those above 1 with
@@ -71,6 +71,9 @@ struct JobSpec {
   std::uint16_t branches = 0;      // that the vertices speak of
   std::uint16_t parents = 0;
   SlotLayout slots{};  // between vertices: the same in the whole job
+  // In flight each way for this job here, where that is less than the shard's window: what its
+  // trees' share of the links carries in a few milliseconds.
+  std::uint64_t window_bytes = UINT64_MAX;
 };
 
 // A completion and whom it is for.
@@ -155,7 +158,7 @@ class Aggregator {
   void damaged(Member member);
   // The inputs are there and the sum begins. Result bytes of the tile are about to be stored: from
   // now on a failure says so.
-  void storing(const Tile& tile, Nanos now);
+  void storing(Tile& tile, Nanos now);
   // The sum has ended; what is not placed yet is on its way.
   void stored(const Tile& tile, Nanos now);
   // The push that a Step asked for is answered: the branch is told.

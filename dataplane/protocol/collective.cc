@@ -55,9 +55,7 @@ std::uint64_t traffic(const Shape& shape, std::uint64_t elements) {
 }
 
 ElementType partial_type(const Shape& shape) {
-  const bool half = shape.type == ElementType::kF16 || shape.type == ElementType::kBf16;
-  const bool sum = shape.operation == Operation::kSum || shape.operation == Operation::kAverage;
-  return half && sum && !moves_only(shape.kind) ? ElementType::kF32 : shape.type;
+  return moves_only(shape.kind) ? shape.type : tally::partial_type(shape.type, shape.operation);
 }
 
 Extent contribution(const Shape& shape, std::uint16_t rank) {

@@ -53,6 +53,7 @@ struct Tile {
   std::uint64_t count = 0;  // elements of `type` (bytes where a collective only moves them)
   std::uint64_t operation_bytes = 0;
   bool stream = false;  // results go past the caches: they would not stay there
+  bool summed = false;  // of the bytes in flight it has pushes, no more pulls
   bool fine = false;    // others' small operations are about: look for news before the next tile
   std::vector<Endpoint> sources;
   std::uint32_t partials = 0;  // so many of the sources, the last ones, are of branches

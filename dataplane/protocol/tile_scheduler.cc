@@ -19,12 +19,12 @@ TileScheduler::TileScheduler(const std::vector<Limits>& classes) {
   for (const Limits& limits : classes) classes_.push_back(Class{.limits = limits});
 }
 
-void TileScheduler::add_job(JobSlot job, std::uint32_t weight) {
+void TileScheduler::add_job(JobSlot job, std::uint32_t weight, std::uint64_t window_bytes) {
   if (job >= jobs_.size()) {
     jobs_.resize(job + 1);
     for (Class& cls : classes_) cls.lanes.resize(job + 1);
   }
-  jobs_[job] = Job{.weight = weight};
+  jobs_[job] = Job{.weight = weight, .window_bytes = window_bytes};
   for (Class& cls : classes_) cls.lanes[job] = Lane{};
 }
 
@@ -81,10 +81,10 @@ void TileScheduler::remove(JobSlot slot, TileClass cls, Slot operation) {
   }
 }
 
-bool TileScheduler::Class::has_slot_for(const Lane& lane, std::uint32_t weight) const {
-  if (lane.tiles >= lane.most) return false;
+bool TileScheduler::Class::has_room_for(const Lane& lane, const Job& job) const {
+  if (lane.tiles >= lane.most || lane.flight.fills(job.window_bytes)) return false;
   if (ready_jobs <= 1) return true;
-  const std::uint64_t share = std::uint64_t{limits.tiles} * weight / ready_weight;
+  const std::uint64_t share = std::uint64_t{limits.tiles} * job.weight / ready_weight;
   return lane.tiles < std::max<std::uint64_t>(share, 1);
 }
 
@@ -96,7 +96,7 @@ std::optional<TileScheduler::Choice> TileScheduler::next() const {
     if (cls.ready_jobs == 0 || !cls.has_room()) continue;
     for (JobSlot job = 0; job < cls.lanes.size(); ++job) {
       const Lane& lane = cls.lanes[job];
-      if (lane.ready.empty() || !cls.has_slot_for(lane, jobs_[job].weight)) continue;
+      if (lane.ready.empty() || !cls.has_room_for(lane, jobs_[job])) continue;
       const Ready& top = lane.ready.front();
       const bool better =
           best == nullptr ||
@@ -114,15 +114,31 @@ void TileScheduler::started(JobSlot slot, TileClass cls, std::uint64_t bytes) {
   Job& job = jobs_[slot];
   if (before(virtual_time_, job.served)) virtual_time_ = job.served;
   job.served += bytes * kScale / job.weight;
-  ++classes_[cls].lanes[slot].tiles;
+  Lane& lane = classes_[cls].lanes[slot];
+  ++lane.tiles;
   ++classes_[cls].tiles;
-  classes_[cls].bytes += bytes;
+  lane.flight.pulls += bytes;
+  classes_[cls].flight.pulls += bytes;
 }
 
-void TileScheduler::finished(JobSlot slot, TileClass cls, std::uint64_t bytes) {
-  --classes_[cls].lanes[slot].tiles;
+void TileScheduler::pulled(JobSlot job, TileClass cls, std::uint64_t bytes) {
+  classes_[cls].lanes[job].flight.pulls -= bytes;
+  classes_[cls].flight.pulls -= bytes;
+}
+
+void TileScheduler::pushing(JobSlot job, TileClass cls, std::uint64_t bytes) {
+  classes_[cls].lanes[job].flight.pushes += bytes;
+  classes_[cls].flight.pushes += bytes;
+}
+
+void TileScheduler::pushed(JobSlot job, TileClass cls, std::uint64_t bytes) {
+  classes_[cls].lanes[job].flight.pushes -= bytes;
+  classes_[cls].flight.pushes -= bytes;
+}
+
+void TileScheduler::finished(JobSlot job, TileClass cls) {
+  --classes_[cls].lanes[job].tiles;
   --classes_[cls].tiles;
-  classes_[cls].bytes -= bytes;
 }
 
 }  // namespace tally::protocol

@@ -11,9 +11,9 @@ TileScheduler roomy() {
   return TileScheduler({{.window_bytes = 1 << 30, .tiles = 1000}});
 }
 
-void add_job(TileScheduler& scheduler, JobSlot job, std::uint32_t weight,
-             std::uint32_t operations) {
-  scheduler.add_job(job, weight);
+void add_job(TileScheduler& scheduler, JobSlot job, std::uint32_t weight, std::uint32_t operations,
+             std::uint64_t window_bytes = UINT64_MAX) {
+  scheduler.add_job(job, weight, window_bytes);
   scheduler.reserve(job, 0, operations);
 }
 
@@ -57,7 +57,8 @@ TEST(TileScheduler, JobsShareByWeightInBytes) {
     const JobSlot job = scheduler.next()->job;
     served[job] += tile_bytes[job];
     scheduler.started(job, 0, tile_bytes[job]);
-    scheduler.finished(job, 0, tile_bytes[job]);
+    scheduler.pulled(job, 0, tile_bytes[job]);
+    scheduler.finished(job, 0);
   }
   const double unit = static_cast<double>(served[1]);
   EXPECT_NEAR(static_cast<double>(served[0]) / unit, 3, 0.01);
@@ -71,7 +72,8 @@ TEST(TileScheduler, AnIdleJobDoesNotSaveUpTime) {
   scheduler.add(0, 0, 0, 0, 0);
   for (int i = 0; i < 1000; ++i) {
     scheduler.started(0, 0, 100);
-    scheduler.finished(0, 0, 100);
+    scheduler.pulled(0, 0, 100);
+    scheduler.finished(0, 0);
   }
   scheduler.add(1, 0, 1, 0, 1);
   int turns[2] = {};
@@ -79,7 +81,8 @@ TEST(TileScheduler, AnIdleJobDoesNotSaveUpTime) {
     const JobSlot job = scheduler.next()->job;
     ++turns[job];
     scheduler.started(job, 0, 100);
-    scheduler.finished(job, 0, 100);
+    scheduler.pulled(job, 0, 100);
+    scheduler.finished(job, 0);
   }
   EXPECT_NEAR(turns[0], 50, 1);
 }
@@ -95,7 +98,8 @@ TEST(TileScheduler, SharesSurviveTheWrapOfVirtualTime) {
     const JobSlot job = scheduler.next()->job;
     ++turns[job];
     scheduler.started(job, 0, 1ULL << 48);  // the 64 bits are gone through many times
-    scheduler.finished(job, 0, 1ULL << 48);
+    scheduler.pulled(job, 0, 1ULL << 48);
+    scheduler.finished(job, 0);
   }
   EXPECT_NEAR(turns[0], 500, 1);
 }
@@ -107,11 +111,44 @@ TEST(TileScheduler, TheWindowBoundsBytesButLetsOneTileGo) {
   ASSERT_TRUE(scheduler.next());
   scheduler.started(0, 0, 250);
   EXPECT_FALSE(scheduler.next());
-  scheduler.finished(0, 0, 250);
+  scheduler.pulled(0, 0, 250);
   scheduler.started(0, 0, 60);
   ASSERT_TRUE(scheduler.next());
   scheduler.started(0, 0, 60);
   EXPECT_FALSE(scheduler.next());
+}
+
+TEST(TileScheduler, TheWindowBoundsPushesByAsMuchAgain) {
+  TileScheduler scheduler({{.window_bytes = 100, .tiles = 1000}});
+  add_job(scheduler, 0, 1, 1);
+  scheduler.add(0, 0, 0, 0, 0);
+  scheduler.started(0, 0, 60);
+  scheduler.pulled(0, 0, 60);
+  scheduler.pushing(0, 0, 60);
+  scheduler.started(0, 0, 60);
+  ASSERT_TRUE(scheduler.next()) << "60 pulled and 60 pushed are both below 100";
+  scheduler.pulled(0, 0, 60);
+  scheduler.pushing(0, 0, 60);
+  EXPECT_FALSE(scheduler.next()) << "120 are being pushed";
+  scheduler.pushed(0, 0, 60);
+  EXPECT_TRUE(scheduler.next());
+}
+
+TEST(TileScheduler, AJobWithASmallWindowLeavesTheRestToOthers) {
+  TileScheduler scheduler({{.window_bytes = 1000, .tiles = 1000}});
+  add_job(scheduler, 0, 1, 1, 100);
+  add_job(scheduler, 1, 1, 1);
+  scheduler.add(0, 0, 0, 0, 0);
+  scheduler.started(0, 0, 250);  // one tile may always go
+  EXPECT_FALSE(scheduler.next());
+  scheduler.add(1, 0, 1, 0, 1);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(scheduler.next()->job, 1u);
+    scheduler.started(1, 0, 100);
+  }
+  EXPECT_FALSE(scheduler.next()) << "the shard's window is full";
+  scheduler.pulled(0, 0, 250);
+  EXPECT_EQ(scheduler.next()->job, 0u);
 }
 
 TEST(TileScheduler, AJobHoldsItsShareOfSlotsOnlyWhileOthersWait) {
@@ -129,7 +166,7 @@ TEST(TileScheduler, AJobHoldsItsShareOfSlotsOnlyWhileOthersWait) {
   scheduler.started(1, 0, 1);
   EXPECT_FALSE(scheduler.next()) << "all slots are taken";
   scheduler.remove(1, 0, 1);
-  scheduler.finished(1, 0, 1);
+  scheduler.finished(1, 0);
   EXPECT_EQ(scheduler.next()->job, 0u) << "nobody else waits any more";
 }
 
@@ -161,7 +198,8 @@ TEST(TileScheduler, AFullClassKeepsNoOtherFromGoing) {
   ASSERT_EQ(scheduler.next()->operation, 12u) << "of another job";
   scheduler.started(1, 0, 10);
   EXPECT_FALSE(scheduler.next());
-  scheduler.finished(0, 1, 1000);
+  scheduler.pulled(0, 1, 1000);
+  scheduler.finished(0, 1);
   EXPECT_EQ(scheduler.next()->operation, 10u);
 }
 
@@ -190,7 +228,8 @@ TEST(TileScheduler, AJobHasAtMostItsTilesOfAClass) {
     scheduler.started(0, 1, 1);
   }
   EXPECT_FALSE(scheduler.next());
-  scheduler.finished(0, 1, 1);
+  scheduler.pulled(0, 1, 1);
+  scheduler.finished(0, 1);
   EXPECT_TRUE(scheduler.next());
 }
 

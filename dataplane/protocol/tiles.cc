@@ -22,11 +22,16 @@ std::uint64_t pulled_bytes(const Tile& tile) {
   return tile.sources.size() * tile.count * element_bytes(tile.type);
 }
 
+std::uint64_t pushed_bytes(const Tile& tile) {
+  return (tile.landings.size() + tile.below.size()) * tile.count * element_bytes(tile.type);
+}
+
 // Of one input.
-std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint32_t inputs) {
+std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint64_t window_bytes,
+                         std::uint32_t inputs) {
   if (config.tile_bytes != 0) return config.tile_bytes;
   const std::uint64_t fan_in = std::min<std::uint64_t>(inputs, kMaxTileFanIn);
-  return std::clamp(config.window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
+  return std::clamp(window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
 }
 
 }  // namespace
@@ -34,7 +39,8 @@ std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint32_t inputs) {
 // A tile is at least one cut of the widest element.
 std::uint64_t largest_tile(const AggregatorConfig& config, std::uint32_t ranks) {
   constexpr std::uint64_t kWidestElement = 8;
-  return ranks * std::max(tile_bytes(config, ranks), kCutElements * kWidestElement);
+  return ranks *
+         std::max(tile_bytes(config, config.window_bytes, ranks), kCutElements * kWidestElement);
 }
 
 // Several tiles fit the window at staggered phases; more inputs, smaller tiles. Between vertices a
@@ -42,7 +48,7 @@ std::uint64_t largest_tile(const AggregatorConfig& config, std::uint32_t ranks) 
 std::uint64_t Aggregator::tile_elements(const Job& job, const OperationRecord& operation,
                                         bool fine) const {
   const Shape& shape = operation.shape;
-  std::uint64_t bytes = tile_bytes(config_, operation.children);
+  std::uint64_t bytes = tile_bytes(config_, job.spec.window_bytes, operation.children);
   if (fine) bytes = std::min(bytes, Grain::kFineTile / operation.children);
   std::uint64_t elements = bytes / element_bytes(shape.type);
   if (!job.vertex(operation).branches.empty()) {
@@ -63,6 +69,7 @@ void Aggregator::begin(const Job& job, Slot slot, std::uint64_t first, std::uint
   tile.first = first;
   tile.count = count;
   tile.operation_bytes = operation.shape.count * element_bytes(operation.shape.type);
+  tile.summed = false;
   tile.partials = 0;
   tile.partial = false;
   tile.sources.clear();
@@ -235,8 +242,13 @@ void Aggregator::pulling(const Tile& tile, Nanos now) {
               pulled_bytes(tile));
 }
 
-void Aggregator::storing(const Tile& tile, Nanos now) {
-  OperationRecord& operation = jobs_[tile.job]->table[tile.operation];
+void Aggregator::storing(Tile& tile, Nanos now) {
+  Job& job = *jobs_[tile.job];
+  OperationRecord& operation = job.table[tile.operation];
+  const TileClass cls = job.place(operation).cls;
+  tile.summed = true;
+  scheduler_.pulled(tile.job, cls, pulled_bytes(tile));
+  scheduler_.pushing(tile.job, cls, pushed_bytes(tile));
   operation.started = true;
   operation.times.sum(now, busy_);
   TALLY_PROBE(sum, tile.job, operation.key.tag, operation.key.round, tile.first, tile.count);
@@ -254,7 +266,13 @@ void Aggregator::stored(const Tile& tile, Nanos now) {
 void Aggregator::end_tile(const Tile& tile, Status status, Member culprit, Nanos now) {
   Job& job = *jobs_[tile.job];
   OperationRecord& operation = job.table[tile.operation];
-  scheduler_.finished(tile.job, job.place(operation).cls, pulled_bytes(tile));
+  const TileClass cls = job.place(operation).cls;
+  if (tile.summed) {
+    scheduler_.pushed(tile.job, cls, pushed_bytes(tile));
+  } else {
+    scheduler_.pulled(tile.job, cls, pulled_bytes(tile));
+  }
+  scheduler_.finished(tile.job, cls);
   if (tile.partials > 0) give_back_up(job, tile);
   if (status != Status::kOk) give_back_down(job, tile);
   const bool active = operation.state == OperationRecord::State::kActive;

@@ -125,7 +125,7 @@ class VertexTest : public ::testing::Test {
     aggregator_->clear_steps();
     return one;
   }
-  void sum(const Tile& tile) {
+  void sum(Tile& tile) {
     aggregator_->pulling(tile, 0);
     aggregator_->storing(tile, 0);
     aggregator_->stored(tile, 0);

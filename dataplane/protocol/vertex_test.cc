@@ -60,7 +60,7 @@ TEST_F(VertexTest, TilesHaveTheirSlotsOrWait) {
   EXPECT_FALSE(aggregator_->start_tile(tiles[2])) << "two up slots";
   EXPECT_NE(tiles[0].sources[2].offset, tiles[1].sources[2].offset);
   const auto wanted = take(false);
-  const auto go_on = [&](const Tile& tile, const RingSlot& request) {
+  const auto go_on = [&](Tile& tile, const RingSlot& request) {
     VertexMessage ready;
     ASSERT_EQ(wire::parse(request, ready), Status::kOk);
     ready.kind = VertexKind::kTileReady;

@@ -43,6 +43,10 @@ std::vector<Bar> bars() {
   const auto l2 = [](ElementType type, std::size_t width) {
     return Shape{.type = type, .width = width, .bytes = kTile};
   };
+  const auto partial = [](ElementType type, bool result) {
+    const std::size_t inputs = result ? 0 : 1;
+    return Shape{.type = type, .bytes = kTile, .partials = inputs, .partial_result = result};
+  };
   const Shape slot = {.bytes = kLarge, .tile = kTile, .reuse_output = true};
   const Shape streamed = {.bytes = kLarge, .tile = kTile, .stream = true};
   const Shape stored = {.bytes = kLarge, .tile = kTile};
@@ -57,6 +61,10 @@ std::vector<Bar> bars() {
       {"f32 W=8, 64 KiB tiles in L2, AVX2", l2(ElementType::kF32, 8), Isa::kAvx2, kCeiling, 0.65},
       {"f16 W=8, 64 KiB tiles in L2, AVX2", l2(ElementType::kF16, 8), Isa::kAvx2, kCeiling, 0},
       {"bf16 W=8, 64 KiB tiles in L2, AVX2", l2(ElementType::kBf16, 8), Isa::kAvx2, kCeiling, 0},
+      {"f16 W=8 and a partial, L2", partial(ElementType::kF16, false), kWide, kCeiling, 0},
+      {"bf16 W=8 and a partial, L2", partial(ElementType::kBf16, false), kWide, kCeiling, 0},
+      {"f16 W=8 to a partial, L2", partial(ElementType::kF16, true), kWide, kCeiling, 0},
+      {"bf16 W=8 to a partial, L2", partial(ElementType::kBf16, true), kWide, kCeiling, 0},
       {"f32 W=2, 64 KiB tiles in L2", l2(ElementType::kF32, 2), kWide, kCeiling, 0},
       {"f32 W=16, 32 KiB tiles in L2", {.width = 16, .bytes = kTile / 2}, kWide, kCeiling, 0},
       {"f32 W=64, 8 KiB tiles in L2", {.width = 64, .bytes = kTile / 8}, kWide, kCeiling, 0},

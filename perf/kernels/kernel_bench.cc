@@ -77,6 +77,20 @@ void add_all() {
     add(std::string(info.name) + "_sum_stats/W8",
         {.type = info.type, .bytes = kTile, .stats = true});
   }
+  for (const ElementType type : {ElementType::kF16, ElementType::kBf16}) {
+    const std::string prefix = std::string(summation::name(type)) + "_sum_partial/";
+    for (const std::size_t width : {2, 8, 16}) {
+      const std::string name = prefix + "W" + std::to_string(width);
+      Shape shape = {.type = type, .width = width, .bytes = kTile * 8 / width};
+      add(name + "/neither", shape);
+      shape.partial_result = true;
+      add(name + "/result", shape);
+      shape.partial_result = false;
+      shape.partials = 1;
+      add(name + "/input", shape);
+    }
+    add(prefix + "W0/two_inputs", {.type = type, .width = 0, .bytes = kTile, .partials = 2});
+  }
   for (const std::size_t width : {1, 2, 3, 4, 6, 12, 16, 17, 32, 64, 256}) {
     add("f32_sum/W" + std::to_string(width),
         {.width = width, .bytes = std::max<std::size_t>(4096, kTile * 8 / width / 4096 * 4096)});

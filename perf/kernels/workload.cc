@@ -54,7 +54,7 @@ HugeMemory::~HugeMemory() {
 }
 
 Workload::Workload(const Shape& shape)
-    : shape_(shape), memory_((shape.width + shape.outputs) * shape.bytes) {
+    : shape_(shape), memory_(input_bytes() + shape.outputs * wide(shape.bytes)) {
   if (shape_.tile == 0) shape_.tile = shape_.bytes;
   for (std::size_t i = 0; i < shape.width; ++i) {
     std::byte* input = memory_.data() + i * shape.bytes;
@@ -65,10 +65,19 @@ Workload::Workload(const Shape& shape)
     }
     inputs_.push_back(input);
   }
-  for (std::size_t o = 0; o < shape.outputs; ++o) {
-    outputs_.push_back(memory_.data() + (shape.width + o) * shape.bytes);
+  for (std::size_t p = 0; p < shape.partials; ++p) {
+    std::byte* partial = memory_.data() + shape.width * shape.bytes + p * wide(shape.bytes);
+    fill(partial, wide(shape.bytes), summation::partial_type(shape.type, shape.operation));
+    inputs_.push_back(partial);
   }
-  spans_.resize(shape.width);
+  for (std::size_t at = 0; at < input_bytes(); at += shape.bytes) {
+    pieces_.push_back(memory_.data() + at);
+  }
+  const std::size_t output_bytes = shape.partial_result ? wide(shape.bytes) : shape.bytes;
+  for (std::size_t o = 0; o < shape.outputs; ++o) {
+    outputs_.push_back(memory_.data() + input_bytes() + o * output_bytes);
+  }
+  spans_.resize(inputs_.size());
   for (const Span& span : spans_) views_.emplace_back(&span, 1);
   tile_outputs_.resize(shape.outputs);
   slot_.resize(shape_.tile);
@@ -78,20 +87,31 @@ Workload::Workload(const Shape& shape)
   }
 }
 
+std::size_t Workload::wide(std::size_t bytes) const {
+  const auto type = summation::partial_type(shape_.type, shape_.operation);
+  return bytes / summation::element_bytes(shape_.type) * summation::element_bytes(type);
+}
+
 void Workload::reduce(const summation::Kernels& kernels) {
   summation::Reduction reduction;
   reduction.type = shape_.type;
   reduction.operation = shape_.operation;
-  reduction.divisor = static_cast<std::uint32_t>(shape_.width);
+  reduction.divisor = static_cast<std::uint32_t>(inputs_.size());
   reduction.count = shape_.tile / summation::element_bytes(shape_.type);
-  reduction.inputs = views_;
+  reduction.inputs = std::span(views_).first(shape_.width);
+  reduction.partials = std::span(views_).subspan(shape_.width);
+  reduction.partial_result = shape_.partial_result;
   reduction.outputs = tile_outputs_;
   reduction.stats = stats_;
   reduction.stream_outputs = shape_.stream;
   for (std::size_t at = 0; at + shape_.tile <= shape_.bytes; at += shape_.tile) {
-    for (std::size_t i = 0; i < spans_.size(); ++i) spans_[i] = {inputs_[i] + at, shape_.tile};
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      spans_[i] = i < shape_.width ? Span{inputs_[i] + at, shape_.tile}
+                                   : Span{inputs_[i] + wide(at), wide(shape_.tile)};
+    }
+    const std::size_t offset = shape_.partial_result ? wide(at) : at;
     for (std::size_t o = 0; o < outputs_.size(); ++o) {
-      tile_outputs_[o] = outputs_[o] + (shape_.reuse_output ? 0 : at);
+      tile_outputs_[o] = outputs_[o] + (shape_.reuse_output ? 0 : offset);
     }
     if (shape_.destinations == 0) {
       summation::reduce(kernels, reduction);
@@ -118,9 +138,9 @@ void Workload::distribute(const summation::Kernels& kernels, summation::Reductio
 }
 
 void Workload::read_ceiling() const {
-  static const bool wide = summation::kernels(summation::Isa::kAvx512) != nullptr;
+  static const bool wide_loads = summation::kernels(summation::Isa::kAvx512) != nullptr;
   const unsigned something =
-      (wide ? read_avx512 : read_avx2)(inputs_.data(), inputs_.size(), shape_.bytes);
+      (wide_loads ? read_avx512 : read_avx2)(pieces_.data(), pieces_.size(), shape_.bytes);
   asm volatile("" : : "r"(something));  // or the loads could be left out
 }
 

@@ -33,6 +33,8 @@ struct Shape {
   summation::Operation operation = summation::Operation::kSum;
   std::size_t width = 8;
   std::size_t bytes = 65536;  // of each input, a multiple of 256
+  std::size_t partials = 0;   // after the inputs, of partial_type()
+  bool partial_result = false;
   std::size_t outputs = 1;
   // Stored to by one pass (0: all of them). With fewer the sum goes into a tile that stays in
   // cache, and from there to so many outputs at a time.
@@ -44,8 +46,8 @@ struct Shape {
   bool stats = false;
 };
 
-// The inputs one after the other in one piece of memory, then the outputs; numbers of ordinary
-// size.
+// The inputs one after the other in one piece of memory, then the partials, then the outputs;
+// numbers of ordinary size.
 class Workload {
  public:
   explicit Workload(const Shape& shape);
@@ -57,14 +59,20 @@ class Workload {
   void byteps() const;
 
   const Shape& shape() const { return shape_; }
-  std::size_t input_bytes() const { return shape_.width * shape_.bytes; }
+  // With the partials.
+  std::size_t input_bytes() const {
+    return shape_.width * shape_.bytes + shape_.partials * wide(shape_.bytes);
+  }
 
  private:
+  // What as many elements of partial_type() take.
+  std::size_t wide(std::size_t bytes) const;
   void distribute(const summation::Kernels& kernels, summation::Reduction reduction);
 
   Shape shape_;
   HugeMemory memory_;
-  std::vector<const std::byte*> inputs_;
+  std::vector<const std::byte*> inputs_;  // then the partials
+  std::vector<const std::byte*> pieces_;  // of both, each of shape_.bytes
   std::vector<std::byte*> outputs_;
   std::vector<Span> spans_;
   std::vector<View> views_;

@@ -5,7 +5,8 @@ generalisation to uneven ones.
 Each of N workers has a machine with a node of its own, and K machines have a node alone; machines are network
 namespaces whose cables are limited in both directions. B is what a plain socket gets through such a cable, measured
 in the same run. For each K: the time of an all-reduce of M bytes, medians of rounds; what the form says, which is
-2n(n-1)M/((n^2+kn-2k)B) for equal NICs; and the ratio. Needs root.
+2n(n-1)M/((n^2+kn-2k)B) for equal NICs; and the ratio. For uneven NICs also the time with the weights of even ones,
+as multiple of the first. Needs root.
 
 usage: cluster.py [--build DIR] [--workers N] [--helpers K,K,...] [--rate 100mbit] [--rates R,R,...] [--size 16M]
                   [--rounds N] [--shards N] [--json FILE]
@@ -167,6 +168,14 @@ def busy() -> tuple[float, float]:
     return sum(numbers) - numbers[3] - numbers[4], sum(numbers)
 
 
+def all_reduce(arguments, network: Network, place: str, speeds: list[float]) -> dict:
+    """By nodes that say that they are as fast as that."""
+    cluster = Cluster(network, arguments.build, place, arguments.workers, arguments.shards, speeds)
+    row = cluster.all_reduce(arguments.size, arguments.rounds)
+    cluster.end()
+    return row
+
+
 def measure(arguments, helpers: int, rates: list[str]) -> dict:
     size = bytes_of(arguments.size)
     with Network(arguments.workers + helpers) as network, tempfile.TemporaryDirectory(prefix="tally-cluster-") as place:
@@ -174,16 +183,18 @@ def measure(arguments, helpers: int, rates: list[str]) -> dict:
             machine.limit(rate, BURST, QUEUE)
         share = goodput(network.machine(1), network.machine(2)) / (min(map(bits_of, rates[:2])) / 8)
         speeds = [share * bits_of(rate) / 8 for rate in rates]
-        cluster = Cluster(network, arguments.build, place, arguments.workers, arguments.shards, speeds)
         before = busy()
-        row = cluster.all_reduce(arguments.size, arguments.rounds)
+        row = all_reduce(arguments, network, place, speeds)
         after = busy()
-        cluster.end()
+        even = None
+        if len(set(rates)) > 1:
+            mean = statistics.mean(speeds)
+            even = all_reduce(arguments, network, place, [mean] * len(speeds))["time_us_p50"] / row["time_us_p50"]
     form = predicted(speeds[:arguments.workers], speeds[arguments.workers:], size)
     seconds = row["time_us_p50"] / 1e6
     return {"helpers": helpers, "bytes": size, "rates": rates, "goodput_share": share, "seconds": seconds,
             "seconds_min": row["time_us_min"] / 1e6, "seconds_max": row["time_us_max"] / 1e6, "predicted": form,
-            "ratio": seconds / form, "cpu": (after[0] - before[0]) / (after[1] - before[1])}
+            "ratio": seconds / form, "even_weights": even, "cpu": (after[0] - before[0]) / (after[1] - before[1])}
 
 
 def main() -> None:
@@ -206,12 +217,13 @@ def main() -> None:
         rates = arguments.rates.split(",")
         cases = [(len(rates) - arguments.workers, rates)]
     rows = []
-    print(f"{'helpers':>8} {'seconds':>8} {'min':>7} {'max':>7} {'form':>7} {'ratio':>6} {'B/rate':>7} {'cpu':>5}")
+    print(f"{'helpers':>8} {'seconds':>8} {'min':>7} {'max':>7} {'form':>7} {'ratio':>6} {'B/rate':>7} {'cpu':>5} {'even':>6}")
     for count, rates in cases:
         row = measure(arguments, count, rates)
         rows.append(row)
         print(f"{count:>8} {row['seconds']:>8.3f} {row['seconds_min']:>7.3f} {row['seconds_max']:>7.3f} "
-              f"{row['predicted']:>7.3f} {row['ratio']:>6.3f} {row['goodput_share']:>7.3f} {row['cpu']:>5.2f}", flush=True)
+              f"{row['predicted']:>7.3f} {row['ratio']:>6.3f} {row['goodput_share']:>7.3f} {row['cpu']:>5.2f} "
+              + (f"{row['even_weights']:>6.2f}" if row["even_weights"] else ""), flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
 

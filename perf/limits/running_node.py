@@ -15,7 +15,7 @@ TOKEN = "measured"
 class RunningNode:
     """A node in a directory of its own; `with` ends it and all jobs that were started at it.
 
-    `jobs`: weight and ranks by name. `arguments` are passed to tallyd as they are.
+    `jobs`: weight and ranks by name. `arguments` are passed to tallyd; "{address}" is its own address.
     """
 
     def __init__(self, build: Path, jobs: dict[str, tuple[int, int]], arguments: list[str]):
@@ -29,7 +29,7 @@ class RunningNode:
         self.children: list[subprocess.Popen] = []
         self.process = self._start([build / "control/tallyd", "--config", config, "--listen",
                                     self.address, "--log-level", "error", "--ready-fd", "1",
-                                    *arguments])
+                                    *(word.format(address=self.address) for word in arguments)])
         if self.process.stdout.readline() != "ready\n":
             self.close()
             raise SystemExit("the node did not start: its message stands above")

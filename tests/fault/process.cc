@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <fstream>
 #include <stdexcept>
 #include <utility>
 
@@ -104,6 +105,18 @@ bool Process::stopped(int timeout_ms) {
     if (changed < 0 || monotonic_now() >= deadline) return false;
     ::poll(nullptr, 0, 5);
   }
+}
+
+// "running", or the number of the call and its arguments.
+bool Process::sleeps_in(long call, int timeout_ms) const {
+  const Nanos deadline = monotonic_now() + timeout_ms * kMillisecond;
+  const std::string path = "/proc/" + std::to_string(pid_) + "/syscall";
+  while (monotonic_now() < deadline) {
+    long current = -1;
+    if (std::ifstream(path) >> current && current == call) return true;
+    ::poll(nullptr, 0, 5);
+  }
+  return false;
 }
 
 }  // namespace tally::testing

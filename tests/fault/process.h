@@ -29,6 +29,9 @@ class Process {
   int wait(int timeout_ms = 20'000);
   // Waits until a signal has stopped it; false when none does within the time.
   bool stopped(int timeout_ms = 20'000);
+  // Waits until its main thread sleeps in this system call (SYS_*); false when it does not within
+  // the time.
+  bool sleeps_in(long call, int timeout_ms = 20'000) const;
   // Nobody hears it any more, and it hears the end of its input.
   void hang_up() { input_.reset(); }
   pid_t pid() const { return pid_; }

@@ -114,7 +114,7 @@ void SimShard::done(const Transfer& transfer, Status status) {
 
 void SimShard::sum(std::uint32_t handle) {
   Slot& slot = slots_[handle];
-  const Tile& tile = slot.tile;
+  Tile& tile = slot.tile;
   if (slot.status != Status::kOk || !protocol_.wanted(tile)) return end(handle);
   protocol_.storing(tile, world_.now());
   Fold what;
