@@ -8,6 +8,7 @@
 
 #include "base/debug_steps.h"
 #include "client/address.h"
+#include "client/cut_json.h"
 #include "client/make_link.h"
 #include "dataplane/transport/shm/segment.h"
 
@@ -35,6 +36,7 @@ struct NodeEntry {
   std::string name;
   std::string address;
   std::vector<std::uint32_t> trees;
+  std::vector<std::uint32_t> lanes;  // by tree; empty: one after the other
 };
 
 // What a coordinator says of a job.
@@ -69,16 +71,17 @@ class Entry {
     debug_step(DebugStep::kClientAttached);
     auto nodes = Nodes::make(std::move(nodes_));
     if (!nodes) return nodes.error();
+    book_.lanes = nodes->lanes_of_trees();
     return JobEntry{book_, std::move(nodes).value(), deadline_ms_, crc32c_, std::move(said_)};
   }
 
  private:
   Outcome enter(RpcChannel& channel) {
-    if (placement_.nodes.empty()) return open(std::move(channel), {});
+    if (placement_.nodes.empty()) return open(std::move(channel), {}, {});
     for (const NodeEntry& node : placement_.nodes) {
       auto there = RpcChannel::connect(node.address, deadline_);
       if (!there) return at(node, there.error());
-      auto opened = open(std::move(there).value(), node.trees);
+      auto opened = open(std::move(there).value(), node.trees, node.lanes);
       if (!opened) return at(node, opened.error());
     }
     return Unit{};
@@ -141,7 +144,8 @@ class Entry {
   static Placement read(const json& reply) {
     Placement placement;
     for (const json& one : reply.at("nodes")) {  // at most as many as have a tree: places_all()
-      NodeEntry node{one.at("name"), one.at("tcp"), one.at("trees")};
+      NodeEntry node{one.at("name"), one.at("tcp"), one.at("trees"), {}};
+      if (const auto lanes = one.find("lanes"); lanes != one.end()) lanes->get_to(node.lanes);
       const std::string local = one.at("unix");
       const bool here = !local.empty() && one.at("host") == host_name();
       if (here || node.address.empty()) node.address = local;
@@ -151,7 +155,8 @@ class Entry {
     return placement;
   }
 
-  Outcome open(RpcChannel channel, std::vector<std::uint32_t> trees) {
+  Outcome open(RpcChannel channel, std::vector<std::uint32_t> trees,
+               std::vector<std::uint32_t> lanes) {
     json params = hello();
     if (placement_.epoch != 0) params["epoch"] = placement_.epoch;
     auto opened = channel.call("session.open", std::move(params), {}, deadline_);
@@ -159,11 +164,13 @@ class Entry {
     const auto credit = read_plan(*opened, channel);
     if (!credit) return credit.error();
     if (auto read = open_checksums(*opened, channel); !read) return read;
-    const auto whole = static_cast<std::uint32_t>(book_.plan.weights.size());
-    for (std::uint32_t i = 0; i < whole && placement_.nodes.empty(); ++i) trees.push_back(i);
-    const LinkSize size{static_cast<std::uint32_t>(trees.size()), *credit};
+    for (std::uint32_t i = 0; i < book_.plan.trees && placement_.nodes.empty(); ++i) {
+      trees.push_back(i);
+    }
+    const LinkSize size{lanes_of(*opened, trees.size()), *credit};
     const transport::shm::SegmentGeometry geometry{size.shards, size.credit};
-    if (!geometry.valid()) return unreadable("session.open", channel);
+    const bool fine = geometry.valid() && place_trees(lanes, trees.size(), size.shards);
+    if (!fine) return unreadable("session.open", channel);
     auto made = make_link(channel, *opened, wish_, size, deadline_);
     if (!made) return made.error();
     said_.push_back({made->second_best,
@@ -172,7 +179,8 @@ class Entry {
                                  book_.rank, book_.ranks, made->link->description(), made->why,
                                  channel.address(), made->link->shards(), size.credit,
                                  crc32c_ != nullptr ? ", with checksums" : "")});
-    nodes_.push_back({std::move(channel), std::move(made->link), std::move(trees)});
+    nodes_.push_back(
+        {std::move(channel), std::move(made->link), std::move(trees), std::move(lanes)});
     return Unit{};
   }
 
@@ -180,8 +188,6 @@ class Entry {
   Result<std::uint32_t> read_plan(const json& reply, const RpcChannel& channel) {
     BookConfig book;
     try {
-      book.plan.weights = reply.at("weights").get<std::vector<std::uint32_t>>();
-      book.plan.split_bytes = reply.at("split_bytes").get<std::uint64_t>();
       book.epoch = reply.at("epoch").get<std::uint32_t>();
       book.credit = reply.at("credit").get<std::uint32_t>();
       deadline_ms_ = reply.at("deadline_ms");
@@ -190,13 +196,11 @@ class Entry {
     }
     book.rank = options_.rank;
     book.ranks = options_.ranks;
-    if (!protocol::valid(book.plan) || !places_all(book.plan.weights.size())) {
-      return unreadable("session.open", channel);
-    }
+    auto plan = find_plan(reply);
+    if (!plan || !places_all(plan->trees)) return unreadable("session.open", channel);
+    book.plan = std::move(*plan);
     if (nodes_.empty()) book_ = book;
-    const bool same = book.plan.weights == book_.plan.weights && book.epoch == book_.epoch &&
-                      book.plan.split_bytes == book_.plan.split_bytes;
-    if (!same) {
+    if (book.plan != book_.plan || book.epoch != book_.epoch) {
       return Error{Status::kProtocol,
                    fmt::format("the node at {} has another plan of job \"{}\" than the one at {}: "
                                "has the job formed again? Open the session again",
@@ -204,6 +208,26 @@ class Entry {
     }
     book_.credit = std::min(book_.credit, book.credit);  // the book knows one for all
     return book.credit;
+  }
+
+  // Shards of the node that serve the job; nodes of the version before have one for each tree.
+  static std::uint32_t lanes_of(const json& reply, std::size_t trees) {
+    const auto lanes = reply.find("lanes");
+    const bool said = lanes != reply.end() && lanes->is_number_unsigned();
+    const std::uint64_t most = transport::shm::kMaxShards;
+    return static_cast<std::uint32_t>(
+        std::min(said ? lanes->get<std::uint64_t>() : trees, most + 1));
+  }
+
+  // Where nothing was said of lanes, trees are at one after the other, and again.
+  static bool place_trees(std::vector<std::uint32_t>& lanes, std::size_t trees,
+                          std::uint32_t count) {
+    const bool said = !lanes.empty();
+    for (std::size_t i = 0; i < trees && !said; ++i) {
+      lanes.push_back(static_cast<std::uint32_t>(i % count));
+    }
+    return lanes.size() == trees && std::all_of(lanes.begin(), lanes.end(),
+                                                [&](std::uint32_t lane) { return lane < count; });
   }
 
   // Each tree is at one node.

@@ -18,10 +18,14 @@ Result<Nodes> Nodes::make(std::vector<SessionNode> nodes) {
   made.nodes_ = std::move(nodes);
   for (std::size_t i = 0; i < made.nodes_.size(); ++i) {
     const SessionNode& node = made.nodes_[i];
-    for (std::size_t shard = 0; shard < node.trees.size(); ++shard) {
-      const std::uint32_t tree = node.trees[shard];
-      if (tree >= made.places_.size()) made.places_.resize(tree + 1);
-      made.places_[tree] = {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(shard)};
+    const std::uint32_t first = made.lanes();
+    for (std::uint32_t shard = 0; shard < node.link->shards(); ++shard) {
+      made.places_.push_back({static_cast<std::uint32_t>(i), shard});
+    }
+    for (std::size_t at = 0; at < node.trees.size(); ++at) {
+      const std::uint32_t tree = node.trees[at];
+      if (tree >= made.lanes_of_trees_.size()) made.lanes_of_trees_.resize(tree + 1);
+      made.lanes_of_trees_[tree] = first + node.shards[at];
     }
     const std::string_view transport = node.link->transport();
     if (made.transport_.find(transport) == std::string::npos) {
@@ -116,8 +120,8 @@ void Nodes::withdraw(const Region& region) {
 
 // -- the data path -------------------------------------------------------------------------------
 
-bool Nodes::send(std::uint32_t tree, wire::Notice notice, std::span<const std::byte> contribution) {
-  Link& link = *node_of(tree).link;
+bool Nodes::send(std::uint32_t lane, wire::Notice notice, std::span<const std::byte> contribution) {
+  Link& link = *node_of(lane).link;
   if (link.wants_shared_memory()) {
     const auto base = [this](std::uint32_t region) {
       return region < bases_.size() ? bases_[region] : 0;
@@ -125,15 +129,15 @@ bool Nodes::send(std::uint32_t tree, wire::Notice notice, std::span<const std::b
     notice.in_offset += base(notice.in_region);
     notice.out_offset += base(notice.out_region);
   }
-  return link.send(places_[tree].shard, notice, contribution);
+  return link.send(places_[lane].shard, notice, contribution);
 }
 
-std::size_t Nodes::eager_bytes(std::uint32_t tree) const {
-  return node_of(tree).link->eager_bytes();
+std::size_t Nodes::eager_bytes(std::uint32_t lane) const {
+  return node_of(lane).link->eager_bytes();
 }
 
-std::size_t Nodes::receive(std::uint32_t tree, std::span<RingSlot> out) {
-  return node_of(tree).link->receive(places_[tree].shard, out);
+std::size_t Nodes::receive(std::uint32_t lane, std::span<RingSlot> out) {
+  return node_of(lane).link->receive(places_[lane].shard, out);
 }
 
 bool Nodes::broken() const {

@@ -1,5 +1,6 @@
-// The nodes of a session: a control connection and a link to each, and which of the plan's trees
-// are rooted at which. Nothing above knows how many there are; one is the usual case.
+// The nodes of a session: a control connection and a link to each, and where the plan's trees are.
+// Nothing above knows how many nodes there are; one is the usual case. *Lanes* are the shards of
+// all links, numbered through.
 // Used by one thread at a time, as its session is.
 #pragma once
 
@@ -17,21 +18,24 @@
 
 namespace tally::client {
 
-// One of them. Its link's shards are these trees, in order.
+// One of them.
 struct SessionNode {
   RpcChannel channel;
   std::unique_ptr<Link> link;
-  std::vector<std::uint32_t> trees;
-  bool gone = false;  // hear() has found out
+  std::vector<std::uint32_t> trees;   // that this rank's notices go to it for
+  std::vector<std::uint32_t> shards;  // by tree: at which shard of the link
+  bool gone = false;                  // hear() has found out
 };
 
 class Nodes {
  public:
-  // Precondition: at least one, and their trees are 0 .. n-1, each once.
+  // Precondition: at least one, and their trees are 0 .. n-1, each once, at shards of their links.
   static Result<Nodes> make(std::vector<SessionNode> nodes);
 
   std::size_t size() const { return nodes_.size(); }
-  std::uint32_t trees() const { return static_cast<std::uint32_t>(places_.size()); }
+  std::uint32_t lanes() const { return static_cast<std::uint32_t>(places_.size()); }
+  // By tree: its lane.
+  const std::vector<std::uint32_t>& lanes_of_trees() const { return lanes_of_trees_; }
   const Link& first() const { return *nodes_.front().link; }
   // "shm", or "shm, fabric" where they differ.
   std::string_view transport() const { return transport_; }
@@ -44,10 +48,10 @@ class Nodes {
   // Without a word to the nodes: the session is over.
   void withdraw(const Region& region);
 
-  // As Link's, of the tree's node. The notice's offsets count from where its regions' data begins.
-  bool send(std::uint32_t tree, wire::Notice notice, std::span<const std::byte> contribution);
-  std::size_t eager_bytes(std::uint32_t tree) const;
-  std::size_t receive(std::uint32_t tree, std::span<RingSlot> out);
+  // As Link's, of the lane's node. The notice's offsets count from where its regions' data begins.
+  bool send(std::uint32_t lane, wire::Notice notice, std::span<const std::byte> contribution);
+  std::size_t eager_bytes(std::uint32_t lane) const;
+  std::size_t receive(std::uint32_t lane, std::span<RingSlot> out);
 
   // As Link's, of all.
   bool broken() const;
@@ -68,15 +72,16 @@ class Nodes {
   };
 
   Nodes() = default;
-  SessionNode& node_of(std::uint32_t tree) { return nodes_[places_[tree].node]; }
-  const SessionNode& node_of(std::uint32_t tree) const { return nodes_[places_[tree].node]; }
+  SessionNode& node_of(std::uint32_t lane) { return nodes_[places_[lane].node]; }
+  const SessionNode& node_of(std::uint32_t lane) const { return nodes_[places_[lane].node]; }
   Outcome watch_all();
   Outcome add_to(SessionNode& node, const Region& region, std::uint32_t& number, Nanos deadline);
   Outcome remove_from(SessionNode& node, const Region& region, std::uint32_t number,
                       Nanos deadline);
 
   std::vector<SessionNode> nodes_;
-  std::vector<Place> places_;         // by tree
+  std::vector<Place> places_;  // by lane
+  std::vector<std::uint32_t> lanes_of_trees_;
   std::vector<std::uint64_t> bases_;  // by region: where in its shared memory its data begins
   std::string transport_;
   UniqueFd epoll_;  // of their links' descriptors, where there are several

@@ -63,15 +63,18 @@ class NodesTest : public ::testing::Test {
   static json good(const std::string&, const json& params) {
     return {{"result", {{"region", params.value("region", 5)}}}};
   }
-  // Trees 0 and 3 at the first, which maps memory; 1 and 2 at the second, over a network.
+  // Two shards at each. Trees 0, 3 and 4 at the first, which maps memory; 1 and 2 at the second,
+  // over a network.
   Nodes make(ScriptedNode& first, ScriptedNode& second) {
     std::vector<SessionNode> nodes;
     nodes.push_back({RpcChannel::connect(first.address(), soon()).value(),
                      std::make_unique<RecordingLink>(true),
-                     {0, 3}});
+                     {0, 3, 4},
+                     {0, 1, 0}});
     nodes.push_back({RpcChannel::connect(second.address(), soon()).value(),
                      std::make_unique<RecordingLink>(false),
-                     {1, 2}});
+                     {1, 2},
+                     {0, 1}});
     shared_ = static_cast<RecordingLink*>(nodes[0].link.get());
     remote_ = static_cast<RecordingLink*>(nodes[1].link.get());
     return Nodes::make(std::move(nodes)).value();
@@ -84,16 +87,20 @@ class NodesTest : public ::testing::Test {
 TEST_F(NodesTest, ATreesNoticesGoToItsNode) {
   ScriptedNode first(path("a"), good), second(path("b"), good);
   Nodes nodes = make(first, second);
-  EXPECT_EQ(nodes.trees(), 4u);
+  EXPECT_EQ(nodes.lanes(), 4u);
   EXPECT_EQ(nodes.transport(), "shm, fabric");
   EXPECT_TRUE(nodes.memory_needs().shared);
-  for (std::uint32_t tree = 0; tree < 4; ++tree) EXPECT_TRUE(nodes.send(tree, {}, {}));
-  ASSERT_EQ(shared_->sent.size(), 2u);
+  const auto& lanes = nodes.lanes_of_trees();
+  ASSERT_EQ(lanes.size(), 5u);
+  EXPECT_EQ(lanes[4], lanes[0]) << "they share a shard";
+  for (const std::uint32_t lane : lanes) EXPECT_TRUE(nodes.send(lane, {}, {}));
+  ASSERT_EQ(shared_->sent.size(), 3u);
   ASSERT_EQ(remote_->sent.size(), 2u);
   EXPECT_EQ(shared_->sent[1].first, 1u) << "tree 3 is its second";
+  EXPECT_EQ(shared_->sent[2].first, 0u);
   EXPECT_EQ(remote_->sent[0].first, 0u);
-  EXPECT_EQ(nodes.eager_bytes(0), 0u);
-  EXPECT_EQ(nodes.eager_bytes(2), 8192u);
+  EXPECT_EQ(nodes.eager_bytes(lanes[0]), 0u);
+  EXPECT_EQ(nodes.eager_bytes(lanes[2]), 8192u);
 }
 
 TEST_F(NodesTest, ARegionHasOneNumberEverywhere) {
@@ -117,7 +124,9 @@ TEST_F(NodesTest, OffsetsCountFromWhereEachNodeKnowsTheRegion) {
   wire::Notice notice;
   notice.in_region = notice.out_region = 5;
   notice.in_offset = 16;
-  for (const std::uint32_t tree : {0u, 1u}) ASSERT_TRUE(nodes.send(tree, notice, {}));
+  for (const std::uint32_t tree : {0u, 1u}) {
+    ASSERT_TRUE(nodes.send(nodes.lanes_of_trees()[tree], notice, {}));
+  }
   EXPECT_EQ(shared_->sent.at(0).second.in_offset, 16 + region->base_offset());
   EXPECT_EQ(shared_->sent.at(0).second.out_offset, region->base_offset());
   EXPECT_EQ(remote_->sent.at(0).second.in_offset, 16u);
@@ -201,7 +210,7 @@ TEST_F(JobEntryTest, AnOlderNodeIsAskedAsBefore) {
   });
   const auto entry = enter(node.address());
   ASSERT_TRUE(entry.ok()) << entry.error().message;
-  EXPECT_EQ(entry->nodes.trees(), 1u);
+  EXPECT_EQ(entry->nodes.lanes(), 1u);
   EXPECT_FALSE(node.requests().at(1).second.contains("epoch"));
 }
 
@@ -218,6 +227,48 @@ TEST_F(JobEntryTest, AllNodesOfThePlanAreOpenedWithItsEpoch) {
   EXPECT_EQ(entry->nodes.size(), 2u);
   EXPECT_EQ(entry->book.epoch, 3u);
   EXPECT_EQ(a.requests().at(0).second.at("epoch"), 3);
+}
+
+TEST_F(JobEntryTest, ANodeMayHaveMoreTreesThanShards) {
+  for (const std::uint32_t lanes : {0U, 1U, 2U, 3U, 1U << 31}) {
+    ScriptedNode node(path("n"), [&](const std::string& method, const json&) -> json {
+      if (method == "job.open") return {{"result", {{"nodes", json::array()}}}};
+      json answer = opened({20000, 20000, 25536});
+      answer["result"]["lanes"] = lanes;
+      return method == "session.open" ? answer : json{{"result", json::object()}};
+    });
+    const auto entry = enter(node.address());
+    if (lanes < 1 || lanes > 256) {
+      EXPECT_EQ(entry.status(), Status::kProtocol) << lanes;
+      continue;
+    }
+    ASSERT_TRUE(entry.ok()) << entry.error().message;
+    EXPECT_EQ(entry->nodes.lanes(), lanes);
+    EXPECT_EQ(entry->book.lanes, (std::vector<std::uint32_t>{0, 1 % lanes, 2 % lanes}));
+  }
+}
+
+// What the coordinator says of a rank's trees may leave some of the node's out.
+TEST_F(JobEntryTest, LanesAreAsTheCoordinatorSays) {
+  ScriptedNode a(path("a"), [](const std::string& method, const json&) -> json {
+    json answer = opened({32768, 32768});
+    answer["result"]["lanes"] = 3;
+    return method == "session.open" ? answer : json{{"result", json::object()}};
+  });
+  json lanes = json::array({2, 0});
+  ScriptedNode coordinator(path("c"), [&](const auto&, const auto&) -> json {
+    json node = at(a, {0, 1});
+    node["lanes"] = lanes;
+    return {{"result", {{"epoch", 3}, {"nodes", {node}}}}};
+  });
+  const auto entry = enter(coordinator.address());
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(entry->nodes.lanes(), 3u);
+  EXPECT_EQ(entry->book.lanes, (std::vector<std::uint32_t>{2, 0}));
+  for (const json& wrong : {json::array({0}), json::array({0, 3}), json::array({-1, 0}), json(1)}) {
+    lanes = wrong;
+    EXPECT_EQ(enter(coordinator.address()).status(), Status::kProtocol) << wrong;
+  }
 }
 
 TEST_F(JobEntryTest, APlanThatIsNotOneIsRefused) {

@@ -1,13 +1,18 @@
 #include "client/operation_book.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace tally::client {
 
-OperationBook::OperationBook(BookConfig config)
-    : config_(std::move(config)), used_credit_(config_.plan.weights.size(), 0) {
-  // Each entry uses credit at one shard at least, so there are never more.
+OperationBook::OperationBook(BookConfig config) : config_(std::move(config)) {
+  if (config_.lanes.empty()) {
+    config_.lanes.resize(config_.plan.trees);
+    std::iota(config_.lanes.begin(), config_.lanes.end(), 0U);
+  }
+  used_credit_.resize(*std::max_element(config_.lanes.begin(), config_.lanes.end()) + 1);
+  // Each entry uses credit of one lane at least, so there are never more.
   const std::size_t most = used_credit_.size() * config_.credit;
   entries_.resize(std::min<std::size_t>(most, UINT16_MAX));
   for (auto i = static_cast<std::uint32_t>(entries_.size()); i-- > 0;) free_.push_back(i);
@@ -15,6 +20,25 @@ OperationBook::OperationBook(BookConfig config)
 
 protocol::Operand OperationBook::operand(const wire::Notice& notice) const {
   return protocol::Operand{notice.group, notice.tag, notice.type, notice.count};
+}
+
+std::uint32_t OperationBook::lane_of(const wire::Notice& notice, std::size_t part) const {
+  const auto index = static_cast<std::uint32_t>(part);
+  return config_.lanes[protocol::cut(config_.plan, operand(notice), index).tree];
+}
+
+// For all its parts, of which several may go by one lane, or for none.
+bool OperationBook::take_credit(const wire::Notice& notice, std::uint32_t parts) {
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    std::uint32_t& used = used_credit_[lane_of(notice, part)];
+    if (used < config_.credit) {
+      ++used;
+      continue;
+    }
+    while (part-- > 0) --used_credit_[lane_of(notice, part)];
+    return false;
+  }
+  return true;
 }
 
 bool OperationBook::outstanding(std::uint32_t tag) const {
@@ -36,12 +60,8 @@ Status OperationBook::post(wire::Notice notice, std::uint64_t user, Nanos until,
   Tag& tag = tags_[notice.tag];
   if (tag.entry != UINT32_MAX) return Status::kDuplicate;
   if (free_.empty()) return Status::kNoCredit;
-  const protocol::Operand whole = operand(notice);
-  const std::uint32_t parts = protocol::part_count(config_.plan, whole);
-  for (std::uint32_t part = 0; part < parts; ++part) {
-    const std::uint32_t shard = protocol::cut(config_.plan, whole, part).tree;
-    if (used_credit_[shard] >= config_.credit) return Status::kNoCredit;
-  }
+  const std::uint32_t parts = protocol::part_count(config_.plan, operand(notice));
+  if (!take_credit(notice, parts)) return Status::kNoCredit;
   const std::uint32_t index = free_.back();
   free_.pop_back();
   Entry& entry = entries_[index];
@@ -59,10 +79,8 @@ Status OperationBook::post(wire::Notice notice, std::uint64_t user, Nanos until,
   tag.entry = index;
   ++outstanding_;
   for (std::uint32_t part = 0; part < parts; ++part) {
-    const std::uint32_t shard = protocol::cut(config_.plan, whole, part).tree;
-    ++used_credit_[shard];
     notice.part = static_cast<std::uint16_t>(part);
-    out.push_back(Outbound{shard, notice});
+    out.push_back(Outbound{lane_of(notice, part), notice});
   }
   return Status::kOk;
 }
@@ -78,8 +96,7 @@ void OperationBook::take_back(Entry& entry, std::uint16_t culprit,
   for (std::size_t part = 0; part < entry.part_ended.size(); ++part) {
     if (entry.part_ended[part]) continue;
     cancel.notice.part = static_cast<std::uint16_t>(part);
-    cancel.shard =
-        protocol::cut(config_.plan, operand(entry.notice), static_cast<std::uint32_t>(part)).tree;
+    cancel.lane = lane_of(entry.notice, part);
     out.push_back(cancel);
   }
 }
@@ -102,17 +119,17 @@ OperationBook::Entry* OperationBook::entry_of(const wire::Completion& completion
   return ours ? &entry : nullptr;
 }
 
-Status OperationBook::complete(std::uint32_t shard, const wire::Completion& completion,
+Status OperationBook::complete(std::uint32_t lane, const wire::Completion& completion,
                                std::vector<Outbound>& out) {
   // A notice that arrived twice. The first has been served, or is being served and has the buffers.
   if (completion.status == Status::kDuplicate) return Status::kOk;
   Entry* entry = entry_of(completion);
   if (entry == nullptr) return Status::kProtocol;
   const auto part = protocol::cut(config_.plan, operand(entry->notice), completion.part);
-  if (part.tree != shard) return Status::kProtocol;
+  if (config_.lanes[part.tree] != lane) return Status::kProtocol;
   entry->part_ended[completion.part] = true;
   --entry->parts_left;
-  --used_credit_[shard];
+  --used_credit_[lane];
   if (completion.status == Status::kOk) {
     entry->started |= part.count > 0;
   } else {
@@ -151,9 +168,7 @@ void OperationBook::abandon(Status status) {
     if (!entry.live) continue;
     for (std::size_t part = 0; part < entry.part_ended.size(); ++part) {
       if (entry.part_ended[part]) continue;
-      --used_credit_[protocol::cut(config_.plan, operand(entry.notice),
-                                   static_cast<std::uint32_t>(part))
-                         .tree];
+      --used_credit_[lane_of(entry.notice, part)];
     }
     wire::Completion verdict;
     verdict.status = status;

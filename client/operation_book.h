@@ -19,16 +19,19 @@
 namespace tally::client {
 
 struct BookConfig {
-  protocol::Plan plan;  // one tree per shard
+  protocol::Plan plan;
+  // By tree: where its notices go. Lanes are numbered from 0, over all nodes; trees may share one.
+  // Empty: a lane for each tree, in order.
+  std::vector<std::uint32_t> lanes;
   std::uint16_t rank = 0;
   std::uint16_t ranks = 1;
   std::uint32_t epoch = 1;
-  std::uint32_t credit = 256;  // per shard
+  std::uint32_t credit = 256;  // per lane
 };
 
-// A notice and the shard it is for.
+// A notice and the lane it goes by.
 struct Outbound {
-  std::uint32_t shard = 0;
+  std::uint32_t lane = 0;
   wire::Notice notice;
 };
 
@@ -47,7 +50,7 @@ class OperationBook {
 
   // Completes `notice` (kind, type, operation, tag, count, regions, offsets, root, priority, flags
   // and deadline are the caller's; epoch, round, part and cookie the book's) and appends a notice
-  // for each part. kDuplicate: the tag is outstanding; kNoCredit: a shard has no credit left. On
+  // for each part. kDuplicate: the tag is outstanding; kNoCredit: a lane has no credit left. On
   // failure nothing has changed. `until`: when the caller's patience with the node itself ends.
   Status post(wire::Notice notice, std::uint64_t user, Nanos until, std::vector<Outbound>& out);
 
@@ -55,9 +58,9 @@ class OperationBook {
   // outstanding.
   Status cancel(std::uint32_t tag, std::vector<Outbound>& out);
 
-  // A completion from a shard; may append cancels for the operation's other parts. kProtocol: it
-  // answers nothing that was asked, and nothing has changed.
-  Status complete(std::uint32_t shard, const wire::Completion& completion,
+  // A completion that came by this lane; may append cancels for the operation's other parts.
+  // kProtocol: it answers nothing that was asked, and nothing has changed.
+  Status complete(std::uint32_t lane, const wire::Completion& completion,
                   std::vector<Outbound>& out);
 
   // Ends everything outstanding with this status: the node is gone or fenced off.
@@ -92,6 +95,8 @@ class OperationBook {
   };
 
   protocol::Operand operand(const wire::Notice& notice) const;
+  std::uint32_t lane_of(const wire::Notice& notice, std::size_t part) const;
+  bool take_credit(const wire::Notice& notice, std::uint32_t parts);
   Entry* entry_of(const wire::Completion& completion);
   // `culprit`: on whose account.
   void take_back(Entry& entry, std::uint16_t culprit, std::vector<Outbound>& out) const;
@@ -102,7 +107,7 @@ class OperationBook {
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;
   std::unordered_map<std::uint32_t, Tag> tags_;
-  std::vector<std::uint32_t> used_credit_;  // by shard
+  std::vector<std::uint32_t> used_credit_;  // by lane
   std::deque<Finished> finished_;
   std::uint32_t outstanding_ = 0;
 };

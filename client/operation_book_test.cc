@@ -40,7 +40,7 @@ class OperationBookTest : public ::testing::Test {
 
   Status complete(const Outbound& outbound, Status status = Status::kOk) {
     cancels_.clear();
-    return book_.complete(outbound.shard, answer(outbound, status), cancels_);
+    return book_.complete(outbound.lane, answer(outbound, status), cancels_);
   }
 
   OperationBook book_;
@@ -52,7 +52,7 @@ class OperationBookTest : public ::testing::Test {
 TEST_F(OperationBookTest, AnOperationEndsWithItsLastPart) {
   ASSERT_EQ(post(5, kLarge), Status::kOk);
   ASSERT_EQ(out_.size(), 2u);
-  EXPECT_NE(out_[0].shard, out_[1].shard);
+  EXPECT_NE(out_[0].lane, out_[1].lane);
   EXPECT_EQ(out_[1].notice.part, 1);
   EXPECT_EQ(out_[0].notice.epoch, 9u);
   ASSERT_EQ(complete(out_[1]), Status::kOk);
@@ -93,12 +93,38 @@ TEST_F(OperationBookTest, CreditIsPerShardAndComesBack) {
   EXPECT_EQ(post(tag, kLarge), Status::kOk);
 }
 
+// Four trees on two lanes: a large operation takes two of the three credits of each.
+TEST_F(OperationBookTest, PartsThatShareALaneTakeItsCreditTogether) {
+  BookConfig shared = config();
+  shared.plan = protocol::even_plan(4, 1 << 20);
+  shared.lanes = {0, 1, 0, 1};
+  book_ = OperationBook(shared);
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  ASSERT_EQ(out_.size(), 4u);
+  const auto posted = out_;
+  for (const Outbound& one : posted) {
+    const protocol::Operand operand{.tag = 5, .count = kLarge};
+    const auto tree = protocol::cut(shared.plan, operand, one.notice.part).tree;
+    EXPECT_EQ(one.lane, shared.lanes[tree]);
+  }
+  EXPECT_EQ(post(6, kLarge), Status::kNoCredit);
+  std::uint32_t small = 0;
+  for (std::uint32_t tag = 10; tag < 40; ++tag) small += post(tag, 1) == Status::kOk ? 1 : 0;
+  EXPECT_EQ(small, 2u) << "what was refused has taken none of the credit";
+  Outbound elsewhere = posted[0];
+  elsewhere.lane = 1 - elsewhere.lane;
+  EXPECT_EQ(complete(elsewhere), Status::kProtocol);
+  for (const Outbound& one : posted) EXPECT_EQ(complete(one), Status::kOk);
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kOk);
+}
+
 TEST_F(OperationBookTest, OneFailedPartTakesTheOthersBack) {
   ASSERT_EQ(post(5, kLarge), Status::kOk);
   const auto posted = out_;
   ASSERT_EQ(complete(posted[0], Status::kMismatch), Status::kOk);
   ASSERT_EQ(cancels_.size(), 1u);
-  EXPECT_EQ(cancels_[0].shard, posted[1].shard);
+  EXPECT_EQ(cancels_[0].lane, posted[1].lane);
   EXPECT_EQ(cancels_[0].notice.kind, wire::Kind::kCancel);
   EXPECT_EQ(cancels_[0].notice.round, posted[1].notice.round);
   EXPECT_FALSE(book_.take(finished_)) << "the buffers are not back";
@@ -126,7 +152,7 @@ TEST_F(OperationBookTest, TheVerdictDoesNotDependOnWhichPartIsHeardOfFirst) {
       for (const std::size_t part : {first, 1 - first}) {
         wire::Completion completion = answer(posted[part], status);
         completion.culprit = static_cast<std::uint16_t>(part);
-        ASSERT_EQ(book_.complete(posted[part].shard, completion, cancels_), Status::kOk);
+        ASSERT_EQ(book_.complete(posted[part].lane, completion, cancels_), Status::kOk);
       }
       ASSERT_TRUE(book_.take(finished_));
       EXPECT_EQ(finished_.verdict.culprit, 0u);
@@ -158,7 +184,7 @@ TEST_F(OperationBookTest, RefusesAnswersToWhatWasNotAsked) {
   ASSERT_EQ(post(5, kLarge), Status::kOk);
   const auto posted = out_;
   const auto refuse = [&](auto&& change, const char* why) {
-    std::uint32_t shard = posted[0].shard;
+    std::uint32_t shard = posted[0].lane;
     wire::Completion completion = answer(posted[0]);
     change(shard, completion);
     EXPECT_EQ(book_.complete(shard, completion, cancels_), Status::kProtocol) << why;
@@ -177,7 +203,7 @@ TEST_F(OperationBookTest, APartIsTakenBackOnTheAccountOfWhoeverIsToBlame) {
   ASSERT_EQ(post(5, kLarge), Status::kOk);
   wire::Completion completion = answer(out_[0], Status::kCancelled);
   completion.culprit = 1;
-  ASSERT_EQ(book_.complete(out_[0].shard, completion, cancels_), Status::kOk);
+  ASSERT_EQ(book_.complete(out_[0].lane, completion, cancels_), Status::kOk);
   ASSERT_EQ(cancels_.size(), 1u);
   EXPECT_EQ(cancels_[0].notice.root, 1);
   ASSERT_EQ(post(6, kLarge), Status::kOk);
@@ -193,7 +219,7 @@ TEST_F(OperationBookTest, ACancelGoesToEveryPartThatHasNotEnded) {
   ASSERT_EQ(book_.cancel(5, cancels_), Status::kOk);
   ASSERT_EQ(book_.cancel(5, cancels_), Status::kOk);
   ASSERT_EQ(cancels_.size(), 1u) << "once: the ring has no room for more";
-  EXPECT_EQ(cancels_[0].shard, posted[1].shard);
+  EXPECT_EQ(cancels_[0].lane, posted[1].lane);
   EXPECT_EQ(book_.cancel(6, cancels_), Status::kInvalidArgument);
 }
 

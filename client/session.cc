@@ -103,7 +103,7 @@ std::span<const std::byte> Session::eager_contribution(const Pending& pending) c
   const Post& post = pending.post;
   const std::uint64_t bytes = pending.extents.in.count * element_bytes(post.notice.type);
   if (bytes == 0 || outbound_.size() != 1) return {};
-  const bool eager = bytes <= nodes_.eager_bytes(outbound_.front().shard);
+  const bool eager = bytes <= nodes_.eager_bytes(outbound_.front().lane);
   if (!eager || gives_checksums() || !post.in->host_accessible()) return {};
   return {post.in->data() + post.notice.in_offset, bytes};
 }
@@ -111,7 +111,7 @@ std::span<const std::byte> Session::eager_contribution(const Pending& pending) c
 void Session::send(std::vector<Outbound>& out, std::span<const std::byte> contribution) {
   for (const Outbound& outbound : out) {
     if (lost_) break;
-    if (!nodes_.send(outbound.shard, outbound.notice, contribution)) {
+    if (!nodes_.send(outbound.lane, outbound.notice, contribution)) {
       lose(Status::kNodeLost, "the node does not take notices any more");
     }
   }
@@ -131,13 +131,13 @@ Outcome Session::cancel(std::uint32_t tag) {
 bool Session::pump() {
   std::array<RingSlot, kBurst> slots;
   bool any = false;
-  for (std::uint32_t shard = 0; shard < nodes_.trees() && !lost_; ++shard) {
-    const std::size_t count = nodes_.receive(shard, slots);
+  for (std::uint32_t lane = 0; lane < nodes_.lanes() && !lost_; ++lane) {
+    const std::size_t count = nodes_.receive(lane, slots);
     if (count > 0) debug_step(DebugStep::kClientCompletionTaken);
     for (const RingSlot& slot : std::span(slots).first(count)) {
       wire::Completion completion;
       if (wire::parse(slot, completion) != Status::kOk ||
-          book_.complete(shard, completion, outbound_) != Status::kOk) {
+          book_.complete(lane, completion, outbound_) != Status::kOk) {
         lose(Status::kProtocol, "the node sent a completion that answers nothing");
         return true;
       }

@@ -283,7 +283,7 @@ tally_status tally_get_info(const tally_session* session, tally_session_info* in
   tally_session_info full{};
   full.rank = config.rank;
   full.ranks = config.ranks;
-  full.shards = static_cast<std::uint32_t>(config.plan.weights.size());
+  full.shards = session->session->nodes().lanes();
   full.credit = config.credit;
   full.epoch = config.epoch;
   full.transport = session->session->nodes().transport().data();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "control/coordinator/vertex_json.h"
 #include "control/same_token.h"
 #include "dataplane/protocol/operation_table.h"
 
@@ -13,6 +14,17 @@ namespace {
 
 // Measured with 4 workers and 0 to 4 helpers at 100 Mbit/s (perf/limits/cluster.py).
 constexpr double kQueueSeconds = 0.02;
+
+// Of the bytes of large operations; else of those of the largest that the tree carries.
+double share_of(const protocol::Plan& plan, std::uint32_t tree) {
+  for (auto size = plan.classes.rbegin(); size != plan.classes.rend(); ++size) {
+    const auto found = std::lower_bound(size->trees.begin(), size->trees.end(), tree);
+    if (found == size->trees.end() || *found != tree) continue;
+    return size->weights[static_cast<std::size_t>(found - size->trees.begin())] /
+           static_cast<double>(protocol::kWeightUnit);
+  }
+  return 0;
+}
 
 Error refused(std::string message) {
   return Error{Status::kRefused, std::move(message)};
@@ -69,15 +81,27 @@ std::uint32_t Forming::lane_of(std::uint32_t shard) const {
   return found == shards.end() ? kNoLane : static_cast<std::uint32_t>(found - shards.begin());
 }
 
-std::uint32_t Forming::tree_of(std::uint32_t shard) const {
+std::vector<protocol::Vertex> Forming::vertices_at(std::uint32_t shard) const {
+  std::vector<protocol::Vertex> here;
   const std::uint32_t lane = lane_of(shard);
-  return lane == kNoLane ? protocol::kNoTree : trees[lane];
+  if (lane == kNoLane) return here;
+  for (std::size_t i = lane; i < vertices.size(); i += shards.size()) here.push_back(vertices[i]);
+  return here;
 }
 
-std::uint64_t Forming::window_of(std::uint32_t tree) const {
-  if (rate == 0 || tree == protocol::kNoTree) return UINT64_MAX;
-  const double share = static_cast<double>(plan.weights[tree]) / protocol::kWeightUnit;
-  return static_cast<std::uint64_t>(ranks() * share * static_cast<double>(rate) * kQueueSeconds);
+std::vector<std::uint32_t> Forming::trees() const {
+  std::vector<std::uint32_t> trees;
+  for (const protocol::Vertex& vertex : vertices) trees.push_back(vertex.tree);
+  return trees;
+}
+
+std::uint64_t Forming::window_at(std::uint32_t shard) const {
+  if (rate == 0) return UINT64_MAX;
+  double bytes = 0;
+  for (const protocol::Vertex& vertex : vertices_at(shard)) {
+    bytes += vertex.children() * share_of(plan, vertex.tree) * static_cast<double>(rate);
+  }
+  return static_cast<std::uint64_t>(bytes * kQueueSeconds);
 }
 
 Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::uint32_t session) {
@@ -164,8 +188,9 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
   forming.epoch = ++epochs_[name];
   forming.weight = configuration != nullptr ? configuration->weight : 1;
   forming.plan = protocol::even_plan(shards_of_a_job(), limits_.split_bytes);
-  forming.trees.resize(shards_of_a_job());
-  std::iota(forming.trees.begin(), forming.trees.end(), 0U);
+  for (std::uint32_t tree = 0; tree < shards_of_a_job(); ++tree) {
+    forming.vertices.push_back(protocol::star(tree, forming.ranks()));
+  }
   return *added;
 }
 
@@ -182,13 +207,29 @@ Result<Forming*> Admission::add(const std::string& name, std::uint32_t ranks,
   return formings_.back().get();
 }
 
+Outcome Admission::serves(const Placement& placement, std::uint32_t lanes) const {
+  if (!all_stars(placement.vertices, placement.ranks)) {
+    return refused(
+        fmt::format("job \"{}\": trees deeper than stars need nodes that connect to each other, "
+                    "and this release's do not: set a plan of stars",
+                    placement.job));
+  }
+  // A rank's operation that is divided over all trees takes one credit for each at a lane.
+  const auto trees = static_cast<std::uint32_t>(placement.vertices.size());
+  if (const std::uint32_t most = (trees + lanes - 1) / lanes; most > limits_.credit) {
+    return refused(
+        fmt::format("job \"{}\": {} trees at {} shards need shards.credit {} here, and it "
+                    "is {}: raise it, or set a plan of fewer trees",
+                    placement.job, trees, lanes, most, limits_.credit));
+  }
+  return Unit{};
+}
+
 // The coordinator has checked who asks; this node says whether there is room.
 Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now) {
-  const auto lanes = static_cast<std::uint32_t>(placement.trees.size());
-  if (lanes > shards_of_a_job()) {
-    return refused(fmt::format("job \"{}\": {} trees are to be here, and {} shards serve a job",
-                               placement.job, lanes, shards_of_a_job()));
-  }
+  const auto trees = static_cast<std::uint32_t>(placement.vertices.size());
+  const std::uint32_t lanes = std::min(trees, shards_of_a_job());
+  if (auto fits = serves(placement, lanes); !fits) return fits.error();
   Forming* before = current(placement.job);
   if (before != nullptr && (!before->placed || before->joined > 0)) {
     return refused(
@@ -215,7 +256,8 @@ Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now
   forming.epoch = placement.epoch;
   forming.weight = placement.weight;
   forming.plan = placement.plan;
-  forming.trees = placement.trees;
+  forming.plan_epoch = placement.plan_epoch;
+  forming.vertices = placement.vertices;
   forming.nodes = placement.nodes;
   forming.rate = placement.rate;
   forming.placed = true;

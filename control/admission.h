@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "control/coordinator/placement.h"
 #include "dataplane/protocol/cut.h"
+#include "dataplane/protocol/vertex.h"
 
 namespace tally::control {
 
@@ -54,8 +55,8 @@ inline constexpr Nanos kPlacementPatience = 60 * kSecond;
 //
 // Two numberings meet here. A *lane* is what a session has for each shard that serves the job
 // (rings and a doorbell, an endpoint, a queue pair): 0, 1, ... at each node. A *tree* is one of the
-// job's plan, which may have trees at other nodes too. On a node that stands alone they are the
-// same.
+// job's plan, which may have trees at other nodes too; number i of those that are here is at lane
+// i mod lanes. On a node that stands alone trees and lanes are the same.
 struct Forming {
   std::string name;
   std::string token;
@@ -64,11 +65,13 @@ struct Forming {
   std::uint32_t weight = 1;
   protocol::Plan plan;                // whole
   std::vector<std::uint32_t> shards;  // that serve it, by lane
-  std::vector<std::uint32_t> trees;   // of the plan, by lane
-  std::uint32_t nodes = 1;            // that the plan has trees at
-  std::uint64_t rate = 0;             // bytes of operation per second that it is for; 0: unknown
-  bool placed = false;                // by a coordinator: ranks join it with its epoch
-  std::uint64_t placement = 0;        // its number there; 0: nobody wants to hear of it
+  std::uint64_t plan_epoch = 0;       // of the file that the plan is from; 0: of none
+  // This node's place in those of the plan's trees that it is in, by rising tree.
+  std::vector<protocol::Vertex> vertices;
+  std::uint32_t nodes = 1;      // that the plan has trees at
+  std::uint64_t rate = 0;       // bytes of operation per second that it is for; 0: unknown
+  bool placed = false;          // by a coordinator: ranks join it with its epoch
+  std::uint64_t placement = 0;  // its number there; 0: nobody wants to hear of it
   Nanos placed_at = 0;
   std::vector<std::uint32_t> members;  // by rank: the session, or kNobody
   std::uint32_t joined = 0;
@@ -77,14 +80,15 @@ struct Forming {
   std::uint64_t table_bytes = 0;
   bool over = false;
 
-  // kNoLane, protocol::kNoTree: the shard has nothing to do with it.
+  // kNoLane: the shard has nothing to do with it.
   std::uint32_t lane_of(std::uint32_t shard) const;
-  std::uint32_t tree_of(std::uint32_t shard) const;
-  // Bytes that may be on their way to or from the ranks of this tree: what its share of the links
-  // carries in a few milliseconds. That keeps links busy over any round trip within a data centre;
-  // more would wait in the network's queues, where whoever has more gets more of the link, not
-  // whose share it is.
-  std::uint64_t window_of(std::uint32_t tree) const;
+  std::vector<protocol::Vertex> vertices_at(std::uint32_t shard) const;
+  std::vector<std::uint32_t> trees() const;
+  // Bytes that may be on their way to or from the children of the shard's vertices: what the shares
+  // of their trees in the links carry in a few milliseconds. That keeps links busy over any round
+  // trip within a data centre; more would wait in the network's queues, where whoever has more gets
+  // more of the link, not whose share it is.
+  std::uint64_t window_at(std::uint32_t shard) const;
   std::uint16_t ranks() const { return static_cast<std::uint16_t>(members.size()); }
 };
 
@@ -140,6 +144,8 @@ class Admission {
                         std::uint32_t session);
   // A forming of so many ranks on so many shards, or why there is no room for it.
   Result<Forming*> add(const std::string& name, std::uint32_t ranks, std::uint32_t shards);
+  // Whether it can be served at all, by so many shards.
+  Outcome serves(const Placement& placement, std::uint32_t lanes) const;
   Outcome room_for(const std::string& name, std::uint32_t ranks, std::uint32_t shards) const;
   Outcome room_for_session(const Applicant& applicant) const;
   std::uint64_t table_bytes(std::uint32_t ranks, std::uint32_t shards) const;

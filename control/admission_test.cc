@@ -51,8 +51,10 @@ TEST(Admission, AJobIsServedByTheShardsWithTheFewestJobs) {
   EXPECT_EQ(shards("a"), (Shards{0, 1, 4, 5}));
   Forming& b = *admission.admit(applicant(0, 2, "b"), 1)->forming;
   EXPECT_EQ(b.shards, (Shards{2, 3, 4, 5}));
-  EXPECT_EQ(b.tree_of(4), 2U);
-  EXPECT_EQ(b.tree_of(0), protocol::kNoTree);
+  ASSERT_EQ(b.vertices_at(4).size(), 1U);
+  EXPECT_EQ(b.vertices_at(4)[0].tree, 2U);
+  EXPECT_EQ(b.vertices_at(4)[0].ranks.size(), 2U);
+  EXPECT_TRUE(b.vertices_at(0).empty());
   Admission few({.shards = 2, .shards_per_job = 4}, {});
   EXPECT_EQ(few.admit(applicant(0), 1)->forming->shards, (Shards{0, 1}));
 }

@@ -166,8 +166,9 @@ void Introspection::jobs(rpc::Reply reply) const {
                      {"ranks", forming->ranks()},
                      {"joined", forming->joined},
                      {"weight", forming->weight},
-                     {"trees", forming->trees},
-                     {"trees_of_plan", forming->plan.weights.size()},
+                     {"trees", forming->trees()},
+                     {"trees_of_plan", forming->plan.trees},
+                     {"plan_epoch", forming->plan_epoch},
                      {"nodes", forming->nodes},
                      {"regions", forming->regions},
                      {"region_bytes", forming->region_bytes}});

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/debug_steps.h"
+#include "client/cut_json.h"
 #include "control/log.h"
 #include "control/node_session.h"
 
@@ -75,7 +76,7 @@ void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply
   if (method.starts_with("node.")) {
     return introspection_.handle(connection, request, std::move(reply));
   }
-  if (method.starts_with("cluster.") || method.starts_with("job.")) {
+  if (method.starts_with("cluster.") || method.starts_with("job.") || method.starts_with("plan.")) {
     return coordinator_.handle(connection, request, std::move(reply));
   }
   if (method == "session.open") return open(connection, request, std::move(reply));
@@ -156,10 +157,16 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
 
 void Node::opened(const Session& session, rpc::Reply reply) const {
   const Forming& forming = *session.forming;
-  json answer = {{"session", session.number}, {"epoch", forming.epoch},
-                 {"transport", "shm"},        {"weights", forming.plan.weights},
-                 {"trees", forming.trees},    {"split_bytes", forming.plan.split_bytes},
-                 {"credit", options_.credit}, {"deadline_ms", options_.default_deadline_ms}};
+  json answer = {{"session", session.number},
+                 {"epoch", forming.epoch},
+                 {"transport", "shm"},
+                 {"lanes", forming.shards.size()},
+                 {"trees", forming.trees()},
+                 {"credit", options_.credit},
+                 {"deadline_ms", options_.default_deadline_ms}};
+  client::put_plan(answer, forming.plan);
+  // The version before takes each tree for a lane.
+  if (forming.vertices.size() == forming.shards.size()) client::put_weights(answer, forming.plan);
   if (options_.checksums) answer["checksums"] = "crc32c";
   if (options_.fabric) {
     answer["fabric"] = {{"provider", options_.fabric->provider},
@@ -191,13 +198,9 @@ void Node::announce(const Forming& forming, std::function<void()> then) {
   spec.plan = forming.plan;
   std::vector<protocol::JobSpec> specs(shards_.size(), spec);
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
-    const std::uint32_t tree = forming.tree_of(i);
-    if (tree == protocol::kNoTree) {
-      specs[i].credit = 1;
-      continue;
-    }
-    specs[i].vertices.push_back(protocol::star(tree, spec.ranks));
-    specs[i].window_bytes = forming.window_of(tree);
+    specs[i].vertices = forming.vertices_at(i);
+    specs[i].window_bytes = forming.window_at(i);
+    if (specs[i].vertices.empty()) specs[i].credit = 1;
   }
   shards_.on_each([slot = forming.slot, specs = std::move(specs)](
                       std::uint32_t i, engine::Shard& shard,

@@ -23,8 +23,8 @@ void Node::place(const Placement& placement, std::function<void(const Outcome&)>
   log::info("job-placed", {{"job", forming.name},
                            {"epoch", forming.epoch},
                            {"ranks", forming.ranks()},
-                           {"trees", forming.trees.size()},
-                           {"of", forming.plan.weights.size()},
+                           {"trees", forming.vertices.size()},
+                           {"of", forming.plan.trees},
                            {"nodes", forming.nodes}});
   watch_placements();
 }

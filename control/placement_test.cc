@@ -10,6 +10,7 @@ namespace tally::control {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr Nanos kNow = 1000 * kSecond;
@@ -23,10 +24,18 @@ Placement placement(std::uint64_t id, std::uint32_t epoch, const char* job = "tr
   made.epoch = epoch;
   made.ranks = 2;
   made.weight = 3;
-  made.plan = {.weights = {10000, 20000, 30000, 5536}, .split_bytes = 1 << 16};
+  made.plan = protocol::weighted_plan({10000, 20000, 30000, 5536}, 1 << 16);
+  made.plan_epoch = 9;
   made.trees = {1, 2};
+  for (const std::uint32_t tree : made.trees) made.vertices.push_back(protocol::star(tree, 2));
   made.nodes = 3;
   return made;
+}
+
+std::vector<std::uint32_t> trees_at(const Forming& forming, std::uint32_t shard) {
+  std::vector<std::uint32_t> trees;
+  for (const protocol::Vertex& vertex : forming.vertices_at(shard)) trees.push_back(vertex.tree);
+  return trees;
 }
 
 Admission::Applicant applicant(std::uint32_t rank, std::uint32_t epoch,
@@ -46,7 +55,7 @@ TEST(Placement, RanksJoinItWithItsEpoch) {
   const Forming& forming = *placed->forming;
   EXPECT_EQ(forming.epoch, 5U);
   EXPECT_EQ(forming.weight, 3U);
-  EXPECT_EQ(forming.plan.weights, placement(7, 5).plan.weights);
+  EXPECT_EQ(forming.plan, placement(7, 5).plan);
   EXPECT_EQ(admission.highest_epoch(), 5U);
   EXPECT_EQ(admission.placed(7), &forming);
   EXPECT_EQ(admission.placed(8), nullptr);
@@ -65,11 +74,52 @@ TEST(Placement, LanesAndTreesAreNumberedApart) {
   const Forming& forming = *admission.place(placement(1, 1), kNow)->forming;
   EXPECT_EQ(forming.shards, (std::vector<std::uint32_t>{0, 1}));
   EXPECT_EQ(forming.lane_of(0), 0U);
-  EXPECT_EQ(forming.tree_of(0), 1U);
+  EXPECT_THAT(trees_at(forming, 0), ElementsAre(1));
   EXPECT_EQ(forming.lane_of(1), 1U);
-  EXPECT_EQ(forming.tree_of(1), 2U);
+  EXPECT_THAT(trees_at(forming, 1), ElementsAre(2));
   EXPECT_EQ(forming.lane_of(2), kNoLane);
-  EXPECT_EQ(forming.tree_of(2), protocol::kNoTree);
+  EXPECT_TRUE(trees_at(forming, 2).empty());
+}
+
+TEST(Placement, ANodeMayHaveMoreTreesThanShards) {
+  Admission admission({.shards = 3, .shards_per_job = 2, .credit = 2}, {});
+  Placement many = placement(1, 1);
+  many.plan = protocol::even_plan(9, 1 << 16);
+  many.trees = {0, 3, 4, 8};
+  many.vertices.clear();
+  for (const std::uint32_t tree : many.trees) many.vertices.push_back(protocol::star(tree, 2));
+  const Forming& forming = *admission.place(many, kNow)->forming;
+  EXPECT_EQ(forming.shards.size(), 2U);
+  EXPECT_THAT(forming.trees(), ElementsAre(0, 3, 4, 8));
+  EXPECT_THAT(trees_at(forming, forming.shards[0]), ElementsAre(0, 4));
+  EXPECT_THAT(trees_at(forming, forming.shards[1]), ElementsAre(3, 8));
+  // An operation over all of them could never be announced.
+  many.id = 2;
+  many.job = "other";
+  many.trees.push_back(6);
+  many.vertices.push_back(protocol::star(6, 2));
+  EXPECT_THAT(why_not(admission.place(many, kNow)),
+              HasSubstr("5 trees at 2 shards need shards.credit 3 here, and it is 2"));
+}
+
+TEST(Placement, TreesDeeperThanStarsAreForLaterReleases) {
+  Admission admission({.shards = 3}, {});
+  Placement deep = placement(1, 1);
+  deep.vertices[1].ranks = {0};
+  deep.vertices[1].height = 2;
+  deep.vertices[1].branches = {{0, {1}}};
+  deep.below = {{"b", "tcp:b:1", "", 0}};
+  EXPECT_THAT(why_not(admission.place(deep, kNow)), HasSubstr("trees deeper than stars need"));
+  const auto there = parse_placement(to_json(deep));
+  ASSERT_TRUE(there.ok()) << there.error().message;
+  EXPECT_EQ(there->below, deep.below);
+  EXPECT_EQ(there->vertices[1].branches.at(0).ranks, deep.vertices[1].branches.at(0).ranks);
+  json sent = to_json(deep);
+  sent["vertices"][1]["branches"][0]["number"] = 1;
+  EXPECT_THAT(why_not(parse_placement(sent)), HasSubstr("whose places in trees are none"));
+  sent = to_json(deep);
+  sent["below"][0]["tcp"] = "";
+  EXPECT_THAT(why_not(parse_placement(sent)), HasSubstr("whose places in trees are none"));
 }
 
 TEST(Placement, WhoDoesNotKnowItMustAskTheCoordinator) {
@@ -94,10 +144,7 @@ TEST(Placement, IsRefusedWhereTheJobRuns) {
   EXPECT_TRUE(admission.place(placement(2, 9, "other"), kNow).ok());
   EXPECT_THAT(why_not(admission.place(placement(3, 9, "third"), kNow)), HasSubstr("max_jobs is 2"));
   Admission small({.max_ranks = 1}, {});
-  EXPECT_THAT(why_not(small.place(placement(1, 1), kNow)), HasSubstr("1 shards serve a job"));
-  auto one = placement(1, 1);
-  one.trees = {3};
-  EXPECT_THAT(why_not(small.place(one, kNow)), HasSubstr("max_ranks is 1"));
+  EXPECT_THAT(why_not(small.place(placement(1, 1), kNow)), HasSubstr("max_ranks is 1"));
 }
 
 TEST(Placement, ALaterEpochTakesThePlaceOfOneThatNobodyJoined) {
@@ -140,6 +187,8 @@ TEST(Placement, TravelsAndIsCheckedOnArrival) {
   const auto there = parse_placement(to_json(placement(7, 5)));
   ASSERT_TRUE(there.ok()) << there.error().message;
   EXPECT_EQ(to_json(*there), to_json(placement(7, 5)));
+  EXPECT_EQ(there->plan_epoch, 9U);
+  EXPECT_EQ(there->vertices.size(), 2U) << "stars that nobody spoke of";
   const auto wrong = [](const char* key, const json& value) {
     json sent = to_json(placement(7, 5));
     sent[key] = value;
@@ -148,10 +197,15 @@ TEST(Placement, TravelsAndIsCheckedOnArrival) {
   EXPECT_THAT(wrong("epoch", 0), HasSubstr("\"epoch\" is 0"));
   EXPECT_THAT(wrong("ranks", 2000), HasSubstr("\"ranks\" is 2000"));
   EXPECT_THAT(wrong("job", 7), HasSubstr("\"job\" must be a string"));
-  for (const json& weights : {json(), json::array(), json::array({65535}), json::array({-1, 65537}),
-                              json(std::vector<int>(300, 0)), json::array({"65536"})}) {
-    EXPECT_THAT(wrong("weights", weights), HasSubstr("no plan")) << weights;
+  for (const json& plan : {json(), json::array(), json{{"trees", 4}},
+                           json{{"trees", 4}, {"classes", json::array()}}}) {
+    EXPECT_THAT(wrong("plan", plan), HasSubstr("whose plan is none")) << plan;
   }
+  json before = to_json(placement(7, 5));
+  before.erase("plan");
+  EXPECT_EQ(parse_placement(before)->plan, placement(7, 5).plan) << "as the version before says it";
+  before.erase("weights");
+  EXPECT_FALSE(parse_placement(before).ok());
   for (const json& trees :
        {json(), json::array(), json::array({4}), json::array({1, 1}), json::array({2, 1}),
         json::array({0.5}), json::array({0, 1, 2, 3, 4})}) {

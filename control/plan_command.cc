@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +11,7 @@
 #include "control/plan/plan_json.h"
 #include "control/plan/star_planner.h"
 #include "control/plan/tree.h"
+#include "control/plan_files.h"
 #include "control/plan_report.h"
 #include "control/speed.h"
 
@@ -32,18 +30,6 @@ std::string dump(const json& value) {
 
 PlanAnswer refuse(const std::string& message) {
   return {kUsage, "", fmt::format("tallyctl: {}\n", message)};
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(plan::kMaxPlanBytes + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad()) {
-    return Error{Status::kInvalidArgument, fmt::format("{}: cannot be read: {}; give a plan file",
-                                                       path, std::strerror(errno))};
-  }
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
 }
 
 // "a=100Gbit,sum=20GB" of an option.
@@ -156,11 +142,10 @@ PlanAnswer answer_make(const PlanArguments& arguments, bool as_json) {
     answer.out = text;
     return answer;
   }
-  std::ofstream out(arguments.out, std::ios::binary);
-  if (out << text && out.flush()) return answer;
-  return {kFailed, "",
-          fmt::format("tallyctl: cannot write {}: {}; give another --out\n", arguments.out,
-                      std::strerror(errno))};
+  if (const auto written = write_file(arguments.out, text); !written) {
+    return {kFailed, "", fmt::format("tallyctl: {}\n", written.error().message)};
+  }
+  return answer;
 }
 
 PlanAnswer answer_check(const PlanArguments& arguments, bool as_json) {
@@ -168,7 +153,7 @@ PlanAnswer answer_check(const PlanArguments& arguments, bool as_json) {
   if (!bytes) {
     return refuse(fmt::format("--bytes {}: must be a size like 256MiB", arguments.bytes));
   }
-  const auto text = read_file(arguments.file);
+  const auto text = read_file(arguments.file, "a plan file");
   if (!text) return refuse(text.error().message);
   const auto plan = plan::read_plan(*text);
   if (!plan) return refuse(fmt::format("{}: {}", arguments.file, plan.error().message));
@@ -219,22 +204,59 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
   make->footer(
       "On stderr: t*, the time per byte, its lower bound, and how uniform weights compare (with\n"
       "--json as JSON). Exit status: 0 made, 1 it could not be written, 2 wrong usage.");
-  make->parse_complete_callback([&arguments] { arguments.make = true; });
+  make->parse_complete_callback([&arguments] { arguments.verb = PlanVerb::kMake; });
+}
+
+void add_set(CLI::App& plan, PlanArguments& arguments) {
+  auto* set =
+      plan.add_subcommand("set", "gives a plan to the coordinator, for jobs that form from now on");
+  auto* file = set->add_option("FILE", arguments.file, "the plan");
+  set->add_option("--job", arguments.job, "for this job alone; left out: for all without their own")
+      ->type_name("NAME");
+  set->add_option("--domain", arguments.domain,
+                  "which domain of the file; left out: the only one, or each for the job of its "
+                  "name")
+      ->type_name("NAME");
+  set->add_flag("--closed-form", arguments.closed_form,
+                "takes the plan back: stars by the closed form again")
+      ->excludes(file);
+  set->add_option("--token", arguments.token, "the cluster's token")
+      ->envname("TALLY_CLUSTER_TOKEN")
+      ->type_name("TEXT");
+  set->footer(
+      "The plan's machines are members by their names (addr = cluster.name); those that sum must\n"
+      "be there. A job that runs keeps the plan that it has. The coordinator forgets plans when\n"
+      "it ends. Exit status: 0 it is in force, 1 no answer, 2 it is refused, or wrong usage.");
+  set->parse_complete_callback([&arguments] { arguments.verb = PlanVerb::kSet; });
+}
+
+void add_show(CLI::App& plan, PlanArguments& arguments) {
+  auto* show =
+      plan.add_subcommand("show", "the plan in force at the coordinator, and what it is worth");
+  show->add_option("--job", arguments.job, "that this job would form by; left out: any other")
+      ->type_name("NAME");
+  show->add_option("--out", arguments.out, "writes it to this file, which plan check and set take")
+      ->type_name("FILE");
+  show->parse_complete_callback([&arguments] { arguments.verb = PlanVerb::kShow; });
 }
 
 }  // namespace
 
 CLI::App* add_plan(CLI::App& app, PlanArguments& arguments) {
-  auto* plan = app.add_subcommand("plan", "makes plans and checks them; needs no node");
+  auto* plan = app.add_subcommand(
+      "plan", "makes plans and checks them, without a node; sets and shows those in force");
   plan->require_subcommand(1);
   add_check(*plan, arguments);
   add_make(*plan, arguments);
+  add_set(*plan, arguments);
+  add_show(*plan, arguments);
   plan->footer("docs/planning.md says what a plan is, and how it is made.");
   return plan;
 }
 
 PlanAnswer answer_plan(const PlanArguments& arguments, bool as_json) {
-  return arguments.make ? answer_make(arguments, as_json) : answer_check(arguments, as_json);
+  return arguments.verb == PlanVerb::kMake ? answer_make(arguments, as_json)
+                                           : answer_check(arguments, as_json);
 }
 
 }  // namespace tally::control

@@ -1,4 +1,4 @@
-// tallyctl plan: makes plans and checks them. Needs no node.
+// tallyctl plan: makes plans, checks them, gives them to a coordinator and shows those in force.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,10 +10,12 @@
 
 namespace tally::control {
 
-struct PlanArguments {
-  bool make = false;  // else: check
+enum class PlanVerb : std::uint8_t { kCheck, kMake, kSet, kShow };
 
-  // Of check.
+struct PlanArguments {
+  PlanVerb verb = PlanVerb::kCheck;
+
+  // Of check, and of set.
   std::string file;
   std::string bytes = "256MiB";
   double hop_us = 5;
@@ -25,21 +27,30 @@ struct PlanArguments {
   std::vector<std::string> helpers;
   std::string chunk = "256KiB";
   std::uint64_t epoch = 1;
-  std::string out;  // empty: stdout
+
+  // Of make, and of show.
+  std::string out;  // the file to write
+
+  // Of set and show.
+  std::string job;  // empty: all jobs without a plan of their own
+  // Of set.
+  std::string domain;  // empty: the only one, or each for the job of its name
+  bool closed_form = false;
+  std::string token;
 };
 
 // Adds the subcommand; what is given is put into `arguments` when the command line is parsed.
 CLI::App* add_plan(CLI::App& app, PlanArguments& arguments);
 
-// What the command prints, and its exit status: 0 done, 1 the plan could not be written, 2 refused
-// or wrong usage.
+// What the command prints, and its exit status: 0 done, 1 the plan could not be written or the
+// coordinator did not answer, 2 refused or wrong usage.
 struct PlanAnswer {
   int status = 0;
   std::string out;
   std::string err;
 };
 
-// Reads and writes the files that the arguments name; prints nothing.
+// Of check and make. Reads and writes the files that the arguments name; prints nothing.
 PlanAnswer answer_plan(const PlanArguments& arguments, bool as_json);
 
 }  // namespace tally::control

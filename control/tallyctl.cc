@@ -18,7 +18,7 @@
 #include "client/address.h"
 #include "client/rpc_channel.h"
 #include "control/doctor/command.h"
-#include "control/plan_command.h"
+#include "control/plan_remote.h"
 #include "control/trace_command.h"
 #include "control/views.h"
 
@@ -130,12 +130,23 @@ int execute(const std::string& command, const Arguments& arguments) {
   }
 }
 
+PlanAnswer plan_answer(const Arguments& arguments) {
+  const PlanVerb verb = arguments.plan.verb;
+  if (verb == PlanVerb::kCheck || verb == PlanVerb::kMake) {
+    return answer_plan(arguments.plan, arguments.as_json);
+  }
+  auto channel = client::RpcChannel::connect(arguments.address, 0);
+  if (!channel) return {kFailed, "", fmt::format("tallyctl: {}\n", channel.error().message)};
+  return answer_remote_plan(*channel, arguments.plan, arguments.as_json,
+                            static_cast<Nanos>(arguments.timeout * kSecond));
+}
+
 int plan(const Arguments& arguments) {
   if (arguments.watch > 0) {
-    fmt::print(stderr, "tallyctl: --watch: plan asks nobody; leave it out\n");
+    fmt::print(stderr, "tallyctl: --watch: plan answers once; leave it out\n");
     return kUsage;
   }
-  const PlanAnswer answer = answer_plan(arguments.plan, arguments.as_json);
+  const PlanAnswer answer = plan_answer(arguments);
   fmt::print("{}", answer.out);
   const bool printed = std::fflush(stdout) == 0;  // else whoever read it is gone
   fmt::print(stderr, "{}", answer.err);

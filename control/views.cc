@@ -52,6 +52,7 @@ constexpr std::array kJobColumns = {
     Column{"weight", "weight"},
     Column{"here", "trees", Format::kText},
     Column{"nodes", "nodes"},
+    Column{"plan_epoch", "plan"},
     Column{"regions", "regions"},
     Column{"region_bytes", "registered", Format::kBytes},
     Column{"parts_outstanding", "parts"},
@@ -73,6 +74,7 @@ constexpr std::array kNodeColumns = {
     Column{"shards", "shards"},
     Column{"speed", "NIC/s", Format::kBytes},
     Column{"jobs", "jobs"},
+    Column{"trees", "trees"},
 };
 
 constexpr std::array<std::string_view, 5> kStages = {"waiting", "queueing", "pulling", "summing",

@@ -17,6 +17,7 @@ json job(std::uint64_t parts, Nanos unit) {
           {"trees", {2, 3}},
           {"trees_of_plan", 6},
           {"nodes", 3},
+          {"plan_epoch", 11},
           {"regions", 8},
           {"region_bytes", 4096},
           {"parts_outstanding", 1},
@@ -34,17 +35,18 @@ json job(std::uint64_t parts, Nanos unit) {
 
 TEST(Views, JobsShowWhereTheirTimeGoesAndWhomTheyWaitFor) {
   Sample last;
-  EXPECT_EQ(
-      render_jobs(json::array({job(10, 20'000)}), kSecond, last),
-      "job   epoch  joined  ranks  weight  trees  nodes  regions  registered  parts  done        in"
-      "  us/part   wait  queue  pull    sum   push\n"
-      "bert      2       4      4       1  2/6        3        8     4.0 KiB      1    10  10.0 "
-      "KiB     20.0"
-      "  50.0%  10.0%  0.0%  30.0%  10.0%\n"
-      "\n"
-      "waiting for ranks that have not announced:\n"
-      "job   tag  round  waiting  for ranks\n"
-      "bert   17      5    3.2 s  1, 3\n");
+  EXPECT_EQ(render_jobs(json::array({job(10, 20'000)}), kSecond, last),
+            "job   epoch  joined  ranks  weight  trees  nodes  plan  regions  registered  parts  "
+            "done        in"
+            "  us/part   wait  queue  pull    sum   push\n"
+            "bert      2       4      4       1  2/6        3    11        8     4.0 KiB      1    "
+            "10  10.0 "
+            "KiB     20.0"
+            "  50.0%  10.0%  0.0%  30.0%  10.0%\n"
+            "\n"
+            "waiting for ranks that have not announced:\n"
+            "job   tag  round  waiting  for ranks\n"
+            "bert   17      5    3.2 s  1, 3\n");
 }
 
 TEST(Views, WatchedJobsShowTheInterval) {
@@ -60,8 +62,9 @@ TEST(Views, WatchedJobsShowTheInterval) {
   const std::string text = render_jobs(json::array({other, later}), 3 * kSecond, last);
   EXPECT_TRUE(text.starts_with("per second:\n")) << text;
   EXPECT_NE(
-      text.find("bert      2       4      4       1  2/6        3        8     4.0 KiB      1    10"
-                "  10.0 KiB      5.0   0.0%   0.0%  10.0%  90.0%   0.0%\n"),
+      text.find(
+          "bert      2       4      4       1  2/6        3    11        8     4.0 KiB      1    10"
+          "  10.0 KiB      5.0   0.0%   0.0%  10.0%  90.0%   0.0%\n"),
       std::string::npos)
       << text;
 }
@@ -111,15 +114,15 @@ TEST(Views, StatsHaveATotalWhereThereAreSeveralShards) {
 TEST(Views, NodesShowWhatTheyAre) {
   const json node = {{"name", "n1"},         {"role", "worker"},  {"host", "gpu7"},
                      {"tcp", "tcp:n1:7733"}, {"unix", "unix:/a"}, {"shards", 4},
-                     {"speed", 1 << 30},     {"jobs", 2}};
+                     {"speed", 1 << 30},     {"jobs", 2},         {"trees", 12}};
   json local = node;
   local["name"] = "n2";
   local["tcp"] = "";
   local["speed"] = 0;
   EXPECT_EQ(render_nodes(json::array({node, local})),
-            "node  role    host  address      shards    NIC/s  jobs\n"
-            "n1    worker  gpu7  tcp:n1:7733       4  1.0 GiB     2\n"
-            "n2    worker  gpu7  unix:/a           4        -     2\n");
+            "node  role    host  address      shards    NIC/s  jobs  trees\n"
+            "n1    worker  gpu7  tcp:n1:7733       4  1.0 GiB     2     12\n"
+            "n2    worker  gpu7  unix:/a           4        -     2     12\n");
   EXPECT_EQ(render_nodes(json::array()).substr(0, 10), "no members");
 }
 

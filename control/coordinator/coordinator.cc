@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "control/coordinator/shares.h"
 #include "control/same_token.h"
 
 namespace tally::control {
@@ -101,7 +100,11 @@ void Coordinator::confirmed(std::uint32_t epoch, NodeId node) {
   course.unconfirmed.erase(node);
   if (course.stage != Stage::kPlacing || !course.unconfirmed.empty()) return;
   course.stage = Stage::kRunning;
-  for (const Ticket ticket : course.waiting) answers_.push_back({ticket, store_.jobs().at(epoch)});
+  for (std::uint32_t rank = 0; rank < course.by_rank.size(); ++rank) {
+    const Ticket ticket = course.by_rank[rank];
+    if (!course.waiting.contains(ticket)) continue;
+    answers_.push_back({ticket, store_.jobs().at(epoch), rank});
+  }
   course.waiting.clear();
 }
 
@@ -122,7 +125,7 @@ void Coordinator::end(std::uint32_t epoch, const Error& why) {
   for (const Ticket ticket : course.waiting) {
     tickets_.erase(ticket);
     answers_.push_back(
-        {ticket, Error{why.status, fmt::format("job \"{}\": {}", job.name, why.message)}});
+        {ticket, Error{why.status, fmt::format("job \"{}\": {}", job.name, why.message)}, 0});
   }
   course.waiting.clear();
   for (const PlanNode& one : job.nodes) {
@@ -157,6 +160,17 @@ std::size_t Coordinator::jobs_at(NodeId node) const {
       }));
 }
 
+std::size_t Coordinator::trees_at(NodeId node) const {
+  std::size_t trees = 0;
+  for (const auto& [epoch, course] : courses_) {
+    if (course.stage == Stage::kOver) continue;
+    for (const PlanNode& one : store_.jobs().at(epoch).nodes) {
+      if (one.node == node) trees += one.trees.size();
+    }
+  }
+  return trees;
+}
+
 // -- Ranks -----------------------------------------------------------------------------------
 
 const ConfiguredJob* Coordinator::configured(const std::string& name) const {
@@ -174,25 +188,27 @@ const JobRecord* Coordinator::current(const std::string& name) const {
 
 void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
   if (store_.members().empty()) {
-    answers_.push_back({ticket, JobRecord{}});
+    answers_.push_back({ticket, JobRecord{}, 0});
     return;
   }
   const JobRecord* job = current(opening.job);
   auto may = may_open(opening, job);
   if (may && job == nullptr) may = may_form(opening);
   if (!may) {
-    answers_.push_back({ticket, may.error()});
+    answers_.push_back({ticket, may.error(), 0});
     return;
   }
-  if (job == nullptr) job = &form(opening, now);
-  Course& course = courses_[job->epoch];
+  const std::uint32_t epoch = job != nullptr ? job->epoch : form(opening);
+  Course& course = courses_[epoch];
   course.by_rank[opening.rank] = ticket;
-  tickets_[ticket] = job->epoch;
+  course.hosts[opening.rank] = opening.host;
+  tickets_[ticket] = epoch;
   if (course.stage == Stage::kRunning) {
-    answers_.push_back({ticket, *job});
-  } else {
-    course.waiting.insert(ticket);
+    answers_.push_back({ticket, store_.jobs().at(epoch), opening.rank});
+    return;
   }
+  course.waiting.insert(ticket);
+  place_gathered(now);
 }
 
 Outcome Coordinator::may_open(const Opening& opening, const JobRecord* job) const {
@@ -259,44 +275,16 @@ JobRecord Coordinator::make_record(const Opening& opening) {
   job.epoch = store_.next_epoch();
   job.ranks = opening.ranks;
   job.weight = configuration != nullptr ? configuration->weight : 1;
-  job.plan.split_bytes = options_.split_bytes;
-  std::vector<Member> members;
-  std::vector<NodeId> ids;
-  for (const auto& [node, member] : store_.members()) {
-    ids.push_back(node);
-    members.push_back(member);
-  }
-  const auto shares = node_shares(members);
-  job.rate = rate_of(members, shares, job.ranks);
-  const auto counts = tree_counts(members, shares);
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (counts[i] == 0) continue;
-    PlanNode one{ids[i], ++last_placement_, members[i], {}};
-    for (std::uint32_t tree = 0; tree < counts[i]; ++tree) {
-      one.trees.push_back(static_cast<std::uint32_t>(job.plan.weights.size()));
-      job.plan.weights.push_back(shares[i] / counts[i] + (tree < shares[i] % counts[i] ? 1 : 0));
-    }
-    job.nodes.push_back(std::move(one));
-  }
   return job;
 }
 
-const JobRecord& Coordinator::form(const Opening& opening, Nanos now) {
+std::uint32_t Coordinator::form(const Opening& opening) {
   const JobRecord made = make_record(opening);
   store_.put(made);
   Course& course = courses_[made.epoch];
-  course.deadline = now + kPlacingPatience;
   course.by_rank.assign(made.ranks, 0);
-  for (const PlanNode& one : made.nodes) {
-    course.nodes.insert(one.node);
-    course.unconfirmed.insert(one.node);
-    Placement placement{one.placement, made.name,  made.token,
-                        made.epoch,    made.ranks, made.weight,
-                        made.plan,     one.trees,  static_cast<std::uint32_t>(made.nodes.size()),
-                        made.rate};
-    listeners_[one.node].news.placements.push_back(std::move(placement));
-  }
-  return store_.jobs().at(made.epoch);
+  course.hosts.resize(made.ranks);
+  return made.epoch;
 }
 
 void Coordinator::close(Ticket ticket) {
@@ -307,7 +295,8 @@ void Coordinator::close(Ticket ticket) {
   Course& course = courses_[epoch];
   std::replace(course.by_rank.begin(), course.by_rank.end(), ticket, Ticket{0});
   course.waiting.erase(ticket);
-  if (course.stage != Stage::kPlacing || !course.waiting.empty()) return;
+  const bool begun = course.stage != Stage::kGathering && course.stage != Stage::kPlacing;
+  if (begun || !course.waiting.empty()) return;
   end(epoch, refused("nobody waits for it any more"));
   forget_if_done(epoch);
 }

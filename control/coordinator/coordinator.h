@@ -2,7 +2,8 @@
 // epoch of its own. Pure: events and `now` in; act() gives what there is to be said to whom. One
 // thread.
 //
-// A job goes through three stages. *Placing*: its nodes were told, and its ranks wait until all
+// A job goes through four stages. *Gathering*: where its plan asks which rank is on which machine,
+// its ranks wait until all have come. *Placing*: its nodes were told, and its ranks wait until all
 // have acknowledged. *Running*: ranks hear at once where its trees are. *Over*: a rank or a node is
 // gone, or a node refused; no rank comes to it any more, the name may form again, and the rest of
 // the nodes are told. It ends when all its nodes have said that it is over there, or have left.
@@ -20,6 +21,7 @@
 #include "base/result.h"
 #include "control/admission.h"
 #include "control/coordinator/placement.h"
+#include "control/coordinator/plans.h"
 #include "control/coordinator/store.h"
 
 namespace tally::control {
@@ -67,15 +69,27 @@ class Coordinator {
     std::string token;
     std::uint32_t rank = 0;
     std::uint32_t ranks = 1;
+    std::string host{};  // that the rank is on, if it says so
   };
   void open(Ticket ticket, const Opening& opening, Nanos now);
   // The rank is gone, answered or not: another may come in its place.
   void close(Ticket ticket);
 
+  // -- Plans ---------------------------------------------------------------------------------
+  // For jobs that form from now on; what runs keeps the plan that it has. `job`: for this one
+  // alone; empty: for all that have none of their own. An error says why nodes cannot serve it.
+  Outcome set_plan(const std::string& job, MachinePlan plan, Nanos now);
+  // Stars by the closed form again.
+  void drop_plan(const std::string& job, Nanos now);
+  const Plans& plans() const { return plans_; }
+  // The job that runs or forms under that name; nullptr: none.
+  const JobRecord* current(const std::string& name) const;
+
   // -- What is to be said --------------------------------------------------------------------
   struct Answer {
     Ticket ticket = 0;
     Result<JobRecord> outcome;  // a record without nodes: there are no members
+    std::uint32_t rank = 0;     // who asked
   };
   struct News {
     NodeId node = 0;
@@ -94,16 +108,19 @@ class Coordinator {
   const Store& store() const { return store_; }
   // Jobs that are placed there and not over.
   std::size_t jobs_at(NodeId node) const;
+  // That the node is in, of those jobs.
+  std::size_t trees_at(NodeId node) const;
 
  private:
-  enum class Stage : std::uint8_t { kPlacing, kRunning, kOver };
+  enum class Stage : std::uint8_t { kGathering, kPlacing, kRunning, kOver };
   // How a job of the store stands.
   struct Course {
-    Stage stage = Stage::kPlacing;
-    Nanos deadline = 0;            // of placing
-    std::set<NodeId> unconfirmed;  // that have yet to acknowledge
-    std::set<NodeId> nodes;        // that have it
-    std::vector<Ticket> by_rank;   // 0: nobody
+    Stage stage = Stage::kGathering;
+    Nanos deadline = 0;              // of placing
+    std::set<NodeId> unconfirmed;    // that have yet to acknowledge
+    std::set<NodeId> nodes;          // that have it
+    std::vector<Ticket> by_rank;     // 0: nobody
+    std::vector<std::string> hosts;  // by rank
     std::set<Ticket> waiting;
   };
   struct Listener {
@@ -113,11 +130,16 @@ class Coordinator {
   };
 
   const ConfiguredJob* configured(const std::string& name) const;
-  const JobRecord* current(const std::string& name) const;
   Outcome may_open(const Opening& opening, const JobRecord* job) const;
   Outcome may_form(const Opening& opening) const;
   JobRecord make_record(const Opening& opening);
-  const JobRecord& form(const Opening& opening, Nanos now);
+  std::uint32_t form(const Opening& opening);
+  Result<Layout> lay_out_job(const JobRecord& job) const;
+  bool may_place(const JobRecord& job) const;
+  void place_gathered(Nanos now);
+  void place(std::uint32_t epoch, Nanos now);
+  std::vector<Neighbour> neighbours(const std::vector<LaneOf>& lanes) const;
+  Placement placement_of(const JobRecord& job, const PlanNode& one) const;
   void confirmed(std::uint32_t epoch, NodeId node);
   void gone_from(std::uint32_t epoch, NodeId node, const Error& why);
   void end(std::uint32_t epoch, const Error& why);
@@ -127,6 +149,7 @@ class Coordinator {
 
   CoordinatorOptions options_;
   Store& store_;
+  Plans plans_;
   std::map<std::uint32_t, Course> courses_;  // by epoch
   std::map<NodeId, Listener> listeners_;
   std::map<Ticket, std::uint32_t> tickets_;  // the epochs that they have to do with

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "client/cut_json.h"
+#include "control/coordinator/vertex_json.h"
 #include "control/rpc/params.h"
 #include "dataplane/wire/notice.h"
 
@@ -13,28 +16,74 @@ namespace tally::control {
 
 using nlohmann::json;
 
-json to_json(const Placement& placement) {
-  return {{"placement", placement.id},
-          {"job", placement.job},
-          {"token", placement.token},
-          {"epoch", placement.epoch},
-          {"ranks", placement.ranks},
-          {"weight", placement.weight},
-          {"weights", placement.plan.weights},
-          {"split_bytes", placement.plan.split_bytes},
-          {"trees", placement.trees},
-          {"nodes", placement.nodes},
-          {"rate", placement.rate}};
+namespace {
+
+constexpr std::size_t kMaxAddress = 256;
+
+json to_json(const std::vector<Neighbour>& neighbours) {
+  json list = json::array();
+  for (const Neighbour& one : neighbours) {
+    list.push_back({{"name", one.name}, {"tcp", one.tcp}, {"unix", one.local}, {"lane", one.lane}});
+  }
+  return list;
 }
 
-std::vector<std::uint32_t> parse_numbers(const json& array, std::size_t count, std::uint32_t max) {
-  std::vector<std::uint32_t> numbers;
-  if (!array.is_array() || array.size() > count) return {};
-  for (const json& one : array) {
-    if (!one.is_number_unsigned() || one.get<std::uint64_t>() > max) return {};
-    numbers.push_back(one.get<std::uint32_t>());
+std::optional<std::vector<Neighbour>> parse_neighbours(const json& sent) {
+  if (!sent.is_array() || sent.size() > protocol::kMaxTrees) return std::nullopt;
+  std::vector<Neighbour> neighbours;
+  for (const json& one : sent) {
+    if (!one.is_object()) return std::nullopt;
+    rpc::Params params(one);
+    Neighbour read;
+    read.name = params.text("name", kMaxJobName);
+    read.tcp = params.text("tcp", kMaxAddress);
+    read.local = params.text("unix", kMaxAddress);
+    read.lane = static_cast<std::uint32_t>(params.number("lane", 0, protocol::kMaxTrees - 1));
+    if (params.finish() || (read.tcp.empty() && read.local.empty())) return std::nullopt;
+    neighbours.push_back(std::move(read));
   }
-  return numbers;
+  return neighbours;
+}
+
+// The places in trees; nothing said: all are stars.
+bool read_vertices(const json& sent, Placement& placement) {
+  const auto vertices = sent.find("vertices");
+  if (vertices == sent.end()) {
+    for (const std::uint32_t tree : placement.trees) {
+      placement.vertices.push_back(
+          protocol::star(tree, static_cast<std::uint16_t>(placement.ranks)));
+    }
+    return true;
+  }
+  auto below = parse_neighbours(sent.value("below", json::array()));
+  auto above = parse_neighbours(sent.value("above", json::array()));
+  if (!below || !above) return false;
+  auto parsed = parse_vertices(*vertices, {.trees = placement.trees,
+                                           .ranks = static_cast<std::uint16_t>(placement.ranks),
+                                           .below = below->size(),
+                                           .above = above->size()});
+  if (!parsed) return false;
+  placement.vertices = std::move(*parsed);
+  placement.below = std::move(*below);
+  placement.above = std::move(*above);
+  return true;
+}
+
+}  // namespace
+
+json to_json(const Placement& placement) {
+  json sent = {{"placement", placement.id},          {"job", placement.job},
+               {"token", placement.token},           {"epoch", placement.epoch},
+               {"ranks", placement.ranks},           {"weight", placement.weight},
+               {"plan_epoch", placement.plan_epoch}, {"trees", placement.trees},
+               {"nodes", placement.nodes},           {"rate", placement.rate}};
+  client::put_plan(sent, placement.plan);
+  client::put_weights(sent, placement.plan);
+  if (all_stars(placement.vertices, placement.ranks)) return sent;
+  sent["vertices"] = to_json(placement.vertices);
+  sent["below"] = to_json(placement.below);
+  sent["above"] = to_json(placement.above);
+  return sent;
 }
 
 Result<Placement> parse_placement(const json& sent) {
@@ -45,7 +94,7 @@ Result<Placement> parse_placement(const json& sent) {
   if (!sent.is_object()) return wrong("that is not an object");
   // What a later release adds is none of this node's business: no finish() on the whole.
   json known = json::object();
-  for (const char* key : {"placement", "job", "token", "epoch", "ranks", "weight", "split_bytes"}) {
+  for (const char* key : {"placement", "job", "token", "epoch", "ranks", "weight", "plan_epoch"}) {
     if (const auto at = sent.find(key); at != sent.end()) known[key] = *at;
   }
   rpc::Params params(known);
@@ -56,18 +105,19 @@ Result<Placement> parse_placement(const json& sent) {
   placement.epoch = static_cast<std::uint32_t>(params.number("epoch", 1, UINT32_MAX));
   placement.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
   placement.weight = static_cast<std::uint32_t>(params.number("weight", 1, 1000));
-  placement.plan.split_bytes = params.number("split_bytes", 0, wire::kMaxBytes);
+  placement.plan_epoch = params.number_or("plan_epoch", 0, UINT64_MAX, 0);
   if (const auto error = params.finish()) return *error;
-  placement.plan.weights =
-      parse_numbers(sent.value("weights", json()), protocol::kMaxTrees, protocol::kWeightUnit);
-  if (!protocol::valid(placement.plan)) return wrong("whose weights are no plan");
-  const auto trees = static_cast<std::uint32_t>(placement.plan.weights.size());
-  placement.trees = parse_numbers(sent.value("trees", json()), trees, trees - 1);
+  auto plan = client::find_plan(sent);
+  if (!plan) return wrong("whose plan is none");
+  placement.plan = std::move(*plan);
+  const std::uint32_t trees = placement.plan.trees;
+  placement.trees = client::read_numbers(sent.value("trees", json()), trees, trees - 1);
   const bool rising = std::adjacent_find(placement.trees.begin(), placement.trees.end(),
                                          std::greater_equal<>()) == placement.trees.end();
   if (placement.trees.empty() || !rising) return wrong("whose trees are none of its plan");
+  if (!read_vertices(sent, placement)) return wrong("whose places in trees are none");
   const json nodes = sent.value("nodes", json());
-  placement.nodes = nodes.is_number_unsigned() && nodes.get<std::uint64_t>() <= trees
+  placement.nodes = nodes.is_number_unsigned() && nodes.get<std::uint64_t>() <= protocol::kMaxTrees
                         ? nodes.get<std::uint32_t>()
                         : 1;
   const json rate = sent.value("rate", json());

@@ -10,10 +10,22 @@
 
 #include "base/result.h"
 #include "dataplane/protocol/cut.h"
+#include "dataplane/protocol/vertex.h"
 
 namespace tally::control {
 
 inline constexpr std::size_t kMaxJobName = 128;  // and of tokens, of nodes and of hosts
+
+// A shard of another node of the job, next to one of this node's in some tree: where its sums come
+// from, or go to.
+struct Neighbour {
+  std::string name;   // of the node
+  std::string tcp;    // where it is reached, from other machines
+  std::string local;  // and from its own: unix:/path
+  std::uint32_t lane = 0;
+
+  bool operator==(const Neighbour&) const = default;
+};
 
 struct Placement {
   std::uint64_t id = 0;  // from 1; of one membership
@@ -23,17 +35,18 @@ struct Placement {
   std::uint32_t ranks = 1;
   std::uint32_t weight = 1;
   protocol::Plan plan;               // whole
-  std::vector<std::uint32_t> trees;  // those at this node, rising
-  std::uint32_t nodes = 1;           // of the plan
-  std::uint64_t rate = 0;            // bytes of operation per second that it is for; 0: unknown
+  std::uint64_t plan_epoch = 0;      // of the file that the plan is from; 0: of none
+  std::vector<std::uint32_t> trees;  // those at this node, rising; number i is at lane i mod lanes
+  // This node's place in each of them. Branches are numbers in `below`, parents in `above`.
+  std::vector<protocol::Vertex> vertices;
+  std::vector<Neighbour> below;
+  std::vector<Neighbour> above;
+  std::uint32_t nodes = 1;  // of the plan
+  std::uint64_t rate = 0;   // bytes of operation per second that it is for; 0: unknown
 };
 
 nlohmann::json to_json(const Placement& placement);
-// Parsing is validating: trees are of the plan, each once.
+// Parsing is validating: trees are of the plan, each once; vertices are as vertex.h has them.
 Result<Placement> parse_placement(const nlohmann::json& placement);
-
-// Numbers up to `max`, at most `count` of them; none where anything else is there.
-std::vector<std::uint32_t> parse_numbers(const nlohmann::json& array, std::size_t count,
-                                         std::uint32_t max);
 
 }  // namespace tally::control

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "client/cut_json.h"
 #include "control/log.h"
 #include "dataplane/wire/notice.h"
 
@@ -60,6 +61,7 @@ CoordinatorService::CoordinatorService(
     : options_(std::move(options)),
       disconnect_(std::move(disconnect)),
       coordinator_(options_.coordinator, store_),
+      plans_(coordinator_, options_.coordinator.token),
       timer_(io) {}
 
 void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request& request,
@@ -75,6 +77,8 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
     return nodes(request, std::move(reply));
   } else if (method == "job.open") {
     open(connection, request, std::move(reply));
+  } else if (method.starts_with("plan.")) {
+    plans_.handle(connection, request, std::move(reply));
   } else {
     return reply.unknown_method(method);
   }
@@ -82,6 +86,7 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
 }
 
 void CoordinatorService::closed(rpc::ConnectionId connection) {
+  plans_.closed(connection);
   const auto found = callers_.find(connection);
   if (found == callers_.end()) return;
   const Caller caller = std::move(found->second);
@@ -211,7 +216,8 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
                     {"unix", member.local},
                     {"shards", member.shards},
                     {"speed", member.speed},
-                    {"jobs", coordinator_.jobs_at(node)}});
+                    {"jobs", coordinator_.jobs_at(node)},
+                    {"trees", coordinator_.trees_at(node)}});
   }
   reply.result(std::move(list));
 }
@@ -227,7 +233,7 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   opening.token = params.text_or("token", kMaxJobName, "");
   opening.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
   opening.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
-  params.text_or("host", kMaxJobName, "");  // for plans that ask where the ranks are
+  opening.host = params.text_or("host", kMaxJobName, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (version != kProtocolVersion) return reply.error(other_version(version, "client"));
   if (opening.rank >= opening.ranks) {
@@ -255,21 +261,33 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   coordinator_.open(caller.ticket, opening, monotonic_now());
 }
 
-json CoordinatorService::opened(const JobRecord& job) const {
+// The nodes that this rank speaks to: its parents, and at which of their lanes.
+json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const {
   if (job.nodes.empty()) return {{"nodes", json::array()}};
   json list = json::array();
   for (const PlanNode& one : job.nodes) {
+    json trees = json::array(), lanes = json::array();
+    for (std::size_t i = 0; i < one.vertices.size(); ++i) {
+      const auto& children = one.vertices[i].ranks;
+      if (!std::binary_search(children.begin(), children.end(), rank)) continue;
+      trees.push_back(one.trees[i]);
+      lanes.push_back(i % one.lanes());
+    }
+    if (trees.empty()) continue;
     list.push_back({{"name", one.member.name},
                     {"host", one.member.host},
                     {"tcp", one.member.tcp},
                     {"unix", one.member.local},
-                    {"trees", one.trees}});
+                    {"trees", std::move(trees)},
+                    {"lanes", std::move(lanes)}});
   }
-  return {{"epoch", job.epoch},
-          {"nodes", std::move(list)},
-          {"weights", job.plan.weights},
-          {"split_bytes", job.plan.split_bytes},
-          {"deadline_ms", options_.default_deadline_ms}};
+  json answer = {{"epoch", job.epoch},
+                 {"plan_epoch", job.plan_epoch},
+                 {"nodes", std::move(list)},
+                 {"deadline_ms", options_.default_deadline_ms}};
+  client::put_plan(answer, job.plan);
+  client::put_weights(answer, job.plan);
+  return answer;
 }
 
 // -- What is to be said ----------------------------------------------------------------------
@@ -293,7 +311,7 @@ void CoordinatorService::tell_rank(const Coordinator::Answer& answer) {
   Caller& caller = callers_.at(connection->second);
   if (caller.ticket != answer.ticket || !caller.opens) return;
   rpc::Reply reply = std::move(*std::exchange(caller.opens, std::nullopt));
-  if (answer.outcome) return reply.result(opened(*answer.outcome));
+  if (answer.outcome) return reply.result(opened(*answer.outcome, answer.rank));
   reply.error(answer.outcome.error());
 }
 

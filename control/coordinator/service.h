@@ -1,5 +1,5 @@
-// The coordinator's methods: cluster.* of nodes, job.open of ranks. Answers are held until there is
-// something to say. Control thread only.
+// The coordinator's methods: cluster.* of nodes, job.open of ranks, plan.* of operators. Answers
+// are held until there is something to say. Control thread only.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "control/coordinator/coordinator.h"
+#include "control/coordinator/plan_methods.h"
 #include "control/rpc/params.h"
 #include "control/rpc/service.h"
 
@@ -30,7 +31,7 @@ class CoordinatorService {
   CoordinatorService(CoordinatorServiceOptions options, asio::io_context& io,
                      std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
 
-  // Methods cluster.* and job.*.
+  // Methods cluster.*, job.* and plan.*.
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void closed(rpc::ConnectionId connection);
 
@@ -49,7 +50,7 @@ class CoordinatorService {
   void nodes(const rpc::Request& request, rpc::Reply reply) const;
   void open(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   bool take_reports(NodeId node, const nlohmann::json& params);
-  nlohmann::json opened(const JobRecord& job) const;
+  nlohmann::json opened(const JobRecord& job, std::uint32_t rank) const;
 
   // Says what there is to be said, and comes back when there may be more.
   void act();
@@ -60,6 +61,7 @@ class CoordinatorService {
   std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
   MemoryStore store_;
   Coordinator coordinator_;
+  PlanMethods plans_;
   std::unordered_map<rpc::ConnectionId, Caller> callers_;
   std::map<NodeId, rpc::ConnectionId> by_node_;
   std::map<Coordinator::Ticket, rpc::ConnectionId> by_ticket_;

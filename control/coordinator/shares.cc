@@ -14,7 +14,9 @@ namespace {
 using protocol::kMaxTrees;
 static_assert(plan::kWeightUnit == protocol::kWeightUnit);
 
-std::vector<double> speeds_of(const std::vector<Member>& members) {
+}  // namespace
+
+std::vector<double> member_speeds(const std::vector<Member>& members) {
   double sum = 0, known = 0;
   for (const Member& member : members) {
     if (member.speed == 0) continue;
@@ -29,10 +31,8 @@ std::vector<double> speeds_of(const std::vector<Member>& members) {
   return speeds;
 }
 
-}  // namespace
-
 std::vector<std::uint32_t> node_shares(const std::vector<Member>& members) {
-  const std::vector<double> speeds = speeds_of(members);
+  const std::vector<double> speeds = member_speeds(members);
   std::vector<plan::Vertex> machines(members.size());
   bool workers = false;
   for (std::size_t i = 0; i < members.size(); ++i) {

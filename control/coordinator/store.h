@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dataplane/protocol/cut.h"
+#include "dataplane/protocol/vertex.h"
 
 namespace tally::control {
 
@@ -29,12 +30,35 @@ struct Member {
   std::uint64_t speed = 0;   // bytes per second of its NIC, each way; 0: unknown
 };
 
+// A shard of one of a job's nodes, in the numbering of its lanes.
+struct LaneOf {
+  NodeId node = 0;
+  std::uint32_t lane = 0;
+
+  bool operator==(const LaneOf&) const = default;
+};
+
 // A node of a job's plan.
 struct PlanNode {
   NodeId node = 0;
   std::uint64_t placement = 0;
   Member member;
-  std::vector<std::uint32_t> trees;
+  std::vector<std::uint32_t> trees;  // rising; number i is at lane i mod lanes()
+  // Its place in each of them; branches are numbers in `below`, parents in `above`.
+  std::vector<protocol::Vertex> vertices;
+  std::vector<LaneOf> below;
+  std::vector<LaneOf> above;
+
+  std::uint32_t lanes() const {
+    return std::min(member.shards, static_cast<std::uint32_t>(trees.size()));
+  }
+};
+
+// Where the trees of a job are.
+struct Layout {
+  protocol::Plan plan;
+  std::vector<PlanNode> nodes;
+  std::uint64_t rate = 0;  // bytes of operation per second that the links carry; 0: unknown
 };
 
 // A job from its first rank's asking until all its nodes have done with it.
@@ -44,9 +68,10 @@ struct JobRecord {
   std::uint32_t epoch = 1;
   std::uint32_t ranks = 1;
   std::uint32_t weight = 1;
+  std::uint64_t plan_epoch = 0;  // of the file that the plan is from; 0: of none
   protocol::Plan plan;
-  std::uint64_t rate = 0;  // bytes of operation per second that it is made for; 0: unknown
-  std::vector<PlanNode> nodes;
+  std::uint64_t rate = 0;       // bytes of operation per second that it is made for; 0: unknown
+  std::vector<PlanNode> nodes;  // none: not yet placed
 };
 
 class Store {

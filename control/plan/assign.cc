@@ -5,10 +5,12 @@
 
 namespace tally::plan {
 
-Assignment assign(std::span<const std::uint64_t> sizes, std::span<const std::uint32_t> weights) {
+Assignment assign(std::span<const std::uint64_t> sizes, std::span<const std::uint32_t> weights,
+                  std::span<const std::uint64_t> before) {
   Assignment assignment;
   assignment.tree_of.assign(sizes.size(), 0);
-  assignment.bytes.assign(weights.size(), 0);
+  assignment.bytes.assign(before.begin(), before.end());
+  assignment.bytes.resize(weights.size());
   std::vector<std::size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -28,7 +30,7 @@ Assignment assign(std::span<const std::uint64_t> sizes, std::span<const std::uin
     assignment.tree_of[tensor] = static_cast<std::uint32_t>(best);
     assignment.bytes[best] += sizes[tensor];
   }
-  const auto total = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  const auto total = std::accumulate(assignment.bytes.begin(), assignment.bytes.end(), 0.0);
   const auto weight = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (total == 0) return assignment;
   for (std::size_t tree = 0; tree < weights.size(); ++tree) {

@@ -19,7 +19,9 @@ struct Assignment {
 // Greedy: the largest tensor first, each to the tree that would have finished with it first, that
 // is with the least (its bytes + the tensor's) / weight; ties go to the lower index. The same
 // answer on every machine. O(tensors x trees). Preconditions: at least one weight above 0; sizes in
-// bytes, below 2^53 in sum.
-Assignment assign(std::span<const std::uint64_t> sizes, std::span<const std::uint32_t> weights);
+// bytes, below 2^53 in sum. `before`: bytes that the trees have without these tensors; none or one
+// for each.
+Assignment assign(std::span<const std::uint64_t> sizes, std::span<const std::uint32_t> weights,
+                  std::span<const std::uint64_t> before = {});
 
 }  // namespace tally::plan

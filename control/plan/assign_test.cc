@@ -72,6 +72,15 @@ TEST(Assign, ResNet50OverUnevenMachinesIsEven) {
   }
 }
 
+TEST(Assign, WhatTreesHaveBeforeCounts) {
+  const Assignment assignment =
+      assign(std::vector<std::uint64_t>{10, 10, 5}, std::vector<std::uint32_t>{32768, 32768},
+             std::vector<std::uint64_t>{20, 0});
+  EXPECT_EQ(assignment.tree_of, (std::vector<std::uint32_t>{1, 1, 0}));
+  EXPECT_EQ(assignment.bytes, (std::vector<std::uint64_t>{25, 20}));
+  EXPECT_NEAR(assignment.imbalance, 25 / 22.5, 1e-12);
+}
+
 // Greedy is within the largest tensor of even: no tree ends later than the average and one tensor.
 TEST(Assign, LeavesNoMoreThanOneTensor) {
   std::mt19937_64 random(5);

@@ -162,6 +162,12 @@ double Value::number() const {
   return 0;
 }
 
+bool Value::flag() const {
+  if (json_.is_boolean()) return json_.get<bool>();
+  refuse("true or false");
+  return false;
+}
+
 std::string Value::text(std::size_t longest) const {
   if (json_.is_string() && json_.get_ref<const std::string&>().size() <= longest) {
     return json_.get<std::string>();

@@ -45,6 +45,7 @@ class Value {
   bool is_null() const { return json_.is_null(); }
   std::int64_t integer(std::int64_t min, std::int64_t max) const;
   double number() const;
+  bool flag() const;
   std::string text(std::size_t longest) const;
   // The index of one of the words.
   std::size_t word(std::initializer_list<std::string_view> words) const;

@@ -16,7 +16,8 @@ namespace tally::plan {
 inline constexpr std::uint32_t kWeightUnit = 65536;
 inline constexpr std::size_t kMaxTrees = 65536;  // of all classes together
 inline constexpr std::size_t kMaxDomains = 4096;
-inline constexpr std::size_t kMaxClasses = 64;  // of a domain
+inline constexpr std::size_t kMaxClasses = 64;     // of a domain
+inline constexpr std::size_t kMaxTensors = 16384;  // of a domain
 
 // Parents of one direction by machine: an id, or one of these.
 using Parents = std::vector<std::int32_t>;
@@ -37,6 +38,10 @@ struct SizeClass {
   std::uint64_t chunk = 0;                 // bytes that travel at a time
   std::uint32_t window = 0;                // chunks in flight; 0: the nodes choose
   std::vector<Tree> trees;
+  // Each operation over all trees; else it goes whole to one. None: so are those of any size.
+  std::optional<bool> divided{};
+
+  bool is_divided() const { return divided.value_or(!max_bytes); }
 };
 
 // What the planner claims of the last class, in seconds per byte of operation: what the plan takes,
@@ -46,11 +51,19 @@ struct Certificate {
   double lower_bound = 0;
 };
 
+// An operation that the workers will post: its tag and its size. Those that travel whole are given
+// out by size (assign.h) rather than by tag.
+struct Tensor {
+  std::uint32_t tag = 0;
+  std::uint64_t bytes = 0;
+};
+
 struct Domain {
   std::string name;
   std::vector<VertexId> workers;  // ascending
   std::vector<SizeClass> classes;
   std::optional<Certificate> certificate;
+  std::vector<Tensor> tensors{};  // by rising tag; may be none
 };
 
 struct Plan {

@@ -16,6 +16,7 @@ constexpr std::string_view kFormat = "gsplan/1";
 constexpr std::size_t kLongestName = 256;  // bytes
 constexpr std::int64_t kMaxInteger = std::int64_t{1}
                                      << 53;  // what every JSON library keeps exactly
+constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 38;  // so that 16384 of them add up
 constexpr auto kLastId = static_cast<std::int64_t>(kMaxVertices) - 1;
 
 class PlanReader {
@@ -75,7 +76,7 @@ class PlanReader {
 
   Domain domain(const Value& entry) {
     Domain domain;
-    entry.expect_object({"name", "workers", "mode", "classes", "cert"});
+    entry.expect_object({"name", "workers", "mode", "classes", "cert", "tensors"});
     domain.name = entry.member("name").text(kLongestName);
     if (entry.has("mode")) entry.member("mode").word({"sync"});
     for_each(entry.member("workers"), kMaxVertices, [&](const Value& worker, std::size_t) {
@@ -88,12 +89,25 @@ class PlanReader {
       cert.expect_object({"tau", "lb"});
       domain.certificate = Certificate{cert.member("tau").number(), cert.member("lb").number()};
     }
+    if (entry.has("tensors")) {
+      for_each(entry.member("tensors"), kMaxTensors,
+               [&](const Value& one, std::size_t) { domain.tensors.push_back(tensor(one)); });
+    }
     return domain;
+  }
+
+  Tensor tensor(const Value& entry) {
+    if (entry.size(2) != 2) {
+      entry.refuse("[tag, bytes]");
+      return {};
+    }
+    return {static_cast<std::uint32_t>(entry.entry(0).integer(0, UINT32_MAX)),
+            static_cast<std::uint64_t>(entry.entry(1).integer(0, kMaxTensorBytes))};
   }
 
   SizeClass size_class(const Value& entry) {
     SizeClass size_class;
-    entry.expect_object({"max_bytes", "chunk", "window", "trees"});
+    entry.expect_object({"max_bytes", "chunk", "window", "divided", "trees"});
     const Value max_bytes = entry.member("max_bytes");
     if (!max_bytes.is_null()) {
       size_class.max_bytes = static_cast<std::uint64_t>(max_bytes.integer(1, kMaxInteger));
@@ -102,6 +116,7 @@ class PlanReader {
     if (entry.has("window")) {
       size_class.window = static_cast<std::uint32_t>(entry.member("window").integer(1, UINT32_MAX));
     }
+    if (entry.has("divided")) size_class.divided = entry.member("divided").flag();
     for_each(entry.member("trees"), kMaxTrees - trees_,
              [&](const Value& one, std::size_t) { size_class.trees.push_back(tree(one)); });
     trees_ += size_class.trees.size();
@@ -173,6 +188,7 @@ std::string write_class(const SizeClass& size_class) {
   std::string text =
       fmt::format("{{\"max_bytes\":{},\"chunk\":{},", dump(max_bytes), size_class.chunk);
   if (size_class.window != 0) text += fmt::format("\"window\":{},", size_class.window);
+  if (size_class.divided) text += fmt::format("\"divided\":{},", *size_class.divided);
   return text + fmt::format("\"trees\":{}}}", lines(each(size_class.trees, write_tree), 8));
 }
 
@@ -183,6 +199,13 @@ std::string write_domain(const Domain& domain) {
   if (domain.certificate) {
     text += fmt::format(",\n    \"cert\":{{\"tau\":{},\"lb\":{}}}", dump(domain.certificate->tau),
                         dump(domain.certificate->lower_bound));
+  }
+  if (!domain.tensors.empty()) {
+    text += fmt::format(
+        ",\n    \"tensors\":{}",
+        lines(each(domain.tensors,
+                   [](const Tensor& one) { return fmt::format("[{},{}]", one.tag, one.bytes); }),
+              6));
   }
   return text + "}";
 }

@@ -53,6 +53,8 @@ TEST(PlanJson, ReadsEveryKey) {
   EXPECT_EQ(domain.workers, (std::vector<VertexId>{0, 1}));
   EXPECT_EQ(domain.classes.at(0).max_bytes, 262144u);
   EXPECT_EQ(domain.classes.at(1).max_bytes, std::nullopt);
+  EXPECT_FALSE(domain.classes.at(0).is_divided());
+  EXPECT_TRUE(domain.classes.at(1).is_divided()) << "where nothing is said, the last one is";
   EXPECT_EQ(domain.classes.at(1).window, 64u);
   EXPECT_EQ(domain.classes.at(1).trees.at(1).weight, 25536u);
   EXPECT_EQ(domain.classes.at(1).trees.at(1).down, (Parents{-1, 0, -2}));
@@ -75,6 +77,36 @@ TEST(PlanJson, WritesWhatItReads) {
     ASSERT_EQ(again->network.vertices[0].in, plan.network.vertices[0].in);
     ASSERT_EQ(validate(*again, {}).ok(), validate(plan, {}).ok());
   }
+}
+
+TEST(PlanJson, AClassSaysWhetherItIsDivided) {
+  std::string text(kFile);
+  text.replace(text.find("65536,\"trees\""), 6, "65536,\"divided\":true,");
+  text.replace(text.find("64,\n"), 3, "64,\"divided\":false,");
+  const auto plan = read_plan(text);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_TRUE(plan->domains.at(0).classes.at(0).is_divided());
+  EXPECT_FALSE(plan->domains.at(0).classes.at(1).is_divided());
+  const auto again = read_plan(write_plan(*plan));
+  EXPECT_TRUE(again->domains.at(0).classes.at(0).is_divided());
+  EXPECT_EQ(with("65536,\"trees\"", "65536,\"divided\":1,\"trees\""),
+            "domains[0].classes[0].divided = 1: must be true or false");
+}
+
+TEST(PlanJson, ADomainMayNameItsTensors) {
+  std::string text(kFile);
+  text.replace(text.find("\"cert\""), 6, "\"tensors\":[[3,400],[7,0]],\"cert\"");
+  const auto plan = read_plan(text);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto again = read_plan(write_plan(*plan));
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  ASSERT_EQ(again->domains.at(0).tensors.size(), 2u);
+  EXPECT_EQ(again->domains.at(0).tensors[0].tag, 3u);
+  EXPECT_EQ(again->domains.at(0).tensors[0].bytes, 400u);
+  EXPECT_EQ(with("\"cert\"", "\"tensors\":[[3]],\"cert\""),
+            "domains[0].tensors[0] = [...]: must be [tag, bytes]");
+  EXPECT_EQ(with("\"cert\"", "\"tensors\":[[-3,1]],\"cert\""),
+            "domains[0].tensors[0][0] = -3: must be a whole number from 0 to 4294967295");
 }
 
 TEST(PlanJson, NamesWhatIsWrongWithItsPlace) {

@@ -85,6 +85,7 @@ class DomainCheck {
     for (std::size_t i = 0; i < domain_.classes.size(); ++i) {
       if (auto outcome = check_class(i); !outcome) return outcome;
     }
+    if (auto tensors = check_tensors(); !tensors) return tensors;
     return check_certificate();
   }
 
@@ -196,6 +197,16 @@ class DomainCheck {
     if (root(tree.up) == root(tree.down)) return Unit{};
     return wrong("{}down[{}] = -1: the root must be that of up, {}", place, root(tree.down),
                  root(tree.up));
+  }
+
+  Outcome check_tensors() const {
+    for (std::size_t i = 1; i < domain_.tensors.size(); ++i) {
+      const std::uint32_t before = domain_.tensors[i - 1].tag, tag = domain_.tensors[i].tag;
+      if (before < tag) continue;
+      return wrong("{}.tensors[{}][0] = {}: must be above {}, the tag before it", place_, i, tag,
+                   before);
+    }
+    return Unit{};
   }
 
   Outcome check_certificate() {

@@ -34,6 +34,14 @@ TEST(Validate, AcceptsWhatIsPossible) {
   EXPECT_EQ(refusal_of(small_plan()), "");
 }
 
+TEST(Validate, TagsOfTensorsRise) {
+  EXPECT_EQ(after([](Plan& plan) { plan.domains[0].tensors = {{3, 10}, {4, 0}}; }), "");
+  EXPECT_EQ(after([](Plan& plan) {
+              plan.domains[0].tensors = {{3, 10}, {3, 20}};
+            }),
+            "domains[0].tensors[1][0] = 3: must be above 3, the tag before it");
+}
+
 TEST(Validate, RefusesVerticesThatCannotBe) {
   EXPECT_EQ(after([](Plan& plan) { plan.network.vertices.clear(); }),
             "nodes: must begin with a worker or helper; list the switches last");

@@ -40,7 +40,7 @@ Aggregator::~Aggregator() = default;
 void Aggregator::add_job(JobSlot slot, const JobSpec& spec) {
   if (slot >= jobs_.size()) jobs_.resize(slot + 1);
   JobSpec here = spec;
-  if (here.plan.weights.empty()) {
+  if (here.plan.classes.empty()) {
     here.plan = config_.plan;
     if (here.vertices.empty()) here.vertices.push_back(star(config_.shard, spec.ranks));
   }

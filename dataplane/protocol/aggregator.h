@@ -65,7 +65,7 @@ struct JobSpec {
   std::uint16_t ranks = 1;
   std::uint32_t weight = 1;
   std::uint32_t credit = 256;  // operations that a rank may have outstanding here, in all trees
-  // Which trees carry the job, and this shard's places in them; no weights: the configuration's.
+  // Which trees carry the job, and this shard's places in them; no classes: the configuration's.
   Plan plan{};
   std::vector<Vertex> vertices{};  // at most one of a tree; none: nothing comes here
   std::uint16_t branches = 0;      // that the vertices speak of

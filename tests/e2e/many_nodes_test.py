@@ -5,6 +5,7 @@ usage: many_nodes_test.py TALLYD TALLYCTL TALLY_PERF
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -37,11 +38,11 @@ class ManyNodes(unittest.TestCase):
         self.assertEqual(node.stdout.readline(), "ready\n")
         self.nodes[name] = node
 
-    def cluster(self, *others: tuple) -> None:
+    def cluster(self, *others: tuple, shards: int = 2, coordinator: tuple = ()) -> None:
         """The coordinator "a" and others, with more flags of theirs; this host is "here"."""
-        for name, *more in (("a",), *others):
+        for name, *more in (("a", *coordinator), *others):
             host = [] if "--cluster-host" in more else ["--cluster-host", "here"]
-            self.start(name, "--cluster", self.address("a"), "--cluster-name", name, *host, *more)
+            self.start(name, "--cluster", self.address("a"), "--cluster-name", name, *host, *more, shards=shards)
         self.wait_for(1 + len(others))
 
     def wait_for(self, members: int) -> None:
@@ -128,6 +129,105 @@ class ManyNodes(unittest.TestCase):
         self.wait_for(3)
         self.assertTrue(self.rows(self.address("a")))
         self.assertEqual(self.served(), ["a", "b", "c"])
+
+
+    def plan(self, helpers: dict, small=None, tensors=()) -> str:
+        """A plan's file: one worker, which stands for all ranks, stars at the helpers with these weights; operations
+        of up to 64 KiB go to `small` alone."""
+        names = list(helpers)
+        machines = [{"id": 0, "role": "worker", "addr": "ranks", "in": 1e9, "out": 1e9}]
+        machines += [{"id": i, "role": "helper", "addr": name, "in": 1e9, "out": 1e9} for i, name in enumerate(names, 1)]
+        hub = len(machines)
+        links = [link for i in range(hub) for link in ([i, hub, 1e9], [hub, i, 1e9])]
+
+        def star(name: str, weight: int) -> dict:
+            root = names.index(name) + 1
+            return {"w": weight, "up": [root, *(-1 if i == root else -2 for i in range(1, hub))]}
+        classes = [{"max_bytes": None, "chunk": 65536, "trees": [star(*one) for one in helpers.items()]}]
+        if small:
+            classes.insert(0, {"max_bytes": 65536, "chunk": 65536, "trees": [star(small, 65536)]})
+        path = self.place / "plan.json"
+        path.write_text(json.dumps({
+            "fmt": "gsplan/1", "epoch": 41, "method": "by hand", "objective": "allreduce",
+            "nodes": [*machines, {"id": hub, "role": "switch"}], "links": links,
+            "domains": [{"name": "all", "workers": [0], "classes": classes, "tensors": list(tensors)}]}))
+        return str(path)
+
+    def ctl(self, *words: str, status: int = 0) -> str:
+        done = subprocess.run([TALLYCTL, "--address", self.address("a"), *words], text=True, capture_output=True,
+                              timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def pulled(self) -> dict:
+        """By node: bytes of input."""
+        pulled = {}
+        for name in self.nodes:
+            done = subprocess.run([TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
+                                  capture_output=True, timeout=PATIENCE, check=True)
+            pulled[name] = json.loads(done.stdout)["totals"]["bytes_in"]
+        return pulled
+
+    def run_perf(self, *arguments: str) -> None:
+        run = self.perf(self.address("a"), *arguments)
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
+
+    def test_a_plan_is_obeyed(self):
+        self.start("alone")
+        self.cluster(("b",), ("c",))
+        weights = {"a": 40000, "b": 20000, "c": 5536}
+        self.assertIn("in force", self.ctl("plan", "set", self.plan(weights, small="c")))
+        self.assertEqual(self.rows(self.address("a")), self.rows(self.address("alone")), "the bits of one node")
+        before = self.pulled()
+        self.run_perf("--min-bytes", "64K", "--max-bytes", "64K", "--iters", "20")
+        small = self.pulled()
+        self.assertEqual([name for name in before if small[name] > before[name]], ["c"])
+        self.run_perf("--min-bytes", "16M", "--max-bytes", "16M", "--iters", "5")
+        large = self.pulled()
+        total = sum(large[name] - small[name] for name in weights)
+        for name, weight in weights.items():
+            self.assertAlmostEqual((large[name] - small[name]) / (total * weight / 65536), 1, delta=0.02)
+        shown = self.place / "shown.json"
+        self.assertIn("epoch 41", self.ctl("plan", "show", "--out", str(shown)))
+        self.ctl("plan", "check", str(shown))
+        self.ctl("plan", "set", "--closed-form")
+        self.assertIn("nobody has set a plan", self.ctl("plan", "show", "--out", str(shown)))
+        self.ctl("plan", "check", str(shown))
+        self.ctl("plan", "set", str(shown))  # the same, as a plan
+        self.assertTrue(self.rows(self.address("a")))
+
+    def test_a_plan_that_cannot_be_served_is_refused_with_the_reason(self):
+        self.cluster(("b",))
+        text = self.ctl("plan", "set", self.plan({"a": 40000, "b": 20000, "elsewhere": 5536}), status=2)
+        self.assertIn('no members: "elsewhere"', text)
+        path = self.place / "plan.json"
+        deep = json.loads(Path(self.plan({"a": 40000, "b": 25536})).read_text())
+        deep["domains"][0]["classes"][0]["trees"] = [{"w": 65536, "up": [1, 2, -1]}]
+        path.write_text(json.dumps(deep))
+        self.ctl("plan", "set", str(path), "--job", "deep")
+        run = self.perf(self.address("a"), *SIZES, "--job", "deep")
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertRegex(text, "the plan's domain \"all\" has 1 workers and the job 3 ranks")
+        self.assertTrue(self.rows(self.address("a")), "other jobs form as before")
+
+    def test_a_model_is_even_over_nodes_of_uneven_speed(self):
+        names = "abcdefgh"
+        speeds = [10, 25, 14, 40, 31, 100, 22, 56]
+        weights = [65536 * speed // sum(speeds) for speed in speeds]
+        weights[0] += 65536 - sum(weights)
+        # Without the table one node would have 6% more than its share.
+        self.cluster(*((name,) for name in names[1:]), shards=1, coordinator=("--split-bytes", "1MiB"))
+        model = json.loads((Path(__file__).parents[2] / "perf/workloads/resnet50.json").read_text())
+        sizes = [4 * math.prod(shape) for _, shape in model["tensors"]]
+        self.assertEqual(len(sizes), 161)
+        self.ctl("plan", "set", self.plan(dict(zip(names, weights)), tensors=enumerate(sizes)))
+        self.run_perf("--model", "resnet50", "--mode", "tensors", "--iters", "1", "--warmup", "0")
+        pulled = self.pulled()
+        total = sum(pulled.values())
+        for name, weight in zip(names, weights):
+            self.assertAlmostEqual(pulled[name] / (total * weight / 65536), 1, delta=0.01, msg=f"{name} of {pulled}")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ TEST(Versions, AClientOfTheFirstOneIsAnsweredAsBefore) {
   EXPECT_EQ(answer.value()["transport"], "shm");
   // It takes as many rings and doorbells as there are weights, whatever shards are behind them.
   EXPECT_EQ(answer.value()["weights"].size(), 4U);
+  EXPECT_EQ(answer.value()["lanes"], 4U);
+  EXPECT_EQ(answer.value()["plan"]["trees"], 4U) << "what later ones read says the same";
 }
 
 TEST(Versions, AClientOfALaterOneIsToldSo) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "client/cut_json.h"
+
 namespace tally::testing {
 namespace {
 
@@ -35,10 +37,8 @@ RawSession::RawSession(const RawOptions& options) : channel(connect(options)) {
                       {"ranks", options.ranks}};
   const json opened = must(channel.call("session.open", hello, {}, monotonic_now() + kPatience));
   epoch = opened.at("epoch");
-  plan_.weights = opened.at("weights").get<std::vector<std::uint32_t>>();
-  plan_.split_bytes = opened.at("split_bytes");
-  const shm::SegmentGeometry geometry{static_cast<std::uint32_t>(plan_.weights.size()),
-                                      opened.at("credit").get<std::uint32_t>()};
+  plan_ = client::find_plan(opened).value();
+  const shm::SegmentGeometry geometry{plan_.trees, opened.at("credit").get<std::uint32_t>()};
   memory = must(shm::make_shared("raw-segment", geometry.bytes()));
   segment = shm::Segment(memory.mapping.data(), geometry);
   std::vector<int> fds{memory.fd.get()};

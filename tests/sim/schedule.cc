@@ -133,6 +133,18 @@ void choose_checksums(Random random, JobPlan& job) {
   job.checksums = job.corruption > 0 || random.chance(0.4) ? ~0ULL : random.next();
 }
 
+// A class of small operations with a tree of its own. Not where ranks disagree about counts: whose
+// counts fall in classes with other homes find out by the deadline alone. From numbers of its own,
+// as above.
+void choose_classes(Random random, Schedule& schedule) {
+  const bool disagree = std::any_of(schedule.jobs.begin(), schedule.jobs.end(),
+                                    [](const JobPlan& job) { return job.has(Trouble::kMismatch); });
+  if (disagree || random.chance(0.7)) return;
+  const auto tree = static_cast<std::uint32_t>(random.below(schedule.shards));
+  schedule.plan.classes.insert(schedule.plan.classes.begin(),
+                               {random.below(kSplitBytes - 1), false, {tree}, {65536}});
+}
+
 }  // namespace
 
 std::string_view name(Trouble trouble) {
@@ -149,10 +161,11 @@ Schedule make_schedule(std::uint64_t seed) {
   schedule.shards = static_cast<std::uint32_t>(random.between(1, 4));
   schedule.plan = protocol::even_plan(schedule.shards, kSplitBytes);
   if (random.chance(0.3) && schedule.shards > 1) {  // uneven: parts may be empty
-    auto& weights = schedule.plan.weights;
+    auto weights = schedule.plan.classes.back().weights;
     const auto moved = static_cast<std::uint32_t>(random.below(weights[0] + 1));
     weights[0] -= moved;
     weights.back() += moved;
+    schedule.plan = protocol::weighted_plan(weights, kSplitBytes);
   }
   schedule.tile_bytes = random.chance(0.5) ? 4096 : random.between(1, 8) << 14;
   schedule.tiles = static_cast<std::uint32_t>(random.between(1, 8));
@@ -168,6 +181,7 @@ Schedule make_schedule(std::uint64_t seed) {
     schedule.jobs.push_back(make_job(random, job));
     choose_checksums(Random((seed ^ 0xc4c32c) * 4 + job), schedule.jobs.back());
   }
+  choose_classes(Random(seed ^ 0xc1a55e5), schedule);
   return schedule;
 }
 

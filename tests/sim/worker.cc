@@ -18,7 +18,7 @@ std::uint64_t extent_bytes(const protocol::Shape& shape) {
 }
 
 client::BookConfig book_config(const Surroundings& world, std::uint16_t rank) {
-  return {world.schedule.plan, rank, world.job.ranks, world.job.epoch, world.job.credit};
+  return {world.schedule.plan, {}, rank, world.job.ranks, world.job.epoch, world.job.credit};
 }
 
 }  // namespace
@@ -198,9 +198,9 @@ void Worker::post(std::size_t index, Nanos now) {
 void Worker::send(Nanos now) {
   for (const client::Outbound& outbound : outbound_) {
     world_.trace.say(now, "job {} rank {} -> shard {}: {} tag {} round {} part {}",
-                     world_.job.epoch, rank_, outbound.shard, wire::name(outbound.notice.kind),
+                     world_.job.epoch, rank_, outbound.lane, wire::name(outbound.notice.kind),
                      outbound.notice.tag, outbound.notice.round, outbound.notice.part);
-    world_.nodes[outbound.shard]->send(peer_, wire::encode(outbound.notice));
+    world_.nodes[outbound.lane]->send(peer_, wire::encode(outbound.notice));
   }
   outbound_.clear();
 }

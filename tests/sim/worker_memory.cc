@@ -176,7 +176,7 @@ void Worker::check_credit() {
   wire::Notice notice;
   notice.kind = wire::Kind::kBarrier;
   for (notice.tag = 1000; notice.tag < 1400; ++notice.tag) {
-    const std::uint32_t home = protocol::home_tree(world_.schedule.plan, 0, notice.tag);
+    const std::uint32_t home = protocol::home_tree(world_.schedule.plan, {.tag = notice.tag});
     const Status status = book_.post(notice, 0, kForever, outbound_);
     if (left[home] > 0 && status != Status::kOk) violated("credit of shard {} is gone", home);
     if (left[home] > 0) --left[home];

@@ -10,6 +10,18 @@ namespace {
 
 namespace scalar = summation::scalar;
 
+struct Fold {
+  ElementType type = ElementType::kF32;          // of the inputs
+  ElementType partial_type = ElementType::kF32;  // of the partial sums
+  ElementType result_type = ElementType::kF32;   // one of both
+  Operation operation = Operation::kSum;
+  std::uint32_t divisor = 1;
+  std::uint64_t count = 0;
+  std::span<const std::byte* const> inputs;
+  std::span<const std::byte* const> partials;
+  std::byte* result = nullptr;
+};
+
 template <typename T>
 T load(const std::byte* from, std::uint64_t index) {
   T value;
@@ -61,6 +73,27 @@ void fold_type(const Fold& what) {
   }
 }
 
+void fold(const Fold& what) {
+  switch (what.type) {
+    case ElementType::kF32:
+      return fold_type<ElementType::kF32>(what);
+    case ElementType::kF64:
+      return fold_type<ElementType::kF64>(what);
+    case ElementType::kF16:
+      return fold_type<ElementType::kF16>(what);
+    case ElementType::kBf16:
+      return fold_type<ElementType::kBf16>(what);
+    case ElementType::kI8:
+      return fold_type<ElementType::kI8>(what);
+    case ElementType::kU8:
+      return fold_type<ElementType::kU8>(what);
+    case ElementType::kI32:
+      return fold_type<ElementType::kI32>(what);
+    case ElementType::kI64:
+      return fold_type<ElementType::kI64>(what);
+  }
+}
+
 // What a vertex sends up, or, at the root, the result.
 std::vector<std::byte> fold_vertex(const Tree& tree, std::uint32_t index,
                                    const protocol::Shape& shape,
@@ -95,27 +128,6 @@ std::vector<std::byte> fold_vertex(const Tree& tree, std::uint32_t index,
 }
 
 }  // namespace
-
-void fold(const Fold& what) {
-  switch (what.type) {
-    case ElementType::kF32:
-      return fold_type<ElementType::kF32>(what);
-    case ElementType::kF64:
-      return fold_type<ElementType::kF64>(what);
-    case ElementType::kF16:
-      return fold_type<ElementType::kF16>(what);
-    case ElementType::kBf16:
-      return fold_type<ElementType::kBf16>(what);
-    case ElementType::kI8:
-      return fold_type<ElementType::kI8>(what);
-    case ElementType::kU8:
-      return fold_type<ElementType::kU8>(what);
-    case ElementType::kI32:
-      return fold_type<ElementType::kI32>(what);
-    case ElementType::kI64:
-      return fold_type<ElementType::kI64>(what);
-  }
-}
 
 std::vector<std::byte> fold_tree(const Tree& tree, const protocol::Shape& shape,
                                  std::span<const std::byte* const> inputs, std::uint64_t first,

@@ -83,16 +83,29 @@ Tree random_tree(Random& random, std::uint32_t nodes, std::uint16_t ranks) {
   return tree;
 }
 
-protocol::Plan random_weights(Random& random, std::size_t trees) {
-  protocol::Plan plan;
-  plan.split_bytes = 8 << 10;
-  std::uint32_t left = protocol::kWeightUnit;
-  for (std::size_t i = 1; i < trees; ++i) {
-    const auto part = static_cast<std::uint32_t>(random.below(left / (trees - i) + 1));
-    plan.weights.push_back(part);
-    left -= part;
+// Some of the trees, with any weights.
+protocol::SizeClass random_class(Random& random, std::uint32_t trees) {
+  protocol::SizeClass some;
+  const auto always = static_cast<std::uint32_t>(random.below(trees));
+  for (std::uint32_t tree = 0; tree < trees; ++tree) {
+    if (tree == always || random.chance(0.7)) some.trees.push_back(tree);
   }
-  plan.weights.push_back(left);
+  const auto count = static_cast<std::uint32_t>(some.trees.size());
+  std::uint32_t left = protocol::kWeightUnit;
+  for (std::uint32_t i = 1; i < count; ++i) {
+    some.weights.push_back(static_cast<std::uint32_t>(random.between(1, left / (count - i + 1))));
+    left -= some.weights.back();
+  }
+  some.weights.push_back(left);
+  return some;
+}
+
+protocol::Plan random_classes(Random& random, std::uint32_t trees) {
+  protocol::Plan plan;
+  plan.trees = trees;
+  plan.classes = {random_class(random, trees), random_class(random, trees)};
+  plan.classes[0].max_bytes = random.between(0, 32 << 10);
+  plan.classes[1].divided = true;
   return plan;
 }
 
@@ -150,7 +163,7 @@ JobPlan random_job(Random& random, std::uint32_t nodes, bool healthy) {
   for (std::size_t i = 0; i < trees; ++i) {
     job.trees.push_back(random_tree(random, nodes, job.ranks));
   }
-  job.plan = random_weights(random, trees);
+  job.plan = random_classes(random, static_cast<std::uint32_t>(trees));
   job.slots.bytes = kSlotBytes * random.between(1, 2);
   job.slots.up = static_cast<std::uint32_t>(random.between(1, 3));
   job.slots.down = static_cast<std::uint32_t>(random.between(1, 3));

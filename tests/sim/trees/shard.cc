@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/sim/trees/fold.h"
+#include "summation/reduce.h"
 #include "tests/sim/trees/world.h"
 
 namespace tally::sim::trees {
@@ -117,21 +117,24 @@ void SimShard::sum(std::uint32_t handle) {
   Tile& tile = slot.tile;
   if (slot.status != Status::kOk || !protocol_.wanted(tile)) return end(handle);
   protocol_.storing(tile, world_.now());
-  Fold what;
-  what.type = tile.type;
-  what.partial_type = tile.partial_type;
-  what.result_type = tile.partial ? tile.partial_type : tile.type;
-  what.operation = tile.reduction;
-  what.divisor = tile.divisor;
-  what.count = tile.count;
-  std::vector<const std::byte*> inputs;
-  for (const auto& input : slot.inputs) inputs.push_back(input.data());
-  const std::size_t ranks = inputs.size() - tile.partials;
-  what.inputs = std::span(inputs).first(ranks);
-  what.partials = std::span(inputs).subspan(ranks);
-  slot.result.resize(tile.count * element_bytes(what.result_type));
-  what.result = slot.result.data();
-  fold(what);
+  std::vector<Span> spans;
+  for (const auto& input : slot.inputs) spans.push_back(Span{input.data(), input.size()});
+  std::vector<View> views;
+  for (const Span& span : spans) views.emplace_back(&span, 1);
+  const std::size_t ranks = views.size() - tile.partials;
+  const ElementType result_type = tile.partial ? tile.partial_type : tile.type;
+  slot.result.resize(tile.count * element_bytes(result_type));
+  std::byte* const output = slot.result.data();
+  summation::Reduction reduction;
+  reduction.type = tile.type;
+  reduction.operation = tile.reduction;
+  reduction.divisor = tile.divisor;
+  reduction.count = tile.count;
+  reduction.inputs = std::span(views).first(ranks);
+  reduction.partials = std::span(views).subspan(ranks);
+  reduction.partial_result = tile.partial;
+  reduction.outputs = std::span(&output, 1);
+  summation::reduce(*summation::kernels(summation::best_isa()), reduction);
   protocol_.stored(tile, world_.now());
   if (tile.partial) {
     std::memcpy(world_.own_memory(node_, tile, true), slot.result.data(), slot.result.size());

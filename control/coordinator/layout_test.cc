@@ -1,0 +1,292 @@
+#include "control/coordinator/layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "control/coordinator/vertex_json.h"
+#include "control/plan/star_planner.h"
+#include "control/plan/test_plans.h"
+#include "control/plan/tree.h"
+#include "control/plan/validate.h"
+
+namespace tally::control {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Ranks = std::vector<std::uint16_t>;
+
+Members members(std::initializer_list<const char*> names, std::uint32_t shards = 2) {
+  Members all;
+  for (const char* name : names) {
+    Member& member = all[all.size() + 1];
+    member.name = name;
+    member.host = std::string("host-") + name;
+    member.tcp = std::string("tcp:") + name + ":1";
+    member.shards = shards;
+  }
+  return all;
+}
+
+// Machines 0..n-1 are workers w0.., then helpers h0...
+MachinePlan machines(std::size_t workers, std::size_t helpers) {
+  MachinePlan made;
+  auto list = plan::equal_machines(workers, helpers, 1e9);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    list[i].name = i < workers ? "w" + std::to_string(i) : "h" + std::to_string(i - workers);
+  }
+  made.file.epoch = 7;
+  made.file.network = plan::star_network(list);
+  plan::Domain& domain = made.file.domains.emplace_back();
+  domain.name = "all";
+  domain.workers.resize(workers);
+  std::iota(domain.workers.begin(), domain.workers.end(), 0U);
+  return made;
+}
+
+void add_class(MachinePlan& plan, std::optional<std::uint64_t> max_bytes,
+               std::vector<plan::Tree> trees) {
+  plan.file.domains[0].classes.push_back({max_bytes, 65536, 0, std::move(trees)});
+}
+
+TEST(Layout, StarsGoToTheNodesOfTheirRoots) {
+  MachinePlan plan = machines(2, 2);
+  const plan::Parents first = {2, 2, -1, -2}, second = {3, 3, -2, -1};
+  add_class(plan, 4096, {{65536, second, {}}});
+  add_class(plan, {}, {{40001, first, {}}, {25535, second, {}}});
+  ASSERT_TRUE(plan::validate(plan.file, {}).ok());
+  const Members all = members({"h1", "x", "h0"});
+  ASSERT_TRUE(check_layout(plan, all).ok()) << "workers that are leaves need no node";
+  EXPECT_FALSE(asks_for_hosts(plan));
+  const Layout layout = lay_out(plan, all, {{0, 1}, {2}}, 1 << 18);
+  ASSERT_TRUE(protocol::valid(layout.plan));
+  ASSERT_EQ(layout.nodes.size(), 2U);
+  EXPECT_EQ(layout.nodes[0].member.name, "h0");
+  EXPECT_EQ(layout.nodes[1].member.name, "h1");
+  // The second is the first that the classes name.
+  EXPECT_THAT(layout.nodes[1].trees, ElementsAre(0, 1));
+  EXPECT_THAT(layout.nodes[0].trees, ElementsAre(2, 3));
+  EXPECT_TRUE(all_stars(layout.nodes[0].vertices, 3));
+  EXPECT_EQ(layout.plan.trees, 4U);
+  // Up to 4096 as the file says, then whole up to split_bytes, then divided.
+  ASSERT_EQ(layout.plan.classes.size(), 3U);
+  EXPECT_EQ(layout.plan.classes[0].max_bytes, 4096U);
+  EXPECT_FALSE(layout.plan.classes[0].divided);
+  EXPECT_THAT(layout.plan.classes[0].trees, ElementsAre(0, 1));
+  EXPECT_THAT(layout.plan.classes[0].weights, ElementsAre(32768, 32768));
+  EXPECT_EQ(layout.plan.classes[1].max_bytes, (1U << 18) - 1);
+  EXPECT_FALSE(layout.plan.classes[1].divided);
+  EXPECT_TRUE(layout.plan.classes[2].divided);
+  EXPECT_THAT(layout.plan.classes[2].trees, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(layout.plan.classes[2].weights, ElementsAre(12768, 12767, 20001, 20000));
+}
+
+TEST(Layout, OperationsBelowTheBoundAreNotDivided) {
+  MachinePlan plan = machines(2, 1);
+  add_class(plan, 1 << 20, {{65536, {2, 2, -1}, {}}});
+  plan.file.domains[0].classes[0].divided = true;
+  add_class(plan, {}, {{65536, {2, 2, -1}, {}}});
+  const Members all = members({"h0"});
+  const auto divided = [&](std::uint64_t split_bytes) {
+    std::vector<std::pair<std::uint64_t, bool>> list;
+    for (const auto& one : lay_out(plan, all, {{0}, {1}}, split_bytes).plan.classes) {
+      list.emplace_back(one.max_bytes, one.divided);
+    }
+    return list;
+  };
+  using List = std::vector<std::pair<std::uint64_t, bool>>;
+  EXPECT_EQ(divided(0), (List{{1 << 20, true}, {UINT64_MAX, true}}));
+  EXPECT_EQ(divided(4096), (List{{4095, false}, {1 << 20, true}, {UINT64_MAX, true}}));
+  EXPECT_EQ(divided(4 << 20), (List{{1 << 20, false}, {(4 << 20) - 1, false}, {UINT64_MAX, true}}));
+}
+
+TEST(Layout, ManyTreesHaveFewerCopies) {
+  MachinePlan plan = machines(2, 100);
+  std::vector<plan::Tree> trees;
+  for (plan::VertexId root = 2; root < 102; ++root) {
+    trees.push_back({root == 2 ? 65536U - 99 * 600 : 600U,
+                     plan::star_parents(102, plan.of().workers, root),
+                     {}});
+  }
+  add_class(plan, {}, std::move(trees));
+  Members all;
+  for (int i = 0; i < 100; ++i) {
+    all[i + 1].name = "h" + std::to_string(i);
+    all[i + 1].shards = 4;
+  }
+  const Layout layout = lay_out(plan, all, {{0}, {1}}, 0);
+  EXPECT_EQ(layout.plan.trees, 200U);
+  EXPECT_TRUE(protocol::valid(layout.plan));
+}
+
+// Two racks: each rack's workers at a helper of theirs, one helper above; and a chain of workers.
+TEST(Layout, DeeperTreesHaveBranchesAndParents) {
+  MachinePlan plan = machines(4, 3);
+  const plan::Parents racks = {4, 4, 5, 5, 6, 6, -1};
+  const plan::Parents chain = {-1, 0, 1, 2, -2, -2, -2};
+  add_class(plan, {}, {{40000, racks, {}}, {25536, chain, {}}});
+  ASSERT_TRUE(plan::validate(plan.file, {}).ok());
+  const Members all = members({"w0", "w1", "w2", "h0", "h1", "h2"});
+  ASSERT_TRUE(check_layout(plan, all).ok()) << "w3 is a leaf everywhere";
+  EXPECT_TRUE(asks_for_hosts(plan));
+  const Layout layout = lay_out(plan, all, {{0}, {1, 4}, {2}, {3}}, 0);
+  ASSERT_TRUE(protocol::valid(layout.plan));
+  std::map<std::string, PlanNode> nodes;
+  for (const PlanNode& node : layout.nodes) nodes[node.member.name] = node;
+  ASSERT_EQ(nodes.size(), 6U);
+  const PlanNode& top = nodes["h2"];
+  EXPECT_THAT(top.trees, ElementsAre(0, 1));
+  EXPECT_EQ(top.vertices[0].height, 2U);
+  EXPECT_TRUE(top.vertices[0].is_root());
+  EXPECT_TRUE(top.vertices[0].ranks.empty());
+  ASSERT_EQ(top.vertices[0].branches.size(), 2U);
+  EXPECT_THAT(top.vertices[0].branches[0].ranks, ElementsAre(0, 1, 4));
+  EXPECT_THAT(top.vertices[0].branches[1].ranks, ElementsAre(2, 3));
+  const NodeId rack = nodes["h0"].node;
+  EXPECT_EQ(top.below.at(0), (LaneOf{rack, 0}));
+  EXPECT_EQ(top.below.at(2), (LaneOf{rack, 1})) << "the second copy is at its other shard";
+  EXPECT_EQ(top.vertices[1].branches[0].number, 2U);
+  const PlanNode& inner = nodes["h1"];
+  EXPECT_EQ(inner.vertices[0].height, 1U);
+  EXPECT_THAT(inner.vertices[0].ranks, ElementsAre(2, 3));
+  EXPECT_EQ(inner.vertices[0].parent, 0U);
+  EXPECT_EQ(inner.above.at(inner.vertices[1].parent), (LaneOf{top.node, 1}));
+  const PlanNode& middle = nodes["w1"];
+  EXPECT_THAT(middle.trees, ElementsAre(2, 3));
+  EXPECT_EQ(middle.vertices[0].height, 2U);
+  EXPECT_THAT(middle.vertices[0].ranks, ElementsAre(1, 4)) << "both ranks of the machine";
+  EXPECT_THAT(middle.vertices[0].branches.at(0).ranks, ElementsAre(2, 3));
+  EXPECT_EQ(nodes["w0"].vertices[0].height, 3U);
+  EXPECT_THAT(nodes["w2"].vertices[0].ranks, ElementsAre(2, 3)) << "its own, and the leaf's";
+}
+
+// Whatever the tree: every rank has one parent in it, and neighbours agree about each other.
+TEST(Layout, RandomTreesHangTogether) {
+  std::mt19937_64 random(11);
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::size_t workers = 1 + random() % 6, helpers = random() % 5;
+    MachinePlan plan = machines(workers, helpers);
+    std::vector<plan::Tree> trees;
+    const std::uint32_t count = 1 + random() % 4;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      // Each machine hangs at one that is in the tree already; helpers that are leaves are cut off.
+      plan::Parents up(workers + helpers, plan::kIsAbsent);
+      std::vector<std::int32_t> in;
+      std::vector<std::int32_t> order(workers + helpers);
+      std::iota(order.begin(), order.end(), 0);
+      std::shuffle(order.begin(), order.end(), random);
+      for (const std::int32_t id : order) {
+        up[id] = in.empty() ? plan::kIsRoot : in[random() % in.size()];
+        in.push_back(id);
+      }
+      for (bool cut = true; cut;) {
+        cut = false;
+        for (std::size_t id = workers; id < up.size(); ++id) {
+          const auto self = static_cast<std::int32_t>(id);
+          if (up[id] < 0 || std::find(up.begin(), up.end(), self) != up.end()) continue;
+          up[id] = plan::kIsAbsent;
+          cut = true;
+        }
+      }
+      trees.push_back({65536 / count + (i < 65536 % count ? 1 : 0), up, {}});
+    }
+    add_class(plan, {}, std::move(trees));
+    if (!plan::validate(plan.file, {.max_height = 20}).ok()) continue;  // a root helper of nothing
+    Members all;
+    for (std::size_t i = 0; i < workers + helpers; ++i) {
+      all[i + 1].name = plan.file.network.vertices[i].name;
+      all[i + 1].shards = static_cast<std::uint32_t>(1 + random() % 3);
+    }
+    std::vector<Ranks> ranks(workers);
+    const std::uint16_t total = static_cast<std::uint16_t>(workers + random() % 4);
+    for (std::uint16_t rank = 0; rank < total; ++rank) {
+      ranks[rank < workers ? rank : random() % workers].push_back(rank);
+    }
+    const Layout layout = lay_out(plan, all, ranks, random() % 2 * 4096);
+    ASSERT_TRUE(protocol::valid(layout.plan));
+    std::map<NodeId, const PlanNode*> nodes;
+    for (const PlanNode& node : layout.nodes) nodes[node.node] = &node;
+    for (std::uint32_t tree = 0; tree < layout.plan.trees; ++tree) {
+      std::multiset<std::uint16_t> seen;
+      int roots = 0;
+      for (const PlanNode& node : layout.nodes) {
+        ASSERT_EQ(node.trees.size(), node.vertices.size());
+        ASSERT_TRUE(parse_vertices(to_json(node.vertices), {.trees = node.trees,
+                                                            .ranks = total,
+                                                            .below = node.below.size(),
+                                                            .above = node.above.size()}))
+            << to_json(node.vertices);
+        for (std::size_t i = 0; i < node.trees.size(); ++i) {
+          if (node.trees[i] != tree) continue;
+          const protocol::Vertex& vertex = node.vertices[i];
+          seen.insert(vertex.ranks.begin(), vertex.ranks.end());
+          roots += vertex.is_root() ? 1 : 0;
+          const LaneOf here{node.node, static_cast<std::uint32_t>(i) % node.lanes()};
+          for (const protocol::Branch& branch : vertex.branches) {
+            const LaneOf below = node.below.at(branch.number);
+            const PlanNode& child = *nodes.at(below.node);
+            const auto at =
+                std::find(child.trees.begin(), child.trees.end(), tree) - child.trees.begin();
+            ASSERT_LT(at, static_cast<std::ptrdiff_t>(child.trees.size()));
+            ASSERT_EQ(below.lane, at % child.lanes());
+            ASSERT_EQ(child.above.at(child.vertices[at].parent), here);
+            ASSERT_LT(child.vertices[at].height, vertex.height);
+          }
+        }
+      }
+      ASSERT_EQ(roots, 1);
+      ASSERT_EQ(seen.size(), total);
+      ASSERT_EQ(std::set(seen.begin(), seen.end()).size(), total);
+    }
+  }
+}
+
+TEST(Layout, SaysWhatNodesCannotServe) {
+  MachinePlan plan = machines(2, 2);
+  add_class(plan, {}, {{40000, {2, 2, -1, -2}, {}}, {25536, {3, 3, -2, -1}, {}}});
+  const auto none = check_layout(plan, {});
+  EXPECT_EQ(none.status(), Status::kRefused);
+  EXPECT_THAT(none.error().message, HasSubstr("no members: \"h0\", \"h1\""));
+  EXPECT_THAT(none.error().message, HasSubstr("Members are: none"));
+  EXPECT_THAT(
+      check_layout(plan, members({"h1", "w0"})).error().message,
+      HasSubstr(
+          "no members: \"h0\"; \"addr\" is a node's cluster.name. Members are: \"h1\", \"w0\""));
+  plan.file.domains[0].classes[0].trees[1].down = {-1, 3, -2, 0};
+  EXPECT_THAT(check_layout(plan, members({"h0", "h1"})).error().message,
+              HasSubstr("classes[0].trees[1]: nodes send results back the way"));
+}
+
+TEST(Layout, RanksAreWhereTheirHostsAre) {
+  const MachinePlan plan = machines(3, 0);
+  const Members all = members({"w0", "w1"});
+  const auto at = [&](std::vector<std::string> hosts) {
+    return ranks_of_workers(plan, all, hosts);
+  };
+  // By a member's host, or by the worker's own name where it has no node.
+  const auto told = at({"host-w1", "w2", "host-w0", "host-w1"});
+  ASSERT_TRUE(told.ok()) << told.error().message;
+  EXPECT_THAT(*told, ElementsAre(Ranks{2}, Ranks{0, 3}, Ranks{1}));
+  // All on one host: by their numbers, where there are as many.
+  EXPECT_THAT(*at({"here", "here", "here"}), ElementsAre(Ranks{0}, Ranks{1}, Ranks{2}));
+  EXPECT_THAT(*at({"w2", "w2", "w1"}), ElementsAre(Ranks{0}, Ranks{1}, Ranks{2}))
+      << "a worker without a rank is not told apart";
+  for (const auto& hosts : {std::vector<std::string>{"here", "here", "here", "here"},
+                            std::vector<std::string>{"w0", "w1"},
+                            std::vector<std::string>{"w0", "w1", "w2", "elsewhere"}}) {
+    EXPECT_THAT(at(hosts).error().message, HasSubstr("has 3 workers and the job"));
+  }
+  Members same = members({"w0", "w1"});
+  for (auto& [node, member] : same) member.host = "one";
+  EXPECT_THAT(*ranks_of_workers(plan, same, {"one", "one", "w2"}),
+              ElementsAre(Ranks{0}, Ranks{1}, Ranks{2}))
+      << "a host of two workers tells nothing";
+}
+
+}  // namespace
+}  // namespace tally::control

@@ -1,0 +1,125 @@
+// How the coordinator gives a job its place: by the plan in force, or by the closed form for stars.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "control/coordinator/coordinator.h"
+#include "control/coordinator/layout.h"
+
+namespace tally::control {
+namespace {
+
+Error refused(std::string message) {
+  return Error{Status::kRefused, std::move(message)};
+}
+
+}  // namespace
+
+Outcome Coordinator::set_plan(const std::string& job, MachinePlan plan, Nanos now) {
+  if (auto fine = check_layout(plan, store_.members()); !fine) return fine;
+  if (auto kept = plans_.set(job, std::move(plan)); !kept) return kept;
+  place_gathered(now);
+  return Unit{};
+}
+
+void Coordinator::drop_plan(const std::string& job, Nanos now) {
+  plans_.drop(job);
+  place_gathered(now);
+}
+
+// The plan in force, or stars by the closed form.
+Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
+  const SetPlan* plan = plans_.find(job.name);
+  if (plan == nullptr) return star_layout(store_.members(), job.ranks, options_.split_bytes);
+  const MachinePlan& machines = plan->machines;
+  if (const auto fine = check_layout(machines, store_.members()); !fine) return fine.error();
+  const std::size_t workers = machines.of().workers.size();
+  if (job.ranks < workers) {
+    return refused(
+        fmt::format("{} has {} workers and the job {} ranks: give it as many, or a plan "
+                    "of its own (tallyctl plan set FILE --job)",
+                    plan->title(), workers, job.ranks));
+  }
+  if (!asks_for_hosts(machines)) {
+    std::vector<std::vector<std::uint16_t>> all(workers);
+    all.front().resize(job.ranks);
+    std::iota(all.front().begin(), all.front().end(), std::uint16_t{0});
+    return lay_out(machines, store_.members(), all, options_.split_bytes);
+  }
+  const auto ranks = ranks_of_workers(machines, store_.members(), courses_.at(job.epoch).hosts);
+  if (!ranks) return ranks.error();
+  return lay_out(machines, store_.members(), *ranks, options_.split_bytes);
+}
+
+// Where ranks' machines matter, all ranks must have come.
+bool Coordinator::may_place(const JobRecord& job) const {
+  const SetPlan* plan = plans_.find(job.name);
+  const auto& by_rank = courses_.at(job.epoch).by_rank;
+  const bool all = std::find(by_rank.begin(), by_rank.end(), Ticket{0}) == by_rank.end();
+  return all || plan == nullptr || !asks_for_hosts(plan->machines);
+}
+
+void Coordinator::place_gathered(Nanos now) {
+  std::vector<std::uint32_t> epochs;
+  for (const auto& [epoch, course] : courses_) {
+    if (course.stage == Stage::kGathering && may_place(store_.jobs().at(epoch))) {
+      epochs.push_back(epoch);
+    }
+  }
+  for (const std::uint32_t epoch : epochs) place(epoch, now);
+}
+
+void Coordinator::place(std::uint32_t epoch, Nanos now) {
+  JobRecord job = store_.jobs().at(epoch);
+  auto layout = lay_out_job(job);
+  if (!layout) {
+    end(epoch, layout.error());
+    return forget_if_done(epoch);
+  }
+  const SetPlan* plan = plans_.find(job.name);
+  job.plan_epoch = plan != nullptr ? plan->machines.file.epoch : 0;
+  job.plan = std::move(layout->plan);
+  job.rate = layout->rate;
+  job.nodes = std::move(layout->nodes);
+  for (PlanNode& one : job.nodes) one.placement = ++last_placement_;
+  store_.put(job);
+  Course& course = courses_[epoch];
+  course.stage = Stage::kPlacing;
+  course.deadline = now + kPlacingPatience;
+  for (const PlanNode& one : job.nodes) {
+    course.nodes.insert(one.node);
+    course.unconfirmed.insert(one.node);
+    listeners_[one.node].news.placements.push_back(placement_of(job, one));
+  }
+}
+
+std::vector<Neighbour> Coordinator::neighbours(const std::vector<LaneOf>& lanes) const {
+  std::vector<Neighbour> list;
+  for (const auto& [node, lane] : lanes) {
+    const Member& member = store_.members().at(node);
+    list.push_back({member.name, member.tcp, member.local, lane});
+  }
+  return list;
+}
+
+Placement Coordinator::placement_of(const JobRecord& job, const PlanNode& one) const {
+  Placement placement;
+  placement.id = one.placement;
+  placement.job = job.name;
+  placement.token = job.token;
+  placement.epoch = job.epoch;
+  placement.ranks = job.ranks;
+  placement.weight = job.weight;
+  placement.plan = job.plan;
+  placement.plan_epoch = job.plan_epoch;
+  placement.trees = one.trees;
+  placement.vertices = one.vertices;
+  placement.below = neighbours(one.below);
+  placement.above = neighbours(one.above);
+  placement.nodes = static_cast<std::uint32_t>(job.nodes.size());
+  placement.rate = job.rate;
+  return placement;
+}
+
+}  // namespace tally::control

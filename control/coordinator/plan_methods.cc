@@ -1,0 +1,124 @@
+#include "control/coordinator/plan_methods.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "control/coordinator/closed_form.h"
+#include "control/log.h"
+#include "control/plan/plan_json.h"
+#include "control/plan/validate.h"
+#include "control/rpc/params.h"
+#include "control/same_token.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxPiece = 60 << 10;  // of a request
+
+}  // namespace
+
+void PlanMethods::handle(rpc::ConnectionId connection, const rpc::Request& request,
+                         rpc::Reply reply) {
+  if (request.method == "plan.set") return set(connection, request, std::move(reply));
+  if (request.method == "plan.show") return show(request, std::move(reply));
+  reply.unknown_method(request.method);
+}
+
+void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply) {
+  rpc::Params params(request.params);
+  Wish wish;
+  wish.job = params.text_or("job", kMaxJobName, "");
+  wish.domain = params.text_or("domain", 256, "");
+  const std::string token = params.text_or("token", kMaxJobName, "");
+  const bool closed_form = params.flag_or("closed_form", false);
+  const bool more = params.flag_or("more", false);
+  const std::string piece = params.text_or("text", kMaxPiece, "");
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (!same_token(token_, token)) {
+    return reply.error(Status::kRefused, "plan.set: wrong cluster.token");
+  }
+  if (closed_form) {
+    coordinator_.drop_plan(wish.job, monotonic_now());
+    log::info("plan-dropped", {{"job", wish.job}});
+    return reply.result(json::object());
+  }
+  std::string& text = uploads_[connection];
+  text += piece;
+  if (text.size() > kMaxSetPlanBytes) {
+    uploads_.erase(connection);
+    return reply.error(Status::kRefused, fmt::format("the plan has more than {} bytes, which is "
+                                                     "all that a coordinator keeps",
+                                                     kMaxSetPlanBytes));
+  }
+  if (more) return reply.result({{"bytes", text.size()}});
+  const std::string whole = std::move(text);
+  uploads_.erase(connection);
+  const auto domains = accept(whole, wish);
+  if (!domains) return reply.error(domains.error());
+  reply.result({{"domains", *domains}});
+}
+
+// A file of several domains says by their names which jobs they are for.
+Result<std::vector<std::string>> PlanMethods::accept(const std::string& text, const Wish& wish) {
+  auto file = plan::read_plan(text);
+  if (!file) return file.error();
+  if (auto valid = plan::validate(*file, {}); !valid) return valid.error();
+  std::vector<std::string> taken;
+  const bool several = file->domains.size() > 1 && wish.domain.empty();
+  if (several && !wish.job.empty()) {
+    return Error{Status::kInvalidArgument,
+                 fmt::format("the plan has {} domains: say which one job \"{}\" shall have "
+                             "(--domain NAME)",
+                             file->domains.size(), wish.job)};
+  }
+  std::vector<std::pair<std::string, MachinePlan>> plans;  // by job
+  for (std::size_t i = 0; i < file->domains.size(); ++i) {
+    const std::string& name = file->domains[i].name;
+    if (!wish.domain.empty() && name != wish.domain) continue;
+    plans.emplace_back(several ? name : wish.job, MachinePlan{*file, i});
+    taken.push_back(name);
+    const auto fine = check_layout(plans.back().second, coordinator_.store().members());
+    if (!fine) return fine.error();  // all of them, or none
+  }
+  for (auto& [job, machines] : plans) {
+    const auto set = coordinator_.set_plan(job, std::move(machines), monotonic_now());
+    if (!set) return set.error();
+    log::info("plan-set", {{"job", job}, {"epoch", file->epoch}});
+  }
+  if (!taken.empty()) return taken;
+  return Error{Status::kInvalidArgument, fmt::format("the plan has no domain \"{}\"", wish.domain)};
+}
+
+void PlanMethods::show(const rpc::Request& request, rpc::Reply reply) const {
+  rpc::Params params(request.params);
+  const std::string job = params.text_or("job", kMaxJobName, "");
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  json own = json::array();
+  for (const auto& [name, set] : coordinator_.plans().all()) {
+    if (!name.empty()) own.push_back(name);
+  }
+  json answer = {{"jobs_with_own", std::move(own)}};
+  if (const JobRecord* running = coordinator_.current(job); running != nullptr) {
+    answer["running"] = {{"epoch", running->epoch}, {"plan_epoch", running->plan_epoch}};
+  }
+  if (const SetPlan* set = coordinator_.plans().find(job); set != nullptr) {
+    answer["source"] = "file";
+    answer["for"] = set->job;
+    answer["domain"] = set->machines.of().name;
+    answer["text"] = plan::write_plan(set->machines.file);
+    return reply.result(std::move(answer));
+  }
+  const Members& members = coordinator_.store().members();
+  if (members.empty()) {
+    return reply.error(Status::kUnavailable,
+                       "no node has joined here: ask the coordinator of a cluster");
+  }
+  answer["source"] = "closed form";
+  answer["text"] = plan::write_plan(closed_form_plan(members));
+  reply.result(std::move(answer));
+}
+
+}  // namespace tally::control

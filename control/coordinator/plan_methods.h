@@ -1,0 +1,40 @@
+// The coordinator's methods plan.set and plan.show. Control thread only.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "control/coordinator/coordinator.h"
+#include "control/rpc/service.h"
+
+namespace tally::control {
+
+// Of a plan's file here. It comes in several requests, for which the bound is much lower.
+inline constexpr std::size_t kMaxSetPlanBytes = 2 << 20;
+
+class PlanMethods {
+ public:
+  // `token`: who may set plans must show it. Borrows the coordinator.
+  PlanMethods(Coordinator& coordinator, std::string token)
+      : coordinator_(coordinator), token_(std::move(token)) {}
+
+  void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void closed(rpc::ConnectionId connection) { uploads_.erase(connection); }
+
+ private:
+  struct Wish {
+    std::string job;
+    std::string domain;
+  };
+
+  void set(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  // Names of the domains that are in force now.
+  Result<std::vector<std::string>> accept(const std::string& text, const Wish& wish);
+  void show(const rpc::Request& request, rpc::Reply reply) const;
+
+  Coordinator& coordinator_;
+  std::string token_;
+  std::unordered_map<rpc::ConnectionId, std::string> uploads_;  // so far
+};
+
+}  // namespace tally::control

@@ -1,0 +1,120 @@
+// plan.set and plan.show, asked as a server would ask them.
+#include "control/coordinator/plan_methods.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "control/coordinator/service_fixture.h"
+#include "control/plan/plan_json.h"
+#include "control/plan/star_planner.h"
+#include "control/plan/test_plans.h"
+#include "control/plan/validate.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+// Worker "w" and helper "a"; a star at the helper. Domains with these names.
+std::string plan_file(std::vector<std::string> domains = {"all"}, const char* helper = "a") {
+  plan::Plan made;
+  made.epoch = 9;
+  made.method = "by hand";
+  made.network = plan::star_network({plan::machine(plan::Role::kWorker, 1e9, "w"),
+                                     plan::machine(plan::Role::kHelper, 1e9, helper)});
+  for (const std::string& name : domains) {
+    plan::Domain domain;
+    domain.name = name;
+    domain.workers = {0};
+    domain.classes = {{{}, 65536, 0, {{65536, {1, -1}, {}}}}};
+    made.domains.push_back(domain);
+  }
+  return plan::write_plan(made);
+}
+
+class PlanMethodsTest : public ServiceTest {
+ protected:
+  PlanMethodsTest() { ask(1, "cluster.join", node("a")); }
+  std::shared_ptr<Answer> set(json params) {
+    if (!params.contains("token")) params["token"] = "s";
+    return ask(7, "plan.set", std::move(params));
+  }
+  json show(const char* job = "") { return ask(8, "plan.show", {{"job", job}})->result(); }
+};
+
+TEST_F(PlanMethodsTest, WithoutAPlanStarsByTheClosedFormAreShown) {
+  const json shown = show();
+  EXPECT_EQ(shown["source"], "closed form");
+  EXPECT_FALSE(shown.contains("running"));
+  const auto plan = plan::read_plan(shown["text"].get<std::string>());
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_TRUE(plan::validate(*plan, {}).ok());
+  service_.closed(1);
+  EXPECT_THAT(ask(8, "plan.show")->error(), HasSubstr("ask the coordinator of a cluster"));
+}
+
+TEST_F(PlanMethodsTest, WhatIsSetIsShownAndUsed) {
+  ASSERT_EQ(set({{"text", plan_file()}})->error(), "");
+  EXPECT_EQ(show()["source"], "file");
+  EXPECT_EQ(show()["for"], "");
+  EXPECT_EQ(show()["text"], plan_file());
+  const auto news = ask(1, "cluster.next");
+  ask(2, "job.open", rank(0));
+  const json placement = news->result()["placements"][0];
+  EXPECT_EQ(placement["plan_epoch"], 9);
+  EXPECT_FALSE(placement.contains("vertices")) << "stars need no words";
+  EXPECT_EQ(show("train")["running"]["plan_epoch"], 9);
+  ASSERT_EQ(set({{"closed_form", true}})->error(), "");
+  EXPECT_EQ(show()["source"], "closed form");
+}
+
+TEST_F(PlanMethodsTest, ALongFileComesInPieces) {
+  const std::string text = plan_file();
+  ASSERT_EQ(set({{"text", text.substr(0, 100)}, {"more", true}})->result()["bytes"], 100);
+  EXPECT_EQ(show()["source"], "closed form");
+  ASSERT_EQ(set({{"text", text.substr(100)}, {"job", "bert"}})->error(), "");
+  EXPECT_EQ(show()["source"], "closed form");
+  EXPECT_EQ(show()["jobs_with_own"], json::array({"bert"}));
+  EXPECT_EQ(show("bert")["text"], text);
+  // What was left unfinished is forgotten with its connection.
+  set({{"text", text.substr(0, 100)}, {"more", true}});
+  service_.closed(7);
+  EXPECT_THAT(set({{"text", text.substr(100)}})->error(), HasSubstr("not JSON"));
+  std::string error;
+  for (std::size_t sent = 0; sent <= kMaxSetPlanBytes && error.empty(); sent += 60 << 10) {
+    error = set({{"text", std::string(60 << 10, ' ')}, {"more", true}})->error();
+  }
+  EXPECT_THAT(error, HasSubstr("more than 2097152 bytes"));
+}
+
+TEST_F(PlanMethodsTest, DomainsAreJobsOrAreChosen) {
+  ASSERT_EQ(set({{"text", plan_file({"x", "y"})}})->error(), "");
+  EXPECT_EQ(show()["source"], "closed form");
+  EXPECT_EQ(show("x")["domain"], "x");
+  EXPECT_EQ(show("y")["domain"], "y");
+  EXPECT_THAT(set({{"text", plan_file({"x", "y"})}, {"job", "z"}})->error(),
+              HasSubstr("has 2 domains: say which one job \"z\" shall have"));
+  ASSERT_EQ(set({{"text", plan_file({"x", "y"})}, {"job", "z"}, {"domain", "y"}})->error(), "");
+  EXPECT_EQ(show("z")["domain"], "y");
+  EXPECT_THAT(set({{"text", plan_file()}, {"domain", "other"}})->error(),
+              HasSubstr("no domain \"other\""));
+}
+
+TEST_F(PlanMethodsTest, SaysWhatIsWrong) {
+  EXPECT_THAT(set({{"text", plan_file()}, {"token", "guess"}})->error(),
+              HasSubstr("wrong cluster.token"));
+  EXPECT_THAT(set({{"closed_form", true}, {"token", ""}})->error(),
+              HasSubstr("wrong cluster.token"));
+  EXPECT_THAT(set({{"text", "[]"}})->error(), HasSubstr("must be an object"));
+  EXPECT_THAT(set({{"text", plan_file({"all"}, "b")}})->error(), HasSubstr("no members: \"b\""));
+  std::string bad = plan_file();
+  bad.replace(bad.find("[1,-1]"), 6, "[1,-2]");
+  EXPECT_NE(set({{"text", bad}})->error(), "");
+  EXPECT_THAT(set({{"colour", 1}})->error(), HasSubstr("unknown"));
+  EXPECT_THAT(ask(7, "plan.bake")->error(), HasSubstr("no method \"plan.bake\""));
+  EXPECT_EQ(show()["source"], "closed form");
+}
+
+}  // namespace
+}  // namespace tally::control

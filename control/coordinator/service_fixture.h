@@ -1,0 +1,62 @@
+// The coordinator's methods, asked as a server would ask them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "control/coordinator/service.h"
+
+namespace tally::control {
+
+class Answer : public rpc::ReplySink {
+ public:
+  void answer(std::string line) override { said_ = nlohmann::json::parse(line, nullptr, false); }
+  bool has_come() const { return !said_.is_null(); }
+  nlohmann::json result() const { return said_.value("result", nlohmann::json()); }
+  std::string error() const {
+    return has_come() ? said_.value("/error/message"_json_pointer, "") : "(held)";
+  }
+
+ private:
+  nlohmann::json said_;
+};
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Answer> ask(rpc::ConnectionId connection, const char* method,
+                              nlohmann::json params = nlohmann::json::object()) {
+    auto answer = std::make_shared<Answer>();
+    service_.handle(connection, {method, std::move(params), {}}, {answer, 1, true});
+    return answer;
+  }
+  static nlohmann::json node(const char* name) {
+    return {{"version", 1}, {"name", name},        {"host", "h"}, {"role", "helper"},
+            {"shards", 2},  {"tcp", "tcp:h:7733"}, {"token", "s"}};
+  }
+  static nlohmann::json rank(std::uint32_t rank) {
+    return {{"version", 1}, {"job", "train"}, {"token", "t"},
+            {"rank", rank}, {"ranks", 2},     {"host", "w"}};
+  }
+  static nlohmann::json changed(nlohmann::json params, const char* key, nlohmann::json value) {
+    params[key] = std::move(value);
+    return params;
+  }
+  void run_for(std::chrono::milliseconds span) {
+    io_.restart();
+    io_.run_for(span);
+  }
+
+  asio::io_context io_;
+  std::vector<rpc::ConnectionId> ended_;
+  CoordinatorService service_{
+      {.coordinator = {.token = "s"}}, io_, [this](rpc::ConnectionId connection, auto) {
+        ended_.push_back(connection);
+      }};
+};
+
+}  // namespace tally::control

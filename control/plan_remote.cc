@@ -1,0 +1,126 @@
+#include "control/plan_remote.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "control/plan/plan_json.h"
+#include "control/plan_files.h"
+#include "control/plan_report.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFailed = 1;
+constexpr int kRefused = 2;
+constexpr std::size_t kRows = 20;  // of a table
+// Of a file, in one request: in JSON it has at most twice as many bytes, and some around it.
+constexpr std::size_t kPiece = 24 << 10;
+
+PlanAnswer fail(int status, std::string_view message) {
+  return {status, "", fmt::format("tallyctl: {}\n", message)};
+}
+
+PlanAnswer fail(const Error& error) {
+  const bool silent = error.status == Status::kNodeLost || error.status == Status::kDeadline;
+  return fail(silent ? kFailed : kRefused, error.message);
+}
+
+std::string for_whom(const std::string& job) {
+  return job.empty() ? "for all jobs without a plan of their own" : fmt::format("for job {}", job);
+}
+
+PlanAnswer set_closed_form(client::RpcChannel& channel, const PlanArguments& arguments,
+                           Nanos patience) {
+  const auto set = channel.call(
+      "plan.set", {{"job", arguments.job}, {"token", arguments.token}, {"closed_form", true}}, {},
+      monotonic_now() + patience);
+  if (!set) return fail(set.error());
+  return {0, fmt::format("taken back: the plan {}\n", for_whom(arguments.job)), ""};
+}
+
+PlanAnswer set(client::RpcChannel& channel, const PlanArguments& arguments, Nanos patience) {
+  if (arguments.closed_form) return set_closed_form(channel, arguments, patience);
+  if (arguments.file.empty()) return fail(kRefused, "plan set: give a FILE, or --closed-form");
+  const auto file = read_file(arguments.file, "a plan file");
+  if (!file) return fail(kRefused, file.error().message);
+  const auto plan = plan::read_plan(*file);
+  if (!plan) return fail(kRefused, fmt::format("{}: {}", arguments.file, plan.error().message));
+  const std::string text = plan::write_plan(*plan);  // without what nobody reads
+  for (std::size_t sent = 0;;) {
+    const std::string piece = text.substr(sent, kPiece);
+    sent += piece.size();
+    const bool more = sent < text.size();
+    const auto set = channel.call("plan.set",
+                                  {{"job", arguments.job},
+                                   {"domain", arguments.domain},
+                                   {"token", arguments.token},
+                                   {"text", piece},
+                                   {"more", more}},
+                                  {}, monotonic_now() + patience);
+    if (!set) {
+      return fail(Error{set.status(), fmt::format("{}: {}", arguments.file, set.error().message)});
+    }
+    if (more) continue;
+    const bool by_name = set->value("domains", json::array()).size() > 1;
+    return {0,
+            fmt::format("in force for jobs that form from now on, {}: epoch {}\n",
+                        by_name ? "each domain for the job of its name" : for_whom(arguments.job),
+                        plan->epoch),
+            ""};
+  }
+}
+
+// What is in force, in a line.
+std::string title(const json& shown, const std::string& job) {
+  const bool is_file = shown.value("source", "") == "file";
+  std::string text = is_file ? fmt::format("set {}: domain {}\n", for_whom(shown.value("for", "")),
+                                           shown.value("domain", ""))
+                             : "stars by the closed form: nobody has set a plan\n";
+  if (const auto running = shown.find("running"); running != shown.end()) {
+    text += fmt::format("job {} runs in epoch {} by {}\n", job, running->value("epoch", 0),
+                        running->value("plan_epoch", 0) == 0
+                            ? "the closed form"
+                            : fmt::format("a plan of epoch {}", running->value("plan_epoch", 0)));
+  }
+  return text;
+}
+
+PlanAnswer show(client::RpcChannel& channel, const PlanArguments& arguments, bool as_json,
+                Nanos patience) {
+  const auto shown =
+      channel.call("plan.show", {{"job", arguments.job}}, {}, monotonic_now() + patience);
+  if (!shown) return fail(shown.error());
+  const auto text = shown->find("text");
+  const auto plan = text != shown->end() && text->is_string()
+                        ? plan::read_plan(text->get_ref<const std::string&>())
+                        : Error{Status::kProtocol, "it has no text"};
+  if (!plan || !plan::validate(*plan, {})) {
+    return fail(kFailed, fmt::format("the coordinator's plan cannot be read: {}; is it of another "
+                                     "version?",
+                                     plan ? "it does not pass" : plan.error().message));
+  }
+  if (!arguments.out.empty()) {
+    if (const auto written = write_file(arguments.out, *text); !written) {
+      return fail(kFailed, written.error().message);
+    }
+  }
+  json report = plan_report(*plan, {});
+  if (!as_json) return {0, title(*shown, arguments.job) + render_plan_report(report, kRows), ""};
+  for (const char* key : {"source", "for", "domain", "running", "jobs_with_own"}) {
+    if (shown->contains(key)) report[key] = shown->at(key);
+  }
+  return {0, report.dump(2, ' ', false, json::error_handler_t::replace) + "\n", ""};
+}
+
+}  // namespace
+
+PlanAnswer answer_remote_plan(client::RpcChannel& channel, const PlanArguments& arguments,
+                              bool as_json, Nanos patience) {
+  return arguments.verb == PlanVerb::kSet ? set(channel, arguments, patience)
+                                          : show(channel, arguments, as_json, patience);
+}
+
+}  // namespace tally::control

@@ -1,0 +1,147 @@
+// tallyctl plan set and show, with a coordinator that the test plays.
+#include "control/plan_remote.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "client/scripted_node.h"
+#include "control/plan/plan_json.h"
+#include "control/plan/star_planner.h"
+#include "control/rpc/test_support.h"
+
+namespace tally::control {
+namespace {
+
+using client::refusal;
+using client::RpcChannel;
+using client::ScriptedNode;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr Nanos kPatience = 5 * kSecond;
+
+// A plan of so many workers.
+std::string plan_text(std::size_t workers) {
+  std::vector<plan::Vertex> machines(workers);
+  for (plan::Vertex& machine : machines) {
+    machine.name = "m" + std::to_string(&machine - machines.data());
+    machine.in = machine.out = 1e9;
+  }
+  return plan::write_plan(*plan::plan_star(machines, {.epoch = 12}));
+}
+
+class PlanRemote : public testing::Test {
+ protected:
+  PlanAnswer answer(ScriptedNode& node, std::vector<std::string> words, bool as_json = false) {
+    CLI::App app("", "tallyctl");
+    PlanArguments arguments;
+    add_plan(app, arguments);
+    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    words.emplace_back("plan");
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError& error) {
+      return {2, "", error.what()};
+    }
+    auto channel = RpcChannel::connect(node.address(), monotonic_now() + kPatience).value();
+    return answer_remote_plan(channel, arguments, as_json, kPatience);
+  }
+  std::string file(const std::string& text) {
+    std::string path = directory_ / "plan.json";
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string path(const char* name) { return directory_ / name; }
+
+  rpc::TemporaryDirectory directory_;
+};
+
+TEST_F(PlanRemote, SetSendsTheFileInPieces) {
+  ScriptedNode node(path("c"), [](const auto&, const auto&) -> json {
+    return {{"result", {{"domains", {"all"}}}}};
+  });
+  const std::string text = plan_text(120);
+  ASSERT_GT(text.size(), 50'000U);
+  const PlanAnswer set = answer(node, {"set", file(text), "--job", "bert", "--token", "s"});
+  EXPECT_EQ(set.status, 0) << set.err;
+  EXPECT_EQ(set.out, "in force for jobs that form from now on, for job bert: epoch 12\n");
+  std::string sent;
+  const auto requests = node.requests();
+  ASSERT_GT(requests.size(), 2U);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(requests[i].first, "plan.set");
+    EXPECT_EQ(requests[i].second["token"], "s");
+    EXPECT_EQ(requests[i].second["job"], "bert");
+    EXPECT_EQ(requests[i].second["more"], i + 1 < requests.size());
+    sent += requests[i].second["text"].get<std::string>();
+  }
+  EXPECT_EQ(sent, text);
+}
+
+TEST_F(PlanRemote, WhatTheCoordinatorRefusesIsSaidWithTheFile) {
+  ScriptedNode node(path("c"), [](const auto&, const auto&) {
+    return refusal(Status::kRefused, "no members: \"x\"");
+  });
+  const std::string plan = file(plan_text(2));
+  const PlanAnswer set = answer(node, {"set", plan});
+  EXPECT_EQ(set.status, 2);
+  EXPECT_EQ(set.err, "tallyctl: " + plan + ": no members: \"x\"\n");
+  EXPECT_THAT(answer(node, {"set", file("{}")}).err, HasSubstr("plan.json: fmt: missing"));
+  EXPECT_THAT(answer(node, {"set", path("none")}).err, HasSubstr("cannot be read"));
+  EXPECT_THAT(answer(node, {"set"}).err, HasSubstr("give a FILE, or --closed-form"));
+  EXPECT_EQ(answer(node, {"set", plan, "--closed-form"}).status, 2) << "one or the other";
+  EXPECT_EQ(node.requests().size(), 1U);
+}
+
+TEST_F(PlanRemote, ClosedFormTakesAPlanBack) {
+  ScriptedNode node(path("c"), [](const auto&, const auto&) -> json {
+    return {{"result", json::object()}};
+  });
+  EXPECT_EQ(answer(node, {"set", "--closed-form"}).out,
+            "taken back: the plan for all jobs without a plan of their own\n");
+  EXPECT_EQ(node.requests().at(0).second["closed_form"], true);
+}
+
+TEST_F(PlanRemote, ShowSaysWhatIsInForceAndWritesIt) {
+  json shown = {{"source", "file"},
+                {"for", "bert"},
+                {"domain", "all"},
+                {"jobs_with_own", {"bert"}},
+                {"running", {{"epoch", 3}, {"plan_epoch", 11}}},
+                {"text", plan_text(3)}};
+  ScriptedNode node(path("c"), [&](const auto&, const auto&) -> json {
+    return {{"result", shown}};
+  });
+  const std::string out = path("out.json");
+  const PlanAnswer answered = answer(node, {"show", "--job", "bert", "--out", out});
+  EXPECT_EQ(answered.status, 0) << answered.err;
+  EXPECT_TRUE(
+      answered.out.starts_with("set for job bert: domain all\n"
+                               "job bert runs in epoch 3 by a plan of epoch 11\n"
+                               "plan \"star\", epoch 12"))
+      << answered.out;
+  EXPECT_THAT(answered.out, HasSubstr("tau 1.333 ns per byte"));
+  EXPECT_THAT(answered.out, HasSubstr("binds"));
+  EXPECT_EQ(node.requests().at(0).second["job"], "bert");
+  std::ifstream written(out);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(written), {}), plan_text(3));
+  const json report = json::parse(answer(node, {"show"}, true).out);
+  EXPECT_EQ(report["source"], "file");
+  EXPECT_NEAR(report["domains"][0]["classes"][0]["tau"].get<double>(), 4.0 / 3e9, 1e-12);
+  shown = {{"source", "closed form"}, {"text", plan_text(3)}};
+  EXPECT_TRUE(answer(node, {"show"}).out.starts_with("stars by the closed form: nobody has set"));
+  for (const json& wrong : {json(1), json("[]"), json()}) {
+    shown["text"] = wrong;
+    const PlanAnswer unread = answer(node, {"show"});
+    EXPECT_EQ(unread.status, 1);
+    EXPECT_THAT(unread.err, HasSubstr("cannot be read"));
+  }
+}
+
+}  // namespace
+}  // namespace tally::control
