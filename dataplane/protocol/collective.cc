@@ -54,6 +54,10 @@ std::uint64_t traffic(const Shape& shape, std::uint64_t elements) {
   return elements * element_bytes(shape.type) * buffers;
 }
 
+ElementType partial_type(const Shape& shape) {
+  return moves_only(shape.kind) ? shape.type : tally::partial_type(shape.type, shape.operation);
+}
+
 Extent contribution(const Shape& shape, std::uint16_t rank) {
   if (shape.kind == Kind::kAllGather) return owned(shape, rank);
   if (shape.kind == Kind::kBroadcast && rank != shape.root) return Extent{};

@@ -7,8 +7,8 @@
 namespace tally::protocol {
 namespace {
 
-std::uint32_t operation_slots(std::uint16_t ranks, std::uint32_t credit) {
-  return ranks * credit + credit;
+std::uint32_t operation_slots(std::uint32_t announcers, std::uint32_t credit) {
+  return announcers * credit + credit + 1;  // the newest failed one, before the oldest goes
 }
 
 // At most two thirds full, so that probes stay short. (Twice as many, of a number that is a little
@@ -24,14 +24,15 @@ std::uint32_t closed_slots(std::uint32_t credit) {
 
 }  // namespace
 
-OperationTable::OperationTable(std::uint16_t ranks, std::uint32_t credit)
-    : ranks_(ranks),
-      words_((ranks + 63u) / 64),
-      capacity_(operation_slots(ranks, credit)),
-      by_rank_(ranks, kNone),
+OperationTable::OperationTable(std::uint16_t members, std::uint32_t credit,
+                               std::uint32_t announcers)
+    : members_(members),
+      words_((members + 63u) / 64),
+      capacity_(operation_slots(announcers, credit)),
+      by_rank_(members, kNone),
       index_(index_slots(capacity_), kNone),
       closed_(closed_slots(credit)) {
-  const std::size_t announcements = std::size_t{ranks} * credit;
+  const std::size_t announcements = std::size_t{announcers} * credit;
   operations_.reserve(capacity_);
   free_operations_.reserve(capacity_);
   marks_.reserve(std::size_t{capacity_} * words_);
@@ -39,10 +40,11 @@ OperationTable::OperationTable(std::uint16_t ranks, std::uint32_t credit)
   free_announcements_.reserve(announcements);
 }
 
-std::uint64_t OperationTable::footprint(std::uint16_t ranks, std::uint32_t credit) {
-  const std::uint64_t operations = operation_slots(ranks, credit);
-  const std::uint64_t announcements = std::uint64_t{ranks} * credit;
-  return operations * (sizeof(OperationRecord) + sizeof(Slot) + (ranks + 63u) / 64 * 8) +
+std::uint64_t OperationTable::footprint(std::uint16_t members, std::uint32_t credit,
+                                        std::uint32_t announcers) {
+  const std::uint64_t operations = operation_slots(announcers, credit);
+  const std::uint64_t announcements = std::uint64_t{announcers} * credit;
+  return operations * (sizeof(OperationRecord) + sizeof(Slot) + (members + 63u) / 64 * 8) +
          announcements * (sizeof(Announcement) + sizeof(Slot)) +
          index_slots(static_cast<std::uint32_t>(operations)) * sizeof(Slot) +
          closed_slots(credit) * sizeof(Closed);
@@ -160,7 +162,7 @@ void OperationTable::order_by_rank(OperationRecord& operation) {
     by_rank_[announcements_[s].rank] = s;
   }
   operation.announcements = kNone;
-  for (std::uint16_t rank = ranks_; rank-- > 0;) {
+  for (std::uint16_t rank = members_; rank-- > 0;) {
     const Slot slot = std::exchange(by_rank_[rank], kNone);
     if (slot == kNone) continue;  // no child here
     announcements_[slot].next = operation.announcements;

@@ -12,12 +12,14 @@ namespace tally::protocol {
 
 class OperationTable {
  public:
-  // Room for ranks x credit announcements, each possibly of an operation of its own, and for
-  // `credit` failed operations that wait for late ranks.
-  OperationTable(std::uint16_t ranks, std::uint32_t credit);
+  // Of so many members (ranks, and branches behind them), with room for announcers x credit
+  // announcements, each possibly of an operation of its own, and for `credit` failed operations
+  // that wait for late ranks. A rank is one announcer, a branch one in each of its trees.
+  OperationTable(std::uint16_t members, std::uint32_t credit, std::uint32_t announcers);
 
   // Bytes that a table of this size holds: what admission reserves.
-  static std::uint64_t footprint(std::uint16_t ranks, std::uint32_t credit);
+  static std::uint64_t footprint(std::uint16_t members, std::uint32_t credit,
+                                 std::uint32_t announcers);
 
   Slot find(const OperationKey& key) const;
   // A new operation in state kGathering, that so many members announce. Precondition: there is none
@@ -64,7 +66,7 @@ class OperationTable {
   std::size_t closed_index(const OperationKey& key) const;
   void unindex(const OperationKey& key);
 
-  std::uint16_t ranks_;
+  std::uint16_t members_;
   std::uint32_t words_;  // of 64 bits, per operation, in marks_
   Slot capacity_;
   std::vector<OperationRecord> operations_;

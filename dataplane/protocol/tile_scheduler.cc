@@ -15,99 +15,130 @@ bool before(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-void TileScheduler::add_job(JobSlot job, std::uint32_t weight, std::uint32_t operations,
-                            std::uint64_t window_bytes) {
-  if (job >= jobs_.size()) jobs_.resize(job + 1);
-  jobs_[job] = Job{};
-  jobs_[job].weight = weight;
-  jobs_[job].window_bytes = window_bytes;
-  jobs_[job].ready.reserve(operations);
+TileScheduler::TileScheduler(const std::vector<Limits>& classes) {
+  for (const Limits& limits : classes) classes_.push_back(Class{.limits = limits});
+}
+
+void TileScheduler::add_job(JobSlot job, std::uint32_t weight, std::uint64_t window_bytes) {
+  if (job >= jobs_.size()) {
+    jobs_.resize(job + 1);
+    for (Class& cls : classes_) cls.lanes.resize(job + 1);
+  }
+  jobs_[job] = Job{.weight = weight, .window_bytes = window_bytes};
+  for (Class& cls : classes_) cls.lanes[job] = Lane{};
+}
+
+void TileScheduler::reserve(JobSlot job, TileClass cls, std::uint32_t operations,
+                            std::uint32_t tiles) {
+  Lane& lane = classes_[cls].lanes[job];
+  lane.ready.reserve(lane.ready.capacity() + operations);
+  lane.most = std::min(lane.most, tiles);
 }
 
 void TileScheduler::remove_job(JobSlot job) {
-  while (!jobs_[job].ready.empty()) remove(job, jobs_[job].ready.front().operation);
+  for (TileClass cls = 0; cls < classes_.size(); ++cls) {
+    const Lane& lane = classes_[cls].lanes[job];
+    while (!lane.ready.empty()) remove(job, cls, lane.ready.front().operation);
+    classes_[cls].lanes[job] = Lane{};
+  }
   jobs_[job] = Job{};
 }
 
-void TileScheduler::add(JobSlot slot, Slot operation, std::uint8_t priority, std::uint64_t age) {
+void TileScheduler::add(JobSlot slot, TileClass cls, Slot operation, std::uint8_t priority,
+                        std::uint64_t age) {
   Job& job = jobs_[slot];
-  if (job.ready.empty()) {
+  Lane& lane = classes_[cls].lanes[slot];
+  if (lane.ready.empty()) {
     // A job that was idle does not get the time back that it did not use.
-    if (before(job.served, virtual_time_)) job.served = virtual_time_;
-    ++ready_jobs_;
-    ready_weight_ += job.weight;
+    if (job.ready_lanes++ == 0 && before(job.served, virtual_time_)) job.served = virtual_time_;
+    ++ready_lanes_;
+    ++classes_[cls].ready_jobs;
+    classes_[cls].ready_weight += job.weight;
   }
-  job.ready.push_back(Ready{priority, age, operation});
-  std::push_heap(job.ready.begin(), job.ready.end());
+  lane.ready.push_back(Ready{priority, age, operation});
+  std::push_heap(lane.ready.begin(), lane.ready.end());
 }
 
-void TileScheduler::remove(JobSlot slot, Slot operation) {
-  Job& job = jobs_[slot];
-  if (job.ready.empty()) return;
-  if (job.ready.front().operation == operation) {  // the usual case: its last tile has started
-    std::pop_heap(job.ready.begin(), job.ready.end());
-    job.ready.pop_back();
+void TileScheduler::remove(JobSlot slot, TileClass cls, Slot operation) {
+  auto& ready = classes_[cls].lanes[slot].ready;
+  if (ready.empty()) return;
+  if (ready.front().operation == operation) {  // the usual case: its last tile has started
+    std::pop_heap(ready.begin(), ready.end());
+    ready.pop_back();
   } else {
-    const auto found = std::find_if(job.ready.begin(), job.ready.end(), [&](const Ready& ready) {
-      return ready.operation == operation;
+    const auto found = std::find_if(ready.begin(), ready.end(), [&](const Ready& entry) {
+      return entry.operation == operation;
     });
-    if (found == job.ready.end()) return;
-    job.ready.erase(found);
-    std::make_heap(job.ready.begin(), job.ready.end());
+    if (found == ready.end()) return;
+    ready.erase(found);
+    std::make_heap(ready.begin(), ready.end());
   }
-  if (job.ready.empty()) {
-    --ready_jobs_;
-    ready_weight_ -= job.weight;
+  if (ready.empty()) {
+    --jobs_[slot].ready_lanes;
+    --ready_lanes_;
+    --classes_[cls].ready_jobs;
+    classes_[cls].ready_weight -= jobs_[slot].weight;
   }
 }
 
-bool TileScheduler::has_room_for(const Job& job) const {
-  if (job.flight.fills(job.window_bytes)) return false;
-  if (ready_jobs_ <= 1) return true;
-  const std::uint64_t share = std::uint64_t{limits_.tiles} * job.weight / ready_weight_;
-  return job.tiles < std::max<std::uint64_t>(share, 1);
+bool TileScheduler::Class::has_room_for(const Lane& lane, const Job& job) const {
+  if (lane.tiles >= lane.most || lane.flight.fills(job.window_bytes)) return false;
+  if (ready_jobs <= 1) return true;
+  const std::uint64_t share = std::uint64_t{limits.tiles} * job.weight / ready_weight;
+  return lane.tiles < std::max<std::uint64_t>(share, 1);
 }
 
 std::optional<TileScheduler::Choice> TileScheduler::next() const {
-  if (ready_jobs_ == 0 || tiles_ >= limits_.tiles) return std::nullopt;
-  if (flight_.fills(limits_.window_bytes)) return std::nullopt;
-  const Job* best = nullptr;
-  for (const Job& job : jobs_) {
-    if (job.ready.empty() || !has_room_for(job)) continue;
-    if (best == nullptr || before(job.served, best->served)) best = &job;
+  if (ready_lanes_ == 0) return std::nullopt;
+  const Ready* best = nullptr;
+  JobSlot best_job = 0;
+  for (const Class& cls : classes_) {
+    if (cls.ready_jobs == 0 || !cls.has_room()) continue;
+    for (JobSlot job = 0; job < cls.lanes.size(); ++job) {
+      const Lane& lane = cls.lanes[job];
+      if (lane.ready.empty() || !cls.has_room_for(lane, jobs_[job])) continue;
+      const Ready& top = lane.ready.front();
+      const bool better =
+          best == nullptr ||
+          (job == best_job ? *best < top : before(jobs_[job].served, jobs_[best_job].served));
+      if (!better) continue;
+      best = &top;
+      best_job = job;
+    }
   }
   if (best == nullptr) return std::nullopt;
-  return Choice{static_cast<JobSlot>(best - jobs_.data()), best->ready.front().operation};
+  return Choice{best_job, best->operation};
 }
 
-void TileScheduler::started(JobSlot slot, std::uint64_t bytes) {
+void TileScheduler::started(JobSlot slot, TileClass cls, std::uint64_t bytes) {
   Job& job = jobs_[slot];
   if (before(virtual_time_, job.served)) virtual_time_ = job.served;
   job.served += bytes * kScale / job.weight;
-  ++job.tiles;
-  ++tiles_;
-  job.flight.pulls += bytes;
-  flight_.pulls += bytes;
+  Lane& lane = classes_[cls].lanes[slot];
+  ++lane.tiles;
+  ++classes_[cls].tiles;
+  lane.flight.pulls += bytes;
+  classes_[cls].flight.pulls += bytes;
 }
 
-void TileScheduler::pulled(JobSlot job, std::uint64_t bytes) {
-  jobs_[job].flight.pulls -= bytes;
-  flight_.pulls -= bytes;
+void TileScheduler::pulled(JobSlot job, TileClass cls, std::uint64_t bytes) {
+  classes_[cls].lanes[job].flight.pulls -= bytes;
+  classes_[cls].flight.pulls -= bytes;
 }
 
-void TileScheduler::pushing(JobSlot job, std::uint64_t bytes) {
-  jobs_[job].flight.pushes += bytes;
-  flight_.pushes += bytes;
+void TileScheduler::pushing(JobSlot job, TileClass cls, std::uint64_t bytes) {
+  classes_[cls].lanes[job].flight.pushes += bytes;
+  classes_[cls].flight.pushes += bytes;
 }
 
-void TileScheduler::pushed(JobSlot job, std::uint64_t bytes) {
-  jobs_[job].flight.pushes -= bytes;
-  flight_.pushes -= bytes;
+void TileScheduler::pushed(JobSlot job, TileClass cls, std::uint64_t bytes) {
+  classes_[cls].lanes[job].flight.pushes -= bytes;
+  classes_[cls].flight.pushes -= bytes;
 }
 
-void TileScheduler::finished(JobSlot job) {
-  --jobs_[job].tiles;
-  --tiles_;
+void TileScheduler::finished(JobSlot job, TileClass cls) {
+  --classes_[cls].lanes[job].tiles;
+  --classes_[cls].tiles;
 }
 
 }  // namespace tally::protocol

@@ -32,6 +32,27 @@ struct Vertex {
   }
 };
 
+// Memory of a vertex's node that its parent's node may read and write: `up` slots for partial sums
+// and `down` slots for results, for each class of the parent's vertices (one for each height from 2
+// on), all of the same size. A tile of a class waits only for slots of that class. The parent says
+// which slot a tile uses; so nobody waits for room in another's memory that he has not reserved
+// himself.
+struct SlotLayout {
+  std::uint64_t bytes = 0;  // of one slot
+  std::uint32_t up = 0;     // of a class
+  std::uint32_t down = 0;
+  std::uint32_t classes = 0;
+
+  std::uint32_t all_up() const { return up * classes; }
+  std::uint32_t all_down() const { return down * classes; }
+  // From the beginning of the region.
+  std::uint64_t up_offset(std::uint32_t slot) const { return std::uint64_t{slot} * bytes; }
+  std::uint64_t down_offset(std::uint32_t slot) const {
+    return (std::uint64_t{all_up()} + slot) * bytes;
+  }
+  std::uint64_t total_bytes() const { return std::uint64_t{all_up() + all_down()} * bytes; }
+};
+
 // All ranks' parent in a tree that has no other.
 inline Vertex star(std::uint32_t tree, std::uint16_t ranks) {
   Vertex vertex;

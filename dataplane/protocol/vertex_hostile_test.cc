@@ -1,0 +1,106 @@
+// Neighbours of a vertex that say what they should not.
+#include <random>
+
+#include "dataplane/protocol/vertex_fixture.h"
+
+namespace tally::protocol {
+namespace {
+
+TEST_F(VertexTest, RefusesWhatNoParentWants) {
+  make(false);
+  EXPECT_EQ(from_parent(message(VertexKind::kTileReady)), Status::kProtocol) << "a child's word";
+  VertexMessage wrong = message(VertexKind::kTileWanted);
+  wrong.tree = 5;
+  EXPECT_EQ(from_parent(wrong), Status::kProtocol) << "no vertex of that tree";
+  wrong = message(VertexKind::kTileWanted);
+  wrong.epoch = 6;
+  EXPECT_EQ(from_parent(wrong), Status::kProtocol) << "another epoch";
+  announce(0, notice());
+  EXPECT_EQ(from_parent(message(VertexKind::kTileWanted)), Status::kProtocol) << "not announced";
+  announce(1, notice());
+  announce(kBranch, partial());
+  const auto refused = [&](std::uint64_t first, std::uint32_t slot, std::uint32_t count) {
+    return from_parent(message(VertexKind::kTileWanted, first, slot, count)) == Status::kProtocol;
+  };
+  EXPECT_TRUE(refused(0, 4, 4096)) << "no such slot";
+  EXPECT_TRUE(refused(0, 0, 1000)) << "no tile ends there";
+  EXPECT_TRUE(refused(1000, 0, 3096)) << "none begins there";
+  EXPECT_TRUE(refused(8192, 0, 4096)) << "past the end";
+  EXPECT_TRUE(refused(1ULL << 46, 0, 4096)) << "far past the end";
+  EXPECT_TRUE(refused(0, 0, kCount)) << "more than a slot holds";
+  EXPECT_FALSE(refused(4096, 0, 4096));
+  EXPECT_TRUE(refused(8192, 0, kCount - 8192)) << "the slot is in use";
+  EXPECT_TRUE(refused(4096, 1, 4096)) << "asked for already";
+  EXPECT_TRUE(refused(0, 1, 4096)) << "requests rise";
+  EXPECT_FALSE(refused(8192, 1, kCount - 8192));
+  EXPECT_EQ(aggregator_->heard_above(kParent + 1, wire::encode(message(VertexKind::kMissing)), 0),
+            Status::kProtocol);
+  EXPECT_EQ(aggregator_->heard(0, wire::encode(message(VertexKind::kTileReady)), 0),
+            Status::kProtocol)
+      << "a rank is no vertex";
+  announce(0, partial(2));
+  EXPECT_EQ(aggregator_->outbox().back().completion.status, Status::kInvalidArgument)
+      << "nor has it partial sums";
+}
+
+// Whatever neighbours say, the books hold; and when all are gone nothing is left.
+TEST_F(VertexTest, AnythingMayBeSaid) {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    make(seed % 2 == 0);
+    const bool root = seed % 2 == 0;
+    std::mt19937 random(seed);
+    std::vector<Tile> flying;
+    std::uint32_t handle = 0;
+    const auto end = [&](std::size_t i, Status status) {
+      const bool down = !flying[i].partial && flying[i].sources.empty();
+      down ? aggregator_->end_down(flying[i], status, kNoMember, 0)
+           : aggregator_->end_tile(flying[i], status, kNoMember, 0);
+      flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(i));
+    };
+    for (int i = 0; i < 2000; ++i) {
+      VertexMessage m = message(static_cast<VertexKind>(0x40 + random() % 5), random() % 3 * 4096,
+                                random() % 5, random() % 4 == 0 ? kCount - 8192 : 4096);
+      m.tag = random() % 3;
+      m.flags = m.kind == VertexKind::kTileReady && random() % 4 == 0 ? wire::kVoid : 0;
+      Completion c = completion(random() % 3 == 0 ? Status::kOk : Status::kCancelled, 0);
+      c.tag = random() % 3;
+      switch (random() % 6) {
+        case 0:
+          announce(random() % 2, notice(random() % 3));
+          break;
+        case 1:
+          announce(kBranch, partial(random() % 3));
+          break;
+        case 2:
+          aggregator_->heard(kBranch, random() % 8 == 0 ? wire::encode(c) : wire::encode(m), 0);
+          break;
+        case 3:
+          if (root) break;
+          aggregator_->heard_above(kParent, random() % 8 == 0 ? wire::encode(c) : wire::encode(m),
+                                   0);
+          break;
+        case 4: {
+          Tile tile;
+          tile.handle = handle++;
+          if (!aggregator_->start_down(tile) && !aggregator_->start_tile(tile)) break;
+          flying.push_back(tile);
+          break;
+        }
+        case 5:
+          if (!flying.empty() && flying[0].partials == 0) end(0, Status::kInternal);
+          break;
+      }
+      aggregator_->clear_outbox();
+      aggregator_->clear_letters();
+    }
+    for (Member m : {0u, 1u, kBranch}) aggregator_->gone(m, Status::kPeerLost, 0);
+    if (!root) aggregator_->parent_gone(kParent, Status::kPeerLost, 0);
+    for (Tile tile; aggregator_->start_down(tile);) flying.push_back(tile);
+    while (!flying.empty()) end(0, Status::kPeerLost);
+    EXPECT_FALSE(aggregator_->busy(0)) << seed;
+    EXPECT_EQ(aggregator_->operations(0), 0u) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace tally::protocol

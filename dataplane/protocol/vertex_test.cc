@@ -1,0 +1,277 @@
+// What a vertex does at its place. Whole trees are simulated in tests/sim/trees.
+#include "dataplane/protocol/vertex.h"
+
+#include "dataplane/protocol/vertex_fixture.h"
+
+namespace tally::protocol {
+namespace {
+
+TEST_F(VertexTest, TheRootWaitsForItsBranchesSumAndForWhatIsBelow) {
+  make(true);
+  announce_all();
+  Tile tile;
+  tile.handle = 77;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  ASSERT_EQ(tile.sources.size(), 3u);
+  EXPECT_EQ(tile.partials, 1u);
+  EXPECT_EQ(tile.sources[2].member, kBranch) << "ranks first, then branches";
+  EXPECT_EQ(tile.sources[2].region, 5u);
+  EXPECT_EQ(tile.divisor, 4u) << "all ranks of the job";
+  EXPECT_EQ(tile.landings.size(), 2u);
+  ASSERT_EQ(tile.below.size(), 1u);
+  VertexMessage wanted = only<VertexMessage>(false);
+  EXPECT_EQ(wanted.kind, VertexKind::kTileWanted);
+  EXPECT_EQ(wanted.count, tile.count);
+  EXPECT_TRUE(aggregator_->steps().empty());
+  VertexMessage ready = wanted;
+  ready.kind = VertexKind::kTileReady;
+  ASSERT_EQ(from_branch(ready), Status::kOk);
+  EXPECT_EQ(from_branch(ready), Status::kProtocol) << "once";
+  const Step pull = step();
+  EXPECT_EQ(pull.handle, 77u);
+  EXPECT_EQ(pull.kind, Step::Kind::kPull);
+  EXPECT_EQ(pull.index, 2u);
+  sum(tile);
+  const Step push = step();
+  EXPECT_EQ(push.kind, Step::Kind::kPush);
+  EXPECT_EQ(push.where.member, kBranch);
+  EXPECT_EQ(push.where.offset, 4u * (32 << 10)) << "behind the up slots";
+  EXPECT_TRUE(take(false).empty()) << "not before it stands there";
+  aggregator_->passed_down(tile, push.index);
+  VertexMessage result = only<VertexMessage>(false);
+  EXPECT_EQ(result.kind, VertexKind::kTileResult);
+  aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
+  EXPECT_FALSE(aggregator_->slots_free(0));
+  result.kind = VertexKind::kTilePlaced;
+  ASSERT_EQ(from_branch(result), Status::kOk);
+  EXPECT_EQ(from_branch(result), Status::kProtocol) << "once";
+  EXPECT_TRUE(aggregator_->slots_free(0));
+  EXPECT_TRUE(aggregator_->outbox().empty()) << "there are more tiles";
+}
+
+// As many tiles as there are slots; then a result waits for one.
+TEST_F(VertexTest, TilesHaveTheirSlotsOrWait) {
+  make(true);
+  announce_all();
+  Tile tiles[3];
+  for (std::uint32_t i = 0; i < 3; ++i) tiles[i].handle = i;
+  ASSERT_TRUE(aggregator_->start_tile(tiles[0]));
+  ASSERT_TRUE(aggregator_->start_tile(tiles[1]));
+  EXPECT_FALSE(aggregator_->start_tile(tiles[2])) << "two up slots";
+  EXPECT_NE(tiles[0].sources[2].offset, tiles[1].sources[2].offset);
+  const auto wanted = take(false);
+  const auto go_on = [&](Tile& tile, const RingSlot& request) {
+    VertexMessage ready;
+    ASSERT_EQ(wire::parse(request, ready), Status::kOk);
+    ready.kind = VertexKind::kTileReady;
+    ASSERT_EQ(from_branch(ready), Status::kOk);
+    step();
+    sum(tile);
+  };
+  std::vector<VertexMessage> results;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    go_on(tiles[i], wanted[i]);
+    aggregator_->passed_down(tiles[i], step().index);
+    results.push_back(only<VertexMessage>(false));
+    aggregator_->end_tile(tiles[i], Status::kOk, kNoMember, 0);
+  }
+  ASSERT_TRUE(aggregator_->start_tile(tiles[2]));
+  go_on(tiles[2], take(false)[0]);
+  EXPECT_TRUE(aggregator_->steps().empty()) << "two down slots, both in use";
+  results[1].kind = VertexKind::kTilePlaced;
+  ASSERT_EQ(from_branch(results[1]), Status::kOk);
+  const Step push = step();
+  EXPECT_EQ(push.handle, 2u);
+  aggregator_->passed_down(tiles[2], push.index);
+  results[1] = only<VertexMessage>(false);
+  EXPECT_EQ(results[1].count, kCount - 8192);
+  aggregator_->end_tile(tiles[2], Status::kOk, kNoMember, 0);
+  EXPECT_TRUE(aggregator_->outbox().empty()) << "not placed everywhere";
+  for (VertexMessage& result : results) {
+    result.kind = VertexKind::kTilePlaced;
+    ASSERT_EQ(from_branch(result), Status::kOk);
+  }
+  EXPECT_EQ(aggregator_->outbox().size(), 2u);
+  EXPECT_EQ(only<Completion>(false).status, Status::kOk);
+  EXPECT_TRUE(aggregator_->slots_free(0));
+  EXPECT_EQ(aggregator_->operations(0), 0u);
+}
+
+TEST_F(VertexTest, AVertexAnnouncesSumsAndHandsDown) {
+  make(false);
+  for (Member m : {0u, 1u}) announce(m, notice(), 250 * kMillisecond);
+  EXPECT_TRUE(take(true).empty());
+  announce(kBranch, partial(), 500 * kMillisecond);
+  const auto up = only<Notice>(true);
+  EXPECT_EQ(up.flags, wire::kPartial);
+  EXPECT_EQ(up.in_region, 44u);
+  EXPECT_EQ(up.count, kCount);
+  EXPECT_EQ(up.deadline_ms, 751u) << "what is left, rounded up";
+  Tile tile;
+  EXPECT_FALSE(aggregator_->start_tile(tile)) << "the parent says when";
+  ASSERT_EQ(from_parent(message(VertexKind::kTileWanted, 0, 3)), Status::kOk);
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  EXPECT_TRUE(tile.partial);
+  EXPECT_EQ(tile.own.link, kParent);
+  EXPECT_EQ(tile.own.slot, 3u);
+  EXPECT_TRUE(tile.landings.empty());
+  EXPECT_TRUE(tile.below.empty());
+  VertexMessage ready = only<VertexMessage>(false);
+  ready.kind = VertexKind::kTileReady;
+  ASSERT_EQ(from_branch(ready), Status::kOk);
+  step();
+  sum(tile);
+  aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
+  const auto answer = only<VertexMessage>(true);
+  EXPECT_EQ(answer.kind, VertexKind::kTileReady);
+  EXPECT_EQ(answer.slot, 3u);
+  EXPECT_EQ(answer.flags, 0);
+  ASSERT_EQ(from_parent(message(VertexKind::kTileResult, 0, 1)), Status::kOk);
+  EXPECT_EQ(from_parent(message(VertexKind::kTileResult, 4096, 1)), Status::kProtocol) << "in use";
+  ASSERT_TRUE(aggregator_->start_down(tile));
+  EXPECT_EQ(tile.own.slot, 1u);
+  EXPECT_EQ(tile.landings.size(), 2u);
+  aggregator_->passed_down(tile, step().index);
+  VertexMessage result = only<VertexMessage>(false);
+  aggregator_->end_down(tile, Status::kOk, kNoMember, 0);
+  EXPECT_TRUE(take(true).empty()) << "the branch does not have it everywhere";
+  result.kind = VertexKind::kTilePlaced;
+  ASSERT_EQ(from_branch(result), Status::kOk);
+  EXPECT_EQ(only<VertexMessage>(true).kind, VertexKind::kTilePlaced);
+  EXPECT_TRUE(aggregator_->outbox().empty());
+  aggregator_->heard_above(kParent, wire::encode(completion(Status::kOk)), 0);
+  ASSERT_EQ(aggregator_->outbox().size(), 2u);
+  EXPECT_EQ(aggregator_->outbox()[0].completion.cookie, 101u) << "the rank's own";
+  EXPECT_EQ(only<Completion>(false).cookie, 0u) << "the tree";
+  EXPECT_EQ(aggregator_->operations(0), 0u);
+}
+
+// f16 and bf16 are rounded once, and divided once: at the root.
+TEST_F(VertexTest, PartialSumsAreWideAndNotDivided) {
+  make(false);
+  Notice n = notice();
+  n.type = ElementType::kBf16;
+  n.operation = Operation::kAverage;
+  for (Member m : {0u, 1u}) announce(m, n);
+  n.flags = wire::kPartial;
+  n.cookie = 0;
+  announce(kBranch, n);
+  ASSERT_EQ(from_parent(message(VertexKind::kTileWanted)), Status::kOk);
+  Tile tile;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  EXPECT_EQ(tile.type, ElementType::kBf16);
+  EXPECT_EQ(tile.partial_type, ElementType::kF32);
+  EXPECT_EQ(tile.reduction, Operation::kSum);
+  EXPECT_EQ(tile.sources[0].bytes, 4096u * 2);
+  EXPECT_EQ(tile.sources[2].bytes, 4096u * 4);
+}
+
+TEST_F(VertexTest, AFailureIsReportedAndTheVerdictComesFromAbove) {
+  make(false);
+  announce_all();
+  ASSERT_EQ(from_parent(message(VertexKind::kTileWanted)), Status::kOk);
+  take(true);
+  Notice cancel = notice();
+  cancel.kind = wire::Kind::kCancel;
+  cancel.root = 1;
+  announce(1, cancel);
+  const auto said = take(true);
+  ASSERT_EQ(said.size(), 2u);
+  Completion report;
+  VertexMessage answer;
+  ASSERT_EQ(wire::parse(said[0], report), Status::kOk) << "the report goes first";
+  EXPECT_EQ(report.status, Status::kCancelled);
+  EXPECT_EQ(report.culprit, 1);
+  ASSERT_EQ(wire::parse(said[1], answer), Status::kOk);
+  EXPECT_EQ(answer.flags, wire::kVoid) << "the request is answered all the same";
+  EXPECT_TRUE(aggregator_->outbox().empty());
+  ASSERT_EQ(from_parent(message(VertexKind::kTileWanted, 4096)), Status::kOk) << "it crossed";
+  EXPECT_EQ(only<VertexMessage>(true).flags, wire::kVoid);
+  aggregator_->heard_above(kParent, wire::encode(completion(Status::kPeerLost, 4)), 0);
+  ASSERT_EQ(aggregator_->outbox().size(), 2u);
+  EXPECT_EQ(aggregator_->outbox()[0].completion.status, Status::kPeerLost) << "another came first";
+  EXPECT_EQ(aggregator_->outbox()[0].completion.culprit, 4);
+}
+
+TEST_F(VertexTest, AParentThatIsSilentAfterAReportIsNotWaitedFor) {
+  make(false);
+  announce_all();
+  ASSERT_EQ(from_parent(message(VertexKind::kTileWanted)), Status::kOk);
+  Notice cancel = notice();
+  cancel.kind = wire::Kind::kCancel;
+  announce(1, cancel);
+  aggregator_->expire(5 * kSecond - 1);
+  EXPECT_TRUE(aggregator_->outbox().empty());
+  aggregator_->expire(5 * kSecond);
+  ASSERT_EQ(aggregator_->outbox().size(), 2u);
+  EXPECT_EQ(aggregator_->outbox()[0].completion.status, Status::kCancelled);
+  EXPECT_NE(aggregator_->outbox()[0].completion.flags & wire::kStarted, 0) << "who knows";
+}
+
+TEST_F(VertexTest, ABranchIsAskedWhoIsMissing) {
+  make(true);
+  for (Member m : {0u, 1u}) announce(m, notice());
+  aggregator_->expire(kSecond);
+  EXPECT_EQ(only<VertexMessage>(false).kind, VertexKind::kMissing);
+  EXPECT_TRUE(aggregator_->outbox().empty());
+  EXPECT_EQ(aggregator_->next_deadline(), 2 * kSecond);
+  Completion report = completion(Status::kDeadline, 3);
+  report.missing = 1;
+  ASSERT_EQ(aggregator_->heard(kBranch, wire::encode(report), kSecond), Status::kOk);
+  ASSERT_EQ(aggregator_->outbox().size(), 2u);
+  EXPECT_EQ(aggregator_->outbox()[0].completion.culprit, 3);
+  EXPECT_EQ(only<Completion>(false).culprit, 3) << "the branch is told too";
+}
+
+TEST_F(VertexTest, ABranchThatDoesNotAnswerIsNobodysFault) {
+  make(true);
+  for (Member m : {0u, 1u}) announce(m, notice());
+  aggregator_->expire(kSecond);
+  aggregator_->expire(2 * kSecond);
+  ASSERT_EQ(aggregator_->outbox().size(), 2u);
+  EXPECT_EQ(aggregator_->outbox()[0].completion.status, Status::kDeadline);
+  EXPECT_EQ(aggregator_->outbox()[0].completion.culprit, wire::kNoRank);
+  EXPECT_EQ(aggregator_->outbox()[0].completion.missing, 1);
+}
+
+TEST_F(VertexTest, AskedForWhatItDoesNotKnowItNamesItsFirstRank) {
+  make(false);
+  ASSERT_EQ(from_parent(message(VertexKind::kMissing)), Status::kOk);
+  const auto report = only<Completion>(true);
+  EXPECT_EQ(report.status, Status::kDeadline);
+  EXPECT_EQ(report.culprit, 0);
+  EXPECT_EQ(report.cookie, 0u) << "the tree";
+}
+
+// Ranks here that announce it later are told at once.
+TEST_F(VertexTest, AVerdictOnWhatIsNotKnownIsKept) {
+  make(false);
+  aggregator_->heard_above(kParent, wire::encode(completion(Status::kDeadline, 4)), 0);
+  EXPECT_EQ(only<Completion>(false).culprit, 4) << "handed on";
+  announce(0, notice());
+  ASSERT_EQ(aggregator_->outbox().size(), 1u);
+  EXPECT_EQ(aggregator_->outbox()[0].completion.culprit, 4);
+  announce(kBranch, partial());
+  EXPECT_TRUE(take(false).empty()) << "it has been told";
+  announce(1, notice());
+  EXPECT_EQ(aggregator_->operations(0), 0u);
+}
+
+TEST_F(VertexTest, ALossIsKnownEverywhere) {
+  make(false);
+  announce(0, notice());
+  aggregator_->gone(1, Status::kPeerLost, 0);
+  const auto down = only<VertexMessage>(false);
+  EXPECT_EQ(down.kind, VertexKind::kBroken);
+  EXPECT_EQ(down.culprit, 1);
+  announce(0, notice(2));
+  ASSERT_EQ(take(true).size(), 1u) << "the next operation is reported, for the parent to judge";
+  EXPECT_TRUE(aggregator_->outbox().empty());
+  aggregator_->parent_gone(kParent, Status::kPeerLost, 0);
+  EXPECT_EQ(aggregator_->outbox().size(), 2u) << "nobody is left to judge";
+  announce(0, notice(3));
+  EXPECT_EQ(aggregator_->outbox().back().completion.culprit, 1);
+}
+
+}  // namespace
+}  // namespace tally::protocol
