@@ -184,11 +184,10 @@ struct Folding {
         grouped(!simple && (sources > kMaxGroupInputs || (elements > 0 && elements < sources))) {}
 
   std::size_t sources;
-  std::size_t
-      elements;  // so many of them, the first, are of the element type; the others are wider
-  bool widen;    // the outputs are wider
-  bool simple;   // in one simple pass
-  bool grouped;  // in several, with accumulators between them
+  std::size_t elements;  // the first so many of them are of the element type, the others wider
+  bool widen;            // the outputs are wider
+  bool simple;           // in one simple pass
+  bool grouped;          // in several, with accumulators between them
 };
 
 // The sources from `first` up to `end`, over pass.count elements from `done` on: in groups as even
