@@ -231,8 +231,8 @@ std::vector<Forming*> Admission::unclaimed(Nanos now) const {
 }
 
 std::uint64_t Admission::table_bytes(std::uint32_t ranks, std::uint32_t shards) const {
-  return shards *
-         protocol::OperationTable::footprint(static_cast<std::uint16_t>(ranks), limits_.credit);
+  return shards * protocol::OperationTable::footprint(static_cast<std::uint16_t>(ranks),
+                                                      limits_.credit, ranks);
 }
 
 // Formings that are over hold memory until their last member has gone, but no place among the jobs.

@@ -183,16 +183,23 @@ std::vector<std::uint32_t> Node::lanes_of(const Forming& forming) const {
 
 // Every shard knows every job, also those that it does not serve: then it has nothing to tell.
 void Node::announce(const Forming& forming, std::function<void()> then) {
-  const protocol::JobSpec spec{forming.epoch,   forming.ranks(), forming.weight,
-                               options_.credit, forming.plan,    0};
+  protocol::JobSpec spec;
+  spec.epoch = forming.epoch;
+  spec.ranks = forming.ranks();
+  spec.weight = forming.weight;
+  spec.credit = options_.credit;
+  spec.plan = forming.plan;
   std::vector<std::uint32_t> trees;
   for (std::uint32_t i = 0; i < shards_.size(); ++i) trees.push_back(forming.tree_of(i));
   shards_.on_each(
       [slot = forming.slot, spec, trees = std::move(trees)](std::uint32_t i, engine::Shard& shard,
                                                             auto&) {
         protocol::JobSpec here = spec;
-        here.tree = trees[i];
-        if (here.tree == protocol::kNoTree) here.credit = 1;
+        if (trees[i] == protocol::kNoTree) {
+          here.credit = 1;
+        } else {
+          here.vertices.push_back(protocol::star(trees[i], here.ranks));
+        }
         shard.protocol().add_job(slot, here);
       },
       std::move(then));

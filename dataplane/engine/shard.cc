@@ -110,6 +110,7 @@ std::size_t Shard::issue_pulls() {
   Nanos now = 0;
   for (; pulled < kTurnBytes && !fine && !free_slots_.empty(); ++tiles) {
     const std::uint32_t slot = free_slots_.back();
+    slots_[slot].tile.handle = slot;
     if (!protocol_.start_tile(slots_[slot].tile)) break;
     if (tiles == 0) now = clock_.now();  // one reading for all of them
     protocol_.pulling(slots_[slot].tile, now);

@@ -1,24 +1,14 @@
+// Jobs, members, and announcements.
 #include "dataplane/protocol/aggregator.h"
 
 #include <algorithm>
 
-#include "base/block_stats.h"
 #include "base/probes.h"
 #include "dataplane/protocol/granules.h"
 #include "dataplane/protocol/job.h"
 
 namespace tally::protocol {
 namespace {
-
-constexpr std::uint64_t kMinTileBytes = 4 << 10;
-constexpr std::uint64_t kMaxTileBytes = 256 << 10;
-constexpr std::uint32_t kMaxTileFanIn = 32;
-constexpr std::uint64_t kBlockStatsBytes = sizeof(BlockStats);
-static_assert(kCutElements == kStatsBlock);
-
-std::uint64_t pulled_bytes(const Tile& tile) {
-  return tile.sources.size() * tile.count * element_bytes(tile.type);
-}
 
 Shape shape_of(const wire::Notice& notice, std::uint16_t ranks) {
   return Shape{notice.kind, notice.type, notice.operation, notice.root, ranks, notice.count};
@@ -28,37 +18,46 @@ Operand operand_of(const wire::Notice& notice) {
   return Operand{notice.group, notice.tag, notice.type, notice.count};
 }
 
-// Of one input.
-std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint32_t ranks) {
-  if (config.tile_bytes != 0) return config.tile_bytes;
-  const std::uint64_t fan_in = std::min<std::uint64_t>(ranks, kMaxTileFanIn);
-  return std::clamp(config.window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
+std::vector<TileScheduler::Limits> classes_of(const AggregatorConfig& config) {
+  std::vector<TileScheduler::Limits> classes = {{config.window_bytes, config.tiles}};
+  if (config.one_class) return classes;
+  classes.resize(config.max_height, {config.window_bytes, config.upper_tiles});
+  return classes;
 }
 
 }  // namespace
 
-// A tile is at least one cut of the widest element.
-std::uint64_t largest_tile(const AggregatorConfig& config, std::uint32_t ranks) {
-  constexpr std::uint64_t kWidestElement = 8;
-  return ranks * std::max(tile_bytes(config, ranks), kCutElements * kWidestElement);
+std::uint32_t tile_slots(const AggregatorConfig& config) {
+  return config.one_class ? config.tiles
+                          : config.tiles + (config.max_height - 1) * config.upper_tiles;
 }
 
 Aggregator::Aggregator(AggregatorConfig config)
-    : config_(std::move(config)),
-      scheduler_({config_.window_bytes, config_.tiles}),
-      grain_(config_.small) {}
+    : config_(std::move(config)), scheduler_(classes_of(config_)), grain_(config_.small) {}
 
 Aggregator::~Aggregator() = default;
 
-void Aggregator::add_job(JobSlot job, const JobSpec& spec) {
-  if (job >= jobs_.size()) jobs_.resize(job + 1);
-  jobs_[job] = std::make_unique<Job>(job, spec);
-  if (spec.plan.weights.empty()) {
-    jobs_[job]->spec.plan = config_.plan;
-    jobs_[job]->spec.tree = config_.shard;
+void Aggregator::add_job(JobSlot slot, const JobSpec& spec) {
+  if (slot >= jobs_.size()) jobs_.resize(slot + 1);
+  JobSpec here = spec;
+  if (here.plan.weights.empty()) {
+    here.plan = config_.plan;
+    if (here.vertices.empty()) here.vertices.push_back(star(config_.shard, spec.ranks));
   }
-  scheduler_.add_job(job, spec.weight, spec.credit);
+  jobs_[slot] = std::make_unique<Job>(slot, std::move(here), config_.one_class);
+  const Job& job = *jobs_[slot];
+  scheduler_.add_job(slot, spec.weight);
+  for (std::size_t i = 0; i < job.places.size(); ++i) {
+    // A tile has a slot of each of its branches.
+    const bool plain = job.spec.vertices[i].branches.empty();
+    scheduler_.reserve(slot, job.places[i].cls, spec.credit, plain ? UINT32_MAX : spec.slots.up);
+  }
   outbox_.reserve(outbox_.capacity() + std::size_t{spec.ranks} * 4);
+  const std::size_t between = spec.slots.all_up() + spec.slots.all_down() + spec.credit;
+  letters_down_.reserve(letters_down_.capacity() + spec.branches * between);
+  letters_up_.reserve(letters_up_.capacity() + spec.parents * between);
+  steps_.reserve(steps_.capacity() + spec.branches * between);
+  downs_.reserve(downs_.capacity() + std::size_t{spec.parents} * spec.slots.all_down());
 }
 
 void Aggregator::remove_job(JobSlot job) {
@@ -73,7 +72,11 @@ bool Aggregator::busy(JobSlot job) const {
 void Aggregator::join(JobSlot job, std::uint16_t rank, Member member) {
   if (member >= members_.size()) members_.resize(member + 1);
   members_[member] = MemberEntry{job, rank, true};
-  jobs_[job]->ranks[rank].member = member;
+  jobs_[job]->members[rank].member = member;
+  const Job& joined = *jobs_[job];
+  if (joined.is_branch(rank) && joined.broken.status != Status::kOk) {
+    send_down(joined, rank, broken_message(joined));
+  }
 }
 
 std::uint32_t Aggregator::operations(JobSlot job) const {
@@ -94,6 +97,10 @@ Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notic
   const Job* job = job_of(member);
   if (job == nullptr) return extents;
   const std::uint16_t rank = members_[member].rank;
+  if (job->is_branch(rank)) {
+    extents.in = Endpoint{member, notice.in_region, 0, job->spec.slots.total_bytes()};
+    return extents;
+  }
   const Shape shape = shape_of(notice, job->spec.ranks);
   const std::uint64_t size = element_bytes(notice.type);
   extents.in =
@@ -106,70 +113,94 @@ Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notic
   return extents;
 }
 
-// What can be judged of a notice alone; the rest is compared with the other ranks'.
-Status Aggregator::check(const Job& job, const wire::Notice& notice) const {
+// What can be judged of a notice alone, and to which vertex it comes; the rest is compared with the
+// other children's.
+Status Aggregator::check(const Job& job, std::uint16_t child, const wire::Notice& notice,
+                         std::uint16_t& vertex) {
   if (notice.epoch != job.spec.epoch) return Status::kStaleEpoch;
   if (notice.group != 0) return Status::kUnsupported;
   if (notice.root >= job.spec.ranks) return Status::kInvalidArgument;
   const Operand operand = operand_of(notice);
   if (notice.part >= part_count(job.spec.plan, operand)) return Status::kInvalidArgument;
-  if (cut(job.spec.plan, operand, notice.part).tree != job.spec.tree) {
-    return Status::kInvalidArgument;
-  }
-  return Status::kOk;
+  const std::uint32_t tree = cut(job.spec.plan, operand, notice.part).tree;
+  vertex = job.vertex_in(tree);
+  if (vertex == kNoVertex) return Status::kInvalidArgument;
+  const bool partial = (notice.flags & wire::kPartial) != 0;
+  if (partial != job.is_branch(child)) return Status::kInvalidArgument;
+  if (partial && notice.cookie != tree) return Status::kInvalidArgument;
+  return is_child(job, vertex, child) ? Status::kOk : Status::kInvalidArgument;
 }
 
 void Aggregator::announce(Member member, const wire::Notice& notice, Status admissible, Nanos now) {
   Job* job = job_of(member);
   if (job == nullptr) return;
-  const std::uint16_t rank = members_[member].rank;
-  RankState& state = job->ranks[rank];
+  const std::uint16_t child = members_[member].rank;
+  MemberState& state = job->members[child];
   ++state.counters.notices;
-  TALLY_PROBE(announce, job->slot, rank, notice.tag, notice.round, notice.part, notice.count);
-  if (notice.kind == wire::Kind::kCancel) return cancel(*job, rank, notice, now);
-  if (const Status status = check(*job, notice); status != Status::kOk) {
-    return reply(member, notice, Verdict{.status = status, .culprit = rank}, 0);
+  TALLY_PROBE(announce, job->slot, child, notice.tag, notice.round, notice.part, notice.count);
+  if (notice.kind == wire::Kind::kCancel) return cancel(*job, child, notice, now);
+  const auto refuse = [&](Status status) {
+    reply(member, notice, Verdict{.status = status, .culprit = blamed(*job, child)}, 0);
+  };
+  std::uint16_t vertex = kNoVertex;
+  if (const Status status = check(*job, child, notice, vertex); status != Status::kOk) {
+    return refuse(status);
   }
-  if (state.outstanding >= job->spec.credit) {
-    return reply(member, notice, Verdict{.status = Status::kNoCredit, .culprit = rank}, 0);
-  }
-  const OperationKey key{notice.group, notice.tag, notice.round};
+  if (state.outstanding >= state.credit) return refuse(Status::kNoCredit);
+  const OperationKey key{job->spec.vertices[vertex].tree, notice.group, notice.tag, notice.round};
   Slot slot = job->table.find(key);
   if (slot == kNone) {
-    if (job->table.closed(key)) {
-      return reply(member, notice, Verdict{.status = Status::kDuplicate, .culprit = rank}, 0);
+    if (job->table.closed(key)) return refuse(Status::kDuplicate);
+    if (job->broken.status != Status::kOk && !leads_up(*job, vertex)) {
+      return reply(member, notice, job->broken, 0);
     }
-    if (job->broken.status != Status::kOk) return reply(member, notice, job->broken, 0);
-    slot = open(*job, rank, notice, now);
+    slot = open(*job, key, vertex, notice, child, now);
   }
-  if (!job->table.mark(slot, rank)) {
-    return reply(member, notice, Verdict{.status = Status::kDuplicate, .culprit = rank}, 0);
-  }
+  if (!job->table.mark(slot, child)) return refuse(Status::kDuplicate);
   state.has_last = true;
   state.last_tag = notice.tag;
   state.last_round = notice.round;
   OperationRecord& operation = job->table[slot];
-  if (operation.state == OperationRecord::State::kFailed) {
-    reply(member, notice, operation.verdict, now - operation.first_notice);
-    if (operation.announced == job->spec.ranks) forget(*job, slot);
-    return;
+  if (operation.state != OperationRecord::State::kGathering) {
+    return came_late(*job, slot, member, notice, now);
   }
-  ++state.outstanding;
-  shorten_deadline(*job, slot, deadline_of(notice, now));
-  const bool wants_stats = (notice.flags & wire::kWantStats) != 0;
-  operation.wants_stats |= wants_stats;
-  operation.times.notice(rank, operation.first_notice, now);
-  job->table.park(operation,
-                  Announcement{notice.in_offset, notice.out_offset, member, notice.cookie,
-                               notice.in_region, notice.out_region, notice.side_region, rank,
-                               wants_stats, (notice.flags & wire::kHasChecksums) != 0, kNone});
+  set_deadline(*job, slot, std::min(operation.deadline, deadline_of(notice, now)));
+  park(*job, slot, child, notice, now);
+  if (job->broken.status != Status::kOk) return fail(*job, slot, job->broken, now);
+  const std::uint16_t rank = stand_in(*job, operation, child);
   const Verdict disagreement =
       compare(operation.shape, operation.first_rank, shape_of(notice, job->spec.ranks), rank);
   if (disagreement.status != Status::kOk) return fail(*job, slot, disagreement, now);
   if (admissible != Status::kOk) {
-    return fail(*job, slot, Verdict{.status = admissible, .culprit = rank}, now);
+    return fail(*job, slot, Verdict{.status = admissible, .culprit = blamed(*job, child)}, now);
   }
-  if (operation.announced == job->spec.ranks) become_ready(*job, slot, now);
+  if (job->is_branch(child)) job->slots_of(child).region = notice.in_region;
+  if (operation.announced == operation.children) become_ready(*job, slot, now);
+}
+
+// Its operation has failed, here or somewhere.
+void Aggregator::came_late(Job& job, Slot slot, Member member, const wire::Notice& notice,
+                           Nanos now) {
+  OperationRecord& operation = job.table[slot];
+  if (operation.state != OperationRecord::State::kFailed) {
+    return park(job, slot, members_[member].rank, notice, now);  // the verdict is on its way
+  }
+  reply(member, notice, operation.verdict, now - operation.first_notice);
+  if (operation.announced == operation.children) forget(job, slot);
+}
+
+void Aggregator::park(Job& job, Slot slot, std::uint16_t child, const wire::Notice& notice,
+                      Nanos now) {
+  OperationRecord& operation = job.table[slot];
+  MemberState& state = job.members[child];
+  ++state.outstanding;
+  const bool wants_stats = (notice.flags & wire::kWantStats) != 0;
+  operation.wants_stats |= wants_stats;
+  operation.times.notice(child, operation.first_notice, now);
+  job.table.park(operation,
+                 Announcement{notice.in_offset, notice.out_offset, state.member, notice.cookie,
+                              notice.in_region, notice.out_region, notice.side_region, child,
+                              wants_stats, (notice.flags & wire::kHasChecksums) != 0, kNone});
 }
 
 Nanos Aggregator::deadline_of(const wire::Notice& notice, Nanos now) const {
@@ -178,24 +209,27 @@ Nanos Aggregator::deadline_of(const wire::Notice& notice, Nanos now) const {
 }
 
 // Each rank's own time runs from its own notice; the first to run out decides for all.
-void Aggregator::shorten_deadline(Job& job, Slot slot, Nanos deadline) {
+void Aggregator::set_deadline(Job& job, Slot slot, Nanos deadline) {
   OperationRecord& operation = job.table[slot];
-  if (deadline >= operation.deadline) return;
+  if (deadline == operation.deadline) return;
   operation.deadline = deadline;
   job.deadlines.remove(slot);
   job.deadlines.insert(slot, deadline);
 }
 
-Slot Aggregator::open(Job& job, std::uint16_t rank, const wire::Notice& notice, Nanos now) {
-  const Slot slot = job.table.create(OperationKey{notice.group, notice.tag, notice.round});
+Slot Aggregator::open(Job& job, const OperationKey& key, std::uint16_t vertex,
+                      const wire::Notice& notice, std::uint16_t child, Nanos now) {
+  const auto children = static_cast<std::uint16_t>(job.spec.vertices[vertex].children());
+  const Slot slot = job.table.create(key, children);
   OperationRecord& operation = job.table[slot];
   const Part part = cut(job.spec.plan, operand_of(notice), notice.part);
   operation.shape = shape_of(notice, job.spec.ranks);
   operation.first = operation.cursor = part.first;
   operation.end = part.first + part.count;
   operation.part = notice.part;
+  operation.vertex = vertex;
   operation.priority = notice.priority;
-  operation.first_rank = rank;
+  operation.first_rank = stand_in(job, operation, child);
   operation.first_notice = now;
   operation.deadline = deadline_of(notice, now);
   job.deadlines.insert(slot, operation.deadline);
@@ -206,152 +240,18 @@ void Aggregator::become_ready(Job& job, Slot slot, Nanos now) {
   OperationRecord& operation = job.table[slot];
   job.table.order_by_rank(operation);
   operation.state = OperationRecord::State::kActive;
+  operation.was_ready = true;
   operation.age = age_++;
   TALLY_PROBE(ready, job.slot, operation.key.tag, operation.key.round, operation.part,
               operation.times.last_rank,
               operation.times.last_notice - operation.times.previous_notice);
+  if (!job.vertex(operation).is_root()) return announce_up(job, slot, now);
   if (operation.cursor == operation.end) return conclude(job, slot, now);
   const std::uint64_t bytes = traffic(operation.shape, operation.end - operation.cursor);
   grain_.ready(job.slot, bytes);
   backlog_ += bytes;
   operation.stream = backlog_ >= config_.stream_bytes;
-  scheduler_.add(job.slot, slot, operation.priority, operation.age);
-}
-
-// Several tiles fit the window at staggered phases; more inputs, smaller tiles.
-std::uint64_t Aggregator::tile_elements(const Shape& shape, bool fine) const {
-  std::uint64_t bytes = tile_bytes(config_, shape.ranks);
-  if (fine) bytes = std::min(bytes, Grain::kFineTile / shape.ranks);
-  const std::uint64_t elements = bytes / element_bytes(shape.type);
-  return std::max(elements / kCutElements * kCutElements, kCutElements);
-}
-
-bool Aggregator::start_tile(Tile& tile) {
-  const auto choice = scheduler_.next();
-  if (!choice) return false;
-  Job& job = *jobs_[choice->job];
-  OperationRecord& operation = job.table[choice->operation];
-  const Stretch stretch = stretch_at(operation.shape, operation.cursor);
-  tile.fine = grain_.fine(choice->job);
-  // Where a share of a reduce-scatter begins within a block, its first tile ends with the block.
-  const std::uint64_t block = operation.cursor / kCutElements * kCutElements;
-  const std::uint64_t end =
-      std::min({block + tile_elements(operation.shape, tile.fine), stretch.end, operation.end});
-  tile.job = choice->job;
-  tile.operation = choice->operation;
-  tile.type = operation.shape.type;
-  tile.reduction = operation.shape.operation;
-  tile.divisor = operation.shape.ranks;
-  tile.first = operation.cursor;
-  tile.count = end - operation.cursor;
-  tile.operation_bytes = operation.shape.count * element_bytes(operation.shape.type);
-  tile.stream = operation.stream || backlog_ >= config_.stream_bytes;
-  fill_endpoints(job, operation, stretch, tile);
-  if (moves_only(operation.shape.kind)) {
-    tile.count *= element_bytes(tile.type);
-    tile.type = ElementType::kU8;
-    tile.reduction = Operation::kSum;  // of one input: the input
-  }
-  backlog_ -= traffic(operation.shape, end - operation.cursor);
-  operation.cursor = end;
-  ++operation.tiles_in_flight;
-  ++job.tiles;
-  if (operation.cursor == operation.end) scheduler_.remove(choice->job, choice->operation);
-  scheduler_.started(choice->job, pulled_bytes(tile));
-  grain_.started(pulled_bytes(tile));
-  return true;
-}
-
-// Of what the tile's next source will be.
-void Aggregator::add_checksums(const Shape& shape, const Announcement& a, Tile& tile) {
-  const Granules granules = granules_of(shape, a.rank, {tile.first, tile.count});
-  const std::uint64_t offset =
-      checksums_offset(shape.count, a.wants_stats) + granules.first * sizeof(Checksum);
-  tile.checksums.push_back({tile.sources.size(), Endpoint{a.member, a.side_region, offset,
-                                                          granules.count * sizeof(Checksum)}});
-  tile.lead = granules.lead;  // the same for all ranks: they count from the operation's beginning
-}
-
-void Aggregator::fill_endpoints(const Job& job, const OperationRecord& operation,
-                                const Stretch& stretch, Tile& tile) const {
-  const Shape& shape = operation.shape;
-  const std::uint64_t size = element_bytes(shape.type);
-  const std::uint64_t bytes = tile.count * size;
-  tile.sources.clear();
-  tile.checksums.clear();
-  tile.landings.clear();
-  tile.stats_landings.clear();
-  tile.members.clear();
-  for (Slot s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
-    const Announcement& a = job.table.announcement(s);
-    const bool contributes = stretch.contributors.has(a.rank);
-    const bool receives = stretch.receivers.has(a.rank);
-    if (contributes || receives) tile.members.push_back(a.member);
-    Endpoint source{a.member, a.in_region, 0, bytes, a.cookie};
-    Endpoint landing{a.member, a.out_region, 0, bytes, a.cookie};
-    if (contributes) {
-      source.offset = a.in_offset + (tile.first - contribution(shape, a.rank).first) * size;
-      if (a.has_checksums) add_checksums(shape, a, tile);
-      tile.sources.push_back(source);
-    }
-    if (receives) {
-      landing.offset = a.out_offset + (tile.first - result(shape, a.rank).first) * size;
-      // A rank that only gives away what it has, in place, has its result already.
-      const bool stands = moves_only(shape.kind) && contributes &&
-                          landing.region == source.region && landing.offset == source.offset;
-      if (!stands) tile.landings.push_back(landing);
-    }
-    if (a.wants_stats && receives) {
-      tile.stats_landings.push_back(
-          Endpoint{a.member, a.side_region, tile.first / kCutElements * kBlockStatsBytes,
-                   stats_blocks(tile.count) * kBlockStatsBytes, a.cookie});
-    }
-  }
-}
-
-bool Aggregator::wanted(const Tile& tile) const {
-  return jobs_[tile.job]->table[tile.operation].state == OperationRecord::State::kActive;
-}
-
-void Aggregator::damaged(Member member) {
-  if (Job* job = job_of(member)) ++job->ranks[members_[member].rank].counters.damaged;
-}
-
-void Aggregator::pulling(const Tile& tile, Nanos now) {
-  OperationRecord& operation = jobs_[tile.job]->table[tile.operation];
-  operation.times.pull(tile.first == operation.first, now, busy_);
-  TALLY_PROBE(pull, tile.job, operation.key.tag, operation.key.round, tile.first,
-              pulled_bytes(tile));
-}
-
-void Aggregator::storing(const Tile& tile, Nanos now) {
-  OperationRecord& operation = jobs_[tile.job]->table[tile.operation];
-  operation.started = true;
-  operation.times.sum(now, busy_);
-  TALLY_PROBE(sum, tile.job, operation.key.tag, operation.key.round, tile.first, tile.count);
-}
-
-void Aggregator::stored(const Tile& tile, Nanos now) {
-  OperationRecord& operation = jobs_[tile.job]->table[tile.operation];
-  busy_ += operation.times.push(now);
-  TALLY_PROBE(push, tile.job, operation.key.tag, operation.key.round, tile.first, tile.count);
-}
-
-void Aggregator::end_tile(const Tile& tile, Status status, Member culprit, Nanos now) {
-  scheduler_.finished(tile.job, pulled_bytes(tile));
-  Job& job = *jobs_[tile.job];
-  OperationRecord& operation = job.table[tile.operation];
-  --operation.tiles_in_flight;
-  --job.tiles;
-  const bool active = operation.state == OperationRecord::State::kActive;
-  if (active && status != Status::kOk) {
-    Verdict verdict{.status = status};
-    if (culprit < members_.size()) verdict.culprit = members_[culprit].rank;
-    return fail(job, tile.operation, verdict, now);
-  }
-  if (active) operation.times.placed(now, busy_);
-  const bool finished = !active || operation.cursor == operation.end;
-  if (finished && operation.tiles_in_flight == 0) conclude(job, tile.operation, now);
+  scheduler_.add(job.slot, job.place(operation).cls, slot, operation.priority, operation.age);
 }
 
 }  // namespace tally::protocol

@@ -212,5 +212,36 @@ TEST_F(AggregatorTest, StatisticsGoToThoseWhoWantThem) {
   EXPECT_EQ(tile.stats_landings[0].bytes, 32u);
 }
 
+// Each of its trees has a part of the operation, with notices, tiles and a completion of its own.
+TEST_F(AggregatorTest, AShardServesSeveralTreesOfAJob) {
+  JobSpec spec{.epoch = 7, .ranks = 2, .credit = kCredit};
+  spec.plan = even_plan(3, 1 << 20);
+  spec.vertices = {star(0, 2), star(2, 2)};
+  aggregator_->add_job(1, spec);
+  for (std::uint16_t rank = 0; rank < 2; ++rank) aggregator_->join(1, rank, 10 + rank);
+  Notice n = notice(5, 0, 1 << 20);
+  std::uint64_t elements = 0;
+  for (std::uint16_t part = 0; part < 3; ++part) {
+    const Part whole = cut(spec.plan, {0, n.tag, n.type, n.count}, part);
+    n.part = part;
+    for (Member m : {10u, 11u}) announce(m, n);
+    if (whole.tree == 1) {
+      const auto out = take();
+      ASSERT_EQ(out.size(), 2u);
+      EXPECT_EQ(out[0].completion.status, Status::kInvalidArgument) << "not a tree of this shard";
+      continue;
+    }
+    elements += whole.count;
+  }
+  EXPECT_EQ(aggregator_->operations(1), 2u);
+  Tile tile;
+  while (aggregator_->start_tile(tile)) {
+    elements -= tile.count;
+    aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
+  }
+  EXPECT_EQ(elements, 0u);
+  EXPECT_EQ(take().size(), 4u) << "a completion of each part for each rank";
+}
+
 }  // namespace
 }  // namespace tally::protocol

@@ -54,6 +54,12 @@ std::uint64_t traffic(const Shape& shape, std::uint64_t elements) {
   return elements * element_bytes(shape.type) * buffers;
 }
 
+ElementType partial_type(const Shape& shape) {
+  const bool half = shape.type == ElementType::kF16 || shape.type == ElementType::kBf16;
+  const bool sum = shape.operation == Operation::kSum || shape.operation == Operation::kAverage;
+  return half && sum && !moves_only(shape.kind) ? ElementType::kF32 : shape.type;
+}
+
 Extent contribution(const Shape& shape, std::uint16_t rank) {
   if (shape.kind == Kind::kAllGather) return owned(shape, rank);
   if (shape.kind == Kind::kBroadcast && rank != shape.root) return Extent{};

@@ -51,6 +51,10 @@ Extent result(const Shape& shape, std::uint16_t rank);
 // elements.
 std::uint64_t traffic(const Shape& shape, std::uint64_t elements);
 
+// Of a sum over some of the ranks, on its way to the others': f32 where the elements are f16 or
+// bf16, so that the whole is rounded once.
+ElementType partial_type(const Shape& shape);
+
 // True where bytes are moved and not summed: they arrive unchanged, NaN payloads included.
 constexpr bool moves_only(wire::Kind kind) {
   return kind == wire::Kind::kBroadcast || kind == wire::Kind::kAllGather;

@@ -19,24 +19,24 @@ void add_to_totals(JobTotals& totals, const OperationRecord& operation, Nanos no
   const StageTimes& times = operation.times;
   const Nanos ready = times.last_notice;
   ++totals.parts;
-  totals.waiting += ready - operation.first_notice - times.notice_delays / operation.shape.ranks;
+  totals.waiting += ready - operation.first_notice - times.notice_delays / operation.children;
   totals.queueing += now - ready - times.pulling - times.summing - times.pushing;
   totals.pulling += times.pulling;
   totals.summing += times.summing;
   totals.pushing += times.pushing;
 }
 
-TraceRecord record_of(const OperationRecord& operation, bool was_ready, Nanos now) {
+TraceRecord record_of(const OperationRecord& operation, std::uint16_t ranks, Nanos now) {
   const StageTimes& times = operation.times;
   return TraceRecord{.key = operation.key,
                      .part = operation.part,
-                     .last_rank = times.last_rank,
+                     .last_rank = times.last_rank < ranks ? times.last_rank : wire::kNoRank,
                      .kind = operation.shape.kind,
                      .type = operation.shape.type,
                      .status = operation.verdict.status,
                      .count = operation.end - operation.first,
                      .notice = operation.first_notice,
-                     .ready = was_ready ? times.last_notice : 0,
+                     .ready = operation.was_ready ? times.last_notice : 0,
                      .started = times.started,
                      .pulled = times.pulled,
                      .summed = times.summed,
@@ -91,9 +91,9 @@ void Aggregator::account(Job& job, const OperationRecord& operation, Nanos now) 
     const Announcement& announcement = job.table.announcement(s);
     if (announcement.member == kNoMember) continue;  // gone, and told nothing
     const std::uint16_t rank = announcement.rank;
-    RankCounters& counters = job.ranks[rank].counters;
+    RankCounters& counters = job.members[rank].counters;
     ++(ok ? counters.completions : counters.failures);
-    if (!moved) continue;
+    if (!moved || job.is_branch(rank)) continue;
     const std::uint64_t bytes = bytes_within(operation, contribution(operation.shape, rank));
     counters.bytes_in += bytes;
     counters.bytes_out += bytes_within(operation, result(operation.shape, rank));
@@ -101,15 +101,14 @@ void Aggregator::account(Job& job, const OperationRecord& operation, Nanos now) 
   }
   if (moved) {
     add_to_totals(job.totals, operation, now);
-    if (operation.part == 0 && operation.shape.ranks > 1) {
-      RankCounters& last = job.ranks[operation.times.last_rank].counters;
+    if (operation.part == 0 && operation.children > 1) {
+      RankCounters& last = job.members[operation.times.last_rank].counters;
       ++last.times_last;
       last.lateness += operation.times.last_notice - operation.times.previous_notice;
     }
   }
   if (job.trace != nullptr) {
-    const bool was_ready = operation.state != OperationRecord::State::kGathering;
-    job.trace->add(record_of(operation, was_ready, now));
+    job.trace->add(record_of(operation, job.spec.ranks, now));
   }
 }
 
@@ -119,8 +118,11 @@ const JobTotals& Aggregator::totals(JobSlot job) const {
 
 std::vector<RankCounters> Aggregator::rank_counters(JobSlot job) const {
   std::vector<RankCounters> all;
-  all.reserve(jobs_[job]->ranks.size());
-  for (const RankState& rank : jobs_[job]->ranks) all.push_back(rank.counters);
+  const std::uint16_t ranks = jobs_[job]->spec.ranks;
+  all.reserve(ranks);
+  for (std::uint16_t rank = 0; rank < ranks; ++rank) {
+    all.push_back(jobs_[job]->members[rank].counters);
+  }
   return all;
 }
 

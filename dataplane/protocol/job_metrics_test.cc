@@ -126,7 +126,7 @@ TEST_F(JobMetricsTest, ATraceHasEveryStampInOrder) {
   EXPECT_EQ(taken.dropped, 0u);
   ASSERT_EQ(taken.records.size(), 2u);
   const TraceRecord& done = taken.records[0];
-  EXPECT_EQ(done.key, (OperationKey{0, 5, 0}));
+  EXPECT_EQ(done.key, (OperationKey{0, 0, 5, 0}));
   EXPECT_EQ(done.last_rank, 0);
   EXPECT_EQ(done.count, kCount);
   EXPECT_EQ(done.notice, 1000);

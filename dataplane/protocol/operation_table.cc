@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tally::protocol {
 namespace {
 
-std::uint32_t operation_slots(std::uint16_t ranks, std::uint32_t credit) {
-  return ranks * credit + credit;
+std::uint32_t operation_slots(std::uint32_t announcers, std::uint32_t credit) {
+  return announcers * credit + credit;
 }
 
 // At most two thirds full, so that probes stay short. (Twice as many, of a number that is a little
@@ -23,14 +24,15 @@ std::uint32_t closed_slots(std::uint32_t credit) {
 
 }  // namespace
 
-OperationTable::OperationTable(std::uint16_t ranks, std::uint32_t credit)
-    : ranks_(ranks),
-      words_((ranks + 63u) / 64),
-      capacity_(operation_slots(ranks, credit)),
-      by_rank_(ranks),
+OperationTable::OperationTable(std::uint16_t members, std::uint32_t credit,
+                               std::uint32_t announcers)
+    : members_(members),
+      words_((members + 63u) / 64),
+      capacity_(operation_slots(announcers, credit)),
+      by_rank_(members, kNone),
       index_(index_slots(capacity_), kNone),
       closed_(closed_slots(credit)) {
-  const std::size_t announcements = std::size_t{ranks} * credit;
+  const std::size_t announcements = std::size_t{announcers} * credit;
   operations_.reserve(capacity_);
   free_operations_.reserve(capacity_);
   marks_.reserve(std::size_t{capacity_} * words_);
@@ -38,18 +40,19 @@ OperationTable::OperationTable(std::uint16_t ranks, std::uint32_t credit)
   free_announcements_.reserve(announcements);
 }
 
-std::uint64_t OperationTable::footprint(std::uint16_t ranks, std::uint32_t credit) {
-  const std::uint64_t operations = operation_slots(ranks, credit);
-  const std::uint64_t announcements = std::uint64_t{ranks} * credit;
-  return operations * (sizeof(OperationRecord) + sizeof(Slot) + (ranks + 63u) / 64 * 8) +
+std::uint64_t OperationTable::footprint(std::uint16_t members, std::uint32_t credit,
+                                        std::uint32_t announcers) {
+  const std::uint64_t operations = operation_slots(announcers, credit);
+  const std::uint64_t announcements = std::uint64_t{announcers} * credit;
+  return operations * (sizeof(OperationRecord) + sizeof(Slot) + (members + 63u) / 64 * 8) +
          announcements * (sizeof(Announcement) + sizeof(Slot)) +
          index_slots(static_cast<std::uint32_t>(operations)) * sizeof(Slot) +
          closed_slots(credit) * sizeof(Closed);
 }
 
 std::uint32_t OperationTable::home(const OperationKey& key) const {
-  std::uint64_t mixed =
-      (std::uint64_t{key.tag} << 32 | key.round) ^ (std::uint64_t{key.group} << 48);
+  std::uint64_t mixed = (std::uint64_t{key.tag} << 32 | key.round) ^
+                        (std::uint64_t{key.group} << 48 | std::uint64_t{key.tree} << 24);
   mixed *= 0x9e3779b97f4a7c15u;
   return static_cast<std::uint32_t>(mixed >> 32) & static_cast<std::uint32_t>(index_.size() - 1);
 }
@@ -62,7 +65,7 @@ Slot OperationTable::find(const OperationKey& key) const {
   return kNone;
 }
 
-Slot OperationTable::create(const OperationKey& key) {
+Slot OperationTable::create(const OperationKey& key, std::uint16_t children) {
   if (free_operations_.empty()) {
     free_operations_.push_back(used());
     operations_.emplace_back();
@@ -74,6 +77,7 @@ Slot OperationTable::create(const OperationKey& key) {
   operation = OperationRecord{};
   operation.state = OperationRecord::State::kGathering;
   operation.key = key;
+  operation.children = children;
   std::fill_n(marks_.begin() + std::size_t{slot} * words_, words_, 0);
   const auto mask = static_cast<std::uint32_t>(index_.size() - 1);
   std::uint32_t i = home(key);
@@ -84,23 +88,24 @@ Slot OperationTable::create(const OperationKey& key) {
 }
 
 std::size_t OperationTable::closed_index(const OperationKey& key) const {
-  return home(OperationKey{key.group, key.tag, 0}) & (closed_.size() - 1);
+  return home(OperationKey{key.tree, key.group, key.tag, 0}) & (closed_.size() - 1);
 }
 
 bool OperationTable::closed(const OperationKey& key) const {
   const Closed& last = closed_[closed_index(key)];
-  return last.any && last.tag == key.tag && last.group == key.group &&
+  return last.any && last.tag == key.tag && last.group == key.group && last.tree == key.tree &&
          static_cast<std::int32_t>(key.round - last.round) <= 0;  // the count may wrap
 }
 
 void OperationTable::erase(Slot slot) {
-  const OperationKey& key = operations_[slot].key;
-  if (operations_[slot].announced == ranks_ && !closed(key)) {
-    closed_[closed_index(key)] = Closed{true, key.group, key.tag, key.round};
+  OperationRecord& operation = operations_[slot];
+  const OperationKey& key = operation.key;
+  if (operation.announced == operation.children && !closed(key)) {
+    closed_[closed_index(key)] = Closed{true, key.group, key.tree, key.tag, key.round};
   }
-  unpark(operations_[slot]);
-  unindex(operations_[slot].key);
-  operations_[slot].state = OperationRecord::State::kFree;
+  unpark(operation);
+  unindex(key);
+  operation.state = OperationRecord::State::kFree;
   free_operations_.push_back(slot);
   --live_;
 }
@@ -157,9 +162,11 @@ void OperationTable::order_by_rank(OperationRecord& operation) {
     by_rank_[announcements_[s].rank] = s;
   }
   operation.announcements = kNone;
-  for (std::uint16_t rank = ranks_; rank-- > 0;) {
-    announcements_[by_rank_[rank]].next = operation.announcements;
-    operation.announcements = by_rank_[rank];
+  for (std::uint16_t rank = members_; rank-- > 0;) {
+    const Slot slot = std::exchange(by_rank_[rank], kNone);
+    if (slot == kNone) continue;  // no child here
+    announcements_[slot].next = operation.announcements;
+    operation.announcements = slot;
   }
 }
 

@@ -1,6 +1,6 @@
-// A job's operations at one shard: pools sized at admission, found by (group, tag, round). A notice
-// within its session's credit always has a place; nothing here allocates after construction. Room
-// that has never been used is reserved, and not touched: the kernel gives pages for what is.
+// A job's operations at one shard: pools sized at admission, found by (tree, group, tag, round). A
+// notice within its session's credit always has a place; nothing here allocates after construction.
+// Room that has never been used is reserved, and not touched: the kernel gives pages for what is.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,25 @@ namespace tally::protocol {
 
 class OperationTable {
  public:
-  // Room for ranks x credit announcements, each possibly of an operation of its own, and for
-  // `credit` failed operations that wait for late ranks.
-  OperationTable(std::uint16_t ranks, std::uint32_t credit);
+  // Of so many members (ranks, and branches behind them), with room for announcers x credit
+  // announcements, each possibly of an operation of its own, and for `credit` failed operations
+  // that wait for late ranks. A rank is one announcer, a branch one in each of its trees.
+  OperationTable(std::uint16_t members, std::uint32_t credit, std::uint32_t announcers);
 
   // Bytes that a table of this size holds: what admission reserves.
-  static std::uint64_t footprint(std::uint16_t ranks, std::uint32_t credit);
+  static std::uint64_t footprint(std::uint16_t members, std::uint32_t credit,
+                                 std::uint32_t announcers);
 
   Slot find(const OperationKey& key) const;
-  // A new operation in state kGathering. Precondition: there is none with this key, and its
-  // announcer is within credit.
-  Slot create(const OperationKey& key);
-  // Closes its round if all ranks have announced it.
+  // A new operation in state kGathering, that so many members announce. Precondition: there is none
+  // with this key, and its announcer is within credit.
+  Slot create(const OperationKey& key, std::uint16_t children);
+  // Closes its round if all of them have announced it.
   void erase(Slot slot);
 
-  // Has this round, or a later one of its tag, been announced by all ranks and ended? Then a notice
-  // of it has arrived twice: each rank goes through the rounds of a tag in order. Remembered for as
-  // many tags as there is room for, the last ones first.
+  // Has this round, or a later one of its tag, been announced by all children and ended? Then a
+  // notice of it has arrived twice: each rank goes through the rounds of a tag in order. Remembered
+  // for as many tags as there is room for, the last ones first.
   bool closed(const OperationKey& key) const;
 
   OperationRecord& operator[](Slot slot) { return operations_[slot]; }
@@ -45,7 +47,7 @@ class OperationTable {
   void park(OperationRecord& operation, const Announcement& announcement);
   // Frees the operation's announcements.
   void unpark(OperationRecord& operation);
-  // Relinks the announcements in rank order. Precondition: every rank has announced once.
+  // Relinks the announcements in rank order. Precondition: all are parked.
   void order_by_rank(OperationRecord& operation);
 
   Announcement& announcement(Slot slot) { return announcements_[slot]; }
@@ -55,6 +57,7 @@ class OperationTable {
   struct Closed {
     bool any = false;
     std::uint16_t group = 0;
+    std::uint32_t tree = 0;
     std::uint32_t tag = 0;
     std::uint32_t round = 0;
   };
@@ -63,7 +66,7 @@ class OperationTable {
   std::size_t closed_index(const OperationKey& key) const;
   void unindex(const OperationKey& key);
 
-  std::uint16_t ranks_;
+  std::uint16_t members_;
   std::uint32_t words_;  // of 64 bits, per operation, in marks_
   Slot capacity_;
   std::vector<OperationRecord> operations_;
@@ -71,7 +74,7 @@ class OperationTable {
   std::vector<std::uint64_t> marks_;
   std::vector<Announcement> announcements_;
   std::vector<Slot> free_announcements_;
-  std::vector<Slot> by_rank_;   // scratch of order_by_rank
+  std::vector<Slot> by_rank_;   // scratch of order_by_rank: kNone
   std::vector<Slot> index_;     // open addressing, linear probing; a power of two
   std::vector<Closed> closed_;  // by hash of group and tag; a power of two
   std::uint32_t live_ = 0;

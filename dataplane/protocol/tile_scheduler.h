@@ -1,6 +1,10 @@
 // Which tile is next. Between jobs: weighted fair queueing on bytes pulled. Within a job: priority,
 // then age. Bounds what is in flight: bytes by the window, tiles by the slots, and a job to its
 // share of the slots while others wait.
+//
+// All bounds are counted by class, the height of a vertex in its tree (vertex.h), and none of one
+// class keeps a tile of another from going: a tile waits only for tiles of lower classes, so there
+// is no circle of them (docs/decisions/0010-trees.md).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +18,12 @@ namespace tally::protocol {
 // A job's number on this node, given by control.
 using JobSlot = std::uint32_t;
 
+// 0: stars, and vertices that have nothing but ranks below them; 1: one level more; and so on.
+using TileClass = std::uint32_t;
+
 class TileScheduler {
  public:
+  // Of a class.
   struct Limits {
     std::uint64_t window_bytes = 0;  // of pulls in flight; one tile may always go
     std::uint32_t tiles = 0;         // tile slots of the shard
@@ -26,24 +34,26 @@ class TileScheduler {
     Slot operation = kNone;
   };
 
-  explicit TileScheduler(Limits limits) : limits_(limits) {}
+  explicit TileScheduler(const std::vector<Limits>& classes);
 
-  // `operations`: how many can be ready at once. Allocates; for admission, not for the path.
-  void add_job(JobSlot job, std::uint32_t weight, std::uint32_t operations);
+  // Allocates, as does reserve(): for admission, not for the path.
+  void add_job(JobSlot job, std::uint32_t weight);
+  // So many more operations of this class can be ready at once, and at most `tiles` tiles of the
+  // job may be in flight there.
+  void reserve(JobSlot job, TileClass cls, std::uint32_t operations,
+               std::uint32_t tiles = UINT32_MAX);
   void remove_job(JobSlot job);
 
-  void add(JobSlot job, Slot operation, std::uint8_t priority, std::uint64_t age);
+  void add(JobSlot job, TileClass cls, Slot operation, std::uint8_t priority, std::uint64_t age);
   // The operation has no more tiles to start. Does nothing when it is not there.
-  void remove(JobSlot job, Slot operation);
+  void remove(JobSlot job, TileClass cls, Slot operation);
 
   // The operation whose tile goes next; nothing when none is ready or the bounds are reached.
   std::optional<Choice> next() const;
 
   // A tile of so many bytes (its pulls together) was started; has ended.
-  void started(JobSlot job, std::uint64_t bytes);
-  void finished(JobSlot job, std::uint64_t bytes);
-
-  std::uint32_t tiles_in_flight() const { return tiles_; }
+  void started(JobSlot job, TileClass cls, std::uint64_t bytes);
+  void finished(JobSlot job, TileClass cls, std::uint64_t bytes);
 
  private:
   struct Ready {
@@ -57,22 +67,37 @@ class TileScheduler {
     }
   };
 
-  struct Job {
-    std::uint32_t weight = 0;  // 0: no such job
+  // A job's operations of one class.
+  struct Lane {
+    std::uint32_t most = UINT32_MAX;  // tiles in flight
     std::uint32_t tiles = 0;
-    std::uint64_t served = 0;  // bytes over weight: virtual time
     std::vector<Ready> ready;  // a heap
   };
 
-  bool has_slot_for(const Job& job) const;
+  struct Class {
+    Limits limits;
+    std::uint64_t bytes = 0;
+    std::uint32_t tiles = 0;
+    std::uint32_t ready_jobs = 0;
+    std::uint64_t ready_weight = 0;
+    std::vector<Lane> lanes;  // by job
 
-  Limits limits_;
+    bool has_room() const {
+      return tiles < limits.tiles && (tiles == 0 || bytes < limits.window_bytes);
+    }
+    bool has_slot_for(const Lane& lane, std::uint32_t weight) const;
+  };
+
+  struct Job {
+    std::uint32_t weight = 0;       // 0: no such job
+    std::uint32_t ready_lanes = 0;  // that have something ready
+    std::uint64_t served = 0;       // bytes over weight: virtual time
+  };
+
+  std::vector<Class> classes_;
   std::vector<Job> jobs_;
   std::uint64_t virtual_time_ = 0;  // of the job served last
-  std::uint64_t bytes_ = 0;
-  std::uint32_t tiles_ = 0;
-  std::uint32_t ready_jobs_ = 0;
-  std::uint64_t ready_weight_ = 0;
+  std::uint32_t ready_lanes_ = 0;
 };
 
 }  // namespace tally::protocol

@@ -56,7 +56,11 @@ Status validate(const Notice& notice) {
   // Blocks of statistics are counted from the first element of a whole result.
   const bool whole_result = notice.kind == Kind::kAllReduce || notice.kind == Kind::kReduce;
   if ((notice.flags & kWantStats) != 0 && !whole_result) return Status::kUnsupported;
-  if (notice.flags != 0 && notice.side_region == kNoRegion) return Status::kInvalidArgument;
+  const bool partial = (notice.flags & kPartial) != 0;
+  if (partial && notice.flags != kPartial) return Status::kInvalidArgument;
+  if (notice.flags != 0 && !partial && notice.side_region == kNoRegion) {
+    return Status::kInvalidArgument;
+  }
   return Status::kOk;
 }
 

@@ -40,8 +40,11 @@ enum NoticeFlag : std::uint8_t {
   // Checksums of the contribution stand in side_region, behind the statistics if there are any
   // (protocol/granules.h). Only to nodes that offer to check them.
   kHasChecksums = 2,
+  // From a vertex of a tree to its parent: all ranks below have announced this, and partial sums
+  // are there to be had (vertex.h). in_region is the sender's slots; alone among the flags.
+  kPartial = 4,
 };
-inline constexpr std::uint8_t kKnownNoticeFlags = kWantStats | kHasChecksums;
+inline constexpr std::uint8_t kKnownNoticeFlags = kWantStats | kHasChecksums | kPartial;
 
 // A notice in host form, valid by construction when it comes out of parse().
 struct Notice {

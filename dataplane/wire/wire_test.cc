@@ -65,7 +65,7 @@ TEST(Notice, RefusesWhatNoPeerSends) {
     std::uint8_t value;
   };
   for (const Row& row : {Row{"version", 0, 2}, Row{"kind 0", 1, 0}, Row{"kind 8", 1, 8},
-                         Row{"type 8", 2, 8}, Row{"operation 4", 3, 4}, Row{"flag 4", 4, 4}}) {
+                         Row{"type 8", 2, 8}, Row{"operation 4", 3, 4}, Row{"flag 8", 4, 8}}) {
     RingSlot slot = encode(sample());
     slot.bytes[row.at] = std::byte{row.value};
     Notice got;
@@ -91,6 +91,8 @@ TEST(Notice, RefusesValuesThatCannotBeRight) {
          "no region for statistics");
   refuse([](Notice& n) { n.side_region = kNoRegion, n.flags = kHasChecksums; },
          Status::kInvalidArgument, "no region for checksums");
+  refuse([](Notice& n) { n.flags |= kPartial; }, Status::kInvalidArgument,
+         "statistics of a partial sum");
   refuse([](Notice& n) { n.kind = Kind::kAllGather, n.root = 0; }, Status::kUnsupported,
          "statistics of a gathered result");
   refuse([](Notice& n) { n.kind = Kind::kBarrier, n.root = 0, n.flags = 0; },

@@ -3,6 +3,7 @@
 
 #include "dataplane/wire/completion.h"
 #include "dataplane/wire/notice.h"
+#include "dataplane/wire/vertex.h"
 #include "tests/fuzz/input.h"
 
 namespace {
@@ -23,5 +24,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   std::memcpy(&slot, data, bytes < sizeof slot ? bytes : sizeof slot);
   round_trip<tally::wire::Notice>(slot);
   round_trip<tally::wire::Completion>(slot);
+  round_trip<tally::wire::VertexMessage>(slot);
   return 0;
 }

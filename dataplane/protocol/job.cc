@@ -1,0 +1,73 @@
+#include "dataplane/protocol/job.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tally::protocol {
+namespace {
+
+// Of all vertices: a branch announces each of its trees' operations.
+std::uint32_t edges_to_branches(const JobSpec& spec) {
+  std::size_t edges = 0;
+  for (const Vertex& vertex : spec.vertices) edges += vertex.branches.size();
+  return static_cast<std::uint32_t>(edges);
+}
+
+Place place_of(const Vertex& vertex, const JobSpec& spec, bool one_class) {
+  Place place;
+  place.cls = one_class ? 0 : vertex.height - 1;
+  place.slot_class = one_class || vertex.height < 2 ? 0 : vertex.height - 2;
+  place.child_of.assign(spec.ranks, wire::kNoRank);
+  for (const std::uint16_t rank : vertex.ranks) place.child_of[rank] = rank;
+  for (const Branch& branch : vertex.branches) {
+    for (const std::uint16_t rank : branch.ranks) {
+      place.child_of[rank] = static_cast<std::uint16_t>(spec.ranks + branch.number);
+    }
+  }
+  const auto lowest = std::find_if(place.child_of.begin(), place.child_of.end(),
+                                   [](std::uint16_t child) { return child != wire::kNoRank; });
+  place.first_rank = static_cast<std::uint16_t>(lowest - place.child_of.begin());
+  return place;
+}
+
+}  // namespace
+
+BranchSlots::BranchSlots(const SlotLayout& layout, std::size_t most_waiting)
+    : up(layout.all_up()),
+      down(layout.all_down()),
+      free_up(layout.classes),
+      free_down(layout.classes),
+      waiting(layout.classes) {
+  for (std::uint32_t cls = 0; cls < layout.classes; ++cls) {
+    // The lowest first: memory that is still in the caches.
+    for (std::uint32_t i = layout.up; i-- > 0;) free_up[cls].push_back(cls * layout.up + i);
+    for (std::uint32_t i = layout.down; i-- > 0;) free_down[cls].push_back(cls * layout.down + i);
+    waiting[cls].reserve(most_waiting);
+  }
+}
+
+ParentSlots::ParentSlots(const SlotLayout& layout) : up(layout.all_up()), down(layout.all_down()) {}
+
+Aggregator::Job::Job(JobSlot job_slot, JobSpec job_spec, bool one_class)
+    : slot(job_slot),
+      spec(std::move(job_spec)),
+      members(spec.ranks + std::size_t{spec.branches}),
+      parents(spec.parents, ParentSlots(spec.slots)),
+      table(static_cast<std::uint16_t>(members.size()), spec.credit,
+            spec.ranks + edges_to_branches(spec)),
+      deadlines(table.capacity()) {
+  for (std::uint16_t i = 0; i < spec.vertices.size(); ++i) {
+    const Vertex& vertex = spec.vertices[i];
+    if (vertex.tree >= vertex_of.size()) vertex_of.resize(vertex.tree + 1, kNoVertex);
+    vertex_of[vertex.tree] = i;
+    places.push_back(place_of(vertex, spec, one_class));
+    for (const Branch& branch : vertex.branches) members[child_of(branch)].credit += spec.credit;
+  }
+  for (std::uint16_t rank = 0; rank < spec.ranks; ++rank) members[rank].credit = spec.credit;
+  // Roots' tiles, and results from above.
+  const std::size_t most_waiting =
+      std::size_t{spec.slots.all_up()} + std::size_t{spec.parents} * spec.slots.all_down();
+  branches.assign(spec.branches, BranchSlots(spec.slots, most_waiting));
+}
+
+}  // namespace tally::protocol
