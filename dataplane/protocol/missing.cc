@@ -56,12 +56,14 @@ void Aggregator::overdue(Job& job, Slot slot, Nanos now) {
   set_deadline(job, slot, now + kToAnswer);
 }
 
-// The vertex above wants to know. Nothing to say where it has heard from here already.
+// The vertex above wants to know. Nothing to say where it has heard from here already, or will: its
+// deadline is that of the vertices below, which ask at the same time.
 void Aggregator::missing(Job& job, const wire::VertexMessage& message, Nanos now) {
   const OperationKey key{message.tree, message.group, message.tag, message.round};
   const Slot slot = job.table.find(key);
   if (slot != kNone) {
-    if (job.table[slot].state == State::kGathering) overdue(job, slot, now);
+    const OperationRecord& operation = job.table[slot];
+    if (operation.state == State::kGathering && !operation.asked) overdue(job, slot, now);
     return;
   }
   if (is_over(job, key)) return;

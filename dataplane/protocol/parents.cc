@@ -52,7 +52,8 @@ void Aggregator::send_up(const Job& job, std::uint32_t parent, const RingSlot& m
 // All below have announced it.
 void Aggregator::announce_up(Job& job, Slot slot, Nanos now) {
   OperationRecord& operation = job.table[slot];
-  grain_.ready(job.slot, traffic(operation.shape, operation.end - operation.first));
+  const std::uint64_t elements = operation.end - operation.first;
+  if (elements > 0) grain_.ready(job.slot, traffic(operation.shape, elements));
   send_partial(job, operation, operation.deadline - now);
   set_deadline(job, slot, operation.deadline + kPatience);
 }
