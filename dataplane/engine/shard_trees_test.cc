@@ -3,7 +3,8 @@
 // deadline.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cstring>
+#include <span>
 #include <string>
 
 #include "dataplane/engine/shard.h"
@@ -55,14 +56,19 @@ class ShardTreesTest : public ::testing::TestWithParam<Manners> {
     return n;
   }
 
+  // Of a rank's memory; some more than its elements.
+  static std::size_t used_bytes(const protocol::Shape& shape) {
+    return (shape.count + 64) * element_bytes(shape.type) / 8 * 8;
+  }
+
   // What the ranks have, and what they have to get.
   static Expected prepare(ShardTree& tree, const protocol::Shape& shape) {
+    const std::size_t used = used_bytes(shape);
     std::vector<const std::byte*> inputs;
     for (std::uint16_t rank = 0; rank < tree.ranks(); ++rank) {
       auto& worker = tree.worker(rank);
-      SingleShard::fill(worker.in, rank + 17 * shape.count);
-      std::fill(worker.out.begin(), worker.out.end(), std::byte{0xee});
-      std::fill(worker.side.begin(), worker.side.end(), std::byte{0xee});
+      SingleShard::fill(std::span(worker.in).first(used), rank + 17 * shape.count);
+      std::memset(worker.out.data(), 0xee, used);
       inputs.push_back(worker.in.data());
     }
     Expected expected;
@@ -74,10 +80,11 @@ class ShardTreesTest : public ::testing::TestWithParam<Manners> {
                             const Expected& expected) {
     const auto& out = tree.worker(rank).out;
     const auto result = testing::result_of(shape, rank, expected);
-    EXPECT_TRUE(std::equal(result.begin(), result.end(), out.begin())) << "rank " << rank;
-    EXPECT_TRUE(std::all_of(out.begin() + static_cast<std::ptrdiff_t>(result.size()), out.end(),
-                            [](std::byte b) { return b == std::byte{0xee}; }))
+    EXPECT_TRUE(result.empty() || std::memcmp(result.data(), out.data(), result.size()) == 0)
         << "rank " << rank;
+    const auto rest = std::span(out).first(used_bytes(shape)).subspan(result.size());
+    const std::vector<std::byte> untouched(rest.size(), std::byte{0xee});
+    EXPECT_EQ(std::memcmp(rest.data(), untouched.data(), rest.size()), 0) << "rank " << rank;
   }
 
   // `flags` for the ranks that are no multiple of 3, checksums for the even ones.
@@ -123,7 +130,9 @@ TEST_P(ShardTreesTest, EveryCollectiveGivesTheBitsOfTheScalarKernel) {
     for (const std::uint64_t count : {0, 1, 7, 4096, 4097, 9001, 40'003}) {
       if (kind == Kind::kBarrier && count != 0) continue;
       const bool rooted = kind == Kind::kReduce || kind == Kind::kBroadcast;
-      for (std::uint16_t root = 0; root < (rooted ? tree.ranks() : 1); ++root) {
+      // Every root for one count, one root for the others.
+      const std::uint16_t roots = rooted && count == 4097 ? tree.ranks() : 1;
+      for (std::uint16_t root = 0; root < roots; ++root) {
         SCOPED_TRACE(std::string(name(kind)) + " of " + std::to_string(count) + " root " +
                      std::to_string(root));
         Notice n = notice(kind, count, ++tag);
@@ -155,17 +164,15 @@ TEST_P(ShardTreesTest, EveryTypeAndOperation) {
 // Many more tiles than slots, up and down.
 TEST_P(ShardTreesTest, LargeOperations) {
   auto large = options();
-  large.region_bytes = 4 << 20;
+  large.region_bytes = 3 << 20;
   ShardTree tree(large);
   std::uint32_t tag = 0;
-  for (const ElementType type : {ElementType::kF32, ElementType::kBf16}) {
-    for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
-      Notice n = notice(kind, 700'001, ++tag);
-      n.type = type;
-      n.operation = Operation::kAverage;
-      check(tree, n, 0, true);
-      if (HasFatalFailure()) return;
-    }
+  for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
+    Notice n = notice(kind, kind == Kind::kAllReduce ? 700'001 : 200'001, ++tag);
+    n.type = kind == Kind::kReduceScatter ? ElementType::kBf16 : ElementType::kF32;
+    n.operation = Operation::kAverage;
+    check(tree, n, 0, true);
+    if (HasFatalFailure()) return;
   }
 }
 
