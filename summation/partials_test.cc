@@ -169,11 +169,11 @@ class PartialsTest : public testing::TestWithParam<Isa> {
     std::vector<BlockStats> stats(c.stats ? stats_blocks(c.count) : 0, {-1, 99});
     reduce(*tested(), {.type = c.type,
                        .operation = c.operation,
+                       .partial_result = c.partial_result,
                        .divisor = c.divisor(),
                        .count = c.count,
                        .inputs = inputs.views(),
                        .partials = partials.views(),
-                       .partial_result = c.partial_result,
                        .outputs = pointers,
                        .stats = stats,
                        .stream_outputs = c.stream});
@@ -284,10 +284,10 @@ TEST_P(PartialsTest, TwoLevels) {
         std::byte* out = partial.data();
         reduce(*tested(), {.type = type,
                            .operation = operation,
+                           .partial_result = true,
                            .divisor = 8,
                            .count = c.count,
                            .inputs = inputs.views(),
-                           .partial_result = true,
                            .outputs = {&out, 1}});
         right.push_back(expected(c, contents(inputs, c.count * element_bytes(type)), {}));
         EXPECT_TRUE(partial == right.back()) << c;
@@ -321,11 +321,11 @@ std::vector<std::byte> one(const Kernels& kernels, const Case& c, std::uint16_t 
   std::byte* out = result.data();
   reduce(kernels, {.type = c.type,
                    .operation = c.operation,
+                   .partial_result = c.partial_result,
                    .divisor = 4,
                    .count = 1,
                    .inputs = {&rank_view, 1},
                    .partials = {&partial_view, 1},
-                   .partial_result = c.partial_result,
                    .outputs = {&out, 1}});
   return result;
 }

@@ -81,6 +81,24 @@ std::uint32_t divisor_of(const Reduction& reduction) {
   return divides ? reduction.divisor : 1;
 }
 
+// Partial results that are wider than elements.
+bool is_wider(const Reduction& reduction) {
+  return (reduction.partial_result || !reduction.partials.empty()) &&
+         partial_type(reduction.type, reduction.operation) != reduction.type;
+}
+
+bool is_simple(const Reduction& reduction) {
+  return reduction.inputs.size() + reduction.partials.size() <= kMaxSimpleInputs &&
+         reduction.outputs.size() == 1 && reduction.stats.empty() && !reduction.stream_outputs &&
+         !is_wider(reduction);
+}
+
+bool single_spans(const Reduction& reduction) {
+  const auto one = [](View view) { return view.size() == 1; };
+  return std::all_of(reduction.inputs.begin(), reduction.inputs.end(), one) &&
+         std::all_of(reduction.partials.begin(), reduction.partials.end(), one);
+}
+
 // All that is folded, in order: the inputs, then the partials.
 class Sources {
  public:
@@ -96,11 +114,6 @@ class Sources {
   // Of an element.
   std::size_t bytes(std::size_t i) const {
     return i < inputs_.size() ? input_bytes_ : partial_bytes_;
-  }
-  bool of_one_span() const {
-    const auto one = [](View view) { return view.size() == 1; };
-    return std::all_of(inputs_.begin(), inputs_.end(), one) &&
-           std::all_of(partials_.begin(), partials_.end(), one);
   }
 
  private:
@@ -164,24 +177,17 @@ class ScatteredSources : public Sources {
 // What is decided once for a reduction.
 struct Folding {
   explicit Folding(const Reduction& reduction)
-      : sources(reduction.inputs.size() + reduction.partials.size()) {
-    const ElementType stored = partial_type(reduction.type, reduction.operation);
-    const bool wider = stored != reduction.type;
-    elements = wider ? reduction.inputs.size() : sources;
-    widen = wider && reduction.partial_result;
-    output_bytes = element_bytes(reduction.partial_result ? stored : reduction.type);
-    simple = elements == sources && !widen && sources <= kMaxSimpleInputs &&
-             reduction.outputs.size() == 1 && reduction.stats.empty() && !reduction.stream_outputs;
-    grouped = !simple && (sources > kMaxGroupInputs || (elements > 0 && elements < sources));
-  }
+      : sources(reduction.inputs.size() + reduction.partials.size()),
+        elements(is_wider(reduction) ? reduction.inputs.size() : sources),
+        widen(is_wider(reduction) && reduction.partial_result),
+        simple(is_simple(reduction)),
+        grouped(!simple && (sources > kMaxGroupInputs || (elements > 0 && elements < sources))) {}
 
   std::size_t sources;
-  std::size_t
-      elements;  // so many of them, the first, are of the element type; the others are wider
-  std::size_t output_bytes;  // of an element
-  bool widen;                // the outputs are wider
-  bool simple;               // in one simple pass
-  bool grouped;              // in several, with accumulators between them
+  std::size_t elements;  // the first so many of them are of the element type, the others wider
+  bool widen;            // the outputs are wider
+  bool simple;           // in one simple pass
+  bool grouped;          // in several, with accumulators between them
 };
 
 // The sources from `first` up to `end`, over pass.count elements from `done` on: in groups as even
@@ -217,7 +223,9 @@ template <class Inputs>
 void reduce_from(const Kernels& kernels, const Reduction& reduction) {
   const Chosen chosen = choose(kernels, reduction.type, reduction.operation);
   const Folding folding(reduction);
-  const std::size_t bytes = folding.output_bytes;
+  const ElementType stored =
+      reduction.partial_result ? partial_type(reduction.type, reduction.operation) : reduction.type;
+  const std::size_t bytes = element_bytes(stored);
   const bool with_stats = !reduction.stats.empty();
   const std::size_t chunk =
       kAccumulatorBytes / std::max<std::size_t>(4, element_bytes(reduction.type));
@@ -271,12 +279,15 @@ void reduce_from(const Kernels& kernels, const Reduction& reduction) {
 // The common case, with nothing around it: small reductions consist of such overhead.
 void reduce_at_once(const Kernels& kernels, const Reduction& reduction) {
   const std::byte* pointers[kMaxSimpleInputs];
-  const std::byte** end = pointers;
-  for (const View view : reduction.inputs) *end++ = view.front().data;
-  for (const View view : reduction.partials) *end++ = view.front().data;
+  const std::size_t inputs = reduction.inputs.size();
+  const std::size_t partials = reduction.partials.size();
+  for (std::size_t i = 0; i < inputs; ++i) pointers[i] = reduction.inputs[i].front().data;
+  for (std::size_t i = 0; i < partials; ++i) {
+    pointers[inputs + i] = reduction.partials[i].front().data;
+  }
   Pass pass;
   pass.inputs = pointers;
-  pass.input_count = static_cast<std::size_t>(end - pointers);
+  pass.input_count = inputs + partials;
   pass.outputs = reduction.outputs.data();
   pass.output_count = 1;
   pass.count = reduction.count;
@@ -293,17 +304,26 @@ Reduction of_partials(Reduction reduction) {
   return reduction;
 }
 
-[[maybe_unused]] bool valid(const Reduction& reduction) {
-  const Sources sources(reduction);
-  for (std::size_t i = 0; i < sources.count(); ++i) {
+// Each of the views has so many bytes.
+bool all_have(std::span<const View> views, std::size_t bytes) {
+  return std::all_of(views.begin(), views.end(), [bytes](View view) {
     std::size_t total = 0;
-    for (const Span& span : sources.view(i)) total += span.bytes;
-    if (total != reduction.count * sources.bytes(i)) return false;
-  }
+    for (const Span& span : view) total += span.bytes;
+    return total == bytes;
+  });
+}
+
+[[maybe_unused]] bool valid(const Reduction& reduction) {
+  const std::size_t sources = reduction.inputs.size() + reduction.partials.size();
   const std::size_t blocks = reduction.partial_result ? 0 : stats_blocks(reduction.count);
-  return sources.count() >= 1 && sources.count() <= kMaxInputs && !reduction.outputs.empty() &&
+  return sources >= 1 && sources <= kMaxInputs && !reduction.outputs.empty() &&
          reduction.outputs.size() <= kMaxInputs && reduction.divisor >= 1 &&
-         (reduction.stats.empty() || reduction.stats.size() == blocks);
+         (reduction.stats.empty() || reduction.stats.size() == blocks) &&
+         all_have(reduction.inputs, reduction.count * element_bytes(reduction.type)) &&
+         (reduction.partials.empty() ||
+          all_have(
+              reduction.partials,
+              reduction.count * element_bytes(partial_type(reduction.type, reduction.operation))));
 }
 
 }  // namespace
@@ -311,13 +331,12 @@ Reduction of_partials(Reduction reduction) {
 void reduce(const Kernels& kernels, const Reduction& reduction) {
   assert(valid(reduction));
   if (reduction.count == 0) return;
-  if (reduction.partial_result && reduction.inputs.empty()) {
-    const Reduction plain = of_partials(reduction);
-    if (plain.type != reduction.type) return reduce(kernels, plain);
+  if (reduction.inputs.empty() && reduction.partial_result) {
+    return reduce(kernels, of_partials(reduction));
   }
   const DefaultFloatMode mode;
-  const bool direct = Sources(reduction).of_one_span();
-  if (direct && Folding(reduction).simple) {
+  const bool direct = single_spans(reduction);
+  if (direct && is_simple(reduction)) {
     reduce_at_once(kernels, reduction);
   } else if (direct) {
     reduce_from<DirectSources>(kernels, reduction);

@@ -37,6 +37,9 @@ using tally::kStatsBlock;
 struct Reduction {
   ElementType type = ElementType::kF32;
   Operation operation = Operation::kSum;
+  // The outputs are a partial result themselves: of partial_type(type, operation), not divided, not
+  // rounded. They have no statistics, and are not streamed.
+  bool partial_result = false;
   std::uint32_t divisor = 1;  // for kAverage: the number of ranks, >= 1
   std::size_t count = 0;      // elements in every input, partial and output
   // In rank order, each of count elements; every span a whole number of elements, at any alignment.
@@ -44,11 +47,8 @@ struct Reduction {
   std::span<const View> inputs;
   // Partial results of others, each of count elements of partial_type(type, operation), likewise.
   std::span<const View> partials;
-  // The outputs are a partial result themselves: of partial_type(type, operation), not divided, not
-  // rounded. They have no statistics, and are not streamed.
-  bool partial_result = false;
-  // 1..kMaxInputs. An output may be exactly an input, or a
-  // partial, of its own element size (in place); any other overlap is undefined.
+  // 1..kMaxInputs. An output may be exactly an input, or a partial, of its own element size (in
+  // place); any other overlap is undefined.
   std::span<std::byte* const> outputs;
   // Of the stored result (after rounding); integers are counted as their values. Empty, or
   // stats_blocks(count) entries, overwritten. The first element begins a block.

@@ -18,6 +18,7 @@ struct ShardCounters {
   Counter bytes_out;  // placed
   Counter damaged;    // inputs of tiles that did not have their checksums
   Counter peers_lost;
+  Counter uplinks_lost;
   Counter turns;       // of the loop
   Counter idle_turns;  // that found nothing to do
   Counter sleeps;
@@ -38,6 +39,7 @@ inline constexpr std::array kShardCounterNames = {
     CounterName{"bytes_out", &ShardCounters::bytes_out},
     CounterName{"damaged", &ShardCounters::damaged},
     CounterName{"peers_lost", &ShardCounters::peers_lost},
+    CounterName{"uplinks_lost", &ShardCounters::uplinks_lost},
     CounterName{"turns", &ShardCounters::turns},
     CounterName{"idle_turns", &ShardCounters::idle_turns},
     CounterName{"sleeps", &ShardCounters::sleeps},

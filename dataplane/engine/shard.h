@@ -5,6 +5,8 @@
 // and simulations run many shards in one thread without DPDK.
 #pragma once
 
+#include <poll.h>
+
 #include <cstddef>
 #include <memory_resource>
 #include <span>
@@ -16,6 +18,8 @@
 #include "base/idle.h"
 #include "dataplane/engine/counters.h"
 #include "dataplane/engine/mailbox.h"
+#include "dataplane/engine/tile_slot.h"
+#include "dataplane/engine/uplink.h"
 #include "dataplane/protocol/aggregator.h"
 #include "dataplane/transport/transport.h"
 #include "summation/reduce.h"
@@ -33,9 +37,10 @@ struct ShardConfig {
 };
 
 // Pulls that a shard may have under way, or views that it may hold: for each input of a tile one of
-// its bytes and one of its checksums.
+// its bytes and one of its checksums. A branch has ranks of its own below it, so a vertex has no
+// more children than the job has ranks.
 inline std::size_t max_pulls(const ShardConfig& config) {
-  return std::size_t{config.protocol.tiles} * config.max_ranks * 2;
+  return std::size_t{protocol::tile_slots(config.protocol)} * config.max_ranks * 2;
 }
 
 class Shard {
@@ -55,59 +60,75 @@ class Shard {
   const CycleClock& clock() const { return clock_; }
   // A job all of whose peers the transport has let go of.
   void remove_job(protocol::JobSlot job);
+  // The connection with a parent, before protocol().join_parent() names it: `link` is a number that
+  // no other has, small. The uplink is borrowed until it is removed; its slots have
+  // `layout.total_bytes()`. Removed it is when no tile of its job is in flight.
+  void add_uplink(protocol::Link link, Uplink& uplink, std::uint32_t lane,
+                  const protocol::SlotLayout& layout);
+  void remove_uplink(protocol::Link link);
 
   // From the control thread.
   void post(std::function<void()> task) { mailbox_.post(std::move(task)); }
   // Called on the shard's thread for each peer lost, after its operations have failed.
   void on_lost(std::function<void(transport::Peer)> callback) { on_lost_ = std::move(callback); }
+  // The same for each uplink.
+  void on_uplink_lost(std::function<void(protocol::Link)> callback) {
+    on_uplink_lost_ = std::move(callback);
+  }
   const ShardCounters& counters() const { return counters_; }
-  std::size_t tiles_in_flight() const { return slots_.size() - free_slots_.size(); }
+  std::size_t tiles_in_flight() const {
+    return slots_.size() - free_slots_.size() - free_downs_.size();
+  }
 
  private:
-  // A tile on its way and what the transport gave for it.
-  struct TileSlot {
-    explicit TileSlot(std::pmr::memory_resource* memory)
-        : views(memory),
-          handles(memory),
-          held(memory),
-          damages(memory),
-          stats(memory),
-          staging(memory) {}
-
-    protocol::Tile tile;
-    // By pull: the sources, then their checksums.
-    std::pmr::vector<View> views;
-    std::pmr::vector<std::uint32_t> handles;  // of the views
-    std::pmr::vector<std::uint8_t> held;      // the view is to be released
-    std::pmr::vector<std::uint8_t> damages;   // by checksums: how often they were not these bytes'
-    std::pmr::vector<BlockStats> stats;
-    std::pmr::vector<std::byte> staging;  // the sum, where it cannot be stored at the receivers
-    std::uint32_t pulls_left = 0;
-    std::uint32_t pushes_left = 0;
-    Status status = Status::kOk;
-    protocol::Member culprit = protocol::kNoMember;
+  // What an uplink is to this shard.
+  struct Parent {
+    Uplink* uplink = nullptr;  // null: none has this link
+    std::uint32_t lane = 0;
+    protocol::SlotLayout layout;
+    bool lost = false;  // and the protocol knows
   };
 
+  // The loop (shard.cc).
   std::size_t take_notices(Nanos now);
+  void heard(const transport::Received& received, Nanos now);
+  std::size_t send_completions();
+  std::size_t do_chores(Nanos now);
+  std::size_t report_lost();
+  std::size_t run_tasks();
+  void sleep(Nanos now);
+  Status admissible(transport::Peer peer, const wire::Notice& notice) const;
+
+  // Tiles (shard_tiles.cc).
   std::size_t issue_pulls();
   std::size_t take_pulled();
   std::size_t take_pushed();
-  std::size_t send_completions();
-  std::size_t do_chores(Nanos now);
-
-  Status admissible(transport::Peer peer, const wire::Notice& notice) const;
-  void pull(std::uint32_t slot);
+  void pull(std::uint32_t slot, bool again);
   static protocol::Member pulled_from(const TileSlot& slot, std::size_t pull);
+  static protocol::Member pushed_to(const TileSlot& slot, std::size_t push);
   void sum(std::uint32_t slot);
   bool check(TileSlot& slot);
   void pull_again(std::uint32_t slot);
-  void reduce(TileSlot& slot, bool staged);
+  void locate(const TileSlot& slot);
+  void reduce(TileSlot& slot);
   void place_stats(TileSlot& slot);
   void push(std::uint32_t slot);
   void release_views(TileSlot& slot);
   void end(std::uint32_t slot, Nanos now);
-  void fail(TileSlot& slot, Status status, protocol::Member culprit);
-  void sleep(Nanos now);
+  static void fail(TileSlot& slot, Status status, protocol::Member culprit);
+
+  // Between vertices (shard_trees.cc).
+  std::size_t hear_parents(Nanos now);
+  std::size_t issue_downs();
+  std::size_t take_steps();
+  std::size_t send_letters();
+  std::size_t lose_parents();
+  void pull_step(const protocol::Step& step);
+  void push_step(const protocol::Step& step);
+  void hand_on(std::uint32_t slot);
+  void copy_down(TileSlot& slot);
+  bool place_below(const TileSlot& slot, transport::Landing& landing);
+  std::byte* own_slot(const protocol::Tile& tile) const;
 
   ShardConfig config_;
   transport::Transport& transport_;
@@ -116,9 +137,13 @@ class Shard {
   ShardCounters counters_;
   CycleClock clock_;  // until run() it stands still within a turn
   std::function<void(transport::Peer)> on_lost_;
+  std::function<void(protocol::Link)> on_uplink_lost_;
+  std::vector<Parent> parents_;  // by link
 
-  std::vector<TileSlot> slots_;
+  std::vector<TileSlot> slots_;  // for tiles up, then as many for tiles down as parents may send
   std::vector<std::uint32_t> free_slots_;
+  std::vector<std::uint32_t> free_downs_;
+  std::size_t downs_ = 0;
   Nanos next_chores_ = 0;
 
   // Bursts, reused from turn to turn.
@@ -130,6 +155,8 @@ class Shard {
   std::vector<transport::Landing> landings_;
   std::vector<std::byte*> outputs_;
   std::vector<transport::Message> messages_;
+  std::vector<RingSlot> incoming_;
+  std::vector<pollfd> polled_;
 };
 
 }  // namespace tally::engine

@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "dataplane/engine/uplink.h"
 #include "tests/support/single_shard.h"
 
 namespace tally::engine {
@@ -15,6 +16,28 @@ namespace {
 using testing::SingleShard;
 using wire::Kind;
 using wire::Notice;
+
+// A parent that has something to say, or nothing.
+class QuietUplink final : public Uplink {
+ public:
+  void send(std::uint32_t /*lane*/, const RingSlot& /*message*/) override {}
+  std::size_t receive(std::uint32_t /*lane*/, std::span<RingSlot> /*out*/) override { return 0; }
+  std::span<std::byte> slots(std::uint32_t /*lane*/) const override { return {}; }
+  std::uint32_t region(std::uint32_t /*lane*/) const override { return 1; }
+  bool lost() const override { return is_lost; }
+  void disconnect() override { is_lost = true; }
+  bool arm() override {
+    ++arms;
+    return !something;
+  }
+  void disarm() override { ++disarms; }
+  int fd() const override { return -1; }
+
+  std::atomic<bool> is_lost{false};
+  std::atomic<bool> something{false};
+  std::atomic<int> arms{0};
+  std::atomic<int> disarms{0};
+};
 
 class ShardRunTest : public ::testing::Test {
  protected:
@@ -95,6 +118,31 @@ TEST_F(ShardRunTest, ASleepEndsInTimeForTheNextDeadline) {
   EXPECT_TRUE(eventually([&] { return node_.shard().counters().failures.read() == 1; }));
   EXPECT_GE(monotonic_now() - before, 300 * kMillisecond);
   EXPECT_GT(sleeps(), 0u);
+}
+
+TEST_F(ShardRunTest, ItDoesNotSleepThroughWhatAParentSays) {
+  QuietUplink uplink;
+  uplink.something = true;
+  std::atomic<int> lost{0};
+  node_.shard().on_uplink_lost([&](protocol::Link link) { lost += link == 0 ? 1 : 100; });
+  node_.shard().add_uplink(0, uplink, 0, {});
+  start(false);
+  ASSERT_TRUE(eventually([&] { return uplink.disarms >= 3; }));
+  EXPECT_GE(uplink.arms, 3);
+  EXPECT_EQ(sleeps(), 0u);
+  uplink.something = false;
+  EXPECT_TRUE(eventually([&] { return sleeps() > 0; }));
+  uplink.is_lost = true;
+  EXPECT_TRUE(eventually([&] { return lost == 1; }));
+  EXPECT_EQ(node_.shard().counters().uplinks_lost.read(), 1u);
+  stop();
+  EXPECT_EQ(lost, 1);
+  // The link's number may be another's then.
+  node_.shard().remove_uplink(0);
+  QuietUplink other;
+  node_.shard().add_uplink(0, other, 0, {});
+  node_.turns(2);
+  EXPECT_EQ(node_.shard().tiles_in_flight(), 0u);
 }
 
 TEST_F(ShardRunTest, BusyNeverSleeps) {

@@ -54,7 +54,10 @@ HugeMemory::~HugeMemory() {
 }
 
 Workload::Workload(const Shape& shape)
-    : shape_(shape), memory_(input_bytes() + shape.outputs * wide(shape.bytes)) {
+    : shape_(shape),
+      scale_(summation::element_bytes(summation::partial_type(shape.type, shape.operation)) /
+             summation::element_bytes(shape.type)),
+      memory_(input_bytes() + shape.outputs * wide(shape.bytes)) {
   if (shape_.tile == 0) shape_.tile = shape_.bytes;
   for (std::size_t i = 0; i < shape.width; ++i) {
     std::byte* input = memory_.data() + i * shape.bytes;
@@ -85,11 +88,6 @@ Workload::Workload(const Shape& shape)
   if (shape.stats) {
     stats_.resize((elements + summation::kStatsBlock - 1) / summation::kStatsBlock);
   }
-}
-
-std::size_t Workload::wide(std::size_t bytes) const {
-  const auto type = summation::partial_type(shape_.type, shape_.operation);
-  return bytes / summation::element_bytes(shape_.type) * summation::element_bytes(type);
 }
 
 void Workload::reduce(const summation::Kernels& kernels) {

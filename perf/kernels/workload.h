@@ -66,10 +66,11 @@ class Workload {
 
  private:
   // What as many elements of partial_type() take.
-  std::size_t wide(std::size_t bytes) const;
+  std::size_t wide(std::size_t bytes) const { return bytes * scale_; }
   void distribute(const summation::Kernels& kernels, summation::Reduction reduction);
 
   Shape shape_;
+  std::size_t scale_;  // bytes of an element of partial_type() per byte of an element
   HugeMemory memory_;
   std::vector<const std::byte*> inputs_;  // then the partials
   std::vector<const std::byte*> pieces_;  // of both, each of shape_.bytes

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "dataplane/engine/shard.h"
@@ -141,7 +142,7 @@ class SingleShard {
     return quiet(loopback_) && quiet(other_) && shard_.tiles_in_flight() == 0;
   }
 
-  static void fill(std::vector<std::byte>& memory, std::uint64_t seed) {
+  static void fill(std::span<std::byte> memory, std::uint64_t seed) {
     transport::Random random(seed);
     for (std::size_t at = 0; at + 8 <= memory.size(); at += 8) {
       const std::uint64_t bits = random.next();

@@ -46,6 +46,8 @@ class Loopback final : public Transport {
   std::size_t take(Peer peer, std::span<RingSlot> out);
   // The worker is dead, or its connection broken.
   void drop(Peer peer);
+  // False: dropped, by either side.
+  bool connected(Peer peer) const { return peers_[peer].life == Life::kConnected; }
   // From now on nothing is stored at this worker.
   void fence(Peer peer);
   // From now on this worker's memory is not there when it is touched.
