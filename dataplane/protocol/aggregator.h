@@ -293,7 +293,6 @@ class Aggregator {
   void account(Job& job, const OperationRecord& operation, Nanos now);
   void keep_failed(Job& job, Slot slot);
   void forget(Job& job, Slot slot);
-  void lose(Job& job, std::uint16_t child, Status why, Nanos now);
   void abandon(Job& job, Slot slot, std::uint16_t child, Member member, const Verdict& verdict,
                Nanos now);
   // `from_below`, `from_above`: who knows already.

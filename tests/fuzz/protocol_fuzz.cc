@@ -168,7 +168,7 @@ class Model {
     tiles_.erase(tiles_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 
-  void end_tile(const protocol::Tile& tile, Status status) {
+  void end_tile(protocol::Tile& tile, Status status) {
     const bool wanted = aggregator_.wanted(tile);
     if (wanted) {
       aggregator_.pulling(tile, now_);
