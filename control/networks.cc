@@ -1,9 +1,15 @@
 #include "control/networks.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "client/address.h"
 #include "control/log.h"
+#include "control/rails.h"
 #include "control/shard_set.h"
 
 namespace tally::control {
@@ -17,9 +23,11 @@ std::size_t landing_bytes(const protocol::AggregatorConfig& protocol, std::uint3
 
 // All shards have the port, or none. `open(shard)` opens one.
 template <typename Port, typename Open>
-Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port, Open open) {
+Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port,
+                  const BeforeShard& before, Open open) {
   std::vector<std::unique_ptr<Port>> ports;
   for (std::uint32_t i = 0; i < networks.ports.size(); ++i) {
+    before(i);
     auto opened = open(i);
     if (!opened) return opened.error();
     ports.push_back(std::move(opened).value());
@@ -28,15 +36,22 @@ Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port,
   return Unit{};
 }
 
-Outcome open_fabric(const Config& config, const std::string& host, std::size_t landing,
-                    std::span<std::byte> memory, Networks& networks) {
+// Where each shard's ports are bound, by rail.
+using Hosts = std::vector<std::string>;
+
+const std::string& host_of(const Hosts& hosts, std::uint32_t shard) {
+  return hosts[rail_of(shard, hosts.size())];
+}
+
+Outcome open_fabric(const Config& config, const Hosts& hosts, std::size_t landing,
+                    std::span<std::byte> memory, const BeforeShard& before, Networks& networks) {
   transport::fabric::PortOptions options;
-  options.domain.address = host;
   options.domain.provider = config.provider;
   // Devices that transport verbs serves, or that are not meant, are not taken by another way.
   options.domain.verbs = config.verbs == Offer::kAuto && !networks.verbs;
   options.landing_bytes = landing;
-  auto opened = open_each(networks, &NetworkPorts::fabric, [&](std::uint32_t shard) {
+  auto opened = open_each(networks, &NetworkPorts::fabric, before, [&](std::uint32_t shard) {
+    options.domain.address = host_of(hosts, shard);
     options.tiles = ShardSet::share_of(memory, shard, config.shards);
     auto port = transport::fabric::Port::open(options);
     if (port) options.domain.provider = (*port)->provider();  // one for all
@@ -49,23 +64,41 @@ Outcome open_fabric(const Config& config, const std::string& host, std::size_t l
   return Unit{};
 }
 
-Outcome open_verbs(const Config& config, const std::string& host, std::size_t landing,
-                   std::span<std::byte> memory, Networks& networks) {
+Outcome open_verbs(const Config& config, const Hosts& hosts, std::size_t landing,
+                   std::span<std::byte> memory, const BeforeShard& before, Networks& networks) {
   auto api = transport::verbs::system_api();
   if (!api) return api.error();
   transport::verbs::PortOptions options;
-  options.device = {.device = config.device, .host = host, .ack_timeout = config.ack_timeout};
+  // One for all, or one for each rail.
+  Hosts devices = between_commas(config.device);
+  if (devices.empty()) devices.emplace_back();
   options.credit = config.credit;
   options.landing_bytes = landing;
-  auto opened = open_each(networks, &NetworkPorts::verbs, [&](std::uint32_t shard) {
+  auto opened = open_each(networks, &NetworkPorts::verbs, before, [&](std::uint32_t shard) {
+    options.device = {.device = devices[rail_of(shard, hosts.size()) % devices.size()],
+                      .host = host_of(hosts, shard),
+                      .ack_timeout = config.ack_timeout};
     options.tiles = ShardSet::share_of(memory, shard, config.shards);
     return transport::verbs::Port::open(**api, options);
   });
   if (!opened) return opened;
   const transport::verbs::Choice& choice = networks.ports.front().verbs->choice();
-  log::info("verbs", {{"device", choice.why}});
+  for (std::size_t rail = 0; rail < std::min(hosts.size(), networks.ports.size()); ++rail) {
+    log::info("verbs", {{"device", networks.ports[rail].verbs->choice().why}});
+  }
   networks.verbs = {choice.device, transport::verbs::to_text(choice.gid), choice.ack_timeout};
   return Unit{};
+}
+
+// Empty: this machine can bind to it.
+std::string why_unbindable(const Rail& rail) {
+  const auto addresses = client::resolve_tcp(fmt::format("tcp:[{}]:0", rail.address), true);
+  if (!addresses) return addresses.error().message;
+  const client::SocketAddress& address = addresses->front();
+  const UniqueFd socket(::socket(address.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto* name = reinterpret_cast<const sockaddr*>(&address.socket);
+  if (socket && ::bind(socket.get(), name, address.bytes) == 0) return {};
+  return std::strerror(errno);
 }
 
 // An error when the transport has to be there.
@@ -81,23 +114,56 @@ Outcome settle(const char* transport, Offer wanted, const Outcome& opened) {
 
 }  // namespace
 
-Result<Networks> open_networks(const Config& config, const protocol::AggregatorConfig& protocol,
-                               std::span<std::byte> memory) {
+Result<std::vector<Rail>> open_rails(const Config& config) {
+  auto rails = configured_rails(config);
+  if (!rails || rails->empty()) return rails;
+  std::vector<Rail> opened;
+  std::string why;
+  for (const Rail& rail : *rails) {
+    const std::string why_not = why_unbindable(rail);
+    if (why_not.empty()) {
+      opened.push_back(rail);
+      continue;
+    }
+    log::warning("rail-left-out", {{"address", rail.address}, {"why", why_not}});
+    why = why_not;
+  }
+  if (opened.empty()) {
+    return Error{Status::kUnavailable,
+                 fmt::format("network.rails = \"{}\": this machine can use none of these addresses "
+                             "({}): `ip address` shows which it has",
+                             config.rails, why)};
+  }
+  deal_shards(opened, config.shards);
+  refresh(opened, interfaces());
+  for (const Rail& rail : opened) {
+    log::info("rail", {{"address", rail.address}, {"shards", rail.shards}, {"up", rail.up}});
+  }
+  return opened;
+}
+
+Result<Networks> open_networks(const Config& config, std::span<const Rail> rails,
+                               const protocol::AggregatorConfig& protocol,
+                               std::span<std::byte> memory, const BeforeShard& before) {
   Networks networks;
   if (config.listen_tcp.empty()) return networks;
-  const auto addresses = client::resolve_tcp(config.listen_tcp, true);
-  if (!addresses) return addresses.error();
-  const std::string host = client::host_of(addresses->front().socket);
+  Hosts hosts;
+  for (const Rail& rail : rails) hosts.push_back(rail.address);
+  if (hosts.empty()) {
+    const auto addresses = client::resolve_tcp(config.listen_tcp, true);
+    if (!addresses) return addresses.error();
+    hosts.push_back(client::host_of(addresses->front().socket));
+  }
   networks.ports.resize(config.shards);
   const std::size_t landing = landing_bytes(protocol, config.limits.max_ranks);
   std::string why;
   if (config.verbs != Offer::kOff) {
-    const auto opened = open_verbs(config, host, landing, memory, networks);
+    const auto opened = open_verbs(config, hosts, landing, memory, before, networks);
     if (!opened) why += "; verbs: " + opened.error().message;
     if (auto fine = settle("verbs", config.verbs, opened); !fine) return fine.error();
   }
   if (config.fabric != Offer::kOff) {
-    const auto opened = open_fabric(config, host, landing, memory, networks);
+    const auto opened = open_fabric(config, hosts, landing, memory, before, networks);
     if (!opened) why += "; fabric: " + opened.error().message;
     if (auto fine = settle("fabric", config.fabric, opened); !fine) return fine.error();
   }

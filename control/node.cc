@@ -63,6 +63,7 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
       patience_(io),
       makers_(io, options_.verbs ? kMakers : 0),
       ender_(io, options_.verbs ? 1 : 0) {
+  admission_.set_rails(options_.rails);
   shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
 }
 
@@ -161,6 +162,11 @@ void Node::opened(const Session& session, rpc::Reply reply) const {
                  {"trees", forming.trees},    {"split_bytes", forming.plan.split_bytes},
                  {"credit", options_.credit}, {"deadline_ms", options_.default_deadline_ms}};
   if (options_.checksums) answer["checksums"] = "crc32c";
+  // Where each lane's shard is.
+  const std::vector<Rail>& rails = admission_.rails();
+  for (std::size_t lane = 0; lane < forming.shards.size() && !rails.empty(); ++lane) {
+    answer["hosts"].push_back(rails[rail_of(forming.shards[lane], rails.size())].address);
+  }
   if (options_.fabric) {
     answer["fabric"] = {{"provider", options_.fabric->provider},
                         {"host", options_.fabric->host},

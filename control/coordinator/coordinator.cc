@@ -72,6 +72,14 @@ void Coordinator::listen(NodeId node, Nanos until) {
   found->second.until = until;
 }
 
+void Coordinator::set_rails(NodeId node, std::vector<Rail> rails) {
+  const auto found = store_.members().find(node);
+  if (found == store_.members().end()) return;
+  Member member = found->second;
+  member.rails = std::move(rails);
+  store_.put(node, member);
+}
+
 Outcome Coordinator::speaks_for(NodeId node, std::string_view token) const {
   if (!same_token(options_.token, token)) return refused("wrong cluster.token");
   if (store_.members().contains(node)) return Unit{};
@@ -266,15 +274,17 @@ JobRecord Coordinator::make_record(const Opening& opening) {
     ids.push_back(node);
     members.push_back(member);
   }
+  leave_out_lost_rails(members);
   const auto shares = node_shares(members);
   job.rate = rate_of(members, shares, job.ranks);
   const auto counts = tree_counts(members, shares);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (counts[i] == 0) continue;
     PlanNode one{ids[i], ++last_placement_, members[i], {}};
-    for (std::uint32_t tree = 0; tree < counts[i]; ++tree) {
+    for (const RailTree& tree : over_rails(members[i].rails, counts[i], shares[i])) {
       one.trees.push_back(static_cast<std::uint32_t>(job.plan.weights.size()));
-      job.plan.weights.push_back(shares[i] / counts[i] + (tree < shares[i] % counts[i] ? 1 : 0));
+      if (!members[i].rails.empty()) one.rails.push_back(tree.rail);
+      job.plan.weights.push_back(tree.weight);
     }
     job.nodes.push_back(std::move(one));
   }
@@ -293,7 +303,7 @@ const JobRecord& Coordinator::form(const Opening& opening, Nanos now) {
     Placement placement{one.placement, made.name,  made.token,
                         made.epoch,    made.ranks, made.weight,
                         made.plan,     one.trees,  static_cast<std::uint32_t>(made.nodes.size()),
-                        made.rate};
+                        made.rate,     one.rails};
     listeners_[one.node].news.placements.push_back(std::move(placement));
   }
   return store_.jobs().at(made.epoch);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "control/coordinator/rails.h"
 #include "control/rpc/params.h"
 #include "dataplane/wire/notice.h"
 
@@ -14,17 +15,19 @@ namespace tally::control {
 using nlohmann::json;
 
 json to_json(const Placement& placement) {
-  return {{"placement", placement.id},
-          {"job", placement.job},
-          {"token", placement.token},
-          {"epoch", placement.epoch},
-          {"ranks", placement.ranks},
-          {"weight", placement.weight},
-          {"weights", placement.plan.weights},
-          {"split_bytes", placement.plan.split_bytes},
-          {"trees", placement.trees},
-          {"nodes", placement.nodes},
-          {"rate", placement.rate}};
+  json sent = {{"placement", placement.id},
+               {"job", placement.job},
+               {"token", placement.token},
+               {"epoch", placement.epoch},
+               {"ranks", placement.ranks},
+               {"weight", placement.weight},
+               {"weights", placement.plan.weights},
+               {"split_bytes", placement.plan.split_bytes},
+               {"trees", placement.trees},
+               {"nodes", placement.nodes},
+               {"rate", placement.rate}};
+  if (!placement.rails.empty()) sent["rails"] = placement.rails;
+  return sent;
 }
 
 std::vector<std::uint32_t> parse_numbers(const json& array, std::size_t count, std::uint32_t max) {
@@ -72,6 +75,9 @@ Result<Placement> parse_placement(const json& sent) {
                         : 1;
   const json rate = sent.value("rate", json());
   if (rate.is_number_unsigned()) placement.rate = rate.get<std::uint64_t>();
+  if (!sent.contains("rails")) return placement;
+  placement.rails = parse_numbers(sent["rails"], placement.trees.size(), kMaxRails - 1);
+  if (placement.rails.size() != placement.trees.size()) return wrong("whose rails are no numbers");
   return placement;
 }
 

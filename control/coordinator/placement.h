@@ -22,10 +22,11 @@ struct Placement {
   std::uint32_t epoch = 1;
   std::uint32_t ranks = 1;
   std::uint32_t weight = 1;
-  protocol::Plan plan;               // whole
-  std::vector<std::uint32_t> trees;  // those at this node, rising
-  std::uint32_t nodes = 1;           // of the plan
-  std::uint64_t rate = 0;            // bytes of operation per second that it is for; 0: unknown
+  protocol::Plan plan;                 // whole
+  std::vector<std::uint32_t> trees;    // those at this node, rising
+  std::uint32_t nodes = 1;             // of the plan
+  std::uint64_t rate = 0;              // bytes of operation per second that it is for; 0: unknown
+  std::vector<std::uint32_t> rails{};  // of each tree here; none: any
 };
 
 nlohmann::json to_json(const Placement& placement);

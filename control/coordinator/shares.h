@@ -8,6 +8,10 @@
 
 namespace tally::control {
 
+// Where a machine with workers has lost a rail, they reach no node by it any more: it counts as
+// lost at all members.
+void leave_out_lost_rails(std::vector<Member>& members);
+
 // Of protocol::kWeightUnit, for each member in order; they add up to it. A member whose share is 0
 // is better left out. For full bisection, and workers on all the machines whose role says so, no
 // way of sharing is faster (after BytePS, for uneven NICs). Unknown speeds are the mean of the

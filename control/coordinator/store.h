@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "control/coordinator/rails.h"
 #include "dataplane/protocol/cut.h"
 
 namespace tally::control {
@@ -23,10 +24,15 @@ struct Member {
   std::string name;
   std::string host;  // workers that say the same are on its machine
   Role role = Role::kHelper;
-  std::string tcp;           // where clients connect; empty: nowhere
-  std::string local;         // likewise, from its own machine: unix:/path
-  std::uint32_t shards = 1;  // that serve a job
-  std::uint64_t speed = 0;   // bytes per second of its NIC, each way; 0: unknown
+  std::string tcp;            // where clients connect; empty: nowhere
+  std::string local;          // likewise, from its own machine: unix:/path
+  std::uint32_t shards = 1;   // that serve a job
+  std::uint64_t speed = 0;    // bytes per second of its NIC, each way; 0: unknown
+  std::vector<Rail> rails{};  // its NICs, where it has said which
+
+  // That can serve a job now, and bytes per second of the NICs that are up.
+  std::uint32_t usable_shards() const { return control::usable_shards(rails, shards); }
+  std::uint64_t usable_speed() const;
 };
 
 // A node of a job's plan.
@@ -35,6 +41,7 @@ struct PlanNode {
   std::uint64_t placement = 0;
   Member member;
   std::vector<std::uint32_t> trees;
+  std::vector<std::uint32_t> rails{};  // of each tree; none where the member has said none
 };
 
 // A job from its first rank's asking until all its nodes have done with it.
