@@ -37,6 +37,10 @@ int node_of(hwloc_obj_t object) {
 std::unique_ptr<Topology> Topology::of(const std::string& xml, std::span<const int> cpus) {
   auto handle = std::make_unique<Handle>();
   if (hwloc_topology_init(&handle->topology) != 0) return nullptr;
+  // They start drivers of GPUs and displays, which takes long and says nothing about NICs.
+  for (const char* slow : {"cuda", "gl", "levelzero", "nvml", "opencl", "rsmi"}) {
+    hwloc_topology_set_components(handle->topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, slow);
+  }
   hwloc_topology_set_io_types_filter(handle->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   const bool read =
       xml.empty() || hwloc_topology_set_xmlbuffer(handle->topology, xml.c_str(),
