@@ -64,7 +64,7 @@ std::vector<std::uint32_t> Admission::least_used_shards(
   std::vector<std::uint32_t> chosen;
   for (const std::uint32_t rail : rail_of_lane) {
     auto next = std::find_if(shards.begin(), shards.end(), [&](std::uint32_t shard) {
-      return rails_.empty() || rail_of(shard, rails_.size()) == rail;
+      return rails_.empty() || rail_of(shard, rails_) == rail;
     });
     if (next == shards.end()) next = shards.begin();  // a rail that has gone since the plan
     chosen.push_back(*next);

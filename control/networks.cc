@@ -36,14 +36,29 @@ Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port,
   return Unit{};
 }
 
-// Where each shard's ports are bound, by rail.
-using Hosts = std::vector<std::string>;
+// Where each shard's ports are bound.
+struct Place {
+  std::uint32_t rail = 0;
+  std::string host;
+};
+using Places = std::vector<Place>;
 
-const std::string& host_of(const Hosts& hosts, std::uint32_t shard) {
-  return hosts[rail_of(shard, hosts.size())];
+Result<Places> places_of(const Config& config, const std::vector<Rail>& rails) {
+  Places places(config.shards);
+  if (rails.empty()) {
+    const auto addresses = client::resolve_tcp(config.listen_tcp, true);
+    if (!addresses) return addresses.error();
+    for (Place& place : places) place.host = client::host_of(addresses->front().socket);
+    return places;
+  }
+  for (std::uint32_t i = 0; i < config.shards; ++i) {
+    places[i].rail = rail_of(i, rails);
+    places[i].host = rails[places[i].rail].address;
+  }
+  return places;
 }
 
-Outcome open_fabric(const Config& config, const Hosts& hosts, std::size_t landing,
+Outcome open_fabric(const Config& config, const Places& places, std::size_t landing,
                     std::span<std::byte> memory, const BeforeShard& before, Networks& networks) {
   transport::fabric::PortOptions options;
   options.domain.provider = config.provider;
@@ -51,7 +66,7 @@ Outcome open_fabric(const Config& config, const Hosts& hosts, std::size_t landin
   options.domain.verbs = config.verbs == Offer::kAuto && !networks.verbs;
   options.landing_bytes = landing;
   auto opened = open_each(networks, &NetworkPorts::fabric, before, [&](std::uint32_t shard) {
-    options.domain.address = host_of(hosts, shard);
+    options.domain.address = places[shard].host;
     options.tiles = ShardSet::share_of(memory, shard, config.shards);
     auto port = transport::fabric::Port::open(options);
     if (port) options.domain.provider = (*port)->provider();  // one for all
@@ -64,27 +79,28 @@ Outcome open_fabric(const Config& config, const Hosts& hosts, std::size_t landin
   return Unit{};
 }
 
-Outcome open_verbs(const Config& config, const Hosts& hosts, std::size_t landing,
+Outcome open_verbs(const Config& config, const Places& places, std::size_t landing,
                    std::span<std::byte> memory, const BeforeShard& before, Networks& networks) {
   auto api = transport::verbs::system_api();
   if (!api) return api.error();
   transport::verbs::PortOptions options;
   // One for all, or one for each rail.
-  Hosts devices = between_commas(config.device);
+  std::vector<std::string> devices = between_commas(config.device);
   if (devices.empty()) devices.emplace_back();
   options.credit = config.credit;
   options.landing_bytes = landing;
   auto opened = open_each(networks, &NetworkPorts::verbs, before, [&](std::uint32_t shard) {
-    options.device = {.device = devices[rail_of(shard, hosts.size()) % devices.size()],
-                      .host = host_of(hosts, shard),
+    options.device = {.device = devices[places[shard].rail % devices.size()],
+                      .host = places[shard].host,
                       .ack_timeout = config.ack_timeout};
     options.tiles = ShardSet::share_of(memory, shard, config.shards);
     return transport::verbs::Port::open(**api, options);
   });
   if (!opened) return opened;
   const transport::verbs::Choice& choice = networks.ports.front().verbs->choice();
-  for (std::size_t rail = 0; rail < std::min(hosts.size(), networks.ports.size()); ++rail) {
-    log::info("verbs", {{"device", networks.ports[rail].verbs->choice().why}});
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (i > 0 && places[i].rail <= places[i - 1].rail) break;  // each rail once
+    log::info("verbs", {{"device", networks.ports[i].verbs->choice().why}});
   }
   networks.verbs = {choice.device, transport::verbs::to_text(choice.gid), choice.ack_timeout};
   return Unit{};
@@ -117,53 +133,47 @@ Outcome settle(const char* transport, Offer wanted, const Outcome& opened) {
 Result<std::vector<Rail>> open_rails(const Config& config) {
   auto rails = configured_rails(config);
   if (!rails || rails->empty()) return rails;
-  std::vector<Rail> opened;
   std::string why;
-  for (const Rail& rail : *rails) {
+  for (Rail& rail : *rails) {
     const std::string why_not = why_unbindable(rail);
-    if (why_not.empty()) {
-      opened.push_back(rail);
-      continue;
-    }
+    if (why_not.empty()) continue;
     log::warning("rail-left-out", {{"address", rail.address}, {"why", why_not}});
+    rail.up = false;
     why = why_not;
   }
-  if (opened.empty()) {
+  deal_shards(*rails, config.shards);
+  if (rails_in_use(*rails).empty()) {
     return Error{Status::kUnavailable,
                  fmt::format("network.rails = \"{}\": this machine can use none of these addresses "
                              "({}): `ip address` shows which it has",
                              config.rails, why)};
   }
-  deal_shards(opened, config.shards);
-  refresh(opened, interfaces());
-  for (const Rail& rail : opened) {
+  refresh(*rails, interfaces());
+  for (const Rail& rail : *rails) {
+    if (rail.shards == 0) continue;
     log::info("rail", {{"address", rail.address}, {"shards", rail.shards}, {"up", rail.up}});
   }
-  return opened;
+  return rails;
 }
 
-Result<Networks> open_networks(const Config& config, std::span<const Rail> rails,
+Result<Networks> open_networks(const Config& config, const std::vector<Rail>& rails,
                                const protocol::AggregatorConfig& protocol,
                                std::span<std::byte> memory, const BeforeShard& before) {
   Networks networks;
   if (config.listen_tcp.empty()) return networks;
-  Hosts hosts;
-  for (const Rail& rail : rails) hosts.push_back(rail.address);
-  if (hosts.empty()) {
-    const auto addresses = client::resolve_tcp(config.listen_tcp, true);
-    if (!addresses) return addresses.error();
-    hosts.push_back(client::host_of(addresses->front().socket));
-  }
+  const auto located = places_of(config, rails);
+  if (!located) return located.error();
+  const Places& places = *located;
   networks.ports.resize(config.shards);
   const std::size_t landing = landing_bytes(protocol, config.limits.max_ranks);
   std::string why;
   if (config.verbs != Offer::kOff) {
-    const auto opened = open_verbs(config, hosts, landing, memory, before, networks);
+    const auto opened = open_verbs(config, places, landing, memory, before, networks);
     if (!opened) why += "; verbs: " + opened.error().message;
     if (auto fine = settle("verbs", config.verbs, opened); !fine) return fine.error();
   }
   if (config.fabric != Offer::kOff) {
-    const auto opened = open_fabric(config, hosts, landing, memory, before, networks);
+    const auto opened = open_fabric(config, places, landing, memory, before, networks);
     if (!opened) why += "; fabric: " + opened.error().message;
     if (auto fine = settle("fabric", config.fabric, opened); !fine) return fine.error();
   }

@@ -20,8 +20,8 @@ struct Networks {
   std::optional<VerbsOffer> verbs;
 };
 
-// The configured rails (control/rails.h) that this machine has now, with the shards dealt; a
-// warning in the log for each of the others. An error where none is left.
+// The configured rails (control/rails.h), with the shards dealt to those that this machine has now;
+// a warning in the log for each of the others. An error where it has none.
 Result<std::vector<Rail>> open_rails(const Config& config);
 
 // Nothing where the node listens on this host alone. An error when a transport that has to be there
@@ -29,7 +29,7 @@ Result<std::vector<Rail>> open_rails(const Config& config);
 // to; none: the address of listen_tcp. `protocol`: of the shards. `memory`: of the shards' tiles
 // (ShardSet::share_of), registered with the devices; borrowed for the ports' life. `before`: called
 // before a shard's ports are made.
-Result<Networks> open_networks(const Config& config, std::span<const Rail> rails,
+Result<Networks> open_networks(const Config& config, const std::vector<Rail>& rails,
                                const protocol::AggregatorConfig& protocol,
                                std::span<std::byte> memory, const BeforeShard& before);
 

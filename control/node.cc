@@ -165,7 +165,7 @@ void Node::opened(const Session& session, rpc::Reply reply) const {
   // Where each lane's shard is.
   const std::vector<Rail>& rails = admission_.rails();
   for (std::size_t lane = 0; lane < forming.shards.size() && !rails.empty(); ++lane) {
-    answer["hosts"].push_back(rails[rail_of(forming.shards[lane], rails.size())].address);
+    answer["hosts"].push_back(rails[rail_of(forming.shards[lane], rails)].address);
   }
   if (options_.fabric) {
     answer["fabric"] = {{"provider", options_.fabric->provider},

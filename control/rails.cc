@@ -111,6 +111,7 @@ Result<std::vector<Rail>> configured_rails(const Config& config) {
                     config.rails));
   }
   if (auto enough = check_shards(config, rails.size()); !enough) return enough.error();
+  deal_shards(rails, config.shards);
   return rails;
 }
 
@@ -152,17 +153,17 @@ const Interface* interface_of(std::span<const Interface> all, std::string_view a
   return found == all.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> nics_of_shards(const Config& config, std::span<const Rail> rails,
+std::vector<std::string> nics_of_shards(const Config& config, const std::vector<Rail>& rails,
                                         std::span<const Interface> all) {
-  std::vector<std::string> addresses;
-  for (const Rail& rail : rails) addresses.push_back(rail.address);
-  if (addresses.empty() && !config.listen_tcp.empty()) {
+  std::string one;
+  if (rails.empty() && !config.listen_tcp.empty()) {
     const auto listening = client::resolve_tcp(config.listen_tcp, true);
-    if (listening) addresses.push_back(client::host_of(listening->front().socket));
+    if (listening) one = client::host_of(listening->front().socket);
   }
   std::vector<std::string> nics(config.shards);
-  for (std::uint32_t i = 0; i < nics.size() && !addresses.empty(); ++i) {
-    const Interface* interface = interface_of(all, addresses[rail_of(i, addresses.size())]);
+  for (std::uint32_t i = 0; i < nics.size(); ++i) {
+    const Interface* interface =
+        interface_of(all, rails.empty() ? one : rails[rail_of(i, rails)].address);
     if (interface != nullptr) nics[i] = interface->name;
   }
   return nics;
@@ -172,7 +173,7 @@ std::vector<std::uint32_t> refresh(std::vector<Rail>& rails, std::span<const Int
   std::vector<std::uint32_t> changed;
   for (std::uint32_t i = 0; i < rails.size(); ++i) {
     const Interface* interface = interface_of(all, rails[i].address);
-    const bool up = interface != nullptr && interface->up;
+    const bool up = rails[i].shards > 0 && interface != nullptr && interface->up;
     if (up != rails[i].up) changed.push_back(i);
     rails[i].up = up;
   }

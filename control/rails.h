@@ -12,8 +12,8 @@
 
 namespace tally::control {
 
-// What network.rails and network.speeds name, with the shards dealt; none where they are empty. The
-// error names the key, the value and what is allowed.
+// What network.rails and network.speeds name, with the shards dealt to all; none where they are
+// empty. The error names the key, the value and what is allowed.
 Result<std::vector<Rail>> configured_rails(const Config& config);
 
 // An address of this machine.
@@ -32,11 +32,11 @@ const Interface* interface_of(std::span<const Interface> all, std::string_view a
 
 // By shard: the interface that its rail's address has, or where there are no rails that of
 // listen_tcp; "" where none has it.
-std::vector<std::string> nics_of_shards(const Config& config, std::span<const Rail> rails,
+std::vector<std::string> nics_of_shards(const Config& config, const std::vector<Rail>& rails,
                                         std::span<const Interface> all);
 
-// Whether each rail is up, from now on; those that have changed. An address that no interface has
-// is down.
+// Whether each rail with shards is up, from now on; those that have changed. An address that no
+// interface has is down.
 std::vector<std::uint32_t> refresh(std::vector<Rail>& rails, std::span<const Interface> all);
 
 }  // namespace tally::control

@@ -66,6 +66,7 @@ TEST(ConfiguredRails, EachHasAShard) {
 
 TEST(RailState, FollowsTheInterfaces) {
   std::vector<Rail> rails = {{.address = "10.0.0.1"}, {.address = "10.0.1.1"}};
+  deal_shards(rails, 2);
   std::vector<Interface> all = {
       {"lo", "127.0.0.1", true, 8}, {"eth0", "10.0.0.1", true, 24}, {"eth1", "10.0.1.1", true, 24}};
   EXPECT_THAT(refresh(rails, all), IsEmpty());

@@ -1,18 +1,9 @@
 #include "control/coordinator/rails.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-
-#include "control/rpc/params.h"
-#include "dataplane/protocol/cut.h"
 
 namespace tally::control {
 namespace {
-
-using nlohmann::json;
-
-constexpr std::size_t kMaxAddress = 256;
-constexpr std::uint64_t kMaxSpeed = 1ULL << 50;
 
 // Of these, in order.
 std::vector<double> speeds_of(const std::vector<Rail>& rails,
@@ -56,34 +47,31 @@ void add_evenly(std::vector<RailTree>& to, std::uint32_t rail, std::uint32_t tre
   }
 }
 
-std::optional<Rail> parse_rail(const json& sent) {
-  if (!sent.is_object()) return std::nullopt;
-  rpc::Params params(sent);
-  Rail rail;
-  rail.address = params.text("address", kMaxAddress);
-  rail.tcp = params.text_or("tcp", kMaxAddress, "");
-  rail.speed = params.number_or("speed", 0, kMaxSpeed, 0);
-  rail.shards = static_cast<std::uint32_t>(params.number("shards", 1, protocol::kMaxTrees));
-  rail.up = params.flag_or("up", true);
-  if (params.finish()) return std::nullopt;
-  return rail;
-}
-
 }  // namespace
 
 void deal_shards(std::vector<Rail>& rails, std::uint32_t shards) {
-  for (Rail& rail : rails) rail.shards = 0;
-  for (std::uint32_t i = 0; i < shards && !rails.empty(); ++i) {
-    ++rails[rail_of(i, rails.size())].shards;
+  std::vector<Rail*> some;
+  for (Rail& rail : rails) {
+    rail.shards = 0;
+    if (rail.up) some.push_back(&rail);
   }
+  for (std::uint32_t i = 0; i < shards && !some.empty(); ++i) ++some[i % some.size()]->shards;
+}
+
+std::uint32_t rail_of(std::uint32_t shard, const std::vector<Rail>& rails) {
+  std::vector<std::uint32_t> some;
+  for (std::uint32_t i = 0; i < rails.size(); ++i) {
+    if (rails[i].shards > 0) some.push_back(i);
+  }
+  return some.empty() ? 0 : some[shard % some.size()];
 }
 
 std::vector<std::uint32_t> rails_in_use(const std::vector<Rail>& rails) {
-  const bool none =
-      std::none_of(rails.begin(), rails.end(), [](const Rail& rail) { return rail.up; });
+  const bool none = std::none_of(rails.begin(), rails.end(),
+                                 [](const Rail& rail) { return rail.up && rail.shards > 0; });
   std::vector<std::uint32_t> some;
   for (std::uint32_t i = 0; i < rails.size(); ++i) {
-    if (none || rails[i].up) some.push_back(i);
+    if (rails[i].shards > 0 && (none || rails[i].up)) some.push_back(i);
   }
   return some;
 }
@@ -133,29 +121,6 @@ std::vector<RailTree> over_rails(const std::vector<Rail>& rails, std::uint32_t t
     given = until;
   }
   return made;
-}
-
-json to_json(const std::vector<Rail>& rails) {
-  json list = json::array();
-  for (const Rail& rail : rails) {
-    list.push_back({{"address", rail.address},
-                    {"tcp", rail.tcp},
-                    {"speed", rail.speed},
-                    {"shards", rail.shards},
-                    {"up", rail.up}});
-  }
-  return list;
-}
-
-std::optional<std::vector<Rail>> parse_rails(const json& sent) {
-  if (!sent.is_array() || sent.size() > kMaxRails) return std::nullopt;
-  std::vector<Rail> rails;
-  for (const json& one : sent) {
-    auto rail = parse_rail(one);
-    if (!rail) return std::nullopt;
-    rails.push_back(std::move(*rail));
-  }
-  return rails;
 }
 
 }  // namespace tally::control

@@ -14,22 +14,23 @@ namespace tally::control {
 inline constexpr std::size_t kMaxRails = 16;
 
 struct Rail {
-  std::string address;       // of the NIC, numeric
-  std::string tcp{};         // where clients connect by it; empty: nowhere
-  std::uint64_t speed = 0;   // bytes per second, each way; 0: unknown
-  std::uint32_t shards = 0;  // that it has
+  std::string address;      // of the NIC, numeric
+  std::string tcp{};        // where clients connect by it; empty: nowhere
+  std::uint64_t speed = 0;  // bytes per second, each way; 0: unknown
+  std::uint32_t shards =
+      0;  // that it has; 0: it was not there when the node started, and is not used
   bool up = true;
 
   friend bool operator==(const Rail&, const Rail&) = default;
 };
 
-// The shards of a node are dealt to its rails. Precondition: there are rails.
-inline std::uint32_t rail_of(std::uint32_t shard, std::size_t rails) {
-  return static_cast<std::uint32_t>(shard % rails);
-}
+// A node's shards go in turn to the rails that are up when it starts; the others get none.
 void deal_shards(std::vector<Rail>& rails, std::uint32_t shards);
+// Of a shard that has been dealt.
+std::uint32_t rail_of(std::uint32_t shard, const std::vector<Rail>& rails);
 
-// Those that are up; where none is, all: shards still serve this host. In order.
+// Those with shards that are up; where none is, all with shards: they still serve this host. In
+// order.
 std::vector<std::uint32_t> rails_in_use(const std::vector<Rail>& rails);
 // Of the rails in use together. Unknown speeds are the mean of the known ones; 0: none is known.
 std::uint64_t speed_of(const std::vector<Rail>& rails);

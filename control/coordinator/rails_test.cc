@@ -41,7 +41,21 @@ TEST(Rails, AreDealtTheShards) {
   EXPECT_EQ(three[0].shards, 3u);
   EXPECT_EQ(three[1].shards, 3u);
   EXPECT_EQ(three[2].shards, 2u);
-  EXPECT_EQ(rail_of(4, 3), 1u);
+  EXPECT_EQ(rail_of(4, three), 1u);
+}
+
+// Rails are numbered alike on all machines, so it keeps its number.
+TEST(Rails, WhatIsNotThereAtTheStartHasNone) {
+  auto three = rails({1, 1, 1}, 0);
+  three[0].up = false;
+  deal_shards(three, 4);
+  EXPECT_EQ(three[0].shards, 0u);
+  EXPECT_EQ(three[1].shards, 2u);
+  EXPECT_EQ(rail_of(0, three), 1u);
+  EXPECT_EQ(rail_of(3, three), 2u);
+  EXPECT_THAT(rails_in_use(three), ElementsAre(1, 2));
+  three[1].up = three[2].up = false;
+  EXPECT_THAT(rails_in_use(three), ElementsAre(1, 2));
 }
 
 TEST(Rails, WithoutThemAShareIsCutEvenly) {
@@ -108,10 +122,13 @@ TEST(Rails, TravelAndAreCheckedOnArrival) {
     return wrong;
   };
   for (const json& wrong :
-       {json(), json::object(), json::array({1}), spoilt("shards", 0), spoilt("shards", 300),
-        spoilt("speed", -1), spoilt("up", 1), spoilt("other", 1), spoilt("address", 5)}) {
+       {json(), json::object(), json::array({1}), spoilt("shards", 300), spoilt("speed", -1),
+        spoilt("up", 1), spoilt("other", 1), spoilt("address", 5)}) {
     EXPECT_FALSE(parse_rails(wrong)) << wrong;
   }
+  json none = to_json(sent);
+  none[0]["shards"] = none[1]["shards"] = 0;
+  EXPECT_FALSE(parse_rails(none)) << "of no use";
   json many = json::array();
   for (std::size_t i = 0; i <= kMaxRails; ++i) many.push_back(to_json(sent)[0]);
   EXPECT_FALSE(parse_rails(many));

@@ -165,6 +165,10 @@ def one_that_is_not_there_is_named(world: World) -> None:
         raise Failed(f"no warning:\n{world.log()}")
     expect_shares(world.carried_by_sums(), 1, 0)
     world.stop()
+    world.start(rails=f"10.99.0.1,{world.machine(1).addresses[1]}")  # which keeps its number
+    world.wait_for_rails(False, True)
+    expect_shares(world.carried_by_sums(), 0, 1)
+    world.stop()
     try:
         world.start(rails="10.99.0.1,10.99.0.2")
     except Failed:
