@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+
+#include "base/fd.h"
 
 namespace tally::client {
 namespace {
@@ -64,6 +67,23 @@ std::string host_of(const sockaddr_storage& socket) {
   const int error = ::getnameinfo(reinterpret_cast<const sockaddr*>(&socket), sizeof socket, text,
                                   sizeof text, nullptr, 0, NI_NUMERICHOST);
   return error == 0 ? text : "";
+}
+
+Result<std::string> local_host_towards(const std::string& host) {
+  const auto addresses = resolve_tcp(fmt::format("tcp:[{}]:9", host), false);
+  if (!addresses) return addresses.error();
+  const SocketAddress& there = addresses->front();
+  // To be connected, a datagram socket needs a route and nobody who listens.
+  const UniqueFd socket(::socket(there.socket.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  SocketAddress here;
+  here.bytes = sizeof here.socket;
+  const bool found =
+      socket &&
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&there.socket), there.bytes) == 0 &&
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&here.socket), &here.bytes) == 0;
+  if (found) return host_of(here.socket);
+  return Error{Status::kUnavailable, fmt::format("no way to {}: {}; `ip route get {}` says more",
+                                                 host, std::strerror(errno), host)};
 }
 
 Result<UnixAddress> parse_address(std::string_view address) {

@@ -30,6 +30,9 @@ Result<std::vector<SocketAddress>> resolve_tcp(std::string_view address, bool to
 // "10.0.0.1", without the port; empty for what is not an internet address.
 std::string host_of(const sockaddr_storage& socket);
 
+// This machine's address on the way to that one (numeric), by its routes as they are now.
+Result<std::string> local_host_towards(const std::string& host);
+
 struct UnixAddress {
   std::string path;
   sockaddr_un socket{};

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "client/address.h"
 #include "client/fabric_link.h"
+#include "client/rails_link.h"
 #include "client/shm_link.h"
 #include "client/verbs_link.h"
 
@@ -50,16 +52,20 @@ class LinkMaker {
     }
     auto api = transport::verbs::system_api();
     if (!api) return api.error();
-    VerbsLinkOptions options;
-    options.device = {.device = wish.device, .host = channel_.local_host(), .domain = wish.domain};
-    options.device.ack_timeout = ack_timeout();
-    options.shards = size_.shards;
-    options.credit = size_.credit;
-    options.eager_bytes = eager_bytes("verbs", transport::verbs::kEagerBytes);
-    options.watch = channel_.fd();
-    auto link = VerbsLink::make(**api, options);
-    if (!link) return link.error();
-    return attach(std::move(*link), [this](VerbsLink& made, const json& names) {
+    const bool one_device = !wish.device.empty() || wish.domain != nullptr;
+    const auto ways = ways_to_shards(channel_.local_host(), one_device);
+    if (!ways) return ways.error();
+    const auto make = [&](const Way& way) {
+      VerbsLinkOptions options;
+      options.device = {.device = wish.device, .host = way.local_host, .domain = wish.domain};
+      options.device.ack_timeout = ack_timeout();
+      options.shards = static_cast<std::uint32_t>(way.lanes.size());
+      options.credit = size_.credit;
+      options.eager_bytes = eager_bytes("verbs", transport::verbs::kEagerBytes);
+      options.watch = channel_.fd();
+      return VerbsLink::make(**api, options);
+    };
+    return attach<VerbsLink>(*ways, make, [this](VerbsLink& made, const json& names) {
       return made.attached(names, std::min(deadline_, monotonic_now() + kFirstMessage));
     });
   }
@@ -68,27 +74,61 @@ class LinkMaker {
     if (!offers("fabric")) {
       return not_offered("fabric", "with --listen-tcp, in a version that has it");
     }
-    FabricLinkOptions options;
+    std::string provider, local_host;
     try {
       const json& offer = opened_.at("fabric");
-      options.provider = offer.at("provider").get<std::string>();
-      options.local_host =
-          on_this_host() ? offer.at("host").get<std::string>() : channel_.local_host();
+      provider = offer.at("provider").get<std::string>();
+      local_host = on_this_host() ? offer.at("host").get<std::string>() : channel_.local_host();
     } catch (const json::exception&) {
       return broken_offer();
     }
-    options.remote_host = on_this_host() ? options.local_host : channel_.remote_host();
-    options.shards = size_.shards;
-    options.credit = size_.credit;
-    options.eager_bytes = eager_bytes("fabric", fabric::kEagerBytes);
-    options.watch = channel_.fd();
-    auto link = FabricLink::make(options);
-    if (!link) return link.error();
-    return attach(std::move(*link),
-                  [](FabricLink& made, const json& names) { return made.attached(names); });
+    const auto ways = ways_to_shards(local_host, false);
+    if (!ways) return ways.error();
+    const auto make = [&](const Way& way) {
+      FabricLinkOptions options;
+      options.provider = provider;
+      options.local_host = way.local_host;
+      options.remote_host = on_this_host() ? local_host : channel_.remote_host();
+      options.shards = static_cast<std::uint32_t>(way.lanes.size());
+      options.credit = size_.credit;
+      options.eager_bytes = eager_bytes("fabric", fabric::kEagerBytes);
+      options.watch = channel_.fd();
+      return FabricLink::make(options);
+    };
+    return attach<FabricLink>(
+        *ways, make, [](FabricLink& made, const json& names) { return made.attached(names); });
   }
 
  private:
+  // Shards that are reached by one of this machine's addresses.
+  struct Way {
+    std::string local_host;
+    std::vector<std::uint32_t> lanes;
+  };
+
+  // A node with several NICs says where each lane's shard is (older ones do not); this machine's
+  // routes say by which of its own NICs that is reached.
+  Result<std::vector<Way>> ways_to_shards(const std::string& local_host, bool all_one) const {
+    const auto hosts = opened_.find("hosts");
+    if (hosts == opened_.end() || all_one) {
+      Way way{local_host, {}};
+      for (std::uint32_t lane = 0; lane < size_.shards; ++lane) way.lanes.push_back(lane);
+      return std::vector<Way>{way};
+    }
+    if (!hosts->is_array() || hosts->size() != size_.shards) return broken_offer();
+    std::vector<Way> ways;
+    for (std::uint32_t lane = 0; lane < size_.shards; ++lane) {
+      if (!(*hosts)[lane].is_string()) return broken_offer();
+      auto local = local_host_towards((*hosts)[lane].get<std::string>());
+      if (!local) return local.error();
+      auto known = std::find_if(ways.begin(), ways.end(),
+                                [&](const Way& way) { return way.local_host == *local; });
+      if (known == ways.end()) known = ways.insert(known, Way{*local, {}});
+      known->lanes.push_back(lane);
+    }
+    return ways;
+  }
+
   // That the node takes behind a notice; older ones take nothing.
   std::uint32_t eager_bytes(const char* transport, std::uint64_t most) const {
     const std::uint64_t bytes = number(opened_.at(transport), "eager_bytes").value_or(0);
@@ -120,15 +160,58 @@ class LinkMaker {
             "the node's offer of a transport cannot be read: is it of another version?"};
   }
 
-  // The two ends tell each other where they are.
-  template <typename L, typename Ready>
-  MadeLink attach(std::unique_ptr<L> link, Ready ready) {
-    auto attached = channel_.call("session.attach", link->introduction(), {}, deadline_);
+  // The two ends tell each other where they are. A link for each way.
+  template <typename L, typename Make, typename Ready>
+  MadeLink attach(const std::vector<Way>& ways, Make make, Ready ready) {
+    std::vector<std::unique_ptr<L>> links;
+    json introductions = json::array();
+    for (const Way& way : ways) {
+      auto link = make(way);
+      if (!link) return link.error();
+      introductions.push_back((*link)->introduction());
+      links.push_back(std::move(link).value());
+    }
+    auto attached = channel_.call("session.attach", joint(introductions, ways), {}, deadline_);
     if (!attached) return attached.error();
     const auto names = attached->find("names");
-    if (names == attached->end() || !names->is_array()) return broken_offer();
-    if (Outcome done = ready(*link, *names); !done) return done.error();
-    return std::unique_ptr<Link>(std::move(link));
+    if (names == attached->end() || !names->is_array() || names->size() != size_.shards) {
+      return broken_offer();
+    }
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      json own = json::array();
+      for (const std::uint32_t lane : ways[i].lanes) own.push_back((*names)[lane]);
+      if (Outcome done = ready(*links[i], own); !done) return done.error();
+    }
+    if (ways.size() == 1) return std::unique_ptr<Link>(std::move(links.front()));
+    std::vector<RailLink> rails;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      rails.push_back({std::move(links[i]), ways[i].lanes});
+    }
+    auto made = RailsLink::make(std::move(rails));
+    if (!made) return made.error();
+    return std::unique_ptr<Link>(std::move(*made));
+  }
+
+  // What each link says of itself, in one. Queue pairs are told by lane, whosever they are.
+  json joint(const json& introductions, const std::vector<Way>& ways) const {
+    json all = introductions.front();
+    if (ways.size() == 1) return all;
+    if (all.contains("names")) {
+      all["names"] = json(size_.shards, nullptr);
+      for (std::size_t i = 0; i < ways.size(); ++i) {
+        for (std::size_t j = 0; j < ways[i].lanes.size(); ++j) {
+          all["names"][ways[i].lanes[j]] = introductions[i]["names"][j];
+        }
+      }
+      return all;
+    }
+    json rails = json::array();
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      json& rail = rails.emplace_back(introductions[i]);
+      rail.erase("transport");
+      rail["lanes"] = ways[i].lanes;
+    }
+    return {{"transport", all["transport"]}, {"rails", std::move(rails)}};
   }
 
   RpcChannel& channel_;

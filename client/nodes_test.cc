@@ -4,9 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
 
 #include "client/job_entry.h"
+#include "client/recording_link.h"
 #include "client/scripted_node.h"
 
 namespace tally::client {
@@ -21,41 +21,6 @@ std::string path(const char* name) {
 Nanos soon() {
   return monotonic_now() + 5 * kSecond;
 }
-
-// Remembers what is sent.
-struct RecordingLink final : Link {
-  explicit RecordingLink(bool is_shared) : shared(is_shared) {}
-  std::string_view transport() const override { return shared ? "shm" : "fabric"; }
-  std::string description() const override { return {}; }
-  std::uint32_t shards() const override { return 2; }
-  bool send(std::uint32_t shard, const wire::Notice& notice, std::span<const std::byte>) override {
-    sent.emplace_back(shard, notice);
-    return true;
-  }
-  std::size_t receive(std::uint32_t, std::span<RingSlot>) override { return 0; }
-  std::size_t eager_bytes() const override { return shared ? 0 : 8192; }
-  bool broken() const override { return false; }
-  Result<Offer> offer(const Region&) override {
-    ++offered;
-    return Offer{json::object(), {}};
-  }
-  void withdraw(const Region&) override { --offered; }
-  bool wants_shared_memory() const override { return shared; }
-  bool has_adapter() const override { return false; }
-  bool arm(Nanos) override { return armed; }
-  void disarm() override {}
-  int fd() const override { return event.get(); }
-  bool hear() override { return gone; }
-  bool fence(Nanos) override { return true; }
-  void hang_up() override {}
-
-  const bool shared;
-  bool gone = false;
-  bool armed = true;
-  int offered = 0;
-  std::vector<std::pair<std::uint32_t, wire::Notice>> sent{};
-  UniqueFd event{::eventfd(0, EFD_CLOEXEC)};
-};
 
 class NodesTest : public ::testing::Test {
  protected:

@@ -61,8 +61,10 @@ std::uint32_t Admission::shards_of_a_job() const {
   return std::min(limits_.shards, limits_.shards_per_job);
 }
 
-// By the weights of the jobs that they have, in order.
-std::vector<std::uint32_t> Admission::least_used_shards(std::uint32_t count) const {
+// By the weights of the jobs that they have. One for each lane, of the rail that it is to have;
+// without rails any, in order.
+std::vector<std::uint32_t> Admission::least_used_shards(
+    std::span<const std::uint32_t> rail_of_lane) const {
   std::vector<std::uint64_t> load(limits_.shards);
   for (const auto& forming : formings_) {
     for (const std::uint32_t shard : forming->shards) load[shard] += forming->weight;
@@ -71,9 +73,17 @@ std::vector<std::uint32_t> Admission::least_used_shards(std::uint32_t count) con
   std::iota(shards.begin(), shards.end(), 0U);
   std::stable_sort(shards.begin(), shards.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return load[a] < load[b]; });
-  shards.resize(count);
-  std::sort(shards.begin(), shards.end());
-  return shards;
+  std::vector<std::uint32_t> chosen;
+  for (const std::uint32_t rail : rail_of_lane) {
+    auto next = std::find_if(shards.begin(), shards.end(), [&](std::uint32_t shard) {
+      return rails_.empty() || rail_of(shard, rails_) == rail;
+    });
+    if (next == shards.end()) next = shards.begin();  // a rail that has gone since the plan
+    chosen.push_back(*next);
+    shards.erase(next);
+  }
+  if (rails_.empty()) std::sort(chosen.begin(), chosen.end());
+  return chosen;
 }
 
 std::uint32_t Forming::lane_of(std::uint32_t shard) const {
@@ -181,26 +191,35 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
     return refused(fmt::format("job \"{}\" is configured with {} ranks, rank {} says {}", name,
                                configuration->ranks, applicant.rank, applicant.ranks));
   }
-  const auto added = add(name, applicant.ranks, shards_of_a_job());
+  const std::uint32_t lanes = usable_shards(rails_, shards_of_a_job());
+  const auto trees = over_rails(rails_, lanes, protocol::kWeightUnit);
+  std::vector<std::uint32_t> rail_of_lane, weights;
+  for (const RailTree& tree : trees) {
+    rail_of_lane.push_back(tree.rail);
+    weights.push_back(tree.weight);
+  }
+  const auto added = add(name, applicant.ranks, rail_of_lane);
   if (!added) return added.error();
   Forming& forming = **added;
   forming.token = configuration != nullptr ? configuration->token : applicant.token;
   forming.epoch = ++epochs_[name];
   forming.weight = configuration != nullptr ? configuration->weight : 1;
-  forming.plan = protocol::even_plan(shards_of_a_job(), limits_.split_bytes);
-  for (std::uint32_t tree = 0; tree < shards_of_a_job(); ++tree) {
+  forming.plan = protocol::weighted_plan(weights, limits_.split_bytes);
+  forming.rate = speed_of(rails_) / applicant.ranks;  // the NICs carry every rank's bytes
+  for (std::uint32_t tree = 0; tree < lanes; ++tree) {
     forming.vertices.push_back(protocol::star(tree, forming.ranks()));
   }
   return *added;
 }
 
 Result<Forming*> Admission::add(const std::string& name, std::uint32_t ranks,
-                                std::uint32_t shards) {
+                                std::span<const std::uint32_t> rail_of_lane) {
+  const auto shards = static_cast<std::uint32_t>(rail_of_lane.size());
   if (auto room = room_for(name, ranks, shards); !room) return room.error();
   auto forming = std::make_unique<Forming>();
   forming->name = name;
   forming->slot = free_slot();
-  forming->shards = least_used_shards(shards);
+  forming->shards = least_used_shards(rail_of_lane);
   forming->members.assign(ranks, kNobody);
   forming->table_bytes = table_bytes(ranks, shards);
   formings_.push_back(std::move(forming));
@@ -225,6 +244,19 @@ Outcome Admission::serves(const Placement& placement, std::uint32_t lanes) const
   return Unit{};
 }
 
+// Where the plan does not say, in turn those that are in use.
+std::vector<std::uint32_t> Admission::rails_of_lanes(const Placement& placement,
+                                                     std::uint32_t lanes) const {
+  std::vector<std::uint32_t> rails = placement.rails;
+  if (!rails.empty() || rails_.empty()) {
+    rails.resize(lanes);
+    return rails;
+  }
+  const auto used = rails_in_use(rails_);
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) rails.push_back(used[lane % used.size()]);
+  return rails;
+}
+
 // The coordinator has checked who asks; this node says whether there is room.
 Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now) {
   const auto trees = static_cast<std::uint32_t>(placement.vertices.size());
@@ -243,7 +275,7 @@ Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now
                                placement.job, placement.epoch, last));
   }
   if (before != nullptr) before->over = true;
-  const auto added = add(placement.job, placement.ranks, lanes);
+  const auto added = add(placement.job, placement.ranks, rails_of_lanes(placement, lanes));
   if (!added) {
     if (before != nullptr) before->over = false;
     if (last == 0) epochs_.erase(placement.job);

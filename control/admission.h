@@ -6,12 +6,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "control/coordinator/placement.h"
+#include "control/coordinator/rails.h"
 #include "dataplane/protocol/cut.h"
 #include "dataplane/protocol/vertex.h"
 
@@ -104,6 +106,10 @@ class Admission {
     std::uint32_t epoch = 0;  // of the placed forming that it means; 0: none
   };
 
+  // The node's NICs are these from now on: for jobs that form. None: one, whatever it is.
+  void set_rails(std::vector<Rail> rails) { rails_ = std::move(rails); }
+  const std::vector<Rail>& rails() const { return rails_; }
+
   struct Admitted {
     Forming* forming;
     bool is_new;  // the first of its members: the shards do not know it yet
@@ -142,10 +148,12 @@ class Admission {
   Result<Forming*> placed_for(const Applicant& applicant) const;
   Result<Admitted> seat(Forming& forming, bool is_new, const Applicant& applicant,
                         std::uint32_t session);
-  // A forming of so many ranks on so many shards, or why there is no room for it.
-  Result<Forming*> add(const std::string& name, std::uint32_t ranks, std::uint32_t shards);
+  // A forming of so many ranks, with lanes at these rails, or why there is no room for it.
+  Result<Forming*> add(const std::string& name, std::uint32_t ranks,
+                       std::span<const std::uint32_t> rail_of_lane);
   // Whether it can be served at all, by so many shards.
   Outcome serves(const Placement& placement, std::uint32_t lanes) const;
+  std::vector<std::uint32_t> rails_of_lanes(const Placement& placement, std::uint32_t lanes) const;
   Outcome room_for(const std::string& name, std::uint32_t ranks, std::uint32_t shards) const;
   Outcome room_for_session(const Applicant& applicant) const;
   std::uint64_t table_bytes(std::uint32_t ranks, std::uint32_t shards) const;
@@ -153,9 +161,10 @@ class Admission {
   Forming* current(const std::string& name) const;
   std::uint32_t free_slot() const;
   std::uint32_t shards_of_a_job() const;
-  std::vector<std::uint32_t> least_used_shards(std::uint32_t count) const;
+  std::vector<std::uint32_t> least_used_shards(std::span<const std::uint32_t> rail_of_lane) const;
 
   AdmissionLimits limits_;
+  std::vector<Rail> rails_;
   std::vector<ConfiguredJob> configured_;
   std::vector<std::unique_ptr<Forming>> formings_;
   std::map<std::string, std::uint32_t> epochs_;  // the last one of each job that has formed

@@ -62,7 +62,7 @@ class ClusterMember::Interruptible {
 };
 
 ClusterMember::ClusterMember(Options options, asio::io_context& io, Node& node)
-    : options_(std::move(options)), io_(io), node_(node) {
+    : options_(std::move(options)), io_(io), node_(node), rails_(options_.rails) {
   node_.on_over([this](std::uint64_t placement) { report(applied_, {placement, true, ""}); });
   const BlockedSignals blocked;
   listener_ = std::thread([this] { listen_for_news(); });
@@ -109,18 +109,43 @@ void ClusterMember::listen_for_news() {
   }
 }
 
-json ClusterMember::introduction(const client::RpcChannel& channel) const {
+json ClusterMember::introduction(const client::RpcChannel& channel) {
   const ClusterConfig& cluster = options_.cluster;
-  return {{"version", 1},
-          {"name", cluster.name},
-          {"host", cluster.host},
-          {"role", cluster.role == Role::kWorker ? "worker" : "helper"},
-          {"tcp", reachable_tcp(options_.tcp, channel.local_host(), cluster.host)},
-          {"unix", options_.local},
-          {"shards", options_.shards},
-          {"speed", cluster.speed},
-          {"epoch", highest_epoch_},
-          {"token", cluster.token}};
+  json self = {{"version", 1},
+               {"name", cluster.name},
+               {"host", cluster.host},
+               {"role", cluster.role == Role::kWorker ? "worker" : "helper"},
+               {"tcp", reachable_tcp(options_.tcp, channel.local_host(), cluster.host)},
+               {"unix", options_.local},
+               {"shards", options_.shards},
+               {"speed", cluster.speed},
+               {"epoch", highest_epoch_},
+               {"token", cluster.token}};
+  const std::lock_guard lock(mutex_);
+  rails_are_news_ = false;
+  // Coordinators that know of none are told of none.
+  if (!rails_.empty()) self["rails"] = to_json(reachable(rails_));
+  return self;
+}
+
+// With what clients can connect to by each.
+std::vector<Rail> ClusterMember::reachable(std::vector<Rail> rails) const {
+  for (Rail& rail : rails) {
+    const std::string there = reachable_tcp(options_.tcp, rail.address, "");
+    const bool v6 = rail.address.find(':') != std::string::npos;
+    const std::string host = v6 ? fmt::format("[{}]", rail.address) : rail.address;
+    if (there.starts_with(fmt::format("tcp:{}:", host))) rail.tcp = there;
+  }
+  return rails;
+}
+
+void ClusterMember::set_rails(std::vector<Rail> rails) {
+  {
+    const std::lock_guard lock(mutex_);
+    rails_ = std::move(rails);
+    rails_are_news_ = true;
+  }
+  changed_.notify_all();
 }
 
 // Returns when it is no member there, or none any more; true: it was.
@@ -216,7 +241,9 @@ void ClusterMember::apply(const std::vector<Placement>& placements,
 void ClusterMember::send_reports() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || (membership_ != 0 && !reports_.empty()); });
+    changed_.wait(lock, [this] {
+      return stopping_ || (membership_ != 0 && (!reports_.empty() || rails_are_news_));
+    });
     if (stopping_) return;
     const Membership membership = membership_;
     const std::uint64_t node = node_number_;
@@ -230,16 +257,20 @@ void ClusterMember::send_reports() {
       const auto count = std::min(reports_.size(), kMostReports);
       const std::vector<Report> batch(reports_.begin(),
                                       reports_.begin() + static_cast<std::ptrdiff_t>(count));
-      if (batch.empty()) {
+      const bool rails_too = std::exchange(rails_are_news_, false);
+      if (batch.empty() && !rails_too) {
         changed_.wait(lock);
         continue;
       }
+      const std::vector<Rail> rails = reachable(rails_);
       lock.unlock();
-      const auto sent = send(*channel, node, batch);
+      const auto sent = send(*channel, node, batch, rails_too ? &rails : nullptr);
       lock.lock();
       // What the coordinator does not want to hear is not said again.
-      if (!sent && (sent.status() == Status::kNodeLost || sent.status() == Status::kDeadline))
+      if (!sent && (sent.status() == Status::kNodeLost || sent.status() == Status::kDeadline)) {
+        rails_are_news_ |= rails_too;
         break;
+      }
       if (membership_ == membership) {
         reports_.erase(reports_.begin(), reports_.begin() + static_cast<std::ptrdiff_t>(count));
       }
@@ -252,19 +283,20 @@ void ClusterMember::send_reports() {
 }
 
 Outcome ClusterMember::send(client::RpcChannel& channel, std::uint64_t node,
-                            const std::vector<Report>& batch) {
+                            const std::vector<Report>& batch, const std::vector<Rail>* rails) {
   json done = json::array(), over = json::array();
   for (const Report& one : batch) {
     json entry = {{"placement", one.placement}};
     if (!one.error.empty()) entry["error"] = one.error.substr(0, 512);
     (one.over ? over : done).push_back(std::move(entry));
   }
-  const auto sent = channel.call("cluster.report",
-                                 {{"node", node},
-                                  {"token", options_.cluster.token},
-                                  {"done", std::move(done)},
-                                  {"over", std::move(over)}},
-                                 {}, monotonic_now() + kAnswer);
+  json params = {{"node", node},
+                 {"token", options_.cluster.token},
+                 {"done", std::move(done)},
+                 {"over", std::move(over)}};
+  if (rails != nullptr) params["rails"] = to_json(*rails);
+  const auto sent =
+      channel.call("cluster.report", std::move(params), {}, monotonic_now() + kAnswer);
   if (sent) return Unit{};
   log::warning("cluster-report-failed", {{"error", sent.error().message}});
   return sent.error();

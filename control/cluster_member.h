@@ -33,6 +33,7 @@ class ClusterMember {
     std::string tcp;           // where the node listens; empty: not there
     std::string local;         // unix:/path
     std::uint32_t shards = 1;  // that serve a job
+    std::vector<Rail> rails{};
   };
   // `io`: the control thread's loop; `node` is spoken to there. Both are borrowed, the node until
   // stop(), this until the node is gone.
@@ -41,6 +42,8 @@ class ClusterMember {
   ClusterMember(const ClusterMember&) = delete;
   ClusterMember& operator=(const ClusterMember&) = delete;
 
+  // The coordinator hears which are up. Any thread.
+  void set_rails(std::vector<Rail> rails);
   // On the control thread. The coordinator hears of it by the connection's end.
   void stop();
 
@@ -57,12 +60,14 @@ class ClusterMember {
 
   void listen_for_news();
   bool be_member_at(const std::string& address);
-  nlohmann::json introduction(const client::RpcChannel& channel) const;
+  nlohmann::json introduction(const client::RpcChannel& channel);
   void take(const nlohmann::json& news, Membership membership);
   void complain(const std::string& address, const Error& error);
 
   void send_reports();
-  Outcome send(client::RpcChannel& channel, std::uint64_t node, const std::vector<Report>& batch);
+  Outcome send(client::RpcChannel& channel, std::uint64_t node, const std::vector<Report>& batch,
+               const std::vector<Rail>* rails);
+  std::vector<Rail> reachable(std::vector<Rail> rails) const;
 
   // On the control thread.
   void apply(const std::vector<Placement>& placements, const std::vector<std::uint64_t>& withdraw,
@@ -89,6 +94,8 @@ class ClusterMember {
   std::uint64_t node_number_ = 0;  // at the coordinator
   std::string coordinator_;        // its address
   std::vector<Report> reports_;
+  std::vector<Rail> rails_;
+  bool rails_are_news_ = false;  // to the coordinator
   std::list<UniqueFd> open_;
 
   std::thread listener_;

@@ -16,6 +16,7 @@
 #include "client/address.h"
 #include "control/config_keys.h"
 #include "control/memory_limit.h"
+#include "control/rails.h"
 #include "dataplane/wire/notice.h"
 
 namespace tally::control {
@@ -233,7 +234,10 @@ std::string host_name() {
 
 void derive(Config& config) {
   if (config.listen.empty()) config.listen = client::default_listen_address();
-  if (config.shards == 0) config.shards = derived_shards();
+  if (config.shards == 0) {
+    const auto rails = static_cast<std::uint32_t>(between_commas(config.rails).size());
+    config.shards = std::clamp(rails, derived_shards(), engine::kMaxShards);
+  }
   if (config.engine_mib == 0) {
     // Tiles of all windows, and as much again for what surrounds them.
     const std::uint64_t windows = config.shards * config.window_bytes;
@@ -275,6 +279,7 @@ Outcome check(const Config& config) {
     return bad(fmt::format("listen_tcp is {}: write tcp:host:port", config.listen_tcp));
   }
   if (auto cluster = check_cluster(config.cluster); !cluster) return cluster;
+  if (auto rails = configured_rails(config); !rails) return rails.error();
   if (config.tile_bytes > config.window_bytes) {
     return bad(
         fmt::format("shards.tile_bytes is {} and shards.window_bytes {}: a tile must fit "
@@ -316,15 +321,19 @@ int read_file(const std::string& path, std::string& text) {
 
 }  // namespace
 
-std::vector<std::string> ClusterConfig::addresses() const {
+std::vector<std::string> between_commas(const std::string& text) {
   std::vector<std::string> list;
-  std::istringstream text(coordinators);
-  for (std::string address; std::getline(text, address, ',');) {
-    const auto first = address.find_first_not_of(' ');
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) {
+    const auto first = word.find_first_not_of(' ');
     if (first == std::string::npos) continue;
-    list.push_back(address.substr(first, address.find_last_not_of(' ') - first + 1));
+    list.push_back(word.substr(first, word.find_last_not_of(' ') - first + 1));
   }
   return list;
+}
+
+std::vector<std::string> ClusterConfig::addresses() const {
+  return between_commas(coordinators);
 }
 
 Result<Config> parse_config(std::string_view text, std::string_view path,

@@ -65,6 +65,8 @@ struct Config {
   std::uint8_t ack_timeout = transport::verbs::kAckTimeout;  // RDMA: 4.096 us << so many
   Offer fabric = Offer::kAuto;
   std::string provider;
+  std::string rails;        // addresses, with commas between them (control/rails.h reads them)
+  std::string rail_speeds;  // likewise, by rail
 
   // [memory]
   engine::Hugepages hugepages = engine::Hugepages::kAuto;
@@ -93,6 +95,9 @@ Result<Config> load_config(const std::string& path, std::span<const Override> ov
 // As above, for a file's text; `path` is for messages.
 Result<Config> parse_config(std::string_view text, std::string_view path,
                             std::span<const Override> overrides);
+
+// "a, b" -> "a", "b"; what is empty is left out.
+std::vector<std::string> between_commas(const std::string& text);
 
 // The configuration as a file that gives it again; tokens are not shown.
 std::string to_toml(const Config& config);

@@ -200,6 +200,19 @@ std::vector<Key> node_keys() {
       {"shards", "stream_bytes", "stream-bytes",
        "results are stored past the caches while a shard has this much to read and store",
        bytes(At<&Config::stream_bytes>{}, kPage, wire::kMaxBytes)},
+  };
+}
+
+std::vector<Key> network_keys() {
+  return {
+      {"network", "rails", "rails",
+       "addresses of this machine's NICs, one of each, with commas between them: each gets shards "
+       "of its own; empty: the one of listen_tcp",
+       TextKey{At<&Config::rails>{}, true}},
+      {"network", "speeds", "speeds",
+       "of these NICs, as 100Gbit or 12.5GB, in the same order: jobs are cut accordingly; empty: "
+       "all alike",
+       TextKey{At<&Config::rail_speeds>{}, true}},
       {"network", "verbs", "verbs",
        "transport verbs for workers on other machines; auto: where there is an RDMA device",
        choice(At<&Config::verbs>{}, {"auto", "on", "off"})},
@@ -216,6 +229,11 @@ std::vector<Key> node_keys() {
       {"network", "provider", "",
        "of libfabric, for transport fabric; empty: the best that is there",
        TextKey{At<&Config::provider>{}, true}},
+  };
+}
+
+std::vector<Key> limit_keys() {
+  return {
       {"memory", "hugepages", "hugepages",
        "hugepages for the engine's memory; auto: if enough are free",
        choice(At<&Config::hugepages>{}, {"auto", "on", "off"})},
@@ -269,8 +287,9 @@ std::string Key::path() const {
 const std::vector<Key>& config_keys() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> all = node_keys();
-    const std::vector<Key> cluster = cluster_keys();
-    all.insert(all.end(), cluster.begin(), cluster.end());
+    for (const auto& more : {network_keys(), limit_keys(), cluster_keys()}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
     return all;
   }();
   return keys;

@@ -14,6 +14,7 @@
 #include "control/config_keys.h"
 #include "control/networks.h"
 #include "control/process_limits.h"
+#include "control/rails.h"
 #include "dataplane/transport/shm/fault_guard.h"
 
 namespace tally::control {
@@ -71,14 +72,36 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Config& config) {
   return daemon;
 }
 
+// Near their NICs, on machines where that makes a difference.
+void Daemon::choose_places(const Config& config) {
+  topology_ = Topology::of_this_machine();
+  if (topology_ == nullptr) return;
+  const auto nics = nics_of_shards(config, rails_, interfaces());
+  places_ = place_shards(topology_->hardware(), nics);
+  for (std::uint32_t i = 0; i < places_.size(); ++i) {
+    log::info("shard-place", {{"shard", i},
+                              {"cpu", places_[i].cpu},
+                              {"node", places_[i].node},
+                              {"nic", nics[i]},
+                              {"nic_node", node_of_nic(topology_->hardware(), nics[i])}});
+  }
+}
+
 Outcome Daemon::build(const Config& config) {
   const auto isa = choose_isa(config);
   if (!isa) return isa.error();
   exit_when_idle_ = std::chrono::seconds(config.exit_when_idle_s);
   isa_ = summation::kIsaNames[static_cast<std::size_t>(*isa)];
+  auto rails = open_rails(config);
+  if (!rails) return rails.error();
+  rails_ = std::move(rails).value();
+  choose_places(config);
+  std::vector<int> cpus;
+  for (const ShardPlace& place : places_) cpus.push_back(place.cpu);
   auto eal = engine::Eal::start({.shards = config.shards,
                                  .hugepages = config.hugepages,
                                  .memory_mib = config.engine_mib,
+                                 .cpus = std::move(cpus),
                                  .verbose = config.log_level == log::Level::kDebug});
   if (!eal) return eal.error();
   eal_ = std::move(eal).value();
@@ -90,10 +113,17 @@ Outcome Daemon::build(const Config& config) {
   if (!allocated) return allocated.error();
   memory_ = std::move(allocated).value();
   const std::span<std::byte> memory(memory_.data(), memory_.size());
-  auto networks = open_networks(config, shard.protocol, memory);
+  for (std::uint32_t i = 0; i < places_.size(); ++i) {
+    topology_->bind(ShardSet::share_of(memory, i, config.shards), places_[i].node);
+  }
+  Topology::Near near(topology_.get());
+  const BeforeShard before = [&](std::uint32_t i) {
+    if (i < places_.size()) near.at(places_[i].node);
+  };
+  auto networks = open_networks(config, rails_, shard.protocol, memory, before);
   if (!networks) return networks.error();
-  shards_ =
-      std::make_unique<ShardSet>(io_, config.shards, shard, memory, std::move(networks->ports));
+  shards_ = std::make_unique<ShardSet>(io_, config.shards, shard, memory,
+                                       std::move(networks->ports), before);
   NodeOptions options;
   options.facts = {.address = config.listen,
                    .isa = isa_,
@@ -118,6 +148,7 @@ Outcome Daemon::build(const Config& config) {
   };
   options.fabric = std::move(networks->fabric);
   options.verbs = std::move(networks->verbs);
+  options.rails = rails_;
   node_ = std::make_unique<Node>(std::move(options), io_, *shards_,
                                  [this](rpc::ConnectionId connection, std::string_view reason) {
                                    server_->disconnect(connection, reason);
@@ -152,6 +183,7 @@ void Daemon::join_cluster(const Config& config) {
   options.tcp = tcp_address_;
   options.local = has_scheme ? config.listen : "unix:" + config.listen;
   options.shards = std::min(config.shards, config.limits.shards_per_job);
+  options.rails = rails_;
   member_ = std::make_unique<ClusterMember>(std::move(options), io_, *node_);
 }
 
@@ -179,15 +211,35 @@ void Daemon::watch_for_idleness() {
   });
 }
 
+// What is lost carries nothing of jobs that form from then on; what is back does again.
+void Daemon::watch_rails() {
+  const auto changed = refresh(rails_, interfaces());
+  for (const std::uint32_t rail : changed) {
+    const bool up = rails_[rail].up;
+    log::event(up ? log::Level::kInfo : log::Level::kWarning, up ? "rail-back" : "rail-lost",
+               {{"address", rails_[rail].address}, {"shards", rails_[rail].shards}});
+  }
+  if (!changed.empty()) {
+    node_->set_rails(rails_);
+    if (member_ != nullptr) member_->set_rails(rails_);
+  }
+  rail_timer_.expires_after(std::chrono::seconds(1));
+  rail_timer_.async_wait([this](const std::error_code& error) {
+    if (!error) watch_rails();
+  });
+}
+
 bool Daemon::run_until_readable(int fd) {
   last_session_ = std::chrono::steady_clock::now();
   if (exit_when_idle_ > std::chrono::seconds::zero()) watch_for_idleness();
+  if (!rails_.empty()) watch_rails();
   asio::posix::stream_descriptor event(io_, ::dup(fd));
   event.async_wait(asio::posix::stream_descriptor::wait_read,
                    [this](const std::error_code&) { io_.stop(); });
   io_.run();
   io_.restart();
   idle_timer_.cancel();
+  rail_timer_.cancel();
   return !idle_for_too_long_;
 }
 

@@ -7,12 +7,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "control/cluster_member.h"
 #include "control/config.h"
 #include "control/node.h"
 #include "control/rpc/server.h"
 #include "control/shard_set.h"
+#include "control/topology.h"
 #include "dataplane/engine/eal.h"
 
 namespace tally::control {
@@ -41,13 +43,19 @@ class Daemon {
  private:
   Daemon() = default;
   Outcome build(const Config& config);
+  void choose_places(const Config& config);
   Outcome launch(bool busy);
   void join_cluster(const Config& config);
   void watch_for_idleness();
+  void watch_rails();
 
   std::string isa_;
   asio::io_context io_{1};
   asio::steady_timer idle_timer_{io_};
+  asio::steady_timer rail_timer_{io_};
+  std::vector<Rail> rails_;             // none: the address of listen_tcp
+  std::unique_ptr<Topology> topology_;  // null: unknown
+  std::vector<ShardPlace> places_;      // by shard; none: where the kernel puts them
   std::string tcp_address_;
   std::chrono::seconds exit_when_idle_{0};
   std::chrono::steady_clock::time_point last_session_;

@@ -149,6 +149,7 @@ void Introspection::status(rpc::Reply reply) const {
                 {"uptime_s", static_cast<double>(monotonic_now() - started_) / kSecond},
                 {"address", facts_.address},
                 {"shards", shards_.size()},
+                {"rails", to_json(admission_.rails())},
                 {"isa", facts_.isa},
                 {"poll", facts_.poll},
                 {"hugepages", facts_.hugepages},

@@ -1,9 +1,15 @@
 #include "control/networks.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "client/address.h"
 #include "control/log.h"
+#include "control/rails.h"
 #include "control/shard_set.h"
 
 namespace tally::control {
@@ -17,9 +23,11 @@ std::size_t landing_bytes(const protocol::AggregatorConfig& protocol, std::uint3
 
 // All shards have the port, or none. `open(shard)` opens one.
 template <typename Port, typename Open>
-Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port, Open open) {
+Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port,
+                  const BeforeShard& before, Open open) {
   std::vector<std::unique_ptr<Port>> ports;
   for (std::uint32_t i = 0; i < networks.ports.size(); ++i) {
+    before(i);
     auto opened = open(i);
     if (!opened) return opened.error();
     ports.push_back(std::move(opened).value());
@@ -28,15 +36,37 @@ Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port,
   return Unit{};
 }
 
-Outcome open_fabric(const Config& config, const std::string& host, std::size_t landing,
-                    std::span<std::byte> memory, Networks& networks) {
+// Where each shard's ports are bound.
+struct Place {
+  std::uint32_t rail = 0;
+  std::string host;
+};
+using Places = std::vector<Place>;
+
+Result<Places> places_of(const Config& config, const std::vector<Rail>& rails) {
+  Places places(config.shards);
+  if (rails.empty()) {
+    const auto addresses = client::resolve_tcp(config.listen_tcp, true);
+    if (!addresses) return addresses.error();
+    for (Place& place : places) place.host = client::host_of(addresses->front().socket);
+    return places;
+  }
+  for (std::uint32_t i = 0; i < config.shards; ++i) {
+    places[i].rail = rail_of(i, rails);
+    places[i].host = rails[places[i].rail].address;
+  }
+  return places;
+}
+
+Outcome open_fabric(const Config& config, const Places& places, std::size_t landing,
+                    std::span<std::byte> memory, const BeforeShard& before, Networks& networks) {
   transport::fabric::PortOptions options;
-  options.domain.address = host;
   options.domain.provider = config.provider;
   // Devices that transport verbs serves, or that are not meant, are not taken by another way.
   options.domain.verbs = config.verbs == Offer::kAuto && !networks.verbs;
   options.landing_bytes = landing;
-  auto opened = open_each(networks, &NetworkPorts::fabric, [&](std::uint32_t shard) {
+  auto opened = open_each(networks, &NetworkPorts::fabric, before, [&](std::uint32_t shard) {
+    options.domain.address = places[shard].host;
     options.tiles = ShardSet::share_of(memory, shard, config.shards);
     auto port = transport::fabric::Port::open(options);
     if (port) options.domain.provider = (*port)->provider();  // one for all
@@ -49,23 +79,42 @@ Outcome open_fabric(const Config& config, const std::string& host, std::size_t l
   return Unit{};
 }
 
-Outcome open_verbs(const Config& config, const std::string& host, std::size_t landing,
-                   std::span<std::byte> memory, Networks& networks) {
+Outcome open_verbs(const Config& config, const Places& places, std::size_t landing,
+                   std::span<std::byte> memory, const BeforeShard& before, Networks& networks) {
   auto api = transport::verbs::system_api();
   if (!api) return api.error();
   transport::verbs::PortOptions options;
-  options.device = {.device = config.device, .host = host, .ack_timeout = config.ack_timeout};
+  // One for all, or one for each rail.
+  std::vector<std::string> devices = between_commas(config.device);
+  if (devices.empty()) devices.emplace_back();
   options.credit = config.credit;
   options.landing_bytes = landing;
-  auto opened = open_each(networks, &NetworkPorts::verbs, [&](std::uint32_t shard) {
+  auto opened = open_each(networks, &NetworkPorts::verbs, before, [&](std::uint32_t shard) {
+    options.device = {.device = devices[places[shard].rail % devices.size()],
+                      .host = places[shard].host,
+                      .ack_timeout = config.ack_timeout};
     options.tiles = ShardSet::share_of(memory, shard, config.shards);
     return transport::verbs::Port::open(**api, options);
   });
   if (!opened) return opened;
   const transport::verbs::Choice& choice = networks.ports.front().verbs->choice();
-  log::info("verbs", {{"device", choice.why}});
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (i > 0 && places[i].rail <= places[i - 1].rail) break;  // each rail once
+    log::info("verbs", {{"device", networks.ports[i].verbs->choice().why}});
+  }
   networks.verbs = {choice.device, transport::verbs::to_text(choice.gid), choice.ack_timeout};
   return Unit{};
+}
+
+// Empty: this machine can bind to it.
+std::string why_unbindable(const Rail& rail) {
+  const auto addresses = client::resolve_tcp(fmt::format("tcp:[{}]:0", rail.address), true);
+  if (!addresses) return addresses.error().message;
+  const client::SocketAddress& address = addresses->front();
+  const UniqueFd socket(::socket(address.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto* name = reinterpret_cast<const sockaddr*>(&address.socket);
+  if (socket && ::bind(socket.get(), name, address.bytes) == 0) return {};
+  return std::strerror(errno);
 }
 
 // An error when the transport has to be there.
@@ -81,23 +130,50 @@ Outcome settle(const char* transport, Offer wanted, const Outcome& opened) {
 
 }  // namespace
 
-Result<Networks> open_networks(const Config& config, const protocol::AggregatorConfig& protocol,
-                               std::span<std::byte> memory) {
+Result<std::vector<Rail>> open_rails(const Config& config) {
+  auto rails = configured_rails(config);
+  if (!rails || rails->empty()) return rails;
+  std::string why;
+  for (Rail& rail : *rails) {
+    const std::string why_not = why_unbindable(rail);
+    if (why_not.empty()) continue;
+    log::warning("rail-left-out", {{"address", rail.address}, {"why", why_not}});
+    rail.up = false;
+    why = why_not;
+  }
+  deal_shards(*rails, config.shards);
+  if (rails_in_use(*rails).empty()) {
+    return Error{Status::kUnavailable,
+                 fmt::format("network.rails = \"{}\": this machine can use none of these addresses "
+                             "({}): `ip address` shows which it has",
+                             config.rails, why)};
+  }
+  refresh(*rails, interfaces());
+  for (const Rail& rail : *rails) {
+    if (rail.shards == 0) continue;
+    log::info("rail", {{"address", rail.address}, {"shards", rail.shards}, {"up", rail.up}});
+  }
+  return rails;
+}
+
+Result<Networks> open_networks(const Config& config, const std::vector<Rail>& rails,
+                               const protocol::AggregatorConfig& protocol,
+                               std::span<std::byte> memory, const BeforeShard& before) {
   Networks networks;
   if (config.listen_tcp.empty()) return networks;
-  const auto addresses = client::resolve_tcp(config.listen_tcp, true);
-  if (!addresses) return addresses.error();
-  const std::string host = client::host_of(addresses->front().socket);
+  const auto located = places_of(config, rails);
+  if (!located) return located.error();
+  const Places& places = *located;
   networks.ports.resize(config.shards);
   const std::size_t landing = landing_bytes(protocol, config.limits.max_ranks);
   std::string why;
   if (config.verbs != Offer::kOff) {
-    const auto opened = open_verbs(config, host, landing, memory, networks);
+    const auto opened = open_verbs(config, places, landing, memory, before, networks);
     if (!opened) why += "; verbs: " + opened.error().message;
     if (auto fine = settle("verbs", config.verbs, opened); !fine) return fine.error();
   }
   if (config.fabric != Offer::kOff) {
-    const auto opened = open_fabric(config, host, landing, memory, networks);
+    const auto opened = open_fabric(config, places, landing, memory, before, networks);
     if (!opened) why += "; fabric: " + opened.error().message;
     if (auto fine = settle("fabric", config.fabric, opened); !fine) return fine.error();
   }

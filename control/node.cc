@@ -65,6 +65,7 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
       patience_(io),
       makers_(io, options_.verbs ? kMakers : 0),
       ender_(io, options_.verbs ? 1 : 0) {
+  admission_.set_rails(options_.rails);
   shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
 }
 
@@ -170,6 +171,11 @@ void Node::opened(const Session& session, rpc::Reply reply) const {
   // The version before takes each tree for a lane.
   if (forming.vertices.size() == forming.shards.size()) client::put_weights(answer, forming.plan);
   if (options_.checksums) answer["checksums"] = "crc32c";
+  // Where each lane's shard is.
+  const std::vector<Rail>& rails = admission_.rails();
+  for (std::size_t lane = 0; lane < forming.shards.size() && !rails.empty(); ++lane) {
+    answer["hosts"].push_back(rails[rail_of(forming.shards[lane], rails)].address);
+  }
   if (options_.fabric) {
     answer["fabric"] = {{"provider", options_.fabric->provider},
                         {"host", options_.fabric->host},

@@ -46,6 +46,7 @@ struct NodeOptions {
   AdmissionLimits limits;
   std::optional<FabricOffer> fabric;  // the shards have ports to it
   std::optional<VerbsOffer> verbs;    // likewise
+  std::vector<Rail> rails;            // the shards' ports are dealt to them; none: they are not
   std::vector<ConfiguredJob> jobs;
   // As a coordinator, which every node can be.
   std::string cluster_token;
@@ -65,6 +66,9 @@ class Node : public rpc::Service {
 
   void handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) override;
   void closed(rpc::ConnectionId connection) override;
+
+  // Which are up has changed: for jobs that form from now on.
+  void set_rails(std::vector<Rail> rails) { admission_.set_rails(std::move(rails)); }
 
   bool has_sessions() const { return !by_connection_.empty(); }
 
@@ -104,7 +108,8 @@ class Node : public rpc::Service {
   void opened(const Session& session, rpc::Reply reply) const;
   void attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
   void attach_to_network(const SharedSession& session, rpc::Request& request, rpc::Reply reply);
-  void attach_to_fabric(const SharedSession& session, rpc::Params& params, rpc::Reply reply);
+  void attach_to_fabric(const SharedSession& session, const rpc::Request& request,
+                        rpc::Reply reply);
   void attach_to_verbs(const SharedSession& session, rpc::Params& params, rpc::Reply reply);
   void begin_attaching(const SharedSession& session, const SharedReply& answer,
                        std::function<void()> then);

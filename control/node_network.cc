@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/client_ends.h"
 #include "control/node.h"
 #include "control/node_session.h"
 
@@ -12,9 +13,6 @@ namespace tally::control {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::size_t kMaxTransport = 32;
-constexpr std::size_t kMaxEndpointName = 512;  // in hexadecimal digits
 
 Result<std::string> in_hex(const Result<transport::fabric::Name>& name) {
   if (!name) return name.error();
@@ -33,7 +31,7 @@ void Node::attach_to_network(const SharedSession& session, rpc::Request& request
   rpc::Params params(request.params);
   const std::string transport = params.text("transport", kMaxTransport);
   if (transport == "fabric" && options_.fabric) {
-    return attach_to_fabric(session, params, std::move(reply));
+    return attach_to_fabric(session, request, std::move(reply));
   }
   if (transport == "verbs" && options_.verbs) {
     return attach_to_verbs(session, params, std::move(reply));
@@ -45,20 +43,21 @@ void Node::attach_to_network(const SharedSession& session, rpc::Request& request
                           transport));
 }
 
-// The client has an endpoint for all shards; each shard makes one for it.
-void Node::attach_to_fabric(const SharedSession& session, rpc::Params& params, rpc::Reply reply) {
-  const auto name = transport::fabric::from_hex(params.text("name", kMaxEndpointName));
-  const auto secret = params.number("secret", 0, UINT64_MAX);
-  const auto eager_bytes = params.number_or("eager_bytes", 0, UINT64_MAX, 0);
-  if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (!name) return reply.error(Status::kInvalidArgument, "\"name\" is not an endpoint's");
+// The client has an endpoint for all shards, or one for each of its NICs; each shard makes one for
+// it.
+void Node::attach_to_fabric(const SharedSession& session, const rpc::Request& request,
+                            rpc::Reply reply) {
+  auto ends = parse_ends(request.params, session->forming->shards.size());
+  if (!ends) return reply.error(ends.error());
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  begin_attaching(session, answer, [this, session, answer, name = *name, secret, eager_bytes] {
-    attach_each(session, answer, &Ports::fabric,
-                [name, secret, eager_bytes, job = session->forming->slot, peer = session->number](
-                    std::uint32_t lane, transport::fabric::Port& port) {
-                  return in_hex(port.attach(peer, {job, name, secret, lane, eager_bytes}));
-                });
+  begin_attaching(session, answer, [this, session, answer, ends = std::move(*ends)] {
+    attach_each(
+        session, answer, &Ports::fabric,
+        [ends, job = session->forming->slot, peer = session->number](
+            std::uint32_t lane, transport::fabric::Port& port) {
+          const ClientEnd& end = ends[lane];
+          return in_hex(port.attach(peer, {job, end.name, end.secret, end.shard, end.eager_bytes}));
+        });
   });
 }
 
@@ -197,13 +196,17 @@ void Node::let_go(const SharedSession& session, ShardSet::Task first, std::funct
 
 // Nothing is mapped: it costs the node an entry, and no memory.
 void Node::register_remote(const SharedSession& session, rpc::Request& request, rpc::Reply reply) {
-  rpc::Params params(request.params);
+  json rest = request.params;
+  rest.erase("keys");
+  rpc::Params params(rest);
   onesided::Region region;
   region.bytes = params.number("bytes", 1, wire::kMaxBytes);
   region.base = params.number("base", 0, UINT64_MAX - wire::kMaxBytes);
   region.key = params.number("key", 0, UINT64_MAX);
   const auto wished = wished_region(params);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
+  const auto keys = parse_keys(request.params, region.key, session->forming->shards.size());
+  if (!keys) return reply.error(keys.error());
   const auto free = region_number(*session, wished);
   if (!free) return reply.error(free.error());
   if (auto room = admission_.reserve(*session->forming, 0); !room) {
@@ -212,11 +215,17 @@ void Node::register_remote(const SharedSession& session, rpc::Request& request, 
   const std::uint32_t id = *free;
   session->regions[id] = PeerMemory();
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  shards_.on_each([peer = session->number, id, region](
-                      auto, auto&, Ports& ports) { ports.add_region(peer, id, region); },
-                  [answer, id] {
-                    answer->result({{"region", id}});
-                  });
+  shards_.on_each(
+      [peer = session->number, id, region, keys = *keys, lanes = lanes_of(*session->forming)](
+          std::uint32_t i, auto&, Ports& ports) {
+        if (lanes[i] == kNoLane) return;
+        onesided::Region here = region;
+        here.key = keys[lanes[i]];
+        ports.add_region(peer, id, here);
+      },
+      [answer, id] {
+        answer->result({{"region", id}});
+      });
 }
 
 }  // namespace tally::control

@@ -45,14 +45,17 @@ class Answer : public rpc::ReplySink {
 
 class NodeNetwork : public ::testing::Test {
  protected:
-  NodeNetwork() {
+  // `devices`: of the shards, in turn.
+  explicit NodeNetwork(const std::vector<std::string>& devices = {"node"},
+                       std::vector<Rail> rails = {}) {
     std::vector<NetworkPorts> ports(kShards);
-    for (NetworkPorts& made : ports) {
-      made.verbs = verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
-                                            .credit = kCredit,
-                                            .landing_bytes = 1 << 20,
-                                            .tiles = {}})
-                       .value();
+    for (std::size_t i = 0; i < kShards; ++i) {
+      ports[i].verbs =
+          verbs::Port::open(api_, {.device = {.device = devices[i % devices.size()], .host = {}},
+                                   .credit = kCredit,
+                                   .landing_bytes = 1 << 20,
+                                   .tiles = {}})
+              .value();
     }
     engine::ShardConfig config;
     config.kernels = summation::kernels(summation::Isa::kScalar);
@@ -63,6 +66,7 @@ class NodeNetwork : public ::testing::Test {
     options.credit = kCredit;
     options.limits.network = true;
     options.verbs = {"node", ""};
+    options.rails = std::move(rails);
     node_ = std::make_unique<Node>(std::move(options), *io_, *shards_, [](auto, auto) {});
     for (std::uint32_t i = 0; i < kShards; ++i) {
       threads_.emplace_back([this, i] { shards_->run(i, false); });
@@ -110,9 +114,10 @@ class NodeNetwork : public ::testing::Test {
     EXPECT_EQ(opened->error(), "");
     return link();
   }
-  std::unique_ptr<client::VerbsLink> link() {
-    return client::VerbsLink::make(api_, {.device = {.device = "worker", .host = {}},
-                                          .shards = kShards,
+  std::unique_ptr<client::VerbsLink> link(const char* device = "worker",
+                                          std::uint32_t shards = kShards) {
+    return client::VerbsLink::make(api_, {.device = {.device = device, .host = {}},
+                                          .shards = shards,
                                           .credit = kCredit,
                                           .watch = here_.get()})
         .value();
@@ -142,7 +147,8 @@ class NodeNetwork : public ::testing::Test {
     return until([this] { return api_.stalled() > 0; });
   }
 
-  verbs::FakeVerbs api_{{{.name = "node"}, {.name = "worker"}}};
+  verbs::FakeVerbs api_{
+      {{.name = "node"}, {.name = "worker"}, {.name = "node2"}, {.name = "worker2"}}};
   UniqueFd here_, there_;
   std::optional<asio::io_context> io_{std::in_place};
   std::unique_ptr<ShardSet> shards_;
@@ -237,6 +243,35 @@ TEST_F(NodeNetwork, ARegionHasTheNumberThatItsOwnerWishes) {
   EXPECT_EQ(registered(json::object())->result(), (json{{"region", 1}}));
   EXPECT_EQ(registered(json::object())->result(), (json{{"region", 3}}));
   EXPECT_THAT(registered({{"region", 8193}})->error(), HasSubstr("from 1 to 8192"));
+}
+
+class NodeRails : public NodeNetwork {
+ protected:
+  NodeRails()
+      : NodeNetwork({"node", "node2"}, {{.address = "10.0.0.1", .speed = 300, .shards = 1},
+                                        {.address = "10.0.1.1", .speed = 100, .shards = 1}}) {}
+};
+
+TEST_F(NodeRails, EachLaneHasADeviceAtBothEnds) {
+  const auto opened =
+      asked(1, "session.open", {{"version", 1}, {"job", "rails"}, {"ranks", 1}, {"rank", 0}})
+          ->result();
+  EXPECT_EQ(opened["hosts"], (json{"10.0.0.1", "10.0.1.1"}));
+  EXPECT_EQ(opened["weights"], (json{49152, 16384}));
+  auto first = link("worker", 1), second = link("worker2", 1);
+  const auto name = [](const client::VerbsLink& one) { return one.introduction()["names"][0]; };
+  const auto attached =
+      ask(1, "session.attach", {{"transport", "verbs"}, {"names", {name(*first), name(*second)}}});
+  ASSERT_TRUE(until([&] { return attached->has_come(); }));
+  ASSERT_EQ(attached->error(), "");
+  const json names = attached->result()["names"];
+  const auto in_time = monotonic_now() + 10 * kSecond;
+  EXPECT_TRUE(first->attached(json::array({names[0]}), in_time).ok());
+  EXPECT_TRUE(second->attached(json::array({names[1]}), in_time).ok());
+  json region = {{"bytes", 4096}, {"base", 1 << 20}, {"key", 7}, {"keys", {7}}};
+  EXPECT_THAT(asked(1, "region.register", region)->error(), HasSubstr("list of 2 numbers"));
+  region["keys"] = {7U, 9U};
+  EXPECT_EQ(asked(1, "region.register", region)->result(), (json{{"region", 1}}));
 }
 
 TEST_F(NodeNetwork, AQueuePairThatIsSlowToEndHoldsUpItsOwnerAlone) {

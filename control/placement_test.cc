@@ -211,6 +211,12 @@ TEST(Placement, TravelsAndIsCheckedOnArrival) {
         json::array({0.5}), json::array({0, 1, 2, 3, 4})}) {
     EXPECT_THAT(wrong("trees", trees), HasSubstr("none of its plan")) << trees;
   }
+  for (const json& rails : {json(), json::array({0, 1, 2, 3, 4}), json::array({16}), json(1)}) {
+    EXPECT_THAT(wrong("rails", rails), HasSubstr("rails are no numbers")) << rails;
+  }
+  Placement with_rails = placement(7, 5);
+  with_rails.rails.assign(with_rails.trees.size(), 1);
+  EXPECT_EQ(parse_placement(to_json(with_rails))->rails, with_rails.rails);
   EXPECT_FALSE(parse_placement(json::array()).ok());
   EXPECT_EQ(wrong("later", "news"), "") << "a later release may say more";
 }

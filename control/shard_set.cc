@@ -12,12 +12,14 @@ ShardSet::MemberShard::MemberShard(std::uint32_t index, engine::ShardConfig conf
       shard((config.protocol.shard = index, config.memory = &pool, config), ports.mux) {}
 
 ShardSet::ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
-                   std::span<std::byte> memory, std::vector<NetworkPorts> networks)
+                   std::span<std::byte> memory, std::vector<NetworkPorts> networks,
+                   const BeforeShard& before)
     : io_(io) {
   networks.resize(shards);
   engine::ShardConfig each = config;
   each.protocol.small = &small_;
   for (std::uint32_t i = 0; i < shards; ++i) {
+    before(i);
     members_.push_back(std::make_unique<MemberShard>(i, each, share_of(memory, i, shards),
                                                      std::move(networks[i])));
   }

@@ -13,13 +13,18 @@
 
 namespace tally::control {
 
+// Called on the thread that makes a shard, or its ports, before it does: to choose their memory.
+using BeforeShard = std::function<void(std::uint32_t shard)>;
+
 class ShardSet {
  public:
   // `io`: the control thread's loop, where everything that comes back is called. Borrowed.
   // `memory`: for the shards' tiles, in equal shares (share_of); borrowed. What does not fit comes
   // from the heap. `networks`: for each shard, or none.
-  ShardSet(asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
-           std::span<std::byte> memory = {}, std::vector<NetworkPorts> networks = {});
+  ShardSet(
+      asio::io_context& io, std::uint32_t shards, const engine::ShardConfig& config,
+      std::span<std::byte> memory = {}, std::vector<NetworkPorts> networks = {},
+      const BeforeShard& before = [](std::uint32_t) {});
 
   static std::span<std::byte> share_of(std::span<std::byte> memory, std::uint32_t shard,
                                        std::uint32_t shards);

@@ -41,7 +41,7 @@ std::string value_kind(const Key& key) {
     return kinds;
   }
   const auto* number = std::get_if<NumberKey>(&key.kind);
-  if (number == nullptr) return "ADDRESS";
+  if (number == nullptr) return "TEXT";
   return number->measure == Measure::kBytes ? "SIZE" : "N";
 }
 

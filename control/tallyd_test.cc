@@ -157,7 +157,7 @@ TEST_F(TallydTest, TheDoctorExaminesThisMachineAndItsNode) {
     levels[finding.value("check", "")] = finding.value("level", "");
     EXPECT_EQ(finding.value("level", "") == "ok", finding.value("remedy", "").empty()) << finding;
   }
-  EXPECT_EQ(levels.size(), 16u) << examined.said();  // every check has something to say
+  EXPECT_EQ(levels.size(), 17u) << examined.said();  // every check has something to say
   EXPECT_EQ(levels["node"], "ok") << examined.said();
   EXPECT_EQ(levels["path"], "ok") << examined.said();
   Process text(tallyctl({"doctor", "--check", "node", "--check", "memlock"}));

@@ -21,6 +21,7 @@ constexpr std::array kStatusColumns = {
     Column{"pid", "pid"},
     Column{"uptime_s", "uptime", Format::kSeconds},
     Column{"shards", "shards"},
+    Column{"rails", "rails", Format::kText},
     Column{"isa", "isa", Format::kText},
     Column{"poll", "poll", Format::kText},
     Column{"hugepages", "hugepages", Format::kText},
@@ -72,6 +73,7 @@ constexpr std::array kNodeColumns = {
     Column{"host", "host", Format::kText},
     Column{"address", "address", Format::kText},
     Column{"shards", "shards"},
+    Column{"rails", "rails", Format::kText},
     Column{"speed", "NIC/s", Format::kBytes},
     Column{"jobs", "jobs"},
     Column{"trees", "trees"},
@@ -152,6 +154,21 @@ std::string render_since(const json& rows, const json& before, Nanos now, Sample
   return (again ? "per second:\n" : "") + render_table(shown, columns);
 }
 
+// "2"; "1/2, not 10.0.1.1"; null where the node has said none.
+json rails_text(const json& rails) {
+  if (!rails.is_array() || rails.empty()) return nullptr;
+  std::size_t up = 0;
+  std::string down;
+  for (const json& rail : rails) {
+    if (rail.value("up", true)) {
+      ++up;
+    } else {
+      down += (down.empty() ? ", not " : ", ") + rail.value("address", "");
+    }
+  }
+  return down.empty() ? fmt::format("{}", up) : fmt::format("{}/{}{}", up, rails.size(), down);
+}
+
 json waiting_rows(const json& jobs) {
   json rows = json::array();
   for (const json& job : jobs) {
@@ -174,7 +191,8 @@ std::string render_status(const json& status) {
   std::string text;
   for (const Column& column : kStatusColumns) {
     const auto at = status.find(column.key);
-    const json value = at == status.end() ? json(nullptr) : *at;
+    json value = at == status.end() ? json(nullptr) : *at;
+    if (column.key == std::string_view("rails")) value = rails_text(value);
     text += fmt::format("{:<10} {}\n", column.title, format_value(value, column.format));
   }
   return text;
@@ -217,6 +235,7 @@ std::string render_nodes(const json& nodes) {
     const std::string tcp = node.value("tcp", "");
     node["address"] = tcp.empty() ? node.value("unix", "") : tcp;
     if (number_at(node, "speed") == 0) node.erase("speed");
+    node["rails"] = rails_text(node.value("rails", json()));
     rows.push_back(std::move(node));
   }
   if (rows.empty()) return "no members: this node stands alone, or is not the coordinator\n";

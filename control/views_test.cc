@@ -119,10 +119,19 @@ TEST(Views, NodesShowWhatTheyAre) {
   local["name"] = "n2";
   local["tcp"] = "";
   local["speed"] = 0;
-  EXPECT_EQ(render_nodes(json::array({node, local})),
-            "node  role    host  address      shards    NIC/s  jobs  trees\n"
-            "n1    worker  gpu7  tcp:n1:7733       4  1.0 GiB     2     12\n"
-            "n2    worker  gpu7  unix:/a           4        -     2     12\n");
+  json rails = node;
+  rails["name"] = "n3";
+  rails["rails"] = {{{"address", "10.0.0.3"}, {"up", true}},
+                    {{"address", "10.0.1.3"}, {"up", true}}};
+  json lost = rails;
+  lost["name"] = "n4";
+  lost["rails"][1]["up"] = false;
+  EXPECT_EQ(render_nodes(json::array({node, local, rails, lost})),
+            "node  role    host  address      shards  rails                NIC/s  jobs  trees\n"
+            "n1    worker  gpu7  tcp:n1:7733       4  -                  1.0 GiB     2     12\n"
+            "n2    worker  gpu7  unix:/a           4  -                        -     2     12\n"
+            "n3    worker  gpu7  tcp:n1:7733       4  2                  1.0 GiB     2     12\n"
+            "n4    worker  gpu7  tcp:n1:7733       4  1/2, not 10.0.1.3  1.0 GiB     2     12\n");
   EXPECT_EQ(render_nodes(json::array()).substr(0, 10), "no members");
 }
 

@@ -71,6 +71,14 @@ void Coordinator::listen(NodeId node, Nanos until) {
   found->second.until = until;
 }
 
+void Coordinator::set_rails(NodeId node, std::vector<Rail> rails) {
+  const auto found = store_.members().find(node);
+  if (found == store_.members().end()) return;
+  Member member = found->second;
+  member.rails = std::move(rails);
+  store_.put(node, member);
+}
+
 Outcome Coordinator::speaks_for(NodeId node, std::string_view token) const {
   if (!same_token(options_.token, token)) return refused("wrong cluster.token");
   if (store_.members().contains(node)) return Unit{};

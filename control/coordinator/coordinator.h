@@ -49,6 +49,8 @@ class Coordinator {
   // `epoch`: the largest that was ever placed at the node.
   Result<NodeId> join(const Member& member, std::string_view token, std::uint32_t epoch, Nanos now);
   void leave(NodeId node, std::string_view why);
+  // The node's NICs are these from now on: for jobs that form.
+  void set_rails(NodeId node, std::vector<Rail> rails);
   // The node waits for news, until then.
   void listen(NodeId node, Nanos until);
 

@@ -239,22 +239,24 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
   Layout layout;
   std::vector<Member> list;
   for (const auto& [node, member] : members) list.push_back(member);
+  leave_out_lost_rails(list);
   const auto shares = node_shares(list);
   const auto counts = tree_counts(list, shares);
   std::vector<std::uint32_t> weights;  // by tree
   std::size_t i = 0;
   for (const auto& [node, member] : members) {
     const std::uint32_t share = shares[i], count = counts[i];
-    ++i;
+    const Member& here = list[i++];
     if (count == 0) continue;
     PlanNode& one = layout.nodes.emplace_back();
     one.node = node;
-    one.member = member;
-    for (std::uint32_t copy = 0; copy < count; ++copy) {
+    one.member = here;
+    for (const RailTree& rooted : over_rails(here.rails, count, share)) {
       const auto tree = static_cast<std::uint32_t>(weights.size());
       one.trees.push_back(tree);
+      if (!here.rails.empty()) one.rails.push_back(rooted.rail);
       one.vertices.push_back(protocol::star(tree, static_cast<std::uint16_t>(ranks)));
-      weights.push_back(share / count + (copy < share % count ? 1 : 0));
+      weights.push_back(rooted.weight);
     }
   }
   layout.plan = protocol::weighted_plan(weights, split_bytes);

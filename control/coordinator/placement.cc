@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "client/cut_json.h"
+#include "control/coordinator/rails.h"
 #include "control/coordinator/vertex_json.h"
 #include "control/rpc/params.h"
 #include "dataplane/wire/notice.h"
@@ -77,6 +78,7 @@ json to_json(const Placement& placement) {
                {"ranks", placement.ranks},           {"weight", placement.weight},
                {"plan_epoch", placement.plan_epoch}, {"trees", placement.trees},
                {"nodes", placement.nodes},           {"rate", placement.rate}};
+  if (!placement.rails.empty()) sent["rails"] = placement.rails;
   client::put_plan(sent, placement.plan);
   client::put_weights(sent, placement.plan);
   if (all_stars(placement.vertices, placement.ranks)) return sent;
@@ -122,6 +124,9 @@ Result<Placement> parse_placement(const json& sent) {
                         : 1;
   const json rate = sent.value("rate", json());
   if (rate.is_number_unsigned()) placement.rate = rate.get<std::uint64_t>();
+  if (!sent.contains("rails")) return placement;
+  placement.rails = client::read_numbers(sent["rails"], placement.trees.size(), kMaxRails - 1);
+  if (placement.rails.size() != placement.trees.size()) return wrong("whose rails are no numbers");
   return placement;
 }
 

@@ -43,6 +43,8 @@ struct Placement {
   std::vector<Neighbour> above;
   std::uint32_t nodes = 1;  // of the plan
   std::uint64_t rate = 0;   // bytes of operation per second that it is for; 0: unknown
+  // By tree here, where each has a lane of its own; none: any.
+  std::vector<std::uint32_t> rails{};
 };
 
 nlohmann::json to_json(const Placement& placement);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -41,12 +42,24 @@ std::optional<Coordinator::Report> parse_report(const json& entry, bool over) {
   return report;
 }
 
-// The request's parameters without the lists, which Params does not know.
-json without_reports(const json& params) {
+// The request's parameters without these lists, which Params does not know.
+json without(const json& params, std::initializer_list<const char*> lists) {
   json rest = params;
-  rest.erase("done");
-  rest.erase("over");
+  for (const char* list : lists) rest.erase(list);
   return rest;
+}
+
+Error bad_rails() {
+  return {Status::kInvalidArgument,
+          fmt::format("\"rails\" is a list of at most {} {{address, tcp, speed, shards, up}}",
+                      kMaxRails)};
+}
+
+// By the NIC that the job uses there, which is up.
+const std::string& tcp_of(const PlanNode& node) {
+  const auto& rails = node.member.rails;
+  const bool by_rail = !node.rails.empty() && !rails[node.rails.front()].tcp.empty();
+  return by_rail ? rails[node.rails.front()].tcp : node.member.tcp;
 }
 
 std::string_view role_name(Role role) {
@@ -107,7 +120,8 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
 
 void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& request,
                               rpc::Reply reply) {
-  rpc::Params params(request.params);
+  const json rest = without(request.params, {"rails"});
+  rpc::Params params(rest);
   const auto version = params.number("version", 0, UINT32_MAX);
   Member member;
   member.name = params.text("name", kMaxJobName);
@@ -135,6 +149,9 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
                        "this node stands alone: to be a coordinator it needs cluster.coordinators "
                        "(with its own address) or cluster.token");
   }
+  auto rails = parse_rails(request.params.value("rails", json::array()));
+  if (!rails) return reply.error(bad_rails());
+  member.rails = std::move(*rails);
   member.role = role == "worker" ? Role::kWorker : Role::kHelper;
   Caller& caller = callers_[connection];
   if (caller.node) {
@@ -149,6 +166,7 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
                                {"host", member.host},
                                {"tcp", member.tcp},
                                {"shards", member.shards},
+                               {"rails", member.rails.size()},
                                {"members", store_.members().size()}});
   reply.result({{"node", *joined}});
 }
@@ -168,7 +186,7 @@ bool CoordinatorService::take_reports(NodeId node, const json& params) {
 
 void CoordinatorService::next(rpc::ConnectionId connection, const rpc::Request& request,
                               rpc::Reply reply) {
-  const json rest = without_reports(request.params);
+  const json rest = without(request.params, {"done", "over"});
   rpc::Params params(rest);
   const auto hold = params.number_or("wait_ms", 0, kMostHoldMs, kMostHoldMs);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
@@ -190,7 +208,7 @@ void CoordinatorService::next(rpc::ConnectionId connection, const rpc::Request& 
 }
 
 void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
-  const json rest = without_reports(request.params);
+  const json rest = without(request.params, {"done", "over", "rails"});
   rpc::Params params(rest);
   const NodeId node = params.number("node", 1, UINT64_MAX);
   const std::string token = params.text_or("token", kMaxJobName, "");
@@ -199,6 +217,11 @@ void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
   if (!take_reports(node, request.params)) {
     return reply.error(Status::kInvalidArgument,
                        "\"done\" and \"over\" are lists of {placement, error}");
+  }
+  if (request.params.contains("rails")) {
+    auto rails = parse_rails(request.params["rails"]);
+    if (!rails) return reply.error(bad_rails());
+    coordinator_.set_rails(node, std::move(*rails));
   }
   reply.result(json::object());
 }
@@ -215,7 +238,8 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
                     {"tcp", member.tcp},
                     {"unix", member.local},
                     {"shards", member.shards},
-                    {"speed", member.speed},
+                    {"speed", member.usable_speed()},
+                    {"rails", to_json(member.rails)},
                     {"jobs", coordinator_.jobs_at(node)},
                     {"trees", coordinator_.trees_at(node)}});
   }
@@ -276,7 +300,7 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
     if (trees.empty()) continue;
     list.push_back({{"name", one.member.name},
                     {"host", one.member.host},
-                    {"tcp", one.member.tcp},
+                    {"tcp", tcp_of(one)},
                     {"unix", one.member.local},
                     {"trees", std::move(trees)},
                     {"lanes", std::move(lanes)}});

@@ -41,6 +41,39 @@ TEST_F(ServiceTest, HoldsAnswersUntilThereIsSomethingToSay) {
   EXPECT_THAT(again->error(), HasSubstr("node \"a\" has left: its connection"));
 }
 
+TEST_F(ServiceTest, RailsAreTheirOwnersLatest) {
+  json rails = {
+      {{"address", "10.0.0.1"}, {"tcp", "tcp:10.0.0.1:7"}, {"speed", 300}, {"shards", 1}},
+      {{"address", "10.0.1.1"}, {"tcp", "tcp:10.0.1.1:7"}, {"speed", 100}, {"shards", 1}}};
+  EXPECT_EQ(ask(1, "cluster.join", changed(node("a"), "rails", rails))->error(), "");
+  EXPECT_EQ(ask(9, "cluster.nodes")->result()[0]["speed"], 400);
+  // Gives the job that forms then, which is over when its rank is gone.
+  const auto formed = [this] {
+    const auto news = ask(1, "cluster.next");
+    const auto opened = ask(2, "job.open", rank(0));
+    const json placement = news->result()["placements"][0];
+    ask(4, "cluster.report",
+        {{"node", 1}, {"token", "s"}, {"done", {{{"placement", placement["placement"]}}}}});
+    ask(4, "cluster.report",
+        {{"node", 1}, {"token", "s"}, {"over", {{{"placement", placement["placement"]}}}}});
+    return json{{"rails", placement["rails"]},
+                {"weights", opened->result()["weights"]},
+                {"tcp", opened->result()["nodes"][0]["tcp"]}};
+  };
+  EXPECT_EQ(formed(),
+            (json{{"rails", {0, 1}}, {"weights", {49152, 16384}}, {"tcp", "tcp:10.0.0.1:7"}}));
+  rails[0]["up"] = false;
+  const auto told = [&](const json& list) {
+    return ask(3, "cluster.report", {{"node", 1}, {"token", "s"}, {"rails", list}})->error();
+  };
+  EXPECT_EQ(told(rails), "");
+  EXPECT_EQ(formed(), (json{{"rails", {1}}, {"weights", {65536}}, {"tcp", "tcp:10.0.1.1:7"}}));
+  EXPECT_THAT(told({{{"address", "10.0.0.1"}}}), HasSubstr("\"rails\" is a list"));
+  EXPECT_THAT(ask(5, "cluster.join", changed(node("b"), "rails", 5))->error(),
+              HasSubstr("\"rails\" is a list"));
+  EXPECT_THAT(ask(1, "cluster.next", {{"rails", rails}})->error(), HasSubstr("unknown"));
+}
+
 TEST_F(ServiceTest, NewsThatDoNotComeAreAnAnswerToo) {
   ask(1, "cluster.join", node("a"));
   const auto news = ask(1, "cluster.next", {{"wait_ms", 20}});

@@ -19,16 +19,38 @@ static_assert(plan::kWeightUnit == protocol::kWeightUnit);
 std::vector<double> member_speeds(const std::vector<Member>& members) {
   double sum = 0, known = 0;
   for (const Member& member : members) {
-    if (member.speed == 0) continue;
-    sum += static_cast<double>(member.speed);
+    if (member.usable_speed() == 0) continue;
+    sum += static_cast<double>(member.usable_speed());
     ++known;
   }
   std::vector<double> speeds;
   for (const Member& member : members) {
     const double otherwise = known > 0 ? sum / known : 1;
-    speeds.push_back(member.speed != 0 ? static_cast<double>(member.speed) : otherwise);
+    const auto speed = static_cast<double>(member.usable_speed());
+    speeds.push_back(speed > 0 ? speed : otherwise);
   }
   return speeds;
+}
+
+// One speed for the machine is that of all its NICs, and those that are down lack their part.
+std::uint64_t Member::usable_speed() const {
+  if (rails.empty()) return speed;
+  if (const std::uint64_t together = speed_of(rails); together != 0) return together;
+  return speed * rails_in_use(rails).size() / rails.size();
+}
+
+void leave_out_lost_rails(std::vector<Member>& members) {
+  std::vector<bool> lost(kMaxRails);
+  for (const Member& member : members) {
+    for (std::size_t i = 0; i < member.rails.size() && member.role == Role::kWorker; ++i) {
+      if (!member.rails[i].up) lost[i] = true;
+    }
+  }
+  for (Member& member : members) {
+    for (std::size_t i = 0; i < member.rails.size(); ++i) {
+      if (lost[i]) member.rails[i].up = false;
+    }
+  }
 }
 
 std::vector<std::uint32_t> node_shares(const std::vector<Member>& members) {
@@ -59,12 +81,13 @@ std::uint64_t rate_of(const std::vector<Member>& members, const std::vector<std:
   const double ranks_of_each = std::max(1.0, ranks / machines);
   double rate = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i].speed == 0) return 0;
+    if (members[i].usable_speed() == 0) return 0;
     const double share = static_cast<double>(shares[i]) / plan::kWeightUnit;
     const double load =
         members[i].role == Role::kWorker ? 1 + (machines - 2) * share : machines * share;
     if (load > 0) {
-      rate = std::min(rate, static_cast<double>(members[i].speed) / (load * ranks_of_each));
+      rate =
+          std::min(rate, static_cast<double>(members[i].usable_speed()) / (load * ranks_of_each));
     }
   }
   return std::isfinite(rate) ? static_cast<std::uint64_t>(rate) : 0;
@@ -75,7 +98,7 @@ std::vector<std::uint32_t> tree_counts(const std::vector<Member>& members,
   const auto with_at_most = [&](std::uint32_t bound) {
     std::vector<std::uint32_t> counts;
     for (std::size_t i = 0; i < members.size(); ++i) {
-      counts.push_back(std::min({members[i].shards, bound, shares[i]}));
+      counts.push_back(std::min({members[i].usable_shards(), bound, shares[i]}));
     }
     return counts;
   };

@@ -11,6 +11,10 @@ namespace tally::control {
 // Bytes per second, in order; unknown speeds are the mean of the known ones, or 1 where none is.
 std::vector<double> member_speeds(const std::vector<Member>& members);
 
+// Where a machine with workers has lost a rail, they reach no node by it any more: it counts as
+// lost at all members.
+void leave_out_lost_rails(std::vector<Member>& members);
+
 // Of protocol::kWeightUnit, for each member in order; they add up to it. A member whose share is 0
 // is better left out. For full bisection, and workers on all the machines whose role says so, no
 // way of sharing is faster (after BytePS, for uneven NICs). Unknown speeds are the mean of the

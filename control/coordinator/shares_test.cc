@@ -101,6 +101,38 @@ TEST(Shares, OneMachineWithWorkersNeedsNoOther) {
   EXPECT_THAT(node_shares(members({10}, {100, 100})), ElementsAre(65536, 0, 0));
 }
 
+TEST(Shares, AMachineIsAsFastAsItsNicsThatAreUp) {
+  Member one;
+  one.speed = 1000;
+  one.shards = 4;
+  one.rails = {{.address = "a"}, {.address = "b"}};
+  deal_shards(one.rails, 4);
+  EXPECT_EQ(one.usable_speed(), 1000u);
+  one.rails[1].up = false;
+  EXPECT_EQ(one.usable_speed(), 500u);
+  EXPECT_EQ(one.usable_shards(), 2u);
+  one.rails[0].speed = 700;
+  EXPECT_EQ(one.usable_speed(), 700u);
+}
+
+// Helpers' are their own business; workers have to reach every node.
+TEST(Shares, ARailThatAWorkerHasLostIsLostToAll) {
+  std::vector<Member> members(3);
+  for (Member& member : members) member.rails = {{.address = "a"}, {.address = "b"}};
+  members[0].role = Role::kWorker;
+  members[1].rails[0].up = false;
+  auto helpers = members;
+  leave_out_lost_rails(helpers);
+  EXPECT_TRUE(helpers[0].rails[0].up);
+  EXPECT_FALSE(helpers[1].rails[0].up);
+  EXPECT_TRUE(helpers[2].rails[0].up);
+  members[0].rails[1].up = false;
+  leave_out_lost_rails(members);
+  EXPECT_FALSE(members[1].rails[1].up);
+  EXPECT_FALSE(members[2].rails[1].up);
+  EXPECT_TRUE(members[2].rails[0].up);
+}
+
 TEST(Shares, ThereAreNoMoreTreesThanThePlanHolds) {
   std::vector<Member> all(100);
   for (Member& member : all) member.shards = 4;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "control/coordinator/rails.h"
 #include "dataplane/protocol/cut.h"
 #include "dataplane/protocol/vertex.h"
 
@@ -24,10 +25,15 @@ struct Member {
   std::string name;
   std::string host;  // workers that say the same are on its machine
   Role role = Role::kHelper;
-  std::string tcp;           // where clients connect; empty: nowhere
-  std::string local;         // likewise, from its own machine: unix:/path
-  std::uint32_t shards = 1;  // that serve a job
-  std::uint64_t speed = 0;   // bytes per second of its NIC, each way; 0: unknown
+  std::string tcp;            // where clients connect; empty: nowhere
+  std::string local;          // likewise, from its own machine: unix:/path
+  std::uint32_t shards = 1;   // that serve a job
+  std::uint64_t speed = 0;    // bytes per second of its NIC, each way; 0: unknown
+  std::vector<Rail> rails{};  // its NICs, where it has said which
+
+  // That can serve a job now, and bytes per second of the NICs that are up.
+  std::uint32_t usable_shards() const { return control::usable_shards(rails, shards); }
+  std::uint64_t usable_speed() const;
 };
 
 // A shard of one of a job's nodes, in the numbering of its lanes.
@@ -48,6 +54,7 @@ struct PlanNode {
   std::vector<protocol::Vertex> vertices;
   std::vector<LaneOf> below;
   std::vector<LaneOf> above;
+  std::vector<std::uint32_t> rails{};  // of each tree; none where any will do
 
   std::uint32_t lanes() const {
     return std::min(member.shards, static_cast<std::uint32_t>(trees.size()));

@@ -4,11 +4,12 @@
 #include <exception>
 
 #include "client/address.h"
+#include "control/rails.h"
 
 namespace tally::control::doctor {
 namespace {
 
-constexpr std::array<Check, 16> kChecks = {{
+constexpr std::array<Check, 17> kChecks = {{
     {"devices", "RDMA devices, their drivers, and whether this user may use them", check_devices},
     {"libraries", "libfabric and libibverbs can be opened, with their versions", check_libraries},
     {"ports", "state, link layer and rate of each RDMA port", check_ports},
@@ -17,6 +18,7 @@ constexpr std::array<Check, 16> kChecks = {{
     {"path", "how large a packet gets to a host (only with --path HOST)", check_path},
     {"memlock", "how much memory may be registered (RLIMIT_MEMLOCK)", check_memlock},
     {"hugepages", "hugepages of 2 MiB by NUMA node; those of shared memory", check_hugepages},
+    {"rails", "the NICs of network.rails (only with --config FILE)", check_rails},
     {"numa", "distance between network cards and the CPUs of shards", check_numa},
     {"counters", "errors, retries and congestion that RDMA ports have counted", check_counters},
     {"pfc", "pause frames and discards of RoCE interfaces", check_pfc},
@@ -48,11 +50,26 @@ Examined examine(const Check& check, const Machine& machine) {
   }
 }
 
-// As dataplane/engine/eal.cc places them: two shards or more that find a core each stay on the
-// first ones, others float.
+// As the daemon does.
+ShardPlacing shard_placing(const Machine& machine) {
+  if (!machine.config) return {};
+  const auto rails = configured_rails(*machine.config);
+  const auto hardware = machine.system.hardware();
+  if (!rails || !hardware) return {};
+  const auto nics = nics_of_shards(*machine.config, *rails, machine.system.interfaces());
+  return {*hardware, place_shards(*hardware, nics)};
+}
+
+// Near their NICs; else as dataplane/engine/eal.cc places them: two shards or more that find a core
+// each stay on the first ones, others float.
 Result<std::vector<int>> shard_cpus(const Machine& machine) {
   auto cpus = machine.system.cpus();
   if (!cpus || !machine.config) return cpus;
+  if (const auto placing = shard_placing(machine); !placing.places.empty()) {
+    std::vector<int> chosen;
+    for (const ShardPlace& place : placing.places) chosen.push_back(place.cpu);
+    return chosen;
+  }
   const std::size_t shards = machine.config->shards;
   if (shards > 1 && shards <= cpus->size()) cpus->resize(shards);
   return cpus;
@@ -61,7 +78,8 @@ Result<std::vector<int>> shard_cpus(const Machine& machine) {
 VerbsWish verbs_wish(const Machine& machine) {
   VerbsWish wish;
   if (!machine.config) return wish;
-  wish.device = machine.config->device;
+  const auto devices = between_commas(machine.config->device);
+  if (!devices.empty()) wish.device = devices.front();
   if (machine.config->listen_tcp.empty()) return wish;
   const auto addresses = client::resolve_tcp(machine.config->listen_tcp, /*to_listen=*/true);
   if (addresses) wish.host = client::host_of(addresses->front().socket);

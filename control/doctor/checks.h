@@ -12,6 +12,7 @@
 #include "control/doctor/files.h"
 #include "control/doctor/finding.h"
 #include "control/doctor/system.h"
+#include "control/shard_places.h"
 
 namespace tally::control::doctor {
 
@@ -43,6 +44,14 @@ Examined examine(const Check& check, const Machine& machine);
 // The CPUs that shards of this configuration would run on; without one, those of this process.
 Result<std::vector<int>> shard_cpus(const Machine& machine);
 
+// Where this configuration's shards would be, near their NICs; no places: where the kernel puts
+// them.
+struct ShardPlacing {
+  Hardware hardware;
+  std::vector<ShardPlace> places;
+};
+ShardPlacing shard_placing(const Machine& machine);
+
 // The device that this configuration names, and the address that its node listens at.
 VerbsWish verbs_wish(const Machine& machine);
 
@@ -54,6 +63,7 @@ Findings check_mtu(const Machine& machine);
 Findings check_path(const Machine& machine);
 Findings check_memlock(const Machine& machine);
 Findings check_hugepages(const Machine& machine);
+Findings check_rails(const Machine& machine);
 Findings check_numa(const Machine& machine);
 Findings check_counters(const Machine& machine);
 Findings check_pfc(const Machine& machine);

@@ -24,6 +24,8 @@ class FakeSystem : public System {
     return Unit{};
   }
   Result<std::vector<int>> cpus() override { return allowed_cpus; }
+  std::optional<Hardware> hardware() override { return machine_hardware; }
+  std::vector<Interface> interfaces() override { return addresses; }
   Result<std::string> libfabric_version() override { return libfabric; }
   Result<VerbsLibrary> verbs_library(const VerbsWish& wish) override {
     verbs_wish = wish;
@@ -40,6 +42,8 @@ class FakeSystem : public System {
   Result<std::uint64_t> lock_limit = UINT64_MAX;
   bool may_use_files = true;
   Result<std::vector<int>> allowed_cpus = std::vector<int>{0, 1, 2, 3};
+  std::optional<Hardware> machine_hardware;
+  std::vector<Interface> addresses;
   Result<std::string> libfabric = std::string("1.17");
   Result<VerbsLibrary> verbs = Error{Status::kUnsupported, "cannot be opened"};
   VerbsWish verbs_wish;  // what was asked for last

@@ -13,6 +13,7 @@
 #include "client/rpc_channel.h"
 #include "control/doctor/ethtool.h"
 #include "control/doctor/verbs_library.h"
+#include "control/topology.h"
 #include "dataplane/transport/fabric/library.h"
 
 namespace tally::control::doctor {
@@ -44,6 +45,15 @@ Result<std::vector<int>> ThisSystem::cpus() {
     if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
   }
   return cpus;
+}
+
+std::optional<Hardware> ThisSystem::hardware() {
+  const auto topology = Topology::of_this_machine();
+  return topology != nullptr ? std::optional(topology->hardware()) : std::nullopt;
+}
+
+std::vector<Interface> ThisSystem::interfaces() {
+  return control::interfaces();
 }
 
 Result<std::string> ThisSystem::libfabric_version() {

@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "control/doctor/path_probe.h"
+#include "control/rails.h"
+#include "control/shard_places.h"
 
 namespace tally::control::doctor {
 
@@ -47,6 +50,10 @@ class System {
   virtual Outcome may_use(const std::string& path) = 0;
   // The CPUs that this process may run on.
   virtual Result<std::vector<int>> cpus() = 0;
+  // What of it belongs together; none: unknown.
+  virtual std::optional<Hardware> hardware() = 0;
+  // Its addresses.
+  virtual std::vector<Interface> interfaces() = 0;
   // Version of the library that is opened at run time.
   virtual Result<std::string> libfabric_version() = 0;
   virtual Result<VerbsLibrary> verbs_library(const VerbsWish& wish) = 0;
@@ -64,6 +71,8 @@ class ThisSystem : public System {
   Result<std::uint64_t> memory_lock_limit() override;
   Outcome may_use(const std::string& path) override;
   Result<std::vector<int>> cpus() override;
+  std::optional<Hardware> hardware() override;
+  std::vector<Interface> interfaces() override;
   Result<std::string> libfabric_version() override;
   Result<VerbsLibrary> verbs_library(const VerbsWish& wish) override;
   Result<Statistics> ethtool_statistics(const std::string& interface) override;

@@ -127,8 +127,12 @@ std::vector<std::string> arguments(const EalOptions& options, bool huge, const c
   std::string lcores = fmt::format("0@{}", all);
   int cpu = -1;
   for (std::uint32_t id = 1; id <= options.shards; ++id) {
-    if (pinned) cpu = next_cpu(cpus, cpu);
-    lcores += fmt::format(",{}@{}", id, pinned ? std::to_string(cpu) : all);
+    if (!options.cpus.empty()) {
+      cpu = options.cpus[id - 1];
+    } else if (pinned) {
+      cpu = next_cpu(cpus, cpu);
+    }
+    lcores += fmt::format(",{}@{}", id, cpu >= 0 ? std::to_string(cpu) : all);
   }
   std::vector<std::string> arguments = {
       "tally", "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-telemetry",
@@ -155,6 +159,10 @@ Outcome validate(const EalOptions& options) {
   if (options.shards < 1 || options.shards > kMaxShards) {
     return Error{Status::kInvalidArgument,
                  fmt::format("shards is {}: must be 1 to {}", options.shards, kMaxShards)};
+  }
+  if (!options.cpus.empty() && options.cpus.size() != options.shards) {
+    return Error{Status::kInvalidArgument, fmt::format("{} CPUs for {} shards: give each one",
+                                                       options.cpus.size(), options.shards)};
   }
   if (options.memory_mib < 1) {
     return Error{Status::kInvalidArgument, "memory of the engine is 0 MiB: must be at least 1"};

@@ -23,6 +23,7 @@ struct EalOptions {
   std::uint32_t shards = 1;  // 1..kMaxShards; may be more than there are cores
   Hugepages hugepages = Hugepages::kAuto;
   std::uint32_t memory_mib = 64;  // set aside at start, for all allocate() together
+  std::vector<int> cpus{};        // by shard: where it stays; empty: as start() says
   bool verbose = false;           // the EAL's own log goes to stderr; else it is kept for errors
 };
 

@@ -14,7 +14,8 @@ machine. As a library:
       worker.lose(0.01)
 
 Machine I has the interface `eth0` with the address 10.77.0.I; the switch is a bridge in a namespace of
-its own, and `portI` there is the other end of I's cable. Nothing of it is in the host's namespace, so
+its own, and `portI` there is the other end of I's cable. With several rails it has `eth1` with 10.78.0.I,
+`portI.1` and a switch of its own, and so on: rails are networks apart. Nothing of it is in the host's namespace, so
 networks know nothing of each other. Losses are the switch's doing, whatever a machine sends with.
 """
 
@@ -35,7 +36,8 @@ from namespaces import NetworkError, call  # noqa: E402
 
 SKIPPED = 77
 MAX_MACHINES = 254
-INTERFACE = "eth0"
+MAX_RAILS = 8
+FIRST_SUBNET = 77
 MILLION = 1_000_000  # parts into which a probability is cut
 BURST_SECONDS = 0.01   # what a limit lets pass at once: a busy host wakes up late
 QUEUE_MILLISECONDS = 20  # what waits before a limit; the rest is lost
@@ -116,21 +118,30 @@ def _way(source: int | None, destination: int | None) -> str:
                     (("iifname", source), ("oifname", destination)) if index is not None)
 
 
-def _port(index: int) -> str:
-    return f"port{index}"
+def _port(index: int, rail: int = 0) -> str:
+    return f"port{index}" + (f".{rail}" if rail else "")
+
+
+def _bridge(rail: int) -> str:
+    return "bridge" + (f".{rail}" if rail else "")
+
+
+def _interface(rail: int) -> str:
+    return f"eth{rail}"
 
 
 class Machine:
     """One of a network; what is changed here changes its cable, or how the switch treats it."""
 
-    def __init__(self, index: int, namespace: str, switch: Switch, mtu: int):
+    def __init__(self, index: int, namespace: str, switch: Switch, mtu: int, rails: int):
         self.index = index
         self.namespace = namespace
-        self.address = f"10.77.0.{index}"
-        self.interface = INTERFACE
+        self.addresses = [f"10.{FIRST_SUBNET + rail}.0.{index}" for rail in range(rails)]
+        self.address = self.addresses[0]
+        self.interface = _interface(0)
         self._switch = switch
         self._mtu = mtu
-        self._is_limited = False
+        self._limited: set[int] = set()
         self._started: list[subprocess.Popen] = []
 
     def popen(self, command: list, **arguments) -> subprocess.Popen:
@@ -147,21 +158,22 @@ class Machine:
         with namespaces.entered(self.namespace):
             return socket.socket(socket.AF_INET, kind)
 
-    def limit(self, rate: str | None, burst: int | None = None, queue: int | None = None) -> None:
+    def limit(self, rate: str | None, burst: int | None = None, queue: int | None = None, rail: int = 0) -> None:
         """Bits per second of its cable, each way, such as "200mbit"; None: no limit.
 
         `burst`: bytes that pass at once; `queue`: bytes that wait before the limit, and no more. What it sends is limited in the queue of its own interface, so that its senders notice. A sender
         that goes around queues (PACKET_QDISC_BYPASS, XDP) goes around the limit.
         """
-        for namespace, device in ((self.namespace, INTERFACE), (self._switch.namespace, self._port)):
+        for namespace, device in ((self.namespace, _interface(rail)),
+                                  (self._switch.namespace, _port(self.index, rail))):
             tc = ["tc", "-n", namespace, "qdisc"]
             if rate is not None:
                 waiting = ["limit", str(queue)] if queue else ["latency", f"{QUEUE_MILLISECONDS}ms"]
                 call(*tc, "replace", "dev", device, "root", "tbf", "rate", rate,
                      "burst", str(burst or self._burst(rate)), *waiting)
-            elif self._is_limited:
+            elif rail in self._limited:
                 call(*tc, "delete", "dev", device, "root")
-        self._is_limited = rate is not None
+        (self._limited.discard if rate is None else self._limited.add)(rail)
 
     def lose(self, probability: float, source: "Machine | None" = None) -> None:
         """IP packets that it sends or gets; with a source only those that it gets from there."""
@@ -179,23 +191,24 @@ class Machine:
         """Undoes drop_from()."""
         self._switch.cut(source.index, self.index, False)
 
-    def unplug(self) -> None:
+    def unplug(self, rail: int = 0) -> None:
         """The cable, on the switch's side: both ends see that there is none."""
-        call("ip", "-n", self._switch.namespace, "link", "set", self._port, "down")
+        call("ip", "-n", self._switch.namespace, "link", "set", _port(self.index, rail), "down")
 
-    def plug(self) -> None:
+    def plug(self, rail: int = 0) -> None:
         """What was sent meanwhile is lost; a machine that asked for an address in vain asks once a second."""
-        call("ip", "-n", self._switch.namespace, "link", "set", self._port, "up")
+        call("ip", "-n", self._switch.namespace, "link", "set", _port(self.index, rail), "up")
+
+    def carried(self, rail: int = 0) -> int:
+        """Bytes that it has sent by this cable."""
+        path = f"/sys/class/net/{_interface(rail)}/statistics/tx_bytes"
+        return int(self.run(["cat", path], capture_output=True, text=True, check=True).stdout)
 
     def kill_started(self) -> None:
         """What popen() started: one may still be on its way into the namespace."""
         for process in self._started:
             if process.poll() is None:
                 process.kill()
-
-    @property
-    def _port(self) -> str:
-        return _port(self.index)
 
     def _here(self, command: list) -> list[str]:
         return ["ip", "netns", "exec", self.namespace, *map(str, command)]
@@ -213,16 +226,19 @@ class Network:
 
     Also after exceptions, SIGINT, SIGTERM and SIGHUP. After SIGKILL the next network on this host clears
     away. Machines send frames of at most the MTU, as on a cable; with offload they hand each other up to
-    64 KiB at once, which is faster, and a lost packet is then as large.
+    64 KiB at once, which is faster, and a lost packet is then as large. Losses are of the first rail.
     """
 
-    def __init__(self, machines: int, mtu: int = 1500, offload: bool = False):
+    def __init__(self, machines: int, mtu: int = 1500, offload: bool = False, rails: int = 1):
         if not 1 <= machines <= MAX_MACHINES:
             raise ValueError(f"a network has 1 to {MAX_MACHINES} machines, not {machines}")
+        if not 1 <= rails <= MAX_RAILS:
+            raise ValueError(f"a machine has 1 to {MAX_RAILS} rails, not {rails}")
         self.prefix = namespaces.new_prefix()
         self.switch = Switch(self.prefix + "switch")
-        self.machines = [Machine(index, f"{self.prefix}{index}", self.switch, mtu)
+        self.machines = [Machine(index, f"{self.prefix}{index}", self.switch, mtu, rails)
                          for index in range(1, machines + 1)]
+        self._rails = range(rails)
         self._mtu = mtu
         self._offload = offload
         self._undo = contextlib.ExitStack()
@@ -249,17 +265,22 @@ class Network:
     def _build(self) -> None:
         for name in [self.switch.namespace, *(machine.namespace for machine in self.machines)]:
             call("ip", "netns", "add", name)
-        cables = [line for machine in self.machines for line in (
-            f"link add {_port(machine.index)} mtu {self._mtu} type veth "
-            f"peer name {INTERFACE} mtu {self._mtu} netns {machine.namespace}",
-            f"link set {_port(machine.index)} master bridge up")]
-        self._ip(self.switch.namespace, "link add bridge type bridge", "link set bridge up", *cables)
+        bridges = [line for rail in self._rails for line in (
+            f"link add {_bridge(rail)} type bridge", f"link set {_bridge(rail)} up")]
+        cables = [line for machine in self.machines for rail in self._rails for line in (
+            f"link add {_port(machine.index, rail)} mtu {self._mtu} type veth "
+            f"peer name {_interface(rail)} mtu {self._mtu} netns {machine.namespace}",
+            f"link set {_port(machine.index, rail)} master {_bridge(rail)} up")]
+        self._ip(self.switch.namespace, *bridges, *cables)
         for machine in self.machines:
-            self._ip(machine.namespace, "link set lo up",
-                     f"address add {machine.address}/24 dev {INTERFACE}", f"link set {INTERFACE} up")
-            if not self._offload:  # segmented as late as can be, which is the fastest
-                call("ip", "netns", "exec", machine.namespace, "ethtool", "-K", INTERFACE,
-                     "tso", "off", "tx-udp-segmentation", "off")
+            ends = [line for rail in self._rails for line in (
+                f"address add {machine.addresses[rail]}/24 dev {_interface(rail)}",
+                f"link set {_interface(rail)} up")]
+            self._ip(machine.namespace, "link set lo up", *ends)
+            for rail in self._rails:
+                if not self._offload:  # segmented as late as can be, which is the fastest
+                    call("ip", "netns", "exec", machine.namespace, "ethtool", "-K", _interface(rail),
+                         "tso", "off", "tx-udp-segmentation", "off")
 
     @staticmethod
     def _ip(namespace: str, *lines: str) -> None:

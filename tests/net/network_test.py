@@ -206,6 +206,32 @@ class Traffic(unittest.TestCase):
         self.assertRaises(namespaces.NetworkError, namespaces.call, "ip", "-n", "nowhere", "link")
 
 
+class Rails(unittest.TestCase):
+    def test_each_is_a_network_of_its_own(self):
+        with Network(2, rails=2) as network:
+            one, two = network.machines
+            self.assertEqual(two.addresses, ["10.77.0.2", "10.78.0.2"])
+
+            def reached(rail: int) -> bool:
+                two.address = two.addresses[rail]
+                return arrived(one, two, 1) == 1
+
+            self.assertTrue(wait_for(lambda: reached(0) and reached(1)))
+            before = one.carried(1)
+            self.assertTrue(reached(1))
+            self.assertGreater(one.carried(1), before)
+            two.unplug(1)
+            self.assertTrue(reached(0))
+            self.assertFalse(reached(1))
+            two.plug(1)
+            self.assertTrue(wait_for(lambda: reached(1)))
+            one.limit("1mbit", rail=1)
+            self.assertIn("tbf", one.run(["tc", "qdisc", "show", "dev", "eth1"], capture_output=True, text=True).stdout)
+            self.assertNotIn("tbf", one.run(["tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True).stdout)
+            one.limit(None, rail=1)
+        self.assertRaises(ValueError, Network, 1, rails=9)
+
+
 class Frames(unittest.TestCase):
     def test_they_are_as_large_as_the_network_allows(self):
         for mtu, offload, lowest, highest in ((1500, False, 1400, 1500), (9000, False, 8500, 9000),

@@ -59,6 +59,7 @@ FOREIGN = [
     ("rte_ethdev", [ROCE], "ports are driven by the roce transport alone"),
     ("rte_", [ENGINE, ROCE], "DPDK stays in the engine"),
     ("asio", ["control", "tests"], "asynchronous sockets belong to the control plane"),
+    ("hwloc", ["control"], "one place asks what of a machine belongs together"),
     ("toml++/", ["control"], "one place reads the configuration"),
     ("nlohmann/", ["control", "client", "perf", "tests"], "JSON is the control protocol and reports"),
     ("isa-l", ["base"], "one wrapper opens it"),

@@ -1,0 +1,73 @@
+#include "control/shard_places.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tally::control {
+namespace {
+
+class Places {
+ public:
+  explicit Places(const Hardware& hardware) : hardware_(hardware), taken_(hardware.cores.size()) {}
+
+  // Precondition: there is a CPU that none has.
+  ShardPlace next(int wanted) {
+    std::size_t best = hardware_.cores.size();
+    int best_cost = 0;
+    for (std::size_t i = 0; i < hardware_.cores.size(); ++i) {
+      const Hardware::Core& core = hardware_.cores[i];
+      if (taken_[i] == core.cpus.size()) continue;
+      // A thread of a core that is busy is worse than a core of another node.
+      const bool far = wanted != kNoNode && core.node != wanted;
+      const int cost = 2 * static_cast<int>(taken_[i]) + (far ? 1 : 0);
+      if (best != hardware_.cores.size() && cost >= best_cost) continue;
+      best = i;
+      best_cost = cost;
+    }
+    const Hardware::Core& core = hardware_.cores[best];
+    return {core.cpus[taken_[best]++], core.node};
+  }
+
+ private:
+  const Hardware& hardware_;
+  std::vector<std::size_t> taken_;  // CPUs of each core
+};
+
+}  // namespace
+
+std::size_t Hardware::cpus() const {
+  std::size_t count = 0;
+  for (const Core& core : cores) count += core.cpus.size();
+  return count;
+}
+
+bool Hardware::has_nodes() const {
+  std::set<int> nodes;
+  for (const Core& core : cores) nodes.insert(core.node);
+  return nodes.size() > 1;
+}
+
+int node_of_nic(const Hardware& hardware, std::string_view nic) {
+  const auto found = hardware.nics.find(nic);
+  return found == hardware.nics.end() ? kNoNode : found->second;
+}
+
+// Those who have a preference choose first: a core that is near to nobody's NIC is as good for the
+// others.
+std::vector<ShardPlace> place_shards(const Hardware& hardware, std::span<const std::string> nics) {
+  std::vector<int> wanted;
+  for (const std::string& nic : nics) wanted.push_back(node_of_nic(hardware, nic));
+  const bool any =
+      std::any_of(wanted.begin(), wanted.end(), [](int node) { return node != kNoNode; });
+  if (!any || !hardware.has_nodes() || nics.size() > hardware.cpus()) return {};
+  Places places(hardware);
+  std::vector<ShardPlace> chosen(nics.size());
+  for (const bool choosy : {true, false}) {
+    for (std::size_t i = 0; i < nics.size(); ++i) {
+      if ((wanted[i] != kNoNode) == choosy) chosen[i] = places.next(wanted[i]);
+    }
+  }
+  return chosen;
+}
+
+}  // namespace tally::control

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Two NICs beside one: the same all-reduce, through one cable of a machine and through two.
+
+A node and N workers, each on a machine of its own (a network namespace) with two cables, each on a network of its own
+and limited in both directions. The node is given one rail, then two. Medians of rounds, checked bit by bit; the ratio
+is what a second NIC brings. B is what a plain socket gets through one cable, measured in the same run. Needs root.
+
+usage: rails.py [--build DIR] [--workers N] [--rate 100mbit] [--size 16M] [--rounds N] [--shards N] [--json FILE]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cluster import BURST, PATIENCE, PERF_PORT, PORT, QUEUE, bytes_of, goodput
+from running_node import default_build
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
+from network import Machine, Network, available  # noqa: E402
+
+RAILS = 2
+
+
+class Node:
+    """On the first machine, with so many of its NICs."""
+
+    def __init__(self, machine: Machine, arguments, directory: str, rails: int, speed: float):
+        self.process = machine.popen(
+            [arguments.build / "control/tallyd", "--listen", f"unix:{directory}/node.sock", "--listen-tcp",
+             f"tcp:{machine.address}:{PORT}", "--rails", ",".join(machine.addresses[:rails]), "--speeds",
+             ",".join([f"{int(speed)}B"] * rails), "--verbs", "off", "--shards", arguments.shards, "--log-level", "error",
+             "--ready-fd", "1"], stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "ready\n":
+            raise SystemExit("the node did not start: its message stands above")
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+def all_reduce(network: Network, arguments, directory: str) -> dict:
+    """tally-perf's row; rank I on machine I + 2."""
+    out = Path(directory, "row.json")
+    first = network.machine(2).address
+    runs = []
+    for rank in range(arguments.workers):
+        command = [arguments.build / "perf/tally-perf", "allreduce", "--address",
+                   f"tcp:{network.machine(1).address}:{PORT}", "--rank", rank]
+        if rank == 0:
+            command += ["--serve", f"{first}:{PERF_PORT}", "--ranks", arguments.workers, "--min-bytes", arguments.size,
+                        "--max-bytes", arguments.size, "--iters", arguments.rounds, "--warmup", 1, "--check", "--json",
+                        out, "--timeout", 300]
+        else:
+            command += ["--join", f"{first}:{PERF_PORT}"]
+        runs.append(network.machine(rank + 2).popen(command, env={**os.environ, "TALLY_HOST": f"m{rank}"}, text=True,
+                                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+    for run in runs:
+        text, _ = run.communicate(timeout=PATIENCE)
+        if run.returncode != 0:
+            raise SystemExit(f"tally-perf ended with {run.returncode}:\n{text}")
+    document = json.loads(out.read_text())
+    if document["wrong"] != 0:
+        raise SystemExit(f"{document['wrong']} elements are wrong")
+    return document["rows"][0]
+
+
+def measure(arguments) -> list[dict]:
+    rows = []
+    with Network(1 + arguments.workers, rails=RAILS) as network, \
+            tempfile.TemporaryDirectory(prefix="tally-rails-") as directory:
+        for machine in network.machines:
+            for rail in range(RAILS):
+                machine.limit(arguments.rate, BURST, QUEUE, rail)
+        plain = goodput(network.machine(1), network.machine(2))
+        for rails in range(1, RAILS + 1):
+            node = Node(network.machine(1), arguments, directory, rails, plain)
+            row = all_reduce(network, arguments, directory)
+            node.end()
+            seconds = row["time_us_p50"] / 1e6
+            # Every byte of every worker goes to the node and comes back.
+            rate = bytes_of(arguments.size) * arguments.workers / seconds
+            rows.append({"rails": rails, "seconds": seconds, "seconds_min": row["time_us_min"] / 1e6,
+                         "seconds_max": row["time_us_max"] / 1e6, "rate": rate, "of_sockets": rate / plain})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=default_build())
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rate", default="100mbit", help="of every cable")
+    parser.add_argument("--size", default="16M")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--shards", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if reason := available():
+        raise SystemExit(f"no network can be made here: {reason}")
+    rows = measure(arguments)
+    print(f"{'NICs':>5} {'seconds':>8} {'min':>7} {'max':>7} {'MB/s':>7} {'of one socket':>14}")
+    for row in rows:
+        print(f"{row['rails']:>5} {row['seconds']:>8.3f} {row['seconds_min']:>7.3f} {row['seconds_max']:>7.3f} "
+              f"{row['rate'] / 1e6:>7.2f} {row['of_sockets']:>14.3f}")
+    print(f"two NICs carry {rows[0]['seconds'] / rows[1]['seconds']:.3f} times as much as one")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
