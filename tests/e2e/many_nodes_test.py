@@ -7,6 +7,7 @@ usage: many_nodes_test.py TALLYD TALLYCTL TALLY_PERF
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,18 +56,18 @@ class ManyNodes(unittest.TestCase):
             time.sleep(0.05)
         self.fail(f"not {members} members: {done.stdout}")
 
-    def perf(self, address: str, *arguments: str) -> subprocess.Popen:
-        run = subprocess.Popen([TALLY_PERF, "allreduce", "--spawn", "3", "--address", address, *arguments], text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    def perf(self, address: str, *arguments: str, ranks: int = 3) -> subprocess.Popen:
+        run = subprocess.Popen([TALLY_PERF, "allreduce", "--spawn", str(ranks), "--address", address, *arguments],
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env={**os.environ, "TALLY_HOST": "here"})
         self.addCleanup(run.stdout.close)
         self.addCleanup(run.wait)
         self.addCleanup(run.kill)
         return run
 
-    def rows(self, address: str) -> list:
+    def rows(self, address: str, ranks: int = 3) -> list:
         out = self.place / "rows.json"
-        run = self.perf(address, *SIZES, "--json", str(out))
+        run = self.perf(address, *SIZES, "--json", str(out), ranks=ranks)
         text, _ = run.communicate(timeout=PATIENCE)
         self.assertEqual(run.returncode, 0, text)
         document = json.loads(out.read_text())
@@ -146,10 +147,7 @@ class ManyNodes(unittest.TestCase):
 
     def test_a_node_that_is_killed_is_named_and_the_others_serve_on(self):
         self.cluster(("b",), ("c",))
-        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000")
-        while not (line := run.stdout.readline()).startswith("# allreduce"):
-            self.assertNotEqual(line, "", "the run did not begin")
-        time.sleep(0.3)
+        run = self.endless()
         self.nodes["c"].kill()
         text, _ = run.communicate(timeout=PATIENCE)
         self.assertEqual(run.returncode, 3, text)
@@ -161,6 +159,26 @@ class ManyNodes(unittest.TestCase):
         self.assertTrue(self.rows(self.address("a")))
         self.assertEqual(self.served(), ["a", "b", "c"])
 
+    def test_a_job_forms_again_smaller_and_larger(self):
+        self.cluster(("b",))
+        run = self.endless(ranks=4)
+        ranks = subprocess.run(["pgrep", "-P", str(run.pid)], text=True, capture_output=True, check=True).stdout.split()
+        self.assertEqual(len(ranks), 4)
+        os.kill(int(ranks[1]), signal.SIGKILL)
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertNotEqual(run.returncode, 0, text)
+        for number in (3, 5):
+            self.assertTrue(self.rows(self.address("a"), ranks=number))
+        for node in self.nodes:
+            self.assertEqual(json.loads(self.ctl("--json", "jobs", node=node)), [])
+
+    def endless(self, ranks: int = 3) -> subprocess.Popen:
+        """A run that has begun and ends by what befalls it."""
+        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000", ranks=ranks)
+        while not (line := run.stdout.readline()).startswith("# allreduce"):
+            self.assertNotEqual(line, "", "the run did not begin")
+        time.sleep(0.3)
+        return run
 
     def plan(self, helpers: dict, small=None, tensors=()) -> str:
         """A plan's file: one worker, which stands for all ranks, stars at the helpers with these weights; operations
@@ -184,8 +202,8 @@ class ManyNodes(unittest.TestCase):
             "domains": [{"name": "all", "workers": [0], "classes": classes, "tensors": list(tensors)}]}))
         return str(path)
 
-    def ctl(self, *words: str, status: int = 0) -> str:
-        done = subprocess.run([TALLYCTL, "--address", self.address("a"), *words], text=True, capture_output=True,
+    def ctl(self, *words: str, status: int = 0, node: str = "a") -> str:
+        done = subprocess.run([TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
                               timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout + done.stderr
