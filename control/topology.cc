@@ -1,5 +1,6 @@
 #include "control/topology.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -36,6 +37,9 @@ int node_of(hwloc_obj_t object) {
 
 std::unique_ptr<Topology> Topology::of(const std::string& xml, std::span<const int> cpus) {
   auto handle = std::make_unique<Handle>();
+  // hwloc's plugin reads the names of devices with it, keeps them, and is unloaded: they would be
+  // lost, and read anew, with every topology.
+  ::dlopen("libpciaccess.so.0", RTLD_LAZY | RTLD_NODELETE);
   if (hwloc_topology_init(&handle->topology) != 0) return nullptr;
   // They start drivers of GPUs and displays, which takes long and says nothing about NICs.
   for (const char* slow : {"cuda", "gl", "levelzero", "nvml", "opencl", "rsmi"}) {
