@@ -94,11 +94,35 @@ def predicted(workers: list[float], helpers: list[float], size: float) -> float:
     return size * max(1 / min(workers), 2 * (n - 1) / together)
 
 
+def all_reduce(build: Path, address: str, workers: list[tuple[Machine, str]], size: str, rounds: int, directory: str) -> dict:
+    """tally-perf's row; a rank on each of the workers' machines, by the name of its host."""
+    out = Path(directory, "row.json")
+    first = workers[0][0].address
+    runs = []
+    for rank, (machine, host) in enumerate(workers):
+        command = [build / "perf/tally-perf", "allreduce", "--address", address, "--rank", rank]
+        if rank == 0:
+            command += ["--serve", f"{first}:{PERF_PORT}", "--ranks", len(workers), "--min-bytes", size, "--max-bytes", size,
+                        "--iters", rounds, "--warmup", 1, "--check", "--json", out, "--timeout", 300]
+        else:
+            command += ["--join", f"{first}:{PERF_PORT}"]
+        runs.append(machine.popen(command, env={**os.environ, "TALLY_HOST": host}, text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT))
+    for run in runs:
+        text, _ = run.communicate(timeout=PATIENCE)
+        if run.returncode != 0:
+            raise SystemExit(f"tally-perf ended with {run.returncode}:\n{text}")
+    document = json.loads(out.read_text())
+    if document["wrong"] != 0:
+        raise SystemExit(f"{document['wrong']} elements are wrong")
+    return document["rows"][0]
+
+
 class Cluster:
     """Nodes on all machines, that meet at the first one's."""
 
     def __init__(self, network: Network, build: Path, directory: str, workers: int, shards: int, speeds: list[float]):
-        self.network, self.build, self.directory, self.workers = network, build, directory, workers
+        self.network, self.build, self.directory = network, build, directory
         self.nodes = []
         for machine, speed in zip(network.machines, speeds):
             role = "worker" if machine.index <= workers else "helper"
@@ -129,31 +153,6 @@ class Cluster:
             time.sleep(0.1)
         raise SystemExit(f"not all nodes have joined: {done.stdout} {done.stderr}")
 
-    def all_reduce(self, size: str, rounds: int) -> dict:
-        """tally-perf's row; rank I on worker I's machine."""
-        out = Path(self.directory, "row.json")
-        first = self.network.machine(1).address
-        common = ["--address", self.address]
-        runs = []
-        for rank in range(self.workers):
-            machine = self.network.machine(rank + 1)
-            command = [self.build / "perf/tally-perf", "allreduce", *common, "--rank", rank]
-            if rank == 0:
-                command += ["--serve", f"{first}:{PERF_PORT}", "--ranks", self.workers, "--min-bytes", size, "--max-bytes",
-                            size, "--iters", rounds, "--warmup", 1, "--check", "--json", out, "--timeout", 300]
-            else:
-                command += ["--join", f"{first}:{PERF_PORT}"]
-            runs.append(machine.popen(command, env={**os.environ, "TALLY_HOST": f"m{machine.index}"}, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-        for run in runs:
-            text, _ = run.communicate(timeout=PATIENCE)
-            if run.returncode != 0:
-                raise SystemExit(f"tally-perf ended with {run.returncode}:\n{text}")
-        document = json.loads(out.read_text())
-        if document["wrong"] != 0:
-            raise SystemExit(f"{document['wrong']} elements are wrong")
-        return document["rows"][0]
-
     def end(self) -> None:
         for node in self.nodes:
             node.terminate()
@@ -168,10 +167,11 @@ def busy() -> tuple[float, float]:
     return sum(numbers) - numbers[3] - numbers[4], sum(numbers)
 
 
-def all_reduce(arguments, network: Network, place: str, speeds: list[float]) -> dict:
+def by_cluster(arguments, network: Network, place: str, speeds: list[float]) -> dict:
     """By nodes that say that they are as fast as that."""
     cluster = Cluster(network, arguments.build, place, arguments.workers, arguments.shards, speeds)
-    row = cluster.all_reduce(arguments.size, arguments.rounds)
+    workers = [(machine, f"m{machine.index}") for machine in network.machines[:arguments.workers]]
+    row = all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, place)
     cluster.end()
     return row
 
@@ -184,12 +184,12 @@ def measure(arguments, helpers: int, rates: list[str]) -> dict:
         share = goodput(network.machine(1), network.machine(2)) / (min(map(bits_of, rates[:2])) / 8)
         speeds = [share * bits_of(rate) / 8 for rate in rates]
         before = busy()
-        row = all_reduce(arguments, network, place, speeds)
+        row = by_cluster(arguments, network, place, speeds)
         after = busy()
         even = None
         if len(set(rates)) > 1:
             mean = statistics.mean(speeds)
-            even = all_reduce(arguments, network, place, [mean] * len(speeds))["time_us_p50"] / row["time_us_p50"]
+            even = by_cluster(arguments, network, place, [mean] * len(speeds))["time_us_p50"] / row["time_us_p50"]
     form = predicted(speeds[:arguments.workers], speeds[arguments.workers:], size)
     seconds = row["time_us_p50"] / 1e6
     return {"helpers": helpers, "bytes": size, "rates": rates, "goodput_share": share, "seconds": seconds,

@@ -10,13 +10,12 @@ usage: rails.py [--build DIR] [--workers N] [--rate 100mbit] [--size 16M] [--rou
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from cluster import BURST, PATIENCE, PERF_PORT, PORT, QUEUE, bytes_of, goodput
+from cluster import BURST, PORT, QUEUE, all_reduce, bytes_of, goodput
 from running_node import default_build
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
@@ -43,32 +42,6 @@ class Node:
         self.process.stdout.close()
 
 
-def all_reduce(network: Network, arguments, directory: str) -> dict:
-    """tally-perf's row; rank I on machine I + 2."""
-    out = Path(directory, "row.json")
-    first = network.machine(2).address
-    runs = []
-    for rank in range(arguments.workers):
-        command = [arguments.build / "perf/tally-perf", "allreduce", "--address",
-                   f"tcp:{network.machine(1).address}:{PORT}", "--rank", rank]
-        if rank == 0:
-            command += ["--serve", f"{first}:{PERF_PORT}", "--ranks", arguments.workers, "--min-bytes", arguments.size,
-                        "--max-bytes", arguments.size, "--iters", arguments.rounds, "--warmup", 1, "--check", "--json",
-                        out, "--timeout", 300]
-        else:
-            command += ["--join", f"{first}:{PERF_PORT}"]
-        runs.append(network.machine(rank + 2).popen(command, env={**os.environ, "TALLY_HOST": f"m{rank}"}, text=True,
-                                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-    for run in runs:
-        text, _ = run.communicate(timeout=PATIENCE)
-        if run.returncode != 0:
-            raise SystemExit(f"tally-perf ended with {run.returncode}:\n{text}")
-    document = json.loads(out.read_text())
-    if document["wrong"] != 0:
-        raise SystemExit(f"{document['wrong']} elements are wrong")
-    return document["rows"][0]
-
-
 def measure(arguments) -> list[dict]:
     rows = []
     with Network(1 + arguments.workers, rails=RAILS) as network, \
@@ -77,9 +50,11 @@ def measure(arguments) -> list[dict]:
             for rail in range(RAILS):
                 machine.limit(arguments.rate, BURST, QUEUE, rail)
         plain = goodput(network.machine(1), network.machine(2))
+        workers = [(machine, f"m{machine.index}") for machine in network.machines[1:]]
         for rails in range(1, RAILS + 1):
             node = Node(network.machine(1), arguments, directory, rails, plain)
-            row = all_reduce(network, arguments, directory)
+            row = all_reduce(arguments.build, f"tcp:{network.machine(1).address}:{PORT}", workers, arguments.size,
+                             arguments.rounds, directory)
             node.end()
             seconds = row["time_us_p50"] / 1e6
             # Every byte of every worker goes to the node and comes back.
