@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "control/plan/plan_json.h"
+#include "control/plan_words.h"
 #include "control/rpc/test_support.h"
 
 namespace tally::control {
@@ -18,16 +18,8 @@ using nlohmann::json;
 using rpc::TemporaryDirectory;
 
 PlanAnswer answer(std::vector<std::string> words, bool as_json = false) {
-  CLI::App app("", "tallyctl");
   PlanArguments arguments;
-  add_plan(app, arguments);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
-  words.emplace_back("plan");
-  try {
-    app.parse(words);
-  } catch (const CLI::ParseError& error) {
-    return {2, "", error.what()};
-  }
+  if (auto refused = read_plan_words(std::move(words), arguments)) return *refused;
   return answer_plan(arguments, as_json);
 }
 

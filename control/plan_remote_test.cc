@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "client/scripted_node.h"
 #include "control/plan/plan_json.h"
 #include "control/plan/star_planner.h"
+#include "control/plan_words.h"
 #include "control/rpc/test_support.h"
 
 namespace tally::control {
@@ -38,16 +38,8 @@ std::string plan_text(std::size_t workers) {
 class PlanRemote : public testing::Test {
  protected:
   PlanAnswer answer(ScriptedNode& node, std::vector<std::string> words, bool as_json = false) {
-    CLI::App app("", "tallyctl");
     PlanArguments arguments;
-    add_plan(app, arguments);
-    std::reverse(words.begin(), words.end());  // as CLI11 wants them
-    words.emplace_back("plan");
-    try {
-      app.parse(words);
-    } catch (const CLI::ParseError& error) {
-      return {2, "", error.what()};
-    }
+    if (auto refused = read_plan_words(std::move(words), arguments)) return *refused;
     auto channel = RpcChannel::connect(node.address(), monotonic_now() + kPatience).value();
     return answer_remote_plan(channel, arguments, as_json, kPatience);
   }
