@@ -178,6 +178,7 @@ Outcome Daemon::build(const Config& config) {
   options.jobs = config.jobs;
   options.cluster_token = config.cluster.token;
   options.coordinators = config.cluster.coordinators;
+  options.standing = [this] { return member_ ? member_->standing() : Standing{}; };
   options.probe = probe_options(config, shard.kernels);
   options.is_local = [this](rpc::ConnectionId connection) {
     // A TCP peer has no user that the kernel knows.
