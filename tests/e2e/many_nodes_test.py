@@ -111,7 +111,7 @@ class ManyNodes(unittest.TestCase):
         self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}", "--verbs",
                       "off", "--cluster-speed", "1GiB"))
         out = self.place / "rows.json"
-        arguments = ["--min-bytes", "64K", "--max-bytes", "1M", "--factor", "16", "--iters", "3", "--json", str(out)]
+        arguments = ["--min-bytes", "64K", "--max-bytes", "1M", "--factor", "16", "--iters", "1", "--json", str(out)]
         text, _ = self.perf(self.address("a"), *arguments).communicate(timeout=PATIENCE)
         document = json.loads(out.read_text())
         self.assertIn("the speed of the NIC of here is not known", document["plan"]["why_none"], text)
@@ -137,6 +137,7 @@ class ManyNodes(unittest.TestCase):
         run = self.perf(self.address("a"), *arguments, "--network", str(network))
         text, _ = run.communicate(timeout=PATIENCE)
         self.assertIn(f"--network {network}: fmt", text)
+        self.assertEqual(run.returncode, 2)
 
     @staticmethod
     def free_port() -> int:
