@@ -51,6 +51,7 @@ struct NodeOptions {
   // As a coordinator, which every node can be.
   std::string cluster_token;
   std::string coordinators;  // cluster.coordinators; empty: it stands alone
+  std::function<Standing()> standing = [] { return Standing{}; };
   probe::ProbeOptions probe;
   // Whether a connection is one to the node's Unix socket.
   std::function<bool(rpc::ConnectionId)> is_local = [](rpc::ConnectionId) { return false; };

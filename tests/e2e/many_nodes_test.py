@@ -84,8 +84,12 @@ class ManyNodes(unittest.TestCase):
         for first in (nowhere, self.address("b")):  # the coordinator is further down the list
             self.assertTrue(self.rows(f"{first},{self.address('a')}"))
 
-    def test_a_member_says_who_coordinates(self):
+    def test_a_client_that_asks_a_member_goes_to_its_coordinator(self):
         self.cluster(("b",))
+        self.assertEqual(self.rows(self.address("b")), self.rows(self.address("a")))
+        self.assertEqual(len(self.served()), 2)
+        self.nodes["a"].kill()
+        self.nodes["a"].wait()
         text, _ = self.perf(self.address("b"), *SIZES).communicate(timeout=PATIENCE)
         self.assertIn(f"ask its coordinator, {self.address('a')}", text)
 
