@@ -11,6 +11,8 @@ namespace tally::control {
 namespace {
 
 constexpr auto kLook = std::chrono::seconds(5);  // for placements that nobody claims
+// For the nodes above: the coordinator is to hear which is missing before it gives up itself.
+constexpr Nanos kUplinkPatience = kPlacingPatience - 2 * kSecond;
 
 }  // namespace
 
@@ -19,14 +21,38 @@ void Node::place(const Placement& placement, std::function<void(const Outcome&)>
   if (!placed) return then(placed.error());
   if (placed->replaced != nullptr) drop(*placed->replaced);
   const Forming& forming = *placed->forming;
-  announce(forming, [then = std::move(then)] { then(Unit{}); });
+  announce(forming, [] {});
+  uplinks_.connect(forming, monotonic_now() + kUplinkPatience,
+                   [this, id = placement.id, then = std::move(then)](const Outcome& outcome) {
+                     then(outcome);
+                     if (!outcome) give_up(id);
+                   });
   log::info("job-placed", {{"job", forming.name},
                            {"epoch", forming.epoch},
                            {"ranks", forming.ranks()},
                            {"trees", forming.vertices.size()},
                            {"of", forming.plan.trees},
+                           {"above", forming.above.size()},
                            {"nodes", forming.nodes}});
   watch_placements();
+}
+
+// It cannot be served; the coordinator has been told.
+void Node::give_up(std::uint64_t placement) {
+  Forming* forming = admission_.placed(placement);
+  if (forming == nullptr) return;
+  log::warning("job-not-connected", {{"job", forming->name}, {"epoch", forming->epoch}});
+  withdraw(placement);
+}
+
+// Its ranks hear it from the shards.
+void Node::on_uplink_lost(std::uint32_t slot, const std::string& node) {
+  for (const auto& forming : admission_.formings()) {
+    if (forming->slot != slot) continue;
+    log::warning("uplink-lost",
+                 {{"job", forming->name}, {"epoch", forming->epoch}, {"node", node}});
+    set_over(*forming);
+  }
 }
 
 void Node::withdraw(std::uint64_t placement) {
@@ -56,9 +82,7 @@ void Node::tell_over(Forming& forming) {
 void Node::drop(Forming& forming) {
   tell_over(forming);
   log::info("job-dropped", {{"job", forming.name}, {"epoch", forming.epoch}});
-  shards_.on_each(
-      [slot = forming.slot](auto, engine::Shard& shard, auto&) { shard.remove_job(slot); },
-      [this, &forming] { admission_.release(forming); });
+  remove(forming);
 }
 
 void Node::watch_placements() {
