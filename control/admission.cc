@@ -289,8 +289,9 @@ Forming* Admission::placed(std::uint64_t placement) const {
 std::vector<Forming*> Admission::unclaimed(Nanos now) const {
   std::vector<Forming*> some;
   for (const auto& forming : formings_) {
-    const bool waits = forming->placed && forming->joined == 0 && !forming->over;
-    if (waits && now - forming->placed_at >= kPlacementPatience) some.push_back(forming.get());
+    if (forming->unclaimed() && now - forming->placed_at >= kPlacementPatience) {
+      some.push_back(forming.get());
+    }
   }
   return some;
 }

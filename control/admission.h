@@ -6,8 +6,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -85,6 +87,8 @@ struct Forming {
   std::uint64_t region_bytes = 0;
   std::uint64_t table_bytes = 0;
   bool over = false;
+  // Of branches that are here still: in these trees no rank is left below them.
+  std::set<std::pair<std::uint32_t, std::uint32_t>> empty_below;  // member, tree
 
   // kNoLane: the shard has nothing to do with it.
   std::uint32_t lane_of(std::uint32_t shard) const;
@@ -96,10 +100,16 @@ struct Forming {
   // The shard's number for a member, which is its own for ranks; kNobody: it knows none.
   std::uint32_t member_at(std::uint32_t shard, std::uint32_t member) const;
   std::uint32_t joined_ranks() const;
+  // Placed, and nobody has come: of its ranks, or where it has none at all.
+  bool unclaimed() const;
+  // Nothing is left below the vertex. Precondition: it is over, so nobody comes.
+  bool is_empty(const protocol::Vertex& vertex) const;
   // That a branch may have on their way, or be sent: `credit` operations of each vertex that it is
   // below of, and what goes by slots.
   std::uint32_t messages_of(std::uint32_t member, std::uint32_t credit) const;
   std::vector<std::uint32_t> trees() const;
+  // Precondition: one of these.
+  std::uint32_t shard_of(std::uint32_t tree) const;
   // Bytes that may be on their way to or from the children of the shard's vertices: what the shares
   // of their trees in the links carry in a few milliseconds. That keeps links busy over any round
   // trip within a data centre; more would wait in the network's queues, where whoever has more gets

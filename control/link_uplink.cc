@@ -116,6 +116,13 @@ Outcome LinkUplink::add_slots(std::uint32_t lane, const protocol::SlotLayout& la
   return Unit{};
 }
 
+LinkUplink::LinkUplink(client::RpcChannel channel, std::unique_ptr<client::Link> link,
+                       std::string description)
+    : channel_(std::move(channel)),
+      connection_(::fcntl(channel_.fd(), F_DUPFD_CLOEXEC, 0)),
+      link_(std::move(link)),
+      description_(std::move(description)) {}
+
 // The node above lets go of the slots before it answers. Without an answer it may not have; what it
 // then writes to is memory that it shares, or that its link's end has closed to it.
 LinkUplink::~LinkUplink() {
@@ -128,7 +135,13 @@ LinkUplink::~LinkUplink() {
 }
 
 void LinkUplink::hang_up() const {
-  if (channel_.fd() >= 0) ::shutdown(channel_.fd(), SHUT_RDWR);
+  ::shutdown(connection_.get(), SHUT_RDWR);
+}
+
+// Who does not answer hears it by the end of the connection.
+void LinkUplink::say_empty(const std::vector<std::uint32_t>& trees) {
+  static_cast<void>(
+      channel_.call("session.empty", {{"trees", trees}}, {}, monotonic_now() + kGoodbye));
 }
 
 void LinkUplink::send(std::uint32_t lane, const RingSlot& message) {

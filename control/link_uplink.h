@@ -60,6 +60,9 @@ class LinkUplink final : public engine::Uplink {
 
   // "shm", and which way was chosen and why.
   const std::string& description() const { return description_; }
+  // No rank is left below this node in these trees. Waits a little for the answer; no other call
+  // goes on.
+  void say_empty(const std::vector<std::uint32_t>& trees);
   // The node above sees the end of the connection. Any thread, at any time.
   void hang_up() const;
 
@@ -76,15 +79,13 @@ class LinkUplink final : public engine::Uplink {
 
  private:
   LinkUplink(client::RpcChannel channel, std::unique_ptr<client::Link> link,
-             std::string description)
-      : channel_(std::move(channel)),
-        link_(std::move(link)),
-        description_(std::move(description)) {}
+             std::string description);
 
   static Result<std::unique_ptr<LinkUplink>> attempt(const Options& options, Patience& patience);
   Outcome add_slots(std::uint32_t lane, const protocol::SlotLayout& layout, Nanos deadline);
 
   client::RpcChannel channel_;
+  UniqueFd connection_;  // the channel's, for hang_up()
   std::vector<std::unique_ptr<client::Region>> regions_;  // by lane; null: not this one's
   std::unique_ptr<client::Link> link_;                    // goes before the memory that it reaches
   std::string description_;

@@ -83,6 +83,32 @@ std::uint32_t Forming::joined_ranks() const {
                     [](std::uint32_t session) { return session != kNobody; }));
 }
 
+std::uint32_t Forming::shard_of(std::uint32_t tree) const {
+  const auto at = std::lower_bound(
+      vertices.begin(), vertices.end(), tree,
+      [](const Vertex& vertex, std::uint32_t other) { return vertex.tree < other; });
+  return shards[static_cast<std::size_t>(at - vertices.begin()) % shards.size()];
+}
+
+bool Forming::unclaimed() const {
+  if (!placed || over) return false;
+  const bool has_ranks = std::any_of(vertices.begin(), vertices.end(),
+                                     [](const Vertex& vertex) { return !vertex.ranks.empty(); });
+  return (has_ranks ? joined_ranks() : joined) == 0;
+}
+
+bool Forming::is_empty(const Vertex& vertex) const {
+  const bool ranks_gone =
+      std::all_of(vertex.ranks.begin(), vertex.ranks.end(),
+                  [&](std::uint16_t rank) { return members[rank] == kNobody; });
+  return ranks_gone && std::all_of(vertex.branches.begin(), vertex.branches.end(),
+                                   [&](const protocol::Branch& branch) {
+                                     const std::uint32_t member = ranks() + branch.number;
+                                     return members[member] == kNobody ||
+                                            empty_below.contains({member, vertex.tree});
+                                   });
+}
+
 std::uint32_t Forming::messages_of(std::uint32_t member, std::uint32_t credit) const {
   constexpr std::uint32_t kOthers = 16;  // the job is broken; who is missing
   const std::uint32_t number = member - ranks();

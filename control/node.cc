@@ -95,6 +95,7 @@ void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply
   }
   if (method == "session.attach") return attach(session, request, std::move(reply));
   if (method == "session.close") return close(session, std::move(reply));
+  if (method == "session.empty") return hear_empty(session, request, std::move(reply));
   if (!session->attached || session->attaching) {
     return reply.error(Status::kInvalidArgument,
                        "the session is not attached: session.attach first");
@@ -386,7 +387,7 @@ void Node::leave(const SharedSession& session) {
   session->regions.clear();
   session->segment.reset();
   by_number_.erase(session->number);
-  if (!admission_.leave(forming, session->member)) return;
+  if (!admission_.leave(forming, session->member)) return settle(forming);
   log::info("job-over", {{"job", forming.name}, {"epoch", forming.epoch}});
   remove(forming);
 }

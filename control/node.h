@@ -108,6 +108,9 @@ class Node : public rpc::Service {
   void tell_over(Forming& forming);
   void drop(Forming& forming);
   void give_up(std::uint64_t placement);
+  void end_unclaimed(Forming& forming);
+  void settle(Forming& forming);
+  void hear_empty(const SharedSession& session, const rpc::Request& request, rpc::Reply reply);
   void on_uplink_lost(std::uint32_t slot, const std::string& node);
   void remove(Forming& forming);
   void watch_placements();

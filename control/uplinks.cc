@@ -145,6 +145,21 @@ void Uplinks::hand_over(const SharedBundle& bundle) {
       });
 }
 
+void Uplinks::tell_empty(const Forming& forming, const std::vector<protocol::Vertex>& vertices) {
+  const auto found = bundles_.find(forming.slot);
+  if (found == bundles_.end() || !found->second->known) return;
+  for (const SharedConnection& one : found->second->connections) {
+    std::vector<std::uint32_t> trees;
+    for (const protocol::Vertex& vertex : vertices) {
+      const bool its = !vertex.is_root() && forming.shard_of(vertex.tree) == one->shard &&
+                       forming.above[vertex.parent].name == one->node;
+      if (its && one->empty.insert(vertex.tree).second) trees.push_back(vertex.tree);
+    }
+    if (trees.empty()) continue;
+    ender_.run([one, trees = std::move(trees)] { one->uplink->say_empty(trees); }, [] {});
+  }
+}
+
 void Uplinks::remove(const Forming& forming, std::function<void()> then) {
   const auto found = bundles_.find(forming.slot);
   if (found == bundles_.end()) {

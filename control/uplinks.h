@@ -36,6 +36,8 @@ class Uplinks {
   // The shards forget the job and its uplinks, whether they stand or not; then `then`. Nobody is a
   // member of the forming any more.
   void remove(const Forming& forming, std::function<void()> then);
+  // Tells the nodes above that no rank is left below these vertices; each once.
+  void tell_empty(const Forming& forming, const std::vector<protocol::Vertex>& vertices);
   // The slot of the forming one of whose uplinks is lost, and the node above.
   void on_lost(std::function<void(std::uint32_t slot, const std::string& node)> callback) {
     on_lost_ = std::move(callback);
@@ -58,6 +60,7 @@ class Uplinks {
     std::uint32_t shard = 0;
     std::string node;
     std::vector<Parent> parents;
+    std::set<std::uint32_t> empty;  // trees that it has been told of
     std::unique_ptr<LinkUplink> uplink;
     Outcome made = Unit{};
   };

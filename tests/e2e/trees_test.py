@@ -76,6 +76,11 @@ class Trees(Cluster):
                 self.assertLess(time.monotonic(), until, f"{node} still has a job")
                 time.sleep(0.05)
 
+    def endless_error(self, run: subprocess.Popen) -> str:
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertNotEqual(run.returncode, 0, text)
+        return text
+
     RACKS = {"w0": "a", "w1": "a", "w2": "b", "w3": "b", "a": "c", "b": "c", "c": ""}
 
     def racks(self) -> str:
@@ -85,6 +90,65 @@ class Trees(Cluster):
         self.cluster(*self.mixed("b", "c"))
         self.ctl("plan", "set", self.racks())
         self.sweep(4)
+
+    def test_three_levels_below_a_workers_machine(self):
+        self.cluster(*self.mixed("b", "c"))
+        # Worker "c" is the root, "b" sums its own and what "a" has, which does nothing but sum.
+        tree = {"c": "", "b": "c", "a": "b", "w0": "a", "w1": "a"}
+        self.ctl("plan", "set", self.plan(["w0", "w1", "b", "c"], ["a"], [tree]))
+        self.sweep(4)
+
+    def test_four_levels_and_no_more(self):
+        self.cluster(*self.mixed("b", "c", "d", "e"))
+        tree = {"d": "", "c": "d", "b": "c", "a": "b", "w0": "a", "w1": "b"}
+        self.ctl("plan", "set", self.plan(["w0", "w1"], ["a", "b", "c", "d"], [tree]))
+        self.sweep(2)
+        five = {"e": "", **tree, "d": "e"}
+        text = self.ctl("plan", "set", self.plan(["w0", "w1"], ["a", "b", "c", "d", "e"], [five]), status=2)
+        self.assertIn("a tree of 5 levels, and nodes have slots for 4", text)
+
+    def test_many_trees_one_of_them_for_small_operations(self):
+        self.cluster(*self.mixed("b", "c"))
+        workers = ["a", "b", "w2", "w3"]
+        turned = [{"a": "b", "w2": "a", "b": "", "w3": "b"}, {"b": "a", "w3": "b", "a": "", "w2": "a"},
+                  {"a": "c", "b": "c", "w2": "b", "w3": "a", "c": ""}]
+        star = {"a": "c", "b": "c", "w2": "c", "w3": "c", "c": ""}
+        self.ctl("plan", "set", self.plan(workers, ["c"], turned, small=[star]))
+        self.sweep(4)
+        run = self.perf(self.address("a"), "--model", "resnet50", "--mode", "tensors", "--iters", "2", "--type", "i32",
+                        "--check", ranks=4)
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
+
+    # -- Losses ----------------------------------------------------------------------------------
+
+    def test_a_node_in_between_that_is_killed(self):
+        self.cluster(*self.mixed("b", "c"))
+        for name in ("b", "c"):
+            self.ctl("plan", "set", self.racks())
+            run = self.endless(ranks=4)
+            self.nodes[name].kill()
+            self.nodes[name].wait()
+            text = self.endless_error(run)
+            print(text)
+            self.wait_for(2)
+            self.ctl("plan", "set", "--closed-form")
+            del self.nodes[name]
+            self.assertTrue(self.rows(self.address("a")))
+            self.nothing_left()
+            self.start(name, "--cluster", self.address("a"), "--cluster-name", name, "--cluster-host", "here")
+            self.wait_for(3)
+
+    def test_a_rank_below_a_branch_that_is_killed_is_named(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        for number in (0, 3):
+            run = self.endless(ranks=4)
+            ranks = subprocess.run(["pgrep", "-P", str(run.pid)], text=True, capture_output=True, check=True).stdout.split()
+            os.kill(int(ranks[number]), signal.SIGKILL)
+            print(self.endless_error(run))
+            self.nothing_left()
+            self.run_row("allreduce", "--min-bytes", "1M", "--max-bytes", "1M", "--type", "i32", "--check", ranks=4)
 
 
 if __name__ == "__main__":
