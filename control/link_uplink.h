@@ -85,7 +85,7 @@ class LinkUplink final : public engine::Uplink {
   Outcome add_slots(std::uint32_t lane, const protocol::SlotLayout& layout, Nanos deadline);
 
   client::RpcChannel channel_;
-  UniqueFd connection_;  // the channel's, for hang_up()
+  UniqueFd connection_;                                   // the channel's, for hang_up()
   std::vector<std::unique_ptr<client::Region>> regions_;  // by lane; null: not this one's
   std::unique_ptr<client::Link> link_;                    // goes before the memory that it reaches
   std::string description_;

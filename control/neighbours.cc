@@ -98,15 +98,14 @@ bool Forming::unclaimed() const {
 }
 
 bool Forming::is_empty(const Vertex& vertex) const {
-  const bool ranks_gone =
-      std::all_of(vertex.ranks.begin(), vertex.ranks.end(),
-                  [&](std::uint16_t rank) { return members[rank] == kNobody; });
-  return ranks_gone && std::all_of(vertex.branches.begin(), vertex.branches.end(),
-                                   [&](const protocol::Branch& branch) {
-                                     const std::uint32_t member = ranks() + branch.number;
-                                     return members[member] == kNobody ||
-                                            empty_below.contains({member, vertex.tree});
-                                   });
+  const bool ranks_gone = std::all_of(vertex.ranks.begin(), vertex.ranks.end(),
+                                      [&](std::uint16_t rank) { return members[rank] == kNobody; });
+  return ranks_gone &&
+         std::all_of(
+             vertex.branches.begin(), vertex.branches.end(), [&](const protocol::Branch& branch) {
+               const std::uint32_t member = ranks() + branch.number;
+               return members[member] == kNobody || empty_below.contains({member, vertex.tree});
+             });
 }
 
 std::uint32_t Forming::messages_of(std::uint32_t member, std::uint32_t credit) const {

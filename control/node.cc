@@ -236,6 +236,12 @@ void Node::announce(const Forming& forming, std::function<void()> then) {
     specs[i].branches = static_cast<std::uint16_t>(forming.below_at(i).size());
     specs[i].parents = static_cast<std::uint16_t>(forming.above_at(i).size());
     specs[i].slots = forming.slots;
+    for (const std::uint32_t one : forming.below_at(i)) {
+      specs[i].branch_nodes.push_back(forming.below[one].node);
+    }
+    for (const std::uint32_t one : forming.above_at(i)) {
+      specs[i].parent_nodes.push_back(forming.above[one].node);
+    }
     specs[i].window_bytes = forming.window_at(i);
     if (specs[i].vertices.empty()) specs[i].credit = 1;
   }

@@ -112,7 +112,7 @@ Placement deep_placement() {
   deep.vertices[1].ranks = {1};
   deep.vertices[1].parent = 0;
   deep.below = {{"z", "tcp:z:1", "", 0}, {"b", "tcp:b:1", "", 3}};
-  deep.above = {{"c", "", "unix:/c", 2}};
+  deep.above = {{"c", "", "unix:/c", 2, 7}};
   deep.slots = {64 << 10, 4, 2, 1};
   return deep;
 }

@@ -25,7 +25,11 @@ constexpr std::size_t kMaxAddress = 256;
 json to_json(const std::vector<Neighbour>& neighbours) {
   json list = json::array();
   for (const Neighbour& one : neighbours) {
-    list.push_back({{"name", one.name}, {"tcp", one.tcp}, {"unix", one.local}, {"lane", one.lane}});
+    list.push_back({{"name", one.name},
+                    {"tcp", one.tcp},
+                    {"unix", one.local},
+                    {"lane", one.lane},
+                    {"node", one.node}});
   }
   return list;
 }
@@ -41,6 +45,7 @@ std::optional<std::vector<Neighbour>> parse_neighbours(const json& sent) {
     read.tcp = params.text("tcp", kMaxAddress);
     read.local = params.text("unix", kMaxAddress);
     read.lane = static_cast<std::uint32_t>(params.number("lane", 0, protocol::kMaxTrees - 1));
+    read.node = static_cast<std::uint32_t>(params.number_or("node", 0, protocol::kMaxTrees, 0));
     if (params.finish() || (read.tcp.empty() && read.local.empty())) return std::nullopt;
     neighbours.push_back(std::move(read));
   }

@@ -23,6 +23,7 @@ struct Neighbour {
   std::string tcp;    // where it is reached; empty where it is on the same machine
   std::string local;  // then here: unix:/path
   std::uint32_t lane = 0;
+  std::uint32_t node = 0;  // its number in the job, from 1; 0: unknown
 
   bool operator==(const Neighbour&) const = default;
 };

@@ -130,7 +130,11 @@ class Trees(Cluster):
             self.nodes[name].kill()
             self.nodes[name].wait()
             text = self.endless_error(run)
-            print(text)
+            # Those below it lose their connection, the others hear it from their own nodes.
+            below = (2, 3) if name == "b" else ()
+            for rank in range(4):
+                said = "node lost" if rank in below else f'peer lost: .*: node "{name}" of the job died'
+                self.assertRegex(text, f"rank {rank}: {said}")
             self.wait_for(2)
             self.ctl("plan", "set", "--closed-form")
             del self.nodes[name]
@@ -146,7 +150,9 @@ class Trees(Cluster):
             run = self.endless(ranks=4)
             ranks = subprocess.run(["pgrep", "-P", str(run.pid)], text=True, capture_output=True, check=True).stdout.split()
             os.kill(int(ranks[number]), signal.SIGKILL)
-            print(self.endless_error(run))
+            text = self.endless_error(run)
+            for other in set(range(4)) - {number}:
+                self.assertRegex(text, f"rank {other}: peer lost: .*: rank {number} died")
             self.nothing_left()
             self.run_row("allreduce", "--min-bytes", "1M", "--max-bytes", "1M", "--type", "i32", "--check", ranks=4)
 
