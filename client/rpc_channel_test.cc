@@ -221,6 +221,15 @@ TEST(Address, OfTcpHasHostAndPort) {
   EXPECT_EQ(resolve_tcp("tcp:127.0.0.1:http", false).status(), Status::kUnavailable);
 }
 
+// Hosts come from other machines: names are not looked up.
+TEST(Address, OfThisMachineTowardsAnother) {
+  EXPECT_EQ(*local_host_towards("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(*local_host_towards("::1"), "::1");
+  for (const char* wrong : {"localhost", "", "127.0.0.1:5"}) {
+    EXPECT_EQ(local_host_towards(wrong).status(), Status::kUnavailable) << wrong;
+  }
+}
+
 TEST(Address, HasADefaultForBothSides) {
   ::unsetenv("TALLY_ADDRESS");
   EXPECT_TRUE(parse_address(default_listen_address()).ok());
