@@ -43,7 +43,8 @@ struct NodeEntry {
 // What a coordinator says of a job.
 struct Placement {
   std::uint32_t epoch = 0;
-  std::vector<NodeEntry> nodes;  // none: the node that was asked is the only one
+  std::vector<NodeEntry> nodes;    // none: the node that was asked is the only one
+  std::vector<std::string> names;  // of all its nodes, also those that the rank does not speak to
 };
 
 class Entry {
@@ -73,7 +74,8 @@ class Entry {
     auto nodes = Nodes::make(std::move(nodes_));
     if (!nodes) return nodes.error();
     book_.lanes = nodes->lanes_of_trees();
-    return JobEntry{book_, std::move(nodes).value(), deadline_ms_, crc32c_, std::move(said_)};
+    return JobEntry{book_,   std::move(nodes).value(), placement_.names, deadline_ms_,
+                    crc32c_, std::move(said_)};
   }
 
  private:
@@ -163,6 +165,9 @@ class Entry {
       placement.nodes.push_back(std::move(node));
     }
     if (!placement.nodes.empty()) placement.epoch = reply.at("epoch");
+    if (const auto names = reply.find("names"); names != reply.end()) {
+      names->get_to(placement.names);
+    }
     return placement;
   }
 

@@ -14,6 +14,7 @@
 #include "client/address.h"
 #include "client/tcp.h"
 #include "control/config_keys.h"
+#include "control/coordinator/slots.h"
 #include "control/networks.h"
 #include "control/process_limits.h"
 #include "control/rails.h"
@@ -42,6 +43,8 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   shard.max_ranks = config.limits.max_ranks;
   shard.protocol.plan = protocol::even_plan(config.shards, config.split_bytes);
   shard.protocol.window_bytes = config.window_bytes;
+  // Only members of a cluster have other nodes below and above.
+  if (!config.cluster.coordinators.empty()) shard.protocol.max_height = kMaxHeight;
   shard.protocol.stream_bytes = config.stream_bytes;
   shard.protocol.tile_bytes = config.tile_bytes;
   shard.protocol.default_deadline = config.default_deadline_ms * kMillisecond;
@@ -179,6 +182,7 @@ Outcome Daemon::build(const Config& config) {
   options.cluster_token = config.cluster.token;
   options.coordinators = config.cluster.coordinators;
   options.standing = [this] { return member_ ? member_->standing() : Standing{}; };
+  options.name = config.cluster.name;
   options.probe = probe_options(config, shard.kernels);
   options.is_local = [this](rpc::ConnectionId connection) {
     // A TCP peer has no user that the kernel knows.

@@ -79,6 +79,24 @@ PlacedJob placed_job(const PlanFacts& facts) {
   return placed;
 }
 
+// Why the job's nodes do not tell of a whole plan; empty where they do.
+std::string why_not_whole(const PlanFacts& facts, const PlacedJob& job) {
+  double shares = 0;
+  for (const PlacedNode& node : job.nodes) shares += node.share;
+  if (job.trees > 0 && shares > 1 - 1e-9 && shares < 1 + 1e-9) return {};
+  std::string silent;
+  for (std::size_t i = 0; i < facts.jobs.size() && i < facts.members.size(); ++i) {
+    if (facts.jobs[i].is_array()) continue;
+    silent += (silent.empty() ? "" : ", ") + text_at(facts.members[i], "name");
+  }
+  if (!silent.empty()) return fmt::format("of its nodes {} gave no answer: is it running?", silent);
+  return fmt::format(
+      "its nodes tell of {:.0f} % of its plan (epoch {}, {} nodes): it is changing just now, or "
+      "one "
+      "of them is older than this tally-perf",
+      100 * shares, job.epoch, job.nodes.size());
+}
+
 // Machines joined by their NICs to a switch that never binds; within a machine nothing does.
 class Layout {
  public:
@@ -233,13 +251,8 @@ Prediction predict(const PlanFacts& given) {
     prediction.why_none = "the node stands alone: there is no plan over several";
     return prediction;
   }
-  double shares = 0;
-  for (const PlacedNode& node : job.nodes) shares += node.share;
-  if (job.trees == 0 || shares < 1 - 1e-9 || shares > 1 + 1e-9) {
-    prediction.why_none =
-        "its nodes do not tell of all trees of its plan: one of them does not answer, or is older";
-    return prediction;
-  }
+  prediction.why_none = why_not_whole(facts, job);
+  if (!prediction.why_none.empty()) return prediction;
   prediction.epoch = job.epoch;
   prediction.nodes = job.nodes.size();
   prediction.trees = job.trees;

@@ -8,6 +8,7 @@
 
 #include "control/coordinator/homes.h"
 #include "control/coordinator/shares.h"
+#include "control/coordinator/slots.h"
 #include "control/plan/load.h"
 #include "control/plan/tree.h"
 
@@ -361,6 +362,11 @@ Outcome check_layout(const MachinePlan& plan, const Members& members) {
   if (plan.of().classes.size() >= protocol::kMaxClasses) {
     return refused(fmt::format("domain \"{}\" has {} classes, and nodes take {}", plan.of().name,
                                plan.of().classes.size(), protocol::kMaxClasses - 1));
+  }
+  for (const FileTree& tree : found.trees) {
+    if (tree.shape.depth() <= kMaxHeight) continue;
+    return refused(fmt::format("domain \"{}\" has a tree of {} levels, and nodes have slots for {}",
+                               plan.of().name, tree.shape.depth(), kMaxHeight));
   }
   if (auto fit = check_rails(plan, found, without_lost_rails(members)); !fit) return fit;
   std::vector<std::string> missing, known;

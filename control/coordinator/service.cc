@@ -301,8 +301,9 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
 // The nodes that this rank speaks to: its parents, and at which of their lanes.
 json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const {
   if (job.nodes.empty()) return {{"nodes", json::array()}};
-  json list = json::array();
+  json list = json::array(), names = json::array();
   for (const PlanNode& one : job.nodes) {
+    names.push_back(one.member.name);
     json trees = json::array(), lanes = json::array();
     for (std::size_t i = 0; i < one.vertices.size(); ++i) {
       const auto& children = one.vertices[i].ranks;
@@ -321,6 +322,7 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
   json answer = {{"epoch", job.epoch},
                  {"plan_epoch", job.plan_epoch},
                  {"nodes", std::move(list)},
+                 {"names", std::move(names)},
                  {"deadline_ms", options_.default_deadline_ms}};
   client::put_plan(answer, job.plan);
   client::put_weights(answer, job.plan);
