@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/coordinator/vertex_json.h"
 #include "control/rpc/params.h"
 
 namespace tally::control {
@@ -47,6 +48,31 @@ json times_json(const protocol::JobTotals& totals) {
           {"waiting_ns", totals.waiting}, {"queueing_ns", totals.queueing},
           {"pulling_ns", totals.pulling}, {"summing_ns", totals.summing},
           {"pushing_ns", totals.pushing}};
+}
+
+// This node's place in each of its trees; nothing where all are stars.
+json vertices_json(const Forming& forming) {
+  if (all_stars(forming.vertices, forming.ranks())) return nullptr;
+  json list = to_json(forming.vertices);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const protocol::Vertex& vertex = forming.vertices[i];
+    list[i].erase("parent");
+    list[i]["above"] = vertex.is_root() ? "" : forming.above[vertex.parent].name;
+    json below = json::array();
+    for (const protocol::Branch& branch : vertex.branches) {
+      below.push_back(forming.below[branch.number].name);
+    }
+    list[i]["branches"] = std::move(below);
+  }
+  return list;
+}
+
+std::uint32_t height_of(const Forming& forming) {
+  std::uint32_t height = 0;
+  for (const protocol::Vertex& vertex : forming.vertices) {
+    height = std::max(height, vertex.height);
+  }
+  return height;
 }
 
 // By tree of the plan, of operations of any size; those of smaller ones may go by others.
@@ -191,8 +217,11 @@ void Introspection::jobs(rpc::Reply reply) const {
                      {"weights", weights_of_large(forming->plan)},
                      {"split_bytes", divided_from(forming->plan)},
                      {"nodes", forming->nodes},
+                     {"height", height_of(*forming)},
                      {"regions", forming->regions},
                      {"region_bytes", forming->region_bytes}});
+    json vertices = vertices_json(*forming);
+    if (!vertices.is_null()) list->back()["vertices"] = std::move(vertices);
   }
   // By shard, by job: every shard writes a row of its own.
   auto views = std::make_shared<std::vector<std::vector<JobView>>>(

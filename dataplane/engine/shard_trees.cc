@@ -149,6 +149,7 @@ void Shard::hand_on(std::uint32_t index) {
   slot.status = Status::kOk;
   slot.culprit = protocol::kNoMember;
   slot.result = own_slot(slot.tile);
+  counters_.bytes_down.add(slot.tile.count * element_bytes(slot.tile.type));
   landings_.clear();
   if (!protocol_.wanted(slot.tile)) return push(index);
   locate(slot);
