@@ -100,6 +100,7 @@ json waiting_json(const std::vector<protocol::Waiting>& all) {
     list.push_back({{"tag", entry.tag},
                     {"round", entry.round},
                     {"missing", entry.missing},
+                    {"missing_below", entry.missing_below},
                     {"seconds", static_cast<double>(now - entry.since) / kSecond}});
   }
   return list;

@@ -172,15 +172,21 @@ json rails_text(const json& rails) {
   return down.empty() ? fmt::format("{}", up) : fmt::format("{}/{}{}", up, rails.size(), down);
 }
 
+std::string listed(const json& ranks) {
+  std::string text;
+  for (const json& rank : ranks) text += (text.empty() ? "" : ", ") + rank.dump();
+  return text;
+}
+
 json waiting_rows(const json& jobs) {
   json rows = json::array();
   for (const json& job : jobs) {
     for (json entry : job.value("waiting", json::array())) {
       entry["job"] = job.value("name", "");
-      std::string ranks;
-      for (const json& rank : entry.value("missing", json::array())) {
-        ranks += (ranks.empty() ? "" : ", ") + rank.dump();
-      }
+      std::string ranks = listed(entry.value("missing", json::array()));
+      // Their own nodes know which.
+      const std::string below = listed(entry.value("missing_below", json::array()));
+      if (!below.empty()) ranks += (ranks.empty() ? "some of " : ", some of ") + below;
       entry["missing"] = ranks;
       rows.push_back(std::move(entry));
     }

@@ -66,12 +66,12 @@ TEST(Prediction, FollowsTreesThatAreDeeper) {
   };
   const auto add = [&](const char* name, const json& there) {
     facts.members.push_back(member(name, "helper", kNic));
-    json one = job(json::array({0, 1}), json::array({40000, 25536}));
+    json one = job(json::array({0U, 1U}), json::array({40000, 25536}));
     one[0]["vertices"] = json::array({there, there});
     facts.jobs.push_back(one);
   };
-  add("x", place(json::array({json::array({0, 2})}), "top"));
-  add("y", place(json::array({json::array({2, 2})}), "top"));
+  add("x", place(json::array({json::array({0U, 2U})}), "top"));
+  add("y", place(json::array({json::array({2U, 2U})}), "top"));
   add("top", place(json::array(), ""));
   for (const char* host : {"a", "b", "c", "d"}) {
     facts.network.machines.push_back({.name = host, .nic = kNic});
