@@ -9,6 +9,7 @@
 #include "base/debug_steps.h"
 #include "client/address.h"
 #include "client/cut_json.h"
+#include "client/follow.h"
 #include "client/make_link.h"
 #include "dataplane/transport/shm/segment.h"
 
@@ -120,6 +121,16 @@ class Entry {
         }
         if (placement.status() != Status::kUnavailable) return placement.error();
         answered |= channel.ok();
+        auto coordinator = channel ? follow(*channel, deadline_) : channel.error();
+        if (coordinator) {
+          placement = ask(*coordinator);
+          if (placement) placement_ = std::move(placement).value();
+          if (placement) return coordinator;
+          if (placement.status() != Status::kUnavailable) return placement.error();
+        } else if (channel) {
+          placement = Error{Status::kUnavailable, fmt::format("{}; {}", placement.error().message,
+                                                              coordinator.error().message)};
+        }
         why += (why.empty() ? "" : "; ") + placement.error().message;
       }
       if (monotonic_now() + kPause >= (answered ? std::min(enough, deadline_) : deadline_)) {

@@ -48,7 +48,8 @@ CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
                           .split_bytes = options.split_bytes,
                           .jobs = options.jobs},
           .default_deadline_ms = options.default_deadline_ms,
-          .coordinators = options.coordinators};
+          .coordinators = options.coordinators,
+          .standing = options.standing};
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ struct NodeOptions {
   // As a coordinator, which every node can be.
   std::string cluster_token;
   std::string coordinators;  // cluster.coordinators; empty: it stands alone
+  std::function<Standing()> standing = [] { return Standing{}; };
   std::string name;          // of a member
   probe::ProbeOptions probe;
   // Whether a connection is one to the node's Unix socket.

@@ -88,6 +88,8 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
     report(request, std::move(reply));
   } else if (method == "cluster.nodes") {
     return nodes(request, std::move(reply));
+  } else if (method == "cluster.coordinator") {
+    return say_coordinator(request, std::move(reply));
   } else if (method == "job.open") {
     open(connection, request, std::move(reply));
   } else if (method.starts_with("plan.")) {
@@ -244,6 +246,17 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
                     {"trees", coordinator_.trees_at(node)}});
   }
   reply.result(std::move(list));
+}
+
+void CoordinatorService::say_coordinator(const rpc::Request& request, rpc::Reply reply) const {
+  rpc::Params params(request.params);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  const Standing standing = options_.standing();
+  reply.result({{"instance", standing.instance},
+                {"name", standing.name},
+                {"members", store_.members().size()},
+                {"electing", standing.is_electing},
+                {"coordinator", standing.coordinator}});
 }
 
 // -- Ranks -----------------------------------------------------------------------------------
