@@ -53,7 +53,7 @@ struct NodeOptions {
   std::string cluster_token;
   std::string coordinators;  // cluster.coordinators; empty: it stands alone
   std::function<Standing()> standing = [] { return Standing{}; };
-  std::string name;          // of a member
+  std::string name;  // of a member
   probe::ProbeOptions probe;
   // Whether a connection is one to the node's Unix socket.
   std::function<bool(rpc::ConnectionId)> is_local = [](rpc::ConnectionId) { return false; };
