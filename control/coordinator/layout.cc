@@ -77,17 +77,6 @@ const std::pair<const NodeId, Member>* member_of(const MachinePlan& plan, const 
   return found == members.end() ? nullptr : &*found;
 }
 
-// NICs by which workers do not reach them count as lost.
-Members without_lost_rails(const Members& members) {
-  std::vector<Member> list;
-  for (const auto& [node, member] : members) list.push_back(member);
-  leave_out_lost_rails(list);
-  Members usable;
-  std::size_t i = 0;
-  for (const auto& [node, member] : members) usable[node] = list[i++];
-  return usable;
-}
-
 // How many trees of the file sum there.
 std::uint32_t trees_at(const FileTrees& found, VertexId id) {
   return static_cast<std::uint32_t>(
@@ -348,6 +337,10 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
   }
   layout.plan = protocol::weighted_plan(weights, split_bytes);
   layout.rate = rate_of(list, shares, ranks);
+  const auto rates = window_rates(list, shares, ranks, layout.rate);
+  for (std::size_t at = 0, node = 0; at < rates.size(); ++at) {
+    if (counts[at] > 0) layout.nodes[node++].rate = rates[at];
+  }
   return layout;
 }
 
