@@ -62,6 +62,13 @@ void Aggregator::add_job(JobSlot slot, const JobSpec& spec) {
 }
 
 void Aggregator::remove_job(JobSlot job) {
+  std::erase_if(letters_down_, [&](const Letter& one) { return members_[one.to].job == job; });
+  std::erase_if(letters_up_, [&](const Letter& one) { return links_[one.to].job == job; });
+  downs_.erase(downs_.begin(), downs_.begin() + static_cast<std::ptrdiff_t>(next_down_));
+  next_down_ = 0;
+  std::erase_if(downs_, [&](const DownEntry& one) { return one.job == job; });
+  for (MemberEntry& member : members_) member.joined &= member.job != job;
+  for (LinkEntry& link : links_) link.joined &= link.job != job;
   scheduler_.remove_job(job);
   jobs_[job].reset();
 }

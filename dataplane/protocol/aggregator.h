@@ -100,7 +100,8 @@ class Aggregator {
   // -- control: allocates, off the path --------------------------------------------------------
   // Precondition for all: `job` is free (add_job) or was added.
   void add_job(JobSlot job, const JobSpec& spec);
-  // Precondition: no member is left in it and no tile of it is in flight.
+  // Precondition: no member is left in it and no tile of it is in flight. What it still has to say
+  // is lost; its links are nobody's.
   void remove_job(JobSlot job);
   bool busy(JobSlot job) const;  // tiles in flight
   // No slot between this shard and other vertices is in use, but those of members that are gone.

@@ -243,6 +243,27 @@ TEST_F(VertexTest, AskedForWhatItDoesNotKnowItNamesItsFirstRank) {
   EXPECT_EQ(report.cookie, 0u) << "the tree";
 }
 
+// Its links and what it was about to say: nothing of it comes to the job that is next in its place.
+TEST_F(VertexTest, AJobThatIsRemovedLeavesNothing) {
+  make(false);
+  announce_all();
+  for (Member m : {0u, 1u, kBranch}) aggregator_->gone(m, Status::kPeerLeft, 0);
+  EXPECT_FALSE(aggregator_->letters_up().empty());
+  aggregator_->remove_job(0);
+  EXPECT_TRUE(aggregator_->letters_up().empty());
+  JobSpec star{.epoch = 8, .ranks = 2};
+  star.plan = even_plan(1, 1 << 30);
+  star.vertices = {protocol::star(0, 2)};
+  aggregator_->add_job(0, star);
+  EXPECT_EQ(from_parent(message(VertexKind::kMissing)), Status::kProtocol);
+  aggregator_->parent_gone(kParent, Status::kPeerLost, 0);
+  aggregator_->join(0, 0, 0);
+  Notice n = notice();
+  n.epoch = 8;
+  announce(0, n);
+  EXPECT_TRUE(aggregator_->outbox().empty()) << "it has lost nobody";
+}
+
 // Ranks here that announce it later are told at once.
 TEST_F(VertexTest, AVerdictOnWhatIsNotKnownIsKept) {
   make(false);
