@@ -20,7 +20,9 @@ void Shard::add_uplink(protocol::Link link, Uplink& uplink, std::uint32_t lane,
   }
 }
 
+// What the protocol has said to it goes out first: nobody knows the link afterwards.
 void Shard::remove_uplink(protocol::Link link) {
+  send_letters();
   parents_[link] = Parent{};
 }
 
@@ -148,9 +150,9 @@ void Shard::hand_on(std::uint32_t index) {
   TileSlot& slot = slots_[index];
   slot.status = Status::kOk;
   slot.culprit = protocol::kNoMember;
-  slot.result = own_slot(slot.tile);
   landings_.clear();
   if (!protocol_.wanted(slot.tile)) return push(index);
+  slot.result = own_slot(slot.tile);
   locate(slot);
   auto lost = transport_.open(slot.tile.members);
   if (lost == transport::kNoPeer) {
