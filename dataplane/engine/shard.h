@@ -113,6 +113,7 @@ class Shard {
   void pull_again(std::uint32_t slot);
   void locate(const TileSlot& slot);
   void reduce(TileSlot& slot);
+  void store(TileSlot& slot, summation::Reduction& reduction) const;
   void place_stats(TileSlot& slot);
   void push(std::uint32_t slot);
   void release_views(TileSlot& slot);

@@ -179,16 +179,8 @@ void Shard::copy_down(TileSlot& slot) {
   const Span result{slot.result, tile.count * element_bytes(tile.type)};
   const View view(&result, 1);
   summation::Reduction reduction;
-  reduction.type = tile.type;
-  reduction.count = tile.count;
   reduction.inputs = {&view, 1};
-  reduction.outputs = outputs_;
-  reduction.stream_outputs = tile.stream;
-  if (!tile.stats_landings.empty()) {
-    slot.stats.resize(stats_blocks(tile.count));
-    reduction.stats = slot.stats;
-  }
-  summation::reduce(*config_.kernels, reduction);
+  store(slot, reduction);
 }
 
 }  // namespace tally::engine
