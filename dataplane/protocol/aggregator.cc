@@ -53,12 +53,29 @@ void Aggregator::add_job(JobSlot slot, const JobSpec& spec) {
     const bool plain = job.spec.vertices[i].branches.empty();
     scheduler_.reserve(slot, job.places[i].cls, spec.credit, plain ? UINT32_MAX : spec.slots.up);
   }
-  outbox_.reserve(outbox_.capacity() + std::size_t{spec.ranks} * 4);
-  const std::size_t between = spec.slots.all_up() + spec.slots.all_down() + spec.credit;
-  letters_down_.reserve(letters_down_.capacity() + spec.branches * between);
-  letters_up_.reserve(letters_up_.capacity() + spec.parents * between);
-  steps_.reserve(steps_.capacity() + spec.branches * between);
-  downs_.reserve(downs_.capacity() + std::size_t{spec.parents} * spec.slots.all_down());
+  reserve();
+}
+
+// For what all jobs together may have to be sent or started in a turn, but for bursts of verdicts.
+void Aggregator::reserve() {
+  std::size_t ranks = 0;
+  std::size_t down = 0;
+  std::size_t up = 0;
+  std::size_t results = 0;
+  for (const auto& job : jobs_) {
+    if (job == nullptr) continue;
+    const JobSpec& spec = job->spec;
+    const std::size_t between = spec.slots.all_up() + spec.slots.all_down() + spec.credit;
+    ranks += spec.ranks;
+    down += spec.branches * between;
+    up += spec.parents * between;
+    results += std::size_t{spec.parents} * spec.slots.all_down();
+  }
+  outbox_.reserve(ranks * 4);
+  letters_down_.reserve(down);
+  letters_up_.reserve(up);
+  steps_.reserve(down);
+  downs_.reserve(results);
 }
 
 void Aggregator::remove_job(JobSlot job) {
@@ -81,10 +98,7 @@ void Aggregator::join(JobSlot job, std::uint16_t rank, Member member) {
   if (member >= members_.size()) members_.resize(member + 1);
   members_[member] = MemberEntry{job, rank, true};
   jobs_[job]->members[rank].member = member;
-  const Job& joined = *jobs_[job];
-  if (joined.is_branch(rank) && joined.broken.status != Status::kOk) {
-    send_down(joined, rank, broken_message(joined));
-  }
+  if (jobs_[job]->is_branch(rank)) tell_joined(*jobs_[job], rank);
 }
 
 std::uint32_t Aggregator::operations(JobSlot job) const {
@@ -121,21 +135,21 @@ Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notic
   return extents;
 }
 
-// What can be judged of a notice alone, and to which vertex it comes; the rest is compared with the
-// other children's.
+// What can be judged of a notice alone, what it is about and to which vertex it comes; the rest is
+// compared with the other children's.
 Status Aggregator::check(const Job& job, std::uint16_t child, const wire::Notice& notice,
-                         std::uint16_t& vertex) {
+                         Part& part, std::uint16_t& vertex) {
   if (notice.epoch != job.spec.epoch) return Status::kStaleEpoch;
   if (notice.group != 0) return Status::kUnsupported;
   if (notice.root >= job.spec.ranks) return Status::kInvalidArgument;
   const Operand operand = operand_of(notice);
   if (notice.part >= part_count(job.spec.plan, operand)) return Status::kInvalidArgument;
-  const std::uint32_t tree = cut(job.spec.plan, operand, notice.part).tree;
-  vertex = job.vertex_in(tree);
+  part = cut(job.spec.plan, operand, notice.part);
+  vertex = job.vertex_in(part.tree);
   if (vertex == kNoVertex) return Status::kInvalidArgument;
   const bool partial = (notice.flags & wire::kPartial) != 0;
   if (partial != job.is_branch(child)) return Status::kInvalidArgument;
-  if (partial && notice.cookie != tree) return Status::kInvalidArgument;
+  if (partial && notice.cookie != part.tree) return Status::kInvalidArgument;
   return is_child(job, vertex, child) ? Status::kOk : Status::kInvalidArgument;
 }
 
@@ -150,19 +164,20 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   const auto refuse = [&](Status status) {
     reply(member, notice, Verdict{.status = status, .culprit = blamed(*job, child)}, 0);
   };
+  Part part;
   std::uint16_t vertex = kNoVertex;
-  if (const Status status = check(*job, child, notice, vertex); status != Status::kOk) {
+  if (const Status status = check(*job, child, notice, part, vertex); status != Status::kOk) {
     return refuse(status);
   }
   if (state.outstanding >= state.credit) return refuse(Status::kNoCredit);
-  const OperationKey key{job->spec.vertices[vertex].tree, notice.group, notice.tag, notice.round};
+  const OperationKey key{part.tree, notice.group, notice.tag, notice.round};
   Slot slot = job->table.find(key);
   if (slot == kNone) {
     if (job->table.closed(key)) return refuse(Status::kDuplicate);
     if (job->broken.status != Status::kOk && !leads_up(*job, vertex)) {
       return reply(member, notice, job->broken, 0);
     }
-    slot = open(*job, key, vertex, notice, child, now);
+    slot = open(*job, key, vertex, notice, part, child, now);
   }
   if (!job->table.mark(slot, child)) return refuse(Status::kDuplicate);
   state.has_last = true;
@@ -226,11 +241,11 @@ void Aggregator::set_deadline(Job& job, Slot slot, Nanos deadline) {
 }
 
 Slot Aggregator::open(Job& job, const OperationKey& key, std::uint16_t vertex,
-                      const wire::Notice& notice, std::uint16_t child, Nanos now) {
+                      const wire::Notice& notice, const Part& part, std::uint16_t child,
+                      Nanos now) {
   const auto children = static_cast<std::uint16_t>(job.spec.vertices[vertex].children());
   const Slot slot = job.table.create(key, children);
   OperationRecord& operation = job.table[slot];
-  const Part part = cut(job.spec.plan, operand_of(notice), notice.part);
   operation.shape = shape_of(notice, job.spec.ranks);
   operation.first = operation.cursor = part.first;
   operation.end = part.first + part.count;

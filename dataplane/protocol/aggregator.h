@@ -209,16 +209,17 @@ class Aggregator {
     std::uint32_t slot = 0;
   };
 
+  void reserve();
   Job* job_of(Member member);
   const Job* job_of(Member member) const;
 
   // Announcements (aggregator.cc).
   void reply(Member member, const wire::Notice& notice, const Verdict& verdict, Nanos elapsed);
-  static Status check(const Job& job, std::uint16_t child, const wire::Notice& notice,
+  static Status check(const Job& job, std::uint16_t child, const wire::Notice& notice, Part& part,
                       std::uint16_t& vertex);
   void came_late(Job& job, Slot slot, Member member, const wire::Notice& notice, Nanos now);
   Slot open(Job& job, const OperationKey& key, std::uint16_t vertex, const wire::Notice& notice,
-            std::uint16_t child, Nanos now);
+            const Part& part, std::uint16_t child, Nanos now);
   void park(Job& job, Slot slot, std::uint16_t child, const wire::Notice& notice, Nanos now);
   Nanos deadline_of(const wire::Notice& notice, Nanos now) const;
   static void set_deadline(Job& job, Slot slot, Nanos deadline);
@@ -240,6 +241,7 @@ class Aggregator {
   // Towards branches (branches.cc, branch_slots.cc).
   void send_down(const Job& job, std::uint16_t child, const RingSlot& message);
   void tell_branches(Job& job, Slot slot, const wire::Completion& completion);
+  void tell_joined(Job& job, std::uint16_t child);
   void ask_branches(Job& job, const OperationRecord& operation, const Stretch& stretch, Tile& tile);
   static void add_below(const Job& job, const OperationRecord& operation, const Stretch& stretch,
                         Tile& tile);
@@ -263,6 +265,10 @@ class Aggregator {
   void send_up(const Job& job, std::uint32_t parent, const RingSlot& message);
   void announce_up(Job& job, Slot slot, Nanos now);
   void send_partial(const Job& job, const OperationRecord& operation, Nanos left);
+  static RingSlot report(const Job& job, const OperationKey& key, std::uint16_t part,
+                         const Verdict& verdict);
+  void pass_on(Job& job, std::uint16_t vertex, const OperationKey& key, std::uint16_t part,
+               const Verdict& verdict);
   void report_up(const Job& job, std::uint16_t vertex, const OperationKey& key, std::uint16_t part,
                  const Verdict& verdict);
   Status tile_wanted(Job& job, std::uint32_t parent, const wire::VertexMessage& message);
@@ -288,6 +294,8 @@ class Aggregator {
   void give_up(Job& job, Slot slot, const Verdict& verdict, Nanos now);
   void finish(Job& job, Slot slot, const Verdict& verdict, Nanos now);
   void conclude_if_over(Job& job, Slot slot, Nanos now);
+  static wire::Completion completion_of(const Job& job, const OperationRecord& operation,
+                                        Nanos elapsed);
   void conclude(Job& job, Slot slot, Nanos now);
   Slot open_failed(Job& job, const OperationKey& key, std::uint16_t vertex, std::uint16_t part,
                    Nanos now);
@@ -324,6 +332,9 @@ class Aggregator {
 
 wire::Completion completion_of(const Verdict& verdict, Nanos elapsed);
 Verdict verdict_of(const wire::Completion& completion);
+
+// Of a neighbour: may it have come to this? It names ranks that there are, or none.
+bool sensible(const Verdict& verdict, std::uint16_t ranks);
 
 // The field by field comparison of announcements.
 Verdict compare(const Shape& first, std::uint16_t first_rank, const Shape& later,
