@@ -9,6 +9,7 @@
 #include "base/debug_steps.h"
 #include "client/address.h"
 #include "client/cut_json.h"
+#include "client/follow.h"
 #include "client/make_link.h"
 #include "dataplane/transport/shm/segment.h"
 
@@ -42,7 +43,8 @@ struct NodeEntry {
 // What a coordinator says of a job.
 struct Placement {
   std::uint32_t epoch = 0;
-  std::vector<NodeEntry> nodes;  // none: the node that was asked is the only one
+  std::vector<NodeEntry> nodes;    // none: the node that was asked is the only one
+  std::vector<std::string> names;  // of all its nodes, also those that the rank does not speak to
 };
 
 class Entry {
@@ -72,7 +74,8 @@ class Entry {
     auto nodes = Nodes::make(std::move(nodes_));
     if (!nodes) return nodes.error();
     book_.lanes = nodes->lanes_of_trees();
-    return JobEntry{book_, std::move(nodes).value(), deadline_ms_, crc32c_, std::move(said_)};
+    return JobEntry{book_,   std::move(nodes).value(), placement_.names, deadline_ms_,
+                    crc32c_, std::move(said_)};
   }
 
  private:
@@ -118,6 +121,16 @@ class Entry {
         }
         if (placement.status() != Status::kUnavailable) return placement.error();
         answered |= channel.ok();
+        auto coordinator = channel ? follow(*channel, deadline_) : channel.error();
+        if (coordinator) {
+          placement = ask(*coordinator);
+          if (placement) placement_ = std::move(placement).value();
+          if (placement) return coordinator;
+          if (placement.status() != Status::kUnavailable) return placement.error();
+        } else if (channel) {
+          placement = Error{Status::kUnavailable, fmt::format("{}; {}", placement.error().message,
+                                                              coordinator.error().message)};
+        }
         why += (why.empty() ? "" : "; ") + placement.error().message;
       }
       if (monotonic_now() + kPause >= (answered ? std::min(enough, deadline_) : deadline_)) {
@@ -152,6 +165,9 @@ class Entry {
       placement.nodes.push_back(std::move(node));
     }
     if (!placement.nodes.empty()) placement.epoch = reply.at("epoch");
+    if (const auto names = reply.find("names"); names != reply.end()) {
+      names->get_to(placement.names);
+    }
     return placement;
   }
 

@@ -217,7 +217,7 @@ void Session::finish(const Finished& finished, Completed& completed) {
     wire::Completion verdict = finished.verdict;
     verdict.tag = finished.tag;
     verdict.round = finished.round;
-    completed.message = describe(verdict, book_config_.rank);
+    completed.message = describe(verdict, book_config_.rank, node_names_);
     completed.inputs_gone = finished.started && in_place;
   }
   for (Region* region : {pending.post.in, pending.post.out, pending.side}) {

@@ -95,6 +95,7 @@ class Session {
 
   SessionOptions options_;
   BookConfig book_config_;
+  std::vector<std::string> node_names_;  // of the job, by number
   Nodes nodes_;
   const Crc32c* crc32c_ = nullptr;  // null: no checksums are given
   OperationBook book_;

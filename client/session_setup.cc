@@ -38,6 +38,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
 Session::Session(SessionOptions options, JobEntry entry)
     : options_(std::move(options)),
       book_config_(entry.book),
+      node_names_(std::move(entry.names)),
       nodes_(std::move(entry.nodes)),
       crc32c_(entry.crc32c),
       book_(entry.book) {

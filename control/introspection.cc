@@ -183,7 +183,7 @@ void Introspection::jobs(rpc::Reply reply) const {
     list->push_back({{"name", forming->name},
                      {"epoch", forming->epoch},
                      {"ranks", forming->ranks()},
-                     {"joined", forming->joined},
+                     {"joined", forming->joined_ranks()},
                      {"weight", forming->weight},
                      {"trees", forming->trees()},
                      {"trees_of_plan", forming->plan.trees},

@@ -88,6 +88,8 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
     report(request, std::move(reply));
   } else if (method == "cluster.nodes") {
     return nodes(request, std::move(reply));
+  } else if (method == "cluster.coordinator") {
+    return say_coordinator(request, std::move(reply));
   } else if (method == "job.open") {
     open(connection, request, std::move(reply));
   } else if (method.starts_with("plan.")) {
@@ -246,6 +248,17 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
   reply.result(std::move(list));
 }
 
+void CoordinatorService::say_coordinator(const rpc::Request& request, rpc::Reply reply) const {
+  rpc::Params params(request.params);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  const Standing standing = options_.standing();
+  reply.result({{"instance", standing.instance},
+                {"name", standing.name},
+                {"members", store_.members().size()},
+                {"electing", standing.is_electing},
+                {"coordinator", standing.coordinator}});
+}
+
 // -- Ranks -----------------------------------------------------------------------------------
 
 void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& request,
@@ -288,8 +301,9 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
 // The nodes that this rank speaks to: its parents, and at which of their lanes.
 json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const {
   if (job.nodes.empty()) return {{"nodes", json::array()}};
-  json list = json::array();
+  json list = json::array(), names = json::array();
   for (const PlanNode& one : job.nodes) {
+    names.push_back(one.member.name);
     json trees = json::array(), lanes = json::array();
     for (std::size_t i = 0; i < one.vertices.size(); ++i) {
       const auto& children = one.vertices[i].ranks;
@@ -308,6 +322,7 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
   json answer = {{"epoch", job.epoch},
                  {"plan_epoch", job.plan_epoch},
                  {"nodes", std::move(list)},
+                 {"names", std::move(names)},
                  {"deadline_ms", options_.default_deadline_ms}};
   client::put_plan(answer, job.plan);
   client::put_weights(answer, job.plan);

@@ -39,6 +39,11 @@ std::uint64_t Member::usable_speed() const {
   return speed * rails_in_use(rails).size() / rails.size();
 }
 
+const std::string& Member::usable_tcp() const {
+  const auto some = rails_in_use(rails);
+  return some.empty() || rails[some.front()].tcp.empty() ? tcp : rails[some.front()].tcp;
+}
+
 void leave_out_lost_rails(std::vector<Member>& members) {
   std::vector<bool> lost(kMaxRails);
   for (const Member& member : members) {

@@ -34,6 +34,8 @@ struct Member {
   // That can serve a job now, and bytes per second of the NICs that are up.
   std::uint32_t usable_shards() const { return control::usable_shards(rails, shards); }
   std::uint64_t usable_speed() const;
+  // Where it is reached by a NIC that is up.
+  const std::string& usable_tcp() const;
 };
 
 // A shard of one of a job's nodes, in the numbering of its lanes.

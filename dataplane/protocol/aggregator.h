@@ -71,6 +71,9 @@ struct JobSpec {
   std::uint16_t branches = 0;      // that the vertices speak of
   std::uint16_t parents = 0;
   SlotLayout slots{};  // between vertices: the same in the whole job
+  // By number, which of the job's nodes these are, from 1, for verdicts to name; none: unknown.
+  std::vector<std::uint32_t> branch_nodes{};
+  std::vector<std::uint32_t> parent_nodes{};
   // In flight each way for this job here, where that is less than the shard's window: what its
   // trees' share of the links carries in a few milliseconds.
   std::uint64_t window_bytes = UINT64_MAX;
@@ -287,6 +290,7 @@ class Aggregator {
   static bool leads_up(const Job& job, std::uint16_t vertex);
   static bool is_child(const Job& job, std::uint16_t vertex, std::uint16_t child);
   static std::uint16_t blamed(const Job& job, std::uint16_t child);
+  static Verdict loss_of(const Job& job, std::uint16_t child, Status why);
   static std::uint16_t stand_in(const Job& job, const OperationRecord& operation,
                                 std::uint16_t child);
   void fail(Job& job, Slot slot, const Verdict& verdict, Nanos now);

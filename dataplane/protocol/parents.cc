@@ -291,7 +291,8 @@ void Aggregator::parent_gone(Link link, Status why, Nanos now) {
   std::erase_if(letters_up_, [&](const Letter& letter) { return letter.to == link; });
   job.parents[parent].link = kNoLink;
   job.parents[parent].gone = true;
-  const Verdict verdict{.status = why};
+  Verdict verdict{.status = why};
+  if (parent < job.spec.parent_nodes.size()) verdict.culprit_value = job.spec.parent_nodes[parent];
   break_job(job, verdict, kNoMember, link);
   for (Slot s = 0; s < job.table.used(); ++s) {
     const OperationRecord& operation = job.table[s];

@@ -303,7 +303,7 @@ void Aggregator::ended(Job& job, const Tile& tile, Status status, Member culprit
   const bool active = operation.state == OperationRecord::State::kActive;
   if (active && status != Status::kOk) {
     Verdict verdict{.status = status};
-    if (culprit < members_.size()) verdict.culprit = blamed(job, members_[culprit].rank);
+    if (culprit < members_.size()) verdict = loss_of(job, members_[culprit].rank, status);
     fail(job, tile.operation, verdict, now);
   } else {
     conclude_if_over(job, tile.operation, now);

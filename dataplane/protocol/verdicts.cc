@@ -90,6 +90,16 @@ std::uint16_t Aggregator::blamed(const Job& job, std::uint16_t child) {
   return job.is_branch(child) ? wire::kNoRank : child;
 }
 
+// A node that is lost is no rank's fault: its number stands where values that ranks disagree about
+// do.
+Verdict Aggregator::loss_of(const Job& job, std::uint16_t child, Status why) {
+  Verdict verdict{.status = why, .culprit = blamed(job, child)};
+  if (!job.is_branch(child)) return verdict;
+  const std::size_t number = child - job.spec.ranks;
+  if (number < job.spec.branch_nodes.size()) verdict.culprit_value = job.spec.branch_nodes[number];
+  return verdict;
+}
+
 // In disagreements a branch is the first rank below it: all below have announced the same.
 std::uint16_t Aggregator::stand_in(const Job& job, const OperationRecord& operation,
                                    std::uint16_t child) {
@@ -294,7 +304,7 @@ void Aggregator::gone(JobSlot slot, std::uint16_t child, Status why, Nanos now) 
   std::erase_if(letters_down_, [&](const Letter& letter) { return letter.to == member; });
   MemberState& state = job.members[child];
   state = MemberState{.credit = state.credit, .gone = true, .counters = state.counters};
-  const Verdict verdict{.status = why, .culprit = blamed(job, child)};
+  const Verdict verdict = loss_of(job, child, why);
   break_job(job, verdict, member, kNoLink);
   for (Slot s = 0; s < job.table.used(); ++s) {
     if (job.table[s].state != State::kFree) abandon(job, s, child, member, verdict, now);
@@ -328,6 +338,7 @@ RingSlot Aggregator::broken_message(const Job& job) {
   message.epoch = job.spec.epoch;
   message.status = job.broken.status;
   message.culprit = job.broken.culprit;
+  message.slot = static_cast<std::uint32_t>(job.broken.culprit_value);
   return wire::encode(message);
 }
 
@@ -348,7 +359,8 @@ void Aggregator::break_job(Job& job, const Verdict& verdict, Member from_below, 
 // Another vertex says so: of its member's operations none can end well any more.
 Status Aggregator::broken(Job& job, const wire::VertexMessage& message, Member from_below,
                           Link from_above, Nanos now) {
-  const Verdict verdict{.status = message.status, .culprit = message.culprit};
+  const Verdict verdict{
+      .status = message.status, .culprit = message.culprit, .culprit_value = message.slot};
   const bool loss = verdict.status == Status::kPeerLost || verdict.status == Status::kPeerLeft;
   if (!loss || !sensible(verdict, job.spec.ranks)) return Status::kProtocol;
   if (job.broken.status != Status::kOk) return Status::kOk;
