@@ -135,21 +135,21 @@ Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notic
   return extents;
 }
 
-// What can be judged of a notice alone, what it is about and to which vertex it comes; the rest is
-// compared with the other children's.
+// What can be judged of a notice alone, and to which vertex it comes; the rest is compared with the
+// other children's.
 Status Aggregator::check(const Job& job, std::uint16_t child, const wire::Notice& notice,
-                         Part& part, std::uint16_t& vertex) {
+                         std::uint16_t& vertex) {
   if (notice.epoch != job.spec.epoch) return Status::kStaleEpoch;
   if (notice.group != 0) return Status::kUnsupported;
   if (notice.root >= job.spec.ranks) return Status::kInvalidArgument;
   const Operand operand = operand_of(notice);
   if (notice.part >= part_count(job.spec.plan, operand)) return Status::kInvalidArgument;
-  part = cut(job.spec.plan, operand, notice.part);
-  vertex = job.vertex_in(part.tree);
+  const std::uint32_t tree = tree_of(job.spec.plan, operand, notice.part);
+  vertex = job.vertex_in(tree);
   if (vertex == kNoVertex) return Status::kInvalidArgument;
   const bool partial = (notice.flags & wire::kPartial) != 0;
   if (partial != job.is_branch(child)) return Status::kInvalidArgument;
-  if (partial && notice.cookie != part.tree) return Status::kInvalidArgument;
+  if (partial && notice.cookie != tree) return Status::kInvalidArgument;
   return is_child(job, vertex, child) ? Status::kOk : Status::kInvalidArgument;
 }
 
@@ -164,20 +164,19 @@ void Aggregator::announce(Member member, const wire::Notice& notice, Status admi
   const auto refuse = [&](Status status) {
     reply(member, notice, Verdict{.status = status, .culprit = blamed(*job, child)}, 0);
   };
-  Part part;
   std::uint16_t vertex = kNoVertex;
-  if (const Status status = check(*job, child, notice, part, vertex); status != Status::kOk) {
+  if (const Status status = check(*job, child, notice, vertex); status != Status::kOk) {
     return refuse(status);
   }
   if (state.outstanding >= state.credit) return refuse(Status::kNoCredit);
-  const OperationKey key{part.tree, notice.group, notice.tag, notice.round};
+  const OperationKey key{job->spec.vertices[vertex].tree, notice.group, notice.tag, notice.round};
   Slot slot = job->table.find(key);
   if (slot == kNone) {
     if (job->table.closed(key)) return refuse(Status::kDuplicate);
     if (job->broken.status != Status::kOk && !leads_up(*job, vertex)) {
       return reply(member, notice, job->broken, 0);
     }
-    slot = open(*job, key, vertex, notice, part, child, now);
+    slot = open(*job, key, vertex, notice, child, now);
   }
   if (!job->table.mark(slot, child)) return refuse(Status::kDuplicate);
   state.has_last = true;
@@ -241,11 +240,11 @@ void Aggregator::set_deadline(Job& job, Slot slot, Nanos deadline) {
 }
 
 Slot Aggregator::open(Job& job, const OperationKey& key, std::uint16_t vertex,
-                      const wire::Notice& notice, const Part& part, std::uint16_t child,
-                      Nanos now) {
+                      const wire::Notice& notice, std::uint16_t child, Nanos now) {
   const auto children = static_cast<std::uint16_t>(job.spec.vertices[vertex].children());
   const Slot slot = job.table.create(key, children);
   OperationRecord& operation = job.table[slot];
+  const Part part = cut(job.spec.plan, operand_of(notice), notice.part);
   operation.shape = shape_of(notice, job.spec.ranks);
   operation.first = operation.cursor = part.first;
   operation.end = part.first + part.count;

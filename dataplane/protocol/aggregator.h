@@ -218,11 +218,11 @@ class Aggregator {
 
   // Announcements (aggregator.cc).
   void reply(Member member, const wire::Notice& notice, const Verdict& verdict, Nanos elapsed);
-  static Status check(const Job& job, std::uint16_t child, const wire::Notice& notice, Part& part,
+  static Status check(const Job& job, std::uint16_t child, const wire::Notice& notice,
                       std::uint16_t& vertex);
   void came_late(Job& job, Slot slot, Member member, const wire::Notice& notice, Nanos now);
   Slot open(Job& job, const OperationKey& key, std::uint16_t vertex, const wire::Notice& notice,
-            const Part& part, std::uint16_t child, Nanos now);
+            std::uint16_t child, Nanos now);
   void park(Job& job, Slot slot, std::uint16_t child, const wire::Notice& notice, Nanos now);
   Nanos deadline_of(const wire::Notice& notice, Nanos now) const;
   static void set_deadline(Job& job, Slot slot, Nanos deadline);

@@ -33,7 +33,7 @@ OperationTable::OperationTable(std::uint16_t members, std::uint32_t credit,
     : members_(members),
       words_((members + 63u) / 64),
       capacity_(operation_slots(announcers, credit)),
-      by_rank_(members, kNone),
+      by_member_(members, kNone),
       index_(index_slots(capacity_), kNone),
       closed_(closed_slots(credit, trees)) {
   const std::size_t announcements = std::size_t{announcers} * credit;
@@ -167,11 +167,11 @@ void OperationTable::unpark(OperationRecord& operation) {
 
 void OperationTable::order_by_rank(OperationRecord& operation) {
   for (Slot s = operation.announcements; s != kNone; s = announcements_[s].next) {
-    by_rank_[announcements_[s].rank] = s;
+    by_member_[announcements_[s].rank] = s;
   }
   operation.announcements = kNone;
   for (std::uint16_t member = members_; member-- > 0;) {
-    const Slot slot = std::exchange(by_rank_[member], kNone);
+    const Slot slot = std::exchange(by_member_[member], kNone);
     if (slot == kNone) continue;  // no child here
     announcements_[slot].next = operation.announcements;
     operation.announcements = slot;

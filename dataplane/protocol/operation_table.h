@@ -78,9 +78,9 @@ class OperationTable {
   std::vector<std::uint64_t> marks_;
   std::vector<Announcement> announcements_;
   std::vector<Slot> free_announcements_;
-  std::vector<Slot> by_rank_;   // scratch of order_by_rank, by member: kNone
-  std::vector<Slot> index_;     // open addressing, linear probing; a power of two
-  std::vector<Closed> closed_;  // by hash of tree, group and tag; a power of two
+  std::vector<Slot> by_member_;  // scratch of order_by_rank: kNone
+  std::vector<Slot> index_;      // open addressing, linear probing; a power of two
+  std::vector<Closed> closed_;   // by hash of tree, group and tag; a power of two
   std::uint32_t live_ = 0;
 };
 

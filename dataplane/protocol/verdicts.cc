@@ -150,7 +150,7 @@ void Aggregator::reply(Member member, const wire::Notice& notice, const Verdict&
 void Aggregator::cancel(Job& job, std::uint16_t child, const wire::Notice& notice, Nanos now) {
   const Operand operand{notice.group, notice.tag, notice.type, notice.count};
   if (job.is_branch(child) || notice.part >= part_count(job.spec.plan, operand)) return;
-  const std::uint32_t tree = cut(job.spec.plan, operand, notice.part).tree;
+  const std::uint32_t tree = tree_of(job.spec.plan, operand, notice.part);
   const Slot slot = job.table.find(OperationKey{tree, notice.group, notice.tag, notice.round});
   if (slot == kNone || !job.table.marked(slot, child) || !is_open(job.table[slot])) return;
   // Who takes this part back because another has failed says by whose fault.
