@@ -49,7 +49,7 @@ std::uint64_t largest_tile(const AggregatorConfig& config, std::uint32_t ranks) 
 }
 
 // Several tiles fit the window at staggered phases; more inputs, smaller tiles. Between vertices a
-// tile fits a slot, as a partial sum too.
+// tile fits a slot, as a partial sum too: so it is not too large for any of them (SlotLayout).
 std::uint64_t Aggregator::tile_elements(const Job& job, const OperationRecord& operation,
                                         bool fine) const {
   const Shape& shape = operation.shape;
