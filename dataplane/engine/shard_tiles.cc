@@ -178,7 +178,10 @@ void Shard::reduce(TileSlot& slot) {
     if (slot.staging.size() < bytes) slot.staging.resize(bytes);
     outputs_.push_back(slot.staging.data());
   }
-  if (tile.partial) outputs_.push_back(own_slot(tile));
+  if (tile.partial) {
+    outputs_.push_back(own_slot(tile));
+    counters_.bytes_up.add(tile.count * element_bytes(tile.partial_type));
+  }
   slot.result = slot.staging.data();
   if (outputs_.empty()) return;
   const std::size_t inputs = tile.sources.size() - tile.partials;

@@ -150,6 +150,7 @@ void Shard::hand_on(std::uint32_t index) {
   TileSlot& slot = slots_[index];
   slot.status = Status::kOk;
   slot.culprit = protocol::kNoMember;
+  counters_.bytes_down.add(slot.tile.count * element_bytes(slot.tile.type));
   landings_.clear();
   if (!protocol_.wanted(slot.tile)) return push(index);
   slot.result = own_slot(slot.tile);
