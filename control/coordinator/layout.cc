@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -74,17 +75,6 @@ const std::pair<const NodeId, Member>* member_of(const MachinePlan& plan, const 
   const auto found = std::find_if(members.begin(), members.end(),
                                   [&](const auto& one) { return one.second.name == name; });
   return found == members.end() ? nullptr : &*found;
-}
-
-// NICs by which workers do not reach them count as lost.
-Members without_lost_rails(const Members& members) {
-  std::vector<Member> list;
-  for (const auto& [node, member] : members) list.push_back(member);
-  leave_out_lost_rails(list);
-  Members usable;
-  std::size_t i = 0;
-  for (const auto& [node, member] : members) usable[node] = list[i++];
-  return usable;
 }
 
 // How many trees of the file sum there.
@@ -347,6 +337,10 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
   }
   layout.plan = protocol::weighted_plan(weights, split_bytes);
   layout.rate = rate_of(list, shares, ranks);
+  const auto rates = window_rates(list, shares, ranks, layout.rate);
+  for (std::size_t at = 0, node = 0; at < rates.size(); ++at) {
+    if (counts[at] > 0) layout.nodes[node++].rate = rates[at];
+  }
   return layout;
 }
 
@@ -377,11 +371,18 @@ Outcome check_layout(const MachinePlan& plan, const Members& members) {
   }
   if (auto fit = check_rails(plan, found, without_lost_rails(members)); !fit) return fit;
   std::vector<std::string> missing, known;
+  std::map<NodeId, VertexId> taken;
   for (VertexId id = 0; id < plan.file.network.machines(); ++id) {
-    const bool needed = std::any_of(found.trees.begin(), found.trees.end(),
-                                    [&](const FileTree& tree) { return sums(tree.shape, id); });
-    if (!needed || member_of(plan, members, id) != nullptr) continue;
-    missing.push_back(plan.file.network.name_of(id));
+    if (trees_at(found, id) == 0) continue;
+    const auto* member = member_of(plan, members, id);
+    if (member == nullptr) {
+      missing.push_back(plan.file.network.name_of(id));
+    } else if (const auto [other, first] = taken.emplace(member->first, id); !first) {
+      return refused(
+          fmt::format("nodes[{}] and nodes[{}] both sum, and both have \"addr\": \"{}\"; "
+                      "a node is one machine of a plan",
+                      other->second, id, member->second.name));
+    }
   }
   if (missing.empty()) return Unit{};
   for (const auto& [node, member] : members) known.push_back(member.name);

@@ -126,7 +126,7 @@ Placement Coordinator::placement_of(const JobRecord& job, const PlanNode& one) c
   placement.above = neighbours(job, one.member, one.above);
   placement.slots = slot_layout(job.nodes);
   placement.nodes = static_cast<std::uint32_t>(job.nodes.size());
-  placement.rate = job.rate;
+  placement.rate = one.rate != 0 ? one.rate : job.rate;
   placement.rails = one.rails;
   return placement;
 }
