@@ -23,8 +23,8 @@ std::size_t landing_bytes(const protocol::AggregatorConfig& protocol, std::uint3
       std::max(protocol::largest_tile(protocol, max_ranks), most_tile_bytes(max_ranks));
   const std::uint64_t stars = 2 * protocol.window_bytes + checksums * max_ranks;
   if (protocol.max_height == 1) return stars + protocol::largest_tile(protocol, max_ranks);
-  // Partial sums may be twice as wide as what the window counts.
-  const std::uint64_t upper = 4 * protocol.window_bytes + most_tile_bytes(kMostChildren);
+  const std::uint64_t upper = 2 * protocol.window_bytes +
+                              most_tile_bytes(std::min<std::uint64_t>(max_ranks, kMostChildren));
   return stars + largest + (protocol.max_height - 1) * upper;
 }
 

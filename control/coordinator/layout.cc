@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -370,11 +371,18 @@ Outcome check_layout(const MachinePlan& plan, const Members& members) {
   }
   if (auto fit = check_rails(plan, found, without_lost_rails(members)); !fit) return fit;
   std::vector<std::string> missing, known;
+  std::map<NodeId, VertexId> taken;
   for (VertexId id = 0; id < plan.file.network.machines(); ++id) {
-    const bool needed = std::any_of(found.trees.begin(), found.trees.end(),
-                                    [&](const FileTree& tree) { return sums(tree.shape, id); });
-    if (!needed || member_of(plan, members, id) != nullptr) continue;
-    missing.push_back(plan.file.network.name_of(id));
+    if (trees_at(found, id) == 0) continue;
+    const auto* member = member_of(plan, members, id);
+    if (member == nullptr) {
+      missing.push_back(plan.file.network.name_of(id));
+    } else if (const auto [other, first] = taken.emplace(member->first, id); !first) {
+      return refused(
+          fmt::format("nodes[{}] and nodes[{}] both sum, and both have \"addr\": \"{}\"; "
+                      "a node is one machine of a plan",
+                      other->second, id, member->second.name));
+    }
   }
   if (missing.empty()) return Unit{};
   for (const auto& [node, member] : members) known.push_back(member.name);

@@ -316,6 +316,10 @@ TEST(Layout, SaysWhatNodesCannotServe) {
       check_layout(plan, members({"h1", "w0"})).error().message,
       HasSubstr(
           "no members: \"h0\"; \"addr\" is a node's cluster.name. Members are: \"h1\", \"w0\""));
+  MachinePlan twice = plan;
+  twice.file.network.vertices[3].name = "h0";
+  EXPECT_THAT(check_layout(twice, members({"h0", "h1"})).error().message,
+              HasSubstr("nodes[2] and nodes[3] both sum, and both have \"addr\": \"h0\""));
   plan.file.domains[0].classes[0].trees[1].down = {-1, 3, -2, 0};
   EXPECT_THAT(check_layout(plan, members({"h0", "h1"})).error().message,
               HasSubstr("classes[0].trees[1]: nodes send results back the way"));

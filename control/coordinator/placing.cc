@@ -99,13 +99,13 @@ void Coordinator::place(std::uint32_t epoch, Nanos now) {
 std::vector<Neighbour> Coordinator::neighbours(const JobRecord& job, const Member& from,
                                                const std::vector<LaneOf>& lanes) const {
   std::vector<Neighbour> list;
-  for (const auto& [node, lane] : lanes) {
-    const Member& member = store_.members().at(node);
+  for (const LaneOf& one : lanes) {
+    const Member& member = store_.members().at(one.node);
     const bool here = !member.local.empty() && (member.host == from.host || member.tcp.empty());
     const auto at = std::find_if(job.nodes.begin(), job.nodes.end(),
-                                 [&](const PlanNode& other) { return other.node == node; });
-    list.push_back({member.name, here ? "" : member.usable_tcp(), here ? member.local : "", lane,
-                    static_cast<std::uint32_t>(at - job.nodes.begin() + 1)});
+                                 [&](const PlanNode& other) { return other.node == one.node; });
+    list.push_back({member.name, here ? "" : member.usable_tcp(), here ? member.local : "",
+                    one.lane, static_cast<std::uint32_t>(at - job.nodes.begin() + 1)});
   }
   return list;
 }

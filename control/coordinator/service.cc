@@ -10,6 +10,7 @@
 
 #include "client/cut_json.h"
 #include "control/log.h"
+#include "control/names.h"
 #include "dataplane/wire/notice.h"
 
 namespace tally::control {
@@ -140,6 +141,10 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
   if (member.name.empty() || (role != "worker" && role != "helper")) {
     return reply.error(Status::kInvalidArgument,
                        "a node needs a name, and \"role\" is \"worker\" or \"helper\"");
+  }
+  if (!is_plain(member.name + member.host + member.tcp + member.local)) {
+    return reply.error(Status::kInvalidArgument,
+                       "the name, host or address of a node has a control character");
   }
   if (member.tcp.empty() && member.local.empty()) {
     return reply.error(Status::kInvalidArgument,

@@ -126,6 +126,7 @@ Result<Carried> receive_stream(int fd, Nanos off, const Pace& pace, const std::a
       continue;
     }
     const Nanos now = monotonic_now();
+    if (stop || now >= to + kTail + kStill) return broken("it sent on after its time");
     if (now < from || now >= to) continue;
     carried.bytes += static_cast<std::uint64_t>(count);
     last = now;

@@ -16,9 +16,9 @@ using ::testing::HasSubstr;
 constexpr Pace kPace = {.warm_up = 0, .measure = 5 * kSecond, .max_bytes = 8 << 20};
 
 struct Receiving {
-  explicit Receiving(std::size_t streams)
+  explicit Receiving(std::size_t streams, const Pace& pace = kPace)
       : receiver(Receiver::listen("127.0.0.1", streams).value()) {
-    thread = std::jthread([this] { result = receiver.run(kPace, stop); });
+    thread = std::jthread([this, pace] { result = receiver.run(pace, stop); });
   }
   Target target() const { return {{"127.0.0.1", receiver.port()}, receiver.key()}; }
 
@@ -90,6 +90,19 @@ TEST(ProbeStream, NothingIsSentToWhoIsNoReceiver) {
   sender.join();
   ASSERT_FALSE(result.ok());
   EXPECT_THAT(result.error().message, HasSubstr("no receiver"));
+}
+
+// However long somebody goes on: a receiver takes part in one probe at a time.
+TEST(ProbeStream, WhoSendsOnIsHungUpOn) {
+  Receiving there(1, {.warm_up = 0, .measure = kMillisecond});
+  const std::atomic<bool> stop{false};
+  const Nanos began = monotonic_now();
+  const auto sent = send_streams({there.target()}, {.warm_up = 0, .measure = 60 * kSecond}, stop);
+  EXPECT_FALSE(sent[0].ok());
+  EXPECT_LT(monotonic_now() - began, 50 * kSecond);
+  there.thread.join();
+  ASSERT_FALSE(there.result.ok());
+  EXPECT_THAT(there.result.error().message, HasSubstr("sent on after its time"));
 }
 
 TEST(ProbeStream, NobodyThereIsSaid) {

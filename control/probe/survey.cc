@@ -103,7 +103,8 @@ class Surveyor {
   void measure_pairs();
   void measure_at_once(std::size_t index);
   void transfer(std::vector<Flow>& flows);
-  json offers(const std::vector<Flow>& flows, std::vector<std::string>& errors);
+  json offers(const std::vector<Flow>& flows);
+  void leave_out(std::size_t node, const Error& error);
   void fill_in();
   void note_shared_machines();
 
@@ -206,7 +207,7 @@ void Surveyor::measure_machines() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     plan::Machine& machine = nodes_[i].machine;
     if (!answers[i]) {
-      survey_.errors.push_back(fmt::format("{}: {}", machine.name, answers[i].error().message));
+      leave_out(i, answers[i].error());
       nodes_[i].takes_part = false;
       continue;
     }
@@ -267,8 +268,16 @@ void Surveyor::measure_at_once(std::size_t index) {
   }
 }
 
+// A node that is gone is said once: the rest is measured without it.
+void Surveyor::leave_out(std::size_t node, const Error& error) {
+  survey_.errors.push_back(fmt::format("{}: {}", nodes_[node].machine.name, error.message));
+  const bool is_gone = error.status == Status::kNodeLost || error.status == Status::kDeadline ||
+                       error.status == Status::kUnavailable;
+  if (is_gone) nodes_[node].takes_part = false;
+}
+
 // Has the receivers listen. By the place of the receiver: {host, port, key} for its senders.
-json Surveyor::offers(const std::vector<Flow>& flows, std::vector<std::string>& errors) {
+json Surveyor::offers(const std::vector<Flow>& flows) {
   std::map<std::size_t, std::size_t> expected;  // streams, by receiver
   for (const Flow& flow : flows) expected[flow.to] += flow.streams;
   const std::vector<std::pair<std::size_t, std::size_t>> receivers(expected.begin(),
@@ -284,9 +293,9 @@ json Surveyor::offers(const std::vector<Flow>& flows, std::vector<std::string>& 
   for (std::size_t i = 0; i < receivers.size(); ++i) {
     const Node& node = nodes_[receivers[i].first];
     if (!answers[i]) {
-      errors.push_back(fmt::format("{}: {}", node.machine.name, answers[i].error().message));
+      leave_out(receivers[i].first, answers[i].error());
     } else if (node.host.empty()) {
-      errors.push_back(
+      survey_.errors.push_back(
           fmt::format("{}: it has no address on a network that others could reach "
                       "(listen_tcp); give it by --address tcp:host:port",
                       node.machine.name));
@@ -303,7 +312,7 @@ json Surveyor::offers(const std::vector<Flow>& flows, std::vector<std::string>& 
 void Surveyor::transfer(std::vector<Flow>& flows) {
   std::vector<std::string>& errors = survey_.errors;
   const std::size_t before = errors.size();
-  const json by_node = offers(flows, errors);
+  const json by_node = offers(flows);
   if (errors.size() != before) return;
   std::map<std::size_t, std::vector<std::size_t>> by_sender;  // flows
   for (std::size_t i = 0; i < flows.size(); ++i) by_sender[flows[i].from].push_back(i);
@@ -325,7 +334,7 @@ void Surveyor::transfer(std::vector<Flow>& flows) {
   for (std::size_t i = 0; i < senders.size(); ++i) {
     const std::string& sender = nodes_[senders[i].first].machine.name;
     if (!answers[i]) {
-      errors.push_back(fmt::format("{}: {}", sender, answers[i].error().message));
+      leave_out(senders[i].first, answers[i].error());
       continue;
     }
     const json streams = list_at(*answers[i], "streams");

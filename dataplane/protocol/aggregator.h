@@ -103,7 +103,8 @@ class Aggregator {
   // -- control: allocates, off the path --------------------------------------------------------
   // Precondition for all: `job` is free (add_job) or was added.
   void add_job(JobSlot job, const JobSpec& spec);
-  // Precondition: no member is left in it and no tile of it is in flight.
+  // Precondition: no member is left in it and no tile of it is in flight. What it still has to say
+  // is lost; its links are nobody's.
   void remove_job(JobSlot job);
   bool busy(JobSlot job) const;  // tiles in flight
   // No slot between this shard and other vertices is in use, but those of members that are gone.
@@ -211,6 +212,7 @@ class Aggregator {
     std::uint32_t slot = 0;
   };
 
+  void reserve();
   Job* job_of(Member member);
   const Job* job_of(Member member) const;
 
@@ -242,6 +244,7 @@ class Aggregator {
   // Towards branches (branches.cc, branch_slots.cc).
   void send_down(const Job& job, std::uint16_t child, const RingSlot& message);
   void tell_branches(Job& job, Slot slot, const wire::Completion& completion);
+  void tell_joined(Job& job, std::uint16_t child);
   void ask_branches(Job& job, const OperationRecord& operation, const Stretch& stretch, Tile& tile);
   static void add_below(const Job& job, const OperationRecord& operation, const Stretch& stretch,
                         Tile& tile);
@@ -265,6 +268,10 @@ class Aggregator {
   void send_up(const Job& job, std::uint32_t parent, const RingSlot& message);
   void announce_up(Job& job, Slot slot, Nanos now);
   void send_partial(const Job& job, const OperationRecord& operation, Nanos left);
+  static RingSlot report(const Job& job, const OperationKey& key, std::uint16_t part,
+                         const Verdict& verdict);
+  void pass_on(Job& job, std::uint16_t vertex, const OperationKey& key, std::uint16_t part,
+               const Verdict& verdict);
   void report_up(const Job& job, std::uint16_t vertex, const OperationKey& key, std::uint16_t part,
                  const Verdict& verdict);
   Status tile_wanted(Job& job, std::uint32_t parent, const wire::VertexMessage& message);
@@ -291,6 +298,8 @@ class Aggregator {
   void give_up(Job& job, Slot slot, const Verdict& verdict, Nanos now);
   void finish(Job& job, Slot slot, const Verdict& verdict, Nanos now);
   void conclude_if_over(Job& job, Slot slot, Nanos now);
+  static wire::Completion completion_of(const Job& job, const OperationRecord& operation,
+                                        Nanos elapsed);
   void conclude(Job& job, Slot slot, Nanos now);
   Slot open_failed(Job& job, const OperationKey& key, std::uint16_t vertex, std::uint16_t part,
                    Nanos now);
@@ -327,6 +336,9 @@ class Aggregator {
 
 wire::Completion completion_of(const Verdict& verdict, Nanos elapsed);
 Verdict verdict_of(const wire::Completion& completion);
+
+// Of a neighbour: may it have come to this? It names ranks that there are, or none.
+bool sensible(const Verdict& verdict, std::uint16_t ranks);
 
 // The field by field comparison of announcements.
 Verdict compare(const Shape& first, std::uint16_t first_rank, const Shape& later,

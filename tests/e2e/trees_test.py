@@ -7,6 +7,7 @@ usage: trees_test.py TALLYD TALLYCTL TALLY_PERF
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -155,6 +156,86 @@ class Trees(Cluster):
                 self.assertRegex(text, f"rank {other}: peer lost: .*: rank {number} died")
             self.nothing_left()
             self.run_row("allreduce", "--min-bytes", "1M", "--max-bytes", "1M", "--type", "i32", "--check", ranks=4)
+
+    def test_a_node_above_that_stands_still_is_named(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        before = self.held_by_nodes_that_are_warm()
+        self.nodes["c"].send_signal(signal.SIGSTOP)
+        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "1", ranks=4)
+        text = self.endless_error(run)
+        self.nodes["c"].send_signal(signal.SIGCONT)
+        self.assertRegex(text, 'the node above it, "c"|have not taken it within 10 s: .*"c"')
+        self.nothing_left()
+        self.until_held(before)
+        self.run_row("allreduce", "--min-bytes", "1M", "--max-bytes", "1M", "--type", "i32", "--check", ranks=4)
+
+    def held(self) -> dict:
+        """By node: descriptors and threads, and mappings of shared memory."""
+        def counts(process: int) -> tuple:
+            with open(f"/proc/{process}/maps", encoding="utf-8") as maps:
+                shared = sum("memfd:" in line for line in maps)
+            return (*(len(os.listdir(f"/proc/{process}/{kind}")) for kind in ("fd", "task")), shared)
+        return {name: counts(node.pid) for name, node in self.nodes.items()}
+
+    def held_by_nodes_that_are_warm(self) -> dict:
+        """What is made once is there."""
+        self.run_row("allreduce", "--min-bytes", "1M", "--max-bytes", "1M", ranks=4)
+        self.nothing_left()
+        time.sleep(1)
+        return self.held()
+
+    def until_held(self, wanted: dict) -> None:
+        until = time.monotonic() + PATIENCE
+        while any(now > then for name, had in wanted.items() for now, then in zip(self.held()[name], had)):
+            self.assertLess(time.monotonic(), until, f"{self.held()}, before {wanted}")
+            time.sleep(0.1)
+
+    def test_nothing_stays_of_a_job_that_is_over(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        one = ("--min-bytes", "1M", "--max-bytes", "1M")
+        before = self.held_by_nodes_that_are_warm()
+        for _ in range(3):
+            self.run_row("allreduce", *one, ranks=4)
+            run = self.endless(ranks=4)
+            run.kill()
+            run.communicate(timeout=PATIENCE)
+            self.nothing_left()
+        self.until_held(before)
+
+    # -- Strangers -------------------------------------------------------------------------------
+
+    def test_a_branch_is_whom_the_placement_knows(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000", "--job", "bert",
+                        "--token", "secret", ranks=4)
+        while not (line := run.stdout.readline()).startswith("# allreduce"):
+            self.assertNotEqual(line, "", "the run did not begin")
+        job = json.loads(self.ctl("--json", "jobs", node="c"))[0]
+        self.assertEqual((job["height"], job["joined"]), (2, 0))
+        self.assertEqual([place["branches"] for place in job["vertices"]], [["a", "b"]] * 2)
+        self.assertEqual(json.loads(self.ctl("--json", "jobs", node="b"))[0]["vertices"][0]["above"], "c")
+        opening = {"version": 1, "job": "bert", "token": "secret", "ranks": 4, "epoch": job["epoch"], "branch": "a", "lane": 0}
+        self.assertIn("is taken by session", self.ask("c", "session.open", opening))
+        self.assertIn("wrong token", self.ask("c", "session.open", {**opening, "token": "guess"}))
+        for other in ({"branch": "c"}, {"lane": 7}, {"branch": "nobody"}):
+            self.assertIn("is below none of this node's", self.ask("c", "session.open", {**opening, **other}))
+        self.assertIn("is below none of this node's", self.ask("b", "session.open", opening))
+        self.assertIn("no place here", self.ask("c", "session.open", {**opening, "epoch": job["epoch"] + 9}))
+        self.assertIn("epoch", self.ask("c", "session.open", {key: opening[key] for key in opening if key != "epoch"}))
+        self.assertIn("no session is open", self.ask("c", "session.empty", {"trees": [0]}))
+        self.assertIsNone(run.poll(), "and the job runs on")
+
+    def ask(self, node: str, method: str, parameters: dict) -> str:
+        """The error that it is answered with."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(PATIENCE)
+            connection.connect(self.address(node).removeprefix("unix:"))
+            connection.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode() + b"\n")
+            answer = json.loads(connection.makefile().readline())
+        return answer["error"]["message"]
 
 
 if __name__ == "__main__":
