@@ -72,9 +72,10 @@ void Change::lost(std::uint32_t rank) {
 
 void Change::tick(Nanos now) {
   if (now < deadline()) return;
-  call_off(fmt::format("no answer of {} within {} s: busy with something else than its operations, "
-                       "or stopped",
-                       name_ranks(waits_for()), kChangePatience / kSecond));
+  call_off(
+      fmt::format("no answer of {} within {} s: busy with something else than its operations, "
+                  "or stopped",
+                  name_ranks(waits_for()), kChangePatience / kSecond));
 }
 
 Nanos Change::deadline() const {

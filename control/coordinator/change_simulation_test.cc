@@ -233,9 +233,8 @@ class Simulation {
       return true;
     }
     if (options_.faults) return ++idle_ > 2000;
-    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
-      return rank.inbox.empty() && rank.held.empty();
-    });
+    return std::all_of(ranks_.begin(), ranks_.end(),
+                       [](const Rank& rank) { return rank.inbox.empty() && rank.held.empty(); });
   }
 
   const Options options_;

@@ -10,71 +10,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 from pathlib import Path
 
-TALLYD = TALLYCTL = TALLY_PERF = ""
-PATIENCE = 60
-SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3", "--warmup", "1", "--check"]
+from clusters import PATIENCE, SIZES, Cluster
 
 
-class ManyNodes(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory(prefix="tally-nodes-")
-        self.addCleanup(directory.cleanup)
-        self.place = Path(directory.name)
-        self.nodes = {}
-
-    def address(self, name: str) -> str:
-        return f"unix:{self.place}/{name}.sock"
-
-    def start(self, name: str, *more: str, shards: int = 2) -> None:
-        node = subprocess.Popen([TALLYD, "--listen", self.address(name), "--shards", str(shards), "--log-level", "error",
-                                 "--ready-fd", "1", *more], text=True, stdout=subprocess.PIPE)
-        self.addCleanup(node.stdout.close)
-        self.addCleanup(node.wait)
-        self.addCleanup(node.kill)
-        self.assertEqual(node.stdout.readline(), "ready\n")
-        self.nodes[name] = node
-
-    def cluster(self, *others: tuple, shards: int = 2, coordinator: tuple = ()) -> None:
-        """The coordinator "a" and others, with more flags of theirs; this host is "here"."""
-        for name, *more in (("a", *coordinator), *others):
-            host = [] if "--cluster-host" in more else ["--cluster-host", "here"]
-            self.start(name, "--cluster", self.address("a"), "--cluster-name", name, *host, *more, shards=shards)
-        self.wait_for(1 + len(others))
-
-    def wait_for(self, members: int) -> None:
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            done = subprocess.run([TALLYCTL, "--address", self.address("a"), "--json", "nodes"], text=True,
-                                  capture_output=True, timeout=PATIENCE, check=True)
-            if len(json.loads(done.stdout)) == members:
-                return
-            time.sleep(0.05)
-        self.fail(f"not {members} members: {done.stdout}")
-
-    def perf(self, address: str, *arguments: str, ranks: int = 3) -> subprocess.Popen:
-        run = subprocess.Popen([TALLY_PERF, "allreduce", "--spawn", str(ranks), "--address", address, *arguments],
-                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               env={**os.environ, "TALLY_HOST": "here"})
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.wait)
-        self.addCleanup(run.kill)
-        return run
-
-    def rows(self, address: str, ranks: int = 3) -> list:
-        out = self.place / "rows.json"
-        run = self.perf(address, *SIZES, "--json", str(out), ranks=ranks)
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertEqual(run.returncode, 0, text)
-        document = json.loads(out.read_text())
-        self.assertEqual(document["wrong"], 0, text)
-        self.assertGreater(document["checked"], 0)
-        return [(row["bytes"], row["hash"]) for row in document["rows"]]
-
+class ManyNodes(Cluster):
     def test_the_bits_are_those_of_one_node(self):
         self.start("alone")
         self.cluster(("b",), ("c", "--cluster-speed", "1MiB"))
@@ -88,18 +30,6 @@ class ManyNodes(unittest.TestCase):
         self.cluster(("b",))
         text, _ = self.perf(self.address("b"), *SIZES).communicate(timeout=PATIENCE)
         self.assertIn(f"ask its coordinator, {self.address('a')}", text)
-
-    def served(self) -> list:
-        """The nodes that have moved bytes."""
-        served = []
-        for name, node in self.nodes.items():
-            if name == "alone":
-                continue
-            done = subprocess.run([TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
-                                  capture_output=True, timeout=PATIENCE, check=True)
-            if sum(shard["bytes_in"] for shard in json.loads(done.stdout)["shards"]) > 0:
-                served.append(name)
-        return served
 
     def test_nodes_of_another_host_are_reached_over_the_network(self):
         port = self.free_port()
@@ -138,13 +68,6 @@ class ManyNodes(unittest.TestCase):
         text, _ = run.communicate(timeout=PATIENCE)
         self.assertIn(f"--network {network}: fmt", text)
 
-    @staticmethod
-    def free_port() -> int:
-        import socket
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
-
     def test_a_node_that_is_killed_is_named_and_the_others_serve_on(self):
         self.cluster(("b",), ("c",))
         run = self.endless()
@@ -171,56 +94,6 @@ class ManyNodes(unittest.TestCase):
             self.assertTrue(self.rows(self.address("a"), ranks=number))
         for node in self.nodes:
             self.assertEqual(json.loads(self.ctl("--json", "jobs", node=node)), [])
-
-    def endless(self, ranks: int = 3) -> subprocess.Popen:
-        """A run that has begun and ends by what befalls it."""
-        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000", ranks=ranks)
-        while not (line := run.stdout.readline()).startswith("# allreduce"):
-            self.assertNotEqual(line, "", "the run did not begin")
-        time.sleep(0.3)
-        return run
-
-    def plan(self, helpers: dict, small=None, tensors=()) -> str:
-        """A plan's file: one worker, which stands for all ranks, stars at the helpers with these weights; operations
-        of up to 64 KiB go to `small` alone."""
-        names = list(helpers)
-        machines = [{"id": 0, "role": "worker", "addr": "ranks", "in": 1e9, "out": 1e9}]
-        machines += [{"id": i, "role": "helper", "addr": name, "in": 1e9, "out": 1e9} for i, name in enumerate(names, 1)]
-        hub = len(machines)
-        links = [link for i in range(hub) for link in ([i, hub, 1e9], [hub, i, 1e9])]
-
-        def star(name: str, weight: int) -> dict:
-            root = names.index(name) + 1
-            return {"w": weight, "up": [root, *(-1 if i == root else -2 for i in range(1, hub))]}
-        classes = [{"max_bytes": None, "chunk": 65536, "trees": [star(*one) for one in helpers.items()]}]
-        if small:
-            classes.insert(0, {"max_bytes": 65536, "chunk": 65536, "trees": [star(small, 65536)]})
-        path = self.place / "plan.json"
-        path.write_text(json.dumps({
-            "fmt": "gsplan/1", "epoch": 41, "method": "by hand", "objective": "allreduce",
-            "nodes": [*machines, {"id": hub, "role": "switch"}], "links": links,
-            "domains": [{"name": "all", "workers": [0], "classes": classes, "tensors": list(tensors)}]}))
-        return str(path)
-
-    def ctl(self, *words: str, status: int = 0, node: str = "a") -> str:
-        done = subprocess.run([TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
-                              timeout=PATIENCE, check=False)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        return done.stdout + done.stderr
-
-    def pulled(self) -> dict:
-        """By node: bytes of input."""
-        pulled = {}
-        for name in self.nodes:
-            done = subprocess.run([TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
-                                  capture_output=True, timeout=PATIENCE, check=True)
-            pulled[name] = json.loads(done.stdout)["totals"]["bytes_in"]
-        return pulled
-
-    def run_perf(self, *arguments: str) -> None:
-        run = self.perf(self.address("a"), *arguments)
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertEqual(run.returncode, 0, text)
 
     def test_a_plan_is_obeyed(self):
         self.start("alone")
@@ -280,5 +153,5 @@ class ManyNodes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TALLYD, TALLYCTL, TALLY_PERF = sys.argv[1:4]
+    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
     unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)

@@ -1,0 +1,139 @@
+"""Several tallyd as one service, for tests: nodes, runs of tally-perf over them, and what tallyctl says of them."""
+
+import json
+import os
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+PATIENCE = 60
+SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3", "--warmup", "1", "--check"]
+
+
+class Cluster(unittest.TestCase):
+    TALLYD = TALLYCTL = TALLY_PERF = ""  # who runs the tests says where they are
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="tally-nodes-")
+        self.addCleanup(directory.cleanup)
+        self.place = Path(directory.name)
+        self.nodes = {}
+
+    def address(self, name: str) -> str:
+        return f"unix:{self.place}/{name}.sock"
+
+    def start(self, name: str, *more: str, shards: int = 2) -> None:
+        node = subprocess.Popen([self.TALLYD, "--listen", self.address(name), "--shards", str(shards), "--log-level", "error",
+                                 "--ready-fd", "1", *more], text=True, stdout=subprocess.PIPE)
+        self.addCleanup(node.stdout.close)
+        self.addCleanup(node.wait)
+        self.addCleanup(node.kill)
+        self.assertEqual(node.stdout.readline(), "ready\n")
+        self.nodes[name] = node
+
+    def cluster(self, *others: tuple, shards: int = 2, coordinator: tuple = ()) -> None:
+        """The coordinator "a" and others, with more flags of theirs; this host is "here"."""
+        for name, *more in (("a", *coordinator), *others):
+            host = [] if "--cluster-host" in more else ["--cluster-host", "here"]
+            self.start(name, "--cluster", self.address("a"), "--cluster-name", name, *host, *more, shards=shards)
+        self.wait_for(1 + len(others))
+
+    def wait_for(self, members: int) -> None:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            done = subprocess.run([self.TALLYCTL, "--address", self.address("a"), "--json", "nodes"], text=True,
+                                  capture_output=True, timeout=PATIENCE, check=True)
+            if len(json.loads(done.stdout)) == members:
+                return
+            time.sleep(0.05)
+        self.fail(f"not {members} members: {done.stdout}")
+
+    def perf(self, address: str, *arguments: str, ranks: int = 3) -> subprocess.Popen:
+        run = subprocess.Popen([self.TALLY_PERF, "allreduce", "--spawn", str(ranks), "--address", address, *arguments],
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env={**os.environ, "TALLY_HOST": "here"})
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        return run
+
+    def rows(self, address: str, ranks: int = 3) -> list:
+        out = self.place / "rows.json"
+        run = self.perf(address, *SIZES, "--json", str(out), ranks=ranks)
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
+        document = json.loads(out.read_text())
+        self.assertEqual(document["wrong"], 0, text)
+        self.assertGreater(document["checked"], 0)
+        return [(row["bytes"], row["hash"]) for row in document["rows"]]
+
+    def served(self) -> list:
+        """The nodes that have moved bytes."""
+        served = []
+        for name, node in self.nodes.items():
+            if name == "alone":
+                continue
+            done = subprocess.run([self.TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
+                                  capture_output=True, timeout=PATIENCE, check=True)
+            if sum(shard["bytes_in"] for shard in json.loads(done.stdout)["shards"]) > 0:
+                served.append(name)
+        return served
+
+    @staticmethod
+    def free_port() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return probe.getsockname()[1]
+
+    def endless(self, ranks: int = 3) -> subprocess.Popen:
+        """A run that has begun and ends by what befalls it."""
+        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000", ranks=ranks)
+        while not (line := run.stdout.readline()).startswith("# allreduce"):
+            self.assertNotEqual(line, "", "the run did not begin")
+        time.sleep(0.3)
+        return run
+
+    def plan(self, helpers: dict, small=None, tensors=()) -> str:
+        """A plan's file: one worker, which stands for all ranks, stars at the helpers with these weights; operations
+        of up to 64 KiB go to `small` alone."""
+        names = list(helpers)
+        machines = [{"id": 0, "role": "worker", "addr": "ranks", "in": 1e9, "out": 1e9}]
+        machines += [{"id": i, "role": "helper", "addr": name, "in": 1e9, "out": 1e9} for i, name in enumerate(names, 1)]
+        hub = len(machines)
+        links = [link for i in range(hub) for link in ([i, hub, 1e9], [hub, i, 1e9])]
+
+        def star(name: str, weight: int) -> dict:
+            root = names.index(name) + 1
+            return {"w": weight, "up": [root, *(-1 if i == root else -2 for i in range(1, hub))]}
+        classes = [{"max_bytes": None, "chunk": 65536, "trees": [star(*one) for one in helpers.items()]}]
+        if small:
+            classes.insert(0, {"max_bytes": 65536, "chunk": 65536, "trees": [star(small, 65536)]})
+        path = self.place / "plan.json"
+        path.write_text(json.dumps({
+            "fmt": "gsplan/1", "epoch": 41, "method": "by hand", "objective": "allreduce",
+            "nodes": [*machines, {"id": hub, "role": "switch"}], "links": links,
+            "domains": [{"name": "all", "workers": [0], "classes": classes, "tensors": list(tensors)}]}))
+        return str(path)
+
+    def ctl(self, *words: str, status: int = 0, node: str = "a") -> str:
+        done = subprocess.run([self.TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
+                              timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def pulled(self) -> dict:
+        """By node: bytes of input."""
+        pulled = {}
+        for name in self.nodes:
+            done = subprocess.run([self.TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
+                                  capture_output=True, timeout=PATIENCE, check=True)
+            pulled[name] = json.loads(done.stdout)["totals"]["bytes_in"]
+        return pulled
+
+    def run_perf(self, *arguments: str) -> None:
+        run = self.perf(self.address("a"), *arguments)
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
