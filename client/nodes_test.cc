@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 
 #include "client/job_entry.h"
 #include "client/recording_link.h"

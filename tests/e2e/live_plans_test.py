@@ -19,16 +19,15 @@ TENSORS = [1, 700, 4096, 60000, 65536, 100000, 300000, 1, 33, 500000, 20000, 250
 
 
 class LivePlans(Cluster):
-    def job(self, ranks: int = 3, seconds: int = 300) -> subprocess.Popen:
+    def job(self, seconds: int = 300, coordinator: str = "a") -> subprocess.Popen:
         """Rounds of many tags, in another order at each rank, with gradients of their own that are all verified; until
         it is told to end, or for so many seconds."""
         model = self.place / "model.json"
         model.write_text(json.dumps({"model": "toy", "parameters": sum(TENSORS),
                                      "tensors": [[f"t{i}", [n]] for i, n in enumerate(TENSORS)]}))
         self.out = self.place / "rows.json"
-        run = self.perf(self.address("a"), "--model", str(model), "--mode", "tensors", "--check-each", "--shuffle", "7",
-                        "--duration", str(seconds), "--timeout", "100", "--json", str(self.out),
-                        ranks=ranks)
+        run = self.perf(self.address(coordinator), "--model", str(model), "--mode", "tensors", "--check-each", "--shuffle", "7",
+                        "--duration", str(seconds), "--timeout", "100", "--json", str(self.out))
         while not (line := run.stdout.readline()).startswith("# allreduce"):
             self.assertNotEqual(line, "", "the run did not begin")
         self.until(lambda: self.moves("a"), "bytes move")
@@ -71,8 +70,9 @@ class LivePlans(Cluster):
         self.until(lambda: not self.jobs("c"), "it knows of no job")
         self.assertGreater(self.jobs("a")[0]["epoch"], before)
         self.assertIn("helper, draining", self.ctl("nodes"))
-        self.nodes["c"].terminate()
-        self.nodes["c"].wait(PATIENCE)
+        leaver = self.nodes.pop("c")
+        leaver.terminate()
+        leaver.wait(PATIENCE)
         self.assertTrue(self.moves("b"))
         self.ends_well(run)
 
@@ -121,12 +121,23 @@ class LivePlans(Cluster):
         self.start("a", "--cluster", self.address("z"), "--cluster-name", "a", "--cluster-host", "here")
         self.start("b", "--cluster", self.address("z"), "--cluster-name", "b", "--cluster-host", "here")
         self.assertIn("may be stopped", self.ctl("drain", "z", node="z"), "it coordinates, and serves nothing")
-        run = self.perf(self.address("z"), "--min-bytes", "1M", "--max-bytes", "1M", "--check-each",
-                        "--duration", "10", "--json", str(self.place / "rows.json"))
-        self.out = self.place / "rows.json"
-        self.until(lambda: self.moves("a"), "bytes move")
+        run = self.job(seconds=10, coordinator="z")
         self.nodes.pop("z").kill()
         self.assertTrue(self.moves("b"))
+        self.ends_well(run)
+
+    def test_a_plan_is_set_while_a_job_runs(self):
+        self.cluster(("b",))
+        run = self.job(seconds=15)
+        self.assertIn("run, and those that form", self.ctl("plan", "set", self.plan({"a": 65536}), "--now"))
+        self.until(lambda: not self.moves("b"), "all goes over the other node")
+        self.assertTrue(self.moves("a"))
+        self.assertEqual(self.jobs("a")[-1]["plan_epoch"], 41)
+        text = self.ctl("drain", "a", "--wait", "50", status=1)
+        self.assertIn('no members: "a" (nodes that are drained do not count); it keeps the plan that it has', text)
+        self.ctl("drain", "a", "--undo")
+        self.ctl("plan", "set", "--closed-form", "--now")
+        self.until(lambda: self.moves("b"), "both have a share again")
         self.ends_well(run)
 
     def test_the_last_node_cannot_be_drained(self):
