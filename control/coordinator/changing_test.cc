@@ -97,6 +97,7 @@ TEST_F(ChangingTest, ADrainedNodesTreesGoToTheOthers) {
   EXPECT_EQ(coordinator_->jobs_at(b), 0U);
   EXPECT_EQ(waiting("b"), "");
   EXPECT_EQ(news(b).withdraw.size(), 1U);
+  EXPECT_EQ(news(a).withdraw.size(), 1U);
   // A job that forms now has no trees there.
   coordinator_->open(5, opening(0, "other", "", 1), now_);
   EXPECT_EQ(news(a).placements.size(), 1U);

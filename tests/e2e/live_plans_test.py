@@ -134,7 +134,7 @@ class LivePlans(Cluster):
         self.assertTrue(self.moves("a"))
         self.assertEqual(self.jobs("a")[-1]["plan_epoch"], 41)
         text = self.ctl("drain", "a", "--wait", "50", status=1)
-        self.assertIn('no members: "a" (nodes that are drained do not count); it keeps the plan that it has', text)
+        self.assertIn('Members are: "b" (nodes that are drained do not count); it keeps the plan that it has', text)
         self.ctl("drain", "a", "--undo")
         self.ctl("plan", "set", "--closed-form", "--now")
         self.until(lambda: self.moves("b"), "both have a share again")
