@@ -26,6 +26,28 @@ std::string_view environment(const char* name) {
   return value == nullptr ? std::string_view{} : std::string_view(value);
 }
 
+// `host` nullptr: any. `given`: what a person wrote.
+Result<std::vector<SocketAddress>> look_up(const char* host, const std::string& port, int flags,
+                                           std::string_view given) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host, port.c_str(), &hints, &found);
+  if (error != 0) {
+    return Error{Status::kUnavailable,
+                 fmt::format("address \"{}\": {}", given, ::gai_strerror(error))};
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    SocketAddress& next = addresses.emplace_back();
+    std::memcpy(&next.socket, one->ai_addr, one->ai_addrlen);
+    next.bytes = one->ai_addrlen;
+  }
+  return addresses;
+}
+
 }  // namespace
 
 Result<std::vector<SocketAddress>> resolve_tcp(std::string_view address, bool to_listen) {
@@ -41,24 +63,8 @@ Result<std::vector<SocketAddress>> resolve_tcp(std::string_view address, bool to
     return Error{Status::kInvalidArgument,
                  fmt::format("address \"{}\" is not understood: write tcp:host:port", address)};
   }
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
-  addrinfo* found = nullptr;
-  const int error =
-      ::getaddrinfo(host == "*" ? nullptr : host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) {
-    return Error{Status::kUnavailable,
-                 fmt::format("address \"{}\": {}", address, ::gai_strerror(error))};
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
-  std::vector<SocketAddress> addresses;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    SocketAddress& next = addresses.emplace_back();
-    std::memcpy(&next.socket, one->ai_addr, one->ai_addrlen);
-    next.bytes = one->ai_addrlen;
-  }
-  return addresses;
+  return look_up(host == "*" ? nullptr : host.c_str(), port,
+                 AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0), address);
 }
 
 std::string host_of(const sockaddr_storage& socket) {
@@ -70,7 +76,8 @@ std::string host_of(const sockaddr_storage& socket) {
 }
 
 Result<std::string> local_host_towards(const std::string& host) {
-  const auto addresses = resolve_tcp(fmt::format("tcp:[{}]:9", host), false);
+  // Numeric, since it may be another machine's word: a name would take a resolver's time.
+  const auto addresses = look_up(host.c_str(), "9", AI_NUMERICHOST | AI_NUMERICSERV, host);
   if (!addresses) return addresses.error();
   const SocketAddress& there = addresses->front();
   // To be connected, a datagram socket needs a route and nobody who listens.

@@ -134,9 +134,19 @@ std::string FabricLink::description() const {
 
 bool FabricLink::send(std::uint32_t shard, const wire::Notice& notice,
                       std::span<const std::byte> contribution) {
+  return give(shard, wire::encode(notice), contribution);
+}
+
+bool FabricLink::send_message(std::uint32_t shard, const RingSlot& message) {
+  return give(shard, message, {});
+}
+
+// To the link's thread.
+bool FabricLink::give(std::uint32_t shard, const RingSlot& message,
+                      std::span<const std::byte> contribution) {
   Shard& to = *shards_[shard];
   to.contributions[to.given % to.contributions.size()] = contribution;
-  if (!to.notices.push(wire::encode(notice))) return false;
+  if (!to.notices.push(message)) return false;
   ++to.given;
   if (shm::ring_needed(thread_sleeps_)) ring(wake_.get());
   return true;

@@ -42,6 +42,7 @@ class FabricLink final : public Link {
   std::uint32_t shards() const override { return options_.shards; }
   bool send(std::uint32_t shard, const wire::Notice& notice,
             std::span<const std::byte> contribution) override;
+  bool send_message(std::uint32_t shard, const RingSlot& message) override;
   std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) override;
   std::size_t eager_bytes() const override { return options_.eager_bytes; }
   bool broken() const override { return broken_.load(std::memory_order_relaxed); }
@@ -95,6 +96,7 @@ class FabricLink final : public Link {
 
   explicit FabricLink(FabricLinkOptions options) : options_(std::move(options)) {}
   Outcome set_up();
+  bool give(std::uint32_t shard, const RingSlot& message, std::span<const std::byte> contribution);
   Outcome post_receive(ReceiveBuffer& buffer);
   void run();
   bool send_notices();

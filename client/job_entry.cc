@@ -9,6 +9,7 @@
 #include "base/debug_steps.h"
 #include "client/address.h"
 #include "client/cut_json.h"
+#include "client/follow.h"
 #include "client/make_link.h"
 #include "dataplane/transport/shm/segment.h"
 
@@ -42,7 +43,8 @@ struct NodeEntry {
 // What a coordinator says of a job.
 struct Placement {
   std::uint32_t epoch = 0;
-  std::vector<NodeEntry> nodes;  // none: the node that was asked is the only one
+  std::vector<NodeEntry> nodes;    // none: the node that was asked is the only one
+  std::vector<std::string> names;  // of all its nodes, also those that the rank does not speak to
 };
 
 class Entry {
@@ -95,7 +97,8 @@ class Entry {
   JobEntry finish() {
     Nodes nodes(std::move(nodes_));
     book_.lanes = nodes.lanes_of_trees();
-    return JobEntry{book_, std::move(nodes), deadline_ms_, crc32c_, std::move(said_), std::nullopt};
+    return JobEntry{book_,   std::move(nodes), placement_.names, deadline_ms_,
+                    crc32c_, std::move(said_), std::nullopt};
   }
 
   Outcome enter(RpcChannel& channel) {
@@ -145,6 +148,16 @@ class Entry {
         }
         if (placement.status() != Status::kUnavailable) return placement.error();
         answered |= channel.ok();
+        auto coordinator = channel ? follow(*channel, deadline_) : channel.error();
+        if (coordinator) {
+          placement = ask(*coordinator);
+          if (placement) placement_ = std::move(placement).value();
+          if (placement) return coordinator;
+          if (placement.status() != Status::kUnavailable) return placement.error();
+        } else if (channel) {
+          placement = Error{Status::kUnavailable, fmt::format("{}; {}", placement.error().message,
+                                                              coordinator.error().message)};
+        }
         why += (why.empty() ? "" : "; ") + placement.error().message;
       }
       if (monotonic_now() + kPause >= (answered ? std::min(enough, deadline_) : deadline_)) {
@@ -179,6 +192,9 @@ class Entry {
       placement.nodes.push_back(std::move(node));
     }
     if (!placement.nodes.empty()) placement.epoch = reply.at("epoch");
+    if (const auto names = reply.find("names"); names != reply.end()) {
+      names->get_to(placement.names);
+    }
     return placement;
   }
 

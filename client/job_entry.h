@@ -19,6 +19,7 @@ namespace tally::client {
 struct JobEntry {
   BookConfig book;
   Nodes nodes;
+  std::vector<std::string> names;  // of the job's nodes, by number; none: the node stands alone
   std::uint32_t deadline_ms = 0;   // of operations that name none: the node's wish
   const Crc32c* crc32c = nullptr;  // null: no checksums are wanted
   // A line for each node: which transport and why.

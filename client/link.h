@@ -38,6 +38,8 @@ class Link {
   virtual bool send(std::uint32_t shard, const wire::Notice& notice,
                     std::span<const std::byte> contribution) = 0;
   virtual std::size_t eager_bytes() const { return 0; }
+  // A message that is no notice: of a node that is a vertex below the other one. False as above.
+  virtual bool send_message(std::uint32_t shard, const RingSlot& message) = 0;
   // Copies what is there to the front of `out`.
   virtual std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) = 0;
   // The node says what no correct node says.

@@ -117,9 +117,12 @@ class LinkMaker {
     }
     if (!hosts->is_array() || hosts->size() != size_.shards) return broken_offer();
     std::vector<Way> ways;
+    Result<std::string> local = std::string();
     for (std::uint32_t lane = 0; lane < size_.shards; ++lane) {
-      if (!(*hosts)[lane].is_string()) return broken_offer();
-      auto local = local_host_towards((*hosts)[lane].get<std::string>());
+      const json& host = (*hosts)[lane];
+      if (!host.is_string()) return broken_offer();
+      if (lane == 0 || host != (*hosts)[lane - 1])
+        local = local_host_towards(host.get<std::string>());
       if (!local) return local.error();
       auto known = std::find_if(ways.begin(), ways.end(),
                                 [&](const Way& way) { return way.local_host == *local; });

@@ -24,7 +24,7 @@ protocol::Operand OperationBook::operand(const wire::Notice& notice) const {
 
 std::uint32_t OperationBook::lane_of(const wire::Notice& notice, std::size_t part) const {
   const auto index = static_cast<std::uint32_t>(part);
-  return config_.lanes[protocol::cut(config_.plan, operand(notice), index).tree];
+  return config_.lanes[protocol::tree_of(config_.plan, operand(notice), index)];
 }
 
 // For all its parts, of which several may go by one lane, or for none.
@@ -136,13 +136,14 @@ Status OperationBook::complete(std::uint32_t lane, const wire::Completion& compl
   if (completion.status == Status::kDuplicate) return Status::kOk;
   Entry* entry = entry_of(completion);
   if (entry == nullptr) return Status::kProtocol;
-  const auto part = protocol::cut(config_.plan, operand(entry->notice), completion.part);
-  if (config_.lanes[part.tree] != lane) return Status::kProtocol;
+  if (lane_of(entry->notice, completion.part) != lane) return Status::kProtocol;
   entry->part_ended[completion.part] = true;
   --entry->parts_left;
   --used_credit_[lane];
   if (completion.status == Status::kOk) {
-    entry->started |= part.count > 0;
+    // One part that has bytes is enough.
+    entry->started = entry->started ||
+                     protocol::cut(config_.plan, operand(entry->notice), completion.part).count > 0;
   } else {
     const bool first = !entry->failed;
     fail(*entry, completion);

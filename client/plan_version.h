@@ -2,7 +2,9 @@
 // by it.
 #pragma once
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "client/nodes.h"
 #include "client/operation_book.h"
@@ -10,11 +12,15 @@
 namespace tally::client {
 
 struct PlanVersion {
-  PlanVersion(BookConfig its_config, Nodes its_nodes)
-      : config(its_config), nodes(std::move(its_nodes)), book(std::move(its_config)) {}
+  PlanVersion(BookConfig its_config, Nodes its_nodes, std::vector<std::string> its_names)
+      : config(its_config),
+        nodes(std::move(its_nodes)),
+        names(std::move(its_names)),
+        book(std::move(its_config)) {}
 
   BookConfig config;
   Nodes nodes;
+  std::vector<std::string> names;  // of the job's nodes, by number
   OperationBook book;
 };
 

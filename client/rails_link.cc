@@ -44,6 +44,11 @@ bool RailsLink::send(std::uint32_t lane, const wire::Notice& notice,
   return rails_[place.rail].link->send(place.shard, notice, contribution);
 }
 
+bool RailsLink::send_message(std::uint32_t lane, const RingSlot& message) {
+  const Place place = places_[lane];
+  return rails_[place.rail].link->send_message(place.shard, message);
+}
+
 std::size_t RailsLink::eager_bytes() const {
   std::size_t least = SIZE_MAX;
   for (const RailLink& rail : rails_) least = std::min(least, rail.link->eager_bytes());

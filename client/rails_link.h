@@ -27,6 +27,7 @@ class RailsLink final : public Link {
   std::uint32_t shards() const override { return static_cast<std::uint32_t>(places_.size()); }
   bool send(std::uint32_t lane, const wire::Notice& notice,
             std::span<const std::byte> contribution) override;
+  bool send_message(std::uint32_t lane, const RingSlot& message) override;
   std::size_t eager_bytes() const override;
   std::size_t receive(std::uint32_t lane, std::span<RingSlot> out) override;
   bool broken() const override;

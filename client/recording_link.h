@@ -21,6 +21,7 @@ struct RecordingLink final : Link {
     sent.emplace_back(shard, notice);
     return true;
   }
+  bool send_message(std::uint32_t, const RingSlot&) override { return true; }
   std::size_t receive(std::uint32_t shard, std::span<RingSlot>) override {
     received = shard;
     return 0;

@@ -218,6 +218,17 @@ Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline)
   }
 }
 
+Result<RpcChannel> RpcChannel::connect_first(std::string_view addresses) {
+  Error all{Status::kUnavailable, {}};
+  for (const std::string& address : split_addresses(addresses)) {
+    auto channel = connect(address, 0);
+    if (channel) return channel;
+    all.status = channel.status();
+    all.message += (all.message.empty() ? "" : "; ") + channel.error().message;
+  }
+  return all;
+}
+
 Error RpcChannel::lost(std::string_view why) {
   socket_.reset();
   received_.clear();

@@ -27,6 +27,10 @@ class RpcChannel {
   // once, so that a deadline of 0 means now or never. kUnavailable: nobody did.
   static Result<RpcChannel> connect(std::string_view address, Nanos deadline);
 
+  // Of several addresses, separated by commas, the first where somebody listens now; the error has
+  // what each of them said.
+  static Result<RpcChannel> connect_first(std::string_view addresses);
+
   RpcChannel(RpcChannel&&) noexcept = default;
   RpcChannel& operator=(RpcChannel&&) noexcept = default;
 

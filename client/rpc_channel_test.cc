@@ -114,6 +114,18 @@ TEST(RpcChannel, WaitsForANodeThatIsStarting) {
   EXPECT_EQ(status, Status::kOk);
 }
 
+TEST(RpcChannel, OfSeveralAddressesTheFirstThatListens) {
+  FakeNode node([](int) {});
+  const std::string nobody = "unix:/nonexistent/a,tcp:127.0.0.1:1";
+  const auto channel = RpcChannel::connect_first(nobody + "," + node.address());
+  ASSERT_TRUE(channel.ok()) << channel.error().message;
+  EXPECT_EQ(channel->address(), node.address());
+  const auto none = RpcChannel::connect_first(nobody);
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("/nonexistent/a"), std::string::npos);
+  EXPECT_NE(none.error().message.find("127.0.0.1:1"), std::string::npos);
+}
+
 TEST(RpcChannel, TakesTheNodesStatusAndMessage) {
   auto refused = answered(R"({"jsonrpc":"2.0","id":1,"error":{"code":-32013,)"
                           R"("message":"job x is full","data":{"status":13,"name":"refused"}}})"
@@ -219,6 +231,15 @@ TEST(Address, OfTcpHasHostAndPort) {
     EXPECT_EQ(resolve_tcp(wrong, false).status(), Status::kInvalidArgument) << wrong;
   }
   EXPECT_EQ(resolve_tcp("tcp:127.0.0.1:http", false).status(), Status::kUnavailable);
+}
+
+// Hosts come from other machines: names are not looked up.
+TEST(Address, OfThisMachineTowardsAnother) {
+  EXPECT_EQ(*local_host_towards("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(*local_host_towards("::1"), "::1");
+  for (const char* wrong : {"localhost", "", "127.0.0.1:5"}) {
+    EXPECT_EQ(local_host_towards(wrong).status(), Status::kUnavailable) << wrong;
+  }
 }
 
 TEST(Address, HasADefaultForBothSides) {

@@ -296,7 +296,8 @@ void Session::add_stats(const Pending& pending, Completed& completed) const {
   }
 }
 
-void Session::finish(const Finished& finished, Completed& completed) {
+void Session::finish(const Finished& finished, const std::vector<std::string>& names,
+                     Completed& completed) {
   const auto index = static_cast<std::uint32_t>(finished.user);
   const Pending& pending = pending_[index];
   completed = Completed{};
@@ -320,7 +321,7 @@ void Session::finish(const Finished& finished, Completed& completed) {
     wire::Completion verdict = finished.verdict;
     verdict.tag = finished.tag;
     verdict.round = finished.round;
-    completed.message = describe(verdict, book_config().rank);
+    completed.message = describe(verdict, book_config().rank, names);
     completed.inputs_gone = finished.started && in_place;
   }
   for (Region* region : {pending.post.in, pending.post.out, pending.side}) {
@@ -336,13 +337,15 @@ bool Session::take(Completed& completed) {
     return true;
   }
   Finished finished;
+  const PlanVersion* by = now_.get();
   if (!ended_.empty()) {
     finished = ended_.front();
     ended_.pop_front();
-  } else if (!now_->book.take(finished) && !(old_ && old_->book.take(finished))) {
-    return false;
+  } else if (!now_->book.take(finished)) {
+    by = old_.get();
+    if (by == nullptr || !old_->book.take(finished)) return false;
   }
-  finish(finished, completed);
+  finish(finished, by->names, completed);
   return true;
 }
 

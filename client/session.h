@@ -145,7 +145,9 @@ class Session {
   void say_if_moved();
 
   bool take(Completed& completed);
-  void finish(const Finished& finished, Completed& completed);
+  // `names`: of the nodes of the version that it went by.
+  void finish(const Finished& finished, const std::vector<std::string>& names,
+              Completed& completed);
   void add_stats(const Pending& pending, Completed& completed) const;
   void sleep(Nanos now, Nanos until);
   void drain();

@@ -80,7 +80,8 @@ Result<std::unique_ptr<PlanVersion>> Session::make_version(const PlanWord& word)
   auto entry = enter_version(options_, word.version, deadline);
   if (!entry) return entry.error();
   for (const auto& [warning, text] : entry->said) log(warning ? 1 : 0, text);
-  auto version = std::make_unique<PlanVersion>(std::move(entry->book), std::move(entry->nodes));
+  auto version = std::make_unique<PlanVersion>(std::move(entry->book), std::move(entry->nodes),
+                                               std::move(entry->names));
   Outcome fine = watch(*version);
   for (const auto* regions : {&regions_, &side_regions_}) {
     for (const auto& region : *regions) {

@@ -41,7 +41,8 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
 
 Session::Session(SessionOptions options, JobEntry entry)
     : options_(std::move(options)),
-      now_(std::make_unique<PlanVersion>(std::move(entry.book), std::move(entry.nodes))),
+      now_(std::make_unique<PlanVersion>(std::move(entry.book), std::move(entry.nodes),
+                                         std::move(entry.names))),
       crc32c_(entry.crc32c) {
   if (options_.deadline_ms == 0) options_.deadline_ms = entry.deadline_ms;
   if (entry.coordinator) {

@@ -60,7 +60,11 @@ std::vector<int> ShmLink::node_fds() const {
 }
 
 bool ShmLink::send(std::uint32_t shard, const wire::Notice& notice, std::span<const std::byte>) {
-  if (!shards_[shard].notices.push(wire::encode(notice))) return false;
+  return send_message(shard, wire::encode(notice));
+}
+
+bool ShmLink::send_message(std::uint32_t shard, const RingSlot& message) {
+  if (!shards_[shard].notices.push(message)) return false;
   if (shm::ring_needed(segment_.block(shard).shard_sleeps)) {
     const char byte = 0;
     // Full: the shard has been woken. Broken: hear() finds out.

@@ -34,6 +34,7 @@ class ShmLink final : public Link {
   std::uint32_t shards() const override { return segment_.geometry().shards; }
   bool send(std::uint32_t shard, const wire::Notice& notice,
             std::span<const std::byte> contribution) override;
+  bool send_message(std::uint32_t shard, const RingSlot& message) override;
   std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) override;
   bool broken() const override;
   Result<Offer> offer(const Region& region) override;

@@ -137,17 +137,27 @@ Outcome VerbsLink::attached(const nlohmann::json& names, Nanos deadline) {
 
 bool VerbsLink::send(std::uint32_t number, const wire::Notice& notice,
                      std::span<const std::byte> contribution) {
+  const auto index = free_send(number);
+  if (!index) return false;
+  const std::byte* eager = with_contribution(*shards_[number], notice, contribution);
+  if (eager != nullptr) {
+    return post(number, *index, eager, sizeof(RingSlot) + contribution.size()) == 0;
+  }
+  return post(number, *index, wire::encode(notice)) == 0;
+}
+
+bool VerbsLink::send_message(std::uint32_t number, const RingSlot& message) {
+  const auto index = free_send(number);
+  return index && post(number, *index, message) == 0;
+}
+
+std::optional<std::uint32_t> VerbsLink::free_send(std::uint32_t number) {
   Shard& shard = *shards_[number];
   if (shard.free_sends.empty()) poll();
-  if (shard.free_sends.empty() || !shard.pair) return false;
+  if (shard.free_sends.empty() || !shard.pair) return std::nullopt;
   const std::uint32_t index = shard.free_sends.back();
   shard.free_sends.pop_back();
-  const std::byte* eager = with_contribution(shard, notice, contribution);
-  if (eager != nullptr) {
-    return post(number, index, eager, sizeof(RingSlot) + contribution.size()) == 0;
-  }
-  shard.messages[index] = wire::encode(notice);
-  return post(number, index, shard.messages[index].bytes, sizeof(RingSlot)) == 0;
+  return index;
 }
 
 // Null where it is not to go with the notice, or where the operation that last took this turn's
@@ -171,6 +181,12 @@ void VerbsLink::end_contribution(Shard& shard, const RingSlot& slot) {
   for (auto& contribution : shard.contributions) {
     if (contribution.cookie == completion.cookie) contribution.under_way = false;
   }
+}
+
+int VerbsLink::post(std::uint32_t number, std::uint32_t index, const RingSlot& message) {
+  RingSlot& own = shards_[number]->messages[index];
+  own = message;
+  return post(number, index, own.bytes, sizeof own);
 }
 
 int VerbsLink::post(std::uint32_t number, std::uint32_t index, const std::byte* message,

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ class VerbsLink final : public Link {
   std::uint32_t shards() const override { return options_.shards; }
   bool send(std::uint32_t shard, const wire::Notice& notice,
             std::span<const std::byte> contribution) override;
+  bool send_message(std::uint32_t shard, const RingSlot& message) override;
   std::size_t eager_bytes() const override { return options_.eager_bytes; }
   std::size_t receive(std::uint32_t shard, std::span<RingSlot> out) override;
   bool broken() const override { return broken_; }
@@ -81,6 +83,8 @@ class VerbsLink final : public Link {
   static std::byte* with_contribution(Shard& shard, const wire::Notice& notice,
                                       std::span<const std::byte> contribution);
   static void end_contribution(Shard& shard, const RingSlot& completion);
+  std::optional<std::uint32_t> free_send(std::uint32_t shard);
+  int post(std::uint32_t shard, std::uint32_t index, const RingSlot& message);
   int post(std::uint32_t shard, std::uint32_t index, const std::byte* message, std::size_t bytes);
   void poll();
   void on_completion(const ibv_wc& completion);

@@ -26,7 +26,16 @@ std::string value_name(wire::Field field, std::uint64_t value) {
   return fmt::format("{}", value);
 }
 
-std::string what_happened(const wire::Completion& verdict) {
+// Of a node that ranks need not speak to themselves.
+std::string lost_node(const wire::Completion& verdict, std::span<const std::string> nodes) {
+  const std::uint64_t number = verdict.culprit_value;
+  const std::string who = number > 0 && number <= nodes.size()
+                              ? fmt::format("node \"{}\"", nodes[number - 1])
+                              : "a node";
+  return fmt::format("{} of the job died or its connection to the next one broke", who);
+}
+
+std::string what_happened(const wire::Completion& verdict, std::span<const std::string> nodes) {
   const auto culprit = verdict.culprit;
   switch (verdict.status) {
     case Status::kMismatch:
@@ -49,8 +58,10 @@ std::string what_happened(const wire::Completion& verdict) {
       return fmt::format("waiting for rank {} ({}){}, {:.1f} s", culprit, where, others, seconds);
     }
     case Status::kPeerLost:
+      if (culprit == wire::kNoRank) return lost_node(verdict, nodes);
       return fmt::format("rank {} died or its connection broke", culprit);
     case Status::kPeerLeft:
+      if (culprit == wire::kNoRank) return "a node has nobody left in the job";
       return fmt::format("rank {} closed its session", culprit);
     case Status::kCancelled:
       return fmt::format("cancelled by rank {}", culprit);
@@ -72,9 +83,10 @@ std::string what_happened(const wire::Completion& verdict) {
 
 }  // namespace
 
-std::string describe(const wire::Completion& verdict, std::uint16_t own_rank) {
+std::string describe(const wire::Completion& verdict, std::uint16_t own_rank,
+                     std::span<const std::string> nodes) {
   std::string text =
-      fmt::format("tag {} round {}: {}", verdict.tag, verdict.round, what_happened(verdict));
+      fmt::format("tag {} round {}: {}", verdict.tag, verdict.round, what_happened(verdict, nodes));
   if (verdict.culprit == own_rank) text += " (this rank)";
   return text;
 }

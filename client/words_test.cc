@@ -62,5 +62,19 @@ TEST(Words, NamesTheRankThatIsGone) {
             "tag 17 round 5: cancelled by rank 3 (this rank)");
 }
 
+TEST(Words, NamesTheNodeThatIsGone) {
+  const std::vector<std::string> nodes = {"a", "b"};
+  wire::Completion lost = verdict(Status::kPeerLost);
+  lost.culprit = wire::kNoRank;
+  lost.culprit_value = 2;
+  EXPECT_EQ(describe(lost, 0, nodes),
+            "tag 17 round 5: node \"b\" of the job died or its connection to the next one broke");
+  for (const std::uint64_t number : {0, 3}) {
+    lost.culprit_value = number;
+    EXPECT_EQ(describe(lost, 0, nodes),
+              "tag 17 round 5: a node of the job died or its connection to the next one broke");
+  }
+}
+
 }  // namespace
 }  // namespace tally::client

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "control/coordinator/vertex_json.h"
 #include "control/same_token.h"
 #include "dataplane/protocol/operation_table.h"
 
@@ -91,14 +90,6 @@ std::uint32_t Forming::lane_of(std::uint32_t shard) const {
   return found == shards.end() ? kNoLane : static_cast<std::uint32_t>(found - shards.begin());
 }
 
-std::vector<protocol::Vertex> Forming::vertices_at(std::uint32_t shard) const {
-  std::vector<protocol::Vertex> here;
-  const std::uint32_t lane = lane_of(shard);
-  if (lane == kNoLane) return here;
-  for (std::size_t i = lane; i < vertices.size(); i += shards.size()) here.push_back(vertices[i]);
-  return here;
-}
-
 std::vector<std::uint32_t> Forming::trees() const {
   std::vector<std::uint32_t> trees;
   for (const protocol::Vertex& vertex : vertices) trees.push_back(vertex.tree);
@@ -166,16 +157,18 @@ Result<Admission::Admitted> Admission::seat(Forming& forming, bool is_new,
     if (is_new) release(forming);
     return room.error();
   }
-  std::uint32_t& member = forming.members[applicant.rank];
+  const auto number = member_of(forming, applicant);
+  if (!number) return number.error();
+  std::uint32_t& member = forming.members[*number];
   if (member != kNobody) {
     return refused(
         fmt::format("job \"{}\": rank {} is taken by session {}; is another run of this "
                     "job still alive?",
-                    applicant.job, applicant.rank, member));
+                    applicant.job, *number, member));
   }
   member = session;
   ++forming.joined;
-  return Admitted{&forming, is_new};
+  return Admitted{&forming, is_new, *number};
 }
 
 Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob* configuration) {
@@ -213,35 +206,20 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
 }
 
 Result<Forming*> Admission::add(const std::string& name, std::uint32_t ranks,
-                                std::span<const std::uint32_t> rail_of_lane) {
+                                std::span<const std::uint32_t> rail_of_lane,
+                                const std::vector<Neighbour>& below) {
   const auto shards = static_cast<std::uint32_t>(rail_of_lane.size());
-  if (auto room = room_for(name, ranks, shards); !room) return room.error();
+  const auto members = static_cast<std::uint32_t>(ranks + below.size());
+  if (auto room = room_for(name, ranks, members, shards); !room) return room.error();
   auto forming = std::make_unique<Forming>();
   forming->name = name;
   forming->slot = free_slot();
   forming->shards = least_used_shards(rail_of_lane);
-  forming->members.assign(ranks, kNobody);
-  forming->table_bytes = table_bytes(ranks, shards);
+  forming->below = below;
+  forming->members.assign(members, kNobody);
+  forming->table_bytes = table_bytes(members, shards);
   formings_.push_back(std::move(forming));
   return formings_.back().get();
-}
-
-Outcome Admission::serves(const Placement& placement, std::uint32_t lanes) const {
-  if (!all_stars(placement.vertices, placement.ranks)) {
-    return refused(
-        fmt::format("job \"{}\": trees deeper than stars need nodes that connect to each other, "
-                    "and this release's do not: set a plan of stars",
-                    placement.job));
-  }
-  // A rank's operation that is divided over all trees takes one credit for each at a lane.
-  const auto trees = static_cast<std::uint32_t>(placement.vertices.size());
-  if (const std::uint32_t most = (trees + lanes - 1) / lanes; most > limits_.credit) {
-    return refused(
-        fmt::format("job \"{}\": {} trees at {} shards need shards.credit {} here, and it "
-                    "is {}: raise it, or set a plan of fewer trees",
-                    placement.job, trees, lanes, most, limits_.credit));
-  }
-  return Unit{};
 }
 
 // Where the plan does not say, in turn those that are in use.
@@ -269,7 +247,7 @@ Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now
     return refused(
         fmt::format("job \"{}\" runs here already, in epoch {} with {} of {} ranks; is another "
                     "run of this job still alive?",
-                    placement.job, before->epoch, before->joined, before->ranks()));
+                    placement.job, before->epoch, before->joined_ranks(), before->ranks()));
   }
   std::uint32_t& last = epochs_[placement.job];
   if (placement.epoch <= last) {
@@ -277,7 +255,8 @@ Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now
                                placement.job, placement.epoch, last));
   }
   if (before != nullptr) before->over = true;
-  const auto added = add(placement.job, placement.ranks, rails_of_lanes(placement, lanes));
+  const auto added =
+      add(placement.job, placement.ranks, rails_of_lanes(placement, lanes), placement.below);
   if (!added) {
     if (before != nullptr) before->over = false;
     if (last == 0) epochs_.erase(placement.job);
@@ -292,6 +271,8 @@ Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now
   forming.plan = placement.plan;
   forming.plan_epoch = placement.plan_epoch;
   forming.vertices = placement.vertices;
+  forming.above = placement.above;
+  forming.slots = placement.slots;
   forming.nodes = placement.nodes;
   forming.rate = placement.rate;
   forming.placed = true;
@@ -310,19 +291,20 @@ Forming* Admission::placed(std::uint64_t placement) const {
 std::vector<Forming*> Admission::unclaimed(Nanos now) const {
   std::vector<Forming*> some;
   for (const auto& forming : formings_) {
-    const bool waits = forming->placed && forming->joined == 0 && !forming->over;
-    if (waits && now - forming->placed_at >= kPlacementPatience) some.push_back(forming.get());
+    if (forming->unclaimed() && now - forming->placed_at >= kPlacementPatience) {
+      some.push_back(forming.get());
+    }
   }
   return some;
 }
 
-std::uint64_t Admission::table_bytes(std::uint32_t ranks, std::uint32_t shards) const {
-  return shards * protocol::OperationTable::footprint(static_cast<std::uint16_t>(ranks),
-                                                      limits_.credit, ranks);
+std::uint64_t Admission::table_bytes(std::uint32_t members, std::uint32_t shards) const {
+  return shards * protocol::OperationTable::footprint(static_cast<std::uint16_t>(members),
+                                                      limits_.credit, members);
 }
 
 // Formings that are over hold memory until their last member has gone, but no place among the jobs.
-Outcome Admission::room_for(const std::string& name, std::uint32_t ranks,
+Outcome Admission::room_for(const std::string& name, std::uint32_t ranks, std::uint32_t members,
                             std::uint32_t shards) const {
   const auto running = std::count_if(formings_.begin(), formings_.end(), [&](const auto& forming) {
     return !forming->over && forming->name != name;
@@ -335,7 +317,7 @@ Outcome Admission::room_for(const std::string& name, std::uint32_t ranks,
     return refused(
         fmt::format("job \"{}\": {} ranks, max_ranks is {}", name, ranks, limits_.max_ranks));
   }
-  const std::uint64_t wanted = table_bytes(ranks, shards);
+  const std::uint64_t wanted = table_bytes(members, shards);
   std::uint64_t reserved = 0;
   for (const auto& forming : formings_) reserved += forming->table_bytes;
   if (reserved + wanted > limits_.max_table_bytes) {

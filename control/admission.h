@@ -6,8 +6,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -70,28 +72,51 @@ struct Forming {
   std::uint64_t plan_epoch = 0;       // of the file that the plan is from; 0: of none
   // This node's place in those of the plan's trees that it is in, by rising tree.
   std::vector<protocol::Vertex> vertices;
+  // Other nodes' shards that are next to this one's in these trees; empty where all are stars.
+  std::vector<Neighbour> below, above;
+  protocol::SlotLayout slots{};
   std::uint32_t nodes = 1;      // that the plan has trees at
   std::uint64_t rate = 0;       // bytes of operation per second that it is for; 0: unknown
   bool placed = false;          // by a coordinator: ranks join it with its epoch
   std::uint64_t placement = 0;  // its number there; 0: nobody wants to hear of it
   Nanos placed_at = 0;
-  std::vector<std::uint32_t> members;  // by rank: the session, or kNobody
+  // By rank, then by number in `below`: the session, or kNobody.
+  std::vector<std::uint32_t> members;
   std::uint32_t joined = 0;
   std::uint32_t regions = 0;
   std::uint64_t region_bytes = 0;
   std::uint64_t table_bytes = 0;
   bool over = false;
+  // Of branches that are here still: in these trees no rank is left below them.
+  std::set<std::pair<std::uint32_t, std::uint32_t>> empty_below;  // member, tree
 
   // kNoLane: the shard has nothing to do with it.
   std::uint32_t lane_of(std::uint32_t shard) const;
+  // With neighbours numbered as the shard knows them: those alone that it has to do with.
   std::vector<protocol::Vertex> vertices_at(std::uint32_t shard) const;
+  // Which of the neighbours these are, rising.
+  std::vector<std::uint32_t> below_at(std::uint32_t shard) const;
+  std::vector<std::uint32_t> above_at(std::uint32_t shard) const;
+  // The shard's number for a member, which is its own for ranks; kNobody: it knows none.
+  std::uint32_t member_at(std::uint32_t shard, std::uint32_t member) const;
+  std::uint32_t joined_ranks() const;
+  // Placed, and nobody has come: of its ranks, or where it has none at all.
+  bool unclaimed() const;
+  // Nothing is left below the vertex. Precondition: it is over, so nobody comes.
+  bool is_empty(const protocol::Vertex& vertex) const;
+  // That a branch may have on their way, or be sent: `credit` operations of each vertex that it is
+  // below of, and what goes by slots.
+  std::uint32_t messages_of(std::uint32_t member, std::uint32_t credit) const;
   std::vector<std::uint32_t> trees() const;
+  // Precondition: one of these.
+  std::uint32_t shard_of(std::uint32_t tree) const;
   // Bytes that may be on their way to or from the children of the shard's vertices: what the shares
   // of their trees in the links carry in a few milliseconds. That keeps links busy over any round
   // trip within a data centre; more would wait in the network's queues, where whoever has more gets
   // more of the link, not whose share it is.
   std::uint64_t window_at(std::uint32_t shard) const;
-  std::uint16_t ranks() const { return static_cast<std::uint16_t>(members.size()); }
+  std::uint16_t ranks() const { return static_cast<std::uint16_t>(members.size() - below.size()); }
+  bool is_branch(std::uint32_t member) const { return member >= ranks(); }
 };
 
 class Admission {
@@ -104,6 +129,9 @@ class Admission {
     std::uint32_t rank = 0;
     std::uint32_t ranks = 1;
     std::uint32_t epoch = 0;  // of the placed forming that it means; 0: none
+    // Of a node that is a vertex below this one, instead of a rank: its name, and the shard.
+    std::string branch{};
+    std::uint32_t lane = 0;
   };
 
   // The node's NICs are these from now on: for jobs that form. None: one, whatever it is.
@@ -113,6 +141,7 @@ class Admission {
   struct Admitted {
     Forming* forming;
     bool is_new;  // the first of its members: the shards do not know it yet
+    std::uint32_t member = 0;
   };
 
   // Gives the applicant its rank, or says why not. `session`: its number.
@@ -146,17 +175,20 @@ class Admission {
  private:
   Result<Forming*> form(const Applicant& applicant, const ConfiguredJob* configured);
   Result<Forming*> placed_for(const Applicant& applicant) const;
+  static Result<std::uint32_t> member_of(const Forming& forming, const Applicant& applicant);
   Result<Admitted> seat(Forming& forming, bool is_new, const Applicant& applicant,
                         std::uint32_t session);
   // A forming of so many ranks, with lanes at these rails, or why there is no room for it.
   Result<Forming*> add(const std::string& name, std::uint32_t ranks,
-                       std::span<const std::uint32_t> rail_of_lane);
+                       std::span<const std::uint32_t> rail_of_lane,
+                       const std::vector<Neighbour>& below = {});
   // Whether it can be served at all, by so many shards.
   Outcome serves(const Placement& placement, std::uint32_t lanes) const;
   std::vector<std::uint32_t> rails_of_lanes(const Placement& placement, std::uint32_t lanes) const;
-  Outcome room_for(const std::string& name, std::uint32_t ranks, std::uint32_t shards) const;
+  Outcome room_for(const std::string& name, std::uint32_t ranks, std::uint32_t members,
+                   std::uint32_t shards) const;
   Outcome room_for_session(const Applicant& applicant) const;
-  std::uint64_t table_bytes(std::uint32_t ranks, std::uint32_t shards) const;
+  std::uint64_t table_bytes(std::uint32_t members, std::uint32_t shards) const;
   const ConfiguredJob* configured(const std::string& name) const;
   Forming* current(const std::string& name) const;
   std::uint32_t free_slot() const;

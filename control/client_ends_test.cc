@@ -59,7 +59,7 @@ TEST(ClientEnds, EachLaneHasOne) {
   EXPECT_FALSE(parse_ends(more, 2).ok()) << "one or the other";
   json unknown = fine;
   unknown["colour"] = 1;
-  EXPECT_THAT(parse_ends(of_rails({unknown}), 2).error().message, HasSubstr("colour"));
+  EXPECT_THAT(parse_ends(of_rails(json::array({unknown})), 2).error().message, HasSubstr("colour"));
 }
 
 TEST(ClientEnds, KeysAreByLane) {

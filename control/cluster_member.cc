@@ -8,6 +8,7 @@
 #include <asio/post.hpp>
 #include <chrono>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "base/blocked_signals.h"
@@ -22,9 +23,16 @@ using nlohmann::json;
 
 constexpr Nanos kFirstPause = 100 * kMillisecond;
 constexpr Nanos kLongestPause = 2 * kSecond;
+constexpr Nanos kElection = 2 * kSecond;  // for others that begin at the same time
 constexpr Nanos kAnswer = 5 * kSecond;    // to join, and to reports
 constexpr Nanos kNews = 20 * kSecond;     // held for 10
 constexpr std::size_t kMostReports = 32;  // at a time: a request has an end
+
+// Tells this process from all others.
+std::string make_instance() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
 
 }  // namespace
 
@@ -62,7 +70,11 @@ class ClusterMember::Interruptible {
 };
 
 ClusterMember::ClusterMember(Options options, asio::io_context& io, Node& node)
-    : options_(std::move(options)), io_(io), node_(node), rails_(options_.rails) {
+    : options_(std::move(options)),
+      io_(io),
+      node_(node),
+      instance_(make_instance()),
+      rails_(options_.rails) {
   node_.on_over([this](std::uint64_t placement) { report(applied_, {placement, true, ""}); });
   const BlockedSignals blocked;
   listener_ = std::thread([this] { listen_for_news(); });
@@ -97,16 +109,86 @@ bool ClusterMember::pause(Nanos span) {
 // -- News ------------------------------------------------------------------------------------
 
 void ClusterMember::listen_for_news() {
-  const auto addresses = options_.cluster.addresses();
   Nanos wait = kFirstPause;
   while (!stopping()) {
-    const bool was_member = std::any_of(
-        addresses.begin(), addresses.end(),
-        [this](const std::string& address) { return !stopping() && be_member_at(address); });
-    if (was_member) wait = kFirstPause;
+    const auto address = find_coordinator();
+    const bool was_member = address && be_member_at(*address);
+    set_electing(false);
+    if (was_member) {
+      wait = kFirstPause;
+      searching_since_ = 0;
+      refused_.clear();
+    } else if (address) {
+      refused_.insert(*address);
+    }
     if (!pause(wait)) return;
     wait = std::min(2 * wait, kLongestPause);
   }
+}
+
+// None: nobody is there, or it is over.
+std::optional<std::string> ClusterMember::find_coordinator() {
+  const auto addresses = options_.cluster.addresses();
+  if (searching_since_ == 0) {
+    searching_since_ = monotonic_now();
+    stepped_aside_ = false;
+  }
+  while (!stopping()) {
+    // Said before the others are asked: they hear of it, or this node of them.
+    set_electing(!stepped_aside_);
+    const auto answers = ask_all();
+    const bool patient = monotonic_now() - searching_since_ < kElection;
+    const auto choice = choose_coordinator(answers, patient);
+    const bool itself = choice.join && answers[*choice.join].is_this_node;
+    if (choice.join && !(itself && stepped_aside_)) {
+      if (!itself) set_electing(false);
+      return addresses[*choice.join];
+    }
+    const bool anybody =
+        std::any_of(answers.begin(), answers.end(), [](const auto& one) { return one.answers; });
+    if (!anybody) return std::nullopt;
+    if (std::exchange(stepped_aside_, choice.step_aside) && itself) continue;
+    if (choice.step_aside) set_electing(false);
+    if (!pause(kFirstPause)) break;
+  }
+  return std::nullopt;
+}
+
+std::vector<CoordinatorAnswer> ClusterMember::ask_all() {
+  const auto addresses = options_.cluster.addresses();
+  std::vector<CoordinatorAnswer> answers(addresses.size());
+  std::optional<Error> why;
+  bool anybody = false;
+  for (std::size_t i = 0; i < addresses.size() && !stopping(); ++i) {
+    auto channel = client::RpcChannel::connect(addresses[i], 0);
+    Result<CoordinatorAnswer> answer = CoordinatorAnswer{};
+    if (channel) {
+      const Interruptible interruptible(*this, channel->fd());
+      answer = ask_coordinator(*channel, instance_, monotonic_now() + kElection);
+    } else {
+      answer = channel.error();
+    }
+    if (!answer) {
+      if (!why) why = answer.error();
+      continue;
+    }
+    answers[i] = *answer;
+    answers[i].answers &= answer->has_members || !refused_.contains(addresses[i]);
+    anybody |= answers[i].answers;
+  }
+  if (!anybody) refused_.clear();
+  if (!anybody && why) complain(addresses.front(), *why);
+  return answers;
+}
+
+void ClusterMember::set_electing(bool electing) {
+  const std::lock_guard lock(mutex_);
+  electing_ = electing;
+}
+
+Standing ClusterMember::standing() const {
+  const std::lock_guard lock(mutex_);
+  return {instance_, options_.cluster.name, membership_ != 0 ? coordinator_ : "", electing_};
 }
 
 json ClusterMember::introduction(const client::RpcChannel& channel) {
@@ -166,6 +248,7 @@ bool ClusterMember::be_member_at(const std::string& address) {
     membership_ = membership = ++last_membership_;
     node_number_ = number.get<std::uint64_t>();
     coordinator_ = address;
+    electing_ = false;
     reports_.clear();
   }
   complaint_.clear();

@@ -9,6 +9,8 @@
 #include <list>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -17,6 +19,7 @@
 #include "base/fd.h"
 #include "client/rpc_channel.h"
 #include "control/config.h"
+#include "control/coordinator_search.h"
 #include "control/node.h"
 
 namespace tally::control {
@@ -46,6 +49,8 @@ class ClusterMember {
   void set_rails(std::vector<Rail> rails);
   // On the control thread. The coordinator hears of it by the connection's end.
   void stop();
+  // Any thread.
+  Standing standing() const;
 
  private:
   // Of a coordinator, from its answer to join until its connection is lost. 0 is none.
@@ -59,6 +64,9 @@ class ClusterMember {
   class Interruptible;
 
   void listen_for_news();
+  std::optional<std::string> find_coordinator();
+  std::vector<CoordinatorAnswer> ask_all();
+  void set_electing(bool electing);
   bool be_member_at(const std::string& address);
   nlohmann::json introduction(const client::RpcChannel& channel);
   void take(const nlohmann::json& news, Membership membership);
@@ -85,6 +93,10 @@ class ClusterMember {
   // Of the thread that hears news.
   std::uint32_t highest_epoch_ = 0;
   std::string complaint_;  // the last, said once
+  const std::string instance_;
+  Nanos searching_since_ = 0;      // 0: it is a member
+  bool stepped_aside_ = false;     // for another that may join itself
+  std::set<std::string> refused_;  // by these, though nobody else is a member there
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
@@ -93,6 +105,7 @@ class ClusterMember {
   Membership last_membership_ = 0;
   std::uint64_t node_number_ = 0;  // at the coordinator
   std::string coordinator_;        // its address
+  bool electing_ = false;
   std::vector<Report> reports_;
   std::vector<Rail> rails_;
   bool rails_are_news_ = false;  // to the coordinator

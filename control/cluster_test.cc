@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <time.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -33,14 +35,17 @@ class ClusterTest : public ::testing::Test {
   }
 
   std::string address(const std::string& name) const { return "unix:" + (directory_ / name); }
-  // Node "a" is the coordinator.
+  // Node "a" is the coordinator, where list_ says nothing else.
   void start(const std::string& name, std::vector<std::string> more = {}) {
     std::vector<std::string> words = {
-        program("TALLYD"), "--listen",   address(name), "--ready-fd", std::to_string(kReadyFd),
-        "--cluster",       address("a"), "--shards",    "2"};
+        program("TALLYD"), "--listen", address(name), "--ready-fd", std::to_string(kReadyFd),
+        "--cluster",       list_,      "--shards",    "2"};
     if (more.empty()) words.insert(words.end(), {"--cluster-name", name});
     words.insert(words.end(), more.begin(), more.end());
     nodes_[name] = std::make_unique<Process>(words);
+    if (!together_) wait_for(name);
+  }
+  void wait_for(const std::string& name) {
     ASSERT_TRUE(nodes_[name]->ready()) << (nodes_[name]->wait(), nodes_[name]->said());
   }
   void kill(const std::string& name) {
@@ -55,9 +60,9 @@ class ClusterTest : public ::testing::Test {
   static Result<json> call(RpcChannel& channel, const char* method, json params = json::object()) {
     return channel.call(method, std::move(params), {}, monotonic_now() + kPatience);
   }
-  // "a" knows so many members.
-  bool members(std::size_t count) const {
-    RpcChannel channel = connect("a");
+  // The coordinator knows so many members.
+  bool members(std::size_t count, const char* coordinator = "a") const {
+    RpcChannel channel = connect(coordinator);
     for (const Nanos end = monotonic_now() + kPatience; monotonic_now() < end;) {
       const auto nodes = call(channel, "cluster.nodes");
       if (nodes && nodes->size() == count) return true;
@@ -83,6 +88,8 @@ class ClusterTest : public ::testing::Test {
   }
 
   rpc::TemporaryDirectory directory_;
+  std::string list_ = address("a");
+  bool together_ = false;  // nodes are not waited for when they start
   std::map<std::string, std::unique_ptr<Process>> nodes_;
 };
 
@@ -227,6 +234,53 @@ TEST_F(ClusterTest, WhatRunsRunsOnWithoutTheCoordinator) {
   EXPECT_EQ(nodes_["b"]->wait(), 0);
   EXPECT_TRUE(nodes_["b"]->said("event=cluster-joined")) << nodes_["b"]->said();
   EXPECT_TRUE(nodes_["b"]->said("event=cluster-lost")) << nodes_["b"]->said();
+}
+
+TEST_F(ClusterTest, TheFirstOfTheListJoinsWhoStandsInForIt) {
+  list_ = address("a") + "," + address("b");
+  for (const char* name : {"a", "b", "c"}) start(name);
+  ASSERT_TRUE(members(3, "a"));
+  kill("a");
+  ASSERT_TRUE(members(2, "b"));
+  start("a");
+  EXPECT_TRUE(members(3, "b"));
+  EXPECT_TRUE(members(0, "a"));
+  RpcChannel coordinator = connect("b");
+  const auto opened = call(coordinator, "job.open", job_opening(0, 2));
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_EQ((*opened)["nodes"].size(), 3U);
+  RpcChannel first = connect("a");
+  const auto said = call(first, "cluster.coordinator");
+  ASSERT_TRUE(said.ok()) << said.error().message;
+  EXPECT_EQ((*said)["coordinator"], address("b"));
+  kill("b");
+  EXPECT_TRUE(members(2, "a")) << "and back, when that one has gone";
+}
+
+TEST_F(ClusterTest, ThoseWhoStartTogetherMeetAtOne) {
+  together_ = true;
+  list_ = address("a") + "," + address("b") + "," + address("c");
+  for (int round = 0; round < 3; ++round) {
+    const std::vector<std::string> names = {"a", "b", "c", "d"};
+    for (std::size_t i = 0; i < 4; ++i) start(names[(i + 1 + static_cast<std::size_t>(round)) % 4]);
+    for (const auto& name : names) wait_for(name);
+    std::vector<std::size_t> counts;
+    for (const Nanos end = monotonic_now() + kPatience; monotonic_now() < end;) {
+      counts.clear();
+      for (const char* name : {"a", "b", "c"}) {
+        RpcChannel channel = connect(name);
+        const auto nodes = call(channel, "cluster.nodes");
+        ASSERT_TRUE(nodes.ok()) << nodes.error().message;
+        counts.push_back(nodes->size());
+      }
+      if (std::accumulate(counts.begin(), counts.end(), std::size_t{0}) == 4) break;
+      const timespec pause{0, 20'000'000};
+      ::nanosleep(&pause, nullptr);
+    }
+    EXPECT_EQ(*std::max_element(counts.begin(), counts.end()), 4U)
+        << "at a " << counts[0] << ", at b " << counts[1] << ", at c " << counts[2];
+    for (const auto& name : names) kill(name);
+  }
 }
 
 TEST_F(ClusterTest, TheCoordinatorLooksWhoJoins) {

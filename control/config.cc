@@ -14,8 +14,10 @@
 
 #include "base/fd.h"
 #include "client/address.h"
+#include "client/tcp.h"
 #include "control/config_keys.h"
 #include "control/memory_limit.h"
+#include "control/names.h"
 #include "control/rails.h"
 #include "dataplane/wire/notice.h"
 
@@ -250,19 +252,30 @@ void derive(Config& config) {
   if (limits.max_region_bytes == 0) limits.max_region_bytes = limits.node_region_bytes;
 }
 
+Outcome is_address(const std::string& text) {
+  if (text.starts_with(client::kTcpScheme)) {
+    const auto tcp = client::parse_host_port("address", text);
+    return tcp.ok() ? Outcome(Unit{}) : tcp.error();
+  }
+  const auto local = client::parse_address(text);
+  return local.ok() ? Outcome(Unit{}) : local.error();
+}
+
 Outcome check_cluster(const ClusterConfig& cluster) {
   for (const std::string& address : cluster.addresses()) {
-    if (address.starts_with(client::kTcpScheme)) continue;
-    if (auto parsed = client::parse_address(address); !parsed) {
-      return bad(fmt::format("cluster.coordinators = \"{}\": {}; put commas between addresses",
-                             cluster.coordinators, parsed.error().message));
-    }
+    const Outcome sound = is_address(address);
+    if (sound) continue;
+    return bad(fmt::format("cluster.coordinators = \"{}\": {}; put commas between addresses",
+                           cluster.coordinators, sound.error().message));
   }
   for (const auto& [key, value] :
        {std::pair{"name", cluster.name}, {"host", cluster.host}, {"token", cluster.token}}) {
     if (value.size() > kMaxName) {
       return bad(fmt::format("cluster.{} has {} bytes: must be a text of at most {}", key,
                              value.size(), kMaxName));
+    }
+    if (!is_plain(value)) {
+      return bad(fmt::format("cluster.{} has a control character: people read it", key));
     }
   }
   return Unit{};

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <type_traits>
 
+#include "control/speed.h"
 #include "dataplane/wire/notice.h"
 
 namespace tally::control {
@@ -47,6 +49,13 @@ NumberKey bytes(At at, std::uint64_t min, std::uint64_t max) {
   NumberKey key = number(at, min, max);
   key.measure = Measure::kBytes;
   key.multiple_of = kPage;
+  return key;
+}
+
+template <typename At>
+NumberKey speed(At at, std::uint64_t min, std::uint64_t max) {
+  NumberKey key = number(at, min, max);
+  key.measure = Measure::kSpeed;
   return key;
 }
 
@@ -93,6 +102,8 @@ std::string number_text(Measure measure, std::uint64_t value) {
       return size_text(value);
     case Measure::kMode:
       return fmt::format("{:04o}", value);
+    case Measure::kSpeed:
+      return value % kKib == 0 ? size_text(value) : fmt::format("{}B", value);
     case Measure::kCount:
       break;
   }
@@ -115,7 +126,10 @@ std::optional<std::uint64_t> number_of(Measure measure, const Written& written) 
   const auto* text = std::get_if<std::string>(&written.value);
   if (text == nullptr) return std::nullopt;
   if (measure == Measure::kMode) return parse_digits(*text, 8);
-  if (measure == Measure::kBytes) {
+  if (measure == Measure::kSpeed) {
+    if (const auto speed = parse_speed(*text); speed.ok()) return std::llround(*speed);
+  }
+  if (measure == Measure::kBytes || measure == Measure::kSpeed) {
     const auto size = parse_size(*text);
     return size.ok() ? std::optional(size.value()) : std::nullopt;
   }
@@ -272,7 +286,7 @@ std::vector<Key> cluster_keys() {
        choice(At<&Config::cluster, &ClusterConfig::role>{}, {"helper", "worker"})},
       {"cluster", "speed", "cluster-speed",
        "bytes per second of this machine's NIC, each way; 0: unknown",
-       or_zero(bytes(At<&Config::cluster, &ClusterConfig::speed>{}, kPage, 1024 * kGib))},
+       or_zero(speed(At<&Config::cluster, &ClusterConfig::speed>{}, kPage, 1024 * kGib))},
       {"cluster", "token", "", "what nodes show to their coordinator; the same everywhere",
        TextKey{At<&Config::cluster, &ClusterConfig::token>{}, true, true}},
   };
@@ -307,6 +321,7 @@ std::string must_be(const NumberKey& key) {
   std::string text =
       fmt::format("must be {}from {} to {}", key.zero_allowed ? "0, or " : "",
                   number_text(key.measure, key.min), number_text(key.measure, key.max));
+  if (key.measure == Measure::kSpeed) text += " per second, like 100Gbit or 12.5GB";
   if (key.measure == Measure::kMode) text += ", in octal digits (\"0660\")";
   if (key.multiple_of > 1) text += fmt::format(", a multiple of {}", size_text(key.multiple_of));
   return text;

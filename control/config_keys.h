@@ -29,7 +29,7 @@ struct Written {
 // How the value was written, for messages: 12, true, "text".
 std::string shown(const Written& written);
 
-enum class Measure : std::uint8_t { kCount, kBytes, kMode };
+enum class Measure : std::uint8_t { kCount, kBytes, kMode, kSpeed };  // kSpeed: bytes per second
 
 struct NumberKey {
   std::uint64_t min = 0;

@@ -241,6 +241,14 @@ TEST(Config, AClusterIsDescribedByItsAddresses) {
   EXPECT_EQ(text.find("hush"), std::string::npos) << text;
   EXPECT_NE(text.find("# token is set, and not shown"), std::string::npos) << text;
   EXPECT_TRUE(parse(text).ok()) << text;
+  for (const auto& [speed, bytes] : {std::pair{"100Gbit", 12'500'000'000},
+                                     {"1.379 GB/s", 1'379'000'000},
+                                     {"1379325217", 1379325217}}) {
+    const auto measured = parse("", {{"cluster-speed", speed}});
+    ASSERT_TRUE(measured.ok()) << measured.error().message;
+    EXPECT_EQ(measured->cluster.speed, static_cast<std::uint64_t>(bytes));
+    EXPECT_EQ(parse(to_toml(*measured))->cluster.speed, measured->cluster.speed);
+  }
   const auto alone = parse("");
   EXPECT_TRUE(alone->cluster.addresses().empty());
   EXPECT_FALSE(alone->cluster.name.empty()) << "the host's";
@@ -248,6 +256,12 @@ TEST(Config, AClusterIsDescribedByItsAddresses) {
 
 TEST(Config, AClusterThatCannotBeIsRefused) {
   EXPECT_NE(error_of("", {{"cluster", "tcp:a:1;tcp:b:1,c"}}).find("put commas between addresses"),
+            std::string::npos);
+  for (const char* address : {"tcp:10.0.0.1", "tcp::7733", "10.0.0.1:7733"}) {
+    EXPECT_NE(error_of("", {{"cluster", address}}).find("cluster.coordinators"), std::string::npos);
+  }
+  EXPECT_NE(error_of("", {{"cluster-name", "a\nb"}}).find("control character"), std::string::npos);
+  EXPECT_NE(error_of("", {{"cluster-speed", "fast"}}).find("like 100Gbit or 12.5GB"),
             std::string::npos);
   EXPECT_NE(error_of("", {{"cluster-role", "boss"}}).find("one of \"helper\", \"worker\""),
             std::string::npos);

@@ -1,6 +1,7 @@
 #include "control/daemon.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,10 +9,12 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <chrono>
 #include <new>
+#include <span>
 
 #include "client/address.h"
 #include "client/tcp.h"
 #include "control/config_keys.h"
+#include "control/coordinator/slots.h"
 #include "control/networks.h"
 #include "control/process_limits.h"
 #include "control/rails.h"
@@ -40,6 +43,8 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   shard.max_ranks = config.limits.max_ranks;
   shard.protocol.plan = protocol::even_plan(config.shards, config.split_bytes);
   shard.protocol.window_bytes = config.window_bytes;
+  // Only members of a cluster have other nodes below and above.
+  if (!config.cluster.coordinators.empty()) shard.protocol.max_height = kMaxHeight;
   shard.protocol.stream_bytes = config.stream_bytes;
   shard.protocol.tile_bytes = config.tile_bytes;
   shard.protocol.default_deadline = config.default_deadline_ms * kMillisecond;
@@ -53,6 +58,10 @@ probe::ProbeOptions probe_options(const Config& config, const summation::Kernels
           .kernels = kernels,
           .shards = std::min(config.shards, config.limits.shards_per_job),
           .window = config.window_bytes};
+}
+
+void log_cpus(const std::vector<int>& cpus, std::string_view why) {
+  log::info("shard-cpus", {{"cpus", fmt::format("{}", fmt::join(cpus, ","))}, {"why", why}});
 }
 
 }  // namespace
@@ -77,7 +86,7 @@ void Daemon::choose_places(const Config& config) {
   topology_ = Topology::of_this_machine();
   if (topology_ == nullptr) return;
   const auto nics = nics_of_shards(config, rails_, interfaces());
-  places_ = place_shards(topology_->hardware(), nics);
+  places_ = place_shards(topology_->hardware(), nics, claims_.of_others(usable_cpus()));
   for (std::uint32_t i = 0; i < places_.size(); ++i) {
     log::info("shard-place", {{"shard", i},
                               {"cpu", places_[i].cpu},
@@ -85,6 +94,40 @@ void Daemon::choose_places(const Config& config) {
                               {"nic", nics[i]},
                               {"nic_node", node_of_nic(topology_->hardware(), nics[i])}});
   }
+}
+
+// By shard; none: a shard alone, or more than there are CPUs.
+std::vector<int> Daemon::claim_cpus(const Config& config) {
+  const auto all = usable_cpus();
+  std::vector<int> cpus;
+  for (const ShardPlace& place : places_) {
+    cpus.push_back(place.cpu);
+    claims_.take(std::span(&place.cpu, 1), 1);
+  }
+  if (!cpus.empty() || config.shards == 1) return cpus;
+  const auto theirs = claims_.of_others(all);
+  cpus = claims_.take(all, config.shards);
+  if (config.shards > all.size())
+    return log_cpus(all, "shards are more than the CPUs"), std::vector<int>();
+  if (cpus.size() < config.shards)
+    return log_cpus(all, "no CPU can be claimed"), std::vector<int>();
+  const bool shared = std::any_of(cpus.begin(), cpus.end(), [&](int cpu) {
+    return std::find(theirs.begin(), theirs.end(), cpu) != theirs.end();
+  });
+  log_cpus(cpus, shared ? "other nodes have some of them too" : "a CPU for each shard");
+  return cpus;
+}
+
+void Daemon::move_lone_shard(const std::vector<int>& cpus, std::string_view why) {
+  log_cpus(cpus, why);
+  shards_->on_each(
+      [cpus](auto, auto&, auto&) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        for (const int cpu : cpus) CPU_SET(cpu, &set);
+        ::sched_setaffinity(0, sizeof set, &set);
+      },
+      [] {});
 }
 
 Outcome Daemon::build(const Config& config) {
@@ -96,12 +139,10 @@ Outcome Daemon::build(const Config& config) {
   if (!rails) return rails.error();
   rails_ = std::move(rails).value();
   choose_places(config);
-  std::vector<int> cpus;
-  for (const ShardPlace& place : places_) cpus.push_back(place.cpu);
   auto eal = engine::Eal::start({.shards = config.shards,
                                  .hugepages = config.hugepages,
                                  .memory_mib = config.engine_mib,
-                                 .cpus = std::move(cpus),
+                                 .cpus = claim_cpus(config),
                                  .verbose = config.log_level == log::Level::kDebug});
   if (!eal) return eal.error();
   eal_ = std::move(eal).value();
@@ -140,6 +181,8 @@ Outcome Daemon::build(const Config& config) {
   options.jobs = config.jobs;
   options.cluster_token = config.cluster.token;
   options.coordinators = config.cluster.coordinators;
+  options.standing = [this] { return member_ ? member_->standing() : Standing{}; };
+  options.name = config.cluster.name;
   options.probe = probe_options(config, shard.kernels);
   options.is_local = [this](rpc::ConnectionId connection) {
     // A TCP peer has no user that the kernel knows.
@@ -171,6 +214,11 @@ Outcome Daemon::launch(bool busy) {
   for (std::uint32_t i = 0; i < shards_->size(); ++i) {
     auto launched = eal_->launch(i, [shards = shards_.get(), i, busy] { shards->run(i, busy); });
     if (!launched) return launched;
+  }
+  if (shards_->size() == 1 && places_.empty()) {
+    lone_ = std::make_unique<LoneShard>(
+        io_, CpuClaims(), usable_cpus(),
+        [this](const auto& cpus, std::string_view why) { move_lone_shard(cpus, why); });
   }
   return Unit{};
 }
@@ -246,6 +294,7 @@ bool Daemon::run_until_readable(int fd) {
 void Daemon::stop() {
   if (!running_) return;
   running_ = false;
+  lone_.reset();
   if (member_ != nullptr) member_->stop();
   server_->stop_listening();
   node_->hang_up([this] {

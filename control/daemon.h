@@ -7,10 +7,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "control/cluster_member.h"
 #include "control/config.h"
+#include "control/cpu_claims.h"
+#include "control/lone_shard.h"
 #include "control/node.h"
 #include "control/rpc/server.h"
 #include "control/shard_set.h"
@@ -44,6 +47,8 @@ class Daemon {
   Daemon() = default;
   Outcome build(const Config& config);
   void choose_places(const Config& config);
+  std::vector<int> claim_cpus(const Config& config);
+  void move_lone_shard(const std::vector<int>& cpus, std::string_view why);
   Outcome launch(bool busy);
   void join_cluster(const Config& config);
   void watch_for_idleness();
@@ -56,6 +61,8 @@ class Daemon {
   std::vector<Rail> rails_;             // none: the address of listen_tcp
   std::unique_ptr<Topology> topology_;  // null: unknown
   std::vector<ShardPlace> places_;      // by shard; none: where the kernel puts them
+  CpuClaims claims_;                    // of several shards, or of one that has a place
+  std::unique_ptr<LoneShard> lone_;     // of one that has none
   std::string tcp_address_;
   std::chrono::seconds exit_when_idle_{0};
   std::chrono::steady_clock::time_point last_session_;

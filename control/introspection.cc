@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/coordinator/vertex_json.h"
 #include "control/rpc/params.h"
 
 namespace tally::control {
@@ -49,6 +50,31 @@ json times_json(const protocol::JobTotals& totals) {
           {"pushing_ns", totals.pushing}};
 }
 
+// This node's place in each of its trees; nothing where all are stars.
+json vertices_json(const Forming& forming) {
+  if (all_stars(forming.vertices, forming.ranks())) return nullptr;
+  json list = to_json(forming.vertices);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const protocol::Vertex& vertex = forming.vertices[i];
+    list[i].erase("parent");
+    list[i]["above"] = vertex.is_root() ? "" : forming.above[vertex.parent].name;
+    json below = json::array();
+    for (const protocol::Branch& branch : vertex.branches) {
+      below.push_back(forming.below[branch.number].name);
+    }
+    list[i]["branches"] = std::move(below);
+  }
+  return list;
+}
+
+std::uint32_t height_of(const Forming& forming) {
+  std::uint32_t height = 0;
+  for (const protocol::Vertex& vertex : forming.vertices) {
+    height = std::max(height, vertex.height);
+  }
+  return height;
+}
+
 // By tree of the plan, of operations of any size; those of smaller ones may go by others.
 json weights_of_large(const protocol::Plan& plan) {
   std::vector<std::uint32_t> weights(plan.trees);
@@ -74,6 +100,7 @@ json waiting_json(const std::vector<protocol::Waiting>& all) {
     list.push_back({{"tag", entry.tag},
                     {"round", entry.round},
                     {"missing", entry.missing},
+                    {"missing_below", entry.missing_below},
                     {"seconds", static_cast<double>(now - entry.since) / kSecond}});
   }
   return list;
@@ -183,7 +210,7 @@ void Introspection::jobs(rpc::Reply reply) const {
     list->push_back({{"name", forming->name},
                      {"epoch", forming->epoch},
                      {"ranks", forming->ranks()},
-                     {"joined", forming->joined},
+                     {"joined", forming->joined_ranks()},
                      {"weight", forming->weight},
                      {"trees", forming->trees()},
                      {"trees_of_plan", forming->plan.trees},
@@ -191,8 +218,11 @@ void Introspection::jobs(rpc::Reply reply) const {
                      {"weights", weights_of_large(forming->plan)},
                      {"split_bytes", divided_from(forming->plan)},
                      {"nodes", forming->nodes},
+                     {"height", height_of(*forming)},
                      {"regions", forming->regions},
                      {"region_bytes", forming->region_bytes}});
+    json vertices = vertices_json(*forming);
+    if (!vertices.is_null()) list->back()["vertices"] = std::move(vertices);
   }
   // By shard, by job: every shard writes a row of its own.
   auto views = std::make_shared<std::vector<std::vector<JobView>>>(

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "client/address.h"
+#include "control/coordinator/slots.h"
 #include "control/log.h"
 #include "control/rails.h"
 #include "control/shard_set.h"
@@ -15,10 +16,16 @@
 namespace tally::control {
 namespace {
 
+// For tiles of all heights together: those of one may wait for what those of another hold.
 std::size_t landing_bytes(const protocol::AggregatorConfig& protocol, std::uint32_t max_ranks) {
   const std::uint64_t checksums = onesided::LandingMemory::kAlignment;  // at most a page each
-  return 2 * protocol.window_bytes + protocol::largest_tile(protocol, max_ranks) +
-         checksums * max_ranks;
+  const std::uint64_t largest =
+      std::max(protocol::largest_tile(protocol, max_ranks), most_tile_bytes(max_ranks));
+  const std::uint64_t stars = 2 * protocol.window_bytes + checksums * max_ranks;
+  if (protocol.max_height == 1) return stars + protocol::largest_tile(protocol, max_ranks);
+  const std::uint64_t upper = 2 * protocol.window_bytes +
+                              most_tile_bytes(std::min<std::uint64_t>(max_ranks, kMostChildren));
+  return stars + largest + (protocol.max_height - 1) * upper;
 }
 
 // All shards have the port, or none. `open(shard)` opens one.

@@ -48,7 +48,8 @@ CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
                           .split_bytes = options.split_bytes,
                           .jobs = options.jobs},
           .default_deadline_ms = options.default_deadline_ms,
-          .coordinators = options.coordinators};
+          .coordinators = options.coordinators,
+          .standing = options.standing};
 }
 
 }  // namespace
@@ -64,9 +65,12 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
       probe_(options_.probe, io, options_.is_local),
       patience_(io),
       makers_(io, options_.verbs ? kMakers : 0),
-      ender_(io, options_.verbs ? 1 : 0) {
+      ender_(io, options_.verbs ? 1 : 0),
+      uplinks_(io, shards, options_.name, !options_.coordinators.empty()) {
   admission_.set_rails(options_.rails);
   shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
+  uplinks_.on_lost(
+      [this](std::uint32_t slot, const std::string& node) { on_uplink_lost(slot, node); });
 }
 
 Node::~Node() {
@@ -92,6 +96,7 @@ void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply
   }
   if (method == "session.attach") return attach(session, request, std::move(reply));
   if (method == "session.close") return close(session, std::move(reply));
+  if (method == "session.empty") return hear_empty(session, request, std::move(reply));
   if (!session->attached || session->attaching) {
     return reply.error(Status::kInvalidArgument,
                        "the session is not attached: session.attach first");
@@ -122,8 +127,14 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   applicant.job = params.text("job", kMaxJobName);
   applicant.token = params.text_or("token", kMaxJobName, "");
   applicant.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
-  applicant.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
-  applicant.epoch = static_cast<std::uint32_t>(params.number_or("epoch", 1, UINT32_MAX, 0));
+  applicant.branch = params.text_or("branch", kMaxJobName, "");
+  if (applicant.branch.empty()) {
+    applicant.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
+    applicant.epoch = static_cast<std::uint32_t>(params.number_or("epoch", 1, UINT32_MAX, 0));
+  } else {
+    applicant.lane = static_cast<std::uint32_t>(params.number("lane", 0, protocol::kMaxTrees - 1));
+    applicant.epoch = static_cast<std::uint32_t>(params.number("epoch", 1, UINT32_MAX));
+  }
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (version != kProtocolVersion) {
     return reply.error(
@@ -142,11 +153,14 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   auto session = std::make_shared<Session>();
   session->connection = connection;
   session->number = free_number();
-  session->rank = applicant.rank;
   const auto admitted = admission_.admit(applicant, session->number);
   if (!admitted) return reply.error(admitted.error());
   Forming& forming = *admitted->forming;
   session->forming = &forming;
+  session->member = admitted->member;
+  session->credit = forming.is_branch(session->member)
+                        ? forming.messages_of(session->member, options_.credit)
+                        : options_.credit;
   by_connection_[connection] = session;
   by_number_[session->number] = session;
   if (admitted->is_new) {
@@ -165,7 +179,7 @@ void Node::opened(const Session& session, rpc::Reply reply) const {
                  {"transport", "shm"},
                  {"lanes", forming.shards.size()},
                  {"trees", forming.trees()},
-                 {"credit", options_.credit},
+                 {"credit", session.credit},
                  {"deadline_ms", options_.default_deadline_ms}};
   client::put_plan(answer, forming.plan);
   // The version before takes each tree for a lane.
@@ -187,7 +201,20 @@ void Node::opened(const Session& session, rpc::Reply reply) const {
                        {"eager_bytes", transport::verbs::kEagerBytes},
                        {"ack_timeout", options_.verbs->ack_timeout}};
   }
+  // What is eager is so by operations, of which the messages of a branch do not speak.
+  for (const char* network : {"fabric", "verbs"}) {
+    const bool offered = forming.is_branch(session.member) && answer.contains(network);
+    if (offered) answer[network].erase("eager_bytes");
+  }
   reply.result(std::move(answer));
+}
+
+std::vector<std::uint32_t> Node::numbers_of(const Session& session) const {
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    numbers.push_back(session.forming->member_at(i, session.member));
+  }
+  return numbers;
 }
 
 std::vector<std::uint32_t> Node::lanes_of(const Forming& forming) const {
@@ -207,6 +234,15 @@ void Node::announce(const Forming& forming, std::function<void()> then) {
   std::vector<protocol::JobSpec> specs(shards_.size(), spec);
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
     specs[i].vertices = forming.vertices_at(i);
+    specs[i].branches = static_cast<std::uint16_t>(forming.below_at(i).size());
+    specs[i].parents = static_cast<std::uint16_t>(forming.above_at(i).size());
+    specs[i].slots = forming.slots;
+    for (const std::uint32_t one : forming.below_at(i)) {
+      specs[i].branch_nodes.push_back(forming.below[one].node);
+    }
+    for (const std::uint32_t one : forming.above_at(i)) {
+      specs[i].parent_nodes.push_back(forming.above[one].node);
+    }
     specs[i].window_bytes = forming.window_at(i);
     if (specs[i].vertices.empty()) specs[i].credit = 1;
   }
@@ -233,7 +269,7 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
                        fmt::format("session.attach: {} descriptors, expected 1 + {} shards",
                                    request.fds.size(), shards));
   }
-  const shm::SegmentGeometry geometry{shards, options_.credit};
+  const shm::SegmentGeometry geometry{shards, session->credit};
   auto segment = shm::map_peer(request.fds[0].get(), geometry.bytes(), "session segment");
   if (!segment) return reply.error(segment.error());
   auto doorbells = std::make_shared<std::vector<UniqueFd>>();
@@ -249,14 +285,14 @@ void Node::attach(const SharedSession& session, rpc::Request& request, rpc::Repl
   const Forming& forming = *session->forming;
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
-      [doorbells, view, session, job = forming.slot, lanes = lanes_of(forming)](
-          std::uint32_t i, engine::Shard& shard, Ports& ports) {
+      [doorbells, view, session, job = forming.slot, lanes = lanes_of(forming),
+       numbers = numbers_of(*session)](std::uint32_t i, engine::Shard& shard, Ports& ports) {
         if (const std::uint32_t lane = lanes[i]; lane != kNoLane) {
           ports.route(session->number, ports.shm);
           ports.shm.attach(session->number, view, lane, std::move((*doorbells)[lane]),
                            session->faulted);
         }
-        shard.protocol().join(job, static_cast<std::uint16_t>(session->rank), session->number);
+        join(shard, job, numbers[i], session->number);
       },
       [answer] {
         debug_step(DebugStep::kNodeAttached);
@@ -278,12 +314,19 @@ void Node::closed(rpc::ConnectionId connection) {
   const SharedSession session = session_of(connection);
   by_connection_.erase(connection);
   if (session == nullptr || session->ending) return;
-  log::info("session-lost", {{"job", session->forming->name}, {"rank", session->rank}});
+  const Forming& forming = *session->forming;
+  if (forming.is_branch(session->member)) {
+    log::warning("branch-lost", {{"job", forming.name},
+                                 {"node", forming.below[session->member - forming.ranks()].name}});
+  } else {
+    log::info("session-lost", {{"job", forming.name}, {"rank", session->member}});
+  }
   end(session, Status::kPeerLost, [] {});
 }
 
 void Node::hang_up(std::function<void()> then) {
   hung_up_ = true;
+  uplinks_.give_up();
   std::vector<transport::Peer> peers;
   for (const auto& [number, session] : by_number_) {
     session->give_up_attempt();
@@ -327,8 +370,10 @@ void Node::end(const SharedSession& session, Status why, std::function<void()> t
   set_over(*session->forming);
   let_go(
       session,
-      [job = session->forming->slot, rank = session->rank, why](auto, engine::Shard& shard, auto&) {
-        shard.protocol().gone(job, static_cast<std::uint16_t>(rank), why, monotonic_now());
+      [job = session->forming->slot, numbers = numbers_of(*session), why](
+          std::uint32_t i, engine::Shard& shard, auto&) {
+        if (numbers[i] == kNobody) return;
+        shard.protocol().gone(job, static_cast<std::uint16_t>(numbers[i]), why, monotonic_now());
       },
       [this, session, then = std::move(then)] {
         leave(session);
@@ -349,13 +394,14 @@ void Node::leave(const SharedSession& session) {
   session->regions.clear();
   session->segment.reset();
   by_number_.erase(session->number);
-  if (!admission_.leave(forming, session->rank)) return;
-  shards_.on_each(
-      [slot = forming.slot](auto, engine::Shard& shard, auto&) { shard.remove_job(slot); },
-      [this, &forming] {
-        log::info("job-over", {{"job", forming.name}, {"epoch", forming.epoch}});
-        admission_.release(forming);
-      });
+  if (!admission_.leave(forming, session->member)) return settle(forming);
+  log::info("job-over", {{"job", forming.name}, {"epoch", forming.epoch}});
+  remove(forming);
+}
+
+// Precondition: it has no members.
+void Node::remove(Forming& forming) {
+  uplinks_.remove(forming, [this, &forming] { admission_.release(forming); });
 }
 
 }  // namespace tally::control

@@ -20,6 +20,7 @@
 #include "control/rpc/params.h"
 #include "control/rpc/service.h"
 #include "control/shard_set.h"
+#include "control/uplinks.h"
 #include "dataplane/transport/shm/memory.h"
 #include "dataplane/transport/shm/segment.h"
 
@@ -51,6 +52,8 @@ struct NodeOptions {
   // As a coordinator, which every node can be.
   std::string cluster_token;
   std::string coordinators;  // cluster.coordinators; empty: it stands alone
+  std::function<Standing()> standing = [] { return Standing{}; };
+  std::string name;  // of a member
   probe::ProbeOptions probe;
   // Whether a connection is one to the node's Unix socket.
   std::function<bool(rpc::ConnectionId)> is_local = [](rpc::ConnectionId) { return false; };
@@ -73,7 +76,8 @@ class Node : public rpc::Service {
   bool has_sessions() const { return !by_connection_.empty(); }
 
   // -- What a coordinator wants of this node --------------------------------------------------
-  // `then` hears when the shards know the forming, or at once why there is none.
+  // `then` hears when the shards know the forming and are connected with the nodes above, or why
+  // they are not; at once where there is no room for it.
   void place(const Placement& placement, std::function<void(const Outcome&)> then);
   // No more ranks join it; without ranks it is gone.
   void withdraw(std::uint64_t placement);
@@ -98,10 +102,18 @@ class Node : public rpc::Service {
 
   // By shard: its lane of the job's sessions.
   std::vector<std::uint32_t> lanes_of(const Forming& forming) const;
+  // By shard: its number for this member of the job, or kNobody.
+  std::vector<std::uint32_t> numbers_of(const Session& session) const;
   void announce(const Forming& forming, std::function<void()> then);
   void set_over(Forming& forming);
   void tell_over(Forming& forming);
   void drop(Forming& forming);
+  void give_up(std::uint64_t placement);
+  void end_unclaimed(Forming& forming);
+  void settle(Forming& forming);
+  void hear_empty(const SharedSession& session, const rpc::Request& request, rpc::Reply reply);
+  void on_uplink_lost(std::uint32_t slot, const std::string& node);
+  void remove(Forming& forming);
   void watch_placements();
 
   void open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply);
@@ -158,6 +170,7 @@ class Node : public rpc::Service {
   // lets go of a session for the second time waits for the first.
   HelperThreads makers_;
   HelperThreads ender_;
+  Uplinks uplinks_;
 };
 
 }  // namespace tally::control

@@ -139,15 +139,14 @@ void Node::attach_each(const SharedSession& session, const SharedReply& answer,
   auto names = std::make_shared<std::vector<Result<std::string>>>(
       session->forming->shards.size(), Error{Status::kInternal, "not attached"});
   shards_.on_each(
-      [session, names, port, attach, lanes = lanes_of(*session->forming)](
-          std::uint32_t i, engine::Shard& shard, Ports& ports) {
+      [session, names, port, attach, lanes = lanes_of(*session->forming),
+       numbers = numbers_of(*session)](std::uint32_t i, engine::Shard& shard, Ports& ports) {
         if (const std::uint32_t lane = lanes[i]; lane != kNoLane) {
           ports.route(session->number, *(ports.*port));
           (*names)[lane] = attach(lane, *(ports.*port));
           if (!(*names)[lane]) return;
         }
-        shard.protocol().join(session->forming->slot, static_cast<std::uint16_t>(session->rank),
-                              session->number);
+        join(shard, session->forming->slot, numbers[i], session->number);
       },
       [this, session, names, answer] {
         json made = json::array();

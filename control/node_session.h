@@ -32,6 +32,12 @@ inline Error no_session() {
   return {Status::kInvalidArgument, "no session is open on this connection"};
 }
 
+// `number`: of the member there.
+inline void join(engine::Shard& shard, protocol::JobSlot job, std::uint32_t number,
+                 transport::Peer peer) {
+  if (number != kNobody) shard.protocol().join(job, static_cast<std::uint16_t>(number), peer);
+}
+
 // Queue pairs that a helper thread makes for a session, one for each shard.
 struct Node::Attempt {
   // By lane; borrowed for the node's life.
@@ -46,11 +52,13 @@ struct Node::Attempt {
   void make();
 };
 
-// A rank's connection. The shards borrow its memory from attach() until end() has passed them all.
+// A rank's connection, or that of a shard of a node below this one. The shards borrow its memory
+// from attach() until end() has passed them all.
 struct Node::Session {
   rpc::ConnectionId connection = 0;
   std::uint32_t number = 0;  // its transport::Peer
-  std::uint32_t rank = 0;
+  std::uint32_t member = 0;  // of the forming: a rank, or a branch behind them
+  std::uint32_t credit = 0;  // messages that it may have on their way, each way
   Forming* forming = nullptr;
   bool attached = false;
   bool over_network = false;

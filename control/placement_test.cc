@@ -102,24 +102,95 @@ TEST(Placement, ANodeMayHaveMoreTreesThanShards) {
               HasSubstr("5 trees at 2 shards need shards.credit 3 here, and it is 2"));
 }
 
-TEST(Placement, TreesDeeperThanStarsAreForLaterReleases) {
-  Admission admission({.shards = 3}, {});
+// Trees 1 and 2: of the first this node is the root, with "b" and rank 0 below it; in the other a
+// vertex below "c".
+Placement deep_placement() {
   Placement deep = placement(1, 1);
-  deep.vertices[1].ranks = {0};
-  deep.vertices[1].height = 2;
-  deep.vertices[1].branches = {{0, {1}}};
-  deep.below = {{"b", "tcp:b:1", "", 0}};
-  EXPECT_THAT(why_not(admission.place(deep, kNow)), HasSubstr("trees deeper than stars need"));
+  deep.vertices[0].ranks = {0};
+  deep.vertices[0].height = 2;
+  deep.vertices[0].branches = {{1, {1}}};
+  deep.vertices[1].ranks = {1};
+  deep.vertices[1].parent = 0;
+  deep.below = {{"z", "tcp:z:1", "", 0}, {"b", "tcp:b:1", "", 3}};
+  deep.above = {{"c", "", "unix:/c", 2, 7}};
+  deep.slots = {64 << 10, 4, 2, 1};
+  return deep;
+}
+
+TEST(Placement, NeighboursTravelWithIt) {
+  const Placement deep = deep_placement();
   const auto there = parse_placement(to_json(deep));
   ASSERT_TRUE(there.ok()) << there.error().message;
   EXPECT_EQ(there->below, deep.below);
-  EXPECT_EQ(there->vertices[1].branches.at(0).ranks, deep.vertices[1].branches.at(0).ranks);
-  json sent = to_json(deep);
-  sent["vertices"][1]["branches"][0]["number"] = 1;
-  EXPECT_THAT(why_not(parse_placement(sent)), HasSubstr("whose places in trees are none"));
-  sent = to_json(deep);
-  sent["below"][0]["tcp"] = "";
-  EXPECT_THAT(why_not(parse_placement(sent)), HasSubstr("whose places in trees are none"));
+  EXPECT_EQ(there->above, deep.above);
+  EXPECT_EQ(there->slots.total_bytes(), deep.slots.total_bytes());
+  EXPECT_EQ(there->vertices[0].branches.at(0).ranks, deep.vertices[0].branches.at(0).ranks);
+  const auto refused = [&](auto spoil) {
+    json sent = to_json(deep);
+    spoil(sent);
+    EXPECT_THAT(why_not(parse_placement(sent)), HasSubstr("whose places in trees are none"));
+  };
+  refused([](json& sent) { sent["vertices"][0]["branches"][0]["number"] = 2; });
+  refused([](json& sent) { sent["below"][0]["tcp"] = ""; });
+  refused([](json& sent) { sent.erase("slots"); });
+  refused([](json& sent) { sent["slots"]["bytes"] = 4096; });
+  refused([](json& sent) { sent["slots"]["up"] = 0; });
+  refused([](json& sent) { sent["slots"]["down"] = 100'000; });
+  refused([](json& sent) { sent["slots"]["classes"] = 9; });
+}
+
+TEST(Placement, AShardKnowsTheNeighboursThatItHasToDoWith) {
+  Admission admission({.shards = 2}, {});
+  const Forming& forming = *admission.place(deep_placement(), kNow)->forming;
+  const std::uint32_t root = forming.shards[0], inner = forming.shards[1];
+  EXPECT_THAT(forming.below_at(root), ElementsAre(1));
+  EXPECT_THAT(forming.above_at(root), ElementsAre());
+  EXPECT_THAT(forming.below_at(inner), ElementsAre());
+  EXPECT_THAT(forming.above_at(inner), ElementsAre(0));
+  EXPECT_EQ(forming.vertices_at(root).at(0).branches.at(0).number, 0U) << "its own number";
+  EXPECT_EQ(forming.vertices_at(inner).at(0).parent, 0U);
+  EXPECT_EQ(forming.ranks(), 2U);
+  EXPECT_EQ(forming.member_at(root, 1), 1U);
+  EXPECT_EQ(forming.member_at(root, 3), 2U);
+  EXPECT_EQ(forming.member_at(root, 2), kNobody);
+  EXPECT_EQ(forming.member_at(inner, 3), kNobody);
+  EXPECT_EQ(forming.messages_of(3, 100), 100U + 4 + 2 + 16);
+}
+
+TEST(Placement, ABranchIsWhomThePlacementKnows) {
+  Admission admission({.shards = 2}, {});
+  Forming& forming = *admission.place(deep_placement(), kNow)->forming;
+  const auto branch = [](const char* name, std::uint32_t lane, const char* token = "secret") {
+    return Admission::Applicant{"train", token, 0, 2, 1, name, lane};
+  };
+  EXPECT_THAT(why_not(admission.admit(branch("b", 2), 5)), HasSubstr("is below none"));
+  EXPECT_THAT(why_not(admission.admit(branch("c", 2), 5)), HasSubstr("shard 2 of node \"c\""));
+  EXPECT_THAT(why_not(admission.admit(branch("b", 3, "guess"), 5)), HasSubstr("wrong token"));
+  const auto admitted = admission.admit(branch("b", 3), 5);
+  ASSERT_TRUE(admitted.ok()) << admitted.error().message;
+  EXPECT_EQ(admitted->member, 3U);
+  EXPECT_TRUE(forming.is_branch(3));
+  EXPECT_THAT(why_not(admission.admit(branch("b", 3), 6)), HasSubstr("is taken by session 5"));
+  EXPECT_EQ(forming.joined_ranks(), 0U);
+  ASSERT_TRUE(admission.admit(applicant(1, 1), 7).ok());
+  EXPECT_EQ(forming.joined_ranks(), 1U);
+  EXPECT_FALSE(admission.leave(forming, 1));
+  EXPECT_TRUE(admission.leave(forming, 3));
+}
+
+TEST(Placement, TreesThatThereIsNoRoomForAreRefused) {
+  Admission admission({.shards = 2}, {});
+  Placement high = deep_placement();
+  high.vertices[0].height = 3;
+  EXPECT_THAT(why_not(admission.place(high, kNow)), HasSubstr("height 3 here"));
+  Placement wide = deep_placement();
+  wide.slots.bytes = 16 << 20;
+  EXPECT_THAT(why_not(admission.place(wide, kNow)), HasSubstr("slots of 16777216 bytes"));
+  Placement many = deep_placement();
+  many.ranks = 600;
+  many.vertices[0].ranks = protocol::star(1, 600).ranks;
+  many.vertices[0].ranks.resize(400);
+  EXPECT_THAT(why_not(admission.place(many, kNow)), HasSubstr("401 children"));
 }
 
 TEST(Placement, WhoDoesNotKnowItMustAskTheCoordinator) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/config_keys.h"
+#include "control/flags.h"
 #include "control/plan/load.h"
 #include "control/plan/machines_json.h"
 #include "control/plan/plan_json.h"
@@ -202,7 +203,7 @@ void add_check(CLI::App& plan, PlanArguments& arguments) {
       ->type_name("SIZE")
       ->capture_default_str();
   check->add_option("--hop-us", arguments.hop_us, "latency of one hop, microseconds")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(number_in(0.0, 1e6))
       ->capture_default_str();
   check->add_option("--max-height", arguments.max_height, "levels that nodes have slots for")
       ->check(CLI::Range(1, 4096))

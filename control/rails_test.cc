@@ -55,11 +55,9 @@ TEST(ConfiguredRails, WhatIsWrongIsNamed) {
 TEST(ConfiguredRails, EachHasAShard) {
   std::string addresses = "10.0.0.1";
   for (int i = 2; i <= 16; ++i) addresses += ",10.0.0." + std::to_string(i);
-  const auto config = parse_config(
-      "listen_tcp = \"tcp:*:7733\"\n[shards]\nper_job = 16\n[network]\n"
-      "rails = \"" +
-          addresses + "\"",
-      "t.toml", {});
+  const std::string text =
+      "listen_tcp = \"tcp:*:7733\"\n[shards]\nper_job = 16\n[network]\nrails = \"" + addresses;
+  const auto config = parse_config(text + "\"", "t.toml", {});
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->shards, 16u);
 }

@@ -1,14 +1,27 @@
 #include "control/shard_places.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
+#include <utility>
 
 namespace tally::control {
 namespace {
 
 class Places {
  public:
-  explicit Places(const Hardware& hardware) : hardware_(hardware), taken_(hardware.cores.size()) {}
+  Places(Hardware hardware, std::span<const int> taken) : hardware_(std::move(hardware)) {
+    for (Hardware::Core& core : hardware_.cores) {
+      const auto free = std::stable_partition(core.cpus.begin(), core.cpus.end(), [&](int cpu) {
+        return std::find(taken.begin(), taken.end(), cpu) != taken.end();
+      });
+      taken_.push_back(static_cast<std::size_t>(free - core.cpus.begin()));
+    }
+  }
+
+  std::size_t left() const {
+    return hardware_.cpus() - std::accumulate(taken_.begin(), taken_.end(), std::size_t{0});
+  }
 
   // Precondition: there is a CPU that none has.
   ShardPlace next(int wanted) {
@@ -29,7 +42,7 @@ class Places {
   }
 
  private:
-  const Hardware& hardware_;
+  Hardware hardware_;               // of each core, those that are taken first
   std::vector<std::size_t> taken_;  // CPUs of each core
 };
 
@@ -54,13 +67,15 @@ int node_of_nic(const Hardware& hardware, std::string_view nic) {
 
 // Those who have a preference choose first: a core that is near to nobody's NIC is as good for the
 // others.
-std::vector<ShardPlace> place_shards(const Hardware& hardware, std::span<const std::string> nics) {
+std::vector<ShardPlace> place_shards(const Hardware& hardware, std::span<const std::string> nics,
+                                     std::span<const int> taken) {
   std::vector<int> wanted;
   for (const std::string& nic : nics) wanted.push_back(node_of_nic(hardware, nic));
   const bool any =
       std::any_of(wanted.begin(), wanted.end(), [](int node) { return node != kNoNode; });
   if (!any || !hardware.has_nodes() || nics.size() > hardware.cpus()) return {};
-  Places places(hardware);
+  Places places(hardware, taken);
+  if (places.left() < nics.size()) places = Places(hardware, {});
   std::vector<ShardPlace> chosen(nics.size());
   for (const bool choosy : {true, false}) {
     for (std::size_t i = 0; i < nics.size(); ++i) {

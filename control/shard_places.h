@@ -34,8 +34,10 @@ inline constexpr int kNoNode = -1;
 // By shard: a CPU of its own. Of a core that is at the shard's NIC and that no shard has; else of
 // any core that none has; else of one at its NIC that a shard shares; else of any. `nics`: the
 // interface of each shard; one that is not known has no preference. Empty where there is nothing to
-// choose: one node, no NIC whose node is known, or fewer CPUs than shards.
-std::vector<ShardPlace> place_shards(const Hardware& hardware, std::span<const std::string> nics);
+// choose: one node, no NIC whose node is known, or fewer CPUs than shards. `taken`: CPUs that
+// others have; as good as any where the rest are not enough.
+std::vector<ShardPlace> place_shards(const Hardware& hardware, std::span<const std::string> nics,
+                                     std::span<const int> taken = {});
 
 // The node that an interface is at; kNoNode: nobody knows.
 int node_of_nic(const Hardware& hardware, std::string_view nic);

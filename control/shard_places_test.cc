@@ -148,6 +148,15 @@ TEST_F(ShardPlaces, WhoHasNoPreferenceChoosesLast) {
   EXPECT_THAT(cpus_of(place_shards(two, Nics{"tunnel", "eth0", "eth0"})), ElementsAre(2, 0, 1));
 }
 
+TEST_F(ShardPlaces, LeaveOtherNodesTheirs) {
+  const Hardware one = hardware(machine(2, 2, 2, {"eth0", "eth1"}), up_to(8));
+  const std::vector<int> taken = {0, 4, 6};
+  EXPECT_THAT(cpus_of(place_shards(one, Nics{"eth0", "eth1", "eth1"}, taken)),
+              ElementsAre(2, 5, 7));
+  EXPECT_THAT(cpus_of(place_shards(one, Nics(6, "eth0"), taken)), ElementsAre(0, 2, 4, 6, 1, 3))
+      << "all alike where the rest are not enough";
+}
+
 TEST_F(ShardPlaces, WithoutNodesOrNicsAreTheKernels) {
   EXPECT_THAT(place_shards(hardware(machine(1, 8, 1, {"eth0"}), up_to(8)), Nics(2, "eth0")),
               IsEmpty());

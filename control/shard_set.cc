@@ -44,6 +44,14 @@ void ShardSet::on_lost(std::function<void(transport::Peer)> callback) {
   }
 }
 
+void ShardSet::on_uplink_lost(std::function<void(protocol::Link)> callback) {
+  for (const auto& member : members_) {
+    member->shard.on_uplink_lost([this, callback](protocol::Link link) {
+      asio::post(io_, [callback, link] { callback(link); });
+    });
+  }
+}
+
 void ShardSet::on_each(Task task, std::function<void()> then) {
   // The last shard to finish brings the news; the count is the only thing that they share.
   struct Round {

@@ -38,6 +38,9 @@ class ShardSet {
   // `peer` is lost to at least one shard. May come more than once.
   void on_lost(std::function<void(transport::Peer)> callback);
 
+  // The same of a connection with a node above.
+  void on_uplink_lost(std::function<void(protocol::Link)> callback);
+
   using Task = std::function<void(std::uint32_t index, engine::Shard&, Ports&)>;
   // Runs `task` on every shard's thread, then `then` on the control thread. Tasks keep their order.
   void on_each(Task task, std::function<void()> then);

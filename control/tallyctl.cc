@@ -19,6 +19,7 @@
 #include "client/rpc_channel.h"
 #include "control/doctor/command.h"
 #include "control/drain_command.h"
+#include "control/flags.h"
 #include "control/plan_remote.h"
 #include "control/probe/command.h"
 #include "control/top/command.h"
@@ -116,7 +117,7 @@ int trace(client::RpcChannel& channel, TraceArguments arguments, double timeout)
 }
 
 int execute(const std::string& command, const Arguments& arguments) {
-  auto channel = client::RpcChannel::connect(arguments.address, 0);
+  auto channel = client::RpcChannel::connect_first(arguments.address);
   if (!channel) return fail(channel.error());
   if (command == "drain") {
     return run_drain(*channel, arguments.drain, arguments.as_json,
@@ -145,7 +146,7 @@ PlanAnswer plan_answer(const Arguments& arguments) {
   if (verb == PlanVerb::kCheck || verb == PlanVerb::kMake) {
     return answer_plan(arguments.plan, arguments.as_json);
   }
-  auto channel = client::RpcChannel::connect(arguments.address, 0);
+  auto channel = client::RpcChannel::connect_first(arguments.address);
   if (!channel) return {kFailed, "", fmt::format("tallyctl: {}\n", channel.error().message)};
   return answer_remote_plan(*channel, arguments.plan, arguments.as_json,
                             static_cast<Nanos>(arguments.timeout * kSecond));
@@ -187,14 +188,15 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("tallyctl ") + TALLY_VERSION);
   const auto* address =
       app.add_option("--address", arguments.address,
-                     "the node's address, unix:/path or tcp:host:port ($TALLY_ADDRESS)")
+                     "the node's address, unix:/path or tcp:host:port; of several, separated by "
+                     "commas, the first where a node listens ($TALLY_ADDRESS)")
           ->capture_default_str();
   app.add_flag("--json", arguments.as_json, "print the node's answer as JSON");
   app.add_option("--timeout", arguments.timeout, "seconds to wait for an answer")
-      ->check(CLI::Range(0.001, 3600.0))
+      ->check(number_in(0.001, 3600.0))
       ->capture_default_str();
   app.add_option("--watch", arguments.watch, "ask again every so many seconds")
-      ->check(CLI::Range(0.1, 86400.0));
+      ->check(number_in(0.1, 86400.0));
   app.require_subcommand(1);
   app.fallthrough();
   app.add_subcommand("status", "what runs there");
@@ -207,7 +209,7 @@ int run(int argc, char** argv) {
       app.add_subcommand("trace", "each operation of a job, as a file for ui.perfetto.dev");
   trace->add_option("JOB", arguments.trace.job, "the job")->required();
   trace->add_option("--seconds", arguments.trace.seconds, "how long; Ctrl-C ends it earlier")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(number_in(0.01, 3600.0))
       ->capture_default_str();
   trace->add_option("--out", arguments.trace.out, "the file to write")->required();
   doctor::add_doctor(app, arguments.doctor);

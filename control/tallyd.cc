@@ -42,6 +42,7 @@ std::string value_kind(const Key& key) {
   }
   const auto* number = std::get_if<NumberKey>(&key.kind);
   if (number == nullptr) return "TEXT";
+  if (number->measure == Measure::kSpeed) return "SPEED";
   return number->measure == Measure::kBytes ? "SIZE" : "N";
 }
 

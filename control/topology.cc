@@ -1,11 +1,12 @@
 #include "control/topology.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+
+#include "control/cpu_claims.h"
 
 #ifdef TALLY_HWLOC
 #include <hwloc.h>
@@ -124,13 +125,8 @@ Topology::Topology(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) 
 Topology::~Topology() = default;
 
 std::unique_ptr<Topology> Topology::of_this_machine() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return nullptr;
-  std::vector<int> cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
+  const auto cpus = usable_cpus();
+  if (cpus.empty()) return nullptr;
   return of("", cpus);
 }
 

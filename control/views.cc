@@ -38,6 +38,8 @@ constexpr std::array kShardColumns = {
     Column{"tiles", "tiles", Format::kCount, true},
     Column{"bytes_in", "in", Format::kBytes, true},
     Column{"bytes_out", "out", Format::kBytes, true},
+    Column{"bytes_up", "up", Format::kBytes, true},
+    Column{"bytes_down", "down", Format::kBytes, true},
     Column{"damaged", "damaged", Format::kCount, true},
     Column{"peers_lost", "lost", Format::kCount, true},
     Column{"turns", "turns", Format::kCount, true},
@@ -52,6 +54,7 @@ constexpr std::array kJobColumns = {
     Column{"ranks", "ranks"},
     Column{"weight", "weight"},
     Column{"here", "trees", Format::kText},
+    Column{"height", "height"},
     Column{"nodes", "nodes"},
     Column{"plan_epoch", "plan"},
     Column{"regions", "regions"},
@@ -169,15 +172,21 @@ json rails_text(const json& rails) {
   return down.empty() ? fmt::format("{}", up) : fmt::format("{}/{}{}", up, rails.size(), down);
 }
 
+std::string listed(const json& ranks) {
+  std::string text;
+  for (const json& rank : ranks) text += (text.empty() ? "" : ", ") + rank.dump();
+  return text;
+}
+
 json waiting_rows(const json& jobs) {
   json rows = json::array();
   for (const json& job : jobs) {
     for (json entry : job.value("waiting", json::array())) {
       entry["job"] = job.value("name", "");
-      std::string ranks;
-      for (const json& rank : entry.value("missing", json::array())) {
-        ranks += (ranks.empty() ? "" : ", ") + rank.dump();
-      }
+      std::string ranks = listed(entry.value("missing", json::array()));
+      // Their own nodes know which.
+      const std::string below = listed(entry.value("missing_below", json::array()));
+      if (!below.empty()) ranks += (ranks.empty() ? "some of " : ", some of ") + below;
       entry["missing"] = ranks;
       rows.push_back(std::move(entry));
     }

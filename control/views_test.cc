@@ -16,6 +16,7 @@ json job(std::uint64_t parts, Nanos unit) {
           {"weight", 1},
           {"trees", {2, 3}},
           {"trees_of_plan", 6},
+          {"height", 1},
           {"nodes", 3},
           {"plan_epoch", 11},
           {"regions", 8},
@@ -35,18 +36,27 @@ json job(std::uint64_t parts, Nanos unit) {
 
 TEST(Views, JobsShowWhereTheirTimeGoesAndWhomTheyWaitFor) {
   Sample last;
-  EXPECT_EQ(render_jobs(json::array({job(10, 20'000)}), kSecond, last),
-            "job   epoch  joined  ranks  weight  trees  nodes  plan  regions  registered  parts  "
-            "done        in"
-            "  us/part   wait  queue  pull    sum   push\n"
-            "bert      2       4      4       1  2/6        3    11        8     4.0 KiB      1    "
-            "10  10.0 "
-            "KiB     20.0"
-            "  50.0%  10.0%  0.0%  30.0%  10.0%\n"
-            "\n"
-            "waiting for ranks that have not announced:\n"
-            "job   tag  round  waiting  for ranks\n"
-            "bert   17      5    3.2 s  1, 3\n");
+  EXPECT_EQ(
+      render_jobs(json::array({job(10, 20'000)}), kSecond, last),
+      "job   epoch  joined  ranks  weight  trees  height  nodes  plan  regions  registered  parts  "
+      "done        in  us/part   wait  queue  pull    sum   push\n"
+      "bert      2       4      4       1  2/6         1      3    11        8     4.0 KiB      1  "
+      "  10  10.0 KiB     20.0  50.0%  10.0%  0.0%  30.0%  10.0%\n"
+      "\n"
+      "waiting for ranks that have not announced:\n"
+      "job   tag  round  waiting  for ranks\n"
+      "bert   17      5    3.2 s  1, 3\n");
+}
+
+TEST(Views, OfRanksBelowOtherNodesSomeAreMissing) {
+  Sample last;
+  json one = job(10, 20'000);
+  one["waiting"][0]["missing_below"] = {4, 5};
+  EXPECT_NE(render_jobs(json::array({one}), kSecond, last).find("3.2 s  1, 3, some of 4, 5\n"),
+            std::string::npos);
+  one["waiting"][0]["missing"] = json::array();
+  EXPECT_NE(render_jobs(json::array({one}), kSecond, last).find("3.2 s  some of 4, 5\n"),
+            std::string::npos);
 }
 
 TEST(Views, WatchedJobsShowTheInterval) {
@@ -61,11 +71,10 @@ TEST(Views, WatchedJobsShowTheInterval) {
   other["name"] = "a";
   const std::string text = render_jobs(json::array({other, later}), 3 * kSecond, last);
   EXPECT_TRUE(text.starts_with("per second:\n")) << text;
-  EXPECT_NE(
-      text.find(
-          "bert      2       4      4       1  2/6        3    11        8     4.0 KiB      1    10"
-          "  10.0 KiB      5.0   0.0%   0.0%  10.0%  90.0%   0.0%\n"),
-      std::string::npos)
+  EXPECT_NE(text.find("bert      2       4      4       1  2/6         1      3    11        8     "
+                      "4.0 KiB      1    10"
+                      "  10.0 KiB      5.0   0.0%   0.0%  10.0%  90.0%   0.0%\n"),
+            std::string::npos)
       << text;
 }
 

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "perf/options.h"
+#include "perf/plan_asker.h"
 #include "perf/sizes.h"
 
 namespace tally::perf {
@@ -320,6 +321,10 @@ std::variant<Options, int> parse_options(int argc, char** argv) {
   }
   if (const auto outcome = check_options(options); !outcome.ok()) {
     std::cerr << "tally-perf: " << outcome.error().message << '\n';
+    return kExitUsage;
+  }
+  if (const auto network = read_network(options.network); !network.ok()) {
+    std::cerr << "tally-perf: " << network.error().message << '\n';
     return kExitUsage;
   }
   if (options.ranks_here.size() == 1) options.rank = options.ranks_here[0];

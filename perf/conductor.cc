@@ -245,9 +245,11 @@ void Conductor::note_ready(std::uint32_t rank, const nlohmann::json& message) {
   }
   report_.set_session(transports, shards_);
   look_at_plan();
+  for (Worker& worker : workers_) worker.channel->send({{"event", "start"}});
+  last_news_ = monotonic_now();
 }
 
-// Only now: all ranks have their sessions, so every node knows the job.
+// Only now: all ranks have their sessions and none has left, so every node knows the job.
 void Conductor::look_at_plan() {
   std::vector<std::string> hosts;
   for (const Worker& worker : workers_) hosts.push_back(worker.host_name);

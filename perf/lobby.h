@@ -18,7 +18,7 @@
 
 namespace tally::perf {
 
-inline constexpr std::uint32_t kJoinProtocol = 1;
+inline constexpr std::uint32_t kJoinProtocol = 2;
 
 // A worker on another host.
 struct Guest {

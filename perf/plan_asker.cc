@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "client/address.h"
 #include "client/rpc_channel.h"
+#include "control/at_once.h"
+#include "control/plan_files.h"
 #include "control/tables.h"
 
 namespace tally::perf {
@@ -18,6 +17,7 @@ using client::RpcChannel;
 using nlohmann::json;
 
 constexpr Nanos kPatience = 5 * kSecond;
+constexpr std::size_t kMostThreads = 16;
 
 // Null where nobody answers.
 json ask(const std::string& address, const char* method) {
@@ -33,23 +33,16 @@ std::string address_of(const json& member) {
   return tcp.empty() ? control::text_at(member, "unix") : tcp;
 }
 
+}  // namespace
+
 Result<plan::MachineFile> read_network(const std::string& path) {
   if (path.empty()) return plan::MachineFile{};
-  std::ifstream file(path, std::ios::binary);
-  std::string text(plan::kMaxMachinesBytes + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad()) {
-    return Error{Status::kInvalidArgument,
-                 fmt::format("--network {}: {}; give the file that tallyctl probe --out wrote",
-                             path, std::strerror(errno))};
-  }
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  auto read = plan::read_machines(text);
+  const auto text = control::read_file(path, "the file that tallyctl probe --out wrote");
+  if (!text) return Error{text.status(), fmt::format("--network {}", text.error().message)};
+  auto read = plan::read_machines(*text);
   if (read) return read;
   return Error{read.status(), fmt::format("--network {}: {}", path, read.error().message)};
 }
-
-}  // namespace
 
 Result<Prediction> ask_plan(const Options& options, std::vector<std::string> rank_hosts) {
   auto network = read_network(options.network);
@@ -65,9 +58,10 @@ Result<Prediction> ask_plan(const Options& options, std::vector<std::string> ran
     if (members.is_array() && !members.empty()) facts.members = members;
     if (!facts.members.empty()) break;
   }
-  for (const json& member : facts.members) {
-    facts.jobs.push_back(ask(address_of(member), "node.jobs"));
-  }
+  facts.jobs.resize(facts.members.size());
+  control::at_once(facts.jobs.size(), kMostThreads, [&](std::size_t i) {
+    facts.jobs[i] = ask(address_of(facts.members[i]), "node.jobs");
+  });
   return predict(facts);
 }
 

@@ -31,7 +31,13 @@ struct PlacedNode {
   std::string host;
   std::string role;
   double speed = 0;
-  double share = 0;  // of the bytes
+  json job;  // as it tells of it
+};
+
+// By tree of the job's plan: the parents of ranks and nodes, and its share of the bytes.
+struct PlacedTree {
+  plan::Tree tree;
+  double share = 0;
 };
 
 // The job as its nodes tell of it, the newest forming. Empty where the answers are no plan.
@@ -52,15 +58,30 @@ json newest(const json& jobs, const std::string& name) {
   return found;
 }
 
-double share_of(const json& job) {
-  const json weights = list_at(job, "weights");
-  double weight = 0;
-  for (const json& tree : list_at(job, "trees")) {
-    const bool is_one = tree.is_number_unsigned() && tree.get<std::uint64_t>() < weights.size();
-    const json& one = is_one ? weights[tree.get<std::size_t>()] : tree;
-    if (is_one && one.is_number()) weight += one.get<double>();
+// The trees that the node is in, by number, each with its place: of stars nothing is said of that.
+std::vector<std::pair<std::size_t, json>> places_of(const json& job) {
+  std::vector<std::pair<std::size_t, json>> places;
+  const json trees = list_at(job, "trees"), vertices = list_at(job, "vertices");
+  for (std::size_t i = 0; i < trees.size(); ++i) {
+    if (!trees[i].is_number_unsigned()) continue;
+    places.emplace_back(trees[i].get<std::size_t>(), i < vertices.size() ? vertices[i] : json());
   }
-  return weight / plan::kWeightUnit;
+  return places;
+}
+
+double share_of(const json& job, std::size_t tree) {
+  const json weights = list_at(job, "weights");
+  const bool known = tree < weights.size() && weights[tree].is_number();
+  return known ? weights[tree].get<double>() / plan::kWeightUnit : 0;
+}
+
+// Of those that have their root there.
+double share_of(const json& job) {
+  double share = 0;
+  for (const auto& [tree, place] : places_of(job)) {
+    if (text_at(place, "above").empty()) share += share_of(job, tree);
+  }
+  return share;
 }
 
 PlacedJob placed_job(const PlanFacts& facts) {
@@ -74,9 +95,27 @@ PlacedJob placed_job(const PlanFacts& facts) {
     placed.split_bytes = static_cast<std::uint64_t>(std::max(0.0, number_at(job, "split_bytes")));
     placed.trees = list_at(job, "weights").size();
     placed.nodes.push_back({text_at(member, "name"), text_at(member, "host"),
-                            text_at(member, "role"), number_at(member, "speed"), share_of(job)});
+                            text_at(member, "role"), number_at(member, "speed"), job});
   }
   return placed;
+}
+
+// Why the job's nodes do not tell of a whole plan; empty where they do.
+std::string why_not_whole(const PlanFacts& facts, const PlacedJob& job) {
+  double shares = 0;
+  for (const PlacedNode& node : job.nodes) shares += share_of(node.job);
+  if (job.trees > 0 && shares > 1 - 1e-9 && shares < 1 + 1e-9) return {};
+  std::string silent;
+  for (std::size_t i = 0; i < facts.jobs.size() && i < facts.members.size(); ++i) {
+    if (facts.jobs[i].is_array()) continue;
+    silent += (silent.empty() ? "" : ", ") + text_at(facts.members[i], "name");
+  }
+  if (!silent.empty()) return fmt::format("of its nodes {} gave no answer: is it running?", silent);
+  return fmt::format(
+      "its nodes tell of {:.0f} % of its plan (epoch {}, {} nodes): it is changing just now, or "
+      "one "
+      "of them is older than this tally-perf",
+      100 * shares, job.epoch, job.nodes.size());
 }
 
 // Machines joined by their NICs to a switch that never binds; within a machine nothing does.
@@ -186,6 +225,45 @@ bool place_ranks(PlanFacts& facts) {
   return facts.rank_hosts.size() == facts.ranks;
 }
 
+// The ranks that are a vertex's children there; of a star all.
+void place_children(const json& place, std::size_t ranks, std::int32_t node, plan::Parents& up) {
+  if (!place.is_object()) std::fill_n(up.begin(), ranks, node);
+  for (const json& run : list_at(place, "ranks")) {
+    const bool is_run = run.is_array() && run.size() == 2 && run[0].is_number_unsigned() &&
+                        run[1].is_number_unsigned();
+    const std::uint64_t first = is_run ? run[0].get<std::uint64_t>() : ranks;
+    const std::uint64_t end = is_run ? std::min(first + run[1].get<std::uint64_t>(), ranks) : 0;
+    for (std::uint64_t rank = first; rank < end; ++rank) up[rank] = node;
+  }
+}
+
+// Ranks, then nodes. None where what the nodes say makes no trees.
+std::vector<PlacedTree> trees_of(const PlacedJob& job, std::size_t ranks) {
+  std::vector<PlacedTree> trees(job.trees);
+  for (PlacedTree& one : trees) one.tree.up.assign(ranks + job.nodes.size(), plan::kIsAbsent);
+  for (std::size_t i = 0; i < job.nodes.size(); ++i) {
+    const auto node = static_cast<std::int32_t>(ranks + i);
+    for (const auto& [number, place] : places_of(job.nodes[i].job)) {
+      if (number >= trees.size()) continue;
+      PlacedTree& one = trees[number];
+      one.share = share_of(job.nodes[i].job, number);
+      const std::string above = text_at(place, "above");
+      const auto parent = std::find_if(job.nodes.begin(), job.nodes.end(),
+                                       [&](const auto& other) { return other.name == above; });
+      one.tree.up[ranks + i] =
+          above.empty() ? plan::kIsRoot
+                        : static_cast<std::int32_t>(
+                              ranks + static_cast<std::size_t>(parent - job.nodes.begin()));
+      place_children(place, ranks, node, one.tree.up);
+    }
+  }
+  std::erase_if(trees, [](const PlacedTree& one) { return one.share <= 0; });
+  const bool whole = std::all_of(trees.begin(), trees.end(), [](const PlacedTree& one) {
+    return plan::Shape::of(one.tree.up, "up").ok();
+  });
+  return whole ? trees : std::vector<PlacedTree>{};
+}
+
 std::vector<LinkLoad> links_of(const Layout& layout, const plan::ClassLoad& load, bool has_time) {
   std::vector<LinkLoad> links;
   const auto add = [&](std::string what, const plan::Load& one, bool is_known) {
@@ -233,13 +311,8 @@ Prediction predict(const PlanFacts& given) {
     prediction.why_none = "the node stands alone: there is no plan over several";
     return prediction;
   }
-  double shares = 0;
-  for (const PlacedNode& node : job.nodes) shares += node.share;
-  if (job.trees == 0 || shares < 1 - 1e-9 || shares > 1 + 1e-9) {
-    prediction.why_none =
-        "its nodes do not tell of all trees of its plan: one of them does not answer, or is older";
-    return prediction;
-  }
+  prediction.why_none = why_not_whole(facts, job);
+  if (!prediction.why_none.empty()) return prediction;
   prediction.epoch = job.epoch;
   prediction.nodes = job.nodes.size();
   prediction.trees = job.trees;
@@ -254,14 +327,21 @@ Prediction predict(const PlanFacts& given) {
   plan::Routes routes(layout.network());
   std::vector<plan::Tree> trees;
   std::vector<double> of_bytes;
-  for (std::size_t i = 0; i < job.nodes.size(); ++i) {
-    const auto root = static_cast<std::int32_t>(facts.rank_hosts.size() + i);
-    plan::Tree tree;
-    tree.up.assign(facts.rank_hosts.size(), root);
-    tree.up.resize(facts.rank_hosts.size() + job.nodes.size(), plan::kIsAbsent);
-    tree.up[static_cast<std::size_t>(root)] = plan::kIsRoot;
-    trees.push_back(std::move(tree));
-    of_bytes.push_back(job.nodes[i].share);
+  for (PlacedTree& one : trees_of(job, facts.rank_hosts.size())) {
+    // The copies of a tree at a node's shards are one.
+    const auto same = std::find_if(trees.begin(), trees.end(), [&](const plan::Tree& other) {
+      return other.up == one.tree.up;
+    });
+    if (same != trees.end()) {
+      of_bytes[static_cast<std::size_t>(same - trees.begin())] += one.share;
+      continue;
+    }
+    trees.push_back(std::move(one.tree));
+    of_bytes.push_back(one.share);
+  }
+  if (trees.empty()) {
+    prediction.why_none = "what its nodes say of their places in its trees makes no trees";
+    return prediction;
   }
   prediction.load = plan::evaluate(routes, trees, of_bytes);
   const std::string unknown = unknown_hosts(layout, prediction.load);

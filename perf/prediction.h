@@ -1,6 +1,6 @@
 // What the plan of a job promises: the time of an all-reduce and what each NIC carries of it,
-// beside which tally-perf sets what it measured. The sums are those of control/plan/load.h, for
-// stars at the nodes that the coordinator has placed the job at. Pure.
+// beside which tally-perf sets what it measured. The sums are those of control/plan/load.h, for the
+// trees that the nodes say they have a place in. Pure.
 #pragma once
 
 #include <cstdint>

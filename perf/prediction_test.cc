@@ -56,6 +56,40 @@ TEST(Prediction, IsTheClosedFormOfAllReduceWithoutHelpers) {
   EXPECT_NEAR(prediction.seconds(100'000'000), 0.15, 0.001);
 }
 
+// Two racks of two below nodes of theirs, which one helper is above: a tree at each of two shards.
+TEST(Prediction, FollowsTreesThatAreDeeper) {
+  PlanFacts facts = even(4);
+  facts.members = json::array();
+  facts.jobs.clear();
+  const auto place = [](json ranks, const char* above) {
+    return json{{"height", 1}, {"ranks", std::move(ranks)}, {"above", above}};
+  };
+  const auto add = [&](const char* name, const json& there) {
+    facts.members.push_back(member(name, "helper", kNic));
+    json one = job(json::array({0U, 1U}), json::array({40000, 25536}));
+    one[0]["vertices"] = json::array({there, there});
+    facts.jobs.push_back(one);
+  };
+  add("x", place(json::array({json::array({0U, 2U})}), "top"));
+  add("y", place(json::array({json::array({2U, 2U})}), "top"));
+  add("top", place(json::array(), ""));
+  for (const char* host : {"a", "b", "c", "d"}) {
+    facts.network.machines.push_back({.name = host, .nic = kNic});
+  }
+  const Prediction prediction = predict(facts);
+  ASSERT_EQ(prediction.why_none, "");
+  EXPECT_EQ(prediction.nodes, 3U);
+  for (const LinkLoad& link : prediction.links) {
+    // A rack's node has two ranks below it and its parent above; the top has two racks.
+    const char machine = link.what.back();  // "into top", "out of x"
+    const double expected = machine == 'p' ? 2 : machine == 'x' || machine == 'y' ? 3 : 1;
+    EXPECT_NEAR(link.bytes, expected, 1e-9) << link.what;
+  }
+  EXPECT_NEAR(prediction.load.tau * kNic, 3, 1e-9);
+  facts.jobs[0][0]["vertices"][0]["above"] = "elsewhere";
+  EXPECT_NE(predict(facts).why_none.find("makes no trees"), std::string::npos);
+}
+
 // n = 4, k = 1: D = 16 + 4 - 2; the helper has 2 (n - 1) / D, a worker (n - k) / D.
 TEST(Prediction, IsTheClosedFormWithAHelper) {
   PlanFacts facts = even(4);
@@ -109,7 +143,10 @@ TEST(Prediction, WhatIsNotKnownIsSaid) {
 
   facts = even(3);
   facts.jobs[1] = nullptr;
-  EXPECT_NE(predict(facts).why_none.find("do not tell of all trees"), std::string::npos);
+  EXPECT_NE(predict(facts).why_none.find("of its nodes b gave no answer"), std::string::npos);
+  facts.jobs[1] = json::array();
+  EXPECT_NE(predict(facts).why_none.find("67 % of its plan (epoch 3, 2 nodes)"), std::string::npos)
+      << predict(facts).why_none;
   facts = even(3);
   facts.members = json::array();
   facts.jobs.clear();

@@ -78,14 +78,25 @@ void send_ready(Channel& channel, const Session& session, const LogContext& log,
   channel.send(ready);
 }
 
+nlohmann::json word_of_conductor(Channel& channel) {
+  auto message = channel.receive();
+  if (!message) throw Failure(TALLY_CANCELLED, "the conductor of the run is gone");
+  return std::move(*message);
+}
+
+// The conductor looks at the plan while all ranks are there.
+void await_start(Channel& channel) {
+  while (word_of_conductor(channel).value("event", "") != "start") {
+  }
+}
+
 // Until the conductor lets it go on, a rank stands still, or moves bytes for a ceiling.
 void stand_still(Channel& channel, WorkerStreams& streams) {
   channel.send(event("pause"));
   for (;;) {
-    const auto message = channel.receive();
-    if (!message) throw Failure(TALLY_CANCELLED, "the conductor of the run is gone");
-    if (message->value("event", "") == "resume") return;
-    streams.obey(*message, channel);
+    const nlohmann::json message = word_of_conductor(channel);
+    if (message.value("event", "") == "resume") return;
+    streams.obey(message, channel);
   }
 }
 
@@ -119,6 +130,7 @@ bool run_rows(Channel& channel, const Options& options) {
   Session session(options, send_log, &log);
   const Arenas arenas = make_arenas(session, options, rows);
   send_ready(channel, session, log, RowRunner::steps(options) * rows.size());
+  await_start(channel);
   WorkerStreams streams(options);
   RowRunner::Hooks hooks = conducted_hooks(channel, streams, options);
   hooks.totals = node_totals(options);

@@ -17,6 +17,7 @@ namespace {
 
 using test::Buffer;
 using test::Flavour;
+using test::for_each_kernel;
 using test::Inputs;
 using test::Random;
 using test::seed;
@@ -189,13 +190,6 @@ class PartialsTest : public testing::TestWithParam<Isa> {
  private:
   std::uint64_t cases_ = 0;
 };
-
-template <class Body>
-void for_each_kernel(const Body& body) {
-  for (const ElementTypeInfo& info : kElementTypes) {
-    for (int o = 0; o < kOperationCount; ++o) body(info.type, static_cast<Operation>(o));
-  }
-}
 
 // Also counts at which inputs, partials, or both together need more than one group.
 TEST_P(PartialsTest, EveryNumberOfInputsAndPartials) {

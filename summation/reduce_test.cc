@@ -14,6 +14,7 @@ namespace {
 
 using test::Buffer;
 using test::Flavour;
+using test::for_each_kernel;
 using test::Inputs;
 using test::Random;
 using test::seed;
@@ -116,13 +117,6 @@ class ReduceTest : public testing::TestWithParam<Isa> {
 
 std::uint32_t divisor_of(Operation operation, std::size_t width) {
   return operation == Operation::kAverage ? static_cast<std::uint32_t>(width) : 1;
-}
-
-template <class Body>
-void for_each_kernel(const Body& body) {
-  for (const ElementTypeInfo& info : kElementTypes) {
-    for (int o = 0; o < kOperationCount; ++o) body(info.type, static_cast<Operation>(o));
-  }
 }
 
 TEST_P(ReduceTest, EveryWidthOfEveryKernel) {

@@ -179,4 +179,12 @@ class Inputs {
   std::vector<View> views_;
 };
 
+// Of every type with every operation.
+template <class Body>
+void for_each_kernel(const Body& body) {
+  for (const ElementTypeInfo& info : kElementTypes) {
+    for (int o = 0; o < kOperationCount; ++o) body(info.type, static_cast<Operation>(o));
+  }
+}
+
 }  // namespace tally::summation::test

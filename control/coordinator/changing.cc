@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "control/coordinator/coordinator.h"
+#include "control/coordinator/vertex_json.h"
 
 namespace tally::control {
 namespace {
@@ -18,6 +19,11 @@ bool same(const std::vector<PlanNode>& one, const std::vector<PlanNode>& other) 
                     [](const PlanNode& a, const PlanNode& b) {
                       return a.node == b.node && a.trees == b.trees && a.rails == b.rails;
                     });
+}
+
+bool stars(const std::vector<PlanNode>& nodes, std::uint32_t ranks) {
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [ranks](const PlanNode& node) { return all_stars(node.vertices, ranks); });
 }
 
 }  // namespace
@@ -88,6 +94,13 @@ void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
     return;
   }
   if (layout->plan == next.plan && same(layout->nodes, next.nodes)) return;
+  if (!stars(layout->nodes, next.ranks) || !stars(next.nodes, next.ranks)) {
+    course.trouble =
+        "trees deeper than stars do not change while a job runs: it keeps the plan that it has; "
+        "set "
+        "a plan of stars for the next jobs, or end this one and form it again";
+    return;
+  }
   next.follows = epoch;
   next.epoch = course.next = store_.next_epoch();
   give_plan(next, std::move(layout).value());

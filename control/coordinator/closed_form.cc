@@ -17,9 +17,10 @@ constexpr std::uint64_t kChunk = 256 << 10;
 plan::Plan closed_form_plan(const Members& members) {
   std::vector<Member> list;
   for (const auto& [node, member] : members) list.push_back(member);
+  leave_out_lost_rails(list);
   std::vector<double> speeds = member_speeds(list);
-  const bool known =
-      std::any_of(list.begin(), list.end(), [](const Member& one) { return one.speed != 0; });
+  const bool known = std::any_of(list.begin(), list.end(),
+                                 [](const Member& one) { return one.usable_speed() != 0; });
   if (!known) std::fill(speeds.begin(), speeds.end(), kNominal);
   std::vector<plan::Vertex> machines(list.size());
   plan::Domain domain;

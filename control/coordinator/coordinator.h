@@ -189,7 +189,8 @@ class Coordinator {
   bool may_place(const JobRecord& job) const;
   void place_gathered(Nanos now);
   void place(std::uint32_t epoch, Nanos now);
-  std::vector<Neighbour> neighbours(const std::vector<LaneOf>& lanes) const;
+  std::vector<Neighbour> neighbours(const JobRecord& job, const Member& from,
+                                    const std::vector<LaneOf>& lanes) const;
   Placement placement_of(const JobRecord& job, const PlanNode& one) const;
   void give_plan(JobRecord& job, Layout layout);
   void ask_nodes(const JobRecord& job, Course& course, Stage stage, Nanos now);

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
 #include "control/coordinator/homes.h"
 #include "control/coordinator/shares.h"
+#include "control/coordinator/slots.h"
 #include "control/plan/load.h"
 #include "control/plan/tree.h"
 
@@ -75,14 +77,26 @@ const std::pair<const NodeId, Member>* member_of(const MachinePlan& plan, const 
   return found == members.end() ? nullptr : &*found;
 }
 
+// How many trees of the file sum there.
+std::uint32_t trees_at(const FileTrees& found, VertexId id) {
+  return static_cast<std::uint32_t>(
+      std::count_if(found.trees.begin(), found.trees.end(),
+                    [&](const FileTree& tree) { return sums(tree.shape, id); }));
+}
+
+bool has_lost_rails(const Member& member) {
+  return member.usable_shards() < member.shards;
+}
+
 class Layouter {
  public:
   Layouter(const MachinePlan& plan, const Members& members, const std::vector<Ranks>& ranks)
       : plan_(plan), found_(trees_of(plan)), ranks_(plan.file.network.machines()) {
     for (std::size_t i = 0; i < ranks.size(); ++i) ranks_[plan.of().workers[i]] = ranks[i];
     nodes_.resize(ranks_.size());
+    const Members usable = without_lost_rails(members);
     for (VertexId id = 0; id < nodes_.size(); ++id) {
-      if (const auto* member = member_of(plan, members, id)) {
+      if (const auto* member = member_of(plan, usable, id)) {
         nodes_[id].node = member->first;
         nodes_[id].member = member->second;
       }
@@ -91,6 +105,7 @@ class Layouter {
 
   Layout run(std::uint64_t split_bytes) {
     number_trees();
+    for (PlanNode& node : nodes_) lanes_.push_back(lanes_of(node));
     add_vertices();
     Layout layout{{trees_, classes(split_bytes)}, {}};
     layout.plan.homes = known_homes(layout.plan, plan_.of().tensors);
@@ -120,15 +135,38 @@ class Layouter {
     }
   }
 
+  // By lane: its NIC, and its part of what the node carries. A tree has the NIC of its lane.
+  static std::vector<RailTree> lanes_of(PlanNode& node) {
+    if (node.trees.empty()) return {};
+    auto lanes = over_rails(node.member.rails, node.lanes(), plan::kWeightUnit);
+    for (std::size_t i = 0; i < node.trees.size() && !node.member.rails.empty(); ++i) {
+      node.rails.push_back(lanes[i % lanes.size()].rail);
+    }
+    return lanes;
+  }
+
   std::vector<std::uint32_t> copies_of_each() const {
     for (std::uint32_t bound = kMaxTrees;; --bound) {
       std::vector<std::uint32_t> copies;
       for (const FileTree& tree : found_.trees) {
-        copies.push_back(std::min({nodes_[tree.shape.root()].member.shards, bound, tree.least}));
+        const std::uint32_t most = std::min(copies_at(tree.shape), bound);
+        copies.push_back(std::min(most, tree.least));
       }
       const bool fit = std::accumulate(copies.begin(), copies.end(), 0U) <= kMaxTrees;
       if (fit || bound == 1) return copies;
     }
+  }
+
+  // One at each shard of the root. A node has a lane for each shard, or for each tree where these
+  // are fewer: where NICs are lost, no more trees than shards of the others.
+  std::uint32_t copies_at(const Shape& shape) const {
+    std::uint32_t copies = nodes_[shape.root()].member.shards;
+    for (const VertexId id : shape.order()) {
+      const Member& member = nodes_[id].member;
+      if (!sums(shape, id) || !has_lost_rails(member)) continue;
+      copies = std::min(copies, std::max(1U, member.usable_shards() / trees_at(found_, id)));
+    }
+    return copies;
   }
 
   LaneOf lane_of(VertexId id, std::uint32_t tree) const {
@@ -217,21 +255,59 @@ class Layouter {
     for (std::size_t i = 0; i < found_.by_class[index].size(); ++i) {
       const std::size_t tree = found_.by_class[index][i];
       const std::uint32_t weight = plan_.of().classes[index].trees[i].weight;
-      const std::uint32_t copies = first_[tree + 1] - first_[tree];
-      for (std::uint32_t copy = 0; copy < copies; ++copy) {
-        by_tree[first_[tree] + copy] += weight / copies + (copy < weight % copies ? 1 : 0);
+      const auto parts = parts_of(tree, weight);
+      for (std::size_t copy = 0; copy < parts.size(); ++copy) {
+        by_tree[first_[tree] + copy] += parts[copy];
       }
     }
     return protocol::weighted_plan(by_tree, 0).classes.front();
   }
 
+  // A tree's weight over its copies, as their NICs are fast; each has a part.
+  std::vector<std::uint32_t> parts_of(std::size_t tree, std::uint32_t weight) const {
+    const VertexId root = found_.trees[tree].shape.root();
+    std::vector<double> speeds;
+    for (std::uint32_t copy = first_[tree]; copy < first_[tree + 1]; ++copy) {
+      speeds.push_back(lanes_[root][lane_of(root, copy).lane].weight);
+    }
+    const double sum = std::accumulate(speeds.begin(), speeds.end(), 0.0);
+    const auto rest = weight - static_cast<std::uint32_t>(speeds.size());
+    std::vector<std::uint32_t> parts;
+    double before = 0;
+    std::uint32_t given = 0;
+    for (const double speed : speeds) {
+      before += speed;
+      const auto until = static_cast<std::uint32_t>(rest * before / sum + 0.5);
+      parts.push_back(1 + until - given);
+      given = until;
+    }
+    return parts;
+  }
+
   const MachinePlan& plan_;
   FileTrees found_;
-  std::vector<Ranks> ranks_;          // by machine
-  std::vector<PlanNode> nodes_;       // by machine
-  std::vector<std::uint32_t> first_;  // of each tree's copies, and the end
+  std::vector<Ranks> ranks_;                  // by machine
+  std::vector<PlanNode> nodes_;               // by machine
+  std::vector<std::vector<RailTree>> lanes_;  // by machine
+  std::vector<std::uint32_t> first_;          // of each tree's copies, and the end
   std::uint32_t trees_ = 0;
 };
+
+// Precondition: lost NICs are marked.
+Outcome check_rails(const MachinePlan& plan, const FileTrees& found, const Members& members) {
+  for (VertexId id = 0; id < plan.file.network.machines(); ++id) {
+    const auto* member = member_of(plan, members, id);
+    if (member == nullptr || !has_lost_rails(member->second)) continue;
+    const std::uint32_t trees = trees_at(found, id), shards = member->second.usable_shards();
+    if (trees <= shards) continue;
+    return refused(
+        fmt::format("{} trees of domain \"{}\" sum at node \"{}\", where NICs are down or workers "
+                    "do not reach them, and the others have {} shard(s): mend the NICs (tallyctl "
+                    "nodes has them), or set a plan of fewer trees there",
+                    trees, plan.of().name, member->second.name, shards));
+  }
+  return Unit{};
+}
 
 }  // namespace
 
@@ -261,6 +337,10 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
   }
   layout.plan = protocol::weighted_plan(weights, split_bytes);
   layout.rate = rate_of(list, shares, ranks);
+  const auto rates = window_rates(list, shares, ranks, layout.rate);
+  for (std::size_t at = 0, node = 0; at < rates.size(); ++at) {
+    if (counts[at] > 0) layout.nodes[node++].rate = rates[at];
+  }
   return layout;
 }
 
@@ -284,12 +364,25 @@ Outcome check_layout(const MachinePlan& plan, const Members& members) {
     return refused(fmt::format("domain \"{}\" has {} classes, and nodes take {}", plan.of().name,
                                plan.of().classes.size(), protocol::kMaxClasses - 1));
   }
+  for (const FileTree& tree : found.trees) {
+    if (tree.shape.depth() <= kMaxHeight) continue;
+    return refused(fmt::format("domain \"{}\" has a tree of {} levels, and nodes have slots for {}",
+                               plan.of().name, tree.shape.depth(), kMaxHeight));
+  }
+  if (auto fit = check_rails(plan, found, without_lost_rails(members)); !fit) return fit;
   std::vector<std::string> missing, known;
+  std::map<NodeId, VertexId> taken;
   for (VertexId id = 0; id < plan.file.network.machines(); ++id) {
-    const bool needed = std::any_of(found.trees.begin(), found.trees.end(),
-                                    [&](const FileTree& tree) { return sums(tree.shape, id); });
-    if (!needed || member_of(plan, members, id) != nullptr) continue;
-    missing.push_back(plan.file.network.name_of(id));
+    if (trees_at(found, id) == 0) continue;
+    const auto* member = member_of(plan, members, id);
+    if (member == nullptr) {
+      missing.push_back(plan.file.network.name_of(id));
+    } else if (const auto [other, first] = taken.emplace(member->first, id); !first) {
+      return refused(
+          fmt::format("nodes[{}] and nodes[{}] both sum, and both have \"addr\": \"{}\"; "
+                      "a node is one machine of a plan",
+                      other->second, id, member->second.name));
+    }
   }
   if (missing.empty()) return Unit{};
   for (const auto& [node, member] : members) known.push_back(member.name);

@@ -246,6 +246,65 @@ TEST(Layout, RandomTreesHangTogether) {
   }
 }
 
+// Nodes of two NICs with two shards each.
+Members with_rails(std::initializer_list<const char*> names) {
+  Members all = members(names, 4);
+  for (auto& [node, member] : all) {
+    for (const std::uint64_t speed : {300, 100}) {
+      member.rails.push_back({.address = "10.0.0.1", .speed = speed, .shards = 2});
+    }
+  }
+  return all;
+}
+
+TEST(Layout, TreesAreAtTheNicsThatAreUp) {
+  MachinePlan plan = machines(2, 2);
+  add_class(plan, {}, {{40000, {2, 2, -1, -2}, {}}, {25536, {3, 3, -2, -1}, {}}});
+  Members all = with_rails({"w0", "w1", "h0", "h1"});
+  const auto laid = [&] { return lay_out(plan, all, {{0}, {1}}, 0); };
+  const Layout both = laid();
+  EXPECT_THAT(both.nodes[0].rails, ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(both.plan.classes[0].weights,
+              ElementsAre(15000, 14999, 5001, 5000, 9576, 9575, 3193, 3192))
+      << "as their NICs are fast";
+  all.at(4).rails[1].up = false;
+  const Layout one = laid();
+  EXPECT_THAT(one.nodes[0].rails, ElementsAre(0, 0, 1, 1)) << "a helper's loss is its own";
+  EXPECT_THAT(one.nodes[1].rails, ElementsAre(0, 0));
+  EXPECT_EQ(one.nodes[1].lanes(), 2U);
+  EXPECT_THAT(one.plan.classes[0].weights, ElementsAre(15000, 14999, 5001, 5000, 12768, 12768));
+  all.at(1).role = Role::kWorker;
+  all.at(1).rails[0].up = false;
+  const Layout neither = laid();
+  EXPECT_THAT(neither.nodes[0].rails, ElementsAre(1, 1)) << "workers reach no node by it";
+  EXPECT_THAT(neither.nodes[1].rails, ElementsAre(0, 0, 1, 1)) << "of its own none is left";
+  ASSERT_TRUE(protocol::valid(neither.plan));
+}
+
+TEST(Layout, SeveralTreesAtANodeShareTheNicsThatAreUp) {
+  MachinePlan plan = machines(2, 3);
+  const plan::Parents racks = {2, 3, 4, 4, -1}, star = {4, 4, -2, -2, -1};
+  add_class(plan, {}, {{40000, racks, {}}, {25536, star, {}}});
+  Members all = with_rails({"h0", "h1", "h2"});
+  for (auto& [node, member] : all) member.rails[0].up = false;
+  const Layout layout = lay_out(plan, all, {{0}, {1}}, 0);
+  ASSERT_EQ(layout.nodes.size(), 3U);
+  const PlanNode& top = layout.nodes[2];
+  EXPECT_THAT(top.trees, ElementsAre(0, 1)) << "no more than shards of NICs that are up";
+  EXPECT_THAT(top.rails, ElementsAre(1, 1));
+  EXPECT_THAT(layout.nodes[0].rails, ElementsAre(1)) << "also where it only passes sums on";
+  for (auto& [node, member] : all) {
+    member.shards = 2;
+    member.rails[0].shards = member.rails[1].shards = 1;
+  }
+  const auto fine = check_layout(plan, all);
+  EXPECT_EQ(fine.status(), Status::kRefused);
+  EXPECT_THAT(fine.error().message, HasSubstr("2 trees of domain \"all\" sum at node \"h2\""));
+  EXPECT_THAT(fine.error().message, HasSubstr("the others have 1 shard(s)"));
+  for (auto& [node, member] : all) member.rails[0].up = true;
+  EXPECT_TRUE(check_layout(plan, all).ok());
+}
+
 TEST(Layout, SaysWhatNodesCannotServe) {
   MachinePlan plan = machines(2, 2);
   add_class(plan, {}, {{40000, {2, 2, -1, -2}, {}}, {25536, {3, 3, -2, -1}, {}}});
@@ -257,6 +316,10 @@ TEST(Layout, SaysWhatNodesCannotServe) {
       check_layout(plan, members({"h1", "w0"})).error().message,
       HasSubstr(
           "no members: \"h0\"; \"addr\" is a node's cluster.name. Members are: \"h1\", \"w0\""));
+  MachinePlan twice = plan;
+  twice.file.network.vertices[3].name = "h0";
+  EXPECT_THAT(check_layout(twice, members({"h0", "h1"})).error().message,
+              HasSubstr("nodes[2] and nodes[3] both sum, and both have \"addr\": \"h0\""));
   plan.file.domains[0].classes[0].trees[1].down = {-1, 3, -2, 0};
   EXPECT_THAT(check_layout(plan, members({"h0", "h1"})).error().message,
               HasSubstr("classes[0].trees[1]: nodes send results back the way"));

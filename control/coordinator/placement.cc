@@ -9,6 +9,7 @@
 
 #include "client/cut_json.h"
 #include "control/coordinator/rails.h"
+#include "control/coordinator/slots.h"
 #include "control/coordinator/vertex_json.h"
 #include "control/rpc/params.h"
 #include "dataplane/wire/notice.h"
@@ -24,7 +25,11 @@ constexpr std::size_t kMaxAddress = 256;
 json to_json(const std::vector<Neighbour>& neighbours) {
   json list = json::array();
   for (const Neighbour& one : neighbours) {
-    list.push_back({{"name", one.name}, {"tcp", one.tcp}, {"unix", one.local}, {"lane", one.lane}});
+    list.push_back({{"name", one.name},
+                    {"tcp", one.tcp},
+                    {"unix", one.local},
+                    {"lane", one.lane},
+                    {"node", one.node}});
   }
   return list;
 }
@@ -40,10 +45,28 @@ std::optional<std::vector<Neighbour>> parse_neighbours(const json& sent) {
     read.tcp = params.text("tcp", kMaxAddress);
     read.local = params.text("unix", kMaxAddress);
     read.lane = static_cast<std::uint32_t>(params.number("lane", 0, protocol::kMaxTrees - 1));
+    read.node = static_cast<std::uint32_t>(params.number_or("node", 0, protocol::kMaxTrees, 0));
     if (params.finish() || (read.tcp.empty() && read.local.empty())) return std::nullopt;
     neighbours.push_back(std::move(read));
   }
   return neighbours;
+}
+
+json to_json(const protocol::SlotLayout& slots) {
+  return {
+      {"bytes", slots.bytes}, {"up", slots.up}, {"down", slots.down}, {"classes", slots.classes}};
+}
+
+std::optional<protocol::SlotLayout> parse_slots(const json& sent) {
+  if (!sent.is_object()) return std::nullopt;
+  rpc::Params params(sent);
+  protocol::SlotLayout slots;
+  slots.bytes = params.number("bytes", kLeastSlotBytes, kMostSlotBytes);
+  slots.up = static_cast<std::uint32_t>(params.number("up", 1, kMostSlots));
+  slots.down = static_cast<std::uint32_t>(params.number("down", 1, kMostSlots));
+  slots.classes = static_cast<std::uint32_t>(params.number("classes", 1, kMaxHeight - 1));
+  if (params.finish() || slots.bytes % kLeastSlotBytes != 0) return std::nullopt;
+  return slots;
 }
 
 // The places in trees; nothing said: all are stars.
@@ -64,6 +87,9 @@ bool read_vertices(const json& sent, Placement& placement) {
                                            .below = below->size(),
                                            .above = above->size()});
   if (!parsed) return false;
+  const auto slots = parse_slots(sent.value("slots", json()));
+  if (!slots) return false;
+  placement.slots = *slots;
   placement.vertices = std::move(*parsed);
   placement.below = std::move(*below);
   placement.above = std::move(*above);
@@ -86,6 +112,7 @@ json to_json(const Placement& placement) {
   sent["vertices"] = to_json(placement.vertices);
   sent["below"] = to_json(placement.below);
   sent["above"] = to_json(placement.above);
+  sent["slots"] = to_json(placement.slots);
   return sent;
 }
 

@@ -20,9 +20,10 @@ inline constexpr std::size_t kMaxJobName = 128;  // and of tokens, of nodes and 
 // from, or go to.
 struct Neighbour {
   std::string name;   // of the node
-  std::string tcp;    // where it is reached, from other machines
-  std::string local;  // and from its own: unix:/path
+  std::string tcp;    // where it is reached; empty where it is on the same machine
+  std::string local;  // then here: unix:/path
   std::uint32_t lane = 0;
+  std::uint32_t node = 0;  // its number in the job, from 1; 0: unknown
 
   bool operator==(const Neighbour&) const = default;
 };
@@ -43,6 +44,8 @@ struct Placement {
   std::vector<protocol::Vertex> vertices;
   std::vector<Neighbour> below;
   std::vector<Neighbour> above;
+  protocol::SlotLayout
+      slots{};              // between nodes: the same in the whole job; empty where all are stars
   std::uint32_t nodes = 1;  // of the plan
   std::uint64_t rate = 0;   // bytes of operation per second that it is for; 0: unknown
   // By tree here, where each has a lane of its own; none: any.

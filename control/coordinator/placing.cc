@@ -6,6 +6,7 @@
 
 #include "control/coordinator/coordinator.h"
 #include "control/coordinator/layout.h"
+#include "control/coordinator/slots.h"
 
 namespace tally::control {
 namespace {
@@ -117,11 +118,17 @@ void Coordinator::ask_nodes(const JobRecord& job, Course& course, Stage stage, N
   }
 }
 
-std::vector<Neighbour> Coordinator::neighbours(const std::vector<LaneOf>& lanes) const {
+// As the node `from` reaches them: on its own machine by shared memory, as clients do.
+std::vector<Neighbour> Coordinator::neighbours(const JobRecord& job, const Member& from,
+                                               const std::vector<LaneOf>& lanes) const {
   std::vector<Neighbour> list;
   for (const auto& [node, lane] : lanes) {
     const Member& member = store_.members().at(node);
-    list.push_back({member.name, member.tcp, member.local, lane});
+    const bool here = !member.local.empty() && (member.host == from.host || member.tcp.empty());
+    const auto at = std::find_if(job.nodes.begin(), job.nodes.end(),
+                                 [&](const PlanNode& other) { return other.node == node; });
+    list.push_back({member.name, here ? "" : member.usable_tcp(), here ? member.local : "", lane,
+                    static_cast<std::uint32_t>(at - job.nodes.begin() + 1)});
   }
   return list;
 }
@@ -139,10 +146,11 @@ Placement Coordinator::placement_of(const JobRecord& job, const PlanNode& one) c
   placement.plan_epoch = job.plan_epoch;
   placement.trees = one.trees;
   placement.vertices = one.vertices;
-  placement.below = neighbours(one.below);
-  placement.above = neighbours(one.above);
+  placement.below = neighbours(job, one.member, one.below);
+  placement.above = neighbours(job, one.member, one.above);
+  placement.slots = slot_layout(job.nodes);
   placement.nodes = static_cast<std::uint32_t>(job.nodes.size());
-  placement.rate = job.rate;
+  placement.rate = one.rate != 0 ? one.rate : job.rate;
   placement.rails = one.rails;
   return placement;
 }

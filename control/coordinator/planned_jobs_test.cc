@@ -114,9 +114,9 @@ TEST_F(CoordinatorTest, WhereMachinesMatterAllRanksAreWaitedFor) {
   EXPECT_THAT(inner.vertices.at(0).ranks, ElementsAre(1, 2));
   EXPECT_THAT(root.vertices.at(0).ranks, ElementsAre(0));
   EXPECT_EQ(root.vertices.at(0).height, 2U);
-  EXPECT_EQ(inner.above.at(inner.vertices.at(0).parent), (Neighbour{"b", "tcp:b:7733", "", 0}));
+  EXPECT_EQ(inner.above.at(inner.vertices.at(0).parent), (Neighbour{"b", "tcp:b:7733", "", 0, 2}));
   EXPECT_EQ(root.below.at(root.vertices.at(1).branches.at(0).number),
-            (Neighbour{"a", "tcp:a:7733", "", 1}));
+            (Neighbour{"a", "tcp:a:7733", "", 1, 1}));
   // A release that cannot serve it says so, to all ranks.
   coordinator_->report(a, {inner.id, false, "trees deeper than stars need more"});
   EXPECT_THAT(error(1), HasSubstr("node \"a\": trees deeper than stars"));

@@ -10,6 +10,7 @@
 
 #include "client/cut_json.h"
 #include "control/log.h"
+#include "control/names.h"
 #include "dataplane/wire/notice.h"
 
 namespace tally::control {
@@ -88,6 +89,8 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
     report(request, std::move(reply));
   } else if (method == "cluster.nodes") {
     return nodes(request, std::move(reply));
+  } else if (method == "cluster.coordinator") {
+    return say_coordinator(request, std::move(reply));
   } else if (method == "job.open") {
     open(connection, request, std::move(reply));
   } else if (method == "job.next") {
@@ -146,6 +149,10 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
   if (member.name.empty() || (role != "worker" && role != "helper")) {
     return reply.error(Status::kInvalidArgument,
                        "a node needs a name, and \"role\" is \"worker\" or \"helper\"");
+  }
+  if (!is_plain(member.name + member.host + member.tcp + member.local)) {
+    return reply.error(Status::kInvalidArgument,
+                       "the name, host or address of a node has a control character");
   }
   if (member.tcp.empty() && member.local.empty()) {
     return reply.error(Status::kInvalidArgument,
@@ -255,6 +262,17 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
   reply.result(std::move(list));
 }
 
+void CoordinatorService::say_coordinator(const rpc::Request& request, rpc::Reply reply) const {
+  rpc::Params params(request.params);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  const Standing standing = options_.standing();
+  reply.result({{"instance", standing.instance},
+                {"name", standing.name},
+                {"members", store_.members().size()},
+                {"electing", standing.is_electing},
+                {"coordinator", standing.coordinator}});
+}
+
 // -- Ranks -----------------------------------------------------------------------------------
 
 void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& request,
@@ -298,8 +316,9 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
 // The nodes that this rank speaks to: its parents, and at which of their lanes.
 json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const {
   if (job.nodes.empty()) return {{"nodes", json::array()}};
-  json list = json::array();
+  json list = json::array(), names = json::array();
   for (const PlanNode& one : job.nodes) {
+    names.push_back(one.member.name);
     json trees = json::array(), lanes = json::array();
     for (std::size_t i = 0; i < one.vertices.size(); ++i) {
       const auto& children = one.vertices[i].ranks;
@@ -318,6 +337,7 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
   json answer = {{"epoch", job.epoch},
                  {"plan_epoch", job.plan_epoch},
                  {"nodes", std::move(list)},
+                 {"names", std::move(names)},
                  {"deadline_ms", options_.default_deadline_ms}};
   client::put_plan(answer, job.plan);
   client::put_weights(answer, job.plan);

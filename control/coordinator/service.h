@@ -20,11 +20,20 @@
 
 namespace tally::control {
 
+// What a node says of its own place among coordinators.
+struct Standing {
+  std::string instance;      // tells this process from all others
+  std::string name;          // cluster.name
+  std::string coordinator;   // the address where it is a member; empty: nowhere
+  bool is_electing = false;  // it has found none yet, and may join itself
+};
+
 struct CoordinatorServiceOptions {
   CoordinatorOptions coordinator;
   std::uint32_t default_deadline_ms = 60'000;  // of operations
   // cluster.coordinators of this node; empty: it stands alone, and tells ranks so.
   std::string coordinators;
+  std::function<Standing()> standing = [] { return Standing{}; };
 };
 
 class CoordinatorService {
@@ -53,6 +62,7 @@ class CoordinatorService {
   void next(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void report(const rpc::Request& request, rpc::Reply reply);
   void nodes(const rpc::Request& request, rpc::Reply reply) const;
+  void say_coordinator(const rpc::Request& request, rpc::Reply reply) const;
   void open(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void next_word(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void report_of_rank(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);

@@ -139,6 +139,29 @@ TEST_F(ServiceTest, WhoStandsAloneHasNoMembers) {
   EXPECT_THAT(answer->error(), HasSubstr("this node stands alone"));
 }
 
+TEST_F(ServiceTest, ANodeSaysWhereItIsAMember) {
+  CoordinatorService member({.coordinator = {.token = "s"},
+                             .standing =
+                                 [] {
+                                   return Standing{"77", "b", "tcp:boss:7733", true};
+                                 }},
+                            io_, [](auto, auto) {});
+  const auto ask_it = [&](const char* method, json params) {
+    auto answer = std::make_shared<Answer>();
+    member.handle(1, {method, std::move(params), {}}, {answer, 1, true});
+    return answer;
+  };
+  const json said = {{"instance", "77"},
+                     {"name", "b"},
+                     {"coordinator", "tcp:boss:7733"},
+                     {"electing", true},
+                     {"members", 0}};
+  EXPECT_EQ(ask_it("cluster.coordinator", json::object())->result(), said);
+  ask_it("cluster.join", node("a"));
+  EXPECT_EQ(ask_it("cluster.coordinator", json::object())->result()["members"], 1);
+  EXPECT_THAT(ask_it("cluster.coordinator", {{"why", 1}})->error(), HasSubstr("unknown"));
+}
+
 TEST_F(ServiceTest, ANodeOfAClusterDoesNotSayThatItIsAlone) {
   CoordinatorService member({.coordinators = "tcp:boss:7733"}, io_, [](auto, auto) {});
   auto answer = std::make_shared<Answer>();

@@ -12,6 +12,8 @@ namespace tally::control {
 namespace {
 
 using protocol::kMaxTrees;
+constexpr double kFull = 0.95;    // of a NIC
+constexpr double kYields = 0.75;  // measured with 1 to 3 helpers (docs/perf.md)
 static_assert(plan::kWeightUnit == protocol::kWeightUnit);
 
 }  // namespace
@@ -39,6 +41,11 @@ std::uint64_t Member::usable_speed() const {
   return speed * rails_in_use(rails).size() / rails.size();
 }
 
+const std::string& Member::usable_tcp() const {
+  const auto some = rails_in_use(rails);
+  return some.empty() || rails[some.front()].tcp.empty() ? tcp : rails[some.front()].tcp;
+}
+
 void leave_out_lost_rails(std::vector<Member>& members) {
   std::vector<bool> lost(kMaxRails);
   for (const Member& member : members) {
@@ -51,6 +58,16 @@ void leave_out_lost_rails(std::vector<Member>& members) {
       if (lost[i]) member.rails[i].up = false;
     }
   }
+}
+
+std::map<NodeId, Member> without_lost_rails(const std::map<NodeId, Member>& members) {
+  std::vector<Member> list;
+  for (const auto& [node, member] : members) list.push_back(member);
+  leave_out_lost_rails(list);
+  std::map<NodeId, Member> usable;
+  std::size_t i = 0;
+  for (const auto& [node, member] : members) usable[node] = list[i++];
+  return usable;
 }
 
 std::vector<std::uint32_t> node_shares(const std::vector<Member>& members) {
@@ -91,6 +108,25 @@ std::uint64_t rate_of(const std::vector<Member>& members, const std::vector<std:
     }
   }
   return std::isfinite(rate) ? static_cast<std::uint64_t>(rate) : 0;
+}
+
+std::vector<std::uint64_t> window_rates(const std::vector<Member>& members,
+                                        const std::vector<std::uint32_t>& shares,
+                                        std::uint32_t ranks, std::uint64_t rate) {
+  bool full = false;  // a helper's NIC
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const double share = static_cast<double>(shares[i]) / plan::kWeightUnit;
+    const double load = share * ranks * static_cast<double>(rate);
+    full |= members[i].role == Role::kHelper &&
+            load > kFull * static_cast<double>(members[i].usable_speed());
+  }
+  std::vector<std::uint64_t> rates;
+  for (const Member& member : members) {
+    const bool yields = full && member.role == Role::kWorker;
+    rates.push_back(yields ? static_cast<std::uint64_t>(static_cast<double>(rate) * kYields)
+                           : rate);
+  }
+  return rates;
 }
 
 std::vector<std::uint32_t> tree_counts(const std::vector<Member>& members,

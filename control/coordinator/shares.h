@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "control/coordinator/store.h"
@@ -14,6 +15,7 @@ std::vector<double> member_speeds(const std::vector<Member>& members);
 // Where a machine with workers has lost a rail, they reach no node by it any more: it counts as
 // lost at all members.
 void leave_out_lost_rails(std::vector<Member>& members);
+std::map<NodeId, Member> without_lost_rails(const std::map<NodeId, Member>& members);
 
 // Of protocol::kWeightUnit, for each member in order; they add up to it. A member whose share is 0
 // is better left out. For full bisection, and workers on all the machines whose role says so, no
@@ -25,6 +27,14 @@ std::vector<std::uint32_t> node_shares(const std::vector<Member>& members);
 // evenly, on the machines whose role says so. 0: a speed is not known.
 std::uint64_t rate_of(const std::vector<Member>& members, const std::vector<std::uint32_t>& shares,
                       std::uint32_t ranks);
+
+// For which each member makes its windows, where the job goes at `rate`. Where trees take the whole
+// NIC of a helper, they cannot make up for what they have missed: the trees of machines with
+// workers, whose NICs carry others' bytes too, leave them the first place there, and take what is
+// left. In order.
+std::vector<std::uint64_t> window_rates(const std::vector<Member>& members,
+                                        const std::vector<std::uint32_t>& shares,
+                                        std::uint32_t ranks, std::uint64_t rate);
 
 // How many trees each member roots: one for each of its shards, but at most kMaxTrees in all (then
 // each has fewer, down to the same bound), and not more than its share has units.

@@ -35,6 +35,8 @@ struct Member {
   // That can serve a job now, and bytes per second of the NICs that are up.
   std::uint32_t usable_shards() const { return control::usable_shards(rails, shards); }
   std::uint64_t usable_speed() const;
+  // Where it is reached by a NIC that is up.
+  const std::string& usable_tcp() const;
 };
 
 // A shard of one of a job's nodes, in the numbering of its lanes.
@@ -56,6 +58,7 @@ struct PlanNode {
   std::vector<LaneOf> below;
   std::vector<LaneOf> above;
   std::vector<std::uint32_t> rails{};  // of each tree; none where any will do
+  std::uint64_t rate = 0;              // for its windows: bytes of operation per second; 0: unknown
 
   std::uint32_t lanes() const {
     return std::min(member.shards, static_cast<std::uint32_t>(trees.size()));

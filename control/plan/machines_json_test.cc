@@ -54,7 +54,7 @@ TEST(MachineFile, MeasuredSpeedsGoBeforeDeclaredOnes) {
 }
 
 TEST(MachineFile, MistakesNameThePlace) {
-  const std::pair<std::string, std::string> kCases[] = {
+  const std::pair<std::string, std::string> cases[] = {
       {"", "not JSON"},
       {"[]", "the file = [...]: must be an object"},
       {R"({"fmt":"gsplan/1","machines":[]})", "fmt = \"gsplan/1\""},
@@ -73,7 +73,7 @@ TEST(MachineFile, MistakesNameThePlace) {
           "pairs":[{"from":"a","to":"a","speed":1}]})",
        "pairs[0]"},
   };
-  for (const auto& [text, part] : kCases) {
+  for (const auto& [text, part] : cases) {
     EXPECT_NE(error_of(text).find(part), std::string::npos) << text << ": " << error_of(text);
   }
 }

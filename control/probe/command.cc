@@ -11,7 +11,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "client/rpc_channel.h"
 #include "control/config.h"
+#include "control/flags.h"
+#include "control/plan_files.h"
 #include "control/probe/survey.h"
 #include "control/speed.h"
 #include "control/tables.h"
@@ -105,7 +108,7 @@ CLI::App* add_probe(CLI::App& app, ProbeArguments& arguments) {
                    "these alone; may be repeated. Left out: all members with each other")
       ->type_name("HOST");
   probe->add_option("--seconds", arguments.seconds, "that each measurement counts")
-      ->check(CLI::Range(0.05, 10.0))
+      ->check(number_in(0.05, 10.0))
       ->capture_default_str();
   probe->add_flag("--no-pairs", arguments.no_pairs,
                   "each node with all others at once alone: with many nodes pairs take long");
@@ -117,7 +120,7 @@ CLI::App* add_probe(CLI::App& app, ProbeArguments& arguments) {
   probe->add_option("--out", arguments.out, "write what was measured, for plan make --machines")
       ->type_name("FILE");
   probe->footer(
-      "It fills the network, a second and a half for each measurement: not beside a training "
+      "It fills the network, about two seconds for each measurement: not beside a training "
       "whose\n"
       "time counts. Exit status: 0; 1 something could not be measured (stderr says who and why); "
       "2\n"
@@ -126,7 +129,15 @@ CLI::App* add_probe(CLI::App& app, ProbeArguments& arguments) {
 }
 
 int run_probe(const ProbeArguments& arguments, const ProbeRun& run) {
-  SurveyOptions options{.address = run.address,
+  // Before a minute of measuring is lost. Nothing that is there is.
+  if (!arguments.out.empty() && !std::ofstream(arguments.out, std::ios::app)) {
+    return fail(
+        fmt::format("cannot write {}: {}; give another --out", arguments.out, std::strerror(errno)),
+        kUsage);
+  }
+  const auto first = client::RpcChannel::connect_first(run.address);
+  if (!first) return fail(first.error().message, kFailed);
+  SurveyOptions options{.address = first->address(),
                         .to = arguments.to,
                         .token = arguments.token,
                         .seconds = arguments.seconds,
@@ -150,11 +161,8 @@ int run_probe(const ProbeArguments& arguments, const ProbeRun& run) {
   std::fflush(stdout);
   tell(*measured);
   if (!arguments.out.empty()) {
-    std::ofstream out(arguments.out, std::ios::binary);
-    if (!(out << file && out.flush())) {
-      return fail(fmt::format("cannot write {}: {}; give another --out", arguments.out,
-                              std::strerror(errno)),
-                  kFailed);
+    if (const auto written = write_file(arguments.out, file); !written) {
+      return fail(written.error().message, kFailed);
     }
   }
   return measured->errors.empty() ? 0 : kFailed;

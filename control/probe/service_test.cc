@@ -89,7 +89,7 @@ TEST_F(ProbeServiceTest, AStrangerCannotMakeANodeSendOrWork) {
 
 TEST_F(ProbeServiceTest, WhatIsOutOfBoundsIsRefused) {
   ProbeService service = make(options("secret"));
-  const std::pair<const char*, json> kCases[] = {
+  const std::pair<const char*, json> cases[] = {
       {"probe.serve", {{"streams", 0}}},
       {"probe.serve", {{"streams", 257}}},
       {"probe.serve", {{"streams", 1}, {"measure_ms", 10'001}}},
@@ -103,7 +103,7 @@ TEST_F(ProbeServiceTest, WhatIsOutOfBoundsIsRefused) {
       {"probe.run", {{"to", json::array({{{"host", "h"}, {"port", 0}, {"key", "k"}}})}}},
       {"probe.run", {{"to", json::array({{{"host", "h"}, {"port", 7}, {"key", "short"}}})}}},
   };
-  for (const auto& [method, params] : kCases) {
+  for (const auto& [method, params] : cases) {
     EXPECT_NE(error_of(ask(service, kLocal, method, params)), "") << method << params;
   }
   EXPECT_THAT(error_of(ask(service, kLocal, "probe.other", {})), HasSubstr("no method"));

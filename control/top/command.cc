@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "control/flags.h"
 #include "control/top/asker.h"
 #include "control/top/render.h"
 #include "control/top/terminal.h"
@@ -111,7 +112,7 @@ CLI::App* add_top(CLI::App& app, TopArguments& arguments) {
   auto* top = app.add_subcommand(
       "top", "a live view of a node, or of all nodes of the cluster that it coordinates");
   top->add_option("--interval", arguments.interval, "seconds between two looks; rates are over it")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(number_in(0.1, 3600.0))
       ->capture_default_str();
   top->add_flag("--once", arguments.once, "two looks, one view, and the end");
   top->footer(

@@ -14,9 +14,11 @@ struct ShardCounters {
   Counter completions;
   Counter failures;
   Counter tiles;
-  Counter bytes_in;   // pulled
-  Counter bytes_out;  // placed
-  Counter damaged;    // inputs of tiles that did not have their checksums
+  Counter bytes_in;    // pulled
+  Counter bytes_out;   // placed
+  Counter bytes_up;    // partial sums made for nodes above
+  Counter bytes_down;  // results that came from there
+  Counter damaged;     // inputs of tiles that did not have their checksums
   Counter peers_lost;
   Counter uplinks_lost;
   Counter turns;       // of the loop
@@ -37,6 +39,8 @@ inline constexpr std::array kShardCounterNames = {
     CounterName{"tiles", &ShardCounters::tiles},
     CounterName{"bytes_in", &ShardCounters::bytes_in},
     CounterName{"bytes_out", &ShardCounters::bytes_out},
+    CounterName{"bytes_up", &ShardCounters::bytes_up},
+    CounterName{"bytes_down", &ShardCounters::bytes_down},
     CounterName{"damaged", &ShardCounters::damaged},
     CounterName{"peers_lost", &ShardCounters::peers_lost},
     CounterName{"uplinks_lost", &ShardCounters::uplinks_lost},

@@ -93,12 +93,14 @@ Status Shard::admissible(transport::Peer peer, const wire::Notice& notice) const
   return Status::kOk;
 }
 
-// Letting go of them has answered what was under way; these answers belong to its tiles.
+// Letting go of them has answered what was under way; these answers belong to its tiles. Its last
+// words go to the parents that are left.
 void Shard::remove_job(protocol::JobSlot job) {
   take_steps();
   take_pulled();
   take_pushed();
   take_steps();
+  send_letters();
   protocol_.remove_job(job);
 }
 
@@ -120,11 +122,11 @@ std::size_t Shard::send_completions() {
 
 std::size_t Shard::do_chores(Nanos now) {
   next_chores_ = now + kChoresEvery;
-  take_steps();  // while those whom they are about are known to the transport
   protocol_.expire(clock_.now());
+  const std::size_t steps = take_steps();  // while the transport knows those whom they are about
   const std::size_t lost = report_lost() + lose_parents();
   const std::size_t tasks = run_tasks();
-  return lost + tasks + protocol_.outbox().size() + protocol_.letters_down().size() +
+  return steps + lost + tasks + protocol_.outbox().size() + protocol_.letters_down().size() +
          protocol_.letters_up().size();
 }
 

@@ -60,11 +60,13 @@ class Shard {
   const CycleClock& clock() const { return clock_; }
   // A job all of whose peers the transport has let go of.
   void remove_job(protocol::JobSlot job);
-  // The connection with a parent, before protocol().join_parent() names it: `link` is a number that
-  // no other has, small. The uplink is borrowed until it is removed; its slots have
-  // `layout.total_bytes()`. Removed it is when no tile of its job is in flight.
+  // The connection with a parent. Then, in the same task, protocol().join_parent() names it: what
+  // the parent says before is taken for a breach of the protocol. `link` is a number that no other
+  // has, small. The uplink is borrowed until it is removed; its slots have `layout.total_bytes()`.
   void add_uplink(protocol::Link link, Uplink& uplink, std::uint32_t lane,
                   const protocol::SlotLayout& layout);
+  // Sends what is left for it. Precondition: nobody speaks to it any more, nor has a tile in its
+  // slots: protocol().parent_gone() and no tile of its job is in flight, or remove_job().
   void remove_uplink(protocol::Link link);
 
   // From the control thread.
@@ -111,6 +113,7 @@ class Shard {
   void pull_again(std::uint32_t slot);
   void locate(const TileSlot& slot);
   void reduce(TileSlot& slot);
+  void store(TileSlot& slot, summation::Reduction& reduction) const;
   void place_stats(TileSlot& slot);
   void push(std::uint32_t slot);
   void release_views(TileSlot& slot);

@@ -178,18 +178,27 @@ void Shard::reduce(TileSlot& slot) {
     if (slot.staging.size() < bytes) slot.staging.resize(bytes);
     outputs_.push_back(slot.staging.data());
   }
-  if (tile.partial) outputs_.push_back(own_slot(tile));
+  if (tile.partial) {
+    outputs_.push_back(own_slot(tile));
+    counters_.bytes_up.add(tile.count * element_bytes(tile.partial_type));
+  }
   slot.result = slot.staging.data();
   if (outputs_.empty()) return;
   const std::size_t inputs = tile.sources.size() - tile.partials;
   summation::Reduction reduction;
-  reduction.type = tile.type;
   reduction.operation = tile.reduction;
   reduction.partial_result = tile.partial;
   reduction.divisor = tile.divisor;
-  reduction.count = tile.count;
   reduction.inputs = std::span(slot.views).first(inputs);
   reduction.partials = std::span(slot.views).subspan(inputs, tile.partials);
+  store(slot, reduction);
+}
+
+// To outputs_, with the statistics that the tile is to have.
+void Shard::store(TileSlot& slot, summation::Reduction& reduction) const {
+  const protocol::Tile& tile = slot.tile;
+  reduction.type = tile.type;
+  reduction.count = tile.count;
   reduction.outputs = outputs_;
   reduction.stream_outputs = tile.stream;
   if (!tile.stats_landings.empty()) {

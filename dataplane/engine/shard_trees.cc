@@ -20,7 +20,9 @@ void Shard::add_uplink(protocol::Link link, Uplink& uplink, std::uint32_t lane,
   }
 }
 
+// What the protocol has said to it goes out first: nobody knows the link afterwards.
 void Shard::remove_uplink(protocol::Link link) {
+  send_letters();
   parents_[link] = Parent{};
 }
 
@@ -148,9 +150,10 @@ void Shard::hand_on(std::uint32_t index) {
   TileSlot& slot = slots_[index];
   slot.status = Status::kOk;
   slot.culprit = protocol::kNoMember;
-  slot.result = own_slot(slot.tile);
+  counters_.bytes_down.add(slot.tile.count * element_bytes(slot.tile.type));
   landings_.clear();
   if (!protocol_.wanted(slot.tile)) return push(index);
+  slot.result = own_slot(slot.tile);
   locate(slot);
   auto lost = transport_.open(slot.tile.members);
   if (lost == transport::kNoPeer) {
@@ -177,16 +180,8 @@ void Shard::copy_down(TileSlot& slot) {
   const Span result{slot.result, tile.count * element_bytes(tile.type)};
   const View view(&result, 1);
   summation::Reduction reduction;
-  reduction.type = tile.type;
-  reduction.count = tile.count;
   reduction.inputs = {&view, 1};
-  reduction.outputs = outputs_;
-  reduction.stream_outputs = tile.stream;
-  if (!tile.stats_landings.empty()) {
-    slot.stats.resize(stats_blocks(tile.count));
-    reduction.stats = slot.stats;
-  }
-  summation::reduce(*config_.kernels, reduction);
+  store(slot, reduction);
 }
 
 }  // namespace tally::engine

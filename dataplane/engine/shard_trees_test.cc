@@ -265,6 +265,34 @@ TEST_P(ShardTreesTest, ADeadlineNamesTheRankThatIsMissingBelow) {
   EXPECT_TRUE(tree.clean());
 }
 
+// A shard that has nothing to do may sleep: what a deadline ends must not need another turn. Here
+// also tiles that wait for room in a branch that has not moved since.
+TEST_P(ShardTreesTest, NoVerdictWaitsForATurnThatNobodyTakes) {
+  auto narrow = options();
+  narrow.down_slots = 1;
+  for (int turns = 0; turns < 20; ++turns) {
+    SCOPED_TRACE(turns);
+    ShardTree tree(narrow);
+    for (std::uint16_t rank = 0; rank < tree.ranks(); ++rank) {
+      tree.send(rank, notice(Kind::kAllReduce, 60'000, 1));
+    }
+    for (int i = 0; i < turns; ++i) tree.turn();
+    Nanos now = tree.now();
+    const auto until_quiet = [&] {
+      now += kMillisecond;
+      while (tree.shard(0).turn(now)) {
+      }
+    };
+    until_quiet();
+    now += 60 * kSecond;
+    until_quiet();
+    const std::uint64_t told = tree.shard(0).counters().failures.read();
+    tree.shard(0).turn(now);
+    EXPECT_EQ(tree.shard(0).counters().failures.read(), told);
+    EXPECT_EQ(tree.shard(0).protocol().letters_down().size(), 0u);
+  }
+}
+
 // A parent that uses a slot that is none is disconnected; the ranks below get an error.
 TEST_P(ShardTreesTest, AParentThatBreaksTheProtocolIsLost) {
   ShardTree tree(options());
@@ -289,6 +317,33 @@ TEST_P(ShardTreesTest, AParentThatBreaksTheProtocolIsLost) {
     const auto completions = tree.take(rank);
     ASSERT_EQ(completions.size(), 1u);
     EXPECT_EQ(completions[0].status, Status::kPeerLost);
+  }
+}
+
+// In one batch of tasks: the last rank leaves, its job ends, its parent goes.
+TEST_P(ShardTreesTest, LastWordsGoOutBeforeTheUplinkGoes) {
+  ShardTree tree(options());
+  const TreeShape shape = GetParam().tree();
+  const std::size_t last = shape.size() - 1;
+  tree.send(shape[last].ranks[0], notice(Kind::kAllReduce, 9001, 1));
+  tree.settle();
+  engine::Shard& shard = tree.shard(last);
+  shard.post([&] {
+    for (const std::uint16_t rank : shape[last].ranks) {
+      shard.protocol().gone(rank, Status::kPeerLeft, tree.now());
+    }
+  });
+  shard.post([&] { shard.remove_job(0); });
+  shard.post([&] { shard.remove_uplink(0); });
+  tree.settle();
+  for (std::uint16_t rank = 0; rank < tree.ranks(); ++rank) {
+    if (tree.worker(rank).vertex == last) continue;
+    tree.send(rank, notice(Kind::kAllReduce, 9001, 1));
+    tree.settle();
+    const auto completions = tree.take(rank);
+    ASSERT_EQ(completions.size(), 1u) << "rank " << rank;
+    EXPECT_EQ(completions[0].status, Status::kPeerLeft);
+    EXPECT_EQ(completions[0].culprit, shape[last].ranks[0]) << "rank " << rank;
   }
 }
 

@@ -25,7 +25,9 @@ class Uplink {
   virtual std::size_t receive(std::uint32_t lane, std::span<RingSlot> out) = 0;
 
   // The slots between this shard and the lane's, laid out as the job's SlotLayout says: theirs to
-  // read and write, the same memory until the uplink goes. `region` is its number at the parent.
+  // read and write, the same memory until the uplink goes. Results are pushed on from it: where the
+  // shard's own transport does not know this memory (onesided/port.h), it copies each once more.
+  // `region` is its number at the parent.
   virtual std::span<std::byte> slots(std::uint32_t lane) const = 0;
   virtual std::uint32_t region(std::uint32_t lane) const = 0;
 

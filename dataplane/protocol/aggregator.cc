@@ -53,15 +53,39 @@ void Aggregator::add_job(JobSlot slot, const JobSpec& spec) {
     const bool plain = job.spec.vertices[i].branches.empty();
     scheduler_.reserve(slot, job.places[i].cls, spec.credit, plain ? UINT32_MAX : spec.slots.up);
   }
-  outbox_.reserve(outbox_.capacity() + std::size_t{spec.ranks} * 4);
-  const std::size_t between = spec.slots.all_up() + spec.slots.all_down() + spec.credit;
-  letters_down_.reserve(letters_down_.capacity() + spec.branches * between);
-  letters_up_.reserve(letters_up_.capacity() + spec.parents * between);
-  steps_.reserve(steps_.capacity() + spec.branches * between);
-  downs_.reserve(downs_.capacity() + std::size_t{spec.parents} * spec.slots.all_down());
+  reserve();
+}
+
+// For what all jobs together may have to be sent or started in a turn, but for bursts of verdicts.
+void Aggregator::reserve() {
+  std::size_t ranks = 0;
+  std::size_t down = 0;
+  std::size_t up = 0;
+  std::size_t results = 0;
+  for (const auto& job : jobs_) {
+    if (job == nullptr) continue;
+    const JobSpec& spec = job->spec;
+    const std::size_t between = spec.slots.all_up() + spec.slots.all_down() + spec.credit;
+    ranks += spec.ranks;
+    down += spec.branches * between;
+    up += spec.parents * between;
+    results += std::size_t{spec.parents} * spec.slots.all_down();
+  }
+  outbox_.reserve(ranks * 4);
+  letters_down_.reserve(down);
+  letters_up_.reserve(up);
+  steps_.reserve(down);
+  downs_.reserve(results);
 }
 
 void Aggregator::remove_job(JobSlot job) {
+  std::erase_if(letters_down_, [&](const Letter& one) { return members_[one.to].job == job; });
+  std::erase_if(letters_up_, [&](const Letter& one) { return links_[one.to].job == job; });
+  downs_.erase(downs_.begin(), downs_.begin() + static_cast<std::ptrdiff_t>(next_down_));
+  next_down_ = 0;
+  std::erase_if(downs_, [&](const DownEntry& one) { return one.job == job; });
+  for (MemberEntry& member : members_) member.joined &= member.job != job;
+  for (LinkEntry& link : links_) link.joined &= link.job != job;
   scheduler_.remove_job(job);
   jobs_[job].reset();
 }
@@ -74,10 +98,7 @@ void Aggregator::join(JobSlot job, std::uint16_t rank, Member member) {
   if (member >= members_.size()) members_.resize(member + 1);
   members_[member] = MemberEntry{job, rank, true};
   jobs_[job]->members[rank].member = member;
-  const Job& joined = *jobs_[job];
-  if (joined.is_branch(rank) && joined.broken.status != Status::kOk) {
-    send_down(joined, rank, broken_message(joined));
-  }
+  if (jobs_[job]->is_branch(rank)) tell_joined(*jobs_[job], rank);
 }
 
 std::uint32_t Aggregator::operations(JobSlot job) const {
@@ -123,7 +144,7 @@ Status Aggregator::check(const Job& job, std::uint16_t child, const wire::Notice
   if (notice.root >= job.spec.ranks) return Status::kInvalidArgument;
   const Operand operand = operand_of(notice);
   if (notice.part >= part_count(job.spec.plan, operand)) return Status::kInvalidArgument;
-  const std::uint32_t tree = cut(job.spec.plan, operand, notice.part).tree;
+  const std::uint32_t tree = tree_of(job.spec.plan, operand, notice.part);
   vertex = job.vertex_in(tree);
   if (vertex == kNoVertex) return Status::kInvalidArgument;
   const bool partial = (notice.flags & wire::kPartial) != 0;

@@ -71,6 +71,9 @@ struct JobSpec {
   std::uint16_t branches = 0;      // that the vertices speak of
   std::uint16_t parents = 0;
   SlotLayout slots{};  // between vertices: the same in the whole job
+  // By number, which of the job's nodes these are, from 1, for verdicts to name; none: unknown.
+  std::vector<std::uint32_t> branch_nodes{};
+  std::vector<std::uint32_t> parent_nodes{};
   // In flight each way for this job here, where that is less than the shard's window: what its
   // trees' share of the links carries in a few milliseconds.
   std::uint64_t window_bytes = UINT64_MAX;
@@ -100,7 +103,8 @@ class Aggregator {
   // -- control: allocates, off the path --------------------------------------------------------
   // Precondition for all: `job` is free (add_job) or was added.
   void add_job(JobSlot job, const JobSpec& spec);
-  // Precondition: no member is left in it and no tile of it is in flight.
+  // Precondition: no member is left in it and no tile of it is in flight. What it still has to say
+  // is lost; its links are nobody's.
   void remove_job(JobSlot job);
   bool busy(JobSlot job) const;  // tiles in flight
   // No slot between this shard and other vertices is in use, but those of members that are gone.
@@ -208,6 +212,7 @@ class Aggregator {
     std::uint32_t slot = 0;
   };
 
+  void reserve();
   Job* job_of(Member member);
   const Job* job_of(Member member) const;
 
@@ -239,6 +244,7 @@ class Aggregator {
   // Towards branches (branches.cc, branch_slots.cc).
   void send_down(const Job& job, std::uint16_t child, const RingSlot& message);
   void tell_branches(Job& job, Slot slot, const wire::Completion& completion);
+  void tell_joined(Job& job, std::uint16_t child);
   void ask_branches(Job& job, const OperationRecord& operation, const Stretch& stretch, Tile& tile);
   static void add_below(const Job& job, const OperationRecord& operation, const Stretch& stretch,
                         Tile& tile);
@@ -262,6 +268,10 @@ class Aggregator {
   void send_up(const Job& job, std::uint32_t parent, const RingSlot& message);
   void announce_up(Job& job, Slot slot, Nanos now);
   void send_partial(const Job& job, const OperationRecord& operation, Nanos left);
+  static RingSlot report(const Job& job, const OperationKey& key, std::uint16_t part,
+                         const Verdict& verdict);
+  void pass_on(Job& job, std::uint16_t vertex, const OperationKey& key, std::uint16_t part,
+               const Verdict& verdict);
   void report_up(const Job& job, std::uint16_t vertex, const OperationKey& key, std::uint16_t part,
                  const Verdict& verdict);
   Status tile_wanted(Job& job, std::uint32_t parent, const wire::VertexMessage& message);
@@ -280,6 +290,7 @@ class Aggregator {
   static bool leads_up(const Job& job, std::uint16_t vertex);
   static bool is_child(const Job& job, std::uint16_t vertex, std::uint16_t child);
   static std::uint16_t blamed(const Job& job, std::uint16_t child);
+  static Verdict loss_of(const Job& job, std::uint16_t child, Status why);
   static std::uint16_t stand_in(const Job& job, const OperationRecord& operation,
                                 std::uint16_t child);
   void fail(Job& job, Slot slot, const Verdict& verdict, Nanos now);
@@ -287,6 +298,8 @@ class Aggregator {
   void give_up(Job& job, Slot slot, const Verdict& verdict, Nanos now);
   void finish(Job& job, Slot slot, const Verdict& verdict, Nanos now);
   void conclude_if_over(Job& job, Slot slot, Nanos now);
+  static wire::Completion completion_of(const Job& job, const OperationRecord& operation,
+                                        Nanos elapsed);
   void conclude(Job& job, Slot slot, Nanos now);
   Slot open_failed(Job& job, const OperationKey& key, std::uint16_t vertex, std::uint16_t part,
                    Nanos now);
@@ -323,6 +336,9 @@ class Aggregator {
 
 wire::Completion completion_of(const Verdict& verdict, Nanos elapsed);
 Verdict verdict_of(const wire::Completion& completion);
+
+// Of a neighbour: may it have come to this? It names ranks that there are, or none.
+bool sensible(const Verdict& verdict, std::uint16_t ranks);
 
 // The field by field comparison of announcements.
 Verdict compare(const Shape& first, std::uint16_t first_rank, const Shape& later,

@@ -11,11 +11,31 @@ void Aggregator::send_down(const Job& job, std::uint16_t child, const RingSlot& 
 }
 
 // All of the vertex, also those that have not announced the operation: their ranks wait too. They
-// count as having announced from now on; what they still say of it is too late.
+// count as having announced from now on; what they still say of it is too late. One that is not
+// there yet is told when it joins.
 void Aggregator::tell_branches(Job& job, Slot slot, const wire::Completion& completion) {
   for (const Branch& branch : job.vertex(job.table[slot]).branches) {
-    job.table.mark(slot, job.child_of(branch));
-    send_down(job, job.child_of(branch), wire::encode(completion));
+    const std::uint16_t child = job.child_of(branch);
+    const MemberState& state = job.members[child];
+    if (state.member == kNoMember && !state.gone) continue;
+    job.table.mark(slot, child);
+    send_down(job, child, wire::encode(completion));
+  }
+}
+
+// What has become of the job, and of operations that have failed, before the branch was there.
+void Aggregator::tell_joined(Job& job, std::uint16_t child) {
+  if (job.broken.status != Status::kOk) send_down(job, child, broken_message(job));
+  for (Slot s = job.oldest_failed; s != kNone;) {
+    const OperationRecord& operation = job.table[s];
+    const Slot next = operation.newer_failed;
+    if (is_child(job, operation.vertex, child) && job.table.mark(s, child)) {
+      wire::Completion completion = completion_of(job, operation, 0);
+      completion.cookie = operation.key.tree;
+      send_down(job, child, wire::encode(completion));
+      if (operation.announced == operation.children) forget(job, s);
+    }
+    s = next;
   }
 }
 
@@ -52,14 +72,15 @@ Status Aggregator::reported(Job& job, std::uint16_t child, const wire::Completio
   if (report.epoch != job.spec.epoch || report.status == Status::kOk || vertex == kNoVertex) {
     return Status::kProtocol;
   }
-  const bool names_a_rank = report.culprit < job.spec.ranks || report.culprit == wire::kNoRank;
-  if (!is_child(job, vertex, child) || !names_a_rank) return Status::kProtocol;
   const Verdict verdict = verdict_of(report);
+  if (!is_child(job, vertex, child) || !sensible(verdict, job.spec.ranks)) {
+    return Status::kProtocol;
+  }
   Slot slot = job.table.find(key);
   if (slot == kNone) {
     if (is_over(job, key)) return Status::kOk;
     if (leads_up(job, vertex)) {
-      report_up(job, vertex, key, report.part, verdict);
+      pass_on(job, vertex, key, report.part, verdict);
       return Status::kOk;
     }
     slot = open_failed(job, key, vertex, report.part, now);

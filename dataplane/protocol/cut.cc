@@ -50,6 +50,13 @@ std::uint32_t parts(const SizeClass& one, const Operand& operand) {
   return whole ? 1 : static_cast<std::uint32_t>(one.trees.size());
 }
 
+std::uint32_t tree_of(const Plan& plan, const SizeClass& one, std::size_t home,
+                      const Operand& operand, std::uint32_t index) {
+  if (parts(one, operand) > 1) return one.trees[(home + index) % one.trees.size()];
+  const Home* planned = known(plan, operand);
+  return planned != nullptr ? planned->tree : one.trees[home];
+}
+
 // Blocks of the weights before `index` in part order, by largest remainder on the running sum: the
 // cumulative share is rounded once, so every part is within one block of its exact share and the
 // parts tile the operation without gap.
@@ -110,27 +117,30 @@ const SizeClass& class_of(const Plan& plan, const Operand& operand) {
 }
 
 std::uint32_t home_tree(const Plan& plan, const Operand& operand) {
-  return cut(plan, operand, 0).tree;
+  return tree_of(plan, operand, 0);
 }
 
 std::uint32_t part_count(const Plan& plan, const Operand& operand) {
   return parts(class_of(plan, operand), operand);
 }
 
+std::uint32_t tree_of(const Plan& plan, const Operand& operand, std::uint32_t index) {
+  const SizeClass& one = class_of(plan, operand);
+  return tree_of(plan, one, home_index(one, operand), operand, index);
+}
+
 Part cut(const Plan& plan, const Operand& operand, std::uint32_t index) {
   const SizeClass& one = class_of(plan, operand);
   const std::size_t home = home_index(one, operand);
-  if (parts(one, operand) == 1) {
-    const Home* planned = known(plan, operand);
-    return Part{planned != nullptr ? planned->tree : one.trees[home], 0, operand.count};
-  }
+  const std::uint32_t tree = tree_of(plan, one, home, operand, index);
+  if (parts(one, operand) == 1) return Part{tree, 0, operand.count};
   const std::uint64_t blocks = (operand.count + kCutElements - 1) / kCutElements;
   const auto edge = [&](std::uint32_t part) {
     const std::uint64_t element = blocks_before(one, home, blocks, part) * kCutElements;
     return element < operand.count ? element : operand.count;
   };
   const std::uint64_t first = edge(index);
-  return Part{one.trees[(home + index) % one.trees.size()], first, edge(index + 1) - first};
+  return Part{tree, first, edge(index + 1) - first};
 }
 
 }  // namespace tally::protocol

@@ -91,6 +91,9 @@ std::uint32_t home_tree(const Plan& plan, const Operand& operand);
 // 1, or as many as its class has trees.
 std::uint32_t part_count(const Plan& plan, const Operand& operand);
 
+// The tree that carries this part, for less than what cut() takes. Precondition: as there.
+std::uint32_t tree_of(const Plan& plan, const Operand& operand, std::uint32_t index);
+
 // Precondition: index < part_count(). A part of a tree with little weight may be empty.
 Part cut(const Plan& plan, const Operand& operand, std::uint32_t index);
 

@@ -63,6 +63,7 @@ TEST(Cut, PartsTileTheOperationInProportionToTheWeightsOfItsClass) {
       const Part part = cut(plan, operand, i);
       ASSERT_EQ(part.first, next);
       ASSERT_TRUE(trees.insert(part.tree).second) << "a tree has one part";
+      ASSERT_EQ(tree_of(plan, operand, i), part.tree);
       const std::uint32_t weight = weight_of(one, part.tree);
       ASSERT_GT(weight, 0u);
       if (i > 0 && part.count > 0) {

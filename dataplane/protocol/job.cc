@@ -1,6 +1,5 @@
 #include "dataplane/protocol/job.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace tally::protocol {
@@ -24,9 +23,6 @@ Place place_of(const Vertex& vertex, const JobSpec& spec, bool one_class) {
       place.child_of[rank] = static_cast<std::uint16_t>(spec.ranks + branch.number);
     }
   }
-  const auto lowest = std::find_if(place.child_of.begin(), place.child_of.end(),
-                                   [](std::uint16_t child) { return child != wire::kNoRank; });
-  place.first_rank = static_cast<std::uint16_t>(lowest - place.child_of.begin());
   return place;
 }
 
@@ -54,7 +50,7 @@ Aggregator::Job::Job(JobSlot job_slot, JobSpec job_spec, bool one_class)
       members(spec.ranks + std::size_t{spec.branches}),
       parents(spec.parents, ParentSlots(spec.slots)),
       table(static_cast<std::uint16_t>(members.size()), spec.credit,
-            spec.ranks + edges_to_branches(spec)),
+            spec.ranks + edges_to_branches(spec), static_cast<std::uint32_t>(spec.vertices.size())),
       deadlines(table.capacity()) {
   for (std::uint16_t i = 0; i < spec.vertices.size(); ++i) {
     const Vertex& vertex = spec.vertices[i];

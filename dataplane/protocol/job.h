@@ -32,7 +32,6 @@ struct MemberState {
 struct Place {
   TileClass cls = 0;             // of its tiles
   std::uint32_t slot_class = 0;  // of the slots between it and its branches
-  std::uint16_t first_rank = 0;  // the lowest one below: who stands for all of them
   // By rank: the child that it is below of, or that it is; kNoRank: it is elsewhere in the tree.
   std::vector<std::uint16_t> child_of;
 

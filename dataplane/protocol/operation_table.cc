@@ -17,21 +17,25 @@ std::uint32_t index_slots(std::uint32_t operations) {
   return std::bit_ceil(operations + operations / 2);
 }
 
-// Of the tags that are in use at once, few share a place.
-std::uint32_t closed_slots(std::uint32_t credit) {
-  return std::bit_ceil(credit * 4);
+// Of the tags that are in use at once, few share a place. Each is there once for each tree, but of
+// many trees of many tags no more are remembered than this, if credit does not ask for more.
+constexpr std::uint32_t kEnoughClosed = 1 << 14;
+std::uint32_t closed_slots(std::uint32_t credit, std::uint32_t trees) {
+  const std::uint64_t all = std::uint64_t{credit} * 4 * std::max<std::uint32_t>(trees, 1);
+  return std::bit_ceil(static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(all, std::max(credit * 4, kEnoughClosed))));
 }
 
 }  // namespace
 
 OperationTable::OperationTable(std::uint16_t members, std::uint32_t credit,
-                               std::uint32_t announcers)
+                               std::uint32_t announcers, std::uint32_t trees)
     : members_(members),
       words_((members + 63u) / 64),
       capacity_(operation_slots(announcers, credit)),
-      by_rank_(members, kNone),
+      by_member_(members, kNone),
       index_(index_slots(capacity_), kNone),
-      closed_(closed_slots(credit)) {
+      closed_(closed_slots(credit, trees)) {
   const std::size_t announcements = std::size_t{announcers} * credit;
   operations_.reserve(capacity_);
   free_operations_.reserve(capacity_);
@@ -41,20 +45,24 @@ OperationTable::OperationTable(std::uint16_t members, std::uint32_t credit,
 }
 
 std::uint64_t OperationTable::footprint(std::uint16_t members, std::uint32_t credit,
-                                        std::uint32_t announcers) {
+                                        std::uint32_t announcers, std::uint32_t trees) {
   const std::uint64_t operations = operation_slots(announcers, credit);
   const std::uint64_t announcements = std::uint64_t{announcers} * credit;
   return operations * (sizeof(OperationRecord) + sizeof(Slot) + (members + 63u) / 64 * 8) +
          announcements * (sizeof(Announcement) + sizeof(Slot)) +
          index_slots(static_cast<std::uint32_t>(operations)) * sizeof(Slot) +
-         closed_slots(credit) * sizeof(Closed);
+         closed_slots(credit, trees) * sizeof(Closed);
 }
 
-std::uint32_t OperationTable::home(const OperationKey& key) const {
+std::uint32_t OperationTable::hash(const OperationKey& key) {
   std::uint64_t mixed = (std::uint64_t{key.tag} << 32 | key.round) ^
                         (std::uint64_t{key.group} << 48 | std::uint64_t{key.tree} << 24);
   mixed *= 0x9e3779b97f4a7c15u;
-  return static_cast<std::uint32_t>(mixed >> 32) & static_cast<std::uint32_t>(index_.size() - 1);
+  return static_cast<std::uint32_t>(mixed >> 32);
+}
+
+std::uint32_t OperationTable::home(const OperationKey& key) const {
+  return hash(key) & static_cast<std::uint32_t>(index_.size() - 1);
 }
 
 Slot OperationTable::find(const OperationKey& key) const {
@@ -88,7 +96,7 @@ Slot OperationTable::create(const OperationKey& key, std::uint16_t children) {
 }
 
 std::size_t OperationTable::closed_index(const OperationKey& key) const {
-  return home(OperationKey{key.tree, key.group, key.tag, 0}) & (closed_.size() - 1);
+  return hash(OperationKey{key.tree, key.group, key.tag, 0}) & (closed_.size() - 1);
 }
 
 bool OperationTable::closed(const OperationKey& key) const {
@@ -125,17 +133,17 @@ void OperationTable::unindex(const OperationKey& key) {
   index_[hole] = kNone;
 }
 
-bool OperationTable::mark(Slot slot, std::uint16_t rank) {
-  std::uint64_t& word = marks_[std::size_t{slot} * words_ + rank / 64];
-  const std::uint64_t bit = 1ULL << (rank % 64);
+bool OperationTable::mark(Slot slot, std::uint16_t child) {
+  std::uint64_t& word = marks_[std::size_t{slot} * words_ + child / 64];
+  const std::uint64_t bit = 1ULL << (child % 64);
   if ((word & bit) != 0) return false;
   word |= bit;
   ++operations_[slot].announced;
   return true;
 }
 
-bool OperationTable::marked(Slot slot, std::uint16_t rank) const {
-  return (marks_[std::size_t{slot} * words_ + rank / 64] >> (rank % 64) & 1) != 0;
+bool OperationTable::marked(Slot slot, std::uint16_t child) const {
+  return (marks_[std::size_t{slot} * words_ + child / 64] >> (child % 64) & 1) != 0;
 }
 
 void OperationTable::park(OperationRecord& operation, const Announcement& announcement) {
@@ -159,11 +167,11 @@ void OperationTable::unpark(OperationRecord& operation) {
 
 void OperationTable::order_by_rank(OperationRecord& operation) {
   for (Slot s = operation.announcements; s != kNone; s = announcements_[s].next) {
-    by_rank_[announcements_[s].rank] = s;
+    by_member_[announcements_[s].rank] = s;
   }
   operation.announcements = kNone;
-  for (std::uint16_t rank = members_; rank-- > 0;) {
-    const Slot slot = std::exchange(by_rank_[rank], kNone);
+  for (std::uint16_t member = members_; member-- > 0;) {
+    const Slot slot = std::exchange(by_member_[member], kNone);
     if (slot == kNone) continue;  // no child here
     announcements_[slot].next = operation.announcements;
     operation.announcements = slot;

@@ -15,11 +15,13 @@ class OperationTable {
   // Of so many members (ranks, and branches behind them), with room for announcers x credit
   // announcements, each possibly of an operation of its own, and for `credit` failed operations
   // that wait for late ranks. A rank is one announcer, a branch one in each of its trees.
-  OperationTable(std::uint16_t members, std::uint32_t credit, std::uint32_t announcers);
+  // Of `trees` rounds that have ended are remembered, each tag's in each.
+  OperationTable(std::uint16_t members, std::uint32_t credit, std::uint32_t announcers,
+                 std::uint32_t trees = 1);
 
   // Bytes that a table of this size holds: what admission reserves.
   static std::uint64_t footprint(std::uint16_t members, std::uint32_t credit,
-                                 std::uint32_t announcers);
+                                 std::uint32_t announcers, std::uint32_t trees = 1);
 
   Slot find(const OperationKey& key) const;
   // A new operation in state kGathering, that so many members announce. Precondition: there is none
@@ -40,14 +42,15 @@ class OperationTable {
   // Slots from here on have never had an operation.
   Slot used() const { return static_cast<Slot>(operations_.size()); }
 
-  // Marks the rank as having announced; false when it had.
-  bool mark(Slot slot, std::uint16_t rank);
-  bool marked(Slot slot, std::uint16_t rank) const;
+  // Marks the child as having announced; false when it had.
+  bool mark(Slot slot, std::uint16_t child);
+  bool marked(Slot slot, std::uint16_t child) const;
 
   void park(OperationRecord& operation, const Announcement& announcement);
   // Frees the operation's announcements.
   void unpark(OperationRecord& operation);
-  // Relinks the announcements in rank order. Precondition: all are parked.
+  // Relinks the announcements in the order of members: ranks, then branches. Precondition: all are
+  // parked.
   void order_by_rank(OperationRecord& operation);
 
   Announcement& announcement(Slot slot) { return announcements_[slot]; }
@@ -62,6 +65,7 @@ class OperationTable {
     std::uint32_t round = 0;
   };
 
+  static std::uint32_t hash(const OperationKey& key);
   std::uint32_t home(const OperationKey& key) const;
   std::size_t closed_index(const OperationKey& key) const;
   void unindex(const OperationKey& key);
@@ -74,9 +78,9 @@ class OperationTable {
   std::vector<std::uint64_t> marks_;
   std::vector<Announcement> announcements_;
   std::vector<Slot> free_announcements_;
-  std::vector<Slot> by_rank_;   // scratch of order_by_rank: kNone
-  std::vector<Slot> index_;     // open addressing, linear probing; a power of two
-  std::vector<Closed> closed_;  // by hash of group and tag; a power of two
+  std::vector<Slot> by_member_;  // scratch of order_by_rank: kNone
+  std::vector<Slot> index_;      // open addressing, linear probing; a power of two
+  std::vector<Closed> closed_;   // by hash of tree, group and tag; a power of two
   std::uint32_t live_ = 0;
 };
 

@@ -72,6 +72,32 @@ TEST(OperationTable, OrdersAnnouncementsByRank) {
   EXPECT_EQ(expected, 130);
 }
 
+// A tag has a round in each tree: most of them find a place, however many trees there are.
+TEST(OperationTable, RemembersWhatHasEndedInEveryTree) {
+  constexpr std::uint32_t kTags = 4;
+  constexpr std::uint32_t kTrees = 16;
+  OperationTable table(1, kTags, 1, kTrees);
+  std::uint32_t remembered = 0;
+  for (const bool close : {true, false}) {
+    for (std::uint32_t tag = 0; tag < kTags; ++tag) {
+      for (std::uint32_t tree = 0; tree < kTrees; ++tree) {
+        const OperationKey key{tree, 0, tag, 0};
+        if (!close) {
+          remembered += table.closed(key) ? 1 : 0;
+          continue;
+        }
+        const Slot slot = table.create(key, 1);
+        table.mark(slot, 0);
+        table.erase(slot);
+      }
+    }
+  }
+  EXPECT_GE(remembered, kTags * kTrees * 3 / 4);
+  EXPECT_LT(OperationTable::footprint(1, 256, 1, 4096) - OperationTable::footprint(1, 256, 1),
+            512u << 10)
+      << "but not of any number of them";
+}
+
 // Growth is a decision, not an accident: admission reserves ranks x credit of both.
 TEST(Sizes, OfHotObjects) {
   EXPECT_EQ(sizeof(Announcement), 48u);

@@ -31,6 +31,8 @@ void Aggregator::join_parent(JobSlot slot, std::uint32_t parent, Link link, std:
   job.parents[parent].region = region;
   // What it was to be told before it was there.
   if (job.broken.status != Status::kOk) send_up(job, parent, broken_message(job));
+  for (const RingSlot& report : job.parents[parent].unsent) send_up(job, parent, report);
+  job.parents[parent].unsent.clear();
   for (Slot s = 0; s < job.table.used(); ++s) {
     const OperationRecord& operation = job.table[s];
     if (operation.state == State::kFree || job.vertex(operation).parent != parent) continue;
@@ -53,7 +55,11 @@ void Aggregator::send_up(const Job& job, std::uint32_t parent, const RingSlot& m
 void Aggregator::announce_up(Job& job, Slot slot, Nanos now) {
   OperationRecord& operation = job.table[slot];
   const std::uint64_t elements = operation.end - operation.first;
-  if (elements > 0) grain_.ready(job.slot, traffic(operation.shape, elements));
+  if (elements > 0) {
+    const std::uint64_t bytes = traffic(operation.shape, elements);
+    grain_.ready(job.slot, bytes);
+    operation.stream = backlog_ + bytes >= config_.stream_bytes;
+  }
   send_partial(job, operation, operation.deadline - now);
   set_deadline(job, slot, operation.deadline + kPatience);
 }
@@ -81,16 +87,32 @@ void Aggregator::send_partial(const Job& job, const OperationRecord& operation, 
   send_up(job, vertex.parent, wire::encode(notice));
 }
 
-void Aggregator::report_up(const Job& job, std::uint16_t vertex, const OperationKey& key,
-                           std::uint16_t part, const Verdict& verdict) {
-  wire::Completion report = completion_of(verdict, 0);
+RingSlot Aggregator::report(const Job& job, const OperationKey& key, std::uint16_t part,
+                            const Verdict& verdict) {
+  wire::Completion report = protocol::completion_of(verdict, 0);
   report.part = part;
   report.group = key.group;
   report.epoch = job.spec.epoch;
   report.tag = key.tag;
   report.round = key.round;
   report.cookie = key.tree;
-  send_up(job, job.spec.vertices[vertex].parent, wire::encode(report));
+  return wire::encode(report);
+}
+
+void Aggregator::report_up(const Job& job, std::uint16_t vertex, const OperationKey& key,
+                           std::uint16_t part, const Verdict& verdict) {
+  send_up(job, job.spec.vertices[vertex].parent, report(job, key, part, verdict));
+}
+
+// Of an operation that is not known here: nothing else keeps the report until the parent is there.
+// As many as ranks may have failed and unanswered.
+void Aggregator::pass_on(Job& job, std::uint16_t vertex, const OperationKey& key,
+                         std::uint16_t part, const Verdict& verdict) {
+  ParentSlots& parent = job.parents[job.spec.vertices[vertex].parent];
+  if (parent.link != kNoLink) return report_up(job, vertex, key, part, verdict);
+  if (parent.unsent.size() < job.spec.credit) {
+    parent.unsent.push_back(report(job, key, part, verdict));
+  }
 }
 
 Status Aggregator::heard_above(Link link, const RingSlot& slot, Nanos now) {
@@ -241,8 +263,9 @@ Status Aggregator::judged(Job& job, std::uint32_t parent, const wire::Completion
                           Nanos now) {
   const OperationKey key{completion.cookie, completion.group, completion.tag, completion.round};
   const std::uint16_t vertex = job.vertex_in(key.tree);
+  const Verdict verdict = verdict_of(completion);
   if (completion.epoch != job.spec.epoch || vertex == kNoVertex ||
-      job.spec.vertices[vertex].parent != parent) {
+      job.spec.vertices[vertex].parent != parent || !sensible(verdict, job.spec.ranks)) {
     return Status::kProtocol;
   }
   const bool ok = completion.status == Status::kOk;
@@ -255,7 +278,7 @@ Status Aggregator::judged(Job& job, std::uint32_t parent, const wire::Completion
   if (operation.state == State::kDraining || operation.state == State::kFailed) return Status::kOk;
   if (ok && operation.announced < operation.children) return Status::kProtocol;
   operation.started = (completion.flags & wire::kStarted) != 0;
-  finish(job, slot, verdict_of(completion), now);
+  finish(job, slot, verdict, now);
   return Status::kOk;
 }
 
@@ -268,7 +291,8 @@ void Aggregator::parent_gone(Link link, Status why, Nanos now) {
   std::erase_if(letters_up_, [&](const Letter& letter) { return letter.to == link; });
   job.parents[parent].link = kNoLink;
   job.parents[parent].gone = true;
-  const Verdict verdict{.status = why};
+  Verdict verdict{.status = why};
+  if (parent < job.spec.parent_nodes.size()) verdict.culprit_value = job.spec.parent_nodes[parent];
   break_job(job, verdict, kNoMember, link);
   for (Slot s = 0; s < job.table.used(); ++s) {
     const OperationRecord& operation = job.table[s];

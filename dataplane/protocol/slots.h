@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/ring.h"
 #include "dataplane/protocol/tile.h"
 #include "dataplane/protocol/vertex.h"
 #include "dataplane/wire/vertex.h"
@@ -72,6 +73,7 @@ struct ParentSlots {
   Link link = kNoLink;
   bool gone = false;  // for good
   std::uint32_t region = 0;
+  std::vector<RingSlot> unsent;  // reports that it is to be told when it is there
   std::vector<Up> up;
   std::vector<Down> down;
 };

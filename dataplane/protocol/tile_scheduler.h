@@ -57,8 +57,10 @@ class TileScheduler {
   // The operation whose tile goes next; nothing when none is ready or the bounds are reached.
   std::optional<Choice> next() const;
 
-  // A tile was started, with so many bytes to pull; these have come, or will not; so many are being
-  // pushed; have been, or will not be; it has ended.
+  // A tile was started, with so many bytes to pull; all of these have come, or will not; so many
+  // are being pushed; have been, or will not be; it has ended. Inputs that have come wait in
+  // landing memory for the last one of their tile, and that memory is what the windows together
+  // are: they are counted as long as they are there.
   void started(JobSlot job, TileClass cls, std::uint64_t bytes);
   void pulled(JobSlot job, TileClass cls, std::uint64_t bytes);
   void pushing(JobSlot job, TileClass cls, std::uint64_t bytes);

@@ -18,8 +18,13 @@ static_assert(kCutElements == kStatsBlock);
 
 constexpr RankSet kNobody{false, wire::kNoRank};
 
+// Partial sums may be wider than elements. All are counted from the tile's start until its sum
+// begins, also those that have come, and partial sums that branches have yet to make: a transport
+// that lands inputs holds room for the first all that time, and is to have it for the others.
 std::uint64_t pulled_bytes(const Tile& tile) {
-  return tile.sources.size() * tile.count * element_bytes(tile.type);
+  const std::uint64_t ranks = tile.sources.size() - tile.partials;
+  return tile.count *
+         (ranks * element_bytes(tile.type) + tile.partials * element_bytes(tile.partial_type));
 }
 
 std::uint64_t pushed_bytes(const Tile& tile) {
@@ -44,7 +49,7 @@ std::uint64_t largest_tile(const AggregatorConfig& config, std::uint32_t ranks) 
 }
 
 // Several tiles fit the window at staggered phases; more inputs, smaller tiles. Between vertices a
-// tile fits a slot, as a partial sum too.
+// tile fits a slot, as a partial sum too: so it is not too large for any of them (SlotLayout).
 std::uint64_t Aggregator::tile_elements(const Job& job, const OperationRecord& operation,
                                         bool fine) const {
   const Shape& shape = operation.shape;
@@ -298,7 +303,7 @@ void Aggregator::ended(Job& job, const Tile& tile, Status status, Member culprit
   const bool active = operation.state == OperationRecord::State::kActive;
   if (active && status != Status::kOk) {
     Verdict verdict{.status = status};
-    if (culprit < members_.size()) verdict.culprit = blamed(job, members_[culprit].rank);
+    if (culprit < members_.size()) verdict = loss_of(job, members_[culprit].rank, status);
     fail(job, tile.operation, verdict, now);
   } else {
     conclude_if_over(job, tile.operation, now);

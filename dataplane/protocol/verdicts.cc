@@ -69,6 +69,15 @@ Verdict compare(const Shape& first, std::uint16_t first_rank, const Shape& later
   return Verdict{};
 }
 
+bool sensible(const Verdict& verdict, std::uint16_t ranks) {
+  const auto known = [&](std::uint16_t rank) { return rank < ranks || rank == wire::kNoRank; };
+  // These are said of a message, not of an operation.
+  const bool of_a_message = verdict.status == Status::kDuplicate ||
+                            verdict.status == Status::kStaleEpoch ||
+                            verdict.status == Status::kAgain;
+  return !of_a_message && known(verdict.culprit) && known(verdict.witness);
+}
+
 bool Aggregator::is_child(const Job& job, std::uint16_t vertex, std::uint16_t child) {
   if (!job.is_branch(child)) return job.places[vertex].child_of[child] == child;
   const std::vector<Branch>& branches = job.spec.vertices[vertex].branches;
@@ -79,6 +88,16 @@ bool Aggregator::is_child(const Job& job, std::uint16_t vertex, std::uint16_t ch
 // A rank that a child stands for in verdicts: a branch is nobody's fault.
 std::uint16_t Aggregator::blamed(const Job& job, std::uint16_t child) {
   return job.is_branch(child) ? wire::kNoRank : child;
+}
+
+// A node that is lost is no rank's fault: its number stands where values that ranks disagree about
+// do.
+Verdict Aggregator::loss_of(const Job& job, std::uint16_t child, Status why) {
+  Verdict verdict{.status = why, .culprit = blamed(job, child)};
+  if (!job.is_branch(child)) return verdict;
+  const std::size_t number = child - job.spec.ranks;
+  if (number < job.spec.branch_nodes.size()) verdict.culprit_value = job.spec.branch_nodes[number];
+  return verdict;
 }
 
 // In disagreements a branch is the first rank below it: all below have announced the same.
@@ -113,7 +132,7 @@ void Aggregator::reply(Member member, const wire::Notice& notice, const Verdict&
   Job& job = *job_of(member);
   const std::uint16_t child = members_[member].rank;
   ++job.members[child].counters.failures;
-  Outgoing outgoing{member, completion_of(verdict, elapsed)};
+  Outgoing outgoing{member, protocol::completion_of(verdict, elapsed)};
   outgoing.completion.part = notice.part;
   outgoing.completion.group = notice.group;
   outgoing.completion.epoch = notice.epoch;
@@ -131,7 +150,7 @@ void Aggregator::reply(Member member, const wire::Notice& notice, const Verdict&
 void Aggregator::cancel(Job& job, std::uint16_t child, const wire::Notice& notice, Nanos now) {
   const Operand operand{notice.group, notice.tag, notice.type, notice.count};
   if (job.is_branch(child) || notice.part >= part_count(job.spec.plan, operand)) return;
-  const std::uint32_t tree = cut(job.spec.plan, operand, notice.part).tree;
+  const std::uint32_t tree = tree_of(job.spec.plan, operand, notice.part);
   const Slot slot = job.table.find(OperationKey{tree, notice.group, notice.tag, notice.round});
   if (slot == kNone || !job.table.marked(slot, child) || !is_open(job.table[slot])) return;
   // Who takes this part back because another has failed says by whose fault.
@@ -151,16 +170,16 @@ void Aggregator::fail(Job& job, Slot slot, const Verdict& verdict, Nanos now) {
   set_deadline(job, slot, now + kGrace);
 }
 
-// Nothing more of it begins.
+// Nothing more of it begins. Of what ends well nothing is left to.
 void Aggregator::stop(Job& job, Slot slot) {
   OperationRecord& operation = job.table[slot];
   if (operation.state != State::kActive) return;
-  const Vertex& vertex = job.vertex(operation);
-  scheduler_.remove(job.slot, job.place(operation).cls, slot);
-  if (vertex.is_root()) {
-    backlog_ -= traffic(operation.shape, operation.end - operation.cursor);
-  } else {
-    refuse_wanted(job, slot);
+  const bool root = job.vertex(operation).is_root();
+  const bool scheduled = root ? operation.cursor < operation.end : operation.first_wanted != kNone;
+  if (scheduled) {
+    scheduler_.remove(job.slot, job.place(operation).cls, slot);
+    if (root) backlog_ -= traffic(operation.shape, operation.end - operation.cursor);
+    if (!root) refuse_wanted(job, slot);
   }
   stop_waiting(job, slot);
 }
@@ -191,20 +210,26 @@ void Aggregator::conclude_if_over(Job& job, Slot slot, Nanos now) {
   if (done || operation.state == State::kDraining) conclude(job, slot, now);
 }
 
-void Aggregator::conclude(Job& job, Slot slot, Nanos now) {
-  OperationRecord& operation = job.table[slot];
-  job.deadlines.remove(slot);
-  account(job, operation, now);
-  TALLY_PROBE(complete, job.slot, operation.key.tag, operation.key.round, operation.part,
-              static_cast<int>(operation.verdict.status), now - operation.first_notice);
-  Outgoing outgoing{kNoMember, completion_of(operation.verdict, now - operation.first_notice)};
-  wire::Completion& completion = outgoing.completion;
+wire::Completion Aggregator::completion_of(const Job& job, const OperationRecord& operation,
+                                           Nanos elapsed) {
+  wire::Completion completion = protocol::completion_of(operation.verdict, elapsed);
   if (operation.started && completion.status != Status::kOk) completion.flags |= wire::kStarted;
   completion.part = operation.part;
   completion.group = operation.key.group;
   completion.epoch = job.spec.epoch;
   completion.tag = operation.key.tag;
   completion.round = operation.key.round;
+  return completion;
+}
+
+void Aggregator::conclude(Job& job, Slot slot, Nanos now) {
+  OperationRecord& operation = job.table[slot];
+  job.deadlines.remove(slot);
+  account(job, operation, now);
+  TALLY_PROBE(complete, job.slot, operation.key.tag, operation.key.round, operation.part,
+              static_cast<int>(operation.verdict.status), now - operation.first_notice);
+  Outgoing outgoing{kNoMember, completion_of(job, operation, now - operation.first_notice)};
+  wire::Completion& completion = outgoing.completion;
   for (Slot s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
     const Announcement& announcement = job.table.announcement(s);
     if (announcement.member == kNoMember) continue;
@@ -279,7 +304,7 @@ void Aggregator::gone(JobSlot slot, std::uint16_t child, Status why, Nanos now) 
   std::erase_if(letters_down_, [&](const Letter& letter) { return letter.to == member; });
   MemberState& state = job.members[child];
   state = MemberState{.credit = state.credit, .gone = true, .counters = state.counters};
-  const Verdict verdict{.status = why, .culprit = blamed(job, child)};
+  const Verdict verdict = loss_of(job, child, why);
   break_job(job, verdict, member, kNoLink);
   for (Slot s = 0; s < job.table.used(); ++s) {
     if (job.table[s].state != State::kFree) abandon(job, s, child, member, verdict, now);
@@ -313,6 +338,7 @@ RingSlot Aggregator::broken_message(const Job& job) {
   message.epoch = job.spec.epoch;
   message.status = job.broken.status;
   message.culprit = job.broken.culprit;
+  message.slot = static_cast<std::uint32_t>(job.broken.culprit_value);
   return wire::encode(message);
 }
 
@@ -333,10 +359,11 @@ void Aggregator::break_job(Job& job, const Verdict& verdict, Member from_below, 
 // Another vertex says so: of its member's operations none can end well any more.
 Status Aggregator::broken(Job& job, const wire::VertexMessage& message, Member from_below,
                           Link from_above, Nanos now) {
-  const bool names_a_rank = message.culprit < job.spec.ranks || message.culprit == wire::kNoRank;
-  if (!names_a_rank) return Status::kProtocol;
+  const Verdict verdict{
+      .status = message.status, .culprit = message.culprit, .culprit_value = message.slot};
+  const bool loss = verdict.status == Status::kPeerLost || verdict.status == Status::kPeerLeft;
+  if (!loss || !sensible(verdict, job.spec.ranks)) return Status::kProtocol;
   if (job.broken.status != Status::kOk) return Status::kOk;
-  const Verdict verdict{.status = message.status, .culprit = message.culprit};
   break_job(job, verdict, from_below, from_above);
   for (Slot s = 0; s < job.table.used(); ++s) {
     if (is_open(job.table[s])) fail(job, s, verdict, now);

@@ -37,6 +37,10 @@ struct Vertex {
 // on), all of the same size. A tile of a class waits only for slots of that class. The parent says
 // which slot a tile uses; so nobody waits for room in another's memory that he has not reserved
 // himself.
+//
+// Tiles are cut by the root for all vertices, and are no larger than a slot. So `bytes` is what
+// bounds them where a vertex has more children than the root: whoever chooses it sees to it that
+// every node has landing memory for that much of each child of its widest vertex in the job.
 struct SlotLayout {
   std::uint64_t bytes = 0;  // of one slot
   std::uint32_t up = 0;     // of a class

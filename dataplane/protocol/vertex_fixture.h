@@ -23,11 +23,11 @@ class VertexTest : public ::testing::Test {
   static constexpr Member kBranch = 9;
   static constexpr Link kParent = 3;
 
-  void make(bool root) {
-    AggregatorConfig config;
-    config.tile_bytes = 4096 * 4;
-    config.max_height = 3;
-    aggregator_ = std::make_unique<Aggregator>(config);
+  // `connected`: the branch and the parent are there.
+  void make(bool root, bool connected = true) {
+    config_.tile_bytes = 4096 * 4;
+    config_.max_height = 3;
+    aggregator_ = std::make_unique<Aggregator>(config_);
     JobSpec spec{.epoch = 7, .ranks = std::uint16_t(root ? 4 : 5), .credit = 4};
     spec.plan = even_plan(1, 1 << 30);
     Vertex vertex;
@@ -41,6 +41,7 @@ class VertexTest : public ::testing::Test {
     spec.slots = SlotLayout{.bytes = 32 << 10, .up = 2, .down = 2, .classes = 2};
     aggregator_->add_job(0, spec);
     for (std::uint16_t rank : {0, 1}) aggregator_->join(0, rank, rank);
+    if (!connected) return;
     aggregator_->join(0, spec.ranks, kBranch);
     if (!root) aggregator_->join_parent(0, 0, kParent, 44, 0);
   }
@@ -131,6 +132,7 @@ class VertexTest : public ::testing::Test {
     aggregator_->stored(tile, 0);
   }
 
+  AggregatorConfig config_;
   std::unique_ptr<Aggregator> aggregator_;
 };
 

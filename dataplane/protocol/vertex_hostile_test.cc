@@ -43,6 +43,36 @@ TEST_F(VertexTest, RefusesWhatNoParentWants) {
       << "nor has it partial sums";
 }
 
+TEST_F(VertexTest, RefusesVerdictsThatNobodyCanHaveComeTo) {
+  make(false);
+  announce(0, notice());
+  const auto judged = [&](const Completion& c) {
+    return aggregator_->heard_above(kParent, wire::encode(c), 0);
+  };
+  const auto reported = [&](const Completion& c) {
+    return aggregator_->heard(kBranch, wire::encode(c), 0);
+  };
+  Completion strange = completion(Status::kMismatch, 1);
+  strange.witness = 5;
+  for (const Completion& c :
+       {completion(Status::kCancelled, 5), completion(Status::kDuplicate), strange}) {
+    EXPECT_EQ(judged(c), Status::kProtocol);
+    EXPECT_EQ(reported(c), Status::kProtocol);
+  }
+  VertexMessage broken;
+  broken.kind = VertexKind::kBroken;
+  broken.epoch = 7;
+  for (const Status status : {Status::kCancelled, Status::kDeadline, Status::kDuplicate}) {
+    broken.status = status;
+    EXPECT_EQ(from_parent(broken), Status::kProtocol);
+    EXPECT_EQ(from_branch(broken), Status::kProtocol);
+  }
+  EXPECT_TRUE(aggregator_->outbox().empty());
+  strange.witness = 4;
+  EXPECT_EQ(judged(strange), Status::kOk);
+  EXPECT_EQ(aggregator_->outbox().size(), 1u);
+}
+
 // Whatever neighbours say, the books hold; and when all are gone nothing is left.
 TEST_F(VertexTest, AnythingMayBeSaid) {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {

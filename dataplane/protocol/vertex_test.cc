@@ -243,6 +243,27 @@ TEST_F(VertexTest, AskedForWhatItDoesNotKnowItNamesItsFirstRank) {
   EXPECT_EQ(report.cookie, 0u) << "the tree";
 }
 
+// Its links and what it was about to say: nothing of it comes to the job that is next in its place.
+TEST_F(VertexTest, AJobThatIsRemovedLeavesNothing) {
+  make(false);
+  announce_all();
+  for (Member m : {0u, 1u, kBranch}) aggregator_->gone(m, Status::kPeerLeft, 0);
+  EXPECT_FALSE(aggregator_->letters_up().empty());
+  aggregator_->remove_job(0);
+  EXPECT_TRUE(aggregator_->letters_up().empty());
+  JobSpec star{.epoch = 8, .ranks = 2};
+  star.plan = even_plan(1, 1 << 30);
+  star.vertices = {protocol::star(0, 2)};
+  aggregator_->add_job(0, star);
+  EXPECT_EQ(from_parent(message(VertexKind::kMissing)), Status::kProtocol);
+  aggregator_->parent_gone(kParent, Status::kPeerLost, 0);
+  aggregator_->join(0, 0, 0);
+  Notice n = notice();
+  n.epoch = 8;
+  announce(0, n);
+  EXPECT_TRUE(aggregator_->outbox().empty()) << "it has lost nobody";
+}
+
 // Ranks here that announce it later are told at once.
 TEST_F(VertexTest, AVerdictOnWhatIsNotKnownIsKept) {
   make(false);
@@ -255,6 +276,79 @@ TEST_F(VertexTest, AVerdictOnWhatIsNotKnownIsKept) {
   EXPECT_TRUE(take(false).empty()) << "it has been told";
   announce(1, notice());
   EXPECT_EQ(aggregator_->operations(0), 0u);
+}
+
+// It must not be left to find out by its own deadline.
+TEST_F(VertexTest, ABranchThatJoinsLateIsToldOfWhatHasFailed) {
+  make(true, false);
+  announce(0, notice());
+  Notice other = notice();
+  other.count += 1;
+  announce(1, other);
+  ASSERT_EQ(aggregator_->outbox().size(), 2u);
+  EXPECT_EQ(aggregator_->outbox()[1].completion.status, Status::kMismatch);
+  aggregator_->join(0, 4, kBranch);
+  const auto told = only<Completion>(false);
+  EXPECT_EQ(told.status, Status::kMismatch);
+  EXPECT_EQ(told.culprit, 1);
+  EXPECT_EQ(told.tag, 1u);
+  EXPECT_EQ(told.cookie, 0u) << "the tree";
+  EXPECT_EQ(aggregator_->operations(0), 0u) << "all know";
+  announce(kBranch, partial());
+  EXPECT_TRUE(take(false).empty()) << "it crossed";
+}
+
+TEST_F(VertexTest, AParentThatJoinsLateIsToldOfWhatHasFailedBelow) {
+  make(false, false);
+  aggregator_->join(0, 5, kBranch);
+  const auto report = [&](std::uint32_t tag) {
+    Completion c = completion(Status::kDeadline, 3);
+    c.tag = tag;
+    EXPECT_EQ(aggregator_->heard(kBranch, wire::encode(c), 0), Status::kOk);
+  };
+  report(1);
+  EXPECT_TRUE(take(true).empty());
+  aggregator_->join_parent(0, 0, kParent, 44, 0);
+  EXPECT_EQ(only<Completion>(true).culprit, 3);
+  EXPECT_EQ(aggregator_->operations(0), 0u);
+  make(false, false);
+  aggregator_->join(0, 5, kBranch);
+  for (std::uint32_t tag = 0; tag < 100; ++tag) report(tag);
+  aggregator_->join_parent(0, 0, kParent, 44, 0);
+  EXPECT_EQ(take(true).size(), 4u) << "credit bounds what is kept";
+}
+
+// Landing memory has room for what the window lets be in flight: partial sums as wide as they are,
+// which branches have yet to make.
+TEST_F(VertexTest, TheWindowCountsPartialSumsAtTheirWidth) {
+  config_.window_bytes = 56 << 10;
+  make(true);
+  Notice n = notice();
+  n.type = ElementType::kBf16;
+  for (Member m : {0u, 1u}) announce(m, n);
+  n.flags = wire::kPartial;
+  n.cookie = 0;
+  announce(kBranch, n);
+  Tile first;
+  Tile second;
+  second.handle = 1;
+  ASSERT_TRUE(aggregator_->start_tile(first));
+  EXPECT_EQ(first.sources[0].bytes * 2 + first.sources[2].bytes, 64u << 10);
+  EXPECT_FALSE(aggregator_->start_tile(second));
+  aggregator_->end_tile(first, Status::kOk, kNoMember, 0);
+  EXPECT_TRUE(aggregator_->start_tile(second));
+}
+
+TEST_F(VertexTest, ResultsThatWouldNotStayInTheCachesPassThemAtEveryVertex) {
+  for (const bool large : {false, true}) {
+    config_.stream_bytes = large ? kCount * 4 : UINT64_MAX;
+    make(false);
+    announce_all();
+    ASSERT_EQ(from_parent(message(VertexKind::kTileResult)), Status::kOk);
+    Tile tile;
+    ASSERT_TRUE(aggregator_->start_down(tile));
+    EXPECT_EQ(tile.stream, large);
+  }
 }
 
 TEST_F(VertexTest, ALossIsKnownEverywhere) {

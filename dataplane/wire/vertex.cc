@@ -47,7 +47,7 @@ bool valid(const VertexMessage& message) {
   if (broken != (message.status != Status::kOk)) return false;
   if (message.culprit != kNoRank && (!broken || message.culprit >= kMaxRanks)) return false;
   if (broken) {
-    return (message.tree | message.tag | message.round | message.slot | message.count) == 0 &&
+    return (message.tree | message.tag | message.round | message.count) == 0 &&
            message.group == 0 && message.part == 0 && message.first == 0;
   }
   if (about_tile(message.kind)) return message.count > 0 && message.first <= kMaxBytes;

@@ -45,7 +45,9 @@ struct VertexMessage {
   std::uint32_t tree = 0;
   std::uint32_t tag = 0;
   std::uint32_t round = 0;
-  std::uint32_t slot = 0;   // of the child's memory for this parent; 0 where there is none
+  // Of the child's memory for this parent; 0 where there is none. kBroken: the node that is lost,
+  // from 1, by its number in the job; 0: it is none, or not known.
+  std::uint32_t slot = 0;
   std::uint64_t first = 0;  // element of the operation; tiles only
   std::uint32_t count = 0;  // elements; tiles only, at least one
 };

@@ -94,7 +94,8 @@ def predicted(workers: list[float], helpers: list[float], size: float) -> float:
     return size * max(1 / min(workers), 2 * (n - 1) / together)
 
 
-def all_reduce(build: Path, address: str, workers: list[tuple[Machine, str]], size: str, rounds: int, directory: str) -> dict:
+def all_reduce(build: Path, address: str, workers: list[tuple[Machine, str]], size: str, rounds: int, directory: str,
+               element: str = "f32") -> dict:
     """tally-perf's row; a rank on each of the workers' machines, by the name of its host."""
     out = Path(directory, "row.json")
     first = workers[0][0].address
@@ -103,7 +104,7 @@ def all_reduce(build: Path, address: str, workers: list[tuple[Machine, str]], si
         command = [build / "perf/tally-perf", "allreduce", "--address", address, "--rank", rank]
         if rank == 0:
             command += ["--serve", f"{first}:{PERF_PORT}", "--ranks", len(workers), "--min-bytes", size, "--max-bytes", size,
-                        "--iters", rounds, "--warmup", 1, "--check", "--json", out, "--timeout", 300]
+                        "--type", element, "--iters", rounds, "--warmup", 1, "--check", "--json", out, "--timeout", 300]
         else:
             command += ["--join", f"{first}:{PERF_PORT}"]
         runs.append(machine.popen(command, env={**os.environ, "TALLY_HOST": host}, text=True, stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ import sys
 import time
 import unittest
 
-from clusters import PATIENCE, Cluster
+from nodes import PATIENCE, Cluster
 
 # Small ones that go whole to a tree, and large ones that are divided over all.
 TENSORS = [1, 700, 4096, 60000, 65536, 100000, 300000, 1, 33, 500000, 20000, 250000]

@@ -13,7 +13,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from clusters import PATIENCE, SIZES, Cluster
+from nodes import PATIENCE, SIZES, Cluster
 
 
 class ManyNodes(Cluster):
@@ -26,8 +26,12 @@ class ManyNodes(Cluster):
         for first in (nowhere, self.address("b")):  # the coordinator is further down the list
             self.assertTrue(self.rows(f"{first},{self.address('a')}"))
 
-    def test_a_member_says_who_coordinates(self):
+    def test_a_client_that_asks_a_member_goes_to_its_coordinator(self):
         self.cluster(("b",))
+        self.assertEqual(self.rows(self.address("b")), self.rows(self.address("a")))
+        self.assertEqual(len(self.served()), 2)
+        self.nodes["a"].kill()
+        self.nodes["a"].wait()
         text, _ = self.perf(self.address("b"), *SIZES).communicate(timeout=PATIENCE)
         self.assertIn(f"ask its coordinator, {self.address('a')}", text)
 
@@ -41,7 +45,7 @@ class ManyNodes(Cluster):
         self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}", "--verbs",
                       "off", "--cluster-speed", "1GiB"))
         out = self.place / "rows.json"
-        arguments = ["--min-bytes", "64K", "--max-bytes", "1M", "--factor", "16", "--iters", "3", "--json", str(out)]
+        arguments = ["--min-bytes", "64K", "--max-bytes", "1M", "--factor", "16", "--iters", "1", "--json", str(out)]
         text, _ = self.perf(self.address("a"), *arguments).communicate(timeout=PATIENCE)
         document = json.loads(out.read_text())
         self.assertIn("the speed of the NIC of here is not known", document["plan"]["why_none"], text)
@@ -67,6 +71,7 @@ class ManyNodes(Cluster):
         run = self.perf(self.address("a"), *arguments, "--network", str(network))
         text, _ = run.communicate(timeout=PATIENCE)
         self.assertIn(f"--network {network}: fmt", text)
+        self.assertEqual(run.returncode, 2)
 
     def test_a_node_that_is_killed_is_named_and_the_others_serve_on(self):
         self.cluster(("b",), ("c",))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Machines of a simulated network on this host: network namespaces joined by a switch.
+"""Machines of a simulated network on this host: network namespaces joined by a switch, or by one for each rack.
 
-usage: network.py [--machines N] [--mtu BYTES] [--offload] -- COMMAND...
+usage: network.py [--machines N] [--racks N] [--mtu BYTES] [--offload] -- COMMAND...
 
 Runs COMMAND with TALLY_NET_NAMESPACES and TALLY_NET_ADDRESSES in its environment, separated by commas,
 takes the network away and ends with its status; `ip netns exec NAMESPACE ...` runs something on a
@@ -17,6 +17,9 @@ Machine I has the interface `eth0` with the address 10.77.0.I; the switch is a b
 its own, and `portI` there is the other end of I's cable. With several rails it has `eth1` with 10.78.0.I,
 `portI.1` and a switch of its own, and so on: rails are networks apart. Nothing of it is in the host's namespace, so
 networks know nothing of each other. Losses are the switch's doing, whatever a machine sends with.
+
+With several racks the machines are dealt out to them in order, as many to each. Rack R (from 0) has a bridge, whose
+uplink is `rackR`; its other end is `coreR`, at the bridge that joins the racks.
 """
 
 import argparse
@@ -89,7 +92,7 @@ class Switch:
         self._cut: set[tuple[int, int]] = set()
 
     def lose(self, source: int | None, destination: int | None, probability: float) -> None:
-        """IP packets from one machine to another, of which None is any."""
+        """IP packets from one machine to another of its rack, of which None is any."""
         if not 0 <= probability <= 1:
             raise ValueError(f"a probability is 0 to 1, not {probability}")
         self._lossy[source, destination] = probability
@@ -99,6 +102,12 @@ class Switch:
         """Everything, ARP included."""
         (self._cut.add if is_cut else self._cut.discard)((source, destination))
         self._apply()
+
+    def limit_uplink(self, rack: int, rate: str, burst: int, queue: int) -> None:
+        """Bits per second of a rack's uplink, each way; bytes that pass at once, and that wait."""
+        for device in (_uplink(rack), _core(rack)):
+            call("tc", "-n", self.namespace, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate,
+                 "burst", str(burst), "limit", str(queue))
 
     def _apply(self) -> None:
         rules = [_way(*way) + " drop" for way in sorted(self._cut)]
@@ -122,8 +131,16 @@ def _port(index: int, rail: int = 0) -> str:
     return f"port{index}" + (f".{rail}" if rail else "")
 
 
-def _bridge(rail: int) -> str:
-    return "bridge" + (f".{rail}" if rail else "")
+def _bridge(rail: int, rack: int = 0) -> str:
+    return "bridge" + (f".{rail}" if rail else "") + (f"-{rack}" if rack else "")
+
+
+def _uplink(rack: int) -> str:
+    return f"rack{rack}"
+
+
+def _core(rack: int) -> str:
+    return f"core{rack}"
 
 
 def _interface(rail: int) -> str:
@@ -133,8 +150,9 @@ def _interface(rail: int) -> str:
 class Machine:
     """One of a network; what is changed here changes its cable, or how the switch treats it."""
 
-    def __init__(self, index: int, namespace: str, switch: Switch, mtu: int, rails: int):
+    def __init__(self, index: int, rack: int, namespace: str, switch: Switch, mtu: int, rails: int):
         self.index = index
+        self.rack = rack
         self.namespace = namespace
         self.addresses = [f"10.{FIRST_SUBNET + rail}.0.{index}" for rail in range(rails)]
         self.address = self.addresses[0]
@@ -178,18 +196,18 @@ class Machine:
     def lose(self, probability: float, source: "Machine | None" = None) -> None:
         """IP packets that it sends or gets; with a source only those that it gets from there."""
         if source is not None:
-            self._switch.lose(source.index, self.index, probability)
+            self._switch.lose(self._neighbour(source), self.index, probability)
             return
         self._switch.lose(self.index, None, probability)
         self._switch.lose(None, self.index, probability)
 
     def drop_from(self, source: "Machine") -> None:
         """Everything from there, while what goes there passes: until it asks for the address again."""
-        self._switch.cut(source.index, self.index, True)
+        self._switch.cut(self._neighbour(source), self.index, True)
 
     def hear_from(self, source: "Machine") -> None:
         """Undoes drop_from()."""
-        self._switch.cut(source.index, self.index, False)
+        self._switch.cut(self._neighbour(source), self.index, False)
 
     def unplug(self, rail: int = 0) -> None:
         """The cable, on the switch's side: both ends see that there is none."""
@@ -210,6 +228,11 @@ class Machine:
             if process.poll() is None:
                 process.kill()
 
+    def _neighbour(self, other: "Machine") -> int:
+        if other.rack != self.rack:
+            raise ValueError(f"machines {other.index} and {self.index} are at switches of their own")
+        return other.index
+
     def _here(self, command: list) -> list[str]:
         return ["ip", "netns", "exec", self.namespace, *map(str, command)]
 
@@ -227,18 +250,22 @@ class Network:
     Also after exceptions, SIGINT, SIGTERM and SIGHUP. After SIGKILL the next network on this host clears
     away. Machines send frames of at most the MTU, as on a cable; with offload they hand each other up to
     64 KiB at once, which is faster, and a lost packet is then as large. Losses are of the first rail.
+    Racks have one rail.
     """
 
-    def __init__(self, machines: int, mtu: int = 1500, offload: bool = False, rails: int = 1):
+    def __init__(self, machines: int, mtu: int = 1500, offload: bool = False, rails: int = 1, racks: int = 1):
         if not 1 <= machines <= MAX_MACHINES:
             raise ValueError(f"a network has 1 to {MAX_MACHINES} machines, not {machines}")
         if not 1 <= rails <= MAX_RAILS:
             raise ValueError(f"a machine has 1 to {MAX_RAILS} rails, not {rails}")
+        if racks < 1 or machines % racks != 0 or (racks > 1 and rails > 1):
+            raise ValueError(f"{machines} machines with {rails} rails cannot be dealt to {racks} racks")
         self.prefix = namespaces.new_prefix()
         self.switch = Switch(self.prefix + "switch")
-        self.machines = [Machine(index, f"{self.prefix}{index}", self.switch, mtu, rails)
+        self.machines = [Machine(index, (index - 1) * racks // machines, f"{self.prefix}{index}", self.switch, mtu, rails)
                          for index in range(1, machines + 1)]
         self._rails = range(rails)
+        self._racks = range(racks)
         self._mtu = mtu
         self._offload = offload
         self._undo = contextlib.ExitStack()
@@ -265,13 +292,13 @@ class Network:
     def _build(self) -> None:
         for name in [self.switch.namespace, *(machine.namespace for machine in self.machines)]:
             call("ip", "netns", "add", name)
-        bridges = [line for rail in self._rails for line in (
-            f"link add {_bridge(rail)} type bridge", f"link set {_bridge(rail)} up")]
+        names = [_bridge(rail, rack) for rail in self._rails for rack in self._racks]
+        bridges = [line for name in names for line in (f"link add {name} type bridge", f"link set {name} up")]
         cables = [line for machine in self.machines for rail in self._rails for line in (
             f"link add {_port(machine.index, rail)} mtu {self._mtu} type veth "
             f"peer name {_interface(rail)} mtu {self._mtu} netns {machine.namespace}",
-            f"link set {_port(machine.index, rail)} master {_bridge(rail)} up")]
-        self._ip(self.switch.namespace, *bridges, *cables)
+            f"link set {_port(machine.index, rail)} master {_bridge(rail, machine.rack)} up")]
+        self._ip(self.switch.namespace, *bridges, *self._uplinks(), *cables)
         for machine in self.machines:
             ends = [line for rail in self._rails for line in (
                 f"address add {machine.addresses[rail]}/24 dev {_interface(rail)}",
@@ -281,6 +308,13 @@ class Network:
                 if not self._offload:  # segmented as late as can be, which is the fastest
                     call("ip", "netns", "exec", machine.namespace, "ethtool", "-K", _interface(rail),
                          "tso", "off", "tx-udp-segmentation", "off")
+
+    def _uplinks(self) -> list[str]:
+        if len(self._racks) == 1:
+            return []
+        return ["link add core type bridge", "link set core up"] + [line for rack in self._racks for line in (
+            f"link add {_uplink(rack)} mtu {self._mtu} type veth peer name {_core(rack)} mtu {self._mtu}",
+            f"link set {_uplink(rack)} master {_bridge(0, rack)} up", f"link set {_core(rack)} master core up")]
 
     @staticmethod
     def _ip(namespace: str, *lines: str) -> None:
@@ -320,6 +354,7 @@ def end(process: subprocess.Popen) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--machines", type=int, default=2, help="how many (default: 2)")
+    parser.add_argument("--racks", type=int, default=1, help="switches that they are dealt to (default: 1)")
     parser.add_argument("--mtu", type=int, default=1500, help="of all interfaces (default: 1500)")
     parser.add_argument("--offload", action="store_true", help="up to 64 KiB at once")
     parser.add_argument("command", nargs="+", metavar="COMMAND")
@@ -327,7 +362,7 @@ def main() -> int:
     if reason := available():
         print(reason)
         return SKIPPED
-    with Network(arguments.machines, arguments.mtu, arguments.offload) as network:
+    with Network(arguments.machines, arguments.mtu, arguments.offload, racks=arguments.racks) as network:
         return run_beside(network, arguments.command)
 
 

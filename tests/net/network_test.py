@@ -232,6 +232,21 @@ class Rails(unittest.TestCase):
         self.assertRaises(ValueError, Network, 1, rails=9)
 
 
+class Racks(unittest.TestCase):
+    def test_their_machines_share_an_uplink(self):
+        with Network(4, racks=2) as network:
+            one, two, three, four = network.machines
+            self.assertEqual([machine.rack for machine in network.machines], [0, 0, 1, 1])
+            network.switch.limit_uplink(0, "20mbit", 30_000, 100_000)
+            within = megabits_per_second(one, two, 0.5)
+            self.assertLess(megabits_per_second(one, three, 0.5), 21)
+            self.assertLess(megabits_per_second(four, two, 0.5), 21, "each way")
+            self.assertGreater(within, 100)
+            self.assertRaises(ValueError, one.drop_from, three)
+            self.assertEqual(arrived(three, four, 100), 100)
+        self.assertRaises(ValueError, Network, 3, racks=2)
+
+
 class Frames(unittest.TestCase):
     def test_they_are_as_large_as_the_network_allows(self):
         for mtu, offload, lowest, highest in ((1500, False, 1400, 1500), (9000, False, 8500, 9000),

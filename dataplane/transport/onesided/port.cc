@@ -154,7 +154,11 @@ bool Port::pull_payload(const Pull& pull) {
   return true;
 }
 
-// In order: a tile that has part of its memory gets the rest before a later one gets any.
+// In order: a tile that has part of its memory gets the rest before a later one gets any. Partial
+// sums come here when branches have made them, behind later tiles' inputs, and of tiles that hold
+// memory: behind what waits for that memory they would wait for ever. Therefore there is as much as
+// the windows of all heights let be under way (control/networks.cc), and whoever waits here does so
+// for a gap that is long enough, not for room.
 void Port::place_pulls() {
   while (!unplaced_.empty()) {
     Operation& operation = operations_[unplaced_.front()];

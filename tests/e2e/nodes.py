@@ -1,4 +1,4 @@
-"""Several tallyd as one service, for tests: nodes, runs of tally-perf over them, and what tallyctl says of them."""
+"""Several tallyd as one service, and what asks of them, for tests."""
 
 import json
 import os
@@ -14,7 +14,7 @@ SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3
 
 
 class Cluster(unittest.TestCase):
-    TALLYD = TALLYCTL = TALLY_PERF = ""  # who runs the tests says where they are
+    TALLYD = TALLYCTL = TALLY_PERF = ""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory(prefix="tally-nodes-")
@@ -51,8 +51,8 @@ class Cluster(unittest.TestCase):
             time.sleep(0.05)
         self.fail(f"not {members} members: {done.stdout}")
 
-    def perf(self, address: str, *arguments: str, ranks: int = 3) -> subprocess.Popen:
-        run = subprocess.Popen([self.TALLY_PERF, "allreduce", "--spawn", str(ranks), "--address", address, *arguments],
+    def perf(self, address: str, *arguments: str, ranks: int = 3, kind: str = "allreduce") -> subprocess.Popen:
+        run = subprocess.Popen([self.TALLY_PERF, kind, "--spawn", str(ranks), "--address", address, *arguments],
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env={**os.environ, "TALLY_HOST": "here"})
         self.addCleanup(run.stdout.close)
@@ -96,6 +96,26 @@ class Cluster(unittest.TestCase):
         time.sleep(0.3)
         return run
 
+    def ctl(self, *words: str, status: int = 0, node: str = "a") -> str:
+        done = subprocess.run([self.TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
+                              timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def pulled(self) -> dict:
+        """By node: bytes of input."""
+        pulled = {}
+        for name in self.nodes:
+            done = subprocess.run([self.TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
+                                  capture_output=True, timeout=PATIENCE, check=True)
+            pulled[name] = json.loads(done.stdout)["totals"]["bytes_in"]
+        return pulled
+
+    def run_perf(self, *arguments: str) -> None:
+        run = self.perf(self.address("a"), *arguments)
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
+
     def plan(self, helpers: dict, small=None, tensors=()) -> str:
         """A plan's file: one worker, which stands for all ranks, stars at the helpers with these weights; operations
         of up to 64 KiB go to `small` alone."""
@@ -117,23 +137,3 @@ class Cluster(unittest.TestCase):
             "nodes": [*machines, {"id": hub, "role": "switch"}], "links": links,
             "domains": [{"name": "all", "workers": [0], "classes": classes, "tensors": list(tensors)}]}))
         return str(path)
-
-    def ctl(self, *words: str, status: int = 0, node: str = "a") -> str:
-        done = subprocess.run([self.TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
-                              timeout=PATIENCE, check=False)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        return done.stdout + done.stderr
-
-    def pulled(self) -> dict:
-        """By node: bytes of input."""
-        pulled = {}
-        for name in self.nodes:
-            done = subprocess.run([self.TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
-                                  capture_output=True, timeout=PATIENCE, check=True)
-            pulled[name] = json.loads(done.stdout)["totals"]["bytes_in"]
-        return pulled
-
-    def run_perf(self, *arguments: str) -> None:
-        run = self.perf(self.address("a"), *arguments)
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertEqual(run.returncode, 0, text)

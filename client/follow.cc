@@ -1,0 +1,57 @@
+#include "client/follow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "client/address.h"
+
+namespace tally::client {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxText = 256;  // of an address, of a name
+
+// As the node said it; empty: it said nothing that could be one.
+std::string text_of(const json& said, const char* key) {
+  if (!said.is_object()) return {};
+  const auto found = said.find(key);
+  if (found == said.end() || !found->is_string()) return {};
+  const auto text = found->get<std::string>();
+  return text.size() <= kMaxText ? text : std::string();
+}
+
+bool has_member(const json& nodes, const std::string& name) {
+  return nodes.is_array() && std::any_of(nodes.begin(), nodes.end(), [&](const json& node) {
+           return text_of(node, "name") == name;
+         });
+}
+
+}  // namespace
+
+Result<RpcChannel> follow(RpcChannel& member, Nanos deadline) {
+  const auto unavailable = [&](const std::string& why) {
+    return Error{Status::kUnavailable,
+                 fmt::format("the node at {} is no coordinator, and {}", member.address(), why)};
+  };
+  const auto said = member.call("cluster.coordinator", json::object(), {}, deadline);
+  if (!said) return unavailable("names none: " + said.error().message);
+  const std::string address = text_of(*said, "coordinator");
+  const std::string name = text_of(*said, "name");
+  if (address.empty() || name.empty()) return unavailable("is not a member at one");
+  const bool remote = member.address().starts_with(kTcpScheme);
+  if (address == member.address() || (remote && !address.starts_with(kTcpScheme))) {
+    return unavailable(fmt::format("names {}, where a client cannot go", address));
+  }
+  auto channel = RpcChannel::connect(address, 0);
+  if (!channel) return unavailable(fmt::format("its coordinator: {}", channel.error().message));
+  const auto nodes = channel->call("cluster.nodes", json::object(), {}, deadline);
+  if (!nodes) return unavailable(fmt::format("its coordinator: {}", nodes.error().message));
+  if (has_member(*nodes, name)) return channel;
+  return unavailable(fmt::format("its coordinator, {}, has no member \"{}\"", address, name));
+}
+
+}  // namespace tally::client

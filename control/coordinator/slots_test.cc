@@ -1,0 +1,41 @@
+#include "control/coordinator/slots.h"
+
+#include <gtest/gtest.h>
+
+namespace tally::control {
+namespace {
+
+PlanNode node(std::uint32_t height, std::uint16_t ranks, std::uint16_t branches) {
+  protocol::Vertex vertex = protocol::star(0, ranks);
+  vertex.height = height;
+  for (std::uint16_t i = 0; i < branches; ++i) vertex.branches.push_back({i, {}});
+  PlanNode made;
+  made.vertices = {vertex};
+  return made;
+}
+
+TEST(SlotLayout, StarsHaveNone) {
+  EXPECT_EQ(slot_layout({node(1, 8, 0), node(1, 9, 0)}).total_bytes(), 0U);
+}
+
+TEST(SlotLayout, AClassForEachHeightAboveStars) {
+  EXPECT_EQ(slot_layout({node(1, 2, 0), node(2, 2, 1)}).classes, 1U);
+  EXPECT_EQ(slot_layout({node(4, 0, 2), node(1, 2, 0)}).classes, 3U);
+}
+
+TEST(SlotLayout, MoreChildrenSmallerSlots) {
+  std::uint64_t last = kMostSlotBytes;
+  for (const std::uint16_t ranks : {1, 6, 7, 20, 63, 64, 255}) {
+    const auto layout = slot_layout({node(2, ranks, 1)});
+    EXPECT_LE(layout.bytes, last);
+    EXPECT_GE(layout.bytes, kLeastSlotBytes);
+    EXPECT_EQ(layout.bytes % kLeastSlotBytes, 0U);
+    EXPECT_LE(layout.bytes * (ranks + 1U), most_tile_bytes(ranks + 1U));
+    last = layout.bytes;
+  }
+  EXPECT_EQ(last, kLeastSlotBytes);
+  EXPECT_EQ(slot_layout({node(2, 1, 1)}).bytes, kMostSlotBytes);
+}
+
+}  // namespace
+}  // namespace tally::control

@@ -1,0 +1,173 @@
+// Admission of vertices between others: which trees this node can have a part in, and which nodes
+// may be below it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "control/admission.h"
+#include "control/coordinator/slots.h"
+#include "dataplane/transport/shm/segment.h"
+
+namespace tally::control {
+namespace {
+
+using protocol::Vertex;
+
+Error refused(std::string message) {
+  return Error{Status::kRefused, std::move(message)};
+}
+
+std::vector<std::uint32_t> rising(std::vector<std::uint32_t> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+// Precondition: it is there.
+std::uint32_t place_in(const std::vector<std::uint32_t>& numbers, std::uint32_t number) {
+  return static_cast<std::uint32_t>(std::lower_bound(numbers.begin(), numbers.end(), number) -
+                                    numbers.begin());
+}
+
+std::vector<Vertex> as_placed(const Forming& forming, std::uint32_t shard) {
+  std::vector<Vertex> here;
+  const std::uint32_t lane = forming.lane_of(shard);
+  if (lane == kNoLane) return here;
+  for (std::size_t i = lane; i < forming.vertices.size(); i += forming.shards.size()) {
+    here.push_back(forming.vertices[i]);
+  }
+  return here;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> Forming::below_at(std::uint32_t shard) const {
+  std::vector<std::uint32_t> numbers;
+  for (const Vertex& vertex : as_placed(*this, shard)) {
+    for (const protocol::Branch& branch : vertex.branches) numbers.push_back(branch.number);
+  }
+  return rising(std::move(numbers));
+}
+
+std::vector<std::uint32_t> Forming::above_at(std::uint32_t shard) const {
+  std::vector<std::uint32_t> numbers;
+  for (const Vertex& vertex : as_placed(*this, shard)) {
+    if (!vertex.is_root()) numbers.push_back(vertex.parent);
+  }
+  return rising(std::move(numbers));
+}
+
+std::vector<Vertex> Forming::vertices_at(std::uint32_t shard) const {
+  const auto children = below_at(shard), parents = above_at(shard);
+  std::vector<Vertex> here = as_placed(*this, shard);
+  for (Vertex& vertex : here) {
+    for (protocol::Branch& branch : vertex.branches) {
+      branch.number = static_cast<std::uint16_t>(place_in(children, branch.number));
+    }
+    if (!vertex.is_root()) vertex.parent = place_in(parents, vertex.parent);
+  }
+  return here;
+}
+
+std::uint32_t Forming::member_at(std::uint32_t shard, std::uint32_t member) const {
+  if (!is_branch(member)) return member;
+  const auto children = below_at(shard);
+  const std::uint32_t number = member - ranks();
+  const bool known = std::binary_search(children.begin(), children.end(), number);
+  return known ? ranks() + place_in(children, number) : kNobody;
+}
+
+std::uint32_t Forming::joined_ranks() const {
+  return static_cast<std::uint32_t>(
+      std::count_if(members.begin(), members.begin() + ranks(),
+                    [](std::uint32_t session) { return session != kNobody; }));
+}
+
+std::uint32_t Forming::shard_of(std::uint32_t tree) const {
+  const auto at = std::lower_bound(
+      vertices.begin(), vertices.end(), tree,
+      [](const Vertex& vertex, std::uint32_t other) { return vertex.tree < other; });
+  return shards[static_cast<std::size_t>(at - vertices.begin()) % shards.size()];
+}
+
+bool Forming::unclaimed() const {
+  if (!placed || over) return false;
+  const bool has_ranks = std::any_of(vertices.begin(), vertices.end(),
+                                     [](const Vertex& vertex) { return !vertex.ranks.empty(); });
+  return (has_ranks ? joined_ranks() : joined) == 0;
+}
+
+bool Forming::is_empty(const Vertex& vertex) const {
+  const bool ranks_gone = std::all_of(vertex.ranks.begin(), vertex.ranks.end(),
+                                      [&](std::uint16_t rank) { return members[rank] == kNobody; });
+  return ranks_gone &&
+         std::all_of(
+             vertex.branches.begin(), vertex.branches.end(), [&](const protocol::Branch& branch) {
+               const std::uint32_t member = ranks() + branch.number;
+               return members[member] == kNobody || empty_below.contains({member, vertex.tree});
+             });
+}
+
+std::uint32_t Forming::messages_of(std::uint32_t member, std::uint32_t credit) const {
+  constexpr std::uint32_t kOthers = 16;  // the job is broken; who is missing
+  const std::uint32_t number = member - ranks();
+  const auto of_it = [number](const protocol::Branch& one) { return one.number == number; };
+  const auto edges = static_cast<std::uint32_t>(
+      std::count_if(vertices.begin(), vertices.end(), [&](const Vertex& vertex) {
+        return std::any_of(vertex.branches.begin(), vertex.branches.end(), of_it);
+      }));
+  const std::uint32_t all = edges * credit + slots.all_up() + slots.all_down() + kOthers;
+  return std::min(all, transport::shm::kMaxCredit);
+}
+
+// Whoever has the job's token; but only where this node's own placement knows of him.
+Result<std::uint32_t> Admission::member_of(const Forming& forming, const Applicant& applicant) {
+  if (applicant.branch.empty()) return applicant.rank;
+  const auto found =
+      std::find_if(forming.below.begin(), forming.below.end(), [&](const Neighbour& one) {
+        return one.name == applicant.branch && one.lane == applicant.lane;
+      });
+  if (found != forming.below.end()) {
+    return static_cast<std::uint32_t>(forming.ranks() + (found - forming.below.begin()));
+  }
+  return refused(
+      fmt::format("job \"{}\": shard {} of node \"{}\" is below none of this node's in its trees",
+                  applicant.job, applicant.lane, applicant.branch));
+}
+
+Outcome Admission::serves(const Placement& placement, std::uint32_t lanes) const {
+  for (const Vertex& vertex : placement.vertices) {
+    const std::uint64_t children = vertex.children();
+    if (!vertex.branches.empty() && children > kMostChildren) {
+      return refused(
+          fmt::format("job \"{}\": {} children of a vertex that has other nodes among "
+                      "them, and {} is the most: put ranks below more nodes",
+                      placement.job, children, kMostChildren));
+    }
+    const bool deep = !vertex.branches.empty() || !vertex.is_root();
+    // The slots between it and its branches are of a class for each height.
+    if (vertex.height > kMaxHeight || vertex.height > placement.slots.classes + 1) {
+      return refused(fmt::format(
+          "job \"{}\": a tree of height {} here, and this node has slots "
+          "for {}: set a plan of fewer levels",
+          placement.job, vertex.height, std::min(kMaxHeight, placement.slots.classes + 1)));
+    }
+    if (deep && placement.slots.bytes * children > most_tile_bytes(children)) {
+      return refused(
+          fmt::format("job \"{}\": {} children and slots of {} bytes between nodes are more than "
+                      "this node has room for: is the coordinator of another version?",
+                      placement.job, children, placement.slots.bytes));
+    }
+  }
+  // A rank's operation that is divided over all trees takes one credit for each at a lane.
+  const auto trees = static_cast<std::uint32_t>(placement.vertices.size());
+  if (const std::uint32_t most = (trees + lanes - 1) / lanes; most > limits_.credit) {
+    return refused(
+        fmt::format("job \"{}\": {} trees at {} shards need shards.credit {} here, and it "
+                    "is {}: raise it, or set a plan of fewer trees",
+                    placement.job, trees, lanes, most, limits_.credit));
+  }
+  return Unit{};
+}
+
+}  // namespace tally::control

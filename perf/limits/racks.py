@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Two-level trees beside stars, on racks whose uplinks are the bottleneck, and the ratio that the links' loads predict.
+
+Each of R racks has W workers, on machines of their own (network namespaces) with a node each; all cables and the racks'
+uplinks are limited in both directions. Stars: one at each machine, of equal weight. No other weights are better: each star
+sends over each uplink what the workers on its far side have, whichever machine it is at. Two levels: the nodes of a rack sum
+what its workers have, and one sum of a rack crosses. Both plans are files; `tallyctl plan check` predicts their times by
+the goodput of plain sockets, measured in the same run, and a coordinator that is given them obeys. Medians of rounds,
+checked bit by bit. Needs root.
+
+usage: racks.py [--build DIR] [--racks N] [--workers N] [--rate 60mbit] [--uplink 60mbit] [--size 16M] [--rounds N]
+                [--shards N] [--json FILE] [--plans DIR]
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cluster import BURST, QUEUE, Cluster, all_reduce, bits_of, busy, bytes_of, goodput
+from running_node import default_build
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
+from network import Network, available  # noqa: E402
+
+UNIT = 65536  # what the weights of a class sum to
+ROOT = -1
+ELEMENT = "i32"  # its sums are the same in any order, so that they can be checked whatever the trees
+
+
+class Racks:
+    """The network as plans know it: the workers of rack 0, those of rack 1, ..., a switch for each rack, the core."""
+
+    def __init__(self, racks: int, workers: int, nic: float, uplink: float):
+        self.racks, self.workers, self.nic, self.uplink = racks, workers, nic, uplink
+
+    @property
+    def machines(self) -> int:
+        return self.racks * self.workers
+
+    def stars(self) -> list[list[int]]:
+        """Parents of the machines, for each tree."""
+        return [[ROOT if i == root else root for i in range(self.machines)] for root in range(self.machines)]
+
+    def two_levels(self) -> list[list[int]]:
+        """For the I-th machines of all racks: they sum their racks', and each of them is once the root."""
+        trees = []
+        for place in range(self.workers):
+            heads = [rack * self.workers + place for rack in range(self.racks)]
+            for root in heads:
+                up = [heads[i // self.workers] for i in range(self.machines)]
+                for head in heads:
+                    up[head] = ROOT if head == root else root
+                trees.append(up)
+        return trees
+
+    def plan(self, trees: list[list[int]]) -> dict:
+        core = self.machines + self.racks
+        links = [(i, self.machines + i // self.workers, self.nic) for i in range(self.machines)]
+        links += [(self.machines + rack, core, self.uplink) for rack in range(self.racks)]
+        nodes = [{"id": i, "role": "worker", "addr": f"m{i + 1}", "rack": i // self.workers, "in": self.nic, "out": self.nic}
+                 for i in range(self.machines)]
+        nodes += [{"id": self.machines + i, "role": "switch"} for i in range(self.racks + 1)]
+        weights = [UNIT // len(trees) + (i < UNIT % len(trees)) for i in range(len(trees))]
+        return {"fmt": "gsplan/1", "epoch": 1, "method": "by hand", "objective": "allreduce", "nodes": nodes,
+                "links": [list(link) for a, b, speed in links for link in ((a, b, speed), (b, a, speed))],
+                "domains": [{"name": "all", "workers": list(range(self.machines)), "classes": [
+                    {"max_bytes": None, "chunk": 262144,
+                     "trees": [{"w": weight, "up": up} for weight, up in zip(weights, trees)]}]}]}
+
+
+def tallyctl(build: Path, *words) -> str:
+    done = subprocess.run([build / "control/tallyctl", *map(str, words)], text=True, capture_output=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"tallyctl {' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+def measure(arguments) -> list[dict]:
+    with Network(arguments.racks * arguments.workers, racks=arguments.racks) as network, \
+            tempfile.TemporaryDirectory(prefix="tally-racks-") as place:
+        for machine in network.machines:
+            machine.limit(arguments.rate, BURST, QUEUE)
+        within = goodput(network.machine(1), network.machine(2))
+        for rack in range(arguments.racks):
+            network.switch.limit_uplink(rack, arguments.uplink, BURST, QUEUE)
+        share = within / (bits_of(arguments.rate) / 8)
+        racks = Racks(arguments.racks, arguments.workers, within, share * bits_of(arguments.uplink) / 8)
+        rows = []
+        cluster = Cluster(network, arguments.build, place, racks.machines, arguments.shards, [within] * racks.machines)
+        for name, trees in (("stars", racks.stars()), ("two levels", racks.two_levels())):
+            file = Path(arguments.plans or place, f"{name.replace(' ', '-')}.json")
+            file.write_text(json.dumps(racks.plan(trees), indent=1))
+            checked = json.loads(tallyctl(arguments.build, "plan", "check", file, "--bytes", bytes_of(arguments.size),
+                                          "--json"))["domains"][0]["classes"][0]
+            tallyctl(arguments.build, "--address", cluster.local(1), "plan", "set", file)
+            before = busy()
+            workers = [(machine, f"m{machine.index}") for machine in network.machines]
+            row = all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, place,
+                             ELEMENT)
+            after = busy()
+            rows.append({"plan": name, "goodput_share": share, "seconds": row["time_us_p50"] / 1e6,
+                         "seconds_min": row["time_us_min"] / 1e6, "seconds_max": row["time_us_max"] / 1e6,
+                         "predicted": checked["predicted"]["seconds"], "binds": checked["binds"],
+                         "cpu": (after[0] - before[0]) / (after[1] - before[1])})
+        cluster.end()
+        return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=default_build())
+    parser.add_argument("--racks", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=3, help="of each rack")
+    parser.add_argument("--rate", default="60mbit", help="of every machine's cable")
+    parser.add_argument("--uplink", default="60mbit", help="of every rack")
+    parser.add_argument("--size", default="16M")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--plans", type=Path, help="a folder to leave the two plans in")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if reason := available():
+        raise SystemExit(f"no network can be made here: {reason}")
+    rows = measure(arguments)
+    print(f"{'plan':>10} {'seconds':>8} {'min':>7} {'max':>7} {'loads':>7} {'ratio':>6} {'cpu':>5}  binds")
+    for row in rows:
+        print(f"{row['plan']:>10} {row['seconds']:>8.3f} {row['seconds_min']:>7.3f} {row['seconds_max']:>7.3f} "
+              f"{row['predicted']:>7.3f} {row['seconds'] / row['predicted']:>6.3f} {row['cpu']:>5.2f}  {row['binds']}")
+    stars, levels = rows
+    measured, promised = stars["seconds"] / levels["seconds"], stars["predicted"] / levels["predicted"]
+    print(f"two levels are {measured:.3f} times as fast as stars; the loads say {promised:.3f}: {measured / promised:.3f}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Trees deeper than stars between real nodes, by plans that an operator sets.
+
+usage: trees_test.py TALLYD TALLYCTL TALLY_PERF
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+from nodes import PATIENCE, Cluster
+
+UNIT = 65536  # what the weights of a class sum to
+KINDS = ["allreduce", "reduce", "broadcast", "reducescatter", "allgather"]
+
+
+class Trees(Cluster):
+    def plan(self, workers: list, helpers: list, trees: list, small=()) -> str:
+        """A file: machines by name, all on one switch. A tree says each one's parent by name, "" of the root; `small` are
+        those of operations up to 64 KiB."""
+        names = [*workers, *helpers]
+        hub = len(names)
+        machines = [{"id": i, "role": "worker" if i < len(workers) else "helper", "addr": name, "in": 1e9, "out": 1e9}
+                    for i, name in enumerate(names)]
+        links = [link for i in range(hub) for link in ([i, hub, 1e9], [hub, i, 1e9])]
+
+        def one_class(most, some: list) -> dict:
+            weights = [UNIT // len(some)] * len(some)
+            weights[0] += UNIT - sum(weights)
+            return {"max_bytes": most, "chunk": 65536, "trees": [
+                {"w": weight, "up": [names.index(tree[name]) if tree.get(name) else -1 if name in tree else -2
+                                     for name in names]} for weight, tree in zip(weights, some)]}
+        path = self.place / "plan.json"
+        path.write_text(json.dumps({
+            "fmt": "gsplan/1", "epoch": 7, "method": "by hand", "objective": "allreduce",
+            "nodes": [*machines, {"id": hub, "role": "switch"}], "links": links,
+            "domains": [{"name": "all", "workers": list(range(len(workers))),
+                         "classes": [*([one_class(65536, list(small))] if small else []), one_class(None, trees)]}]}))
+        return str(path)
+
+    def mixed(self, *names: str) -> list:
+        """Other nodes on other hosts, by turns: shared memory within a host, TCP between them."""
+        return [(name, "--cluster-host", "there" if i % 2 else "here", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}",
+                 "--verbs", "off") for i, name in enumerate(names)]
+
+    def run_row(self, kind: str, *arguments: str, ranks: int) -> str:
+        """One row, checked where its bits do not depend on the order; its hash."""
+        out = self.place / "row.json"
+        run = self.perf(self.address("a"), "--iters", "3", "--warmup", "1", "--json", str(out), *arguments, ranks=ranks,
+                        kind=kind)
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
+        document = json.loads(out.read_text())
+        self.assertEqual(document["wrong"], 0, text)
+        return "".join(row["hash"] for row in document["rows"])
+
+    def sweep(self, ranks: int) -> None:
+        sizes = ["--min-bytes", "4", "--max-bytes", "2M", "--factor", "9"]
+        for kind in KINDS:
+            self.run_row(kind, *sizes, "--type", "i32", "--check", ranks=ranks)
+        for kind_of in ("f32", "f16", "bf16"):
+            self.run_row("allreduce", *sizes, "--type", kind_of, "--op", "max", "--check", "--stats", ranks=ranks)
+        again = [self.run_row("allreduce", *sizes, "--type", "f32,f16,bf16", "--shuffle", str(seed), ranks=ranks)
+                 for seed in (1, 2)]
+        self.assertEqual(again[0], again[1], "the bits do not depend on who comes first")
+        self.nothing_left()
+
+    def nothing_left(self) -> None:
+        until = time.monotonic() + PATIENCE
+        for node in self.nodes:
+            while json.loads(self.ctl("--json", "jobs", node=node)):
+                self.assertLess(time.monotonic(), until, f"{node} still has a job")
+                time.sleep(0.05)
+
+    def endless_error(self, run: subprocess.Popen) -> str:
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertNotEqual(run.returncode, 0, text)
+        return text
+
+    RACKS = {"w0": "a", "w1": "a", "w2": "b", "w3": "b", "a": "c", "b": "c", "c": ""}
+
+    def racks(self) -> str:
+        return self.plan(["w0", "w1", "w2", "w3"], ["a", "b", "c"], [self.RACKS])
+
+    def test_two_levels_below_a_helper(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        self.sweep(4)
+
+    def test_three_levels_below_a_workers_machine(self):
+        self.cluster(*self.mixed("b", "c"))
+        # Worker "c" is the root, "b" sums its own and what "a" has, which does nothing but sum.
+        tree = {"c": "", "b": "c", "a": "b", "w0": "a", "w1": "a"}
+        self.ctl("plan", "set", self.plan(["w0", "w1", "b", "c"], ["a"], [tree]))
+        self.sweep(4)
+
+    def test_four_levels_and_no_more(self):
+        self.cluster(*self.mixed("b", "c", "d", "e"))
+        tree = {"d": "", "c": "d", "b": "c", "a": "b", "w0": "a", "w1": "b"}
+        self.ctl("plan", "set", self.plan(["w0", "w1"], ["a", "b", "c", "d"], [tree]))
+        self.sweep(2)
+        five = {"e": "", **tree, "d": "e"}
+        text = self.ctl("plan", "set", self.plan(["w0", "w1"], ["a", "b", "c", "d", "e"], [five]), status=2)
+        self.assertIn("a tree of 5 levels, and nodes have slots for 4", text)
+
+    def test_many_trees_one_of_them_for_small_operations(self):
+        self.cluster(*self.mixed("b", "c"))
+        workers = ["a", "b", "w2", "w3"]
+        turned = [{"a": "b", "w2": "a", "b": "", "w3": "b"}, {"b": "a", "w3": "b", "a": "", "w2": "a"},
+                  {"a": "c", "b": "c", "w2": "b", "w3": "a", "c": ""}]
+        star = {"a": "c", "b": "c", "w2": "c", "w3": "c", "c": ""}
+        self.ctl("plan", "set", self.plan(workers, ["c"], turned, small=[star]))
+        self.sweep(4)
+        run = self.perf(self.address("a"), "--model", "resnet50", "--mode", "tensors", "--iters", "2", "--type", "i32",
+                        "--check", ranks=4)
+        text, _ = run.communicate(timeout=PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
+
+    # -- Losses ----------------------------------------------------------------------------------
+
+    def test_a_node_in_between_that_is_killed(self):
+        self.cluster(*self.mixed("b", "c"))
+        for name in ("b", "c"):
+            self.ctl("plan", "set", self.racks())
+            run = self.endless(ranks=4)
+            self.nodes[name].kill()
+            self.nodes[name].wait()
+            text = self.endless_error(run)
+            # Those below it lose their connection, the others hear it from their own nodes.
+            below = (2, 3) if name == "b" else ()
+            for rank in range(4):
+                said = "node lost" if rank in below else f'peer lost: .*: node "{name}" of the job died'
+                self.assertRegex(text, f"rank {rank}: {said}")
+            self.wait_for(2)
+            self.ctl("plan", "set", "--closed-form")
+            del self.nodes[name]
+            self.assertTrue(self.rows(self.address("a")))
+            self.nothing_left()
+            self.start(name, "--cluster", self.address("a"), "--cluster-name", name, "--cluster-host", "here")
+            self.wait_for(3)
+
+    def test_a_rank_below_a_branch_that_is_killed_is_named(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        for number in (0, 3):
+            run = self.endless(ranks=4)
+            ranks = subprocess.run(["pgrep", "-P", str(run.pid)], text=True, capture_output=True, check=True).stdout.split()
+            os.kill(int(ranks[number]), signal.SIGKILL)
+            text = self.endless_error(run)
+            for other in set(range(4)) - {number}:
+                self.assertRegex(text, f"rank {other}: peer lost: .*: rank {number} died")
+            self.nothing_left()
+            self.run_row("allreduce", "--min-bytes", "1M", "--max-bytes", "1M", "--type", "i32", "--check", ranks=4)
+
+    def test_a_node_above_that_stands_still_is_named(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        before = self.held_by_nodes_that_are_warm()
+        self.nodes["c"].send_signal(signal.SIGSTOP)
+        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "1", ranks=4)
+        text = self.endless_error(run)
+        self.nodes["c"].send_signal(signal.SIGCONT)
+        self.assertRegex(text, 'the node above it, "c"|have not taken it within 10 s: .*"c"')
+        self.nothing_left()
+        self.until_held(before)
+        self.run_row("allreduce", "--min-bytes", "1M", "--max-bytes", "1M", "--type", "i32", "--check", ranks=4)
+
+    def held(self) -> dict:
+        """By node: descriptors and threads, and mappings of shared memory."""
+        def counts(process: int) -> tuple:
+            with open(f"/proc/{process}/maps", encoding="utf-8") as maps:
+                shared = sum("memfd:" in line for line in maps)
+            return (*(len(os.listdir(f"/proc/{process}/{kind}")) for kind in ("fd", "task")), shared)
+        return {name: counts(node.pid) for name, node in self.nodes.items()}
+
+    def held_by_nodes_that_are_warm(self) -> dict:
+        """What is made once is there."""
+        self.run_row("allreduce", "--min-bytes", "1M", "--max-bytes", "1M", ranks=4)
+        self.nothing_left()
+        time.sleep(1)
+        return self.held()
+
+    def until_held(self, wanted: dict) -> None:
+        until = time.monotonic() + PATIENCE
+        while any(now > then for name, had in wanted.items() for now, then in zip(self.held()[name], had)):
+            self.assertLess(time.monotonic(), until, f"{self.held()}, before {wanted}")
+            time.sleep(0.1)
+
+    def test_nothing_stays_of_a_job_that_is_over(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        one = ("--min-bytes", "1M", "--max-bytes", "1M")
+        before = self.held_by_nodes_that_are_warm()
+        for _ in range(3):
+            self.run_row("allreduce", *one, ranks=4)
+            run = self.endless(ranks=4)
+            run.kill()
+            run.communicate(timeout=PATIENCE)
+            self.nothing_left()
+        self.until_held(before)
+
+    # -- Strangers -------------------------------------------------------------------------------
+
+    def test_a_branch_is_whom_the_placement_knows(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000", "--job", "bert",
+                        "--token", "secret", ranks=4)
+        while not (line := run.stdout.readline()).startswith("# allreduce"):
+            self.assertNotEqual(line, "", "the run did not begin")
+        job = json.loads(self.ctl("--json", "jobs", node="c"))[0]
+        self.assertEqual((job["height"], job["joined"]), (2, 0))
+        self.assertEqual([place["branches"] for place in job["vertices"]], [["a", "b"]] * 2)
+        self.assertEqual(json.loads(self.ctl("--json", "jobs", node="b"))[0]["vertices"][0]["above"], "c")
+        opening = {"version": 1, "job": "bert", "token": "secret", "ranks": 4, "epoch": job["epoch"], "branch": "a", "lane": 0}
+        self.assertIn("is taken by session", self.ask("c", "session.open", opening))
+        self.assertIn("wrong token", self.ask("c", "session.open", {**opening, "token": "guess"}))
+        for other in ({"branch": "c"}, {"lane": 7}, {"branch": "nobody"}):
+            self.assertIn("is below none of this node's", self.ask("c", "session.open", {**opening, **other}))
+        self.assertIn("is below none of this node's", self.ask("b", "session.open", opening))
+        self.assertIn("no place here", self.ask("c", "session.open", {**opening, "epoch": job["epoch"] + 9}))
+        self.assertIn("epoch", self.ask("c", "session.open", {key: opening[key] for key in opening if key != "epoch"}))
+        self.assertIn("no session is open", self.ask("c", "session.empty", {"trees": [0]}))
+        self.assertIsNone(run.poll(), "and the job runs on")
+
+    def ask(self, node: str, method: str, parameters: dict) -> str:
+        """The error that it is answered with."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(PATIENCE)
+            connection.connect(self.address(node).removeprefix("unix:"))
+            connection.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode() + b"\n")
+            answer = json.loads(connection.makefile().readline())
+        return answer["error"]["message"]
+
+
+if __name__ == "__main__":
+    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
