@@ -49,8 +49,7 @@ struct Placement {
 
 class Entry {
  public:
-  explicit Entry(const SessionOptions& options)
-      : options_(options), deadline_(monotonic_now() + options.connect_timeout) {}
+  Entry(const SessionOptions& options, Nanos deadline) : options_(options), deadline_(deadline) {}
 
   Result<JobEntry> run() {
     const auto wish = read_wish(options_.transport, options_.domain);
@@ -71,22 +70,50 @@ class Entry {
     }
     if (!entered) return entered.error();
     debug_step(DebugStep::kClientAttached);
-    auto nodes = Nodes::make(std::move(nodes_));
-    if (!nodes) return nodes.error();
-    book_.lanes = nodes->lanes_of_trees();
-    return JobEntry{book_,   std::move(nodes).value(), placement_.names, deadline_ms_,
-                    crc32c_, std::move(said_)};
+    JobEntry made = finish();
+    if (!placement_.nodes.empty()) made.coordinator = std::move(*channel);
+    return made;
+  }
+
+  // What a coordinator has said without being asked.
+  Result<JobEntry> run(const json& version) {
+    const auto wish = read_wish(options_.transport, options_.domain);
+    if (!wish) return wish.error();
+    wish_ = *wish;
+    const Error wrong{Status::kProtocol, "the coordinator's new plan cannot be read"};
+    try {
+      placement_ = read(version);
+    } catch (const json::exception&) {
+      return wrong;
+    }
+    if (placement_.nodes.empty()) return wrong;
+    for (const NodeEntry& node : placement_.nodes) {
+      if (auto entered = enter(node); !entered) return entered.error();
+    }
+    return finish();
   }
 
  private:
+  JobEntry finish() {
+    Nodes nodes(std::move(nodes_));
+    book_.lanes = nodes.lanes_of_trees();
+    return JobEntry{book_,   std::move(nodes), placement_.names, deadline_ms_,
+                    crc32c_, std::move(said_), std::nullopt};
+  }
+
   Outcome enter(RpcChannel& channel) {
     if (placement_.nodes.empty()) return open(std::move(channel), {}, {});
     for (const NodeEntry& node : placement_.nodes) {
-      auto there = RpcChannel::connect(node.address, deadline_);
-      if (!there) return at(node, there.error());
-      auto opened = open(std::move(there).value(), node.trees, node.lanes);
-      if (!opened) return at(node, opened.error());
+      if (auto entered = enter(node); !entered) return entered;
     }
+    return Unit{};
+  }
+
+  Outcome enter(const NodeEntry& node) {
+    auto there = RpcChannel::connect(node.address, deadline_);
+    if (!there) return at(node, there.error());
+    auto opened = open(std::move(there).value(), node.trees, node.lanes);
+    if (!opened) return at(node, opened.error());
     return Unit{};
   }
 
@@ -290,7 +317,11 @@ class Entry {
 }  // namespace
 
 Result<JobEntry> enter_job(const SessionOptions& options) {
-  return Entry(options).run();
+  return Entry(options, monotonic_now() + options.connect_timeout).run();
+}
+
+Result<JobEntry> enter_version(const SessionOptions& options, const json& version, Nanos deadline) {
+  return Entry(options, deadline).run(version);
 }
 
 }  // namespace tally::client

@@ -2,6 +2,8 @@
 // session with each. A node that stands alone says that it is the only one.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "base/result.h"
 #include "client/nodes.h"
 #include "client/operation_book.h"
+#include "client/rpc_channel.h"
 #include "client/session_options.h"
 
 namespace tally::client {
@@ -25,9 +28,14 @@ struct JobEntry {
     std::string text;
   };
   std::vector<Line> said;
+  // Where the job was opened, if its nodes have a coordinator: it says how the plan changes.
+  std::optional<RpcChannel> coordinator{};
 };
 
 // `options.checksums` is set. Waits until all is open, as long as options.connect_timeout.
 Result<JobEntry> enter_job(const SessionOptions& options);
+// The next version of the job's plan, as the coordinator describes it.
+Result<JobEntry> enter_version(const SessionOptions& options, const nlohmann::json& version,
+                               Nanos deadline);
 
 }  // namespace tally::client

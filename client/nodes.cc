@@ -4,8 +4,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "base/epoll.h"
 
@@ -13,39 +11,28 @@ namespace tally::client {
 
 using nlohmann::json;
 
-Result<Nodes> Nodes::make(std::vector<SessionNode> nodes) {
-  Nodes made;
-  made.nodes_ = std::move(nodes);
-  for (std::size_t i = 0; i < made.nodes_.size(); ++i) {
-    const SessionNode& node = made.nodes_[i];
-    const std::uint32_t first = made.lanes();
+Nodes::Nodes(std::vector<SessionNode> nodes) : nodes_(std::move(nodes)) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const SessionNode& node = nodes_[i];
+    const std::uint32_t first = lanes();
     for (std::uint32_t shard = 0; shard < node.link->shards(); ++shard) {
-      made.places_.push_back({static_cast<std::uint32_t>(i), shard});
+      places_.push_back({static_cast<std::uint32_t>(i), shard});
     }
     for (std::size_t at = 0; at < node.trees.size(); ++at) {
       const std::uint32_t tree = node.trees[at];
-      if (tree >= made.lanes_of_trees_.size()) made.lanes_of_trees_.resize(tree + 1);
-      made.lanes_of_trees_[tree] = first + node.shards[at];
+      if (tree >= lanes_of_trees_.size()) lanes_of_trees_.resize(tree + 1);
+      lanes_of_trees_[tree] = first + node.shards[at];
     }
     const std::string_view transport = node.link->transport();
-    if (made.transport_.find(transport) == std::string::npos) {
-      made.transport_.append(made.transport_.empty() ? "" : ", ").append(transport);
+    if (transport_.find(transport) == std::string::npos) {
+      transport_.append(transport_.empty() ? "" : ", ").append(transport);
     }
   }
-  if (auto watched = made.watch_all(); !watched) return watched.error();
-  return made;
 }
 
-Outcome Nodes::watch_all() {
-  if (size() == 1) return Unit{};
-  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  const bool watched =
-      epoll_ && std::all_of(nodes_.begin(), nodes_.end(), [this](const auto& node) {
-        return watch(epoll_.get(), node.link->fd(), EPOLLIN);
-      });
-  if (watched) return Unit{};
-  return Error{Status::kNoMemory,
-               fmt::format("descriptors for a session: {}", std::strerror(errno))};
+bool Nodes::watch_in(int epoll) const {
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [epoll](const auto& node) { return watch(epoll, node.link->fd(), EPOLLIN); });
 }
 
 MemoryNeeds Nodes::memory_needs() const {
@@ -81,8 +68,9 @@ Outcome Nodes::add_to(SessionNode& node, const Region& region, std::uint32_t& nu
                            node.channel.address())};
 }
 
-Result<std::uint32_t> Nodes::add_region(const Region& region, Nanos deadline) {
-  std::uint32_t number = 0;
+Result<std::uint32_t> Nodes::add_region(const Region& region, Nanos deadline,
+                                        std::uint32_t wished) {
+  std::uint32_t number = wished;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     auto added = add_to(nodes_[i], region, number, deadline);
     if (added) continue;
@@ -154,10 +142,6 @@ bool Nodes::arm(Nanos until) {
 
 void Nodes::disarm() {
   for (SessionNode& node : nodes_) node.link->disarm();
-}
-
-int Nodes::fd() const {
-  return epoll_ ? epoll_.get() : first().fd();
 }
 
 bool Nodes::hear() {

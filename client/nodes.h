@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/result.h"
 #include "client/link.h"
 #include "client/region.h"
@@ -30,7 +29,7 @@ struct SessionNode {
 class Nodes {
  public:
   // Precondition: at least one, and their trees are 0 .. n-1, each once, at shards of their links.
-  static Result<Nodes> make(std::vector<SessionNode> nodes);
+  explicit Nodes(std::vector<SessionNode> nodes);
 
   std::size_t size() const { return nodes_.size(); }
   std::uint32_t lanes() const { return static_cast<std::uint32_t>(places_.size()); }
@@ -42,8 +41,8 @@ class Nodes {
   // Shared where one of them wants it so, an adapter's where all have one.
   MemoryNeeds memory_needs() const;
 
-  // The region gets the same number at all nodes.
-  Result<std::uint32_t> add_region(const Region& region, Nanos deadline);
+  // The region gets the same number at all nodes; `wished`: this one, where it is not 0.
+  Result<std::uint32_t> add_region(const Region& region, Nanos deadline, std::uint32_t wished = 0);
   Outcome remove_region(const Region& region, Nanos deadline);
   // Without a word to the nodes: the session is over.
   void withdraw(const Region& region);
@@ -57,7 +56,8 @@ class Nodes {
   bool broken() const;
   bool arm(Nanos until);
   void disarm();
-  int fd() const;
+  // Their descriptors become a part of the epoll's, as long as they are open. False with errno set.
+  bool watch_in(int epoll) const;
   bool hear();
   std::string why_gone() const;
   bool fence(Nanos deadline);
@@ -71,10 +71,8 @@ class Nodes {
     std::uint32_t shard = 0;  // of its link
   };
 
-  Nodes() = default;
   SessionNode& node_of(std::uint32_t lane) { return nodes_[places_[lane].node]; }
   const SessionNode& node_of(std::uint32_t lane) const { return nodes_[places_[lane].node]; }
-  Outcome watch_all();
   Outcome add_to(SessionNode& node, const Region& region, std::uint32_t& number, Nanos deadline);
   Outcome remove_from(SessionNode& node, const Region& region, std::uint32_t number,
                       Nanos deadline);
@@ -84,7 +82,6 @@ class Nodes {
   std::vector<std::uint32_t> lanes_of_trees_;
   std::vector<std::uint64_t> bases_;  // by region: where in its shared memory its data begins
   std::string transport_;
-  UniqueFd epoll_;  // of their links' descriptors, where there are several
 };
 
 }  // namespace tally::client

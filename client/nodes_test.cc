@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 
 #include "client/job_entry.h"
 #include "client/recording_link.h"
@@ -42,7 +43,7 @@ class NodesTest : public ::testing::Test {
                      {0, 1}});
     shared_ = static_cast<RecordingLink*>(nodes[0].link.get());
     remote_ = static_cast<RecordingLink*>(nodes[1].link.get());
-    return Nodes::make(std::move(nodes)).value();
+    return Nodes(std::move(nodes));
   }
 
   RecordingLink* shared_ = nullptr;
@@ -126,8 +127,10 @@ TEST_F(NodesTest, TheOneThatIsGoneIsNamed) {
 TEST_F(NodesTest, OneDescriptorTellsOfAll) {
   ScriptedNode first(path("a"), good), second(path("b"), good);
   Nodes nodes = make(first, second);
+  const UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  ASSERT_TRUE(nodes.watch_in(epoll.get()));
   const auto readable = [&] {
-    pollfd news{nodes.fd(), POLLIN, 0};
+    pollfd news{epoll.get(), POLLIN, 0};
     return ::poll(&news, 1, 0) == 1;
   };
   EXPECT_TRUE(nodes.arm(kForever));

@@ -46,6 +46,17 @@ bool OperationBook::outstanding(std::uint32_t tag) const {
   return found != tags_.end() && found->second.entry != UINT32_MAX;
 }
 
+std::uint32_t OperationBook::next_round(std::uint32_t tag) const {
+  const auto found = tags_.find(tag);
+  return found == tags_.end() ? 0 : found->second.next_round;
+}
+
+std::map<std::uint32_t, std::uint32_t> OperationBook::next_rounds() const {
+  std::map<std::uint32_t, std::uint32_t> rounds;
+  for (const auto& [tag, state] : tags_) rounds.emplace(tag, state.next_round);
+  return rounds;
+}
+
 Nanos OperationBook::earliest_until() const {
   Nanos earliest = kForever;
   if (outstanding_ == 0) return earliest;

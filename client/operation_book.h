@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -72,6 +73,11 @@ class OperationBook {
 
   std::uint32_t outstanding() const { return outstanding_; }
   bool outstanding(std::uint32_t tag) const;
+  // The round of the tag's next operation; of all tags that have had one.
+  std::uint32_t next_round(std::uint32_t tag) const;
+  std::map<std::uint32_t, std::uint32_t> next_rounds() const;
+  // The tag's next operation has this round. Precondition: none is outstanding.
+  void begin_at(std::uint32_t tag, std::uint32_t round) { tags_[tag].next_round = round; }
   // The earliest `until` of what is outstanding; kForever when nothing is.
   Nanos earliest_until() const;
 

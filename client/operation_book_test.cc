@@ -236,5 +236,16 @@ TEST_F(OperationBookTest, AbandonEndsEverythingAndFreesTheCredit) {
   for (std::uint32_t tag = 10; tag < 13; ++tag) EXPECT_EQ(post(tag, kLarge), Status::kOk);
 }
 
+TEST_F(OperationBookTest, ATagGoesOnWhereAnotherBookLeftIt) {
+  EXPECT_EQ(book_.next_round(5), 0u);
+  book_.begin_at(5, 41);
+  ASSERT_EQ(post(5, 10), Status::kOk);
+  EXPECT_EQ(out_[0].notice.round, 41u);
+  EXPECT_EQ(complete(out_[0]), Status::kOk);
+  ASSERT_EQ(post(6, 10), Status::kOk);
+  const std::map<std::uint32_t, std::uint32_t> next = {{5, 42}, {6, 1}};
+  EXPECT_EQ(book_.next_rounds(), next);
+}
+
 }  // namespace
 }  // namespace tally::client

@@ -301,8 +301,8 @@ Result<std::string> RpcChannel::receive_line(Nanos deadline) {
   }
 }
 
-Result<json> RpcChannel::call(std::string_view method, json params, std::span<const int> fds,
-                              Nanos deadline) {
+Result<std::uint64_t> RpcChannel::request(std::string_view method, json params,
+                                          std::span<const int> fds, Nanos deadline) {
   if (!socket_) return lost("it ended before");
   const std::uint64_t id = ++last_id_;
   json request = {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}};
@@ -315,10 +315,31 @@ Result<json> RpcChannel::call(std::string_view method, json params, std::span<co
                              method, text.size(), fds.size(), kMaxRequestBytes, kMaxFds)};
   }
   if (auto sent = send(text, fds, deadline); !sent) return sent.error();
+  return id;
+}
+
+Result<json> RpcChannel::call(std::string_view method, json params, std::span<const int> fds,
+                              Nanos deadline) {
+  const auto id = request(method, std::move(params), fds, deadline);
+  if (!id) return id.error();
   for (;;) {
     auto line = receive_line(deadline);
     if (!line) return line.error();
-    if (auto reply = parse_reply(*line, id)) return std::move(*reply);
+    if (auto reply = parse_reply(*line, *id)) return std::move(*reply);
+  }
+}
+
+Result<std::uint64_t> RpcChannel::ask(std::string_view method, json params, Nanos deadline) {
+  return request(method, std::move(params), {}, deadline);
+}
+
+std::optional<Result<json>> RpcChannel::answer(std::uint64_t id) {
+  if (!socket_) return lost("it ended before");
+  for (;;) {
+    const auto line = receive_line(0);
+    if (!line && line.status() == Status::kDeadline) return std::nullopt;
+    if (!line) return line.error();
+    if (auto reply = parse_reply(*line, id)) return reply;
   }
 }
 

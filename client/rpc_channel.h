@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,11 @@ class RpcChannel {
   Result<nlohmann::json> call(std::string_view method, nlohmann::json params,
                               std::span<const int> fds, Nanos deadline);
 
+  // As call(), but the answer is taken with answer(): the request's number. The node may hold it.
+  Result<std::uint64_t> ask(std::string_view method, nlohmann::json params, Nanos deadline);
+  // To that request, without waiting; none: it has not come. Answers to others are dropped.
+  std::optional<Result<nlohmann::json>> answer(std::uint64_t id);
+
   // Becomes readable, or hung up, when the node ends the connection. -1 once the channel is gone.
   int fd() const { return socket_.get(); }
   const std::string& address() const { return address_; }
@@ -53,6 +59,8 @@ class RpcChannel {
 
   static Result<RpcChannel> connect_tcp(std::string_view address, Nanos deadline);
 
+  Result<std::uint64_t> request(std::string_view method, nlohmann::json params,
+                                std::span<const int> fds, Nanos deadline);
   Outcome send(std::string_view text, std::span<const int> fds, Nanos deadline);
   Result<std::string> receive_line(Nanos deadline);
   Error lost(std::string_view why);

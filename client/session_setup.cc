@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/debug_steps.h"
+#include "base/epoll.h"
 #include "client/address.h"
 #include "client/make_link.h"
 #include "client/session.h"
@@ -31,42 +34,58 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   if (!entry) return entry.error();
   const auto said = std::move(entry->said);
   std::unique_ptr<Session> session(new Session(std::move(options), std::move(entry).value()));
+  if (auto watched = session->watch(*session->now_); !watched) return watched.error();
   for (const auto& [warning, text] : said) session->log(warning ? 1 : 0, text);
   return session;
 }
 
 Session::Session(SessionOptions options, JobEntry entry)
     : options_(std::move(options)),
-      book_config_(entry.book),
-      node_names_(std::move(entry.names)),
-      nodes_(std::move(entry.nodes)),
-      crc32c_(entry.crc32c),
-      book_(entry.book) {
+      now_(std::make_unique<PlanVersion>(std::move(entry.book), std::move(entry.nodes),
+                                         std::move(entry.names))),
+      crc32c_(entry.crc32c) {
   if (options_.deadline_ms == 0) options_.deadline_ms = entry.deadline_ms;
+  if (entry.coordinator) {
+    auto news = PlanNews::open(std::move(*entry.coordinator));
+    if (news) news_ = std::move(news).value();
+  }
+  if (news_ || now_->nodes.size() > 1) epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+}
+
+Outcome Session::watch(const PlanVersion& version) {
+  const bool coordinator = news_ && version.nodes.size() > 0 && now_.get() == &version;
+  const bool alone = !news_ && now_->nodes.size() == 1;
+  const bool watched =
+      alone || (epoll_ && version.nodes.watch_in(epoll_.get()) &&
+                (!coordinator || tally::watch(epoll_.get(), news_->fd(), EPOLLIN)));
+  if (watched) return Unit{};
+  return Error{Status::kNoMemory,
+               fmt::format("descriptors for a session: {}", std::strerror(errno))};
 }
 
 Session::~Session() {
   debug_step(DebugStep::kClientBeforeClose);
   if (lost_) return;
   drain();
-  if (!lost_) {
-    // The node lets go of the memory before it answers; without an answer it may not have.
-    const auto closed = nodes_.close(monotonic_now() + kCallTimeout);
+  // The node lets go of the memory before it answers; without an answer it may not have.
+  for (PlanVersion* version : versions()) {
+    if (lost_) break;
+    const auto closed = version->nodes.close(monotonic_now() + kCallTimeout);
     if (!closed) lose(Status::kNodeLost, closed.error().message);
   }
+  if (news_) news_->leave();
 }
 
 // Takes everything outstanding back, so that the memory is the caller's again.
 void Session::drain() {
   for (const Pending& pending : pending_) {
-    if (book_.outstanding(pending.post.notice.tag)) {
-      static_cast<void>(book_.cancel(pending.post.notice.tag, outbound_));
+    if (is_outstanding(pending.post.notice.tag)) {
+      static_cast<void>(cancel(pending.post.notice.tag));
     }
   }
-  send(outbound_);
   const Nanos until = monotonic_now() + kGoodbye;
   Completed ignored;
-  while (!lost_ && book_.outstanding() > 0) {
+  while (!lost_ && outstanding() > 0) {
     if (wait(ignored, until).status() == Status::kAgain) {
       lose(Status::kNodeLost, "the node does not answer");
     }
@@ -79,12 +98,40 @@ void Session::log(int level, const std::string& text) const {
 
 Result<Region*> Session::add_region(std::unique_ptr<Region> region) {
   if (lost_) return *lost_;
-  auto id = nodes_.add_region(*region, monotonic_now() + kCallTimeout);
+  auto id = number_everywhere(*region);
   if (!id) return id.error();
   region->id = *id;
   debug_step(DebugStep::kClientRegionAdded);
   regions_.push_back(std::move(region));
   return regions_.back().get();
+}
+
+// All versions know it by the same number.
+Result<std::uint32_t> Session::number_everywhere(const Region& region) {
+  const Nanos deadline = monotonic_now() + kCallTimeout;
+  auto id = now_->nodes.add_region(region, deadline);
+  if (id && old_) {
+    if (auto added = old_->nodes.add_region(region, deadline, *id); !added) return added.error();
+  }
+  if (id && next_) {
+    const auto added = next_->nodes.add_region(region, deadline, *id);
+    if (!added) call_off(added.error().message);
+  }
+  return id;
+}
+
+MemoryNeeds Session::memory_needs() const {
+  MemoryNeeds needs = now_->nodes.memory_needs();
+  for (const PlanVersion* version : versions()) {
+    const MemoryNeeds more = version->nodes.memory_needs();
+    needs.shared |= more.shared;
+    needs.adapter &= more.adapter;
+  }
+  return needs;
+}
+
+const char* Session::transport() {
+  return transports_.emplace(now_->nodes.transport()).first->c_str();
 }
 
 bool Session::owns(const Region* region) const {
@@ -97,11 +144,13 @@ Outcome Session::remove_region(Region* region) {
     return Error{Status::kAgain,
                  fmt::format("{} operations on the region are outstanding", region->outstanding)};
   }
-  if (!lost_) {
-    auto done = nodes_.remove_region(*region, monotonic_now() + kCallTimeout);
+  for (PlanVersion* version : versions()) {
+    if (lost_) {
+      version->nodes.withdraw(*region);
+      continue;
+    }
+    auto done = version->nodes.remove_region(*region, monotonic_now() + kCallTimeout);
     if (!done) return done.error();
-  } else {
-    nodes_.withdraw(*region);
   }
   std::erase_if(regions_, [&](const auto& own) { return own.get() == region; });
   return Unit{};
@@ -114,7 +163,7 @@ Outcome Session::take_side_region(const protocol::Shape& shape, Pending& pending
   std::uint64_t bytes = protocol::checksums_offset(shape.count, pending.post.stats);
   if (crc32c_ != nullptr && pending.extents.in.count > 0) {
     notice.flags |= wire::kHasChecksums;
-    bytes += protocol::checksum_bytes(shape, book_config_.rank);
+    bytes += protocol::checksum_bytes(shape, book_config().rank);
   }
   if (notice.flags == 0) return Unit{};
   auto region = side_region(bytes);
@@ -134,7 +183,7 @@ Result<Region*> Session::side_region(std::uint64_t bytes) {
   }
   auto made = Region::allocate(wanted);
   if (!made) return made.error();
-  auto id = nodes_.add_region(**made, monotonic_now() + kCallTimeout);
+  auto id = number_everywhere(**made);
   if (!id) return id.error();
   (*made)->id = *id;
   side_regions_.push_back(std::move(made).value());

@@ -286,7 +286,7 @@ tally_status tally_get_info(const tally_session* session, tally_session_info* in
   full.shards = session->session->nodes().lanes();
   full.credit = config.credit;
   full.epoch = config.epoch;
-  full.transport = session->session->nodes().transport().data();
+  full.transport = session->session->transport();
   full.copied_bytes = session->session->copied_bytes();
   full.checksums = session->session->gives_checksums() ? 1 : 0;
   write_struct(full, info);
@@ -318,7 +318,7 @@ tally_status tally_region_register(tally_session* session, const tally_memory* m
       return failed(session, bad_struct("tally_memory"));
     }
     auto made = tally::client::make_region(
-        session->session->nodes().memory_needs(), read,
+        session->session->memory_needs(), read,
         [&](const std::string& text) { session->session->log(0, text); });
     if (!made) return failed(session, made.error());
     auto added = session->session->add_region(std::move(made).value());

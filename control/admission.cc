@@ -241,6 +241,8 @@ Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now
   const std::uint32_t lanes = std::min(trees, shards_of_a_job());
   if (auto fits = serves(placement, lanes); !fits) return fits.error();
   Forming* before = current(placement.job);
+  // Its ranks come over to this one: both are here, until they have left that.
+  if (before != nullptr && before->placed && before->epoch == placement.follows) before = nullptr;
   if (before != nullptr && (!before->placed || before->joined > 0)) {
     return refused(
         fmt::format("job \"{}\" runs here already, in epoch {} with {} of {} ranks; is another "
@@ -304,8 +306,9 @@ std::uint64_t Admission::table_bytes(std::uint32_t members, std::uint32_t shards
 // Formings that are over hold memory until their last member has gone, but no place among the jobs.
 Outcome Admission::room_for(const std::string& name, std::uint32_t ranks, std::uint32_t members,
                             std::uint32_t shards) const {
-  const auto running = std::count_if(formings_.begin(), formings_.end(),
-                                     [](const auto& forming) { return !forming->over; });
+  const auto running = std::count_if(formings_.begin(), formings_.end(), [&](const auto& forming) {
+    return !forming->over && forming->name != name;
+  });
   if (running >= static_cast<std::ptrdiff_t>(limits_.max_jobs)) {
     return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", name, running,
                                limits_.max_jobs));

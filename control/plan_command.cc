@@ -253,13 +253,16 @@ void add_set(CLI::App& plan, PlanArguments& arguments) {
   set->add_flag("--closed-form", arguments.closed_form,
                 "takes the plan back: stars by the closed form again")
       ->excludes(file);
+  set->add_flag("--now", arguments.now, "jobs that run go over to it, too");
   set->add_option("--token", arguments.token, "the cluster's token")
       ->envname("TALLY_CLUSTER_TOKEN")
       ->type_name("TEXT");
   set->footer(
       "The plan's machines are members by their names (addr = cluster.name); those that sum must\n"
-      "be there. A job that runs keeps the plan that it has. The coordinator forgets plans when\n"
-      "it ends. Exit status: 0 it is in force, 1 no answer, 2 it is refused, or wrong usage.");
+      "be there. A job that runs keeps the plan that it has, but with --now. The coordinator "
+      "forgets\n"
+      "plans when it ends. Exit status: 0 it is in force, 1 no answer, 2 it is refused, or wrong "
+      "usage.");
   set->parse_complete_callback([&arguments] { arguments.verb = PlanVerb::kSet; });
 }
 

@@ -37,6 +37,7 @@ struct PlanArguments {
   // Of set.
   std::string domain;  // empty: the only one, or each for the job of its name
   bool closed_form = false;
+  bool now = false;  // for jobs that run, too
   std::string token;
 };
 

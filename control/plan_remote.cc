@@ -34,9 +34,9 @@ std::string for_whom(const std::string& job) {
 
 PlanAnswer set_closed_form(client::RpcChannel& channel, const PlanArguments& arguments,
                            Nanos patience) {
-  const auto set = channel.call(
-      "plan.set", {{"job", arguments.job}, {"token", arguments.token}, {"closed_form", true}}, {},
-      monotonic_now() + patience);
+  json params = {{"job", arguments.job}, {"token", arguments.token}, {"closed_form", true}};
+  if (arguments.now) params["now"] = true;  // coordinators of the version before know no such key
+  const auto set = channel.call("plan.set", std::move(params), {}, monotonic_now() + patience);
   if (!set) return fail(set.error());
   return {0, fmt::format("taken back: the plan {}\n", for_whom(arguments.job)), ""};
 }
@@ -53,20 +53,21 @@ PlanAnswer set(client::RpcChannel& channel, const PlanArguments& arguments, Nano
     const std::string piece = text.substr(sent, kPiece);
     sent += piece.size();
     const bool more = sent < text.size();
-    const auto set = channel.call("plan.set",
-                                  {{"job", arguments.job},
-                                   {"domain", arguments.domain},
-                                   {"token", arguments.token},
-                                   {"text", piece},
-                                   {"more", more}},
-                                  {}, monotonic_now() + patience);
+    json params = {{"job", arguments.job},
+                   {"domain", arguments.domain},
+                   {"token", arguments.token},
+                   {"text", piece},
+                   {"more", more}};
+    if (arguments.now) params["now"] = true;
+    const auto set = channel.call("plan.set", std::move(params), {}, monotonic_now() + patience);
     if (!set) {
       return fail(Error{set.status(), fmt::format("{}: {}", arguments.file, set.error().message)});
     }
     if (more) continue;
     const bool by_name = set->value("domains", json::array()).size() > 1;
     return {0,
-            fmt::format("in force for jobs that form from now on, {}: epoch {}\n",
+            fmt::format("in force for jobs that {}, {}: epoch {}\n",
+                        arguments.now ? "run, and those that form" : "form from now on",
                         by_name ? "each domain for the job of its name" : for_whom(arguments.job),
                         plan->epoch),
             ""};

@@ -18,6 +18,7 @@
 #include "client/address.h"
 #include "client/rpc_channel.h"
 #include "control/doctor/command.h"
+#include "control/drain_command.h"
 #include "control/flags.h"
 #include "control/plan_remote.h"
 #include "control/probe/command.h"
@@ -41,6 +42,7 @@ struct Arguments {
   std::string job;     // of ranks; empty: all
   TraceArguments trace;
   doctor::DoctorArguments doctor;
+  DrainArguments drain;
   PlanArguments plan;
   probe::ProbeArguments probe;
   top::TopArguments top;
@@ -117,6 +119,10 @@ int trace(client::RpcChannel& channel, TraceArguments arguments, double timeout)
 int execute(const std::string& command, const Arguments& arguments) {
   auto channel = client::RpcChannel::connect_first(arguments.address);
   if (!channel) return fail(channel.error());
+  if (command == "drain") {
+    return run_drain(*channel, arguments.drain, arguments.as_json,
+                     static_cast<Nanos>(arguments.timeout * kSecond));
+  }
   if (command == "trace") return trace(*channel, arguments.trace, arguments.timeout);
   Sample last;
   for (bool first = true;; first = false) {
@@ -168,6 +174,7 @@ int examine_machine(const Arguments& arguments, bool has_address_option) {
 // What does not ask one node again and again has no use for --watch. Empty: it has.
 std::string_view why_not_watched(std::string_view command) {
   if (command == "doctor") return "doctor looks once";
+  if (command == "drain") return "drain looks until it is over, or for --wait seconds";
   if (command == "plan") return "plan answers once";
   if (command == "probe") return "probe measures once";
   if (command == "top") return "top looks again by itself, every --interval";
@@ -206,6 +213,7 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   trace->add_option("--out", arguments.trace.out, "the file to write")->required();
   doctor::add_doctor(app, arguments.doctor);
+  add_drain(app, arguments.drain);
   add_plan(app, arguments.plan);
   probe::add_probe(app, arguments.probe);
   top::add_top(app, arguments.top);

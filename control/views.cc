@@ -244,6 +244,7 @@ std::string render_nodes(const json& nodes) {
     const std::string tcp = node.value("tcp", "");
     node["address"] = tcp.empty() ? node.value("unix", "") : tcp;
     if (number_at(node, "speed") == 0) node.erase("speed");
+    if (node.value("draining", false)) node["role"] = node.value("role", "") + ", draining";
     node["rails"] = rails_text(node.value("rails", json()));
     rows.push_back(std::move(node));
   }

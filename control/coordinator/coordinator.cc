@@ -47,6 +47,7 @@ Result<NodeId> Coordinator::join(const Member& member, std::string_view token, s
   store_.heard_of_epoch(epoch);
   listeners_[node].news.node = node;
   listeners_[node].until = now + kMostSilence;
+  if (!courses_.empty()) calm_ = now + kCalm;
   return node;
 }
 
@@ -116,11 +117,18 @@ void Coordinator::confirmed(std::uint32_t epoch, NodeId node) {
   course.waiting.clear();
 }
 
-// The first node to go ends it for all.
+// The first node to go ends it for all; but a version that is left is let go of by and by.
 void Coordinator::gone_from(std::uint32_t epoch, NodeId node, const Error& why) {
+  if (!courses_.contains(epoch)) return;  // ended with another version of its job
   Course& course = courses_[epoch];
+  if (course.stage == Stage::kLeaving && store_.members().contains(node)) {
+    course.released.insert(node);
+    return;
+  }
   course.nodes.erase(node);
   course.unconfirmed.erase(node);
+  if (course.stage == Stage::kLeaving) return;
+  if (course.stage == Stage::kNext) return fail_next(epoch, why.message);
   end(epoch, why);
   forget_if_done(epoch);
 }
@@ -128,7 +136,9 @@ void Coordinator::gone_from(std::uint32_t epoch, NodeId node, const Error& why) 
 void Coordinator::end(std::uint32_t epoch, const Error& why) {
   Course& course = courses_[epoch];
   if (course.stage == Stage::kOver) return;
+  end_other_versions(epoch, why);
   course.stage = Stage::kOver;
+  for (const NodeId node : course.released) course.nodes.erase(node);
   const JobRecord& job = store_.jobs().at(epoch);
   for (const Ticket ticket : course.waiting) {
     tickets_.erase(ticket);
@@ -155,8 +165,8 @@ void Coordinator::withdraw_from(NodeId node, std::uint64_t placement, Course& co
 
 void Coordinator::forget_if_done(std::uint32_t epoch) {
   const Course& course = courses_[epoch];
-  if (!course.nodes.empty()) return;
-  for (const Ticket ticket : course.by_rank) tickets_.erase(ticket);
+  if (course.stage != Stage::kOver || !course.nodes.empty()) return;
+  std::erase_if(tickets_, [epoch](const auto& ticket) { return ticket.second == epoch; });
   courses_.erase(epoch);
   store_.erase_job(epoch);
 }
@@ -189,7 +199,7 @@ const ConfiguredJob* Coordinator::configured(const std::string& name) const {
 
 const JobRecord* Coordinator::current(const std::string& name) const {
   for (const auto& [epoch, job] : store_.jobs()) {
-    if (job.name == name && courses_.at(epoch).stage != Stage::kOver) return &job;
+    if (job.name == name && is_alive(courses_.at(epoch))) return &job;
   }
   return nullptr;
 }
@@ -258,10 +268,8 @@ Outcome Coordinator::may_form(const Opening& opening) const {
     return refused(fmt::format("job \"{}\": {} ranks, max_ranks is {}", opening.job, opening.ranks,
                                options_.max_ranks));
   }
-  const auto running =
-      static_cast<std::size_t>(std::count_if(courses_.begin(), courses_.end(), [](const auto& one) {
-        return one.second.stage != Stage::kOver;
-      }));
+  const auto running = static_cast<std::size_t>(std::count_if(
+      courses_.begin(), courses_.end(), [this](const auto& one) { return is_alive(one.second); }));
   if (running >= options_.max_jobs) {
     return refused(fmt::format("job \"{}\": the coordinator has {} jobs and max_jobs is {}",
                                opening.job, running, options_.max_jobs));
@@ -296,12 +304,13 @@ std::uint32_t Coordinator::form(const Opening& opening) {
 }
 
 void Coordinator::close(Ticket ticket) {
+  listening_.erase(ticket);
   const auto found = tickets_.find(ticket);
   if (found == tickets_.end()) return;
   const std::uint32_t epoch = found->second;
   tickets_.erase(found);
+  lose_rank(epoch, ticket);
   Course& course = courses_[epoch];
-  std::replace(course.by_rank.begin(), course.by_rank.end(), ticket, Ticket{0});
   course.waiting.erase(ticket);
   const bool begun = course.stage != Stage::kGathering && course.stage != Stage::kPlacing;
   if (begun || !course.waiting.empty()) return;
@@ -328,15 +337,23 @@ Coordinator::Actions Coordinator::act(Nanos now) {
   for (const NodeId node : actions.lost) leave(node, "it has not asked for news for too long");
   std::vector<std::uint32_t> late;
   for (const auto& [epoch, course] : courses_) {
-    if (course.stage == Stage::kPlacing && course.deadline <= now) late.push_back(epoch);
+    if (!course.unconfirmed.empty() && course.deadline <= now) late.push_back(epoch);
   }
   for (const std::uint32_t epoch : late) {
-    const std::string missing = names(store_.jobs().at(epoch), courses_[epoch].unconfirmed);
-    end(epoch, {Status::kUnavailable,
-                fmt::format("these nodes have not taken it within {} s: {}: look at their logs",
-                            kPlacingPatience / kSecond, missing)});
-    forget_if_done(epoch);
+    if (!courses_.contains(epoch)) continue;
+    Course& course = courses_[epoch];
+    const std::string missing = names(store_.jobs().at(epoch), course.unconfirmed);
+    const std::string why =
+        fmt::format("these nodes have not taken it within {} s: {}: look at their logs",
+                    kPlacingPatience / kSecond, missing);
+    if (course.stage == Stage::kNext) {
+      fail_next(epoch, why);
+    } else if (course.stage == Stage::kPlacing) {
+      end(epoch, {Status::kUnavailable, why});
+      forget_if_done(epoch);
+    }
   }
+  begin_changes(now);
   for (auto& [node, listener] : listeners_) {
     const bool any = !listener.news.placements.empty() || !listener.news.withdraw.empty();
     if (!listener.listens || (!any && listener.until > now)) continue;
@@ -345,14 +362,17 @@ Coordinator::Actions Coordinator::act(Nanos now) {
     listener.until = now + kMostSilence;
   }
   actions.answers = std::exchange(answers_, {});
+  actions.tellings = std::exchange(tellings_, {});
   return actions;
 }
 
 Nanos Coordinator::next_deadline() const {
-  Nanos next = kNoDeadline;
+  Nanos next = calm_;
   for (const auto& [node, listener] : listeners_) next = std::min(next, listener.until);
   for (const auto& [epoch, course] : courses_) {
-    if (course.stage == Stage::kPlacing) next = std::min(next, course.deadline);
+    const bool placing = course.stage == Stage::kPlacing || course.stage == Stage::kNext;
+    if (placing && !course.unconfirmed.empty()) next = std::min(next, course.deadline);
+    if (course.change) next = std::min(next, course.change->deadline());
   }
   return next;
 }

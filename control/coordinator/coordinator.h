@@ -7,6 +7,11 @@
 // have acknowledged. *Running*: ranks hear at once where its trees are. *Over*: a rank or a node is
 // gone, or a node refused; no rank comes to it any more, the name may form again, and the rest of
 // the nodes are told. It ends when all its nodes have said that it is over there, or have left.
+//
+// A job that runs gets another plan when one of its nodes is drained, when nodes have joined, or
+// when somebody sets one for it: a version with an epoch of its own, which is *next* until all
+// ranks know of it (change.h), and then runs; the one before is *leaving* until no rank has a
+// session of it.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +25,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "control/admission.h"
+#include "control/coordinator/change.h"
+#include "control/coordinator/layout.h"
 #include "control/coordinator/placement.h"
 #include "control/coordinator/plans.h"
 #include "control/coordinator/store.h"
@@ -29,6 +36,8 @@ namespace tally::control {
 inline constexpr std::size_t kMaxMembers = 256;
 inline constexpr Nanos kPlacingPatience = 10 * kSecond;  // for a node's acknowledgement
 inline constexpr Nanos kMostSilence = 30 * kSecond;      // of a node that should ask for news
+inline constexpr Nanos kCalm =
+    2 * kSecond;  // without nodes that join, before running jobs use them
 inline constexpr Nanos kNoDeadline = INT64_MAX;
 
 struct CoordinatorOptions {
@@ -76,14 +85,38 @@ class Coordinator {
   void open(Ticket ticket, const Opening& opening, Nanos now);
   // The rank is gone, answered or not: another may come in its place.
   void close(Ticket ticket);
+  // The rank can be told that its job's plan changes. One of the version before never listens.
+  void listen(Ticket ticket);
+  // What it says of the change to the version of that epoch; `rounds`: with kReady.
+  void say(Ticket ticket, std::uint32_t epoch, Change::Report report, const Rounds& rounds);
+  // It cannot go over to it.
+  void cannot(Ticket ticket, std::uint32_t epoch, const std::string& why);
+
+  // -- Nodes that leave in good order ----------------------------------------------------------
+  // The node gets no trees any more, and running jobs' go to others; `undo`: it gets trees again.
+  Outcome drain(const std::string& node, bool undo, Nanos now);
+  struct Drained {
+    NodeId node = 0;
+    bool draining = false;
+    struct Waiting {
+      std::string job;
+      std::string what;      // it waits for
+      bool gave_up = false;  // until somebody asks again
+    };
+    std::vector<Waiting> waiting;  // jobs that are there
+  };
+  Result<Drained> drained(const std::string& node) const;
 
   // -- Plans ---------------------------------------------------------------------------------
-  // For jobs that form from now on; what runs keeps the plan that it has. `job`: for this one
-  // alone; empty: for all that have none of their own. An error says why nodes cannot serve it.
+  // For jobs that form from now on; what runs keeps the plan that it has until replan(). `job`: for
+  // this one alone; empty: for all that have none of their own. An error says why nodes cannot
+  // serve it.
   Outcome set_plan(const std::string& job, MachinePlan plan, Nanos now);
   // Stars by the closed form again.
   void drop_plan(const std::string& job, Nanos now);
   const Plans& plans() const { return plans_; }
+  // Jobs that run go over to the plan in force, as soon as it can be: this one; empty: all.
+  void replan(const std::string& job);
   // The job that runs or forms under that name; nullptr: none.
   const JobRecord* current(const std::string& name) const;
 
@@ -98,8 +131,18 @@ class Coordinator {
     std::vector<Placement> placements;
     std::vector<std::uint64_t> withdraw;
   };
+  // To a rank that listens.
+  struct Telling {
+    Ticket ticket = 0;
+    std::uint32_t rank = 0;
+    Change::Word word = Change::Word::kPrepare;
+    JobRecord version;  // the next; with kPrepare whole, else its epoch
+    Rounds rounds{};    // with kDecided
+    std::string why{};  // with kCalledOff
+  };
   struct Actions {
     std::vector<Answer> answers;
+    std::vector<Telling> tellings;
     std::vector<News> news;    // of nodes that listened: none of them listens any more
     std::vector<NodeId> lost;  // that were silent for too long, and have left by that
   };
@@ -114,16 +157,22 @@ class Coordinator {
   std::size_t trees_at(NodeId node) const;
 
  private:
-  enum class Stage : std::uint8_t { kGathering, kPlacing, kRunning, kOver };
+  enum class Stage : std::uint8_t { kGathering, kPlacing, kRunning, kNext, kLeaving, kOver };
   // How a job of the store stands.
   struct Course {
     Stage stage = Stage::kGathering;
-    Nanos deadline = 0;              // of placing
+    Nanos deadline = 0;              // of placing, while nodes are unconfirmed
     std::set<NodeId> unconfirmed;    // that have yet to acknowledge
     std::set<NodeId> nodes;          // that have it
     std::vector<Ticket> by_rank;     // 0: nobody
     std::vector<std::string> hosts;  // by rank
     std::set<Ticket> waiting;
+    // Of a change to another version.
+    bool wanted = false;             // as soon as it can be
+    std::uint32_t next = 0;          // its epoch; 0: there is none
+    std::optional<Change> change{};  // begins when all nodes have taken it
+    std::set<NodeId> released{};     // while leaving: where a rank has left it already
+    std::string trouble{};           // why the last attempt came to nothing
   };
   struct Listener {
     News news;
@@ -143,9 +192,22 @@ class Coordinator {
   std::vector<Neighbour> neighbours(const JobRecord& job, const Member& from,
                                     const std::vector<LaneOf>& lanes) const;
   Placement placement_of(const JobRecord& job, const PlanNode& one) const;
+  void give_plan(JobRecord& job, Layout layout);
+  void ask_nodes(const JobRecord& job, Course& course, Stage stage, Nanos now);
   void confirmed(std::uint32_t epoch, NodeId node);
+  bool is_alive(const Course& course) const;
+  Members usable_members() const;
+  bool all_listen(const Course& course) const;
+  void begin_changes(Nanos now);
+  void begin_change(std::uint32_t epoch, Nanos now);
+  void settle_change(std::uint32_t epoch);
+  void fail_next(std::uint32_t epoch, const std::string& why);
+  std::uint32_t changing(Ticket ticket, std::uint32_t epoch, std::uint32_t& rank) const;
+  void lose_rank(std::uint32_t epoch, Ticket ticket);
+  Drained::Waiting waiting_for(std::uint32_t epoch) const;
   void gone_from(std::uint32_t epoch, NodeId node, const Error& why);
   void end(std::uint32_t epoch, const Error& why);
+  void end_other_versions(std::uint32_t epoch, const Error& why);
   void withdraw_from(NodeId node, std::uint64_t placement, Course& course);
   void forget_if_done(std::uint32_t epoch);
   std::string names(const JobRecord& job, const std::set<NodeId>& nodes) const;
@@ -156,7 +218,10 @@ class Coordinator {
   std::map<std::uint32_t, Course> courses_;  // by epoch
   std::map<NodeId, Listener> listeners_;
   std::map<Ticket, std::uint32_t> tickets_;  // the epochs that they have to do with
+  std::set<Ticket> listening_;               // that can be told of changes
+  Nanos calm_ = kNoDeadline;                 // when running jobs use the nodes that have joined
   std::vector<Answer> answers_;
+  std::vector<Telling> tellings_;
   NodeId last_node_ = 0;
   std::uint64_t last_placement_ = 0;
 };

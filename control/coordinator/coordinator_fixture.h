@@ -59,6 +59,7 @@ class CoordinatorTest : public ::testing::Test {
       told.withdraw.insert(told.withdraw.end(), one.withdraw.begin(), one.withdraw.end());
     }
     lost_.insert(lost_.end(), actions.lost.begin(), actions.lost.end());
+    tellings_.insert(tellings_.end(), actions.tellings.begin(), actions.tellings.end());
   }
   // The node takes all that it is told; gives the number of the last.
   std::uint64_t serve(NodeId node) {
@@ -92,6 +93,7 @@ class CoordinatorTest : public ::testing::Test {
   std::map<Coordinator::Ticket, std::uint32_t> ranks_;  // that the answers are for
   std::map<NodeId, Coordinator::News> told_;
   std::vector<NodeId> lost_;
+  std::vector<Coordinator::Telling> tellings_;
 };
 
 }  // namespace tally::control

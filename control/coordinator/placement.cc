@@ -105,6 +105,7 @@ json to_json(const Placement& placement) {
                {"plan_epoch", placement.plan_epoch}, {"trees", placement.trees},
                {"nodes", placement.nodes},           {"rate", placement.rate}};
   if (!placement.rails.empty()) sent["rails"] = placement.rails;
+  if (placement.follows != 0) sent["follows"] = placement.follows;
   client::put_plan(sent, placement.plan);
   client::put_weights(sent, placement.plan);
   if (all_stars(placement.vertices, placement.ranks)) return sent;
@@ -123,7 +124,8 @@ Result<Placement> parse_placement(const json& sent) {
   if (!sent.is_object()) return wrong("that is not an object");
   // What a later release adds is none of this node's business: no finish() on the whole.
   json known = json::object();
-  for (const char* key : {"placement", "job", "token", "epoch", "ranks", "weight", "plan_epoch"}) {
+  for (const char* key :
+       {"placement", "job", "token", "epoch", "follows", "ranks", "weight", "plan_epoch"}) {
     if (const auto at = sent.find(key); at != sent.end()) known[key] = *at;
   }
   rpc::Params params(known);
@@ -132,6 +134,7 @@ Result<Placement> parse_placement(const json& sent) {
   placement.job = params.text("job", kMaxJobName);
   placement.token = params.text("token", kMaxJobName);
   placement.epoch = static_cast<std::uint32_t>(params.number("epoch", 1, UINT32_MAX));
+  placement.follows = static_cast<std::uint32_t>(params.number_or("follows", 1, UINT32_MAX, 0));
   placement.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
   placement.weight = static_cast<std::uint32_t>(params.number("weight", 1, 1000));
   placement.plan_epoch = params.number_or("plan_epoch", 0, UINT64_MAX, 0);

@@ -33,6 +33,8 @@ struct Placement {
   std::string job;
   std::string token;
   std::uint32_t epoch = 1;
+  // The epoch that the job runs in: its ranks go over to this one, if all nodes take it. 0: none.
+  std::uint32_t follows = 0;
   std::uint32_t ranks = 1;
   std::uint32_t weight = 1;
   protocol::Plan plan;               // whole

@@ -32,9 +32,18 @@ void Coordinator::drop_plan(const std::string& job, Nanos now) {
 // The plan in force, or stars by the closed form.
 Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
   const SetPlan* plan = plans_.find(job.name);
-  if (plan == nullptr) return star_layout(store_.members(), job.ranks, options_.split_bytes);
+  const Members members = usable_members();
+  if (members.empty()) {
+    return refused(
+        "all nodes are draining: start another, or take one back (tallyctl drain --undo)");
+  }
+  if (plan == nullptr) return star_layout(members, job.ranks, options_.split_bytes);
   const MachinePlan& machines = plan->machines;
-  if (const auto fine = check_layout(machines, store_.members()); !fine) return fine.error();
+  if (const auto fine = check_layout(machines, members); !fine) {
+    const bool draining = members.size() < store_.members().size();
+    return refused(fmt::format("{}{}", fine.error().message,
+                               draining ? " (nodes that are drained do not count)" : ""));
+  }
   const std::size_t workers = machines.of().workers.size();
   if (job.ranks < workers) {
     return refused(
@@ -46,11 +55,18 @@ Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
     std::vector<std::vector<std::uint16_t>> all(workers);
     all.front().resize(job.ranks);
     std::iota(all.front().begin(), all.front().end(), std::uint16_t{0});
-    return lay_out(machines, store_.members(), all, options_.split_bytes);
+    return lay_out(machines, members, all, options_.split_bytes);
   }
-  const auto ranks = ranks_of_workers(machines, store_.members(), courses_.at(job.epoch).hosts);
+  const auto ranks = ranks_of_workers(machines, members, courses_.at(job.epoch).hosts);
   if (!ranks) return ranks.error();
-  return lay_out(machines, store_.members(), *ranks, options_.split_bytes);
+  return lay_out(machines, members, *ranks, options_.split_bytes);
+}
+
+// That may get trees.
+Members Coordinator::usable_members() const {
+  Members usable = store_.members();
+  std::erase_if(usable, [](const auto& member) { return member.second.draining; });
+  return usable;
 }
 
 // Where ranks' machines matter, all ranks must have come.
@@ -78,15 +94,22 @@ void Coordinator::place(std::uint32_t epoch, Nanos now) {
     end(epoch, layout.error());
     return forget_if_done(epoch);
   }
+  give_plan(job, std::move(layout).value());
+  store_.put(job);
+  ask_nodes(job, courses_[epoch], Stage::kPlacing, now);
+}
+
+void Coordinator::give_plan(JobRecord& job, Layout layout) {
   const SetPlan* plan = plans_.find(job.name);
   job.plan_epoch = plan != nullptr ? plan->machines.file.epoch : 0;
-  job.plan = std::move(layout->plan);
-  job.rate = layout->rate;
-  job.nodes = std::move(layout->nodes);
+  job.plan = std::move(layout.plan);
+  job.rate = layout.rate;
+  job.nodes = std::move(layout.nodes);
   for (PlanNode& one : job.nodes) one.placement = ++last_placement_;
-  store_.put(job);
-  Course& course = courses_[epoch];
-  course.stage = Stage::kPlacing;
+}
+
+void Coordinator::ask_nodes(const JobRecord& job, Course& course, Stage stage, Nanos now) {
+  course.stage = stage;
   course.deadline = now + kPlacingPatience;
   for (const PlanNode& one : job.nodes) {
     course.nodes.insert(one.node);
@@ -116,6 +139,7 @@ Placement Coordinator::placement_of(const JobRecord& job, const PlanNode& one) c
   placement.job = job.name;
   placement.token = job.token;
   placement.epoch = job.epoch;
+  placement.follows = job.follows;
   placement.ranks = job.ranks;
   placement.weight = job.weight;
   placement.plan = job.plan;

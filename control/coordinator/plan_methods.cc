@@ -34,6 +34,7 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   wish.domain = params.text_or("domain", 256, "");
   const std::string token = params.text_or("token", kMaxJobName, "");
   const bool closed_form = params.flag_or("closed_form", false);
+  const bool now = params.flag_or("now", false);
   const bool more = params.flag_or("more", false);
   const std::string piece = params.text_or("text", kMaxPiece, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
@@ -43,6 +44,7 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   if (closed_form) {
     coordinator_.drop_plan(wish.job, monotonic_now());
     log::info("plan-dropped", {{"job", wish.job}});
+    if (now) coordinator_.replan(wish.job);
     return reply.result(json::object());
   }
   std::string& text = uploads_[connection];
@@ -58,6 +60,7 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   uploads_.erase(connection);
   const auto domains = accept(whole, wish);
   if (!domains) return reply.error(domains.error());
+  if (now) coordinator_.replan(wish.job);
   reply.result({{"domains", *domains}});
 }
 

@@ -93,6 +93,14 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
     return say_coordinator(request, std::move(reply));
   } else if (method == "job.open") {
     open(connection, request, std::move(reply));
+  } else if (method == "job.next") {
+    next_word(connection, request, std::move(reply));
+  } else if (method == "job.report") {
+    report_of_rank(connection, request, std::move(reply));
+  } else if (method == "job.leave") {
+    leave(connection, request, std::move(reply));
+  } else if (method == "cluster.drain") {
+    drain(request, std::move(reply));
   } else if (method.starts_with("plan.")) {
     plans_.handle(connection, request, std::move(reply));
   } else {
@@ -247,6 +255,7 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
                     {"shards", member.shards},
                     {"speed", member.usable_speed()},
                     {"rails", to_json(member.rails)},
+                    {"draining", member.draining},
                     {"jobs", coordinator_.jobs_at(node)},
                     {"trees", coordinator_.trees_at(node)}});
   }
@@ -296,6 +305,7 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   if (caller.ticket != 0) {  // a rank that asks again has given up what it had
     by_ticket_.erase(caller.ticket);
     coordinator_.close(caller.ticket);
+    caller.words.clear();
   }
   caller.ticket = ++last_ticket_;
   caller.opens = std::move(reply);
@@ -376,6 +386,7 @@ void CoordinatorService::act() {
     }
     tell_rank(answer);
   }
+  for (const auto& telling : actions.tellings) tell_word(telling);
   const Nanos next = coordinator_.next_deadline();
   if (next == kNoDeadline) {
     timer_.cancel();

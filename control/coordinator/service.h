@@ -1,11 +1,13 @@
-// The coordinator's methods: cluster.* of nodes, job.open of ranks, plan.* of operators. Answers
-// are held until there is something to say. Control thread only.
+// The coordinator's methods: cluster.* of nodes, job.* of ranks, plan.* and cluster.drain of
+// operators. Answers are held until there is something to say. Control thread only.
 #pragma once
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
+#include <deque>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,10 +49,13 @@ class CoordinatorService {
  private:
   // A connection that a node or a rank has used.
   struct Caller {
-    std::optional<NodeId> node;       // that has joined on it
-    std::optional<rpc::Reply> news;   // is waited for
-    Coordinator::Ticket ticket = 0;   // of the last job.open
-    std::optional<rpc::Reply> opens;  // waits for its answer
+    std::optional<NodeId> node;        // that has joined on it
+    std::optional<rpc::Reply> news;    // is waited for
+    Coordinator::Ticket ticket = 0;    // of the last job.open
+    std::optional<rpc::Reply> opens;   // waits for its answer
+    std::optional<rpc::Reply> asks;    // job.next, likewise
+    std::deque<nlohmann::json> words;  // for the rank that asks
+    Rounds rounds;                     // of a report that comes in several requests
   };
 
   void join(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
@@ -59,6 +64,12 @@ class CoordinatorService {
   void nodes(const rpc::Request& request, rpc::Reply reply) const;
   void say_coordinator(const rpc::Request& request, rpc::Reply reply) const;
   void open(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void next_word(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void report_of_rank(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void leave(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void drain(const rpc::Request& request, rpc::Reply reply);
+  void tell_word(const Coordinator::Telling& telling);
+  static void say_word(Caller& caller);
   bool take_reports(NodeId node, const nlohmann::json& params);
   nlohmann::json opened(const JobRecord& job, std::uint32_t rank) const;
 

@@ -30,6 +30,7 @@ struct Member {
   std::uint32_t shards = 1;   // that serve a job
   std::uint64_t speed = 0;    // bytes per second of its NIC, each way; 0: unknown
   std::vector<Rail> rails{};  // its NICs, where it has said which
+  bool draining = false;      // it gets no trees any more, and is rid of those that it has
 
   // That can serve a job now, and bytes per second of the NICs that are up.
   std::uint32_t usable_shards() const { return control::usable_shards(rails, shards); }
@@ -71,11 +72,13 @@ struct Layout {
   std::uint64_t rate = 0;  // bytes of operation per second that the links carry; 0: unknown
 };
 
-// A job from its first rank's asking until all its nodes have done with it.
+// A job from its first rank's asking until all its nodes have done with it; one that gets another
+// plan while it runs has a record of each, with an epoch of its own.
 struct JobRecord {
   std::string name;
   std::string token;
   std::uint32_t epoch = 1;
+  std::uint32_t follows = 0;  // the epoch that the running job had before; 0: it has just formed
   std::uint32_t ranks = 1;
   std::uint32_t weight = 1;
   std::uint64_t plan_epoch = 0;  // of the file that the plan is from; 0: of none

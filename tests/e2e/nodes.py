@@ -115,3 +115,25 @@ class Cluster(unittest.TestCase):
         run = self.perf(self.address("a"), *arguments)
         text, _ = run.communicate(timeout=PATIENCE)
         self.assertEqual(run.returncode, 0, text)
+
+    def plan(self, helpers: dict, small=None, tensors=()) -> str:
+        """A plan's file: one worker, which stands for all ranks, stars at the helpers with these weights; operations
+        of up to 64 KiB go to `small` alone."""
+        names = list(helpers)
+        machines = [{"id": 0, "role": "worker", "addr": "ranks", "in": 1e9, "out": 1e9}]
+        machines += [{"id": i, "role": "helper", "addr": name, "in": 1e9, "out": 1e9} for i, name in enumerate(names, 1)]
+        hub = len(machines)
+        links = [link for i in range(hub) for link in ([i, hub, 1e9], [hub, i, 1e9])]
+
+        def star(name: str, weight: int) -> dict:
+            root = names.index(name) + 1
+            return {"w": weight, "up": [root, *(-1 if i == root else -2 for i in range(1, hub))]}
+        classes = [{"max_bytes": None, "chunk": 65536, "trees": [star(*one) for one in helpers.items()]}]
+        if small:
+            classes.insert(0, {"max_bytes": 65536, "chunk": 65536, "trees": [star(small, 65536)]})
+        path = self.place / "plan.json"
+        path.write_text(json.dumps({
+            "fmt": "gsplan/1", "epoch": 41, "method": "by hand", "objective": "allreduce",
+            "nodes": [*machines, {"id": hub, "role": "switch"}], "links": links,
+            "domains": [{"name": "all", "workers": [0], "classes": classes, "tensors": list(tensors)}]}))
+        return str(path)

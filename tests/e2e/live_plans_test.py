@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Plans that change while a job runs: nodes that are drained, nodes that join. No operation fails, and every sum is right.
+
+usage: live_plans_test.py TALLYD TALLYCTL TALLY_PERF
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from nodes import PATIENCE, Cluster
+
+# Small ones that go whole to a tree, and large ones that are divided over all.
+TENSORS = [1, 700, 4096, 60000, 65536, 100000, 300000, 1, 33, 500000, 20000, 250000]
+
+
+class LivePlans(Cluster):
+    def job(self, seconds: int = 300, coordinator: str = "a") -> subprocess.Popen:
+        """Rounds of many tags, in another order at each rank, with gradients of their own that are all verified; until
+        it is told to end, or for so many seconds."""
+        model = self.place / "model.json"
+        model.write_text(json.dumps({"model": "toy", "parameters": sum(TENSORS),
+                                     "tensors": [[f"t{i}", [n]] for i, n in enumerate(TENSORS)]}))
+        self.out = self.place / "rows.json"
+        run = self.perf(self.address(coordinator), "--model", str(model), "--mode", "tensors", "--check-each", "--shuffle", "7",
+                        "--duration", str(seconds), "--timeout", "100", "--json", str(self.out))
+        while not (line := run.stdout.readline()).startswith("# allreduce"):
+            self.assertNotEqual(line, "", "the run did not begin")
+        self.until(lambda: self.moves("a"), "bytes move")
+        return run
+
+    def ranks_of(self, run: subprocess.Popen) -> list:
+        found = subprocess.run(["pgrep", "-P", str(run.pid)], text=True, capture_output=True, check=True).stdout
+        return [int(rank) for rank in found.split()]
+
+    def until(self, what, title: str):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            if found := what():
+                return found
+            time.sleep(0.1)
+        return self.fail(f"not so within {PATIENCE} s: {title}")
+
+    def moves(self, name: str) -> bool:
+        before = self.pulled()[name]
+        time.sleep(0.3)
+        return self.pulled()[name] > before
+
+    def ends_well(self, run: subprocess.Popen) -> None:
+        text, _ = run.communicate(timeout=3 * PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
+        document = json.loads(self.out.read_text())
+        self.assertEqual(document["wrong"], 0, text)
+        self.assertGreater(document["checked"], 0, text)
+
+    def jobs(self, node: str) -> list:
+        return json.loads(self.ctl("--json", "jobs", node=node))
+
+    def test_a_node_is_drained_and_nothing_fails(self):
+        self.cluster(("b",), ("c",))
+        run = self.job(seconds=20)
+        self.assertTrue(self.moves("c"))
+        before = self.jobs("a")[0]["epoch"]
+        self.assertIn("c serves nothing any more: it may be stopped", self.ctl("drain", "c", "--wait", "50"))
+        self.assertEqual(json.loads(self.ctl("--json", "status", node="c"))["sessions"], 0)
+        self.until(lambda: not self.jobs("c"), "it knows of no job")
+        self.assertGreater(self.jobs("a")[0]["epoch"], before)
+        self.assertIn("helper, draining", self.ctl("nodes"))
+        leaver = self.nodes.pop("c")
+        leaver.terminate()
+        leaver.wait(PATIENCE)
+        self.assertTrue(self.moves("b"))
+        self.ends_well(run)
+
+    def test_a_node_that_joins_has_a_share(self):
+        self.cluster(("b",))
+        run = self.job(seconds=30)
+        self.start("c", "--cluster", self.address("a"), "--cluster-name", "c", "--cluster-host", "here")
+        self.until(lambda: self.moves("c"), "the node that has joined moves bytes")
+        self.ctl("drain", "c", "--wait", "50")
+        self.assertFalse(self.moves("c"))
+        self.ctl("drain", "c", "--undo")
+        self.until(lambda: self.moves("c"), "the node that is taken back moves bytes")
+        self.ends_well(run)
+
+    def test_a_rank_that_sleeps_delays_it_alone(self):
+        self.cluster(("b",))
+        run = self.job(seconds=20)
+        sleeper = self.ranks_of(run)[1]
+        os.kill(sleeper, signal.SIGSTOP)
+        try:
+            text = self.ctl("drain", "b", "--wait", "2", status=1)
+            self.assertIn("waits for rank 1 to make ready for its new plan", text)
+            self.assertTrue(self.jobs("b"))
+        finally:
+            os.kill(sleeper, signal.SIGCONT)
+        self.assertIn("may be stopped", self.ctl("drain", "b", "--wait", "50"))
+        self.ends_well(run)
+
+    def test_a_rank_that_is_killed_meanwhile_ends_the_job_as_always(self):
+        self.cluster(("b",))
+        run = self.job()
+        victim = self.ranks_of(run)[2]
+        os.kill(victim, signal.SIGSTOP)
+        self.ctl("drain", "b", "--wait", "2", status=1)
+        os.kill(victim, signal.SIGKILL)
+        text, _ = run.communicate(timeout=2 * PATIENCE)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("rank 2", text)
+        self.assertIn("may be stopped", self.ctl("drain", "b", "--wait", "50"))
+        before = self.pulled()["b"]
+        self.assertTrue(self.rows(self.address("a")), "the job forms again, without that node")
+        self.assertEqual(self.pulled()["b"], before)
+
+    def test_a_coordinator_that_dies_leaves_the_job_as_it_is(self):
+        self.start("z", "--cluster", self.address("z"), "--cluster-name", "z", "--cluster-host", "here")
+        self.start("a", "--cluster", self.address("z"), "--cluster-name", "a", "--cluster-host", "here")
+        self.start("b", "--cluster", self.address("z"), "--cluster-name", "b", "--cluster-host", "here")
+        self.assertIn("may be stopped", self.ctl("drain", "z", node="z"), "it coordinates, and serves nothing")
+        run = self.job(seconds=10, coordinator="z")
+        self.nodes.pop("z").kill()
+        self.assertTrue(self.moves("b"))
+        self.ends_well(run)
+
+    def test_a_plan_is_set_while_a_job_runs(self):
+        self.cluster(("b",))
+        run = self.job(seconds=15)
+        self.assertIn("run, and those that form", self.ctl("plan", "set", self.plan({"a": 65536}), "--now"))
+        self.until(lambda: not self.moves("b"), "all goes over the other node")
+        self.assertTrue(self.moves("a"))
+        self.assertEqual(self.jobs("a")[-1]["plan_epoch"], 41)
+        text = self.ctl("drain", "a", "--wait", "50", status=1)
+        self.assertIn('Members are: "b" (nodes that are drained do not count); it keeps the plan that it has', text)
+        self.ctl("drain", "a", "--undo")
+        self.ctl("plan", "set", "--closed-form", "--now")
+        self.until(lambda: self.moves("b"), "both have a share again")
+        self.ends_well(run)
+
+    def test_the_last_node_cannot_be_drained(self):
+        self.cluster(("b",))
+        self.assertIn("may be stopped", self.ctl("drain", "b"))
+        self.assertIn('"a" is the last node that can have trees: start another', self.ctl("drain", "a", status=2))
+        self.assertIn('there is no member "nobody"', self.ctl("drain", "nobody", status=2))
+        self.assertTrue(self.rows(self.address("a")))
+        self.assertEqual(self.served(), ["a"])
+        self.ctl("drain", "b", "--undo")
+        self.assertTrue(self.rows(self.address("a")))
+        self.assertEqual(self.served(), ["a", "b"])
+
+
+if __name__ == "__main__":
+    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
