@@ -133,9 +133,9 @@ class Entry {
   // coordinators. One whose nodes are still joining is asked again.
   Result<RpcChannel> reach() {
     const auto addresses = split_addresses(options_.address);
-    const Nanos enough = monotonic_now() + kJoining;
+    Nanos enough = kForever;  // since the first answer: a coordinator that starts has time to
     std::string why;
-    for (bool answered = false;;) {
+    for (;;) {
       why.clear();
       for (const std::string& address : addresses) {
         const Nanos slice = addresses.size() > 1 ? monotonic_now() + kConnectSlice : kForever;
@@ -147,7 +147,7 @@ class Entry {
           return channel;
         }
         if (placement.status() != Status::kUnavailable) return placement.error();
-        answered |= channel.ok();
+        if (channel) enough = std::min(enough, monotonic_now() + kJoining);
         auto coordinator = channel ? follow(*channel, deadline_) : channel.error();
         if (coordinator) {
           placement = ask(*coordinator);
@@ -160,7 +160,7 @@ class Entry {
         }
         why += (why.empty() ? "" : "; ") + placement.error().message;
       }
-      if (monotonic_now() + kPause >= (answered ? std::min(enough, deadline_) : deadline_)) {
+      if (monotonic_now() + kPause >= std::min(enough, deadline_)) {
         return Error{Status::kUnavailable, why};
       }
       ::usleep(kPause / kMicrosecond);
@@ -174,7 +174,9 @@ class Entry {
     if (!reply && reply.status() == Status::kUnsupported) return Placement{};  // older ones
     if (!reply) return reply.error();
     try {
-      return read(*reply);
+      Placement placement = read(*reply);
+      if (placement.nodes.size() > protocol::kMaxTrees) return unreadable("job.open", channel);
+      return placement;
     } catch (const json::exception&) {
       return unreadable("job.open", channel);
     }
@@ -183,7 +185,7 @@ class Entry {
   // A node of this host is reached by its Unix socket, and so through shared memory.
   static Placement read(const json& reply) {
     Placement placement;
-    for (const json& one : reply.at("nodes")) {  // at most as many as have a tree: places_all()
+    for (const json& one : reply.at("nodes")) {
       NodeEntry node{one.at("name"), one.at("tcp"), one.at("trees"), {}};
       if (const auto lanes = one.find("lanes"); lanes != one.end()) lanes->get_to(node.lanes);
       const std::string local = one.at("unix");

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/epoll.h"
+#include "dataplane/wire/notice.h"
 
 namespace tally::client {
 
@@ -59,9 +60,12 @@ Outcome Nodes::add_to(SessionNode& node, const Region& region, std::uint32_t& nu
   }
   const auto found = reply->find("region");
   const bool readable = found != reply->end() && found->is_number_unsigned();
-  const bool fine = readable && (number == 0 || *found == number);
-  if (fine) number = found->get<std::uint32_t>();
-  if (fine) return Unit{};
+  const std::uint64_t told = readable ? found->get<std::uint64_t>() : 0;
+  if (told != 0 && told <= wire::kMaxRegions && (number == 0 || told == number)) {
+    number = static_cast<std::uint32_t>(told);
+    return Unit{};
+  }
+  node.link->withdraw(region);
   return Error{Status::kProtocol,
                fmt::format("the answer of the node at {} to region.register cannot be read: is it "
                            "of another version?",

@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
+#include <unistd.h>
+
+#include <optional>
+#include <thread>
 
 #include "client/job_entry.h"
 #include "client/recording_link.h"
@@ -114,6 +118,20 @@ TEST_F(NodesTest, WhatOneNodeRefusesIsTakenBackAtTheOthers) {
   EXPECT_EQ(remote_->offered, 0);
 }
 
+// A node may answer anything: no number is taken that nobody gives, and no access left behind.
+TEST_F(NodesTest, ARegionsNumberMustBeOne) {
+  for (const json& told : {json(0), json(4294967295), json(1 << 21), json("5"), json()}) {
+    const auto answer = [&](const auto&, const auto&) {
+      return json{{"result", {{"region", told}}}};
+    };
+    ScriptedNode first(path("a"), answer), second(path("b"), good);
+    Nodes nodes = make(first, second);
+    const auto region = Region::allocate(4096).value();
+    EXPECT_EQ(nodes.add_region(*region, soon()).status(), Status::kProtocol) << told;
+    EXPECT_EQ(shared_->offered, 0) << told;
+  }
+}
+
 TEST_F(NodesTest, TheOneThatIsGoneIsNamed) {
   ScriptedNode first(path("a"), good), second(path("b"), good);
   Nodes nodes = make(first, second);
@@ -145,12 +163,12 @@ TEST_F(NodesTest, OneDescriptorTellsOfAll) {
 
 class JobEntryTest : public ::testing::Test {
  protected:
-  static Result<JobEntry> enter(const std::string& addresses) {
+  static Result<JobEntry> enter(const std::string& addresses, Nanos patience = 2 * kSecond) {
     SessionOptions options;
     options.address = addresses;
     options.job = "j";
     options.checksums = false;
-    options.connect_timeout = 2 * kSecond;
+    options.connect_timeout = patience;
     return enter_job(options);
   }
   static json opened(std::vector<std::uint32_t> weights, std::uint32_t epoch = 3) {
@@ -295,6 +313,26 @@ TEST_F(JobEntryTest, WhoKnowsNoJobIsPassedOver) {
     return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
   });
   EXPECT_TRUE(enter(member.address() + "," + alone.address()).ok());
+}
+
+// Whoever starts late is not given less time for its nodes to join.
+TEST_F(JobEntryTest, ACoordinatorThatStartsLateHasTimeAllTheSame) {
+  std::optional<ScriptedNode> late;
+  Nanos began = 0;
+  std::thread starts([&] {
+    ::usleep(1'200'000);
+    began = monotonic_now();
+    late.emplace(path("l"), [&](const std::string& method, const json&) -> json {
+      if (method == "job.open" && monotonic_now() < began + kSecond / 2) {
+        return refusal(Status::kUnavailable, "no node has joined here");
+      }
+      if (method == "job.open") return {{"result", {{"nodes", json::array()}}}};
+      return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+    });
+  });
+  const auto entered = enter("unix:" + path("l"), 30 * kSecond);
+  starts.join();
+  EXPECT_TRUE(entered.ok()) << entered.error().message;
 }
 
 TEST_F(JobEntryTest, AMemberLeadsToItsCoordinator) {

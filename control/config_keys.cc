@@ -266,7 +266,7 @@ std::vector<Key> limit_keys() {
        or_zero(bytes(At<&Config::limits, &AdmissionLimits::node_region_bytes>{}, kPage,
                      wire::kMaxBytes))},
       {"limits", "max_regions", "", "regions that the ranks of a job may register together",
-       number(At<&Config::limits, &AdmissionLimits::max_regions>{}, 1, 1 << 20)},
+       number(At<&Config::limits, &AdmissionLimits::max_regions>{}, 1, wire::kMaxRegions)},
   };
 }
 
