@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/epoll.h"
 #include "dataplane/wire/notice.h"
@@ -163,6 +164,12 @@ std::string Nodes::why_gone() const {
                        node.link->why_gone());
   }
   return why;
+}
+
+std::string Nodes::nodes_of(const std::vector<std::uint32_t>& lanes) const {
+  std::set<std::string> addresses;
+  for (const std::uint32_t lane : lanes) addresses.insert(node_of(lane).channel.address());
+  return fmt::format("{}", fmt::join(addresses, ", "));
 }
 
 bool Nodes::fence(Nanos deadline) {

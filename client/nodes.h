@@ -60,6 +60,8 @@ class Nodes {
   bool watch_in(int epoll) const;
   bool hear();
   std::string why_gone() const;
+  // The addresses of these lanes' nodes, for a message.
+  std::string nodes_of(const std::vector<std::uint32_t>& lanes) const;
   bool fence(Nanos deadline);
   void hang_up();
   // Says goodbye to all; the first that does not answer is why it failed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace tally::client {
@@ -64,6 +65,17 @@ Nanos OperationBook::earliest_until() const {
     if (entry.live) earliest = std::min(earliest, entry.until);
   }
   return earliest;
+}
+
+std::vector<std::uint32_t> OperationBook::overdue_lanes(Nanos now) const {
+  std::set<std::uint32_t> lanes;
+  for (const Entry& entry : entries_) {
+    if (!entry.live || entry.until > now) continue;
+    for (std::size_t part = 0; part < entry.part_ended.size(); ++part) {
+      if (!entry.part_ended[part]) lanes.insert(lane_of(entry.notice, part));
+    }
+  }
+  return {lanes.begin(), lanes.end()};
 }
 
 Status OperationBook::post(wire::Notice notice, std::uint64_t user, Nanos until,

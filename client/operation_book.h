@@ -80,6 +80,8 @@ class OperationBook {
   void begin_at(std::uint32_t tag, std::uint32_t round) { tags_[tag].next_round = round; }
   // The earliest `until` of what is outstanding; kForever when nothing is.
   Nanos earliest_until() const;
+  // Lanes that owe a verdict of something whose `until` has passed, rising.
+  std::vector<std::uint32_t> overdue_lanes(Nanos now) const;
 
  private:
   struct Entry {

@@ -223,6 +223,14 @@ TEST_F(OperationBookTest, ACancelGoesToEveryPartThatHasNotEnded) {
   EXPECT_EQ(book_.cancel(6, cancels_), Status::kInvalidArgument);
 }
 
+TEST_F(OperationBookTest, LanesThatOweAVerdictAreKnown) {
+  ASSERT_EQ(post(5, kLarge, 50), Status::kOk);
+  EXPECT_TRUE(book_.overdue_lanes(49).empty());
+  EXPECT_EQ(book_.overdue_lanes(50), (std::vector<std::uint32_t>{0, 1}));
+  ASSERT_EQ(complete(out_[0]), Status::kOk);
+  EXPECT_EQ(book_.overdue_lanes(50), std::vector<std::uint32_t>{out_[1].lane});
+}
+
 TEST_F(OperationBookTest, AbandonEndsEverythingAndFreesTheCredit) {
   ASSERT_EQ(post(5, kLarge, 50), Status::kOk);
   ASSERT_EQ(post(6, 10, 40), Status::kOk);

@@ -204,8 +204,20 @@ void Session::look_around(Nanos now) {
   if (!hear_nodes()) return;
   hear_news(now);
   if (!lost_ && earliest_until() <= now) {
-    lose(Status::kNodeLost, "the node gave no verdict at the operation's deadline");
+    lose(Status::kNodeLost,
+         fmt::format("the node at {} gave no verdict at the operation's deadline",
+                     overdue_nodes(now)));
   }
+}
+
+std::string Session::overdue_nodes(Nanos now) const {
+  std::string nodes;
+  for (const PlanVersion* version : {now_.get(), old_.get()}) {
+    if (version == nullptr) continue;
+    const auto lanes = version->book.overdue_lanes(now);
+    if (!lanes.empty()) nodes += (nodes.empty() ? "" : ", ") + version->nodes.nodes_of(lanes);
+  }
+  return nodes;
 }
 
 bool Session::hear_nodes() {

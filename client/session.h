@@ -113,6 +113,7 @@ class Session {
   Status place(const wire::Notice& notice, std::uint32_t index);
   bool is_outstanding(std::uint32_t tag) const;
   std::uint32_t outstanding() const;
+  std::string overdue_nodes(Nanos now) const;
   Nanos earliest_until() const;
   // `contribution`: goes with the notice.
   void send(PlanVersion& by, std::span<const std::byte> contribution = {});
