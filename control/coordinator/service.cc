@@ -117,8 +117,9 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
   callers_.erase(found);
   if (caller.node) {
     by_node_.erase(*caller.node);
-    log::warning("cluster-left", {{"node", store_.members().at(*caller.node).name}});
-    coordinator_.leave(*caller.node, "its connection to the coordinator ended");
+    constexpr const char* kWhy = "its connection to the coordinator ended";
+    log::warning("cluster-left", {{"node", caller.name}, {"why", kWhy}});
+    coordinator_.leave(*caller.node, kWhy);
   }
   if (caller.ticket != 0) {
     by_ticket_.erase(caller.ticket);
@@ -175,6 +176,7 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
   const auto joined = coordinator_.join(member, token, epoch, monotonic_now());
   if (!joined) return reply.error(joined.error());
   caller.node = *joined;
+  caller.name = member.name;
   by_node_[*joined] = connection;
   log::info("cluster-member", {{"node", member.name},
                                {"role", role},
@@ -375,7 +377,10 @@ void CoordinatorService::act() {
   for (const NodeId node : actions.lost) {
     const auto found = by_node_.find(node);
     if (found == by_node_.end()) continue;
-    callers_.at(found->second).node.reset();
+    Caller& caller = callers_.at(found->second);
+    constexpr const char* kWhy = "it has not asked for news for too long";
+    log::warning("cluster-left", {{"node", caller.name}, {"why", kWhy}});
+    caller.node.reset();
     disconnect_(found->second, "a node that has not asked for news for too long");
     by_node_.erase(found);
   }

@@ -50,6 +50,7 @@ class CoordinatorService {
   // A connection that a node or a rank has used.
   struct Caller {
     std::optional<NodeId> node;        // that has joined on it
+    std::string name;                  // of that
     std::optional<rpc::Reply> news;    // is waited for
     Coordinator::Ticket ticket = 0;    // of the last job.open
     std::optional<rpc::Reply> opens;   // waits for its answer
