@@ -48,6 +48,17 @@ TEST(ClosedForm, SetAsAPlanItPlacesJobsAsBefore) {
   }
 }
 
+TEST(ClosedForm, ShowsTheNicsThatAreUp) {
+  Members all = members(2, 1, 0);
+  for (auto& [node, member] : all) {
+    member.rails = {{.address = "10.0.0.1", .speed = 4'000'000, .shards = 1},
+                    {.address = "10.0.1.1", .speed = 1'000'000, .shards = 1}};
+  }
+  EXPECT_EQ(closed_form_plan(all).network.vertices[0].in, 5e6);
+  for (auto& [node, member] : all) member.rails[0].up = false;
+  EXPECT_EQ(closed_form_plan(all).network.vertices[0].in, 1e6);
+}
+
 TEST(ClosedForm, WhereNobodyIsAWorkerAllStandAsOneMachine) {
   const plan::Plan plan = closed_form_plan(members(0, 3, 0));
   EXPECT_TRUE(plan::validate(plan, {}).ok());

@@ -58,6 +58,8 @@ class Coordinator {
   // `epoch`: the largest that was ever placed at the node.
   Result<NodeId> join(const Member& member, std::string_view token, std::uint32_t epoch, Nanos now);
   void leave(NodeId node, std::string_view why);
+  // That may get trees: all that are not drained.
+  Members usable_members() const;
   // The node's NICs are these from now on: for jobs that form.
   void set_rails(NodeId node, std::vector<Rail> rails);
   // The node waits for news, until then.
@@ -196,7 +198,6 @@ class Coordinator {
   void ask_nodes(const JobRecord& job, Course& course, Stage stage, Nanos now);
   void confirmed(std::uint32_t epoch, NodeId node);
   bool is_alive(const Course& course) const;
-  Members usable_members() const;
   bool all_listen(const Course& course) const;
   void begin_changes(Nanos now);
   void begin_change(std::uint32_t epoch, Nanos now);

@@ -62,7 +62,6 @@ Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
   return lay_out(machines, members, *ranks, options_.split_bytes);
 }
 
-// That may get trees.
 Members Coordinator::usable_members() const {
   Members usable = store_.members();
   std::erase_if(usable, [](const auto& member) { return member.second.draining; });

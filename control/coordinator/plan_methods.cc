@@ -114,10 +114,11 @@ void PlanMethods::show(const rpc::Request& request, rpc::Reply reply) const {
     answer["text"] = plan::write_plan(set->machines.file);
     return reply.result(std::move(answer));
   }
-  const Members& members = coordinator_.store().members();
+  const Members members = coordinator_.usable_members();
   if (members.empty()) {
     return reply.error(Status::kUnavailable,
-                       "no node has joined here: ask the coordinator of a cluster");
+                       "no node has joined here, or all are drained: ask the coordinator of a "
+                       "cluster");
   }
   answer["source"] = "closed form";
   answer["text"] = plan::write_plan(closed_form_plan(members));
