@@ -26,7 +26,6 @@ constexpr std::size_t kMaxFds = 128;  // the segment and a doorbell for each of 
 // A bound on what a broken node can make a client hold.
 constexpr std::size_t kMaxReplyBytes = 64 << 20;
 constexpr Nanos kConnectPause = 10 * kMillisecond;
-constexpr Nanos kHandshake = 3 * kSecond;
 constexpr int kKeepaliveSeconds = 5;
 constexpr int kKeepaliveProbes = 5;
 
@@ -165,15 +164,16 @@ std::string host_at(int socket, decltype(&::getsockname) end) {
 
 }  // namespace
 
-Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadline) {
+Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadline,
+                                           Nanos handshake) {
   auto targets = resolve_tcp(address, false);
   if (!targets) return targets.error();
   for (;;) {
     int number = 0;
     for (const SocketAddress& target : *targets) {
       // Also the last attempt leaves time for the network's answer.
-      const Nanos handshake = std::max(deadline, monotonic_now() + kHandshake);
-      auto socket = client::connect_tcp(target, handshake, number);
+      const Nanos until = std::max(deadline, monotonic_now() + handshake);
+      auto socket = client::connect_tcp(target, until, number);
       if (!socket) return socket.error();
       if (number == 0) return RpcChannel(std::move(socket).value(), std::string(address));
     }
@@ -196,8 +196,8 @@ std::string RpcChannel::remote_host() const {
   return host_at(socket_.get(), &::getpeername);
 }
 
-Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline) {
-  if (address.starts_with(kTcpScheme)) return connect_tcp(address, deadline);
+Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline, Nanos handshake) {
+  if (address.starts_with(kTcpScheme)) return connect_tcp(address, deadline, handshake);
   auto parsed = parse_address(address);
   if (!parsed) return parsed.error();
   const auto* target = reinterpret_cast<const sockaddr*>(&parsed->socket);
@@ -218,10 +218,10 @@ Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline)
   }
 }
 
-Result<RpcChannel> RpcChannel::connect_first(std::string_view addresses) {
+Result<RpcChannel> RpcChannel::connect_first(std::string_view addresses, Nanos handshake) {
   Error all{Status::kUnavailable, {}};
   for (const std::string& address : split_addresses(addresses)) {
-    auto channel = connect(address, 0);
+    auto channel = connect(address, 0, handshake);
     if (channel) return channel;
     all.status = channel.status();
     all.message += (all.message.empty() ? "" : "; ") + channel.error().message;

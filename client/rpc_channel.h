@@ -24,12 +24,15 @@ void notice_vanished_peers(int socket);
 class RpcChannel {
  public:
   // Tries until the deadline while nobody listens there (a node that is still starting); at least
-  // once, so that a deadline of 0 means now or never. kUnavailable: nobody did.
-  static Result<RpcChannel> connect(std::string_view address, Nanos deadline);
+  // once, so that a deadline of 0 means now or never. kUnavailable: nobody did. Each attempt has
+  // `handshake` for the network's answer, also where the deadline comes before.
+  static Result<RpcChannel> connect(std::string_view address, Nanos deadline,
+                                    Nanos handshake = 3 * kSecond);
 
   // Of several addresses, separated by commas, the first where somebody listens now; the error has
   // what each of them said.
-  static Result<RpcChannel> connect_first(std::string_view addresses);
+  static Result<RpcChannel> connect_first(std::string_view addresses,
+                                          Nanos handshake = 3 * kSecond);
 
   RpcChannel(RpcChannel&&) noexcept = default;
   RpcChannel& operator=(RpcChannel&&) noexcept = default;
@@ -57,7 +60,7 @@ class RpcChannel {
   RpcChannel(UniqueFd socket, std::string address)
       : socket_(std::move(socket)), address_(std::move(address)) {}
 
-  static Result<RpcChannel> connect_tcp(std::string_view address, Nanos deadline);
+  static Result<RpcChannel> connect_tcp(std::string_view address, Nanos deadline, Nanos handshake);
 
   Result<std::uint64_t> request(std::string_view method, nlohmann::json params,
                                 std::span<const int> fds, Nanos deadline);

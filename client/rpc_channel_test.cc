@@ -7,8 +7,10 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "client/address.h"
+#include "client/tcp.h"
 
 namespace tally::client {
 namespace {
@@ -217,6 +219,24 @@ TEST(RpcChannel, OverTcpNobodyListensIsSaidAtOnceAndAtTheDeadline) {
     EXPECT_NE(none.error().message.find("--listen-tcp"), std::string::npos);
     EXPECT_LT(monotonic_now() - began, patience + kSecond);
   }
+}
+
+// A listener that takes nobody: what comes when its queue is full is dropped, as by a dead host.
+TEST(RpcChannel, WhoDoesNotAnswerTheHandshakeCostsItsTime) {
+  const auto listener = listen_tcp({"127.0.0.1", 0}).value();
+  ::listen(listener.get(), 0);
+  const std::string address = "tcp:127.0.0.1:" + std::to_string(local_port(listener.get()));
+  std::vector<RpcChannel> queued;
+  Nanos took = 0;
+  for (bool full = false; !full && queued.size() < 10;) {
+    const Nanos began = monotonic_now();
+    auto one = RpcChannel::connect(address, 0, 200 * kMillisecond);
+    took = monotonic_now() - began;
+    full = !one.ok();
+    if (one) queued.push_back(std::move(one).value());
+  }
+  EXPECT_GE(took, 200 * kMillisecond);
+  EXPECT_LT(took, 2 * kSecond);
 }
 
 TEST(Address, OfTcpHasHostAndPort) {

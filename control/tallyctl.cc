@@ -48,9 +48,19 @@ struct Arguments {
   top::TopArguments top;
 };
 
+Nanos nanos(double seconds) {
+  return static_cast<Nanos>(seconds * kSecond);
+}
+
+// A host that is gone must not cost the patience that an answer has.
+Result<client::RpcChannel> connect(const Arguments& arguments) {
+  return client::RpcChannel::connect_first(arguments.address,
+                                           std::min(3 * kSecond, nanos(arguments.timeout)));
+}
+
 Result<json> call(client::RpcChannel& channel, const std::string& method, json params,
                   double timeout) {
-  const auto patience = static_cast<Nanos>(timeout * kSecond);
+  const auto patience = nanos(timeout);
   return channel.call("node." + method, std::move(params), {}, monotonic_now() + patience);
 }
 
@@ -82,7 +92,7 @@ Result<json> ask(client::RpcChannel& channel, const std::string& command,
                  const Arguments& arguments) {
   if (command == "ranks") return ask_ranks(channel, arguments);
   if (command == "nodes") {
-    const auto patience = static_cast<Nanos>(arguments.timeout * kSecond);
+    const auto patience = nanos(arguments.timeout);
     return channel.call("cluster.nodes", json::object(), {}, monotonic_now() + patience);
   }
   return call(channel, command, json::object(), arguments.timeout);
@@ -98,7 +108,7 @@ std::string render(const std::string& command, const json& answer, Sample& last)
 }
 
 void pause(double seconds) {
-  const auto span = static_cast<Nanos>(seconds * kSecond);
+  const auto span = nanos(seconds);
   const timespec time{span / kSecond, span % kSecond};
   ::nanosleep(&time, nullptr);
 }
@@ -117,11 +127,10 @@ int trace(client::RpcChannel& channel, TraceArguments arguments, double timeout)
 }
 
 int execute(const std::string& command, const Arguments& arguments) {
-  auto channel = client::RpcChannel::connect_first(arguments.address);
+  auto channel = connect(arguments);
   if (!channel) return fail(channel.error());
   if (command == "drain") {
-    return run_drain(*channel, arguments.drain, arguments.as_json,
-                     static_cast<Nanos>(arguments.timeout * kSecond));
+    return run_drain(*channel, arguments.drain, arguments.as_json, nanos(arguments.timeout));
   }
   if (command == "trace") return trace(*channel, arguments.trace, arguments.timeout);
   Sample last;
@@ -146,10 +155,9 @@ PlanAnswer plan_answer(const Arguments& arguments) {
   if (verb == PlanVerb::kCheck || verb == PlanVerb::kMake) {
     return answer_plan(arguments.plan, arguments.as_json);
   }
-  auto channel = client::RpcChannel::connect_first(arguments.address);
+  auto channel = connect(arguments);
   if (!channel) return {kFailed, "", fmt::format("tallyctl: {}\n", channel.error().message)};
-  return answer_remote_plan(*channel, arguments.plan, arguments.as_json,
-                            static_cast<Nanos>(arguments.timeout * kSecond));
+  return answer_remote_plan(*channel, arguments.plan, arguments.as_json, nanos(arguments.timeout));
 }
 
 int plan(const Arguments& arguments) {

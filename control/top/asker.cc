@@ -28,7 +28,7 @@ Asker::Asker(const std::string& addresses, Nanos patience)
 // False when nobody answers there, or others may know of members.
 bool Asker::members_at(const std::string& address, Look& look) {
   if (!to_coordinator_ || to_coordinator_->address() != address) {
-    auto channel = RpcChannel::connect(address, 0);
+    auto channel = RpcChannel::connect(address, 0, patience_);
     if (!channel) {
       look.note = channel.error().message;
       return false;
@@ -89,7 +89,7 @@ void Asker::find_members(Look& look) {
 Outcome Asker::ask_all(Node& node, Nanos deadline) const {
   NodeLook& look = node.last;
   if (!node.channel) {
-    auto channel = RpcChannel::connect(look.address, 0);
+    auto channel = RpcChannel::connect(look.address, 0, deadline - monotonic_now());
     if (!channel) return channel.error();
     node.channel = std::move(channel).value();
   }
