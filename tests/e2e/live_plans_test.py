@@ -51,7 +51,7 @@ class LivePlans(Cluster):
         return self.pulled()[name] > before
 
     def ends_well(self, run: subprocess.Popen) -> None:
-        text, _ = run.communicate(timeout=3 * PATIENCE)
+        text, _ = run.communicate(timeout=8 * PATIENCE)
         self.assertEqual(run.returncode, 0, text)
         document = json.loads(self.out.read_text())
         self.assertEqual(document["wrong"], 0, text)
@@ -62,7 +62,7 @@ class LivePlans(Cluster):
 
     def test_a_node_is_drained_and_nothing_fails(self):
         self.cluster(("b",), ("c",))
-        run = self.job(seconds=8)
+        run = self.job(seconds=4)
         self.assertTrue(self.moves("c"))
         before = self.jobs("a")[0]["epoch"]
         self.assertIn("c serves nothing any more: it may be stopped", self.ctl("drain", "c", "--wait", "50"))
@@ -78,7 +78,7 @@ class LivePlans(Cluster):
 
     def test_a_node_that_joins_has_a_share(self):
         self.cluster(("b",))
-        run = self.job(seconds=12)
+        run = self.job(seconds=6)
         self.start("c", "--cluster", self.address("a"), "--cluster-name", "c", "--cluster-host", "here")
         self.until(lambda: self.moves("c"), "the node that has joined moves bytes")
         self.ctl("drain", "c", "--wait", "50")
@@ -89,7 +89,7 @@ class LivePlans(Cluster):
 
     def test_a_rank_that_sleeps_delays_it_alone(self):
         self.cluster(("b",))
-        run = self.job(seconds=8)
+        run = self.job(seconds=4)
         sleeper = self.ranks_of(run)[1]
         os.kill(sleeper, signal.SIGSTOP)
         try:
@@ -128,7 +128,7 @@ class LivePlans(Cluster):
 
     def test_a_plan_is_set_while_a_job_runs(self):
         self.cluster(("b",))
-        run = self.job(seconds=8)
+        run = self.job(seconds=4)
         self.assertIn("run, and those that form", self.ctl("plan", "set", self.plan({"a": 65536}), "--now"))
         self.until(lambda: not self.moves("b"), "all goes over the other node")
         self.assertTrue(self.moves("a"))
