@@ -237,7 +237,7 @@ protocol::Member Shard::pushed_to(const TileSlot& slot, std::size_t push) {
   const std::size_t results = tile.landings.size();
   const std::size_t own = results + tile.stats_landings.size();
   if (push < results) return tile.landings[push].member;
-  return push < own ? tile.stats_landings[push - results].member : tile.below[push - own];
+  return push < own ? tile.stats_landings[push - results].member : tile.below[push - own].member;
 }
 
 std::size_t Shard::take_pushed() {

@@ -109,7 +109,8 @@ void Shard::push_step(const protocol::Step& step) {
     const transport::Push one{landing, slot.result, user_of(step.handle, push)};
     return transport_.push({&one, 1});
   }
-  fail(slot, step.status == Status::kOk ? Status::kPeerLost : step.status, tile.below[step.index]);
+  fail(slot, step.status == Status::kOk ? Status::kPeerLost : step.status,
+       tile.below[step.index].member);
   if (--slot.pushes_left == 0) end(step.handle, clock_.now());
 }
 

@@ -223,6 +223,30 @@ TEST_P(ShardTreesTest, ALostBranchFailsTheOperationForAll) {
   }
 }
 
+// Its memory is closed to the node before the transport tells of the loss.
+TEST_P(ShardTreesTest, AFencedBranchIsNamedToAll) {
+  for (int turns = 0; turns < 14; ++turns) {
+    SCOPED_TRACE(turns);
+    ShardTree tree(options());
+    for (std::uint16_t rank = 0; rank < tree.ranks(); ++rank) {
+      tree.send(rank, notice(Kind::kAllReduce, 60'000, 1));
+    }
+    for (int i = 0; i < turns; ++i) tree.turn();
+    tree.loopback(0).fence(tree.branch(1));
+    tree.settle();
+    for (std::uint16_t rank = 0; rank < tree.ranks(); ++rank) {
+      const auto completions = tree.take(rank);
+      ASSERT_EQ(completions.size(), 1u) << "rank " << rank;
+      EXPECT_NE(turns == 0 && completions[0].status == Status::kOk, true);
+      if (completions[0].status == Status::kOk) continue;
+      EXPECT_EQ(completions[0].status, Status::kPeerLost);
+      EXPECT_EQ(completions[0].culprit, wire::kNoRank);
+      EXPECT_EQ(completions[0].culprit_value, ShardTree::node_number(1)) << "rank " << rank;
+    }
+    EXPECT_TRUE(tree.clean());
+  }
+}
+
 TEST_P(ShardTreesTest, ALostRankIsNamedToAll) {
   for (std::uint16_t lost = 0; lost < 7; ++lost) {
     SCOPED_TRACE(lost);

@@ -92,7 +92,7 @@ void Aggregator::add_below(const Job& job, const OperationRecord& operation, con
   const Place& place = job.place(operation);
   for (const Branch& branch : job.vertex(operation).branches) {
     const std::uint16_t child = job.child_of(branch);
-    if (place.has(stretch.receivers, child)) tile.below.push_back(child);
+    if (place.has(stretch.receivers, child)) tile.below.push_back({child, job.members[child].member});
   }
 }
 
@@ -109,7 +109,7 @@ void Aggregator::hand_down(Job& job, const Tile& tile, std::uint32_t index, std:
   push.result.first = tile.first;
   push.result.count = elements_of(tile, operation);
   push.bytes = tile.count * element_bytes(tile.type);
-  const std::uint16_t child = tile.below[index];
+  const std::uint16_t child = tile.below[index].child;
   if (job.members[child].gone) return refuse_push(job, push, Status::kPeerLost);
   const std::uint32_t cls = job.place(operation).slot_class;
   job.slots_of(child).waiting[cls].push_back(push);
@@ -142,7 +142,7 @@ void Aggregator::grant(Job& job, std::uint16_t child, std::uint32_t cls) {
 
 void Aggregator::passed_down(const Tile& tile, std::uint32_t index) {
   Job& job = *jobs_[tile.job];
-  const std::uint16_t child = tile.below[index];
+  const std::uint16_t child = tile.below[index].child;
   if (job.members[child].gone) return give_back_down(job, tile, index);
   for (BranchSlots::Down& down : job.slots_of(child).down) {
     if (!down.used || down.passed || down.handle != tile.handle || down.index != index) continue;
@@ -186,7 +186,7 @@ void Aggregator::give_back_down(Job& job, const Tile& tile) {
 }
 
 void Aggregator::give_back_down(Job& job, const Tile& tile, std::uint32_t index) {
-  const std::uint16_t child = tile.below[index];
+  const std::uint16_t child = tile.below[index].child;
   auto& all = job.slots_of(child).down;
   for (std::uint32_t slot = 0; slot < all.size(); ++slot) {
     const BranchSlots::Down& down = all[slot];

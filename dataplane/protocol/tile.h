@@ -37,6 +37,12 @@ struct OwnSlot {
   std::uint32_t slot = 0;
 };
 
+// A branch that gets a result.
+struct Below {
+  std::uint16_t child = 0;    // of the job
+  Member member = kNoMember;  // of the transport
+};
+
 // A run of elements on its way: up, as a sum of sources, or down, as a result that is handed on.
 //
 // Sources are in the order of the sum: ranks in rank order, then partial sums of branches. The
@@ -65,7 +71,7 @@ struct Tile {
   std::uint64_t lead = 0;                // bytes of a source that lie in its first granule
   std::vector<Endpoint> landings;
   std::vector<Endpoint> stats_landings;  // of BlockStats, for the ranks that want them
-  std::vector<std::uint16_t> below;      // branches that get the result, in down slots of theirs
+  std::vector<Below> below;              // they get the result in down slots of theirs
   std::vector<Member> members;           // whose memory is read or stored, each once
 };
 

@@ -21,7 +21,7 @@ TENSORS = [1, 700, 4096, 60000, 65536, 100000, 300000, 1, 33, 500000, 20000, 250
 class LivePlans(Cluster):
     def job(self, seconds: int = 300, coordinator: str = "a") -> subprocess.Popen:
         """Rounds of many tags, in another order at each rank, with gradients of their own that are all verified; until
-        it is told to end, or for so many seconds of operations: with what is verified between them three times as long."""
+        it is told to end, or for so many seconds."""
         model = self.place / "model.json"
         model.write_text(json.dumps({"model": "toy", "parameters": sum(TENSORS),
                                      "tensors": [[f"t{i}", [n]] for i, n in enumerate(TENSORS)]}))
@@ -51,7 +51,7 @@ class LivePlans(Cluster):
         return self.pulled()[name] > before
 
     def ends_well(self, run: subprocess.Popen) -> None:
-        text, _ = run.communicate(timeout=8 * PATIENCE)
+        text, _ = run.communicate(timeout=3 * PATIENCE)
         self.assertEqual(run.returncode, 0, text)
         document = json.loads(self.out.read_text())
         self.assertEqual(document["wrong"], 0, text)
@@ -62,7 +62,7 @@ class LivePlans(Cluster):
 
     def test_a_node_is_drained_and_nothing_fails(self):
         self.cluster(("b",), ("c",))
-        run = self.job(seconds=4)
+        run = self.job(seconds=15)
         self.assertTrue(self.moves("c"))
         before = self.jobs("a")[0]["epoch"]
         self.assertIn("c serves nothing any more: it may be stopped", self.ctl("drain", "c", "--wait", "50"))
@@ -78,7 +78,7 @@ class LivePlans(Cluster):
 
     def test_a_node_that_joins_has_a_share(self):
         self.cluster(("b",))
-        run = self.job(seconds=6)
+        run = self.job(seconds=15)
         self.start("c", "--cluster", self.address("a"), "--cluster-name", "c", "--cluster-host", "here")
         self.until(lambda: self.moves("c"), "the node that has joined moves bytes")
         self.ctl("drain", "c", "--wait", "50")
@@ -89,7 +89,7 @@ class LivePlans(Cluster):
 
     def test_a_rank_that_sleeps_delays_it_alone(self):
         self.cluster(("b",))
-        run = self.job(seconds=4)
+        run = self.job(seconds=15)
         sleeper = self.ranks_of(run)[1]
         os.kill(sleeper, signal.SIGSTOP)
         try:
@@ -121,14 +121,14 @@ class LivePlans(Cluster):
         self.start("a", "--cluster", self.address("z"), "--cluster-name", "a", "--cluster-host", "here")
         self.start("b", "--cluster", self.address("z"), "--cluster-name", "b", "--cluster-host", "here")
         self.assertIn("may be stopped", self.ctl("drain", "z", node="z"), "it coordinates, and serves nothing")
-        run = self.job(seconds=4, coordinator="z")
+        run = self.job(seconds=15, coordinator="z")
         self.nodes.pop("z").kill()
         self.assertTrue(self.moves("b"))
         self.ends_well(run)
 
     def test_a_plan_is_set_while_a_job_runs(self):
         self.cluster(("b",))
-        run = self.job(seconds=4)
+        run = self.job(seconds=15)
         self.assertIn("run, and those that form", self.ctl("plan", "set", self.plan({"a": 65536}), "--now"))
         self.until(lambda: not self.moves("b"), "all goes over the other node")
         self.assertTrue(self.moves("a"))

@@ -131,11 +131,10 @@ class Trees(Cluster):
             self.nodes[name].kill()
             self.nodes[name].wait()
             text = self.endless_error(run)
-            # Those below it lose their connection, the others hear it from their own nodes. Which node it was is
-            # not known where another's verdict comes first (docs/roadmap.md).
+            # Those below it lose their connection, the others hear it from their own nodes.
             below = (2, 3) if name == "b" else ()
             for rank in range(4):
-                said = "node lost" if rank in below else f'peer lost: .*: (node "{name}"|a node) of the job died'
+                said = "node lost" if rank in below else f'peer lost: .*: node "{name}" of the job died'
                 self.assertRegex(text, f"rank {rank}: {said}")
             self.wait_for(2)
             self.ctl("plan", "set", "--closed-form")

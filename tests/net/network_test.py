@@ -239,8 +239,9 @@ class Racks(unittest.TestCase):
             self.assertEqual([machine.rack for machine in network.machines], [0, 0, 1, 1])
             network.switch.limit_uplink(0, "20mbit", 30_000, 100_000)
             within = megabits_per_second(one, two, 0.5)
-            self.assertLess(megabits_per_second(one, three, 0.5), 30)
-            self.assertLess(megabits_per_second(four, two, 0.5), 30, "each way")
+            # What has queued up and the burst come on top of the rate: over seconds that is little.
+            self.assertLess(megabits_per_second(one, three, 3), 21)
+            self.assertLess(megabits_per_second(four, two, 3), 21, "each way")
             self.assertGreater(within, 100)
             self.assertRaises(ValueError, one.drop_from, three)
             self.assertEqual(arrived(three, four, 100), 100)

@@ -80,11 +80,11 @@ class World:
             rank.expect("^ready$")
         return started
 
-    def under_way(self) -> list:
+    def under_way(self, deadline_ms: int = 3000) -> list:
         """Two ranks in the middle of long sums."""
         ranks = self.job()
         for rank in ranks:
-            rank.tell("deadline 3000")
+            rank.tell(f"deadline {deadline_ms}")
             rank.expect("^deadline$")
             rank.tell(f"loop 3 {ELEMENTS} 100000")
         time.sleep(0.4)
@@ -130,7 +130,8 @@ def a_lost_one_is_left_out(world: World) -> None:
               (0, node.unplug, node.plug)]
     world.start()
     for rail, lose, bring_back in losses:
-        ranks = world.under_way()
+        # Longer than the network takes to tell: before, one rank may only be known to wait for the other.
+        ranks = world.under_way(deadline_ms=30_000)
         lose()
         try:
             for rank in ranks:

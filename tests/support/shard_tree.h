@@ -22,6 +22,8 @@ class ShardTree {
   static constexpr std::uint32_t kSide = 3;
   static constexpr std::uint32_t kSlots = 9;
   static constexpr std::uint32_t kEpoch = 7;
+  // A branch's number among the job's children is not its number at the transport.
+  static constexpr transport::Peer kPeersBetween = 3;
 
   struct Options {
     TreeShape tree;
@@ -55,6 +57,10 @@ class ShardTree {
   engine::Shard& shard(std::size_t vertex) { return nodes_[vertex].shard(); }
   transport::Loopback& loopback(std::size_t vertex) { return *nodes_[vertex].loopback; }
   engine::Uplink& uplink(std::size_t vertex) { return *nodes_[vertex].uplink; }
+  // What verdicts name a vertex by.
+  static std::uint32_t node_number(std::size_t vertex) {
+    return 100 + static_cast<std::uint32_t>(vertex);
+  }
   // Of a vertex that is not the root, at its parent.
   transport::Peer branch(std::size_t vertex) const { return nodes_[vertex].peer; }
 
@@ -146,6 +152,10 @@ class ShardTree {
     spec.plan = config.protocol.plan;
     spec.branches = static_cast<std::uint16_t>(vertex.branches.size());
     spec.parents = v == 0 ? 0 : 1;
+    for (const std::size_t child : children_of(tree, v)) {
+      spec.branch_nodes.push_back(node_number(child));
+    }
+    if (v != 0) spec.parent_nodes.push_back(node_number(tree[v].parent));
     spec.slots = layout();
     spec.vertices.push_back(vertex);
     shard(v).protocol().add_job(0, spec);
@@ -168,10 +178,11 @@ class ShardTree {
   void connect(std::size_t v) {
     Node& parent = nodes_[options_.tree[v].parent];
     const auto child = static_cast<std::uint16_t>(ranks_ + parent.branches++);
-    nodes_[v].peer = child;
+    const transport::Peer peer = child + kPeersBetween;
+    nodes_[v].peer = peer;
     nodes_[v].uplink =
-        std::make_unique<LoopbackUplink>(*parent.loopback, child, kSlots, layout().total_bytes());
-    parent.shard().protocol().join(0, child, child);
+        std::make_unique<LoopbackUplink>(*parent.loopback, peer, kSlots, layout().total_bytes());
+    parent.shard().protocol().join(0, child, peer);
     shard(v).add_uplink(0, *nodes_[v].uplink, 0, layout());
     shard(v).protocol().join_parent(0, 0, 0, kSlots, now_);
   }
