@@ -273,6 +273,7 @@ Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now
   forming.vertices = placement.vertices;
   forming.above = placement.above;
   forming.slots = placement.slots;
+  forming.stands_in_for = placement.stands_in_for;
   forming.nodes = placement.nodes;
   forming.rate = placement.rate;
   forming.placed = true;

@@ -75,7 +75,8 @@ struct Forming {
   // Other nodes' shards that are next to this one's in these trees; empty where all are stars.
   std::vector<Neighbour> below, above;
   protocol::SlotLayout slots{};
-  std::uint32_t nodes = 1;      // that the plan has trees at
+  std::vector<std::string> stands_in_for{};  // nodes that the plan names
+  std::uint32_t nodes = 1;                   // that the plan has trees at
   std::uint64_t rate = 0;       // bytes of operation per second that it is for; 0: unknown
   bool placed = false;          // by a coordinator: ranks join it with its epoch
   std::uint64_t placement = 0;  // its number there; 0: nobody wants to hear of it

@@ -221,6 +221,9 @@ void Introspection::jobs(rpc::Reply reply) const {
                      {"height", height_of(*forming)},
                      {"regions", forming->regions},
                      {"region_bytes", forming->region_bytes}});
+    if (!forming->stands_in_for.empty()) {
+      list->back()["stands_in_for"] = forming->stands_in_for;
+    }
     json vertices = vertices_json(*forming);
     if (!vertices.is_null()) list->back()["vertices"] = std::move(vertices);
   }

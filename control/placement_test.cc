@@ -106,6 +106,7 @@ TEST(Placement, ANodeMayHaveMoreTreesThanShards) {
 // vertex below "c".
 Placement deep_placement() {
   Placement deep = placement(1, 1);
+  deep.stands_in_for = {"b", "c"};
   deep.vertices[0].ranks = {0};
   deep.vertices[0].height = 2;
   deep.vertices[0].branches = {{1, {1}}};

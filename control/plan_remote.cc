@@ -7,6 +7,7 @@
 #include "control/plan/plan_json.h"
 #include "control/plan_files.h"
 #include "control/plan_report.h"
+#include "control/tables.h"
 
 namespace tally::control {
 namespace {
@@ -85,6 +86,10 @@ std::string title(const json& shown, const std::string& job) {
                         running->value("plan_epoch", 0) == 0
                             ? "the closed form"
                             : fmt::format("a plan of epoch {}", running->value("plan_epoch", 0)));
+    for (const json& one : list_at(*running, "substitutes")) {
+      text +=
+          fmt::format("{} stands in for {} there\n", text_at(one, "node"), names_at(one, "for"));
+    }
   }
   return text;
 }

@@ -100,12 +100,14 @@ TEST_F(PlanRemote, ClosedFormTakesAPlanBack) {
 }
 
 TEST_F(PlanRemote, ShowSaysWhatIsInForceAndWritesIt) {
-  json shown = {{"source", "file"},
-                {"for", "bert"},
-                {"domain", "all"},
-                {"jobs_with_own", {"bert"}},
-                {"running", {{"epoch", 3}, {"plan_epoch", 11}}},
-                {"text", plan_text(3)}};
+  json shown = {
+      {"source", "file"},
+      {"for", "bert"},
+      {"domain", "all"},
+      {"jobs_with_own", {"bert"}},
+      {"running",
+       {{"epoch", 3}, {"plan_epoch", 11}, {"substitutes", {{{"node", "c"}, {"for", {"a", "b"}}}}}}},
+      {"text", plan_text(3)}};
   ScriptedNode node(path("c"), [&](const auto&, const auto&) -> json {
     return {{"result", shown}};
   });
@@ -115,6 +117,7 @@ TEST_F(PlanRemote, ShowSaysWhatIsInForceAndWritesIt) {
   EXPECT_TRUE(
       answered.out.starts_with("set for job bert: domain all\n"
                                "job bert runs in epoch 3 by a plan of epoch 11\n"
+                               "c stands in for a, b there\n"
                                "plan \"star\", epoch 12"))
       << answered.out;
   EXPECT_THAT(answered.out, HasSubstr("tau 1.333 ns per byte"));

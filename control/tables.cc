@@ -62,6 +62,14 @@ json list_at(const json& row, std::string_view key) {
   return value.is_array() ? value : json::array();
 }
 
+std::string names_at(const json& row, std::string_view key) {
+  std::string text;
+  for (const json& name : list_at(row, key)) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", format_value(name, Format::kText));
+  }
+  return text;
+}
+
 std::string format_value(const json& value, Format format) {
   static constexpr std::array<std::string_view, 5> kBytes = {" B", " KiB", " MiB", " GiB", " TiB"};
   static constexpr std::array<std::string_view, 5> kCounts = {"", "k", "M", "G", "T"};

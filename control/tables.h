@@ -31,6 +31,8 @@ struct Column {
 double number_at(const nlohmann::json& row, std::string_view key);
 std::string text_at(const nlohmann::json& row, std::string_view key);
 nlohmann::json list_at(const nlohmann::json& row, std::string_view key);
+// A list of names, with commas.
+std::string names_at(const nlohmann::json& row, std::string_view key);
 
 std::string format_value(const nlohmann::json& value, Format format);
 

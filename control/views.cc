@@ -220,6 +220,7 @@ std::string render_stats(const json& stats, Nanos now, Sample& last) {
 
 std::string render_jobs(const json& jobs, Nanos now, Sample& last) {
   json rows = json::array();
+  std::string notes;
   for (json job : jobs) {
     job.erase("waiting");  // a list, where the column is a share
     const json times = job.value("times", json::object());
@@ -227,10 +228,15 @@ std::string render_jobs(const json& jobs, Nanos now, Sample& last) {
     if (const json trees = job.value("trees", json()); trees.is_array()) {
       job["here"] = fmt::format("{}/{}", trees.size(), number_at(job, "trees_of_plan"));
     }
+    if (const auto names = names_at(job, "stands_in_for"); !names.empty()) {
+      notes += fmt::format("this node stands in for {} in job {}, epoch {:.0f}\n", names,
+                           format_value(job.value("name", json()), Format::kText),
+                           number_at(job, "epoch"));
+    }
     rows.push_back(std::move(job));
   }
   const json before = align(rows, last.rows, {"name", "epoch"});
-  const std::string table = render_since(rows, before, now, last, kJobColumns, add_shares);
+  const std::string table = render_since(rows, before, now, last, kJobColumns, add_shares) + notes;
   if (rows.empty()) return "no jobs\n";
   const json waiting = waiting_rows(jobs);
   if (waiting.empty()) return table;
@@ -245,6 +251,9 @@ std::string render_nodes(const json& nodes) {
     node["address"] = tcp.empty() ? node.value("unix", "") : tcp;
     if (number_at(node, "speed") == 0) node.erase("speed");
     if (node.value("draining", false)) node["role"] = node.value("role", "") + ", draining";
+    if (const auto names = names_at(node, "stands_in_for"); !names.empty()) {
+      node["role"] = fmt::format("{}, stands in for {}", node.value("role", ""), names);
+    }
     node["rails"] = rails_text(node.value("rails", json()));
     rows.push_back(std::move(node));
   }

@@ -59,6 +59,18 @@ TEST(Views, OfRanksBelowOtherNodesSomeAreMissing) {
             std::string::npos);
 }
 
+TEST(Views, WhoStandsInForWhomIsSaid) {
+  Sample last;
+  json one = job(10, 20'000);
+  one["stands_in_for"] = {"a", "b"};
+  EXPECT_NE(render_jobs(json::array({one}), kSecond, last)
+                .find("\nthis node stands in for a, b in job bert, epoch 2\n"),
+            std::string::npos);
+  const json node = {{"name", "c"}, {"role", "helper"}, {"stands_in_for", {"a", "b"}}};
+  EXPECT_NE(render_nodes(json::array({node})).find("c     helper, stands in for a, b  "),
+            std::string::npos);
+}
+
 TEST(Views, WatchedJobsShowTheInterval) {
   Sample last;
   render_jobs(json::array({job(10, 20'000)}), kSecond, last);

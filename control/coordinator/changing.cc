@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "control/coordinator/coordinator.h"
@@ -17,13 +18,10 @@ Error refused(std::string message) {
 bool same(const std::vector<PlanNode>& one, const std::vector<PlanNode>& other) {
   return std::equal(one.begin(), one.end(), other.begin(), other.end(),
                     [](const PlanNode& a, const PlanNode& b) {
-                      return a.node == b.node && a.trees == b.trees && a.rails == b.rails;
+                      return a.node == b.node && a.trees == b.trees && a.rails == b.rails &&
+                             to_json(a.vertices) == to_json(b.vertices) && a.below == b.below &&
+                             a.above == b.above && a.stands_in_for == b.stands_in_for;
                     });
-}
-
-bool stars(const std::vector<PlanNode>& nodes, std::uint32_t ranks) {
-  return std::all_of(nodes.begin(), nodes.end(),
-                     [ranks](const PlanNode& node) { return all_stars(node.vertices, ranks); });
 }
 
 }  // namespace
@@ -94,13 +92,6 @@ void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
     return;
   }
   if (layout->plan == next.plan && same(layout->nodes, next.nodes)) return;
-  if (!stars(layout->nodes, next.ranks) || !stars(next.nodes, next.ranks)) {
-    course.trouble =
-        "trees deeper than stars do not change while a job runs: it keeps the plan that it has; "
-        "set "
-        "a plan of stars for the next jobs, or end this one and form it again";
-    return;
-  }
   next.follows = epoch;
   next.epoch = course.next = store_.next_epoch();
   give_plan(next, std::move(layout).value());

@@ -44,6 +44,7 @@ Result<NodeId> Coordinator::join(const Member& member, std::string_view token, s
   }
   const NodeId node = ++last_node_;
   store_.put(node, member);
+  std::erase_if(departed_, [&](const auto& other) { return other.second.name == member.name; });
   store_.heard_of_epoch(epoch);
   listeners_[node].news.node = node;
   listeners_[node].until = now + kMostSilence;
@@ -56,6 +57,9 @@ void Coordinator::leave(NodeId node, std::string_view why) {
   if (found == store_.members().end()) return;
   const Error error{Status::kUnavailable,
                     fmt::format("node \"{}\" has left: {}", found->second.name, why)};
+  departed_[node] = found->second;
+  departed_[node].draining = true;
+  forget_departed();
   store_.erase(node);
   listeners_.erase(node);
   std::vector<std::uint32_t> epochs;
@@ -187,6 +191,17 @@ std::size_t Coordinator::trees_at(NodeId node) const {
     }
   }
   return trees;
+}
+
+std::set<std::string> Coordinator::stood_in_for(NodeId node) const {
+  std::set<std::string> names;
+  for (const auto& [epoch, course] : courses_) {
+    if (course.stage == Stage::kOver || course.stage == Stage::kLeaving) continue;
+    for (const PlanNode& one : store_.jobs().at(epoch).nodes) {
+      if (one.node == node) names.insert(one.stands_in_for.begin(), one.stands_in_for.end());
+    }
+  }
+  return names;
 }
 
 // -- Ranks -----------------------------------------------------------------------------------

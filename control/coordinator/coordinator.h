@@ -60,6 +60,8 @@ class Coordinator {
   void leave(NodeId node, std::string_view why);
   // That may get trees: all that are not drained.
   Members usable_members() const;
+  // Whose trees of running jobs the node has: machines of their plans, drained or gone.
+  std::set<std::string> stood_in_for(NodeId node) const;
   // The node's NICs are these from now on: for jobs that form.
   void set_rails(NodeId node, std::vector<Rail> rails);
   // The node waits for news, until then.
@@ -188,6 +190,8 @@ class Coordinator {
   JobRecord make_record(const Opening& opening);
   std::uint32_t form(const Opening& opening);
   Result<Layout> lay_out_job(const JobRecord& job) const;
+  Members known_members() const;
+  void forget_departed();
   bool may_place(const JobRecord& job) const;
   void place_gathered(Nanos now);
   void place(std::uint32_t epoch, Nanos now);
@@ -220,6 +224,7 @@ class Coordinator {
   std::map<NodeId, Listener> listeners_;
   std::map<Ticket, std::uint32_t> tickets_;  // the epochs that they have to do with
   std::set<Ticket> listening_;               // that can be told of changes
+  Members departed_;                         // that plans name, as they were; they count as drained
   Nanos calm_ = kNoDeadline;                 // when running jobs use the nodes that have joined
   std::vector<Answer> answers_;
   std::vector<Telling> tellings_;

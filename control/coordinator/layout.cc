@@ -1,15 +1,14 @@
 #include "control/coordinator/layout.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>
 
+#include "control/coordinator/file_trees.h"
 #include "control/coordinator/homes.h"
 #include "control/coordinator/shares.h"
-#include "control/coordinator/slots.h"
+#include "control/coordinator/substitutes.h"
 #include "control/plan/load.h"
 #include "control/plan/tree.h"
 
@@ -22,90 +21,29 @@ using protocol::kMaxTrees;
 using protocol::Vertex;
 using Ranks = std::vector<std::uint16_t>;
 
-Error refused(std::string message) {
-  return Error{Status::kRefused, std::move(message)};
-}
-
-std::string quoted(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", name);
-  }
-  return text;
-}
-
-// A tree of the file, wherever it is a tree of: classes may share one.
-struct FileTree {
-  const plan::Parents* up;
-  Shape shape;
-  std::uint32_t least = plan::kWeightUnit;  // of its weights: no more copies than that
-};
-
-struct FileTrees {
-  std::vector<FileTree> trees;
-  std::vector<std::vector<std::size_t>> by_class;  // of each class's trees: which of them
-};
-
-FileTrees trees_of(const MachinePlan& plan) {
-  FileTrees found;
-  for (const plan::SizeClass& one : plan.of().classes) {
-    auto& indices = found.by_class.emplace_back();
-    for (const plan::Tree& tree : one.trees) {
-      auto same = std::find_if(found.trees.begin(), found.trees.end(),
-                               [&](const FileTree& other) { return *other.up == tree.up; });
-      if (same == found.trees.end()) {
-        found.trees.push_back({&tree.up, Shape::of(tree.up, "up").value()});
-        same = found.trees.end() - 1;
-      }
-      same->least = std::min(same->least, tree.weight);
-      indices.push_back(static_cast<std::size_t>(same - found.trees.begin()));
-    }
-  }
-  return found;
-}
-
-// A machine that sums: all but workers that are leaves.
-bool sums(const Shape& shape, VertexId id) {
-  return shape.has(id) && (shape.root() == id || !shape.children(id).empty());
-}
-
-const std::pair<const NodeId, Member>* member_of(const MachinePlan& plan, const Members& members,
-                                                 VertexId machine) {
-  const std::string& name = plan.file.network.vertices[machine].name;
-  const auto found = std::find_if(members.begin(), members.end(),
-                                  [&](const auto& one) { return one.second.name == name; });
-  return found == members.end() ? nullptr : &*found;
-}
-
-// How many trees of the file sum there.
-std::uint32_t trees_at(const FileTrees& found, VertexId id) {
-  return static_cast<std::uint32_t>(
-      std::count_if(found.trees.begin(), found.trees.end(),
-                    [&](const FileTree& tree) { return sums(tree.shape, id); }));
-}
-
-bool has_lost_rails(const Member& member) {
-  return member.usable_shards() < member.shards;
-}
-
 class Layouter {
  public:
   Layouter(const MachinePlan& plan, const Members& members, const std::vector<Ranks>& ranks)
       : plan_(plan), found_(trees_of(plan)), ranks_(plan.file.network.machines()) {
     for (std::size_t i = 0; i < ranks.size(); ++i) ranks_[plan.of().workers[i]] = ranks[i];
-    nodes_.resize(ranks_.size());
-    const Members usable = without_lost_rails(members);
-    for (VertexId id = 0; id < nodes_.size(); ++id) {
-      if (const auto* member = member_of(plan, usable, id)) {
-        nodes_[id].node = member->first;
-        nodes_[id].member = member->second;
-      }
+    homes_.resize(ranks_.size());
+    home_below_.resize(ranks_.size());
+    Members rest = without_lost_rails(members);
+    seats_ = find_seats(plan, found_, rest).value();
+    for (VertexId id = 0; id < homes_.size(); ++id) {
+      const auto* member = member_of(plan, rest, id);
+      if (member == nullptr) continue;
+      homes_[id].member = member->second;
+      add_node(*member);
+      rest.erase(member->first);
     }
+    for (const auto& member : rest) add_node(member);
   }
 
   Layout run(std::uint64_t split_bytes) {
     number_trees();
-    for (PlanNode& node : nodes_) lanes_.push_back(lanes_of(node));
+    for (PlanNode& home : homes_) lanes_.push_back(lanes_of(home));
+    for (PlanNode& node : nodes_) give_rails(node);
     add_vertices();
     Layout layout{{trees_, classes(split_bytes)}, {}};
     layout.plan.homes = known_homes(layout.plan, plan_.of().tensors);
@@ -116,6 +54,22 @@ class Layouter {
   }
 
  private:
+  void add_node(const std::pair<const NodeId, Member>& member) {
+    if (member.second.draining) return;
+    slots_[member.first] = nodes_.size();
+    PlanNode& node = nodes_.emplace_back();
+    node.node = member.first;
+    node.member = member.second;
+    for (const VertexId id : seats_.stands_in_for[member.first]) {
+      node.stands_in_for.push_back(plan_.file.network.name_of(id));
+    }
+  }
+
+  // That has the machine's vertex of the tree of the file.
+  PlanNode& node_at(std::size_t tree, VertexId id) {
+    return nodes_[slots_.at(seats_.by_tree[tree].at(id))];
+  }
+
   // The copies of each tree have numbers that follow each other.
   void number_trees() {
     const std::vector<std::uint32_t> copies = copies_of_each();
@@ -129,20 +83,25 @@ class Layouter {
       for (const VertexId id : shape.order()) {
         if (!sums(shape, id)) continue;
         for (std::uint32_t tree = first_[i]; tree < first_[i + 1]; ++tree) {
-          nodes_[id].trees.push_back(tree);
+          homes_[id].trees.push_back(tree);
+          node_at(i, id).trees.push_back(tree);
         }
       }
     }
   }
 
-  // By lane: its NIC, and its part of what the node carries. A tree has the NIC of its lane.
-  static std::vector<RailTree> lanes_of(PlanNode& node) {
+  // By lane: its NIC, and its part of what the node carries.
+  static std::vector<RailTree> lanes_of(const PlanNode& node) {
     if (node.trees.empty()) return {};
-    auto lanes = over_rails(node.member.rails, node.lanes(), plan::kWeightUnit);
+    return over_rails(node.member.rails, node.lanes(), plan::kWeightUnit);
+  }
+
+  // A tree has the NIC of its lane.
+  static void give_rails(PlanNode& node) {
+    const auto lanes = lanes_of(node);
     for (std::size_t i = 0; i < node.trees.size() && !node.member.rails.empty(); ++i) {
       node.rails.push_back(lanes[i % lanes.size()].rail);
     }
-    return lanes;
   }
 
   std::vector<std::uint32_t> copies_of_each() const {
@@ -160,19 +119,18 @@ class Layouter {
   // One at each shard of the root. A node has a lane for each shard, or for each tree where these
   // are fewer: where NICs are lost, no more trees than shards of the others.
   std::uint32_t copies_at(const Shape& shape) const {
-    std::uint32_t copies = nodes_[shape.root()].member.shards;
+    std::uint32_t copies = homes_[shape.root()].member.shards;
     for (const VertexId id : shape.order()) {
-      const Member& member = nodes_[id].member;
+      const Member& member = homes_[id].member;
       if (!sums(shape, id) || !has_lost_rails(member)) continue;
       copies = std::min(copies, std::max(1U, member.usable_shards() / trees_at(found_, id)));
     }
     return copies;
   }
 
-  LaneOf lane_of(VertexId id, std::uint32_t tree) const {
-    const PlanNode& node = nodes_[id];
+  static std::uint32_t lane_of(const PlanNode& node, std::uint32_t tree) {
     const auto at = std::find(node.trees.begin(), node.trees.end(), tree) - node.trees.begin();
-    return {node.node, static_cast<std::uint32_t>(at) % node.lanes()};
+    return static_cast<std::uint32_t>(at) % node.lanes();
   }
 
   // The place of a neighbour in the list, where it is put if it is new.
@@ -185,7 +143,7 @@ class Layouter {
 
   void add_vertices() {
     for (std::size_t i = 0; i < found_.trees.size(); ++i) {
-      const auto& [up, shape, least] = found_.trees[i];
+      const Shape& shape = found_.trees[i].shape;
       // Children before their parents, so that what is below a branch is known.
       std::vector<Ranks> below(ranks_.size());
       for (auto id = shape.order().rbegin(); id != shape.order().rend(); ++id) {
@@ -198,34 +156,43 @@ class Layouter {
       for (const VertexId id : shape.order()) {
         if (!sums(shape, id)) continue;
         for (std::uint32_t tree = first_[i]; tree < first_[i + 1]; ++tree) {
-          nodes_[id].vertices.push_back(vertex(shape, (*up)[id], id, tree, below));
+          node_at(i, id).vertices.push_back(vertex(i, id, tree, below));
         }
       }
     }
   }
 
-  Vertex vertex(const Shape& shape, std::int32_t parent, VertexId id, std::uint32_t tree,
+  Vertex vertex(std::size_t file_tree, VertexId id, std::uint32_t tree,
                 const std::vector<Ranks>& below) {
+    const auto& [up, shape, least] = found_.trees[file_tree];
+    PlanNode& here = node_at(file_tree, id);
     Vertex vertex;
     vertex.tree = tree;
     vertex.height = std::max(1U, shape.height(id));
     vertex.ranks = ranks_[id];
+    std::map<std::uint32_t, protocol::Branch> branches;  // in the order of the sum
     for (const VertexId child : shape.children(id)) {
       if (!sums(shape, child)) {
         vertex.ranks.insert(vertex.ranks.end(), below[child].begin(), below[child].end());
         continue;
       }
-      const auto number = number_in(nodes_[id].below, lane_of(child, tree));
-      vertex.branches.push_back({static_cast<std::uint16_t>(number), below[child]});
+      const PlanNode& there = node_at(file_tree, child);
+      const auto number = number_in(here.below, {there.node, lane_of(there, tree)});
+      branches[place_in_sum(id, child, tree)] = {static_cast<std::uint16_t>(number), below[child]};
     }
     std::sort(vertex.ranks.begin(), vertex.ranks.end());
-    std::sort(vertex.branches.begin(), vertex.branches.end(),
-              [](const auto& a, const auto& b) { return a.number < b.number; });
-    if (parent != plan::kIsRoot) {
-      const auto above = lane_of(static_cast<VertexId>(parent), tree);
-      vertex.parent = number_in(nodes_[id].above, above);
+    for (auto& [place, branch] : branches) vertex.branches.push_back(std::move(branch));
+    if (const std::int32_t parent = (*up)[id]; parent != plan::kIsRoot) {
+      const PlanNode& there = node_at(file_tree, static_cast<VertexId>(parent));
+      vertex.parent = number_in(here.above, {there.node, lane_of(there, tree)});
     }
     return vertex;
+  }
+
+  // Of a branch: by the number that it has where all machines have their own nodes. Substitutes
+  // have other numbers, and the bits of a sum depend on its order.
+  std::uint32_t place_in_sum(VertexId id, VertexId child, std::uint32_t tree) {
+    return number_in(home_below_[id], {child, lane_of(homes_[child], tree)});
   }
 
   std::vector<protocol::SizeClass> classes(std::uint64_t split_bytes) const {
@@ -268,7 +235,7 @@ class Layouter {
     const VertexId root = found_.trees[tree].shape.root();
     std::vector<double> speeds;
     for (std::uint32_t copy = first_[tree]; copy < first_[tree + 1]; ++copy) {
-      speeds.push_back(lanes_[root][lane_of(root, copy).lane].weight);
+      speeds.push_back(lanes_[root][lane_of(homes_[root], copy)].weight);
     }
     const double sum = std::accumulate(speeds.begin(), speeds.end(), 0.0);
     const auto rest = weight - static_cast<std::uint32_t>(speeds.size());
@@ -286,28 +253,18 @@ class Layouter {
 
   const MachinePlan& plan_;
   FileTrees found_;
-  std::vector<Ranks> ranks_;                  // by machine
-  std::vector<PlanNode> nodes_;               // by machine
-  std::vector<std::vector<RailTree>> lanes_;  // by machine
-  std::vector<std::uint32_t> first_;          // of each tree's copies, and the end
+  std::vector<Ranks> ranks_;  // by machine
+  Seats seats_;
+  // By machine: its own node, with all trees that it sums in. The cut is made for these, whoever
+  // stands in for them.
+  std::vector<PlanNode> homes_;
+  std::vector<std::vector<RailTree>> lanes_;     // of these
+  std::vector<std::vector<LaneOf>> home_below_;  // of these, too; machines instead of nodes
+  std::vector<PlanNode> nodes_;                  // that have the trees
+  std::map<NodeId, std::size_t> slots_;          // of these
+  std::vector<std::uint32_t> first_;             // of each tree's copies, and the end
   std::uint32_t trees_ = 0;
 };
-
-// Precondition: lost NICs are marked.
-Outcome check_rails(const MachinePlan& plan, const FileTrees& found, const Members& members) {
-  for (VertexId id = 0; id < plan.file.network.machines(); ++id) {
-    const auto* member = member_of(plan, members, id);
-    if (member == nullptr || !has_lost_rails(member->second)) continue;
-    const std::uint32_t trees = trees_at(found, id), shards = member->second.usable_shards();
-    if (trees <= shards) continue;
-    return refused(
-        fmt::format("{} trees of domain \"{}\" sum at node \"{}\", where NICs are down or workers "
-                    "do not reach them, and the others have {} shard(s): mend the NICs (tallyctl "
-                    "nodes has them), or set a plan of fewer trees there",
-                    trees, plan.of().name, member->second.name, shards));
-  }
-  return Unit{};
-}
 
 }  // namespace
 
@@ -342,94 +299,6 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
     if (counts[at] > 0) layout.nodes[node++].rate = rates[at];
   }
   return layout;
-}
-
-Outcome check_layout(const MachinePlan& plan, const Members& members) {
-  for (std::size_t i = 0; i < plan.of().classes.size(); ++i) {
-    const auto& trees = plan.of().classes[i].trees;
-    for (std::size_t t = 0; t < trees.size(); ++t) {
-      if (trees[t].down.empty()) continue;
-      return refused(
-          fmt::format("domain \"{}\", classes[{}].trees[{}]: nodes send results back the way the "
-                      "sums came; leave \"down\" out",
-                      plan.of().name, i, t));
-    }
-  }
-  const FileTrees found = trees_of(plan);
-  if (found.trees.size() > kMaxTrees) {
-    return refused(fmt::format("domain \"{}\" has {} trees, and nodes take {}", plan.of().name,
-                               found.trees.size(), kMaxTrees));
-  }
-  if (plan.of().classes.size() >= protocol::kMaxClasses) {
-    return refused(fmt::format("domain \"{}\" has {} classes, and nodes take {}", plan.of().name,
-                               plan.of().classes.size(), protocol::kMaxClasses - 1));
-  }
-  for (const FileTree& tree : found.trees) {
-    if (tree.shape.depth() <= kMaxHeight) continue;
-    return refused(fmt::format("domain \"{}\" has a tree of {} levels, and nodes have slots for {}",
-                               plan.of().name, tree.shape.depth(), kMaxHeight));
-  }
-  if (auto fit = check_rails(plan, found, without_lost_rails(members)); !fit) return fit;
-  std::vector<std::string> missing, known;
-  std::map<NodeId, VertexId> taken;
-  for (VertexId id = 0; id < plan.file.network.machines(); ++id) {
-    if (trees_at(found, id) == 0) continue;
-    const auto* member = member_of(plan, members, id);
-    if (member == nullptr) {
-      missing.push_back(plan.file.network.name_of(id));
-    } else if (const auto [other, first] = taken.emplace(member->first, id); !first) {
-      return refused(
-          fmt::format("nodes[{}] and nodes[{}] both sum, and both have \"addr\": \"{}\"; "
-                      "a node is one machine of a plan",
-                      other->second, id, member->second.name));
-    }
-  }
-  if (missing.empty()) return Unit{};
-  for (const auto& [node, member] : members) known.push_back(member.name);
-  return refused(
-      fmt::format("the plan sums at machines that are no members: {}; \"addr\" is a node's "
-                  "cluster.name. Members are: {}",
-                  quoted(missing), known.empty() ? "none" : quoted(known)));
-}
-
-bool asks_for_hosts(const MachinePlan& plan) {
-  const FileTrees found = trees_of(plan);
-  return std::any_of(found.trees.begin(), found.trees.end(),
-                     [](const FileTree& tree) { return tree.shape.depth() > 1; });
-}
-
-Result<std::vector<Ranks>> ranks_of_workers(const MachinePlan& plan, const Members& members,
-                                            const std::vector<std::string>& hosts) {
-  const auto& workers = plan.of().workers;
-  std::vector<Ranks> by_worker(workers.size());
-  bool told = true;
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    std::size_t matches = 0, at = 0;
-    for (std::size_t i = 0; i < workers.size(); ++i) {
-      const auto* member = member_of(plan, members, workers[i]);
-      const bool here = (member != nullptr && member->second.host == hosts[rank]) ||
-                        plan.file.network.vertices[workers[i]].name == hosts[rank];
-      if (here) at = i;
-      matches += here ? 1 : 0;
-    }
-    told &= matches == 1;
-    if (matches == 1) by_worker[at].push_back(static_cast<std::uint16_t>(rank));
-  }
-  told &=
-      std::none_of(by_worker.begin(), by_worker.end(), [](const auto& all) { return all.empty(); });
-  if (told) return by_worker;
-  if (hosts.size() != workers.size()) {
-    return refused(
-        fmt::format("the plan's domain \"{}\" has {} workers and the job {} ranks, and the ranks' "
-                    "hosts do not say who is where (rank 0 is on \"{}\"): each must be the host "
-                    "or the name of one worker's node, and each worker have a rank; or take as "
-                    "many ranks as workers",
-                    plan.of().name, workers.size(), hosts.size(), hosts.empty() ? "" : hosts[0]));
-  }
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    by_worker[rank] = {static_cast<std::uint16_t>(rank)};
-  }
-  return by_worker;
 }
 
 Layout lay_out(const MachinePlan& plan, const Members& members, const std::vector<Ranks>& ranks,

@@ -28,8 +28,9 @@ struct MachinePlan {
 };
 
 // Whether nodes can serve it: its machines that root a tree or sum in one are members, by their
-// names; results go back the way the sums came; there are not too many trees. An error names what
-// is missing.
+// names, or somebody can stand in for those that are drained (substitutes.h); results go back the
+// way the sums came; there are not too many trees. An error names what is missing. `members`: those
+// that have left and that the plan names, too, as if they were drained.
 Outcome check_layout(const MachinePlan& plan, const Members& members);
 
 // Whether ranks must be told apart by their machines: stars do not care where their ranks are.
@@ -44,8 +45,8 @@ Result<std::vector<std::vector<std::uint16_t>>> ranks_of_workers(
 // Each tree of the plan becomes one at every shard of its root's node (fewer, where there would be
 // more than kMaxTrees); its shards share its weight. Operations below split_bytes go whole to one
 // tree; those that the plan knows (its tensors) so that trees carry what their weights say, all
-// others by the sequence of the cut. Precondition: as check_layout(), and `ranks` from
-// ranks_of_workers().
+// others by the sequence of the cut. Substitutes change nothing of that, nor the order in which a
+// vertex adds its children. Precondition: as check_layout(), and `ranks` from ranks_of_workers().
 Layout lay_out(const MachinePlan& plan, const Members& members,
                const std::vector<std::vector<std::uint16_t>>& ranks, std::uint64_t split_bytes);
 

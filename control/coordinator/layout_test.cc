@@ -8,9 +8,8 @@
 #include <random>
 #include <set>
 
+#include "control/coordinator/layout_fixture.h"
 #include "control/coordinator/vertex_json.h"
-#include "control/plan/star_planner.h"
-#include "control/plan/test_plans.h"
 #include "control/plan/tree.h"
 #include "control/plan/validate.h"
 
@@ -20,39 +19,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Ranks = std::vector<std::uint16_t>;
-
-Members members(std::initializer_list<const char*> names, std::uint32_t shards = 2) {
-  Members all;
-  for (const char* name : names) {
-    Member& member = all[all.size() + 1];
-    member.name = name;
-    member.host = std::string("host-") + name;
-    member.tcp = std::string("tcp:") + name + ":1";
-    member.shards = shards;
-  }
-  return all;
-}
-
-// Machines 0..n-1 are workers w0.., then helpers h0...
-MachinePlan machines(std::size_t workers, std::size_t helpers) {
-  MachinePlan made;
-  auto list = plan::equal_machines(workers, helpers, 1e9);
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    list[i].name = i < workers ? "w" + std::to_string(i) : "h" + std::to_string(i - workers);
-  }
-  made.file.epoch = 7;
-  made.file.network = plan::star_network(list);
-  plan::Domain& domain = made.file.domains.emplace_back();
-  domain.name = "all";
-  domain.workers.resize(workers);
-  std::iota(domain.workers.begin(), domain.workers.end(), 0U);
-  return made;
-}
-
-void add_class(MachinePlan& plan, std::optional<std::uint64_t> max_bytes,
-               std::vector<plan::Tree> trees) {
-  plan.file.domains[0].classes.push_back({max_bytes, 65536, 0, std::move(trees)});
-}
 
 TEST(Layout, StarsGoToTheNodesOfTheirRoots) {
   MachinePlan plan = machines(2, 2);
@@ -171,30 +137,7 @@ TEST(Layout, RandomTreesHangTogether) {
   for (int trial = 0; trial < 200; ++trial) {
     const std::size_t workers = 1 + random() % 6, helpers = random() % 5;
     MachinePlan plan = machines(workers, helpers);
-    std::vector<plan::Tree> trees;
-    const std::uint32_t count = 1 + random() % 4;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      // Each machine hangs at one that is in the tree already; helpers that are leaves are cut off.
-      plan::Parents up(workers + helpers, plan::kIsAbsent);
-      std::vector<std::int32_t> in;
-      std::vector<std::int32_t> order(workers + helpers);
-      std::iota(order.begin(), order.end(), 0);
-      std::shuffle(order.begin(), order.end(), random);
-      for (const std::int32_t id : order) {
-        up[id] = in.empty() ? plan::kIsRoot : in[random() % in.size()];
-        in.push_back(id);
-      }
-      for (bool cut = true; cut;) {
-        cut = false;
-        for (std::size_t id = workers; id < up.size(); ++id) {
-          const auto self = static_cast<std::int32_t>(id);
-          if (up[id] < 0 || std::find(up.begin(), up.end(), self) != up.end()) continue;
-          up[id] = plan::kIsAbsent;
-          cut = true;
-        }
-      }
-      trees.push_back({65536 / count + (i < 65536 % count ? 1 : 0), up, {}});
-    }
+    auto trees = random_trees(random, workers, helpers, 1 + random() % 4);
     add_class(plan, {}, std::move(trees));
     if (!plan::validate(plan.file, {.max_height = 20}).ok()) continue;  // a root helper of nothing
     Members all;

@@ -69,6 +69,17 @@ std::optional<protocol::SlotLayout> parse_slots(const json& sent) {
   return slots;
 }
 
+std::optional<std::vector<std::string>> read_names(const json& sent) {
+  if (!sent.is_array() || sent.size() > protocol::kMaxTrees) return std::nullopt;
+  std::vector<std::string> names;
+  for (const json& one : sent) {
+    const auto* name = one.get_ptr<const std::string*>();
+    if (name == nullptr || name->size() > kMaxJobName) return std::nullopt;
+    names.push_back(*name);
+  }
+  return names;
+}
+
 // The places in trees; nothing said: all are stars.
 bool read_vertices(const json& sent, Placement& placement) {
   const auto vertices = sent.find("vertices");
@@ -105,6 +116,7 @@ json to_json(const Placement& placement) {
                {"plan_epoch", placement.plan_epoch}, {"trees", placement.trees},
                {"nodes", placement.nodes},           {"rate", placement.rate}};
   if (!placement.rails.empty()) sent["rails"] = placement.rails;
+  if (!placement.stands_in_for.empty()) sent["stands_in_for"] = placement.stands_in_for;
   if (placement.follows != 0) sent["follows"] = placement.follows;
   client::put_plan(sent, placement.plan);
   client::put_weights(sent, placement.plan);
@@ -154,6 +166,9 @@ Result<Placement> parse_placement(const json& sent) {
                         : 1;
   const json rate = sent.value("rate", json());
   if (rate.is_number_unsigned()) placement.rate = rate.get<std::uint64_t>();
+  auto stands_in_for = read_names(sent.value("stands_in_for", json::array()));
+  if (!stands_in_for) return wrong("for nodes without names");
+  placement.stands_in_for = std::move(*stands_in_for);
   if (!sent.contains("rails")) return placement;
   placement.rails = client::read_numbers(sent["rails"], placement.trees.size(), kMaxRails - 1);
   if (placement.rails.size() != placement.trees.size()) return wrong("whose rails are no numbers");

@@ -50,6 +50,8 @@ struct Placement {
   std::uint64_t rate = 0;   // bytes of operation per second that it is for; 0: unknown
   // By tree here, where each has a lane of its own; none: any.
   std::vector<std::uint32_t> rails{};
+  // Nodes that the plan names, whose places in trees this one has besides its own.
+  std::vector<std::string> stands_in_for{};
 };
 
 nlohmann::json to_json(const Placement& placement);

@@ -20,30 +20,29 @@ Error refused(std::string message) {
 Outcome Coordinator::set_plan(const std::string& job, MachinePlan plan, Nanos now) {
   if (auto fine = check_layout(plan, store_.members()); !fine) return fine;
   if (auto kept = plans_.set(job, std::move(plan)); !kept) return kept;
+  forget_departed();
   place_gathered(now);
   return Unit{};
 }
 
 void Coordinator::drop_plan(const std::string& job, Nanos now) {
   plans_.drop(job);
+  forget_departed();
   place_gathered(now);
 }
 
 // The plan in force, or stars by the closed form.
 Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
   const SetPlan* plan = plans_.find(job.name);
-  const Members members = usable_members();
-  if (members.empty()) {
+  const Members usable = usable_members();
+  if (usable.empty()) {
     return refused(
         "all nodes are draining: start another, or take one back (tallyctl drain --undo)");
   }
-  if (plan == nullptr) return star_layout(members, job.ranks, options_.split_bytes);
+  if (plan == nullptr) return star_layout(usable, job.ranks, options_.split_bytes);
   const MachinePlan& machines = plan->machines;
-  if (const auto fine = check_layout(machines, members); !fine) {
-    const bool draining = members.size() < store_.members().size();
-    return refused(fmt::format("{}{}", fine.error().message,
-                               draining ? " (nodes that are drained do not count)" : ""));
-  }
+  const Members members = known_members();
+  if (const auto fine = check_layout(machines, members); !fine) return fine.error();
   const std::size_t workers = machines.of().workers.size();
   if (job.ranks < workers) {
     return refused(
@@ -66,6 +65,26 @@ Members Coordinator::usable_members() const {
   Members usable = store_.members();
   std::erase_if(usable, [](const auto& member) { return member.second.draining; });
   return usable;
+}
+
+// Whom plans may name, in the order in which they have joined.
+Members Coordinator::known_members() const {
+  Members known = store_.members();
+  known.insert(departed_.begin(), departed_.end());
+  return known;
+}
+
+// Those whom no plan names any more.
+void Coordinator::forget_departed() {
+  std::erase_if(departed_, [this](const auto& departed) {
+    const auto& all = plans_.all();
+    return std::none_of(all.begin(), all.end(), [&](const auto& set) {
+      const auto& machines = set.second.machines.file.network.vertices;
+      return std::any_of(machines.begin(), machines.end(), [&](const plan::Vertex& machine) {
+        return machine.name == departed.second.name;
+      });
+    });
+  });
 }
 
 // Where ranks' machines matter, all ranks must have come.
@@ -151,6 +170,7 @@ Placement Coordinator::placement_of(const JobRecord& job, const PlanNode& one) c
   placement.nodes = static_cast<std::uint32_t>(job.nodes.size());
   placement.rate = one.rate != 0 ? one.rate : job.rate;
   placement.rails = one.rails;
+  placement.stands_in_for = one.stands_in_for;
   return placement;
 }
 

@@ -106,6 +106,11 @@ void PlanMethods::show(const rpc::Request& request, rpc::Reply reply) const {
   json answer = {{"jobs_with_own", std::move(own)}};
   if (const JobRecord* running = coordinator_.current(job); running != nullptr) {
     answer["running"] = {{"epoch", running->epoch}, {"plan_epoch", running->plan_epoch}};
+    for (const PlanNode& one : running->nodes) {
+      if (one.stands_in_for.empty()) continue;
+      answer["running"]["substitutes"].push_back(
+          {{"node", one.member.name}, {"for", one.stands_in_for}});
+    }
   }
   if (const SetPlan* set = coordinator_.plans().find(job); set != nullptr) {
     answer["source"] = "file";

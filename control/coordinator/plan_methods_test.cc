@@ -69,6 +69,20 @@ TEST_F(PlanMethodsTest, WhatIsSetIsShownAndUsed) {
   EXPECT_EQ(show()["source"], "closed form");
 }
 
+TEST_F(PlanMethodsTest, WhoStandsInForWhomIsSaid) {
+  ask(3, "cluster.join", node("b"));
+  ASSERT_EQ(set({{"text", plan_file()}})->error(), "");
+  ASSERT_EQ(ask(7, "cluster.drain", {{"node", "a"}, {"token", "s"}})->error(), "");
+  const auto news = ask(3, "cluster.next");
+  ask(2, "job.open", rank(0));
+  EXPECT_EQ(news->result()["placements"][0]["stands_in_for"], json::array({"a"}));
+  EXPECT_EQ(show("train")["running"]["substitutes"],
+            json::parse(R"([{"node": "b", "for": ["a"]}])"));
+  const json nodes = ask(8, "cluster.nodes")->result();
+  EXPECT_EQ(nodes[0]["stands_in_for"], json::array());
+  EXPECT_EQ(nodes[1]["stands_in_for"], json::array({"a"}));
+}
+
 TEST_F(PlanMethodsTest, ALongFileComesInPieces) {
   const std::string text = plan_file();
   ASSERT_EQ(set({{"text", text.substr(0, 100)}, {"more", true}})->result()["bytes"], 100);

@@ -84,9 +84,10 @@ TEST_F(CoordinatorTest, APlanThatCannotBeServedIsRefusedWhereItIsSetAndWhereAJob
   coordinator_->open(1, opening(0, "alone", "t", 1), now_);
   EXPECT_THAT(error(1), HasSubstr("job \"alone\": the plan of epoch 5 for all jobs has 2 workers "
                                   "and the job 1 ranks"));
+  ASSERT_TRUE(coordinator_->set_plan("", deep(), now_).ok());
   coordinator_->leave(b, "gone");
-  coordinator_->open(2, opening(0), now_);
-  EXPECT_THAT(error(2), HasSubstr("job \"train\": the plan sums at machines that are no members"));
+  for (std::uint32_t rank : {0, 1}) coordinator_->open(2 + rank, opening(rank), now_);
+  EXPECT_THAT(error(2), HasSubstr("job \"train\": \"b\" is drained or has left, and nobody can"));
   EXPECT_TRUE(store_.jobs().empty());
   EXPECT_TRUE(news(a).placements.empty());
   join("b");
@@ -96,6 +97,31 @@ TEST_F(CoordinatorTest, APlanThatCannotBeServedIsRefusedWhereItIsSetAndWhereAJob
   EXPECT_THAT(coordinator_->set_plan("one more", stars(), now_).error().message,
               HasSubstr("64 plans are set"));
   EXPECT_TRUE(coordinator_->set_plan("1", stars(), now_).ok()) << "in place of another";
+}
+
+TEST_F(CoordinatorTest, SomebodyStandsInForWhomThePlanNamesAndWhoHasLeft) {
+  const NodeId a = join("a"), b = join("b"), c = join("c");
+  ASSERT_TRUE(coordinator_->set_plan("", stars(), now_).ok());
+  coordinator_->open(1, opening(0, "before"), now_);
+  const auto plan = news(a).placements.at(0).plan.classes.back().weights;
+  coordinator_->close(1);
+  coordinator_->leave(b, "its cable was cut");
+  ASSERT_TRUE(coordinator_->drain("a", false, now_).ok());
+  coordinator_->open(2, opening(0), now_);
+  EXPECT_TRUE(news(a).placements.empty());
+  const auto at_c = news(c).placements;
+  ASSERT_EQ(at_c.size(), 1U);
+  EXPECT_THAT(at_c[0].trees, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(at_c[0].stands_in_for, ElementsAre("a", "b"));
+  EXPECT_EQ(at_c[0].plan.classes.back().weights, plan) << "the cut is what it was";
+  EXPECT_THAT(coordinator_->stood_in_for(c), ElementsAre("a", "b"));
+  EXPECT_THAT(coordinator_->stood_in_for(a), ElementsAre());
+  // Whom no plan names is not remembered.
+  coordinator_->drop_plan("", now_);
+  EXPECT_THAT(coordinator_->set_plan("", stars(), now_).error().message,
+              HasSubstr("no members: \"b\""));
+  join("b");
+  EXPECT_TRUE(coordinator_->set_plan("", stars(), now_).ok()) << "drained ones are members";
 }
 
 TEST_F(CoordinatorTest, WhereMachinesMatterAllRanksAreWaitedFor) {

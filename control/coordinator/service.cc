@@ -258,6 +258,7 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
                     {"speed", member.usable_speed()},
                     {"rails", to_json(member.rails)},
                     {"draining", member.draining},
+                    {"stands_in_for", coordinator_.stood_in_for(node)},
                     {"jobs", coordinator_.jobs_at(node)},
                     {"trees", coordinator_.trees_at(node)}});
   }
@@ -354,7 +355,13 @@ void CoordinatorService::tell_news(const Coordinator::News& news) {
   Caller& caller = callers_.at(connection->second);
   if (!caller.news) return;
   json placements = json::array();
-  for (const Placement& one : news.placements) placements.push_back(to_json(one));
+  for (const Placement& one : news.placements) {
+    for (const std::string& machine : one.stands_in_for) {
+      log::info("substitute",
+                {{"job", one.job}, {"epoch", one.epoch}, {"node", caller.name}, {"for", machine}});
+    }
+    placements.push_back(to_json(one));
+  }
   json withdraw = json::array();
   for (const std::uint64_t one : news.withdraw) withdraw.push_back({{"placement", one}});
   rpc::Reply reply = std::move(*std::exchange(caller.news, std::nullopt));

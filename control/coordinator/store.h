@@ -59,6 +59,8 @@ struct PlanNode {
   std::vector<LaneOf> above;
   std::vector<std::uint32_t> rails{};  // of each tree; none where any will do
   std::uint64_t rate = 0;              // for its windows: bytes of operation per second; 0: unknown
+  // Machines of the plan whose nodes are drained or have left, and whose vertices it has.
+  std::vector<std::string> stands_in_for{};
 
   std::uint32_t lanes() const {
     return std::min(member.shards, static_cast<std::uint32_t>(trees.size()));

@@ -52,7 +52,9 @@ class Parser {
     good_ &= branches.is_array() && branches.size() <= bounds_.below;
     for (std::size_t i = 0; good_ && i < branches.size(); ++i) {
       read.branches.push_back(branch(branches[i]));
-      good_ &= i == 0 || read.branches[i - 1].number < read.branches[i].number;
+      const std::uint16_t number = read.branches.back().number;
+      good_ &= std::none_of(read.branches.begin(), read.branches.end() - 1,
+                            [number](const Branch& other) { return other.number == number; });
     }
     if (sent.contains("parent")) {
       good_ &= bounds_.above > 0;

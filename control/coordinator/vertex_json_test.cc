@@ -48,6 +48,15 @@ TEST(VertexJson, PlacesInTreesTravel) {
   EXPECT_TRUE((*there)[1] == two()[1]);
 }
 
+// It is that of the sum; numbers are the node's own.
+TEST(VertexJson, BranchesKeepTheirOrder) {
+  auto turned = two();
+  std::reverse(turned[0].branches.begin(), turned[0].branches.end());
+  const auto there = parse_vertices(to_json(turned), bounds());
+  ASSERT_TRUE(there);
+  EXPECT_TRUE(there->at(0) == turned[0]);
+}
+
 TEST(VertexJson, StarsOfAllRanksAreKnown) {
   EXPECT_TRUE(all_stars({protocol::star(0, 4), protocol::star(1, 4)}, 4));
   EXPECT_FALSE(all_stars({protocol::star(0, 4)}, 5));
@@ -82,7 +91,7 @@ TEST(VertexJson, WhatIsNoneIsRefused) {
   EXPECT_TRUE(wrong("/1/parent", -1));
   EXPECT_TRUE(wrong("/0/branches", 1));
   EXPECT_TRUE(wrong("/0/branches/0", 1));
-  EXPECT_TRUE(wrong("/0/branches/1/number", 0)) << "rising";
+  EXPECT_TRUE(wrong("/0/branches/1/number", 0)) << "twice";
   EXPECT_TRUE(wrong("/0/branches/1/number", 3));
   EXPECT_TRUE(wrong("/0/branches/1/ranks", json::array()));
   VertexBounds alone = bounds();

@@ -22,7 +22,7 @@ struct Vertex {
   std::uint32_t tree = 0;
   std::uint32_t height = 1;          // the longest way down to a rank: 1 is a star
   std::vector<std::uint16_t> ranks;  // children, ascending
-  std::vector<Branch> branches;      // children, by ascending number
+  std::vector<Branch> branches;      // children, in the order of the sum
   // Which one of the job's parents at this shard; kNoParent: this is the root.
   std::uint32_t parent = kNoParent;
 

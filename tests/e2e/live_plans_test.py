@@ -19,19 +19,22 @@ TENSORS = [1, 700, 4096, 60000, 65536, 100000, 300000, 1, 33, 500000, 20000, 250
 
 
 class LivePlans(Cluster):
-    def job(self, seconds: int = 300, coordinator: str = "a") -> subprocess.Popen:
+    def job(self, seconds: int = 300, coordinator: str = "a", check: tuple = ("--check-each",)) -> subprocess.Popen:
         """Rounds of many tags, in another order at each rank, with gradients of their own that are all verified; until
-        it is told to end, or for so many seconds."""
-        model = self.place / "model.json"
-        model.write_text(json.dumps({"model": "toy", "parameters": sum(TENSORS),
-                                     "tensors": [[f"t{i}", [n]] for i, n in enumerate(TENSORS)]}))
-        self.out = self.place / "rows.json"
-        run = self.perf(self.address(coordinator), "--model", str(model), "--mode", "tensors", "--check-each", "--shuffle", "7",
-                        "--duration", str(seconds), "--timeout", "100", "--json", str(self.out))
+        it is told to end, or for so many seconds. `check`: how."""
+        run = self.rounds("--duration", str(seconds), *check, coordinator=coordinator)
         while not (line := run.stdout.readline()).startswith("# allreduce"):
             self.assertNotEqual(line, "", "the run did not begin")
         self.until(lambda: self.moves("a"), "bytes move")
         return run
+
+    def rounds(self, *more: str, coordinator: str = "a") -> subprocess.Popen:
+        model = self.place / "model.json"
+        model.write_text(json.dumps({"model": "toy", "parameters": sum(TENSORS),
+                                     "tensors": [[f"t{i}", [n]] for i, n in enumerate(TENSORS)]}))
+        self.out = self.place / "rows.json"
+        return self.perf(self.address(coordinator), "--model", str(model), "--mode", "tensors", "--shuffle", "7",
+                         "--timeout", "100", "--json", str(self.out), *more)
 
     def ranks_of(self, run: subprocess.Popen) -> list:
         found = subprocess.run(["pgrep", "-P", str(run.pid)], text=True, capture_output=True, check=True).stdout
@@ -56,6 +59,13 @@ class LivePlans(Cluster):
         document = json.loads(self.out.read_text())
         self.assertEqual(document["wrong"], 0, text)
         self.assertGreater(document["checked"], 0, text)
+
+    def bits(self, run=None) -> str:
+        """Of the last round, of a run that verifies nothing: its gradients are the same all the time."""
+        run = run or self.rounds("--iters", "2")
+        text, _ = run.communicate(timeout=3 * PATIENCE)
+        self.assertEqual(run.returncode, 0, text)
+        return json.loads(self.out.read_text())["rows"][0]["hash"]
 
     def jobs(self, node: str) -> list:
         return json.loads(self.ctl("--json", "jobs", node=node))
@@ -133,11 +143,71 @@ class LivePlans(Cluster):
         self.until(lambda: not self.moves("b"), "all goes over the other node")
         self.assertTrue(self.moves("a"))
         self.assertEqual(self.jobs("a")[-1]["plan_epoch"], 41)
-        text = self.ctl("drain", "a", "--wait", "50", status=1)
-        self.assertIn('Members are: "b" (nodes that are drained do not count); it keeps the plan that it has', text)
+        self.assertIn("may be stopped", self.ctl("drain", "a", "--wait", "50"))
+        self.assertTrue(self.moves("b"))
+        self.assertFalse(self.moves("a"))
+        self.assertEqual([self.jobs("b")[-1][key] for key in ("plan_epoch", "stands_in_for")], [41, ["a"]])
+        self.assertIn("b stands in for a there", self.ctl("plan", "show", "--job", self.jobs("b")[-1]["name"]))
+        self.assertIn("helper, stands in for a", self.ctl("nodes"))
+        self.assertIn("this node stands in for a in job", self.ctl("jobs", node="b"))
         self.ctl("drain", "a", "--undo")
+        self.until(lambda: self.moves("a") and not self.moves("b"), "it has its trees back")
         self.ctl("plan", "set", "--closed-form", "--now")
         self.until(lambda: self.moves("b"), "both have a share again")
+        self.ends_well(run)
+
+    # Two levels: sums of floats depend on who is below whom, and in which order.
+    RACKS = [{"w0": "a", "w1": "b", "w2": "b", "a": "c", "b": "c", "c": ""},
+             {"w0": "b", "w1": "b", "w2": "a", "a": "b", "b": ""}]
+
+    def racks(self) -> str:
+        return self.tree_plan(["w0", "w1", "w2"], ["a", "b", "c"], self.RACKS)
+
+    def test_a_substitute_sums_to_the_same_bits(self):
+        self.cluster(("b",), ("c",), ("d",))
+        self.ctl("plan", "set", self.racks())
+        wanted = self.bits()
+        for name, place in (("b", "between"), ("c", "above")):
+            run = self.job(seconds=10, check=())
+            self.assertFalse(self.moves("d"))
+            self.assertIn("may be stopped", self.ctl("drain", name, "--wait", "50"), place)
+            self.assertTrue(self.moves("d"))
+            self.assertEqual(self.jobs("d")[-1]["stands_in_for"], [name])
+            self.assertEqual(self.bits(run), wanted, place)
+            # A job that forms has it, too.
+            self.assertEqual(self.bits(), wanted)
+            run = self.job(seconds=10, check=())
+            self.ctl("drain", name, "--undo")
+            self.until(lambda name=name: self.moves(name) and not self.moves("d"), "it has its trees back")
+            self.assertEqual(self.bits(run), wanted)
+        self.ctl("plan", "set", "--closed-form")
+        self.assertNotEqual(self.bits(), wanted)
+
+    def test_stars_become_trees_and_stars_again(self):
+        self.cluster(("b",), ("c",))
+        run = self.job(seconds=20, check=("--check-each", "--type", "i32"))
+        for _ in range(2):
+            self.ctl("plan", "set", self.racks(), "--now")
+            self.until(lambda: self.jobs("b")[-1]["height"] == 2, "two levels")
+            self.until(lambda: len(self.jobs("b")) == 1, "the stars are gone")
+            self.assertTrue(self.moves("a"))
+            self.ctl("plan", "set", "--closed-form", "--now")
+            self.until(lambda: self.jobs("b")[-1]["height"] == 1, "stars")
+            self.until(lambda: len(self.jobs("b")) == 1, "the trees are gone")
+            self.assertTrue(self.moves("a"))
+        self.ends_well(run)
+
+    def test_a_node_without_substitute_keeps_its_trees(self):
+        self.cluster(("b",), ("c",))
+        self.ctl("plan", "set", self.racks())
+        run = self.job(seconds=10, check=("--check-each", "--type", "i32"))
+        text = self.ctl("drain", "b", "--wait", "50", status=1)
+        self.assertIn('nobody can stand in for it in a tree of the plan; "a" sums in it already; "c" sums in it already', text)
+        self.assertIn("it keeps the plan that it has", text)
+        # Nobody was needed but one more.
+        self.start("d", "--cluster", self.address("a"), "--cluster-name", "d", "--cluster-host", "here")
+        self.until(lambda: self.jobs("d") and not self.jobs("b"), "the node that has joined stands in for it")
+        self.assertTrue(self.moves("d"))
         self.ends_well(run)
 
     def test_the_last_node_cannot_be_drained(self):

@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 PATIENCE = 60
+UNIT = 65536  # what the weights of a class sum to
 SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3", "--warmup", "1", "--check"]
 
 
@@ -136,4 +137,27 @@ class Cluster(unittest.TestCase):
             "fmt": "gsplan/1", "epoch": 41, "method": "by hand", "objective": "allreduce",
             "nodes": [*machines, {"id": hub, "role": "switch"}], "links": links,
             "domains": [{"name": "all", "workers": [0], "classes": classes, "tensors": list(tensors)}]}))
+        return str(path)
+
+    def tree_plan(self, workers: list, helpers: list, trees: list, small=()) -> str:
+        """A file: machines by name, all on one switch. A tree says each one's parent by name, "" of the root; `small` are
+        those of operations up to 64 KiB."""
+        names = [*workers, *helpers]
+        hub = len(names)
+        machines = [{"id": i, "role": "worker" if i < len(workers) else "helper", "addr": name, "in": 1e9, "out": 1e9}
+                    for i, name in enumerate(names)]
+        links = [link for i in range(hub) for link in ([i, hub, 1e9], [hub, i, 1e9])]
+
+        def one_class(most, some: list) -> dict:
+            weights = [UNIT // len(some)] * len(some)
+            weights[0] += UNIT - sum(weights)
+            return {"max_bytes": most, "chunk": 65536, "trees": [
+                {"w": weight, "up": [names.index(tree[name]) if tree.get(name) else -1 if name in tree else -2
+                                     for name in names]} for weight, tree in zip(weights, some)]}
+        path = self.place / "plan.json"
+        path.write_text(json.dumps({
+            "fmt": "gsplan/1", "epoch": 7, "method": "by hand", "objective": "allreduce",
+            "nodes": [*machines, {"id": hub, "role": "switch"}], "links": links,
+            "domains": [{"name": "all", "workers": list(range(len(workers))),
+                         "classes": [*([one_class(65536, list(small))] if small else []), one_class(None, trees)]}]}))
         return str(path)

@@ -15,34 +15,10 @@ import unittest
 
 from nodes import PATIENCE, Cluster
 
-UNIT = 65536  # what the weights of a class sum to
 KINDS = ["allreduce", "reduce", "broadcast", "reducescatter", "allgather"]
 
 
 class Trees(Cluster):
-    def plan(self, workers: list, helpers: list, trees: list, small=()) -> str:
-        """A file: machines by name, all on one switch. A tree says each one's parent by name, "" of the root; `small` are
-        those of operations up to 64 KiB."""
-        names = [*workers, *helpers]
-        hub = len(names)
-        machines = [{"id": i, "role": "worker" if i < len(workers) else "helper", "addr": name, "in": 1e9, "out": 1e9}
-                    for i, name in enumerate(names)]
-        links = [link for i in range(hub) for link in ([i, hub, 1e9], [hub, i, 1e9])]
-
-        def one_class(most, some: list) -> dict:
-            weights = [UNIT // len(some)] * len(some)
-            weights[0] += UNIT - sum(weights)
-            return {"max_bytes": most, "chunk": 65536, "trees": [
-                {"w": weight, "up": [names.index(tree[name]) if tree.get(name) else -1 if name in tree else -2
-                                     for name in names]} for weight, tree in zip(weights, some)]}
-        path = self.place / "plan.json"
-        path.write_text(json.dumps({
-            "fmt": "gsplan/1", "epoch": 7, "method": "by hand", "objective": "allreduce",
-            "nodes": [*machines, {"id": hub, "role": "switch"}], "links": links,
-            "domains": [{"name": "all", "workers": list(range(len(workers))),
-                         "classes": [*([one_class(65536, list(small))] if small else []), one_class(None, trees)]}]}))
-        return str(path)
-
     def mixed(self, *names: str) -> list:
         """Other nodes on other hosts, by turns: shared memory within a host, TCP between them."""
         return [(name, "--cluster-host", "there" if i % 2 else "here", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}",
@@ -85,7 +61,7 @@ class Trees(Cluster):
     RACKS = {"w0": "a", "w1": "a", "w2": "b", "w3": "b", "a": "c", "b": "c", "c": ""}
 
     def racks(self) -> str:
-        return self.plan(["w0", "w1", "w2", "w3"], ["a", "b", "c"], [self.RACKS])
+        return self.tree_plan(["w0", "w1", "w2", "w3"], ["a", "b", "c"], [self.RACKS])
 
     def test_two_levels_below_a_helper(self):
         self.cluster(*self.mixed("b", "c"))
@@ -96,16 +72,16 @@ class Trees(Cluster):
         self.cluster(*self.mixed("b", "c"))
         # Worker "c" is the root, "b" sums its own and what "a" has, which does nothing but sum.
         tree = {"c": "", "b": "c", "a": "b", "w0": "a", "w1": "a"}
-        self.ctl("plan", "set", self.plan(["w0", "w1", "b", "c"], ["a"], [tree]))
+        self.ctl("plan", "set", self.tree_plan(["w0", "w1", "b", "c"], ["a"], [tree]))
         self.sweep(4)
 
     def test_four_levels_and_no_more(self):
         self.cluster(*self.mixed("b", "c", "d", "e"))
         tree = {"d": "", "c": "d", "b": "c", "a": "b", "w0": "a", "w1": "b"}
-        self.ctl("plan", "set", self.plan(["w0", "w1"], ["a", "b", "c", "d"], [tree]))
+        self.ctl("plan", "set", self.tree_plan(["w0", "w1"], ["a", "b", "c", "d"], [tree]))
         self.sweep(2)
         five = {"e": "", **tree, "d": "e"}
-        text = self.ctl("plan", "set", self.plan(["w0", "w1"], ["a", "b", "c", "d", "e"], [five]), status=2)
+        text = self.ctl("plan", "set", self.tree_plan(["w0", "w1"], ["a", "b", "c", "d", "e"], [five]), status=2)
         self.assertIn("a tree of 5 levels, and nodes have slots for 4", text)
 
     def test_many_trees_one_of_them_for_small_operations(self):
@@ -114,7 +90,7 @@ class Trees(Cluster):
         turned = [{"a": "b", "w2": "a", "b": "", "w3": "b"}, {"b": "a", "w3": "b", "a": "", "w2": "a"},
                   {"a": "c", "b": "c", "w2": "b", "w3": "a", "c": ""}]
         star = {"a": "c", "b": "c", "w2": "c", "w3": "c", "c": ""}
-        self.ctl("plan", "set", self.plan(workers, ["c"], turned, small=[star]))
+        self.ctl("plan", "set", self.tree_plan(workers, ["c"], turned, small=[star]))
         self.sweep(4)
         run = self.perf(self.address("a"), "--model", "resnet50", "--mode", "tensors", "--iters", "2", "--type", "i32",
                         "--check", ranks=4)
