@@ -43,7 +43,7 @@ Result<NodeId> Coordinator::join(const Member& member, std::string_view token, s
                                member.name, members.size()));
   }
   const NodeId node = ++last_node_;
-  store_.put(node, member);
+  store_.put(node, with_measured(member));
   std::erase_if(departed_, [&](const auto& other) { return other.second.name == member.name; });
   store_.heard_of_epoch(epoch);
   listeners_[node].news.node = node;
@@ -221,7 +221,8 @@ const JobRecord* Coordinator::current(const std::string& name) const {
 
 void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
   if (store_.members().empty()) {
-    answers_.push_back({ticket, JobRecord{}, 0});
+    JobRecord nowhere;
+    answers_.push_back({ticket, std::move(nowhere), 0});
     return;
   }
   const JobRecord* job = current(opening.job);

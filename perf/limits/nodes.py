@@ -34,10 +34,11 @@ def member(build: Path, coordinator: RunningNode | None, name: str, shards: int)
 
 
 def measure(build: Path, size: str, nodes: int, shards: int) -> float:
-    """Microseconds."""
+    """Microseconds; of as many operations as fit into a second: ranks and shards learn how long to wait for one another."""
     with ExitStack() as stack:
         node = cluster(build, stack, nodes, shards)
-        row, = node.rows(node.perf("job", "--spawn", "2", "--min-bytes", size, "--max-bytes", size, "--check", token=False))
+        row, = node.rows(node.perf("job", "--spawn", "2", "--min-bytes", size, "--max-bytes", size, "--duration", "1",
+                                   "--check", token=False))
     return row["time_us_p50"]
 
 
