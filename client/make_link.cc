@@ -65,9 +65,7 @@ class LinkMaker {
       options.watch = channel_.fd();
       return VerbsLink::make(**api, options);
     };
-    return attach<VerbsLink>(*ways, make, [this](VerbsLink& made, const json& names) {
-      return made.attached(names, std::min(deadline_, monotonic_now() + kFirstMessage));
-    });
+    return attach<VerbsLink>(*ways, make);
   }
 
   MadeLink fabric() {
@@ -95,8 +93,7 @@ class LinkMaker {
       options.watch = channel_.fd();
       return FabricLink::make(options);
     };
-    return attach<FabricLink>(
-        *ways, make, [](FabricLink& made, const json& names) { return made.attached(names); });
+    return attach<FabricLink>(*ways, make);
   }
 
  private:
@@ -164,8 +161,8 @@ class LinkMaker {
   }
 
   // The two ends tell each other where they are. A link for each way.
-  template <typename L, typename Make, typename Ready>
-  MadeLink attach(const std::vector<Way>& ways, Make make, Ready ready) {
+  template <typename L, typename Make>
+  MadeLink attach(const std::vector<Way>& ways, Make make) {
     std::vector<std::unique_ptr<L>> links;
     json introductions = json::array();
     for (const Way& way : ways) {
@@ -183,7 +180,8 @@ class LinkMaker {
     for (std::size_t i = 0; i < ways.size(); ++i) {
       json own = json::array();
       for (const std::uint32_t lane : ways[i].lanes) own.push_back((*names)[lane]);
-      if (Outcome done = ready(*links[i], own); !done) return done.error();
+      const Nanos until = std::min(deadline_, monotonic_now() + kFirstMessage);
+      if (Outcome done = links[i]->attached(own, until); !done) return done.error();
     }
     if (ways.size() == 1) return std::unique_ptr<Link>(std::move(links.front()));
     std::vector<RailLink> rails;

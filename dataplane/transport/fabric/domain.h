@@ -74,6 +74,7 @@ class Domain {
   bool for_one() const { return registers() || provider_.ends_with(";ofi_rxm"); }
   Result<Fid<fid_ep>> endpoint();
   Result<Name> name_of(fid_ep& endpoint) const;
+  std::string text_of(const Name& name) const;  // "10.0.0.1:40000", or how the provider says it
   // The buffer takes message after message until less than one has room (FI_MULTI_RECV); `context`
   // comes back with each. Both are the provider's until the endpoint is closed.
   Outcome post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* descriptor,
