@@ -76,6 +76,8 @@ void ask_for(fi_info& hints, bool threads) {
   hints.domain_attr->control_progress = FI_PROGRESS_MANUAL;
   hints.domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints.tx_attr->inject_size = kMessageBytes;
+  // A cancel must not overtake its notice.
+  hints.tx_attr->msg_order = hints.rx_attr->msg_order = FI_ORDER_SAS;
 }
 
 }  // namespace

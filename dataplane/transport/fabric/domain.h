@@ -1,6 +1,7 @@
 // One thread's access to a network: a provider's domain with its address vector and completion
 // queue, and endpoints in it. Endpoints are reliable datagrams (FI_EP_RDM): tcp everywhere, EFA and
-// others where they exist. Nothing here relies on the order of what travels.
+// others where they exist. Messages from one endpoint to another arrive in the order in which they
+// were sent (FI_ORDER_SAS); nothing relies on an order of reads and writes.
 //
 // Some providers want to know the memory that operations of this side read and write (FI_MR_LOCAL):
 // it is registered, and operations bring its descriptor. The others get none.
