@@ -254,16 +254,19 @@ Result<ChosenLink> make_link(RpcChannel& channel, const json& opened, const Link
   if (wish.transport == "verbs") return chosen(maker.verbs(wish), "as asked for");
   if (wish.transport == "fabric") return chosen(maker.fabric(), "as asked for");
   if (wish.transport == "shm") return chosen(maker.shm(), "as asked for");
-  if (maker.on_this_host()) return chosen(maker.shm(), "the node is on this host");
+  // Where the best cannot be had: fabric, which is at every address.
+  const auto best = [&](MadeLink made, const char* name, std::string why) -> Result<ChosenLink> {
+    if (made || !maker.offers("fabric")) return chosen(std::move(made), std::move(why));
+    auto second = maker.fabric();
+    if (second) {
+      return chosen(std::move(second), fmt::format("not {}: {}", name, made.error().message), true);
+    }
+    return Error{second.status(), fmt::format("{}; nor transport {}: {}", second.error().message,
+                                              name, made.error().message)};
+  };
+  if (maker.on_this_host()) return best(maker.shm(), "shm", "the node is on this host");
   if (!maker.offers("verbs")) return chosen(maker.fabric(), "the node does not offer verbs");
-  auto made = maker.verbs(wish);
-  if (made || !maker.offers("fabric")) return chosen(std::move(made), "the best of both ends");
-  auto second = maker.fabric();
-  if (!second) {
-    return Error{second.status(), fmt::format("{}; nor transport verbs: {}", second.error().message,
-                                              made.error().message)};
-  }
-  return chosen(std::move(second), "not verbs: " + made.error().message, true);
+  return best(maker.verbs(wish), "verbs", "the best of both ends");
 }
 
 }  // namespace tally::client
