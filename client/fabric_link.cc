@@ -109,7 +109,7 @@ nlohmann::json FabricLink::introduction() const {
   return self;
 }
 
-Outcome FabricLink::attached(const nlohmann::json& names) {
+Outcome FabricLink::attached(const nlohmann::json& names, Nanos deadline) {
   const Error unreadable{Status::kProtocol, "the node's endpoints cannot be read"};
   if (names.size() != options_.shards) return unreadable;
   for (std::uint32_t i = 0; i < options_.shards; ++i) {
@@ -119,10 +119,58 @@ Outcome FabricLink::attached(const nlohmann::json& names) {
     auto address = domain_->insert(*name);
     if (!address) return address.error();
     shards_[i]->address = *address;
+    shards_[i]->place = domain_->text_of(*name);
   }
+  if (auto greeted = greet(deadline); !greeted) return greeted;
   const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
   return Unit{};
+}
+
+// A provider has sent a message only when it has a connection for it.
+Outcome FabricLink::greet(Nanos deadline) {
+  const auto gone = [](const auto& shard) { return shard->greeting.gone; };
+  while (true) {
+    for (std::uint32_t i = 0; i < options_.shards; ++i) {
+      if (auto sent = send_greeting(i); !sent) return sent;
+    }
+    if (std::all_of(shards_.begin(), shards_.end(), gone)) return Unit{};
+    if (hear()) return Error{Status::kNodeLost, "the node is gone"};
+    if (monotonic_now() > deadline) {
+      return no_connection(**std::find_if_not(shards_.begin(), shards_.end(), gone));
+    }
+    if (progress() || !domain_->may_sleep()) continue;
+    pollfd news{domain_->wait_fd(), POLLIN, 0};
+    ::poll(&news, 1, 1);  // what the provider did not take yet is tried again soon
+  }
+}
+
+// One that says nothing: nodes of all versions drop what does not know the secret.
+Outcome FabricLink::send_greeting(std::uint32_t number) {
+  Greeting& greeting = shards_[number]->greeting;
+  if (greeting.given) return Unit{};
+  fabric::MessageBytes bytes = fabric::seal({~secret_, number, 0}, {});
+  iovec part{bytes.data(), bytes.size()};
+  fi_msg message{};
+  message.msg_iov = &part;
+  message.iov_count = 1;
+  message.addr = shards_[number]->address;
+  message.context = &greeting.room;
+  const ssize_t error = ::fi_sendmsg(endpoint_.get(), &message, FI_INJECT | FI_COMPLETION);
+  if (error != 0 && error != -FI_EAGAIN) {
+    last_error_ = domain_->library().text(error);
+    return no_connection(*shards_[number]);
+  }
+  greeting.given = error == 0;
+  return Unit{};
+}
+
+Error FabricLink::no_connection(const Shard& shard) const {
+  return {Status::kUnsupported,
+          fmt::format("no connection from {} to the node's {} ({}): allow the workers' connections "
+                      "to all ports of the node, or give libfabric a range (docs/deploy.md)",
+                      options_.local_host, shard.place,
+                      last_error_.empty() ? "no answer in time" : last_error_)};
 }
 
 std::string FabricLink::description() const {
@@ -270,10 +318,14 @@ ssize_t FabricLink::send(std::uint32_t number, const Outgoing& outgoing) {
   return error;
 }
 
-// Also of what could not be sent.
-void FabricLink::on_sent(void* context) {
+void FabricLink::on_sent(void* context, bool failed) {
   for (SendBuffer& buffer : sends_) {
     if (&buffer.room == context) buffer.used = false;
+  }
+  for (const auto& shard : shards_) {
+    if (&shard->greeting.room != context) continue;
+    shard->greeting.given = !failed;  // again, if not
+    shard->greeting.gone = !failed;
   }
 }
 
@@ -290,7 +342,8 @@ bool FabricLink::progress() {
     // it does not answer ends at its deadline.
     fi_cq_err_entry error{};
     ::fi_cq_readerr(&domain_->completions(), &error, 0);
-    on_sent(error.op_context);
+    last_error_ = domain_->library().text(error.err);
+    on_sent(error.op_context, true);
     return true;
   }
   for (ssize_t i = 0; i < count; ++i) on_completion(entries[static_cast<std::size_t>(i)]);
@@ -300,7 +353,7 @@ bool FabricLink::progress() {
 
 void FabricLink::on_completion(const fi_cq_data_entry& entry) {
   if (entry.op_context == nullptr) return;  // of an injected message
-  if ((entry.flags & (FI_RECV | FI_MULTI_RECV)) == 0) return on_sent(entry.op_context);
+  if ((entry.flags & (FI_RECV | FI_MULTI_RECV)) == 0) return on_sent(entry.op_context, false);
   if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
     on_message({static_cast<const std::byte*>(entry.buf), entry.len});
   }

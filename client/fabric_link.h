@@ -34,8 +34,9 @@ class FabricLink final : public Link {
 
   // What session.attach tells the node.
   nlohmann::json introduction() const;
-  // What it answered: the names of the endpoints that serve this session, by shard.
-  Outcome attached(const nlohmann::json& names);
+  // What it answered: the names of the endpoints that serve this session, by shard. They can be
+  // reached; kUnsupported: one cannot, by `deadline`. kNodeLost: the node has gone meanwhile.
+  Outcome attached(const nlohmann::json& names, Nanos deadline);
 
   std::string_view transport() const override { return "fabric"; }
   std::string description() const override;
@@ -66,10 +67,18 @@ class FabricLink final : public Link {
     RingSlot notice;
     std::span<const std::byte> contribution;
   };
+  // To a shard's endpoint, before anything else.
+  struct Greeting {
+    fi_context2 room{};
+    bool given = false;  // to the provider
+    bool gone = false;   // out on the connection
+  };
   // Between the session's thread and the link's own.
   struct Shard {
     explicit Shard(std::size_t slots);
     fi_addr_t address = FI_ADDR_UNSPEC;
+    std::string place{};  // the address, for messages
+    Greeting greeting{};
     std::vector<RingSlot> notice_slots, completion_slots;
     RingIndices notice_indices, completion_indices;
     RingProducer notices;         // the session's
@@ -98,12 +107,15 @@ class FabricLink final : public Link {
   Outcome set_up();
   bool give(std::uint32_t shard, const RingSlot& message, std::span<const std::byte> contribution);
   Outcome post_receive(ReceiveBuffer& buffer);
+  Outcome greet(Nanos deadline);
+  Outcome send_greeting(std::uint32_t shard);
+  Error no_connection(const Shard& shard) const;
   void run();
   bool send_notices();
   void take_notices(Shard& shard);
   ssize_t send(std::uint32_t shard, const Outgoing& outgoing);
   void on_completion(const fi_cq_data_entry& entry);
-  void on_sent(void* context);
+  void on_sent(void* context, bool failed);
   bool progress();
   void on_message(std::span<const std::byte> bytes);
   void sleep();
@@ -114,6 +126,7 @@ class FabricLink final : public Link {
   Fid<fid_mr> registered_;  // receives_
   Fid<fid_ep> endpoint_;
   transport::fabric::Name name_;
+  std::string last_error_;  // of what was sent
   std::uint64_t secret_ = 0;
   ExposedMemory exposed_;
   std::vector<std::unique_ptr<Shard>> shards_;

@@ -65,9 +65,7 @@ class LinkMaker {
       options.watch = channel_.fd();
       return VerbsLink::make(**api, options);
     };
-    return attach<VerbsLink>(*ways, make, [this](VerbsLink& made, const json& names) {
-      return made.attached(names, std::min(deadline_, monotonic_now() + kFirstMessage));
-    });
+    return attach<VerbsLink>(*ways, make);
   }
 
   MadeLink fabric() {
@@ -95,8 +93,7 @@ class LinkMaker {
       options.watch = channel_.fd();
       return FabricLink::make(options);
     };
-    return attach<FabricLink>(
-        *ways, make, [](FabricLink& made, const json& names) { return made.attached(names); });
+    return attach<FabricLink>(*ways, make);
   }
 
  private:
@@ -164,8 +161,8 @@ class LinkMaker {
   }
 
   // The two ends tell each other where they are. A link for each way.
-  template <typename L, typename Make, typename Ready>
-  MadeLink attach(const std::vector<Way>& ways, Make make, Ready ready) {
+  template <typename L, typename Make>
+  MadeLink attach(const std::vector<Way>& ways, Make make) {
     std::vector<std::unique_ptr<L>> links;
     json introductions = json::array();
     for (const Way& way : ways) {
@@ -183,7 +180,8 @@ class LinkMaker {
     for (std::size_t i = 0; i < ways.size(); ++i) {
       json own = json::array();
       for (const std::uint32_t lane : ways[i].lanes) own.push_back((*names)[lane]);
-      if (Outcome done = ready(*links[i], own); !done) return done.error();
+      const Nanos until = std::min(deadline_, monotonic_now() + kFirstMessage);
+      if (Outcome done = links[i]->attached(own, until); !done) return done.error();
     }
     if (ways.size() == 1) return std::unique_ptr<Link>(std::move(links.front()));
     std::vector<RailLink> rails;
@@ -256,16 +254,19 @@ Result<ChosenLink> make_link(RpcChannel& channel, const json& opened, const Link
   if (wish.transport == "verbs") return chosen(maker.verbs(wish), "as asked for");
   if (wish.transport == "fabric") return chosen(maker.fabric(), "as asked for");
   if (wish.transport == "shm") return chosen(maker.shm(), "as asked for");
-  if (maker.on_this_host()) return chosen(maker.shm(), "the node is on this host");
+  // Where the best cannot be had: fabric, which is at every address.
+  const auto best = [&](MadeLink made, const char* name, std::string why) -> Result<ChosenLink> {
+    if (made || !maker.offers("fabric")) return chosen(std::move(made), std::move(why));
+    auto second = maker.fabric();
+    if (second) {
+      return chosen(std::move(second), fmt::format("not {}: {}", name, made.error().message), true);
+    }
+    return Error{second.status(), fmt::format("{}; nor transport {}: {}", second.error().message,
+                                              name, made.error().message)};
+  };
+  if (maker.on_this_host()) return best(maker.shm(), "shm", "the node is on this host");
   if (!maker.offers("verbs")) return chosen(maker.fabric(), "the node does not offer verbs");
-  auto made = maker.verbs(wish);
-  if (made || !maker.offers("fabric")) return chosen(std::move(made), "the best of both ends");
-  auto second = maker.fabric();
-  if (!second) {
-    return Error{second.status(), fmt::format("{}; nor transport verbs: {}", second.error().message,
-                                              made.error().message)};
-  }
-  return chosen(std::move(second), "not verbs: " + made.error().message, true);
+  return best(maker.verbs(wish), "verbs", "the best of both ends");
 }
 
 }  // namespace tally::client

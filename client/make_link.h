@@ -33,9 +33,10 @@ struct LinkSize {
   std::uint32_t credit = 0;  // for each
 };
 
-// The best: shm where the node is on this host, else verbs where both ends have it and packets get
-// through, else fabric. `opened`: the node's answer to session.open. Attaches the session. A
-// transport that was asked for and cannot be had is an error that says why.
+// The best: shm at the node's Unix socket, else verbs where both ends have it and packets get
+// through, else fabric if its connections can be made, also instead of shm. `opened`: the node's
+// answer to session.open. Attaches the session. A transport that was asked for and cannot be had is
+// an error that says why.
 Result<ChosenLink> make_link(RpcChannel& channel, const nlohmann::json& opened,
                              const LinkWish& wish, const LinkSize& size, Nanos deadline);
 

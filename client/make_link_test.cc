@@ -1,8 +1,13 @@
-// What a session may ask for. Whether it can be had, the tests of whole sessions try.
+// What a session may ask for, and what it takes instead. Whether it can be had, the tests of whole
+// sessions try.
 #include "client/make_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "client/fabric_node.h"
+#include "client/scripted_node.h"
 
 namespace tally::client {
 namespace {
@@ -42,6 +47,51 @@ TEST(LinkWish, AProtectionDomainMeansVerbs) {
     EXPECT_THAT(wish.error().message, HasSubstr("ibv_pd is of use to transport verbs alone"));
     EXPECT_THAT(wish.error().message, HasSubstr(other));
   }
+}
+
+// A node on this host that cannot take a segment.
+class ChosenLinkTest : public ::testing::Test {
+ protected:
+  Result<ChosenLink> choose(const std::string& transport, bool fabric_offered,
+                            Nanos patience = 10 * kSecond) {
+    const auto script = [this](const std::string&, const nlohmann::json& params) {
+      if (!params.contains("transport")) return refusal(Status::kNoMemory, "no segments here");
+      return nlohmann::json{{"result", {{"names", fabric_.names()}}}};
+    };
+    const ScriptedNode node("/tmp/tally-make-link-" + std::to_string(::getpid()), script);
+    nlohmann::json opened = nlohmann::json::object();
+    if (fabric_offered) {
+      opened["fabric"] = {{"provider", fabric_.provider()}, {"host", FabricNode::kHost}};
+    }
+    const Nanos deadline = monotonic_now() + patience;
+    auto channel = RpcChannel::connect(node.address(), deadline).value();
+    return make_link(channel, opened, {.transport = transport, .device = {}},
+                     {FabricNode::kShards, 4}, deadline);
+  }
+  FabricNode fabric_;
+};
+
+TEST_F(ChosenLinkTest, WithoutSharedMemoryItIsFabric) {
+  fabric_.work();
+  const auto made = choose("", true);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->link->transport(), "fabric");
+  EXPECT_TRUE(made->second_best);
+  EXPECT_THAT(made->why, HasSubstr("not shm: "));
+  EXPECT_THAT(made->why, HasSubstr("no segments here"));
+}
+
+TEST_F(ChosenLinkTest, WhereThatCannotBeHadEitherBothReasonsAreTold) {
+  const auto made = choose("", true, kSecond);  // nobody works at the node
+  ASSERT_FALSE(made.ok());
+  EXPECT_THAT(made.error().message, HasSubstr("nor transport shm: "));
+  EXPECT_THAT(made.error().message, HasSubstr("no segments here"));
+}
+
+TEST_F(ChosenLinkTest, NotWhereSharedMemoryIsForcedOrNothingElseOffered) {
+  fabric_.work();
+  EXPECT_THAT(choose("shm", true).error().message, HasSubstr("no segments here"));
+  EXPECT_EQ(choose("", false).status(), Status::kNoMemory);
 }
 
 }  // namespace

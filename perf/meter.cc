@@ -57,7 +57,8 @@ Result<std::unique_ptr<Meter>> make_meter(const MeterSetting& setting) {
     return std::unique_ptr<Meter>(std::make_unique<MemoryMeter>(setting.options, setting.rows));
   }
   if (transport != "fabric") {
-    return none(fmt::format("nothing beside transport {} moves the same bytes", transport));
+    return none(fmt::format("what moves the same bytes beside {} is perftest: perf/limits/rdma.py",
+                            transport));
   }
   for (const std::string& provider : setting.providers) {
     if (is_tcp(provider)) continue;

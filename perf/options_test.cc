@@ -72,6 +72,7 @@ TEST(Options, ContradictionsAreRefused) {
       {"allreduce", "--spawn", "1025"},
       {"allreduce", "--spawn", "2", "--shards", "2", "--address", "unix:/x"},
       {"allreduce", "--spawn", "2", "--transport", "pigeon"},
+      {"allreduce", "--spawn", "2", "--transport", "fabric:eth0"},
       {"allreduce", "--spawn", "2", "--duration", "-1"},
       {"allreduce", "--spawn", "2", "--latency", "--inflight", "2"},
       {"allreduce", "--spawn", "2", "--latency", "--stream"},
@@ -114,6 +115,8 @@ TEST(Options, HostsAndTheirWorkers) {
   const Options guest = parsed({"allreduce", "--join", "h:7800", "--rank", "3"});
   EXPECT_EQ(guest.join, "h:7800");
   EXPECT_EQ(guest.transport, "auto");
+  const Options device = parsed({"allreduce", "--spawn", "2", "--transport", "verbs:mlx5_0:1:3"});
+  EXPECT_EQ(device.transport, "verbs:mlx5_0:1:3");
 }
 
 TEST(Options, OneOfManyIsItsRank) {

@@ -6,7 +6,7 @@ each the median over the rounds counts. Ratios above 1 mean that Tally is faster
 plain threads reach that move the same bytes (docs/perf.md), measured within Tally's runs.
 
 usage: compare.py [--ranks 2,4] [--bytes 4K,1M,16M,64M,256M] [--rounds 5] [--transport fabric | --machines]
-                  [--systems openmpi,mpich,gloo] [--json FILE] [--svg FILE]
+                  [--systems openmpi,mpich,gloo] [--bar X] [--json FILE] [--svg FILE]
 """
 import argparse
 import importlib.util
@@ -17,7 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from systems import Gloo, Mpich, OpenMpi, Tally, TallyOnEachMachine, Unavailable
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import bar  # noqa: E402
+from systems import Gloo, Mpich, OpenMpi, Tally, TallyOnEachMachine, Unavailable  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -109,17 +111,24 @@ def geometric_mean(values: list[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def print_means(rows: list[dict], names: list[str]) -> None:
+def means(rows: list[dict], names: list[str]) -> dict[int, dict[str, float]]:
+    """By ranks and by what it is beside: the geometric mean of the ratios."""
     mpis = [name for name in names if name in ("openmpi", "mpich")]
+    found = {}
     for ranks in sorted({row["ranks"] for row in rows}):
         mine = [row for row in rows if row["ranks"] == ranks]
-        parts = [f"{name} {geometric_mean([row['ratio'][name] for row in mine]):.2f}"
-                 for name in names if name != "tally"]
+        found[ranks] = {name: geometric_mean([row["ratio"][name] for row in mine]) for name in names if name != "tally"}
         if mpis:
-            best = geometric_mean([min(row["ratio"][name] for name in mpis) for row in mine])
-            parts.append(f"the better MPI at each size {best:.2f}")
-        if parts:
-            print(f"# {ranks} ranks, geometric mean of the ratios: " + ", ".join(parts))
+            found[ranks]["the better MPI at each size"] = geometric_mean(
+                [min(row["ratio"][name] for name in mpis) for row in mine])
+    return found
+
+
+def print_means(found: dict[int, dict[str, float]]) -> None:
+    for ranks, ratios in found.items():
+        if ratios:
+            print(f"# {ranks} ranks, geometric mean of the ratios: "
+                  + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
 
 
 def writable(text: str) -> str:
@@ -167,6 +176,7 @@ def main() -> int:
     parser.add_argument("--systems", type=list_of(str), default=[OpenMpi.name, Mpich.name, Gloo.name],
                         help="beside Tally: of openmpi,mpich,gloo (default all)")
     parser.add_argument("--tally-perf", type=Path, default=ROOT / "build/perf/tally-perf")
+    bar.add_option(parser, "a mean of the ratios is below X")
     parser.add_argument("--json", metavar="FILE", type=writable)
     parser.add_argument("--svg", metavar="FILE", type=writable, help="a plot (needs python3-matplotlib)")
     arguments = parser.parse_args()
@@ -185,12 +195,14 @@ def main() -> int:
             for size in arguments.bytes:
                 rows.append(measure(systems, ranks, size, arguments.rounds))
                 print_row(rows[-1], names)
-        print_means(rows, names)
+        found = means(rows, names)
+        print_means(found)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps({"rows": rows}, indent=2) + "\n")
     if arguments.svg:
         plot(rows, names, arguments.svg)
-    return 0
+    return bar.status(arguments.bar, {f"with {ranks} ranks the mean ratio to {name}": ratio
+                                      for ranks, ratios in found.items() for name, ratio in ratios.items()})
 
 
 if __name__ == "__main__":

@@ -5,16 +5,19 @@ same shape, in turns.
 Of each size: the bytes that come into the node and go out of it per second: Tally's over transport fabric on
 loopback; `sockets`' and `rma`'s with four streams between three processes; and Tally's shares of these.
 
-usage: network.py [--build DIR] [--rounds N] [--json FILE] [SIZE...]   (sizes like 16M)
+usage: network.py [--build DIR] [--rounds N] [--bar X] [--json FILE] [SIZE...]   (sizes like 16M)
 """
 
 import argparse
 import json
 import statistics
 import subprocess
+import sys
 from pathlib import Path
 
-from running_node import RunningNode, default_build, free_port
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import bar  # noqa: E402
+from running_node import RunningNode, default_build, free_port  # noqa: E402
 
 SIZES = ["1M", "16M", "64M", "256M"]
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -45,10 +48,11 @@ def share(ours: list, theirs: list) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs))
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=default_build())
     parser.add_argument("--rounds", type=int, default=5)
+    bar.add_option(parser, "the share of plain sockets is below X")
     parser.add_argument("--json", type=Path)
     parser.add_argument("sizes", nargs="*", default=SIZES)
     arguments = parser.parse_args()
@@ -68,7 +72,9 @@ def main() -> None:
                   f"{share(ours, sockets):>6.2f} {statistics.median(rma):>8.2f} {share(ours, rma):>6.2f}", flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2))
+    return bar.status(arguments.bar, {f"the share of plain sockets at {size}": row["share"]
+                                      for size, row in zip(arguments.sizes, rows)})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

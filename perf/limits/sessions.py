@@ -5,7 +5,7 @@ One process opens all ranks of a job of N. Of the node and of the client: reside
 after, divided by the sessions.
 
 usage: sessions.py [--build DIR] [--transport shm|fabric|verbs[:DEVICE]] [--sessions N] [--shards N] [--node-device D]
-                   [--json FILE]
+                   [--bar KIB] [--json FILE]
 """
 
 import argparse
@@ -14,10 +14,13 @@ import json
 import os
 import re
 import resource
+import sys
 import time
 from pathlib import Path
 
-from running_node import RunningNode, default_build, free_port
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import bar  # noqa: E402
+from running_node import RunningNode, default_build, free_port  # noqa: E402
 
 
 class Options(ctypes.Structure):
@@ -50,13 +53,14 @@ def open_all(library: ctypes.CDLL, address: str, transport: str, count: int) -> 
     return sessions
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=default_build())
     parser.add_argument("--transport", default="fabric")
     parser.add_argument("--sessions", type=int, default=256)
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--node-device", default="", help="of verbs, at the node")
+    bar.add_option(parser, "a session takes more than X KiB at the node")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -85,7 +89,8 @@ def main() -> None:
         print(f"{name:>24} {value:.1f}" if isinstance(value, float) else f"{name:>24} {value}")
     if arguments.json:
         arguments.json.write_text(json.dumps(row, indent=1) + "\n")
+    return bar.status(arguments.bar, {"KiB per session at the node": row["node_kib_per_session"]}, less_is_better=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

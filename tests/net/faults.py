@@ -237,12 +237,19 @@ def a_rank_is_stopped(world: World) -> None:
 
 
 def the_node_is_stopped(world: World) -> None:
+    """And finds when it goes on that the memory is the ranks' own again."""
     ranks = under_way(world)
     world.node.signal(signal.SIGSTOP)
     for rank in ranks:
         rank.expect(LOST)
-        rank.end()
+        rank.tell("mark")
+        rank.expect("^marked$")
     world.node.signal(signal.SIGCONT)
+    time.sleep(1)  # it goes on with what it was about to read and write
+    for rank in ranks:
+        rank.tell("marks")
+        rank.expect("^marks wrong 0$")
+        rank.end()
 
 
 def packets_are_lost(world: World) -> None:

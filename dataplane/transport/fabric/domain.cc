@@ -76,6 +76,8 @@ void ask_for(fi_info& hints, bool threads) {
   hints.domain_attr->control_progress = FI_PROGRESS_MANUAL;
   hints.domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints.tx_attr->inject_size = kMessageBytes;
+  // A cancel must not overtake its notice.
+  hints.tx_attr->msg_order = hints.rx_attr->msg_order = FI_ORDER_SAS;
 }
 
 }  // namespace
@@ -291,6 +293,16 @@ Result<Name> Domain::name_of(fid_ep& endpoint) const {
   }
   name.resize(bytes);
   return name;
+}
+
+std::string Domain::text_of(const Name& name) const {
+  std::array<char, 256> text{};
+  std::size_t bytes = text.size();
+  ::fi_av_straddr(addresses_.get(), name.data(), text.data(), &bytes);
+  text.back() = 0;
+  const std::string_view said = text.data();  // "fi_sockaddr_in://10.0.0.1:40000"
+  const std::size_t kind = said.find("://");
+  return std::string(kind == said.npos ? said : said.substr(kind + 3));
 }
 
 Outcome Domain::post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* descriptor,

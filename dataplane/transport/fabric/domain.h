@@ -1,6 +1,7 @@
 // One thread's access to a network: a provider's domain with its address vector and completion
 // queue, and endpoints in it. Endpoints are reliable datagrams (FI_EP_RDM): tcp everywhere, EFA and
-// others where they exist. Nothing here relies on the order of what travels.
+// others where they exist. Messages from one endpoint to another arrive in the order in which they
+// were sent (FI_ORDER_SAS); nothing relies on an order of reads and writes.
 //
 // Some providers want to know the memory that operations of this side read and write (FI_MR_LOCAL):
 // it is registered, and operations bring its descriptor. The others get none.
@@ -74,6 +75,7 @@ class Domain {
   bool for_one() const { return registers() || provider_.ends_with(";ofi_rxm"); }
   Result<Fid<fid_ep>> endpoint();
   Result<Name> name_of(fid_ep& endpoint) const;
+  std::string text_of(const Name& name) const;  // "10.0.0.1:40000", or how the provider says it
   // The buffer takes message after message until less than one has room (FI_MULTI_RECV); `context`
   // comes back with each. Both are the provider's until the endpoint is closed.
   Outcome post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* descriptor,

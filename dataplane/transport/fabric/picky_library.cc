@@ -127,6 +127,8 @@ int make_fabric(fi_fabric_attr* wanted, fid_fabric** made, void* context) {
 
 int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
              const fi_info* hints, fi_info** found) {
+  const std::uint64_t order = hints->tx_attr->msg_order & hints->rx_attr->msg_order;
+  if ((order & FI_ORDER_SAS) == 0) return -FI_ENODATA;
   const int error = real.getinfo(version, node, service, flags, hints, found);
   for (fi_info* info = error == 0 ? *found : nullptr; info != nullptr; info = info->next) {
     info->domain_attr->mr_mode |= hints->domain_attr->mr_mode;

@@ -1,6 +1,7 @@
 // For tests: the system's libfabric, but its provider asks for what those of adapters ask for. What
 // operations use on their own side has to be registered, and they have to say where; keys are the
-// provider's, addresses are real ones, and there is no descriptor to sleep on.
+// provider's, addresses are real ones, there is no descriptor to sleep on, and there are no
+// endpoints for who does not ask that messages keep their order.
 #pragma once
 
 #include <cstddef>

@@ -94,6 +94,34 @@ TEST_P(FabricPort, AFloodOfNoticesEndsTheSession) {
   EXPECT_EQ(port_->receive(after), 0u);
 }
 
+// The provider takes what its buffers hold; the rest waits, and not without end.
+TEST_P(FabricPort, APeerThatTakesNoCompletionsIsLostAlone) {
+  Client second(1000, options_);
+  auto name = port_->attach(5, {.job = 1, .name = second.name(), .secret = 2});
+  ASSERT_TRUE(name.ok());
+  second.know(*name);
+  const std::vector<Message> burst(256, Message{kPeer, RingSlot{}});
+  std::array<Peer, 4> lost{};
+  std::array<Received, 1> none;
+  const Nanos end = monotonic_now() + kPatience;
+  Pulled answer;
+  ASSERT_TRUE(pull(answer, {kPeer, 1, 0, 10}));  // it is connected
+  port_->release(answer.handle);
+  while (port_->lost(lost) == 0 && monotonic_now() < end) {
+    port_->complete(burst);
+    port_->receive(none);
+  }
+  EXPECT_EQ(lost[0], kPeer);
+  EXPECT_EQ(port_->why_lost(kPeer), "it does not take its completions");
+  port_->detach(kPeer);
+  const Message message{5, RingSlot{}};
+  port_->complete({&message, 1});
+  EXPECT_TRUE(until([&] {
+    second.progress();
+    return second.messages.size() == 1;
+  }));
+}
+
 TEST_P(FabricPort, AddressesThatAreNoneAreRefused) {
   Name short_name = client_.name(), other_family = client_.name();
   short_name.resize(short_name.size() - 1);

@@ -1,0 +1,101 @@
+// A session's link over libfabric's tcp endpoints: whether the node's can be reached is found out
+// before anything is sent in earnest.
+#include "client/fabric_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "client/fabric_node.h"
+
+namespace tally::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr Nanos kPatience = 10 * kSecond;
+constexpr Nanos kShort = 200 * kMillisecond;
+
+// By provider.
+class FabricLinkTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    here_ = UniqueFd(ends[0]);
+    there_ = UniqueFd(ends[1]);
+  }
+  std::unique_ptr<FabricLink> link() {
+    FabricLinkOptions options;
+    options.provider = node_.provider();
+    options.local_host = options.remote_host = FabricNode::kHost;
+    options.shards = FabricNode::kShards;
+    options.credit = 4;
+    options.watch = here_.get();
+    return FabricLink::make(options).value();
+  }
+
+  UniqueFd here_, there_;
+  FabricNode node_{GetParam()};
+};
+
+TEST_P(FabricLinkTest, EachShardGetsAMessageThatIsDropped) {
+  node_.work();
+  auto made = link();
+  const auto done = made->attached(node_.names(), monotonic_now() + kPatience);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  ASSERT_TRUE(made->send_message(0, {}));
+  const Nanos until = monotonic_now() + kPatience;
+  while (node_.came() < 2 && monotonic_now() < until) std::this_thread::yield();
+  node_.stop();
+  ASSERT_EQ(node_.messages().size(), 2U);
+  const std::uint64_t secret = made->introduction().at("secret");
+  const auto sender = [this](std::size_t i) {
+    return transport::fabric::open_message(node_.messages()[i]).value().envelope.secret;
+  };
+  EXPECT_NE(sender(0), secret);
+  EXPECT_EQ(sender(1), secret);
+}
+
+TEST_P(FabricLinkTest, ANodeThatTakesNoConnectionIsNamedWithTheRemedy) {
+  auto made = link();  // and nobody works at the node
+  const auto done = made->attached(node_.names(), monotonic_now() + kShort);
+  EXPECT_EQ(done.status(), Status::kUnsupported);
+  EXPECT_THAT(done.error().message,
+              AllOf(HasSubstr("no connection from 127.0.0.1 to the node's 127.0.0.1:"),
+                    HasSubstr("allow"), HasSubstr("docs/deploy.md")));
+}
+
+TEST_P(FabricLinkTest, OneShardThatCannotBeReachedIsEnough) {
+  const nlohmann::json told = node_.names();
+  node_.close(1);
+  node_.work();
+  auto made = link();
+  const auto done = made->attached(told, monotonic_now() + kShort);
+  EXPECT_EQ(done.status(), Status::kUnsupported);
+  EXPECT_THAT(done.error().message, HasSubstr("no connection from 127.0.0.1 to the node's"));
+}
+
+TEST_P(FabricLinkTest, ANodeThatGoesMeanwhileIsLost) {
+  auto made = link();
+  there_.reset();
+  EXPECT_EQ(made->attached(node_.names(), monotonic_now() + kPatience).status(), Status::kNodeLost);
+}
+
+TEST_P(FabricLinkTest, NamesThatAreNoneAreRefused) {
+  for (const char* text : {"null", "[]", "[1, 2]", R"(["zz", "00"])", R"(["00", "00"])"}) {
+    const auto done = link()->attached(nlohmann::json::parse(text), monotonic_now() + kPatience);
+    EXPECT_FALSE(done.ok()) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, FabricLinkTest, ::testing::Values("", "tcp;ofi_rxm"),
+                         [](const auto& provider) {
+                           return provider.param[0] == 0 ? "AsItIs" : "Layered";
+                         });
+
+}  // namespace
+}  // namespace tally::client
