@@ -49,8 +49,9 @@ Outcome VerbsLink::set_up(verbs::Api& api) {
                            channel_.get()));
   }
   if (!queue_) {
-    return Error{Status::kNoMemory, fmt::format("a completion queue on {}: {}",
-                                                device_->choice().device, std::strerror(errno))};
+    return Error{Status::kNoMemory,
+                 fmt::format("a completion queue on {}: {}", device_->choice().device,
+                             verbs::why_not_made(errno))};
   }
   auto events = SessionEvents::make(options_.watch);
   if (!events) return events.error();

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 
+#include "base/memory_limit.h"
 #include "dataplane/transport/verbs/fake_verbs.h"
 #include "dataplane/transport/verbs/port.h"
 #include "dataplane/wire/completion.h"
@@ -266,8 +267,11 @@ TEST_F(VerbsLinkTest, WhatCannotBeMadeLeavesNothing) {
                                                       {Call::kPostReceive, 20}}};
   for (const auto& [call, after] : steps) {
     api_.fail(call, ENOMEM, after);
-    EXPECT_FALSE(VerbsLink::make(api_, options()).ok()) << static_cast<int>(call) << after;
+    const auto made = VerbsLink::make(api_, options());
+    ASSERT_FALSE(made.ok()) << static_cast<int>(call) << after;
     EXPECT_EQ(api_.objects(), before);
+    if (call != Call::kQueue) continue;
+    EXPECT_THAT(made.error().message, HasSubstr(memory_limit()));
   }
   auto link = attached();
   std::vector<std::byte> memory(4096);

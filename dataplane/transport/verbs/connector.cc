@@ -79,7 +79,7 @@ Result<SharedQueue*> Connector::another_queue() {
                  fmt::format("a completion queue of {} entries on {} (it has {} of them at most), "
                              "for {} sessions beside {}: {}",
                              wanted, choice().device, choice().max_cqe, queue->room, taken,
-                             std::strerror(error))};
+                             why_not_made(error))};
   }
   return queues_.emplace_back(std::move(queue)).get();
 }

@@ -262,6 +262,12 @@ std::string to_text(const ibv_gid& gid) {
   return text.data();
 }
 
+std::string why_not_made(int error) {
+  std::string why = std::strerror(error);
+  if (error == ENOMEM) why += "; " + memory_limit();
+  return why;
+}
+
 Result<std::unique_ptr<Device>> Device::open(Api& api, const DeviceOptions& options) {
   auto wish = parse(options.device);
   if (!wish) return wish.error();
@@ -309,8 +315,8 @@ Result<MemoryRegion> Device::expose(void* data, std::size_t bytes, unsigned acce
   MemoryRegion region(api_, api_.reg_mr(domain_, data, bytes, access));
   if (region) return region;
   return Error{errno == ENOMEM ? Status::kNoMemory : Status::kInvalidArgument,
-               fmt::format("{} KiB of memory cannot be registered with {}: {}; {}", bytes >> 10,
-                           choice_.device, std::strerror(errno), memory_limit())};
+               fmt::format("{} KiB of memory cannot be registered with {}: {}", bytes >> 10,
+                           choice_.device, why_not_made(errno))};
 }
 
 // Asks for a registration that nobody can have. Who imports dma-bufs looks for the descriptor

@@ -88,6 +88,10 @@ inline constexpr unsigned kForTheNode = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMO
 // And the node's own, which nobody else reaches.
 inline constexpr unsigned kForItself = IBV_ACCESS_LOCAL_WRITE;
 
+// The text of the errno with which a queue or memory was not made; of ENOMEM with what limits
+// memory, since all of it is pinned.
+std::string why_not_made(int error);
+
 // "10.0.0.1" of an IPv4-mapped GID, "fe80::1" of others.
 std::string to_text(const ibv_gid& gid);
 

@@ -86,7 +86,7 @@ Result<QueuePair> QueuePair::make(Device& device, ibv_cq& queue, const QueueSize
     return Error{
         Status::kNoMemory,
         fmt::format("a queue pair of {} sends and {} receives on {}: {}", made.sizes_.sends,
-                    made.sizes_.receives, device.choice().device, std::strerror(errno))};
+                    made.sizes_.receives, device.choice().device, why_not_made(errno))};
   }
   ibv_qp_attr first{};
   first.qp_state = IBV_QPS_INIT;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/memory_limit.h"
 #include "dataplane/transport/verbs/fake_verbs.h"
 
 namespace tally::transport::verbs {
@@ -70,6 +71,7 @@ TEST_F(VerbsQueuePair, EveryStepThatFailsIsNamedAndLeavesNothing) {
   api_.fail(Call::kPair, ENOMEM, 0, 2);  // it is tried without inline sends too
   auto none = make();
   EXPECT_THAT(none.error().message, HasSubstr("a queue pair of 16 sends and 16 receives on fake0"));
+  EXPECT_THAT(none.error().message, HasSubstr(memory_limit()));
   api_.fail(Call::kModify, EINVAL);
   auto refused = make();
   EXPECT_THAT(refused.error().message, HasSubstr("cannot be brought to INIT"));
