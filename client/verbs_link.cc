@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "dataplane/transport/answers.h"
 #include "dataplane/wire/completion.h"
@@ -18,6 +20,7 @@ namespace verbs = transport::verbs;
 
 constexpr std::uint32_t kNews = 0;  // among the events
 constexpr int kBurst = 32;
+constexpr std::chrono::milliseconds kFenceTurn(1);
 // A notice, and what is behind it.
 constexpr std::size_t kEagerMessage = sizeof(RingSlot) + verbs::kEagerBytes;
 
@@ -313,13 +316,14 @@ bool VerbsLink::arm(Nanos until) {
                      [](const auto& shard) { return shard->completions.empty(); });
 }
 
-// What the device has to say of a connection, its work completions say too.
+// What the device has to say of a connection, its work completions say too, as long as there are
+// any.
 bool VerbsLink::hear() {
   const bool ended = events_.hear([this](std::uint32_t) {
     if (device_->event_fd() < 0) return;
     ibv_async_event event{};
     while (device_->api().get_async_event(&device_->context(), &event) == 0) {
-      if (event.event_type == IBV_EVENT_DEVICE_FATAL) failed_ = "the RDMA device failed";
+      on_event(event.event_type);
       device_->api().ack_async_event(&event);
     }
   });
@@ -327,18 +331,33 @@ bool VerbsLink::hear() {
   return ended || !failed_.empty();
 }
 
+void VerbsLink::on_event(ibv_event_type type) {
+  if (type == IBV_EVENT_DEVICE_FATAL) failed_ = "the RDMA device failed";
+  if (type == IBV_EVENT_CQ_ERR) failed_ = "the RDMA device lost a completion queue";
+  if (type == IBV_EVENT_QP_FATAL) failed_ = "the RDMA device gave a queue pair up";
+}
+
 std::string VerbsLink::why_gone() const {
   return failed_.empty() ? Link::why_gone() : "the RDMA connection failed: " + failed_;
 }
 
 // A queue pair that has been destroyed lets nobody in any more.
-bool VerbsLink::fence(Nanos) {
+bool VerbsLink::fence(Nanos deadline) {
   for (const auto& shard : shards_) {
     if (shard->pair) shard->pair.abort();
   }
-  for (const auto& shard : shards_) shard->pair = verbs::QueuePair();
+  const auto all_end = [this] {
+    bool ended = true;
+    for (const auto& shard : shards_) ended &= shard->pair.end();
+    return ended;
+  };
+  bool fenced = all_end();
+  while (!fenced && monotonic_now() < deadline) {
+    std::this_thread::sleep_for(kFenceTurn);
+    fenced = all_end();
+  }
   exposed_.clear();
-  return true;
+  return fenced;
 }
 
 void VerbsLink::hang_up() {

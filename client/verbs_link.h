@@ -90,6 +90,7 @@ class VerbsLink final : public Link {
   void on_completion(const ibv_wc& completion);
   Outcome check(const ibv_mr& registration) const;
   void fail(ibv_wc_status status);
+  void on_event(ibv_event_type type);
 
   VerbsLinkOptions options_;
   std::unique_ptr<transport::verbs::Device> device_;

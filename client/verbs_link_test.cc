@@ -32,13 +32,15 @@ class VerbsLinkTest : public ::testing::Test {
     if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()) != 0) throw std::runtime_error("pair");
     here_ = UniqueFd(pair[0]);
     there_ = UniqueFd(pair[1]);
-    for (auto& port : ports_) {
-      port = verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
-                                      .credit = 8,
-                                      .landing_bytes = 1 << 20,
-                                      .tiles = {}})
-                 .value();
-    }
+    for (auto& port : ports_) port = open_port();
+  }
+
+  std::unique_ptr<verbs::Port> open_port() {
+    return verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
+                                    .credit = 8,
+                                    .landing_bytes = 1 << 20,
+                                    .tiles = {}})
+        .value();
   }
 
   VerbsLinkOptions options() {
@@ -203,6 +205,15 @@ TEST_F(VerbsLinkTest, AfterTheFenceNothingArrives) {
   EXPECT_FALSE(link->send(0, wire::Notice{}, {}));
 }
 
+TEST_F(VerbsLinkTest, AFenceHoldsWhenTheDeviceHasEndedEveryQueuePair) {
+  auto link = attached();
+  api_.fail(verbs::Call::kDestroyPair, EBUSY, 1);  // the second one's
+  EXPECT_FALSE(link->fence(0));
+  EXPECT_FALSE(link->send(0, wire::Notice{}, {}));
+  api_.fail(verbs::Call::kDestroyPair, EBUSY, 0, 2);
+  EXPECT_TRUE(link->fence(kForever));  // it goes on trying
+}
+
 TEST_F(VerbsLinkTest, ItsDescriptorTellsOfCompletionsAndOfTheEnd) {
   auto link = attached();
   ASSERT_TRUE(link->arm(kForever));
@@ -238,11 +249,17 @@ TEST_F(VerbsLinkTest, AConnectionThatBreaksSaysHow) {
   EXPECT_THAT(link->why_gone(), HasSubstr("the RDMA connection failed: it does not answer"));
 }
 
-TEST_F(VerbsLinkTest, ADeviceThatIsRemovedEndsTheSession) {
-  auto link = attached();
-  api_.announce(IBV_EVENT_DEVICE_FATAL);
-  EXPECT_TRUE(link->hear());
-  EXPECT_THAT(link->why_gone(), HasSubstr("device failed"));
+TEST_F(VerbsLinkTest, WhatTheDeviceLosesEndsTheSession) {
+  for (const auto& [event, why] : {std::pair{IBV_EVENT_DEVICE_FATAL, "the RDMA device failed"},
+                                   std::pair{IBV_EVENT_CQ_ERR, "lost a completion queue"},
+                                   std::pair{IBV_EVENT_QP_FATAL, "gave a queue pair up"}}) {
+    auto link = attached();
+    EXPECT_FALSE(link->hear());
+    api_.announce(event);
+    EXPECT_TRUE(link->hear());
+    EXPECT_THAT(link->why_gone(), HasSubstr(why));
+    for (auto& port : ports_) port = open_port();
+  }
 }
 
 TEST_F(VerbsLinkTest, AnAnswerThatCannotBeReadIsRefused) {

@@ -26,7 +26,7 @@ enum class Call {
   kResize,
   kPair,
   kModify,
-  kDestroyPair,  // does not fail, but may be slow
+  kDestroyPair,
   kPostSend,
   kPostReceive
 };

@@ -156,14 +156,19 @@ TEST_F(VerbsPort, ABadQueuePairCostsItsSession) {
   expect_served(kSecond, second_);
 }
 
-TEST_F(VerbsPort, ADeviceThatFailsCostsAll) {
-  api_.announce(IBV_EVENT_DEVICE_FATAL);
+class WhatCostsAll : public VerbsPort, public ::testing::WithParamInterface<ibv_event_type> {};
+
+TEST_P(WhatCostsAll, EndsEverySessionAndTheNodeSaysSo) {
+  api_.announce(GetParam());
   EXPECT_EQ(lost(), (std::vector<Peer>{kFirst, kSecond}));
   EXPECT_THAT(port_->why_lost(kSecond), HasSubstr("RDMA device node failed"));
   port_->detach(kFirst);
   const auto refused = attach(kFirst, first_);
   EXPECT_THAT(refused.error().message, HasSubstr("start the node again"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Events, WhatCostsAll,
+                         ::testing::Values(IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR));
 
 TEST_F(VerbsPort, APortThatGoesDownIsLeftToTheConnections) {
   api_.announce(IBV_EVENT_PORT_ERR);

@@ -167,6 +167,13 @@ void QueuePair::abort() {
   static_cast<void>(device_->api().modify_qp(pair_.get(), &attributes, IBV_QP_STATE));
 }
 
+// EIO is said of a device that is gone: the kernel has taken all its objects away.
+bool QueuePair::end() {
+  const int error = pair_.reset();
+  if (error == EIO) pair_.forget();
+  return error == 0 || error == EIO;
+}
+
 int QueuePair::send(ibv_send_wr* list, const ibv_send_wr** unposted) {
   ibv_send_wr* bad = nullptr;
   const int error = device_->api().post_send(pair_.get(), list, &bad);

@@ -58,6 +58,9 @@ class QueuePair {
   Outcome connect(const Address& peer);
   // Nothing is sent or taken any more; what is under way ends in the completion queue.
   void abort();
+  // Destroys it: from then on nobody reaches anything by it. False where the device does not do so
+  // (now): it can be tried again.
+  bool end();
 
   std::uint32_t number() const { return pair_->qp_num; }
   bool can_inline() const { return can_inline_; }

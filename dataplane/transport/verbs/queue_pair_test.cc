@@ -88,6 +88,22 @@ TEST_F(VerbsQueuePair, EveryStepThatFailsIsNamedAndLeavesNothing) {
   EXPECT_EQ(api_.objects(), before);
 }
 
+TEST_F(VerbsQueuePair, AnEndThatTheDeviceRefusesIsTriedAgain) {
+  auto pair = make();
+  api_.fail(Call::kDestroyPair, EBUSY);
+  EXPECT_FALSE(pair.value().end());
+  EXPECT_TRUE(pair.value());
+  EXPECT_TRUE(pair.value().end());
+  EXPECT_FALSE(pair.value());
+}
+
+TEST_F(VerbsQueuePair, OfADeviceThatIsGoneNothingIsLeftToEnd) {
+  auto pair = make();
+  api_.fail(Call::kDestroyPair, EIO);
+  EXPECT_TRUE(pair.value().end());
+  EXPECT_FALSE(pair.value());
+}
+
 TEST_F(VerbsQueuePair, RoceAndInfiniBandDoNotMeet) {
   auto pair = make();
   Address peer = pair.value().address();
