@@ -73,8 +73,8 @@ Outcome VerbsLink::set_up(verbs::Api& api) {
 
 Outcome VerbsLink::add_shard() {
   const std::uint32_t messages = 2 * options_.credit + 2;
-  auto pair =
-      verbs::QueuePair::make(*device_, *queue_.get(), {messages, messages}, sizeof(RingSlot));
+  auto pair = verbs::QueuePair::make(*device_, *queue_.get(), {messages, messages},
+                                     sizeof(RingSlot), verbs::kNodesAccess);
   if (!pair) return pair.error();
   const auto number = static_cast<std::uint32_t>(shards_.size());
   Shard& shard = *shards_.emplace_back(std::make_unique<Shard>());

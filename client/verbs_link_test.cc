@@ -249,6 +249,15 @@ TEST_F(VerbsLinkTest, AConnectionThatBreaksSaysHow) {
   EXPECT_THAT(link->why_gone(), HasSubstr("the RDMA connection failed: it does not answer"));
 }
 
+TEST_F(VerbsLinkTest, ANodeThatTakesNoNoticesIsGivenUp) {
+  auto link = attached();
+  while (api_.held(IBV_WR_SEND) == 0) ASSERT_TRUE(link->send(0, wire::Notice{}, {}));
+  EXPECT_FALSE(link->hear());
+  api_.lose_patience();
+  EXPECT_TRUE(link->hear());
+  EXPECT_EQ(link->why_gone(), "the RDMA connection failed: it has taken no messages for a second");
+}
+
 TEST_F(VerbsLinkTest, WhatTheDeviceLosesEndsTheSession) {
   for (const auto& [event, why] : {std::pair{IBV_EVENT_DEVICE_FATAL, "the RDMA device failed"},
                                    std::pair{IBV_EVENT_CQ_ERR, "lost a completion queue"},

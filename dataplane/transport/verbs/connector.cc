@@ -89,7 +89,8 @@ Result<Connection> Connector::connect(std::uint64_t first_receive, const Address
   auto place = take_place();
   if (!place) return place.error();
   made.place = std::move(place).value();
-  auto pair = QueuePair::make(*device_, *made.place->entries.get(), sizes_, sizeof(RingSlot));
+  auto pair = QueuePair::make(*device_, *made.place->entries.get(), sizes_, sizeof(RingSlot),
+                              kWorkersAccess);
   if (!pair) return pair.error();
   made.pair = std::move(pair).value();
   const std::uint32_t receives = made.receives();

@@ -87,6 +87,9 @@ inline constexpr unsigned kForTheNode = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMO
                                         IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING;
 // And the node's own, which nobody else reaches.
 inline constexpr unsigned kForItself = IBV_ACCESS_LOCAL_WRITE;
+// What the other end of a connection may do: the node to a worker, and a worker to the node.
+inline constexpr unsigned kNodesAccess = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+inline constexpr unsigned kWorkersAccess = 0;
 
 // The text of the errno with which a queue or memory was not made; of ENOMEM with what limits
 // memory, since all of it is pinned.

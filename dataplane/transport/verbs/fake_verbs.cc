@@ -133,6 +133,21 @@ ibv_qp* FakeVerbs::peer_of(std::uint32_t number) {
   return nullptr;
 }
 
+unsigned FakeVerbs::remote_access(const std::string& device) {
+  const Guard guard(mutex_);
+  constexpr unsigned kRemote =
+      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  unsigned access = 0;
+  const auto meant = [&](ibv_context* context) {
+    return object(context).device->setup.name == device;
+  };
+  for (const PairObject& pair : pairs_) access |= meant(pair.handle.context) ? pair.access : 0;
+  for (const auto& [key, region] : regions_) {
+    access |= meant(region.handle->context) ? region.access : 0;
+  }
+  return access & kRemote;
+}
+
 std::size_t FakeVerbs::objects() const {
   const Guard guard(mutex_);
   return contexts_.size() + queues_.size() + pairs_.size() + regions_.size() + others_;

@@ -69,6 +69,10 @@ class FakeVerbs final : public Api {
   // What is posted waits until let_go().
   void hold();
   void let_go();
+  // Messages for which the receiver has had no buffer up to now are given up.
+  void lose_patience();
+  // What devices of this name let others do, by queue pairs and by memory: IBV_ACCESS_REMOTE_*.
+  unsigned remote_access(const std::string& device);
   // The device of every context says so.
   void announce(ibv_event_type type, ibv_qp* pair = nullptr);
   // Work that a queue pair has, over all of them: how much is held, and of what kind.
@@ -138,6 +142,8 @@ class FakeVerbs final : public Api {
   bool failing(Call call);
   ibv_mr* add(ibv_pd* domain, void* address, std::size_t bytes, const Registered& registered);
   ContextObject& object(ibv_context* context);
+  static void check_patience(const ibv_qp_attr& attributes, int mask);
+  void check_reads(const PairObject& pair, const ibv_qp_attr& attributes, int mask);
   void work(PairObject& pair);
   bool carry_out(PairObject& pair, const Request& request, ibv_wc_status& status);
   bool deliver(PairObject& from, PairObject& to, const Request& request);

@@ -25,7 +25,7 @@ class Client {
         api_(api),
         device_(Device::open(api, {.device = name, .host = {}}).value()),
         queue_(api, api.create_cq(&device_->context(), 256, nullptr)),
-        pair(QueuePair::make(*device_, *queue_.get(), {64, 64}, 0).value()) {
+        pair(QueuePair::make(*device_, *queue_.get(), {64, 64}, 0, kNodesAccess).value()) {
     region_ = device_->expose(memory.data(), memory.size(), kForTheNode).value();
     slots_key_ = device_->expose(slots.data(), sizeof slots, kForItself).value();
     ibv_sge piece{reinterpret_cast<std::uintptr_t>(slots[0].bytes), sizeof(RingSlot),

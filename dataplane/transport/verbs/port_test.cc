@@ -97,6 +97,27 @@ TEST_F(VerbsPort, TheSendQueueNeverOverruns) {
   EXPECT_EQ(count, pushes.size());
 }
 
+TEST_F(VerbsPort, NobodyHasAccessToTheNodesMemory) {
+  EXPECT_EQ(api_.remote_access("node"), 0U);
+  EXPECT_EQ(api_.remote_access("one"), kNodesAccess);
+}
+
+TEST_F(VerbsPort, AWorkerThatTakesNoCompletionsIsLostAndAloneInThat) {
+  const std::vector<Message> messages(first_.pair.sizes().receives, Message{kFirst, {}});
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    port_->complete({&messages[i], 1});
+    notices();
+  }
+  api_.lose_patience();
+  EXPECT_TRUE(lost().empty());
+  port_->complete({messages.data(), 1});  // for this one it has no buffer
+  EXPECT_TRUE(lost().empty());
+  api_.lose_patience();
+  EXPECT_EQ(lost(), std::vector<Peer>{kFirst});
+  EXPECT_EQ(port_->why_lost(kFirst), "it has taken no messages for a second");
+  expect_served(kSecond, second_);
+}
+
 TEST_F(VerbsPort, PushesFromElsewhereAreCopied) {
   const std::vector<std::byte> elsewhere(5000, std::byte{7});
   EXPECT_EQ(push({kFirst, 1, 0, 5000}, elsewhere.data()).status, Status::kOk);

@@ -63,7 +63,7 @@ std::optional<Address> from_hex(std::string_view text) {
 }
 
 Result<QueuePair> QueuePair::make(Device& device, ibv_cq& queue, const QueueSizes& sizes,
-                                  std::uint32_t inline_bytes) {
+                                  std::uint32_t inline_bytes, unsigned peers_access) {
   QueuePair made;
   made.device_ = &device;
   made.sizes_ = {std::min(sizes.sends, device.choice().max_wr),
@@ -91,7 +91,7 @@ Result<QueuePair> QueuePair::make(Device& device, ibv_cq& queue, const QueueSize
   ibv_qp_attr first{};
   first.qp_state = IBV_QPS_INIT;
   first.port_num = device.choice().port;
-  first.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  first.qp_access_flags = peers_access;
   auto done = made.modify(
       first, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
   if (!done) return done.error();

@@ -49,9 +49,10 @@ class QueuePair {
  public:
   QueuePair() = default;
   // Sends of up to `inline_bytes` are taken from where they lie at once, where the device can
-  // (can_inline()). `device` and `queue` are borrowed.
+  // (can_inline()). `peers_access`: what the peer may do to this end's memory, IBV_ACCESS_REMOTE_*.
+  // `device` and `queue` are borrowed.
   static Result<QueuePair> make(Device& device, ibv_cq& queue, const QueueSizes& sizes,
-                                std::uint32_t inline_bytes);
+                                std::uint32_t inline_bytes, unsigned peers_access);
 
   Address address() const;
   // Receives may be posted before; sends after.

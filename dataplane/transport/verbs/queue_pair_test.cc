@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 class VerbsQueuePair : public ::testing::Test {
  protected:
   Result<QueuePair> make(std::uint32_t inline_bytes = 64) {
-    return QueuePair::make(*device_, *queue_.get(), {16, 16}, inline_bytes);
+    return QueuePair::make(*device_, *queue_.get(), {16, 16}, inline_bytes, kNodesAccess);
   }
 
   FakeVerbs api_;
@@ -119,12 +119,26 @@ TEST_F(VerbsQueuePair, ReadsAreWhatBothEndsAllow) {
   EXPECT_EQ(pair.value().reads_out(), 3);
 }
 
+// The devices refuse a connection that takes more than either has.
+TEST(VerbsReads, AreNoMoreThanTheWeakerDeviceAnswers) {
+  FakeVerbs api({{.name = "strong", .max_reads = 16}, {.name = "weak", .max_reads = 4}});
+  const auto strong = Device::open(api, {.device = "strong", .host = {}}).value();
+  const auto weak = Device::open(api, {.device = "weak", .host = {}}).value();
+  const CompletionQueue queue(api, api.create_cq(&strong->context(), 64, nullptr));
+  auto one = QueuePair::make(*strong, *queue.get(), {16, 16}, 0, kNodesAccess).value();
+  auto other = QueuePair::make(*weak, *queue.get(), {16, 16}, 0, kNodesAccess).value();
+  EXPECT_TRUE(one.connect(other.address()).ok());
+  EXPECT_TRUE(other.connect(one.address()).ok());
+  EXPECT_EQ(one.reads_out(), 4);
+  EXPECT_EQ(other.reads_out(), 4);
+}
+
 TEST_F(VerbsQueuePair, IsAsPatientAsItsDeviceIsToBe) {
   auto usual = make();
   ASSERT_TRUE(usual.value().connect(usual.value().address()).ok());
   EXPECT_EQ(api_.last_ack_timeout(), kAckTimeout);
   const auto patient = Device::open(api_, {.ack_timeout = 18}).value();
-  auto pair = QueuePair::make(*patient, *queue_.get(), {16, 16}, 64);
+  auto pair = QueuePair::make(*patient, *queue_.get(), {16, 16}, 64, kNodesAccess);
   ASSERT_TRUE(pair.value().connect(pair.value().address()).ok());
   EXPECT_EQ(api_.last_ack_timeout(), 18);
 }
