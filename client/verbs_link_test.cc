@@ -35,8 +35,8 @@ class VerbsLinkTest : public ::testing::Test {
     for (auto& port : ports_) port = open_port();
   }
 
-  std::unique_ptr<verbs::Port> open_port() {
-    return verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
+  std::unique_ptr<verbs::Port> open_port(std::uint32_t mtu = 0) {
+    return verbs::Port::open(api_, {.device = {.device = "node", .host = {}, .mtu = mtu},
                                     .credit = 8,
                                     .landing_bytes = 1 << 20,
                                     .tiles = {}})
@@ -48,6 +48,7 @@ class VerbsLinkTest : public ::testing::Test {
             .shards = 2,
             .credit = 8,
             .eager_bytes = verbs::kEagerBytes,
+            .probe_bytes = verbs::kProbeBytes,
             .watch = here_.get()};
   }
   // Of the worker's device, as a program makes them that uses libibverbs.
@@ -239,6 +240,29 @@ TEST_F(VerbsLinkTest, AWayThatLetsNothingThroughIsFoundAtOnce) {
   EXPECT_THAT(done.error().message,
               HasSubstr("no packets get from worker (10.0.0.1) to the node's 10.0.0.1: it does not "
                         "answer"));
+}
+
+// A switch in between that has a smaller MTU than both ends.
+TEST_F(VerbsLinkTest, AWayThatPassesShorterPacketsAloneIsFoundToo) {
+  api_.pass_at_most(1500);
+  auto link = VerbsLink::make(api_, options()).value();
+  const auto done = link->attached(answer(*link), monotonic_now() + kSecond);
+  EXPECT_EQ(done.status(), Status::kUnsupported);
+  EXPECT_THAT(done.error().message,
+              HasSubstr("does not answer: its machine is down or cut off, or the way to it loses "
+                        "packets (tried with 4096 bytes; where switches pass only smaller ones, "
+                        "network.mtu of the node makes them so)"));
+  for (auto& port : ports_) port = open_port(1024);
+  EXPECT_TRUE(attached()->why_gone().find("RDMA") == std::string::npos);
+}
+
+TEST_F(VerbsLinkTest, ANodeOfAVersionBeforeGetsAnEmptyMessage) {
+  api_.pass_at_most(100);
+  VerbsLinkOptions before = options();
+  before.probe_bytes = 0;
+  auto link = attached(before);
+  EXPECT_TRUE(link->send(0, wire::Notice{}, {}));
+  EXPECT_EQ(notices(0).size(), 1U);
 }
 
 TEST_F(VerbsLinkTest, AConnectionThatBreaksSaysHow) {

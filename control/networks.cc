@@ -99,7 +99,8 @@ Outcome open_verbs(const Config& config, const Places& places, std::size_t landi
   auto opened = open_each(networks, &NetworkPorts::verbs, before, [&](std::uint32_t shard) {
     options.device = {.device = devices[places[shard].rail % devices.size()],
                       .host = places[shard].host,
-                      .ack_timeout = config.ack_timeout};
+                      .ack_timeout = config.ack_timeout,
+                      .mtu = config.mtu};
     options.tiles = ShardSet::share_of(memory, shard, config.shards);
     return transport::verbs::Port::open(**api, options);
   });

@@ -28,6 +28,8 @@ struct DeviceOptions {
   ibv_pd* domain = nullptr;
   // Of its connections, at this end.
   std::uint8_t ack_timeout = kAckTimeout;
+  // Bytes that their packets carry at most: 256 to 4096, a power of two. 0: what the port does.
+  std::uint32_t mtu = 0;
 };
 
 // What was chosen.
@@ -37,8 +39,8 @@ struct Choice {
   std::uint8_t gid_index = 0;
   ibv_gid gid{};
   std::uint16_t lid = 0;
-  bool ethernet = false;  // RoCE; else InfiniBand
-  ibv_mtu mtu = IBV_MTU_256;
+  bool ethernet = false;       // RoCE; else InfiniBand
+  ibv_mtu mtu = IBV_MTU_256;   // of its connections: the port's, or less by DeviceOptions
   std::uint8_t reads_out = 0;  // RDMA READs outstanding: that it can have at a peer,
   std::uint8_t reads_in = 0;   // and that it answers
   std::uint8_t ack_timeout = kAckTimeout;
@@ -46,6 +48,10 @@ struct Choice {
   std::uint32_t max_cqe = 0;
   std::string why;  // "mlx5_0 port 1, GID 3 (10.0.0.1, RoCE v2), MTU 4096: it has this address"
 };
+
+constexpr std::uint32_t bytes_of(ibv_mtu mtu) {
+  return 128U << mtu;
+}
 
 class Device {
  public:

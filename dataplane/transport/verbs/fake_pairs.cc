@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dataplane/transport/verbs/device.h"
 #include "dataplane/transport/verbs/fake_objects.h"
 
 namespace tally::transport::verbs {
@@ -30,6 +31,8 @@ int FakeVerbs::modify_qp(ibv_qp* handle, ibv_qp_attr* attributes, int mask) {
   if (failing(Call::kModify)) return errno;
   PairObject& pair = find(pairs_, handle);
   if ((mask & IBV_QP_DEST_QPN) != 0) pair.peer = attributes->dest_qp_num;
+  if ((mask & IBV_QP_PATH_MTU) != 0) pair.mtu = attributes->path_mtu;
+  if (pair.mtu > object(handle->context).device->setup.mtu) misused("more MTU than the port has");
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0) pair.access = attributes->qp_access_flags;
   check_patience(*attributes, mask);
   check_reads(pair, *attributes, mask);
@@ -162,12 +165,14 @@ bool FakeVerbs::carry_out(PairObject& pair, const Request& request, ibv_wc_statu
     return other.handle.qp_num == pair.peer && other.peer == pair.handle.qp_num &&
            other.handle.state != IBV_QPS_ERR;
   });
-  if (to == pairs_.end() || cut_.contains(device(pair)) || cut_.contains(device(*to))) {
+  const std::size_t bytes = request.piece.length;
+  const bool lost = std::min<std::size_t>(bytes, bytes_of(pair.mtu)) > most_passed_;
+  if (lost || to == pairs_.end() || cut_.contains(device(pair)) || cut_.contains(device(*to))) {
     status = IBV_WC_RETRY_EXC_ERR;
     return true;
   }
-  const std::size_t bytes = request.piece.length;
-  if (request.opcode == IBV_WR_SEND) return deliver(pair, *to, request);
+  const bool message = request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM;
+  if (message) return deliver(pair, *to, request);
   const bool read = request.opcode == IBV_WR_RDMA_READ;
   std::byte* local = memory(pair.handle.pd, request.piece.lkey, request.piece.addr, bytes,
                             read ? IBV_ACCESS_LOCAL_WRITE : 0);
@@ -203,7 +208,8 @@ bool FakeVerbs::deliver(PairObject& from, PairObject& to, const Request& request
     done += part;
   }
   if (done < bytes) misused("a message is longer than what it is received in");
-  complete(to, receive.wr_id, IBV_WC_SUCCESS, static_cast<std::uint32_t>(bytes), true);
+  complete(to, receive.wr_id, IBV_WC_SUCCESS, static_cast<std::uint32_t>(bytes), true,
+           request.opcode == IBV_WR_SEND_WITH_IMM);
   return true;
 }
 

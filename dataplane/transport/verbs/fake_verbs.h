@@ -42,6 +42,7 @@ struct FakeDevice {
   ibv_port_state state = IBV_PORT_ACTIVE;
   std::uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
   int max_reads = 16;
+  ibv_mtu mtu = IBV_MTU_4096;
   std::uint32_t max_inline = 256;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   bool dmabufs = false;  // imports them: what can be mapped will do
@@ -66,6 +67,8 @@ class FakeVerbs final : public Api {
   std::size_t stalled() const;  // calls that wait
   // Nothing that is sent to or from this device arrives any more.
   void cut(const std::string& device);
+  // Packets that carry more than this get lost everywhere.
+  void pass_at_most(std::uint32_t bytes);
   // What is posted waits until let_go().
   void hold();
   void let_go();
@@ -150,7 +153,7 @@ class FakeVerbs final : public Api {
   std::byte* memory(ibv_pd* domain, std::uint32_t key, std::uint64_t address, std::size_t bytes,
                     unsigned access);
   void complete(PairObject& pair, std::uint64_t id, ibv_wc_status status, std::uint32_t bytes,
-                bool receive);
+                bool receive, bool immediate = false);
   void break_off(PairObject& pair);
 
   mutable std::recursive_mutex mutex_;
@@ -173,6 +176,7 @@ class FakeVerbs final : public Api {
   std::size_t times_gone_on_ = 0;
   std::condition_variable_any gone_on_;
   std::set<std::string> cut_;
+  std::uint32_t most_passed_ = UINT32_MAX;
   bool holding_ = false;
   std::size_t lists_posted_ = 0;
 };

@@ -50,6 +50,15 @@ class Client {
     request.num_sge = bytes > 0 ? 1 : 0;
     EXPECT_EQ(pair.send(&request), 0);
   }
+  // The first so many bytes of the memory, as one message.
+  void send_bytes(std::uint32_t bytes, ibv_wr_opcode opcode) {
+    ibv_sge piece{reinterpret_cast<std::uintptr_t>(memory.data()), bytes, region_->lkey};
+    ibv_send_wr request{};
+    request.opcode = opcode;
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    EXPECT_EQ(pair.send(&request), 0);
+  }
   // A notice with a contribution behind it.
   void send(const wire::Notice& notice, std::span<const std::byte> contribution) {
     std::byte* message = memory.data() + kMemory - 4096;

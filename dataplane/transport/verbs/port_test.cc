@@ -48,6 +48,21 @@ TEST_F(VerbsPort, AnEmptyMessageIsTakenAndIgnored) {
   expect_served(kFirst, first_);
 }
 
+// As long as a packet can be: more than there is room for behind any other message.
+TEST_F(VerbsPort, AProbeIsTakenAndIgnored) {
+  first_.send_bytes(kProbeBytes, IBV_WR_SEND_WITH_IMM);
+  EXPECT_TRUE(notices().empty());
+  EXPECT_TRUE(lost().empty());
+  for (std::uint32_t i = 0; i < 2 * kCredit; ++i) expect_served(kFirst, first_);
+}
+
+TEST_F(VerbsPort, AFirstMessageThatIsTooLongAndNoProbeEndsItsSession) {
+  first_.send_bytes(sizeof(RingSlot) + kEagerBytes + 1, IBV_WR_SEND);
+  EXPECT_EQ(lost(), std::vector<Peer>{kFirst});
+  EXPECT_EQ(port_->why_lost(kFirst), "it sent a message of 2113 bytes");
+  expect_served(kSecond, second_);
+}
+
 TEST_F(VerbsPort, AMessageOfAnotherLengthEndsItsSessionAlone) {
   first_.send(1, 63);
   EXPECT_EQ(lost(), std::vector<Peer>{kFirst});

@@ -119,7 +119,7 @@ Outcome QueuePair::connect(const Address& peer) {
   reads_out_ = std::min(choice.reads_out, peer.reads_in);
   ibv_qp_attr ready{};
   ready.qp_state = IBV_QPS_RTR;
-  ready.path_mtu = std::min(choice.mtu, static_cast<ibv_mtu>(peer.mtu));
+  ready.path_mtu = mtu_ = std::min(choice.mtu, static_cast<ibv_mtu>(peer.mtu));
   ready.dest_qp_num = peer.number;
   ready.rq_psn = peer.first_packet;
   ready.max_dest_rd_atomic = choice.reads_in;

@@ -15,7 +15,7 @@ struct Address {
   std::uint32_t number = 0;  // of the queue pair
   std::uint32_t first_packet = 0;
   std::uint16_t lid = 0;
-  std::uint8_t mtu = 0;       // ibv_mtu: what its port has
+  std::uint8_t mtu = 0;       // ibv_mtu: what it allows
   std::uint8_t reads_in = 0;  // RDMA READs that it answers at a time
   std::uint8_t ethernet = 0;  // 1: RoCE
   ibv_gid gid{};
@@ -37,6 +37,10 @@ struct QueueSizes {
 // behind the notice while an operation that is not over has the same.
 inline constexpr std::uint32_t kEagerBytes = 2048;
 inline constexpr std::uint32_t kEagerSlots = 4;
+
+// The first message of a connection may be a probe: as long as its packets can be, since there are
+// ways that pass only shorter ones. It says nothing. It has immediate data, as nothing else has.
+inline constexpr std::uint32_t kProbeBytes = bytes_of(IBV_MTU_4096);
 
 // How patient a connection is: a packet is sent again after DeviceOptions::ack_timeout, six times;
 // who does not answer is known to be gone after half a second, if nothing else is wished. A
@@ -68,6 +72,8 @@ class QueuePair {
   const QueueSizes& sizes() const { return sizes_; }
   // RDMA READs that may be outstanding at the peer.
   std::uint8_t reads_out() const { return reads_out_; }
+  // Bytes that a packet carries at most: what both ends allow.
+  std::uint32_t mtu() const { return bytes_of(mtu_); }
   explicit operator bool() const { return static_cast<bool>(pair_); }
 
   // 0, or an errno. Precondition: there is room in the queue.
@@ -83,6 +89,7 @@ class QueuePair {
   QueueSizes sizes_;
   std::uint32_t first_packet_ = 0;
   std::uint8_t reads_out_ = 0;
+  ibv_mtu mtu_ = IBV_MTU_256;
   bool can_inline_ = false;
 };
 

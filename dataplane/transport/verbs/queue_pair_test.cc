@@ -119,6 +119,16 @@ TEST_F(VerbsQueuePair, ReadsAreWhatBothEndsAllow) {
   EXPECT_EQ(pair.value().reads_out(), 3);
 }
 
+TEST_F(VerbsQueuePair, PacketsAreAsLongAsBothEndsAllow) {
+  const auto less = Device::open(api_, {.mtu = 1024}).value();
+  auto one = make().value();
+  auto other = QueuePair::make(*less, *queue_.get(), {16, 16}, 0, kNodesAccess).value();
+  ASSERT_TRUE(one.connect(other.address()).ok());
+  ASSERT_TRUE(other.connect(one.address()).ok());
+  EXPECT_EQ(one.mtu(), 1024U);
+  EXPECT_EQ(other.mtu(), 1024U);
+}
+
 // The devices refuse a connection that takes more than either has.
 TEST(VerbsReads, AreNoMoreThanTheWeakerDeviceAnswers) {
   FakeVerbs api({{.name = "strong", .max_reads = 16}, {.name = "weak", .max_reads = 4}});
