@@ -29,6 +29,9 @@ class Namespaces:
     def machine(self, index: int) -> Machine:
         return self.network.machine(index)
 
+    def held(self, pid: int) -> dict[str, int]:
+        return {}
+
 
 def main() -> int:
     if reason := available():
