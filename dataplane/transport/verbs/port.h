@@ -26,6 +26,7 @@ struct PortOptions {
   std::size_t landing_bytes = 0;
   // Where the shard sums what is pushed: registered too. Pushes from elsewhere are copied.
   std::span<std::byte> tiles;
+  bool hugepages = false;  // for landing memory: reserved ones, where enough are free
 };
 
 class Port : public onesided::Port {
