@@ -57,7 +57,11 @@ class Machine:
 
     def lose(self, share: float) -> None:
         """Of what this machine sends; 0: nothing any more."""
-        self._netem(["tc"], f"v{self.index}", share)
+        self._lose(["tc"], f"v{self.index}", share)
+
+    def disturb(self, *how: str) -> None:
+        """What this machine sends, as netem has it; nothing: not any more."""
+        self._netem(["tc"], f"v{self.index}", *how)
 
     def drop_from(self, source: "Machine") -> None:
         self._from(source, 1)
@@ -68,15 +72,18 @@ class Machine:
     def _from(self, source: "Machine", share: float) -> None:
         """The node is machine 1: it is deaf to one machine, or one machine is deaf to all."""
         if self.index == 1:
-            self._netem(["tc"], f"v{source.index}", share)
+            self._lose(["tc"], f"v{source.index}", share)
         else:
-            self._netem(["ip", "netns", "exec", "switch", "tc"], f"p{self.index}", share)
+            self._lose(["ip", "netns", "exec", "switch", "tc"], f"p{self.index}", share)
+
+    def _lose(self, tc: list, link: str, share: float) -> None:
+        self._netem(tc, link, *(("loss", f"{100 * share}%") if share > 0 else ()))
 
     @staticmethod
-    def _netem(tc: list, link: str, share: float) -> None:
+    def _netem(tc: list, link: str, *how: str) -> None:
         subprocess.run([*tc, "qdisc", "del", "dev", link, "root"], capture_output=True, timeout=20)
-        if share > 0:
-            call(*tc, "qdisc", "add", "dev", link, "root", "netem", "loss", f"{100 * share}%")
+        if how:
+            call(*tc, "qdisc", "add", "dev", link, "root", "netem", *how)
 
 
 class Guest:
@@ -149,6 +156,22 @@ def a_switch_that_passes_less_is_found(world: faults.World) -> None:
         world.restart_node()
 
 
+def packets_come_late_and_out_of_order(world: faults.World) -> None:
+    """By turns, in order (a rate keeps it), and now and then one after those behind it."""
+    machine = world.site.machine(2)
+    for how in (("delay", "20ms", "10ms", "rate", "1gbit"), ("delay", "2ms", "reorder", "99.8%")):
+        machine.disturb(*how)
+        try:
+            ranks = world.job()
+            for rank in ranks:
+                rank.tell(f"loop 4 {world.site.elements // 3} 10")
+            for rank in ranks:
+                rank.expect("^looped 10 wrong 0$", patience=120)
+                rank.end()
+        finally:
+            machine.disturb()
+
+
 def who_has_the_choice_takes_verbs(world: faults.World) -> None:
     """And fabric where packets of RDMA do not get through."""
     ranks = [world.site.machine(2 + rank) for rank in range(2)]
@@ -172,7 +195,8 @@ def who_has_the_choice_takes_verbs(world: faults.World) -> None:
             machine.transport = f"verbs:rxe{2 + index}"
 
 
-faults.CASES += [what_cannot_be_had_says_why, a_switch_that_passes_less_is_found, who_has_the_choice_takes_verbs]
+faults.CASES += [what_cannot_be_had_says_why, a_switch_that_passes_less_is_found,
+                 packets_come_late_and_out_of_order, who_has_the_choice_takes_verbs]
 
 if __name__ == "__main__":
     sys.exit(faults.main(Guest()))
