@@ -154,8 +154,9 @@ void add_work(CLI::App& app, Options& options) {
   app.add_option("--iters", options.iterations, "timed iterations")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--duration", options.duration_s,
-                 "time for each row instead: as many iterations as fit, with what is verified between them")
+  app.add_option(
+         "--duration", options.duration_s,
+         "time for each row instead: as many iterations as fit, with what is verified between them")
       ->type_name("SECONDS")
       ->group(group);
   app.add_flag("--stream", options.stream,

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "control/plan/tree.h"
-#include "control/speed.h"
 #include "control/tables.h"
 
 namespace tally::perf {
@@ -19,11 +18,10 @@ using control::number_at;
 using control::text_at;
 using nlohmann::json;
 
-constexpr double kHop = 5e-6;           // seconds, as tallyctl plan check takes it
-constexpr double kChunk = 256 << 10;    // bytes, likewise
-constexpr double kWithin = 1e15;        // bytes per second inside a machine: never binds
-constexpr double kUnknown = 1;          // in the place of a speed that nobody knows
-constexpr std::size_t kMostLinks = 12;  // in the text
+constexpr double kHop = 5e-6;         // seconds, as tallyctl plan check takes it
+constexpr double kChunk = 256 << 10;  // bytes, likewise
+constexpr double kWithin = 1e15;      // bytes per second inside a machine: never binds
+constexpr double kUnknown = 1;        // in the place of a speed that nobody knows
 
 // A node of the job's plan.
 struct PlacedNode {
@@ -356,51 +354,6 @@ Prediction predict(const PlanFacts& given) {
   if (is_within) prediction.why_none = "all of it is on one machine: no network carries anything";
   if (prediction.why_none.empty()) prediction.binds = prediction.links.front().what;
   return prediction;
-}
-
-json to_json(const Prediction& prediction) {
-  json document = {{"why_none", prediction.why_none}};
-  if (prediction.nodes == 0) return document;
-  document.update({{"epoch", prediction.epoch},
-                   {"nodes", prediction.nodes},
-                   {"trees", prediction.trees},
-                   {"split_bytes", prediction.split_bytes},
-                   {"links", json::array()}});
-  const bool has_time = prediction.why_none.empty();
-  if (has_time) document.update({{"tau", prediction.load.tau}, {"binds", prediction.binds}});
-  for (const LinkLoad& link : prediction.links) {
-    document["links"].push_back({{"what", link.what},
-                                 {"capacity", link.capacity > 0 ? json(link.capacity) : json()},
-                                 {"bytes", link.bytes},
-                                 {"busy", has_time ? json(link.busy) : json()}});
-  }
-  return document;
-}
-
-std::string render(const Prediction& prediction) {
-  std::string text;
-  if (prediction.nodes > 0) {
-    text += fmt::format("# plan: epoch {}, {} trees at {} nodes", prediction.epoch,
-                        prediction.trees, prediction.nodes);
-    if (prediction.why_none.empty()) {
-      text += fmt::format(", {:.4g} ns per byte ({}); {} binds", prediction.load.tau * 1e9,
-                          control::speed_text(1 / prediction.load.tau), prediction.binds);
-    }
-    text += "\n";
-  }
-  if (!prediction.why_none.empty()) text += "# no prediction: " + prediction.why_none + "\n";
-  const std::size_t shown = std::min(prediction.links.size(), kMostLinks);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const LinkLoad& link = prediction.links[i];
-    text += fmt::format("#   {}: {:.4f} bytes per byte", link.what, link.bytes);
-    text += link.capacity > 0 ? fmt::format(" at {}", control::speed_text(link.capacity))
-                              : ", speed unknown";
-    text += prediction.why_none.empty() ? fmt::format(", busy {:.0f}%\n", 100 * link.busy) : "\n";
-  }
-  if (shown < prediction.links.size()) {
-    text += fmt::format("#   and {} more: --json\n", prediction.links.size() - shown);
-  }
-  return text;
 }
 
 }  // namespace tally::perf

@@ -50,7 +50,13 @@ struct Prediction {
 Prediction predict(const PlanFacts& facts);
 
 nlohmann::json to_json(const Prediction& prediction);
+// Of an operation of `bytes` that took `seconds`: what each link carried a second, and how busy
+// that is. Precondition, here and below: there is a time.
+nlohmann::json links_in(const Prediction& prediction, std::uint64_t bytes, double seconds);
+
 // Lines for a person, each with "# " in front.
 std::string render(const Prediction& prediction);
+// As links_in(), for the busiest.
+std::string render_links_in(const Prediction& prediction, std::uint64_t bytes, double seconds);
 
 }  // namespace tally::perf

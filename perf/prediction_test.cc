@@ -56,6 +56,20 @@ TEST(Prediction, IsTheClosedFormOfAllReduceWithoutHelpers) {
   EXPECT_NEAR(prediction.seconds(100'000'000), 0.15, 0.001);
 }
 
+TEST(Prediction, SaysWhatItsLinksCarriedInTheTimeThatItTook) {
+  const Prediction prediction = predict(even(4));
+  const json links = links_in(prediction, 100'000'000, 0.3);  // twice as long as promised
+  ASSERT_EQ(links.size(), 8U);
+  for (const json& link : links) {
+    EXPECT_NEAR(link["rate"].get<double>(), kNic / 2, 1);
+    EXPECT_NEAR(link["busy"].get<double>(), 0.5, 1e-9);
+  }
+  const std::string text = render_links_in(prediction, 100'000'000, 0.3);
+  EXPECT_NE(text.find("# links in 300 ms for 100000000 bytes:\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("out of a: 500 MB/s, busy 50% of predicted 100%\n"), std::string::npos)
+      << text;
+}
+
 // Two racks of two below nodes of theirs, which one helper is above: a tree at each of two shards.
 TEST(Prediction, FollowsTreesThatAreDeeper) {
   PlanFacts facts = even(4);

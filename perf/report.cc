@@ -248,11 +248,17 @@ void Report::set_ceiling(const std::string& words, bool there_is_one) {
 void Report::add(const Row& row, const Measurement& measured) {
   Measurement m = measured;
   if (prediction_) m.predicted_us = predicted_us(options_, row, *prediction_);
+  const double seconds = m.time.p50_us * 1e-6 * options_.inflight;
+  if (m.predicted_us > 0 && row.bytes() > link_bytes_) {
+    link_bytes_ = row.bytes();
+    link_seconds_ = seconds;
+  }
   checked_ += m.checked;
   wrong_ += m.wrong;
   stray_ += m.stray;
   complaints_ += m.complaints.size();
   rows_.push_back(row_json(options_, row, m));
+  if (m.predicted_us > 0) rows_.back()["links"] = links_in(*prediction_, row.bytes(), seconds);
   if (verbose_) {
     if (!std::exchange(header_printed_, true)) {
       print_line(options_, prediction_.has_value(),
@@ -274,6 +280,9 @@ bool Report::finish() {
   document_["wrong"] = wrong_;
   document_["good"] = good();
   document_["rows"] = std::move(rows_);
+  if (verbose_ && link_bytes_ > 0) {
+    fmt::print("{}", render_links_in(*prediction_, link_bytes_, link_seconds_));
+  }
   if (verbose_ && options_.verifies() && options_.kind != TALLY_BARRIER) {
     fmt::print("# {} wrong of {} elements checked", wrong_, checked_);
     if (stray_ != 0) fmt::print(", {} bytes changed outside of results", stray_);

@@ -29,7 +29,8 @@ class Report {
 
   void add(const Row& row, const Measurement& measurement);
 
-  // The summary line, and the JSON file. False when the file cannot be written.
+  // The links of the largest predicted row, the summary line, and the JSON file. False when the
+  // file cannot be written.
   bool finish();
 
   bool good() const { return complaints_ == 0; }
@@ -43,6 +44,9 @@ class Report {
   std::size_t complaints_ = 0;
   bool header_printed_ = false;
   std::optional<Prediction> prediction_;
+  // Of the largest row that has a predicted time.
+  std::uint64_t link_bytes_ = 0;
+  double link_seconds_ = 0;
   nlohmann::ordered_json document_;
   nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
 };

@@ -92,7 +92,8 @@ void Aggregator::add_below(const Job& job, const OperationRecord& operation, con
   const Place& place = job.place(operation);
   for (const Branch& branch : job.vertex(operation).branches) {
     const std::uint16_t child = job.child_of(branch);
-    if (place.has(stretch.receivers, child)) tile.below.push_back({child, job.members[child].member});
+    if (place.has(stretch.receivers, child))
+      tile.below.push_back({child, job.members[child].member});
   }
 }
 
