@@ -61,7 +61,8 @@ class LinkMaker {
       options.device.ack_timeout = ack_timeout();
       options.shards = static_cast<std::uint32_t>(way.lanes.size());
       options.credit = size_.credit;
-      options.eager_bytes = eager_bytes("verbs", transport::verbs::kEagerBytes);
+      options.eager_bytes = taken("verbs", "eager_bytes", transport::verbs::kEagerBytes);
+      options.probe_bytes = taken("verbs", "probe_bytes", transport::verbs::kProbeBytes);
       options.watch = channel_.fd();
       return VerbsLink::make(**api, options);
     };
@@ -89,7 +90,7 @@ class LinkMaker {
       options.remote_host = on_this_host() ? local_host : channel_.remote_host();
       options.shards = static_cast<std::uint32_t>(way.lanes.size());
       options.credit = size_.credit;
-      options.eager_bytes = eager_bytes("fabric", fabric::kEagerBytes);
+      options.eager_bytes = taken("fabric", "eager_bytes", fabric::kEagerBytes);
       options.watch = channel_.fd();
       return FabricLink::make(options);
     };
@@ -129,9 +130,9 @@ class LinkMaker {
     return ways;
   }
 
-  // That the node takes behind a notice; older ones take nothing.
-  std::uint32_t eager_bytes(const char* transport, std::uint64_t most) const {
-    const std::uint64_t bytes = number(opened_.at(transport), "eager_bytes").value_or(0);
+  // Bytes that the node takes behind a notice, or as a probe; older ones take nothing.
+  std::uint32_t taken(const char* transport, const char* what, std::uint64_t most) const {
+    const std::uint64_t bytes = number(opened_.at(transport), what).value_or(0);
     return static_cast<std::uint32_t>(std::min(bytes, most));
   }
 

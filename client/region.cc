@@ -219,8 +219,13 @@ std::uint64_t Region::copy_out(std::uint64_t offset, std::uint64_t bytes) const 
 }
 
 Outcome Region::move() {
-  // The node never sees the caller's memory, or it is behind a fence that always holds.
-  if (how_ == How::kStaged || how_ == How::kBorrowed || how_ == How::kDevice) return Unit{};
+  if (how_ == How::kStaged) return Unit{};  // the node never sees the caller's memory
+  if (how_ == How::kBorrowed || how_ == How::kDevice) {
+    return Error{Status::kUnsupported,
+                 fmt::format("memory at {} that a network adapter reaches cannot be moved: waiting "
+                             "for the adapter to end its connections",
+                             static_cast<void*>(data_))};
+  }
   std::byte* at = how_ == How::kAdopted ? pages_ : data_;
   const std::size_t bytes = how_ == How::kAdopted ? pages_bytes_ : shm::round_to_pages(bytes_);
   auto fresh = shm::make_shared("tally-moved", bytes);

@@ -63,7 +63,8 @@ class Region {
   std::uint64_t copy_out(std::uint64_t offset, std::uint64_t bytes) const;
 
   // Puts other memory with the same contents at the same address: whoever has the old memfd mapped
-  // keeps the orphan. For a node that cannot be fenced off in time.
+  // keeps the orphan. For a node that cannot be fenced off in time. kUnsupported: an adapter
+  // reaches it, by pages.
   Outcome move();
 
   std::uint32_t id = 0;           // at the node

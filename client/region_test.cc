@@ -121,6 +121,11 @@ TEST(Region, AMovedRegionIsOutOfTheNodesReach) {
   EXPECT_TRUE(numbered((*region)->data(), 3 * kPage, 2)) << "the stuck node keeps the orphan";
 }
 
+TEST(Region, WhatAnAdapterReachesStaysWhereItIs) {
+  std::vector<std::byte> memory(kPage);
+  EXPECT_EQ(Region::borrow(memory.data(), memory.size())->move().status(), Status::kUnsupported);
+}
+
 TEST(Region, ACallersMemfdIsShared) {
   auto memory = transport::shm::make_shared("caller", 2 * kPage);
   ASSERT_TRUE(memory.ok());

@@ -285,7 +285,7 @@ void Session::fence_all() {
     return fenced;
   };
   if (!fence()) {
-    log(1, "the node stopped in the middle of a tile: moving the regions out of its reach");
+    log(1, "the node cannot be fenced off in time: moving the regions out of its reach");
     bool moved = true;
     for (const auto& region : regions_) {
       if (auto done = region->move(); !done) {

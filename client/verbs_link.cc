@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "dataplane/transport/answers.h"
 #include "dataplane/wire/completion.h"
@@ -18,8 +20,11 @@ namespace verbs = transport::verbs;
 
 constexpr std::uint32_t kNews = 0;  // among the events
 constexpr int kBurst = 32;
+constexpr std::chrono::milliseconds kFenceTurn(1);
 // A notice, and what is behind it.
 constexpr std::size_t kEagerMessage = sizeof(RingSlot) + verbs::kEagerBytes;
+constexpr std::size_t kEagerSlotsBytes = verbs::kEagerSlots * kEagerMessage;
+static_assert(verbs::kProbeBytes <= kEagerSlotsBytes);
 
 // A completion's number: the shard, and which of its messages.
 std::uint64_t work_id(std::uint32_t shard, std::uint32_t index) {
@@ -49,8 +54,9 @@ Outcome VerbsLink::set_up(verbs::Api& api) {
                            channel_.get()));
   }
   if (!queue_) {
-    return Error{Status::kNoMemory, fmt::format("a completion queue on {}: {}",
-                                                device_->choice().device, std::strerror(errno))};
+    return Error{Status::kNoMemory,
+                 fmt::format("a completion queue on {}: {}", device_->choice().device,
+                             verbs::why_not_made(errno))};
   }
   auto events = SessionEvents::make(options_.watch);
   if (!events) return events.error();
@@ -69,15 +75,14 @@ Outcome VerbsLink::set_up(verbs::Api& api) {
 
 Outcome VerbsLink::add_shard() {
   const std::uint32_t messages = 2 * options_.credit + 2;
-  auto pair =
-      verbs::QueuePair::make(*device_, *queue_.get(), {messages, messages}, sizeof(RingSlot));
+  auto pair = verbs::QueuePair::make(*device_, *queue_.get(), {messages, messages},
+                                     sizeof(RingSlot), verbs::kNodesAccess);
   if (!pair) return pair.error();
   const auto number = static_cast<std::uint32_t>(shards_.size());
   Shard& shard = *shards_.emplace_back(std::make_unique<Shard>());
   shard.pair = std::move(pair).value();
   const verbs::QueueSizes sizes = shard.pair.sizes();
-  shard.messages.resize(sizes.receives + sizes.sends +
-                        verbs::kEagerSlots * kEagerMessage / sizeof(RingSlot));
+  shard.messages.resize(sizes.receives + sizes.sends + kEagerSlotsBytes / sizeof(RingSlot));
   auto registered = device_->expose(shard.messages.data(), shard.messages.size() * sizeof(RingSlot),
                                     verbs::kForItself);
   if (!registered) return registered.error();
@@ -100,7 +105,7 @@ nlohmann::json VerbsLink::introduction() const {
   return {{"transport", "verbs"}, {"names", std::move(names)}};
 }
 
-// An empty message to each shard: whether packets get there and back, only they can tell.
+// A probe to each shard: whether packets get there and back, only they can tell.
 Outcome VerbsLink::attached(const nlohmann::json& names, Nanos deadline) {
   const Error unreadable{Status::kProtocol, "the node's queue pairs cannot be read"};
   if (!names.is_array() || names.size() != options_.shards) return unreadable;
@@ -113,11 +118,7 @@ Outcome VerbsLink::attached(const nlohmann::json& names, Nanos deadline) {
   for (std::uint32_t i = 0; i < options_.shards; ++i) {
     Shard& shard = *shards_[i];
     if (auto connected = shard.pair.connect(addresses[i]); !connected) return connected;
-    const std::uint32_t index = shard.free_sends.back();
-    shard.free_sends.pop_back();
-    if (const int error = post(i, index, nullptr, 0); error != 0) {
-      return Error{Status::kUnsupported, fmt::format("cannot post: {}", std::strerror(error))};
-    }
+    if (auto sent = probe(i); !sent) return sent;
   }
   const auto waits = [](const auto& shard) { return !shard->answered; };
   while (std::any_of(shards_.begin(), shards_.end(), waits) && failed_.empty()) {
@@ -129,10 +130,27 @@ Outcome VerbsLink::attached(const nlohmann::json& names, Nanos deadline) {
     if (monotonic_now() > deadline) failed_ = "no answer in time";
   }
   if (failed_.empty()) return Unit{};
-  return Error{Status::kUnsupported,
-               fmt::format("no packets get from {} ({}) to the node's {}: {}",
-                           device_->choice().device, verbs::to_text(device_->choice().gid),
-                           verbs::to_text(addresses.front().gid), failed_)};
+  return Error{
+      Status::kUnsupported,
+      fmt::format("no packets get from {} ({}) to the node's {}: {} (tried with {} bytes; where "
+                  "switches pass only smaller ones, network.mtu of the node makes them so)",
+                  device_->choice().device, verbs::to_text(device_->choice().gid),
+                  verbs::to_text(addresses.front().gid), failed_,
+                  std::min(options_.probe_bytes, shards_.front()->pair.mtu()))};
+}
+
+// As long as a packet can be, where the node takes that.
+Outcome VerbsLink::probe(std::uint32_t number) {
+  Shard& shard = *shards_[number];
+  const std::uint32_t index = shard.free_sends.back();
+  shard.free_sends.pop_back();
+  const std::uint32_t bytes = std::min(options_.probe_bytes, shard.pair.mtu());
+  const std::byte* content =
+      shard.messages[shard.messages.size() - kEagerSlotsBytes / sizeof(RingSlot)].bytes;
+  const int error =
+      post(number, index, content, bytes, bytes > 0 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND);
+  if (error == 0) return Unit{};
+  return Error{Status::kUnsupported, fmt::format("cannot post: {}", std::strerror(error))};
 }
 
 bool VerbsLink::send(std::uint32_t number, const wire::Notice& notice,
@@ -190,7 +208,7 @@ int VerbsLink::post(std::uint32_t number, std::uint32_t index, const RingSlot& m
 }
 
 int VerbsLink::post(std::uint32_t number, std::uint32_t index, const std::byte* message,
-                    std::size_t bytes) {
+                    std::size_t bytes, ibv_wr_opcode opcode) {
   Shard& shard = *shards_[number];
   ibv_sge piece{reinterpret_cast<std::uintptr_t>(message), static_cast<std::uint32_t>(bytes),
                 shard.registered->lkey};
@@ -198,7 +216,7 @@ int VerbsLink::post(std::uint32_t number, std::uint32_t index, const std::byte* 
   request.wr_id = work_id(number, index);
   request.sg_list = &piece;
   request.num_sge = bytes > 0 ? 1 : 0;
-  request.opcode = IBV_WR_SEND;
+  request.opcode = opcode;
   const bool short_enough = shard.pair.can_inline() && bytes <= sizeof(RingSlot);
   request.send_flags = short_enough ? IBV_SEND_INLINE : 0;
   ++shard.sent;
@@ -312,13 +330,14 @@ bool VerbsLink::arm(Nanos until) {
                      [](const auto& shard) { return shard->completions.empty(); });
 }
 
-// What the device has to say of a connection, its work completions say too.
+// What the device has to say of a connection, its work completions say too, as long as there are
+// any.
 bool VerbsLink::hear() {
   const bool ended = events_.hear([this](std::uint32_t) {
     if (device_->event_fd() < 0) return;
     ibv_async_event event{};
     while (device_->api().get_async_event(&device_->context(), &event) == 0) {
-      if (event.event_type == IBV_EVENT_DEVICE_FATAL) failed_ = "the RDMA device failed";
+      on_event(event.event_type);
       device_->api().ack_async_event(&event);
     }
   });
@@ -326,18 +345,33 @@ bool VerbsLink::hear() {
   return ended || !failed_.empty();
 }
 
+void VerbsLink::on_event(ibv_event_type type) {
+  if (type == IBV_EVENT_DEVICE_FATAL) failed_ = "the RDMA device failed";
+  if (type == IBV_EVENT_CQ_ERR) failed_ = "the RDMA device lost a completion queue";
+  if (type == IBV_EVENT_QP_FATAL) failed_ = "the RDMA device gave a queue pair up";
+}
+
 std::string VerbsLink::why_gone() const {
   return failed_.empty() ? Link::why_gone() : "the RDMA connection failed: " + failed_;
 }
 
 // A queue pair that has been destroyed lets nobody in any more.
-bool VerbsLink::fence(Nanos) {
+bool VerbsLink::fence(Nanos deadline) {
   for (const auto& shard : shards_) {
     if (shard->pair) shard->pair.abort();
   }
-  for (const auto& shard : shards_) shard->pair = verbs::QueuePair();
+  const auto all_end = [this] {
+    bool ended = true;
+    for (const auto& shard : shards_) ended &= shard->pair.end();
+    return ended;
+  };
+  bool fenced = all_end();
+  while (!fenced && monotonic_now() < deadline) {
+    std::this_thread::sleep_for(kFenceTurn);
+    fenced = all_end();
+  }
   exposed_.clear();
-  return true;
+  return fenced;
 }
 
 void VerbsLink::hang_up() {

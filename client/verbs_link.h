@@ -21,6 +21,7 @@ struct VerbsLinkOptions {
   std::uint32_t shards = 0;
   std::uint32_t credit = 0;
   std::uint32_t eager_bytes = 0;  // that the node takes behind a notice
+  std::uint32_t probe_bytes = 0;  // and as the first message
   int watch = -1;  // the control connection: its hang-up means that the node is gone; borrowed
 };
 
@@ -34,7 +35,7 @@ class VerbsLink final : public Link {
   // What session.attach tells the node.
   nlohmann::json introduction() const;
   // What it answered: the addresses of the queue pairs that serve this session, by shard. Returns
-  // when a message has gone to each and been acknowledged; kUnsupported when one does not by
+  // when a probe has gone to each and been acknowledged; kUnsupported when one does not by
   // `deadline`, and which.
   Outcome attached(const nlohmann::json& names, Nanos deadline);
 
@@ -85,11 +86,14 @@ class VerbsLink final : public Link {
   static void end_contribution(Shard& shard, const RingSlot& completion);
   std::optional<std::uint32_t> free_send(std::uint32_t shard);
   int post(std::uint32_t shard, std::uint32_t index, const RingSlot& message);
-  int post(std::uint32_t shard, std::uint32_t index, const std::byte* message, std::size_t bytes);
+  int post(std::uint32_t shard, std::uint32_t index, const std::byte* message, std::size_t bytes,
+           ibv_wr_opcode opcode = IBV_WR_SEND);
+  Outcome probe(std::uint32_t shard);
   void poll();
   void on_completion(const ibv_wc& completion);
   Outcome check(const ibv_mr& registration) const;
   void fail(ibv_wc_status status);
+  void on_event(ibv_event_type type);
 
   VerbsLinkOptions options_;
   std::unique_ptr<transport::verbs::Device> device_;

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 
+#include "base/memory_limit.h"
 #include "dataplane/transport/verbs/fake_verbs.h"
 #include "dataplane/transport/verbs/port.h"
 #include "dataplane/wire/completion.h"
@@ -31,13 +32,15 @@ class VerbsLinkTest : public ::testing::Test {
     if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()) != 0) throw std::runtime_error("pair");
     here_ = UniqueFd(pair[0]);
     there_ = UniqueFd(pair[1]);
-    for (auto& port : ports_) {
-      port = verbs::Port::open(api_, {.device = {.device = "node", .host = {}},
-                                      .credit = 8,
-                                      .landing_bytes = 1 << 20,
-                                      .tiles = {}})
-                 .value();
-    }
+    for (auto& port : ports_) port = open_port();
+  }
+
+  std::unique_ptr<verbs::Port> open_port(std::uint32_t mtu = 0) {
+    return verbs::Port::open(api_, {.device = {.device = "node", .host = {}, .mtu = mtu},
+                                    .credit = 8,
+                                    .landing_bytes = 1 << 20,
+                                    .tiles = {}})
+        .value();
   }
 
   VerbsLinkOptions options() {
@@ -45,6 +48,7 @@ class VerbsLinkTest : public ::testing::Test {
             .shards = 2,
             .credit = 8,
             .eager_bytes = verbs::kEagerBytes,
+            .probe_bytes = verbs::kProbeBytes,
             .watch = here_.get()};
   }
   // Of the worker's device, as a program makes them that uses libibverbs.
@@ -202,6 +206,15 @@ TEST_F(VerbsLinkTest, AfterTheFenceNothingArrives) {
   EXPECT_FALSE(link->send(0, wire::Notice{}, {}));
 }
 
+TEST_F(VerbsLinkTest, AFenceHoldsWhenTheDeviceHasEndedEveryQueuePair) {
+  auto link = attached();
+  api_.fail(verbs::Call::kDestroyPair, EBUSY, 1);  // the second one's
+  EXPECT_FALSE(link->fence(0));
+  EXPECT_FALSE(link->send(0, wire::Notice{}, {}));
+  api_.fail(verbs::Call::kDestroyPair, EBUSY, 0, 2);
+  EXPECT_TRUE(link->fence(kForever));  // it goes on trying
+}
+
 TEST_F(VerbsLinkTest, ItsDescriptorTellsOfCompletionsAndOfTheEnd) {
   auto link = attached();
   ASSERT_TRUE(link->arm(kForever));
@@ -229,6 +242,29 @@ TEST_F(VerbsLinkTest, AWayThatLetsNothingThroughIsFoundAtOnce) {
                         "answer"));
 }
 
+// A switch in between that has a smaller MTU than both ends.
+TEST_F(VerbsLinkTest, AWayThatPassesShorterPacketsAloneIsFoundToo) {
+  api_.pass_at_most(1500);
+  auto link = VerbsLink::make(api_, options()).value();
+  const auto done = link->attached(answer(*link), monotonic_now() + kSecond);
+  EXPECT_EQ(done.status(), Status::kUnsupported);
+  EXPECT_THAT(done.error().message,
+              HasSubstr("does not answer: its machine is down or cut off, or the way to it loses "
+                        "packets (tried with 4096 bytes; where switches pass only smaller ones, "
+                        "network.mtu of the node makes them so)"));
+  for (auto& port : ports_) port = open_port(1024);
+  EXPECT_TRUE(attached()->why_gone().find("RDMA") == std::string::npos);
+}
+
+TEST_F(VerbsLinkTest, ANodeOfAVersionBeforeGetsAnEmptyMessage) {
+  api_.pass_at_most(100);
+  VerbsLinkOptions before = options();
+  before.probe_bytes = 0;
+  auto link = attached(before);
+  EXPECT_TRUE(link->send(0, wire::Notice{}, {}));
+  EXPECT_EQ(notices(0).size(), 1U);
+}
+
 TEST_F(VerbsLinkTest, AConnectionThatBreaksSaysHow) {
   auto link = attached();
   api_.cut("worker");
@@ -237,11 +273,26 @@ TEST_F(VerbsLinkTest, AConnectionThatBreaksSaysHow) {
   EXPECT_THAT(link->why_gone(), HasSubstr("the RDMA connection failed: it does not answer"));
 }
 
-TEST_F(VerbsLinkTest, ADeviceThatIsRemovedEndsTheSession) {
+TEST_F(VerbsLinkTest, ANodeThatTakesNoNoticesIsGivenUp) {
   auto link = attached();
-  api_.announce(IBV_EVENT_DEVICE_FATAL);
+  while (api_.held(IBV_WR_SEND) == 0) ASSERT_TRUE(link->send(0, wire::Notice{}, {}));
+  EXPECT_FALSE(link->hear());
+  api_.lose_patience();
   EXPECT_TRUE(link->hear());
-  EXPECT_THAT(link->why_gone(), HasSubstr("device failed"));
+  EXPECT_EQ(link->why_gone(), "the RDMA connection failed: it has taken no messages for a second");
+}
+
+TEST_F(VerbsLinkTest, WhatTheDeviceLosesEndsTheSession) {
+  for (const auto& [event, why] : {std::pair{IBV_EVENT_DEVICE_FATAL, "the RDMA device failed"},
+                                   std::pair{IBV_EVENT_CQ_ERR, "lost a completion queue"},
+                                   std::pair{IBV_EVENT_QP_FATAL, "gave a queue pair up"}}) {
+    auto link = attached();
+    EXPECT_FALSE(link->hear());
+    api_.announce(event);
+    EXPECT_TRUE(link->hear());
+    EXPECT_THAT(link->why_gone(), HasSubstr(why));
+    for (auto& port : ports_) port = open_port();
+  }
 }
 
 TEST_F(VerbsLinkTest, AnAnswerThatCannotBeReadIsRefused) {
@@ -266,8 +317,11 @@ TEST_F(VerbsLinkTest, WhatCannotBeMadeLeavesNothing) {
                                                       {Call::kPostReceive, 20}}};
   for (const auto& [call, after] : steps) {
     api_.fail(call, ENOMEM, after);
-    EXPECT_FALSE(VerbsLink::make(api_, options()).ok()) << static_cast<int>(call) << after;
+    const auto made = VerbsLink::make(api_, options());
+    ASSERT_FALSE(made.ok()) << static_cast<int>(call) << after;
     EXPECT_EQ(api_.objects(), before);
+    if (call != Call::kQueue) continue;
+    EXPECT_THAT(made.error().message, HasSubstr(memory_limit()));
   }
   auto link = attached();
   std::vector<std::byte> memory(4096);

@@ -8,6 +8,7 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <sstream>
@@ -293,6 +294,12 @@ Outcome check(const Config& config) {
   }
   if (auto cluster = check_cluster(config.cluster); !cluster) return cluster;
   if (auto rails = configured_rails(config); !rails) return rails.error();
+  if (config.mtu != 0 && !std::has_single_bit(config.mtu)) {
+    return bad(
+        fmt::format("network.mtu is {}: RDMA's packets carry 256, 512, 1024, 2048 or 4096 bytes; "
+                    "take the largest that fits, with 80 bytes of headers, through every switch",
+                    config.mtu));
+  }
   if (config.tile_bytes > config.window_bytes) {
     return bad(
         fmt::format("shards.tile_bytes is {} and shards.window_bytes {}: a tile must fit "

@@ -63,6 +63,7 @@ struct Config {
   Offer verbs = Offer::kAuto;
   std::string device;  // RDMA: "NAME[:PORT[:GID-INDEX]]"; empty: the first that fits
   std::uint8_t ack_timeout = transport::verbs::kAckTimeout;  // RDMA: 4.096 us << so many
+  std::uint32_t mtu = 0;  // RDMA: bytes that a packet carries at most; 0: what the port does
   Offer fabric = Offer::kAuto;
   std::string provider;
   std::string rails;        // addresses, with commas between them (control/rails.h reads them)

@@ -18,6 +18,8 @@ constexpr std::uint64_t kMib = 1 << 20;
 constexpr std::uint64_t kGib = 1 << 30;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kDayMs = 24 * 3600 * 1000;
+constexpr std::uint64_t kMinMtu = 256;  // that RDMA knows
+constexpr std::uint64_t kMaxMtu = 4096;
 
 // What these members lead to, one in another.
 template <auto... Members>
@@ -237,6 +239,10 @@ std::vector<Key> network_keys() {
        "RDMA: a packet that is not acknowledged is sent again after 4.096 us x 2^N, six times",
        number(At<&Config::ack_timeout>{}, transport::verbs::kMinAckTimeout,
               transport::verbs::kMaxAckTimeout)},
+      {"network", "mtu", "",
+       "RDMA: bytes that a packet carries at most: 256, 512, 1024, 2048 or 4096; 0: what the port "
+       "does",
+       or_zero(number(At<&Config::mtu>{}, kMinMtu, kMaxMtu))},
       {"network", "fabric", "fabric",
        "transport fabric for workers on other machines; auto: where libfabric is installed",
        choice(At<&Config::fabric>{}, {"auto", "on", "off"})},

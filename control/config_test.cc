@@ -56,6 +56,7 @@ credit = 16
 split_bytes = 8192
 [network]
 ack_timeout = 18
+mtu = 1024
 [memory]
 hugepages = "off"
 engine_mib = 32
@@ -91,6 +92,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->credit, 16u);
   EXPECT_EQ(config->split_bytes, 8192u);
   EXPECT_EQ(config->ack_timeout, 18);
+  EXPECT_EQ(config->mtu, 1024U);
   EXPECT_EQ(config->hugepages, engine::Hugepages::kOff);
   EXPECT_EQ(config->engine_mib, 32u);
   EXPECT_EQ(config->limits.max_jobs, 2u);
@@ -114,6 +116,14 @@ TEST(Config, FlagsOverrideTheFile) {
   EXPECT_EQ(config->window_bytes, 8u << 20);
   EXPECT_EQ(config->listen, "/x");
   EXPECT_EQ(config->isa, summation::Isa::kScalar);
+}
+
+TEST(Config, PacketsOfRdmaHaveFiveSizes) {
+  EXPECT_EQ(parse("[network]\nmtu = 0\n")->mtu, 0U);
+  EXPECT_NE(error_of("[network]\nmtu = 1500\n").find("carry 256, 512, 1024, 2048 or 4096 bytes"),
+            std::string::npos);
+  EXPECT_NE(error_of("[network]\nmtu = 8192\n").find("must be 0, or from 256 to 4096"),
+            std::string::npos);
 }
 
 TEST(Config, SaysWhereAndWhatAndWhatIsAllowed) {

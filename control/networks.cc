@@ -43,6 +43,18 @@ Outcome open_each(Networks& networks, std::unique_ptr<Port> NetworkPorts::*port,
   return Unit{};
 }
 
+// "160 of 640 MiB on hugepages"
+template <typename Port>
+std::string landing_text(const Networks& networks, std::unique_ptr<Port> NetworkPorts::*port) {
+  std::size_t all = 0, huge = 0;
+  for (const NetworkPorts& ports : networks.ports) {
+    const onesided::LandingMemory& memory = (ports.*port)->landing_memory();
+    all += memory.bytes();
+    huge += memory.on_hugepages() ? memory.bytes() : 0;
+  }
+  return fmt::format("{} of {} MiB on hugepages", huge >> 20, all >> 20);
+}
+
 // Where each shard's ports are bound.
 struct Place {
   std::uint32_t rail = 0;
@@ -72,6 +84,7 @@ Outcome open_fabric(const Config& config, const Places& places, std::size_t land
   // Devices that transport verbs serves, or that are not meant, are not taken by another way.
   options.domain.verbs = config.verbs == Offer::kAuto && !networks.verbs;
   options.landing_bytes = landing;
+  options.hugepages = config.hugepages != engine::Hugepages::kOff;
   auto opened = open_each(networks, &NetworkPorts::fabric, before, [&](std::uint32_t shard) {
     options.domain.address = places[shard].host;
     options.tiles = ShardSet::share_of(memory, shard, config.shards);
@@ -81,7 +94,9 @@ Outcome open_fabric(const Config& config, const Places& places, std::size_t land
   });
   if (!opened) return opened;
   const transport::fabric::Port& first = *networks.ports.front().fabric;
-  log::info("fabric", {{"provider", first.provider()}, {"why", first.why_provider()}});
+  log::info("fabric", {{"provider", first.provider()},
+                       {"why", first.why_provider()},
+                       {"landing", landing_text(networks, &NetworkPorts::fabric)}});
   networks.fabric = {first.provider(), first.host(), first.eager_bytes()};
   return Unit{};
 }
@@ -96,10 +111,12 @@ Outcome open_verbs(const Config& config, const Places& places, std::size_t landi
   if (devices.empty()) devices.emplace_back();
   options.credit = config.credit;
   options.landing_bytes = landing;
+  options.hugepages = config.hugepages != engine::Hugepages::kOff;
   auto opened = open_each(networks, &NetworkPorts::verbs, before, [&](std::uint32_t shard) {
     options.device = {.device = devices[places[shard].rail % devices.size()],
                       .host = places[shard].host,
-                      .ack_timeout = config.ack_timeout};
+                      .ack_timeout = config.ack_timeout,
+                      .mtu = config.mtu};
     options.tiles = ShardSet::share_of(memory, shard, config.shards);
     return transport::verbs::Port::open(**api, options);
   });
@@ -107,7 +124,8 @@ Outcome open_verbs(const Config& config, const Places& places, std::size_t landi
   const transport::verbs::Choice& choice = networks.ports.front().verbs->choice();
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (i > 0 && places[i].rail <= places[i - 1].rail) break;  // each rail once
-    log::info("verbs", {{"device", networks.ports[i].verbs->choice().why}});
+    log::info("verbs", {{"device", networks.ports[i].verbs->choice().why},
+                        {"landing", landing_text(networks, &NetworkPorts::verbs)}});
   }
   networks.verbs = {choice.device, transport::verbs::to_text(choice.gid), choice.ack_timeout};
   return Unit{};

@@ -199,6 +199,7 @@ void Node::opened(const Session& session, rpc::Reply reply) const {
     answer["verbs"] = {{"device", options_.verbs->device},
                        {"gid", options_.verbs->gid},
                        {"eager_bytes", transport::verbs::kEagerBytes},
+                       {"probe_bytes", transport::verbs::kProbeBytes},
                        {"ack_timeout", options_.verbs->ack_timeout}};
   }
   // What is eager is so by operations, of which the messages of a branch do not speak.

@@ -66,6 +66,19 @@ Finding infiniband_mtu(const RdmaPort& port, std::uint32_t active) {
       "(mtu=5) and the switches limit it");
 }
 
+// What the configuration makes of a port's.
+Finding configured_mtu(const RdmaPort& port, std::uint32_t wanted, std::uint32_t active) {
+  const std::string what = fmt::format("network.mtu, on {}", port.name());
+  if (active == 0 || wanted == active) return ok(what, fmt::format("{}", wanted));
+  if (wanted > active) {
+    return warning(what, fmt::format("{}, and the port has {}: that is used", wanted, active),
+                   "raise the MTU of its interface, or set network.mtu = 0");
+  }
+  return note(
+      what, fmt::format("{}, of {} that the port has", wanted, active),
+      "network.mtu = 0 where all switches pass the port's: tallyctl doctor --path shows it");
+}
+
 // Without an RDMA port, what the MTU means for TCP.
 Finding card_mtu(const Files& files, const std::string& interface) {
   const auto mtu = mtu_of(files, interface);
@@ -120,6 +133,9 @@ Findings check_mtu(const Machine& machine) {
     const auto library = machine.system.verbs_library({});
     for (const RdmaPort& port : ports) {
       const std::uint32_t active = active_mtu(library, port);
+      if (machine.config && machine.config->mtu != 0) {
+        findings.push_back(configured_mtu(port, machine.config->mtu, active));
+      }
       if (!port.is_ethernet()) findings.push_back(infiniband_mtu(port, active));
       if (!port.is_ethernet()) continue;
       for (const std::string& interface : interfaces_of(machine.files, port)) {

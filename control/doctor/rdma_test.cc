@@ -191,6 +191,17 @@ TEST_F(MtuTest, WhatIsNotKnownIsSaid) {
   expect(about(check_mtu, "eth2"), Level::kNote, "\"many\" is not a number");
 }
 
+TEST_F(MtuTest, WhatTheConfigurationMakesOfItIsSaid) {
+  add_roce_device();
+  configure("listen_tcp = \"tcp:127.0.0.1:7733\"\n[network]\nmtu = 1024\n");
+  expect(about(check_mtu, "network.mtu, on mlx5_0/1"), Level::kNote,
+         "1024, of 4096 that the port has", "network.mtu = 0");
+  configure("listen_tcp = \"tcp:127.0.0.1:7733\"\n[network]\nmtu = 4096\n");
+  expect(about(check_mtu, "network.mtu"), Level::kOk, "4096");
+  system_.verbs = VerbsLibrary{"1", {{"mlx5_0", "", {1024}}}, "", "no RDMA device to use"};
+  expect(about(check_mtu, "network.mtu"), Level::kWarning, "4096, and the port has 1024: that is");
+}
+
 TEST_F(MtuTest, OfInfinibandThePortsAloneCounts) {
   add_roce_device();
   write("sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand");

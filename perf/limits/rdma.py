@@ -9,7 +9,8 @@ allreduce   Two workers on the other machine: bytes read and written per second;
 For one host with both devices, as in the virtual machine:
   python3 tests/vm/guest.py --timeout 900 -- python3 perf/limits/rdma.py --node-device rxe1 --device rxe2
 
-usage: rdma.py --node-device D --device D [--rounds N] [--size 4M] [--seconds S] [--build DIR] [--json FILE]
+usage: rdma.py --node-device D --device D [--rounds N] [--size 4M] [--seconds S] [--bar X] [--build DIR] [--json FILE]
+With --bar the exit status is 1 where one of the two shares is below.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import os
 import re
 import statistics
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -88,7 +90,12 @@ def bytes_of(size: str) -> int:
     return int(size[:-1]) << {"K": 10, "M": 20, "G": 30}[size[-1]]
 
 
-def main() -> None:
+def below(shares: dict[str, float], bar: float) -> list[str]:
+    return [f"{what}: {share:.2f} of what perftest moves, and the bar is {bar:g}"
+            for what, share in shares.items() if share < bar]
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=default_build())
     parser.add_argument("--node-device", required=True)
@@ -96,6 +103,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", default="4M")
     parser.add_argument("--seconds", type=int, default=5, help="of each measurement")
+    parser.add_argument("--bar", type=float, default=0, help="share of perftest's figure that is asked for")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     tcp = f"tcp:127.0.0.1:{free_port()}"
@@ -106,13 +114,17 @@ def main() -> None:
             rounds.append({"ceiling": ceilings(arguments), "tally": tally(node, arguments, tcp)})
             print(json.dumps(rounds[-1]), flush=True)
     print(f"{'':>10} {'tally, MB/s':>12} {'perftest, MB/s':>15} {'share':>6}")
+    shares = {}
     for what in ("reduce", "allreduce"):
         ours, theirs = (statistics.median(one[side][what] for one in rounds) for side in ("tally", "ceiling"))
-        share = statistics.median(one["tally"][what] / one["ceiling"][what] for one in rounds)
-        print(f"{what:>10} {ours:12.1f} {theirs:15.1f} {share:6.2f}")
+        shares[what] = statistics.median(one["tally"][what] / one["ceiling"][what] for one in rounds)
+        print(f"{what:>10} {ours:12.1f} {theirs:15.1f} {shares[what]:6.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps(rounds, indent=1) + "\n")
+    worse = below(shares, arguments.bar)
+    print(*worse, sep="\n", end="\n" if worse else "")
+    return 1 if worse else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

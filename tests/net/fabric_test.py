@@ -38,6 +38,9 @@ class Namespaces:
     def machine(self, index: int) -> Machine:
         return self.network.machine(index)
 
+    def held(self, pid: int) -> dict[str, int]:
+        return {}
+
 
 @contextlib.contextmanager
 def only_control_passes(network: Network) -> Iterator[None]:

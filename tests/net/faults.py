@@ -48,6 +48,7 @@ class Site(Protocol):
     loss: float           # share of packets with which sums still end
 
     def machine(self, index: int) -> Machine: ...
+    def held(self, pid: int) -> dict[str, int]: ...  # by this process, besides descriptors
 
 
 class Process:
@@ -118,6 +119,12 @@ class World:
         node.expect("ready")
         return node
 
+    def restart_node(self) -> None:
+        self.node.signal(signal.SIGTERM)
+        self.node.child.wait(PATIENCE)
+        self.node.end()
+        self.node = self.start_node()
+
     def job(self, ranks: int = 2, elements: int = 1 << 20) -> list:
         self.jobs += 1
         started = [Process(self.site.machine(2 + rank),
@@ -128,8 +135,15 @@ class World:
             rank.expect("^ready$")
         return started
 
-    def footprint(self) -> int:
-        return len(os.listdir(f"/proc/{self.node.child.pid}/fd"))
+    def footprint(self) -> dict[str, int]:
+        """What the node holds, by kind."""
+        pid = self.node.child.pid
+        return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), **self.site.held(pid)}
+
+    def left(self) -> dict[str, str]:
+        """Of each kind more than at the start."""
+        return {kind: f"{count} of {self.at_start[kind]}" for kind, count in self.footprint().items()
+                if count > self.at_start[kind]}
 
     def settled(self) -> None:
         """The node serves a new job, and nothing is left of those before."""
@@ -141,10 +155,9 @@ class World:
         for rank in ranks:
             rank.end()
         until = time.monotonic() + PATIENCE
-        while self.footprint() > self.at_start or self.formings():
+        while (left := self.left()) or self.formings():
             if time.monotonic() > until:
-                raise Failed(f"left at the node: {self.footprint()} descriptors of {self.at_start}, "
-                             f"jobs {self.formings()}")
+                raise Failed(f"left at the node: {left}, jobs {self.formings()}")
             time.sleep(0.05)
 
     def formings(self) -> list:

@@ -5,6 +5,7 @@ Runs in the guest (verbs_test.py starts it there), with four machines in the lay
 usage: verbs_faults.py TALLYD FAULT_RANK TALLYCTL [CASE...]; $TALLY_TEST_TIER: fast, default, soak
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,12 @@ faults.REPETITIONS["soak"] = 5
 
 def call(*command: str) -> None:
     subprocess.run(command, check=True, timeout=20, stdout=subprocess.DEVNULL)
+
+
+def resources(kind: str) -> list[dict]:
+    shown = subprocess.run(["rdma", "--json", "resource", "show", kind], check=True, timeout=20, text=True,
+                           capture_output=True).stdout
+    return json.loads(shown or "[]")
 
 
 class Machine:
@@ -44,9 +51,17 @@ class Machine:
     def plug(self) -> None:
         call("ip", "-n", "switch", "link", "set", f"p{self.index}", "up")
 
+    def pass_at_most(self, bytes_: int) -> None:
+        """Of what goes over its port of the switch: longer packets are dropped without a word."""
+        call("ip", "-n", "switch", "link", "set", f"p{self.index}", "mtu", str(bytes_))
+
     def lose(self, share: float) -> None:
         """Of what this machine sends; 0: nothing any more."""
-        self._netem(["tc"], f"v{self.index}", share)
+        self._lose(["tc"], f"v{self.index}", share)
+
+    def disturb(self, *how: str) -> None:
+        """What this machine sends, as netem has it; nothing: not any more."""
+        self._netem(["tc"], f"v{self.index}", *how)
 
     def drop_from(self, source: "Machine") -> None:
         self._from(source, 1)
@@ -57,15 +72,18 @@ class Machine:
     def _from(self, source: "Machine", share: float) -> None:
         """The node is machine 1: it is deaf to one machine, or one machine is deaf to all."""
         if self.index == 1:
-            self._netem(["tc"], f"v{source.index}", share)
+            self._lose(["tc"], f"v{source.index}", share)
         else:
-            self._netem(["ip", "netns", "exec", "switch", "tc"], f"p{self.index}", share)
+            self._lose(["ip", "netns", "exec", "switch", "tc"], f"p{self.index}", share)
+
+    def _lose(self, tc: list, link: str, share: float) -> None:
+        self._netem(tc, link, *(("loss", f"{100 * share}%") if share > 0 else ()))
 
     @staticmethod
-    def _netem(tc: list, link: str, share: float) -> None:
+    def _netem(tc: list, link: str, *how: str) -> None:
         subprocess.run([*tc, "qdisc", "del", "dev", link, "root"], capture_output=True, timeout=20)
-        if share > 0:
-            call(*tc, "qdisc", "add", "dev", link, "root", "netem", "loss", f"{100 * share}%")
+        if how:
+            call(*tc, "qdisc", "add", "dev", link, "root", "netem", *how)
 
 
 class Guest:
@@ -83,6 +101,10 @@ class Guest:
 
     def machine(self, index: int) -> Machine:
         return self._machines[index]
+
+    def held(self, pid: int) -> dict[str, int]:
+        """Of the device."""
+        return {kind: sum(entry.get("pid") == pid for entry in resources(kind)) for kind in ("qp", "mr", "cq", "pd")}
 
 
 def refusal(world: faults.World, transport: str) -> str:
@@ -113,6 +135,43 @@ def what_cannot_be_had_says_why(world: faults.World) -> None:
             mended()
 
 
+def a_switch_that_passes_less_is_found(world: faults.World) -> None:
+    """It swallows what is longer than its MTU; the node can see to it that nothing is."""
+    machine, usual = world.site.machine(2), world.site.config
+    machine.pass_at_most(1500)
+    try:
+        why = "(tried with 4096 bytes; "
+        if why not in (said := refusal(world, "verbs:rxe2")):
+            raise faults.Failed(f"behind a switch with MTU 1500: {said!r} and not {why!r}")
+        world.site.config = usual + "mtu = 1024\n"
+        world.restart_node()
+        for rank in (ranks := world.job()):
+            rank.tell("loop 7 100000 3")
+        for rank in ranks:
+            rank.expect("^looped 3 wrong 0$", patience=120)
+            rank.end()
+    finally:
+        world.site.config = usual
+        machine.pass_at_most(9000)
+        world.restart_node()
+
+
+def packets_come_late_and_out_of_order(world: faults.World) -> None:
+    """By turns, in order (a rate keeps it), and now and then one after those behind it."""
+    machine = world.site.machine(2)
+    for how in (("delay", "20ms", "10ms", "rate", "1gbit"), ("delay", "2ms", "reorder", "99.8%")):
+        machine.disturb(*how)
+        try:
+            ranks = world.job()
+            for rank in ranks:
+                rank.tell(f"loop 4 {world.site.elements // 3} 10")
+            for rank in ranks:
+                rank.expect("^looped 10 wrong 0$", patience=120)
+                rank.end()
+        finally:
+            machine.disturb()
+
+
 def who_has_the_choice_takes_verbs(world: faults.World) -> None:
     """And fabric where packets of RDMA do not get through."""
     ranks = [world.site.machine(2 + rank) for rank in range(2)]
@@ -136,7 +195,8 @@ def who_has_the_choice_takes_verbs(world: faults.World) -> None:
             machine.transport = f"verbs:rxe{2 + index}"
 
 
-faults.CASES += [what_cannot_be_had_says_why, who_has_the_choice_takes_verbs]
+faults.CASES += [what_cannot_be_had_says_why, a_switch_that_passes_less_is_found,
+                 packets_come_late_and_out_of_order, who_has_the_choice_takes_verbs]
 
 if __name__ == "__main__":
     sys.exit(faults.main(Guest()))

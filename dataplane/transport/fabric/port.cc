@@ -27,7 +27,7 @@ Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
 }
 
 Port::Port(const PortOptions& options)
-    : onesided::Port({options.landing_bytes, kPayloadBytes, options.tiles}),
+    : onesided::Port({options.landing_bytes, kPayloadBytes, options.tiles, options.hugepages}),
       host_(options.domain.address),
       letters_(kLetterBytes) {}
 

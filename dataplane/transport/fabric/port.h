@@ -26,6 +26,7 @@ struct PortOptions {
   // Where the shard sums what is pushed. Pushes from elsewhere are copied where memory has to be
   // registered.
   std::span<std::byte> tiles{};
+  bool hugepages = false;  // for landing memory: reserved ones, where enough are free
 };
 
 class Port : public onesided::Port {

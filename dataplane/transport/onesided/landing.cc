@@ -1,9 +1,9 @@
 #include "dataplane/transport/onesided/landing.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <new>
+
+#include "base/huge_pages.h"
 
 namespace tally::transport::onesided {
 namespace {
@@ -13,16 +13,13 @@ std::size_t round_up(std::size_t bytes) {
          LandingMemory::kAlignment;
 }
 
-Mapping map(std::size_t bytes) {
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) throw std::bad_alloc();
-  ::madvise(data, bytes, MADV_HUGEPAGE);  // a wish
-  return Mapping(data, bytes);
-}
-
 }  // namespace
 
-LandingMemory::LandingMemory(std::size_t bytes) : memory_(map(round_up(bytes))) {
+LandingMemory::LandingMemory(std::size_t bytes, bool hugepages) {
+  if (hugepages) memory_ = map_own(round_up(bytes), true);
+  on_hugepages_ = static_cast<bool>(memory_);
+  if (!memory_) memory_ = map_own(round_up(bytes), false);
+  if (!memory_) throw std::bad_alloc();
   constexpr std::size_t kUsualPieces = 4096;
   pieces_.reserve(kUsualPieces);
 }

@@ -17,8 +17,8 @@ class LandingMemory {
  public:
   static constexpr std::size_t kAlignment = 4096;
 
-  // Throws std::bad_alloc.
-  explicit LandingMemory(std::size_t bytes);
+  // `hugepages`: reserved ones, where enough are free; it is longer then. Throws std::bad_alloc.
+  explicit LandingMemory(std::size_t bytes, bool hugepages = false);
 
   // Page-aligned; null while no gap is long enough.
   std::byte* allocate(std::size_t bytes);
@@ -27,6 +27,7 @@ class LandingMemory {
 
   std::size_t bytes() const { return memory_.size(); }
   std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
+  bool on_hugepages() const { return on_hugepages_; }
   bool empty() const { return pieces_.empty(); }
 
  private:
@@ -36,6 +37,7 @@ class LandingMemory {
   };
 
   Mapping memory_;
+  bool on_hugepages_ = false;
   std::vector<Piece> pieces_;  // in use, by place: as many as there are pulls under way
 };
 

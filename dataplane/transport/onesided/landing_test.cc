@@ -34,6 +34,15 @@ TEST(LandingMemory, IsFullAndIsEmptyAgain) {
   EXPECT_EQ(memory.allocate(1), nullptr);
 }
 
+TEST(LandingMemory, IsWhereHugePagesCanBe) {
+  for (const bool hugepages : {false, true}) {
+    const LandingMemory memory(4 << 20, hugepages);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.memory().data()) % (2 << 20), 0U);
+    EXPECT_GE(memory.bytes(), std::size_t{4} << 20);
+    EXPECT_TRUE(hugepages || !memory.on_hugepages());
+  }
+}
+
 TEST(LandingMemory, NothingLargerThanItself) {
   LandingMemory memory(2 * kPage);
   EXPECT_EQ(memory.allocate(3 * kPage), nullptr);

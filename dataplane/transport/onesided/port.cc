@@ -35,7 +35,7 @@ bool within(const std::byte* data, std::size_t bytes, std::span<const std::byte>
 }  // namespace
 
 Port::Port(const Memory& memory)
-    : landing_(memory.landing_bytes),
+    : landing_(memory.landing_bytes, memory.hugepages),
       payloads_(memory.payload_bytes),
       tiles_(memory.tiles),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {

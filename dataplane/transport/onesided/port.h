@@ -44,6 +44,8 @@ class Port : public Transport {
   std::size_t sessions() const;
   // Why the peer is lost; empty while it is not.
   std::string why_lost(Peer peer) const;
+  // Where the bytes of pulls land.
+  const LandingMemory& landing_memory() const { return landing_; }
 
   // -- Transport -------------------------------------------------------------------------------
   std::size_t receive(std::span<Received> out) override;
@@ -116,6 +118,8 @@ class Port : public Transport {
     std::size_t payload_bytes = 0;
     // Where the shard sums what is pushed, for networks that want to know memory; borrowed.
     std::span<std::byte> tiles{};
+    // For what lands: reserved ones, where enough are free.
+    bool hugepages = false;
   };
   explicit Port(const Memory& memory);
 

@@ -10,12 +10,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/huge_pages.h"
 #include "dataplane/transport/shm/segment.h"
 
 namespace tally::transport::shm {
 namespace {
 
-constexpr std::size_t kHugePage = 2 << 20;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Error system_error(const char* what, std::size_t bytes) {
@@ -26,28 +26,6 @@ Error system_error(const char* what, std::size_t bytes) {
 // Only a hint: shared memory comes in 4 KiB pages where the kernel does not grant it.
 void prefer_huge_pages(const Mapping& mapping) {
   if (mapping.size() >= kHugePage) ::madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
-}
-
-// Shared and aligned to huge pages, so that both sides can map large folios whole.
-Mapping map_shared(int fd, std::size_t bytes) {
-  if (bytes < kHugePage) return Mapping::shared(fd, bytes, false);
-  const std::size_t whole = round_to_pages(bytes);
-  const std::size_t room = whole + kHugePage;
-  void* reserved =
-      ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return Mapping();
-  auto* start = static_cast<std::byte*>(reserved);
-  const auto address = reinterpret_cast<std::uintptr_t>(start);
-  const std::size_t before = (kHugePage - address % kHugePage) % kHugePage;
-  void* mapped =
-      ::mmap(start + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
-  if (mapped == MAP_FAILED) {
-    ::munmap(reserved, room);
-    return Mapping();
-  }
-  if (before > 0) ::munmap(start, before);
-  ::munmap(start + before + whole, room - before - whole);
-  return Mapping(mapped, bytes);
 }
 
 // Memory of tmpfs, all of it there: a hole would be filled when it is touched, at the node's cost,
@@ -81,7 +59,7 @@ Result<SharedMemory> make_shared(const char* name, std::size_t bytes) {
   if (::ftruncate(memory.fd.get(), static_cast<off_t>(size)) != 0) {
     return system_error("shared memory", size);
   }
-  memory.mapping = map_shared(memory.fd.get(), size);
+  memory.mapping = map_aligned(size, MAP_SHARED, memory.fd.get());
   if (!memory.mapping) return system_error("mapping shared memory", size);
   prefer_huge_pages(memory.mapping);
   // A child's writes must not reach the peer, nor a child keep the memory of a dead parent.
@@ -111,7 +89,7 @@ Result<Mapping> map_peer(int fd, std::size_t bytes, const char* what) {
   }
   if (const Error wrong = backing_fault(fd, status, what); wrong.status != Status::kOk)
     return wrong;
-  Mapping mapping = map_shared(fd, bytes);
+  Mapping mapping = map_aligned(bytes, MAP_SHARED, fd);
   if (!mapping) return system_error(what, bytes);
   prefer_huge_pages(mapping);
   // Page tables now, not at the first tile; the memory is there already.

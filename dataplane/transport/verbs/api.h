@@ -66,20 +66,25 @@ class Owned {
       : api_(other.api_), object_(std::exchange(other.object_, nullptr)) {}
   Owned& operator=(Owned&& other) noexcept {
     if (this != &other) {
-      reset();
+      static_cast<void>(reset());
       api_ = other.api_;
       object_ = std::exchange(other.object_, nullptr);
     }
     return *this;
   }
-  ~Owned() { reset(); }
+  ~Owned() { static_cast<void>(reset()); }
 
   T* get() const { return object_; }
   T* operator->() const { return object_; }
   explicit operator bool() const { return object_ != nullptr; }
-  void reset() {
-    if (T* object = std::exchange(object_, nullptr)) static_cast<void>((api_->*Release)(object));
+  // Gives it back. 0, or the errno of a device that refuses: it is still owned.
+  int reset() {
+    const int error = object_ == nullptr ? 0 : (api_->*Release)(object_);
+    if (error == 0) object_ = nullptr;
+    return error;
   }
+  // Somebody else has given it back.
+  void forget() { object_ = nullptr; }
 
  private:
   Api* api_ = nullptr;

@@ -12,6 +12,7 @@ namespace tally::transport::verbs {
 namespace {
 
 constexpr std::uint32_t kMessages = 8;  // of the sends
+static_assert(kProbeBytes <= sizeof(RingSlot) + kEagerSlots * kEagerBytes);
 // That a completion queue has room for, at first and at most: with the usual credit some entries
 // less than a power of two, to which devices round up.
 constexpr std::size_t kFirstSessions = 14;
@@ -79,7 +80,7 @@ Result<SharedQueue*> Connector::another_queue() {
                  fmt::format("a completion queue of {} entries on {} (it has {} of them at most), "
                              "for {} sessions beside {}: {}",
                              wanted, choice().device, choice().max_cqe, queue->room, taken,
-                             std::strerror(error))};
+                             why_not_made(error))};
   }
   return queues_.emplace_back(std::move(queue)).get();
 }
@@ -89,7 +90,8 @@ Result<Connection> Connector::connect(std::uint64_t first_receive, const Address
   auto place = take_place();
   if (!place) return place.error();
   made.place = std::move(place).value();
-  auto pair = QueuePair::make(*device_, *made.place->entries.get(), sizes_, sizeof(RingSlot));
+  auto pair = QueuePair::make(*device_, *made.place->entries.get(), sizes_, sizeof(RingSlot),
+                              kWorkersAccess);
   if (!pair) return pair.error();
   made.pair = std::move(pair).value();
   const std::uint32_t receives = made.receives();
@@ -101,7 +103,9 @@ Result<Connection> Connector::connect(std::uint64_t first_receive, const Address
   if (!registered) return registered.error();
   made.registered = std::move(registered).value();
   for (std::uint32_t i = 0; i < receives; ++i) {
-    if (const int error = post_receive(made, first_receive + i, i); error != 0) {
+    // The first may be a probe, and nothing is behind others yet.
+    const std::uint32_t bytes = i == 0 ? kEagerSlots * kEagerBytes : kEagerBytes;
+    if (const int error = post_receive(made, first_receive + i, i, bytes); error != 0) {
       return Error{Status::kNoMemory, fmt::format("a receive: {}", std::strerror(error))};
     }
   }
@@ -115,12 +119,13 @@ std::span<std::byte> behind(Connection& connection, std::uint32_t index) {
       .subspan(index % kEagerSlots * kEagerBytes, kEagerBytes);
 }
 
-int post_receive(Connection& connection, std::uint64_t number, std::uint32_t index) {
+int post_receive(Connection& connection, std::uint64_t number, std::uint32_t index,
+                 std::uint32_t behind_bytes) {
   const RingSlot& slot = connection.messages[index];
   const std::uint32_t key = connection.registered->lkey;
   std::array<ibv_sge, 2> pieces{
       {{reinterpret_cast<std::uintptr_t>(slot.bytes), sizeof slot.bytes, key},
-       {reinterpret_cast<std::uintptr_t>(behind(connection, index).data()), kEagerBytes, key}}};
+       {reinterpret_cast<std::uintptr_t>(behind(connection, index).data()), behind_bytes, key}}};
   ibv_recv_wr request{};
   request.wr_id = number;
   request.sg_list = pieces.data();

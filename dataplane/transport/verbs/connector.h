@@ -74,7 +74,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
 // What comes behind messages[index]; the same as behind kEagerSlots - 1 others.
 std::span<std::byte> behind(Connection& connection, std::uint32_t index);
 
-// Posts messages[index] to be received as `number`. 0, or an errno.
-int post_receive(Connection& connection, std::uint64_t number, std::uint32_t index);
+// Posts messages[index] to be received as `number`, and so much behind it. 0, or an errno.
+int post_receive(Connection& connection, std::uint64_t number, std::uint32_t index,
+                 std::uint32_t behind_bytes = kEagerBytes);
 
 }  // namespace tally::transport::verbs

@@ -23,6 +23,7 @@ struct Wish {
   std::string name;
   std::optional<std::uint8_t> port;
   std::optional<std::uint8_t> gid_index;
+  std::uint32_t mtu = 0;
 };
 
 std::optional<std::uint8_t> to_number(std::string_view text) {
@@ -227,6 +228,9 @@ class Search {
     choice.lid = port.lid;
     choice.ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
     choice.mtu = port.active_mtu;
+    while (wish_.mtu > 0 && bytes_of(choice.mtu) > wish_.mtu && choice.mtu > IBV_MTU_256) {
+      choice.mtu = static_cast<ibv_mtu>(choice.mtu - 1);
+    }
     choice.reads_out =
         static_cast<std::uint8_t>(std::clamp<int>(device.max_qp_init_rd_atom, 1, kMaxReads));
     choice.reads_in =
@@ -234,8 +238,9 @@ class Search {
     choice.max_wr = static_cast<std::uint32_t>(std::max(device.max_qp_wr, 0));
     choice.max_cqe = static_cast<std::uint32_t>(std::max(device.max_cqe, 0));
     choice.why = fmt::format(
-        "{} port {}, GID {} ({}, {}), MTU {}: {}", name, number, entry.gid_index,
-        to_text(entry.gid), kind_of(entry), 128 << port.active_mtu,
+        "{} port {}, GID {} ({}, {}), MTU {}{}: {}", name, number, entry.gid_index,
+        to_text(entry.gid), kind_of(entry), bytes_of(choice.mtu),
+        choice.mtu < port.active_mtu ? fmt::format(" of {}", bytes_of(port.active_mtu)) : "",
         value == 6   ? "as asked for"
         : value == 5 ? "it has the address of the control connection"
                      : "the first that serves, none has the control connection's address");
@@ -262,9 +267,16 @@ std::string to_text(const ibv_gid& gid) {
   return text.data();
 }
 
+std::string why_not_made(int error) {
+  std::string why = std::strerror(error);
+  if (error == ENOMEM) why += "; " + memory_limit();
+  return why;
+}
+
 Result<std::unique_ptr<Device>> Device::open(Api& api, const DeviceOptions& options) {
   auto wish = parse(options.device);
   if (!wish) return wish.error();
+  wish->mtu = options.mtu;
   Search search(api, std::move(wish).value(), gid_of(options.host));
   if (options.domain != nullptr) {
     auto looked = search.look_at(*options.domain->context);
@@ -309,8 +321,8 @@ Result<MemoryRegion> Device::expose(void* data, std::size_t bytes, unsigned acce
   MemoryRegion region(api_, api_.reg_mr(domain_, data, bytes, access));
   if (region) return region;
   return Error{errno == ENOMEM ? Status::kNoMemory : Status::kInvalidArgument,
-               fmt::format("{} KiB of memory cannot be registered with {}: {}; {}", bytes >> 10,
-                           choice_.device, std::strerror(errno), memory_limit())};
+               fmt::format("{} KiB of memory cannot be registered with {}: {}", bytes >> 10,
+                           choice_.device, why_not_made(errno))};
 }
 
 // Asks for a registration that nobody can have. Who imports dma-bufs looks for the descriptor

@@ -28,6 +28,8 @@ struct DeviceOptions {
   ibv_pd* domain = nullptr;
   // Of its connections, at this end.
   std::uint8_t ack_timeout = kAckTimeout;
+  // Bytes that their packets carry at most: 256 to 4096, a power of two. 0: what the port does.
+  std::uint32_t mtu = 0;
 };
 
 // What was chosen.
@@ -37,8 +39,8 @@ struct Choice {
   std::uint8_t gid_index = 0;
   ibv_gid gid{};
   std::uint16_t lid = 0;
-  bool ethernet = false;  // RoCE; else InfiniBand
-  ibv_mtu mtu = IBV_MTU_256;
+  bool ethernet = false;       // RoCE; else InfiniBand
+  ibv_mtu mtu = IBV_MTU_256;   // of its connections: the port's, or less by DeviceOptions
   std::uint8_t reads_out = 0;  // RDMA READs outstanding: that it can have at a peer,
   std::uint8_t reads_in = 0;   // and that it answers
   std::uint8_t ack_timeout = kAckTimeout;
@@ -46,6 +48,10 @@ struct Choice {
   std::uint32_t max_cqe = 0;
   std::string why;  // "mlx5_0 port 1, GID 3 (10.0.0.1, RoCE v2), MTU 4096: it has this address"
 };
+
+constexpr std::uint32_t bytes_of(ibv_mtu mtu) {
+  return 128U << mtu;
+}
 
 class Device {
  public:
@@ -87,6 +93,13 @@ inline constexpr unsigned kForTheNode = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMO
                                         IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING;
 // And the node's own, which nobody else reaches.
 inline constexpr unsigned kForItself = IBV_ACCESS_LOCAL_WRITE;
+// What the other end of a connection may do: the node to a worker, and a worker to the node.
+inline constexpr unsigned kNodesAccess = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+inline constexpr unsigned kWorkersAccess = 0;
+
+// The text of the errno with which a queue or memory was not made; of ENOMEM with what limits
+// memory, since all of it is pinned.
+std::string why_not_made(int error);
 
 // "10.0.0.1" of an IPv4-mapped GID, "fe80::1" of others.
 std::string to_text(const ibv_gid& gid);

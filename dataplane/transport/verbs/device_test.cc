@@ -50,6 +50,14 @@ TEST(VerbsDevice, PrefersAddressesThatAreRouted) {
   EXPECT_THAT(chosen(six, {.device = {}, .host = "fd00::1"}), HasSubstr("address of the control"));
 }
 
+TEST(VerbsDevice, ItsMtuIsThePortsOrLess) {
+  FakeVerbs api({{.name = "a", .mtu = IBV_MTU_2048}});
+  EXPECT_THAT(chosen(api, {}), HasSubstr("MTU 2048: "));
+  EXPECT_THAT(chosen(api, {.mtu = 1024}), HasSubstr("MTU 1024 of 2048: "));
+  EXPECT_THAT(chosen(api, {.mtu = 4096}), HasSubstr("MTU 2048: "));
+  EXPECT_THAT(chosen(api, {.mtu = 256}), HasSubstr("MTU 256 of 2048: "));
+}
+
 TEST(VerbsDevice, InfiniBandNeedsNoAddress) {
   FakeVerbs api({{.name = "ib0",
                   .gids = {{.gid = {}, .type = IBV_GID_TYPE_IB}},

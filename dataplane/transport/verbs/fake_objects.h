@@ -50,7 +50,9 @@ struct FakeVerbs::QueueObject {
 struct FakeVerbs::PairObject {
   ibv_qp handle{};
   std::uint32_t peer = 0;
+  ibv_mtu mtu = IBV_MTU_256;
   ibv_qp_cap room{};
+  unsigned access = 0;       // of the peer
   std::size_t unpolled = 0;  // sends posted and not yet taken from the completion queue
   std::deque<Request> sends{};
   std::deque<ibv_recv_wr> receives{};

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dataplane/transport/verbs/device.h"
 #include "dataplane/transport/verbs/fake_objects.h"
 
 namespace tally::transport::verbs {
@@ -30,15 +31,46 @@ int FakeVerbs::modify_qp(ibv_qp* handle, ibv_qp_attr* attributes, int mask) {
   if (failing(Call::kModify)) return errno;
   PairObject& pair = find(pairs_, handle);
   if ((mask & IBV_QP_DEST_QPN) != 0) pair.peer = attributes->dest_qp_num;
+  if ((mask & IBV_QP_PATH_MTU) != 0) pair.mtu = attributes->path_mtu;
+  if (pair.mtu > object(handle->context).device->setup.mtu) misused("more MTU than the port has");
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) pair.access = attributes->qp_access_flags;
+  check_patience(*attributes, mask);
+  check_reads(pair, *attributes, mask);
   if ((mask & IBV_QP_TIMEOUT) != 0) last_ack_timeout_ = attributes->timeout;
   handle->state = attributes->qp_state;
   if (handle->state == IBV_QPS_ERR) break_off(pair);
   return 0;
 }
 
+// 7 is for ever, of both.
+void FakeVerbs::check_patience(const ibv_qp_attr& attributes, int mask) {
+  if ((mask & IBV_QP_RETRY_CNT) != 0 && attributes.retry_cnt > 6) {
+    misused("a connection never gives a peer up that does not answer");
+  }
+  if ((mask & IBV_QP_RNR_RETRY) != 0 && attributes.rnr_retry > 6) {
+    misused("a connection never gives a peer up that has no buffers");
+  }
+}
+
+void FakeVerbs::check_reads(const PairObject& pair, const ibv_qp_attr& attributes, int mask) {
+  const auto most = [this](const PairObject& one) {
+    return object(one.handle.context).device->setup.max_reads;
+  };
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && attributes.max_dest_rd_atomic > most(pair)) {
+    misused("more READs are to be answered than the device can");
+  }
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0) return;
+  for (const PairObject& other : pairs_) {
+    const bool meant = &other == &pair || other.handle.qp_num == pair.peer;
+    if (meant && attributes.max_rd_atomic > most(other)) {
+      misused("more READs at a time than both devices can");
+    }
+  }
+}
+
 int FakeVerbs::destroy_qp(ibv_qp* pair) {
   const Guard guard(mutex_);
-  wait_if_slow(Call::kDestroyPair);
+  if (failing(Call::kDestroyPair)) return errno;
   drop(pairs_, pair);
   return 0;
 }
@@ -51,6 +83,17 @@ void FakeVerbs::break_off(PairObject& pair) {
   pair.pieces.clear();
   for (const ibv_recv_wr& receive : std::exchange(pair.receives, {})) {
     complete(pair, receive.wr_id, IBV_WC_WR_FLUSH_ERR, 0, true);
+  }
+}
+
+void FakeVerbs::lose_patience() {
+  const Guard guard(mutex_);
+  for (PairObject& pair : pairs_) {
+    if (holding_ || pair.sends.empty() || pair.handle.state != IBV_QPS_RTS) continue;
+    const Request waiting = std::move(pair.sends.front());
+    pair.sends.pop_front();
+    complete(pair, waiting.id, IBV_WC_RNR_RETRY_EXC_ERR, 0, false);
+    break_off(pair);
   }
 }
 
@@ -122,19 +165,21 @@ bool FakeVerbs::carry_out(PairObject& pair, const Request& request, ibv_wc_statu
     return other.handle.qp_num == pair.peer && other.peer == pair.handle.qp_num &&
            other.handle.state != IBV_QPS_ERR;
   });
-  if (to == pairs_.end() || cut_.contains(device(pair)) || cut_.contains(device(*to))) {
+  const std::size_t bytes = request.piece.length;
+  const bool lost = std::min<std::size_t>(bytes, bytes_of(pair.mtu)) > most_passed_;
+  if (lost || to == pairs_.end() || cut_.contains(device(pair)) || cut_.contains(device(*to))) {
     status = IBV_WC_RETRY_EXC_ERR;
     return true;
   }
-  const std::size_t bytes = request.piece.length;
-  if (request.opcode == IBV_WR_SEND) return deliver(pair, *to, request);
+  const bool message = request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM;
+  if (message) return deliver(pair, *to, request);
   const bool read = request.opcode == IBV_WR_RDMA_READ;
   std::byte* local = memory(pair.handle.pd, request.piece.lkey, request.piece.addr, bytes,
                             read ? IBV_ACCESS_LOCAL_WRITE : 0);
   if (local == nullptr) misused("a request's own memory is not registered");
-  std::byte* remote = memory(to->handle.pd, request.key, request.remote, bytes,
-                             read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
-  if (remote == nullptr) {
+  const unsigned needed = read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+  std::byte* remote = memory(to->handle.pd, request.key, request.remote, bytes, needed);
+  if (remote == nullptr || (to->access & needed) == 0) {
     status = IBV_WC_REM_ACCESS_ERR;
     break_off(*to);  // who refuses goes into error too
     return true;
@@ -163,7 +208,8 @@ bool FakeVerbs::deliver(PairObject& from, PairObject& to, const Request& request
     done += part;
   }
   if (done < bytes) misused("a message is longer than what it is received in");
-  complete(to, receive.wr_id, IBV_WC_SUCCESS, static_cast<std::uint32_t>(bytes), true);
+  complete(to, receive.wr_id, IBV_WC_SUCCESS, static_cast<std::uint32_t>(bytes), true,
+           request.opcode == IBV_WR_SEND_WITH_IMM);
   return true;
 }
 

@@ -91,6 +91,11 @@ void FakeVerbs::cut(const std::string& device) {
   cut_.insert(device);
 }
 
+void FakeVerbs::pass_at_most(std::uint32_t bytes) {
+  const Guard guard(mutex_);
+  most_passed_ = bytes;
+}
+
 void FakeVerbs::hold() {
   const Guard guard(mutex_);
   holding_ = true;
@@ -131,6 +136,21 @@ ibv_qp* FakeVerbs::peer_of(std::uint32_t number) {
     if (pair.peer == number) return &pair.handle;
   }
   return nullptr;
+}
+
+unsigned FakeVerbs::remote_access(const std::string& device) {
+  const Guard guard(mutex_);
+  constexpr unsigned kRemote =
+      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  unsigned access = 0;
+  const auto meant = [&](ibv_context* context) {
+    return object(context).device->setup.name == device;
+  };
+  for (const PairObject& pair : pairs_) access |= meant(pair.handle.context) ? pair.access : 0;
+  for (const auto& [key, region] : regions_) {
+    access |= meant(region.handle->context) ? region.access : 0;
+  }
+  return access & kRemote;
 }
 
 std::size_t FakeVerbs::objects() const {
@@ -194,7 +214,7 @@ int FakeVerbs::query_port(ibv_context* context, std::uint8_t, ibv_port_attr* att
   const Setup& setup = object(context).device->setup;
   *attributes = {};
   attributes->state = setup.state;
-  attributes->active_mtu = IBV_MTU_4096;
+  attributes->active_mtu = setup.mtu;
   attributes->link_layer = setup.link_layer;
   return 0;
 }
@@ -379,7 +399,7 @@ int FakeVerbs::poll_cq(ibv_cq* queue, int most, ibv_wc* completions) {
 }
 
 void FakeVerbs::complete(PairObject& pair, std::uint64_t id, ibv_wc_status status,
-                         std::uint32_t bytes, bool receive) {
+                         std::uint32_t bytes, bool receive, bool immediate) {
   QueueObject& queue = find(queues_, receive ? pair.handle.recv_cq : pair.handle.send_cq);
   if (queue.completions.size() >= static_cast<std::size_t>(queue.handle.cqe)) {
     misused("a completion queue overruns");
@@ -389,6 +409,7 @@ void FakeVerbs::complete(PairObject& pair, std::uint64_t id, ibv_wc_status statu
   completion.status = status;
   completion.opcode = receive ? IBV_WC_RECV : IBV_WC_SEND;
   completion.byte_len = bytes;
+  if (immediate) completion.wc_flags = IBV_WC_WITH_IMM;
   completion.qp_num = pair.handle.qp_num;
   queue.completions.push_back(completion);
   if (std::exchange(queue.notify, false)) ring(queue.handle.channel->fd);

@@ -26,7 +26,7 @@ enum class Call {
   kResize,
   kPair,
   kModify,
-  kDestroyPair,  // does not fail, but may be slow
+  kDestroyPair,
   kPostSend,
   kPostReceive
 };
@@ -42,6 +42,7 @@ struct FakeDevice {
   ibv_port_state state = IBV_PORT_ACTIVE;
   std::uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
   int max_reads = 16;
+  ibv_mtu mtu = IBV_MTU_4096;
   std::uint32_t max_inline = 256;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   bool dmabufs = false;  // imports them: what can be mapped will do
@@ -66,9 +67,15 @@ class FakeVerbs final : public Api {
   std::size_t stalled() const;  // calls that wait
   // Nothing that is sent to or from this device arrives any more.
   void cut(const std::string& device);
+  // Packets that carry more than this get lost everywhere.
+  void pass_at_most(std::uint32_t bytes);
   // What is posted waits until let_go().
   void hold();
   void let_go();
+  // Messages for which the receiver has had no buffer up to now are given up.
+  void lose_patience();
+  // What devices of this name let others do, by queue pairs and by memory: IBV_ACCESS_REMOTE_*.
+  unsigned remote_access(const std::string& device);
   // The device of every context says so.
   void announce(ibv_event_type type, ibv_qp* pair = nullptr);
   // Work that a queue pair has, over all of them: how much is held, and of what kind.
@@ -138,13 +145,15 @@ class FakeVerbs final : public Api {
   bool failing(Call call);
   ibv_mr* add(ibv_pd* domain, void* address, std::size_t bytes, const Registered& registered);
   ContextObject& object(ibv_context* context);
+  static void check_patience(const ibv_qp_attr& attributes, int mask);
+  void check_reads(const PairObject& pair, const ibv_qp_attr& attributes, int mask);
   void work(PairObject& pair);
   bool carry_out(PairObject& pair, const Request& request, ibv_wc_status& status);
   bool deliver(PairObject& from, PairObject& to, const Request& request);
   std::byte* memory(ibv_pd* domain, std::uint32_t key, std::uint64_t address, std::size_t bytes,
                     unsigned access);
   void complete(PairObject& pair, std::uint64_t id, ibv_wc_status status, std::uint32_t bytes,
-                bool receive);
+                bool receive, bool immediate = false);
   void break_off(PairObject& pair);
 
   mutable std::recursive_mutex mutex_;
@@ -167,6 +176,7 @@ class FakeVerbs final : public Api {
   std::size_t times_gone_on_ = 0;
   std::condition_variable_any gone_on_;
   std::set<std::string> cut_;
+  std::uint32_t most_passed_ = UINT32_MAX;
   bool holding_ = false;
   std::size_t lists_posted_ = 0;
 };

@@ -126,7 +126,7 @@ void Port::on_completion(const ibv_wc& completion) {
   if (!fine) refuse(session, to_text(completion.status));
   switch (work) {
     case Work::kReceive:
-      if (fine) on_received(session, index, completion.byte_len);
+      if (fine) on_received(session, index, completion);
       break;
     case Work::kSend:
       --session.sends;
@@ -142,15 +142,17 @@ void Port::on_completion(const ibv_wc& completion) {
   }
 }
 
-// An empty message is the client's way to see whether the connection stands.
-void Port::on_received(Connected& session, std::uint32_t index, std::uint32_t bytes) {
+// A probe, or an empty message, is the client's way to see whether the connection stands.
+void Port::on_received(Connected& session, std::uint32_t index, const ibv_wc& completion) {
   if (session.broken) return;
-  if (bytes == sizeof(RingSlot)) {
+  const std::uint32_t bytes = completion.byte_len;
+  const bool probe = (completion.wc_flags & IBV_WC_WITH_IMM) != 0 || bytes == 0;
+  if (!probe && bytes == sizeof(RingSlot)) {
     on_notice(session, session.peer, session.messages[index]);
-  } else if (bytes > sizeof(RingSlot)) {
+  } else if (!probe && bytes > sizeof(RingSlot) && bytes <= sizeof(RingSlot) + kEagerBytes) {
     const auto contribution = behind(session, index).first(bytes - sizeof(RingSlot));
     on_notice(session, session.peer, session.messages[index], contribution, session.memory);
-  } else if (bytes != 0) {
+  } else if (!probe) {
     return refuse(session, fmt::format("it sent a message of {} bytes", bytes));
   }
   const std::uint64_t id = work_id(Work::kReceive, session.peer, index);

@@ -26,6 +26,7 @@ struct PortOptions {
   std::size_t landing_bytes = 0;
   // Where the shard sums what is pushed: registered too. Pushes from elsewhere are copied.
   std::span<std::byte> tiles;
+  bool hugepages = false;  // for landing memory: reserved ones, where enough are free
 };
 
 class Port : public onesided::Port {
@@ -78,7 +79,7 @@ class Port : public onesided::Port {
   std::size_t poll();
   std::size_t poll(ibv_cq& queue);
   void on_completion(const ibv_wc& completion);
-  void on_received(Connected& session, std::uint32_t index, std::uint32_t bytes);
+  void on_received(Connected& session, std::uint32_t index, const ibv_wc& completion);
   void take_events();
   void on_event(const ibv_async_event& event);
   bool has_room(const Connected& session) const;

@@ -25,7 +25,7 @@ class Client {
         api_(api),
         device_(Device::open(api, {.device = name, .host = {}}).value()),
         queue_(api, api.create_cq(&device_->context(), 256, nullptr)),
-        pair(QueuePair::make(*device_, *queue_.get(), {64, 64}, 0).value()) {
+        pair(QueuePair::make(*device_, *queue_.get(), {64, 64}, 0, kNodesAccess).value()) {
     region_ = device_->expose(memory.data(), memory.size(), kForTheNode).value();
     slots_key_ = device_->expose(slots.data(), sizeof slots, kForItself).value();
     ibv_sge piece{reinterpret_cast<std::uintptr_t>(slots[0].bytes), sizeof(RingSlot),
@@ -50,6 +50,15 @@ class Client {
     request.num_sge = bytes > 0 ? 1 : 0;
     EXPECT_EQ(pair.send(&request), 0);
   }
+  // The first so many bytes of the memory, as one message.
+  void send_bytes(std::uint32_t bytes, ibv_wr_opcode opcode) {
+    ibv_sge piece{reinterpret_cast<std::uintptr_t>(memory.data()), bytes, region_->lkey};
+    ibv_send_wr request{};
+    request.opcode = opcode;
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    EXPECT_EQ(pair.send(&request), 0);
+  }
   // A notice with a contribution behind it.
   void send(const wire::Notice& notice, std::span<const std::byte> contribution) {
     std::byte* message = memory.data() + kMemory - 4096;
@@ -70,7 +79,7 @@ class Client {
     std::array<ibv_wc, 64> taken;
     while (api_.poll_cq(queue_.get(), 64, taken.data()) > 0) continue;
   }
-  void withdraw() { region_.reset(); }
+  void withdraw() { static_cast<void>(region_.reset()); }
   ibv_cq* queue() const { return queue_.get(); }
 
   std::vector<std::byte> memory;

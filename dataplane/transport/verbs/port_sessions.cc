@@ -36,7 +36,7 @@ Result<std::unique_ptr<Port>> Port::open(Api& api, const PortOptions& options) {
 }
 
 Port::Port(std::shared_ptr<Connector> connector, const PortOptions& options)
-    : onesided::Port({options.landing_bytes, kNothingCopied, options.tiles}),
+    : onesided::Port({options.landing_bytes, kNothingCopied, options.tiles, options.hugepages}),
       connector_(std::move(connector)),
       device_(connector_->device()) {
   batch_.reserve(kSends);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/memory_limit.h"
 #include "dataplane/transport/verbs/port_fixture.h"
 
 namespace tally::transport::verbs {
@@ -194,6 +195,7 @@ TEST_F(VerbsPort, ManySessionsHaveRoomInTheQueueOrAreRefused) {
     if (address.ok()) continue;
     EXPECT_GE(peer, 50U);
     EXPECT_THAT(address.error().message, HasSubstr("a completion queue of "));
+    EXPECT_THAT(address.error().message, HasSubstr(memory_limit()));
     return expect_served(kFirst, first_);
   }
   FAIL() << "no session was refused";

@@ -48,6 +48,21 @@ TEST_F(VerbsPort, AnEmptyMessageIsTakenAndIgnored) {
   expect_served(kFirst, first_);
 }
 
+// As long as a packet can be: more than there is room for behind any other message.
+TEST_F(VerbsPort, AProbeIsTakenAndIgnored) {
+  first_.send_bytes(kProbeBytes, IBV_WR_SEND_WITH_IMM);
+  EXPECT_TRUE(notices().empty());
+  EXPECT_TRUE(lost().empty());
+  for (std::uint32_t i = 0; i < 2 * kCredit; ++i) expect_served(kFirst, first_);
+}
+
+TEST_F(VerbsPort, AFirstMessageThatIsTooLongAndNoProbeEndsItsSession) {
+  first_.send_bytes(sizeof(RingSlot) + kEagerBytes + 1, IBV_WR_SEND);
+  EXPECT_EQ(lost(), std::vector<Peer>{kFirst});
+  EXPECT_EQ(port_->why_lost(kFirst), "it sent a message of 2113 bytes");
+  expect_served(kSecond, second_);
+}
+
 TEST_F(VerbsPort, AMessageOfAnotherLengthEndsItsSessionAlone) {
   first_.send(1, 63);
   EXPECT_EQ(lost(), std::vector<Peer>{kFirst});
@@ -95,6 +110,27 @@ TEST_F(VerbsPort, TheSendQueueNeverOverruns) {
     count += port_->pushed(answers);
   }
   EXPECT_EQ(count, pushes.size());
+}
+
+TEST_F(VerbsPort, NobodyHasAccessToTheNodesMemory) {
+  EXPECT_EQ(api_.remote_access("node"), 0U);
+  EXPECT_EQ(api_.remote_access("one"), kNodesAccess);
+}
+
+TEST_F(VerbsPort, AWorkerThatTakesNoCompletionsIsLostAndAloneInThat) {
+  const std::vector<Message> messages(first_.pair.sizes().receives, Message{kFirst, {}});
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    port_->complete({&messages[i], 1});
+    notices();
+  }
+  api_.lose_patience();
+  EXPECT_TRUE(lost().empty());
+  port_->complete({messages.data(), 1});  // for this one it has no buffer
+  EXPECT_TRUE(lost().empty());
+  api_.lose_patience();
+  EXPECT_EQ(lost(), std::vector<Peer>{kFirst});
+  EXPECT_EQ(port_->why_lost(kFirst), "it has taken no messages for a second");
+  expect_served(kSecond, second_);
 }
 
 TEST_F(VerbsPort, PushesFromElsewhereAreCopied) {
@@ -156,14 +192,19 @@ TEST_F(VerbsPort, ABadQueuePairCostsItsSession) {
   expect_served(kSecond, second_);
 }
 
-TEST_F(VerbsPort, ADeviceThatFailsCostsAll) {
-  api_.announce(IBV_EVENT_DEVICE_FATAL);
+class WhatCostsAll : public VerbsPort, public ::testing::WithParamInterface<ibv_event_type> {};
+
+TEST_P(WhatCostsAll, EndsEverySessionAndTheNodeSaysSo) {
+  api_.announce(GetParam());
   EXPECT_EQ(lost(), (std::vector<Peer>{kFirst, kSecond}));
   EXPECT_THAT(port_->why_lost(kSecond), HasSubstr("RDMA device node failed"));
   port_->detach(kFirst);
   const auto refused = attach(kFirst, first_);
   EXPECT_THAT(refused.error().message, HasSubstr("start the node again"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Events, WhatCostsAll,
+                         ::testing::Values(IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR));
 
 TEST_F(VerbsPort, APortThatGoesDownIsLeftToTheConnections) {
   api_.announce(IBV_EVENT_PORT_ERR);

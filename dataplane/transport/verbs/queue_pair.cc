@@ -63,7 +63,7 @@ std::optional<Address> from_hex(std::string_view text) {
 }
 
 Result<QueuePair> QueuePair::make(Device& device, ibv_cq& queue, const QueueSizes& sizes,
-                                  std::uint32_t inline_bytes) {
+                                  std::uint32_t inline_bytes, unsigned peers_access) {
   QueuePair made;
   made.device_ = &device;
   made.sizes_ = {std::min(sizes.sends, device.choice().max_wr),
@@ -86,12 +86,12 @@ Result<QueuePair> QueuePair::make(Device& device, ibv_cq& queue, const QueueSize
     return Error{
         Status::kNoMemory,
         fmt::format("a queue pair of {} sends and {} receives on {}: {}", made.sizes_.sends,
-                    made.sizes_.receives, device.choice().device, std::strerror(errno))};
+                    made.sizes_.receives, device.choice().device, why_not_made(errno))};
   }
   ibv_qp_attr first{};
   first.qp_state = IBV_QPS_INIT;
   first.port_num = device.choice().port;
-  first.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  first.qp_access_flags = peers_access;
   auto done = made.modify(
       first, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
   if (!done) return done.error();
@@ -119,7 +119,7 @@ Outcome QueuePair::connect(const Address& peer) {
   reads_out_ = std::min(choice.reads_out, peer.reads_in);
   ibv_qp_attr ready{};
   ready.qp_state = IBV_QPS_RTR;
-  ready.path_mtu = std::min(choice.mtu, static_cast<ibv_mtu>(peer.mtu));
+  ready.path_mtu = mtu_ = std::min(choice.mtu, static_cast<ibv_mtu>(peer.mtu));
   ready.dest_qp_num = peer.number;
   ready.rq_psn = peer.first_packet;
   ready.max_dest_rd_atomic = choice.reads_in;
@@ -165,6 +165,13 @@ void QueuePair::abort() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   static_cast<void>(device_->api().modify_qp(pair_.get(), &attributes, IBV_QP_STATE));
+}
+
+// EIO is said of a device that is gone: the kernel has taken all its objects away.
+bool QueuePair::end() {
+  const int error = pair_.reset();
+  if (error == EIO) pair_.forget();
+  return error == 0 || error == EIO;
 }
 
 int QueuePair::send(ibv_send_wr* list, const ibv_send_wr** unposted) {

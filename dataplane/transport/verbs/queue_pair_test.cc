@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/memory_limit.h"
 #include "dataplane/transport/verbs/fake_verbs.h"
 
 namespace tally::transport::verbs {
@@ -16,7 +17,7 @@ using ::testing::HasSubstr;
 class VerbsQueuePair : public ::testing::Test {
  protected:
   Result<QueuePair> make(std::uint32_t inline_bytes = 64) {
-    return QueuePair::make(*device_, *queue_.get(), {16, 16}, inline_bytes);
+    return QueuePair::make(*device_, *queue_.get(), {16, 16}, inline_bytes, kNodesAccess);
   }
 
   FakeVerbs api_;
@@ -70,6 +71,7 @@ TEST_F(VerbsQueuePair, EveryStepThatFailsIsNamedAndLeavesNothing) {
   api_.fail(Call::kPair, ENOMEM, 0, 2);  // it is tried without inline sends too
   auto none = make();
   EXPECT_THAT(none.error().message, HasSubstr("a queue pair of 16 sends and 16 receives on fake0"));
+  EXPECT_THAT(none.error().message, HasSubstr(memory_limit()));
   api_.fail(Call::kModify, EINVAL);
   auto refused = make();
   EXPECT_THAT(refused.error().message, HasSubstr("cannot be brought to INIT"));
@@ -84,6 +86,22 @@ TEST_F(VerbsQueuePair, EveryStepThatFailsIsNamedAndLeavesNothing) {
     EXPECT_THAT(connected.error().message, HasSubstr(std::string("cannot be brought to ") + name));
   }
   EXPECT_EQ(api_.objects(), before);
+}
+
+TEST_F(VerbsQueuePair, AnEndThatTheDeviceRefusesIsTriedAgain) {
+  auto pair = make();
+  api_.fail(Call::kDestroyPair, EBUSY);
+  EXPECT_FALSE(pair.value().end());
+  EXPECT_TRUE(pair.value());
+  EXPECT_TRUE(pair.value().end());
+  EXPECT_FALSE(pair.value());
+}
+
+TEST_F(VerbsQueuePair, OfADeviceThatIsGoneNothingIsLeftToEnd) {
+  auto pair = make();
+  api_.fail(Call::kDestroyPair, EIO);
+  EXPECT_TRUE(pair.value().end());
+  EXPECT_FALSE(pair.value());
 }
 
 TEST_F(VerbsQueuePair, RoceAndInfiniBandDoNotMeet) {
@@ -101,12 +119,36 @@ TEST_F(VerbsQueuePair, ReadsAreWhatBothEndsAllow) {
   EXPECT_EQ(pair.value().reads_out(), 3);
 }
 
+TEST_F(VerbsQueuePair, PacketsAreAsLongAsBothEndsAllow) {
+  const auto less = Device::open(api_, {.mtu = 1024}).value();
+  auto one = make().value();
+  auto other = QueuePair::make(*less, *queue_.get(), {16, 16}, 0, kNodesAccess).value();
+  ASSERT_TRUE(one.connect(other.address()).ok());
+  ASSERT_TRUE(other.connect(one.address()).ok());
+  EXPECT_EQ(one.mtu(), 1024U);
+  EXPECT_EQ(other.mtu(), 1024U);
+}
+
+// The devices refuse a connection that takes more than either has.
+TEST(VerbsReads, AreNoMoreThanTheWeakerDeviceAnswers) {
+  FakeVerbs api({{.name = "strong", .max_reads = 16}, {.name = "weak", .max_reads = 4}});
+  const auto strong = Device::open(api, {.device = "strong", .host = {}}).value();
+  const auto weak = Device::open(api, {.device = "weak", .host = {}}).value();
+  const CompletionQueue queue(api, api.create_cq(&strong->context(), 64, nullptr));
+  auto one = QueuePair::make(*strong, *queue.get(), {16, 16}, 0, kNodesAccess).value();
+  auto other = QueuePair::make(*weak, *queue.get(), {16, 16}, 0, kNodesAccess).value();
+  EXPECT_TRUE(one.connect(other.address()).ok());
+  EXPECT_TRUE(other.connect(one.address()).ok());
+  EXPECT_EQ(one.reads_out(), 4);
+  EXPECT_EQ(other.reads_out(), 4);
+}
+
 TEST_F(VerbsQueuePair, IsAsPatientAsItsDeviceIsToBe) {
   auto usual = make();
   ASSERT_TRUE(usual.value().connect(usual.value().address()).ok());
   EXPECT_EQ(api_.last_ack_timeout(), kAckTimeout);
   const auto patient = Device::open(api_, {.ack_timeout = 18}).value();
-  auto pair = QueuePair::make(*patient, *queue_.get(), {16, 16}, 64);
+  auto pair = QueuePair::make(*patient, *queue_.get(), {16, 16}, 64, kNodesAccess);
   ASSERT_TRUE(pair.value().connect(pair.value().address()).ok());
   EXPECT_EQ(api_.last_ack_timeout(), 18);
 }
