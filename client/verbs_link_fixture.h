@@ -1,0 +1,116 @@
+// For tests of the client's end of transport verbs: a link and a shard's ports, over devices of
+// this process.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "client/verbs_link.h"
+#include "dataplane/transport/verbs/fake_verbs.h"
+#include "dataplane/transport/verbs/port.h"
+
+namespace tally::client {
+
+namespace verbs = transport::verbs;
+
+inline constexpr transport::Peer kPeer = 2;
+
+class VerbsLinkTest : public ::testing::Test {
+ protected:
+  explicit VerbsLinkTest(bool dmabufs = false)
+      : api_({{.name = "node"}, {.name = "worker", .dmabufs = dmabufs}}) {
+    std::array<int, 2> pair{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()) != 0) throw std::runtime_error("pair");
+    here_ = UniqueFd(pair[0]);
+    there_ = UniqueFd(pair[1]);
+    for (auto& port : ports_) port = open_port();
+  }
+
+  std::unique_ptr<verbs::Port> open_port(std::uint32_t mtu = 0) {
+    return verbs::Port::open(api_, {.device = {.device = "node", .host = {}, .mtu = mtu},
+                                    .credit = 8,
+                                    .landing_bytes = 1 << 20,
+                                    .tiles = {}})
+        .value();
+  }
+
+  VerbsLinkOptions options() {
+    return {.device = {.device = "worker", .host = {}},
+            .shards = 2,
+            .credit = 8,
+            .eager_bytes = verbs::kEagerBytes,
+            .probe_bytes = verbs::kProbeBytes,
+            .watch = here_.get()};
+  }
+  // Of the worker's device, as a program makes them that uses libibverbs.
+  verbs::Context open_worker() {
+    int count = 0;
+    ibv_device** list = api_.get_device_list(&count);
+    verbs::Context context(api_, api_.open_device(list[1]));
+    api_.free_device_list(list);
+    return context;
+  }
+  VerbsLinkOptions options_in(const verbs::ProtectionDomain& domain) {
+    VerbsLinkOptions made = options();
+    made.device.domain = domain.get();
+    return made;
+  }
+  // As the node does in session.attach.
+  nlohmann::json answer(const VerbsLink& link) {
+    const nlohmann::json names = link.introduction().at("names");
+    nlohmann::json answers = nlohmann::json::array();
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      const auto address = verbs::from_hex(names[i].get<std::string>());
+      auto made = ports_[i]->connect(kPeer, address.value()).value();
+      answers.push_back(verbs::to_hex(ports_[i]->attach(kPeer, std::move(made)).value()));
+    }
+    return answers;
+  }
+  std::unique_ptr<VerbsLink> attached() { return attached(options()); }
+  std::unique_ptr<VerbsLink> attached(const VerbsLinkOptions& options) {
+    auto link = VerbsLink::make(api_, options).value();
+    const auto done = link->attached(answer(*link), monotonic_now() + kSecond);
+    EXPECT_TRUE(done.ok()) << done.error().message;
+    return link;
+  }
+  std::vector<transport::Received> notices(std::size_t shard) {
+    std::array<transport::Received, 32> some;
+    const std::size_t count = ports_[shard]->receive(some);
+    return {some.begin(), some.begin() + static_cast<std::ptrdiff_t>(count)};
+  }
+  void complete(std::size_t shard, std::uint8_t content) {
+    transport::Message message{kPeer, {}};
+    message.message.bytes[0] = std::byte{content};
+    ports_[shard]->complete({&message, 1});
+  }
+  void know(const Link::Offer& offer) {
+    ports_[0]->add_region(
+        kPeer, 1, {offer.params.at("base"), offer.params.at("bytes"), offer.params.at("key")});
+  }
+  // The node writes 100 bytes of this content at `offset` of the region.
+  Status push(std::uint64_t offset, std::uint8_t content) {
+    const std::vector<std::byte> sum(100, std::byte{content});
+    const transport::Push wanted{{{kPeer, 1, offset, 100}, nullptr}, sum.data(), 3};
+    ports_[0]->push({&wanted, 1});
+    notices(0);
+    transport::Pushed answer{};
+    EXPECT_EQ(ports_[0]->pushed({&answer, 1}), 1U);
+    return answer.status;
+  }
+  bool readable(const VerbsLink& link) {
+    pollfd news{link.fd(), POLLIN, 0};
+    return ::poll(&news, 1, 0) == 1;
+  }
+
+  verbs::FakeVerbs api_;
+  UniqueFd here_, there_;
+  std::array<std::unique_ptr<verbs::Port>, 2> ports_;
+};
+
+}  // namespace tally::client
