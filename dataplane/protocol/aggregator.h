@@ -166,7 +166,7 @@ class Aggregator {
   // The sum has ended; what is not placed yet is on its way.
   void stored(const Tile& tile, Nanos now);
   // The push that a Step asked for is answered: the branch is told.
-  void passed_down(const Tile& tile, std::uint32_t index);
+  void passed_down(Tile& tile, std::uint32_t index);
   // The tile is placed everywhere (a partial sum: stands in its slot; in branches: in theirs), or
   // failed: kOk, or why, and by whose fault. All its pulls, pushes and Steps have come.
   void end_tile(const Tile& tile, Status status, Member culprit, Nanos now);
@@ -254,7 +254,7 @@ class Aggregator {
   void grant(Job& job, std::uint16_t child, std::uint32_t cls);
   void give_back_up(Job& job, const Tile& tile);
   void give_back_down(Job& job, const Tile& tile);
-  void give_back_down(Job& job, const Tile& tile, std::uint32_t index);
+  void give_back_down(Job& job, const Below& below);
   void stop_waiting(Job& job, Slot slot);
   void release(Job& job, std::uint16_t child, std::uint32_t slot);
   void placed(Job& job, const BranchSlots::Down& down, Nanos now);
