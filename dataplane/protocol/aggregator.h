@@ -103,6 +103,8 @@ class Aggregator {
   // -- control: allocates, off the path --------------------------------------------------------
   // Precondition for all: `job` is free (add_job) or was added.
   void add_job(JobSlot job, const JobSpec& spec);
+  // Bytes that the books of such a job hold here: what admission reserves.
+  static std::uint64_t footprint(const JobSpec& spec);
   // Precondition: no member is left in it and no tile of it is in flight. What it still has to say
   // is lost; its links are nobody's.
   void remove_job(JobSlot job);
