@@ -21,6 +21,10 @@ enum class Role : std::uint8_t {
   kWorker,  // workers run there too
 };
 
+inline const char* role_name(Role role) {
+  return role == Role::kWorker ? "worker" : "helper";
+}
+
 struct Member {
   std::string name;
   std::string host;  // workers that say the same are on its machine
