@@ -38,10 +38,9 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   const bool more = params.flag_or("more", false);
   const std::string piece = params.text_or("text", kMaxPiece, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (!same_token(token_, token)) {
-    return reply.error(Status::kRefused, "plan.set: wrong cluster.token");
-  }
+  if (!same_token(token_, token)) return reply.error(wrong_cluster_token());
   if (closed_form) {
+    if (const auto known = is_known(wish.job); !known) return reply.error(known.error());
     coordinator_.drop_plan(wish.job, monotonic_now());
     log::info("plan-dropped", {{"job", wish.job}});
     if (now) coordinator_.replan(wish.job);
@@ -62,6 +61,20 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   if (!domains) return reply.error(domains.error());
   if (now) coordinator_.replan(wish.job);
   reply.result({{"domains", *domains}});
+}
+
+// One whose plan can be taken back: a name that nobody has used is a slip of the pen.
+Outcome PlanMethods::is_known(const std::string& job) const {
+  const auto& all = coordinator_.plans().all();
+  if (job.empty() || all.contains(job) || coordinator_.current(job) != nullptr) return Unit{};
+  std::string own;
+  for (const auto& [name, set] : all) {
+    if (!name.empty()) own += fmt::format("{}\"{}\"", own.empty() ? "" : ", ", name);
+  }
+  return Error{Status::kInvalidArgument,
+               fmt::format("no job \"{}\" runs here, and none has a plan of its own by that name; "
+                           "with plans of their own: {}",
+                           job, own.empty() ? "none" : own)};
 }
 
 // A file of several domains says by their names which jobs they are for.
