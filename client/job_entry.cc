@@ -25,13 +25,6 @@ constexpr Nanos kConnectSlice = 500 * kMillisecond;
 constexpr Nanos kJoining = 1 * kSecond;
 constexpr Nanos kPause = 20 * kMillisecond;  // before the coordinator is asked again
 
-Error unreadable(const char* method, const RpcChannel& channel) {
-  return Error{Status::kProtocol,
-               fmt::format("the answer of the node at {} to {} cannot be read: is it of another "
-                           "version?",
-                           channel.address(), method)};
-}
-
 // Where the job has nodes.
 struct NodeEntry {
   std::string name;
@@ -64,9 +57,8 @@ class Entry {
       ::usleep(kPause / kMicrosecond);
       nodes_.clear();
       said_.clear();
-      auto placement = ask(*channel);
-      if (placement) placement_ = std::move(placement).value();
-      entered = placement ? enter(*channel) : placement.error();
+      const auto asked = ask(*channel);
+      entered = asked ? enter(*channel) : asked;
     }
     if (!entered) return entered.error();
     debug_step(DebugStep::kClientAttached);
@@ -133,53 +125,56 @@ class Entry {
   // coordinators. One whose nodes are still joining is asked again.
   Result<RpcChannel> reach() {
     const auto addresses = split_addresses(options_.address);
-    Nanos enough = kForever;  // since the first answer: a coordinator that starts has time to
     std::string why;
     for (;;) {
       why.clear();
       for (const std::string& address : addresses) {
         const Nanos slice = addresses.size() > 1 ? monotonic_now() + kConnectSlice : kForever;
-        auto channel = RpcChannel::connect(address, std::min(deadline_, slice));
-        if (channel) debug_step(DebugStep::kClientConnected);
-        auto placement = channel ? ask(*channel) : channel.error();
-        if (placement) {
-          placement_ = std::move(placement).value();
-          return channel;
-        }
-        if (placement.status() != Status::kUnavailable) return placement.error();
-        if (channel) enough = std::min(enough, monotonic_now() + kJoining);
-        auto coordinator = channel ? follow(*channel, deadline_) : channel.error();
-        if (coordinator) {
-          placement = ask(*coordinator);
-          if (placement) placement_ = std::move(placement).value();
-          if (placement) return coordinator;
-          if (placement.status() != Status::kUnavailable) return placement.error();
-        } else if (channel) {
-          placement = Error{Status::kUnavailable, fmt::format("{}; {}", placement.error().message,
-                                                              coordinator.error().message)};
-        }
-        why += (why.empty() ? "" : "; ") + placement.error().message;
+        auto channel = reach(address, std::min(deadline_, slice));
+        if (channel || channel.status() != Status::kUnavailable) return channel;
+        why += (why.empty() ? "" : "; ") + channel.error().message;
       }
-      if (monotonic_now() + kPause >= std::min(enough, deadline_)) {
+      if (monotonic_now() + kPause >= std::min(enough_, deadline_)) {
         return Error{Status::kUnavailable, why};
       }
       ::usleep(kPause / kMicrosecond);
     }
   }
 
-  Result<Placement> ask(RpcChannel& channel) const {
+  // The node there, or the coordinator that it names. kUnavailable: neither knows of the job.
+  Result<RpcChannel> reach(const std::string& address, Nanos until) {
+    auto node = RpcChannel::connect(address, until);
+    if (!node) return node;
+    debug_step(DebugStep::kClientConnected);
+    const auto asked = ask(*node);
+    if (asked) return node;
+    if (asked.status() != Status::kUnavailable) return asked.error();
+    enough_ = std::min(enough_, monotonic_now() + kJoining);
+    auto coordinator = follow(*node, deadline_);
+    if (!coordinator) {
+      return Error{Status::kUnavailable,
+                   fmt::format("{}; {}", asked.error().message, coordinator.error().message)};
+    }
+    if (const auto there = ask(*coordinator); !there) return there.error();
+    return coordinator;
+  }
+
+  Outcome ask(RpcChannel& channel) {
     json params = hello();
     params["host"] = host_name();
     auto reply = channel.call("job.open", std::move(params), {}, deadline_);
-    if (!reply && reply.status() == Status::kUnsupported) return Placement{};  // older ones
+    if (!reply && reply.status() == Status::kUnsupported) {  // older ones
+      placement_ = {};
+      return Unit{};
+    }
     if (!reply) return reply.error();
     try {
-      Placement placement = read(*reply);
-      if (placement.nodes.size() > protocol::kMaxTrees) return unreadable("job.open", channel);
-      return placement;
+      placement_ = read(*reply);
     } catch (const json::exception&) {
       return unreadable("job.open", channel);
     }
+    if (placement_.nodes.size() > protocol::kMaxTrees) return unreadable("job.open", channel);
+    return Unit{};
   }
 
   // A node of this host is reached by its Unix socket, and so through shared memory.
@@ -308,6 +303,7 @@ class Entry {
   const SessionOptions& options_;
   const Nanos deadline_;
   LinkWish wish_;
+  Nanos enough_ = kForever;  // since the first answer: a coordinator that starts has time to
   Placement placement_;
   BookConfig book_;
   std::uint32_t deadline_ms_ = 0;

@@ -48,6 +48,13 @@ MemoryNeeds Nodes::memory_needs() const {
 
 // -- regions -------------------------------------------------------------------------------------
 
+std::uint32_t read_region(const json& registered) {
+  const auto found = registered.find("region");
+  if (found == registered.end() || !found->is_number_unsigned()) return 0;
+  const auto number = found->get<std::uint64_t>();
+  return number <= wire::kMaxRegions ? static_cast<std::uint32_t>(number) : 0;
+}
+
 // `number`: the wished one; 0: the node's choice, which it becomes.
 Outcome Nodes::add_to(SessionNode& node, const Region& region, std::uint32_t& number,
                       Nanos deadline) {
@@ -59,18 +66,13 @@ Outcome Nodes::add_to(SessionNode& node, const Region& region, std::uint32_t& nu
     node.link->withdraw(region);
     return reply.error();
   }
-  const auto found = reply->find("region");
-  const bool readable = found != reply->end() && found->is_number_unsigned();
-  const std::uint64_t told = readable ? found->get<std::uint64_t>() : 0;
-  if (told != 0 && told <= wire::kMaxRegions && (number == 0 || told == number)) {
-    number = static_cast<std::uint32_t>(told);
+  const std::uint32_t told = read_region(*reply);
+  if (told != 0 && (number == 0 || told == number)) {
+    number = told;
     return Unit{};
   }
   node.link->withdraw(region);
-  return Error{Status::kProtocol,
-               fmt::format("the answer of the node at {} to region.register cannot be read: is it "
-                           "of another version?",
-                           node.channel.address())};
+  return unreadable("region.register", node.channel);
 }
 
 Result<std::uint32_t> Nodes::add_region(const Region& region, Nanos deadline,

@@ -86,4 +86,7 @@ class Nodes {
   std::string transport_;
 };
 
+// By the answer to region.register the number of the region; 0: it says none that could be.
+std::uint32_t read_region(const nlohmann::json& registered);
+
 }  // namespace tally::client

@@ -1,8 +1,6 @@
 #include "client/rpc_channel.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -14,6 +12,7 @@
 #include <optional>
 
 #include "client/address.h"
+#include "client/tcp.h"
 
 namespace tally::client {
 namespace {
@@ -26,20 +25,6 @@ constexpr std::size_t kMaxFds = 128;  // the segment and a doorbell for each of 
 // A bound on what a broken node can make a client hold.
 constexpr std::size_t kMaxReplyBytes = 64 << 20;
 constexpr Nanos kConnectPause = 10 * kMillisecond;
-constexpr int kKeepaliveSeconds = 5;
-constexpr int kKeepaliveProbes = 5;
-
-// Waits until `events` or hang-up; false when the deadline came first.
-bool wait_for(int fd, short events, Nanos deadline) {
-  for (;;) {
-    const Nanos left = deadline - monotonic_now();
-    if (left <= 0) return false;
-    pollfd entry{fd, events, 0};
-    // Rounded up, so that the last wait does not spin; cut, so that it fits an int.
-    const Nanos ms = std::min<Nanos>((left + kMillisecond - 1) / kMillisecond, 1'000'000);
-    if (::poll(&entry, 1, static_cast<int>(ms)) > 0) return true;
-  }
-}
 
 void pause(Nanos span) {
   const timespec time{static_cast<time_t>(span / kSecond), static_cast<long>(span % kSecond)};
@@ -53,6 +38,10 @@ struct ConnectFailure {
     return number == ENOENT || number == ECONNREFUSED || number == EAGAIN || number == EINTR;
   }
 };
+
+Error no_socket(int number) {
+  return {Status::kNoMemory, fmt::format("cannot make a socket: {}", std::strerror(number))};
+}
 
 Error unavailable(const UnixAddress& address, int number) {
   const std::string_view path = address.path;
@@ -118,52 +107,6 @@ std::optional<Result<json>> parse_reply(const std::string& line, std::uint64_t i
 
 }  // namespace
 
-// A peer that has vanished without a word is noticed within seconds, also while nothing is said.
-void notice_vanished_peers(int socket) {
-  const auto set = [socket](int level, int name, int value) {
-    ::setsockopt(socket, level, name, &value, sizeof value);
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveSeconds);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, (kKeepaliveSeconds + kKeepaliveProbes) * 1000);
-}
-
-namespace {
-
-// One attempt; the socket, or errno.
-Result<UniqueFd> connect_tcp(const SocketAddress& target, Nanos deadline, int& number) {
-  UniqueFd socket(::socket(target.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) {
-    return Error{Status::kNoMemory, fmt::format("cannot make a socket: {}", std::strerror(errno))};
-  }
-  notice_vanished_peers(socket.get());
-  number = 0;
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target.socket), target.bytes) !=
-      0) {
-    number = errno;
-  }
-  if (number == EINPROGRESS) {
-    number = ETIMEDOUT;
-    socklen_t bytes = sizeof number;
-    if (wait_for(socket.get(), POLLOUT, deadline)) {
-      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &number, &bytes);
-    }
-  }
-  return socket;
-}
-
-std::string host_at(int socket, decltype(&::getsockname) end) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof address;
-  if (end(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return {};
-  return host_of(address);
-}
-
-}  // namespace
-
 Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadline,
                                            Nanos handshake) {
   auto targets = resolve_tcp(address, false);
@@ -172,10 +115,10 @@ Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadl
     int number = 0;
     for (const SocketAddress& target : *targets) {
       // Also the last attempt leaves time for the network's answer.
-      const Nanos until = std::max(deadline, monotonic_now() + handshake);
-      auto socket = client::connect_tcp(target, until, number);
-      if (!socket) return socket.error();
-      if (number == 0) return RpcChannel(std::move(socket).value(), std::string(address));
+      Attempt attempt = try_tcp(target, std::max(deadline, monotonic_now() + handshake));
+      number = attempt.error;
+      if (!attempt.socket) return no_socket(number);
+      if (number == 0) return RpcChannel(std::move(attempt.socket), std::string(address));
     }
     const Nanos left = deadline - monotonic_now();
     if (number != ECONNREFUSED || left <= 0) {
@@ -189,11 +132,11 @@ Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadl
 }
 
 std::string RpcChannel::local_host() const {
-  return host_at(socket_.get(), &::getsockname);
+  return client::local_host(socket_.get());
 }
 
 std::string RpcChannel::remote_host() const {
-  return host_at(socket_.get(), &::getpeername);
+  return client::remote_host(socket_.get());
 }
 
 Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline, Nanos handshake) {
@@ -204,10 +147,7 @@ Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline,
   for (;;) {
     // A fresh socket for each attempt. Non-blocking: a full backlog must not hold us for ever.
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket) {
-      return Error{Status::kNoMemory,
-                   fmt::format("cannot make a socket: {}", std::strerror(errno))};
-    }
+    if (!socket) return no_socket(errno);
     if (::connect(socket.get(), target, sizeof parsed->socket) == 0) {
       return RpcChannel(std::move(socket), std::string(address));
     }
@@ -341,6 +281,13 @@ std::optional<Result<json>> RpcChannel::answer(std::uint64_t id) {
     if (!line) return line.error();
     if (auto reply = parse_reply(*line, id)) return reply;
   }
+}
+
+Error unreadable(std::string_view method, const RpcChannel& channel) {
+  return {
+      Status::kProtocol,
+      fmt::format("the answer of the node at {} to {} cannot be read: is it of another version?",
+                  channel.address(), method)};
 }
 
 }  // namespace tally::client

@@ -17,9 +17,6 @@
 
 namespace tally::client {
 
-// Of TCP sockets of the control protocol, at either end.
-void notice_vanished_peers(int socket);
-
 // Used by one thread at a time. Deadlines are points on the clock of monotonic_now().
 class RpcChannel {
  public:
@@ -73,5 +70,8 @@ class RpcChannel {
   std::string received_;  // bytes after the last line taken
   std::uint64_t last_id_ = 0;
 };
+
+// The node's answer to the method is of another shape than this version knows.
+Error unreadable(std::string_view method, const RpcChannel& channel);
 
 }  // namespace tally::client

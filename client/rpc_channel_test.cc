@@ -271,5 +271,12 @@ TEST(Address, HasADefaultForBothSides) {
   ::unsetenv("TALLY_ADDRESS");
 }
 
+TEST(Tcp, HostsWithColonsNeedBracketsBeforeAPort) {
+  EXPECT_EQ(bracketed("10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(bracketed("fd00::1"), "[fd00::1]");
+  EXPECT_EQ(bracketed("[fd00::1]"), "[fd00::1]");
+  EXPECT_EQ(bracketed(""), "");
+}
+
 }  // namespace
 }  // namespace tally::client

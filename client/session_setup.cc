@@ -53,7 +53,7 @@ Session::Session(SessionOptions options, JobEntry entry)
 }
 
 Outcome Session::watch(const PlanVersion& version) {
-  const bool coordinator = news_ && version.nodes.size() > 0 && now_.get() == &version;
+  const bool coordinator = news_ && now_.get() == &version;
   const bool alone = !news_ && now_->nodes.size() == 1;
   const bool watched =
       alone || (epoll_ && version.nodes.watch_in(epoll_.get()) &&

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,40 +12,25 @@
 #include <charconv>
 #include <cstring>
 
-#include "client/address.h"
-#include "client/rpc_channel.h"
-
 namespace tally::client {
 namespace {
 
 constexpr int kBacklog = 64;
 constexpr Nanos kHandshake = 3 * kSecond;
 constexpr useconds_t kPauseUs = 20'000;
+constexpr int kKeepaliveSeconds = 5;
+constexpr int kKeepaliveProbes = 5;
 
 Error unavailable(const HostPort& where, const char* what, int number) {
   return Error{Status::kUnavailable,
                fmt::format("cannot {} {}: {}", what, where.text(), std::strerror(number))};
 }
 
-// One attempt; the errno of its failure.
-int connect_once(int socket, const SocketAddress& target) {
-  const auto* address = reinterpret_cast<const sockaddr*>(&target.socket);
-  if (::connect(socket, address, target.bytes) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
-  pollfd entry{socket, POLLOUT, 0};
-  if (::poll(&entry, 1, static_cast<int>(kHandshake / kMillisecond)) <= 0) return ETIMEDOUT;
-  int number = 0;
-  socklen_t bytes = sizeof number;
-  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &number, &bytes);
-  return number;
-}
-
 std::string host_at(int socket, decltype(&::getsockname) end) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof address;
   if (end(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return {};
-  const std::string host = host_of(address);
-  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+  return host_of(address);
 }
 
 }  // namespace
@@ -106,17 +92,59 @@ std::optional<UniqueFd> accept_tcp(int listener) {
   return socket;
 }
 
+bool wait_for(int fd, short events, Nanos deadline) {
+  for (;;) {
+    const Nanos left = deadline - monotonic_now();
+    if (left <= 0) return false;
+    pollfd entry{fd, events, 0};
+    // Rounded up, so that the last wait does not spin; cut, so that it fits an int.
+    const Nanos ms = std::min<Nanos>((left + kMillisecond - 1) / kMillisecond, 1'000'000);
+    if (::poll(&entry, 1, static_cast<int>(ms)) > 0) return true;
+  }
+}
+
+void notice_vanished_peers(int socket) {
+  const auto set = [socket](int level, int name, int value) {
+    ::setsockopt(socket, level, name, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveSeconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, (kKeepaliveSeconds + kKeepaliveProbes) * 1000);
+}
+
+Attempt try_tcp(const SocketAddress& target, Nanos deadline) {
+  const auto* address = reinterpret_cast<const sockaddr*>(&target.socket);
+  Attempt attempt{
+      UniqueFd(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
+  const int socket = attempt.socket.get();
+  if (!attempt.socket) {
+    attempt.error = errno;
+    return attempt;
+  }
+  notice_vanished_peers(socket);
+  if (::connect(socket, address, target.bytes) == 0) return attempt;
+  attempt.error = errno;
+  if (attempt.error != EINPROGRESS) return attempt;
+  attempt.error = ETIMEDOUT;
+  socklen_t bytes = sizeof attempt.error;
+  if (wait_for(socket, POLLOUT, deadline)) {
+    ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &attempt.error, &bytes);
+  }
+  return attempt;
+}
+
 Result<UniqueFd> connect_tcp(const HostPort& where, Nanos deadline) {
   const auto addresses = resolve_tcp(where.tcp_address(), false);
   if (!addresses.ok()) return addresses.error();
   for (;;) {
     int number = 0;
     for (const SocketAddress& one : *addresses) {
-      UniqueFd socket(
-          ::socket(one.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      notice_vanished_peers(socket.get());
-      number = connect_once(socket.get(), one);
-      if (number == 0) return socket;
+      Attempt attempt = try_tcp(one, monotonic_now() + kHandshake);
+      number = attempt.error;
+      if (number == 0) return std::move(attempt.socket);
     }
     const bool may_be_starting = number == ECONNREFUSED || number == ETIMEDOUT ||
                                  number == EHOSTUNREACH || number == ENETUNREACH;
@@ -133,6 +161,11 @@ std::string local_host(int socket) {
 
 std::string remote_host(int socket) {
   return host_at(socket, &::getpeername);
+}
+
+std::string bracketed(std::string_view host) {
+  const bool v6 = host.find(':') != std::string_view::npos && !host.starts_with('[');
+  return v6 ? fmt::format("[{}]", host) : std::string(host);
 }
 
 }  // namespace tally::client

@@ -1,14 +1,17 @@
-// Plain TCP between tools and nodes, beside the control protocol. Addresses are "host:port",
-// "[fd00::1]:port", "*:port" to listen everywhere. Nothing here waits without an end.
+// TCP between tools and nodes: below the control protocol, and plain beside it. Addresses are
+// "host:port", "[fd00::1]:port", "*:port" to listen everywhere. Nothing here waits without an end;
+// deadlines are points on the clock of monotonic_now().
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/result.h"
+#include "client/address.h"
 
 namespace tally::client {
 
@@ -30,8 +33,23 @@ std::optional<UniqueFd> accept_tcp(int listener);
 // Tries again until the deadline while nobody listens there.
 Result<UniqueFd> connect_tcp(const HostPort& where, Nanos deadline);
 
-// Of the two ends, numeric and with the brackets that an address needs; empty: not TCP.
+// One attempt at one address.
+struct Attempt {
+  UniqueFd socket;  // non-blocking; none: this process can have no more of them
+  int error = 0;    // why it is not connected, an errno
+};
+Attempt try_tcp(const SocketAddress& target, Nanos deadline);
+
+// A peer that vanishes without a word is noticed within seconds, also while nothing is said. For
+// other sockets than TCP's nothing changes.
+void notice_vanished_peers(int socket);
+// Waits for one of these events (poll(2)) or the hang-up; false: the deadline came first.
+bool wait_for(int fd, short events, Nanos deadline);
+
+// Of the two ends, numeric: "10.0.0.1", "fd00::1"; empty: not TCP.
 std::string local_host(int socket);
 std::string remote_host(int socket);
+// With the brackets that such a host needs before a port, if it has none yet.
+std::string bracketed(std::string_view host);
 
 }  // namespace tally::client

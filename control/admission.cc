@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "control/same_token.h"
-#include "dataplane/protocol/operation_table.h"
+#include "dataplane/protocol/aggregator.h"
 
 namespace tally::control {
 namespace {
@@ -191,33 +191,27 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
     rail_of_lane.push_back(tree.rail);
     weights.push_back(tree.weight);
   }
-  const auto added = add(name, applicant.ranks, rail_of_lane);
-  if (!added) return added.error();
-  Forming& forming = **added;
-  forming.token = configuration != nullptr ? configuration->token : applicant.token;
-  forming.epoch = ++epochs_[name];
-  forming.weight = configuration != nullptr ? configuration->weight : 1;
-  forming.plan = protocol::weighted_plan(weights, limits_.split_bytes);
-  forming.rate = speed_of(rails_) / applicant.ranks;  // the NICs carry every rank's bytes
-  for (std::uint32_t tree = 0; tree < lanes; ++tree) {
-    forming.vertices.push_back(protocol::star(tree, forming.ranks()));
-  }
-  return *added;
-}
-
-Result<Forming*> Admission::add(const std::string& name, std::uint32_t ranks,
-                                std::span<const std::uint32_t> rail_of_lane,
-                                const std::vector<Neighbour>& below) {
-  const auto shards = static_cast<std::uint32_t>(rail_of_lane.size());
-  const auto members = static_cast<std::uint32_t>(ranks + below.size());
-  if (auto room = room_for(name, ranks, members, shards); !room) return room.error();
   auto forming = std::make_unique<Forming>();
   forming->name = name;
+  forming->members.assign(applicant.ranks, kNobody);
+  forming->token = configuration != nullptr ? configuration->token : applicant.token;
+  forming->weight = configuration != nullptr ? configuration->weight : 1;
+  forming->plan = protocol::weighted_plan(weights, limits_.split_bytes);
+  forming->rate = speed_of(rails_) / applicant.ranks;  // the NICs carry every rank's bytes
+  for (std::uint32_t tree = 0; tree < lanes; ++tree) {
+    forming->vertices.push_back(protocol::star(tree, forming->ranks()));
+  }
+  const auto added = add(std::move(forming), rail_of_lane);
+  if (added) (*added)->epoch = ++epochs_[name];
+  return added;
+}
+
+Result<Forming*> Admission::add(std::unique_ptr<Forming> forming,
+                                std::span<const std::uint32_t> rail_of_lane) {
+  forming->table_bytes = table_bytes(*forming, static_cast<std::uint32_t>(rail_of_lane.size()));
+  if (auto room = room_for(*forming); !room) return room.error();
   forming->slot = free_slot();
   forming->shards = least_used_shards(rail_of_lane);
-  forming->below = below;
-  forming->members.assign(members, kNobody);
-  forming->table_bytes = table_bytes(members, shards);
   formings_.push_back(std::move(forming));
   return formings_.back().get();
 }
@@ -255,8 +249,25 @@ Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now
                                placement.job, placement.epoch, last));
   }
   if (before != nullptr) before->over = true;
-  const auto added =
-      add(placement.job, placement.ranks, rails_of_lanes(placement, lanes), placement.below);
+  auto wanted = std::make_unique<Forming>();
+  wanted->name = placement.job;
+  wanted->members.assign(placement.ranks + placement.below.size(), kNobody);
+  wanted->token = placement.token;
+  wanted->epoch = placement.epoch;
+  wanted->weight = placement.weight;
+  wanted->plan = placement.plan;
+  wanted->plan_epoch = placement.plan_epoch;
+  wanted->vertices = placement.vertices;
+  wanted->below = placement.below;
+  wanted->above = placement.above;
+  wanted->slots = placement.slots;
+  wanted->stands_in_for = placement.stands_in_for;
+  wanted->nodes = placement.nodes;
+  wanted->rate = placement.rate;
+  wanted->placed = true;
+  wanted->placement = placement.id;
+  wanted->placed_at = now;
+  const auto added = add(std::move(wanted), rails_of_lanes(placement, lanes));
   if (!added) {
     if (before != nullptr) before->over = false;
     if (last == 0) epochs_.erase(placement.job);
@@ -264,22 +275,7 @@ Result<Admission::Placed> Admission::place(const Placement& placement, Nanos now
   }
   last = placement.epoch;
   highest_epoch_ = std::max(highest_epoch_, last);
-  Forming& forming = **added;
-  forming.token = placement.token;
-  forming.epoch = placement.epoch;
-  forming.weight = placement.weight;
-  forming.plan = placement.plan;
-  forming.plan_epoch = placement.plan_epoch;
-  forming.vertices = placement.vertices;
-  forming.above = placement.above;
-  forming.slots = placement.slots;
-  forming.stands_in_for = placement.stands_in_for;
-  forming.nodes = placement.nodes;
-  forming.rate = placement.rate;
-  forming.placed = true;
-  forming.placement = placement.id;
-  forming.placed_at = now;
-  return Placed{&forming, before};
+  return Placed{*added, before};
 }
 
 Forming* Admission::placed(std::uint64_t placement) const {
@@ -299,14 +295,26 @@ std::vector<Forming*> Admission::unclaimed(Nanos now) const {
   return some;
 }
 
-std::uint64_t Admission::table_bytes(std::uint32_t members, std::uint32_t shards) const {
-  return shards * protocol::OperationTable::footprint(static_cast<std::uint16_t>(members),
-                                                      limits_.credit, members);
+// At most: not every shard has to do with all neighbours.
+std::uint64_t Admission::table_bytes(const Forming& forming, std::uint32_t lanes) const {
+  protocol::JobSpec spec{.ranks = forming.ranks(), .credit = limits_.credit};
+  spec.branches = static_cast<std::uint16_t>(forming.below.size());
+  spec.parents = static_cast<std::uint16_t>(forming.above.size());
+  spec.slots = forming.slots;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    spec.vertices.clear();
+    for (std::size_t i = lane; i < forming.vertices.size(); i += lanes) {
+      spec.vertices.push_back(forming.vertices[i]);
+    }
+    bytes += protocol::Aggregator::footprint(spec);
+  }
+  return bytes;
 }
 
 // Formings that are over hold memory until their last member has gone, but no place among the jobs.
-Outcome Admission::room_for(const std::string& name, std::uint32_t ranks, std::uint32_t members,
-                            std::uint32_t shards) const {
+Outcome Admission::room_for(const Forming& wanted) const {
+  const std::string& name = wanted.name;
   const auto running = std::count_if(formings_.begin(), formings_.end(), [&](const auto& forming) {
     return !forming->over && forming->name != name;
   });
@@ -314,18 +322,18 @@ Outcome Admission::room_for(const std::string& name, std::uint32_t ranks, std::u
     return refused(fmt::format("job \"{}\": the node has {} jobs and max_jobs is {}", name, running,
                                limits_.max_jobs));
   }
-  if (ranks > limits_.max_ranks) {
-    return refused(
-        fmt::format("job \"{}\": {} ranks, max_ranks is {}", name, ranks, limits_.max_ranks));
+  if (wanted.ranks() > limits_.max_ranks) {
+    return refused(fmt::format("job \"{}\": {} ranks, max_ranks is {}", name, wanted.ranks(),
+                               limits_.max_ranks));
   }
-  const std::uint64_t wanted = table_bytes(members, shards);
   std::uint64_t reserved = 0;
   for (const auto& forming : formings_) reserved += forming->table_bytes;
-  if (reserved + wanted > limits_.max_table_bytes) {
-    return refused(fmt::format(
-        "job \"{}\": its {} ranks with a credit of {} take {} bytes on {} shards; "
-        "{} of {} are taken: lower shards.credit, or end other jobs",
-        name, ranks, limits_.credit, wanted, shards, reserved, limits_.max_table_bytes));
+  if (reserved + wanted.table_bytes > limits_.max_table_bytes) {
+    return refused(
+        fmt::format("job \"{}\": its {} ranks in {} trees with a credit of {} take {} bytes; {} of "
+                    "{} are taken: lower shards.credit, or end other jobs",
+                    name, wanted.ranks(), wanted.vertices.size(), limits_.credit,
+                    wanted.table_bytes, reserved, limits_.max_table_bytes));
   }
   return Unit{};
 }

@@ -36,7 +36,8 @@ struct AdmissionLimits {
   std::uint64_t max_region_bytes = 64ull << 30;   // per job
   std::uint64_t node_region_bytes = 64ull << 30;  // all jobs together
   std::uint32_t max_regions = 8192;               // per job
-  // What the shards reserve for the operations of all jobs: ranks x credit of each (protocol.md).
+  // What the shards reserve for the operations of all jobs: ranks and branches x credit of each,
+  // and the slots between nodes (protocol.md).
   std::uint64_t max_table_bytes = 1ull << 30;
   std::uint32_t shards = 1;
   std::uint32_t shards_per_job = 4;  // at most
@@ -179,17 +180,15 @@ class Admission {
   static Result<std::uint32_t> member_of(const Forming& forming, const Applicant& applicant);
   Result<Admitted> seat(Forming& forming, bool is_new, const Applicant& applicant,
                         std::uint32_t session);
-  // A forming of so many ranks, with lanes at these rails, or why there is no room for it.
-  Result<Forming*> add(const std::string& name, std::uint32_t ranks,
-                       std::span<const std::uint32_t> rail_of_lane,
-                       const std::vector<Neighbour>& below = {});
+  // With lanes at these rails, or why there is no room for it.
+  Result<Forming*> add(std::unique_ptr<Forming> forming,
+                       std::span<const std::uint32_t> rail_of_lane);
   // Whether it can be served at all, by so many shards.
   Outcome serves(const Placement& placement, std::uint32_t lanes) const;
   std::vector<std::uint32_t> rails_of_lanes(const Placement& placement, std::uint32_t lanes) const;
-  Outcome room_for(const std::string& name, std::uint32_t ranks, std::uint32_t members,
-                   std::uint32_t shards) const;
+  Outcome room_for(const Forming& wanted) const;
   Outcome room_for_session(const Applicant& applicant) const;
-  std::uint64_t table_bytes(std::uint32_t members, std::uint32_t shards) const;
+  std::uint64_t table_bytes(const Forming& forming, std::uint32_t lanes) const;
   const ConfiguredJob* configured(const std::string& name) const;
   Forming* current(const std::string& name) const;
   std::uint32_t free_slot() const;

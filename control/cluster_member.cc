@@ -13,7 +13,7 @@
 
 #include "base/blocked_signals.h"
 #include "base/clock.h"
-#include "client/address.h"
+#include "client/tcp.h"
 #include "control/log.h"
 
 namespace tally::control {
@@ -43,8 +43,7 @@ std::string reachable_tcp(std::string_view listening, std::string_view local_hos
     const std::string_view port = listening.substr(everywhere.size());
     const bool loopback = local_host.starts_with("127.") || local_host == "::1";
     const std::string_view host = local_host.empty() || loopback ? host_name : local_host;
-    const bool brackets = host.find(':') != std::string_view::npos;
-    return brackets ? fmt::format("tcp:[{}]:{}", host, port) : fmt::format("tcp:{}:{}", host, port);
+    return fmt::format("tcp:{}:{}", client::bracketed(host), port);
   }
   return std::string(listening);
 }
@@ -196,7 +195,7 @@ json ClusterMember::introduction(const client::RpcChannel& channel) {
   json self = {{"version", 1},
                {"name", cluster.name},
                {"host", cluster.host},
-               {"role", cluster.role == Role::kWorker ? "worker" : "helper"},
+               {"role", role_name(cluster.role)},
                {"tcp", reachable_tcp(options_.tcp, channel.local_host(), cluster.host)},
                {"unix", options_.local},
                {"shards", options_.shards},
@@ -214,9 +213,9 @@ json ClusterMember::introduction(const client::RpcChannel& channel) {
 std::vector<Rail> ClusterMember::reachable(std::vector<Rail> rails) const {
   for (Rail& rail : rails) {
     const std::string there = reachable_tcp(options_.tcp, rail.address, "");
-    const bool v6 = rail.address.find(':') != std::string::npos;
-    const std::string host = v6 ? fmt::format("[{}]", rail.address) : rail.address;
-    if (there.starts_with(fmt::format("tcp:{}:", host))) rail.tcp = there;
+    if (there.starts_with(fmt::format("tcp:{}:", client::bracketed(rail.address)))) {
+      rail.tcp = there;
+    }
   }
   return rails;
 }

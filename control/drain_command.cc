@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "control/flags.h"
+
 namespace tally::control {
 namespace {
 
@@ -55,16 +57,15 @@ int end(const DrainArguments& arguments, const json& answer, bool as_json) {
 
 void add_drain(CLI::App& app, DrainArguments& arguments) {
   auto* drain = app.add_subcommand(
-      "drain",
-      "move a node's trees to the others, also those of jobs that run; asked of the "
-      "coordinator");
+      "drain", "moves a node's trees to the others, also those of jobs that run");
   drain->add_option("NODE", arguments.node, "its name (tallyctl nodes)")->required();
   drain->add_option("--wait", arguments.wait, "seconds until it must serve nothing any more")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(number_in(0.0, 86400.0))
       ->capture_default_str();
   drain->add_flag("--undo", arguments.undo, "it gets trees again");
-  drain->add_option("--token", arguments.token, "the cluster's token ($TALLY_CLUSTER_TOKEN)")
-      ->envname("TALLY_CLUSTER_TOKEN");
+  drain->add_option("--token", arguments.token, "the cluster's token")
+      ->envname("TALLY_CLUSTER_TOKEN")
+      ->type_name("TEXT");
 }
 
 int run_drain(client::RpcChannel& channel, const DrainArguments& arguments, bool as_json,

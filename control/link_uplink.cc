@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/make_link.h"
+#include "client/nodes.h"
 #include "dataplane/transport/shm/segment.h"
 
 namespace tally::control {
@@ -21,13 +22,6 @@ constexpr Nanos kTry = 200 * kMillisecond;  // to connect, before it is seen whe
 constexpr Nanos kPause = 20 * kMillisecond;
 constexpr Nanos kGoodbye = 1 * kSecond;
 constexpr Nanos kFence = 100 * kMillisecond;
-
-Error unreadable(const char* method, const client::RpcChannel& channel) {
-  return Error{Status::kProtocol,
-               fmt::format("the answer of the node at {} to {} cannot be read: is it of another "
-                           "version?",
-                           channel.address(), method)};
-}
 
 }  // namespace
 
@@ -80,12 +74,12 @@ Result<std::unique_ptr<LinkUplink>> LinkUplink::attempt(const Options& options,
     size.shards = opened->at("lanes").get<std::uint32_t>();
     size.credit = opened->at("credit").get<std::uint32_t>();
   } catch (const json::exception&) {
-    return unreadable("session.open", *channel);
+    return client::unreadable("session.open", *channel);
   }
   const transport::shm::SegmentGeometry geometry{size.shards, size.credit};
   const bool known = std::all_of(options.lanes.begin(), options.lanes.end(),
                                  [&](std::uint32_t lane) { return lane < size.shards; });
-  if (!geometry.valid() || !known) return unreadable("session.open", *channel);
+  if (!geometry.valid() || !known) return client::unreadable("session.open", *channel);
   auto made = client::make_link(*channel, *opened, {}, size, deadline);
   if (!made) return made.error();
   const std::string description = fmt::format("{}; {}", made->link->description(), made->why);
@@ -106,11 +100,8 @@ Outcome LinkUplink::add_slots(std::uint32_t lane, const protocol::SlotLayout& la
   const auto reply =
       channel_.call("region.register", std::move(offer->params), offer->fds, deadline);
   if (!reply) return reply.error();
-  const auto number = reply->find("region");
-  if (number == reply->end() || !number->is_number_unsigned()) {
-    return unreadable("region.register", channel_);
-  }
-  (*region)->id = number->get<std::uint32_t>();
+  (*region)->id = client::read_region(*reply);
+  if ((*region)->id == 0) return client::unreadable("region.register", channel_);
   if (lane >= regions_.size()) regions_.resize(lane + 1);
   regions_[lane] = std::move(region).value();
   return Unit{};

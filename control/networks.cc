@@ -19,13 +19,13 @@ namespace {
 // For tiles of all heights together: those of one may wait for what those of another hold.
 std::size_t landing_bytes(const protocol::AggregatorConfig& protocol, std::uint32_t max_ranks) {
   const std::uint64_t checksums = onesided::LandingMemory::kAlignment;  // at most a page each
-  const std::uint64_t largest =
-      std::max(protocol::largest_tile(protocol, max_ranks), most_tile_bytes(max_ranks));
-  const std::uint64_t stars = 2 * protocol.window_bytes + checksums * max_ranks;
-  if (protocol.max_height == 1) return stars + protocol::largest_tile(protocol, max_ranks);
-  const std::uint64_t upper = 2 * protocol.window_bytes +
-                              most_tile_bytes(std::min<std::uint64_t>(max_ranks, kMostChildren));
-  return stars + largest + (protocol.max_height - 1) * upper;
+  const std::uint64_t windows = 2 * protocol.window_bytes;
+  const std::uint64_t stars = windows + checksums * max_ranks;
+  const std::uint64_t largest = protocol::largest_tile(protocol, max_ranks);
+  if (protocol.max_height == 1) return stars + largest;
+  const std::uint64_t upper =
+      windows + most_tile_bytes(std::min<std::uint64_t>(max_ranks, kMostChildren));
+  return stars + std::max(largest, most_tile_bytes(max_ranks)) + (protocol.max_height - 1) * upper;
 }
 
 // All shards have the port, or none. `open(shard)` opens one.

@@ -1,4 +1,5 @@
 // Jobs that a coordinator places at a node.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -192,6 +193,25 @@ TEST(Placement, TreesThatThereIsNoRoomForAreRefused) {
   many.vertices[0].ranks = protocol::star(1, 600).ranks;
   many.vertices[0].ranks.resize(400);
   EXPECT_THAT(why_not(admission.place(many, kNow)), HasSubstr("401 children"));
+}
+
+// Of 2 ranks; but the branches' trees and slots are books, too.
+TEST(Placement, BooksOfTreesAreCounted) {
+  const auto table = [](const Placement& placement) {
+    Admission admission({.shards = 2}, {});
+    return (*admission.place(placement, kNow)).forming->table_bytes;
+  };
+  const std::uint64_t stars = table(placement(1, 1));
+  const std::uint64_t deep = table(deep_placement());
+  Placement wide = deep_placement();
+  wide.slots.up = wide.slots.down = 64;
+  EXPECT_GT(deep, stars);
+  EXPECT_GT(table(wide), deep);
+  Admission admission({.max_table_bytes = stars, .shards = 2}, {});
+  EXPECT_THAT(
+      why_not(admission.place(deep_placement(), kNow)),
+      HasSubstr(fmt::format("2 ranks in 2 trees with a credit of 256 take {} bytes", deep)));
+  EXPECT_TRUE(admission.place(placement(1, 1), kNow).ok());
 }
 
 TEST(Placement, WhoDoesNotKnowItMustAskTheCoordinator) {

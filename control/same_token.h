@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace tally::control {
 
 // Takes the same time for every wrong token of the right length.
@@ -14,6 +16,13 @@ inline bool same_token(std::string_view a, std::string_view b) {
     difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
   }
   return difference == 0;
+}
+
+// To who asks for something that only the cluster's operator may.
+inline Error wrong_cluster_token() {
+  return {Status::kRefused,
+          "wrong cluster.token: give that of the node's configuration by --token, or set "
+          "$TALLY_CLUSTER_TOKEN"};
 }
 
 }  // namespace tally::control

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "client/address.h"
+#include "client/follow.h"
 #include "client/rpc_channel.h"
 #include "control/doctor/command.h"
 #include "control/drain_command.h"
@@ -52,23 +53,33 @@ Nanos nanos(double seconds) {
   return static_cast<Nanos>(seconds * kSecond);
 }
 
-// A host that is gone must not cost the patience that an answer has.
-Result<client::RpcChannel> connect(const Arguments& arguments) {
-  return client::RpcChannel::connect_first(arguments.address,
-                                           std::min(3 * kSecond, nanos(arguments.timeout)));
+Result<json> call(client::RpcChannel& channel, std::string_view method, json params,
+                  double timeout) {
+  return channel.call(method, std::move(params), {}, monotonic_now() + nanos(timeout));
 }
 
-Result<json> call(client::RpcChannel& channel, const std::string& method, json params,
-                  double timeout) {
-  const auto patience = nanos(timeout);
-  return channel.call("node." + method, std::move(params), {}, monotonic_now() + patience);
+// To the node that answers the command: of a cluster the coordinator, which its members name.
+Result<client::RpcChannel> connect(const std::string& command, const Arguments& arguments) {
+  // A host that is gone must not cost the patience that an answer has.
+  auto node = client::RpcChannel::connect_first(arguments.address,
+                                                std::min(3 * kSecond, nanos(arguments.timeout)));
+  const bool of_cluster = command == "nodes" || command == "plan" || command == "drain";
+  if (!node || !of_cluster) return node;
+  const auto members = call(*node, "cluster.nodes", json::object(), arguments.timeout);
+  if (!members || !members->is_array() || !members->empty()) return node;
+  auto coordinator = client::follow(*node, monotonic_now() + nanos(arguments.timeout));
+  // A node that stands alone has no members, and says so.
+  if (coordinator || command == "nodes")
+    return coordinator ? std::move(coordinator) : std::move(node);
+  return Error{coordinator.status(),
+               fmt::format("{}; give the coordinator's --address", coordinator.error().message)};
 }
 
 // The metrics of one job, or of each; a job that ends in between is left out.
 Result<json> ask_ranks(client::RpcChannel& channel, const Arguments& arguments) {
   json names = json::array({arguments.job});
   if (arguments.job.empty()) {
-    const auto jobs = call(channel, "jobs", json::object(), arguments.timeout);
+    const auto jobs = call(channel, "node.jobs", json::object(), arguments.timeout);
     if (!jobs) return jobs.error();
     names = json::array();
     for (const json& job : *jobs) {
@@ -78,7 +89,7 @@ Result<json> ask_ranks(client::RpcChannel& channel, const Arguments& arguments) 
   }
   json list = json::array();
   for (const json& name : names) {
-    auto metrics = call(channel, "metrics", {{"job", name}}, arguments.timeout);
+    auto metrics = call(channel, "node.metrics", {{"job", name}}, arguments.timeout);
     if (metrics) {
       list.push_back(std::move(metrics).value());
     } else if (!arguments.job.empty() || metrics.status() != Status::kInvalidArgument) {
@@ -91,11 +102,8 @@ Result<json> ask_ranks(client::RpcChannel& channel, const Arguments& arguments) 
 Result<json> ask(client::RpcChannel& channel, const std::string& command,
                  const Arguments& arguments) {
   if (command == "ranks") return ask_ranks(channel, arguments);
-  if (command == "nodes") {
-    const auto patience = nanos(arguments.timeout);
-    return channel.call("cluster.nodes", json::object(), {}, monotonic_now() + patience);
-  }
-  return call(channel, command, json::object(), arguments.timeout);
+  const std::string_view unit = command == "nodes" ? "cluster." : "node.";
+  return call(channel, fmt::format("{}{}", unit, command), json::object(), arguments.timeout);
 }
 
 std::string render(const std::string& command, const json& answer, Sample& last) {
@@ -126,16 +134,10 @@ int trace(client::RpcChannel& channel, TraceArguments arguments, double timeout)
   return 0;
 }
 
-int execute(const std::string& command, const Arguments& arguments) {
-  auto channel = connect(arguments);
-  if (!channel) return fail(channel.error());
-  if (command == "drain") {
-    return run_drain(*channel, arguments.drain, arguments.as_json, nanos(arguments.timeout));
-  }
-  if (command == "trace") return trace(*channel, arguments.trace, arguments.timeout);
+int show(client::RpcChannel& channel, const std::string& command, const Arguments& arguments) {
   Sample last;
   for (bool first = true;; first = false) {
-    const auto answer = ask(*channel, command, arguments);
+    const auto answer = ask(channel, command, arguments);
     if (!answer) return fail(answer.error());
     const bool clear = !first && !arguments.as_json && ::isatty(STDOUT_FILENO) != 0;
     const std::string text = arguments.as_json
@@ -150,22 +152,41 @@ int execute(const std::string& command, const Arguments& arguments) {
   }
 }
 
-PlanAnswer plan_answer(const Arguments& arguments) {
-  const PlanVerb verb = arguments.plan.verb;
-  if (verb == PlanVerb::kCheck || verb == PlanVerb::kMake) {
-    return answer_plan(arguments.plan, arguments.as_json);
-  }
-  auto channel = connect(arguments);
-  if (!channel) return {kFailed, "", fmt::format("tallyctl: {}\n", channel.error().message)};
-  return answer_remote_plan(*channel, arguments.plan, arguments.as_json, nanos(arguments.timeout));
-}
-
-int plan(const Arguments& arguments) {
-  const PlanAnswer answer = plan_answer(arguments);
+int tell(const PlanAnswer& answer) {
   fmt::print("{}", answer.out);
   const bool printed = std::fflush(stdout) == 0;  // else whoever read it is gone
   fmt::print(stderr, "{}", answer.err);
   return answer.status == 0 && !printed ? kFailed : answer.status;
+}
+
+int execute(client::RpcChannel& channel, const std::string& command, const Arguments& arguments) {
+  const Nanos patience = nanos(arguments.timeout);
+  if (command == "drain") return run_drain(channel, arguments.drain, arguments.as_json, patience);
+  if (command == "trace") return trace(channel, arguments.trace, arguments.timeout);
+  if (command == "plan") {
+    return tell(answer_remote_plan(channel, arguments.plan, arguments.as_json, patience));
+  }
+  return show(channel, command, arguments);
+}
+
+// Commands take an answer for what it should be. A node of another version may say something else.
+int ask_node(const std::string& command, const Arguments& arguments) {
+  auto channel = connect(command, arguments);
+  if (!channel) return fail(channel.error());
+  try {
+    return execute(*channel, command, arguments);
+  } catch (const json::exception& error) {
+    return fail({Status::kProtocol,
+                 fmt::format("{} answered what is not understood: {}; is it of another version?",
+                             channel->address(), error.what())});
+  }
+}
+
+int plan(const Arguments& arguments) {
+  const PlanVerb verb = arguments.plan.verb;
+  const bool needs_node = verb != PlanVerb::kCheck && verb != PlanVerb::kMake;
+  if (needs_node) return ask_node("plan", arguments);
+  return tell(answer_plan(arguments.plan, arguments.as_json));
 }
 
 // An address that somebody gave is one at which a node has to answer.
@@ -209,7 +230,7 @@ int run(int argc, char** argv) {
   app.fallthrough();
   app.add_subcommand("status", "what runs there");
   app.add_subcommand("jobs", "jobs, where their time goes, and whom they wait for");
-  app.add_subcommand("nodes", "the members of a cluster; asked of its coordinator");
+  app.add_subcommand("nodes", "the members of a cluster");
   app.add_subcommand("stats", "counters of the shards; with --watch per second");
   auto* ranks = app.add_subcommand("ranks", "counters of each rank: who comes last, and how late");
   ranks->add_option("JOB", arguments.job, "only this job");
@@ -249,7 +270,7 @@ int run(int argc, char** argv) {
   }
   if (command == "doctor") return examine_machine(arguments, address->count() > 0);
   if (command == "plan") return plan(arguments);
-  return execute(command, arguments);
+  return ask_node(command, arguments);
 }
 
 }  // namespace

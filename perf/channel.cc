@@ -7,22 +7,13 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "client/tcp.h"
+
 namespace tally::perf {
 namespace {
 
 // A reader that takes nothing for so long has stopped.
 constexpr Nanos kSendPatience = 20 * kSecond;
-
-// False when the deadline came first.
-bool wait_for(int fd, short events, Nanos deadline) {
-  for (;;) {
-    const Nanos left = deadline == kForever ? kSecond : deadline - monotonic_now();
-    if (left <= 0) return false;
-    pollfd entry{fd, events, 0};
-    const Nanos ms = std::min<Nanos>(left / kMillisecond + 1, 1000);
-    if (::poll(&entry, 1, static_cast<int>(ms)) > 0) return true;
-  }
-}
 
 }  // namespace
 
@@ -37,7 +28,7 @@ bool Channel::send(const nlohmann::json& message) {
     if (n >= 0) {
       sent += static_cast<std::size_t>(n);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!wait_for(socket_.get(), POLLOUT, deadline)) return false;
+      if (!client::wait_for(socket_.get(), POLLOUT, deadline)) return false;
     } else if (errno != EINTR) {
       return false;
     }
@@ -76,7 +67,7 @@ std::optional<nlohmann::json> Channel::next() {
 std::optional<nlohmann::json> Channel::receive(Nanos deadline) {
   for (;;) {
     if (auto message = next()) return message;
-    if (broken_ || !wait_for(socket_.get(), POLLIN, deadline) || !read_available()) {
+    if (broken_ || !client::wait_for(socket_.get(), POLLIN, deadline) || !read_available()) {
       return std::nullopt;
     }
   }

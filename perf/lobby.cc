@@ -68,7 +68,7 @@ void Lobby::let_in() {
   auto socket = client::accept_tcp(listener_);
   if (!socket || visitors_.size() >= setting_.ranks.size() + kMoreVisitors) return;
   Visitor visitor;
-  visitor.guest.host = client::remote_host(socket->get());
+  visitor.guest.host = client::bracketed(client::remote_host(socket->get()));
   visitor.guest.channel = std::make_unique<Channel>(std::move(*socket));
   visitor.until = monotonic_now() + kAnswerPatience;
   visitors_.push_back(std::move(visitor));
@@ -122,9 +122,8 @@ void Lobby::join(Visitor& visitor, const json& message) {
   its.rank = rank;
   its.token.clear();  // the job's secret is not for whoever connects
   if (setting_.node_port != 0) {
-    its.address =
-        client::HostPort{client::local_host(visitor.guest.channel->fd()), setting_.node_port}
-            .tcp_address();
+    const std::string host = client::local_host(visitor.guest.channel->fd());
+    its.address = client::HostPort{client::bracketed(host), setting_.node_port}.tcp_address();
   }
   visitor.rank = rank;
   visitor.until = monotonic_now() + kAnswerPatience;

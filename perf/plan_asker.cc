@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/address.h"
+#include "client/follow.h"
 #include "client/rpc_channel.h"
 #include "control/at_once.h"
 #include "control/plan_files.h"
@@ -20,11 +21,19 @@ constexpr Nanos kPatience = 5 * kSecond;
 constexpr std::size_t kMostThreads = 16;
 
 // Null where nobody answers.
-json ask(const std::string& address, const char* method) {
-  auto channel = RpcChannel::connect(address, 0);
+json ask(Result<RpcChannel> channel, const char* method) {
   if (!channel) return nullptr;
   auto answer = channel->call(method, json::object(), {}, monotonic_now() + kPatience);
   return answer ? std::move(answer).value() : json();
+}
+
+// Of the cluster that the node is in: it coordinates, or names who does.
+json ask_members(const std::string& address) {
+  auto node = RpcChannel::connect(address, 0);
+  if (!node) return nullptr;
+  const auto own = node->call("cluster.nodes", json::object(), {}, monotonic_now() + kPatience);
+  if (own && own->is_array() && !own->empty()) return *own;
+  return ask(client::follow(*node, monotonic_now() + kPatience), "cluster.nodes");
 }
 
 // Members without an address elsewhere are on this host, or this prediction lacks them.
@@ -54,13 +63,13 @@ Result<Prediction> ask_plan(const Options& options, std::vector<std::string> ran
   facts.rank_hosts = std::move(rank_hosts);
   facts.members = json::array();
   for (const std::string& address : client::split_addresses(options.address)) {
-    const json members = ask(address, "cluster.nodes");
+    const json members = ask_members(address);
     if (members.is_array() && !members.empty()) facts.members = members;
     if (!facts.members.empty()) break;
   }
   facts.jobs.resize(facts.members.size());
   control::at_once(facts.jobs.size(), kMostThreads, [&](std::size_t i) {
-    facts.jobs[i] = ask(address_of(facts.members[i]), "node.jobs");
+    facts.jobs[i] = ask(RpcChannel::connect(address_of(facts.members[i]), 0), "node.jobs");
   });
   return predict(facts);
 }

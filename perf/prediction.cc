@@ -111,8 +111,7 @@ std::string why_not_whole(const PlanFacts& facts, const PlacedJob& job) {
   if (!silent.empty()) return fmt::format("of its nodes {} gave no answer: is it running?", silent);
   return fmt::format(
       "its nodes tell of {:.0f} % of its plan (epoch {}, {} nodes): it is changing just now, or "
-      "one "
-      "of them is older than this tally-perf",
+      "one of them is older than this tally-perf",
       100 * shares, job.epoch, job.nodes.size());
 }
 

@@ -78,7 +78,7 @@ void WorkerStreams::obey(const nlohmann::json& message, Channel& conductor) {
 }
 
 bool WorkerStreams::connect(const nlohmann::json& message, const Channel& conductor) {
-  const std::string host = client::remote_host(conductor.fd());
+  const std::string host = client::bracketed(client::remote_host(conductor.fd()));
   const client::HostPort where{host.empty() ? "127.0.0.1" : host,
                                message.at("port").get<std::uint16_t>()};
   const std::uint64_t key = message.at("key");

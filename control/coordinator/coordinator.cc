@@ -26,7 +26,10 @@ Coordinator::Coordinator(CoordinatorOptions options, Store& store)
 Result<NodeId> Coordinator::join(const Member& member, std::string_view token, std::uint32_t epoch,
                                  Nanos now) {
   if (!same_token(options_.token, token)) {
-    return refused(fmt::format("node \"{}\": wrong cluster.token", member.name));
+    return refused(
+        fmt::format("node \"{}\": wrong cluster.token: all nodes are to have the "
+                    "same in their configuration",
+                    member.name));
   }
   const auto& members = store_.members();
   const auto same = std::find_if(members.begin(), members.end(), [&](const auto& other) {

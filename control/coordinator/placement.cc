@@ -20,8 +20,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t kMaxAddress = 256;
-
 json to_json(const std::vector<Neighbour>& neighbours) {
   json list = json::array();
   for (const Neighbour& one : neighbours) {

@@ -141,6 +141,12 @@ TEST_F(PlanMethodsTest, DomainsAreJobsOrAreChosen) {
               HasSubstr("has 2 domains: say which one job \"z\" shall have"));
   ASSERT_EQ(set({{"text", plan_file({"x", "y"})}, {"job", "z"}, {"domain", "y"}})->error(), "");
   EXPECT_EQ(show("z")["domain"], "y");
+  EXPECT_THAT(set({{"closed_form", true}, {"job", "zz"}})->error(),
+              HasSubstr("no job \"zz\" runs here"));
+  EXPECT_THAT(set({{"closed_form", true}, {"job", "zz"}})->error(),
+              HasSubstr("with plans of their own: \"x\", \"y\", \"z\""));
+  EXPECT_EQ(set({{"closed_form", true}, {"job", "z"}})->error(), "");
+  EXPECT_EQ(show("z")["source"], "closed form");
   EXPECT_THAT(set({{"text", plan_file()}, {"domain", "other"}})->error(),
               HasSubstr("no domain \"other\""));
 }

@@ -1,6 +1,7 @@
 // How rails travel.
 #include <nlohmann/json.hpp>
 
+#include "control/coordinator/placement.h"
 #include "control/coordinator/rails.h"
 #include "control/rpc/params.h"
 #include "dataplane/protocol/cut.h"
@@ -11,7 +12,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t kMaxAddress = 256;
 constexpr std::uint64_t kMaxSpeed = 1ULL << 50;
 
 std::optional<Rail> parse_rail(const json& sent) {

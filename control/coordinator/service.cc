@@ -22,7 +22,6 @@ constexpr std::uint64_t kProtocolVersion = 1;
 constexpr std::uint64_t kMostHoldMs = 10'000;  // of cluster.next
 constexpr std::size_t kMostReports = 1024;     // of one request
 constexpr std::size_t kMostError = 1024;       // bytes
-constexpr std::size_t kMaxAddress = 256;
 
 Error other_version(std::uint64_t version, std::string_view who) {
   return {Status::kUnsupported,
@@ -61,10 +60,6 @@ const std::string& tcp_of(const PlanNode& node) {
   const auto& rails = node.member.rails;
   const bool by_rail = !node.rails.empty() && !rails[node.rails.front()].tcp.empty();
   return by_rail ? rails[node.rails.front()].tcp : node.member.tcp;
-}
-
-std::string_view role_name(Role role) {
-  return role == Role::kWorker ? "worker" : "helper";
 }
 
 }  // namespace

@@ -140,10 +140,7 @@ void CoordinatorService::drain(const rpc::Request& request, rpc::Reply reply) {
   const bool undo = params.flag_or("undo", false);
   const bool look = params.flag_or("look", false);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (!same_token(options_.coordinator.token, token)) {
-    return reply.error(Status::kRefused,
-                       "wrong cluster.token: give --token, or set $TALLY_CLUSTER_TOKEN");
-  }
+  if (!same_token(options_.coordinator.token, token)) return reply.error(wrong_cluster_token());
   if (!look) {
     if (const auto done = coordinator_.drain(node, undo, monotonic_now()); !done) {
       return reply.error(done.error());

@@ -21,6 +21,10 @@ enum class Role : std::uint8_t {
   kWorker,  // workers run there too
 };
 
+inline const char* role_name(Role role) {
+  return role == Role::kWorker ? "worker" : "helper";
+}
+
 // Of a machine, as somebody has measured it; 0: nobody has.
 struct Measured {
   std::uint64_t speed = 0;  // bytes per second of all its NICs, each way

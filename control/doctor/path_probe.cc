@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "base/fd.h"
-#include "client/address.h"
+#include "client/tcp.h"
 
 namespace tally::control::doctor {
 namespace {
@@ -131,10 +131,8 @@ Result<PathMtu> measure_path(Prober& prober, std::string address) {
 }
 
 Result<std::vector<PathMtu>> measure_paths(const std::string& host) {
-  const bool is_v6 = host.find(':') != std::string::npos && host.front() != '[';
-  const auto addresses = client::resolve_tcp(
-      is_v6 ? fmt::format("[{}]:{}", host, kPort) : fmt::format("{}:{}", host, kPort),
-      /*to_listen=*/false);
+  const auto addresses = client::resolve_tcp(fmt::format("{}:{}", client::bracketed(host), kPort),
+                                             /*to_listen=*/false);
   if (!addresses) return addresses.error();
   std::vector<PathMtu> paths;
   for (const int family : {AF_INET, AF_INET6}) {

@@ -112,11 +112,13 @@ CLI::App* add_probe(CLI::App& app, ProbeArguments& arguments) {
       ->capture_default_str();
   probe->add_flag("--no-pairs", arguments.no_pairs,
                   "each node with all others at once alone: with many nodes pairs take long");
-  auto* token = probe->add_option("--token", arguments.token,
-                                  "the cluster's; nodes that are asked over TCP want to see it");
-  probe->add_option("--config", arguments.config, "a configuration of tallyd that has the token")
-      ->type_name("FILE")
-      ->excludes(token);
+  probe->add_option("--token", arguments.token, "the cluster's token")
+      ->envname("TALLY_CLUSTER_TOKEN")
+      ->type_name("TEXT");
+  probe
+      ->add_option("--config", arguments.config,
+                   "a configuration of tallyd that has the token, instead of --token")
+      ->type_name("FILE");
   probe->add_option("--out", arguments.out, "write what was measured, for plan make --machines")
       ->type_name("FILE");
   probe->footer(

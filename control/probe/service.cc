@@ -89,17 +89,15 @@ void ProbeService::handle(rpc::ConnectionId connection, const rpc::Request& requ
 
 bool ProbeService::may(rpc::ConnectionId connection, const std::string& token,
                        rpc::Reply& reply) const {
-  if (is_local_(connection)) return true;
-  if (options_.token.empty()) {
-    reply.error(Status::kRefused,
-                "over TCP probe.* is for who shows the cluster's token, and this node has none: "
-                "set cluster.token in its configuration, or ask by its Unix socket");
+  if (!options_.token.empty()) {
+    if (same_token(options_.token, token)) return true;
+    reply.error(wrong_cluster_token());
     return false;
   }
-  if (same_token(options_.token, token)) return true;
+  if (is_local_(connection)) return true;
   reply.error(Status::kRefused,
-              "wrong token: over TCP probe.* needs this node's cluster.token (tallyctl probe "
-              "--config FILE, or --token)");
+              "over TCP probe.* is for who shows the cluster's token, and this node has none: "
+              "set cluster.token in its configuration, or ask by its Unix socket");
   return false;
 }
 

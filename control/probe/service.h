@@ -1,6 +1,7 @@
 // The node's methods probe.*: it measures its machine and, with others, the network between them.
-// Only for who comes by the node's Unix socket or shows the cluster's token: what is measured costs
-// a processor, and fills a network. One measurement of each kind at a time. Control thread only;
+// Only for who shows the cluster's token, as all that is the operator's; of a node without one for
+// who comes by its Unix socket: what is measured costs a processor, and fills a network. One
+// measurement of each kind at a time. Control thread only;
 // the work is done on threads of its own, which are made when they are first needed.
 #pragma once
 
@@ -37,8 +38,6 @@ class ProbeService {
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
 
  private:
-  struct Pieces;
-
   bool may(rpc::ConnectionId connection, const std::string& token, rpc::Reply& reply) const;
   void machine(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void serve(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);

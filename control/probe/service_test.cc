@@ -74,21 +74,27 @@ TEST_F(ProbeServiceTest, AStrangerCannotMakeANodeSendOrWork) {
   for (const char* token : {"", "guess!", "secret "}) {
     json params = streams;
     params["token"] = token;
-    EXPECT_THAT(error_of(ask(service, kRemote, "probe.serve", params)), HasSubstr("wrong token"));
+    EXPECT_THAT(error_of(ask(service, kRemote, "probe.serve", params)),
+                HasSubstr("wrong cluster.token"));
     EXPECT_THAT(error_of(ask(open, kRemote, "probe.serve", params)),
                 HasSubstr("this node has none"));
   }
   EXPECT_THAT(error_of(ask(service, kRemote, "probe.machine", json::object())),
-              HasSubstr("wrong token"));
+              HasSubstr("wrong cluster.token"));
   const json to =
       json::array({{{"host", "127.0.0.1"}, {"port", 1}, {"key", std::string(32, '0')}}});
-  EXPECT_THAT(error_of(ask(service, kRemote, "probe.run", {{"to", to}})), HasSubstr("wrong token"));
+  EXPECT_THAT(error_of(ask(service, kRemote, "probe.run", {{"to", to}})),
+              HasSubstr("wrong cluster.token"));
   EXPECT_THAT(error_of(ask(open, kRemote, "probe.run", {{"to", to}})), HasSubstr("has none"));
-  EXPECT_THAT(error_of(ask(service, kRemote, "probe.run", {{"to", 7}})), HasSubstr("wrong token"));
+  EXPECT_THAT(error_of(ask(service, kRemote, "probe.run", {{"to", 7}})),
+              HasSubstr("wrong cluster.token"));
+  EXPECT_THAT(error_of(ask(service, kLocal, "probe.serve", streams)),
+              HasSubstr("wrong cluster.token"))
+      << "whoever can connect is not the operator";
 }
 
 TEST_F(ProbeServiceTest, WhatIsOutOfBoundsIsRefused) {
-  ProbeService service = make(options("secret"));
+  ProbeService service = make(options(""));
   const std::pair<const char*, json> cases[] = {
       {"probe.serve", {{"streams", 0}}},
       {"probe.serve", {{"streams", 257}}},
@@ -107,7 +113,7 @@ TEST_F(ProbeServiceTest, WhatIsOutOfBoundsIsRefused) {
     EXPECT_NE(error_of(ask(service, kLocal, method, params)), "") << method << params;
   }
   EXPECT_THAT(error_of(ask(service, kLocal, "probe.other", {})), HasSubstr("no method"));
-  ProbeOptions unreachable = options("secret");
+  ProbeOptions unreachable = options("");
   unreachable.host = "";
   ProbeService alone = make(unreachable);
   EXPECT_THAT(error_of(ask(alone, kLocal, "probe.serve", {{"streams", 1}})),
@@ -115,7 +121,7 @@ TEST_F(ProbeServiceTest, WhatIsOutOfBoundsIsRefused) {
 }
 
 TEST_F(ProbeServiceTest, OneNodeSendsToAnother) {
-  ProbeService receiver = make(options("secret")), sender = make(options("secret"));
+  ProbeService receiver = make(options("secret")), sender = make(options(""));
   const json pace = {{"warm_up_ms", 0}, {"measure_ms", 5000}, {"max_bytes", 4 << 20}};
   json serve = pace;
   serve.update({{"streams", 2}, {"token", "secret"}});

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -14,7 +13,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "client/address.h"
+#include "client/tcp.h"
 
 namespace tally::rpc {
 namespace {
@@ -124,26 +123,22 @@ Result<Listener> Listener::open(const ListenOptions& options) {
 Result<Listener> Listener::open_tcp(const ListenOptions& options) {
   auto targets = client::resolve_tcp(options.address, true);
   if (!targets) return targets.error();
-  client::SocketAddress& target = targets->front();
-  auto* address = reinterpret_cast<sockaddr*>(&target.socket);
+  const client::SocketAddress& target = targets->front();
+  const auto* address = reinterpret_cast<const sockaddr*>(&target.socket);
   UniqueFd socket(::socket(target.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      ::bind(socket.get(), address, target.bytes) != 0 || ::listen(socket.get(), kBacklog) != 0 ||
-      ::getsockname(socket.get(), address, &target.bytes) != 0) {
+      ::bind(socket.get(), address, target.bytes) != 0 || ::listen(socket.get(), kBacklog) != 0) {
     const int number = errno;
     return Error{Status::kUnavailable,
                  fmt::format("cannot listen at {}: {}; choose another address with --listen-tcp",
                              options.address, std::strerror(number))};
   }
   Listener listener;
+  const int fd = socket.get();
+  listener.address_ =
+      fmt::format("tcp:{}:{}", client::bracketed(client::local_host(fd)), client::local_port(fd));
   listener.socket_ = std::move(socket);
-  const bool is_v6 = target.socket.ss_family == AF_INET6;
-  const auto port = is_v6 ? reinterpret_cast<const sockaddr_in6*>(address)->sin6_port
-                          : reinterpret_cast<const sockaddr_in*>(address)->sin_port;
-  const std::string host = client::host_of(target.socket);
-  listener.address_ = is_v6 ? fmt::format("tcp:[{}]:{}", host, ntohs(port))
-                            : fmt::format("tcp:{}:{}", host, ntohs(port));
   return listener;
 }
 

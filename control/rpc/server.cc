@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "client/rpc_channel.h"
+#include "client/tcp.h"
 #include "control/log.h"
 #include "control/rpc/connection.h"
 #include "control/rpc/message.h"

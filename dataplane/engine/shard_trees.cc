@@ -100,7 +100,8 @@ void Shard::pull_step(const protocol::Step& step) {
 // A branch has room for the result.
 void Shard::push_step(const protocol::Step& step) {
   TileSlot& slot = slots_[step.handle];
-  const protocol::Tile& tile = slot.tile;
+  protocol::Tile& tile = slot.tile;
+  tile.below[step.index].slot = step.slot;
   const std::size_t push = tile.landings.size() + tile.stats_landings.size() + step.index;
   transport::Landing landing{range_of(step.where), nullptr, 0, 0};
   const bool ready = step.status == Status::kOk && place_below(slot, landing);

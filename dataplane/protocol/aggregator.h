@@ -103,6 +103,8 @@ class Aggregator {
   // -- control: allocates, off the path --------------------------------------------------------
   // Precondition for all: `job` is free (add_job) or was added.
   void add_job(JobSlot job, const JobSpec& spec);
+  // Bytes that the books of such a job hold here: what admission reserves.
+  static std::uint64_t footprint(const JobSpec& spec);
   // Precondition: no member is left in it and no tile of it is in flight. What it still has to say
   // is lost; its links are nobody's.
   void remove_job(JobSlot job);
@@ -166,7 +168,7 @@ class Aggregator {
   // The sum has ended; what is not placed yet is on its way.
   void stored(const Tile& tile, Nanos now);
   // The push that a Step asked for is answered: the branch is told.
-  void passed_down(const Tile& tile, std::uint32_t index);
+  void passed_down(Tile& tile, std::uint32_t index);
   // The tile is placed everywhere (a partial sum: stands in its slot; in branches: in theirs), or
   // failed: kOk, or why, and by whose fault. All its pulls, pushes and Steps have come.
   void end_tile(const Tile& tile, Status status, Member culprit, Nanos now);
@@ -254,7 +256,7 @@ class Aggregator {
   void grant(Job& job, std::uint16_t child, std::uint32_t cls);
   void give_back_up(Job& job, const Tile& tile);
   void give_back_down(Job& job, const Tile& tile);
-  void give_back_down(Job& job, const Tile& tile, std::uint32_t index);
+  void give_back_down(Job& job, const Below& below);
   void stop_waiting(Job& job, Slot slot);
   void release(Job& job, std::uint16_t child, std::uint32_t slot);
   void placed(Job& job, const BranchSlots::Down& down, Nanos now);

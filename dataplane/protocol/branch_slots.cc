@@ -71,7 +71,7 @@ Status Aggregator::tile_ready(Job& job, std::uint16_t child, const VertexMessage
   if (!good && active) return Status::kProtocol;
   up.answered = true;
   steps_.push_back(Step{up.handle, Step::Kind::kPull, up.source,
-                        good ? Status::kOk : Status::kCancelled, Endpoint{}});
+                        good ? Status::kOk : Status::kCancelled, Endpoint{}, kNone});
   return Status::kOk;
 }
 
@@ -92,8 +92,8 @@ void Aggregator::add_below(const Job& job, const OperationRecord& operation, con
   const Place& place = job.place(operation);
   for (const Branch& branch : job.vertex(operation).branches) {
     const std::uint16_t child = job.child_of(branch);
-    if (place.has(stretch.receivers, child))
-      tile.below.push_back({child, job.members[child].member});
+    if (!place.has(stretch.receivers, child)) continue;
+    tile.below.push_back({child, job.members[child].member, kNone});
   }
 }
 
@@ -119,7 +119,7 @@ void Aggregator::hand_down(Job& job, const Tile& tile, std::uint32_t index, std:
 
 void Aggregator::refuse_push(Job& job, const BranchSlots::Waiting& push, Status status) {
   if (push.own_slot != kNone) --job.parents[push.parent].down[push.own_slot].pending;
-  steps_.push_back(Step{push.handle, Step::Kind::kPush, push.index, status, Endpoint{}});
+  steps_.push_back(Step{push.handle, Step::Kind::kPush, push.index, status, Endpoint{}, kNone});
 }
 
 void Aggregator::grant(Job& job, std::uint16_t child, std::uint32_t cls) {
@@ -132,26 +132,24 @@ void Aggregator::grant(Job& job, std::uint16_t child, std::uint32_t cls) {
     free.pop_back();
     BranchSlots::Down& down = slots.down[slot];
     down = waiting[granted];
-    down.used = true;
     down.result.slot = slot;
     steps_.push_back(Step{down.handle, Step::Kind::kPush, down.index, Status::kOk,
                           Endpoint{job.members[child].member, slots.region,
-                                   job.spec.slots.down_offset(slot), down.bytes}});
+                                   job.spec.slots.down_offset(slot), down.bytes},
+                          slot});
   }
   waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(granted));
 }
 
-void Aggregator::passed_down(const Tile& tile, std::uint32_t index) {
+void Aggregator::passed_down(Tile& tile, std::uint32_t index) {
   Job& job = *jobs_[tile.job];
-  const std::uint16_t child = tile.below[index].child;
-  if (job.members[child].gone) return give_back_down(job, tile, index);
-  for (BranchSlots::Down& down : job.slots_of(child).down) {
-    if (!down.used || down.passed || down.handle != tile.handle || down.index != index) continue;
-    down.passed = true;
-    if (down.own_slot == kNone) ++job.table[tile.operation].placing;
-    send_down(job, child, wire::encode(down.result));
-    return;
-  }
+  const Below below = tile.below[index];
+  tile.below[index].slot = kNone;
+  if (job.members[below.child].gone) return give_back_down(job, below);
+  BranchSlots::Down& down = job.slots_of(below.child).down[below.slot];
+  down.passed = true;
+  if (down.own_slot == kNone) ++job.table[tile.operation].placing;
+  send_down(job, below.child, wire::encode(down.result));
 }
 
 Status Aggregator::tile_placed(Job& job, std::uint16_t child, const VertexMessage& message,
@@ -183,18 +181,15 @@ void Aggregator::placed(Job& job, const BranchSlots::Down& down, Nanos now) {
 
 // Of a tile that failed: slots that nothing was handed down in.
 void Aggregator::give_back_down(Job& job, const Tile& tile) {
-  for (std::uint32_t i = 0; i < tile.below.size(); ++i) give_back_down(job, tile, i);
+  for (const Below& below : tile.below) {
+    if (below.slot != kNone) give_back_down(job, below);
+  }
 }
 
-void Aggregator::give_back_down(Job& job, const Tile& tile, std::uint32_t index) {
-  const std::uint16_t child = tile.below[index].child;
-  auto& all = job.slots_of(child).down;
-  for (std::uint32_t slot = 0; slot < all.size(); ++slot) {
-    const BranchSlots::Down& down = all[slot];
-    if (!down.used || down.passed || down.handle != tile.handle || down.index != index) continue;
-    if (down.own_slot != kNone) --job.parents[down.parent].down[down.own_slot].pending;
-    release(job, child, slot);
-  }
+void Aggregator::give_back_down(Job& job, const Below& below) {
+  const BranchSlots::Down& down = job.slots_of(below.child).down[below.slot];
+  if (down.own_slot != kNone) --job.parents[down.parent].down[down.own_slot].pending;
+  release(job, below.child, below.slot);
 }
 
 // A failed operation's tiles wait for no slots any more.
@@ -238,7 +233,7 @@ void Aggregator::drop_slots(Job& job, std::uint16_t child, Status why, Nanos now
   for (BranchSlots::Up& up : slots.up) {
     if (up.operation == kNone || up.answered) continue;
     up.answered = true;
-    steps_.push_back(Step{up.handle, Step::Kind::kPull, up.source, why, Endpoint{}});
+    steps_.push_back(Step{up.handle, Step::Kind::kPull, up.source, why, Endpoint{}, kNone});
   }
   for (auto& waiting : slots.waiting) {
     for (const BranchSlots::Waiting& push : waiting) refuse_push(job, push, why);

@@ -12,6 +12,11 @@ std::uint32_t edges_to_branches(const JobSpec& spec) {
   return static_cast<std::uint32_t>(edges);
 }
 
+// For a slot of one branch: roots' tiles, and results from above.
+std::size_t most_waiting(const JobSpec& spec) {
+  return std::size_t{spec.slots.all_up()} + std::size_t{spec.parents} * spec.slots.all_down();
+}
+
 Place place_of(const Vertex& vertex, const JobSpec& spec, bool one_class) {
   Place place;
   place.cls = one_class ? 0 : vertex.height - 1;
@@ -60,10 +65,24 @@ Aggregator::Job::Job(JobSlot job_slot, JobSpec job_spec, bool one_class)
     for (const Branch& branch : vertex.branches) members[child_of(branch)].credit += spec.credit;
   }
   for (std::uint16_t rank = 0; rank < spec.ranks; ++rank) members[rank].credit = spec.credit;
-  // Roots' tiles, and results from above.
-  const std::size_t most_waiting =
-      std::size_t{spec.slots.all_up()} + std::size_t{spec.parents} * spec.slots.all_down();
-  branches.assign(spec.branches, BranchSlots(spec.slots, most_waiting));
+  branches.assign(spec.branches, BranchSlots(spec.slots, most_waiting(spec)));
+}
+
+std::uint64_t Aggregator::footprint(const JobSpec& spec) {
+  const std::uint64_t members = spec.ranks + std::uint64_t{spec.branches};
+  const std::uint64_t place = sizeof(Place) + spec.ranks * sizeof(std::uint16_t);
+  const std::uint64_t up = spec.slots.all_up();
+  const std::uint64_t down = spec.slots.all_down();
+  const std::uint64_t waiting = spec.slots.classes * most_waiting(spec);
+  const std::uint64_t branch = up * (sizeof(BranchSlots::Up) + sizeof(std::uint32_t)) +
+                               down * (sizeof(BranchSlots::Down) + sizeof(std::uint32_t)) +
+                               waiting * sizeof(BranchSlots::Waiting);
+  const std::uint64_t parent = up * sizeof(ParentSlots::Up) + down * sizeof(ParentSlots::Down);
+  return OperationTable::footprint(static_cast<std::uint16_t>(members), spec.credit,
+                                   spec.ranks + edges_to_branches(spec),
+                                   static_cast<std::uint32_t>(spec.vertices.size())) +
+         members * sizeof(MemberState) + spec.vertices.size() * place + spec.branches * branch +
+         spec.parents * parent;
 }
 
 }  // namespace tally::protocol

@@ -15,7 +15,7 @@ class OperationTable {
   // Of so many members (ranks, and branches behind them), with room for announcers x credit
   // announcements, each possibly of an operation of its own, and for `credit` failed operations
   // that wait for late ranks. A rank is one announcer, a branch one in each of its trees.
-  // Of `trees` rounds that have ended are remembered, each tag's in each.
+  // Of each tag the last round that has ended is remembered, in each of so many trees.
   OperationTable(std::uint16_t members, std::uint32_t credit, std::uint32_t announcers,
                  std::uint32_t trees = 1);
 

@@ -26,7 +26,6 @@ struct BranchSlots {
 
   // From the push until everything below the branch has it.
   struct Down {
-    bool used = false;
     bool passed = false;  // the branch has been told
     std::uint32_t handle = 0;
     std::uint32_t index = 0;  // of the tile's `below`

@@ -18,7 +18,7 @@ struct Endpoint {
   std::uint32_t region = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t cookie = 0;  // of a rank's announcement
+  std::uint32_t cookie = 0;  // of a rank's announcement; of a partial sum: the child
 };
 
 // The checksums that a rank gives for its bytes of a tile.
@@ -41,6 +41,8 @@ struct OwnSlot {
 struct Below {
   std::uint16_t child = 0;    // of the job
   Member member = kNoMember;  // of the transport
+  // The branch's down slot that is the tile's: from its Step until the branch has been told.
+  std::uint32_t slot = kNone;
 };
 
 // A run of elements on its way: up, as a sum of sources, or down, as a result that is handed on.
@@ -79,7 +81,7 @@ struct Tile {
 struct Step {
   enum class Kind : std::uint8_t {
     kPull,  // sources[index] is there: pull it
-    kPush,  // below[index] has room at `where`: push the result there, then say passed_down()
+    kPush,  // below[index] has room at `where`, its `slot`: push there, then say passed_down()
   };
 
   std::uint32_t handle = 0;  // of the tile
@@ -88,6 +90,7 @@ struct Step {
   Status status =
       Status::kOk;  // else there is nothing to pull or push any more, and the tile fails
   Endpoint where;
+  std::uint32_t slot = kNone;  // of a push: whoever takes the step notes it in below[index]
 };
 
 // A message between vertices, encoded.

@@ -170,7 +170,7 @@ void Aggregator::fail(Job& job, Slot slot, const Verdict& verdict, Nanos now) {
   set_deadline(job, slot, now + kGrace);
 }
 
-// Nothing more of it begins. Of what ends well nothing is left to.
+// Nothing more of it begins. Of what ends well nothing is left to begin.
 void Aggregator::stop(Job& job, Slot slot) {
   OperationRecord& operation = job.table[slot];
   if (operation.state != State::kActive) return;

@@ -126,6 +126,11 @@ class VertexTest : public ::testing::Test {
     aggregator_->clear_steps();
     return one;
   }
+  // As an engine that has pushed the result there.
+  void pass_down(Tile& tile, const Step& push) {
+    tile.below[push.index].slot = push.slot;
+    aggregator_->passed_down(tile, push.index);
+  }
   void sum(Tile& tile) {
     aggregator_->pulling(tile, 0);
     aggregator_->storing(tile, 0);

@@ -1,5 +1,7 @@
 // Neighbours of a vertex that say what they should not.
+#include <algorithm>
 #include <random>
+#include <utility>
 
 #include "dataplane/protocol/vertex_fixture.h"
 
@@ -73,19 +75,47 @@ TEST_F(VertexTest, RefusesVerdictsThatNobodyCanHaveComeTo) {
   EXPECT_EQ(aggregator_->outbox().size(), 1u);
 }
 
+// A tile, and how many of its Steps have yet to come: it cannot end before.
+struct Flying {
+  Tile tile;
+  bool down = false;
+  std::size_t steps_left = 0;
+};
+
 // Whatever neighbours say, the books hold; and when all are gone nothing is left.
 TEST_F(VertexTest, AnythingMayBeSaid) {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     make(seed % 2 == 0);
     const bool root = seed % 2 == 0;
     std::mt19937 random(seed);
-    std::vector<Tile> flying;
+    std::vector<Flying> flying;
     std::uint32_t handle = 0;
-    const auto end = [&](std::size_t i, Status status) {
-      const bool down = !flying[i].partial && flying[i].sources.empty();
-      down ? aggregator_->end_down(flying[i], status, kNoMember, 0)
-           : aggregator_->end_tile(flying[i], status, kNoMember, 0);
-      flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(i));
+    const auto start = [&] {
+      Flying one;
+      one.tile.handle = handle++;
+      one.down = aggregator_->start_down(one.tile);
+      if (!one.down && !aggregator_->start_tile(one.tile)) return false;
+      one.steps_left = one.down ? one.tile.below.size() : one.tile.partials;
+      flying.push_back(std::move(one));
+      return true;
+    };
+    const auto take_steps = [&] {
+      for (const Step& step : aggregator_->steps()) {
+        const auto one = std::find_if(flying.begin(), flying.end(), [&](const Flying& tile) {
+          return tile.tile.handle == step.handle;
+        });
+        ASSERT_NE(one, flying.end()) << "it has ended";
+        if (step.kind == Step::Kind::kPush) one->tile.below[step.index].slot = step.slot;
+        --one->steps_left;
+      }
+      aggregator_->clear_steps();
+    };
+    const auto end = [&](Status status) {
+      Flying& one = flying.front();
+      ASSERT_EQ(one.steps_left, 0u);
+      one.down ? aggregator_->end_down(one.tile, status, kNoMember, 0)
+               : aggregator_->end_tile(one.tile, status, kNoMember, 0);
+      flying.erase(flying.begin());
     };
     for (int i = 0; i < 2000; ++i) {
       VertexMessage m = message(static_cast<VertexKind>(0x40 + random() % 5), random() % 3 * 4096,
@@ -109,24 +139,22 @@ TEST_F(VertexTest, AnythingMayBeSaid) {
           aggregator_->heard_above(kParent, random() % 8 == 0 ? wire::encode(c) : wire::encode(m),
                                    0);
           break;
-        case 4: {
-          Tile tile;
-          tile.handle = handle++;
-          if (!aggregator_->start_down(tile) && !aggregator_->start_tile(tile)) break;
-          flying.push_back(tile);
+        case 4:
+          start();
           break;
-        }
         case 5:
-          if (!flying.empty() && flying[0].partials == 0) end(0, Status::kInternal);
+          if (!flying.empty() && flying[0].steps_left == 0) end(Status::kInternal);
           break;
       }
+      take_steps();
       aggregator_->clear_outbox();
       aggregator_->clear_letters();
     }
     for (Member m : {0u, 1u, kBranch}) aggregator_->gone(m, Status::kPeerLost, 0);
     if (!root) aggregator_->parent_gone(kParent, Status::kPeerLost, 0);
-    for (Tile tile; aggregator_->start_down(tile);) flying.push_back(tile);
-    while (!flying.empty()) end(0, Status::kPeerLost);
+    while (start()) continue;
+    take_steps();
+    while (!flying.empty() && !HasFatalFailure()) end(Status::kPeerLost), take_steps();
     EXPECT_FALSE(aggregator_->busy(0)) << seed;
     EXPECT_EQ(aggregator_->operations(0), 0u) << seed;
   }

@@ -37,7 +37,7 @@ TEST_F(VertexTest, TheRootWaitsForItsBranchesSumAndForWhatIsBelow) {
   EXPECT_EQ(push.where.member, kBranch);
   EXPECT_EQ(push.where.offset, 4u * (32 << 10)) << "behind the up slots";
   EXPECT_TRUE(take(false).empty()) << "not before it stands there";
-  aggregator_->passed_down(tile, push.index);
+  pass_down(tile, push);
   VertexMessage result = only<VertexMessage>(false);
   EXPECT_EQ(result.kind, VertexKind::kTileResult);
   aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
@@ -71,7 +71,7 @@ TEST_F(VertexTest, TilesHaveTheirSlotsOrWait) {
   std::vector<VertexMessage> results;
   for (std::uint32_t i = 0; i < 2; ++i) {
     go_on(tiles[i], wanted[i]);
-    aggregator_->passed_down(tiles[i], step().index);
+    pass_down(tiles[i], step());
     results.push_back(only<VertexMessage>(false));
     aggregator_->end_tile(tiles[i], Status::kOk, kNoMember, 0);
   }
@@ -82,7 +82,7 @@ TEST_F(VertexTest, TilesHaveTheirSlotsOrWait) {
   ASSERT_EQ(from_branch(results[1]), Status::kOk);
   const Step push = step();
   EXPECT_EQ(push.handle, 2u);
-  aggregator_->passed_down(tiles[2], push.index);
+  pass_down(tiles[2], push);
   results[1] = only<VertexMessage>(false);
   EXPECT_EQ(results[1].count, kCount - 8192);
   aggregator_->end_tile(tiles[2], Status::kOk, kNoMember, 0);
@@ -131,7 +131,7 @@ TEST_F(VertexTest, AVertexAnnouncesSumsAndHandsDown) {
   ASSERT_TRUE(aggregator_->start_down(tile));
   EXPECT_EQ(tile.own.slot, 1u);
   EXPECT_EQ(tile.landings.size(), 2u);
-  aggregator_->passed_down(tile, step().index);
+  pass_down(tile, step());
   VertexMessage result = only<VertexMessage>(false);
   aggregator_->end_down(tile, Status::kOk, kNoMember, 0);
   EXPECT_TRUE(take(true).empty()) << "the branch does not have it everywhere";

@@ -61,6 +61,9 @@ Status validate(const Notice& notice) {
   if (notice.flags != 0 && !partial && notice.side_region == kNoRegion) {
     return Status::kInvalidArgument;
   }
+  // Where a rank's contribution stands, a transport may say by a number of its own.
+  const bool stored = notice.out_region > kMaxRegions || notice.side_region > kMaxRegions;
+  if (stored || (partial && notice.in_region > kMaxRegions)) return Status::kInvalidArgument;
   return Status::kOk;
 }
 

@@ -72,7 +72,9 @@ struct Notice {
 // Offsets and extents stay below this, so that no sum of them overflows.
 inline constexpr std::uint64_t kMaxBytes = 1ULL << 47;
 
-// Regions of a job are numbered from 1 to this at most.
+// Regions of a job are numbered from 1 to this at most: those that results, statistics, checksums
+// and slots are in. A contribution that came with its notice has a higher number, of the transport
+// that took it (transport/onesided/payloads.h).
 inline constexpr std::uint32_t kMaxRegions = 1U << 20;
 
 // Writes the wire form. Precondition: what parse() would accept.

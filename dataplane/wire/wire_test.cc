@@ -91,6 +91,16 @@ TEST(Notice, RefusesValuesThatCannotBeRight) {
          "no region for statistics");
   refuse([](Notice& n) { n.side_region = kNoRegion, n.flags = kHasChecksums; },
          Status::kInvalidArgument, "no region for checksums");
+  refuse([](Notice& n) { n.out_region = kMaxRegions + 1; }, Status::kInvalidArgument,
+         "a region that nobody has for the result");
+  refuse([](Notice& n) { n.side_region = 1U << 31; }, Status::kInvalidArgument,
+         "a region that nobody has for statistics");
+  refuse(
+      [](Notice& n) {
+        n.flags = kPartial;
+        n.in_region = 1U << 31;
+      },
+      Status::kInvalidArgument, "a region that nobody has for slots");
   refuse([](Notice& n) { n.flags |= kPartial; }, Status::kInvalidArgument,
          "statistics of a partial sum");
   refuse([](Notice& n) { n.kind = Kind::kAllGather, n.root = 0; }, Status::kUnsupported,

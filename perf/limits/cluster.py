@@ -14,6 +14,7 @@ usage: cluster.py [--build DIR] [--workers N] [--helpers K,K,...] [--rate 100mbi
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from running_node import default_build
@@ -43,6 +45,37 @@ def bytes_of(size: str) -> int:
 
 def bits_of(rate: str) -> float:
     return float(rate[:-4]) * RATES[rate[-4]]
+
+
+def parser(title: str, workers: int, rate: str, shards: int = 1) -> argparse.ArgumentParser:
+    """With what measurements on limited cables have in common."""
+    made = argparse.ArgumentParser(description=title)
+    made.add_argument("--build", type=Path, default=default_build())
+    made.add_argument("--workers", type=int, default=workers)
+    made.add_argument("--rate", default=rate, help="of every machine's cable")
+    made.add_argument("--size", default="16M")
+    made.add_argument("--rounds", type=int, default=5)
+    made.add_argument("--shards", type=int, default=shards)
+    made.add_argument("--json", type=Path)
+    return made
+
+
+def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
+    arguments = made.parse_args()
+    if reason := available():
+        raise SystemExit(f"no network can be made here: {reason}")
+    return arguments
+
+
+def keep(rows: list[dict], file: Path | None) -> None:
+    if file:
+        file.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def seconds_of(row: dict) -> dict:
+    """What tally-perf's row says of the time."""
+    return {"seconds": row["time_us_p50"] / 1e6, "seconds_min": row["time_us_min"] / 1e6,
+            "seconds_max": row["time_us_max"] / 1e6}
 
 
 def goodput(sender: Machine, receiver: Machine) -> float:
@@ -119,8 +152,24 @@ def all_reduce(build: Path, address: str, workers: list[tuple[Machine, str]], si
     return document["rows"][0]
 
 
+@contextlib.contextmanager
+def running(nodes: list[subprocess.Popen]) -> Iterator[None]:
+    """As soon as they say that they are ready; ends them, whatever happens."""
+    try:
+        for node in nodes:
+            if node.stdout.readline() != "ready\n":
+                raise SystemExit("a node did not start: its message stands above")
+        yield
+    finally:
+        for node in nodes:
+            node.terminate()
+        for node in nodes:
+            node.wait(20)
+            node.stdout.close()
+
+
 class Cluster:
-    """Nodes on all machines, that meet at the first one's."""
+    """Nodes on all machines, that meet at the first one's; see cluster_of()."""
 
     def __init__(self, network: Network, build: Path, directory: str, workers: int, shards: int, speeds: list[float]):
         self.network, self.build, self.directory = network, build, directory
@@ -133,10 +182,6 @@ class Cluster:
                  "--cluster-name", f"m{machine.index}", "--cluster-host", f"m{machine.index}", "--cluster-role", role,
                  "--cluster-speed", str(int(speed // 4096 * 4096)), "--log-level", "error", "--ready-fd", "1"],
                 stdout=subprocess.PIPE, text=True))
-        for node in self.nodes:
-            if node.stdout.readline() != "ready\n":
-                raise SystemExit("a node did not start: its message stands above")
-        self.wait_for_members()
 
     @property
     def address(self) -> str:
@@ -154,12 +199,14 @@ class Cluster:
             time.sleep(0.1)
         raise SystemExit(f"not all nodes have joined: {done.stdout} {done.stderr}")
 
-    def end(self) -> None:
-        for node in self.nodes:
-            node.terminate()
-        for node in self.nodes:
-            node.wait(20)
-            node.stdout.close()
+
+@contextlib.contextmanager
+def cluster_of(network: Network, arguments, directory: str, workers: int, speeds: list[float]) -> Iterator[Cluster]:
+    """Of nodes that say that they are as fast as that."""
+    cluster = Cluster(network, arguments.build, directory, workers, arguments.shards, speeds)
+    with running(cluster.nodes):
+        cluster.wait_for_members()
+        yield cluster
 
 
 def busy() -> tuple[float, float]:
@@ -169,12 +216,9 @@ def busy() -> tuple[float, float]:
 
 
 def by_cluster(arguments, network: Network, place: str, speeds: list[float]) -> dict:
-    """By nodes that say that they are as fast as that."""
-    cluster = Cluster(network, arguments.build, place, arguments.workers, arguments.shards, speeds)
     workers = [(machine, f"m{machine.index}") for machine in network.machines[:arguments.workers]]
-    row = all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, place)
-    cluster.end()
-    return row
+    with cluster_of(network, arguments, place, arguments.workers, speeds) as cluster:
+        return all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, place)
 
 
 def measure(arguments, helpers: int, rates: list[str]) -> dict:
@@ -192,26 +236,17 @@ def measure(arguments, helpers: int, rates: list[str]) -> dict:
             mean = statistics.mean(speeds)
             even = by_cluster(arguments, network, place, [mean] * len(speeds))["time_us_p50"] / row["time_us_p50"]
     form = predicted(speeds[:arguments.workers], speeds[arguments.workers:], size)
-    seconds = row["time_us_p50"] / 1e6
-    return {"helpers": helpers, "bytes": size, "rates": rates, "goodput_share": share, "seconds": seconds,
-            "seconds_min": row["time_us_min"] / 1e6, "seconds_max": row["time_us_max"] / 1e6, "predicted": form,
-            "ratio": seconds / form, "even_weights": even, "cpu": (after[0] - before[0]) / (after[1] - before[1])}
+    seconds = seconds_of(row)
+    return {"helpers": helpers, "bytes": size, "rates": rates, "goodput_share": share, **seconds, "predicted": form,
+            "ratio": seconds["seconds"] / form, "even_weights": even,
+            "cpu": (after[0] - before[0]) / (after[1] - before[1])}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, default=default_build())
-    parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--helpers", default="0,1,2,3,4")
-    parser.add_argument("--rate", default="100mbit", help="of every cable")
-    parser.add_argument("--rates", help="one for each machine, for the largest number of helpers")
-    parser.add_argument("--size", default="16M")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--shards", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    if reason := available():
-        raise SystemExit(f"no network can be made here: {reason}")
+    options = parser(__doc__.splitlines()[0], workers=4, rate="100mbit")
+    options.add_argument("--helpers", default="0,1,2,3,4")
+    options.add_argument("--rates", help="one for each machine, for the largest number of helpers")
+    arguments = parse(options)
     counts = [int(count) for count in arguments.helpers.split(",")]
     cases = [(count, [arguments.rate] * (arguments.workers + count)) for count in counts]
     if arguments.rates:
@@ -225,8 +260,7 @@ def main() -> None:
         print(f"{count:>8} {row['seconds']:>8.3f} {row['seconds_min']:>7.3f} {row['seconds_max']:>7.3f} "
               f"{row['predicted']:>7.3f} {row['ratio']:>6.3f} {row['goodput_share']:>7.3f} {row['cpu']:>5.2f} "
               + (f"{row['even_weights']:>6.2f}" if row["even_weights"] else ""), flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    keep(rows, arguments.json)
 
 
 if __name__ == "__main__":

@@ -12,18 +12,17 @@ usage: racks.py [--build DIR] [--racks N] [--workers N] [--rate 60mbit] [--uplin
                 [--shards N] [--json FILE] [--plans DIR]
 """
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from cluster import BURST, QUEUE, Cluster, all_reduce, bits_of, busy, bytes_of, goodput
-from running_node import default_build
+from cluster import (BURST, QUEUE, Cluster, all_reduce, bits_of, busy, bytes_of, cluster_of, goodput, keep, parse, parser,
+                     seconds_of)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
-from network import Network, available  # noqa: E402
+from network import Network  # noqa: E402
 
 UNIT = 65536  # what the weights of a class sum to
 ROOT = -1
@@ -78,6 +77,22 @@ def tallyctl(build: Path, *words) -> str:
     return done.stdout
 
 
+def by_plan(arguments, cluster: Cluster, racks: Racks, name: str, trees: list[list[int]]) -> dict:
+    """Predicted, set and measured."""
+    file = Path(arguments.plans or cluster.directory, f"{name.replace(' ', '-')}.json")
+    file.write_text(json.dumps(racks.plan(trees), indent=1))
+    checked = json.loads(tallyctl(arguments.build, "plan", "check", file, "--bytes", bytes_of(arguments.size),
+                                  "--json"))["domains"][0]["classes"][0]
+    tallyctl(arguments.build, "--address", cluster.local(1), "plan", "set", file)
+    before = busy()
+    workers = [(machine, f"m{machine.index}") for machine in cluster.network.machines]
+    row = all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, cluster.directory,
+                     ELEMENT)
+    after = busy()
+    return {"plan": name, **seconds_of(row), "predicted": checked["predicted"]["seconds"], "binds": checked["binds"],
+            "cpu": (after[0] - before[0]) / (after[1] - before[1])}
+
+
 def measure(arguments) -> list[dict]:
     with Network(arguments.racks * arguments.workers, racks=arguments.racks) as network, \
             tempfile.TemporaryDirectory(prefix="tally-racks-") as place:
@@ -88,42 +103,17 @@ def measure(arguments) -> list[dict]:
             network.switch.limit_uplink(rack, arguments.uplink, BURST, QUEUE)
         share = within / (bits_of(arguments.rate) / 8)
         racks = Racks(arguments.racks, arguments.workers, within, share * bits_of(arguments.uplink) / 8)
-        rows = []
-        cluster = Cluster(network, arguments.build, place, racks.machines, arguments.shards, [within] * racks.machines)
-        for name, trees in (("stars", racks.stars()), ("two levels", racks.two_levels())):
-            file = Path(arguments.plans or place, f"{name.replace(' ', '-')}.json")
-            file.write_text(json.dumps(racks.plan(trees), indent=1))
-            checked = json.loads(tallyctl(arguments.build, "plan", "check", file, "--bytes", bytes_of(arguments.size),
-                                          "--json"))["domains"][0]["classes"][0]
-            tallyctl(arguments.build, "--address", cluster.local(1), "plan", "set", file)
-            before = busy()
-            workers = [(machine, f"m{machine.index}") for machine in network.machines]
-            row = all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, place,
-                             ELEMENT)
-            after = busy()
-            rows.append({"plan": name, "goodput_share": share, "seconds": row["time_us_p50"] / 1e6,
-                         "seconds_min": row["time_us_min"] / 1e6, "seconds_max": row["time_us_max"] / 1e6,
-                         "predicted": checked["predicted"]["seconds"], "binds": checked["binds"],
-                         "cpu": (after[0] - before[0]) / (after[1] - before[1])})
-        cluster.end()
-        return rows
+        with cluster_of(network, arguments, place, racks.machines, [within] * racks.machines) as cluster:
+            return [{**by_plan(arguments, cluster, racks, name, trees), "goodput_share": share}
+                    for name, trees in (("stars", racks.stars()), ("two levels", racks.two_levels()))]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, default=default_build())
-    parser.add_argument("--racks", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=3, help="of each rack")
-    parser.add_argument("--rate", default="60mbit", help="of every machine's cable")
-    parser.add_argument("--uplink", default="60mbit", help="of every rack")
-    parser.add_argument("--size", default="16M")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--shards", type=int, default=1)
-    parser.add_argument("--plans", type=Path, help="a folder to leave the two plans in")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    if reason := available():
-        raise SystemExit(f"no network can be made here: {reason}")
+    options = parser(__doc__.splitlines()[0], workers=3, rate="60mbit")
+    options.add_argument("--racks", type=int, default=2, help="each of so many workers")
+    options.add_argument("--uplink", default="60mbit", help="of every rack")
+    options.add_argument("--plans", type=Path, help="a folder to leave the two plans in")
+    arguments = parse(options)
     rows = measure(arguments)
     print(f"{'plan':>10} {'seconds':>8} {'min':>7} {'max':>7} {'loads':>7} {'ratio':>6} {'cpu':>5}  binds")
     for row in rows:
@@ -132,8 +122,7 @@ def main() -> None:
     stars, levels = rows
     measured, promised = stars["seconds"] / levels["seconds"], stars["predicted"] / levels["predicted"]
     print(f"two levels are {measured:.3f} times as fast as stars; the loads say {promised:.3f}: {measured / promised:.3f}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    keep(rows, arguments.json)
 
 
 if __name__ == "__main__":

@@ -8,38 +8,26 @@ is what a second NIC brings. B is what a plain socket gets through one cable, me
 usage: rails.py [--build DIR] [--workers N] [--rate 100mbit] [--size 16M] [--rounds N] [--shards N] [--json FILE]
 """
 
-import argparse
-import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from cluster import BURST, PORT, QUEUE, all_reduce, bytes_of, goodput
-from running_node import default_build
+from cluster import BURST, PORT, QUEUE, all_reduce, bytes_of, goodput, keep, parse, parser, running, seconds_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
-from network import Machine, Network, available  # noqa: E402
+from network import Machine, Network  # noqa: E402
 
 RAILS = 2
 
 
-class Node:
-    """On the first machine, with so many of its NICs."""
-
-    def __init__(self, machine: Machine, arguments, directory: str, rails: int, speed: float):
-        self.process = machine.popen(
-            [arguments.build / "control/tallyd", "--listen", f"unix:{directory}/node.sock", "--listen-tcp",
-             f"tcp:{machine.address}:{PORT}", "--rails", ",".join(machine.addresses[:rails]), "--speeds",
-             ",".join([f"{int(speed)}B"] * rails), "--verbs", "off", "--shards", arguments.shards, "--log-level", "error",
-             "--ready-fd", "1"], stdout=subprocess.PIPE, text=True)
-        if self.process.stdout.readline() != "ready\n":
-            raise SystemExit("the node did not start: its message stands above")
-
-    def end(self) -> None:
-        self.process.terminate()
-        self.process.wait(20)
-        self.process.stdout.close()
+def start_node(machine: Machine, arguments, directory: str, rails: int, speed: float) -> subprocess.Popen:
+    """With so many of the machine's NICs."""
+    return machine.popen(
+        [arguments.build / "control/tallyd", "--listen", f"unix:{directory}/node.sock", "--listen-tcp",
+         f"tcp:{machine.address}:{PORT}", "--rails", ",".join(machine.addresses[:rails]), "--speeds",
+         ",".join([f"{int(speed)}B"] * rails), "--verbs", "off", "--shards", arguments.shards, "--log-level", "error",
+         "--ready-fd", "1"], stdout=subprocess.PIPE, text=True)
 
 
 def measure(arguments) -> list[dict]:
@@ -52,38 +40,25 @@ def measure(arguments) -> list[dict]:
         plain = goodput(network.machine(1), network.machine(2))
         workers = [(machine, f"m{machine.index}") for machine in network.machines[1:]]
         for rails in range(1, RAILS + 1):
-            node = Node(network.machine(1), arguments, directory, rails, plain)
-            row = all_reduce(arguments.build, f"tcp:{network.machine(1).address}:{PORT}", workers, arguments.size,
-                             arguments.rounds, directory)
-            node.end()
-            seconds = row["time_us_p50"] / 1e6
+            with running([start_node(network.machine(1), arguments, directory, rails, plain)]):
+                row = all_reduce(arguments.build, f"tcp:{network.machine(1).address}:{PORT}", workers, arguments.size,
+                                 arguments.rounds, directory)
+            seconds = seconds_of(row)
             # Every byte of every worker goes to the node and comes back.
-            rate = bytes_of(arguments.size) * arguments.workers / seconds
-            rows.append({"rails": rails, "seconds": seconds, "seconds_min": row["time_us_min"] / 1e6,
-                         "seconds_max": row["time_us_max"] / 1e6, "rate": rate, "of_sockets": rate / plain})
+            rate = bytes_of(arguments.size) * arguments.workers / seconds["seconds"]
+            rows.append({"rails": rails, **seconds, "rate": rate, "of_sockets": rate / plain})
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, default=default_build())
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rate", default="100mbit", help="of every cable")
-    parser.add_argument("--size", default="16M")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--shards", type=int, default=2)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    if reason := available():
-        raise SystemExit(f"no network can be made here: {reason}")
+    arguments = parse(parser(__doc__.splitlines()[0], workers=2, rate="100mbit", shards=2))
     rows = measure(arguments)
     print(f"{'NICs':>5} {'seconds':>8} {'min':>7} {'max':>7} {'MB/s':>7} {'of one socket':>14}")
     for row in rows:
         print(f"{row['rails']:>5} {row['seconds']:>8.3f} {row['seconds_min']:>7.3f} {row['seconds_max']:>7.3f} "
               f"{row['rate'] / 1e6:>7.2f} {row['of_sockets']:>14.3f}")
     print(f"two NICs carry {rows[0]['seconds'] / rows[1]['seconds']:.3f} times as much as one")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    keep(rows, arguments.json)
 
 
 if __name__ == "__main__":

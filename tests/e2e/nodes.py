@@ -45,12 +45,11 @@ class Cluster(unittest.TestCase):
     def wait_for(self, members: int) -> None:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
-            done = subprocess.run([self.TALLYCTL, "--address", self.address("a"), "--json", "nodes"], text=True,
-                                  capture_output=True, timeout=PATIENCE, check=True)
-            if len(json.loads(done.stdout)) == members:
+            said = self.ctl("--json", "nodes")
+            if len(json.loads(said)) == members:
                 return
             time.sleep(0.05)
-        self.fail(f"not {members} members: {done.stdout}")
+        self.fail(f"not {members} members: {said}")
 
     def perf(self, address: str, *arguments: str, ranks: int = 3, kind: str = "allreduce") -> subprocess.Popen:
         run = subprocess.Popen([self.TALLY_PERF, kind, "--spawn", str(ranks), "--address", address, *arguments],
@@ -77,9 +76,7 @@ class Cluster(unittest.TestCase):
         for name, node in self.nodes.items():
             if name == "alone":
                 continue
-            done = subprocess.run([self.TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
-                                  capture_output=True, timeout=PATIENCE, check=True)
-            if sum(shard["bytes_in"] for shard in json.loads(done.stdout)["shards"]) > 0:
+            if sum(shard["bytes_in"] for shard in self.stats(name)["shards"]) > 0:
                 served.append(name)
         return served
 
@@ -97,9 +94,12 @@ class Cluster(unittest.TestCase):
         time.sleep(0.3)
         return run
 
-    def ctl(self, *words: str, status: int = 0, node: str = "a") -> str:
-        done = subprocess.run([self.TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
+    def tallyctl(self, *words: str, node: str = "a") -> subprocess.CompletedProcess:
+        return subprocess.run([self.TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
                               timeout=PATIENCE, check=False)
+
+    def ctl(self, *words: str, status: int = 0, node: str = "a") -> str:
+        done = self.tallyctl(*words, node=node)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -107,10 +107,11 @@ class Cluster(unittest.TestCase):
         """By node: bytes of input."""
         pulled = {}
         for name in self.nodes:
-            done = subprocess.run([self.TALLYCTL, "--address", self.address(name), "--json", "stats"], text=True,
-                                  capture_output=True, timeout=PATIENCE, check=True)
-            pulled[name] = json.loads(done.stdout)["totals"]["bytes_in"]
+            pulled[name] = self.stats(name)["totals"]["bytes_in"]
         return pulled
+
+    def stats(self, node: str) -> dict:
+        return json.loads(self.ctl("--json", "stats", node=node))
 
     def run_perf(self, *arguments: str) -> None:
         run = self.perf(self.address("a"), *arguments)

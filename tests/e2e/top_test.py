@@ -14,48 +14,20 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 import unittest
 from pathlib import Path
 
-TALLYD = TALLYCTL = TALLY_PERF = ""
-PATIENCE = 60
+from nodes import PATIENCE, Cluster
+
 COLUMNS, LINES = 100, 30
 ENTERED, LEFT = "\033[?1049h", "\033[?25h\033[?1049l"
 
 
-class Top(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory(prefix="tally-top-")
-        self.addCleanup(directory.cleanup)
-        self.place = Path(directory.name)
-        self.nodes = {}
-
-    def address(self, name: str) -> str:
-        return f"unix:{self.place}/{name}.sock"
-
-    def spawn(self, words: list, **more) -> subprocess.Popen:
-        process = subprocess.Popen(words, text=True, stdout=subprocess.PIPE, **more)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def start(self, *names: str) -> None:
-        """Nodes that the first one coordinates."""
-        for name in names:
-            self.nodes[name] = self.spawn(
-                [TALLYD, "--listen", self.address(name), "--shards", "1", "--log-level", "error", "--ready-fd", "1",
-                 "--cluster", self.address(names[0]), "--cluster-name", name, "--cluster-host", "here"])
-            self.assertEqual(self.nodes[name].stdout.readline(), "ready\n")
-        self.wait_until(lambda view: len(view["nodes"]) == len(names))
-
-    def view(self, *options: str) -> dict:
-        done = subprocess.run([TALLYCTL, "--address", self.address("a"), "--json", "top", "--once", "--interval", "0.2",
-                               *options], text=True, capture_output=True, timeout=PATIENCE, check=True)
-        return json.loads(done.stdout)
+class Top(Cluster):
+    def view(self) -> dict:
+        return json.loads(self.ctl("--json", "top", "--once", "--interval", "0.2"))
 
     def wait_until(self, ready) -> dict:
         until = time.monotonic() + PATIENCE
@@ -64,12 +36,11 @@ class Top(unittest.TestCase):
         return view
 
     def work(self) -> subprocess.Popen:
-        return self.spawn([TALLY_PERF, "allreduce", "--spawn", "2", "--address", self.address("a"), "--job", "bert",
-                           "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000", "--quiet"],
-                          env={**os.environ, "TALLY_HOST": "here"})
+        return self.perf(self.address("a"), "--job", "bert", "--min-bytes", "1M", "--max-bytes", "1M", "--iters",
+                         "100000000", "--quiet", ranks=2)
 
     def test_a_job_over_two_nodes_has_its_goodput(self):
-        self.start("a", "b")
+        self.cluster(("b",), shards=1)
         self.work()
         view = self.wait_until(lambda view: any(job.get("goodput_per_s", 0) > 0 for job in view["jobs"]))
         job = view["jobs"][0]
@@ -80,7 +51,7 @@ class Top(unittest.TestCase):
         self.assertEqual({shard["node"] for shard in view["shards"]}, {"a", "b"})
 
     def test_a_rank_that_stands_still_is_named(self):
-        self.start("a")
+        self.cluster(shards=1)
         perf = self.work()
         self.wait_until(lambda view: any(job.get("goodput_per_s", 0) > 0 for job in view["jobs"]))
         children = Path(f"/proc/{perf.pid}/task/{perf.pid}/children").read_text().split()
@@ -94,10 +65,7 @@ class Top(unittest.TestCase):
             os.kill(int(children[0]), signal.SIGCONT)
 
     def test_nobody_there_is_an_error(self):
-        done = subprocess.run([TALLYCTL, "--address", self.address("nobody"), "top", "--once"], text=True,
-                              capture_output=True, timeout=PATIENCE, check=False)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("nobody listens at", done.stderr)
+        self.assertIn("nobody listens at", self.ctl("top", "--once", status=1, node="nobody"))
 
     def terminal(self, interval: str = "0.2") -> tuple[subprocess.Popen, int]:
         """top in a terminal of its own, and that terminal."""
@@ -105,7 +73,7 @@ class Top(unittest.TestCase):
         self.addCleanup(os.close, mine)
         self.resize(theirs, COLUMNS, LINES)
         self.before = termios.tcgetattr(theirs)
-        process = subprocess.Popen([TALLYCTL, "--address", self.address("a"), "top", "--interval", interval],
+        process = subprocess.Popen([self.TALLYCTL, "--address", self.address("a"), "top", "--interval", interval],
                                    stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
                                    preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0))
         self.addCleanup(os.close, theirs)
@@ -132,7 +100,7 @@ class Top(unittest.TestCase):
         self.assertEqual(termios.tcgetattr(self.theirs), self.before)
 
     def test_the_terminal_is_as_before(self):
-        self.start("a", "b")
+        self.cluster(("b",), shards=1)
         for end, status in ((lambda process, terminal: os.write(terminal, b"xq"), 0),
                             (lambda process, terminal: os.write(terminal, b"\x03"), 0),
                             (lambda process, terminal: process.terminate(), 128 + signal.SIGTERM)):
@@ -143,7 +111,7 @@ class Top(unittest.TestCase):
             self.assert_restored(process, terminal, status)
 
     def test_it_fits_the_window(self):
-        self.start("a", "b")
+        self.cluster(("b",), shards=1)
         process, terminal = self.terminal("3600")
         frames = self.read_until(terminal, "\033[J")
         self.resize(terminal, 20, 5)
@@ -155,7 +123,7 @@ class Top(unittest.TestCase):
         self.assert_restored(process, terminal, 0)
 
     def test_the_view_goes_on_without_a_node(self):
-        self.start("a", "b", "c")
+        self.cluster(("b",), ("c",), shards=1)
         process, terminal = self.terminal()
         self.read_until(terminal, "3 nodes")
         self.nodes["b"].send_signal(signal.SIGSTOP)
@@ -172,5 +140,5 @@ class Top(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TALLYD, TALLYCTL, TALLY_PERF = sys.argv[1:4]
+    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
     unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)

@@ -179,8 +179,9 @@ class Machine:
     def limit(self, rate: str | None, burst: int | None = None, queue: int | None = None, rail: int = 0) -> None:
         """Bits per second of its cable, each way, such as "200mbit"; None: no limit.
 
-        `burst`: bytes that pass at once; `queue`: bytes that wait before the limit, and no more. What it sends is limited in the queue of its own interface, so that its senders notice. A sender
-        that goes around queues (PACKET_QDISC_BYPASS, XDP) goes around the limit.
+        `burst`: bytes that pass at once; `queue`: bytes that wait before the limit, and no more. What it sends is
+        limited in the queue of its own interface, so that its senders notice. A sender that goes around queues
+        (PACKET_QDISC_BYPASS, XDP) goes around the limit.
         """
         for namespace, device in ((self.namespace, _interface(rail)),
                                   (self._switch.namespace, _port(self.index, rail))):

@@ -115,7 +115,7 @@ class Probe(unittest.TestCase):
         self.cluster(["100mbit", "100mbit"])
         done = self.ask(2, "probe", "--token", "guess", "--seconds", "0.1")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("m1: wrong token", done.stderr)
+        self.assertIn("m1: wrong cluster.token", done.stderr)
         done = self.ask(1, "probe", "--to", "m7")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--to m7: no member", done.stderr)

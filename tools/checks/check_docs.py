@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that links between documents lead somewhere, that docs/errors.md has every status code, and
-docs/metrics.md every counter and column.
+"""Checks that links between documents lead somewhere, that docs/errors.md has every status code,
+docs/metrics.md every counter and column, and some document every line of the node's log.
 
 usage: check_docs.py [--root FOLDER]
 """
@@ -25,6 +25,8 @@ COLUMNS = {
     "perf/report.cc": re.compile(r'^    \{"([^"]+)", "[^"]*", \d+, Column::', re.MULTILINE),
 }
 
+LOGGING = "control"  # the unit that writes the log
+_EVENT = re.compile(r'log::(?:debug|info|warning|error)\(\s*"([a-z-]+)"')
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _ENUMERATOR = re.compile(r"^\s*k(\w+) = (\d+),", re.MULTILINE)
@@ -64,11 +66,19 @@ def check_columns(root: Path) -> list[str]:
             if name not in defined]
 
 
+def check_events(root: Path, documents: list[str]) -> list[str]:
+    text = "\n".join((root / file).read_text(encoding="utf-8") for file in documents)
+    told = set(re.findall(r"event=([a-z-]+)", text))
+    return [f"no document has event={name}, which {file} logs" for file in sources.list_files(root, (".cc",))
+            if file.startswith(f"{LOGGING}/")
+            for name in _EVENT.findall((root / file).read_text(encoding="utf-8")) if name not in told]
+
+
 def check(root: Path) -> tuple[int, list[str]]:
     """(documents looked at, problems)"""
     files = sources.list_files(root, (".md",))
     problems = [p for file in files for p in check_links(root, file)]
-    return len(files), problems + check_statuses(root) + check_columns(root)
+    return len(files), problems + check_statuses(root) + check_columns(root) + check_events(root, files)
 
 
 def main() -> int:

@@ -34,6 +34,11 @@ class Docs(planted.PlantedTest):
         self.assertEqual(check_docs.check(self.root),
                          (1, ["docs/metrics.md: no row for 'us late' of control/views.cc"]))
 
+    def test_finds_events_that_no_document_has(self):
+        self.plant("control/a.cc", 'log::info("told", {});\nlog::warning(\n    "not-told", {{"x", 1}});\n')
+        self.plant("docs/a.md", "| `event=told x=` | |\n")
+        self.assertEqual(check_docs.check(self.root), (1, ["no document has event=not-told, which control/a.cc logs"]))
+
 
 if __name__ == "__main__":
     planted.main()

@@ -40,7 +40,7 @@ bool SimShard::take_steps() {
     const Transfer transfer{node_, step.handle,
                             pull ? Transfer::Kind::kPull : Transfer::Kind::kBelow, step.index,
                             pull ? slot.tile.sources[step.index] : step.where};
-    if (!pull) slot.below[step.index] = step.where;
+    if (!pull) slot.tile.below[step.index].slot = step.slot;
     if (step.status == Status::kOk) {
       world_.start(transfer);
     } else {
@@ -57,7 +57,6 @@ void SimShard::begin(Slot& slot, bool down) {
   slot.culprit = protocol::kNoMember;
   slot.pulls_left = static_cast<std::uint32_t>(slot.tile.sources.size());
   slot.inputs.assign(slot.tile.sources.size(), {});
-  slot.below.assign(slot.tile.below.size(), Endpoint{});
   ++in_flight_;
 }
 

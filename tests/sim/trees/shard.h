@@ -45,7 +45,6 @@ class SimShard {
     std::vector<std::vector<std::byte>> inputs;
     std::vector<std::byte> result;
     std::vector<std::byte> stats;
-    std::vector<protocol::Endpoint> below;  // where to, once it is known
   };
 
   std::uint32_t free_handle();

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""tallyctl and whom it asks: members name their coordinator, and what a node answers may be of any shape.
+
+usage: tallyctl_test.py TALLYD TALLYCTL TALLY_PERF
+"""
+
+import json
+import socket
+import sys
+import threading
+import unittest
+
+from nodes import PATIENCE, Cluster
+
+
+class Impostor:
+    """Answers every method with the same."""
+
+    def __init__(self, path: str, answer):
+        self.answer = answer
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(path)
+        self.listener.listen(1)
+        self.listener.settimeout(PATIENCE)
+        self.thread = threading.Thread(target=self.serve)
+
+    def serve(self) -> None:
+        connection, _ = self.listener.accept()
+        with connection, connection.makefile("rw") as lines:
+            for line in lines:
+                reply = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": self.answer}
+                print(json.dumps(reply), file=lines, flush=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.thread.join()
+        self.listener.close()
+
+
+class Tallyctl(Cluster):
+    def test_a_member_leads_to_the_coordinator(self):
+        self.cluster(("b",))
+        names = [node["name"] for node in json.loads(self.ctl("--json", "nodes", node="b"))]
+        self.assertEqual(names, ["a", "b"])
+        self.ctl("plan", "set", self.plan({"b": 65536}), node="b")
+        for node in ("a", "b"):
+            self.assertIn("set for all jobs", self.ctl("plan", "show", node=node))
+        self.assertIn("serves nothing any more", self.ctl("drain", "b", node="b"))
+        self.assertIn("draining", self.ctl("nodes"))
+
+    def test_a_node_that_stands_alone_has_no_members_and_no_plans(self):
+        self.start("alone")
+        self.assertIn("no members", self.ctl("nodes", node="alone"))
+        for words in (("plan", "show"), ("plan", "set", self.plan({"b": 65536})), ("drain", "b")):
+            said = self.ctl(*words, node="alone", status=1)
+            self.assertIn("is no coordinator", said)
+            self.assertIn("give the coordinator's --address", said)
+
+    def test_a_slip_of_the_pen_takes_no_plan_back(self):
+        self.cluster(("b",))
+        self.ctl("plan", "set", self.plan({"b": 65536}), "--job", "bert")
+        said = self.ctl("plan", "set", "--closed-form", "--job", "brt", status=2)
+        self.assertIn('no job "brt" runs here', said)
+        self.assertIn('with plans of their own: "bert"', said)
+        self.assertIn("taken back", self.ctl("plan", "set", "--closed-form", "--job", "bert"))
+
+    def test_an_answer_of_another_shape_is_an_error_that_names_the_node(self):
+        trace = ("trace", "bert", "--seconds", "0.05", "--out", str(self.place / "trace.json"))
+        plan = self.plan({"b": 65536})
+        for number, answer in enumerate((7, [7], "text", {"shards": 7, "waiting": 7, "text": 7, "domains": 7})):
+            for words in (("status",), ("jobs",), ("ranks",), ("nodes",), ("stats",), trace, ("plan", "show"),
+                          ("plan", "set", plan), ("drain", "b", "--wait", "1")):
+                name = f"{words[0]}{words[1][:4] if words[0] == 'plan' else ''}{number}"
+                with self.subTest(words=words, answer=answer), Impostor(f"{self.place}/{name}.sock", answer):
+                    done = self.tallyctl(*words, node=name)
+                    self.assertIn(done.returncode, (0, 1))  # or it makes something of that
+                    if done.returncode == 1:
+                        self.assertRegex(done.stderr, f"{name}.sock answered what is not understood: |plan cannot be read")
+
+
+if __name__ == "__main__":
+    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
