@@ -11,6 +11,7 @@
 #include "control/plan/load.h"
 #include "control/plan/machines_json.h"
 #include "control/plan/plan_json.h"
+#include "control/plan/served.h"
 #include "control/plan/star_planner.h"
 #include "control/plan/tree.h"
 #include "control/plan_files.h"
@@ -190,14 +191,18 @@ PlanAnswer answer_check(const PlanArguments& arguments, bool as_json) {
   if (auto valid = plan::validate(*plan, {.max_height = arguments.max_height}); !valid) {
     return refuse(fmt::format("{}: {}", arguments.file, valid.error().message));
   }
+  if (auto served = plan::check_served(*plan); !served) {
+    return refuse(fmt::format("{}: {}", arguments.file, served.error().message));
+  }
   const json report = plan_report(*plan, {.bytes = *bytes, .hop_seconds = arguments.hop_us * 1e-6});
   const std::size_t rows = arguments.all ? std::numeric_limits<std::size_t>::max() : kRows;
   return {0, as_json ? dump(report) : render_plan_report(report, rows), ""};
 }
 
 void add_check(CLI::App& plan, PlanArguments& arguments) {
-  auto* check = plan.add_subcommand(
-      "check", "whether a plan is possible, its trees, the loads of links, and what binds");
+  auto* check = plan.add_subcommand("check",
+                                    "whether a plan is possible and a cluster serves it, its "
+                                    "trees, the loads of links, and what binds");
   check->add_option("FILE", arguments.file, "the plan")->required();
   check->add_option("--bytes", arguments.bytes, "predict the time of an operation of this size")
       ->type_name("SIZE")
@@ -209,7 +214,8 @@ void add_check(CLI::App& plan, PlanArguments& arguments) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   check->add_flag("--all", arguments.all, fmt::format("every row of tables longer than {}", kRows));
-  check->footer("Exit status: 0 it is possible, 2 it is refused (stderr says why) or wrong usage.");
+  check->footer(
+      "Exit status: 0 nodes can serve it, 2 it is refused (stderr says why) or wrong usage.");
 }
 
 void add_make(CLI::App& plan, PlanArguments& arguments) {

@@ -27,9 +27,8 @@ struct MachinePlan {
   const plan::Domain& of() const { return file.domains[domain]; }
 };
 
-// Whether nodes can serve it: its machines that root a tree or sum in one are members, by their
-// names; results go back the way the sums came; there are not too many trees. An error names what
-// is missing.
+// Whether nodes can serve it: what any cluster can (plan::check_served()), and its machines that
+// root a tree or sum in one are members, by their names. An error names what is missing.
 Outcome check_layout(const MachinePlan& plan, const Members& members);
 
 // Whether ranks must be told apart by their machines: stars do not care where their ranks are.

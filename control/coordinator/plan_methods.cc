@@ -9,6 +9,7 @@
 #include "control/log.h"
 #include "control/plan/machines_json.h"
 #include "control/plan/plan_json.h"
+#include "control/plan/served.h"
 #include "control/plan/validate.h"
 #include "control/rpc/params.h"
 #include "control/same_token.h"
@@ -45,11 +46,11 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   }
   std::string& text = uploads_[connection];
   text += piece;
-  if (text.size() > kMaxSetPlanBytes) {
+  if (text.size() > plan::kServedBytes) {
     uploads_.erase(connection);
     return reply.error(Status::kRefused, fmt::format("the plan has more than {} bytes, which is "
                                                      "all that a coordinator keeps",
-                                                     kMaxSetPlanBytes));
+                                                     plan::kServedBytes));
   }
   if (more) return reply.result({{"bytes", text.size()}});
   const std::string whole = std::move(text);

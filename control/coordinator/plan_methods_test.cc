@@ -112,7 +112,7 @@ TEST_F(PlanMethodsTest, ALongFileComesInPieces) {
   service_.closed(7);
   EXPECT_THAT(set({{"text", text.substr(100)}})->error(), HasSubstr("not JSON"));
   std::string error;
-  for (std::size_t sent = 0; sent <= kMaxSetPlanBytes && error.empty(); sent += 60 << 10) {
+  for (std::size_t sent = 0; sent <= plan::kServedBytes && error.empty(); sent += 60 << 10) {
     error = set({{"text", std::string(60 << 10, ' ')}, {"more", true}})->error();
   }
   EXPECT_THAT(error, HasSubstr("more than 2097152 bytes"));
