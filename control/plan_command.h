@@ -28,6 +28,9 @@ struct PlanArguments {
   std::string machines;  // a file that has them, measured; empty: none
   std::string chunk = "256KiB";
   std::uint64_t epoch = 1;
+  std::string model;  // whose tensors the plan has; empty: none
+  std::string type = "f32";
+  std::string split;  // empty: 1 MiB with a model, else as coordinators have it
 
   // Of make, and of show.
   std::string out;  // the file to write

@@ -232,7 +232,7 @@ Result<std::vector<Row>> make_rows(const Options& options) {
   }
   std::vector<Workload> workloads;
   for (const std::string& model : options.models) {
-    auto workload = find_workload(model);
+    auto workload = control::find_workload(model);
     if (!workload.ok()) return workload.error();
     workloads.push_back(std::move(workload).value());
   }
