@@ -350,8 +350,11 @@ void add_set(CLI::App& plan, PlanArguments& arguments) {
 void add_show(CLI::App& plan, PlanArguments& arguments) {
   auto* show =
       plan.add_subcommand("show", "the plan in force at the coordinator, and what it is worth");
-  show->add_option("--job", arguments.job, "that this job would form by; left out: any other")
+  show->add_option("--job", arguments.job,
+                   "that this job runs by, or would form by; left out: any other that forms")
       ->type_name("NAME");
+  show->add_flag("--in-force", arguments.in_force,
+                 "of a job that runs, the plan that it would form by now");
   show->add_option("--out", arguments.out, "writes it to this file, which plan check and set take")
       ->type_name("FILE");
   show->parse_complete_callback([&arguments] { arguments.verb = PlanVerb::kShow; });

@@ -37,6 +37,8 @@ struct PlanArguments {
 
   // Of set and show.
   std::string job;  // empty: all jobs without a plan of their own
+  // Of show.
+  bool in_force = false;  // rather than what the job runs by
   // Of set.
   std::string domain;  // empty: the only one, or each for the job of its name
   bool closed_form = false;

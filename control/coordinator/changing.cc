@@ -93,7 +93,10 @@ void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
     course.trouble = fmt::format("{}; it keeps the plan that it has", layout.error().message);
     return;
   }
-  if (layout->plan == next.plan && same(layout->nodes, next.nodes)) return;
+  if (layout->plan == next.plan && same(layout->nodes, next.nodes)) {
+    note_plan(next);
+    return store_.put(next);
+  }
   if (!stars(layout->nodes, next.ranks) || !stars(next.nodes, next.ranks)) {
     course.trouble =
         "trees deeper than stars do not change while a job runs: it keeps the plan that it has; "

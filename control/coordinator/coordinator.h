@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -120,6 +121,9 @@ class Coordinator {
   // Stars by the closed form again.
   void drop_plan(const std::string& job, Nanos now);
   const Plans& plans() const { return plans_; }
+  // What the job would form by: the plan that is set, or the closed form for the members that there
+  // are; nullptr: all of them are drained.
+  std::shared_ptr<const SetPlan> in_force(const std::string& job) const;
   // Jobs that run go over to the plan in force, as soon as it can be: this one; empty: all.
   void replan(const std::string& job);
   // The job that runs or forms under that name; nullptr: none.
@@ -197,6 +201,7 @@ class Coordinator {
   std::vector<Neighbour> neighbours(const JobRecord& job, const Member& from,
                                     const std::vector<LaneOf>& lanes) const;
   Placement placement_of(const JobRecord& job, const PlanNode& one) const;
+  void note_plan(JobRecord& job) const;
   void give_plan(JobRecord& job, Layout layout);
   void ask_nodes(const JobRecord& job, Course& course, Stage stage, Nanos now);
   void confirmed(std::uint32_t epoch, NodeId node);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "control/coordinator/closed_form.h"
 #include "control/coordinator/coordinator.h"
 #include "control/coordinator/layout.h"
 #include "control/coordinator/slots.h"
@@ -31,7 +32,7 @@ void Coordinator::drop_plan(const std::string& job, Nanos now) {
 
 // The plan in force, or stars by the closed form.
 Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
-  const SetPlan* plan = plans_.find(job.name);
+  const auto plan = plans_.find(job.name);
   const Members members = usable_members();
   if (members.empty()) {
     return refused(
@@ -98,9 +99,22 @@ void Coordinator::place(std::uint32_t epoch, Nanos now) {
   ask_nodes(job, courses_[epoch], Stage::kPlacing, now);
 }
 
-void Coordinator::give_plan(JobRecord& job, Layout layout) {
-  const SetPlan* plan = plans_.find(job.name);
+std::shared_ptr<const SetPlan> Coordinator::in_force(const std::string& job) const {
+  if (auto plan = plans_.find(job)) return plan;
+  const Members members = usable_members();
+  if (members.empty()) return nullptr;
+  return std::make_shared<const SetPlan>(SetPlan{"", {closed_form_plan(members), 0}, true});
+}
+
+// What the job's plan is from.
+void Coordinator::note_plan(JobRecord& job) const {
+  const auto plan = plans_.find(job.name);
   job.plan_epoch = plan != nullptr ? plan->machines.file.epoch : 0;
+  job.made_by = in_force(job.name);
+}
+
+void Coordinator::give_plan(JobRecord& job, Layout layout) {
+  note_plan(job);
   job.plan = std::move(layout.plan);
   job.rate = layout.rate;
   job.nodes = std::move(layout.nodes);

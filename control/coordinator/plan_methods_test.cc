@@ -72,6 +72,35 @@ TEST_F(PlanMethodsTest, WhatIsSetIsShownAndUsed) {
   EXPECT_EQ(show()["source"], "closed form");
 }
 
+TEST_F(PlanMethodsTest, AJobThatRunsIsShownByWhatItRuns) {
+  ask(2, "job.open", rank(0));
+  json shown = show("train");
+  EXPECT_EQ(shown["source"], "closed form");
+  EXPECT_EQ(shown["running"]["shown"], true);
+  EXPECT_FALSE(shown.contains("newer"));
+  const std::string stars = shown["text"];
+  ASSERT_EQ(set({{"text", plan_file()}})->error(), "");
+  shown = show("train");
+  EXPECT_EQ(shown["text"], stars);
+  EXPECT_EQ(shown["source"], "closed form");
+  EXPECT_EQ(shown["newer"],
+            (json{{"source", "file"}, {"for", ""}, {"domain", "all"}, {"plan_epoch", 9}}));
+  shown = ask(8, "plan.show", {{"job", "train"}, {"in_force", true}})->result();
+  EXPECT_EQ(shown["text"], plan_file());
+  EXPECT_FALSE(shown["running"].contains("shown"));
+  EXPECT_EQ(show("other")["text"], plan_file());
+
+  ask(3, "job.open", changed(rank(0), "job", "later"));
+  ASSERT_EQ(set({{"closed_form", true}})->error(), "");
+  shown = show("later");
+  EXPECT_EQ(shown["text"], plan_file());
+  EXPECT_EQ(shown["for"], "");
+  EXPECT_EQ(shown["newer"], (json{{"source", "closed form"}}));
+  EXPECT_FALSE(show("train").contains("newer")) << "it is what the job runs by";
+  ask(4, "cluster.join", node("b"));
+  EXPECT_EQ(show("train")["newer"]["source"], "closed form") << "for the nodes that there are now";
+}
+
 TEST_F(PlanMethodsTest, TheClosedFormTakesSpeedsThatWereMeasured) {
   ask(2, "cluster.join", node("b"));
   plan::MachineFile file;
