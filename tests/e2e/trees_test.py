@@ -17,6 +17,7 @@ from nodes import PATIENCE, Cluster
 
 UNIT = 65536  # what the weights of a class sum to
 KINDS = ["allreduce", "reduce", "broadcast", "reducescatter", "allgather"]
+EXACT = ["--type", "f32,bf16", "--gradients", "integers"]  # sums of up to 8 ranks, whatever the order
 
 
 class Trees(Cluster):
@@ -63,6 +64,8 @@ class Trees(Cluster):
         sizes = ["--min-bytes", "4", "--max-bytes", "2M", "--factor", "9"]
         for kind in KINDS:
             self.run_row(kind, *sizes, "--type", "i32", "--check", ranks=ranks)
+        for kind in ("allreduce", "reduce", "reducescatter"):
+            self.run_row(kind, *sizes, *EXACT, "--op", "sum,avg", "--check", ranks=ranks)
         for kind_of in ("f32", "f16", "bf16"):
             self.run_row("allreduce", *sizes, "--type", kind_of, "--op", "max", "--check", "--stats", ranks=ranks)
         again = [self.run_row("allreduce", *sizes, "--type", "f32,f16,bf16", "--shuffle", str(seed), ranks=ranks)
