@@ -58,7 +58,7 @@ void Coordinator::replan(const std::string& job) {
 void Coordinator::begin_changes(Nanos now) {
   if (calm_ <= now) {
     calm_ = kNoDeadline;
-    replan("");
+    replan_in_force();
   }
   std::vector<std::uint32_t> ready, changing;
   for (auto& [epoch, course] : courses_) {

@@ -38,7 +38,7 @@ inline constexpr std::size_t kMaxMembers = 256;
 inline constexpr Nanos kPlacingPatience = 10 * kSecond;  // for a node's acknowledgement
 inline constexpr Nanos kMostSilence = 30 * kSecond;      // of a node that should ask for news
 inline constexpr Nanos kCalm =
-    2 * kSecond;  // without nodes that join, before running jobs use them
+    2 * kSecond;  // without nodes that join and NICs that come or go, before running jobs use them
 inline constexpr Nanos kNoDeadline = INT64_MAX;
 
 struct CoordinatorOptions {
@@ -61,8 +61,9 @@ class Coordinator {
   void leave(NodeId node, std::string_view why);
   // That may get trees: all that are not drained.
   Members usable_members() const;
-  // The node's NICs are these from now on: for jobs that form.
-  void set_rails(NodeId node, std::vector<Rail> rails);
+  // The node's NICs are these from now on: for jobs that form, and when they have been the same for
+  // kCalm, for those that run.
+  void set_rails(NodeId node, std::vector<Rail> rails, Nanos now);
   // By name, for plans that are made from now on; also of a member that leaves and comes again. Of
   // others what they declare is in force. An error: one of them is no member; nothing has changed.
   Outcome set_speeds(std::map<std::string, Measured> measured);
@@ -207,6 +208,7 @@ class Coordinator {
   void confirmed(std::uint32_t epoch, NodeId node);
   bool is_alive(const Course& course) const;
   bool all_listen(const Course& course) const;
+  void replan_in_force();
   void begin_changes(Nanos now);
   void begin_change(std::uint32_t epoch, Nanos now);
   void settle_change(std::uint32_t epoch);
@@ -230,7 +232,7 @@ class Coordinator {
   std::map<NodeId, Listener> listeners_;
   std::map<Ticket, std::uint32_t> tickets_;  // the epochs that they have to do with
   std::set<Ticket> listening_;               // that can be told of changes
-  Nanos calm_ = kNoDeadline;                 // when running jobs use the nodes that have joined
+  Nanos calm_ = kNoDeadline;                 // when running jobs use the nodes and NICs there are
   std::vector<Answer> answers_;
   std::vector<Telling> tellings_;
   NodeId last_node_ = 0;

@@ -69,9 +69,22 @@ Members Coordinator::usable_members() const {
   return usable;
 }
 
+// The plan in force, with what members and NICs there are now, where jobs run by it; one that was
+// set since waits for jobs that form, or for somebody who says otherwise.
+void Coordinator::replan_in_force() {
+  for (auto& [epoch, course] : courses_) {
+    const JobRecord& job = store_.jobs().at(epoch);
+    if (!is_alive(course) || job.made_by == nullptr) continue;
+    const auto plan = plans_.find(job.name);
+    if (plan == nullptr ? !job.made_by->closed_form : plan != job.made_by) continue;
+    course.wanted = true;
+    course.trouble.clear();
+  }
+}
+
 // Where ranks' machines matter, all ranks must have come.
 bool Coordinator::may_place(const JobRecord& job) const {
-  const SetPlan* plan = plans_.find(job.name);
+  const auto plan = plans_.find(job.name);
   const auto& by_rank = courses_.at(job.epoch).by_rank;
   const bool all = std::find(by_rank.begin(), by_rank.end(), Ticket{0}) == by_rank.end();
   return all || plan == nullptr || !asks_for_hosts(plan->machines);

@@ -238,7 +238,7 @@ void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
   if (request.params.contains("rails")) {
     auto rails = parse_rails(request.params["rails"]);
     if (!rails) return reply.error(bad_rails());
-    coordinator_.set_rails(node, std::move(*rails));
+    coordinator_.set_rails(node, std::move(*rails), monotonic_now());
   }
   reply.result(json::object());
 }
