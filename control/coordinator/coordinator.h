@@ -130,6 +130,22 @@ class Coordinator {
   // The job that runs or forms under that name; nullptr: none.
   const JobRecord* current(const std::string& name) const;
 
+  // -- How jobs stand --------------------------------------------------------------------------
+  struct Progress {
+    std::string name;
+    std::uint32_t epoch = 0;
+    std::uint64_t plan_epoch = 0;
+    bool by_file = false;     // its plan is one that somebody has set
+    std::uint32_t ranks = 0;  // that it has, and that have come
+    std::uint32_t come = 0;
+    std::vector<std::string> nodes;  // where it has trees; none: not yet placed
+    // "gathering", "placing", "running", "changing", or "ending": over, but not at all its nodes.
+    std::string_view stage;
+    std::string waits_for;  // ranks, or nodes, or what its change waits for
+    std::string trouble;    // why its last change came to nothing
+  };
+  std::vector<Progress> progress() const;  // of all jobs, by epoch
+
   // -- What is to be said --------------------------------------------------------------------
   struct Answer {
     Ticket ticket = 0;
@@ -216,6 +232,7 @@ class Coordinator {
   std::uint32_t changing(Ticket ticket, std::uint32_t epoch, std::uint32_t& rank) const;
   void lose_rank(std::uint32_t epoch, Ticket ticket);
   Drained::Waiting waiting_for(std::uint32_t epoch) const;
+  void say_how_it_runs(std::uint32_t epoch, Progress& progress) const;
   void gone_from(std::uint32_t epoch, NodeId node, const Error& why);
   void end(std::uint32_t epoch, const Error& why);
   void end_other_versions(std::uint32_t epoch, const Error& why);

@@ -89,6 +89,8 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
     report(request, std::move(reply));
   } else if (method == "cluster.nodes") {
     return nodes(request, std::move(reply));
+  } else if (method == "cluster.jobs") {
+    return jobs(request, std::move(reply));
   } else if (method == "cluster.coordinator") {
     return say_coordinator(request, std::move(reply));
   } else if (method == "job.open") {

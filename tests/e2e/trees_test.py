@@ -95,6 +95,23 @@ class Trees(Cluster):
         self.ctl("plan", "set", self.racks())
         self.sweep(4)
 
+    def test_a_job_that_gathers_is_seen(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        self.assertEqual(self.ctl("jobs", "--cluster"), "no jobs that this node coordinates\n")
+        run = subprocess.Popen([self.TALLY_PERF, "allreduce", "--address", self.address("a"), "--job", "bert", "--rank", "2",
+                                "--ranks", "4"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        until = time.monotonic() + PATIENCE
+        while not (jobs := json.loads(self.ctl("--json", "jobs", "--cluster"))):
+            self.assertLess(time.monotonic(), until, "nobody has seen it")
+            time.sleep(0.05)
+        seen = {key: jobs[0][key] for key in ("name", "stage", "come", "ranks", "waits_for", "nodes")}
+        self.assertEqual(seen, {"name": "bert", "stage": "gathering", "come": 1, "ranks": 4, "waits_for": "ranks 0, 1, 3",
+                                "nodes": []})
+        self.assertRegex(self.ctl("jobs", "--cluster"), "bert +[0-9]+ +gathering +1/4 +0 +- +ranks 0, 1, 3\n")
+
     def test_three_levels_below_a_workers_machine(self):
         self.cluster(*self.mixed("b", "c"))
         # Worker "c" is the root, "b" sums its own and what "a" has, which does nothing but sum.
