@@ -28,12 +28,17 @@ struct PlanArguments {
   std::string machines;  // a file that has them, measured; empty: none
   std::string chunk = "256KiB";
   std::uint64_t epoch = 1;
+  std::string model;  // whose tensors the plan has; empty: none
+  std::string type = "f32";
+  std::string split;  // empty: 1 MiB with a model, else as coordinators have it
 
   // Of make, and of show.
   std::string out;  // the file to write
 
   // Of set and show.
   std::string job;  // empty: all jobs without a plan of their own
+  // Of show.
+  bool in_force = false;  // rather than what the job runs by
   // Of set.
   std::string domain;  // empty: the only one, or each for the job of its name
   bool closed_form = false;

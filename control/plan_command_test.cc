@@ -107,6 +107,58 @@ TEST_F(PlanCommand, UnevenMachinesAreComparedWithUniformWeights) {
   EXPECT_NE(text.err.find(": 2.71 times t*\n"), std::string::npos) << text.err;
 }
 
+TEST_F(PlanCommand, AModelsTensorsAreInThePlan) {
+  auto words = three_and_one;
+  words.insert(words.end(), {"--model", "resnet50", "--type", "bf16"});
+  const PlanAnswer made = answer(words);
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(made.err, answer(three_and_one).err) << "the trees are those without a model";
+  const auto plan = plan::read_plan(made.out);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const plan::Domain& domain = plan->domains[0];
+  ASSERT_EQ(domain.tensors.size(), 161u);
+  EXPECT_EQ(domain.tensors[0].tag, 0u);
+  EXPECT_EQ(domain.tensors[0].bytes, 2u * 64 * 3 * 7 * 7);
+  EXPECT_EQ(domain.tensors[160].tag, 160u);
+  EXPECT_EQ(domain.tensors[160].bytes, 2u * 1000);
+  ASSERT_EQ(domain.classes.size(), 2u);
+  EXPECT_EQ(domain.classes[0].max_bytes, (1u << 20) - 1);
+  EXPECT_FALSE(domain.classes[0].is_divided());
+  EXPECT_TRUE(domain.classes[1].is_divided());
+  ASSERT_EQ(domain.classes[0].trees.size(), domain.classes[1].trees.size());
+  EXPECT_EQ(answer({"check", file(made.out)}).status, 0);
+
+  words.insert(words.end(), {"--split", "64KiB"});
+  EXPECT_EQ(plan::read_plan(answer(words).out)->domains[0].classes[0].max_bytes, 65535u);
+}
+
+TEST_F(PlanCommand, AModelComesFromAFileToo) {
+  auto words = three_and_one;
+  words.insert(words.end(), {"--model", file(R"({"model":"m","tensors":[["a",[2,3]],["b",[5]]],)"
+                                             R"("parameters":11})")});
+  const auto plan = plan::read_plan(answer(words).out);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_EQ(plan->domains[0].tensors.size(), 2u);
+  EXPECT_EQ(plan->domains[0].tensors[1].bytes, 20u);
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    auto others = three_and_one;
+    others.insert(others.end(), more.begin(), more.end());
+    EXPECT_EQ(answer(others).status, 2);
+    return answer(others).err;
+  };
+  EXPECT_EQ(refusal({"--model", "alexnet"}),
+            "tallyctl: --model alexnet: no model 'alexnet': there are resnet50, vgg16, bert-large, "
+            "gpt2, gpt2-xl, or the path of a file\n");
+  EXPECT_EQ(refusal({"--model", "gpt2", "--type", "f23"}),
+            "tallyctl: --type f23: must be a type like f32 or bf16\n");
+  EXPECT_EQ(refusal({"--split", "1"}),
+            "tallyctl: --split 1: must be a size like 1MiB, up to 1024GiB\n");
+  const std::string huge =
+      R"({"model":"m","tensors":[["a",[274877906944]]],"parameters":274877906944})";
+  EXPECT_NE(refusal({"--model", file(huge)}).find("\"a\" has 1099511627776 bytes"),
+            std::string::npos);
+}
+
 TEST_F(PlanCommand, MachinesComeFromWhatWasMeasured) {
   const auto machines = [&](const std::string& more) {
     return file(R"({"fmt":"tally-machines/1","machines":[
@@ -210,6 +262,9 @@ TEST_F(PlanCommand, CheckRefusesWithTheReason) {
   EXPECT_EQ(refusal(replace("[-1,0,0,-2]", "[-1,0,-2,-2]")),
             "domains[0].classes[0].trees[0].up[2] = -2: worker 2 of the domain is missing; every "
             "tree has all of them\n");
+  EXPECT_EQ(refusal(replace("\"up\":[-1,0,0,-2]", "\"up\":[-1,0,0,-2],\"down\":[-1,0,0,-2]")),
+            "domain \"all\", classes[0].trees[0]: nodes send results back the way the sums came; "
+            "leave \"down\" out\n");
   EXPECT_EQ(answer({"check", directory_ / "none"}).err,
             "tallyctl: " + (directory_ / "none") +
                 ": cannot be read: No such file or directory; give a plan file\n");

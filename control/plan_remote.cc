@@ -98,29 +98,46 @@ PlanAnswer set(client::RpcChannel& channel, const PlanArguments& arguments, Nano
           ""};
 }
 
-// What is in force, in a line.
+// Where the plan is from, and how it stands to the job's, in a line or some.
 std::string title(const json& shown, const std::string& job) {
+  const json running = shown.value("running", json::object());
+  const bool is_running = running.value("shown", false);  // else what is in force is shown
   const bool is_file = shown.value("source", "") == "file";
   std::string text = is_file ? fmt::format("set {}: domain {}\n", for_whom(shown.value("for", "")),
                                            shown.value("domain", ""))
-                             : "stars by the closed form: nobody has set a plan\n";
-  if (const auto running = shown.find("running"); running != shown.end()) {
-    text += fmt::format("job {} runs in epoch {} by {}\n", job, running->value("epoch", 0),
-                        running->value("plan_epoch", 0) == 0
+                     : is_running ? "stars by the closed form\n"
+                                  : "stars by the closed form: nobody has set a plan\n";
+  if (running.empty()) return text;
+  const auto epoch = running.value("epoch", 0);
+  if (is_running) {
+    text += fmt::format("job {} runs by it, in epoch {}\n", job, epoch);
+  } else {
+    text += fmt::format("job {} runs in epoch {} by {}\n", job, epoch,
+                        running.value("plan_epoch", 0) == 0
                             ? "the closed form"
-                            : fmt::format("a plan of epoch {}", running->value("plan_epoch", 0)));
-    for (const json& one : list_at(*running, "substitutes")) {
-      text +=
-          fmt::format("{} stands in for {} there\n", text_at(one, "node"), names_at(one, "for"));
-    }
+                            : fmt::format("a plan of epoch {}", running.value("plan_epoch", 0)));
   }
-  return text;
+  for (const json& one : list_at(running, "substitutes")) {
+    text += fmt::format("{} stands in for {} there\n", text_at(one, "node"), names_at(one, "for"));
+  }
+  const auto newer = shown.find("newer");
+  if (newer == shown.end()) return text;
+  if (newer->value("source", "") == "file") {
+    return text + fmt::format(
+                      "a newer one is set {}: epoch {} (--in-force shows it; plan set --now "
+                      "has the job go over to it)\n",
+                      for_whom(newer->value("for", "")), newer->value("plan_epoch", 0));
+  }
+  return text +
+         "in force is another: stars by the closed form, for the nodes that there are now "
+         "(--in-force shows it)\n";
 }
 
 PlanAnswer show(client::RpcChannel& channel, const PlanArguments& arguments, bool as_json,
                 Nanos patience) {
-  const auto shown =
-      channel.call("plan.show", {{"job", arguments.job}}, {}, monotonic_now() + patience);
+  json params = {{"job", arguments.job}};
+  if (arguments.in_force) params["in_force"] = true;  // the version before knows no such key
+  const auto shown = channel.call("plan.show", std::move(params), {}, monotonic_now() + patience);
   if (!shown) return fail(shown.error());
   const auto text = shown->find("text");
   const auto plan = text != shown->end() && text->is_string()
@@ -138,7 +155,7 @@ PlanAnswer show(client::RpcChannel& channel, const PlanArguments& arguments, boo
   }
   json report = plan_report(*plan, {});
   if (!as_json) return {0, title(*shown, arguments.job) + render_plan_report(report, kRows), ""};
-  for (const char* key : {"source", "for", "domain", "running", "jobs_with_own"}) {
+  for (const char* key : {"source", "for", "domain", "running", "newer", "jobs_with_own"}) {
     if (shown->contains(key)) report[key] = shown->at(key);
   }
   return {0, report.dump(2, ' ', false, json::error_handler_t::replace) + "\n", ""};

@@ -150,6 +150,21 @@ TEST_F(PlanRemote, ShowSaysWhatIsInForceAndWritesIt) {
   const json report = json::parse(answer(node, {"show"}, true).out);
   EXPECT_EQ(report["source"], "file");
   EXPECT_NEAR(report["domains"][0]["classes"][0]["tau"].get<double>(), 4.0 / 3e9, 1e-12);
+  shown["running"]["shown"] = true;
+  EXPECT_TRUE(
+      answer(node, {"show", "--job", "bert"})
+          .out.starts_with("set for job bert: domain all\njob bert runs by it, in epoch 3\nplan "));
+  shown["newer"] = {{"source", "file"}, {"for", ""}, {"domain", "all"}, {"plan_epoch", 13}};
+  EXPECT_THAT(answer(node, {"show", "--job", "bert"}).out,
+              HasSubstr("in epoch 3\na newer one is set for all jobs without a plan of their own: "
+                        "epoch 13 (--in-force shows it"));
+  EXPECT_EQ(json::parse(answer(node, {"show"}, true).out)["newer"]["plan_epoch"], 13);
+  shown["newer"] = {{"source", "closed form"}};
+  EXPECT_THAT(answer(node, {"show", "--job", "bert"}).out,
+              HasSubstr("in force is another: stars by the closed form"));
+  EXPECT_FALSE(node.requests().back().second.contains("in_force"));
+  answer(node, {"show", "--job", "bert", "--in-force"});
+  EXPECT_EQ(node.requests().back().second["in_force"], true);
   shown = {{"source", "closed form"}, {"text", plan_text(3)}};
   EXPECT_TRUE(answer(node, {"show"}).out.starts_with("stars by the closed form: nobody has set"));
   for (const json& wrong : {json(1), json("[]"), json()}) {

@@ -38,9 +38,10 @@ constexpr int kUsage = 2;
 struct Arguments {
   std::string address;
   bool as_json = false;
-  double watch = 0;    // seconds; 0: once
-  double timeout = 5;  // seconds, for each answer
-  std::string job;     // of ranks; empty: all
+  double watch = 0;      // seconds; 0: once
+  double timeout = 5;    // seconds, for each answer
+  std::string job;       // of ranks; empty: all
+  bool cluster = false;  // of jobs: as the coordinator sees them
   TraceArguments trace;
   doctor::DoctorArguments doctor;
   DrainArguments drain;
@@ -63,7 +64,8 @@ Result<client::RpcChannel> connect(const std::string& command, const Arguments& 
   // A host that is gone must not cost the patience that an answer has.
   auto node = client::RpcChannel::connect_first(arguments.address,
                                                 std::min(3 * kSecond, nanos(arguments.timeout)));
-  const bool of_cluster = command == "nodes" || command == "plan" || command == "drain";
+  const bool of_cluster =
+      command == "nodes" || command == "plan" || command == "drain" || arguments.cluster;
   if (!node || !of_cluster) return node;
   const auto members = call(*node, "cluster.nodes", json::object(), arguments.timeout);
   if (!members || !members->is_array() || !members->empty()) return node;
@@ -102,12 +104,15 @@ Result<json> ask_ranks(client::RpcChannel& channel, const Arguments& arguments) 
 Result<json> ask(client::RpcChannel& channel, const std::string& command,
                  const Arguments& arguments) {
   if (command == "ranks") return ask_ranks(channel, arguments);
-  const std::string_view unit = command == "nodes" ? "cluster." : "node.";
+  const bool of_cluster = command == "nodes" || arguments.cluster;
+  const std::string_view unit = of_cluster ? "cluster." : "node.";
   return call(channel, fmt::format("{}{}", unit, command), json::object(), arguments.timeout);
 }
 
-std::string render(const std::string& command, const json& answer, Sample& last) {
+std::string render(const std::string& command, const Arguments& arguments, const json& answer,
+                   Sample& last) {
   const Nanos now = monotonic_now();
+  if (arguments.cluster) return render_cluster_jobs(answer);
   if (command == "status") return render_status(answer);
   if (command == "jobs") return render_jobs(answer, now, last);
   if (command == "ranks") return render_ranks(answer, now, last);
@@ -144,7 +149,7 @@ int show(client::RpcChannel& channel, const std::string& command, const Argument
                                  ? answer->dump(arguments.watch > 0 ? -1 : 2, ' ', false,
                                                 json::error_handler_t::replace) +
                                        "\n"
-                                 : render(command, *answer, last);
+                                 : render(command, arguments, *answer, last);
     fmt::print("{}{}", clear ? "\033[H\033[2J" : "", text);
     if (std::fflush(stdout) != 0) return kFailed;  // whoever read it is gone
     if (arguments.watch <= 0) return 0;
@@ -229,8 +234,11 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_subcommand("status", "what runs there");
-  app.add_subcommand("jobs", "jobs, where their time goes, and whom they wait for");
-  app.add_subcommand("nodes", "the members of a cluster");
+  app.add_subcommand("jobs", "jobs, where their time goes, and whom they wait for")
+      ->add_flag("--cluster", arguments.cluster,
+                 "how those of a cluster stand, also before nodes serve them; asked of its "
+                 "coordinator");
+  app.add_subcommand("nodes", "the members of a cluster; asked of its coordinator");
   app.add_subcommand("stats", "counters of the shards; with --watch per second");
   auto* ranks = app.add_subcommand("ranks", "counters of each rank: who comes last, and how late");
   ranks->add_option("JOB", arguments.job, "only this job");

@@ -70,6 +70,16 @@ constexpr std::array kJobColumns = {
     Column{"pushing", "push", Format::kPercent},
 };
 
+constexpr std::array kClusterJobColumns = {
+    Column{"name", "job", Format::kText},
+    Column{"epoch", "epoch"},
+    Column{"stage", "stage", Format::kText},
+    Column{"here", "ranks", Format::kText},
+    Column{"places", "nodes"},
+    Column{"plan", "plan", Format::kText},
+    Column{"waits_for", "waits for", Format::kText},
+};
+
 constexpr std::array kNodeColumns = {
     Column{"name", "node", Format::kText},
     Column{"role", "role", Format::kText},
@@ -242,6 +252,29 @@ std::string render_jobs(const json& jobs, Nanos now, Sample& last) {
   if (waiting.empty()) return table;
   return table + "\nwaiting for ranks that have not announced:\n" +
          render_table(waiting, kWaitingColumns);
+}
+
+std::string render_cluster_jobs(const json& jobs) {
+  json rows = json::array();
+  std::string troubles;
+  for (json job : jobs) {
+    job["here"] = fmt::format("{}/{}", number_at(job, "come"), number_at(job, "ranks"));
+    job["places"] = job.value("nodes", json::array()).size();
+    const bool placed = job["places"] != 0;
+    job["plan"] = !placed ? json()
+                  : job.value("source", "") == "file"
+                      ? json(fmt::format("file, epoch {}", number_at(job, "plan_epoch")))
+                      : json("closed form");
+    if (job.value("waits_for", "").empty()) job.erase("waits_for");
+    if (const std::string trouble = job.value("trouble", ""); !trouble.empty()) {
+      troubles += fmt::format("{}: {}\n", format_value(job.value("name", json()), Format::kText),
+                              format_value(trouble, Format::kText));
+    }
+    rows.push_back(std::move(job));
+  }
+  if (rows.empty()) return "no jobs that this node coordinates\n";
+  const std::string table = render_table(rows, kClusterJobColumns);
+  return troubles.empty() ? table : table + "\ncould not change their plan:\n" + troubles;
 }
 
 std::string render_nodes(const json& nodes) {

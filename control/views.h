@@ -19,6 +19,8 @@ std::string render_status(const nlohmann::json& status);
 std::string render_stats(const nlohmann::json& stats, Nanos now, Sample& last);
 // Of node.jobs.
 std::string render_jobs(const nlohmann::json& jobs, Nanos now, Sample& last);
+// Of cluster.jobs.
+std::string render_cluster_jobs(const nlohmann::json& jobs);
 // Of cluster.nodes.
 std::string render_nodes(const nlohmann::json& nodes);
 // Of a list of answers to node.metrics.

@@ -48,6 +48,32 @@ TEST(Views, JobsShowWhereTheirTimeGoesAndWhomTheyWaitFor) {
       "bert   17      5    3.2 s  1, 3\n");
 }
 
+TEST(Views, JobsOfAClusterShowHowTheyStand) {
+  const json running = {{"name", "bert"},     {"epoch", 7},
+                        {"stage", "running"}, {"ranks", 4},
+                        {"come", 4},          {"nodes", {"a", "b"}},
+                        {"source", "file"},   {"plan_epoch", 11},
+                        {"waits_for", ""},    {"trouble", "rank 1: no memory"}};
+  const json gathering = {{"name", "gpt"},
+                          {"epoch", 9},
+                          {"stage", "gathering"},
+                          {"ranks", 8},
+                          {"come", 6},
+                          {"nodes", json::array()},
+                          {"source", "closed form"},
+                          {"plan_epoch", 0},
+                          {"waits_for", "ranks 3, 5"},
+                          {"trouble", ""}};
+  EXPECT_EQ(render_cluster_jobs(json::array({running, gathering})),
+            "job   epoch  stage      ranks  nodes  plan            waits for\n"
+            "bert      7  running    4/4        2  file, epoch 11  -\n"
+            "gpt       9  gathering  6/8        0  -               ranks 3, 5\n"
+            "\n"
+            "could not change their plan:\n"
+            "bert: rank 1: no memory\n");
+  EXPECT_EQ(render_cluster_jobs(json::array()), "no jobs that this node coordinates\n");
+}
+
 TEST(Views, OfRanksBelowOtherNodesSomeAreMissing) {
   Sample last;
   json one = job(10, 20'000);

@@ -16,7 +16,7 @@ constexpr std::size_t kLongestText = 500;
 constexpr std::pair<std::string_view, std::string_view> kFlags[] = {
     {"kind", "the collective"},   {"models", "--model"},         {"modes", "--mode"},
     {"types", "--type"},          {"operations", "--op"},        {"iterations", "--iters"},
-    {"duration_s", "--duration"}, {"shuffle_seed", "--shuffle"},
+    {"duration_s", "--duration"}, {"shuffle_seed", "--shuffle"}, {"integers", "--gradients"},
 };
 // Each host's own, or not the user's: who it is, where the node is for it, how long it waits.
 constexpr std::string_view kOwn[] = {"rank", "address", "token", "timeout_s"};

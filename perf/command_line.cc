@@ -195,6 +195,14 @@ void add_how(CLI::App& app, Options& options) {
       ->group(group);
   app.add_flag("--stats", options.stats, "ask for statistics of the result, and check them")
       ->group(group);
+  app.add_option_function<std::string>(
+         "--gradients",
+         [&options](const std::string& kind) { options.integers = kind == "integers"; },
+         "random, or integers: small ones, of which sums of up to 8 ranks are exact in every type, "
+         "so that --check holds whatever the order in which trees add [random]")
+      ->check(CLI::IsMember({"random", "integers"}))
+      ->type_name("KIND")
+      ->group(group);
   app.add_flag("--nonfinite", options.nonfinite, "infinities and NaNs among the gradients")
       ->group(group);
 }

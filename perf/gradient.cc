@@ -28,6 +28,7 @@ StreamState stream_state(const GradientSpec& spec, std::uint32_t rank, std::uint
   StreamState state;
   state.key = static_cast<std::uint32_t>(mix64(shared ^ (std::uint64_t{high} << 32 | (rank + 1))));
   state.salt = static_cast<std::uint32_t>(shared);
+  state.integers = spec.integers;
   if (spec.specials != Specials::kNone) {
     state.subnormal_at = 0;
     state.zero_at = 1;

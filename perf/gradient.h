@@ -18,6 +18,7 @@ enum class Specials : std::uint8_t {
 struct GradientSpec {
   ElementType type = ElementType::kF32;
   Specials specials = Specials::kNone;
+  bool integers = false;  // from -32 to 31: sums of 8 ranks are exact in all types, in any order
   std::uint64_t seed = 1;
   std::uint32_t round = 0;  // fresh gradients for each
 };

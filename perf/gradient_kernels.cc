@@ -61,6 +61,11 @@ inline U64 f64_bits(U32 hash, U32 place, const StreamState& stream) {
   return (U64{hash & 0x80000000u} << 32) | magnitude;
 }
 
+// From -32 to 31.
+inline int small_integer(U32 hash) {
+  return static_cast<int>(hash >> 26) - 32;
+}
+
 // -- conversions, in integers so that they cost the same on every processor
 // ------------------------
 
@@ -149,10 +154,12 @@ struct IntMath {
   static Wide widen(Stored value) { return value; }
   static Stored narrow(Wide value) { return value; }
   static Stored make(U32 hash, U32, const StreamState&) { return static_cast<Int>(hash); }
+  static Stored small(U32 hash) { return static_cast<Int>(small_integer(hash)); }
 };
 
 struct F32 : FloatMath<float, U32> {
   using Stored = float;
+  static float small(U32 hash) { return static_cast<float>(small_integer(hash)); }
   static float widen(float value) { return value; }
   static float narrow(float value) { return canonical(value); }
   static float make(U32 hash, U32 place, const StreamState& stream) {
@@ -161,6 +168,7 @@ struct F32 : FloatMath<float, U32> {
 };
 struct F64 : FloatMath<double, U64> {
   using Stored = double;
+  static double small(U32 hash) { return static_cast<double>(small_integer(hash)); }
   static double widen(double value) { return value; }
   static double narrow(double value) { return canonical(value); }
   static double make(U32 hash, U32 place, const StreamState& stream) {
@@ -169,6 +177,7 @@ struct F64 : FloatMath<double, U64> {
 };
 struct F16 : FloatMath<float, U32> {
   using Stored = U16;
+  static U16 small(U32 hash) { return f32_to_f16(F32::small(hash)); }
   static float widen(U16 value) { return f16_to_f32(value); }
   static U16 narrow(float value) { return f32_to_f16(value); }
   static U16 make(U32 hash, U32 place, const StreamState& stream) {
@@ -177,6 +186,7 @@ struct F16 : FloatMath<float, U32> {
 };
 struct Bf16 : FloatMath<float, U32> {
   using Stored = U16;
+  static U16 small(U32 hash) { return f32_to_bf16(F32::small(hash)); }
   static float widen(U16 value) { return bf16_to_f32(value); }
   static U16 narrow(float value) { return f32_to_bf16(value); }
   static U16 make(U32 hash, U32 place, const StreamState& stream) {
@@ -196,6 +206,10 @@ template <typename Type>
 void fill_block(const StreamState& state, U32 first, std::size_t count,
                 typename Type::Stored* out) {
   const StreamState stream = state;  // a copy, which the stores cannot change
+  for (std::size_t i = 0; stream.integers && i < count; ++i) {
+    out[i] = Type::small(mix(first + static_cast<U32>(i) + stream.key));
+  }
+  if (stream.integers) return;
   for (std::size_t i = 0; i < count; ++i) {
     const U32 position = first + static_cast<U32>(i);
     out[i] = Type::make(mix(position + stream.key), position + stream.salt, stream);

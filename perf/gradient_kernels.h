@@ -24,6 +24,7 @@ struct StreamState {
   std::uint32_t zero_at = kNever;
   std::uint32_t infinity_at = kNever;
   std::uint32_t nan_at = kNever;
+  bool integers = false;  // small ones, without special values
 };
 
 struct ExpectedBlock {

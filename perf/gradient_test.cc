@@ -109,11 +109,46 @@ TEST(Gradient, SpecialsStandAtTheSamePlacesEverywhere) {
   EXPECT_NEAR(static_cast<double>(count(FP_NAN)), kCount / 4096, 1);
 }
 
+// What trees rely on: the sum has the same bits whatever is added first, and partial sums, which
+// travel in the type of the elements, too.
+TEST(Gradient, IntegersHaveOneSumInAnyOrder) {
+  GradientSpec spec{.type = ElementType::kBf16, .integers = true};
+  std::vector<std::vector<std::uint16_t>> ranks;
+  for (std::uint32_t rank = 0; rank < 8; ++rank) {
+    ranks.push_back(made<std::uint16_t>(spec, rank, 0, kCount));
+  }
+  const auto wanted = expected<std::uint16_t>(spec, {.ranks = 8}, kCount);
+  double least = 0, most = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    std::uint16_t back = ranks[7][i];
+    for (std::size_t rank = 7; rank-- > 0;) {
+      const double value = value_of(spec.type, ranks[rank][i]);
+      least = std::min(least, value);
+      most = std::max(most, value);
+      back = nearest(spec.type, value_of(spec.type, back) + value);
+    }
+    ASSERT_EQ(back, wanted[i]) << i;
+  }
+  EXPECT_EQ(least, -32);
+  EXPECT_EQ(most, 31);
+  // The same numbers in every type.
+  spec.type = ElementType::kF32;
+  const auto floats = made<float>(spec, 3, 0, kCount);
+  spec.type = ElementType::kI32;
+  const auto numbers = made<std::int32_t>(spec, 3, 0, kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(floats[i], static_cast<float>(numbers[i]));
+    ASSERT_EQ(floats[i], value_of(ElementType::kBf16, ranks[3][i]));
+  }
+}
+
 // Every instruction set makes the same bits.
 TEST(Gradient, KernelsAgree) {
-  const auto check = [](const GradientKernels& kernels) {
+  const auto check = [](const GradientKernels& kernels, bool integers) {
     StreamState streams[3];
-    for (std::uint32_t i = 0; i < 3; ++i) streams[i] = StreamState{i * 77 + 1, 5, 0, 1, 2, 3};
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      streams[i] = StreamState{i * 77 + 1, 5, 0, 1, 2, 3, integers};
+    }
     for (const auto& info : kElementTypes) {
       for (const auto operation :
            {Operation::kSum, Operation::kAverage, Operation::kMin, Operation::kMax}) {
@@ -127,10 +162,12 @@ TEST(Gradient, KernelsAgree) {
     }
   };
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) check(avx2::kernel_table);
-  if (__builtin_cpu_supports("avx512f")) check(avx512::kernel_table);
+  for (const bool integers : {false, true}) {
+    if (__builtin_cpu_supports("avx2")) check(avx2::kernel_table, integers);
+    if (__builtin_cpu_supports("avx512f")) check(avx512::kernel_table, integers);
+  }
 #endif
-  check(gradient_kernels());
+  check(gradient_kernels(), false);
 }
 
 template <typename T>

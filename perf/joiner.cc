@@ -102,8 +102,8 @@ Outcome Joiner::agree(Worker& worker, const json& sent) {
   }
   for (const std::string& model : served->models) {
     // No host makes another one read its files.
-    const bool is_builtin =
-        std::ranges::find(builtin_workloads(), model) != builtin_workloads().end();
+    const bool is_builtin = std::ranges::find(control::builtin_workloads(), model) !=
+                            control::builtin_workloads().end();
     if (is_builtin || own_.models == served->models) continue;
     return Error{Status::kInvalidArgument,
                  fmt::format("--model {} is a file: name it at the joining host too", model)};

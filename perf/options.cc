@@ -14,8 +14,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Options, kind, min_bytes, max_bytes, factor, 
                                    bucket_bytes, types, operations, root, inflight, iterations,
                                    duration_s, warmup, stream, latency, in_place, memory, misalign,
                                    shuffle, shuffle_seed, seed, check, check_each, stats, nonfinite,
-                                   rank, ranks, transport, address, job, token, deadline_ms,
-                                   breakdown, ceiling, timeout_s)
+                                   integers, rank, ranks, transport, address, job, token,
+                                   deadline_ms, breakdown, ceiling, timeout_s)
 
 namespace {
 
@@ -159,6 +159,9 @@ Outcome check_work(const Options& options) {
   }
   const bool moves = options.kind == TALLY_BROADCAST || options.kind == TALLY_ALL_GATHER;
   if (options.nonfinite && moves) return usage("--nonfinite is for kinds that compute");
+  if (options.nonfinite && options.integers) {
+    return usage("--nonfinite has no place among --gradients integers: leave out one of them");
+  }
   if (options.stats && (options.kind == TALLY_REDUCE_SCATTER || moves)) {
     return usage("--stats is for allreduce and reduce");
   }
@@ -232,7 +235,7 @@ Result<std::vector<Row>> make_rows(const Options& options) {
   }
   std::vector<Workload> workloads;
   for (const std::string& model : options.models) {
-    auto workload = find_workload(model);
+    auto workload = control::find_workload(model);
     if (!workload.ok()) return workload.error();
     workloads.push_back(std::move(workload).value());
   }

@@ -92,6 +92,8 @@ TEST(Options, ContradictionsAreRefused) {
       {"allreduce", "--rank", "0,1", "--ranks", "2", "--address", "unix:/x"},
       {"broadcast", "--spawn", "2", "--root", "2"},
       {"broadcast", "--spawn", "2", "--nonfinite"},
+      {"allreduce", "--spawn", "2", "--gradients", "whole"},
+      {"allreduce", "--spawn", "2", "--gradients", "integers", "--nonfinite"},
       {"allgather", "--spawn", "2", "--stats"},
   };
   for (const auto& words : bad) {

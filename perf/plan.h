@@ -10,9 +10,11 @@
 
 #include "base/element.h"
 #include "client/include/tally/tally.h"
-#include "perf/workload.h"
+#include "control/workload.h"
 
 namespace tally::perf {
+
+using control::Workload;
 
 // A piece of an operation that is one tensor, or part of one.
 struct Segment {

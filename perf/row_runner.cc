@@ -38,7 +38,7 @@ std::uint64_t RowRunner::steps(const Options& options) {
 }
 
 GradientSpec RowRunner::spec(std::uint32_t round) const {
-  return GradientSpec{row_.type, options_.specials(), options_.seed, round};
+  return GradientSpec{row_.type, options_.specials(), options_.integers, options_.seed, round};
 }
 
 RowRunner::Place RowRunner::input(std::size_t bucket) const {

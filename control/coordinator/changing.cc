@@ -56,7 +56,7 @@ void Coordinator::replan(const std::string& job) {
 void Coordinator::begin_changes(Nanos now) {
   if (calm_ <= now) {
     calm_ = kNoDeadline;
-    replan("");
+    replan_in_force();
   }
   std::vector<std::uint32_t> ready, changing;
   for (auto& [epoch, course] : courses_) {
@@ -91,7 +91,10 @@ void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
     course.trouble = fmt::format("{}; it keeps the plan that it has", layout.error().message);
     return;
   }
-  if (layout->plan == next.plan && same(layout->nodes, next.nodes)) return;
+  if (layout->plan == next.plan && same(layout->nodes, next.nodes)) {
+    note_plan(next);
+    return store_.put(next);
+  }
   next.follows = epoch;
   next.epoch = course.next = store_.next_epoch();
   give_plan(next, std::move(layout).value());

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "control/coordinator/closed_form.h"
 #include "control/coordinator/coordinator_fixture.h"
 #include "control/plan/star_planner.h"
 #include "control/plan/test_plans.h"
@@ -336,6 +337,64 @@ TEST_F(ChangingTest, ManyNodesThatJoinMakeOneVersion) {
     coordinator_->report(node, {told.placements[0].id, false, ""});
   }
   EXPECT_THAT(told(), ElementsAre(Word::kPrepare));
+}
+
+TEST_F(ChangingTest, NicsThatComeAndGoAreUsedWhenTheyHaveSettled) {
+  Member two = member("a");
+  two.rails = {{.address = "10.0.0.1", .tcp = "tcp:10.0.0.1:7733", .speed = 100, .shards = 1},
+               {.address = "10.0.1.1", .tcp = "tcp:10.0.1.1:7733", .speed = 100, .shards = 1}};
+  const auto joined = coordinator_->join(two, "", 0, now_);
+  ASSERT_TRUE(joined.ok());
+  const NodeId a = *joined, b = join("b");
+  coordinator_->listen(a, now_ + kHold);
+  run_job({a, b});
+  const auto rails_of = [](const Coordinator::News& told) {
+    return told.placements.empty() ? std::vector<std::uint32_t>{99} : told.placements[0].rails;
+  };
+  const auto go_over = [&] {
+    for (const NodeId node : {a, b}) serve(node);
+    for (const Report report : {Report::kReady, Report::kKnows, Report::kMoved, Report::kLeft}) {
+      told();
+      both_say(report);
+    }
+    news(a), news(b);
+  };
+  auto rails = two.rails;
+  rails[1].up = false;
+  coordinator_->set_rails(a, rails, now_);
+  now_ += kCalm - 1;
+  EXPECT_THAT(news(a).placements, IsEmpty());
+  coordinator_->set_rails(a, rails, now_);  // says nothing new
+  EXPECT_EQ(coordinator_->next_deadline(), now_ + 1);
+  now_ += 1;
+  const auto lost = news(a);
+  EXPECT_THAT(rails_of(lost), ElementsAre(0));
+  ASSERT_EQ(lost.placements.size(), 1U);
+  EXPECT_EQ(lost.placements[0].follows, first_);
+  coordinator_->report(a, {lost.placements[0].id, false, ""});
+  go_over();
+  EXPECT_EQ(epoch(), next_);
+  coordinator_->set_rails(a, two.rails, now_);
+  EXPECT_THAT(news(a).placements, IsEmpty());
+  now_ += kCalm;
+  EXPECT_THAT(rails_of(news(a)), ElementsAre(0, 1));
+}
+
+TEST_F(ChangingTest, WhatIsSetWithoutNowWaitsThoughNodesJoin) {
+  const NodeId a = join("a");
+  run_job({a});
+  MachinePlan stars;
+  stars.file = closed_form_plan(coordinator_->usable_members());
+  stars.file.epoch = 4;
+  ASSERT_TRUE(coordinator_->set_plan("", stars, now_).ok());
+  const auto b = coordinator_->join(member("b"), "", 0, now_);
+  coordinator_->listen(*b, now_ + kHold);
+  now_ += kCalm;
+  EXPECT_THAT(news(*b).placements, IsEmpty());
+  EXPECT_EQ(coordinator_->current("train")->plan_epoch, 0U);
+  coordinator_->replan("");
+  EXPECT_THAT(news(a).placements, IsEmpty()) << "the same trees";
+  EXPECT_EQ(coordinator_->current("train")->plan_epoch, 4U);
 }
 
 TEST_F(ChangingTest, WhatIsWantedMeanwhileComesAfterwards) {

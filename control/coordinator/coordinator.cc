@@ -79,12 +79,13 @@ void Coordinator::listen(NodeId node, Nanos until) {
   found->second.until = until;
 }
 
-void Coordinator::set_rails(NodeId node, std::vector<Rail> rails) {
+void Coordinator::set_rails(NodeId node, std::vector<Rail> rails, Nanos now) {
   const auto found = store_.members().find(node);
-  if (found == store_.members().end()) return;
+  if (found == store_.members().end() || found->second.rails == rails) return;
   Member member = found->second;
   member.rails = std::move(rails);
   store_.put(node, member);
+  if (!courses_.empty()) calm_ = now + kCalm;
 }
 
 Outcome Coordinator::speaks_for(NodeId node, std::string_view token) const {

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,7 +38,7 @@ inline constexpr std::size_t kMaxMembers = 256;
 inline constexpr Nanos kPlacingPatience = 10 * kSecond;  // for a node's acknowledgement
 inline constexpr Nanos kMostSilence = 30 * kSecond;      // of a node that should ask for news
 inline constexpr Nanos kCalm =
-    2 * kSecond;  // without nodes that join, before running jobs use them
+    2 * kSecond;  // without nodes that join and NICs that come or go, before running jobs use them
 inline constexpr Nanos kNoDeadline = INT64_MAX;
 
 struct CoordinatorOptions {
@@ -62,8 +63,9 @@ class Coordinator {
   Members usable_members() const;
   // Whose trees of running jobs the node has: machines of their plans, drained or gone.
   std::set<std::string> stood_in_for(NodeId node) const;
-  // The node's NICs are these from now on: for jobs that form.
-  void set_rails(NodeId node, std::vector<Rail> rails);
+  // The node's NICs are these from now on: for jobs that form, and when they have been the same for
+  // kCalm, for those that run.
+  void set_rails(NodeId node, std::vector<Rail> rails, Nanos now);
   // By name, for plans that are made from now on; also of a member that leaves and comes again. Of
   // others what they declare is in force. An error: one of them is no member; nothing has changed.
   Outcome set_speeds(std::map<std::string, Measured> measured);
@@ -122,10 +124,29 @@ class Coordinator {
   // Stars by the closed form again.
   void drop_plan(const std::string& job, Nanos now);
   const Plans& plans() const { return plans_; }
+  // What the job would form by: the plan that is set, or the closed form for the members that there
+  // are; nullptr: all of them are drained.
+  std::shared_ptr<const SetPlan> in_force(const std::string& job) const;
   // Jobs that run go over to the plan in force, as soon as it can be: this one; empty: all.
   void replan(const std::string& job);
   // The job that runs or forms under that name; nullptr: none.
   const JobRecord* current(const std::string& name) const;
+
+  // -- How jobs stand --------------------------------------------------------------------------
+  struct Progress {
+    std::string name;
+    std::uint32_t epoch = 0;
+    std::uint64_t plan_epoch = 0;
+    bool by_file = false;     // its plan is one that somebody has set
+    std::uint32_t ranks = 0;  // that it has, and that have come
+    std::uint32_t come = 0;
+    std::vector<std::string> nodes;  // where it has trees; none: not yet placed
+    // "gathering", "placing", "running", "changing", or "ending": over, but not at all its nodes.
+    std::string_view stage;
+    std::string waits_for;  // ranks, or nodes, or what its change waits for
+    std::string trouble;    // why its last change came to nothing
+  };
+  std::vector<Progress> progress() const;  // of all jobs, by epoch
 
   // -- What is to be said --------------------------------------------------------------------
   struct Answer {
@@ -201,11 +222,13 @@ class Coordinator {
   std::vector<Neighbour> neighbours(const JobRecord& job, const Member& from,
                                     const std::vector<LaneOf>& lanes) const;
   Placement placement_of(const JobRecord& job, const PlanNode& one) const;
+  void note_plan(JobRecord& job) const;
   void give_plan(JobRecord& job, Layout layout);
   void ask_nodes(const JobRecord& job, Course& course, Stage stage, Nanos now);
   void confirmed(std::uint32_t epoch, NodeId node);
   bool is_alive(const Course& course) const;
   bool all_listen(const Course& course) const;
+  void replan_in_force();
   void begin_changes(Nanos now);
   void begin_change(std::uint32_t epoch, Nanos now);
   void settle_change(std::uint32_t epoch);
@@ -213,6 +236,7 @@ class Coordinator {
   std::uint32_t changing(Ticket ticket, std::uint32_t epoch, std::uint32_t& rank) const;
   void lose_rank(std::uint32_t epoch, Ticket ticket);
   Drained::Waiting waiting_for(std::uint32_t epoch) const;
+  void say_how_it_runs(std::uint32_t epoch, Progress& progress) const;
   void gone_from(std::uint32_t epoch, NodeId node, const Error& why);
   void end(std::uint32_t epoch, const Error& why);
   void end_other_versions(std::uint32_t epoch, const Error& why);
@@ -230,7 +254,7 @@ class Coordinator {
   std::map<Ticket, std::uint32_t> tickets_;  // the epochs that they have to do with
   std::set<Ticket> listening_;               // that can be told of changes
   Members departed_;                         // that plans name, as they were; they count as drained
-  Nanos calm_ = kNoDeadline;                 // when running jobs use the nodes that have joined
+  Nanos calm_ = kNoDeadline;                 // when running jobs use the nodes and NICs there are
   std::vector<Answer> answers_;
   std::vector<Telling> tellings_;
   NodeId last_node_ = 0;

@@ -27,10 +27,10 @@ struct MachinePlan {
   const plan::Domain& of() const { return file.domains[domain]; }
 };
 
-// Whether nodes can serve it: its machines that root a tree or sum in one are members, by their
-// names, or somebody can stand in for those that are drained (substitutes.h); results go back the
-// way the sums came; there are not too many trees. An error names what is missing. `members`: those
-// that have left and that the plan names, too, as if they were drained.
+// Whether nodes can serve it: what any cluster can (plan::check_served()), and its machines that
+// root a tree or sum in one are members, by their names, or somebody can stand in for those that
+// are drained (substitutes.h). An error names what is missing. `members`: those that have left and
+// that the plan names, too, as if they were drained.
 Outcome check_layout(const MachinePlan& plan, const Members& members);
 
 // Whether ranks must be told apart by their machines: stars do not care where their ranks are.

@@ -9,15 +9,17 @@
 #include "control/coordinator/file_trees.h"
 #include "control/coordinator/layout.h"
 #include "control/coordinator/shares.h"
-#include "control/coordinator/slots.h"
 #include "control/coordinator/substitutes.h"
+#include "control/plan/served.h"
 
 namespace tally::control {
 namespace {
 
 using plan::VertexId;
-using protocol::kMaxTrees;
 using Ranks = std::vector<std::uint16_t>;
+
+static_assert(plan::kServedTrees == protocol::kMaxTrees);
+static_assert(plan::kServedClasses + 1 == protocol::kMaxClasses);  // one for what is not divided
 
 Error refused(std::string message) {
   return Error{Status::kRefused, std::move(message)};
@@ -50,30 +52,8 @@ Outcome check_rails(const MachinePlan& plan, const FileTrees& found, const Membe
 }  // namespace
 
 Outcome check_layout(const MachinePlan& plan, const Members& members) {
-  for (std::size_t i = 0; i < plan.of().classes.size(); ++i) {
-    const auto& trees = plan.of().classes[i].trees;
-    for (std::size_t t = 0; t < trees.size(); ++t) {
-      if (trees[t].down.empty()) continue;
-      return refused(
-          fmt::format("domain \"{}\", classes[{}].trees[{}]: nodes send results back the way the "
-                      "sums came; leave \"down\" out",
-                      plan.of().name, i, t));
-    }
-  }
+  if (auto served = plan::check_served(plan.file.network, plan.of()); !served) return served;
   const FileTrees found = trees_of(plan);
-  if (found.trees.size() > kMaxTrees) {
-    return refused(fmt::format("domain \"{}\" has {} trees, and nodes take {}", plan.of().name,
-                               found.trees.size(), kMaxTrees));
-  }
-  if (plan.of().classes.size() >= protocol::kMaxClasses) {
-    return refused(fmt::format("domain \"{}\" has {} classes, and nodes take {}", plan.of().name,
-                               plan.of().classes.size(), protocol::kMaxClasses - 1));
-  }
-  for (const FileTree& tree : found.trees) {
-    if (tree.shape.depth() <= kMaxHeight) continue;
-    return refused(fmt::format("domain \"{}\" has a tree of {} levels, and nodes have slots for {}",
-                               plan.of().name, tree.shape.depth(), kMaxHeight));
-  }
   if (auto fit = check_rails(plan, found, without_lost_rails(members)); !fit) return fit;
   std::vector<std::string> missing, known;
   std::map<NodeId, VertexId> taken;

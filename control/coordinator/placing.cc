@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "control/coordinator/closed_form.h"
 #include "control/coordinator/coordinator.h"
 #include "control/coordinator/layout.h"
 #include "control/coordinator/slots.h"
@@ -33,7 +34,7 @@ void Coordinator::drop_plan(const std::string& job, Nanos now) {
 
 // The plan in force, or stars by the closed form.
 Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
-  const SetPlan* plan = plans_.find(job.name);
+  const auto plan = plans_.find(job.name);
   const Members usable = usable_members();
   if (usable.empty()) {
     return refused(
@@ -87,9 +88,22 @@ void Coordinator::forget_departed() {
   });
 }
 
+// The plan in force, with what members and NICs there are now, where jobs run by it; one that was
+// set since waits for jobs that form, or for somebody who says otherwise.
+void Coordinator::replan_in_force() {
+  for (auto& [epoch, course] : courses_) {
+    const JobRecord& job = store_.jobs().at(epoch);
+    if (!is_alive(course) || job.made_by == nullptr) continue;
+    const auto plan = plans_.find(job.name);
+    if (plan == nullptr ? !job.made_by->closed_form : plan != job.made_by) continue;
+    course.wanted = true;
+    course.trouble.clear();
+  }
+}
+
 // Where ranks' machines matter, all ranks must have come.
 bool Coordinator::may_place(const JobRecord& job) const {
-  const SetPlan* plan = plans_.find(job.name);
+  const auto plan = plans_.find(job.name);
   const auto& by_rank = courses_.at(job.epoch).by_rank;
   const bool all = std::find(by_rank.begin(), by_rank.end(), Ticket{0}) == by_rank.end();
   return all || plan == nullptr || !asks_for_hosts(plan->machines);
@@ -117,9 +131,22 @@ void Coordinator::place(std::uint32_t epoch, Nanos now) {
   ask_nodes(job, courses_[epoch], Stage::kPlacing, now);
 }
 
-void Coordinator::give_plan(JobRecord& job, Layout layout) {
-  const SetPlan* plan = plans_.find(job.name);
+std::shared_ptr<const SetPlan> Coordinator::in_force(const std::string& job) const {
+  if (auto plan = plans_.find(job)) return plan;
+  const Members members = usable_members();
+  if (members.empty()) return nullptr;
+  return std::make_shared<const SetPlan>(SetPlan{"", {closed_form_plan(members), 0}, true});
+}
+
+// What the job's plan is from.
+void Coordinator::note_plan(JobRecord& job) const {
+  const auto plan = plans_.find(job.name);
   job.plan_epoch = plan != nullptr ? plan->machines.file.epoch : 0;
+  job.made_by = in_force(job.name);
+}
+
+void Coordinator::give_plan(JobRecord& job, Layout layout) {
+  note_plan(job);
   job.plan = std::move(layout.plan);
   job.rate = layout.rate;
   job.nodes = std::move(layout.nodes);

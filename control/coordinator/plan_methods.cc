@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "control/coordinator/closed_form.h"
 #include "control/log.h"
 #include "control/plan/machines_json.h"
 #include "control/plan/plan_json.h"
+#include "control/plan/served.h"
 #include "control/plan/validate.h"
 #include "control/rpc/params.h"
 #include "control/same_token.h"
@@ -19,6 +19,15 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxPiece = 60 << 10;  // of a request
+
+// Where it is from.
+void describe(const SetPlan& plan, json& answer) {
+  answer["source"] = plan.closed_form ? "closed form" : "file";
+  if (plan.closed_form) return;
+  answer["for"] = plan.job;
+  answer["domain"] = plan.machines.of().name;
+  answer["plan_epoch"] = plan.machines.file.epoch;
+}
 
 }  // namespace
 
@@ -43,11 +52,11 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   if (!same_token(token_, token)) return reply.error(wrong_cluster_token());
   std::string& text = uploads_[connection];
   text += piece;
-  if (text.size() > kMaxSetPlanBytes) {
+  if (text.size() > plan::kServedBytes) {
     uploads_.erase(connection);
     return reply.error(Status::kRefused, fmt::format("the plan has more than {} bytes, which is "
                                                      "all that a coordinator keeps",
-                                                     kMaxSetPlanBytes));
+                                                     plan::kServedBytes));
   }
   if (more) return reply.result({{"bytes", text.size()}});
   const std::string whole = std::move(text);
@@ -134,38 +143,43 @@ Result<std::vector<std::string>> PlanMethods::accept(const std::string& text, co
   return Error{Status::kInvalidArgument, fmt::format("the plan has no domain \"{}\"", wish.domain)};
 }
 
+// The plan by which the job runs, unless who asks wants that in force; without such a job there is
+// no other.
 void PlanMethods::show(const rpc::Request& request, rpc::Reply reply) const {
   rpc::Params params(request.params);
   const std::string job = params.text_or("job", kMaxJobName, "");
+  const bool wants_in_force = params.flag_or("in_force", false);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   json own = json::array();
   for (const auto& [name, set] : coordinator_.plans().all()) {
     if (!name.empty()) own.push_back(name);
   }
   json answer = {{"jobs_with_own", std::move(own)}};
-  if (const JobRecord* running = coordinator_.current(job); running != nullptr) {
+  const auto in_force = coordinator_.in_force(job);
+  auto shown = in_force;
+  const JobRecord* running = coordinator_.current(job);
+  if (running != nullptr && running->made_by != nullptr) {
     answer["running"] = {{"epoch", running->epoch}, {"plan_epoch", running->plan_epoch}};
     for (const PlanNode& one : running->nodes) {
       if (one.stands_in_for.empty()) continue;
       answer["running"]["substitutes"].push_back(
           {{"node", one.member.name}, {"for", one.stands_in_for}});
     }
+    if (!wants_in_force) shown = running->made_by;
   }
-  if (const SetPlan* set = coordinator_.plans().find(job); set != nullptr) {
-    answer["source"] = "file";
-    answer["for"] = set->job;
-    answer["domain"] = set->machines.of().name;
-    answer["text"] = plan::write_plan(set->machines.file);
-    return reply.result(std::move(answer));
-  }
-  const Members members = coordinator_.usable_members();
-  if (members.empty()) {
+  if (shown == nullptr) {
     return reply.error(Status::kUnavailable,
                        "no node has joined here, or all are drained: ask the coordinator of a "
                        "cluster");
   }
-  answer["source"] = "closed form";
-  answer["text"] = plan::write_plan(closed_form_plan(members));
+  describe(*shown, answer);
+  answer["text"] = plan::write_plan(shown->machines.file);
+  if (answer.contains("running") && !wants_in_force) {
+    answer["running"]["shown"] = true;
+    if (in_force != nullptr && plan::write_plan(in_force->machines.file) != answer["text"]) {
+      describe(*in_force, answer["newer"]);
+    }
+  }
   reply.result(std::move(answer));
 }
 

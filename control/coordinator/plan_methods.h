@@ -9,9 +9,6 @@
 
 namespace tally::control {
 
-// Of a plan's file here. It comes in several requests, for which the bound is much lower.
-inline constexpr std::size_t kMaxSetPlanBytes = 2 << 20;
-
 class PlanMethods {
  public:
   // `token`: who may set plans must show it. Borrows the coordinator.

@@ -86,6 +86,35 @@ TEST_F(PlanMethodsTest, WhoStandsInForWhomIsSaid) {
   EXPECT_EQ(nodes[1]["stands_in_for"], json::array({"a"}));
 }
 
+TEST_F(PlanMethodsTest, AJobThatRunsIsShownByWhatItRuns) {
+  ask(2, "job.open", rank(0));
+  json shown = show("train");
+  EXPECT_EQ(shown["source"], "closed form");
+  EXPECT_EQ(shown["running"]["shown"], true);
+  EXPECT_FALSE(shown.contains("newer"));
+  const std::string stars = shown["text"];
+  ASSERT_EQ(set({{"text", plan_file()}})->error(), "");
+  shown = show("train");
+  EXPECT_EQ(shown["text"], stars);
+  EXPECT_EQ(shown["source"], "closed form");
+  EXPECT_EQ(shown["newer"],
+            (json{{"source", "file"}, {"for", ""}, {"domain", "all"}, {"plan_epoch", 9}}));
+  shown = ask(8, "plan.show", {{"job", "train"}, {"in_force", true}})->result();
+  EXPECT_EQ(shown["text"], plan_file());
+  EXPECT_FALSE(shown["running"].contains("shown"));
+  EXPECT_EQ(show("other")["text"], plan_file());
+
+  ask(3, "job.open", changed(rank(0), "job", "later"));
+  ASSERT_EQ(set({{"closed_form", true}})->error(), "");
+  shown = show("later");
+  EXPECT_EQ(shown["text"], plan_file());
+  EXPECT_EQ(shown["for"], "");
+  EXPECT_EQ(shown["newer"], (json{{"source", "closed form"}}));
+  EXPECT_FALSE(show("train").contains("newer")) << "it is what the job runs by";
+  ask(4, "cluster.join", node("b"));
+  EXPECT_EQ(show("train")["newer"]["source"], "closed form") << "for the nodes that there are now";
+}
+
 TEST_F(PlanMethodsTest, TheClosedFormTakesSpeedsThatWereMeasured) {
   ask(2, "cluster.join", node("b"));
   plan::MachineFile file;
@@ -126,7 +155,7 @@ TEST_F(PlanMethodsTest, ALongFileComesInPieces) {
   service_.closed(7);
   EXPECT_THAT(set({{"text", text.substr(100)}})->error(), HasSubstr("not JSON"));
   std::string error;
-  for (std::size_t sent = 0; sent <= kMaxSetPlanBytes && error.empty(); sent += 60 << 10) {
+  for (std::size_t sent = 0; sent <= plan::kServedBytes && error.empty(); sent += 60 << 10) {
     error = set({{"text", std::string(60 << 10, ' ')}, {"more", true}})->error();
   }
   EXPECT_THAT(error, HasSubstr("more than 2097152 bytes"));

@@ -16,14 +16,14 @@ Outcome Plans::set(const std::string& job, MachinePlan plan) {
                              "plan set --closed-form --job NAME)",
                              plans_.size())};
   }
-  plans_.insert_or_assign(job, SetPlan{job, std::move(plan)});
+  plans_[job] = std::make_shared<const SetPlan>(SetPlan{job, std::move(plan)});
   return Unit{};
 }
 
-const SetPlan* Plans::find(const std::string& job) const {
+std::shared_ptr<const SetPlan> Plans::find(const std::string& job) const {
   auto found = plans_.find(job);
   if (found == plans_.end()) found = plans_.find("");
-  return found == plans_.end() ? nullptr : &found->second;
+  return found == plans_.end() ? nullptr : found->second;
 }
 
 }  // namespace tally::control

@@ -84,6 +84,8 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
     report(request, std::move(reply));
   } else if (method == "cluster.nodes") {
     return nodes(request, std::move(reply));
+  } else if (method == "cluster.jobs") {
+    return jobs(request, std::move(reply));
   } else if (method == "cluster.coordinator") {
     return say_coordinator(request, std::move(reply));
   } else if (method == "job.open") {
@@ -233,7 +235,7 @@ void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
   if (request.params.contains("rails")) {
     auto rails = parse_rails(request.params["rails"]);
     if (!rails) return reply.error(bad_rails());
-    coordinator_.set_rails(node, std::move(*rails));
+    coordinator_.set_rails(node, std::move(*rails), monotonic_now());
   }
   reply.result(json::object());
 }

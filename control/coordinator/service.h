@@ -63,6 +63,7 @@ class CoordinatorService {
   void next(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void report(const rpc::Request& request, rpc::Reply reply);
   void nodes(const rpc::Request& request, rpc::Reply reply) const;
+  void jobs(const rpc::Request& request, rpc::Reply reply) const;
   void say_coordinator(const rpc::Request& request, rpc::Reply reply) const;
   void open(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void next_word(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "control/coordinator/store.h"
+#include "control/plan/served.h"
 #include "dataplane/protocol/vertex.h"
 
 namespace tally::control {
 
-// Nodes have tile slots for vertices of so many heights (docs/decisions/0010-trees.md).
-inline constexpr std::uint32_t kMaxHeight = 4;
+// What plans are told (control/plan/served.h).
+inline constexpr std::uint32_t kMaxHeight = plan::kServedHeight;
 
 // Of a slot: room for the smallest tile of the widest element, and for the largest that nodes cut
 // by themselves.
@@ -19,7 +20,7 @@ inline constexpr std::uint64_t kLeastSlotBytes = 32 << 10;
 inline constexpr std::uint64_t kMostSlotBytes = 256 << 10;
 inline constexpr std::uint32_t kMostSlots = 64;  // up, and down, of a class
 // Of a vertex with branches.
-inline constexpr std::uint64_t kMostChildren = 256;
+inline constexpr std::uint64_t kMostChildren = plan::kServedChildren;
 // Of all inputs of a tile that has so many: more slots than that say is room for no node has.
 inline constexpr std::uint64_t most_tile_bytes(std::uint64_t children) {
   return children * kLeastSlotBytes > (2 << 20) ? children * kLeastSlotBytes : 2 << 20;

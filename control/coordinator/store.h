@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,8 @@ struct Layout {
   std::uint64_t rate = 0;  // bytes of operation per second that the links carry; 0: unknown
 };
 
+struct SetPlan;
+
 // A job from its first rank's asking until all its nodes have done with it; one that gets another
 // plan while it runs has a record of each, with an epoch of its own.
 struct JobRecord {
@@ -94,7 +97,8 @@ struct JobRecord {
   std::uint32_t follows = 0;  // the epoch that the running job had before; 0: it has just formed
   std::uint32_t ranks = 1;
   std::uint32_t weight = 1;
-  std::uint64_t plan_epoch = 0;  // of the file that the plan is from; 0: of none
+  std::uint64_t plan_epoch = 0;              // of the file that the plan is from; 0: of none
+  std::shared_ptr<const SetPlan> made_by{};  // what the plan is from; none: not yet placed
   protocol::Plan plan;
   std::uint64_t rate = 0;       // bytes of operation per second that it is made for; 0: unknown
   std::vector<PlanNode> nodes;  // none: not yet placed

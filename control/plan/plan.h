@@ -16,8 +16,9 @@ namespace tally::plan {
 inline constexpr std::uint32_t kWeightUnit = 65536;
 inline constexpr std::size_t kMaxTrees = 65536;  // of all classes together
 inline constexpr std::size_t kMaxDomains = 4096;
-inline constexpr std::size_t kMaxClasses = 64;     // of a domain
-inline constexpr std::size_t kMaxTensors = 16384;  // of a domain
+inline constexpr std::size_t kMaxClasses = 64;                            // of a domain
+inline constexpr std::size_t kMaxTensors = 16384;                         // of a domain
+inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 38;  // so that all add up
 
 // Parents of one direction by machine: an id, or one of these.
 using Parents = std::vector<std::int32_t>;

@@ -16,7 +16,6 @@ constexpr std::string_view kFormat = "gsplan/1";
 constexpr std::size_t kLongestName = 256;  // bytes
 constexpr std::int64_t kMaxInteger = std::int64_t{1}
                                      << 53;  // what every JSON library keeps exactly
-constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 38;  // so that 16384 of them add up
 constexpr auto kLastId = static_cast<std::int64_t>(kMaxVertices) - 1;
 
 class PlanReader {
@@ -102,7 +101,7 @@ class PlanReader {
       return {};
     }
     return {static_cast<std::uint32_t>(entry.entry(0).integer(0, UINT32_MAX)),
-            static_cast<std::uint64_t>(entry.entry(1).integer(0, kMaxTensorBytes))};
+            static_cast<std::uint64_t>(entry.entry(1).integer(0, std::int64_t{kMaxTensorBytes}))};
   }
 
   SizeClass size_class(const Value& entry) {

@@ -163,7 +163,13 @@ Result<Plan> plan_star(std::vector<Vertex> machines, const StarOptions& options)
   }
   Routes routes(plan.network);
   domain.certificate = Certificate{evaluate(routes, size_class).tau, star.lower_bound};
+  if (options.split_bytes > 0) {
+    SizeClass& whole = domain.classes.emplace_back(size_class);
+    whole.max_bytes = options.split_bytes - 1;
+    whole.divided = false;
+  }
   domain.classes.push_back(std::move(size_class));
+  domain.tensors = options.tensors;
   plan.domains.push_back(std::move(domain));
   if (auto outcome = validate(plan, Limits{}); !outcome) return outcome.error();
   return plan;

@@ -40,9 +40,13 @@ struct StarOptions {
   std::uint64_t chunk = 256 << 10;  // bytes
   std::uint32_t window = 0;
   std::uint64_t epoch = 1;
+  // Operations below so many bytes travel whole; 0: the coordinator decides.
+  std::uint64_t split_bytes = 0;
+  std::vector<Tensor> tensors{};  // that workers will post, by rising tag
 };
 
-// One domain, "all", of all workers; one class. Trees that would get no weight are left out. The
+// One domain, "all", of all workers; one class, or two of the same trees: what travels whole comes
+// first. Trees that would get no weight are left out. The
 // certificate has the loads' own tau, which the rounding of weights makes a little more than that
 // of star_shares(). An error names what is wrong with the machines.
 Result<Plan> plan_star(std::vector<Vertex> machines, const StarOptions& options);

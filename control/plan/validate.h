@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "control/plan/plan.h"
+#include "control/plan/served.h"
 
 namespace tally::plan {
 
@@ -14,7 +15,7 @@ inline constexpr double kMaxSpeed = 1e15;  // bytes per second
 struct Limits {
   // Classes of slots that every node keeps: a vertex whose longest way down to a worker has h hops
   // uses class h, so no tree may be higher.
-  std::uint32_t max_height = 8;
+  std::uint32_t max_height = kServedHeight;
 };
 
 // Vertices and links by themselves. An error names the place as in the file, the value, and what it

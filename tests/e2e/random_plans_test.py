@@ -15,7 +15,7 @@ import threading
 import unittest
 
 from nodes import Cluster
-from trees_test import KINDS, Trees
+from trees_test import EXACT, KINDS, Trees
 
 NODES = ["a", "b", "c", "d", "e"]
 DEPTH = 4  # what nodes have slots for
@@ -81,8 +81,8 @@ class RandomPlans(Trees):
         self.ctl("plan", "set", self.plan(workers, helpers, trees, small=small))
         sizes = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", str(dice.choice((9, 17, 33))), "--inflight", "3"]
         with Restless(dice, list(self.nodes.values())):
-            for kind in ["allreduce", dice.choice(KINDS[1:])]:
-                self.run_row(kind, *sizes, "--type", "i32", "--check", "--shuffle", str(seed), ranks=len(workers))
+            for kind, types in [("allreduce", EXACT), (dice.choice(KINDS[1:]), ["--type", "i32"])]:
+                self.run_row(kind, *sizes, *types, "--check", "--shuffle", str(seed), ranks=len(workers))
         self.nothing_left()
 
     def test_random_plans(self):

@@ -16,6 +16,7 @@ import unittest
 from nodes import PATIENCE, Cluster
 
 KINDS = ["allreduce", "reduce", "broadcast", "reducescatter", "allgather"]
+EXACT = ["--type", "f32,bf16", "--gradients", "integers"]  # sums of up to 8 ranks, whatever the order
 
 
 class Trees(Cluster):
@@ -39,6 +40,8 @@ class Trees(Cluster):
         sizes = ["--min-bytes", "4", "--max-bytes", "2M", "--factor", "9"]
         for kind in KINDS:
             self.run_row(kind, *sizes, "--type", "i32", "--check", ranks=ranks)
+        for kind in ("allreduce", "reduce", "reducescatter"):
+            self.run_row(kind, *sizes, *EXACT, "--op", "sum,avg", "--check", ranks=ranks)
         for kind_of in ("f32", "f16", "bf16"):
             self.run_row("allreduce", *sizes, "--type", kind_of, "--op", "max", "--check", "--stats", ranks=ranks)
         again = [self.run_row("allreduce", *sizes, "--type", "f32,f16,bf16", "--shuffle", str(seed), ranks=ranks)
@@ -68,6 +71,23 @@ class Trees(Cluster):
         self.ctl("plan", "set", self.racks())
         self.sweep(4)
 
+    def test_a_job_that_gathers_is_seen(self):
+        self.cluster(*self.mixed("b", "c"))
+        self.ctl("plan", "set", self.racks())
+        self.assertEqual(self.ctl("jobs", "--cluster"), "no jobs that this node coordinates\n")
+        run = subprocess.Popen([self.TALLY_PERF, "allreduce", "--address", self.address("a"), "--job", "bert", "--rank", "2",
+                                "--ranks", "4"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        until = time.monotonic() + PATIENCE
+        while not (jobs := json.loads(self.ctl("--json", "jobs", "--cluster"))):
+            self.assertLess(time.monotonic(), until, "nobody has seen it")
+            time.sleep(0.05)
+        seen = {key: jobs[0][key] for key in ("name", "stage", "come", "ranks", "waits_for", "nodes")}
+        self.assertEqual(seen, {"name": "bert", "stage": "gathering", "come": 1, "ranks": 4, "waits_for": "ranks 0, 1, 3",
+                                "nodes": []})
+        self.assertRegex(self.ctl("jobs", "--cluster"), "bert +[0-9]+ +gathering +1/4 +0 +- +ranks 0, 1, 3\n")
+
     def test_three_levels_below_a_workers_machine(self):
         self.cluster(*self.mixed("b", "c"))
         # Worker "c" is the root, "b" sums its own and what "a" has, which does nothing but sum.
@@ -82,7 +102,7 @@ class Trees(Cluster):
         self.sweep(2)
         five = {"e": "", **tree, "d": "e"}
         text = self.ctl("plan", "set", self.tree_plan(["w0", "w1"], ["a", "b", "c", "d", "e"], [five]), status=2)
-        self.assertIn("a tree of 5 levels, and nodes have slots for 4", text)
+        self.assertIn("5 levels; nodes have slots for 4", text)
 
     def test_many_trees_one_of_them_for_small_operations(self):
         self.cluster(*self.mixed("b", "c"))

@@ -5,6 +5,7 @@
 
 #include "control/plan/load.h"
 #include "control/plan/plan_json.h"
+#include "control/plan/served.h"
 #include "control/plan/validate.h"
 #include "tests/fuzz/input.h"
 
@@ -26,6 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     require(!valid.error().message.empty(), "a refusal says why");
     return 0;
   }
+  const auto served = tally::plan::check_served(*plan);
+  require(served.ok() || !served.error().message.empty(), "a refusal says why");
   tally::plan::Routes routes(plan->network);
   for (const auto& domain : plan->domains) {
     for (const auto& size_class : domain.classes) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -36,6 +37,8 @@ class ShardTree {
     std::uint64_t slot_bytes = 64 << 10;
     std::uint32_t up_slots = 4;
     std::uint32_t down_slots = 2;
+    // Puts something between each shard and its loopback; null: nothing.
+    std::function<std::unique_ptr<transport::Transport>(transport::Loopback&)> decorate;
   };
 
   struct Worker {
@@ -113,6 +116,7 @@ class ShardTree {
  private:
   struct Node {
     std::unique_ptr<transport::Loopback> loopback;
+    std::unique_ptr<transport::Transport> decorator;
     std::unique_ptr<engine::Shard> owned;
     std::unique_ptr<LoopbackUplink> uplink;
     transport::Peer peer = transport::kNoPeer;
@@ -138,7 +142,9 @@ class ShardTree {
     config.crc32c = Crc32c::open().value();
     config.max_ranks = static_cast<std::uint32_t>(ranks_);
     nodes_[v].loopback = std::make_unique<transport::Loopback>(options_.loopback);
-    nodes_[v].owned = std::make_unique<engine::Shard>(config, *nodes_[v].loopback);
+    if (options_.decorate) nodes_[v].decorator = options_.decorate(*nodes_[v].loopback);
+    transport::Transport* seen = nodes_[v].decorator.get();
+    nodes_[v].owned = std::make_unique<engine::Shard>(config, seen ? *seen : *nodes_[v].loopback);
 
     protocol::Vertex vertex;
     vertex.height = height_of(tree, v);

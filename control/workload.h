@@ -1,4 +1,5 @@
-// Model workloads: the list of a model's tensors, as training produces their gradients.
+// Model workloads: the list of a model's tensors, as training produces their gradients. What
+// tally-perf measures, and what plans are made for.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +10,16 @@
 
 #include "base/result.h"
 
-namespace tally::perf {
+namespace tally::control {
 
-struct Tensor {
+struct ModelTensor {
   std::string name;
   std::uint64_t count = 0;  // elements
 };
 
 struct Workload {
   std::string model;
-  std::vector<Tensor> tensors;  // in the order of the forward pass
+  std::vector<ModelTensor> tensors;  // in the order of the forward pass
 
   std::uint64_t elements() const;
 };
@@ -33,4 +34,4 @@ Result<Workload> find_workload(const std::string& name);
 
 std::span<const std::string_view> builtin_workloads();
 
-}  // namespace tally::perf
+}  // namespace tally::control

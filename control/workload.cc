@@ -1,4 +1,4 @@
-#include "perf/workload.h"
+#include "control/workload.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "perf/builtin_workloads.h"
+#include "control/builtin_workloads.h"
 
-namespace tally::perf {
+namespace tally::control {
 namespace {
 
 // More elements in a tensor than any operation can have bytes: a file with such a shape is damaged.
@@ -43,7 +43,7 @@ std::uint64_t element_count(const nlohmann::json& shape) {
 
 std::uint64_t Workload::elements() const {
   std::uint64_t sum = 0;
-  for (const Tensor& tensor : tensors) sum += tensor.count;
+  for (const ModelTensor& tensor : tensors) sum += tensor.count;
   return sum;
 }
 
@@ -64,7 +64,7 @@ Result<Workload> parse_workload(std::string_view json) {
     }
     const std::uint64_t count = element_count(entry[1]);
     if (count == 0) return bad_workload(fmt::format("not a shape: {}", entry.dump()));
-    workload.tensors.push_back(Tensor{entry[0].get<std::string>(), count});
+    workload.tensors.push_back(ModelTensor{entry[0].get<std::string>(), count});
   }
   if (parameters == document.end() || !parameters->is_number_unsigned() ||
       parameters->get<std::uint64_t>() != workload.elements()) {
@@ -94,4 +94,4 @@ std::span<const std::string_view> builtin_workloads() {
   return kNames;
 }
 
-}  // namespace tally::perf
+}  // namespace tally::control
