@@ -290,6 +290,32 @@ TEST_F(ChangingTest, TreesOfTwoLevelsChangeWhenAllTheirNodesHaveThem) {
   EXPECT_THAT(told(), ElementsAre(Word::kPrepare));
 }
 
+TEST_F(ChangingTest, WhatIsLostOfTheVersionBeforeDoesNotTouchTheNext) {
+  const NodeId a = join("a"), b = join("b"), c = join("c"), d = join("d");
+  ASSERT_TRUE(coordinator_->set_plan("", two_levels(), now_).ok());
+  run_job({a, b, c});
+  const std::vector<PlanNode> before = coordinator_->current("train")->nodes;
+  begin_drain("b", {a, c, d});
+  for (const Report report : {Report::kReady, Report::kKnows}) {
+    both_say(report);
+    told();
+  }
+  ASSERT_EQ(epoch(), next_);
+  // At "c" the uplink of "a" has broken; "b" is stopped before it has been let go of.
+  for (const PlanNode& node : before) {
+    if (node.node == c) coordinator_->report(c, {node.placement, true, ""});
+  }
+  coordinator_->leave(b, "somebody could not wait");
+  EXPECT_EQ(epoch(), next_);
+  for (const Report report : {Report::kMoved, Report::kLeft}) {
+    both_say(report);
+    told();
+  }
+  EXPECT_EQ(epoch(), next_);
+  for (const NodeId node : {a, c, d}) EXPECT_EQ(coordinator_->jobs_at(node), 1U);
+  EXPECT_EQ(news(a).withdraw.size(), 1U) << "of the version before";
+}
+
 TEST_F(ChangingTest, ANodeThatCannotReachTheOneAboveItCallsItOff) {
   const NodeId a = join("a"), b = join("b"), c = join("c"), d = join("d");
   ASSERT_TRUE(coordinator_->set_plan("", two_levels(), now_).ok());

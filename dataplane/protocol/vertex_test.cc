@@ -6,6 +6,29 @@
 namespace tally::protocol {
 namespace {
 
+// Whatever their numbers: in another order a sum of floats would have other bits.
+TEST_F(VertexTest, BranchesAreAddedInTheOrderOfTheVertex) {
+  make(true, false);
+  JobSpec spec{.epoch = 7, .ranks = 4, .credit = 4};
+  spec.plan = even_plan(1, 1 << 30);
+  Vertex vertex;
+  vertex.height = 2;
+  vertex.branches = {Branch{2, {0}}, Branch{0, {1, 2}}, Branch{1, {3}}};
+  spec.vertices = {vertex};
+  spec.branches = 3;
+  spec.slots = SlotLayout{.bytes = 32 << 10, .up = 2, .down = 2, .classes = 2};
+  aggregator_->add_job(1, spec);
+  for (std::uint16_t branch : {0, 1, 2}) aggregator_->join(1, 4 + branch, kBranch + branch);
+  for (Member branch : {1, 2, 0}) announce(kBranch + branch, partial());
+  Tile tile;
+  ASSERT_TRUE(aggregator_->start_tile(tile));
+  ASSERT_EQ(tile.sources.size(), 3u);
+  EXPECT_EQ(tile.partials, 3u);
+  EXPECT_EQ(tile.sources[0].member, kBranch + 2);
+  EXPECT_EQ(tile.sources[1].member, kBranch + 0);
+  EXPECT_EQ(tile.sources[2].member, kBranch + 1);
+}
+
 TEST_F(VertexTest, TheRootWaitsForItsBranchesSumAndForWhatIsBelow) {
   make(true);
   announce_all();

@@ -138,7 +138,7 @@ class LivePlans(Cluster):
 
     def test_a_plan_is_set_while_a_job_runs(self):
         self.cluster(("b",))
-        run = self.job(seconds=15)
+        run = self.job(seconds=25)
         self.assertIn("run, and those that form", self.ctl("plan", "set", self.plan({"a": 65536}), "--now"))
         self.until(lambda: not self.moves("b"), "all goes over the other node")
         self.assertTrue(self.moves("a"))
@@ -168,7 +168,7 @@ class LivePlans(Cluster):
         self.ctl("plan", "set", self.racks())
         wanted = self.bits()
         for name, place in (("b", "between"), ("c", "above")):
-            run = self.job(seconds=10, check=())
+            run = self.job(seconds=12, check=())
             self.assertFalse(self.moves("d"))
             self.assertIn("may be stopped", self.ctl("drain", name, "--wait", "50"), place)
             self.assertTrue(self.moves("d"))
@@ -176,7 +176,7 @@ class LivePlans(Cluster):
             self.assertEqual(self.bits(run), wanted, place)
             # A job that forms has it, too.
             self.assertEqual(self.bits(), wanted)
-            run = self.job(seconds=10, check=())
+            run = self.job(seconds=12, check=())
             self.ctl("drain", name, "--undo")
             self.until(lambda name=name: self.moves(name) and not self.moves("d"), "it has its trees back")
             self.assertEqual(self.bits(run), wanted)
@@ -184,7 +184,7 @@ class LivePlans(Cluster):
         self.assertNotEqual(self.bits(), wanted)
 
     def test_stars_become_trees_and_stars_again(self):
-        self.cluster(("b",), ("c",))
+        self.cluster(*self.mixed("b", "c"))
         run = self.job(seconds=20, check=("--check-each", "--type", "i32"))
         for _ in range(2):
             self.ctl("plan", "set", self.racks(), "--now")
@@ -200,13 +200,14 @@ class LivePlans(Cluster):
     def test_a_node_without_substitute_keeps_its_trees(self):
         self.cluster(("b",), ("c",))
         self.ctl("plan", "set", self.racks())
-        run = self.job(seconds=10, check=("--check-each", "--type", "i32"))
+        run = self.job(seconds=20, check=("--check-each", "--type", "i32"))
         text = self.ctl("drain", "b", "--wait", "50", status=1)
         self.assertIn('nobody can stand in for it in a tree of the plan; "a" sums in it already; "c" sums in it already', text)
         self.assertIn("it keeps the plan that it has", text)
         # Nobody was needed but one more.
         self.start("d", "--cluster", self.address("a"), "--cluster-name", "d", "--cluster-host", "here")
         self.until(lambda: self.jobs("d") and not self.jobs("b"), "the node that has joined stands in for it")
+        self.nodes.pop("b").kill()
         self.assertTrue(self.moves("d"))
         self.ends_well(run)
 

@@ -162,3 +162,8 @@ class Cluster(unittest.TestCase):
             "domains": [{"name": "all", "workers": list(range(len(workers))),
                          "classes": [*([one_class(65536, list(small))] if small else []), one_class(None, trees)]}]}))
         return str(path)
+
+    def mixed(self, *names: str) -> list:
+        """Other nodes on other hosts, by turns: shared memory within a host, TCP between them."""
+        return [(name, "--cluster-host", "there" if i % 2 else "here", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}",
+                 "--verbs", "off") for i, name in enumerate(names)]

@@ -20,11 +20,6 @@ EXACT = ["--type", "f32,bf16", "--gradients", "integers"]  # sums of up to 8 ran
 
 
 class Trees(Cluster):
-    def mixed(self, *names: str) -> list:
-        """Other nodes on other hosts, by turns: shared memory within a host, TCP between them."""
-        return [(name, "--cluster-host", "there" if i % 2 else "here", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}",
-                 "--verbs", "off") for i, name in enumerate(names)]
-
     def run_row(self, kind: str, *arguments: str, ranks: int) -> str:
         """One row, checked where its bits do not depend on the order; its hash."""
         out = self.place / "row.json"
