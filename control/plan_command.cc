@@ -253,6 +253,11 @@ void add_set(CLI::App& plan, PlanArguments& arguments) {
   set->add_flag("--closed-form", arguments.closed_form,
                 "takes the plan back: stars by the closed form again")
       ->excludes(file);
+  set->add_option("--machines", arguments.machines,
+                  "with --closed-form: for the speeds that tallyctl probe --out wrote, not those "
+                  "that nodes declare")
+      ->type_name("FILE")
+      ->needs("--closed-form");
   set->add_flag("--now", arguments.now, "jobs that run go over to it, too");
   set->add_option("--token", arguments.token, "the cluster's token")
       ->envname("TALLY_CLUSTER_TOKEN")

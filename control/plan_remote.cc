@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/plan/machines_json.h"
 #include "control/plan/plan_json.h"
 #include "control/plan_files.h"
 #include "control/plan_report.h"
@@ -32,13 +34,44 @@ std::string for_whom(const std::string& job) {
   return job.empty() ? "for all jobs without a plan of their own" : fmt::format("for job {}", job);
 }
 
+// In pieces; `params` are those of each. The answer to the last one.
+Result<json> upload(client::RpcChannel& channel, const std::string& text, const json& params,
+                    Nanos patience) {
+  for (std::size_t sent = 0;;) {
+    json piece = params;
+    piece["text"] = text.substr(sent, kPiece);
+    sent += std::min(kPiece, text.size() - sent);
+    piece["more"] = sent < text.size();
+    auto set = channel.call("plan.set", std::move(piece), {}, monotonic_now() + patience);
+    if (!set || sent == text.size()) return set;
+  }
+}
+
 PlanAnswer set_closed_form(client::RpcChannel& channel, const PlanArguments& arguments,
                            Nanos patience) {
   json params = {{"job", arguments.job}, {"token", arguments.token}, {"closed_form", true}};
   if (arguments.now) params["now"] = true;  // coordinators of the version before know no such key
-  const auto set = channel.call("plan.set", std::move(params), {}, monotonic_now() + patience);
-  if (!set) return fail(set.error());
-  return {0, fmt::format("taken back: the plan {}\n", for_whom(arguments.job)), ""};
+  if (arguments.machines.empty()) {
+    const auto set = channel.call("plan.set", std::move(params), {}, monotonic_now() + patience);
+    if (!set) return fail(set.error());
+    return {0, fmt::format("taken back: the plan {}\n", for_whom(arguments.job)), ""};
+  }
+  const auto text = read_file(arguments.machines, "the file that tallyctl probe --out wrote");
+  if (!text) return fail(kRefused, text.error().message);
+  auto file = plan::read_machines(*text);
+  if (!file) {
+    return fail(kRefused, fmt::format("{}: {}", arguments.machines, file.error().message));
+  }
+  file->pairs.clear();  // the closed form does not ask for them
+  const auto set = upload(channel, plan::write_machines(*file), params, patience);
+  if (!set) {
+    return fail(
+        Error{set.status(), fmt::format("{}: {}", arguments.machines, set.error().message)});
+  }
+  return {0,
+          fmt::format("in force {}: the closed form for {} machines' measured speeds\n",
+                      for_whom(arguments.job), file->machines.size()),
+          ""};
 }
 
 PlanAnswer set(client::RpcChannel& channel, const PlanArguments& arguments, Nanos patience) {
@@ -49,29 +82,19 @@ PlanAnswer set(client::RpcChannel& channel, const PlanArguments& arguments, Nano
   const auto plan = plan::read_plan(*file);
   if (!plan) return fail(kRefused, fmt::format("{}: {}", arguments.file, plan.error().message));
   const std::string text = plan::write_plan(*plan);  // without what nobody reads
-  for (std::size_t sent = 0;;) {
-    const std::string piece = text.substr(sent, kPiece);
-    sent += piece.size();
-    const bool more = sent < text.size();
-    json params = {{"job", arguments.job},
-                   {"domain", arguments.domain},
-                   {"token", arguments.token},
-                   {"text", piece},
-                   {"more", more}};
-    if (arguments.now) params["now"] = true;
-    const auto set = channel.call("plan.set", std::move(params), {}, monotonic_now() + patience);
-    if (!set) {
-      return fail(Error{set.status(), fmt::format("{}: {}", arguments.file, set.error().message)});
-    }
-    if (more) continue;
-    const bool by_name = set->value("domains", json::array()).size() > 1;
-    return {0,
-            fmt::format("in force for jobs that {}, {}: epoch {}\n",
-                        arguments.now ? "run, and those that form" : "form from now on",
-                        by_name ? "each domain for the job of its name" : for_whom(arguments.job),
-                        plan->epoch),
-            ""};
+  json params = {{"job", arguments.job}, {"domain", arguments.domain}, {"token", arguments.token}};
+  if (arguments.now) params["now"] = true;
+  const auto set = upload(channel, text, params, patience);
+  if (!set) {
+    return fail(Error{set.status(), fmt::format("{}: {}", arguments.file, set.error().message)});
   }
+  const bool by_name = set->value("domains", json::array()).size() > 1;
+  return {0,
+          fmt::format("in force for jobs that {}, {}: epoch {}\n",
+                      arguments.now ? "run, and those that form" : "form from now on",
+                      by_name ? "each domain for the job of its name" : for_whom(arguments.job),
+                      plan->epoch),
+          ""};
 }
 
 // What is in force, in a line.

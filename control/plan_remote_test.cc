@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/scripted_node.h"
+#include "control/plan/machines_json.h"
 #include "control/plan/plan_json.h"
 #include "control/plan/star_planner.h"
 #include "control/plan_words.h"
@@ -97,6 +98,27 @@ TEST_F(PlanRemote, ClosedFormTakesAPlanBack) {
   EXPECT_EQ(answer(node, {"set", "--closed-form"}).out,
             "taken back: the plan for all jobs without a plan of their own\n");
   EXPECT_EQ(node.requests().at(0).second["closed_form"], true);
+}
+
+TEST_F(PlanRemote, ClosedFormForMeasuredSpeeds) {
+  ScriptedNode node(path("c"), [](const auto&, const auto&) -> json {
+    return {{"result", json::object()}};
+  });
+  plan::MachineFile measured;
+  measured.machines = {{.name = "a", .in = 4e9, .out = 3e9}, {.name = "b", .in = 1e9, .out = 1e9}};
+  measured.pairs = {{0, 1, 1e9}};
+  const std::string machines = file(plan::write_machines(measured));
+  EXPECT_EQ(answer(node, {"set", "--closed-form", "--machines", machines}).out,
+            "in force for all jobs without a plan of their own: the closed form for 2 machines' "
+            "measured speeds\n");
+  const json sent = node.requests().at(0).second;
+  EXPECT_EQ(sent["closed_form"], true);
+  measured.pairs.clear();
+  EXPECT_EQ(sent["text"], plan::write_machines(measured));
+  EXPECT_EQ(answer(node, {"set", "--machines", machines}).status, 2) << "with --closed-form only";
+  EXPECT_THAT(answer(node, {"set", "--closed-form", "--machines", file("{}")}).err,
+              HasSubstr("plan.json: fmt: missing"));
+  EXPECT_EQ(node.requests().size(), 1U);
 }
 
 TEST_F(PlanRemote, ShowSaysWhatIsInForceAndWritesIt) {

@@ -1,7 +1,6 @@
 #include "control/coordinator/closed_form.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "control/coordinator/shares.h"
 #include "control/plan/tree.h"
@@ -18,25 +17,24 @@ plan::Plan closed_form_plan(const Members& members) {
   std::vector<Member> list;
   for (const auto& [node, member] : members) list.push_back(member);
   leave_out_lost_rails(list);
-  std::vector<double> speeds = member_speeds(list);
   const bool known = std::any_of(list.begin(), list.end(),
                                  [](const Member& one) { return one.usable_speed() != 0; });
-  if (!known) std::fill(speeds.begin(), speeds.end(), kNominal);
-  std::vector<plan::Vertex> machines(list.size());
+  std::vector<plan::Vertex> machines = machines_of(list);
   plan::Domain domain;
   domain.name = "all";
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const bool worker = list[i].role == Role::kWorker;
-    machines[i].role = worker ? plan::Role::kWorker : plan::Role::kHelper;
-    machines[i].name = list[i].name;
-    machines[i].in = machines[i].out = speeds[i];
-    if (worker) domain.workers.push_back(static_cast<plan::VertexId>(i));
+  double speeds = 0;
+  for (std::size_t i = 0; i < machines.size(); ++i) {
+    if (!known) machines[i].in = machines[i].out = kNominal;
+    speeds += machines[i].in;
+    if (machines[i].role == plan::Role::kWorker) {
+      domain.workers.push_back(static_cast<plan::VertexId>(i));
+    }
   }
   if (domain.workers.empty()) {
     domain.workers.push_back(static_cast<plan::VertexId>(machines.size()));
     plan::Vertex& workers = machines.emplace_back();
     workers.name = "workers";
-    workers.in = workers.out = std::accumulate(speeds.begin(), speeds.end(), 0.0);
+    workers.in = workers.out = speeds;
   }
   const auto shares = node_shares(list);
   plan::SizeClass any{{}, kChunk, 0, {}};

@@ -46,7 +46,7 @@ Result<NodeId> Coordinator::join(const Member& member, std::string_view token, s
                                member.name, members.size()));
   }
   const NodeId node = ++last_node_;
-  store_.put(node, member);
+  store_.put(node, with_measured(member));
   store_.heard_of_epoch(epoch);
   listeners_[node].news.node = node;
   listeners_[node].until = now + kMostSilence;
@@ -209,7 +209,8 @@ const JobRecord* Coordinator::current(const std::string& name) const {
 
 void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
   if (store_.members().empty()) {
-    answers_.push_back({ticket, JobRecord{}, 0});
+    JobRecord nowhere;
+    answers_.push_back({ticket, std::move(nowhere), 0});
     return;
   }
   const JobRecord* job = current(opening.job);

@@ -62,6 +62,9 @@ class Coordinator {
   Members usable_members() const;
   // The node's NICs are these from now on: for jobs that form.
   void set_rails(NodeId node, std::vector<Rail> rails);
+  // By name, for plans that are made from now on; also of a member that leaves and comes again. Of
+  // others what they declare is in force. An error: one of them is no member; nothing has changed.
+  Outcome set_speeds(std::map<std::string, Measured> measured);
   // The node waits for news, until then.
   void listen(NodeId node, Nanos until);
 
@@ -212,11 +215,13 @@ class Coordinator {
   void withdraw_from(NodeId node, std::uint64_t placement, Course& course);
   void forget_if_done(std::uint32_t epoch);
   std::string names(const JobRecord& job, const std::set<NodeId>& nodes) const;
+  Member with_measured(Member member) const;
 
   CoordinatorOptions options_;
   Store& store_;
   Plans plans_;
-  std::map<std::uint32_t, Course> courses_;  // by epoch
+  std::map<std::string, Measured> measured_;  // by name of a member
+  std::map<std::uint32_t, Course> courses_;   // by epoch
   std::map<NodeId, Listener> listeners_;
   std::map<Ticket, std::uint32_t> tickets_;  // the epochs that they have to do with
   std::set<Ticket> listening_;               // that can be told of changes

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "control/coordinator/closed_form.h"
 #include "control/log.h"
+#include "control/plan/machines_json.h"
 #include "control/plan/plan_json.h"
 #include "control/plan/validate.h"
 #include "control/rpc/params.h"
@@ -39,13 +41,6 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   const std::string piece = params.text_or("text", kMaxPiece, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (!same_token(token_, token)) return reply.error(wrong_cluster_token());
-  if (closed_form) {
-    if (const auto known = is_known(wish.job); !known) return reply.error(known.error());
-    coordinator_.drop_plan(wish.job, monotonic_now());
-    log::info("plan-dropped", {{"job", wish.job}});
-    if (now) coordinator_.replan(wish.job);
-    return reply.result(json::object());
-  }
   std::string& text = uploads_[connection];
   text += piece;
   if (text.size() > kMaxSetPlanBytes) {
@@ -57,10 +52,16 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   if (more) return reply.result({{"bytes", text.size()}});
   const std::string whole = std::move(text);
   uploads_.erase(connection);
-  const auto domains = accept(whole, wish);
-  if (!domains) return reply.error(domains.error());
+  json answer = json::object();
+  if (closed_form) {
+    if (const auto done = take_back(wish.job, whole); !done) return reply.error(done.error());
+  } else {
+    const auto domains = accept(whole, wish);
+    if (!domains) return reply.error(domains.error());
+    answer["domains"] = *domains;
+  }
   if (now) coordinator_.replan(wish.job);
-  reply.result({{"domains", *domains}});
+  reply.result(std::move(answer));
 }
 
 // One whose plan can be taken back: a name that nobody has used is a slip of the pen.
@@ -75,6 +76,31 @@ Outcome PlanMethods::is_known(const std::string& job) const {
                fmt::format("no job \"{}\" runs here, and none has a plan of its own by that name; "
                            "with plans of their own: {}",
                            job, own.empty() ? "none" : own)};
+}
+
+// All jobs' closed form has the speeds of `machines`, or, of an empty text, those that members
+// declare.
+Outcome PlanMethods::take_back(const std::string& job, const std::string& machines) {
+  if (auto known = is_known(job); !known) return known;
+  std::map<std::string, Measured> measured;
+  if (!machines.empty()) {
+    const auto file = plan::read_machines(machines);
+    if (!file) return file.error();
+    for (const plan::Machine& one : file->machines) {
+      const auto machine = plan::vertex_of(one);
+      if (!machine) return machine.error();
+      measured[one.name] = {static_cast<std::uint64_t>(std::min(machine->in, machine->out)),
+                            static_cast<std::uint64_t>(one.sum)};
+    }
+  }
+  if (job.empty()) {
+    if (const auto set = coordinator_.set_speeds(std::move(measured)); !set) return set;
+  } else if (!measured.empty()) {
+    return Error{Status::kInvalidArgument, "speeds are of all jobs: leave out --job"};
+  }
+  coordinator_.drop_plan(job, monotonic_now());
+  log::info("plan-dropped", {{"job", job}, {"measured", !machines.empty()}});
+  return Unit{};
 }
 
 // A file of several domains says by their names which jobs they are for.

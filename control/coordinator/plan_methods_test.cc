@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "control/coordinator/service_fixture.h"
+#include "control/plan/machines_json.h"
 #include "control/plan/plan_json.h"
 #include "control/plan/star_planner.h"
 #include "control/plan/test_plans.h"
@@ -14,7 +15,9 @@ namespace tally::control {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 // Worker "w" and helper "a"; a star at the helper. Domains with these names.
 std::string plan_file(std::vector<std::string> domains = {"all"}, const char* helper = "a") {
@@ -67,6 +70,33 @@ TEST_F(PlanMethodsTest, WhatIsSetIsShownAndUsed) {
   EXPECT_EQ(show("train")["running"]["plan_epoch"], 9);
   ASSERT_EQ(set({{"closed_form", true}})->error(), "");
   EXPECT_EQ(show()["source"], "closed form");
+}
+
+TEST_F(PlanMethodsTest, TheClosedFormTakesSpeedsThatWereMeasured) {
+  ask(2, "cluster.join", node("b"));
+  plan::MachineFile file;
+  file.machines = {{.name = "a", .role = plan::Role::kHelper, .in = 4e9, .out = 3e9},
+                   {.name = "b", .role = plan::Role::kHelper, .in = 1e9, .out = 1e9}};
+  const auto weights = [&] {
+    const auto plan = plan::read_plan(show()["text"].get<std::string>()).value();
+    std::vector<std::uint32_t> of_trees;
+    for (const auto& tree : plan.domains[0].classes[0].trees) of_trees.push_back(tree.weight);
+    return of_trees;
+  };
+  const auto use = [&] {
+    return set({{"closed_form", true}, {"text", plan::write_machines(file)}})->error();
+  };
+  ASSERT_EQ(use(), "");
+  EXPECT_THAT(weights(), ElementsAre(49152, 16384)) << "the slower of each one's directions";
+  service_.closed(1);
+  ask(1, "cluster.join", node("a"));
+  EXPECT_THAT(weights(), UnorderedElementsAre(49152, 16384)) << "it has left, and come again";
+  file.machines[1].name = "c";
+  EXPECT_THAT(use(), HasSubstr("no member \"c\""));
+  EXPECT_THAT(set({{"closed_form", true}, {"text", "{}"}})->error(), HasSubstr("fmt"));
+  EXPECT_THAT(weights(), UnorderedElementsAre(49152, 16384)) << "as it was";
+  ASSERT_EQ(set({{"closed_form", true}})->error(), "");
+  EXPECT_THAT(weights(), ElementsAre(32768, 32768));
 }
 
 TEST_F(PlanMethodsTest, ALongFileComesInPieces) {

@@ -36,9 +36,28 @@ std::vector<double> member_speeds(const std::vector<Member>& members) {
 
 // One speed for the machine is that of all its NICs, and those that are down lack their part.
 std::uint64_t Member::usable_speed() const {
-  if (rails.empty()) return speed;
-  if (const std::uint64_t together = speed_of(rails); together != 0) return together;
-  return speed * rails_in_use(rails).size() / rails.size();
+  const std::uint64_t whole = measured.speed != 0 ? measured.speed : speed;
+  if (rails.empty()) return whole;
+  const std::uint64_t together = speed_of(rails);
+  if (together == 0) return whole * rails_in_use(rails).size() / rails.size();
+  if (measured.speed == 0) return together;
+  std::vector<Rail> all = rails;
+  for (Rail& rail : all) rail.up = true;
+  return static_cast<std::uint64_t>(static_cast<double>(whole) * static_cast<double>(together) /
+                                    static_cast<double>(speed_of(all)));
+}
+
+std::vector<plan::Vertex> machines_of(const std::vector<Member>& members) {
+  const std::vector<double> speeds = member_speeds(members);
+  std::vector<plan::Vertex> machines(members.size());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Member& member = members[i];
+    machines[i].role = member.role == Role::kWorker ? plan::Role::kWorker : plan::Role::kHelper;
+    machines[i].name = member.name;
+    machines[i].in = machines[i].out = speeds[i];
+    if (member.measured.sum != 0) machines[i].sum = static_cast<double>(member.measured.sum);
+  }
+  return machines;
 }
 
 const std::string& Member::usable_tcp() const {
@@ -71,18 +90,12 @@ std::map<NodeId, Member> without_lost_rails(const std::map<NodeId, Member>& memb
 }
 
 std::vector<std::uint32_t> node_shares(const std::vector<Member>& members) {
-  const std::vector<double> speeds = member_speeds(members);
-  std::vector<plan::Vertex> machines(members.size());
-  bool workers = false;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const bool worker = members[i].role == Role::kWorker;
-    machines[i].role = worker ? plan::Role::kWorker : plan::Role::kHelper;
-    machines[i].in = machines[i].out = speeds[i];
-    workers |= worker;
-  }
-  if (workers) return plan::round_weights(plan::star_shares(machines).shares);
+  const bool workers = std::any_of(members.begin(), members.end(), [](const Member& member) {
+    return member.role == Role::kWorker;
+  });
+  if (workers) return plan::round_weights(plan::star_shares(machines_of(members)).shares);
   // Nobody knows where the workers are: by what each can carry.
-  std::vector<double> shares = speeds;
+  std::vector<double> shares = member_speeds(members);
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   for (double& share : shares) share /= sum;
   return plan::round_weights(shares);

@@ -6,11 +6,15 @@
 #include <vector>
 
 #include "control/coordinator/store.h"
+#include "control/plan/network.h"
 
 namespace tally::control {
 
 // Bytes per second, in order; unknown speeds are the mean of the known ones, or 1 where none is.
 std::vector<double> member_speeds(const std::vector<Member>& members);
+
+// As the planner wants them, in order.
+std::vector<plan::Vertex> machines_of(const std::vector<Member>& members);
 
 // Where a machine with workers has lost a rail, they reach no node by it any more: it counts as
 // lost at all members.

@@ -54,6 +54,27 @@ TEST(Shares, SayHowFastAnOperationCanBe) {
   EXPECT_EQ(rate(members({150, 0}, {}), 2), 0U) << "nobody knows";
 }
 
+TEST(Shares, WhatIsMeasuredGoesBeforeWhatIsDeclared) {
+  auto all = members({}, {1, 1});
+  all[1].measured.speed = 3;
+  EXPECT_THAT(node_shares(all), ElementsAre(16384, 49152));
+  // A NIC that is down takes its part away, of what was measured too.
+  all[1].rails = {{.address = "x", .speed = 10, .shards = 1, .up = true},
+                  {.address = "y", .speed = 20, .shards = 1, .up = false}};
+  EXPECT_THAT(node_shares(all), ElementsAre(32768, 32768));
+  for (Rail& rail : all[1].rails) rail.speed = 0;
+  all[1].measured.speed = 2;
+  EXPECT_THAT(node_shares(all), ElementsAre(32768, 32768));
+}
+
+TEST(Shares, AMachineHasNoMoreThanItCanSum) {
+  auto all = members({10, 10}, {10});
+  const std::uint32_t before = node_shares(all)[2];
+  all[2].measured.sum = 2;  // both workers' bytes: a tenth of the operation
+  EXPECT_LT(node_shares(all)[2], before / 2);
+  EXPECT_EQ(sum(node_shares(all)), 65536U);
+}
+
 TEST(Shares, HelpersCarryAsMuchAsTheyAreFast) {
   EXPECT_THAT(node_shares(members({}, {5})), ElementsAre(65536));
   EXPECT_THAT(node_shares(members({}, {0, 0, 0})), ElementsAre(21846, 21845, 21845));

@@ -25,6 +25,12 @@ inline const char* role_name(Role role) {
   return role == Role::kWorker ? "worker" : "helper";
 }
 
+// Of a machine, as somebody has measured it; 0: nobody has.
+struct Measured {
+  std::uint64_t speed = 0;  // bytes per second of all its NICs, each way
+  std::uint64_t sum = 0;    // bytes of input per second that it sums
+};
+
 struct Member {
   std::string name;
   std::string host;  // workers that say the same are on its machine
@@ -33,6 +39,7 @@ struct Member {
   std::string local;          // likewise, from its own machine: unix:/path
   std::uint32_t shards = 1;   // that serve a job
   std::uint64_t speed = 0;    // bytes per second of its NIC, each way; 0: unknown
+  Measured measured{};        // goes before what it declares
   std::vector<Rail> rails{};  // its NICs, where it has said which
   bool draining = false;      // it gets no trees any more, and is rid of those that it has
 
