@@ -73,10 +73,24 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   reply.result(std::move(answer));
 }
 
+// One whose plan can be taken back: a name that nobody has used is a slip of the pen.
+Outcome PlanMethods::is_known(const std::string& job) const {
+  const auto& all = coordinator_.plans().all();
+  if (job.empty() || all.contains(job) || coordinator_.current(job) != nullptr) return Unit{};
+  std::string own;
+  for (const auto& [name, set] : all) {
+    if (!name.empty()) own += fmt::format("{}\"{}\"", own.empty() ? "" : ", ", name);
+  }
+  return Error{Status::kInvalidArgument,
+               fmt::format("no job \"{}\" runs here, and none has a plan of its own by that name; "
+                           "with plans of their own: {}",
+                           job, own.empty() ? "none" : own)};
+}
+
 // All jobs' closed form has the speeds of `machines`, or, of an empty text, those that members
 // declare.
 Outcome PlanMethods::take_back(const std::string& job, const std::string& machines) {
-  if (const auto known = is_known(job); !known) return known;
+  if (auto known = is_known(job); !known) return known;
   std::map<std::string, Measured> measured;
   if (!machines.empty()) {
     const auto file = plan::read_machines(machines);
@@ -96,20 +110,6 @@ Outcome PlanMethods::take_back(const std::string& job, const std::string& machin
   coordinator_.drop_plan(job, monotonic_now());
   log::info("plan-dropped", {{"job", job}, {"measured", !machines.empty()}});
   return Unit{};
-}
-
-// One whose plan can be taken back: a name that nobody has used is a slip of the pen.
-Outcome PlanMethods::is_known(const std::string& job) const {
-  const auto& all = coordinator_.plans().all();
-  if (job.empty() || all.contains(job) || coordinator_.current(job) != nullptr) return Unit{};
-  std::string own;
-  for (const auto& [name, set] : all) {
-    if (!name.empty()) own += fmt::format("{}\"{}\"", own.empty() ? "" : ", ", name);
-  }
-  return Error{Status::kInvalidArgument,
-               fmt::format("no job \"{}\" runs here, and none has a plan of its own by that name; "
-                           "with plans of their own: {}",
-                           job, own.empty() ? "none" : own)};
 }
 
 // A file of several domains says by their names which jobs they are for.

@@ -25,8 +25,8 @@ class PlanMethods {
   };
 
   void set(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
-  Outcome take_back(const std::string& job, const std::string& machines);
   Outcome is_known(const std::string& job) const;
+  Outcome take_back(const std::string& job, const std::string& machines);
   // Names of the domains that are in force now.
   Result<std::vector<std::string>> accept(const std::string& text, const Wish& wish);
   void show(const rpc::Request& request, rpc::Reply reply) const;
