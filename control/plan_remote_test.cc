@@ -151,12 +151,13 @@ TEST_F(PlanRemote, ShowSaysWhatIsInForceAndWritesIt) {
   EXPECT_EQ(report["source"], "file");
   EXPECT_NEAR(report["domains"][0]["classes"][0]["tau"].get<double>(), 4.0 / 3e9, 1e-12);
   shown["running"]["shown"] = true;
-  EXPECT_TRUE(
-      answer(node, {"show", "--job", "bert"})
-          .out.starts_with("set for job bert: domain all\njob bert runs by it, in epoch 3\nplan "));
+  EXPECT_TRUE(answer(node, {"show", "--job", "bert"})
+                  .out.starts_with(
+                      "set for job bert: domain all\njob bert runs by it, in epoch 3\nc stands "));
   shown["newer"] = {{"source", "file"}, {"for", ""}, {"domain", "all"}, {"plan_epoch", 13}};
   EXPECT_THAT(answer(node, {"show", "--job", "bert"}).out,
-              HasSubstr("in epoch 3\na newer one is set for all jobs without a plan of their own: "
+              HasSubstr("c stands in for a, b there\na newer one is set for all jobs without a "
+                        "plan of their own: "
                         "epoch 13 (--in-force shows it"));
   EXPECT_EQ(json::parse(answer(node, {"show"}, true).out)["newer"]["plan_epoch"], 13);
   shown["newer"] = {{"source", "closed form"}};

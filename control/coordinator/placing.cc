@@ -80,7 +80,7 @@ void Coordinator::forget_departed() {
   std::erase_if(departed_, [this](const auto& departed) {
     const auto& all = plans_.all();
     return std::none_of(all.begin(), all.end(), [&](const auto& set) {
-      const auto& machines = set.second.machines.file.network.vertices;
+      const auto& machines = set.second->machines.file.network.vertices;
       return std::any_of(machines.begin(), machines.end(), [&](const plan::Vertex& machine) {
         return machine.name == departed.second.name;
       });
