@@ -149,14 +149,8 @@ Outcome FabricLink::greet(Nanos deadline) {
 Outcome FabricLink::send_greeting(std::uint32_t number) {
   Greeting& greeting = shards_[number]->greeting;
   if (greeting.given) return Unit{};
-  fabric::MessageBytes bytes = fabric::seal({~secret_, number, 0}, {});
-  iovec part{bytes.data(), bytes.size()};
-  fi_msg message{};
-  message.msg_iov = &part;
-  message.iov_count = 1;
-  message.addr = shards_[number]->address;
-  message.context = &greeting.room;
-  const ssize_t error = ::fi_sendmsg(endpoint_.get(), &message, FI_INJECT | FI_COMPLETION);
+  const fabric::MessageBytes message = fabric::seal({~secret_, number, 0}, {});
+  const ssize_t error = Domain::send(*endpoint_, shards_[number]->address, message, &greeting.room);
   if (error != 0 && error != -FI_EAGAIN) {
     last_error_ = domain_->library().text(error);
     return no_connection(*shards_[number]);

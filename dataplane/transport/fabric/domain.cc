@@ -319,6 +319,17 @@ Outcome Domain::post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void
   return Unit{};
 }
 
+ssize_t Domain::send(fid_ep& endpoint, fi_addr_t to, std::span<const std::byte> message,
+                     void* context) {
+  iovec part{const_cast<std::byte*>(message.data()), message.size()};
+  fi_msg sent{};
+  sent.msg_iov = &part;
+  sent.iov_count = 1;
+  sent.addr = to;
+  sent.context = context;
+  return ::fi_sendmsg(&endpoint, &sent, FI_INJECT | FI_COMPLETION);
+}
+
 Result<fi_addr_t> Domain::insert(std::span<const std::byte> name) {
   // libfabric reads as many bytes as its own addresses have, and believes the family of those that
   // begin with one.

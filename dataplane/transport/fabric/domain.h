@@ -80,6 +80,10 @@ class Domain {
   // comes back with each. Both are the provider's until the endpoint is closed.
   Outcome post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* descriptor,
                        void* context) const;
+  // A message of at most kMessageBytes; `context` comes back when it is on its way, and it does not
+  // get there without a connection. What fi_sendmsg gives.
+  static ssize_t send(fid_ep& endpoint, fi_addr_t to, std::span<const std::byte> message,
+                      void* context);
   // From a peer, who may send anything: kInvalidArgument where it is not an address of this kind.
   Result<fi_addr_t> insert(std::span<const std::byte> name);
   void remove(fi_addr_t address);

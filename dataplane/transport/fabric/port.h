@@ -76,6 +76,7 @@ class Port : public onesided::Port {
     std::uint32_t tree = 0;
     std::uint64_t eager_bytes = 0;
     std::vector<Letter> letters;
+    std::uint32_t messages = 0;  // that have nothing behind
     std::array<ReceiveBuffer, 2> receives;
   };
 
@@ -93,6 +94,7 @@ class Port : public onesided::Port {
   bool take_eagerly(Session& session, const Push& push) override;
   Letter* letter_of(Connected& session, const Landing& landing);
   ssize_t post(Connected& to, Operation& operation);
+  bool send_alone(Connected& to, const MessageBytes& message);
   bool accepted(Connected& session, ssize_t error);
   void progress() override;
   bool may_sleep() override;

@@ -203,14 +203,14 @@ void Port::push(std::span<const Push> pushes) {
   start_marked();
 }
 
-Port::Operation* Port::eager_operation(Session& session, const Range& target, LandingMemory& memory,
+Port::Operation* Port::eager_operation(Session& session, const Range& target, LandingMemory* memory,
                                        std::size_t bytes) {
   if (session.eager >= kMostEager) return nullptr;
-  std::byte* local = memory.allocate(bytes);
-  if (local == nullptr) return nullptr;
+  std::byte* local = memory != nullptr ? memory->allocate(bytes) : nullptr;
+  if (memory != nullptr && local == nullptr) return nullptr;
   Operation& operation = operations_[take_operation(Kind::kPush, target, 0)];
   operation.local = local;
-  operation.memory = &memory;
+  operation.memory = memory;
   operation.eager = true;
   ++session.eager;
   return &operation;
@@ -218,7 +218,7 @@ Port::Operation* Port::eager_operation(Session& session, const Range& target, La
 
 bool Port::eager_write(Session& session, const Push& push) {
   const Range& target = push.landing.target;
-  Operation* operation = eager_operation(session, target, landing_, target.bytes);
+  Operation* operation = eager_operation(session, target, &landing_, target.bytes);
   if (operation == nullptr) return false;
   std::memcpy(operation->local, push.source, target.bytes);
   session.writes.push_back(operation->index);

@@ -154,10 +154,10 @@ class Port : public Transport {
                  std::span<const std::byte> contribution, const std::shared_ptr<const void>& kept);
   // A write that nobody waits for, of bytes that are copied. False: there is no room.
   bool eager_write(Session& session, const Push& push);
-  // To the target's peer, with so much of this memory, which end() gives back; answers to nobody.
-  // Null: there is no room, or the peer has enough of them. What waits for pulls must not lie in
-  // landing memory: the pulls may wait for that.
-  Operation* eager_operation(Session& session, const Range& target, LandingMemory& memory,
+  // To the target's peer, with so much of this memory, which end() gives back (null: with none);
+  // answers to nobody. Null: there is no room, or the peer has enough of them. What waits for pulls
+  // must not lie in landing memory: the pulls may wait for that.
+  Operation* eager_operation(Session& session, const Range& target, LandingMemory* memory,
                              std::size_t bytes);
   // The network has it.
   static void under_way(Session& session, Operation& operation);
