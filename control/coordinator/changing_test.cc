@@ -2,10 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "control/coordinator/changing_fixture.h"
 #include "control/coordinator/closed_form.h"
-#include "control/coordinator/coordinator_fixture.h"
-#include "control/plan/star_planner.h"
-#include "control/plan/test_plans.h"
 
 namespace tally::control {
 namespace {
@@ -13,67 +11,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Report = Change::Report;
-using Word = Change::Word;
-
-class ChangingTest : public CoordinatorTest {
- protected:
-  // A job of two ranks that listen, over these nodes.
-  void run_job(const std::vector<NodeId>& nodes) {
-    for (Coordinator::Ticket ticket : {1, 2}) {
-      coordinator_->open(ticket, opening(static_cast<std::uint32_t>(ticket - 1)), now_);
-    }
-    for (const NodeId node : nodes) serve(node);
-    for (Coordinator::Ticket ticket : {1, 2}) {
-      EXPECT_EQ(error(ticket), "");
-      coordinator_->listen(ticket);
-    }
-    first_ = coordinator_->current("train")->epoch;
-  }
-  // What both are told; the epoch of the last is next_.
-  std::vector<Word> told() {
-    act();
-    std::vector<Word> words;
-    for (const auto& one : std::exchange(tellings_, {})) {
-      if (one.ticket == 1) words.push_back(one.word);
-      next_ = one.version.epoch;
-      last_ = one;
-    }
-    return words;
-  }
-  void both_say(Report report, const Rounds& rounds = {}) {
-    for (Coordinator::Ticket ticket : {1, 2}) coordinator_->say(ticket, next_, report, rounds);
-  }
-  std::string waiting(const char* node) {
-    const auto drained = coordinator_->drained(node);
-    EXPECT_TRUE(drained.ok());
-    return drained->waiting.empty() ? "" : drained->waiting[0].what;
-  }
-  std::uint32_t epoch() const {
-    const JobRecord* job = coordinator_->current("train");
-    return job == nullptr ? 0 : job->epoch;
-  }
-  // Until both ranks are asked.
-  void begin_drain(const char* name, const std::vector<NodeId>& others) {
-    ASSERT_TRUE(coordinator_->drain(name, false, now_).ok());
-    act();
-    for (const NodeId node : others) serve(node);
-    ASSERT_THAT(told(), ElementsAre(Word::kPrepare));
-  }
-
-  // From then on, to the end of the version before.
-  void go_over() {
-    for (const Report report : {Report::kReady, Report::kKnows, Report::kMoved, Report::kLeft}) {
-      both_say(report);
-      told();
-    }
-    EXPECT_EQ(epoch(), next_);
-  }
-
-  std::uint32_t first_ = 0;
-  std::uint32_t next_ = 0;
-  Coordinator::Telling last_{};
-};
 
 TEST_F(ChangingTest, ADrainedNodesTreesGoToTheOthers) {
   const NodeId a = join("a"), b = join("b");
@@ -203,144 +140,6 @@ TEST_F(ChangingTest, AJobThatEndsMeanwhileEndsInAllItsVersions) {
     answers_.clear();
     told_.clear();
   }
-}
-
-// Two workers; a star at "a" and one at "b", or a tree of both with "c" above them.
-MachinePlan plan_of(std::vector<plan::Tree> trees) {
-  auto list = plan::equal_machines(2, 3, 1e9);
-  const char* const names[] = {"w0", "w1", "a", "b", "c"};
-  for (std::size_t i = 0; i < list.size(); ++i) list[i].name = names[i];
-  MachinePlan made;
-  made.file.network = plan::star_network(list);
-  plan::Domain& domain = made.file.domains.emplace_back();
-  domain.name = "all";
-  domain.workers = {0, 1};
-  domain.classes = {{{}, 65536, 0, std::move(trees)}};
-  return made;
-}
-
-MachinePlan two_stars() {
-  return plan_of({{49152, {2, 2, -1, -2, -2}, {}}, {16384, {3, 3, -2, -1, -2}, {}}});
-}
-
-MachinePlan two_levels() {
-  return plan_of({{65536, {2, 3, 4, 4, -1}, {}}});
-}
-
-TEST_F(ChangingTest, ASubstituteHasTheTreesWhileANodeIsDrained) {
-  const NodeId a = join("a"), b = join("b"), c = join("c");
-  ASSERT_TRUE(coordinator_->set_plan("", two_stars(), now_).ok());
-  run_job({a, b});
-  const auto plan = coordinator_->current("train")->plan.classes.back().weights;
-  begin_drain("b", {a, c});
-  ASSERT_EQ(last_.version.nodes.size(), 2U);
-  EXPECT_EQ(last_.version.nodes[1].member.name, "c");
-  EXPECT_THAT(last_.version.nodes[1].trees, ElementsAre(2, 3));
-  EXPECT_THAT(last_.version.nodes[1].stands_in_for, ElementsAre("b"));
-  EXPECT_EQ(last_.version.plan.classes.back().weights, plan);
-  go_over();
-  EXPECT_EQ(coordinator_->jobs_at(b), 0U);
-  EXPECT_THAT(coordinator_->stood_in_for(c), ElementsAre("b"));
-  for (const NodeId node : {a, b, c}) news(node);
-  ASSERT_TRUE(coordinator_->drain("b", true, now_).ok());
-  for (const NodeId node : {a, b}) serve(node);
-  ASSERT_THAT(told(), ElementsAre(Word::kPrepare)) << "it has them back";
-  EXPECT_EQ(last_.version.nodes[1].member.name, "b");
-  go_over();
-  EXPECT_THAT(coordinator_->stood_in_for(c), IsEmpty());
-}
-
-TEST_F(ChangingTest, TreesOfTwoLevelsChangeWhenAllTheirNodesHaveThem) {
-  const NodeId a = join("a"), b = join("b"), c = join("c"), d = join("d");
-  ASSERT_TRUE(coordinator_->set_plan("", two_levels(), now_).ok());
-  run_job({a, b, c});
-  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
-  const auto at_d = news(d);
-  ASSERT_EQ(at_d.placements.size(), 1U);
-  const Placement& substitute = at_d.placements[0];
-  EXPECT_EQ(substitute.follows, first_);
-  EXPECT_THAT(substitute.vertices.at(0).ranks, ElementsAre(1));
-  EXPECT_EQ(substitute.above.at(substitute.vertices[0].parent).name, "c");
-  EXPECT_THAT(news(b).placements, IsEmpty());
-  // It has its uplinks; the one above it has said nothing yet.
-  coordinator_->report(d, {substitute.id, false, ""});
-  serve(a);
-  EXPECT_THAT(told(), IsEmpty());
-  EXPECT_THAT(waiting("b"), HasSubstr("waits for \"c\" to take its new trees"));
-  const auto at_c = news(c);
-  ASSERT_EQ(at_c.placements.size(), 1U);
-  EXPECT_THAT(
-      at_c.placements[0].below,
-      ElementsAre(Neighbour{"a", "tcp:a:7733", "", 0, 1}, Neighbour{"d", "tcp:d:7733", "", 0, 3},
-                  Neighbour{"a", "tcp:a:7733", "", 1, 1}, Neighbour{"d", "tcp:d:7733", "", 1, 3}));
-  coordinator_->report(c, {at_c.placements[0].id, false, ""});
-  ASSERT_THAT(told(), ElementsAre(Word::kPrepare));
-  go_over();
-  for (const NodeId node : {a, b, c, d}) news(node);
-  // To stars, and back.
-  ASSERT_TRUE(coordinator_->set_plan("", two_stars(), now_).ok());
-  coordinator_->replan("");
-  for (const NodeId node : {a, c, d}) serve(node);
-  ASSERT_THAT(told(), ElementsAre(Word::kPrepare));
-  go_over();
-  for (const NodeId node : {a, c, d}) news(node);
-  ASSERT_TRUE(coordinator_->set_plan("", two_levels(), now_).ok());
-  coordinator_->replan("");
-  for (const NodeId node : {a, c, d}) serve(node);
-  EXPECT_THAT(told(), ElementsAre(Word::kPrepare));
-}
-
-TEST_F(ChangingTest, WhatIsLostOfTheVersionBeforeDoesNotTouchTheNext) {
-  const NodeId a = join("a"), b = join("b"), c = join("c"), d = join("d");
-  ASSERT_TRUE(coordinator_->set_plan("", two_levels(), now_).ok());
-  run_job({a, b, c});
-  const std::vector<PlanNode> before = coordinator_->current("train")->nodes;
-  begin_drain("b", {a, c, d});
-  for (const Report report : {Report::kReady, Report::kKnows}) {
-    both_say(report);
-    told();
-  }
-  ASSERT_EQ(epoch(), next_);
-  // At "c" the uplink of "a" has broken; "b" is stopped before it has been let go of.
-  for (const PlanNode& node : before) {
-    if (node.node == c) coordinator_->report(c, {node.placement, true, ""});
-  }
-  coordinator_->leave(b, "somebody could not wait");
-  EXPECT_EQ(epoch(), next_);
-  for (const Report report : {Report::kMoved, Report::kLeft}) {
-    both_say(report);
-    told();
-  }
-  EXPECT_EQ(epoch(), next_);
-  for (const NodeId node : {a, c, d}) EXPECT_EQ(coordinator_->jobs_at(node), 1U);
-  EXPECT_EQ(news(a).withdraw.size(), 1U) << "of the version before";
-}
-
-TEST_F(ChangingTest, ANodeThatCannotReachTheOneAboveItCallsItOff) {
-  const NodeId a = join("a"), b = join("b"), c = join("c"), d = join("d");
-  ASSERT_TRUE(coordinator_->set_plan("", two_levels(), now_).ok());
-  run_job({a, b, c});
-  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
-  serve(a);
-  serve(c);
-  const auto at_d = news(d);
-  coordinator_->report(d, {at_d.placements.at(0).id, false, "the node above it, \"c\": no answer"});
-  EXPECT_THAT(told(), IsEmpty());
-  EXPECT_THAT(waiting("b"), HasSubstr("node \"d\": the node above it, \"c\": no answer"));
-  EXPECT_EQ(epoch(), first_);
-  EXPECT_EQ(news(c).withdraw.size(), 1U) << "of the new version alone";
-}
-
-TEST_F(ChangingTest, WithoutASubstituteThePlanStays) {
-  const NodeId a = join("a"), b = join("b"), c = join("c");
-  ASSERT_TRUE(coordinator_->set_plan("", two_levels(), now_).ok());
-  run_job({a, b, c});
-  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
-  EXPECT_THAT(news(a).placements, IsEmpty());
-  EXPECT_THAT(waiting("b"),
-              HasSubstr("\"b\" is drained or has left, and nobody can stand in for it in a tree of "
-                        "the plan; \"a\" sums in it already; \"c\" sums in it already"));
-  EXPECT_THAT(waiting("b"), HasSubstr("it keeps the plan that it has"));
 }
 
 TEST_F(ChangingTest, ManyNodesThatJoinMakeOneVersion) {
