@@ -156,6 +156,26 @@ def a_switch_that_passes_less_is_found(world: faults.World) -> None:
         world.restart_node()
 
 
+def gids_of_ipv6_serve(world: faults.World) -> None:
+    """At both ends the link-local one, which is the first of every device."""
+    ranks, flags = [world.site.machine(2 + rank) for rank in range(2)], world.site.node_flags
+    world.site.node_flags = ["--verbs", "on", "--device", "rxe1:1:0"]
+    world.restart_node()
+    try:
+        for machine in ranks:
+            machine.transport = f"verbs:rxe{machine.index}:1:0"
+        for rank in (started := world.job()):
+            rank.tell("loop 7 100000 3")
+        for rank in started:
+            rank.expect("^looped 3 wrong 0$", patience=120)
+            rank.end()
+    finally:
+        for machine in ranks:
+            machine.transport = f"verbs:rxe{machine.index}"
+        world.site.node_flags = flags
+        world.restart_node()
+
+
 def packets_come_late_and_out_of_order(world: faults.World) -> None:
     """By turns, in order (a rate keeps it), and now and then one after those behind it."""
     machine = world.site.machine(2)
@@ -195,7 +215,7 @@ def who_has_the_choice_takes_verbs(world: faults.World) -> None:
             machine.transport = f"verbs:rxe{2 + index}"
 
 
-faults.CASES += [what_cannot_be_had_says_why, a_switch_that_passes_less_is_found,
+faults.CASES += [what_cannot_be_had_says_why, a_switch_that_passes_less_is_found, gids_of_ipv6_serve,
                  packets_come_late_and_out_of_order, who_has_the_choice_takes_verbs]
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ TIMEOUTS = {"soak": 3000}
 SCRIPT = """set -e
 export TALLY_TRANSPORT=verbs:rxe1 TALLYCTL=$5 TALLY_TEST_ACK_TIMEOUT=16
 "$1" --gtest_brief=1
-"$2" --gtest_brief=1
+TALLY_TRANSPORT=verbs:rxe2 "$2" --gtest_brief=1  # the node takes rxe1: its bytes cross the switch
 TALLY_TRANSPORT=verbs "$6" --gtest_brief=1
 (
   export TALLY_TRANSPORT=fabric TALLY_TEST_PROVIDER="verbs;ofi_rxm" TALLY_TEST_HOST=10.9.0.1
