@@ -78,7 +78,7 @@ class RandomPlans(Trees):
         trees = [random_tree(dice, workers, helpers) for _ in range(dice.randint(1, 5))]
         small = [dice.choice(trees)] if dice.random() < 0.5 else []
         print(f"seed {seed}: {len(workers)} ranks, {trees}", flush=True)
-        self.ctl("plan", "set", self.plan(workers, helpers, trees, small=small))
+        self.ctl("plan", "set", self.tree_plan(workers, helpers, trees, small=small))
         sizes = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", str(dice.choice((9, 17, 33))), "--inflight", "3"]
         with Restless(dice, list(self.nodes.values())):
             for kind, types in [("allreduce", EXACT), (dice.choice(KINDS[1:]), ["--type", "i32"])]:
