@@ -23,7 +23,9 @@ import sys
 import time
 from pathlib import Path
 
-from running_node import PATIENCE, RunningNode, default_build, free_port
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import bar  # noqa: E402
+from running_node import PATIENCE, RunningNode, default_build, free_port  # noqa: E402
 
 MESSAGE = "1048576"  # bytes of perftest's reads and writes
 PATIENT = "20"         # its acknowledgements may take 4 s: emulated cores stand still for long
@@ -90,11 +92,6 @@ def bytes_of(size: str) -> int:
     return int(size[:-1]) << {"K": 10, "M": 20, "G": 30}[size[-1]]
 
 
-def below(shares: dict[str, float], bar: float) -> list[str]:
-    return [f"{what}: {share:.2f} of what perftest moves, and the bar is {bar:g}"
-            for what, share in shares.items() if share < bar]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=default_build())
@@ -103,7 +100,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", default="4M")
     parser.add_argument("--seconds", type=int, default=5, help="of each measurement")
-    parser.add_argument("--bar", type=float, default=0, help="share of perftest's figure that is asked for")
+    bar.add_option(parser, "one of the two shares of perftest's figure is below X")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     tcp = f"tcp:127.0.0.1:{free_port()}"
@@ -117,13 +114,12 @@ def main() -> int:
     shares = {}
     for what in ("reduce", "allreduce"):
         ours, theirs = (statistics.median(one[side][what] for one in rounds) for side in ("tally", "ceiling"))
-        shares[what] = statistics.median(one["tally"][what] / one["ceiling"][what] for one in rounds)
-        print(f"{what:>10} {ours:12.1f} {theirs:15.1f} {shares[what]:6.2f}")
+        share = statistics.median(one["tally"][what] / one["ceiling"][what] for one in rounds)
+        shares[f"{what}'s share of what perftest moves"] = share
+        print(f"{what:>10} {ours:12.1f} {theirs:15.1f} {share:6.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps(rounds, indent=1) + "\n")
-    worse = below(shares, arguments.bar)
-    print(*worse, sep="\n", end="\n" if worse else "")
-    return 1 if worse else 0
+    return bar.status(arguments.bar, shares)
 
 
 if __name__ == "__main__":
