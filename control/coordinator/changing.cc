@@ -2,11 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "control/coordinator/coordinator.h"
-#include "control/coordinator/vertex_json.h"
 
 namespace tally::control {
 namespace {
@@ -19,8 +17,8 @@ bool same(const std::vector<PlanNode>& one, const std::vector<PlanNode>& other) 
   return std::equal(one.begin(), one.end(), other.begin(), other.end(),
                     [](const PlanNode& a, const PlanNode& b) {
                       return a.node == b.node && a.trees == b.trees && a.rails == b.rails &&
-                             to_json(a.vertices) == to_json(b.vertices) && a.below == b.below &&
-                             a.above == b.above && a.stands_in_for == b.stands_in_for;
+                             a.vertices == b.vertices && a.below == b.below && a.above == b.above &&
+                             a.stands_in_for == b.stands_in_for;
                     });
 }
 

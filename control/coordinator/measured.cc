@@ -10,8 +10,9 @@ namespace tally::control {
 Outcome Coordinator::set_speeds(std::map<std::string, Measured> measured) {
   const Members members = store_.members();
   for (const auto& [name, speeds] : measured) {
-    const bool here = std::any_of(members.begin(), members.end(),
-                                  [&](const auto& one) { return one.second.name == name; });
+    const bool here = std::any_of(members.begin(), members.end(), [&named = name](const auto& one) {
+      return one.second.name == named;
+    });
     if (here) continue;
     return Error{Status::kRefused,
                  fmt::format("there is no member \"{}\" to have this speed: tallyctl nodes shows "

@@ -14,6 +14,8 @@ struct Branch {
   // Which one of the job's branches at this shard: one of them may be a child in several trees.
   std::uint16_t number = 0;
   std::vector<std::uint16_t> ranks;  // below it in this tree, ascending, at least one
+
+  bool operator==(const Branch&) const = default;
 };
 
 inline constexpr std::uint32_t kNoParent = UINT32_MAX;
@@ -26,6 +28,7 @@ struct Vertex {
   // Which one of the job's parents at this shard; kNoParent: this is the root.
   std::uint32_t parent = kNoParent;
 
+  bool operator==(const Vertex&) const = default;
   bool is_root() const { return parent == kNoParent; }
   std::uint32_t children() const {
     return static_cast<std::uint32_t>(ranks.size() + branches.size());
