@@ -347,7 +347,12 @@ def end_node(world: World, dice: random.Random) -> None:
 
 
 def node_at_step(world: World, dice: random.Random) -> None:
-    """The next node dies at a step of its own; the one after it is sound again."""
+    """The next node dies at a step of its own; the one after it is sound again.
+
+    A tally-perf that is still starting would find that node, and take it to its step before the
+    victims are there.
+    """
+    world.perf.end()
     world.node.process.send_signal(signal.SIGKILL)
     world.node.wait()
     world.start_node(f"node.{dice.choice(NODE_STEPS)}:kill:{dice.randint(1, 300)}")
