@@ -183,12 +183,15 @@ class LivePlans(Cluster):
         self.ctl("plan", "set", "--closed-form")
         self.assertNotEqual(self.bits(), wanted)
 
+    # Four levels, the most that there are; a partial sum passes a node that adds nothing of its own but "w1".
+    CHAIN = [{"w0": "a", "w1": "b", "w2": "a", "a": "b", "b": "c", "c": "d", "d": ""}]
+
     def test_stars_become_trees_and_stars_again(self):
-        self.cluster(*self.mixed("b", "c"))
+        self.cluster(*self.mixed("b", "c", "d"))
         run = self.job(seconds=20, check=("--check-each", "--type", "i32"))
-        for _ in range(2):
-            self.ctl("plan", "set", self.racks(), "--now")
-            self.until(lambda: self.jobs("b")[-1]["height"] == 2, "two levels")
+        for trees, root, levels in ((self.RACKS, "b", 2), (self.CHAIN, "d", 4)):
+            self.ctl("plan", "set", self.tree_plan(["w0", "w1", "w2"], ["a", "b", "c", "d"], trees), "--now")
+            self.until(lambda root=root, levels=levels: self.jobs(root)[-1]["height"] == levels, f"{levels} levels")
             self.until(lambda: len(self.jobs("b")) == 1, "the stars are gone")
             self.assertTrue(self.moves("a"))
             self.ctl("plan", "set", "--closed-form", "--now")

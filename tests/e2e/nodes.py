@@ -11,6 +11,7 @@ from pathlib import Path
 
 PATIENCE = 60
 UNIT = 65536  # what the weights of a class sum to
+DEVICE = os.environ.get("TALLY_TEST_DEVICE")  # RDMA between hosts instead of TCP: for guests of tests/vm
 SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3", "--warmup", "1", "--check"]
 
 
@@ -164,6 +165,11 @@ class Cluster(unittest.TestCase):
         return str(path)
 
     def mixed(self, *names: str) -> list:
-        """Other nodes on other hosts, by turns: shared memory within a host, TCP between them."""
+        """Other nodes on other hosts, by turns: shared memory within a host, TCP or RDMA between them."""
+        network = ["--verbs", "off"]
+        if DEVICE:
+            config = self.place / "network.toml"
+            config.write_text("[network]\nack_timeout = 16\n")
+            network = ["--verbs", "on", "--device", DEVICE, "--fabric", "off", "--config", str(config)]
         return [(name, "--cluster-host", "there" if i % 2 else "here", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}",
-                 "--verbs", "off") for i, name in enumerate(names)]
+                 *network) for i, name in enumerate(names)]

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Transport verbs over soft-RoCE, in one guest: the end-to-end suite, the matrix of collectives, programs with a
-protection domain of their own, then faults between machines. Some of it over transport fabric too, with libfabric's
-provider for such devices.
+protection domain of their own, trees of several nodes, then faults between machines. Some of it over transport fabric
+too, with libfabric's provider for such devices.
 
-usage: verbs_test.py E2E_TEST MATRIX_TEST TALLYD FAULT_RANK TALLYCTL OWN_MEMORY_TEST; $TALLY_TEST_TIER: fast, default, soak
+usage: verbs_test.py E2E_TEST MATRIX_TEST TALLYD FAULT_RANK TALLYCTL OWN_MEMORY_TEST TALLY_PERF
+
+$TALLY_TEST_TIER: fast, default, soak
 """
 
 import os
@@ -25,6 +27,8 @@ TALLY_TRANSPORT=verbs "$6" --gtest_brief=1
   "$1" --gtest_brief=1 --gtest_filter="Collectives.AllReduce*:Collectives.EveryKind*:Collectives.AJobHas*"
   "$2" --gtest_brief=1 --gtest_filter="*EveryKindTypeAndOperation/2"
 )
+TALLY_TRANSPORT= TALLY_TEST_DEVICE=rxe1 python3 tests/e2e/trees_test.py "$3" "$5" "$7" \
+  Trees.test_two_levels_below_a_helper
 exec python3 tests/vm/verbs_faults.py "$3" "$4" "$5"
 """
 
