@@ -11,184 +11,23 @@ Fault I of seed S is the same whatever came before it; its timing is as random a
 """
 
 import argparse
-import atexit
 import collections
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fault_processes import (Child, Hang, Wrong, descriptors, executable,  # noqa: E402
-                             free_hugepages, shared_mappings)
+from fault_processes import Child, Hang, Wrong, executable  # noqa: E402
+from random_world import Victims, World  # noqa: E402
 
 FAULTS_OF_TIER = {"fast": 8, "default": 30, "soak": 1000}
-BYSTANDERS = {"left": 2, "right": 3}  # ranks by job
-SUM = 20_000  # elements, of the bystanders
 CLIENT_STEPS = ["before-notice", "notice-sent", "woken", "completion-taken"]
 NODE_STEPS = ["notice-taken", "ready", "pulled", "storing", "summed", "placed",
               "completion-queued", "completion-sent"]
-
-
-class World:
-    """The node and those who must not notice what is done to others."""
-
-    def __init__(self, programs: argparse.Namespace):
-        self.programs = programs
-        self.directory = tempfile.mkdtemp(prefix="tally-random-")
-        atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
-        self.address = f"unix:{self.directory}/tallyd.sock"
-        self.hugepages = free_hugepages()
-        self.ranks: list[Child] = []
-        self.perf = None
-        self.start_node()
-        for job, count in BYSTANDERS.items():
-            self.ranks += [self.rank(r, count, job) for r in range(count)]
-        for rank in self.ranks:
-            rank.expect("ready")
-        self.start_perf()
-        self.held = self.holds()
-
-    # -- processes -------------------------------------------------------------------------------
-
-    def start_node(self, step: str = "") -> None:
-        command = [self.programs.tallyd, "--listen", self.address, "--shards", "2", "--log-level",
-                   "error", "--ready-fd", "1"]
-        self.node = Child(command, step)
-        self.node.expect("ready", 60)
-
-    def rank(self, rank: int, ranks: int, job: str, step: str = "") -> Child:
-        return Child([self.programs.fault_rank, self.address, job, rank, ranks, 1 << 19], step)
-
-    def start_perf(self) -> None:
-        self.perf = Child([self.programs.tally_perf, "allreduce", "--address", self.address,
-                           "--job", "perf", "--spawn", 2, "--min-bytes", "4K", "--max-bytes", "256K",
-                           "--factor", 8, "--iters", 400, "--check-each", "--brief"], quiet=True)
-
-    def look_at_perf(self, node_failed: bool) -> None:
-        status = self.perf.process.poll()
-        if status is None:
-            return
-        if status == 1:
-            raise Wrong("wrong elements", "tally-perf found some")
-        if status != 0 and not node_failed:
-            raise Wrong("disturbed", f"tally-perf ended with {status}")
-        self.start_perf()
-
-    # -- what it holds ---------------------------------------------------------------------------
-
-    def holds(self) -> tuple[int, int]:
-        """Descriptors and mappings of the node while the bystanders alone are there."""
-        self.perf.end()
-        pid = self.node.process.pid
-        held, before = None, (0, 0)
-        while held != before:
-            held, before = before, (descriptors(pid), shared_mappings(pid))
-            time.sleep(0.1)
-        self.start_perf()
-        return held
-
-    def check_nothing_left(self) -> None:
-        """tally-perf's sessions come and go: it has a few of each."""
-        spare = 2 * (2 + 2), 2 * (1 + 4)
-        pid = self.node.process.pid
-        until = time.monotonic() + 10
-        while True:
-            now = (descriptors(pid), shared_mappings(pid))
-            if all(n <= h + s for n, h, s in zip(now, self.held, spare)):
-                return
-            if time.monotonic() > until:
-                raise Wrong("left behind", f"{now} descriptors and mappings, {self.held} before")
-            time.sleep(0.02)
-
-    # -- the bystanders --------------------------------------------------------------------------
-
-    def bystanders_go(self, rounds: int) -> None:
-        for rank in self.ranks:
-            rank.tell(f"loop 7 {SUM} {rounds}")
-
-    def bystanders_are_well(self, rounds: int) -> None:
-        for rank in self.ranks:
-            told = rank.line()
-            if told.startswith("looped") and not told.endswith("wrong 0"):
-                raise Wrong("wrong elements", told)
-            if told != f"looped {rounds} wrong 0":
-                raise Wrong("disturbed", told)
-
-    def bystanders_come_back(self) -> None:
-        """The node is another one: whatever they were told, it is that it was lost."""
-        for rank in self.ranks:
-            told = rank.line()
-            if "node lost" not in told and not told.startswith("refused session") \
-                    and not told.endswith("wrong 0"):
-                raise Wrong("disturbed", told)
-        for rank in self.ranks:
-            rank.tell("open")
-        for rank in self.ranks:
-            rank.expect("ready")
-
-    def end(self) -> None:
-        self.perf.end()
-        for rank in self.ranks:
-            rank.end()
-        time.sleep(0.1)
-        self.node.process.send_signal(signal.SIGTERM)
-        status = self.node.wait()
-        if status != 0:
-            raise Wrong("node crashes", f"it ended with {status}")
-        left = os.listdir(self.directory)
-        shutil.rmtree(self.directory)
-        if left:
-            raise Wrong("left behind", f"files {left}")
-        if free_hugepages() != self.hugepages:
-            raise Wrong("left behind", "hugepages")
-
-    def abandon(self) -> None:
-        for child in list(Child.running):
-            child.end()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-
-class Victims:
-    """The job that a fault is done to."""
-
-    def __init__(self, world: World, dice: random.Random, step: str = ""):
-        self.count = dice.randint(2, 4)
-        self.who = dice.randrange(self.count)
-        self.elements = dice.choice([10, 5_000, 50_000, 200_000, 500_000])
-        self.ranks = [world.rank(r, self.count, "victims", step if r == self.who else "")
-                      for r in range(self.count)]
-        self.victim = self.ranks[self.who]
-        self.others = [rank for rank in self.ranks if rank is not self.victim]
-
-    def ready(self) -> "Victims":
-        for rank in self.ranks:
-            rank.expect("ready")
-        return self
-
-    def tell(self, command: str, ranks=None) -> None:
-        for rank in self.ranks if ranks is None else ranks:
-            rank.tell(command)
-
-    def loop(self, rounds: int = 1_000_000) -> None:
-        self.tell(f"loop 5 {self.elements} {rounds}")
-
-    def expect_lost(self, *reasons: str) -> None:
-        for rank in self.others:
-            told = rank.line()
-            if "wrong" in told and not told.endswith("wrong 0"):
-                raise Wrong("wrong elements", told)
-            if not any(reason in told for reason in reasons):
-                raise Wrong("disturbed", f"{told!r}, expected one of {reasons}")
-
-    def end(self) -> None:
-        for rank in self.ranks:
-            rank.end()
 
 
 # -- the faults: each leaves the world as it found it -----------------------------------------------
