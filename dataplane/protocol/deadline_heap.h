@@ -13,12 +13,17 @@ namespace tally::protocol {
 
 class DeadlineHeap {
  public:
-  explicit DeadlineHeap(Slot capacity) : place_(capacity, kNone) { heap_.reserve(capacity); }
+  // Of slots below this. Reserves room for all, and touches what is used.
+  explicit DeadlineHeap(Slot capacity) {
+    heap_.reserve(capacity);
+    place_.reserve(capacity);
+  }
 
   Nanos earliest() const { return heap_.empty() ? kForever : heap_.front().when; }
   Slot earliest_slot() const { return heap_.front().slot; }  // precondition: not empty
 
   void insert(Slot slot, Nanos when) {
+    if (slot >= place_.size()) place_.resize(slot + std::size_t{1}, kNone);
     heap_.push_back(Entry{when, slot});
     place_[slot] = static_cast<Slot>(heap_.size() - 1);
     rise(place_[slot]);
@@ -26,7 +31,7 @@ class DeadlineHeap {
 
   // Does nothing when the slot has none.
   void remove(Slot slot) {
-    const Slot hole = place_[slot];
+    const Slot hole = slot < place_.size() ? place_[slot] : kNone;
     if (hole == kNone) return;
     place_[slot] = kNone;
     const Entry last = heap_.back();
@@ -71,7 +76,7 @@ class DeadlineHeap {
   }
 
   std::vector<Entry> heap_;
-  std::vector<Slot> place_;  // by slot: index in heap_, or kNone
+  std::vector<Slot> place_;  // by slot, of those that have had one: index in heap_, or kNone
 };
 
 }  // namespace tally::protocol

@@ -17,6 +17,10 @@ std::uint32_t index_slots(std::uint32_t operations) {
   return std::bit_ceil(operations + operations / 2);
 }
 
+// Places of the index at first. All that there may ever be would be half a MiB for 256 ranks, of
+// which a look at a few operations touches a line each.
+constexpr std::uint32_t kFirstIndex = 256;
+
 // Of the tags that are in use at once, few share a place. Each is there once for each tree, but of
 // many trees of many tags no more are remembered than this, if credit does not ask for more.
 constexpr std::uint32_t kEnoughClosed = 1 << 14;
@@ -34,9 +38,10 @@ OperationTable::OperationTable(std::uint16_t members, std::uint32_t credit,
       words_((members + 63u) / 64),
       capacity_(operation_slots(announcers, credit)),
       by_member_(members, kNone),
-      index_(index_slots(capacity_), kNone),
       closed_(closed_slots(credit, trees)) {
   const std::size_t announcements = std::size_t{announcers} * credit;
+  index_.reserve(index_slots(capacity_));
+  index_.assign(std::min(kFirstIndex, index_slots(capacity_)), kNone);
   operations_.reserve(capacity_);
   free_operations_.reserve(capacity_);
   marks_.reserve(std::size_t{capacity_} * words_);
@@ -73,7 +78,23 @@ Slot OperationTable::find(const OperationKey& key) const {
   return kNone;
 }
 
+void OperationTable::enter(Slot slot) {
+  const auto mask = static_cast<std::uint32_t>(index_.size() - 1);
+  std::uint32_t i = home(operations_[slot].key);
+  while (index_[i] != kNone) i = (i + 1) & mask;
+  index_[i] = slot;
+}
+
+// In the room that is reserved for it.
+void OperationTable::widen_index() {
+  index_.assign(2 * index_.size(), kNone);
+  for (Slot slot = 0; slot < used(); ++slot) {
+    if (operations_[slot].state != OperationRecord::State::kFree) enter(slot);
+  }
+}
+
 Slot OperationTable::create(const OperationKey& key, std::uint16_t children) {
+  if (index_slots(live_ + 1) > index_.size()) widen_index();
   if (free_operations_.empty()) {
     free_operations_.push_back(used());
     operations_.emplace_back();
@@ -87,10 +108,7 @@ Slot OperationTable::create(const OperationKey& key, std::uint16_t children) {
   operation.key = key;
   operation.children = children;
   std::fill_n(marks_.begin() + std::size_t{slot} * words_, words_, 0);
-  const auto mask = static_cast<std::uint32_t>(index_.size() - 1);
-  std::uint32_t i = home(key);
-  while (index_[i] != kNone) i = (i + 1) & mask;
-  index_[i] = slot;
+  enter(slot);
   ++live_;
   return slot;
 }

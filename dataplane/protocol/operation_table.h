@@ -68,6 +68,8 @@ class OperationTable {
   static std::uint32_t hash(const OperationKey& key);
   std::uint32_t home(const OperationKey& key) const;
   std::size_t closed_index(const OperationKey& key) const;
+  void enter(Slot slot);
+  void widen_index();
   void unindex(const OperationKey& key);
 
   std::uint16_t members_;
@@ -79,8 +81,9 @@ class OperationTable {
   std::vector<Announcement> announcements_;
   std::vector<Slot> free_announcements_;
   std::vector<Slot> by_member_;  // scratch of order_by_rank: kNone
-  std::vector<Slot> index_;      // open addressing, linear probing; a power of two
-  std::vector<Closed> closed_;   // by hash of tree, group and tag; a power of two
+  // Open addressing, linear probing; a power of two, by the most operations that there have been.
+  std::vector<Slot> index_;
+  std::vector<Closed> closed_;  // by hash of tree, group and tag; a power of two
   std::uint32_t live_ = 0;
 };
 

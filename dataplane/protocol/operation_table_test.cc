@@ -32,6 +32,32 @@ TEST(OperationTable, AgreesWithAMapUnderRandomUse) {
   }
 }
 
+// It begins small, and widens while operations are there, and others have gone.
+TEST(OperationTable, FindsAllWhileItsIndexWidens) {
+  constexpr std::uint32_t kMost = 8 * 512;
+  OperationTable table(8, 512, 8);
+  std::map<std::uint32_t, Slot> model;
+  for (std::uint32_t tag = 0; model.size() < kMost; ++tag) {
+    model[tag] = table.create(OperationKey{0, 0, tag, 1}, 8);
+    if (tag % 5 == 0) {
+      const auto gone = model.lower_bound(tag / 2);
+      table.erase(gone->second);
+      model.erase(gone);
+    }
+    const auto some = model.lower_bound(tag / 3);
+    if (some != model.end()) {
+      ASSERT_EQ(table.find(OperationKey{0, 0, some->first, 1}), some->second);
+    }
+  }
+  for (const auto& [tag, slot] : model) {
+    ASSERT_EQ(table.find(OperationKey{0, 0, tag, 1}), slot);
+    ASSERT_EQ(table.find(OperationKey{0, 0, tag, 2}), kNone);
+    table.erase(slot);
+    ASSERT_EQ(table.find(OperationKey{0, 0, tag, 1}), kNone);
+  }
+  EXPECT_EQ(table.size(), 0u);
+}
+
 TEST(OperationTable, HoldsEveryNoticeWithinCredit) {
   constexpr std::uint16_t kRanks = 3;
   constexpr std::uint32_t kCredit = 4;

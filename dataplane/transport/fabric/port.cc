@@ -99,7 +99,7 @@ void Port::on_completion(const fi_cq_data_entry& entry) {
     on_message(from, context.peer, {static_cast<const std::byte*>(entry.buf), entry.len});
   }
   if ((entry.flags & FI_MULTI_RECV) == 0) return;
-  if (auto posted = post_receive(from, static_cast<ReceiveBuffer&>(context)); !posted) {
+  if (auto posted = post_receive(from); !posted) {
     refuse(from, posted.error().message);
   }
 }

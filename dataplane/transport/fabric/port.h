@@ -54,8 +54,8 @@ class Port : public onesided::Port {
 
  private:
   struct ReceiveBuffer : Context {
-    // The longest message, and some that have nothing behind.
-    alignas(kCacheLine) std::array<std::byte, kLongestMessage + 16 * kMessageBytes> bytes;
+    // The longest message, and a few that have nothing behind.
+    alignas(kCacheLine) std::array<std::byte, kLongestMessage + 4 * kMessageBytes> bytes;
   };
   // Sessions that share a domain: of a job, or one.
   struct Group {
@@ -77,7 +77,9 @@ class Port : public onesided::Port {
     std::uint64_t eager_bytes = 0;
     std::vector<Letter> letters;
     std::uint32_t messages = 0;  // that have nothing behind
-    std::array<ReceiveBuffer, 2> receives;
+    // One: what comes while it is being read waits with the provider. A second one costs each
+    // session 10 KiB, and saved nothing that could be measured.
+    ReceiveBuffer receive;
   };
 
   explicit Port(const PortOptions& options);
@@ -87,8 +89,8 @@ class Port : public onesided::Port {
   void leave(std::uint32_t group);
   Result<Name> connect(Connected& session, Domain& domain, const Client& client);
   void let_go(Connected& session, Domain& domain);
-  Outcome post_receives(Connected& session, Domain& domain);
-  Outcome post_receive(Connected& session, ReceiveBuffer& buffer);
+  Outcome post_first_receive(Connected& session, Domain& domain);
+  Outcome post_receive(Connected& session);
   bool start(Session& session, Operation& operation) override;
   bool send(Session& session, const RingSlot& message) override;
   bool take_eagerly(Session& session, const Push& push) override;

@@ -87,8 +87,7 @@ bool Port::send_alone(Connected& to, const MessageBytes& message) {
     if (!accepted(to, ::fi_inject(to.endpoint.get(), message.data(), message.size(), to.address)))
       return false;
   } else {
-    Operation* operation =
-        eager_operation(to, {to.receives[0].peer, 0, 0, message.size()}, nullptr, 0);
+    Operation* operation = eager_operation(to, {to.receive.peer, 0, 0, message.size()}, nullptr, 0);
     if (operation == nullptr) return false;
     if (!accepted(to, Domain::send(*to.endpoint, to.address, message, operation->room.data()))) {
       end(*operation, Status::kCancelled);

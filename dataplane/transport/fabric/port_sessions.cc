@@ -36,7 +36,7 @@ Result<Name> Port::attach(Peer peer, const Client& client) {
   auto domain = domain_of(group);
   auto session = std::make_unique<Connected>();
   session->group = group;
-  for (ReceiveBuffer& buffer : session->receives) buffer.peer = peer;
+  session->receive.peer = peer;
   auto name = domain ? connect(*session, **domain, client) : domain.error();
   if (!name) {
     if (domain) let_go(*session, **domain);
@@ -59,7 +59,7 @@ Result<Name> Port::connect(Connected& session, Domain& domain, const Client& cli
   session.secret = client.secret;
   session.tree = client.tree;
   session.eager_bytes = std::min<std::uint64_t>(client.eager_bytes, eager_bytes());
-  if (auto posted = post_receives(session, domain); !posted) return posted.error();
+  if (auto posted = post_first_receive(session, domain); !posted) return posted.error();
   return domain.name_of(*session.endpoint);
 }
 
@@ -72,20 +72,16 @@ void Port::let_go(Connected& session, Domain& domain) {
   if (session.address != FI_ADDR_UNSPEC) domain.remove(session.address);
 }
 
-Outcome Port::post_receives(Connected& session, Domain& domain) {
-  const auto receives = std::as_writable_bytes(std::span(session.receives));
-  auto registered = domain.for_itself(receives, FI_RECV);
+Outcome Port::post_first_receive(Connected& session, Domain& domain) {
+  auto registered = domain.for_itself(session.receive.bytes, FI_RECV);
   if (!registered) return registered.error();
   session.registered = std::move(registered).value();
-  for (ReceiveBuffer& buffer : session.receives) {
-    if (auto posted = post_receive(session, buffer); !posted) return posted;
-  }
-  return Unit{};
+  return post_receive(session);
 }
 
-Outcome Port::post_receive(Connected& session, ReceiveBuffer& buffer) {
-  return model_->post_receive(*session.endpoint, buffer.bytes, descriptor_of(session.registered),
-                              buffer.room.data());
+Outcome Port::post_receive(Connected& session) {
+  return model_->post_receive(*session.endpoint, session.receive.bytes,
+                              descriptor_of(session.registered), session.receive.room.data());
 }
 
 void Port::detach(Peer peer) {

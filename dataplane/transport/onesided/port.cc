@@ -269,7 +269,7 @@ void Port::under_way(Session& session, Operation& operation) {
   ++session.under_way;
 }
 
-bool Port::start_all(Session& session, std::deque<std::uint32_t>& waiting) {
+bool Port::start_all(Session& session, Fifo<std::uint32_t>& waiting) {
   while (!session.broken && !waiting.empty()) {
     Operation& operation = operations_[waiting.front()];
     if (!start(session, operation)) break;

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fifo.h"
 #include "dataplane/transport/onesided/landing.h"
 #include "dataplane/transport/onesided/payloads.h"
 #include "dataplane/transport/transport.h"
@@ -96,14 +97,14 @@ class Port : public Transport {
     bool broken = false;  // no longer served; to be reported by lost()
     std::string why;      // it is
     bool reported = false;
-    bool marked = false;               // has something to start at the end of the burst
-    std::vector<Region> regions;       // by number; 0 is none
-    std::deque<std::uint32_t> reads;   // operations that have not been started yet
-    std::deque<std::uint32_t> writes;  // of which these go first: they end what was begun
-    std::deque<RingSlot> completions;  // and messages
-    std::size_t eager_writes = 0;      // of the writes; they go before the next completion
-    std::size_t eager = 0;             // operations that answer to nobody, these and others
-    std::size_t notices = 0;           // come and not yet taken by the shard
+    bool marked = false;           // has something to start at the end of the burst
+    std::vector<Region> regions;   // by number; 0 is none
+    Fifo<std::uint32_t> reads;     // operations that have not been started yet
+    Fifo<std::uint32_t> writes;    // of which these go first: they end what was begun
+    Fifo<RingSlot> completions;    // and messages
+    std::size_t eager_writes = 0;  // of the writes; they go before the next completion
+    std::size_t eager = 0;         // operations that answer to nobody, these and others
+    std::size_t notices = 0;       // come and not yet taken by the shard
     // For the watch on peers that do nothing any more.
     std::size_t under_way = 0;  // operations that the provider has
     std::uint64_t ended = 0;    // and that it had
@@ -186,7 +187,7 @@ class Port : public Transport {
   void mark(Session& session);
   void start_marked();
   void send_waiting(Session& session);
-  bool start_all(Session& session, std::deque<std::uint32_t>& waiting);
+  bool start_all(Session& session, Fifo<std::uint32_t>& waiting);
   void give_back(Operation& operation);
   static void watch(Session& session, Nanos passed);
 
