@@ -139,17 +139,10 @@ PlanAnswer show(client::RpcChannel& channel, const PlanArguments& arguments, boo
   if (arguments.in_force) params["in_force"] = true;  // the version before knows no such key
   const auto shown = channel.call("plan.show", std::move(params), {}, monotonic_now() + patience);
   if (!shown) return fail(shown.error());
-  const auto text = shown->find("text");
-  const auto plan = text != shown->end() && text->is_string()
-                        ? plan::read_plan(text->get_ref<const std::string&>())
-                        : Error{Status::kProtocol, "it has no text"};
-  if (!plan || !plan::validate(*plan, {})) {
-    return fail(kFailed, fmt::format("the coordinator's plan cannot be read: {}; is it of another "
-                                     "version?",
-                                     plan ? "it does not pass" : plan.error().message));
-  }
+  const auto plan = plan_shown(*shown);
+  if (!plan) return fail(kFailed, plan.error().message);
   if (!arguments.out.empty()) {
-    if (const auto written = write_file(arguments.out, *text); !written) {
+    if (const auto written = write_file(arguments.out, text_at(*shown, "text")); !written) {
       return fail(kFailed, written.error().message);
     }
   }
@@ -162,6 +155,14 @@ PlanAnswer show(client::RpcChannel& channel, const PlanArguments& arguments, boo
 }
 
 }  // namespace
+
+Result<plan::Plan> plan_shown(const json& answer) {
+  const auto plan = plan::read_plan(text_at(answer, "text"));
+  if (plan && plan::validate(*plan, {})) return plan;
+  return Error{Status::kProtocol,
+               fmt::format("the coordinator's plan cannot be read: {}; is it of another version?",
+                           plan ? "it does not pass" : plan.error().message)};
+}
 
 PlanAnswer answer_remote_plan(client::RpcChannel& channel, const PlanArguments& arguments,
                               bool as_json, Nanos patience) {

@@ -277,8 +277,9 @@ void add_report(CLI::App& app, Options& options) {
       ->group(group);
   app.add_option(
          "--network", options.network,
-         "speeds of NICs as tallyctl probe --out wrote them, for what the plan of many nodes "
-         "promises; else what members declare (cluster.speed)")
+         "for what the plan of many nodes promises: speeds of NICs as tallyctl probe --out wrote "
+         "them, or a plan's file with links between switches; else the file that the job runs by, "
+         "else what members declare (cluster.speed)")
       ->type_name("FILE")
       ->group(group);
   app.add_flag("--report-gbits", options.gbits,

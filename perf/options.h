@@ -84,7 +84,7 @@ struct Options {
   bool ceiling = false;
   std::uint32_t ceiling_threads = 0;
   bool gbits = false;   // bandwidths in Gbit/s
-  std::string network;  // a file of speeds, for what the plan promises; empty: what members declare
+  std::string network;  // a file of speeds or links, for what the plan promises; empty: none
   std::string json;
   bool brief = false;
   bool quiet = false;

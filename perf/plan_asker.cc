@@ -5,9 +5,12 @@
 #include <utility>
 
 #include "client/address.h"
-#include "client/follow.h"
 #include "client/rpc_channel.h"
 #include "control/at_once.h"
+#include "control/members.h"
+#include "control/plan/document.h"
+#include "control/plan/plan_json.h"
+#include "control/plan/validate.h"
 #include "control/plan_files.h"
 #include "control/tables.h"
 
@@ -27,13 +30,15 @@ json ask(Result<RpcChannel> channel, const char* method) {
   return answer ? std::move(answer).value() : json();
 }
 
-// Of the cluster that the node is in: it coordinates, or names who does.
-json ask_members(const std::string& address) {
+// Of the cluster that the node is in, and what its coordinator says of the job's plan.
+void ask_cluster(const std::string& address, PlanFacts& facts) {
   auto node = RpcChannel::connect(address, 0);
-  if (!node) return nullptr;
-  const auto own = node->call("cluster.nodes", json::object(), {}, monotonic_now() + kPatience);
-  if (own && own->is_array() && !own->empty()) return *own;
-  return ask(client::follow(*node, monotonic_now() + kPatience), "cluster.nodes");
+  if (!node) return;
+  const auto members = control::ask_members(*node, kPatience);
+  if (!members || members->empty()) return;
+  facts.members = *members;
+  auto shown = node->call("plan.show", {{"job", facts.job}}, {}, monotonic_now() + kPatience);
+  if (shown) facts.shown = std::move(shown).value();
 }
 
 // Members without an address elsewhere are on this host, or this prediction lacks them.
@@ -44,27 +49,47 @@ std::string address_of(const json& member) {
 
 }  // namespace
 
-Result<plan::MachineFile> read_network(const std::string& path) {
-  if (path.empty()) return plan::MachineFile{};
-  const auto text = control::read_file(path, "the file that tallyctl probe --out wrote");
+Result<NetworkFile> read_network(const std::string& path) {
+  NetworkFile file;
+  if (path.empty()) return file;
+  const auto bad = [&](const Error& error) {
+    return Error{error.status, fmt::format("--network {}: {}", path, error.message)};
+  };
+  const auto text = control::read_file(path, "a file of tallyctl probe --out, or a plan's");
   if (!text) return Error{text.status(), fmt::format("--network {}", text.error().message)};
-  auto read = plan::read_machines(*text);
-  if (read) return read;
-  return Error{read.status(), fmt::format("--network {}: {}", path, read.error().message)};
+  const auto document = plan::parse_document(*text, plan::kMaxPlanBytes);
+  if (!document) return bad(document.error());
+  const std::string format = control::text_at(*document, "fmt");
+  if (format == plan::kPlanFormat) {
+    auto plan = plan::read_plan(*text);
+    if (!plan) return bad(plan.error());
+    if (const auto valid = plan::validate(*plan, {}); !valid) return bad(valid.error());
+    file.network = std::move(plan->network);
+    return file;
+  }
+  if (format != plan::kMachinesFormat) {
+    return bad({Status::kInvalidArgument,
+                fmt::format("fmt = \"{}\": must be \"{}\", what tallyctl probe --out writes, or "
+                            "\"{}\", a plan",
+                            format, plan::kMachinesFormat, plan::kPlanFormat)});
+  }
+  auto speeds = plan::read_machines(*text);
+  if (!speeds) return bad(speeds.error());
+  file.speeds = std::move(speeds).value();
+  return file;
 }
 
 Result<Prediction> ask_plan(const Options& options, std::vector<std::string> rank_hosts) {
-  auto network = read_network(options.network);
-  if (!network) return network.error();
+  auto file = read_network(options.network);
+  if (!file) return file.error();
   PlanFacts facts;
-  facts.network = std::move(network).value();
+  facts.file = std::move(file).value();
   facts.job = options.job;
   facts.ranks = options.ranks;
   facts.rank_hosts = std::move(rank_hosts);
   facts.members = json::array();
   for (const std::string& address : client::split_addresses(options.address)) {
-    const json members = ask_members(address);
-    if (members.is_array() && !members.empty()) facts.members = members;
+    ask_cluster(address, facts);
     if (!facts.members.empty()) break;
   }
   facts.jobs.resize(facts.members.size());

@@ -9,8 +9,9 @@
 
 namespace tally::perf {
 
-// What --network names; nothing where it names nothing. The error has the flag and the path.
-Result<plan::MachineFile> read_network(const std::string& path);
+// What --network names, a file of machines or a plan's; nothing where it names nothing. The error
+// has the flag and the path.
+Result<NetworkFile> read_network(const std::string& path);
 
 // Asks while all ranks have their sessions. `rank_hosts`: by rank, as far as they are known. An
 // error: the file of --network cannot be read, or is wrong. Nodes that do not answer leave the

@@ -1,33 +1,21 @@
-// What the plan of a job promises: the time of an all-reduce and what each NIC carries of it,
-// beside which tally-perf sets what it measured. The sums are those of control/plan/load.h, for the
-// trees that the nodes say they have a place in. Pure.
+// What the plan of a job promises: the time of an all-reduce, and what each NIC and each link that
+// is known carries of it, beside which tally-perf sets what it measured. The sums are those of
+// control/plan/load.h, for the trees that the nodes say they have a place in. Pure.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "control/plan/load.h"
-#include "control/plan/machines_json.h"
+#include "perf/plan_facts.h"
 
 namespace tally::perf {
 
-// What is known of the job and of where it runs.
-struct PlanFacts {
-  nlohmann::json members;               // of cluster.nodes
-  std::vector<nlohmann::json> jobs;     // by member: node.jobs
-  std::string job;                      // its name
-  std::vector<std::string> rank_hosts;  // by rank; empty: unknown
-  std::uint32_t ranks = 0;
-  // Speeds that go before those that members declare: by name of a node, or of a host.
-  plan::MachineFile network;
-};
-
-// One direction of a machine's NIC, or what its node sums.
+// One direction of a machine's NIC, or of a link between switches, or what a node sums.
 struct LinkLoad {
-  std::string what;     // "out of a"
+  std::string what;     // "out of a", "switch 3 -> switch 4", "sums of a"
   double capacity = 0;  // bytes per second; 0: unknown
   double bytes = 0;     // per byte of operation
   double busy = 0;      // share of the predicted time; 0 where that is not known
@@ -35,6 +23,7 @@ struct LinkLoad {
 
 struct Prediction {
   std::string why_none;  // why there is no time: what is not known, and the remedy; empty: there is
+  std::string note;  // what the time does not take into account; empty: nothing is known of that
   std::uint64_t epoch = 0;
   std::size_t nodes = 0;  // 0: nothing is known of a plan
   std::size_t trees = 0;

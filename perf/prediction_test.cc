@@ -88,7 +88,7 @@ TEST(Prediction, FollowsTreesThatAreDeeper) {
   add("y", place(json::array({json::array({2U, 2U})}), "top"));
   add("top", place(json::array(), ""));
   for (const char* host : {"a", "b", "c", "d"}) {
-    facts.network.machines.push_back({.name = host, .nic = kNic});
+    facts.file.speeds.machines.push_back({.name = host, .nic = kNic});
   }
   const Prediction prediction = predict(facts);
   ASSERT_EQ(prediction.why_none, "");
@@ -136,11 +136,11 @@ TEST(Prediction, RanksOfOneMachineShareItsNic) {
 
 TEST(Prediction, SpeedsOfAFileGoBeforeThoseThatNodesDeclare) {
   PlanFacts facts = even(3);
-  facts.network.machines = {{.name = "b", .in = kNic / 4, .out = kNic}};
+  facts.file.speeds.machines = {{.name = "b", .in = kNic / 4, .out = kNic}};
   const Prediction prediction = predict(facts);
   EXPECT_EQ(prediction.binds, "into b");
   EXPECT_NEAR(prediction.load.tau, 4 * 4 / (3 * kNic), 1e-12);
-  facts.network.machines = {{.name = "c", .nic = kNic, .sum = kNic / 100}};
+  facts.file.speeds.machines = {{.name = "c", .nic = kNic, .sum = kNic / 100}};
   EXPECT_EQ(predict(facts).binds, "sums of c");
 }
 

@@ -28,6 +28,7 @@ json to_json(const Prediction& prediction) {
                    {"trees", prediction.trees},
                    {"split_bytes", prediction.split_bytes},
                    {"links", json::array()}});
+  if (!prediction.note.empty()) document["note"] = prediction.note;
   const bool has_time = prediction.why_none.empty();
   if (has_time) document.update({{"tau", prediction.load.tau}, {"binds", prediction.binds}});
   for (const LinkLoad& link : prediction.links) {
@@ -59,6 +60,7 @@ std::string render(const Prediction& prediction) {
     }
     text += "\n";
   }
+  if (!prediction.note.empty()) text += "# " + prediction.note + "\n";
   if (!prediction.why_none.empty()) text += "# no prediction: " + prediction.why_none + "\n";
   const std::size_t shown = std::min(prediction.links.size(), kMostLinks);
   for (std::size_t i = 0; i < shown; ++i) {

@@ -13,7 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFormat = "tally-machines/1";
 constexpr std::size_t kLongestText = 256;  // bytes
 constexpr double kMaxSpeed = 1e15;         // as in plans
 
@@ -94,7 +93,7 @@ Result<MachineFile> read_machines(std::string_view text) {
   const Value file(*document, mistake);
   file.expect_object({"fmt", "machines", "pairs"});
   if (mistake.any()) return Error{Status::kInvalidArgument, mistake.text()};
-  file.member("fmt").word({kFormat});
+  file.member("fmt").word({kMachinesFormat});
   MachineFile read;
   Places places;
   const Value machines = file.member("machines");
@@ -114,7 +113,7 @@ Result<MachineFile> read_machines(std::string_view text) {
 }
 
 std::string write_machines(const MachineFile& file) {
-  std::string text = fmt::format("{{\"fmt\":\"{}\",\n \"machines\":[\n", kFormat);
+  std::string text = fmt::format("{{\"fmt\":\"{}\",\n \"machines\":[\n", kMachinesFormat);
   for (std::size_t i = 0; i < file.machines.size(); ++i) {
     text += line(known(file.machines[i]), i + 1 == file.machines.size());
   }

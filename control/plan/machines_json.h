@@ -12,6 +12,7 @@
 
 namespace tally::plan {
 
+inline constexpr std::string_view kMachinesFormat = "tally-machines/1";
 inline constexpr std::size_t kMaxMachinesBytes = 16 << 20;
 
 // Speeds are bytes per second, above 0; 0: unknown.

@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFormat = "gsplan/1";
 constexpr std::size_t kLongestName = 256;  // bytes
 constexpr std::int64_t kMaxInteger = std::int64_t{1}
                                      << 53;  // what every JSON library keeps exactly
@@ -23,7 +22,7 @@ class PlanReader {
   Plan read(const Value& file) {
     Plan plan;
     file.expect_object({"fmt", "epoch", "method", "objective", "nodes", "links", "domains"});
-    file.member("fmt").word({kFormat});
+    file.member("fmt").word({kPlanFormat});
     plan.epoch = static_cast<std::uint64_t>(file.member("epoch").integer(0, kMaxInteger));
     plan.method = file.member("method").text(kLongestName);
     file.member("objective").word({"allreduce"});
@@ -231,7 +230,7 @@ std::string write_plan(const Plan& plan) {
   return fmt::format(
       "{{\"fmt\":\"{}\",\"epoch\":{},\"method\":{},\"objective\":{},\n \"nodes\":{},\n "
       "\"links\":{},\n \"domains\":{}}}\n",
-      kFormat, plan.epoch, dump(plan.method), dump(plan.objective), lines(vertices, 2),
+      kPlanFormat, plan.epoch, dump(plan.method), dump(plan.objective), lines(vertices, 2),
       lines(links, 2), lines(each(plan.domains, write_domain), 2));
 }
 

@@ -9,6 +9,7 @@
 
 namespace tally::plan {
 
+inline constexpr std::string_view kPlanFormat = "gsplan/1";
 inline constexpr std::size_t kMaxPlanBytes = 16 << 20;
 
 // Checks types, ranges and sizes, and that nothing is there that is not known; validate() must

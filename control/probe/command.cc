@@ -100,8 +100,8 @@ int fail(const std::string& why, int status) {
 }  // namespace
 
 CLI::App* add_probe(CLI::App& app, ProbeArguments& arguments) {
-  auto* probe =
-      app.add_subcommand("probe", "measures machines and the network between them, by their nodes");
+  auto* probe = app.add_subcommand(
+      "probe", "measures the machines of a cluster and the network between them, by their nodes");
   probe
       ->add_option("--to", arguments.to,
                    "members by name or host, or addresses: measure the node at --address with "

@@ -12,6 +12,7 @@
 #include "client/address.h"
 #include "client/tcp.h"
 #include "control/at_once.h"
+#include "control/members.h"
 #include "control/probe/stream.h"
 #include "control/speed.h"
 #include "control/tables.h"
@@ -140,15 +141,14 @@ Result<json> Surveyor::call_when_free(Node& node, const char* method, const json
 // -- Who is measured -------------------------------------------------------------------------
 
 Outcome Surveyor::find_nodes() {
-  Node asked = stranger(options_.address);
-  const auto answer = call(asked, "cluster.nodes", json::object(), options_.patience);
+  auto asked = RpcChannel::connect(options_.address, 0);
+  if (!asked) return asked.error();
+  const auto answer = ask_members(*asked, options_.patience);
   if (!answer && answer.status() != Status::kUnsupported) return answer.error();
   std::vector<Node> members;
-  for (const json& member : answer && answer->is_array() ? *answer : json::array()) {
-    members.push_back(node_of(member));
-  }
+  for (const json& member : answer ? *answer : json::array()) members.push_back(node_of(member));
   const bool alone = members.empty();
-  if (alone) members.push_back(std::move(asked));
+  if (alone) members.push_back(stranger(options_.address));
   return choose(members, !alone);
 }
 

@@ -13,7 +13,7 @@
 namespace tally::control::probe {
 
 struct SurveyOptions {
-  std::string address;          // of a coordinator, or of a node
+  std::string address;          // of a node: its cluster's members are those of its coordinator
   std::vector<std::string> to;  // members by name or host, or addresses; empty: all with all
   std::string token;            // the cluster's
   double seconds = 1;           // that each measurement counts

@@ -8,6 +8,7 @@
 
 #include "client/address.h"
 #include "control/at_once.h"
+#include "control/members.h"
 #include "control/tables.h"
 
 namespace tally::control::top {
@@ -35,25 +36,23 @@ bool Asker::members_at(const std::string& address, Look& look) {
     }
     to_coordinator_ = std::move(channel).value();
   }
-  const auto answer =
-      to_coordinator_->call("cluster.nodes", json::object(), {}, monotonic_now() + patience_);
-  const bool is_old = !answer && answer.status() == Status::kUnsupported;
-  if (!answer && !is_old) {
-    look.note = fmt::format("{}: {}", address, answer.error().message);
+  const auto members = ask_members(*to_coordinator_, patience_);
+  const bool is_old = !members && members.status() == Status::kUnsupported;
+  if (!members && !is_old) {
+    look.note = fmt::format("{}: {}", address, members.error().message);
     to_coordinator_.reset();
     return false;
   }
   look.note.clear();
-  const json members = answer && answer->is_array() ? *answer : json::array();
-  if (members.empty()) {
+  if (is_old || members->empty()) {
     NodeLook alone;
     alone.name = alone.address = address;
     look.nodes.push_back(std::move(alone));
     return false;
   }
   look.nodes.clear();
-  look.coordinator = address;
-  for (const json& member : members) {
+  look.coordinator = to_coordinator_->address();
+  for (const json& member : *members) {
     NodeLook node;
     node.name = text_at(member, "name");
     node.address = text_at(member, "tcp");
@@ -67,8 +66,10 @@ bool Asker::members_at(const std::string& address, Look& look) {
 // Those of the last look stand when nobody says who the members are.
 void Asker::find_members(Look& look) {
   std::vector<std::string> addresses = addresses_;
-  const auto known = std::find(addresses.begin(), addresses.end(), coordinator_);
-  if (known != addresses.end()) std::rotate(addresses.begin(), known, known + 1);
+  if (!coordinator_.empty()) {  // first; it may have been named by a member
+    std::erase(addresses, coordinator_);
+    addresses.insert(addresses.begin(), coordinator_);
+  }
   for (const std::string& address : addresses) {
     if (members_at(address, look)) break;
   }

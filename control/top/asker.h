@@ -15,7 +15,8 @@ namespace tally::control::top {
 class Asker {
  public:
   // `addresses`: of a node or a coordinator; several with commas between them, of which the first
-  // that has members counts, else the first that answers. `patience`: for a node's answers.
+  // that has members, or whose coordinator has, counts, else the first that answers. `patience`:
+  // for a node's answers.
   Asker(const std::string& addresses, Nanos patience);
 
   // All at once. A node that does not answer is in it with the reason; it is asked again at the

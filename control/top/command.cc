@@ -109,8 +109,7 @@ int watch(Asker& asker, Nanos interval) {
 }  // namespace
 
 CLI::App* add_top(CLI::App& app, TopArguments& arguments) {
-  auto* top = app.add_subcommand(
-      "top", "a live view of a node, or of all nodes of the cluster that it coordinates");
+  auto* top = app.add_subcommand("top", "a live view of a node, or of all nodes of its cluster");
   top->add_option("--interval", arguments.interval, "seconds between two looks; rates are over it")
       ->check(number_in(0.1, 3600.0))
       ->capture_default_str();

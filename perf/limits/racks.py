@@ -5,8 +5,8 @@ Each of R racks has W workers, on machines of their own (network namespaces) wit
 uplinks are limited in both directions. Stars: one at each machine, of equal weight. No other weights are better: each star
 sends over each uplink what the workers on its far side have, whichever machine it is at. Two levels: the nodes of a rack sum
 what its workers have, and one sum of a rack crosses. Both plans are files; `tallyctl plan check` predicts their times by
-the goodput of plain sockets, measured in the same run, and a coordinator that is given them obeys. Medians of rounds,
-checked bit by bit. Needs root.
+the goodput of plain sockets, measured in the same run, and a coordinator that is given them obeys. tally-perf, which asks it
+for the links, has to predict the same. Medians of rounds, checked bit by bit. Needs root.
 
 usage: racks.py [--build DIR] [--racks N] [--workers N] [--rate 60mbit] [--uplink 60mbit] [--size 16M] [--rounds N]
                 [--shards N] [--json FILE] [--plans DIR]
@@ -26,6 +26,7 @@ from network import Network  # noqa: E402
 
 UNIT = 65536  # what the weights of a class sum to
 ROOT = -1
+SAME = 1e-3  # how far two computations of one time may be apart
 ELEMENT = "i32"  # its sums are the same in any order, so that they can be checked whatever the trees
 
 
@@ -89,7 +90,10 @@ def by_plan(arguments, cluster: Cluster, racks: Racks, name: str, trees: list[li
     row = all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, cluster.directory,
                      ELEMENT)
     after = busy()
-    return {"plan": name, **seconds_of(row), "predicted": checked["predicted"]["seconds"], "binds": checked["binds"],
+    promised, loads = row["predicted_us"] * 1e-6, checked["predicted"]["seconds"]
+    if abs(promised / loads - 1) > SAME:
+        raise SystemExit(f"{name}: tally-perf predicts {promised:.4f} s, tallyctl plan check {loads:.4f} s")
+    return {"plan": name, **seconds_of(row), "predicted": loads, "binds": checked["binds"],
             "cpu": (after[0] - before[0]) / (after[1] - before[1])}
 
 

@@ -73,6 +73,34 @@ class ManyNodes(Cluster):
         self.assertIn(f"--network {network}: fmt", text)
         self.assertEqual(run.returncode, 2)
 
+    def test_the_links_of_the_plan_in_force_are_in_the_prediction(self):
+        self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}", "--verbs", "off"))
+        file = Path(self.plan({"a": 32768, "b": 32768}))
+        plan = json.loads(file.read_text())
+        # a and b are in two racks, whose uplinks carry a tenth of what their NICs do.
+        plan["nodes"] += [{"id": 4, "role": "switch"}, {"id": 5, "role": "switch"}]
+        plan["links"] = [link for a, b, speed in ((0, 3, 1e9), (1, 3, 1e9), (2, 4, 1e9), (3, 5, 1e8), (4, 5, 1e8))
+                         for link in ([a, b, speed], [b, a, speed])]
+        file.write_text(json.dumps(plan))
+        out = self.place / "rows.json"
+        arguments = ["--min-bytes", "1M", "--max-bytes", "1M", "--iters", "1", "--json", str(out)]
+
+        def promised(address: str, *more: str) -> dict:
+            text, _ = self.perf(address, *arguments, *more).communicate(timeout=PATIENCE)
+            document = json.loads(out.read_text())["plan"]
+            self.assertEqual(document["why_none"], "", text)
+            links = {link["what"]: link for link in document["links"]}
+            # Of three ranks at a, b's half.
+            self.assertAlmostEqual(links["switch 3 -> switch 5"]["bytes"], 1.5, places=3)
+            self.assertAlmostEqual(links["switch 3 -> switch 5"]["busy"], 1, places=3)
+            self.assertAlmostEqual(links["into b"]["busy"], 0.1, places=3)
+            self.assertAlmostEqual(document["tau"] * 1e8, 1.5, places=3)
+            self.assertIn("# links in", text)
+            return links
+        given = promised(self.address("a"), "--network", str(file))
+        self.ctl("plan", "set", str(file))
+        self.assertEqual(promised(self.address("b")), given, "b says who its coordinator is")
+
     def test_a_node_that_is_killed_is_named_and_the_others_serve_on(self):
         self.cluster(("b",), ("c",))
         run = self.endless()

@@ -51,6 +51,19 @@ class Tallyctl(Cluster):
         self.assertIn("serves nothing any more", self.ctl("drain", "b", node="b"))
         self.assertIn("draining", self.ctl("nodes"))
 
+    def test_a_member_leads_top_and_probe_to_all_nodes(self):
+        self.cluster(("b",), shards=1)
+        top = ("--json", "top", "--once", "--interval", "0.1")
+        view = json.loads(self.ctl(*top, node="b"))
+        self.assertEqual(sorted(node["node"] for node in view["nodes"]), ["a", "b"])
+        self.assertEqual(view["coordinator"], self.address("a"))
+        done = self.tallyctl("--json", "probe", "--no-pairs", "--seconds", "0.05", node="b")
+        self.assertEqual([one["name"] for one in json.loads(done.stdout)["machines"]], ["a", "b"], done.stderr)
+        self.nodes["a"].kill()
+        self.nodes["a"].wait()
+        view = json.loads(self.ctl(*top, node="b"))
+        self.assertEqual([node["node"] for node in view["nodes"]], [self.address("b")], "nobody says who else there is")
+
     def test_a_node_that_stands_alone_has_no_members_and_no_plans(self):
         self.start("alone")
         self.assertIn("no members", self.ctl("nodes", node="alone"))
