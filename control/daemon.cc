@@ -192,7 +192,7 @@ Outcome Daemon::build(const Config& config) {
   options.fabric = std::move(networks->fabric);
   options.verbs = std::move(networks->verbs);
   options.rails = rails_;
-  node_ = std::make_unique<Node>(std::move(options), io_, *shards_,
+  node_ = std::make_unique<Node>(std::move(options), io_, *shards_, *store_,
                                  [this](rpc::ConnectionId connection, std::string_view reason) {
                                    server_->disconnect(connection, reason);
                                  });

@@ -12,6 +12,7 @@
 
 #include "control/cluster_member.h"
 #include "control/config.h"
+#include "control/coordinator/memory_store.h"
 #include "control/cpu_claims.h"
 #include "control/lone_shard.h"
 #include "control/node.h"
@@ -71,6 +72,7 @@ class Daemon {
   std::unique_ptr<engine::Eal> eal_;
   engine::EalMemory memory_;
   std::unique_ptr<ShardSet> shards_;
+  std::unique_ptr<Store> store_ = std::make_unique<MemoryStore>();
   std::unique_ptr<ClusterMember> member_;  // none: the node stands alone
   std::unique_ptr<Node> node_;
   std::unique_ptr<rpc::Server> server_;

@@ -54,14 +54,14 @@ CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
 
 }  // namespace
 
-Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
+Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards, Store& store,
            std::function<void(rpc::ConnectionId, std::string_view)> disconnect)
     : options_(std::move(options)),
       shards_(shards),
       disconnect_(std::move(disconnect)),
       admission_(limits_of(options_, shards), options_.jobs),
       introspection_(options_.facts, shards, admission_),
-      coordinator_(coordinator_of(options_), io, disconnect_),
+      coordinator_(coordinator_of(options_), store, io, disconnect_),
       probe_(options_.probe, io, options_.is_local),
       patience_(io),
       makers_(io, options_.verbs ? kMakers : 0),

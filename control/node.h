@@ -61,9 +61,9 @@ struct NodeOptions {
 
 class Node : public rpc::Service {
  public:
-  // `io`: the control thread's loop. `disconnect` ends a connection that misbehaves. All are
-  // borrowed or copied for the node's life.
-  Node(NodeOptions options, asio::io_context& io, ShardSet& shards,
+  // `io`: the control thread's loop. `store`: of this node as a coordinator. `disconnect` ends a
+  // connection that misbehaves. All are borrowed or copied for the node's life.
+  Node(NodeOptions options, asio::io_context& io, ShardSet& shards, Store& store,
        std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
   ~Node() override;
 

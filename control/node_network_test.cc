@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "client/verbs_link.h"
+#include "control/coordinator/memory_store.h"
 #include "control/node.h"
 #include "dataplane/transport/verbs/fake_verbs.h"
 
@@ -67,7 +68,7 @@ class NodeNetwork : public ::testing::Test {
     options.limits.network = true;
     options.verbs = {"node", ""};
     options.rails = std::move(rails);
-    node_ = std::make_unique<Node>(std::move(options), *io_, *shards_, [](auto, auto) {});
+    node_ = std::make_unique<Node>(std::move(options), *io_, *shards_, store_, [](auto, auto) {});
     for (std::uint32_t i = 0; i < kShards; ++i) {
       threads_.emplace_back([this, i] { shards_->run(i, false); });
     }
@@ -151,6 +152,7 @@ class NodeNetwork : public ::testing::Test {
       {{.name = "node"}, {.name = "worker"}, {.name = "node2"}, {.name = "worker2"}}};
   UniqueFd here_, there_;
   std::optional<asio::io_context> io_{std::in_place};
+  MemoryStore store_;
   std::unique_ptr<ShardSet> shards_;
   std::unique_ptr<Node> node_;
   std::vector<std::thread> threads_;

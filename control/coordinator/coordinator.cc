@@ -19,7 +19,9 @@ Error refused(std::string message) {
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, Store& store)
-    : options_(std::move(options)), store_(store) {}
+    : options_(std::move(options)), store_(store), plans_(store) {
+  take_over();
+}
 
 // -- Nodes -----------------------------------------------------------------------------------
 
@@ -45,9 +47,11 @@ Result<NodeId> Coordinator::join(const Member& member, std::string_view token, s
     return refused(fmt::format("node \"{}\": there are {} members, and no room for more",
                                member.name, members.size()));
   }
-  const NodeId node = ++last_node_;
-  store_.put(node, with_measured(member));
-  std::erase_if(departed_, [&](const auto& other) { return other.second.name == member.name; });
+  const NodeId node = store_.next_node();
+  Member joined = with_measured(member);
+  joined.draining = is_drained_when_it_comes(member.name);
+  store_.put(node, joined);
+  erase_departed(member.name);
   store_.heard_of_epoch(epoch);
   listeners_[node].news.node = node;
   listeners_[node].until = now + kMostSilence;
@@ -60,9 +64,9 @@ void Coordinator::leave(NodeId node, std::string_view why) {
   if (found == store_.members().end()) return;
   const Error error{Status::kUnavailable,
                     fmt::format("node \"{}\" has left: {}", found->second.name, why)};
-  departed_[node] = found->second;
-  departed_[node].draining = true;
-  forget_departed();
+  Member departed = found->second;
+  departed.draining = false;  // a drained node is ended to be started again, and then used
+  remember_departed(node, departed);
   store_.erase(node);
   listeners_.erase(node);
   std::vector<std::uint32_t> epochs;

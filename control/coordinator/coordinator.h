@@ -52,7 +52,9 @@ struct CoordinatorOptions {
 
 class Coordinator {
  public:
-  // Borrows the store.
+  // Borrows the store, and takes over from the coordinator that has left something there: numbers
+  // go on, plans, speeds and drains stay in force. Its members have left until they join here, its
+  // jobs are unknown until they form again, with other epochs; what runs of them runs on.
   Coordinator(CoordinatorOptions options, Store& store);
 
   // -- Nodes ---------------------------------------------------------------------------------
@@ -214,8 +216,13 @@ class Coordinator {
   JobRecord make_record(const Opening& opening);
   std::uint32_t form(const Opening& opening);
   Result<Layout> lay_out_job(const JobRecord& job) const;
+  void take_over();
   Members known_members() const;
+  bool matters(const Member& departed) const;
+  void remember_departed(NodeId node, const Member& member);
   void forget_departed();
+  bool is_drained_when_it_comes(const std::string& name) const;
+  void erase_departed(const std::string& name);
   bool may_place(const JobRecord& job) const;
   void place_gathered(Nanos now);
   void place(std::uint32_t epoch, Nanos now);
@@ -248,17 +255,13 @@ class Coordinator {
   CoordinatorOptions options_;
   Store& store_;
   Plans plans_;
-  std::map<std::string, Measured> measured_;  // by name of a member
-  std::map<std::uint32_t, Course> courses_;   // by epoch
+  std::map<std::uint32_t, Course> courses_;  // by epoch
   std::map<NodeId, Listener> listeners_;
   std::map<Ticket, std::uint32_t> tickets_;  // the epochs that they have to do with
   std::set<Ticket> listening_;               // that can be told of changes
-  Members departed_;                         // that plans name, as they were; they count as drained
   Nanos calm_ = kNoDeadline;                 // when running jobs use the nodes and NICs there are
   std::vector<Answer> answers_;
   std::vector<Telling> tellings_;
-  NodeId last_node_ = 0;
-  std::uint64_t last_placement_ = 0;
 };
 
 }  // namespace tally::control

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control/coordinator/coordinator.h"
+#include "control/coordinator/memory_store.h"
 
 namespace tally::control {
 

@@ -78,6 +78,7 @@ TEST_F(CoordinatorTest, RefusesAsAdmissionDoes) {
   EXPECT_EQ(error(9), "job \"third\": the coordinator has 2 jobs and max_jobs is 2");
   options_.open_jobs = false;
   coordinator_.emplace(options_, store_);
+  ASSERT_TRUE(coordinator_->join(member("a"), "cluster", 0, now_).ok());
   coordinator_->open(10, opening(0, "closed"), now_);
   EXPECT_THAT(error(10), HasSubstr("not configured at the coordinator"));
 }

@@ -13,8 +13,6 @@
 
 namespace tally::control {
 
-using Members = std::map<NodeId, Member>;
-
 // A star at every shard of each member, by node_shares(). Operations of split_bytes and more are
 // divided. Precondition: there are members.
 Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t split_bytes);

@@ -19,14 +19,14 @@ Outcome Coordinator::set_speeds(std::map<std::string, Measured> measured) {
                              "who is; measure again (tallyctl probe --out FILE)",
                              name)};
   }
-  measured_ = std::move(measured);
+  store_.put_speeds(std::move(measured));
   for (const auto& [node, member] : members) store_.put(node, with_measured(member));
   return Unit{};
 }
 
 Member Coordinator::with_measured(Member member) const {
-  const auto found = measured_.find(member.name);
-  member.measured = found == measured_.end() ? Measured{} : found->second;
+  const auto found = store_.speeds().find(member.name);
+  member.measured = found == store_.speeds().end() ? Measured{} : found->second;
   return member;
 }
 

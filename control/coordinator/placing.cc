@@ -68,26 +68,6 @@ Members Coordinator::usable_members() const {
   return usable;
 }
 
-// Whom plans may name, in the order in which they have joined.
-Members Coordinator::known_members() const {
-  Members known = store_.members();
-  known.insert(departed_.begin(), departed_.end());
-  return known;
-}
-
-// Those whom no plan names any more.
-void Coordinator::forget_departed() {
-  std::erase_if(departed_, [this](const auto& departed) {
-    const auto& all = plans_.all();
-    return std::none_of(all.begin(), all.end(), [&](const auto& set) {
-      const auto& machines = set.second->machines.file.network.vertices;
-      return std::any_of(machines.begin(), machines.end(), [&](const plan::Vertex& machine) {
-        return machine.name == departed.second.name;
-      });
-    });
-  });
-}
-
 // The plan in force, with what members and NICs there are now, where jobs run by it; one that was
 // set since waits for jobs that form, or for somebody who says otherwise.
 void Coordinator::replan_in_force() {
@@ -150,7 +130,7 @@ void Coordinator::give_plan(JobRecord& job, Layout layout) {
   job.plan = std::move(layout.plan);
   job.rate = layout.rate;
   job.nodes = std::move(layout.nodes);
-  for (PlanNode& one : job.nodes) one.placement = ++last_placement_;
+  for (PlanNode& one : job.nodes) one.placement = store_.next_placement();
 }
 
 void Coordinator::ask_nodes(const JobRecord& job, Course& course, Stage stage, Nanos now) {

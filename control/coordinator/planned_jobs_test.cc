@@ -3,30 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "control/coordinator/coordinator_fixture.h"
-#include "control/plan/star_planner.h"
-#include "control/plan/test_plans.h"
+#include "control/coordinator/set_plans.h"
 
 namespace tally::control {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// Two workers, "w0" and "w1", and helpers "a" and "b"; stars at the helpers, three to one.
-MachinePlan stars(std::uint64_t epoch = 5) {
-  auto list = plan::equal_machines(2, 2, 1e9);
-  const char* const names[] = {"w0", "w1", "a", "b"};
-  for (std::size_t i = 0; i < list.size(); ++i) list[i].name = names[i];
-  MachinePlan made;
-  made.file.epoch = epoch;
-  made.file.network = plan::star_network(list);
-  plan::Domain domain;
-  domain.name = "all";
-  domain.workers = {0, 1};
-  domain.classes = {{{}, 65536, 0, {{49152, {2, 2, -1, -2}, {}}, {16384, {3, 3, -2, -1}, {}}}}};
-  made.file.domains = {domain};
-  return made;
-}
 
 // Worker 0 at "a", and that and worker 1 at "b".
 MachinePlan deep() {

@@ -10,20 +10,20 @@ std::string SetPlan::title() const {
 }
 
 Outcome Plans::set(const std::string& job, MachinePlan plan) {
-  if (plans_.size() >= kMaxPlans && !plans_.contains(job)) {
+  if (all().size() >= kMaxPlans && !all().contains(job)) {
     return Error{Status::kRefused,
                  fmt::format("{} plans are set, and no more are kept: take some back (tallyctl "
                              "plan set --closed-form --job NAME)",
-                             plans_.size())};
+                             all().size())};
   }
-  plans_[job] = std::make_shared<const SetPlan>(SetPlan{job, std::move(plan)});
+  store_.put_plan(job, std::make_shared<const SetPlan>(SetPlan{job, std::move(plan)}));
   return Unit{};
 }
 
 std::shared_ptr<const SetPlan> Plans::find(const std::string& job) const {
-  auto found = plans_.find(job);
-  if (found == plans_.end()) found = plans_.find("");
-  return found == plans_.end() ? nullptr : found->second;
+  auto found = all().find(job);
+  if (found == all().end()) found = all().find("");
+  return found == all().end() ? nullptr : found->second;
 }
 
 }  // namespace tally::control

@@ -1,7 +1,7 @@
-// The plans that somebody has set: for a job by its name, and for all others.
+// The plans that somebody has set: for a job by its name, and for all others. They are kept in the
+// coordinator's store.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -23,17 +23,20 @@ struct SetPlan {
 
 class Plans {
  public:
+  // Borrows the store.
+  explicit Plans(Store& store) : store_(store) {}
+
   // In place of what was set for that job. An error where there are too many.
   Outcome set(const std::string& job, MachinePlan plan);
   // Nothing happens where there is none.
-  void drop(const std::string& job) { plans_.erase(job); }
+  void drop(const std::string& job) { store_.erase_plan(job); }
   // The job's own, else that for all; nullptr: none, so stars by the closed form are in force. Jobs
   // keep what they are made by.
   std::shared_ptr<const SetPlan> find(const std::string& job) const;
-  const std::map<std::string, std::shared_ptr<const SetPlan>>& all() const { return plans_; }
+  const PlansByJob& all() const { return store_.plans(); }
 
  private:
-  std::map<std::string, std::shared_ptr<const SetPlan>> plans_;  // by job
+  Store& store_;
 };
 
 }  // namespace tally::control

@@ -65,16 +65,18 @@ const std::string& tcp_of(const PlanNode& node) {
 }  // namespace
 
 CoordinatorService::CoordinatorService(
-    CoordinatorServiceOptions options, asio::io_context& io,
+    CoordinatorServiceOptions options, Store& store, asio::io_context& io,
     std::function<void(rpc::ConnectionId, std::string_view)> disconnect)
     : options_(std::move(options)),
       disconnect_(std::move(disconnect)),
+      store_(store),
       coordinator_(options_.coordinator, store_),
       plans_(coordinator_, options_.coordinator.token),
       timer_(io) {}
 
 void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request& request,
                                 rpc::Reply reply) {
+  reply.go_through(gate(connection));
   const std::string& method = request.method;
   if (method == "cluster.join") {
     join(connection, request, std::move(reply));
@@ -373,6 +375,17 @@ void CoordinatorService::tell_rank(const Coordinator::Answer& answer) {
   rpc::Reply reply = std::move(*std::exchange(caller.opens, std::nullopt));
   if (answer.outcome) return reply.result(opened(*answer.outcome, answer.rank));
   reply.error(answer.outcome.error());
+}
+
+// Who would hear what a lost store has not kept is to ask whoever coordinates now.
+rpc::Gate CoordinatorService::gate(rpc::ConnectionId connection) {
+  return [this, connection](std::function<void()> say) {
+    store_.when_settled(
+        [connection, disconnect = disconnect_, say = std::move(say)](const Outcome& settled) {
+          if (settled) return say();
+          disconnect(connection, settled.error().message);
+        });
+  };
 }
 
 void CoordinatorService::act() {

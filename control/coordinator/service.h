@@ -1,5 +1,6 @@
 // The coordinator's methods: cluster.* of nodes, job.* of ranks, plan.* and cluster.drain of
-// operators. Answers are held until there is something to say. Control thread only.
+// operators. Answers are held until there is something to say, and until the store has settled what
+// they follow from. Control thread only.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -38,8 +39,9 @@ struct CoordinatorServiceOptions {
 
 class CoordinatorService {
  public:
-  // `disconnect` ends a connection. Borrows `io`.
-  CoordinatorService(CoordinatorServiceOptions options, asio::io_context& io,
+  // `disconnect` ends a connection; those whose answers a lost store keeps back, too. Borrows
+  // `store` and `io`.
+  CoordinatorService(CoordinatorServiceOptions options, Store& store, asio::io_context& io,
                      std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
 
   // Methods cluster.*, job.* and plan.*.
@@ -75,6 +77,8 @@ class CoordinatorService {
   bool take_reports(NodeId node, const nlohmann::json& params);
   nlohmann::json opened(const JobRecord& job, std::uint32_t rank) const;
 
+  // Nothing is said but through it.
+  rpc::Gate gate(rpc::ConnectionId connection);
   // Says what there is to be said, and comes back when there may be more.
   void act();
   void tell_news(const Coordinator::News& news);
@@ -82,12 +86,13 @@ class CoordinatorService {
 
   CoordinatorServiceOptions options_;
   std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
-  MemoryStore store_;
+  Store& store_;
   Coordinator coordinator_;
   PlanMethods plans_;
   std::unordered_map<rpc::ConnectionId, Caller> callers_;
   std::map<NodeId, rpc::ConnectionId> by_node_;
   std::map<Coordinator::Ticket, rpc::ConnectionId> by_ticket_;
+  // Of connections to this process: another coordinator has others, so no store needs to know.
   Coordinator::Ticket last_ticket_ = 0;
   asio::steady_timer timer_;
 };

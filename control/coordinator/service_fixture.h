@@ -1,21 +1,30 @@
 // The coordinator's methods, asked as a server would ask them.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "control/coordinator/held_store.h"
 #include "control/coordinator/service.h"
 
 namespace tally::control {
 
 class Answer : public rpc::ReplySink {
  public:
-  void answer(std::string line) override { said_ = nlohmann::json::parse(line, nullptr, false); }
+  // Notes itself in `order` when it comes.
+  explicit Answer(std::string what = "", std::vector<std::string>* order = nullptr)
+      : what_(std::move(what)), order_(order) {}
+  void answer(std::string line) override {
+    said_ = nlohmann::json::parse(line, nullptr, false);
+    if (order_ != nullptr) order_->push_back(what_);
+  }
   bool has_come() const { return !said_.is_null(); }
   nlohmann::json result() const { return said_.value("result", nlohmann::json()); }
   std::string error() const {
@@ -23,6 +32,8 @@ class Answer : public rpc::ReplySink {
   }
 
  private:
+  std::string what_;
+  std::vector<std::string>* order_;
   nlohmann::json said_;
 };
 
@@ -30,7 +41,7 @@ class ServiceTest : public ::testing::Test {
  protected:
   std::shared_ptr<Answer> ask(rpc::ConnectionId connection, const char* method,
                               nlohmann::json params = nlohmann::json::object()) {
-    auto answer = std::make_shared<Answer>();
+    auto answer = std::make_shared<Answer>(fmt::format("{} of {}", method, connection), &order_);
     service_.handle(connection, {method, std::move(params), {}}, {answer, 1, true});
     return answer;
   }
@@ -52,9 +63,11 @@ class ServiceTest : public ::testing::Test {
   }
 
   asio::io_context io_;
+  HeldStore store_;
   std::vector<rpc::ConnectionId> ended_;
+  std::vector<std::string> order_;  // of answers as they come: "job.open of 2"
   CoordinatorService service_{
-      {.coordinator = {.token = "s"}}, io_, [this](rpc::ConnectionId connection, auto) {
+      {.coordinator = {.token = "s"}}, store_, io_, [this](rpc::ConnectionId connection, auto) {
         ended_.push_back(connection);
       }};
 };

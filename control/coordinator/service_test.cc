@@ -131,7 +131,7 @@ TEST_F(ServiceTest, ParsesWhatComes) {
 }
 
 TEST_F(ServiceTest, WhoStandsAloneHasNoMembers) {
-  CoordinatorService alone({}, io_, [](auto, auto) {});
+  CoordinatorService alone({}, store_, io_, [](auto, auto) {});
   auto answer = std::make_shared<Answer>();
   json params = node("a");
   params["token"] = "";
@@ -145,7 +145,7 @@ TEST_F(ServiceTest, ANodeSaysWhereItIsAMember) {
                                  [] {
                                    return Standing{"77", "b", "tcp:boss:7733", true};
                                  }},
-                            io_, [](auto, auto) {});
+                            store_, io_, [](auto, auto) {});
   const auto ask_it = [&](const char* method, json params) {
     auto answer = std::make_shared<Answer>();
     member.handle(1, {method, std::move(params), {}}, {answer, 1, true});
@@ -163,7 +163,7 @@ TEST_F(ServiceTest, ANodeSaysWhereItIsAMember) {
 }
 
 TEST_F(ServiceTest, ANodeOfAClusterDoesNotSayThatItIsAlone) {
-  CoordinatorService member({.coordinators = "tcp:boss:7733"}, io_, [](auto, auto) {});
+  CoordinatorService member({.coordinators = "tcp:boss:7733"}, store_, io_, [](auto, auto) {});
   auto answer = std::make_shared<Answer>();
   member.handle(1, {"job.open", rank(0), {}}, {answer, 1, true});
   EXPECT_THAT(answer->error(), HasSubstr("ask its coordinator, tcp:boss:7733"));

@@ -1,14 +1,17 @@
-// What a coordinator must not forget: who its members are, which jobs they carry by which plan, the
-// last epoch. In memory here; where another coordinator is to take over, something that both reach.
+// What a coordinator must not forget: who its members are and have been, which jobs they carry by
+// which plan, what operators have set, the last numbers given. In memory (memory_store.h), or,
+// where another coordinator is to take over, something that both reach.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "control/coordinator/rails.h"
 #include "dataplane/protocol/cut.h"
 #include "dataplane/protocol/vertex.h"
@@ -50,6 +53,8 @@ struct Member {
   // Where it is reached by a NIC that is up.
   const std::string& usable_tcp() const;
 };
+
+using Members = std::map<NodeId, Member>;
 
 // A shard of one of a job's nodes, in the numbering of its lanes.
 struct LaneOf {
@@ -104,41 +109,54 @@ struct JobRecord {
   std::vector<PlanNode> nodes;  // none: not yet placed
 };
 
+// By job; empty: for all that have none of their own. Nobody changes a plan: another is put there.
+using PlansByJob = std::map<std::string, std::shared_ptr<const SetPlan>>;
+
+// Reading is of a copy in memory, and sees what was written at once. A write has *settled* when
+// another coordinator that takes over finds it; writes settle in the order in which they are made.
+// What follows from a write is said to nobody before (when_settled()): so whoever takes over does
+// not contradict what was said. One thread, the coordinator's.
 class Store {
  public:
   virtual ~Store() = default;
 
   virtual void put(NodeId node, const Member& member) = 0;
   virtual void erase(NodeId node) = 0;
-  virtual const std::map<NodeId, Member>& members() const = 0;
+  virtual const Members& members() const = 0;
+
+  // Members that have left, as they were, as long as it matters; by the number that they had.
+  // `draining`: they are drained when they come again.
+  virtual void put_departed(NodeId node, const Member& member) = 0;
+  virtual void erase_departed(NodeId node) = 0;
+  virtual const Members& departed() const = 0;
 
   // By epoch: no two jobs have the same one.
   virtual void put(const JobRecord& job) = 0;
   virtual void erase_job(std::uint32_t epoch) = 0;
   virtual const std::map<std::uint32_t, JobRecord>& jobs() const = 0;
 
-  // Larger than all that it has given or heard of.
+  // That somebody has set.
+  virtual void put_plan(const std::string& job, std::shared_ptr<const SetPlan> plan) = 0;
+  virtual void erase_plan(const std::string& job) = 0;
+  virtual const PlansByJob& plans() const = 0;
+
+  // That somebody has measured, by name of a member; all of them at a time.
+  virtual void put_speeds(std::map<std::string, Measured> speeds) = 0;
+  virtual const std::map<std::string, Measured>& speeds() const = 0;
+
+  // Numbers that no coordinator over this store has given before; never 0. Epochs are larger than
+  // all that it has heard of, too.
   virtual std::uint32_t next_epoch() = 0;
   virtual void heard_of_epoch(std::uint32_t epoch) = 0;
-};
+  virtual NodeId next_node() = 0;
+  virtual std::uint64_t next_placement() = 0;
 
-class MemoryStore : public Store {
- public:
-  void put(NodeId node, const Member& member) override { members_[node] = member; }
-  void erase(NodeId node) override { members_.erase(node); }
-  const std::map<NodeId, Member>& members() const override { return members_; }
-
-  void put(const JobRecord& job) override { jobs_[job.epoch] = job; }
-  void erase_job(std::uint32_t epoch) override { jobs_.erase(epoch); }
-  const std::map<std::uint32_t, JobRecord>& jobs() const override { return jobs_; }
-
-  std::uint32_t next_epoch() override { return ++last_epoch_; }
-  void heard_of_epoch(std::uint32_t epoch) override { last_epoch_ = std::max(last_epoch_, epoch); }
-
- private:
-  std::map<NodeId, Member> members_;
-  std::map<std::uint32_t, JobRecord> jobs_;
-  std::uint32_t last_epoch_ = 0;
+  // `then` is called once, in the order of these calls, perhaps before this returns: when all
+  // writes so far have settled, or with an error when one of them never will. Then the store is
+  // lost, for all that is asked later too: nothing is said any more by who writes to it. An
+  // implementation must see to it that one or the other comes soon, well before kPlacingPatience;
+  // it drops what waits when it is destroyed.
+  virtual void when_settled(std::function<void(const Outcome&)> then) = 0;
 };
 
 }  // namespace tally::control

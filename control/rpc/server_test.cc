@@ -35,6 +35,10 @@ class TestService : public Service {
     if (request.method == "fds") return reply.result(request.fds.size());
     if (request.method == "big") return reply.result(std::string(200'000, 'x'));
     if (request.method == "later") return held.push_back(std::move(reply));
+    if (request.method == "gated") {
+      reply.go_through([this](auto say) { behind_gate.push_back(std::move(say)); });
+      return held.push_back(std::move(reply));
+    }
     if (request.method == "drop") return;
     if (request.method == "throw") throw std::runtime_error("the service's fault");
     if (request.method == "refuse") return reply.error(Status::kRefused, "not you");
@@ -46,6 +50,7 @@ class TestService : public Service {
   int handled = 0;
   std::map<std::string, std::size_t> fds_seen;
   std::vector<Reply> held;
+  std::vector<std::function<void()>> behind_gate;
   std::map<ConnectionId, int> closings;
 };
 
@@ -276,6 +281,28 @@ TEST_F(ServerTest, AReplyOutlivesItsConnection) {
   peer_.reset();
   EXPECT_TRUE(closed(id_));
   service_.held[0].result(1);
+}
+
+TEST_F(ServerTest, AGateSaysWhenAnAnswerIsSaid) {
+  send(call("gated", 1) + call("gated", 2));
+  ASSERT_TRUE(run_until([&] { return service_.held.size() == 2; }));
+  service_.held[0].result("first");
+  service_.held[0].result("again");
+  service_.held.pop_back();  // dropped
+  EXPECT_EQ(ask(call("echo", 9))["id"], 9) << "nothing else has been said";
+  ASSERT_EQ(service_.behind_gate.size(), 2U);
+  service_.behind_gate[1]();
+  EXPECT_EQ(receive()["error"]["data"]["name"], "internal");
+  service_.behind_gate[0]();
+  EXPECT_EQ(receive()["result"], "first");
+  send(call("gated", 3));
+  ASSERT_TRUE(run_until([&] { return service_.held.size() == 2; }));
+  service_.held[0] = std::move(service_.held[1]);
+  service_.held[0].result("third");
+  ASSERT_EQ(service_.behind_gate.size(), 3U) << "the gate moves with the reply";
+  peer_.reset();
+  EXPECT_TRUE(closed(id_));
+  service_.behind_gate[2]();
 }
 
 TEST_F(ServerTest, DisconnectClosesOnce) {

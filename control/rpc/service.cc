@@ -11,6 +11,7 @@ Reply& Reply::operator=(Reply&& other) noexcept {
   if (this != &other) {
     drop();
     sink_ = std::move(other.sink_);
+    gate_ = std::move(other.gate_);
     id_ = std::move(other.id_);
     wanted_ = other.wanted_;
   }
@@ -33,8 +34,14 @@ void Reply::unknown_method(std::string_view method) {
 
 void Reply::give(std::string line) {
   // The first answer is the answer: after it the sink is forgotten.
-  const auto sink = std::exchange(sink_, {}).lock();
-  if (sink) sink->answer(wanted_ ? std::move(line) : std::string());
+  std::weak_ptr<ReplySink> sink = std::exchange(sink_, {});
+  if (sink.expired()) return;
+  if (!wanted_) line.clear();
+  auto say = [sink = std::move(sink), line = std::move(line)]() mutable {
+    if (const auto there = sink.lock()) there->answer(std::move(line));
+  };
+  if (!gate_) return say();
+  gate_(std::move(say));
 }
 
 void Reply::drop() noexcept {

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -33,6 +34,10 @@ class ReplySink {
   virtual void answer(std::string line) = 0;
 };
 
+// What is between an answer and its connection: calls `say`, once, now or later; or drops it, and
+// nothing is ever said.
+using Gate = std::function<void(std::function<void()> say)>;
+
 // The answer to one request; give it exactly once. A Reply that is dropped answers "internal": a
 // client never waits for something that will not come. Outlives the connection harmlessly.
 class Reply {
@@ -42,6 +47,9 @@ class Reply {
   Reply(Reply&&) noexcept = default;
   Reply& operator=(Reply&& other) noexcept;
   ~Reply() { drop(); }
+
+  // The answer goes through the gate, also that of a Reply that is dropped.
+  void go_through(Gate gate) { gate_ = std::move(gate); }
 
   void result(nlohmann::json value);
   void error(Status status, std::string_view message);
@@ -53,6 +61,7 @@ class Reply {
   void give(std::string line);
 
   std::weak_ptr<ReplySink> sink_;
+  Gate gate_;  // none: it is said at once
   nlohmann::json id_;
   bool wanted_;
 };
