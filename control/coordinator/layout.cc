@@ -8,6 +8,7 @@
 #include "control/coordinator/file_trees.h"
 #include "control/coordinator/homes.h"
 #include "control/coordinator/shares.h"
+#include "control/coordinator/slots.h"
 #include "control/coordinator/substitutes.h"
 #include "control/plan/load.h"
 #include "control/plan/tree.h"
@@ -304,6 +305,7 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
 Layout lay_out(const MachinePlan& plan, const Members& members, const std::vector<Ranks>& ranks,
                std::uint64_t split_bytes) {
   Layout layout = Layouter(plan, members, ranks).run(split_bytes);
+  layout.slots = slot_layout(layout.nodes, plan::wanted_pieces(plan.of()));
   // The plan counts one gradient for each worker.
   std::size_t largest = 1;
   for (const Ranks& here : ranks) largest = std::max(largest, here.size());

@@ -248,6 +248,16 @@ TEST(Layout, SeveralTreesAtANodeShareTheNicsThatAreUp) {
   EXPECT_TRUE(check_layout(plan, all).ok());
 }
 
+TEST(Layout, MemoryBetweenNodesIsThePlans) {
+  MachinePlan plan = machines(3, 0);
+  add_class(plan, {}, {{65536, {-1, 0, 1}, {}}});
+  plan.file.domains[0].classes[0].window = 24;
+  const auto slots = [&] { return lay_out(plan, members({"w0", "w1"}), {{0}, {1}, {2}}, 0).slots; };
+  EXPECT_EQ(slots(), (protocol::SlotLayout{64 << 10, 24, 24, 1}));
+  plan.file.domains[0].classes[0].trees[0].up = {-1, 0, 0};
+  EXPECT_EQ(slots(), protocol::SlotLayout{}) << "a star needs none";
+}
+
 TEST(Layout, SaysWhatNodesCannotServe) {
   MachinePlan plan = machines(2, 2);
   add_class(plan, {}, {{40000, {2, 2, -1, -2}, {}}, {25536, {3, 3, -2, -1}, {}}});

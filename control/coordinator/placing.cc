@@ -7,7 +7,6 @@
 #include "control/coordinator/closed_form.h"
 #include "control/coordinator/coordinator.h"
 #include "control/coordinator/layout.h"
-#include "control/coordinator/slots.h"
 
 namespace tally::control {
 namespace {
@@ -149,6 +148,7 @@ void Coordinator::give_plan(JobRecord& job, Layout layout) {
   note_plan(job);
   job.plan = std::move(layout.plan);
   job.rate = layout.rate;
+  job.slots = layout.slots;
   job.nodes = std::move(layout.nodes);
   for (PlanNode& one : job.nodes) one.placement = ++last_placement_;
 }
@@ -193,7 +193,7 @@ Placement Coordinator::placement_of(const JobRecord& job, const PlanNode& one) c
   placement.vertices = one.vertices;
   placement.below = neighbours(job, one.member, one.below);
   placement.above = neighbours(job, one.member, one.above);
-  placement.slots = slot_layout(job.nodes);
+  placement.slots = job.slots;
   placement.nodes = static_cast<std::uint32_t>(job.nodes.size());
   placement.rate = one.rate != 0 ? one.rate : job.rate;
   placement.rails = one.rails;
