@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "control/coordinator/closed_form.h"
 #include "control/coordinator/coordinator.h"
@@ -51,9 +50,11 @@ Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
                     plan->title(), workers, job.ranks));
   }
   if (!asks_for_hosts(machines)) {
+    // Stars do not care; the speed of the job is that of ranks that are evenly on their machines.
     std::vector<std::vector<std::uint16_t>> all(workers);
-    all.front().resize(job.ranks);
-    std::iota(all.front().begin(), all.front().end(), std::uint16_t{0});
+    for (std::uint32_t rank = 0; rank < job.ranks; ++rank) {
+      all[rank % workers].push_back(static_cast<std::uint16_t>(rank));
+    }
     return lay_out(machines, members, all, options_.split_bytes);
   }
   const auto ranks = ranks_of_workers(machines, members, courses_.at(job.epoch).hosts);
