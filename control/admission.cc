@@ -209,7 +209,9 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
 Result<Forming*> Admission::add(std::unique_ptr<Forming> forming,
                                 std::span<const std::uint32_t> rail_of_lane) {
   forming->table_bytes = table_bytes(*forming, static_cast<std::uint32_t>(rail_of_lane.size()));
+  forming->slot_bytes = slot_bytes(*forming, static_cast<std::uint32_t>(rail_of_lane.size()));
   if (auto room = room_for(*forming); !room) return room.error();
+  if (auto room = room_for_slots(*forming); !room) return room.error();
   forming->slot = free_slot();
   forming->shards = least_used_shards(rail_of_lane);
   formings_.push_back(std::move(forming));

@@ -39,6 +39,8 @@ struct AdmissionLimits {
   // What the shards reserve for the operations of all jobs: ranks and branches x credit of each,
   // and the slots between nodes (protocol.md).
   std::uint64_t max_table_bytes = 1ull << 30;
+  // The slots themselves, in this node's memory for nodes above it: of all jobs.
+  std::uint64_t max_slot_bytes = 4ull << 30;
   std::uint32_t shards = 1;
   std::uint32_t shards_per_job = 4;  // at most
   std::uint32_t credit = 256;
@@ -88,6 +90,7 @@ struct Forming {
   std::uint32_t regions = 0;
   std::uint64_t region_bytes = 0;
   std::uint64_t table_bytes = 0;
+  std::uint64_t slot_bytes = 0;  // in this node's memory
   bool over = false;
   // Of branches that are here still: in these trees no rank is left below them.
   std::set<std::pair<std::uint32_t, std::uint32_t>> empty_below;  // member, tree
@@ -189,6 +192,8 @@ class Admission {
   Outcome room_for(const Forming& wanted) const;
   Outcome room_for_session(const Applicant& applicant) const;
   std::uint64_t table_bytes(const Forming& forming, std::uint32_t lanes) const;
+  static std::uint64_t slot_bytes(const Forming& forming, std::uint32_t lanes);
+  Outcome room_for_slots(const Forming& wanted) const;
   const ConfiguredJob* configured(const std::string& name) const;
   Forming* current(const std::string& name) const;
   std::uint32_t free_slot() const;

@@ -15,6 +15,7 @@
 #include "client/tcp.h"
 #include "control/config_keys.h"
 #include "control/coordinator/slots.h"
+#include "control/memory_limit.h"
 #include "control/networks.h"
 #include "control/process_limits.h"
 #include "control/rails.h"
@@ -45,6 +46,8 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   shard.protocol.window_bytes = config.window_bytes;
   // Only members of a cluster have other nodes below and above.
   if (!config.cluster.coordinators.empty()) shard.protocol.max_height = kMaxHeight;
+  shard.protocol.upper_tiles = kMostSlots;
+  shard.protocol.upper_inputs = kMostChildren;
   shard.protocol.stream_bytes = config.stream_bytes;
   shard.protocol.tile_bytes = config.tile_bytes;
   shard.protocol.default_deadline = config.default_deadline_ms * kMillisecond;
@@ -178,6 +181,8 @@ Outcome Daemon::build(const Config& config) {
   options.limits.max_mappings = mapping_limit();
   options.limits.max_descriptors = raise_descriptor_limit();
   options.limits.network = !config.listen_tcp.empty();
+  options.limits.max_slot_bytes =
+      std::min(options.limits.max_slot_bytes, memory_for_peers(memory_limit()));
   options.jobs = config.jobs;
   options.cluster_token = config.cluster.token;
   options.coordinators = config.cluster.coordinators;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "control/admission.h"
 #include "control/coordinator/slots.h"
@@ -106,6 +107,27 @@ bool Forming::is_empty(const Vertex& vertex) const {
                const std::uint32_t member = ranks() + branch.number;
                return members[member] == kNobody || empty_below.contains({member, vertex.tree});
              });
+}
+
+// For each of its shards and each node above that shard in some tree (Uplinks).
+std::uint64_t Admission::slot_bytes(const Forming& forming, std::uint32_t lanes) {
+  std::set<std::pair<std::size_t, std::uint32_t>> pairs;
+  for (std::size_t i = 0; i < forming.vertices.size(); ++i) {
+    if (!forming.vertices[i].is_root()) pairs.emplace(i % lanes, forming.vertices[i].parent);
+  }
+  return pairs.size() * forming.slots.total_bytes();
+}
+
+Outcome Admission::room_for_slots(const Forming& wanted) const {
+  std::uint64_t taken = 0;
+  for (const auto& forming : formings_) taken += forming->slot_bytes;
+  if (wanted.slot_bytes == 0 || taken + wanted.slot_bytes <= limits_.max_slot_bytes) return Unit{};
+  return refused(
+      fmt::format("job \"{}\": {} slots of {} bytes each way between nodes take {} bytes here; {} "
+                  "of {} are taken: give its plan a smaller \"window\" or \"chunk\", or end other "
+                  "jobs",
+                  wanted.name, wanted.slots.all_up(), wanted.slots.bytes, wanted.slot_bytes, taken,
+                  limits_.max_slot_bytes));
 }
 
 std::uint32_t Forming::messages_of(std::uint32_t member, std::uint32_t credit) const {

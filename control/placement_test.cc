@@ -208,10 +208,33 @@ TEST(Placement, BooksOfTreesAreCounted) {
   EXPECT_GT(deep, stars);
   EXPECT_GT(table(wide), deep);
   Admission admission({.max_table_bytes = stars, .shards = 2}, {});
-  EXPECT_THAT(
-      why_not(admission.place(deep_placement(), kNow)),
-      HasSubstr(fmt::format("2 ranks in 2 trees with a credit of 256 take {} bytes", deep)));
+  const std::string why = why_not(admission.place(deep_placement(), kNow));
+  EXPECT_THAT(why, HasSubstr(fmt::format("a credit of 256 take {} bytes", deep)));
+  EXPECT_THAT(why, HasSubstr("2 ranks in 2 trees"));
   EXPECT_TRUE(admission.place(placement(1, 1), kNow).ok());
+}
+
+// It is this node's memory, whatever the coordinator wants.
+TEST(Placement, SlotsAreCountedForEachShardAndNodeAboveIt) {
+  Placement deep = deep_placement();
+  deep.slots = {256 << 10, 64, 64, 1};
+  const std::uint64_t each = deep.slots.total_bytes();
+  Admission admission({.max_slot_bytes = each, .shards = 2}, {});
+  const auto placed = admission.place(deep, kNow);
+  ASSERT_TRUE(placed.ok()) << placed.error().message;
+  EXPECT_EQ(placed->forming->slot_bytes, each);
+  Placement other = deep;
+  other.job = "other";
+  EXPECT_THAT(why_not(admission.place(other, kNow)),
+              HasSubstr(fmt::format("64 slots of 262144 bytes each way between nodes take {} bytes "
+                                    "here; {} of {} are taken",
+                                    each, each, each)));
+  EXPECT_TRUE(admission.place(placement(2, 2, "stars"), kNow).ok()) << "they need none";
+  // Of two trees with one parent at a shard there is one connection.
+  Admission single({.max_slot_bytes = each, .shards = 1}, {});
+  deep.vertices[0] = deep.vertices[1];
+  deep.vertices[0].tree = 1;
+  EXPECT_EQ((*single.place(deep, kNow)).forming->slot_bytes, each);
 }
 
 TEST(Placement, WhoDoesNotKnowItMustAskTheCoordinator) {

@@ -73,6 +73,28 @@ TEST_F(PlanCommand, WhatMakeWritesCheckAccepts) {
             "lower bound 0.096 ns per byte, says the plan: at most 0.00% from the best\n");
 }
 
+TEST_F(PlanCommand, CheckSaysWhatNodesMakeOfChunksAndWindows) {
+  EXPECT_EQ(answer({"check", file(answer(three_and_one).out)}).out.find("between nodes"),
+            std::string::npos);
+  auto plan = plan::read_plan(answer(three_and_one).out);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  plan::Domain& domain = plan->domains[0];
+  domain.certificate.reset();
+  domain.classes[0].chunk = 100'000;
+  domain.classes[0].window = 20;
+  domain.classes[0].trees = {{65536, {plan::kIsRoot, 0, 1, plan::kIsAbsent}, {}}};
+  const auto checked = [&] { return answer({"check", file(plan::write_plan(*plan))}); };
+  EXPECT_NE(
+      checked().out.find("between nodes: 20 chunks of up to 98304 bytes in flight, each way\n"),
+      std::string::npos)
+      << checked().out;
+  domain.classes[0].window = 100;
+  EXPECT_EQ(checked().status, 2);
+  EXPECT_NE(checked().err.find("classes[0].window = 100: nodes keep memory for at most 64"),
+            std::string::npos)
+      << checked().err;
+}
+
 TEST_F(PlanCommand, MakeWritesAFile) {
   auto words = three_and_one;
   const std::string path = directory_ / "out.json";

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "control/plan/load.h"
+#include "control/plan/pieces.h"
 #include "control/plan/tree.h"
 #include "control/speed.h"
 #include "control/tables.h"
@@ -192,6 +193,10 @@ json plan_report(const plan::Plan& plan, const PlanQuestion& question) {
       is_taken = is_taken || takes_it;
       part["classes"].push_back(class_report(routes, size_class, question, takes_it));
     }
+    if (const std::size_t inputs = plan::most_inputs(domain); inputs > 0) {
+      const plan::Pieces served = plan::served_pieces(plan::wanted_pieces(domain), inputs);
+      part["between_nodes"] = {{"chunk", served.bytes}, {"window", served.count}};
+    }
     if (domain.certificate) {
       part["certificate"] = {{"tau", domain.certificate->tau},
                              {"lower_bound", domain.certificate->lower_bound}};
@@ -211,6 +216,10 @@ std::string render_plan_report(const json& report, std::size_t rows) {
     text += fmt::format("\ndomain \"{}\": {}\n", format_value(domain["name"], Format::kText),
                         count_of(domain["workers"], "worker"));
     for (const json& one : domain["classes"]) text += render_class(one, rows);
+    if (const auto between = domain.find("between_nodes"); between != domain.end()) {
+      text += fmt::format("between nodes: {} chunks of up to {} bytes in flight, each way\n",
+                          (*between)["window"].dump(), (*between)["chunk"].dump());
+    }
     const auto certificate = domain.find("certificate");
     if (certificate == domain.end()) continue;
     const double tau = (*certificate)["tau"], bound = (*certificate)["lower_bound"];

@@ -89,7 +89,7 @@ void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
     course.trouble = fmt::format("{}; it keeps the plan that it has", layout.error().message);
     return;
   }
-  if (layout->plan == next.plan && same(layout->nodes, next.nodes)) {
+  if (layout->plan == next.plan && layout->slots == next.slots && same(layout->nodes, next.nodes)) {
     note_plan(next);
     return store_.put(next);
   }

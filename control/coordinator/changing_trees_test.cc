@@ -98,6 +98,19 @@ TEST_F(ChangingTest, TreesOfTwoLevelsChangeWhenAllTheirNodesHaveThem) {
   EXPECT_THAT(told(), ElementsAre(Word::kPrepare));
 }
 
+TEST_F(ChangingTest, OtherMemoryBetweenNodesIsAnotherVersion) {
+  const NodeId a = join("a"), b = join("b"), c = join("c");
+  MachinePlan plan = two_levels();
+  ASSERT_TRUE(coordinator_->set_plan("", plan, now_).ok());
+  run_job({a, b, c});
+  plan.file.domains[0].classes[0].window = 16;
+  ASSERT_TRUE(coordinator_->set_plan("", plan, now_).ok());
+  coordinator_->replan("");
+  const auto at_a = news(a);
+  ASSERT_EQ(at_a.placements.size(), 1U);
+  EXPECT_EQ(at_a.placements[0].slots, (protocol::SlotLayout{64 << 10, 16, 16, 1}));
+}
+
 TEST_F(ChangingTest, WhatIsLostOfTheVersionBeforeDoesNotTouchTheNext) {
   const NodeId a = join("a"), b = join("b"), c = join("c"), d = join("d");
   ASSERT_TRUE(coordinator_->set_plan("", two_levels(), now_).ok());

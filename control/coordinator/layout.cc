@@ -8,6 +8,7 @@
 #include "control/coordinator/file_trees.h"
 #include "control/coordinator/homes.h"
 #include "control/coordinator/shares.h"
+#include "control/coordinator/slots.h"
 #include "control/coordinator/substitutes.h"
 #include "control/plan/load.h"
 #include "control/plan/tree.h"
@@ -266,6 +267,33 @@ class Layouter {
   std::uint32_t trees_ = 0;
 };
 
+// As window_rates() does it for the closed form. Nodes that sum for trees of several levels do not
+// yield: what passes them is what fills others' NICs.
+void let_workers_yield(const plan::Network& network, const plan::ClassLoad& load, Layout& layout) {
+  std::map<std::string, plan::Role> roles;
+  for (VertexId id = 0; id < network.machines(); ++id) {
+    roles[network.vertices[id].name] = network.vertices[id].role;
+  }
+  const auto has_node = [&](const std::string& name) {
+    return std::any_of(layout.nodes.begin(), layout.nodes.end(),
+                       [&](const PlanNode& node) { return node.member.name == name; });
+  };
+  const bool full = std::any_of(load.loads.begin(), load.loads.end(), [&](const plan::Load& one) {
+    const bool nic = one.passage == plan::Passage::kIn || one.passage == plan::Passage::kOut;
+    const plan::Vertex& machine = network.vertices[one.to];
+    return nic && machine.role == plan::Role::kHelper && is_full(one.seconds() / load.tau) &&
+           has_node(machine.name);
+  });
+  for (PlanNode& node : layout.nodes) {
+    const auto role = roles.find(node.member.name);
+    const bool yields = full && role != roles.end() && role->second == plan::Role::kWorker;
+    const bool stars = std::all_of(
+        node.vertices.begin(), node.vertices.end(),
+        [](const Vertex& vertex) { return vertex.branches.empty() && vertex.is_root(); });
+    if (yields && stars) node.rate = yielding(layout.rate);
+  }
+}
+
 }  // namespace
 
 Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t split_bytes) {
@@ -304,12 +332,15 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
 Layout lay_out(const MachinePlan& plan, const Members& members, const std::vector<Ranks>& ranks,
                std::uint64_t split_bytes) {
   Layout layout = Layouter(plan, members, ranks).run(split_bytes);
+  layout.slots = slot_layout(layout.nodes, plan::wanted_pieces(plan.of()));
   // The plan counts one gradient for each worker.
   std::size_t largest = 1;
   for (const Ranks& here : ranks) largest = std::max(largest, here.size());
   plan::Routes routes(plan.file.network);
-  const double tau = plan::evaluate(routes, plan.of().classes.back()).tau;
-  if (tau > 0) layout.rate = static_cast<std::uint64_t>(1 / (tau * static_cast<double>(largest)));
+  const plan::ClassLoad load = plan::evaluate(routes, plan.of().classes.back());
+  if (load.tau <= 0) return layout;
+  layout.rate = static_cast<std::uint64_t>(1 / (load.tau * static_cast<double>(largest)));
+  let_workers_yield(plan.file.network, load, layout);
   return layout;
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
@@ -246,6 +247,80 @@ TEST(Layout, SeveralTreesAtANodeShareTheNicsThatAreUp) {
   EXPECT_THAT(fine.error().message, HasSubstr("the others have 1 shard(s)"));
   for (auto& [node, member] : all) member.rails[0].up = true;
   EXPECT_TRUE(check_layout(plan, all).ok());
+}
+
+TEST(Layout, MemoryBetweenNodesIsThePlans) {
+  MachinePlan plan = machines(3, 0);
+  add_class(plan, {}, {{65536, {-1, 0, 1}, {}}});
+  plan.file.domains[0].classes[0].window = 24;
+  const auto slots = [&] { return lay_out(plan, members({"w0", "w1"}), {{0}, {1}, {2}}, 0).slots; };
+  EXPECT_EQ(slots(), (protocol::SlotLayout{64 << 10, 24, 24, 1}));
+  plan.file.domains[0].classes[0].trees[0].up = {-1, 0, 0};
+  EXPECT_EQ(slots(), protocol::SlotLayout{}) << "a star needs none";
+}
+
+// By node: bytes per second for its windows.
+std::map<std::string, std::uint64_t> rates(const MachinePlan& plan, const Members& all) {
+  std::vector<Ranks> ranks;
+  for (std::uint16_t i = 0; i < plan.of().workers.size(); ++i) ranks.push_back({i});
+  const Layout layout = lay_out(plan, all, ranks, 0);
+  std::map<std::string, std::uint64_t> by_node;
+  for (const PlanNode& node : layout.nodes) {
+    by_node[node.member.name] = node.rate != 0 ? node.rate : layout.rate;
+  }
+  return by_node;
+}
+
+// Stars at all machines; `deep`: in the last of them w1 is below w0.
+MachinePlan mixed(std::size_t workers, std::size_t helpers, bool deep) {
+  MachinePlan plan = machines(workers, helpers);
+  const auto list = plan.file.network.vertices;
+  const auto shares =
+      plan::round_weights(plan::star_shares({list.data(), workers + helpers}).shares);
+  std::vector<plan::Tree> trees;
+  for (plan::VertexId root = 0; root < workers + helpers; ++root) {
+    trees.push_back(
+        {shares[root], plan::star_parents(workers + helpers, plan.of().workers, root), {}});
+  }
+  if (deep) trees.back().up[1] = 0;
+  add_class(plan, {}, std::move(trees));
+  return plan;
+}
+
+void set_speed(MachinePlan& plan, plan::VertexId id, double speed) {
+  plan.file.network.vertices[id].in = plan.file.network.vertices[id].out = speed;
+  for (plan::Link& link : plan.file.network.links) {
+    if (link.from == id || link.to == id) link.capacity = speed;
+  }
+}
+
+TEST(Layout, StarsOfWorkersYieldToThoseThatFillAHelpersNic) {
+  const Members all = members({"w0", "w1", "w2", "w3", "h0"});
+  const auto by_node = rates(mixed(4, 1, false), all);
+  EXPECT_NEAR(static_cast<double>(by_node.at("h0")), 0.75e9, 1e5);
+  for (const char* name : {"w0", "w1", "w2", "w3"}) {
+    EXPECT_EQ(by_node.at(name), by_node.at("h0") * 3 / 4) << name;
+  }
+  MachinePlan fast = mixed(4, 1, false);
+  set_speed(fast, 4, 8e9);
+  const auto even = rates(fast, all);
+  EXPECT_EQ(even.at("w0"), even.at("h0")) << "a helper with room to spare makes up for it";
+}
+
+TEST(Layout, WhoSumsForDeeperTreesDoesNotYield) {
+  const Members all = members({"w0", "w1", "w2", "w3", "h0", "h1"});
+  MachinePlan plan = mixed(4, 2, true);
+  set_speed(plan, 0, 2e9);
+  const auto by_node = rates(plan, all);
+  EXPECT_EQ(by_node.at("w0"), by_node.at("h0")) << "the sums for h1's tree pass it";
+  EXPECT_LT(by_node.at("w1"), by_node.at("h0"));
+}
+
+TEST(Layout, WhereTheFullHelperIsDrainedNobodyYields) {
+  Members all = members({"w0", "w1", "w2", "w3", "h0", "x"});
+  for (auto& [node, member] : all) member.draining = member.name == "h0";
+  const auto by_node = rates(mixed(4, 1, false), all);
+  EXPECT_EQ(by_node.at("w0"), by_node.at("x"));
 }
 
 TEST(Layout, SaysWhatNodesCannotServe) {

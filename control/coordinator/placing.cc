@@ -2,12 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "control/coordinator/closed_form.h"
 #include "control/coordinator/coordinator.h"
 #include "control/coordinator/layout.h"
-#include "control/coordinator/slots.h"
 
 namespace tally::control {
 namespace {
@@ -52,9 +50,11 @@ Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
                     plan->title(), workers, job.ranks));
   }
   if (!asks_for_hosts(machines)) {
+    // Stars do not care; the speed of the job is that of ranks that are evenly on their machines.
     std::vector<std::vector<std::uint16_t>> all(workers);
-    all.front().resize(job.ranks);
-    std::iota(all.front().begin(), all.front().end(), std::uint16_t{0});
+    for (std::uint32_t rank = 0; rank < job.ranks; ++rank) {
+      all[rank % workers].push_back(static_cast<std::uint16_t>(rank));
+    }
     return lay_out(machines, members, all, options_.split_bytes);
   }
   const auto ranks = ranks_of_workers(machines, members, courses_.at(job.epoch).hosts);
@@ -129,6 +129,7 @@ void Coordinator::give_plan(JobRecord& job, Layout layout) {
   note_plan(job);
   job.plan = std::move(layout.plan);
   job.rate = layout.rate;
+  job.slots = layout.slots;
   job.nodes = std::move(layout.nodes);
   for (PlanNode& one : job.nodes) one.placement = store_.next_placement();
 }
@@ -173,7 +174,7 @@ Placement Coordinator::placement_of(const JobRecord& job, const PlanNode& one) c
   placement.vertices = one.vertices;
   placement.below = neighbours(job, one.member, one.below);
   placement.above = neighbours(job, one.member, one.above);
-  placement.slots = slot_layout(job.nodes);
+  placement.slots = job.slots;
   placement.nodes = static_cast<std::uint32_t>(job.nodes.size());
   placement.rate = one.rate != 0 ? one.rate : job.rate;
   placement.rails = one.rails;

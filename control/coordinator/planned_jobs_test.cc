@@ -82,6 +82,17 @@ TEST_F(CoordinatorTest, APlanThatCannotBeServedIsRefusedWhereItIsSetAndWhereAJob
   EXPECT_TRUE(coordinator_->set_plan("1", stars(), now_).ok()) << "in place of another";
 }
 
+// Two workers and 1e9 bytes per second: the first helper's NIC carries 3/4 of both gradients.
+TEST_F(CoordinatorTest, TheSpeedOfStarsIsThatOfRanksOnTheirMachines) {
+  const NodeId a = join("a");
+  join("b");
+  ASSERT_TRUE(coordinator_->set_plan("", stars(), now_).ok());
+  coordinator_->open(1, opening(0), now_);
+  EXPECT_EQ(news(a).placements.at(0).rate, 666'666'666U);
+  coordinator_->open(2, opening(0, "twice", "t", 4), now_);
+  EXPECT_EQ(news(a).placements.at(0).rate, 333'333'333U) << "two of each worker's";
+}
+
 TEST_F(CoordinatorTest, SomebodyStandsInForWhomThePlanNamesAndWhoHasLeft) {
   const NodeId a = join("a"), b = join("b"), c = join("c");
   ASSERT_TRUE(coordinator_->set_plan("", stars(), now_).ok());

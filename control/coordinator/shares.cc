@@ -123,6 +123,14 @@ std::uint64_t rate_of(const std::vector<Member>& members, const std::vector<std:
   return std::isfinite(rate) ? static_cast<std::uint64_t>(rate) : 0;
 }
 
+bool is_full(double busy) {
+  return busy > kFull;
+}
+
+std::uint64_t yielding(std::uint64_t rate) {
+  return static_cast<std::uint64_t>(static_cast<double>(rate) * kYields);
+}
+
 std::vector<std::uint64_t> window_rates(const std::vector<Member>& members,
                                         const std::vector<std::uint32_t>& shares,
                                         std::uint32_t ranks, std::uint64_t rate) {
@@ -131,13 +139,11 @@ std::vector<std::uint64_t> window_rates(const std::vector<Member>& members,
     const double share = static_cast<double>(shares[i]) / plan::kWeightUnit;
     const double load = share * ranks * static_cast<double>(rate);
     full |= members[i].role == Role::kHelper &&
-            load > kFull * static_cast<double>(members[i].usable_speed());
+            is_full(load / static_cast<double>(members[i].usable_speed()));
   }
   std::vector<std::uint64_t> rates;
   for (const Member& member : members) {
-    const bool yields = full && member.role == Role::kWorker;
-    rates.push_back(yields ? static_cast<std::uint64_t>(static_cast<double>(rate) * kYields)
-                           : rate);
+    rates.push_back(full && member.role == Role::kWorker ? yielding(rate) : rate);
   }
   return rates;
 }

@@ -40,6 +40,11 @@ std::vector<std::uint64_t> window_rates(const std::vector<Member>& members,
                                         const std::vector<std::uint32_t>& shares,
                                         std::uint32_t ranks, std::uint64_t rate);
 
+// Whether a NIC that carries such a part of what it can is full, as window_rates() takes it, and
+// what is left of `rate` for those who yield to it.
+bool is_full(double busy);
+std::uint64_t yielding(std::uint64_t rate);
+
 // How many trees each member roots: one for each of its shards, but at most kMaxTrees in all (then
 // each has fewer, down to the same bound), and not more than its share has units.
 std::vector<std::uint32_t> tree_counts(const std::vector<Member>& members,

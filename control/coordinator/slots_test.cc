@@ -15,18 +15,18 @@ PlanNode node(std::uint32_t height, std::uint16_t ranks, std::uint16_t branches)
 }
 
 TEST(SlotLayout, StarsHaveNone) {
-  EXPECT_EQ(slot_layout({node(1, 8, 0), node(1, 9, 0)}).total_bytes(), 0U);
+  EXPECT_EQ(slot_layout({node(1, 8, 0), node(1, 9, 0)}, {}).total_bytes(), 0U);
 }
 
 TEST(SlotLayout, AClassForEachHeightAboveStars) {
-  EXPECT_EQ(slot_layout({node(1, 2, 0), node(2, 2, 1)}).classes, 1U);
-  EXPECT_EQ(slot_layout({node(4, 0, 2), node(1, 2, 0)}).classes, 3U);
+  EXPECT_EQ(slot_layout({node(1, 2, 0), node(2, 2, 1)}, {}).classes, 1U);
+  EXPECT_EQ(slot_layout({node(4, 0, 2), node(1, 2, 0)}, {}).classes, 3U);
 }
 
 TEST(SlotLayout, MoreChildrenSmallerSlots) {
   std::uint64_t last = kMostSlotBytes;
   for (const std::uint16_t ranks : {1, 6, 7, 20, 63, 64, 255}) {
-    const auto layout = slot_layout({node(2, ranks, 1)});
+    const auto layout = slot_layout({node(2, ranks, 1)}, {});
     EXPECT_LE(layout.bytes, last);
     EXPECT_GE(layout.bytes, kLeastSlotBytes);
     EXPECT_EQ(layout.bytes % kLeastSlotBytes, 0U);
@@ -34,7 +34,19 @@ TEST(SlotLayout, MoreChildrenSmallerSlots) {
     last = layout.bytes;
   }
   EXPECT_EQ(last, kLeastSlotBytes);
-  EXPECT_EQ(slot_layout({node(2, 1, 1)}).bytes, kMostSlotBytes);
+  EXPECT_EQ(slot_layout({node(2, 1, 1)}, {}).bytes, kMostSlotBytes);
+}
+
+TEST(SlotLayout, StarsBesideDeeperTreesDoNotMakeTheirSlotsSmaller) {
+  EXPECT_EQ(slot_layout({node(2, 1, 1), node(1, 200, 0)}, {}).bytes, kMostSlotBytes);
+  PlanNode below = node(1, 200, 0);
+  below.vertices[0].parent = 0;
+  EXPECT_EQ(slot_layout({node(2, 1, 1), below}, {}).bytes, kLeastSlotBytes);
+}
+
+TEST(SlotLayout, ThePlanSaysHowManyAndHowLarge) {
+  const auto layout = slot_layout({node(3, 2, 1)}, {64 << 10, 24});
+  EXPECT_EQ(layout, (protocol::SlotLayout{64 << 10, 24, 24, 2}));
 }
 
 }  // namespace

@@ -88,7 +88,8 @@ struct PlanNode {
 struct Layout {
   protocol::Plan plan;
   std::vector<PlanNode> nodes;
-  std::uint64_t rate = 0;  // bytes of operation per second that the links carry; 0: unknown
+  std::uint64_t rate = 0;        // bytes of operation per second that the links carry; 0: unknown
+  protocol::SlotLayout slots{};  // between the nodes; none where all trees are stars
 };
 
 struct SetPlan;
@@ -105,7 +106,8 @@ struct JobRecord {
   std::uint64_t plan_epoch = 0;              // of the file that the plan is from; 0: of none
   std::shared_ptr<const SetPlan> made_by{};  // what the plan is from; none: not yet placed
   protocol::Plan plan;
-  std::uint64_t rate = 0;       // bytes of operation per second that it is made for; 0: unknown
+  std::uint64_t rate = 0;  // bytes of operation per second that it is made for; 0: unknown
+  protocol::SlotLayout slots{};
   std::vector<PlanNode> nodes;  // none: not yet placed
 };
 

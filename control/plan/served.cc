@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "control/plan/pieces.h"
 #include "control/plan/plan_json.h"
 #include "control/plan/tree.h"
 
@@ -25,13 +26,25 @@ Outcome check_children(const Network& network, const Domain& domain, const Tree&
   const auto shape = Shape::of(tree.up, "up");
   if (!shape) return shape.error();
   for (const VertexId id : shape->order()) {
-    const auto own = std::count(domain.workers.begin(), domain.workers.end(), id);
-    const std::size_t children = shape->children(id).size() + static_cast<std::size_t>(own);
+    const std::size_t children = inputs_of(domain, *shape, id);
     if (shape->height(id) < 2 || children <= kServedChildren) continue;
     return refused(
         "domain \"{}\": {} has {} children in a tree of several levels, its own gradient included, "
         "and nodes take {}: put some below others",
         domain.name, network.name_of(id), children, kServedChildren);
+  }
+  return Unit{};
+}
+
+// Stars need no memory between nodes.
+Outcome check_windows(const Domain& domain) {
+  for (std::size_t i = 0; i < domain.classes.size(); ++i) {
+    const SizeClass& one = domain.classes[i];
+    if (one.window <= kMostPieces || !has_levels(one)) continue;
+    return refused(
+        "domain \"{}\", classes[{}].window = {}: nodes keep memory for at most {} chunks each way "
+        "between two of them; lower it, or leave it out",
+        domain.name, i, one.window, kMostPieces);
   }
   return Unit{};
 }
@@ -57,6 +70,7 @@ Outcome check_served(const Network& network, const Domain& domain) {
       if (auto fit = check_children(network, domain, tree); !fit) return fit;
     }
   }
+  if (auto fit = check_windows(domain); !fit) return fit;
   if (trees.size() <= kServedTrees) return Unit{};
   return refused("domain \"{}\" has {} trees, and nodes take {}", domain.name, trees.size(),
                  kServedTrees);

@@ -91,6 +91,19 @@ TEST(Served, ChildrenAreCountedWhereOtherNodesAreBelow) {
             "gradient included, and nodes take 256: put some below others");
 }
 
+TEST(Served, ChunksInFlightAreBoundedWhereNodesAreBetween) {
+  Plan deep = two_levels(1);
+  deep.domains[0].classes[0].window = 64;
+  EXPECT_EQ(refusal_of(deep), "");
+  deep.domains[0].classes[0].window = 65;
+  EXPECT_EQ(refusal_of(deep),
+            "domain \"all\", classes[0].window = 65: nodes keep memory for at most 64 chunks each "
+            "way between two of them; lower it, or leave it out");
+  Plan flat = stars(1);
+  flat.domains[0].classes[0].window = 65;
+  EXPECT_EQ(refusal_of(flat), "") << "stars have none";
+}
+
 TEST(Served, ACoordinatorKeepsSoManyBytes) {
   Plan plan = stars(200);
   for (Vertex& vertex : plan.network.vertices) vertex.name = std::string(200, 'x');

@@ -37,10 +37,9 @@ struct ShardConfig {
 };
 
 // Pulls that a shard may have under way, or views that it may hold: for each input of a tile one of
-// its bytes and one of its checksums. A branch has ranks of its own below it, so a vertex has no
-// more children than the job has ranks.
+// its bytes and one of its checksums.
 inline std::size_t max_pulls(const ShardConfig& config) {
-  return std::size_t{protocol::tile_slots(config.protocol)} * config.max_ranks * 2;
+  return 2 * protocol::most_inputs(config.protocol, config.max_ranks);
 }
 
 class Shard {

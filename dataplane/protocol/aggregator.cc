@@ -32,6 +32,11 @@ std::uint32_t tile_slots(const AggregatorConfig& config) {
                           : config.tiles + (config.max_height - 1) * config.upper_tiles;
 }
 
+std::uint64_t most_inputs(const AggregatorConfig& config, std::uint32_t ranks) {
+  const std::uint64_t upper = tile_slots(config) - config.tiles;
+  return std::uint64_t{config.tiles} * ranks + upper * std::min(ranks, config.upper_inputs);
+}
+
 Aggregator::Aggregator(AggregatorConfig config)
     : config_(std::move(config)), scheduler_(classes_of(config_)), grain_(config_.small) {}
 

@@ -42,9 +42,10 @@ struct AggregatorConfig {
   std::uint64_t tile_bytes = 0;          // of one input; 0: derived from the window
   std::uint32_t tiles = 64;              // tile slots
   // Vertices are at most so high. Each height has a class of tiles of its own, those above 1 with
-  // `upper_tiles` slots.
+  // `upper_tiles` slots, and tiles of at most `upper_inputs`.
   std::uint32_t max_height = 1;
   std::uint32_t upper_tiles = 16;
+  std::uint32_t upper_inputs = UINT32_MAX;
   // For tests: one class for all heights. Trees may wait for each other in a circle then.
   bool one_class = false;
   // With so many bytes to be read and stored here, results are stored past the caches.
@@ -55,6 +56,10 @@ struct AggregatorConfig {
 
 // Tiles on their way up that may be in flight at once.
 std::uint32_t tile_slots(const AggregatorConfig& config);
+
+// Inputs of all of these together, of jobs of so many ranks: a vertex has no more children than its
+// job has ranks, because a branch has ranks of its own below it.
+std::uint64_t most_inputs(const AggregatorConfig& config, std::uint32_t ranks);
 
 // Bytes of all inputs of the largest tile that a job of so many ranks can have: a transport that
 // lands inputs needs room for one.

@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint64_t kMinTileBytes = 4 << 10;
 constexpr std::uint64_t kMaxTileBytes = 256 << 10;
 constexpr std::uint32_t kMaxTileFanIn = 32;
+constexpr std::uint64_t kLandingPage = 4 << 10;
 constexpr std::uint64_t kBlockStatsBytes = sizeof(BlockStats);
 static_assert(kCutElements == kStatsBlock);
 
@@ -25,6 +26,17 @@ std::uint64_t pulled_bytes(const Tile& tile) {
   const std::uint64_t ranks = tile.sources.size() - tile.partials;
   return tile.count *
          (ranks * element_bytes(tile.type) + tile.partials * element_bytes(tile.partial_type));
+}
+
+// As the window counts them. Those of a tile that waits for branches in whole pages, as which they
+// land: else many small tiles would hold the room that tiles of lower heights need.
+std::uint64_t landing_bytes(const Tile& tile) {
+  if (tile.partials == 0) return pulled_bytes(tile);
+  const auto pages = [&](ElementType type) {
+    return (tile.count * element_bytes(type) + kLandingPage - 1) / kLandingPage * kLandingPage;
+  };
+  const std::uint64_t ranks = tile.sources.size() - tile.partials;
+  return ranks * pages(tile.type) + tile.partials * pages(tile.partial_type);
 }
 
 std::uint64_t pushed_bytes(const Tile& tile) {
@@ -124,7 +136,7 @@ bool Aggregator::start_tile(Tile& tile) {
   const bool last =
       vertex.is_root() ? operation.cursor == operation.end : operation.first_wanted == kNone;
   if (last) scheduler_.remove(choice->job, cls, choice->operation);
-  scheduler_.started(choice->job, cls, pulled_bytes(tile));
+  scheduler_.started(choice->job, cls, landing_bytes(tile));
   grain_.started(pulled_bytes(tile));
   return true;
 }
@@ -252,7 +264,7 @@ void Aggregator::storing(Tile& tile, Nanos now) {
   OperationRecord& operation = job.table[tile.operation];
   const TileClass cls = job.place(operation).cls;
   tile.summed = true;
-  scheduler_.pulled(tile.job, cls, pulled_bytes(tile));
+  scheduler_.pulled(tile.job, cls, landing_bytes(tile));
   scheduler_.pushing(tile.job, cls, pushed_bytes(tile));
   operation.started = true;
   operation.times.sum(now, busy_);
@@ -275,7 +287,7 @@ void Aggregator::end_tile(const Tile& tile, Status status, Member culprit, Nanos
   if (tile.summed) {
     scheduler_.pushed(tile.job, cls, pushed_bytes(tile));
   } else {
-    scheduler_.pulled(tile.job, cls, pulled_bytes(tile));
+    scheduler_.pulled(tile.job, cls, landing_bytes(tile));
   }
   scheduler_.finished(tile.job, cls);
   if (tile.partials > 0) give_back_up(job, tile);

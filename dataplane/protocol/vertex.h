@@ -50,6 +50,7 @@ struct SlotLayout {
   std::uint32_t down = 0;
   std::uint32_t classes = 0;
 
+  bool operator==(const SlotLayout&) const = default;
   std::uint32_t all_up() const { return up * classes; }
   std::uint32_t all_down() const { return down * classes; }
   // From the beginning of the region.

@@ -72,6 +72,35 @@ TEST_F(VertexTest, TheRootWaitsForItsBranchesSumAndForWhatIsBelow) {
   EXPECT_TRUE(aggregator_->outbox().empty()) << "there are more tiles";
 }
 
+// They land in pages of their own, and are there until the branch has summed.
+TEST_F(VertexTest, InputsThatWaitForABranchCountAsWholePages) {
+  config_.window_bytes = 3 * 4096;  // two ranks' and the branch's
+  make(true);
+  for (const std::uint32_t tag : {1, 2}) {
+    Notice small = notice(tag), below = partial(tag);
+    small.count = below.count = 1;
+    for (Member m : {0u, 1u}) announce(m, small);
+    announce(kBranch, below);
+  }
+  Tile first, second;
+  ASSERT_TRUE(aggregator_->start_tile(first));
+  EXPECT_FALSE(aggregator_->start_tile(second));
+  VertexMessage ready = only<VertexMessage>(false);
+  ready.kind = VertexKind::kTileReady;
+  ASSERT_EQ(from_branch(ready), Status::kOk);
+  step();
+  sum(first);
+  EXPECT_TRUE(aggregator_->start_tile(second));
+}
+
+TEST(MostInputs, UpperTilesHaveFewer) {
+  AggregatorConfig config{.tiles = 64, .max_height = 4, .upper_tiles = 16, .upper_inputs = 256};
+  EXPECT_EQ(most_inputs(config, 1024), 64U * 1024 + 3 * 16 * 256);
+  EXPECT_EQ(most_inputs(config, 100), (64U + 3 * 16) * 100);
+  config.one_class = true;
+  EXPECT_EQ(most_inputs(config, 1024), 64U * 1024);
+}
+
 // As many tiles as there are slots; then a result waits for one.
 TEST_F(VertexTest, TilesHaveTheirSlotsOrWait) {
   make(true);

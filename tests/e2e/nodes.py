@@ -141,9 +141,9 @@ class Cluster(unittest.TestCase):
             "domains": [{"name": "all", "workers": [0], "classes": classes, "tensors": list(tensors)}]}))
         return str(path)
 
-    def tree_plan(self, workers: list, helpers: list, trees: list, small=()) -> str:
+    def tree_plan(self, workers: list, helpers: list, trees: list, small=(), window: int = 0, chunk: int = 65536) -> str:
         """A file: machines by name, all on one switch. A tree says each one's parent by name, "" of the root; `small` are
-        those of operations up to 64 KiB."""
+        those of operations up to 64 KiB. Without a window nodes choose it."""
         names = [*workers, *helpers]
         hub = len(names)
         machines = [{"id": i, "role": "worker" if i < len(workers) else "helper", "addr": name, "in": 1e9, "out": 1e9}
@@ -153,7 +153,7 @@ class Cluster(unittest.TestCase):
         def one_class(most, some: list) -> dict:
             weights = [UNIT // len(some)] * len(some)
             weights[0] += UNIT - sum(weights)
-            return {"max_bytes": most, "chunk": 65536, "trees": [
+            return {"max_bytes": most, "chunk": chunk, **({"window": window} if window else {}), "trees": [
                 {"w": weight, "up": [names.index(tree[name]) if tree.get(name) else -1 if name in tree else -2
                                      for name in names]} for weight, tree in zip(weights, some)]}
         path = self.place / "plan.json"

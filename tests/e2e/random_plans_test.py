@@ -77,8 +77,9 @@ class RandomPlans(Trees):
         helpers = [name for name in NODES if name not in at_nodes]
         trees = [random_tree(dice, workers, helpers) for _ in range(dice.randint(1, 5))]
         small = [dice.choice(trees)] if dice.random() < 0.5 else []
-        print(f"seed {seed}: {len(workers)} ranks, {trees}", flush=True)
-        self.ctl("plan", "set", self.tree_plan(workers, helpers, trees, small=small))
+        window, chunk = dice.choice((0, 1, 3, 64)), dice.choice((32768, 65536, 262144))
+        print(f"seed {seed}: {len(workers)} ranks, {trees}, window {window}, chunk {chunk}", flush=True)
+        self.ctl("plan", "set", self.tree_plan(workers, helpers, trees, small=small, window=window, chunk=chunk))
         sizes = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", str(dice.choice((9, 17, 33))), "--inflight", "3"]
         with Restless(dice, list(self.nodes.values())):
             for kind, types in [("allreduce", EXACT), (dice.choice(KINDS[1:]), ["--type", "i32"])]:
