@@ -98,7 +98,7 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   node.limits = options.limits;
   node.jobs = options.jobs;
   node_ = std::make_unique<control::Node>(
-      node, io_, *shards_,
+      node, io_, *shards_, store_,
       [this](auto connection, auto reason) { server_->disconnect(connection, reason); });
   server_ = std::make_unique<rpc::Server>(io_, *node_);
   if (over_network()) address_ = "tcp:" + host() + ":0";

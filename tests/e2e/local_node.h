@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "control/coordinator/memory_store.h"
 #include "control/node.h"
 #include "control/rpc/server.h"
 
@@ -44,6 +45,7 @@ class LocalNode {
   std::string address_;
   asio::io_context io_;
   std::unique_ptr<control::ShardSet> shards_;
+  control::MemoryStore store_;
   std::unique_ptr<control::Node> node_;
   std::unique_ptr<rpc::Server> server_;
   std::vector<std::thread> threads_;
