@@ -5,8 +5,8 @@
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -51,14 +51,14 @@ class CoordinatorService {
  private:
   // A connection that a node or a rank has used.
   struct Caller {
-    std::optional<NodeId> node;        // that has joined on it
-    std::string name;                  // of that
-    std::optional<rpc::Reply> news;    // is waited for
-    Coordinator::Ticket ticket = 0;    // of the last job.open
-    std::optional<rpc::Reply> opens;   // waits for its answer
-    std::optional<rpc::Reply> asks;    // job.next, likewise
-    std::deque<nlohmann::json> words;  // for the rank that asks
-    Rounds rounds;                     // of a report that comes in several requests
+    std::optional<NodeId> node;       // that has joined on it
+    std::string name;                 // of that
+    std::optional<rpc::Reply> news;   // is waited for
+    Coordinator::Ticket ticket = 0;   // of the last job.open
+    std::optional<rpc::Reply> opens;  // waits for its answer
+    std::optional<rpc::Reply> asks;   // job.next, likewise
+    std::list<nlohmann::json> words;  // for the rank that asks
+    Rounds rounds;                    // of a report that comes in several requests
   };
 
   void join(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);

@@ -4,8 +4,8 @@
 #include <asio.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -63,7 +63,7 @@ class Connection : public ReplySink, public std::enable_shared_from_this<Connect
   bool too_many_fds_ = false;  // more than limits_.fds came; the rest was closed
   bool lost_fds_ = false;      // the kernel could not hand over all of them
 
-  std::deque<std::string> output_;
+  std::list<std::string> output_;
   std::size_t output_bytes_ = 0;
   std::size_t sent_ = 0;        // of output_.front()
   std::size_t unanswered_ = 0;  // requests that the service has yet to answer
