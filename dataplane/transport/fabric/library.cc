@@ -59,4 +59,11 @@ Result<const Library*> library() {
   return &loaded.value();
 }
 
+void take_messages_one_by_one() {
+  // The provider's name in 1.17, and from 1.18 on. What it reads ahead of a message may hold
+  // several.
+  ::setenv("FI_NET_PREFETCH_RBUF_SIZE", "0", 1);
+  ::setenv("FI_TCP_PREFETCH_RBUF_SIZE", "0", 1);
+}
+
 }  // namespace tally::transport::fabric

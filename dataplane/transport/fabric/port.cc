@@ -17,6 +17,7 @@ constexpr std::size_t kLetterBytes = 1 << 20;
 }  // namespace
 
 Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
+  take_messages_one_by_one();
   std::unique_ptr<Port> port(new Port(options));
   DomainOptions wanted = options.domain;
   wanted.memory = {port->landing().memory(), options.tiles};

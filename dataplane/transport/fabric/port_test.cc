@@ -217,6 +217,31 @@ TEST_P(FabricPort, AnotherPeerIsServedOnWhenOneIsGone) {
   port_->release(answer.handle);
 }
 
+// More of several peers of a job, at once, than receives are posted.
+TEST_P(FabricPort, NoticesThatComeInBurstsAreAllTaken) {
+  constexpr int kBurst = 40, kBursts = 50;
+  Client second(1000, options_);
+  auto name = port_->attach(5, {.job = 1, .name = second.name(), .secret = kSecret});
+  ASSERT_TRUE(name.ok());
+  second.know(*name);
+  // Until they are connected they can send nothing.
+  ASSERT_TRUE(until([&] { return client_.send(RingSlot{}, kSecret); }));
+  ASSERT_TRUE(until([&] { return second.progress(), second.send(RingSlot{}, kSecret); }));
+  std::size_t sent = 2;
+  const auto all_there = [&] {
+    second.progress();
+    return notices_.size() == sent;
+  };
+  for (int burst = 0; burst < kBursts; ++burst) {
+    ASSERT_TRUE(until(all_there)) << notices_.size() << " of " << sent;
+    for (int i = 0; i < kBurst; ++i) {
+      sent += client_.send(RingSlot{}, kSecret) ? 1 : 0;
+      sent += second.send(RingSlot{}, kSecret) ? 1 : 0;
+    }
+  }
+  ASSERT_TRUE(until(all_there)) << notices_.size() << " of " << sent;
+}
+
 // What a provider waits for on behalf of a session goes with it.
 TEST_P(FabricPort, TheOthersOfAJobSleepWhenOneIsGone) {
   Client second(1000, options_);
