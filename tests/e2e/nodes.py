@@ -1,7 +1,9 @@
 """Several tallyd as one service, and what asks of them, for tests."""
 
+import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import tempfile
@@ -83,9 +85,12 @@ class Cluster(unittest.TestCase):
 
     @staticmethod
     def free_port() -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
+        """Below those that the kernel gives to connections, which would have it before the node listens."""
+        while True:
+            port = random.randrange(16_000, 32_000)
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
 
     def endless(self, ranks: int = 3) -> subprocess.Popen:
         """A run that has begun and ends by what befalls it."""
