@@ -93,7 +93,6 @@ class FabricPort : public ::testing::TestWithParam<Provider> {
   static constexpr std::size_t kLanding = 1 << 20;
 
   static DomainOptions options() {
-    take_messages_one_by_one();  // the clients are there before the port
     DomainOptions made{.address = kHost};
     if (GetParam() == Provider::kLayered) made.provider = "tcp;ofi_rxm";
     if (GetParam() == Provider::kPicky) made.library = picky::library().value();
