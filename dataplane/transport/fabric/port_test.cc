@@ -16,7 +16,7 @@ namespace {
 class AsAPortDoes : public ::testing::Environment {
   void SetUp() override { take_messages_one_by_one(); }
 };
-[[maybe_unused]] const auto* const kEnvironment =
+[[maybe_unused]] const auto* const environment =
     ::testing::AddGlobalTestEnvironment(new AsAPortDoes);
 
 TEST_P(FabricPort, PullsTheWorkersBytes) {
