@@ -33,21 +33,21 @@ class AskMembers : public testing::Test {
   rpc::TemporaryDirectory directory_;
 };
 
-const json kMembers = {{{"name", "a"}}, {{"name", "b"}}};
+const json two_members = {{{"name", "a"}}, {{"name", "b"}}};
 
 TEST_F(AskMembers, OfACoordinatorAreItsOwn) {
-  const ScriptedNode coordinator(path("a"), saying(kMembers));
+  const ScriptedNode coordinator(path("a"), saying(two_members));
   RpcChannel channel = to(coordinator);
-  EXPECT_EQ(*ask_members(channel, kPatience), kMembers);
+  EXPECT_EQ(*ask_members(channel, kPatience), two_members);
   EXPECT_EQ(channel.address(), coordinator.address());
 }
 
 TEST_F(AskMembers, OfAMemberAreThoseOfItsCoordinatorWhoIsAskedFromThenOn) {
-  const ScriptedNode coordinator(path("a"), saying(kMembers));
+  const ScriptedNode coordinator(path("a"), saying(two_members));
   const json named = {{"coordinator", coordinator.address()}, {"name", "b"}};
   const ScriptedNode member(path("b"), saying(json::array(), named));
   RpcChannel channel = to(member);
-  EXPECT_EQ(*ask_members(channel, kPatience), kMembers);
+  EXPECT_EQ(*ask_members(channel, kPatience), two_members);
   EXPECT_EQ(channel.address(), coordinator.address());
 }
 
