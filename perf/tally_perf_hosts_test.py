@@ -15,24 +15,14 @@ import time
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
+from ports import free_port  # noqa: E402
+
 TALLY_PERF = TALLYD = ""
 SECONDS = 100  # no run here takes as long, on a slow machine under sanitizers either
 NAMED_WITHIN = 30  # seconds, for what takes some five
 SMALL = ["--min-bytes", "4K", "--max-bytes", "1M", "--factor", "16", "--iters", "5"]
 FOR_EVER = ["--min-bytes", "64K", "--max-bytes", "64K", "--iters", "100000000"]
-
-
-def free_ports() -> int:
-    """A port that is free, as the one above it."""
-    while True:
-        with socket.socket() as probe, socket.socket() as above:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-            try:
-                above.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 def children(pid: int) -> list[int]:
@@ -45,7 +35,7 @@ class Hosts(unittest.TestCase):
         directory = tempfile.TemporaryDirectory(prefix="tp-")
         self.addCleanup(directory.cleanup)
         self.scratch = Path(directory.name)
-        self.where = f"127.0.0.1:{free_ports()}"
+        self.where = f"127.0.0.1:{free_port(2)}"
         self.environment = {**os.environ, "TMPDIR": str(self.scratch)}
 
     def start(self, *arguments: str) -> subprocess.Popen:
@@ -99,7 +89,7 @@ class Hosts(unittest.TestCase):
                 self.assertAlmostEqual(row["algbw_Gbps"], row["goodput_Gbps"])
 
     def test_a_node_that_runs(self):
-        address = f"tcp:127.0.0.1:{free_ports()}"
+        address = f"tcp:127.0.0.1:{free_port(2)}"
         node = subprocess.Popen([TALLYD, "--listen", f"unix:{self.scratch}/node.sock",
                                  "--listen-tcp", address], stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)

@@ -1,13 +1,16 @@
 """A tallyd of one's own and jobs at it, for measurements that tally-perf alone cannot make."""
 
 import json
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from ports import free_port  # noqa: E402, F401, for who has a node
+
 PATIENCE = 60  # seconds that anything may take that should take milliseconds
 TOKEN = "measured"
 
@@ -90,12 +93,6 @@ class RunningNode:
         """Of user and system, of all its threads, since it was started."""
         return sum(int(file.read_text().split()[0]) for file in
                    Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")) / 1e9
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def default_build() -> Path:

@@ -13,7 +13,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from nodes import PATIENCE, SIZES, Cluster
+from nodes import PATIENCE, SIZES, Cluster, free_port
 
 
 class ManyNodes(Cluster):
@@ -36,13 +36,13 @@ class ManyNodes(Cluster):
         self.assertIn(f"ask its coordinator, {self.address('a')}", text)
 
     def test_nodes_of_another_host_are_reached_over_the_network(self):
-        port = self.free_port()
+        port = free_port()
         self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{port}", "--verbs", "off"))
         self.assertTrue(self.rows(self.address("a")))
         self.assertEqual(len(self.served()), 2)
 
     def test_what_the_plan_promises_stands_beside_what_was_measured(self):
-        self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}", "--verbs",
+        self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{free_port()}", "--verbs",
                       "off", "--cluster-speed", "1GiB"))
         out = self.place / "rows.json"
         arguments = ["--min-bytes", "64K", "--max-bytes", "1M", "--factor", "16", "--iters", "1", "--json", str(out)]
@@ -74,7 +74,7 @@ class ManyNodes(Cluster):
         self.assertEqual(run.returncode, 2)
 
     def test_the_links_of_the_plan_in_force_are_in_the_prediction(self):
-        self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}", "--verbs", "off"))
+        self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{free_port()}", "--verbs", "off"))
         file = Path(self.plan({"a": 32768, "b": 32768}))
         plan = json.loads(file.read_text())
         # a and b are in two racks, whose uplinks carry a tenth of what their NICs do.

@@ -1,15 +1,16 @@
 """Several tallyd as one service, and what asks of them, for tests."""
 
-import contextlib
 import json
 import os
-import random
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from ports import free_port  # noqa: E402
 
 PATIENCE = 60
 UNIT = 65536  # what the weights of a class sum to
@@ -82,15 +83,6 @@ class Cluster(unittest.TestCase):
             if sum(shard["bytes_in"] for shard in self.stats(name)["shards"]) > 0:
                 served.append(name)
         return served
-
-    @staticmethod
-    def free_port() -> int:
-        """Below those that the kernel gives to connections, which would have it before the node listens."""
-        while True:
-            port = random.randrange(16_000, 32_000)
-            with socket.socket() as probe, contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return port
 
     def endless(self, ranks: int = 3) -> subprocess.Popen:
         """A run that has begun and ends by what befalls it."""
@@ -176,5 +168,5 @@ class Cluster(unittest.TestCase):
             config = self.place / "network.toml"
             config.write_text("[network]\nack_timeout = 16\n")
             network = ["--verbs", "on", "--device", DEVICE, "--fabric", "off", "--config", str(config)]
-        return [(name, "--cluster-host", "there" if i % 2 else "here", "--listen-tcp", f"tcp:127.0.0.1:{self.free_port()}",
+        return [(name, "--cluster-host", "there" if i % 2 else "here", "--listen-tcp", f"tcp:127.0.0.1:{free_port()}",
                  *network) for i, name in enumerate(names)]

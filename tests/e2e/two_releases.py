@@ -10,21 +10,17 @@ Exit status: 0 when every run had right results.
 from __future__ import annotations
 
 import argparse
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from ports import free_port  # noqa: E402
+
 START = 10.0  # seconds that a node may take
 RUN = 120.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def run(node_build: Path, client_build: Path, transport: str, kind: str) -> str:

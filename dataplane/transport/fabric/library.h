@@ -45,12 +45,12 @@ class Undisturbed {
 // thread. kUnsupported: it is not installed, and what to do about it.
 Result<const Library*> library();
 
-// For processes that have several endpoints in a domain, before the first of them: the TCP provider
-// is to take one message at a time from a connection, so that a receive is posted whenever the next
-// one is taken. One that finds none waits in a list of the domain's, and the next receive wakes the
-// first of that list, whichever endpoint it was posted at: the connection that it was posted for
-// may be another, and stands still for ever (libfabric 1.17.0, xnet_srx_msg()). Sets environment
-// variables of libfabric's: while no other thread reads or changes the environment.
+// For processes that have several endpoints in a domain, before the first call of libfabric: the
+// TCP provider is to take one message at a time from a connection, so that a receive is posted
+// whenever the next one is taken. One that finds none waits in a list of the domain's, and the next
+// receive wakes the first of that list, whichever endpoint it was posted at: the connection that it
+// was posted for may be another, and stands still for ever (libfabric 1.17.0, xnet_srx_msg()). Sets
+// libfabric's environment variables, the first time: while no other thread uses the environment.
 void take_messages_one_by_one();
 
 }  // namespace tally::transport::fabric

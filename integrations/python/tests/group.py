@@ -10,7 +10,6 @@ usage of a test file: FILE [--widths 1,2] [CASE...]
 import argparse
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,13 +17,10 @@ import time
 import traceback
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests/support"))
+from ports import free_port  # noqa: E402
+
 DEADLINE_S = 240
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Node:
