@@ -4,8 +4,8 @@
 One process opens all ranks of a job of N. Of the node and of the client: resident memory and pinned memory before and
 after, divided by the sessions.
 
-usage: sessions.py [--build DIR] [--transport shm|fabric|verbs[:DEVICE]] [--sessions N] [--shards N] [--node-device D]
-                   [--bar KIB] [--json FILE]
+usage: sessions.py [--build DIR] [--transport shm|fabric|verbs[:DEVICE]] [--sessions N] [--shards N] [--credit N]
+                   [--node-device D] [--bar KIB] [--json FILE]
 """
 
 import argparse
@@ -59,6 +59,7 @@ def main() -> int:
     parser.add_argument("--transport", default="fabric")
     parser.add_argument("--sessions", type=int, default=256)
     parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--credit", type=int, default=256, help="operations outstanding of a session at a shard")
     parser.add_argument("--node-device", default="", help="of verbs, at the node")
     bar.add_option(parser, "a session takes more than X KiB at the node")
     parser.add_argument("--json", type=Path)
@@ -67,7 +68,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     library = ctypes.CDLL(str(arguments.build / "client/libtally.so"))
     tcp = f"tcp:127.0.0.1:{free_port()}"
-    flags = ["--listen-tcp", tcp, "--shards", str(arguments.shards)]
+    flags = ["--listen-tcp", tcp, "--shards", str(arguments.shards), "--credit", str(arguments.credit)]
     if arguments.node_device:
         flags += ["--verbs", "on", "--device", arguments.node_device]
     with RunningNode(arguments.build, {}, flags) as node:
@@ -80,6 +81,7 @@ def main() -> int:
         sessions = open_all(library, address, arguments.transport, arguments.sessions)
         seconds = time.monotonic() - began
         row = {"transport": arguments.transport, "sessions": arguments.sessions, "shards": arguments.shards,
+               "credit": arguments.credit,
                "ms_per_session": 1e3 * seconds / arguments.sessions,
                "node_kib_per_session": (memory_of(node.process.pid) - before) / 1024 / arguments.sessions,
                "client_kib_per_session": (memory_of(os.getpid()) - own_before) / 1024 / arguments.sessions}
