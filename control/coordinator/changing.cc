@@ -43,9 +43,13 @@ void Coordinator::replan(const std::string& job) {
   for (auto& [epoch, course] : courses_) {
     if (!is_alive(course)) continue;
     if (!job.empty() && store_.jobs().at(epoch).name != job) continue;
-    course.wanted = true;
-    course.trouble.clear();
+    want(course, Wanted::kPlanInForce);
   }
+}
+
+void Coordinator::want(Course& course, Wanted wanted) {
+  course.wanted = std::max(course.wanted, wanted);
+  course.trouble.clear();
 }
 
 // -- Versions --------------------------------------------------------------------------------
@@ -54,12 +58,13 @@ void Coordinator::replan(const std::string& job) {
 void Coordinator::begin_changes(Nanos now) {
   if (calm_ <= now) {
     calm_ = kNoDeadline;
-    replan_in_force();
+    renew_in_force();
   }
   std::vector<std::uint32_t> ready, changing;
   for (auto& [epoch, course] : courses_) {
     if (course.next == 0) {
-      const bool may = course.stage == Stage::kRunning && course.wanted && all_listen(course);
+      const bool may = course.stage == Stage::kRunning && course.wanted != Wanted::kNothing &&
+                       all_listen(course);
       // Its last version is let go of first.
       const std::uint32_t before = store_.jobs().at(epoch).follows;
       const auto old = courses_.find(before);
@@ -82,20 +87,22 @@ void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
   const auto found = courses_.find(epoch);
   if (found == courses_.end() || found->second.stage != Stage::kRunning) return;
   Course& course = found->second;
-  course.wanted = false;
   JobRecord next = store_.jobs().at(epoch);
-  auto layout = lay_out_job(next);
+  auto plan = plans_.find(next.name);
+  if (course.wanted == Wanted::kOwnPlan) plan = next.made_by->closed_form ? nullptr : next.made_by;
+  course.wanted = Wanted::kNothing;
+  auto layout = lay_out_job(next, plan.get());
   if (!layout) {
     course.trouble = fmt::format("{}; it keeps the plan that it has", layout.error().message);
     return;
   }
   if (layout->plan == next.plan && layout->slots == next.slots && same(layout->nodes, next.nodes)) {
-    note_plan(next);
+    note_plan(next, plan);
     return store_.put(next);
   }
   next.follows = epoch;
   next.epoch = course.next = store_.next_epoch();
-  give_plan(next, std::move(layout).value());
+  give_plan(next, plan, std::move(layout).value());
   store_.put(next);
   Course& next_course = courses_[next.epoch];
   next_course.by_rank.assign(next.ranks, 0);
@@ -123,7 +130,7 @@ void Coordinator::settle_change(std::uint32_t epoch) {
     Course& running = courses_[next];
     running.stage = Stage::kRunning;
     running.by_rank = course.by_rank;
-    running.wanted = std::exchange(course.wanted, false);
+    running.wanted = std::exchange(course.wanted, Wanted::kNothing);
     for (const Ticket ticket : running.by_rank) {
       if (ticket != 0) tickets_[ticket] = next;
     }
@@ -243,7 +250,9 @@ Outcome Coordinator::drain(const std::string& node, bool undo, Nanos now) {
   const bool changed = std::exchange(member.draining, !undo) == undo;
   store_.put(found->first, member);
   if (undo && changed) calm_ = now;
-  if (!undo) replan("");
+  for (auto& [epoch, course] : courses_) {
+    if (!undo && is_alive(course)) want(course, Wanted::kOwnPlan);
+  }
   return Unit{};
 }
 
@@ -264,7 +273,7 @@ Coordinator::Drained::Waiting Coordinator::waiting_for(std::uint32_t epoch) cons
                     names(store_.jobs().at(course.next), courses_.at(course.next).unconfirmed));
   } else if (!course.trouble.empty()) {
     waiting.what = course.trouble;
-    waiting.gave_up = !course.wanted;
+    waiting.gave_up = course.wanted == Wanted::kNothing;
   } else if (course.stage == Stage::kRunning && !all_listen(course)) {
     std::vector<std::uint32_t> deaf;
     for (std::uint32_t rank = 0; rank < course.by_rank.size(); ++rank) {

@@ -142,6 +142,16 @@ TEST_F(ChangingTest, AJobThatEndsMeanwhileEndsInAllItsVersions) {
   }
 }
 
+TEST_F(ChangingTest, ANodeThatDiesWithBothVersionsIsNotListenedForAnyMore) {
+  const NodeId a = join("a"), b = join("b"), c = join("c");
+  run_job({a, b, c});
+  begin_drain("b", {a, c});
+  coordinator_->leave(a, "its cable was cut");
+  act();
+  EXPECT_THAT(lost_, IsEmpty());
+  EXPECT_GT(coordinator_->next_deadline(), now_);
+}
+
 TEST_F(ChangingTest, ManyNodesThatJoinMakeOneVersion) {
   const NodeId a = join("a");
   run_job({a});
@@ -220,6 +230,29 @@ TEST_F(ChangingTest, WhatIsSetWithoutNowWaitsThoughNodesJoin) {
   coordinator_->replan("");
   EXPECT_THAT(news(a).placements, IsEmpty()) << "the same trees";
   EXPECT_EQ(coordinator_->current("train")->plan_epoch, 4U);
+}
+
+TEST_F(ChangingTest, ADrainKeepsToThePlanOfTheJobThoughAnotherWasSetSince) {
+  const NodeId a = join("a"), b = join("b"), c = join("c");
+  run_job({a, b, c});
+  MachinePlan alone;
+  alone.file = closed_form_plan({{a, member("a")}});
+  alone.file.epoch = 4;
+  ASSERT_TRUE(coordinator_->set_plan("", alone, now_).ok());
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  const auto by_the_closed_form = news(a);
+  ASSERT_EQ(by_the_closed_form.placements.size(), 1U);
+  EXPECT_EQ(by_the_closed_form.placements[0].nodes, 2U);
+  coordinator_->report(a, {by_the_closed_form.placements[0].id, false, ""});
+  serve(c);
+  ASSERT_THAT(told(), ElementsAre(Word::kPrepare));
+  go_over();
+  EXPECT_EQ(coordinator_->current("train")->plan_epoch, 0U);
+  news(a);
+  coordinator_->replan("train");
+  const auto as_set = news(a);
+  ASSERT_EQ(as_set.placements.size(), 1U);
+  EXPECT_EQ(as_set.placements[0].nodes, 1U);
 }
 
 TEST_F(ChangingTest, WhatIsWantedMeanwhileComesAfterwards) {

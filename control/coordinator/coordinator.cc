@@ -70,8 +70,10 @@ void Coordinator::leave(NodeId node, std::string_view why) {
   store_.erase(node);
   listeners_.erase(node);
   std::vector<std::uint32_t> epochs;
-  for (const auto& [epoch, course] : courses_) {
-    if (course.nodes.contains(node)) epochs.push_back(epoch);
+  // Before any of them ends: what ends tells the nodes that it has, in its other versions too.
+  for (auto& [epoch, course] : courses_) {
+    course.unconfirmed.erase(node);
+    if (course.nodes.erase(node) > 0) epochs.push_back(epoch);
   }
   for (const std::uint32_t epoch : epochs) gone_from(epoch, node, error);
 }

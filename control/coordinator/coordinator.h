@@ -188,6 +188,8 @@ class Coordinator {
 
  private:
   enum class Stage : std::uint8_t { kGathering, kPlacing, kRunning, kNext, kLeaving, kOver };
+  // Of a job that runs: its plan laid out anew, or that in force, which brings both.
+  enum class Wanted : std::uint8_t { kNothing, kOwnPlan, kPlanInForce };
   // How a job of the store stands.
   struct Course {
     Stage stage = Stage::kGathering;
@@ -198,11 +200,11 @@ class Coordinator {
     std::vector<std::string> hosts;  // by rank
     std::set<Ticket> waiting;
     // Of a change to another version.
-    bool wanted = false;             // as soon as it can be
-    std::uint32_t next = 0;          // its epoch; 0: there is none
-    std::optional<Change> change{};  // begins when all nodes have taken it
-    std::set<NodeId> released{};     // while leaving: where a rank has left it already
-    std::string trouble{};           // why the last attempt came to nothing
+    Wanted wanted = Wanted::kNothing;  // as soon as it can be
+    std::uint32_t next = 0;            // its epoch; 0: there is none
+    std::optional<Change> change{};    // begins when all nodes have taken it
+    std::set<NodeId> released{};       // while leaving: where a rank has left it already
+    std::string trouble{};             // why the last attempt came to nothing
   };
   struct Listener {
     News news;
@@ -215,7 +217,7 @@ class Coordinator {
   Outcome may_form(const Opening& opening) const;
   JobRecord make_record(const Opening& opening);
   std::uint32_t form(const Opening& opening);
-  Result<Layout> lay_out_job(const JobRecord& job) const;
+  Result<Layout> lay_out_job(const JobRecord& job, const SetPlan* plan) const;
   void take_over();
   Members known_members() const;
   bool matters(const Member& departed) const;
@@ -229,13 +231,15 @@ class Coordinator {
   std::vector<Neighbour> neighbours(const JobRecord& job, const Member& from,
                                     const std::vector<LaneOf>& lanes) const;
   Placement placement_of(const JobRecord& job, const PlanNode& one) const;
-  void note_plan(JobRecord& job) const;
-  void give_plan(JobRecord& job, Layout layout);
+  void note_plan(JobRecord& job, const std::shared_ptr<const SetPlan>& plan) const;
+  void give_plan(JobRecord& job, const std::shared_ptr<const SetPlan>& plan, Layout layout);
+  std::shared_ptr<const SetPlan> closed_form() const;
   void ask_nodes(const JobRecord& job, Course& course, Stage stage, Nanos now);
   void confirmed(std::uint32_t epoch, NodeId node);
   bool is_alive(const Course& course) const;
   bool all_listen(const Course& course) const;
-  void replan_in_force();
+  void want(Course& course, Wanted wanted);
+  void renew_in_force();
   void begin_changes(Nanos now);
   void begin_change(std::uint32_t epoch, Nanos now);
   void settle_change(std::uint32_t epoch);

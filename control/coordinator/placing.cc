@@ -30,9 +30,8 @@ void Coordinator::drop_plan(const std::string& job, Nanos now) {
   place_gathered(now);
 }
 
-// The plan in force, or stars by the closed form.
-Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
-  const auto plan = plans_.find(job.name);
+// nullptr: stars by the closed form.
+Result<Layout> Coordinator::lay_out_job(const JobRecord& job, const SetPlan* plan) const {
   const Members usable = usable_members();
   if (usable.empty()) {
     return refused(
@@ -70,14 +69,13 @@ Members Coordinator::usable_members() const {
 
 // The plan in force, with what members and NICs there are now, where jobs run by it; one that was
 // set since waits for jobs that form, or for somebody who says otherwise.
-void Coordinator::replan_in_force() {
+void Coordinator::renew_in_force() {
   for (auto& [epoch, course] : courses_) {
     const JobRecord& job = store_.jobs().at(epoch);
     if (!is_alive(course) || job.made_by == nullptr) continue;
     const auto plan = plans_.find(job.name);
     if (plan == nullptr ? !job.made_by->closed_form : plan != job.made_by) continue;
-    course.wanted = true;
-    course.trouble.clear();
+    want(course, Wanted::kOwnPlan);
   }
 }
 
@@ -101,32 +99,37 @@ void Coordinator::place_gathered(Nanos now) {
 
 void Coordinator::place(std::uint32_t epoch, Nanos now) {
   JobRecord job = store_.jobs().at(epoch);
-  auto layout = lay_out_job(job);
+  const auto plan = plans_.find(job.name);
+  auto layout = lay_out_job(job, plan.get());
   if (!layout) {
     end(epoch, layout.error());
     return forget_if_done(epoch);
   }
-  give_plan(job, std::move(layout).value());
+  give_plan(job, plan, std::move(layout).value());
   store_.put(job);
   ask_nodes(job, courses_[epoch], Stage::kPlacing, now);
 }
 
 std::shared_ptr<const SetPlan> Coordinator::in_force(const std::string& job) const {
   if (auto plan = plans_.find(job)) return plan;
+  return closed_form();
+}
+
+std::shared_ptr<const SetPlan> Coordinator::closed_form() const {
   const Members members = usable_members();
   if (members.empty()) return nullptr;
   return std::make_shared<const SetPlan>(SetPlan{"", {closed_form_plan(members), 0}, true});
 }
 
-// What the job's plan is from.
-void Coordinator::note_plan(JobRecord& job) const {
-  const auto plan = plans_.find(job.name);
+// What the job's plan is from; nullptr: the closed form.
+void Coordinator::note_plan(JobRecord& job, const std::shared_ptr<const SetPlan>& plan) const {
   job.plan_epoch = plan != nullptr ? plan->machines.file.epoch : 0;
-  job.made_by = in_force(job.name);
+  job.made_by = plan != nullptr ? plan : closed_form();
 }
 
-void Coordinator::give_plan(JobRecord& job, Layout layout) {
-  note_plan(job);
+void Coordinator::give_plan(JobRecord& job, const std::shared_ptr<const SetPlan>& plan,
+                            Layout layout) {
+  note_plan(job, plan);
   job.plan = std::move(layout.plan);
   job.rate = layout.rate;
   job.slots = layout.slots;

@@ -62,7 +62,7 @@ void Coordinator::say_how_it_runs(std::uint32_t epoch, Progress& progress) const
   if (leaves) {
     progress.stage = "changing";
     progress.waits_for = waiting_for(before->first).what;
-  } else if (course.next != 0 || course.wanted) {
+  } else if (course.next != 0 || course.wanted != Wanted::kNothing) {
     progress.stage = "changing";
     progress.waits_for = waiting_for(epoch).what;
   } else {
