@@ -35,13 +35,21 @@ std::string for_whom(const std::string& job) {
   return job.empty() ? "for all jobs without a plan of their own" : fmt::format("for job {}", job);
 }
 
+// Of the piece that begins there, without a character of several bytes at its end that goes on.
+std::size_t piece_of(const std::string& text, std::size_t begin) {
+  std::size_t end = std::min(begin + kPiece, text.size());
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return end - begin;
+}
+
 // In pieces; `params` are those of each. The answer to the last one.
 Result<json> upload(client::RpcChannel& channel, const std::string& text, const json& params,
                     Nanos patience) {
   for (std::size_t sent = 0;;) {
     json piece = params;
-    piece["text"] = text.substr(sent, kPiece);
-    sent += std::min(kPiece, text.size() - sent);
+    const std::size_t bytes = piece_of(text, sent);
+    piece["text"] = text.substr(sent, bytes);
+    sent += bytes;
     piece["more"] = sent < text.size();
     auto set = channel.call("plan.set", std::move(piece), {}, monotonic_now() + patience);
     if (!set || sent == text.size()) return set;
@@ -98,6 +106,14 @@ PlanAnswer set(client::RpcChannel& channel, const PlanArguments& arguments, Nano
           ""};
 }
 
+// What the job runs by, in words.
+std::string source(const json& running) {
+  const auto epoch = running.value("plan_epoch", std::uint64_t{0});
+  // Coordinators of the version before do not say it.
+  const std::string source = running.value("source", epoch == 0 ? "closed form" : "file");
+  return source == "file" ? fmt::format("a plan of epoch {}", epoch) : "the closed form";
+}
+
 // Where the plan is from, and how it stands to the job's, in a line or some.
 std::string title(const json& shown, const std::string& job) {
   const json running = shown.value("running", json::object());
@@ -108,14 +124,11 @@ std::string title(const json& shown, const std::string& job) {
                      : is_running ? "stars by the closed form\n"
                                   : "stars by the closed form: nobody has set a plan\n";
   if (running.empty()) return text;
-  const auto epoch = running.value("epoch", 0);
+  const auto epoch = running.value("epoch", std::uint64_t{0});
   if (is_running) {
     text += fmt::format("job {} runs by it, in epoch {}\n", job, epoch);
   } else {
-    text += fmt::format("job {} runs in epoch {} by {}\n", job, epoch,
-                        running.value("plan_epoch", 0) == 0
-                            ? "the closed form"
-                            : fmt::format("a plan of epoch {}", running.value("plan_epoch", 0)));
+    text += fmt::format("job {} runs in epoch {} by {}\n", job, epoch, source(running));
   }
   for (const json& one : list_at(running, "substitutes")) {
     text += fmt::format("{} stands in for {} there\n", text_at(one, "node"), names_at(one, "for"));
@@ -126,7 +139,8 @@ std::string title(const json& shown, const std::string& job) {
     return text + fmt::format(
                       "a newer one is set {}: epoch {} (--in-force shows it; plan set --now "
                       "has the job go over to it)\n",
-                      for_whom(newer->value("for", "")), newer->value("plan_epoch", 0));
+                      for_whom(newer->value("for", "")),
+                      newer->value("plan_epoch", std::uint64_t{0}));
   }
   return text +
          "in force is another: stars by the closed form, for the nodes that there are now "

@@ -26,11 +26,11 @@ using ::testing::HasSubstr;
 
 constexpr Nanos kPatience = 5 * kSecond;
 
-// A plan of so many workers.
-std::string plan_text(std::size_t workers) {
+// A plan of so many workers, whose names begin so.
+std::string plan_text(std::size_t workers, const std::string& name = "m") {
   std::vector<plan::Vertex> machines(workers);
   for (plan::Vertex& machine : machines) {
-    machine.name = "m" + std::to_string(&machine - machines.data());
+    machine.name = name + std::to_string(&machine - machines.data());
     machine.in = machine.out = 1e9;
   }
   return plan::write_plan(*plan::plan_star(machines, {.epoch = 12}));
@@ -73,6 +73,20 @@ TEST_F(PlanRemote, SetSendsTheFileInPieces) {
     EXPECT_EQ(requests[i].second["more"], i + 1 < requests.size());
     sent += requests[i].second["text"].get<std::string>();
   }
+  EXPECT_EQ(sent, text);
+}
+
+TEST_F(PlanRemote, CharactersOfSeveralBytesAreNotDivided) {
+  ScriptedNode node(path("c"), [](const auto&, const auto&) -> json {
+    return {{"result", {{"domains", {"all"}}}}};
+  });
+  std::string text, sent, name;
+  for (int i = 0; i < 30; ++i) name += "ü";  // most of what there is
+  for (const char* before : {"", "m"}) {
+    text += plan_text(120, before + name);
+    ASSERT_EQ(answer(node, {"set", file(plan_text(120, before + name))}).status, 0);
+  }
+  for (const auto& request : node.requests()) sent += request.second["text"].get<std::string>();
   EXPECT_EQ(sent, text);
 }
 
@@ -166,6 +180,12 @@ TEST_F(PlanRemote, ShowSaysWhatIsInForceAndWritesIt) {
   EXPECT_FALSE(node.requests().back().second.contains("in_force"));
   answer(node, {"show", "--job", "bert", "--in-force"});
   EXPECT_EQ(node.requests().back().second["in_force"], true);
+  shown["running"] = {{"epoch", 3}, {"source", "file"}, {"plan_epoch", 1ULL << 40}};
+  EXPECT_THAT(answer(node, {"show", "--job", "bert", "--in-force"}).out,
+              HasSubstr("in epoch 3 by a plan of epoch 1099511627776\n"));
+  shown["running"]["plan_epoch"] = 0;
+  EXPECT_THAT(answer(node, {"show", "--job", "bert", "--in-force"}).out,
+              HasSubstr("in epoch 3 by a plan of epoch 0\n"));
   shown = {{"source", "closed form"}, {"text", plan_text(3)}};
   EXPECT_TRUE(answer(node, {"show"}).out.starts_with("stars by the closed form: nobody has set"));
   for (const json& wrong : {json(1), json("[]"), json()}) {

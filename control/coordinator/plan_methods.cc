@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "control/log.h"
 #include "control/plan/machines_json.h"
@@ -20,9 +21,13 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxPiece = 60 << 10;  // of a request
 
+const char* source_of(const SetPlan& plan) {
+  return plan.closed_form ? "closed form" : "file";
+}
+
 // Where it is from.
 void describe(const SetPlan& plan, json& answer) {
-  answer["source"] = plan.closed_form ? "closed form" : "file";
+  answer["source"] = source_of(plan);
   if (plan.closed_form) return;
   answer["for"] = plan.job;
   answer["domain"] = plan.machines.of().name;
@@ -126,14 +131,17 @@ Result<std::vector<std::string>> PlanMethods::accept(const std::string& text, co
                              file->domains.size(), wish.job)};
   }
   std::vector<std::pair<std::string, MachinePlan>> plans;  // by job
+  std::set<std::string> jobs;
   for (std::size_t i = 0; i < file->domains.size(); ++i) {
     const std::string& name = file->domains[i].name;
     if (!wish.domain.empty() && name != wish.domain) continue;
     plans.emplace_back(several ? name : wish.job, MachinePlan{*file, i});
     taken.push_back(name);
+    jobs.insert(plans.back().first);
     const auto fine = check_layout(plans.back().second, coordinator_.store().members());
     if (!fine) return fine.error();  // all of them, or none
   }
+  if (auto room = coordinator_.plans().may_have(jobs); !room) return room.error();
   for (auto& [job, machines] : plans) {
     const auto set = coordinator_.set_plan(job, std::move(machines), monotonic_now());
     if (!set) return set.error();
@@ -159,7 +167,9 @@ void PlanMethods::show(const rpc::Request& request, rpc::Reply reply) const {
   auto shown = in_force;
   const JobRecord* running = coordinator_.current(job);
   if (running != nullptr && running->made_by != nullptr) {
-    answer["running"] = {{"epoch", running->epoch}, {"plan_epoch", running->plan_epoch}};
+    answer["running"] = {{"epoch", running->epoch},
+                         {"source", source_of(*running->made_by)},
+                         {"plan_epoch", running->plan_epoch}};
     for (const PlanNode& one : running->nodes) {
       if (one.stands_in_for.empty()) continue;
       answer["running"]["substitutes"].push_back(

@@ -180,6 +180,18 @@ TEST_F(PlanMethodsTest, DomainsAreJobsOrAreChosen) {
               HasSubstr("no domain \"other\""));
 }
 
+TEST_F(PlanMethodsTest, OfMoreDomainsThanThereIsRoomForNoneIsTaken) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i <= kMaxPlans; ++i) names.push_back("job" + std::to_string(i));
+  EXPECT_THAT(set({{"text", plan_file(names)}})->error(),
+              HasSubstr("0 plans are set, and 64 at most are kept"));
+  EXPECT_EQ(show()["jobs_with_own"], json::array());
+  names.pop_back();
+  EXPECT_EQ(set({{"text", plan_file(names)}})->error(), "");
+  EXPECT_EQ(set({{"text", plan_file(names)}})->error(), "") << "in place of those";
+  EXPECT_THAT(set({{"text", plan_file()}})->error(), HasSubstr("64 plans are set"));
+}
+
 TEST_F(PlanMethodsTest, SaysWhatIsWrong) {
   EXPECT_THAT(set({{"text", plan_file()}, {"token", "guess"}})->error(),
               HasSubstr("wrong cluster.token"));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace tally::control {
 
 std::string SetPlan::title() const {
@@ -9,13 +11,18 @@ std::string SetPlan::title() const {
                      : fmt::format("its plan of epoch {}", machines.file.epoch);
 }
 
+Outcome Plans::may_have(const std::set<std::string>& jobs) const {
+  const auto more = static_cast<std::size_t>(std::count_if(
+      jobs.begin(), jobs.end(), [this](const auto& job) { return !all().contains(job); }));
+  if (more == 0 || all().size() + more <= kMaxPlans) return Unit{};
+  return Error{Status::kRefused,
+               fmt::format("{} plans are set, and {} at most are kept: take some back (tallyctl "
+                           "plan set --closed-form --job NAME)",
+                           all().size(), kMaxPlans)};
+}
+
 Outcome Plans::set(const std::string& job, MachinePlan plan) {
-  if (all().size() >= kMaxPlans && !all().contains(job)) {
-    return Error{Status::kRefused,
-                 fmt::format("{} plans are set, and no more are kept: take some back (tallyctl "
-                             "plan set --closed-form --job NAME)",
-                             all().size())};
-  }
+  if (auto room = may_have({job}); !room) return room;
   store_.put_plan(job, std::make_shared<const SetPlan>(SetPlan{job, std::move(plan)}));
   return Unit{};
 }

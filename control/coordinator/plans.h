@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -26,6 +27,8 @@ class Plans {
   // Borrows the store.
   explicit Plans(Store& store) : store_(store) {}
 
+  // An error where there would be too many with these jobs' own.
+  Outcome may_have(const std::set<std::string>& jobs) const;
   // In place of what was set for that job. An error where there are too many.
   Outcome set(const std::string& job, MachinePlan plan);
   // Nothing happens where there is none.
