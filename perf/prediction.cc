@@ -17,8 +17,7 @@ namespace {
 using control::text_at;
 using nlohmann::json;
 
-constexpr double kHop = 5e-6;         // seconds, as tallyctl plan check takes it
-constexpr double kChunk = 256 << 10;  // bytes, likewise
+constexpr double kHop = 5e-6;  // seconds, as tallyctl plan check takes it
 
 // Where nobody says it, on the machines of the nodes whose role says so, one on each.
 bool place_ranks(PlanFacts& facts) {
@@ -46,6 +45,18 @@ Result<JobNetwork> network_of(const PlanFacts& facts, const PlacedJob& job, std:
   if (network) return network;
   note = "by NICs alone, without the links of the plan in force: " + network.error().message;
   return JobNetwork::of_nics(facts, job);
+}
+
+// In which operations that are divided over all trees go, where the plan is known.
+void set_chunk(const json& shown, Prediction& prediction) {
+  const auto plan = control::plan_shown(shown);
+  if (!plan) return;
+  const std::string name = text_at(shown, "domain");
+  for (const plan::Domain& domain : plan->domains) {
+    if (!name.empty() && domain.name != name) continue;
+    prediction.chunk = static_cast<double>(domain.classes.back().chunk);
+    return;
+  }
 }
 
 // Between whom bytes would go and there is no way; empty: there is one everywhere.
@@ -117,7 +128,7 @@ void set_loads(const JobNetwork& network, const PlacedTrees& placed, Prediction&
 }  // namespace
 
 double Prediction::seconds(std::uint64_t bytes) const {
-  return plan::predicted_seconds(load, static_cast<double>(bytes), kChunk, kHop);
+  return plan::predicted_seconds(load, static_cast<double>(bytes), chunk, kHop);
 }
 
 Prediction predict(const PlanFacts& given) {
@@ -145,6 +156,7 @@ Prediction predict(const PlanFacts& given) {
     prediction.why_none = "what its nodes say of their places in its trees makes no trees";
     return prediction;
   }
+  set_chunk(facts.shown, prediction);
   const auto network = network_of(facts, job, prediction.note);
   if (network) {
     set_loads(*network, placed, prediction);

@@ -31,6 +31,7 @@ struct Prediction {
   std::vector<LinkLoad> links;    // those that carry anything, the busiest first
   std::string binds;              // of links
   plan::ClassLoad load;
+  double chunk = 256 << 10;  // bytes
 
   // Of an operation that is divided over all trees. Precondition: there is a time.
   double seconds(std::uint64_t bytes) const;

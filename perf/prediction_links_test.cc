@@ -134,7 +134,8 @@ void expect_as_checked(const plan::Plan& plan) {
   ASSERT_EQ(prediction.why_none, "");
   EXPECT_EQ(prediction.note, "");
   EXPECT_NEAR(prediction.load.tau / load.tau, 1, 1e-9);
-  const double seconds = plan::predicted_seconds(load, 64e6, 256 << 10, 5e-6);
+  const double seconds = plan::predicted_seconds(
+      load, 64e6, static_cast<double>(plan.domains[0].classes.back().chunk), 5e-6);
   EXPECT_NEAR(prediction.seconds(64'000'000) / seconds, 1, 1e-9);
   for (const plan::Load& one : load.loads) {
     if (one.passage != plan::Passage::kLink || one.bytes <= 0) continue;
@@ -149,6 +150,12 @@ void expect_as_checked(const plan::Plan& plan) {
     EXPECT_NEAR(link->busy, one.seconds() / load.tau, 1e-9) << what;
   }
   EXPECT_EQ(prediction.links.size(), 2 * kWorkers + 4);
+}
+
+TEST(PredictionLinks, TheChunkIsThePlans) {
+  plan::Plan plan = racks(stars());
+  plan.domains[0].classes[0].chunk = 2 << 20;
+  expect_as_checked(plan);
 }
 
 TEST(PredictionLinks, AnUplinkOfOneNicBindsStars) {

@@ -247,6 +247,8 @@ def main() -> None:
     options.add_argument("--helpers", default="0,1,2,3,4")
     options.add_argument("--rates", help="one for each machine, for the largest number of helpers")
     arguments = parse(options)
+    if arguments.workers < 2:
+        options.error("--workers: at least 2: one alone sends nothing")
     counts = [int(count) for count in arguments.helpers.split(",")]
     cases = [(count, [arguments.rate] * (arguments.workers + count)) for count in counts]
     if arguments.rates:
