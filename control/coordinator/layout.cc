@@ -29,16 +29,15 @@ class Layouter {
     for (std::size_t i = 0; i < ranks.size(); ++i) ranks_[plan.of().workers[i]] = ranks[i];
     homes_.resize(ranks_.size());
     home_below_.resize(ranks_.size());
-    Members rest = without_lost_rails(members);
-    seats_ = find_seats(plan, found_, rest).value();
+    const Members all = without_lost_rails(members);
+    seats_ = find_seats(plan, found_, all).value();
     for (VertexId id = 0; id < homes_.size(); ++id) {
-      const auto* member = member_of(plan, rest, id);
+      const auto* member = member_of(plan, all, id);
       if (member == nullptr) continue;
       homes_[id].member = member->second;
       add_node(*member);
-      rest.erase(member->first);
     }
-    for (const auto& member : rest) add_node(member);
+    for (const auto& member : all) add_node(member);
   }
 
   Layout run(std::uint64_t split_bytes) {
@@ -56,7 +55,7 @@ class Layouter {
 
  private:
   void add_node(const std::pair<const NodeId, Member>& member) {
-    if (member.second.draining) return;
+    if (member.second.draining || slots_.contains(member.first)) return;
     slots_[member.first] = nodes_.size();
     PlanNode& node = nodes_.emplace_back();
     node.node = member.first;
