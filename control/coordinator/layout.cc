@@ -299,22 +299,20 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
   Layout layout;
   std::vector<Member> list;
   for (const auto& [node, member] : members) list.push_back(member);
-  leave_out_lost_rails(list);
   const auto shares = node_shares(list);
   const auto counts = tree_counts(list, shares);
   std::vector<std::uint32_t> weights;  // by tree
   std::size_t i = 0;
   for (const auto& [node, member] : members) {
-    const std::uint32_t share = shares[i], count = counts[i];
-    const Member& here = list[i++];
+    const std::uint32_t share = shares[i], count = counts[i++];
     if (count == 0) continue;
     PlanNode& one = layout.nodes.emplace_back();
     one.node = node;
-    one.member = here;
-    for (const RailTree& rooted : over_rails(here.rails, count, share)) {
+    one.member = member;
+    for (const RailTree& rooted : over_rails(member.rails, count, share)) {
       const auto tree = static_cast<std::uint32_t>(weights.size());
       one.trees.push_back(tree);
-      if (!here.rails.empty()) one.rails.push_back(rooted.rail);
+      if (!member.rails.empty()) one.rails.push_back(rooted.rail);
       one.vertices.push_back(protocol::star(tree, static_cast<std::uint16_t>(ranks)));
       weights.push_back(rooted.weight);
     }

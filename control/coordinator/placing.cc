@@ -6,6 +6,7 @@
 #include "control/coordinator/closed_form.h"
 #include "control/coordinator/coordinator.h"
 #include "control/coordinator/layout.h"
+#include "control/coordinator/shares.h"
 
 namespace tally::control {
 namespace {
@@ -62,8 +63,9 @@ Result<Layout> Coordinator::lay_out_job(const JobRecord& job) const {
   return lay_out(machines, members, *ranks, options_.split_bytes);
 }
 
+// What a drained one's workers have lost counts: they are there still.
 Members Coordinator::usable_members() const {
-  Members usable = store_.members();
+  Members usable = without_lost_rails(store_.members());
   std::erase_if(usable, [](const auto& member) { return member.second.draining; });
   return usable;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "control/coordinator/store.h"
@@ -18,8 +17,7 @@ std::vector<plan::Vertex> machines_of(const std::vector<Member>& members);
 
 // Where a machine with workers has lost a rail, they reach no node by it any more: it counts as
 // lost at all members.
-void leave_out_lost_rails(std::vector<Member>& members);
-std::map<NodeId, Member> without_lost_rails(const std::map<NodeId, Member>& members);
+Members without_lost_rails(Members members);
 
 // Of protocol::kWeightUnit, for each member in order; they add up to it. A member whose share is 0
 // is better left out. For full bisection, and workers on all the machines whose role says so, no
