@@ -74,7 +74,8 @@ Members without_lost_rails(Members members) {
   }
   for (auto& [node, member] : members) {
     for (std::size_t i = 0; i < member.rails.size(); ++i) {
-      if (lost[i]) member.rails[i].up = false;
+      Rail& rail = member.rails[i];
+      rail.up = member.draining || (rail.up && !lost[i]);
     }
   }
   return members;

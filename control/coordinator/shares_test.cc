@@ -153,14 +153,16 @@ TEST(Shares, ARailThatAWorkerHasLostIsLostToAll) {
   EXPECT_TRUE(workers.at(3).rails[0].up);
 }
 
-// Workers are there still.
+// Workers are there still, trees are not.
 TEST(Shares, WhatADrainedWorkersNodeHasLostIsLostToTheOthers) {
   Members all;
   for (const NodeId node : {1, 2}) all[node].rails = {{.address = "a"}, {.address = "b"}};
   all.at(1).role = Role::kWorker;
   all.at(1).draining = true;
   all.at(1).rails[1].up = false;
-  EXPECT_FALSE(without_lost_rails(all).at(2).rails[1].up);
+  const Members usable = without_lost_rails(all);
+  EXPECT_FALSE(usable.at(2).rails[1].up);
+  EXPECT_TRUE(usable.at(1).rails[1].up) << "nor is it who limits the cut";
 }
 
 TEST(Shares, ThereAreNoMoreTreesThanThePlanHolds) {
