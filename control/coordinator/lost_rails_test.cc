@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "control/coordinator/changing_fixture.h"
+#include "control/coordinator/set_plans.h"
 
 namespace tally::control {
 namespace {
@@ -56,6 +57,17 @@ TEST_F(LostRailsTest, ADrainedWorkersNodeStillCounts) {
   EXPECT_THAT(told[0].rails, ElementsAre(1));
   EXPECT_EQ(coordinator_->in_force("train")->machines.file.network.vertices.at(0).in, 100);
   EXPECT_THAT(placed(w1, "next").rails, ElementsAre(1));
+}
+
+TEST_F(LostRailsTest, AWorkersNodeThatHasLeftDoesNotCount) {
+  const NodeId a = join("a", Role::kHelper), w0 = join("w0", Role::kWorker);
+  join("b", Role::kHelper);
+  ASSERT_TRUE(coordinator_->set_plan("", stars(), now_).ok());
+  lose(w0, 0);
+  EXPECT_THAT(placed(a, "before").rails, ElementsAre(1));
+  coordinator_->leave(w0, "switched off");
+  ASSERT_THAT(store_.departed(), SizeIs(1)) << "the plan names it";
+  EXPECT_THAT(placed(a, "after").rails, ElementsAre(0, 1));
 }
 
 }  // namespace
