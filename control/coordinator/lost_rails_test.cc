@@ -70,5 +70,14 @@ TEST_F(LostRailsTest, AWorkersNodeThatHasLeftDoesNotCount) {
   EXPECT_THAT(placed(a, "after").rails, ElementsAre(0, 1));
 }
 
+TEST_F(LostRailsTest, NodesReachEachOtherByRailsThatNoWorkerHasLost) {
+  const NodeId a = join("a", Role::kWorker);
+  join("b", Role::kHelper);
+  ASSERT_TRUE(coordinator_->set_plan("", deep(), now_).ok());
+  EXPECT_EQ(placed(a, "before").above.at(0).tcp, address("b", 0));
+  lose(a, 0);
+  EXPECT_EQ(placed(a, "after").above.at(0).tcp, address("b", 1));
+}
+
 }  // namespace
 }  // namespace tally::control

@@ -146,15 +146,16 @@ void Coordinator::ask_nodes(const JobRecord& job, Course& course, Stage stage, N
   }
 }
 
-// As the node `from` reaches them: on its own machine by shared memory, as clients do.
+// As the node `from` reaches them: on its own machine by shared memory, as clients do; else by a
+// NIC that is up for the job.
 std::vector<Neighbour> Coordinator::neighbours(const JobRecord& job, const Member& from,
                                                const std::vector<LaneOf>& lanes) const {
   std::vector<Neighbour> list;
   for (const LaneOf& one : lanes) {
-    const Member& member = store_.members().at(one.node);
-    const bool here = !member.local.empty() && (member.host == from.host || member.tcp.empty());
     const auto at = std::find_if(job.nodes.begin(), job.nodes.end(),
                                  [&](const PlanNode& other) { return other.node == one.node; });
+    const Member& member = at->member;
+    const bool here = !member.local.empty() && (member.host == from.host || member.tcp.empty());
     list.push_back({member.name, here ? "" : member.usable_tcp(), here ? member.local : "",
                     one.lane, static_cast<std::uint32_t>(at - job.nodes.begin() + 1)});
   }
