@@ -141,6 +141,31 @@ TEST(Placement, NeighboursTravelWithIt) {
   refused([](json& sent) { sent["slots"]["classes"] = 9; });
 }
 
+// A root with a tree at each of 4 shards, and 65 nodes below it in each.
+TEST(Placement, ManyNeighboursTravel) {
+  Placement wide = placement(1, 1);
+  wide.plan = protocol::even_plan(4, 1 << 16);
+  wide.trees = {0, 1, 2, 3};
+  wide.ranks = 65;
+  wide.vertices.clear();
+  for (const std::uint32_t tree : wide.trees) {
+    protocol::Vertex& root = wide.vertices.emplace_back();
+    root.tree = tree;
+    root.height = 2;
+    for (std::uint16_t i = 0; i < wide.ranks; ++i) {
+      root.branches.push_back({static_cast<std::uint16_t>(wide.below.size()), {i}});
+      wide.below.push_back({"n" + std::to_string(i), "tcp:n:1", "", tree, i + 1U});
+    }
+  }
+  wide.slots = {64 << 10, 4, 2, 1};
+  const auto there = parse_placement(to_json(wide));
+  ASSERT_TRUE(there.ok()) << there.error().message;
+  EXPECT_EQ(there->below, wide.below);
+  EXPECT_EQ(there->vertices, wide.vertices);
+  wide.below.resize(kMaxBelow + 1, wide.below[0]);
+  EXPECT_THAT(why_not(parse_placement(to_json(wide))), HasSubstr("places in trees are none"));
+}
+
 TEST(Placement, AShardKnowsTheNeighboursThatItHasToDoWith) {
   Admission admission({.shards = 2}, {});
   const Forming& forming = *admission.place(deep_placement(), kNow)->forming;

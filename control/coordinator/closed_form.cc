@@ -16,7 +16,6 @@ constexpr std::uint64_t kChunk = 256 << 10;
 plan::Plan closed_form_plan(const Members& members) {
   std::vector<Member> list;
   for (const auto& [node, member] : members) list.push_back(member);
-  leave_out_lost_rails(list);
   const bool known = std::any_of(list.begin(), list.end(),
                                  [](const Member& one) { return one.usable_speed() != 0; });
   std::vector<plan::Vertex> machines = machines_of(list);

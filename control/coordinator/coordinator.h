@@ -61,7 +61,7 @@ class Coordinator {
   // `epoch`: the largest that was ever placed at the node.
   Result<NodeId> join(const Member& member, std::string_view token, std::uint32_t epoch, Nanos now);
   void leave(NodeId node, std::string_view why);
-  // That may get trees: all that are not drained.
+  // That may get trees: all that are not drained. Lost NICs are marked.
   Members usable_members() const;
   // Whose trees of running jobs the node has: machines of their plans, drained or gone.
   std::set<std::string> stood_in_for(NodeId node) const;

@@ -27,11 +27,12 @@ void Coordinator::take_over() {
 }
 
 // Whom plans may name, in the order in which they have joined. Those who have left count as
-// drained.
+// drained, and have no workers who could miss a NIC.
 Members Coordinator::known_members() const {
   Members known = store_.members();
   for (auto [node, member] : store_.departed()) {
     member.draining = true;
+    for (Rail& rail : member.rails) rail.up = true;
     known.emplace(node, std::move(member));
   }
   return known;

@@ -29,16 +29,15 @@ class Layouter {
     for (std::size_t i = 0; i < ranks.size(); ++i) ranks_[plan.of().workers[i]] = ranks[i];
     homes_.resize(ranks_.size());
     home_below_.resize(ranks_.size());
-    Members rest = without_lost_rails(members);
-    seats_ = find_seats(plan, found_, rest).value();
+    const Members all = without_lost_rails(members);
+    seats_ = find_seats(plan, found_, all).value();
     for (VertexId id = 0; id < homes_.size(); ++id) {
-      const auto* member = member_of(plan, rest, id);
+      const auto* member = member_of(plan, all, id);
       if (member == nullptr) continue;
       homes_[id].member = member->second;
       add_node(*member);
-      rest.erase(member->first);
     }
-    for (const auto& member : rest) add_node(member);
+    for (const auto& member : all) add_node(member);
   }
 
   Layout run(std::uint64_t split_bytes) {
@@ -56,7 +55,7 @@ class Layouter {
 
  private:
   void add_node(const std::pair<const NodeId, Member>& member) {
-    if (member.second.draining) return;
+    if (member.second.draining || slots_.contains(member.first)) return;
     slots_[member.first] = nodes_.size();
     PlanNode& node = nodes_.emplace_back();
     node.node = member.first;
@@ -300,22 +299,20 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
   Layout layout;
   std::vector<Member> list;
   for (const auto& [node, member] : members) list.push_back(member);
-  leave_out_lost_rails(list);
   const auto shares = node_shares(list);
   const auto counts = tree_counts(list, shares);
   std::vector<std::uint32_t> weights;  // by tree
   std::size_t i = 0;
   for (const auto& [node, member] : members) {
-    const std::uint32_t share = shares[i], count = counts[i];
-    const Member& here = list[i++];
+    const std::uint32_t share = shares[i], count = counts[i++];
     if (count == 0) continue;
     PlanNode& one = layout.nodes.emplace_back();
     one.node = node;
-    one.member = here;
-    for (const RailTree& rooted : over_rails(here.rails, count, share)) {
+    one.member = member;
+    for (const RailTree& rooted : over_rails(member.rails, count, share)) {
       const auto tree = static_cast<std::uint32_t>(weights.size());
       one.trees.push_back(tree);
-      if (!here.rails.empty()) one.rails.push_back(rooted.rail);
+      if (!member.rails.empty()) one.rails.push_back(rooted.rail);
       one.vertices.push_back(protocol::star(tree, static_cast<std::uint16_t>(ranks)));
       weights.push_back(rooted.weight);
     }

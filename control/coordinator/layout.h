@@ -14,7 +14,7 @@
 namespace tally::control {
 
 // A star at every shard of each member, by node_shares(). Operations of split_bytes and more are
-// divided. Precondition: there are members.
+// divided. Precondition: there are members, and lost NICs are marked (without_lost_rails()).
 Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t split_bytes);
 
 // A plan of machines: one domain of a plan that has passed validate().

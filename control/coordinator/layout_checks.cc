@@ -39,7 +39,7 @@ Outcome check_rails(const MachinePlan& plan, const FileTrees& found, const Membe
     const auto* member = member_of(plan, members, id);
     if (member == nullptr || !has_lost_rails(member->second)) continue;
     const std::uint32_t trees = trees_at(found, id), shards = member->second.usable_shards();
-    if (trees <= shards || member->second.draining) continue;
+    if (trees <= shards) continue;
     return refused(
         fmt::format("{} trees of domain \"{}\" sum at node \"{}\", where NICs are down or workers "
                     "do not reach them, and the others have {} shard(s): mend the NICs (tallyctl "

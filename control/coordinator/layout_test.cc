@@ -249,6 +249,18 @@ TEST(Layout, SeveralTreesAtANodeShareTheNicsThatAreUp) {
   EXPECT_TRUE(check_layout(plan, all).ok());
 }
 
+// A worker's machine that sums, too, as another machine of the plan.
+TEST(Layout, ALeafMayHaveTheNameOfAMachineThatSums) {
+  MachinePlan plan = machines(2, 1);
+  plan.file.network.vertices[0].name = "h0";
+  add_class(plan, {}, {{65536, {2, 2, -1}, {}}});
+  const Members all = members({"h0"}, 4);
+  ASSERT_TRUE(check_layout(plan, all).ok());
+  const Layout layout = lay_out(plan, all, {{0}, {1}}, 0);
+  ASSERT_EQ(layout.nodes.size(), 1U);
+  EXPECT_THAT(layout.nodes[0].trees, ElementsAre(0, 1, 2, 3)) << "one at each of its shards";
+}
+
 TEST(Layout, MemoryBetweenNodesIsThePlans) {
   MachinePlan plan = machines(3, 0);
   add_class(plan, {}, {{65536, {-1, 0, 1}, {}}});

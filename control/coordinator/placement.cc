@@ -32,8 +32,10 @@ json to_json(const std::vector<Neighbour>& neighbours) {
   return list;
 }
 
-std::optional<std::vector<Neighbour>> parse_neighbours(const json& sent) {
-  if (!sent.is_array() || sent.size() > protocol::kMaxTrees) return std::nullopt;
+static_assert(kMaxBelow + wire::kMaxRanks <= UINT16_MAX);
+
+std::optional<std::vector<Neighbour>> parse_neighbours(const json& sent, std::size_t most) {
+  if (!sent.is_array() || sent.size() > most) return std::nullopt;
   std::vector<Neighbour> neighbours;
   for (const json& one : sent) {
     if (!one.is_object()) return std::nullopt;
@@ -88,8 +90,8 @@ bool read_vertices(const json& sent, Placement& placement) {
     }
     return true;
   }
-  auto below = parse_neighbours(sent.value("below", json::array()));
-  auto above = parse_neighbours(sent.value("above", json::array()));
+  auto below = parse_neighbours(sent.value("below", json::array()), kMaxBelow);
+  auto above = parse_neighbours(sent.value("above", json::array()), protocol::kMaxTrees);
   if (!below || !above) return false;
   auto parsed = parse_vertices(*vertices, {.trees = placement.trees,
                                            .ranks = static_cast<std::uint16_t>(placement.ranks),

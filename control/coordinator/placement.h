@@ -17,6 +17,9 @@ namespace tally::control {
 // Bytes of what is said of jobs and nodes.
 inline constexpr std::size_t kMaxJobName = 128;  // and of tokens, of nodes and of hosts
 inline constexpr std::size_t kMaxAddress = 256;
+// Neighbours below a node: more than 255 other members with 127 shards each (engine::kMaxShards).
+// Together with the ranks they have 16-bit numbers.
+inline constexpr std::size_t kMaxBelow = 32768;
 
 // A shard of another node of the job, next to one of this node's in some tree: where its sums come
 // from, or go to.

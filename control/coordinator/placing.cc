@@ -6,6 +6,7 @@
 #include "control/coordinator/closed_form.h"
 #include "control/coordinator/coordinator.h"
 #include "control/coordinator/layout.h"
+#include "control/coordinator/shares.h"
 
 namespace tally::control {
 namespace {
@@ -61,8 +62,9 @@ Result<Layout> Coordinator::lay_out_job(const JobRecord& job, const SetPlan* pla
   return lay_out(machines, members, *ranks, options_.split_bytes);
 }
 
+// What a drained one's workers have lost counts: they are there still.
 Members Coordinator::usable_members() const {
-  Members usable = store_.members();
+  Members usable = without_lost_rails(store_.members());
   std::erase_if(usable, [](const auto& member) { return member.second.draining; });
   return usable;
 }
@@ -147,15 +149,16 @@ void Coordinator::ask_nodes(const JobRecord& job, Course& course, Stage stage, N
   }
 }
 
-// As the node `from` reaches them: on its own machine by shared memory, as clients do.
+// As the node `from` reaches them: on its own machine by shared memory, as clients do; else by a
+// NIC that is up for the job.
 std::vector<Neighbour> Coordinator::neighbours(const JobRecord& job, const Member& from,
                                                const std::vector<LaneOf>& lanes) const {
   std::vector<Neighbour> list;
   for (const LaneOf& one : lanes) {
-    const Member& member = store_.members().at(one.node);
-    const bool here = !member.local.empty() && (member.host == from.host || member.tcp.empty());
     const auto at = std::find_if(job.nodes.begin(), job.nodes.end(),
                                  [&](const PlanNode& other) { return other.node == one.node; });
+    const Member& member = at->member;
+    const bool here = !member.local.empty() && (member.host == from.host || member.tcp.empty());
     list.push_back({member.name, here ? "" : member.usable_tcp(), here ? member.local : "",
                     one.lane, static_cast<std::uint32_t>(at - job.nodes.begin() + 1)});
   }

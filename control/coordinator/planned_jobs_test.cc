@@ -11,13 +11,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Worker 0 at "a", and that and worker 1 at "b".
-MachinePlan deep() {
-  MachinePlan made = stars();
-  made.file.domains[0].classes[0].trees = {{65536, {2, 3, 3, -1}, {}}};
-  return made;
-}
-
 TEST_F(CoordinatorTest, JobsThatFormFromNowOnGoByThePlan) {
   const NodeId a = join("a"), b = join("b"), c = join("c");
   coordinator_->open(1, opening(0, "before"), now_);

@@ -1,4 +1,4 @@
-// For tests: a plan as somebody would set it.
+// For tests: plans as somebody would set them.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,13 @@ inline MachinePlan stars(std::uint64_t epoch = 5) {
   domain.workers = {0, 1};
   domain.classes = {{{}, 65536, 0, {{49152, {2, 2, -1, -2}, {}}, {16384, {3, 3, -2, -1}, {}}}}};
   made.file.domains = {domain};
+  return made;
+}
+
+// Worker 0 at "a", and that and worker 1 at "b".
+inline MachinePlan deep() {
+  MachinePlan made = stars();
+  made.file.domains[0].classes[0].trees = {{65536, {2, 3, 3, -1}, {}}};
   return made;
 }
 

@@ -65,28 +65,20 @@ const std::string& Member::usable_tcp() const {
   return some.empty() || rails[some.front()].tcp.empty() ? tcp : rails[some.front()].tcp;
 }
 
-void leave_out_lost_rails(std::vector<Member>& members) {
+Members without_lost_rails(Members members) {
   std::vector<bool> lost(kMaxRails);
-  for (const Member& member : members) {
+  for (const auto& [node, member] : members) {
     for (std::size_t i = 0; i < member.rails.size() && member.role == Role::kWorker; ++i) {
       if (!member.rails[i].up) lost[i] = true;
     }
   }
-  for (Member& member : members) {
+  for (auto& [node, member] : members) {
     for (std::size_t i = 0; i < member.rails.size(); ++i) {
-      if (lost[i]) member.rails[i].up = false;
+      Rail& rail = member.rails[i];
+      rail.up = member.draining || (rail.up && !lost[i]);
     }
   }
-}
-
-std::map<NodeId, Member> without_lost_rails(const std::map<NodeId, Member>& members) {
-  std::vector<Member> list;
-  for (const auto& [node, member] : members) list.push_back(member);
-  leave_out_lost_rails(list);
-  std::map<NodeId, Member> usable;
-  std::size_t i = 0;
-  for (const auto& [node, member] : members) usable[node] = list[i++];
-  return usable;
+  return members;
 }
 
 std::vector<std::uint32_t> node_shares(const std::vector<Member>& members) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "control/coordinator/store.h"
@@ -17,9 +16,9 @@ std::vector<double> member_speeds(const std::vector<Member>& members);
 std::vector<plan::Vertex> machines_of(const std::vector<Member>& members);
 
 // Where a machine with workers has lost a rail, they reach no node by it any more: it counts as
-// lost at all members.
-void leave_out_lost_rails(std::vector<Member>& members);
-std::map<NodeId, Member> without_lost_rails(const std::map<NodeId, Member>& members);
+// lost at all members. At drained ones themselves none does: they have no trees, and the cut that
+// others keep for them is that of all their NICs.
+Members without_lost_rails(Members members);
 
 // Of protocol::kWeightUnit, for each member in order; they add up to it. A member whose share is 0
 // is better left out. For full bisection, and workers on all the machines whose role says so, no

@@ -138,20 +138,31 @@ TEST(Shares, AMachineIsAsFastAsItsNicsThatAreUp) {
 
 // Helpers' are their own business; workers have to reach every node.
 TEST(Shares, ARailThatAWorkerHasLostIsLostToAll) {
-  std::vector<Member> members(3);
-  for (Member& member : members) member.rails = {{.address = "a"}, {.address = "b"}};
-  members[0].role = Role::kWorker;
-  members[1].rails[0].up = false;
-  auto helpers = members;
-  leave_out_lost_rails(helpers);
-  EXPECT_TRUE(helpers[0].rails[0].up);
-  EXPECT_FALSE(helpers[1].rails[0].up);
-  EXPECT_TRUE(helpers[2].rails[0].up);
-  members[0].rails[1].up = false;
-  leave_out_lost_rails(members);
-  EXPECT_FALSE(members[1].rails[1].up);
-  EXPECT_FALSE(members[2].rails[1].up);
-  EXPECT_TRUE(members[2].rails[0].up);
+  Members all;
+  for (const NodeId node : {1, 2, 3}) all[node].rails = {{.address = "a"}, {.address = "b"}};
+  all.at(1).role = Role::kWorker;
+  all.at(2).rails[0].up = false;
+  const Members helpers = without_lost_rails(all);
+  EXPECT_TRUE(helpers.at(1).rails[0].up);
+  EXPECT_FALSE(helpers.at(2).rails[0].up);
+  EXPECT_TRUE(helpers.at(3).rails[0].up);
+  all.at(1).rails[1].up = false;
+  const Members workers = without_lost_rails(all);
+  EXPECT_FALSE(workers.at(2).rails[1].up);
+  EXPECT_FALSE(workers.at(3).rails[1].up);
+  EXPECT_TRUE(workers.at(3).rails[0].up);
+}
+
+// Workers are there still, trees are not.
+TEST(Shares, WhatADrainedWorkersNodeHasLostIsLostToTheOthers) {
+  Members all;
+  for (const NodeId node : {1, 2}) all[node].rails = {{.address = "a"}, {.address = "b"}};
+  all.at(1).role = Role::kWorker;
+  all.at(1).draining = true;
+  all.at(1).rails[1].up = false;
+  const Members usable = without_lost_rails(all);
+  EXPECT_FALSE(usable.at(2).rails[1].up);
+  EXPECT_TRUE(usable.at(1).rails[1].up) << "nor is it who limits the cut";
 }
 
 TEST(Shares, ThereAreNoMoreTreesThanThePlanHolds) {

@@ -169,6 +169,23 @@ bool same_cut(const protocol::Plan& a, const protocol::Plan& b) {
          std::equal(a.homes.begin(), a.homes.end(), b.homes.begin(), b.homes.end(), same_home);
 }
 
+// Its trees are not there: what it has lost does not limit them, nor the cut.
+TEST(Substitutes, OfADrainedNodeNoNicCountsAsLost) {
+  MachinePlan plan = machines(2, 2);
+  add_class(plan, {}, {{40000, {2, 2, 3, -1}, {}}, {25536, {2, 2, -1, -2}, {}}});
+  Members all = members({"h0", "h1", "x"});
+  all.at(1).rails = {{.address = "10.0.0.1", .speed = 300, .shards = 1},
+                     {.address = "10.0.1.1", .speed = 100, .shards = 1}};
+  const Layout before = lay_out(plan, all, {{0}, {1}}, 0);
+  all.at(1).rails[0].up = false;
+  EXPECT_EQ(check_layout(plan, all).status(), Status::kRefused) << "two trees at one shard";
+  all.at(1).draining = true;
+  ASSERT_TRUE(check_layout(plan, all).ok());
+  const Layout after = lay_out(plan, all, {{0}, {1}}, 0);
+  EXPECT_TRUE(protocol::valid(after.plan));
+  EXPECT_TRUE(same_cut(before.plan, after.plan));
+}
+
 // By the cut, and by the order in which each tree adds: whoever is drained.
 TEST(Substitutes, TheBitsOfEveryResultStay) {
   std::mt19937_64 random(5);
