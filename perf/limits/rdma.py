@@ -7,9 +7,13 @@ allreduce   Two workers on the other machine: bytes read and written per second;
             ib_write_bw together.
 
 For one host with both devices, as in the virtual machine:
-  python3 tests/vm/guest.py --timeout 900 -- python3 perf/limits/rdma.py --node-device rxe1 --device rxe2
+  python3 tests/vm/guest.py --timeout 900 -- python3 perf/limits/rdma.py --node-device rxe1 --device rxe2 --steer
 
-usage: rdma.py --node-device D --device D [--rounds N] [--size 4M] [--seconds S] [--bar X] [--build DIR] [--json FILE]
+With --steer each of the two (soft-RoCE) has its packets taken by a core of its own, as two machines would have it. Else
+one core takes them all, the one that the node's reads begin at, and sums besides, while the other is half idle.
+
+usage: rdma.py --node-device D --device D [--steer] [--type T] [--rounds N] [--size 4M] [--seconds S] [--bar X]
+               [--build DIR] [--json FILE]
 With --bar the exit status is 1 where one of the two shares is below.
 """
 
@@ -30,6 +34,13 @@ from running_node import PATIENCE, RunningNode, default_build, free_port  # noqa
 MESSAGE = "1048576"  # bytes of perftest's reads and writes
 PATIENT = "20"         # its acknowledgements may take 4 s: emulated cores stand still for long
 DEPTH = "16"           # of them outstanding, as many as Tally has
+
+
+def steer(device: str, core: int) -> None:
+    """Packets that come to the device's network interface are taken by that core, until the machine is started anew."""
+    interface = Path(f"/sys/class/infiniband/{device}/ports/1/gid_attrs/ndevs/0").read_text().strip()
+    for queue in Path(f"/sys/class/net/{interface}/queues").glob("rx-*"):
+        (queue / "rps_cpus").write_text(f"{1 << core:x}")
 
 
 def perftest(tool: str, node_device: str, device: str, seconds: int) -> tuple[subprocess.Popen, subprocess.Popen]:
@@ -53,8 +64,8 @@ def result_of(pair: tuple[subprocess.Popen, subprocess.Popen]) -> float:
     said = client.communicate(timeout=3 * PATIENCE)[0]
     server.wait(PATIENCE)
     rows = re.findall(rf"^\s*{MESSAGE}\s+\d+\s+[\d.]+\s+([\d.]+)", said, re.M)
-    if not rows:
-        raise SystemExit(f"perftest said {said!r}")
+    if not rows or float(rows[-1]) == 0:
+        raise SystemExit(f"perftest moved nothing; it said {said!r}")
     return float(rows[-1]) * 1.048576
 
 
@@ -70,7 +81,7 @@ def ceilings(arguments: argparse.Namespace) -> dict:
 def tally(node: RunningNode, arguments: argparse.Namespace, tcp: str) -> dict:
     size = bytes_of(arguments.size)
     common = ["--min-bytes", arguments.size, "--max-bytes", arguments.size, "--duration", str(arguments.seconds),
-              "--quiet"]
+              "--type", arguments.type, "--quiet"]
     verbs = {**os.environ, "TALLY_TRANSPORT": f"verbs:{arguments.device}"}
     program = arguments.build / "perf/tally-perf"
     reduce_ranks = [
@@ -97,12 +108,17 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=default_build())
     parser.add_argument("--node-device", required=True)
     parser.add_argument("--device", required=True, help="the workers'")
+    parser.add_argument("--steer", action="store_true", help="a core of its own for each device's packets")
+    parser.add_argument("--type", default="f32", help="of the elements")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", default="4M")
     parser.add_argument("--seconds", type=int, default=5, help="of each measurement")
     bar.add_option(parser, "one of the two shares of perftest's figure is below X")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.steer:
+        for core, device in enumerate([arguments.node_device, arguments.device]):
+            steer(device, core)
     tcp = f"tcp:127.0.0.1:{free_port()}"
     rounds = []
     flags = ["--listen-tcp", tcp, "--shards", "1", "--verbs", "on", "--device", arguments.node_device]
