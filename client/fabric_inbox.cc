@@ -1,5 +1,7 @@
 #include "client/fabric_inbox.h"
 
+#include <algorithm>
+
 namespace tally::client {
 
 Outcome FabricInbox::open(transport::fabric::Domain& domain, fid_ep& endpoint,
@@ -28,6 +30,17 @@ Outcome FabricInbox::post(Receive& receive) {
 Outcome FabricInbox::taken(const fi_cq_data_entry& entry) {
   if ((entry.flags & FI_MULTI_RECV) == 0) return Unit{};
   return post(*reinterpret_cast<Receive*>(entry.op_context));
+}
+
+bool FabricInbox::has(const void* context) const {
+  return std::any_of(receives_.begin(), receives_.end(),
+                     [context](const Receive& receive) { return &receive.room == context; });
+}
+
+Outcome FabricInbox::failed(const fi_cq_err_entry& error) {
+  const auto used = transport::fabric::used_up(error);
+  if (!used) return Error{Status::kProtocol, "a message is too long"};
+  return *used ? post(*reinterpret_cast<Receive*>(error.op_context)) : Outcome{Unit{}};
 }
 
 }  // namespace tally::client

@@ -26,8 +26,13 @@ class FabricInbox {
   // `connections`: that the other side makes to the endpoint. Both are borrowed, and the endpoint
   // is closed before this goes.
   Outcome open(transport::fabric::Domain& domain, fid_ep& endpoint, std::size_t connections);
-  // A message of a receive of this one's, or its end, has been looked at.
+  // A message of a receive of this one's, or its end, has been looked at. An error: it cannot be
+  // posted again.
   Outcome taken(const fi_cq_data_entry& entry);
+  // The context of an entry is that of a receive of this one's.
+  bool has(const void* context) const;
+  // One has failed. Likewise, and where the provider does not say whether it has to be.
+  Outcome failed(const fi_cq_err_entry& error);
 
  private:
   // Two letters of the longest, or some hundred completions.

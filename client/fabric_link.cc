@@ -322,17 +322,25 @@ bool FabricLink::progress() {
   std::array<fi_cq_data_entry, kBurst> entries;
   const ssize_t count = ::fi_cq_read(&domain_->completions(), entries.data(), entries.size());
   if (count == -FI_EAVAIL) {
-    // A connection broke. Whether the node is gone the control connection knows; an operation that
-    // it does not answer ends at its deadline.
-    fi_cq_err_entry error{};
-    ::fi_cq_readerr(&domain_->completions(), &error, 0);
-    last_error_ = domain_->library().text(error.err);
-    on_sent(error.op_context, true);
+    on_error();
     return true;
   }
   for (ssize_t i = 0; i < count; ++i) on_completion(entries[static_cast<std::size_t>(i)]);
   if (count > 0 && shm::ring_needed(session_sleeps_)) ring(doorbell_.get());
   return count > 0;
+}
+
+// A connection broke: the node's, or a stranger's. Whether the node is gone the control connection
+// knows; an operation that it does not answer ends at its deadline.
+void FabricLink::on_error() {
+  fi_cq_err_entry error{};
+  if (::fi_cq_readerr(&domain_->completions(), &error, 0) != 1) return;
+  if (inbox_.has(error.op_context)) {
+    if (!inbox_.failed(error)) broken_.store(true, std::memory_order_relaxed);
+    return;
+  }
+  last_error_ = domain_->library().text(error.err);
+  on_sent(error.op_context, true);
 }
 
 void FabricLink::on_completion(const fi_cq_data_entry& entry) {

@@ -110,6 +110,7 @@ class FabricLink final : public Link {
   bool send_notices();
   void take_notices(Shard& shard);
   ssize_t send(std::uint32_t shard, const Outgoing& outgoing);
+  void on_error();
   void on_completion(const fi_cq_data_entry& entry);
   void on_sent(void* context, bool failed);
   bool progress();
