@@ -73,12 +73,7 @@ Outcome FabricLink::set_up() {
   if (!name) return name.error();
   name_ = std::move(name).value();
   secret_ = random_number();
-  auto registered = domain_->for_itself(std::as_writable_bytes(std::span(receives_)), FI_RECV);
-  if (!registered) return registered.error();
-  registered_ = std::move(registered).value();
-  for (ReceiveBuffer& buffer : receives_) {
-    if (auto posted = post_receive(buffer); !posted) return posted;
-  }
+  if (auto open = inbox_.open(*domain_, *endpoint_, options_.shards); !open) return open;
   // Notices and cancels within credit, and one completion for each.
   const std::size_t slots = std::bit_ceil(std::size_t{2} * options_.credit + 2);
   for (std::uint32_t i = 0; i < options_.shards; ++i) {
@@ -323,26 +318,29 @@ void FabricLink::on_sent(void* context, bool failed) {
   }
 }
 
-Outcome FabricLink::post_receive(ReceiveBuffer& buffer) {
-  return domain_->post_receive(*endpoint_, buffer.bytes, fabric::descriptor_of(registered_),
-                               &buffer.room);
-}
-
 bool FabricLink::progress() {
   std::array<fi_cq_data_entry, kBurst> entries;
   const ssize_t count = ::fi_cq_read(&domain_->completions(), entries.data(), entries.size());
   if (count == -FI_EAVAIL) {
-    // A connection broke. Whether the node is gone the control connection knows; an operation that
-    // it does not answer ends at its deadline.
-    fi_cq_err_entry error{};
-    ::fi_cq_readerr(&domain_->completions(), &error, 0);
-    last_error_ = domain_->library().text(error.err);
-    on_sent(error.op_context, true);
+    on_error();
     return true;
   }
   for (ssize_t i = 0; i < count; ++i) on_completion(entries[static_cast<std::size_t>(i)]);
   if (count > 0 && shm::ring_needed(session_sleeps_)) ring(doorbell_.get());
   return count > 0;
+}
+
+// A connection broke: the node's, or a stranger's. Whether the node is gone the control connection
+// knows; an operation that it does not answer ends at its deadline.
+void FabricLink::on_error() {
+  fi_cq_err_entry error{};
+  if (::fi_cq_readerr(&domain_->completions(), &error, 0) != 1) return;
+  if (inbox_.has(error.op_context)) {
+    if (!inbox_.failed(error)) broken_.store(true, std::memory_order_relaxed);
+    return;
+  }
+  last_error_ = domain_->library().text(error.err);
+  on_sent(error.op_context, true);
 }
 
 void FabricLink::on_completion(const fi_cq_data_entry& entry) {
@@ -351,10 +349,7 @@ void FabricLink::on_completion(const fi_cq_data_entry& entry) {
   if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
     on_message({static_cast<const std::byte*>(entry.buf), entry.len});
   }
-  auto& buffer = *reinterpret_cast<ReceiveBuffer*>(entry.op_context);
-  if ((entry.flags & FI_MULTI_RECV) != 0 && !post_receive(buffer)) {
-    broken_.store(true, std::memory_order_relaxed);
-  }
+  if (!inbox_.taken(entry)) broken_.store(true, std::memory_order_relaxed);
 }
 
 // Anybody can send to an endpoint: what does not know the session's secret is not from the node.

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "client/exposed_memory.h"
+#include "client/fabric_inbox.h"
 #include "client/link.h"
 #include "client/session_events.h"
 #include "dataplane/transport/fabric/domain.h"
@@ -93,10 +94,6 @@ class FabricLink final : public Link {
     std::uint32_t taken = 0;         // the thread's, likewise
     std::vector<Outgoing> unsent{};  // the thread's: taken, and not yet accepted by the provider
   };
-  struct ReceiveBuffer {
-    fi_context2 room{};
-    alignas(kCacheLine) std::array<std::byte, 32768> bytes;
-  };
   struct SendBuffer {
     fi_context2 room{};
     bool used = false;
@@ -106,7 +103,6 @@ class FabricLink final : public Link {
   explicit FabricLink(FabricLinkOptions options) : options_(std::move(options)) {}
   Outcome set_up();
   bool give(std::uint32_t shard, const RingSlot& message, std::span<const std::byte> contribution);
-  Outcome post_receive(ReceiveBuffer& buffer);
   Outcome greet(Nanos deadline);
   Outcome send_greeting(std::uint32_t shard);
   Error no_connection(const Shard& shard) const;
@@ -114,6 +110,7 @@ class FabricLink final : public Link {
   bool send_notices();
   void take_notices(Shard& shard);
   ssize_t send(std::uint32_t shard, const Outgoing& outgoing);
+  void on_error();
   void on_completion(const fi_cq_data_entry& entry);
   void on_sent(void* context, bool failed);
   bool progress();
@@ -123,14 +120,13 @@ class FabricLink final : public Link {
 
   FabricLinkOptions options_;
   std::unique_ptr<Domain> domain_;
-  Fid<fid_mr> registered_;  // receives_
+  FabricInbox inbox_;
   Fid<fid_ep> endpoint_;
   transport::fabric::Name name_;
   std::string last_error_;  // of what was sent
   std::uint64_t secret_ = 0;
   ExposedMemory exposed_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::array<ReceiveBuffer, 2> receives_;
   std::array<SendBuffer, 8> sends_;  // of notices with contributions; more go without
 
   SessionEvents events_;

@@ -10,6 +10,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
 #include <cstdint>
@@ -56,6 +57,14 @@ inline void* descriptor_of(const Fid<fid_mr>& region) {
 }
 // An endpoint that was bound to no address in particular is where its machine is.
 void fill_in_host(Name& name, const std::string& host);
+
+// Of a receive that failed: whether its buffer is used up, and to be posted again. Nothing: the
+// provider does not say (ofi_rxm, of a message that is too long). Anybody can bring this about, by
+// messages that are too long or that break off; whose they were is not known.
+inline std::optional<bool> used_up(const fi_cq_err_entry& error) {
+  if ((error.flags & FI_MULTI_RECV) != 0) return true;
+  return error.err == FI_ETRUNC ? std::nullopt : std::optional(false);
+}
 
 class Domain {
  public:

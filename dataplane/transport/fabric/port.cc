@@ -99,10 +99,11 @@ void Port::on_completion(const fi_cq_data_entry& entry) {
   if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
     on_message(from, context.peer, {static_cast<const std::byte*>(entry.buf), entry.len});
   }
-  if ((entry.flags & FI_MULTI_RECV) == 0) return;
-  if (auto posted = post_receive(from); !posted) {
-    refuse(from, posted.error().message);
-  }
+  if ((entry.flags & FI_MULTI_RECV) != 0) post_again(from);
+}
+
+void Port::post_again(Connected& session) {
+  if (auto posted = post_receive(session); !posted) refuse(session, posted.error().message);
 }
 
 // Anybody can send to an endpoint: what does not know the session's secret is not from its peer.
@@ -121,16 +122,25 @@ bool Port::on_error(Domain& domain) {
   if (::fi_cq_readerr(&domain.completions(), &error, 0) <= 0) return false;
   if (error.op_context == nullptr) return true;
   auto& context = *reinterpret_cast<Context*>(error.op_context);
-  const bool receive = context.kind == Kind::kReceive;
-  if (Session* session = attached(context.peer)) {
-    refuse(*session, fmt::format("{} failed: {}",
-                                 receive                       ? "receiving"
-                                 : context.kind == Kind::kPull ? "reading its memory"
-                                                               : "writing to its memory",
-                                 model_->library().text(error.err)));
+  if (context.kind == Kind::kReceive) {
+    if (Session* session = serving(context.peer)) on_failed_receive(connected(*session), error);
+    return true;
   }
-  if (!receive) end(static_cast<Operation&>(context), Status::kPeerLost);
+  if (Session* session = attached(context.peer)) {
+    refuse(*session,
+           fmt::format("{} failed: {}",
+                       context.kind == Kind::kPull ? "reading its memory" : "writing to its memory",
+                       model_->library().text(error.err)));
+  }
+  end(static_cast<Operation&>(context), Status::kPeerLost);
   return true;
+}
+
+// The session goes on: it may have been a stranger's message.
+void Port::on_failed_receive(Connected& session, const fi_cq_err_entry& error) {
+  const auto used = used_up(error);
+  if (!used) return refuse(session, "receiving failed: " + model_->library().text(error.err));
+  if (*used) post_again(session);
 }
 
 }  // namespace tally::transport::fabric

@@ -91,6 +91,7 @@ class Port : public onesided::Port {
   void let_go(Connected& session, Domain& domain);
   Outcome post_first_receive(Connected& session, Domain& domain);
   Outcome post_receive(Connected& session);
+  void post_again(Connected& session);
   bool start(Session& session, Operation& operation) override;
   bool send(Session& session, const RingSlot& message) override;
   bool take_eagerly(Session& session, const Push& push) override;
@@ -103,6 +104,7 @@ class Port : public onesided::Port {
   void progress(Domain& domain);
   void on_completion(const fi_cq_data_entry& entry);
   bool on_error(Domain& domain);
+  void on_failed_receive(Connected& session, const fi_cq_err_entry& error);
   void on_message(Connected& session, Peer peer, std::span<const std::byte> bytes);
 
   std::string host_;                 // where endpoints are bound

@@ -59,6 +59,7 @@ class Client {
     if (endpoint_ == nullptr) return;
     fi_cq_data_entry entry{};
     while (::fi_cq_read(&domain_->completions(), &entry, 1) == 1) {
+      if (entry.op_context == &sending_) ++sent;
       if ((entry.flags & FI_RECV) == 0) continue;
       const auto* bytes = static_cast<const std::byte*>(entry.buf);
       messages.emplace_back(bytes, bytes + entry.len);
@@ -72,6 +73,7 @@ class Client {
 
   std::vector<std::byte> memory;
   std::vector<std::vector<std::byte>> messages;
+  std::size_t sent = 0;  // contributions that have left
 
  private:
   std::unique_ptr<Domain> domain_;
@@ -105,7 +107,8 @@ class FabricPort : public ::testing::TestWithParam<Provider> {
     auto name = port_->attach(
         kPeer, {.job = 1, .name = client_.name(), .secret = kSecret, .eager_bytes = kEagerBytes});
     ASSERT_TRUE(name.ok()) << name.error().message;
-    client_.know(*name);
+    node_name_ = *name;
+    client_.know(node_name_);
     port_->add_region(kPeer, 1, client_.region());
     std::iota(reinterpret_cast<std::uint8_t*>(client_.memory.data()),
               reinterpret_cast<std::uint8_t*>(client_.memory.data()) + client_.memory.size(), 0);
@@ -144,6 +147,7 @@ class FabricPort : public ::testing::TestWithParam<Provider> {
   Client client_{300'000, options_};
   std::vector<std::byte> tiles_ = std::vector<std::byte>(100'000);
   std::unique_ptr<Port> port_;
+  Name node_name_;  // for the client
   std::vector<Received> notices_;
 
  private:

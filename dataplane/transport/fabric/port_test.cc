@@ -66,6 +66,38 @@ TEST_P(FabricPort, MessagesWithoutTheSecretAreDropped) {
   EXPECT_EQ(notices_[0].message.bytes[0], std::byte{7});
 }
 
+// ofi_rxm does not say what becomes of the receive.
+TEST_P(FabricPort, AStrangersMessagesThatAreTooLongAreDropped) {
+  const bool dropped = GetParam() != Provider::kLayered;
+  const std::vector<std::byte> too_long(kLongestMessage + 4 * kMessageBytes);
+  const auto served = [&] { return port_->why_lost(kPeer).empty(); };
+  ASSERT_TRUE(until([&] { return client_.send(RingSlot{}, kSecret); }));
+  for (std::size_t i = 1; i <= 3 && served(); ++i) {
+    ASSERT_TRUE(until([&] { return notices_.size() == i; }));
+    Client stranger(20'000, options_);
+    stranger.know(node_name_);
+    ASSERT_TRUE(until([&] { return stranger.progress(), stranger.send(RingSlot{}, kSecret + 1); }));
+    ASSERT_TRUE(stranger.send(wire::Notice{}, too_long));
+    // It stands in the connection before the next notice is sent.
+    const Nanos end = monotonic_now() + kPatience;
+    while (stranger.sent == 0 && monotonic_now() < end) stranger.progress();
+    ASSERT_EQ(stranger.sent, 1u);
+    ASSERT_TRUE(client_.send(RingSlot{}, kSecret));
+    ASSERT_TRUE(until([&] { return notices_.size() > i || !served(); }));
+  }
+  EXPECT_EQ(served(), dropped) << port_->why_lost(kPeer);
+}
+
+TEST_P(FabricPort, APeerThatSendsTooLongMessagesIsNotWaitedFor) {
+  ASSERT_TRUE(until([&] { return client_.send(RingSlot{}, kSecret); }));
+  ASSERT_TRUE(client_.send(wire::Notice{}, std::vector<std::byte>(12'000)));
+  const Pull one{{kPeer, 1, 0, 1000}, 9};
+  port_->pull({&one, 1});
+  Pulled answer;
+  std::array<Peer, 4> lost{};
+  EXPECT_TRUE(until([&] { return port_->pulled({&answer, 1}) == 1 || port_->lost(lost) == 1; }));
+}
+
 TEST_P(FabricPort, MorePullsThanLandingMemoryWaitTheirTurn) {
   constexpr std::size_t kPulls = 40, kBytes = 100'000;
   std::vector<Pull> pulls;
@@ -352,6 +384,19 @@ TEST(FabricDomain, SaysWhyItIsThisProvider) {
   ASSERT_TRUE(with_verbs.ok()) << with_verbs.error().message;
   if ((*with_verbs)->provider() == "verbs;ofi_rxm") GTEST_SKIP() << "there is one";
   EXPECT_NE((*with_verbs)->why().find("not verbs;ofi_rxm: "), std::string::npos);
+}
+
+TEST(FabricDomain, SaysWhetherAReceiveThatFailedIsUsedUp) {
+  fi_cq_err_entry error{};
+  error.flags = FI_RECV | FI_MULTI_RECV;
+  for (const int why : std::array<int, 3>{FI_ETRUNC, FI_ENOTCONN, FI_ECANCELED}) {
+    error.err = why;
+    EXPECT_EQ(used_up(error), std::optional(true)) << why;
+  }
+  error.flags = FI_RECV;
+  EXPECT_EQ(used_up(error), std::optional(false)) << "a connection broke; the rest is still posted";
+  error.err = FI_ETRUNC;
+  EXPECT_EQ(used_up(error), std::nullopt);
 }
 
 // Loading libfabric leaves the program's own handlers alone.
