@@ -173,5 +173,20 @@ TEST_F(SessionPlansTest, ANewNodeThatNeitherTakesARegionNorLetsGoEndsTheSession)
   EXPECT_THAT(said_, HasSubstr("the job's new plan is not taken: no room for it"));
 }
 
+// Rounds 0 and 1 of its tag go by the old version, where it finds no credit.
+TEST_F(SessionPlansTest, APostThatWaitsKeepsTheRoundThatItWasToldOf) {
+  ASSERT_TRUE(post(9).ok());
+  ASSERT_TRUE(prepared());
+  const auto round = post(7);
+  ASSERT_TRUE(round.ok()) << round.error().message;
+  ASSERT_TRUE(gone_over(json::parse("[[7, 2], [9, 1]]")));
+  ASSERT_TRUE(session_->cancel(7).ok());
+  Completed completed;
+  ASSERT_TRUE(session_->poll(completed));
+  EXPECT_EQ(completed.status, Status::kCancelled);
+  EXPECT_EQ(completed.tag, 7U);
+  EXPECT_EQ(completed.round, *round);
+}
+
 }  // namespace
 }  // namespace tally::client
