@@ -188,5 +188,19 @@ TEST_F(SessionPlansTest, APostThatWaitsKeepsTheRoundThatItWasToldOf) {
   EXPECT_EQ(completed.round, *round);
 }
 
+TEST_F(SessionPlansTest, ARegionThatTheOldNodeRefusesIsTakenBackAtTheNew) {
+  ASSERT_TRUE(post(9).ok());
+  ASSERT_TRUE(prepared());
+  ASSERT_TRUE(gone_over(json::parse("[[9, 1]]")));
+  a_refuses_ = true;
+  const auto refused = session_->add_region(Region::allocate(4096).value());
+  EXPECT_EQ(refused.status(), Status::kRefused);
+  const auto requests = b_->requests();
+  ASSERT_EQ(requests.back().first, "region.deregister");
+  EXPECT_EQ(requests.back().second.at("region"), regions_.load());
+  a_refuses_ = false;
+  EXPECT_TRUE(session_->add_region(Region::allocate(4096).value()).ok());
+}
+
 }  // namespace
 }  // namespace tally::client
