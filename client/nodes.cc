@@ -81,9 +81,7 @@ Result<std::uint32_t> Nodes::add_region(const Region& region, Nanos deadline,
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     auto added = add_to(nodes_[i], region, number, deadline);
     if (added) continue;
-    for (std::size_t j = 0; j < i; ++j) {
-      if (!remove_from(nodes_[j], region, number, deadline)) nodes_[j].link->withdraw(region);
-    }
+    take_back(std::span(nodes_).first(i), region, number, deadline);
     return added.error();
   }
   if (number >= bases_.size()) bases_.resize(number + 1);
@@ -100,6 +98,13 @@ Outcome Nodes::remove_from(SessionNode& node, const Region& region, std::uint32_
   if (!done) return reply.error();
   node.link->withdraw(region);
   return Unit{};
+}
+
+void Nodes::take_back(std::span<SessionNode> nodes, const Region& region, std::uint32_t number,
+                      Nanos deadline) {
+  for (SessionNode& node : nodes) {
+    if (!remove_from(node, region, number, deadline)) node.link->withdraw(region);
+  }
 }
 
 Outcome Nodes::remove_region(const Region& region, Nanos deadline) {

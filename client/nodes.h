@@ -44,6 +44,10 @@ class Nodes {
   // The region gets the same number at all nodes; `wished`: this one, where it is not 0.
   Result<std::uint32_t> add_region(const Region& region, Nanos deadline, std::uint32_t wished = 0);
   Outcome remove_region(const Region& region, Nanos deadline);
+  // Undoes an add_region: where a node does not answer, the region is withdrawn all the same.
+  void take_back(const Region& region, std::uint32_t number, Nanos deadline) {
+    take_back(nodes_, region, number, deadline);
+  }
   // Without a word to the nodes: the session is over.
   void withdraw(const Region& region);
 
@@ -76,8 +80,10 @@ class Nodes {
   SessionNode& node_of(std::uint32_t lane) { return nodes_[places_[lane].node]; }
   const SessionNode& node_of(std::uint32_t lane) const { return nodes_[places_[lane].node]; }
   Outcome add_to(SessionNode& node, const Region& region, std::uint32_t& number, Nanos deadline);
-  Outcome remove_from(SessionNode& node, const Region& region, std::uint32_t number,
-                      Nanos deadline);
+  static Outcome remove_from(SessionNode& node, const Region& region, std::uint32_t number,
+                             Nanos deadline);
+  static void take_back(std::span<SessionNode> nodes, const Region& region, std::uint32_t number,
+                        Nanos deadline);
 
   std::vector<SessionNode> nodes_;
   std::vector<Place> places_;  // by lane

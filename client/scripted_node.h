@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -51,6 +52,11 @@ class ScriptedNode {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
+  // That came with requests, counted from 0; the node's, until its end.
+  int descriptor(std::size_t number) const {
+    const std::lock_guard lock(mutex_);
+    return descriptors_.at(number).get();
+  }
 
  private:
   void serve(const Script& script) {
@@ -76,7 +82,7 @@ class ScriptedNode {
   bool answer(int connection, const Script& script) {
     std::string line;
     for (char c = 0; c != '\n'; line += c) {
-      if (::recv(connection, &c, 1, 0) != 1) return false;
+      if (!receive(connection, c)) return false;
     }
     const auto request = nlohmann::json::parse(line);
     const auto method = request.at("method").get<std::string>();
@@ -92,10 +98,31 @@ class ScriptedNode {
     return ::send(connection, text.data(), text.size(), MSG_NOSIGNAL) > 0;
   }
 
+  bool receive(int connection, char& c) {
+    iovec byte{&c, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(16 * sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &byte;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    if (::recvmsg(connection, &message, MSG_CMSG_CLOEXEC) != 1) return false;
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr) return true;
+    const std::lock_guard lock(mutex_);
+    for (std::size_t at = 0; at < header->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
+      descriptors_.emplace_back(fd);
+    }
+    return true;
+  }
+
   std::string path_;
   UniqueFd listener_;
   mutable std::mutex mutex_;
   std::vector<std::pair<std::string, nlohmann::json>> requests_;
+  std::vector<UniqueFd> descriptors_;
   std::atomic<bool> over_{false};
   std::thread thread_;
 };

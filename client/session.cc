@@ -75,7 +75,7 @@ Result<std::uint32_t> Session::post(const Post& post) {
   }
   if ((notice.flags & wire::kHasChecksums) != 0) give_checksums(shape, pending);
   pending_[index] = std::move(pending);
-  if (outbound_.empty()) return now_->book.next_round(notice.tag);  // it is held
+  if (outbound_.empty()) return held_.back().round;
   const std::uint32_t round = outbound_.front().notice.round;
   debug_step(DebugStep::kClientBeforeNotice);
   send(*by_, eager_contribution(pending_[index]));
@@ -94,7 +94,7 @@ Status Session::place(const wire::Notice& notice, std::uint32_t index) {
   if (plans_.holds()) {
     if (is_outstanding(notice.tag)) return Status::kDuplicate;
     if (held_.size() >= book_config().credit) return Status::kNoCredit;
-    held_.push_back({notice, index});
+    held_.push_back({notice, index, now_->book.next_round(notice.tag)});
     return Status::kOk;
   }
   by_ = now_.get();
@@ -167,8 +167,7 @@ void Session::end_held(const Held& held, Status status) {
   wire::Completion verdict;
   verdict.status = status;
   verdict.culprit = status == Status::kCancelled ? book_config().rank : wire::kNoRank;
-  const std::uint32_t tag = held.notice.tag;
-  ended_.push_back({verdict, held.index, tag, now_->book.next_round(tag), false});
+  ended_.push_back({verdict, held.index, held.notice.tag, held.round, false});
 }
 
 bool Session::pump() {

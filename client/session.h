@@ -100,6 +100,7 @@ class Session {
   struct Held {
     wire::Notice notice;
     std::uint32_t index = 0;  // of its Pending
+    std::uint32_t round = 0;  // that its caller was told
   };
 
   Session(SessionOptions options, JobEntry entry);

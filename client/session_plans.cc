@@ -63,7 +63,8 @@ void Session::prepare(const PlanWord& word) {
   auto version = make_version(word);
   if (!version) {
     log(1, fmt::format("the job's new plan is not taken: {}", version.error().message));
-    static_cast<void>(news_->say_cannot(word.epoch, version.error().message));
+    // Where its memory could not be had back the session is over, and the coordinator left.
+    if (news_) static_cast<void>(news_->say_cannot(word.epoch, version.error().message));
     return;
   }
   next_ = std::move(version).value();

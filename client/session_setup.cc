@@ -111,7 +111,11 @@ Result<std::uint32_t> Session::number_everywhere(const Region& region) {
   const Nanos deadline = monotonic_now() + kCallTimeout;
   auto id = now_->nodes.add_region(region, deadline);
   if (id && old_) {
-    if (auto added = old_->nodes.add_region(region, deadline, *id); !added) return added.error();
+    const auto added = old_->nodes.add_region(region, deadline, *id);
+    if (!added) {
+      now_->nodes.take_back(region, *id, monotonic_now() + kCallTimeout);
+      return added.error();
+    }
   }
   if (id && next_) {
     const auto added = next_->nodes.add_region(region, deadline, *id);

@@ -1,6 +1,7 @@
 // Memory of workers on this machine: mapped here, told to the shards.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "base/debug_steps.h"
@@ -57,6 +58,8 @@ Result<std::uint32_t> Node::region_number(const Session& session, std::uint64_t 
                            number)};
 }
 
+// What a shard may still read stays mapped: its owner asks again when its operations are over, or
+// leaves it to the session's end.
 void Node::deregister_region(const SharedSession& session, rpc::Request& request,
                              rpc::Reply reply) {
   rpc::Params params(request.params);
@@ -66,9 +69,18 @@ void Node::deregister_region(const SharedSession& session, rpc::Request& request
     return reply.error(Status::kBadRegion, fmt::format("this session has no region {}", id));
   }
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  auto in_use = std::make_shared<std::atomic<bool>>(false);  // by some shard
   shards_.on_each(
-      [peer = session->number, id](auto, auto&, Ports& ports) { ports.remove_region(peer, id); },
-      [session, id, answer] {
+      [peer = session->number, id, in_use](auto, auto&, Ports& ports) {
+        if (!ports.remove_region(peer, id)) *in_use = true;
+      },
+      [session, id, answer, in_use] {
+        if (*in_use) {
+          return answer->error(Status::kAgain,
+                               fmt::format("region {} is read by an operation that is under way: "
+                                           "take its completion, then deregister the region again",
+                                           id));
+        }
         const auto found = session->regions.find(id);
         if (found != session->regions.end()) {
           Admission::give_back(*session->forming, found->second.mapping.size());

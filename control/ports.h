@@ -57,9 +57,10 @@ struct Ports {
   void add_region(transport::Peer peer, std::uint32_t number, const onesided::Region& region) {
     for (onesided::Port* port : networks()) port->add_region(peer, number, region);
   }
-  void remove_region(transport::Peer peer, std::uint32_t region) {
+  // False: views of its memory are out, as shm::Port says; networks read into the node's own.
+  [[nodiscard]] bool remove_region(transport::Peer peer, std::uint32_t region) {
     for (onesided::Port* port : networks()) port->remove_region(peer, region);
-    shm.remove_region(peer, region);
+    return shm.remove_region(peer, region);
   }
   std::string why_lost(transport::Peer peer) const {
     std::string why;

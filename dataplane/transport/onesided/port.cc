@@ -380,12 +380,14 @@ std::size_t Port::pushed(std::span<Pushed> out) {
   return take(pushed_, out);
 }
 
+// What the transport hears on the way to sleep is news, too.
 bool Port::arm() {
+  const bool may = may_sleep();
   const bool news = !received_.empty() || !pulled_.empty() || !pushed_.empty() ||
                     std::any_of(sessions_.begin(), sessions_.end(), [](const auto& session) {
                       return session != nullptr && session->broken && !session->reported;
                     });
-  return !news && may_sleep();
+  return may && !news;
 }
 
 // -- peers that are lost -------------------------------------------------------------------------

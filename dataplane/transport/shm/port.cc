@@ -39,6 +39,7 @@ void Port::attach(Peer peer, const Segment& segment, std::uint32_t ring, UniqueF
   Session& session = sessions_[peer];
   session = Session{};
   session.attached = true;
+  session.attachment = ++attachments_;
   session.header = &segment.header();
   session.faulted = &faulted;
   session.block = &segment.block(ring);
@@ -69,10 +70,12 @@ void Port::add_region(Peer peer, std::uint32_t region, std::byte* data, std::uin
   regions[region] = Region{data, bytes};
 }
 
-void Port::remove_region(Peer peer, std::uint32_t region) {
-  if (peer < sessions_.size() && region < sessions_[peer].regions.size()) {
-    sessions_[peer].regions[region] = Region{};
-  }
+bool Port::remove_region(Peer peer, std::uint32_t region) {
+  if (peer >= sessions_.size() || region >= sessions_[peer].regions.size()) return true;
+  Region& removed = sessions_[peer].regions[region];
+  removed.data = nullptr;
+  removed.bytes = 0;
+  return removed.views == 0;
 }
 
 std::byte* Port::at(const Range& range) const {
@@ -116,8 +119,11 @@ void Port::pull(std::span<const Pull> pulls) {
     } else {
       answer.handle = free_views_.back();
       free_views_.pop_back();
-      views_[answer.handle] = Span{data, pull.source.bytes};
-      answer.view = View(&views_[answer.handle], 1);
+      Session& session = sessions_[pull.source.peer];
+      ++session.regions[pull.source.region].views;
+      Out& out = views_[answer.handle];
+      out = {{data, pull.source.bytes}, pull.source.peer, pull.source.region, session.attachment};
+      answer.view = View(&out.span, 1);
     }
     pulled_.push_back(answer);
   }
@@ -127,7 +133,11 @@ std::size_t Port::pulled(std::span<Pulled> out) {
   return take(pulled_, out);
 }
 
+// Of a session that is over nothing is counted any more; another one may have its number.
 void Port::release(std::uint32_t handle) {
+  const Out& out = views_[handle];
+  Session& session = sessions_[out.peer];
+  if (session.attachment == out.attachment) --session.regions[out.region].views;
   free_views_.push_back(handle);
 }
 

@@ -28,8 +28,10 @@ class Port : public Transport {
   UniqueFd detach(Peer peer);
   // Does nothing for a peer that is not attached here: it is served by other shards.
   void add_region(Peer peer, std::uint32_t region, std::byte* data, std::uint64_t bytes);
-  // Afterwards nothing here touches the region any more.
-  void remove_region(Peer peer, std::uint32_t region);
+  // Nothing of it is given out any more. True: nothing here touches the region from now on. False:
+  // views of it are out and may be read; its memory stays, and it is to be removed again when they
+  // are back.
+  [[nodiscard]] bool remove_region(Peer peer, std::uint32_t region);
 
   // -- Transport -------------------------------------------------------------------------------
   std::size_t receive(std::span<Received> out) override;
@@ -53,10 +55,19 @@ class Port : public Transport {
   struct Region {
     std::byte* data = nullptr;
     std::uint64_t bytes = 0;
+    std::uint32_t views = 0;  // that are out
+  };
+  // A view, and what it is of.
+  struct Out {
+    Span span;
+    Peer peer = kNoPeer;
+    std::uint32_t region = 0;
+    std::uint64_t attachment = 0;
   };
   struct Session {
     bool attached = false;
-    bool broken = false;  // no longer served; to be reported by lost()
+    std::uint64_t attachment = 0;  // no other has or had it
+    bool broken = false;           // no longer served; to be reported by lost()
     bool reported = false;
     RingConsumer notices;
     RingProducer completions;
@@ -77,8 +88,9 @@ class Port : public Transport {
   UniqueFd epoll_;
   std::vector<Session> sessions_;  // by Peer
   std::vector<Peer> attached_;
-  std::size_t turn_ = 0;     // whose ring is looked at first
-  std::vector<Span> views_;  // by handle
+  std::uint64_t attachments_ = 0;  // up to now
+  std::size_t turn_ = 0;           // whose ring is looked at first
+  std::vector<Out> views_;         // by handle
   std::vector<std::uint32_t> free_views_;
   std::vector<Pulled> pulled_;  // answers not yet taken
   std::vector<Pushed> pushed_;

@@ -23,15 +23,25 @@ class PortTest : public ::testing::Test {
   PortTest() : port_(64), region_(10'000) {
     memory_ = std::move(make_shared("segment", geometry_.bytes())).value();
     segment_ = Segment(memory_.mapping.data(), geometry_);
+    attach();
+    notices_ = RingProducer(segment_.block(0).notices, segment_.notice_slots(0));
+    completions_ = RingConsumer(segment_.block(0).completions, segment_.completion_slots(0));
+  }
+
+  void attach() {
     int pair[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     bell_ = UniqueFd(pair[0]);
     port_.attach(kPeer, segment_, 0, UniqueFd(pair[1]), faulted_);
     port_.add_region(kPeer, kRegion, region_.data(), region_.size());
-    notices_ = RingProducer(segment_.block(0).notices, segment_.notice_slots(0));
-    completions_ = RingConsumer(segment_.block(0).completions, segment_.completion_slots(0));
   }
-
+  Pulled pull(const Range& range) {
+    const Pull wanted{range, 9};
+    port_.pull({&wanted, 1});
+    Pulled answer{0, Status::kInternal, {}, 0};
+    EXPECT_EQ(port_.pulled({&answer, 1}), 1u);
+    return answer;
+  }
   static RingSlot message(int number) {
     RingSlot slot{};
     std::memcpy(slot.bytes, &number, sizeof number);
@@ -103,8 +113,45 @@ TEST_F(PortTest, RangesAreCheckedWithoutOverflow) {
   EXPECT_FALSE(port_.covers(Range{kPeer, kRegion + 1, 0, 1}));
   EXPECT_FALSE(port_.covers(Range{kPeer, 0, 0, 0})) << "region 0 is none";
   EXPECT_FALSE(port_.covers(Range{kPeer + 1, kRegion, 0, 1}));
-  port_.remove_region(kPeer, kRegion);
+  EXPECT_TRUE(port_.remove_region(kPeer, kRegion));
   EXPECT_FALSE(port_.covers(range(0, 1)));
+  EXPECT_TRUE(port_.remove_region(kPeer, kRegion)) << "again";
+  EXPECT_TRUE(port_.remove_region(kPeer + 1, kRegion)) << "of a peer that other shards serve";
+}
+
+TEST_F(PortTest, ARegionStaysWhileAViewOfItIsOut) {
+  const Pulled first = pull(range(0, 50));
+  const Pulled second = pull(range(100, 50));
+  EXPECT_FALSE(port_.remove_region(kPeer, kRegion));
+  EXPECT_FALSE(port_.covers(range(0, 1))) << "no more of it is given out";
+  EXPECT_EQ(pull(range(0, 50)).status, Status::kBadRegion);
+  Landing landing{range(0, 8), nullptr};
+  port_.locate({&landing, 1});
+  EXPECT_EQ(landing.direct, nullptr) << "nor is anything stored there";
+  port_.release(first.handle);
+  EXPECT_FALSE(port_.remove_region(kPeer, kRegion));
+  port_.release(second.handle);
+  EXPECT_TRUE(port_.remove_region(kPeer, kRegion));
+}
+
+TEST_F(PortTest, ViewsOfOthersHoldNoRegion) {
+  std::vector<std::byte> other(100);
+  port_.add_region(kPeer, kRegion + 1, other.data(), other.size());
+  pull({kPeer, kRegion + 1, 0, 50});
+  EXPECT_TRUE(port_.remove_region(kPeer, kRegion));
+  EXPECT_FALSE(port_.remove_region(kPeer, kRegion + 1));
+}
+
+// A view that is out when its session ends comes back when another one has the session's number.
+TEST_F(PortTest, AViewOfTheSessionBeforeIsNotCountedForTheNext) {
+  const Pulled before = pull(range(0, 50));
+  port_.detach(kPeer);
+  attach();
+  const Pulled now = pull(range(0, 50));
+  port_.release(before.handle);
+  EXPECT_FALSE(port_.remove_region(kPeer, kRegion));
+  port_.release(now.handle);
+  EXPECT_TRUE(port_.remove_region(kPeer, kRegion));
 }
 
 TEST_F(PortTest, ResultsAreStoredStraightIntoTheRegion) {

@@ -220,5 +220,14 @@ TEST_F(VerbsPort, ItSleepsOnlyWhenThereIsNothing) {
   EXPECT_TRUE(port_->arm());
 }
 
+// The event's descriptor is empty once the port has read it: nothing would end the sleep.
+TEST_F(VerbsPort, ALossThatItLearnsOfOnTheWayToSleepKeepsItAwake) {
+  EXPECT_TRUE(port_->arm());
+  api_.announce(IBV_EVENT_QP_FATAL, api_.peer_of(first_.pair.number()));
+  EXPECT_FALSE(port_->arm());
+  EXPECT_EQ(lost(), std::vector<Peer>{kFirst});
+  EXPECT_TRUE(port_->arm()) << "it has been reported";
+}
+
 }  // namespace
 }  // namespace tally::transport::verbs

@@ -1,0 +1,206 @@
+// A session while its job's plan changes, where something goes wrong: with a coordinator that says
+// what the test says, and nodes that answer and serve nothing.
+#include "client/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "client/scripted_node.h"
+#include "dataplane/transport/shm/segment.h"
+
+namespace tally::client {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+namespace shm = transport::shm;
+
+constexpr std::uint32_t kCredit = 1;
+
+std::string path(const char* name) {
+  return "/tmp/tally-session-test-" + std::to_string(::getpid()) + "-" + name + ".sock";
+}
+
+// Holds the rank's question until there is something to say.
+class Coordinator {
+ public:
+  explicit Coordinator(json job)
+      : node_(path("c"),
+              [this, job = std::move(job)](const std::string& method, const json&) -> json {
+                if (method == "job.open") return {{"result", job}};
+                return method == "job.next" ? next() : json{{"result", json::object()}};
+              }) {}
+  ~Coordinator() { end(); }
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  std::string address() const { return node_.address(); }
+  void say(json word) {
+    const std::lock_guard lock(mutex_);
+    words_.push_back(std::move(word));
+    news_.notify_one();
+  }
+  // Nothing more.
+  void end() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    news_.notify_one();
+  }
+
+ private:
+  json next() {
+    std::unique_lock lock(mutex_);
+    news_.wait(lock, [this] { return over_ || !words_.empty(); });
+    if (words_.empty()) return {};
+    json word = std::move(words_.front());
+    words_.pop_front();
+    return {{"result", std::move(word)}};
+  }
+
+  std::mutex mutex_;
+  std::condition_variable news_;
+  std::deque<json> words_;
+  bool over_ = false;
+  ScriptedNode node_;
+};
+
+// The job is at node a, and is to go over to node b.
+class SessionPlansTest : public ::testing::Test {
+ protected:
+  SessionPlansTest() {
+    a_.emplace(path("a"), [this](const auto& method, const json& params) {
+      return method == "region.register" && a_refuses_ ? no_room() : good(method, params);
+    });
+    b_.emplace(path("b"), [this](const auto& method, const json& params) {
+      return b_says_ ? b_says_(method, params) : good(method, params);
+    });
+    coordinator_.emplace(placement(3, *a_));
+    SessionOptions options;
+    options.address = coordinator_->address();
+    options.job = "j";
+    options.ranks = 2;
+    options.checksums = false;
+    options.log = [this](int, const std::string& text) { said_ += text + "\n"; };
+    session_ = std::move(Session::open(std::move(options))).value();
+    region_ = session_->add_region(Region::allocate(4096).value()).value();
+  }
+  // The nodes go first: nobody waits for what they owe.
+  ~SessionPlansTest() override {
+    coordinator_->end();
+    a_.reset();
+    b_.reset();
+    session_.reset();
+  }
+
+  static json no_room() { return refusal(Status::kRefused, "no room for it"); }
+  json good(const std::string& method, const json& params) {
+    if (method == "region.register") {
+      return {{"result", {{"region", params.value("region", ++regions_)}}}};
+    }
+    if (method != "session.open") return {{"result", json::object()}};
+    return {{"result",
+             {{"epoch", params.at("epoch")},
+              {"weights", {65536}},
+              {"split_bytes", 4096},
+              {"credit", kCredit},
+              {"deadline_ms", 100'000}}}};
+  }
+  static json placement(std::uint32_t epoch, const ScriptedNode& node) {
+    const json one = {{"name", "n"},
+                      {"host", "elsewhere"},
+                      {"tcp", ""},
+                      {"unix", node.address()},
+                      {"trees", {0}}};
+    return {{"epoch", epoch}, {"nodes", {one}}};
+  }
+  Result<std::uint32_t> post(std::uint32_t tag) {
+    Post post;
+    post.notice.tag = tag;
+    post.notice.count = 16;
+    post.in = post.out = region_;
+    return session_->post(post);
+  }
+  template <typename Condition>
+  bool polled_until(Condition condition) {
+    const Nanos end = monotonic_now() + 20 * kSecond;
+    Completed none;
+    while (!condition() && monotonic_now() < end) EXPECT_FALSE(session_->poll(none));
+    return condition();
+  }
+  // The rank has sessions and regions at b, and holds its posts.
+  bool prepared() {
+    json word = placement(4, *b_);
+    word["change"] = "prepare";
+    coordinator_->say(std::move(word));
+    return polled_until([this] { return !b_->requests().empty(); });
+  }
+  // All know; a still owes what was posted there.
+  bool gone_over(const json& first) {
+    coordinator_->say({{"change", "decided"}, {"epoch", 4}, {"first", first}});
+    coordinator_->say({{"change", "go"}, {"epoch", 4}});
+    return polled_until([this] { return said_.find("goes by a new plan") != std::string::npos; });
+  }
+
+  std::atomic<bool> a_refuses_ = false;  // regions
+  ScriptedNode::Script b_says_;
+  std::atomic<std::uint32_t> regions_ = 0;
+  std::string said_;
+  std::optional<ScriptedNode> a_, b_;
+  std::optional<Coordinator> coordinator_;
+  std::unique_ptr<Session> session_;
+  Region* region_ = nullptr;
+};
+
+// The goodbye is refused and the fence does not close: the rank is lost, its coordinator with it.
+TEST_F(SessionPlansTest, ANewNodeThatNeitherTakesARegionNorLetsGoEndsTheSession) {
+  const shm::SegmentGeometry geometry{1, kCredit};
+  Mapping segment;
+  b_says_ = [&](const std::string& method, const json& params) {
+    if (method != "region.register" && method != "session.close") return good(method, params);
+    segment = shm::map_peer(b_->descriptor(0), geometry.bytes(), "segment").value();
+    shm::Segment(segment.data(), geometry).block(0).storing.store(1);
+    return no_room();
+  };
+  ASSERT_TRUE(prepared());
+  EXPECT_EQ(post(7).status(), Status::kNodeLost);
+  EXPECT_THAT(said_, HasSubstr("the job's new plan is not taken: no room for it"));
+}
+
+// Rounds 0 and 1 of its tag go by the old version, where it finds no credit.
+TEST_F(SessionPlansTest, APostThatWaitsKeepsTheRoundThatItWasToldOf) {
+  ASSERT_TRUE(post(9).ok());
+  ASSERT_TRUE(prepared());
+  const auto round = post(7);
+  ASSERT_TRUE(round.ok()) << round.error().message;
+  ASSERT_TRUE(gone_over(json::parse("[[7, 2], [9, 1]]")));
+  ASSERT_TRUE(session_->cancel(7).ok());
+  Completed completed;
+  ASSERT_TRUE(session_->poll(completed));
+  EXPECT_EQ(completed.status, Status::kCancelled);
+  EXPECT_EQ(completed.tag, 7U);
+  EXPECT_EQ(completed.round, *round);
+}
+
+TEST_F(SessionPlansTest, ARegionThatTheOldNodeRefusesIsTakenBackAtTheNew) {
+  ASSERT_TRUE(post(9).ok());
+  ASSERT_TRUE(prepared());
+  ASSERT_TRUE(gone_over(json::parse("[[9, 1]]")));
+  a_refuses_ = true;
+  const auto refused = session_->add_region(Region::allocate(4096).value());
+  EXPECT_EQ(refused.status(), Status::kRefused);
+  const auto requests = b_->requests();
+  ASSERT_EQ(requests.back().first, "region.deregister");
+  EXPECT_EQ(requests.back().second.at("region"), regions_.load());
+  a_refuses_ = false;
+  EXPECT_TRUE(session_->add_region(Region::allocate(4096).value()).ok());
+}
+
+}  // namespace
+}  // namespace tally::client
