@@ -159,7 +159,17 @@ class Entry {
     return coordinator;
   }
 
+  // Again, where the job is about to end and forms anew afterwards.
   Outcome ask(RpcChannel& channel) {
+    for (;;) {
+      auto asked = ask_once(channel);
+      const bool again = asked.status() == Status::kStaleEpoch;
+      if (!again || monotonic_now() + kPause >= deadline_) return asked;
+      ::usleep(kPause / kMicrosecond);
+    }
+  }
+
+  Outcome ask_once(RpcChannel& channel) {
     json params = hello();
     params["host"] = host_name();
     auto reply = channel.call("job.open", std::move(params), {}, deadline_);

@@ -298,6 +298,21 @@ TEST_F(JobEntryTest, AsksAgainWhereTheEpochIsOver) {
   EXPECT_EQ(coordinator.requests().size(), 2u);
 }
 
+// It has other ranks, one of which has gone.
+TEST_F(JobEntryTest, AsksAgainWhileTheJobBeforeEnds) {
+  ScriptedNode a(path("a"), [](const std::string& method, const json&) -> json {
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  int asked = 0;
+  ScriptedNode coordinator(path("c"), [&](const auto&, const auto&) -> json {
+    if (++asked < 3) return refusal(Status::kStaleEpoch, "it has 3 ranks");
+    return {{"result", {{"epoch", 3}, {"nodes", {at(a, {0})}}}}};
+  });
+  const auto entry = enter(coordinator.address());
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(asked, 3);
+}
+
 TEST_F(JobEntryTest, WhoKnowsNoJobIsPassedOver) {
   ScriptedNode member(path("m"), [](const auto&, const auto&) {
     return refusal(Status::kUnavailable, "ask the coordinator");

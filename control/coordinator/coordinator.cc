@@ -264,15 +264,17 @@ Outcome Coordinator::may_open(const Opening& opening, const JobRecord* job) cons
     return refused(fmt::format("job \"{}\": wrong token", opening.job));
   }
   if (job == nullptr) return Unit{};
+  const Course& course = courses_.at(job->epoch);
+  // Who asks again will find that it is over, and forms it anew.
+  const Status status = course.deserted ? Status::kStaleEpoch : Status::kRefused;
   if (opening.ranks != job->ranks) {
-    return refused(fmt::format("job \"{}\" has {} ranks, rank {} says {}", opening.job, job->ranks,
-                               opening.rank, opening.ranks));
+    return Error{status, fmt::format("job \"{}\" has {} ranks, rank {} says {}", opening.job,
+                                     job->ranks, opening.rank, opening.ranks)};
   }
-  if (courses_.at(job->epoch).by_rank[opening.rank] != 0) {
-    return refused(
-        fmt::format("job \"{}\": rank {} is taken; is another run of this job still "
-                    "alive?",
-                    opening.job, opening.rank));
+  if (course.by_rank[opening.rank] != 0) {
+    return Error{status, fmt::format("job \"{}\": rank {} is taken; is another run of this job "
+                                     "still alive?",
+                                     opening.job, opening.rank)};
   }
   return Unit{};
 }
@@ -339,6 +341,7 @@ void Coordinator::close(Ticket ticket) {
   Course& course = courses_[epoch];
   course.waiting.erase(ticket);
   const bool begun = course.stage != Stage::kGathering && course.stage != Stage::kPlacing;
+  course.deserted |= begun;
   if (begun || !course.waiting.empty()) return;
   end(epoch, refused("nobody waits for it any more"));
   forget_if_done(epoch);

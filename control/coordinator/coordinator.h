@@ -199,6 +199,7 @@ class Coordinator {
     std::vector<Ticket> by_rank;     // 0: nobody
     std::vector<std::string> hosts;  // by rank
     std::set<Ticket> waiting;
+    bool deserted = false;  // a rank has gone: its nodes are about to say that it is over
     // Of a change to another version.
     Wanted wanted = Wanted::kNothing;  // as soon as it can be
     std::uint32_t next = 0;            // its epoch; 0: there is none

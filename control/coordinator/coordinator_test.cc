@@ -172,6 +172,26 @@ TEST_F(CoordinatorTest, FormsAgainAfterTheFirstNodeSaysThatItIsOver) {
   EXPECT_EQ(store_.jobs().size(), 1U);
 }
 
+TEST_F(CoordinatorTest, WhoFormsAJobAnewWhileItEndsIsToAskAgain) {
+  const NodeId a = join("a");
+  coordinator_->open(1, opening(0), now_);
+  coordinator_->open(2, opening(1), now_);
+  const std::uint64_t at_a = serve(a);
+  coordinator_->open(3, opening(0, "train", "t", 1), now_);
+  coordinator_->close(1);
+  coordinator_->open(4, opening(0, "train", "t", 1), now_);
+  coordinator_->open(5, opening(1), now_);
+  act();
+  EXPECT_EQ(answers_.at(3).status(), Status::kRefused) << "both ranks are there";
+  EXPECT_EQ(answers_.at(4).status(), Status::kStaleEpoch);
+  EXPECT_EQ(answers_.at(5).status(), Status::kStaleEpoch);
+  EXPECT_THAT(error(5), HasSubstr("rank 1 is taken"));
+  coordinator_->report(a, {at_a, true, ""});
+  coordinator_->open(6, opening(0, "train", "t", 1), now_);
+  serve(a);
+  EXPECT_EQ(answer(6).ranks, 1U);
+}
+
 TEST_F(CoordinatorTest, TwoJobsDoNotTouchEachOther) {
   const NodeId a = join("a"), b = join("b");
   coordinator_->open(1, opening(0), now_);
