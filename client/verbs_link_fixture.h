@@ -20,6 +20,7 @@ namespace tally::client {
 namespace verbs = transport::verbs;
 
 inline constexpr transport::Peer kPeer = 2;
+inline constexpr std::uint32_t kCredit = 8;
 
 class VerbsLinkTest : public ::testing::Test {
  protected:
@@ -34,7 +35,7 @@ class VerbsLinkTest : public ::testing::Test {
 
   std::unique_ptr<verbs::Port> open_port(std::uint32_t mtu = 0) {
     return verbs::Port::open(api_, {.device = {.device = "node", .host = {}, .mtu = mtu},
-                                    .credit = 8,
+                                    .credit = kCredit,
                                     .landing_bytes = 1 << 20,
                                     .tiles = {}})
         .value();
@@ -43,7 +44,7 @@ class VerbsLinkTest : public ::testing::Test {
   VerbsLinkOptions options() {
     return {.device = {.device = "worker", .host = {}},
             .shards = 2,
-            .credit = 8,
+            .credit = kCredit,
             .eager_bytes = verbs::kEagerBytes,
             .probe_bytes = verbs::kProbeBytes,
             .watch = here_.get()};
@@ -67,7 +68,7 @@ class VerbsLinkTest : public ::testing::Test {
     nlohmann::json answers = nlohmann::json::array();
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const auto address = verbs::from_hex(names[i].get<std::string>());
-      auto made = ports_[i]->connect(kPeer, address.value()).value();
+      auto made = ports_[i]->connect(kPeer, address.value(), kCredit).value();
       answers.push_back(verbs::to_hex(ports_[i]->attach(kPeer, std::move(made)).value()));
     }
     return answers;

@@ -11,8 +11,9 @@
 namespace tally::control {
 namespace {
 
-// Measured with 4 workers and 0 to 4 helpers at 100 Mbit/s (perf/limits/cluster.py).
-constexpr double kQueueSeconds = 0.02;
+// Measured with 4 workers and 0 to 4 helpers at 50 to 100 Mbit/s (perf/limits/cluster.py): half of
+// it is too little at 50, where 3 helpers take 1.13 to 1.15 of the closed form's time, not 1.02.
+constexpr double kQueueSeconds = 0.04;
 
 // Of the bytes of large operations; else of those of the largest that the tree carries.
 double share_of(const protocol::Plan& plan, std::uint32_t tree) {
@@ -54,6 +55,11 @@ std::uint32_t Admission::free_slot() const {
     ++slot;
   }
   return slot;
+}
+
+std::uint32_t Admission::credit_of(std::uint32_t ranks) const {
+  const std::uint32_t least = std::min(kLeastCredit, limits_.credit);
+  return std::clamp(limits_.job_credit / ranks, least, limits_.credit);
 }
 
 std::uint32_t Admission::shards_of_a_job() const {
@@ -208,6 +214,7 @@ Result<Forming*> Admission::form(const Applicant& applicant, const ConfiguredJob
 
 Result<Forming*> Admission::add(std::unique_ptr<Forming> forming,
                                 std::span<const std::uint32_t> rail_of_lane) {
+  forming->credit = credit_of(forming->ranks());
   forming->table_bytes = table_bytes(*forming, static_cast<std::uint32_t>(rail_of_lane.size()));
   forming->slot_bytes = slot_bytes(*forming, static_cast<std::uint32_t>(rail_of_lane.size()));
   if (auto room = room_for(*forming); !room) return room.error();
@@ -299,7 +306,7 @@ std::vector<Forming*> Admission::unclaimed(Nanos now) const {
 
 // At most: not every shard has to do with all neighbours.
 std::uint64_t Admission::table_bytes(const Forming& forming, std::uint32_t lanes) const {
-  protocol::JobSpec spec{.ranks = forming.ranks(), .credit = limits_.credit};
+  protocol::JobSpec spec{.ranks = forming.ranks(), .credit = forming.credit};
   spec.branches = static_cast<std::uint16_t>(forming.below.size());
   spec.parents = static_cast<std::uint16_t>(forming.above.size());
   spec.slots = forming.slots;
@@ -333,9 +340,9 @@ Outcome Admission::room_for(const Forming& wanted) const {
   if (reserved + wanted.table_bytes > limits_.max_table_bytes) {
     return refused(
         fmt::format("job \"{}\": its {} ranks in {} trees with a credit of {} take {} bytes; {} of "
-                    "{} are taken: lower shards.credit, or end other jobs",
-                    name, wanted.ranks(), wanted.vertices.size(), limits_.credit,
-                    wanted.table_bytes, reserved, limits_.max_table_bytes));
+                    "{} are taken: lower shards.job_credit, or end other jobs",
+                    name, wanted.ranks(), wanted.vertices.size(), wanted.credit, wanted.table_bytes,
+                    reserved, limits_.max_table_bytes));
   }
   return Unit{};
 }

@@ -43,7 +43,11 @@ struct AdmissionLimits {
   std::uint64_t max_slot_bytes = 4ull << 30;
   std::uint32_t shards = 1;
   std::uint32_t shards_per_job = 4;  // at most
+  // Operations that a rank may have outstanding at a shard, at most; and all ranks of a job
+  // together, of which a rank has its part, or kLeastCredit: what sessions take at a node does not
+  // grow with the square of its jobs.
   std::uint32_t credit = 256;
+  std::uint32_t job_credit = 15'360;
   std::uint64_t split_bytes = 256 << 10;  // of plans that are made here
   bool network = false;                   // sessions may come by one: they take more descriptors
   // Of this process (process_limits.h), for all jobs: a region is a mapping, a session another, and
@@ -52,6 +56,9 @@ struct AdmissionLimits {
   std::uint64_t max_descriptors = UINT64_MAX;
 };
 
+// Enough for what a shard has under way at a time, of any size of operation. Like 60, which each of
+// 256 ranks has, less than a power of two: RDMA devices round their queues up from one entry more.
+inline constexpr std::uint32_t kLeastCredit = 28;
 inline constexpr std::uint32_t kNobody = UINT32_MAX;
 inline constexpr std::uint32_t kNoLane = UINT32_MAX;
 // A placed forming that nobody joins is dropped after this: who asked for it is gone.
@@ -70,6 +77,7 @@ struct Forming {
   std::uint32_t slot = 0;  // its number at the shards
   std::uint32_t epoch = 1;
   std::uint32_t weight = 1;
+  std::uint32_t credit = 0;           // operations that a rank may have outstanding at a shard
   protocol::Plan plan;                // whole
   std::vector<std::uint32_t> shards;  // that serve it, by lane
   std::uint64_t plan_epoch = 0;       // of the file that the plan is from; 0: of none
@@ -111,7 +119,7 @@ struct Forming {
   bool is_empty(const protocol::Vertex& vertex) const;
   // That a branch may have on their way, or be sent: `credit` operations of each vertex that it is
   // below of, and what goes by slots.
-  std::uint32_t messages_of(std::uint32_t member, std::uint32_t credit) const;
+  std::uint32_t messages_of(std::uint32_t member) const;
   std::vector<std::uint32_t> trees() const;
   // Precondition: one of these.
   std::uint32_t shard_of(std::uint32_t tree) const;
@@ -197,6 +205,7 @@ class Admission {
   const ConfiguredJob* configured(const std::string& name) const;
   Forming* current(const std::string& name) const;
   std::uint32_t free_slot() const;
+  std::uint32_t credit_of(std::uint32_t ranks) const;
   std::uint32_t shards_of_a_job() const;
   std::vector<std::uint32_t> least_used_shards(std::span<const std::uint32_t> rail_of_lane) const;
 

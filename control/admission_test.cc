@@ -114,12 +114,25 @@ TEST(Admission, AJobFormsAgainWhileTheOldFormingWindsDown) {
   EXPECT_EQ(admission.formings().size(), 1u);
 }
 
+TEST(Admission, RanksOfLargeJobsShareTheCredit) {
+  Admission admission({.credit = 256, .job_credit = 15'360}, {});
+  const auto credit = [&](std::uint32_t ranks) {
+    return admission.admit(applicant(0, ranks, std::to_string(ranks).c_str()), 1)->forming->credit;
+  };
+  EXPECT_EQ(credit(1), 256U);
+  EXPECT_EQ(credit(60), 256U);
+  EXPECT_EQ(credit(256), 60U);
+  EXPECT_EQ(credit(1024), 28U);
+  Admission little({.credit = 4}, {});
+  EXPECT_EQ(little.admit(applicant(0, 1024), 1)->forming->credit, 4U);
+}
+
 TEST(Admission, WhatTheShardsReserveIsBounded) {
-  Admission admission({.max_table_bytes = 64 << 20, .shards = 2, .credit = 256}, {});
+  Admission admission({.max_table_bytes = 64 << 20, .shards = 2, .job_credit = 1 << 20}, {});
   ASSERT_TRUE(admission.admit(applicant(0, 64, "small"), 1).ok());
   const auto refused = admission.admit(applicant(0, 1024, "large"), 2);
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("lower shards.credit"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("lower shards.job_credit"), std::string::npos);
 }
 
 TEST(Admission, AFormingThatIsOverTakesNoJobsPlace) {

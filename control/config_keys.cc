@@ -210,6 +210,10 @@ std::vector<Key> node_keys() {
        bytes(At<&Config::window_bytes>{}, 64 * kKib, kGib)},
       {"shards", "credit", "credit", "operations a session may have outstanding per shard",
        number(At<&Config::credit>{}, 1, 4096)},
+      {"shards", "job_credit", "job-credit",
+       "operations of all ranks of a job outstanding per shard: each has its part, credit at most "
+       "and 28 at least",
+       number(At<&Config::limits, &AdmissionLimits::job_credit>{}, 1, 1 << 24)},
       {"shards", "split_bytes", "split-bytes",
        "operations from this size on are divided over all shards of their job",
        bytes(At<&Config::split_bytes>{}, kPage, wire::kMaxBytes)},

@@ -130,7 +130,7 @@ Outcome Admission::room_for_slots(const Forming& wanted) const {
                   limits_.max_slot_bytes));
 }
 
-std::uint32_t Forming::messages_of(std::uint32_t member, std::uint32_t credit) const {
+std::uint32_t Forming::messages_of(std::uint32_t member) const {
   constexpr std::uint32_t kOthers = 16;  // the job is broken; who is missing
   const std::uint32_t number = member - ranks();
   const auto of_it = [number](const protocol::Branch& one) { return one.number == number; };
@@ -183,11 +183,14 @@ Outcome Admission::serves(const Placement& placement, std::uint32_t lanes) const
   }
   // A rank's operation that is divided over all trees takes one credit for each at a lane.
   const auto trees = static_cast<std::uint32_t>(placement.vertices.size());
-  if (const std::uint32_t most = (trees + lanes - 1) / lanes; most > limits_.credit) {
-    return refused(
-        fmt::format("job \"{}\": {} trees at {} shards need shards.credit {} here, and it "
-                    "is {}: raise it, or set a plan of fewer trees",
-                    placement.job, trees, lanes, most, limits_.credit));
+  const std::uint32_t most = (trees + lanes - 1) / lanes;
+  const std::uint32_t credit = credit_of(placement.ranks);
+  if (most > credit) {
+    return refused(fmt::format(
+        "job \"{}\": {} trees at {} shards need a credit of {} here, and each of its {} ranks has "
+        "{}: raise shards.{}, or set a plan of fewer trees",
+        placement.job, trees, lanes, most, placement.ranks, credit,
+        credit < limits_.credit ? "job_credit" : "credit"));
   }
   return Unit{};
 }

@@ -158,9 +158,8 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
   Forming& forming = *admitted->forming;
   session->forming = &forming;
   session->member = admitted->member;
-  session->credit = forming.is_branch(session->member)
-                        ? forming.messages_of(session->member, options_.credit)
-                        : options_.credit;
+  session->credit =
+      forming.is_branch(session->member) ? forming.messages_of(session->member) : forming.credit;
   by_connection_[connection] = session;
   by_number_[session->number] = session;
   if (admitted->is_new) {
@@ -230,7 +229,7 @@ void Node::announce(const Forming& forming, std::function<void()> then) {
   spec.epoch = forming.epoch;
   spec.ranks = forming.ranks();
   spec.weight = forming.weight;
-  spec.credit = options_.credit;
+  spec.credit = forming.credit;
   spec.plan = forming.plan;
   std::vector<protocol::JobSpec> specs(shards_.size(), spec);
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {

@@ -97,6 +97,8 @@ void Node::make_queue_pairs(const SharedSession& session,
   const auto attempt = session->attempt = std::make_shared<Attempt>();
   attempt->peer = session->number;
   attempt->clients = clients;
+  // Of a branch too, which may have more on their way than a queue is to have room for.
+  attempt->credit = std::min(session->credit, options_.credit);
   attempt->ports.resize(clients.size());
   const auto lanes = lanes_of(*session->forming);
   for (std::uint32_t i = 0; i < lanes.size(); ++i) {
@@ -117,7 +119,7 @@ void Node::make_queue_pairs(const SharedSession& session,
 // not keep the thread.
 void Node::Attempt::make() {
   for (std::size_t i = 0; i < ports.size() && !given_up; ++i) {
-    auto one = ports[i]->connect(peer, clients[i]);
+    auto one = ports[i]->connect(peer, clients[i], credit);
     if (!one) {
       why_not = one.error();
       break;

@@ -44,6 +44,7 @@ struct Node::Attempt {
   std::vector<const transport::verbs::Port*> ports;
   std::vector<transport::verbs::Address> clients;
   transport::Peer peer = 0;
+  std::uint32_t credit = 0;           // that each queue pair is to receive
   std::atomic<bool> given_up{false};  // by the control thread: nobody wants them any more
 
   std::vector<transport::verbs::Connection> made;  // all, or none

@@ -100,7 +100,12 @@ TEST(Placement, ANodeMayHaveMoreTreesThanShards) {
   many.trees.push_back(6);
   many.vertices.push_back(protocol::star(6, 2));
   EXPECT_THAT(why_not(admission.place(many, kNow)),
-              HasSubstr("5 trees at 2 shards need shards.credit 3 here, and it is 2"));
+              HasSubstr("5 trees at 2 shards need a credit of 3 here, and each of its 2 ranks has "
+                        "2: raise shards.credit"));
+  Admission shared({.shards = 3, .shards_per_job = 2, .job_credit = 2}, {});
+  many.trees.resize(100, 3);
+  many.vertices.resize(100, protocol::star(3, 2));
+  EXPECT_THAT(why_not(shared.place(many, kNow)), HasSubstr("28: raise shards.job_credit"));
 }
 
 // Trees 1 and 2: of the first this node is the root, with "b" and rank 0 below it; in the other a
@@ -181,7 +186,7 @@ TEST(Placement, AShardKnowsTheNeighboursThatItHasToDoWith) {
   EXPECT_EQ(forming.member_at(root, 3), 2U);
   EXPECT_EQ(forming.member_at(root, 2), kNobody);
   EXPECT_EQ(forming.member_at(inner, 3), kNobody);
-  EXPECT_EQ(forming.messages_of(3, 100), 100U + 4 + 2 + 16);
+  EXPECT_EQ(forming.messages_of(3), 256U + 4 + 2 + 16);
 }
 
 TEST(Placement, ABranchIsWhomThePlacementKnows) {

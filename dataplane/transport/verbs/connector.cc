@@ -13,18 +13,24 @@ namespace {
 
 constexpr std::uint32_t kMessages = 8;  // of the sends
 static_assert(kProbeBytes <= sizeof(RingSlot) + kEagerSlots * kEagerBytes);
-// That a completion queue has room for, at first and at most: with the usual credit some entries
-// less than a power of two, to which devices round up.
+// Usual connections that a completion queue has room for at first: with the usual credit some
+// entries less than a power of two, to which devices round up. It grows to so many times that.
 constexpr std::size_t kFirstSessions = 14;
-constexpr std::size_t kMostSessions = 64 * kFirstSessions;
+constexpr std::size_t kMostGrowth = 64;
+
+// All that a connection can have posted.
+std::size_t entries_of(const QueueSizes& sizes) {
+  return std::size_t{sizes.sends} + sizes.receives;
+}
 
 }  // namespace
 
 Result<std::shared_ptr<Connector>> Connector::open(Api& api, const DeviceOptions& options,
-                                                   const QueueSizes& sizes) {
+                                                   const QueueSizes& usual) {
   auto device = Device::open(api, options);
   if (!device) return device.error();
-  std::shared_ptr<Connector> made(new Connector(std::move(device).value(), sizes));
+  std::shared_ptr<Connector> made(
+      new Connector(std::move(device).value(), kFirstSessions * entries_of(usual)));
   made->channel_ = CompletionChannel(api, api.create_comp_channel(&made->device_->context()));
   if (!made->channel_) {
     return Error{Status::kNoMemory, fmt::format("a completion channel on {}: {}",
@@ -35,33 +41,27 @@ Result<std::shared_ptr<Connector>> Connector::open(Api& api, const DeviceOptions
   return made;
 }
 
-// All that so many connections can have posted.
-int Connector::entries(std::size_t connections) const {
-  return static_cast<int>(connections * (sizes_.sends + sizes_.receives));
-}
-
-Result<std::shared_ptr<SharedQueue>> Connector::take_place() {
+Result<std::shared_ptr<SharedQueue>> Connector::take_place(std::size_t entries) {
   const std::lock_guard lock(mutex_);
-  auto queue = queue_with_room();
+  auto queue = queue_with_room(entries);
   if (!queue) return queue.error();
-  ++(*queue)->taken;
+  (*queue)->taken += entries;
   return std::shared_ptr<SharedQueue>(
-      *queue, [self = shared_from_this()](SharedQueue* taken) { --taken->taken; });
+      *queue, [self = shared_from_this(), entries](SharedQueue* from) { from->taken -= entries; });
 }
 
 // A queue grows as connections come, to as much as a poll of it is worth.
-Result<SharedQueue*> Connector::queue_with_room() {
+Result<SharedQueue*> Connector::queue_with_room(std::size_t entries) {
   for (const auto& queue : queues_) {
-    if (queue->taken < queue->room || grow(*queue)) return queue.get();
+    if (queue->taken + entries <= queue->room || grow(*queue)) return queue.get();
   }
   return another_queue();
 }
 
 bool Connector::grow(SharedQueue& queue) {
   const std::size_t wanted = 2 * queue.room;
-  const bool may = wanted <= kMostSessions &&
-                   static_cast<std::uint32_t>(entries(wanted)) <= choice().max_cqe &&
-                   device_->api().resize_cq(queue.entries.get(), entries(wanted)) == 0;
+  const bool may = wanted <= kMostGrowth * first_entries_ && wanted <= choice().max_cqe &&
+                   device_->api().resize_cq(queue.entries.get(), static_cast<int>(wanted)) == 0;
   if (may) queue.room = wanted;
   return may;
 }
@@ -69,28 +69,29 @@ bool Connector::grow(SharedQueue& queue) {
 Result<SharedQueue*> Connector::another_queue() {
   Api& api = device_->api();
   auto queue = std::make_unique<SharedQueue>();
-  queue->room = kFirstSessions;
-  const int wanted = entries(queue->room);
-  queue->entries = CompletionQueue(api, api.create_cq(&device_->context(), wanted, channel_.get()));
+  queue->room = first_entries_;
+  queue->entries = CompletionQueue(
+      api, api.create_cq(&device_->context(), static_cast<int>(queue->room), channel_.get()));
   if (!queue->entries) {
     const int error = errno;
-    std::size_t taken = 0;
-    for (const auto& other : queues_) taken += other->taken;
+    std::size_t room = 0;
+    for (const auto& other : queues_) room += other->room;
     return Error{Status::kNoMemory,
                  fmt::format("a completion queue of {} entries on {} (it has {} of them at most), "
-                             "for {} sessions beside {}: {}",
-                             wanted, choice().device, choice().max_cqe, queue->room, taken,
+                             "beside {} with room for {}: {}",
+                             queue->room, choice().device, choice().max_cqe, queues_.size(), room,
                              why_not_made(error))};
   }
   return queues_.emplace_back(std::move(queue)).get();
 }
 
-Result<Connection> Connector::connect(std::uint64_t first_receive, const Address& client) {
+Result<Connection> Connector::connect(std::uint64_t first_receive, const QueueSizes& sizes,
+                                      const Address& client) {
   Connection made;
-  auto place = take_place();
+  auto place = take_place(entries_of(sizes));
   if (!place) return place.error();
   made.place = std::move(place).value();
-  auto pair = QueuePair::make(*device_, *made.place->entries.get(), sizes_, sizeof(RingSlot),
+  auto pair = QueuePair::make(*device_, *made.place->entries.get(), sizes, sizeof(RingSlot),
                               kWorkersAccess);
   if (!pair) return pair.error();
   made.pair = std::move(pair).value();

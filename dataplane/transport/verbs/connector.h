@@ -17,8 +17,8 @@ namespace tally::transport::verbs {
 // A completion queue of many connections.
 struct SharedQueue {
   CompletionQueue entries;
-  std::size_t room = 0;                // for so many connections
-  std::atomic<std::size_t> taken = 0;  // of it
+  std::size_t room = 0;                // for so many completions
+  std::atomic<std::size_t> taken = 0;  // of it: all that its connections can have posted
 };
 
 // Of a connection's messages, the last: what comes behind others.
@@ -43,29 +43,29 @@ struct Connection {
 // have room for all. Lives as long as its last connection.
 class Connector : public std::enable_shared_from_this<Connector> {
  public:
-  // `api` is borrowed for its life. `sizes`: of each connection's queues.
+  // `api` is borrowed for its life. `usual`: of a connection's queues, mostly.
   static Result<std::shared_ptr<Connector>> open(Api& api, const DeviceOptions& options,
-                                                 const QueueSizes& sizes);
+                                                 const QueueSizes& usual);
 
   Device& device() const { return *device_; }
   ibv_comp_channel& channel() const { return *channel_.get(); }  // of all its queues
 
   // Any thread. The receives are posted; the first has this number, the others follow it.
-  Result<Connection> connect(std::uint64_t first_receive, const Address& client);
+  Result<Connection> connect(std::uint64_t first_receive, const QueueSizes& sizes,
+                             const Address& client);
 
  private:
-  Connector(std::unique_ptr<Device> device, const QueueSizes& sizes)
-      : device_(std::move(device)), sizes_(sizes) {}
+  Connector(std::unique_ptr<Device> device, std::size_t first_entries)
+      : device_(std::move(device)), first_entries_(first_entries) {}
 
-  Result<std::shared_ptr<SharedQueue>> take_place();
-  Result<SharedQueue*> queue_with_room();
+  Result<std::shared_ptr<SharedQueue>> take_place(std::size_t entries);
+  Result<SharedQueue*> queue_with_room(std::size_t entries);
   Result<SharedQueue*> another_queue();
   bool grow(SharedQueue& queue);
-  int entries(std::size_t connections) const;
   const Choice& choice() const { return device_->choice(); }
 
   std::unique_ptr<Device> device_;
-  QueueSizes sizes_;
+  std::size_t first_entries_;  // of a completion queue
   CompletionChannel channel_;
   std::mutex mutex_;  // of what follows
   std::vector<std::unique_ptr<SharedQueue>> queues_;

@@ -22,7 +22,7 @@ namespace tally::transport::verbs {
 
 struct PortOptions {
   DeviceOptions device;
-  std::uint32_t credit = 256;  // operations outstanding per session
+  std::uint32_t credit = 256;  // of a session, mostly
   std::size_t landing_bytes = 0;
   // Where the shard sums what is pushed: registered too. Pushes from elsewhere are copied.
   std::span<std::byte> tiles;
@@ -37,9 +37,9 @@ class Port : public onesided::Port {
 
   // -- control, on any thread ------------------------------------------------------------------
   // The slow part of attaching a peer: takes as long as the device takes, and about a second where
-  // nobody answers for the client's address. What it gives may be dropped on any thread, and
-  // outlive the port.
-  Result<Connection> connect(Peer peer, const Address& client) const;
+  // nobody answers for the client's address. `credit`: operations that it may have outstanding.
+  // What it gives may be dropped on any thread, and outlive the port.
+  Result<Connection> connect(Peer peer, const Address& client, std::uint32_t credit) const;
 
   // -- control, on the shard's thread ----------------------------------------------------------
   // Precondition: `peer` is not attached; the connection was made for it by this port. Gives the

@@ -118,7 +118,7 @@ class VerbsPort : public ::testing::Test {
             .tiles = tiles_};
   }
   Result<Address> attach(Peer peer, Client& client) {
-    auto made = port_->connect(peer, client.pair.address());
+    auto made = port_->connect(peer, client.pair.address(), kCredit);
     if (!made) return made.error();
     return port_->attach(peer, std::move(made).value());
   }

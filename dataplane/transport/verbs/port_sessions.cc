@@ -65,9 +65,9 @@ Error Port::failed() const {
           fmt::format("the node's RDMA device {} failed: start the node again", choice().device)};
 }
 
-Result<Connection> Port::connect(Peer peer, const Address& client) const {
+Result<Connection> Port::connect(Peer peer, const Address& client, std::uint32_t credit) const {
   if (dead_) return failed();
-  return connector_->connect(work_id(Work::kReceive, peer, 0), client);
+  return connector_->connect(work_id(Work::kReceive, peer, 0), sizes(credit), client);
 }
 
 Result<Address> Port::attach(Peer peer, Connection connection) {

@@ -82,10 +82,10 @@ TEST_F(VerbsPort, AConnectionThatIsSlowInItsMakingHoldsUpNobody) {
   Client third(api_, "one");
   Client fourth(api_, "two");
   Client fifth(api_, "two");
-  auto ready = port_->connect(8, fourth.pair.address());  // before
+  auto ready = port_->connect(8, fourth.pair.address(), kCredit);  // before
   const SlowCall slow(api_, Call::kModify);
   std::optional<Result<Connection>> made;
-  std::jthread maker([&] { made = port_->connect(7, third.pair.address()); });
+  std::jthread maker([&] { made = port_->connect(7, third.pair.address(), kCredit); });
   EXPECT_TRUE(slow.reached());
   expect_served(kFirst, first_);
   const auto address = port_->attach(8, std::move(ready).value());
@@ -111,7 +111,7 @@ TEST_F(VerbsPort, ConnectionsAreMadeWhileTheShardMovesBytes) {
   const auto make = [&](std::size_t first) {
     for (std::size_t i = first; i < clients.size(); i += 2) {
       const Peer peer = 10 + static_cast<Peer>(i);
-      auto connection = port_->connect(peer, clients[i]->pair.address());
+      auto connection = port_->connect(peer, clients[i]->pair.address(), kCredit);
       if (connection) made[i] = std::make_unique<Connection>(std::move(connection).value());
     }
     --makers;
@@ -137,11 +137,11 @@ TEST_F(VerbsPort, AConnectionThatNobodyWantsAnyMoreLeavesNothing) {
   Client third(api_, "one");
   const std::size_t before = api_.objects();
   const std::size_t port = before - clients_ - clients_ / 2;
-  std::optional<Connection> made = port_->connect(7, third.pair.address()).value();
+  std::optional<Connection> made = port_->connect(7, third.pair.address(), kCredit).value();
   EXPECT_GT(api_.objects(), before);
   made.reset();
   EXPECT_EQ(api_.objects(), before);
-  made = port_->connect(7, third.pair.address()).value();
+  made = port_->connect(7, third.pair.address(), kCredit).value();
   port_.reset();
   EXPECT_GT(api_.objects(), before - port);
   made.reset();  // it outlives the port
