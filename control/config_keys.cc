@@ -189,7 +189,7 @@ std::vector<Key> node_keys() {
        "a job that is not listed is made by its first rank, whose token becomes the job's",
        TruthKey{At<&Config::limits, &AdmissionLimits::open_jobs>{}}},
       {"", "exit_when_idle_s", "exit-when-idle",
-       "ends when nobody has had a session for so many seconds; 0: never",
+       "ends when nobody has had a session, or connected, for so many seconds; 0: never",
        or_zero(number(At<&Config::exit_when_idle_s>{}, 1, kDayMs / 1000))},
       {"", "default_deadline_ms", "", "deadline of operations that bring none",
        number(At<&Config::default_deadline_ms>{}, 1, kDayMs)},

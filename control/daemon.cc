@@ -250,10 +250,13 @@ Daemon::~Daemon() {
   eal_.reset();
 }
 
-// Looks once a second: who comes and goes in between does not prolong it by more.
+// Looks once a second. Who has come is about to open a session: it asks first whether the node is
+// there, and should find it as long afterwards as after a session.
 void Daemon::watch_for_idleness() {
   const auto now = std::chrono::steady_clock::now();
-  if (node_->has_sessions()) last_session_ = now;
+  const bool somebody_came = server_->latest() != last_connection_;
+  last_connection_ = server_->latest();
+  if (node_->has_sessions() || somebody_came) last_session_ = now;
   if (now - last_session_ >= exit_when_idle_) {
     idle_for_too_long_ = true;
     return io_.stop();

@@ -67,6 +67,7 @@ class Daemon {
   std::string tcp_address_;
   std::chrono::seconds exit_when_idle_{0};
   std::chrono::steady_clock::time_point last_session_;
+  rpc::ConnectionId last_connection_ = 0;
   bool idle_for_too_long_ = false;
   // In the order of who uses whom; ~Daemon ends them from the last to the first.
   std::unique_ptr<engine::Eal> eal_;

@@ -5,12 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -117,6 +119,18 @@ TEST_F(TallydTest, EndsByItselfWhenNobodyHasASession) {
   EXPECT_EQ(node.wait(), 0);
   EXPECT_TRUE(node.said("event=stopping idle_s=1")) << node.said();
   EXPECT_NE(::access(path_.c_str(), F_OK), 0);
+}
+
+TEST_F(TallydTest, WhoHasComeFindsItAsLongAsAfterASession) {
+  Process node(tallyd({"--exit-when-idle", "2"}));
+  ASSERT_TRUE(node.ready());
+  for (int looks = 0; looks < 5; ++looks) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    Process status(tallyctl({"status"}));
+    ASSERT_EQ(status.wait(), 0) << status.said();
+  }
+  EXPECT_EQ(node.wait(), 0);
+  EXPECT_TRUE(node.said("event=stopping idle_s=2")) << node.said();
 }
 
 TEST_F(TallydTest, WrongUsageIsTwoAndSaysWhat) {

@@ -26,6 +26,7 @@ class Server::Core : public std::enable_shared_from_this<Core> {
 
   Result<std::string> listen(const ListenOptions& options);
   ConnectionId adopt(UniqueFd socket);
+  ConnectionId latest() const { return last_id_; }
   Connection* find(ConnectionId id) const;
   void stop_listening();
   void stop();
@@ -171,6 +172,8 @@ Server::~Server() {
 Result<std::string> Server::listen(const ListenOptions& options) {
   return core_->listen(options);
 }
+
+ConnectionId Server::latest() const { return core_->latest(); }
 
 ConnectionId Server::adopt(UniqueFd socket) {
   return core_->adopt(std::move(socket));

@@ -49,6 +49,9 @@ class Server {
   // Serves a connected stream socket.
   ConnectionId adopt(UniqueFd socket);
 
+  // The last to be made, also if it is over; 0: none has been.
+  ConnectionId latest() const;
+
   // nullopt when the connection is over.
   std::optional<PeerCredentials> peer(ConnectionId connection) const;
 
