@@ -19,7 +19,7 @@ constexpr std::uint32_t kDefaultDeadlineMs = 60'000;
 // The library ends every wait by itself, with a deadline of its own beyond the operation's. This
 // much later it is the library that hangs.
 constexpr std::uint32_t kGraceMs = 60'000;
-constexpr double kConnectS = 10;  // a node that starts gets this long, at most half of --timeout
+constexpr double kConnectS = 30;  // a node that starts gets this long, at most half of --timeout
 
 }  // namespace
 
