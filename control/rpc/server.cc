@@ -173,7 +173,9 @@ Result<std::string> Server::listen(const ListenOptions& options) {
   return core_->listen(options);
 }
 
-ConnectionId Server::latest() const { return core_->latest(); }
+ConnectionId Server::latest() const {
+  return core_->latest();
+}
 
 ConnectionId Server::adopt(UniqueFd socket) {
   return core_->adopt(std::move(socket));
