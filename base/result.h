@@ -16,6 +16,13 @@ struct [[nodiscard]] Error {
   std::string message;
 };
 
+inline Error refused(std::string message) {
+  return {Status::kRefused, std::move(message)};
+}
+inline Error invalid(std::string message) {
+  return {Status::kInvalidArgument, std::move(message)};
+}
+
 // Holds a T or an Error. Not for the data path (Error owns a string): there, return Status.
 template <typename T>
 class [[nodiscard]] Result {

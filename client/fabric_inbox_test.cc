@@ -14,7 +14,7 @@ namespace {
 
 namespace fabric = transport::fabric;
 
-constexpr Nanos kPatience = 10 * kSecond;
+constexpr Nanos kInboxPatience = 10 * kSecond;
 constexpr std::size_t kLanes = 8;
 constexpr std::size_t kLetter = fabric::kMessageBytes + sizeof(fabric::Store) + 8192;
 
@@ -49,7 +49,7 @@ class FabricInboxTest : public ::testing::Test {
     }
   }
   bool until(const std::function<bool()>& done) {
-    const Nanos end = monotonic_now() + kPatience;
+    const Nanos end = monotonic_now() + kInboxPatience;
     while (!done()) {
       senders_->progress();
       receive();
@@ -64,7 +64,7 @@ class FabricInboxTest : public ::testing::Test {
         ASSERT_TRUE(senders_->send(lane, message(lane, bytes)));
       }
     }
-    const Nanos end = monotonic_now() + kPatience;
+    const Nanos end = monotonic_now() + kInboxPatience;
     while (!senders_->idle()) {
       senders_->progress();
       ASSERT_LT(monotonic_now(), end);

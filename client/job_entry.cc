@@ -11,6 +11,7 @@
 #include "client/cut_json.h"
 #include "client/follow.h"
 #include "client/make_link.h"
+#include "client/rpc_channel.h"
 #include "dataplane/transport/shm/segment.h"
 
 namespace tally::client {
@@ -18,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kProtocolVersion = 1;
 // For one of several addresses, before the next is tried.
 constexpr Nanos kConnectSlice = 500 * kMillisecond;
 // For nodes to join a coordinator that has just begun.

@@ -9,10 +9,6 @@ namespace {
 
 using Made = Result<std::unique_ptr<Region>>;
 
-std::uint64_t address_of(const void* data) {
-  return reinterpret_cast<std::uintptr_t>(data);
-}
-
 bool of_device(const tally_memory& memory) {
   return memory.kind == TALLY_MEMORY_CUDA || memory.kind == TALLY_MEMORY_DMABUF;
 }

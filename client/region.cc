@@ -19,10 +19,6 @@ namespace {
 namespace shm = transport::shm;
 using shm::kPage;
 
-std::uintptr_t address_of(const void* data) {
-  return reinterpret_cast<std::uintptr_t>(data);
-}
-
 Error failed(const char* what, std::size_t bytes) {
   return Error{Status::kNoMemory,
                fmt::format("{} {} bytes: {}", what, bytes, std::strerror(errno))};

@@ -14,6 +14,10 @@ struct ibv_mr;  // of libibverbs; NOLINT(readability-identifier-naming)
 
 namespace tally::client {
 
+inline std::uintptr_t address_of(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
+}
+
 class Region {
  public:
   enum class How { kOwned, kShared, kAdopted, kStaged, kBorrowed, kDevice };

@@ -17,6 +17,9 @@
 
 namespace tally::client {
 
+// Of the control protocol: both ends say theirs when they meet.
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
 // Used by one thread at a time. Deadlines are points on the clock of monotonic_now().
 class RpcChannel {
  public:

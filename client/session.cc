@@ -22,7 +22,7 @@ constexpr Nanos kLookAnyway =
 // it will not: the client fences it off.
 constexpr Nanos kPatience = 5 * kSecond;
 constexpr Nanos kFenceTimeout = 1 * kSecond;
-constexpr std::size_t kBurst = 32;
+constexpr std::size_t kSlots = 32;
 // A contribution from here on, with those of other ranks, is probably not in the caches.
 constexpr std::uint64_t kBeyondCaches = 4 << 20;
 
@@ -178,7 +178,7 @@ bool Session::pump() {
 }
 
 bool Session::pump(PlanVersion& version) {
-  std::array<RingSlot, kBurst> slots;
+  std::array<RingSlot, kSlots> slots;
   bool any = false;
   for (std::uint32_t lane = 0; lane < version.nodes.lanes() && !lost_; ++lane) {
     const std::size_t count = version.nodes.receive(lane, slots);

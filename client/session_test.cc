@@ -22,9 +22,9 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 namespace shm = transport::shm;
 
-constexpr std::uint32_t kCredit = 1;
+constexpr std::uint32_t kOneAtATime = 1;
 
-std::string path(const char* name) {
+std::string socket_path(const char* name) {
   return "/tmp/tally-session-test-" + std::to_string(::getpid()) + "-" + name + ".sock";
 }
 
@@ -32,7 +32,7 @@ std::string path(const char* name) {
 class Coordinator {
  public:
   explicit Coordinator(json job)
-      : node_(path("c"),
+      : node_(socket_path("c"),
               [this, job = std::move(job)](const std::string& method, const json&) -> json {
                 if (method == "job.open") return {{"result", job}};
                 return method == "job.next" ? next() : json{{"result", json::object()}};
@@ -75,10 +75,10 @@ class Coordinator {
 class SessionPlansTest : public ::testing::Test {
  protected:
   SessionPlansTest() {
-    a_.emplace(path("a"), [this](const auto& method, const json& params) {
+    a_.emplace(socket_path("a"), [this](const auto& method, const json& params) {
       return method == "region.register" && a_refuses_ ? no_room() : good(method, params);
     });
-    b_.emplace(path("b"), [this](const auto& method, const json& params) {
+    b_.emplace(socket_path("b"), [this](const auto& method, const json& params) {
       return b_says_ ? b_says_(method, params) : good(method, params);
     });
     coordinator_.emplace(placement(3, *a_));
@@ -109,7 +109,7 @@ class SessionPlansTest : public ::testing::Test {
              {{"epoch", params.at("epoch")},
               {"weights", {65536}},
               {"split_bytes", 4096},
-              {"credit", kCredit},
+              {"credit", kOneAtATime},
               {"deadline_ms", 100'000}}}};
   }
   static json placement(std::uint32_t epoch, const ScriptedNode& node) {
@@ -160,7 +160,7 @@ class SessionPlansTest : public ::testing::Test {
 
 // The goodbye is refused and the fence does not close: the rank is lost, its coordinator with it.
 TEST_F(SessionPlansTest, ANewNodeThatNeitherTakesARegionNorLetsGoEndsTheSession) {
-  const shm::SegmentGeometry geometry{1, kCredit};
+  const shm::SegmentGeometry geometry{1, kOneAtATime};
   Mapping segment;
   b_says_ = [&](const std::string& method, const json& params) {
     if (method != "region.register" && method != "session.close") return good(method, params);

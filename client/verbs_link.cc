@@ -19,7 +19,7 @@ namespace {
 namespace verbs = transport::verbs;
 
 constexpr std::uint32_t kNews = 0;  // among the events
-constexpr int kBurst = 32;
+constexpr int kCompletions = 32;
 constexpr std::chrono::milliseconds kFenceTurn(1);
 // A notice, and what is behind it.
 constexpr std::size_t kEagerMessage = sizeof(RingSlot) + verbs::kEagerBytes;
@@ -244,12 +244,12 @@ std::size_t VerbsLink::receive(std::uint32_t shard, std::span<RingSlot> out) {
 }
 
 void VerbsLink::poll() {
-  std::array<ibv_wc, kBurst> completions;
+  std::array<ibv_wc, kCompletions> completions;
   int count = 0;
   do {
-    count = device_->api().poll_cq(queue_.get(), kBurst, completions.data());
+    count = device_->api().poll_cq(queue_.get(), kCompletions, completions.data());
     for (int i = 0; i < count; ++i) on_completion(completions[static_cast<std::size_t>(i)]);
-  } while (count == kBurst);
+  } while (count == kCompletions);
 }
 
 void VerbsLink::on_completion(const ibv_wc& completion) {

@@ -26,10 +26,6 @@ double share_of(const protocol::Plan& plan, std::uint32_t tree) {
   return 0;
 }
 
-Error refused(std::string message) {
-  return Error{Status::kRefused, std::move(message)};
-}
-
 }  // namespace
 
 Admission::Admission(AdmissionLimits limits, std::vector<ConfiguredJob> configured)

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "base/fd.h"
+#include "base/units.h"
 #include "client/address.h"
 #include "client/tcp.h"
 #include "control/config_keys.h"
@@ -25,15 +26,10 @@
 namespace tally::control {
 namespace {
 
-constexpr std::uint64_t kMib = 1 << 20;
 constexpr std::uint32_t kMaxDerivedShards = 8;
 constexpr std::uint32_t kMaxWeight = 1000;
 constexpr std::size_t kMaxName = 128;  // of a job, and of its token
 constexpr std::array<std::string_view, 4> kJobKeys = {"name", "token", "weight", "ranks"};
-
-Error bad(std::string message) {
-  return {Status::kInvalidArgument, std::move(message)};
-}
 
 std::string position(std::string_view path, const toml::source_position& at) {
   return fmt::format("{}:{}:{}", path, at.line, at.column);
@@ -90,9 +86,9 @@ std::string explain_unknown(std::string_view table, std::string_view name) {
 }
 
 Error unknown(std::string_view path, const toml::key& key, std::string_view table) {
-  return bad(fmt::format("{}: unknown key \"{}\"{}: {}", position(path, key.source().begin),
-                         key.str(), table.empty() ? "" : fmt::format(" in [{}]", table),
-                         explain_unknown(table, key.str())));
+  return invalid(fmt::format("{}: unknown key \"{}\"{}: {}", position(path, key.source().begin),
+                             key.str(), table.empty() ? "" : fmt::format(" in [{}]", table),
+                             explain_unknown(table, key.str())));
 }
 
 bool has_table(std::string_view name) {
@@ -121,8 +117,8 @@ class Reader {
  private:
   Outcome read_table(std::string_view table, const toml::node& node) {
     if (!node.is_table()) {
-      return bad(fmt::format("{}: \"{}\" is {}: must be a table, [{}] on a line of its own",
-                             place(path_, node), table, shown(written(node)), table));
+      return invalid(fmt::format("{}: \"{}\" is {}: must be a table, [{}] on a line of its own",
+                                 place(path_, node), table, shown(written(node)), table));
     }
     for (const auto& [key, value] : *node.as_table()) {
       if (auto done = read_value(table, key, value); !done) return done;
@@ -136,15 +132,16 @@ class Reader {
     const Written value = written(node);
     const std::string wrong = assign(*key, config_, value);
     if (wrong.empty()) return Unit{};
-    return bad(fmt::format("{}: {} = {}: {}{}", place(path_, node), key->path(),
-                           is_secret(*key) ? "(not shown)" : shown(value), wrong, remedy(*key)));
+    return invalid(fmt::format("{}: {} = {}: {}{}", place(path_, node), key->path(),
+                               is_secret(*key) ? "(not shown)" : shown(value), wrong,
+                               remedy(*key)));
   }
 
   Outcome read_jobs(const toml::node& node) {
     const toml::array* list = node.as_array();
     if (list == nullptr || !list->is_homogeneous(toml::node_type::table)) {
-      return bad(fmt::format("{}: jobs must be tables, each under [[jobs]] on a line of its own",
-                             place(path_, node)));
+      return invalid(fmt::format(
+          "{}: jobs must be tables, each under [[jobs]] on a line of its own", place(path_, node)));
     }
     for (const toml::node& job : *list) {
       if (auto done = read_job(*job.as_table()); !done) return done;
@@ -170,15 +167,16 @@ class Reader {
       }
       if (!wrong.empty()) {
         const std::string value_shown = key == "token" ? "(not shown)" : shown(value);
-        return bad(
+        return invalid(
             fmt::format("{}: jobs.{} = {}: {}", place(path_, node), key.str(), value_shown, wrong));
       }
     }
-    if (job.name.empty()) return bad(fmt::format("{}: a job needs a name", place(path_, table)));
+    if (job.name.empty())
+      return invalid(fmt::format("{}: a job needs a name", place(path_, table)));
     for (const ConfiguredJob& other : config_.jobs) {
       if (other.name == job.name) {
-        return bad(fmt::format("{}: job \"{}\" is listed twice: remove one", place(path_, table),
-                               job.name));
+        return invalid(fmt::format("{}: job \"{}\" is listed twice: remove one",
+                                   place(path_, table), job.name));
       }
     }
     config_.jobs.push_back(std::move(job));
@@ -213,11 +211,11 @@ Outcome apply(std::span<const Override> overrides, Config& config) {
     const auto key = std::find_if(keys.begin(), keys.end(), [&given](const Key& candidate) {
       return !candidate.flag.empty() && candidate.flag == given.flag;
     });
-    if (key == keys.end()) return bad(fmt::format("--{}: there is no such flag", given.flag));
+    if (key == keys.end()) return invalid(fmt::format("--{}: there is no such flag", given.flag));
     const Written value{given.value, /*from_flag=*/true};
     const std::string wrong = assign(*key, config, value);
     if (!wrong.empty()) {
-      return bad(fmt::format("--{} {}: {}{}", given.flag, given.value, wrong, remedy(*key)));
+      return invalid(fmt::format("--{} {}: {}{}", given.flag, given.value, wrong, remedy(*key)));
     }
   }
   return Unit{};
@@ -266,17 +264,17 @@ Outcome check_cluster(const ClusterConfig& cluster) {
   for (const std::string& address : cluster.addresses()) {
     const Outcome sound = is_address(address);
     if (sound) continue;
-    return bad(fmt::format("cluster.coordinators = \"{}\": {}; put commas between addresses",
-                           cluster.coordinators, sound.error().message));
+    return invalid(fmt::format("cluster.coordinators = \"{}\": {}; put commas between addresses",
+                               cluster.coordinators, sound.error().message));
   }
   for (const auto& [key, value] :
        {std::pair{"name", cluster.name}, {"host", cluster.host}, {"token", cluster.token}}) {
     if (value.size() > kMaxName) {
-      return bad(fmt::format("cluster.{} has {} bytes: must be a text of at most {}", key,
-                             value.size(), kMaxName));
+      return invalid(fmt::format("cluster.{} has {} bytes: must be a text of at most {}", key,
+                                 value.size(), kMaxName));
     }
     if (!is_plain(value)) {
-      return bad(fmt::format("cluster.{} has a control character: people read it", key));
+      return invalid(fmt::format("cluster.{} has a control character: people read it", key));
     }
   }
   return Unit{};
@@ -285,39 +283,39 @@ Outcome check_cluster(const ClusterConfig& cluster) {
 // What is wrong only together.
 Outcome check(const Config& config) {
   if (config.listen.starts_with(client::kTcpScheme)) {
-    return bad(fmt::format("listen is {}: it must be a Unix socket; listen_tcp is for that",
-                           config.listen));
+    return invalid(fmt::format("listen is {}: it must be a Unix socket; listen_tcp is for that",
+                               config.listen));
   }
   if (auto address = client::parse_address(config.listen); !address) return address.error();
   if (!config.listen_tcp.empty() && !config.listen_tcp.starts_with(client::kTcpScheme)) {
-    return bad(fmt::format("listen_tcp is {}: write tcp:host:port", config.listen_tcp));
+    return invalid(fmt::format("listen_tcp is {}: write tcp:host:port", config.listen_tcp));
   }
   if (auto cluster = check_cluster(config.cluster); !cluster) return cluster;
   if (auto rails = configured_rails(config); !rails) return rails.error();
   if (config.mtu != 0 && !std::has_single_bit(config.mtu)) {
-    return bad(
+    return invalid(
         fmt::format("network.mtu is {}: RDMA's packets carry 256, 512, 1024, 2048 or 4096 bytes; "
                     "take the largest that fits, with 80 bytes of headers, through every switch",
                     config.mtu));
   }
   if (config.tile_bytes > config.window_bytes) {
-    return bad(
+    return invalid(
         fmt::format("shards.tile_bytes is {} and shards.window_bytes {}: a tile must fit "
                     "into the window",
                     size_text(config.tile_bytes), size_text(config.window_bytes)));
   }
   if (config.jobs.size() > config.limits.max_jobs) {
-    return bad(fmt::format("{} jobs are listed and limits.max_jobs is {}: raise it",
-                           config.jobs.size(), config.limits.max_jobs));
+    return invalid(fmt::format("{} jobs are listed and limits.max_jobs is {}: raise it",
+                               config.jobs.size(), config.limits.max_jobs));
   }
   for (const ConfiguredJob& job : config.jobs) {
     if (job.ranks > config.limits.max_ranks) {
-      return bad(fmt::format("job \"{}\" has {} ranks and limits.max_ranks is {}: raise it",
-                             job.name, job.ranks, config.limits.max_ranks));
+      return invalid(fmt::format("job \"{}\" has {} ranks and limits.max_ranks is {}: raise it",
+                                 job.name, job.ranks, config.limits.max_ranks));
     }
   }
   if (!config.limits.open_jobs && config.jobs.empty()) {
-    return bad(
+    return invalid(
         "open_jobs is false and no job is listed: nobody could join; list jobs under "
         "[[jobs]], or leave open_jobs out");
   }
@@ -363,7 +361,7 @@ Result<Config> parse_config(std::string_view text, std::string_view path,
     const toml::table file = toml::parse(text, path);
     if (auto done = Reader(path, config).read(file); !done) return done.error();
   } catch (const toml::parse_error& error) {
-    return bad(
+    return invalid(
         fmt::format("{}: not TOML: {}", position(path, error.source().begin), error.description()));
   }
   if (auto done = apply(overrides, config); !done) return done.error();
@@ -376,7 +374,7 @@ Result<Config> load_config(const std::string& path, std::span<const Override> ov
   if (path.empty()) return parse_config("", "", overrides);
   std::string text;
   if (const int failed = read_file(path, text); failed != 0) {
-    return bad(
+    return invalid(
         fmt::format("cannot read the configuration {}: {}; give --config a file that this "
                     "user can read",
                     path, std::strerror(failed)));

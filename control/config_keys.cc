@@ -7,15 +7,13 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/units.h"
 #include "control/speed.h"
 #include "dataplane/wire/notice.h"
 
 namespace tally::control {
 namespace {
 
-constexpr std::uint64_t kKib = 1 << 10;
-constexpr std::uint64_t kMib = 1 << 20;
-constexpr std::uint64_t kGib = 1 << 30;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kDayMs = 24 * 3600 * 1000;
 constexpr std::uint64_t kMinMtu = 256;  // that RDMA knows

@@ -9,7 +9,7 @@ namespace {
 
 using Answers = std::vector<CoordinatorAnswer>;
 
-constexpr CoordinatorAnswer kNobody{};
+constexpr CoordinatorAnswer kNoAnswer{};
 constexpr CoordinatorAnswer kSelf{true, true, false, true};
 constexpr CoordinatorAnswer kElecting{true, false, false, true};
 constexpr CoordinatorAnswer kIdle{true, false, false, false};  // there, and has no members
@@ -22,13 +22,13 @@ std::optional<std::size_t> joins(const Answers& answers, bool patient = true) {
 TEST(CoordinatorSearch, WhereOthersHaveJoinedAlready) {
   EXPECT_EQ(joins({kSelf, kServes}), 1u) << "the first of the list has come back";
   EXPECT_EQ(joins({kElecting, kSelf, kServes}), 2u);
-  EXPECT_EQ(joins({kNobody, kServes, kServes}), 1u);
+  EXPECT_EQ(joins({kNoAnswer, kServes, kServes}), 1u);
 }
 
 TEST(CoordinatorSearch, ItselfWhereNobodyAnswers) {
-  EXPECT_EQ(joins({kSelf, kNobody}), 0u);
-  EXPECT_EQ(joins({kNobody, kSelf}), 1u);
-  EXPECT_EQ(joins({kNobody, kNobody}), std::nullopt);
+  EXPECT_EQ(joins({kSelf, kNoAnswer}), 0u);
+  EXPECT_EQ(joins({kNoAnswer, kSelf}), 1u);
+  EXPECT_EQ(joins({kNoAnswer, kNoAnswer}), std::nullopt);
 }
 
 TEST(CoordinatorSearch, OfTwoThatBeginTheLaterStepsAside) {
@@ -43,9 +43,9 @@ TEST(CoordinatorSearch, OfTwoThatBeginTheLaterStepsAside) {
 }
 
 TEST(CoordinatorSearch, WhoIsNotInTheListWaitsForThoseWhoAre) {
-  EXPECT_EQ(joins({kElecting, kNobody}), std::nullopt);
-  EXPECT_EQ(joins({kElecting, kNobody}, false), std::nullopt) << "it would be two services";
-  EXPECT_EQ(joins({kNobody, kIdle}), 1u);
+  EXPECT_EQ(joins({kElecting, kNoAnswer}), std::nullopt);
+  EXPECT_EQ(joins({kElecting, kNoAnswer}, false), std::nullopt) << "it would be two services";
+  EXPECT_EQ(joins({kNoAnswer, kIdle}), 1u);
 }
 
 }  // namespace

@@ -12,6 +12,9 @@
 
 namespace tally::control {
 
+// How many threads make queue pairs for each end of sessions.
+inline constexpr unsigned kMakers = 4;
+
 class HelperThreads {
  public:
   // `io`: the control thread's loop. Borrowed.

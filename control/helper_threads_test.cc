@@ -11,7 +11,7 @@
 namespace tally::control {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kTaskPatience = std::chrono::seconds(10);
 
 class HelperThreadsTest : public ::testing::Test {
  protected:
@@ -19,7 +19,7 @@ class HelperThreadsTest : public ::testing::Test {
   void hear(std::size_t count) {
     const auto guard = asio::make_work_guard(io_);
     io_.restart();
-    while (answers_.size() < count && io_.run_one_for(kPatience) > 0) continue;
+    while (answers_.size() < count && io_.run_one_for(kTaskPatience) > 0) continue;
     EXPECT_EQ(answers_.size(), count);
   }
   std::function<void()> answer(int number) {
@@ -53,7 +53,7 @@ TEST_F(HelperThreadsTest, OneThreadDoesThemInOrderElsewhere) {
 TEST_F(HelperThreadsTest, ASlowOneDoesNotHoldUpOthers) {
   HelperThreads helpers(io_, 2);
   std::promise<void> latch;
-  helpers.run([waits = latch.get_future().share()] { waits.wait_for(kPatience); }, answer(1));
+  helpers.run([waits = latch.get_future().share()] { waits.wait_for(kTaskPatience); }, answer(1));
   helpers.run([] {}, answer(2));
   helpers.run([] {}, answer(3));
   hear(2);
@@ -78,7 +78,7 @@ TEST_F(HelperThreadsTest, AtTheEndWhatHasBegunIsWaitedForAndTheRestIsDropped) {
         },
         [] {});
     helper.run([&begun, held] { ++begun; }, [] {});
-    ASSERT_EQ(started.get_future().wait_for(kPatience), std::future_status::ready);
+    ASSERT_EQ(started.get_future().wait_for(kTaskPatience), std::future_status::ready);
   }
   EXPECT_EQ(begun, 1);
   EXPECT_EQ(ended, 1);

@@ -10,6 +10,7 @@
 
 #include "client/make_link.h"
 #include "client/nodes.h"
+#include "client/rpc_channel.h"
 #include "dataplane/transport/shm/segment.h"
 
 namespace tally::control {
@@ -17,7 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint32_t kProtocolVersion = 1;
 constexpr Nanos kTry = 200 * kMillisecond;  // to connect, before it is seen whether that is wanted
 constexpr Nanos kPause = 20 * kMillisecond;
 constexpr Nanos kGoodbye = 1 * kSecond;
@@ -60,7 +60,7 @@ Result<std::unique_ptr<LinkUplink>> LinkUplink::attempt(const Options& options,
   if (!channel) return channel.error();
   patience.watch(channel->fd());
   auto opened = channel->call("session.open",
-                              {{"version", kProtocolVersion},
+                              {{"version", client::kProtocolVersion},
                                {"job", options.job},
                                {"token", options.token},
                                {"epoch", options.epoch},

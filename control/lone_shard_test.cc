@@ -13,7 +13,7 @@ namespace {
 
 using Cpus = std::vector<int>;
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kShardPatience = std::chrono::seconds(20);
 
 // CPUs that need not be there: nobody is moved.
 class LoneShardTest : public testing::Test {
@@ -38,7 +38,7 @@ class LoneShardTest : public testing::Test {
     return made;
   }
   bool comes_to(const Node& node, const Cpus& where) {
-    const auto until = std::chrono::steady_clock::now() + kPatience;
+    const auto until = std::chrono::steady_clock::now() + kShardPatience;
     while (node.where != where && std::chrono::steady_clock::now() < until) {
       io_.run_for(std::chrono::milliseconds(10));
     }

@@ -14,10 +14,6 @@ namespace {
 
 using protocol::Vertex;
 
-Error refused(std::string message) {
-  return Error{Status::kRefused, std::move(message)};
-}
-
 std::vector<std::uint32_t> rising(std::vector<std::uint32_t> numbers) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());

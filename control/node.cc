@@ -8,6 +8,7 @@
 
 #include "base/debug_steps.h"
 #include "client/cut_json.h"
+#include "client/rpc_channel.h"
 #include "control/log.h"
 #include "control/node_session.h"
 
@@ -17,10 +18,8 @@ namespace {
 using nlohmann::json;
 namespace shm = transport::shm;
 
-constexpr std::uint64_t kProtocolVersion = 1;
 // That fail, of a session: making a connection costs time.
 constexpr std::uint32_t kMostAttaches = 2;
-constexpr unsigned kMakers = 4;  // threads
 
 // A Unix one: closing it never waits, whatever its owner has set (a TCP socket may linger).
 bool is_doorbell(int fd) {
@@ -136,12 +135,12 @@ void Node::open(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply 
     applicant.epoch = static_cast<std::uint32_t>(params.number("epoch", 1, UINT32_MAX));
   }
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (version != kProtocolVersion) {
+  if (version != client::kProtocolVersion) {
     return reply.error(
         Status::kUnsupported,
         fmt::format("the client speaks version {} of the control protocol, this node "
                     "version {}: install matching releases",
-                    version, kProtocolVersion));
+                    version, client::kProtocolVersion));
   }
   if (applicant.rank >= applicant.ranks) {
     return reply.error(Status::kInvalidArgument,

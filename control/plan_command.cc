@@ -25,7 +25,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr std::size_t kRows = 20;  // of a table, without --all
 // Up to here a model's tensors, given out whole by their sizes, leave nodes more even than blocks

@@ -10,6 +10,9 @@
 
 namespace tally::control {
 
+// Exit status of what was understood and did not come about.
+inline constexpr int kFailed = 1;
+
 enum class PlanVerb : std::uint8_t { kCheck, kMake, kSet, kShow };
 
 struct PlanArguments {

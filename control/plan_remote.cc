@@ -16,9 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kFailed = 1;
 constexpr int kRefused = 2;
-constexpr std::size_t kRows = 20;  // of a table
+constexpr std::size_t kJobRows = 20;  // of a table
 // Of a file, in one request: in JSON it has at most twice as many bytes, and some around it.
 constexpr std::size_t kPiece = 24 << 10;
 
@@ -161,7 +160,7 @@ PlanAnswer show(client::RpcChannel& channel, const PlanArguments& arguments, boo
     }
   }
   json report = plan_report(*plan, {});
-  if (!as_json) return {0, title(*shown, arguments.job) + render_plan_report(report, kRows), ""};
+  if (!as_json) return {0, title(*shown, arguments.job) + render_plan_report(report, kJobRows), ""};
   for (const char* key : {"source", "for", "domain", "running", "newer", "jobs_with_own"}) {
     if (shown->contains(key)) report[key] = shown->at(key);
   }

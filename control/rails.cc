@@ -17,10 +17,6 @@
 namespace tally::control {
 namespace {
 
-Error bad(std::string message) {
-  return {Status::kInvalidArgument, std::move(message)};
-}
-
 // In the form in which the kernel's answers are written; empty: it is none, or of no one machine.
 std::string canonical(const std::string& text) {
   sockaddr_storage socket{};
@@ -50,7 +46,7 @@ Outcome set_speeds(const Config& config, std::vector<Rail>& rails) {
   const auto speeds = between_commas(config.rail_speeds);
   if (speeds.empty()) return Unit{};
   if (speeds.size() != rails.size()) {
-    return bad(
+    return invalid(
         fmt::format("network.speeds = \"{}\" has {} speeds and network.rails {} addresses: "
                     "give one for each, in the same order, or leave it out",
                     config.rail_speeds, speeds.size(), rails.size()));
@@ -58,7 +54,7 @@ Outcome set_speeds(const Config& config, std::vector<Rail>& rails) {
   for (std::size_t i = 0; i < speeds.size(); ++i) {
     const auto speed = parse_speed(speeds[i]);
     if (!speed || *speed > 1e15) {
-      return bad(
+      return invalid(
           fmt::format("network.speeds = \"{}\": \"{}\" is not a speed like 100Gbit or "
                       "12.5GB",
                       config.rail_speeds, speeds[i]));
@@ -73,7 +69,7 @@ Outcome check_shards(const Config& config, std::size_t rails) {
   for (const auto& [key, shards] : {std::pair{"shards.count", config.shards},
                                     {"shards.per_job", config.limits.shards_per_job}}) {
     if (shards >= rails) continue;
-    return bad(
+    return invalid(
         fmt::format("{} is {} and network.rails has {} addresses: each NIC needs a shard; "
                     "raise it, or name fewer NICs",
                     key, shards, rails));
@@ -91,7 +87,7 @@ Result<std::vector<Rail>> configured_rails(const Config& config) {
       return other.address == rail.address;
     });
     if (rail.address.empty() || twice || rails.size() == kMaxRails) {
-      return bad(
+      return invalid(
           fmt::format("network.rails = \"{}\": \"{}\" {}: give at most {} addresses like "
                       "10.0.0.1 or fd00::1, one of each NIC, with commas between them",
                       config.rails, text,
@@ -105,7 +101,7 @@ Result<std::vector<Rail>> configured_rails(const Config& config) {
   if (auto set = set_speeds(config, rails); !set) return set.error();
   if (rails.empty()) return rails;
   if (config.listen_tcp.empty()) {
-    return bad(
+    return invalid(
         fmt::format("network.rails = \"{}\", and listen_tcp is empty: workers on other "
                     "machines connect there first; tcp:*:7733 for any NIC",
                     config.rails));

@@ -13,14 +13,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Result<Config> parse(const std::string& network, const std::string& more = "") {
+Result<Config> with_network(const std::string& network, const std::string& more = "") {
   return parse_config(
       "listen_tcp = \"tcp:*:7733\"\n[shards]\ncount = 4\n" + more + "[network]\n" + network,
       "t.toml", {});
 }
 
 TEST(ConfiguredRails, AreAddressesAndTheirSpeeds) {
-  const auto config = parse("rails = \"10.0.0.1, fd00::0:1\"\nspeeds = \"100Gbit,25Gbit\"\n");
+  const auto config =
+      with_network("rails = \"10.0.0.1, fd00::0:1\"\nspeeds = \"100Gbit,25Gbit\"\n");
   ASSERT_TRUE(config.ok()) << config.error().message;
   const auto rails = configured_rails(*config);
   ASSERT_TRUE(rails.ok());
@@ -29,13 +30,13 @@ TEST(ConfiguredRails, AreAddressesAndTheirSpeeds) {
   EXPECT_EQ((*rails)[1].address, "fd00::1") << "as the kernel writes it";
   EXPECT_EQ((*rails)[0].speed, 12'500'000'000u);
   EXPECT_EQ((*rails)[1].speed, 3'125'000'000u);
-  EXPECT_THAT(configured_rails(*parse(""))->size(), 0u);
+  EXPECT_THAT(configured_rails(*with_network(""))->size(), 0u);
 }
 
 TEST(ConfiguredRails, WhatIsWrongIsNamed) {
   const auto wrong = [](const std::string& network, const char* because,
                         const std::string& more = "") {
-    const auto config = parse(network, more);
+    const auto config = with_network(network, more);
     ASSERT_FALSE(config.ok()) << network;
     EXPECT_THAT(config.error().message, HasSubstr(because));
   };
@@ -88,12 +89,12 @@ TEST(RailState, ThisMachinesInterfacesAreFound) {
 }
 
 TEST(RailState, AShardHasTheNicOfItsRail) {
-  const auto config = parse("rails = \"127.0.0.1,10.255.255.1\"");
+  const auto config = with_network("rails = \"127.0.0.1,10.255.255.1\"");
   ASSERT_TRUE(config.ok());
   const auto all = interfaces();
   EXPECT_THAT(nics_of_shards(*config, *configured_rails(*config), all),
               ElementsAre("lo", "", "lo", ""));
-  const auto everywhere = parse("");
+  const auto everywhere = with_network("");
   EXPECT_THAT(nics_of_shards(*everywhere, {}, all), ElementsAre("", "", "", ""));
   const auto one =
       parse_config("listen_tcp = \"tcp:127.0.0.1:7733\"\n[shards]\ncount = 1\n", "", {});

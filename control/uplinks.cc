@@ -7,11 +7,7 @@
 #include "control/log.h"
 
 namespace tally::control {
-namespace {
-
-constexpr unsigned kMakers = 4;  // threads
-
-}  // namespace
+namespace {}  // namespace
 
 Uplinks::Uplinks(asio::io_context& io, ShardSet& shards, std::string node, bool serves)
     : shards_(shards),

@@ -15,7 +15,7 @@ constexpr std::uint64_t kPrime4 = 0x85EBCA77C2B2AE63;
 constexpr std::uint64_t kPrime5 = 0x27D4EB2F165667C5;
 
 template <typename Word>
-Word read(const std::byte* data) {
+Word word_at(const std::byte* data) {
   Word word;
   std::memcpy(&word, data, sizeof word);
   return word;
@@ -36,10 +36,10 @@ std::uint64_t hash_stripes(const std::byte*& data, const std::byte* end, std::ui
   std::uint64_t c = seed;
   std::uint64_t d = seed - kPrime1;
   for (; end - data >= 32; data += 32) {
-    a = round(a, read<std::uint64_t>(data));
-    b = round(b, read<std::uint64_t>(data + 8));
-    c = round(c, read<std::uint64_t>(data + 16));
-    d = round(d, read<std::uint64_t>(data + 24));
+    a = round(a, word_at<std::uint64_t>(data));
+    b = round(b, word_at<std::uint64_t>(data + 8));
+    c = round(c, word_at<std::uint64_t>(data + 16));
+    d = round(d, word_at<std::uint64_t>(data + 24));
   }
   std::uint64_t hash = std::rotl(a, 1) + std::rotl(b, 7) + std::rotl(c, 12) + std::rotl(d, 18);
   for (const std::uint64_t lane : {a, b, c, d}) hash = merge(hash, lane);
@@ -48,10 +48,10 @@ std::uint64_t hash_stripes(const std::byte*& data, const std::byte* end, std::ui
 
 std::uint64_t hash_tail(std::uint64_t hash, const std::byte* data, const std::byte* end) {
   for (; end - data >= 8; data += 8) {
-    hash = std::rotl(hash ^ round(0, read<std::uint64_t>(data)), 27) * kPrime1 + kPrime4;
+    hash = std::rotl(hash ^ round(0, word_at<std::uint64_t>(data)), 27) * kPrime1 + kPrime4;
   }
   if (end - data >= 4) {
-    hash = std::rotl(hash ^ (read<std::uint32_t>(data) * kPrime1), 23) * kPrime2 + kPrime3;
+    hash = std::rotl(hash ^ (word_at<std::uint32_t>(data) * kPrime1), 23) * kPrime2 + kPrime3;
     data += 4;
   }
   for (; data < end; ++data) {

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 // Between two messages of a visitor.
-constexpr Nanos kAnswerPatience = 10 * kSecond;
+constexpr Nanos kVisitorPatience = 10 * kSecond;
 // Beside those who are awaited: others who try, and those who come again.
 constexpr std::size_t kMoreVisitors = 64;
 constexpr Nanos kLook = 200 * kMillisecond;
@@ -70,7 +70,7 @@ void Lobby::let_in() {
   Visitor visitor;
   visitor.guest.host = client::bracketed(client::remote_host(socket->get()));
   visitor.guest.channel = std::make_unique<Channel>(std::move(*socket));
-  visitor.until = monotonic_now() + kAnswerPatience;
+  visitor.until = monotonic_now() + kVisitorPatience;
   visitors_.push_back(std::move(visitor));
 }
 
@@ -126,7 +126,7 @@ void Lobby::join(Visitor& visitor, const json& message) {
     its.address = client::HostPort{client::bracketed(host), setting_.node_port}.tcp_address();
   }
   visitor.rank = rank;
-  visitor.until = monotonic_now() + kAnswerPatience;
+  visitor.until = monotonic_now() + kVisitorPatience;
   visitor.guest.channel->send({{"event", "options"}, {"options", to_json(its)}});
 }
 

@@ -20,7 +20,7 @@ namespace tally::perf {
 namespace {
 
 constexpr Nanos kStartPatience = 20 * kSecond;
-constexpr Nanos kStopPatience = 5 * kSecond;
+constexpr Nanos kEndPatience = 5 * kSecond;
 constexpr int kReadyFd = 3;               // where the node finds the pipe that it says "ready" on
 constexpr std::size_t kLastWords = 2000;  // bytes of the node's log in an error
 
@@ -86,7 +86,7 @@ Result<std::unique_ptr<Node>> Node::start(const Options& options, const std::str
 }
 
 Node::~Node() {
-  process_.stop(kStopPatience);
+  process_.stop(kEndPatience);
   std::error_code ignored;
   if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
 }
@@ -116,13 +116,13 @@ Outcome Node::await_ready(int ready, int interrupt) {
   pollfd sources[] = {{ready, POLLIN, 0}, {interrupt, POLLIN, 0}};
   const int news = poll(sources, 2, static_cast<int>(kStartPatience / kMillisecond));
   char word = 0;
-  if (sources[0].revents != 0 && read(ready, &word, 1) == 1) return Unit{};
+  if (sources[0].revents != 0 && ::read(ready, &word, 1) == 1) return Unit{};
   if (news == 0) {
     return Error{Status::kUnavailable, "the node does not get ready" + last_words()};
   }
   if (sources[0].revents == 0) return Error{Status::kCancelled, "interrupted"};
   // It closed the pipe, so it is ending.
-  const Nanos until = monotonic_now() + kStopPatience;
+  const Nanos until = monotonic_now() + kEndPatience;
   while (monotonic_now() < until) {
     if (auto how = ended()) return Error{Status::kUnavailable, "the node did not start: " + *how};
     usleep(2000);

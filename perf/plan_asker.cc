@@ -20,13 +20,13 @@ namespace {
 using client::RpcChannel;
 using nlohmann::json;
 
-constexpr Nanos kPatience = 5 * kSecond;
+constexpr Nanos kPlanPatience = 5 * kSecond;
 constexpr std::size_t kMostThreads = 16;
 
 // Null where nobody answers.
 json ask(Result<RpcChannel> channel, const char* method) {
   if (!channel) return nullptr;
-  auto answer = channel->call(method, json::object(), {}, monotonic_now() + kPatience);
+  auto answer = channel->call(method, json::object(), {}, monotonic_now() + kPlanPatience);
   return answer ? std::move(answer).value() : json();
 }
 
@@ -34,10 +34,10 @@ json ask(Result<RpcChannel> channel, const char* method) {
 void ask_cluster(const std::string& address, PlanFacts& facts) {
   auto node = RpcChannel::connect(address, 0);
   if (!node) return;
-  const auto members = control::ask_members(*node, kPatience);
+  const auto members = control::ask_members(*node, kPlanPatience);
   if (!members || members->empty()) return;
   facts.members = *members;
-  auto shown = node->call("plan.show", {{"job", facts.job}}, {}, monotonic_now() + kPatience);
+  auto shown = node->call("plan.show", {{"job", facts.job}}, {}, monotonic_now() + kPlanPatience);
   if (shown) facts.shown = std::move(shown).value();
 }
 

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using plan::VertexId;
 
-constexpr double kNic = 1e9;
+constexpr double kSpeed = 1e9;
 constexpr VertexId kWorkers = 6;  // three in each rack
 constexpr VertexId kRack0 = 6, kRack1 = 7, kCore = 8;
 
@@ -27,19 +27,19 @@ void join(plan::Network& network, VertexId a, VertexId b, double capacity) {
   network.links.push_back({b, a, capacity});
 }
 
-plan::Vertex machine(std::string name, double speed = kNic) {
+plan::Vertex machine(std::string name, double speed = kSpeed) {
   plan::Vertex vertex{.role = plan::Role::kWorker, .name = std::move(name), .rack = {}, .sum = {}};
   vertex.in = vertex.out = speed;
   return vertex;
 }
 
 // Two racks of workers m0 to m5, each with an uplink of one NIC; trees of equal weight.
-plan::Plan racks(std::vector<plan::Parents> trees, double uplink = kNic) {
+plan::Plan racks(std::vector<plan::Parents> trees, double uplink = kSpeed) {
   plan::Plan made;
   made.method = "by hand";
   for (VertexId i = 0; i < kWorkers; ++i) {
     made.network.vertices.push_back(machine("m" + std::to_string(i)));
-    join(made.network, i, i < 3 ? kRack0 : kRack1, kNic);
+    join(made.network, i, i < 3 ? kRack0 : kRack1, kSpeed);
   }
   for (int i = 0; i < 3; ++i) made.network.vertices.push_back({.role = plan::Role::kSwitch});
   join(made.network, kRack0, kCore, uplink);
@@ -163,15 +163,15 @@ TEST(PredictionLinks, AnUplinkOfOneNicBindsStars) {
   expect_as_checked(plan);
   const Prediction prediction = predict(facts_of(plan));
   // Of each of the six stars three edges cross, by a sixth of the bytes, up and down.
-  EXPECT_NEAR(prediction.load.tau * kNic, 3, 1e-3);
+  EXPECT_NEAR(prediction.load.tau * kSpeed, 3, 1e-3);
   EXPECT_NE(prediction.binds.find("switch"), std::string::npos) << prediction.binds;
   const LinkLoad* uplink = find(prediction, "switch 6 -> switch 8");
   ASSERT_NE(uplink, nullptr);
   EXPECT_NEAR(uplink->busy, 1, 1e-3);
   EXPECT_LT(find(prediction, "out of m0")->busy, 0.6);
 
-  const json measured = links_in(prediction, 64'000'000, 2 * 64e6 * 3 / kNic);
-  EXPECT_NEAR(measured[0]["rate"].get<double>() / kNic, 0.5, 1e-3) << "half as fast as promised";
+  const json measured = links_in(prediction, 64'000'000, 2 * 64e6 * 3 / kSpeed);
+  EXPECT_NEAR(measured[0]["rate"].get<double>() / kSpeed, 0.5, 1e-3) << "half as fast as promised";
   const std::string text = render(prediction);
   EXPECT_NE(text.find("#   switch 6 -> switch 8: 3.0000 bytes per byte at 1 GB/s, busy 100%\n"),
             std::string::npos)
@@ -183,7 +183,7 @@ TEST(PredictionLinks, TreesThatSumWithinTheRackAreBoundByNics) {
   const plan::Plan plan = racks(two_levels());
   expect_as_checked(plan);
   EXPECT_NE(predict(facts_of(plan)).binds.find("m"), std::string::npos);
-  expect_as_checked(racks(two_levels(), kNic / 10));
+  expect_as_checked(racks(two_levels(), kSpeed / 10));
 }
 
 TEST(PredictionLinks, OfTheClosedFormNoneAreTaken) {
@@ -198,30 +198,30 @@ TEST(PredictionLinks, OfTheClosedFormNoneAreTaken) {
 
 TEST(PredictionLinks, ThePlanOfAFileGoesBeforeThatInForce) {
   PlanFacts facts = facts_of(racks(stars()));
-  facts.file.network = racks(stars(), kNic / 2).network;
-  EXPECT_NEAR(predict(facts).load.tau * kNic, 6, 1e-3);
+  facts.file.network = racks(stars(), kSpeed / 2).network;
+  EXPECT_NEAR(predict(facts).load.tau * kSpeed, 6, 1e-3);
   facts.shown = nullptr;
-  EXPECT_NEAR(predict(facts).load.tau * kNic, 6, 1e-3);
+  EXPECT_NEAR(predict(facts).load.tau * kSpeed, 6, 1e-3);
 }
 
 TEST(PredictionLinks, SpeedsOfAFileGoBeforeThePlans) {
   PlanFacts facts = facts_of(racks(stars()));
-  facts.file.speeds.machines = {{.name = "m1", .in = kNic, .out = kNic / 10},
-                                {.name = "host-of-m2", .nic = kNic / 2}};
+  facts.file.speeds.machines = {{.name = "m1", .in = kSpeed, .out = kSpeed / 10},
+                                {.name = "host-of-m2", .nic = kSpeed / 2}};
   const Prediction prediction = predict(facts);
   EXPECT_EQ(prediction.binds, "out of m1");
-  EXPECT_EQ(find(prediction, "out of m1")->capacity, kNic / 10);
-  EXPECT_EQ(find(prediction, "into m2")->capacity, kNic / 2);
-  EXPECT_EQ(find(prediction, "into m3")->capacity, kNic);
+  EXPECT_EQ(find(prediction, "out of m1")->capacity, kSpeed / 10);
+  EXPECT_EQ(find(prediction, "into m2")->capacity, kSpeed / 2);
+  EXPECT_EQ(find(prediction, "into m3")->capacity, kSpeed);
 }
 
 // Machine 0 has a link of its own to each of the others and a NIC that carries less than both.
 TEST(PredictionLinks, OfAMachineWithSeveralLinksTheNicIsBesideThem) {
   plan::Plan plan;
   plan.method = "by hand";
-  plan.network.vertices = {machine("m0", 1.5 * kNic), machine("m1"), machine("m2")};
-  join(plan.network, 0, 1, kNic);
-  join(plan.network, 0, 2, kNic);
+  plan.network.vertices = {machine("m0", 1.5 * kSpeed), machine("m1"), machine("m2")};
+  join(plan.network, 0, 1, kSpeed);
+  join(plan.network, 0, 2, kSpeed);
   plan::SizeClass all{.max_bytes = {}, .chunk = 1 << 18, .trees = {{65536, {-1, 0, 0}, {}}}};
   plan.domains.push_back({"all", {0, 1, 2}, {all}, {}});
   const Prediction prediction = predict(facts_of(plan));

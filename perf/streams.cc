@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kChunk = 256 << 10;  // as a tile
 constexpr time_t kStillSeconds = 10;
-constexpr Nanos kConnectPatience = 5 * kSecond;
-constexpr std::uint64_t kMostPasses = 1 << 20;
+constexpr Nanos kStreamPatience = 5 * kSecond;
+constexpr std::uint64_t kMostStreamPasses = 1 << 20;
 
 using Part = Extent (*)(tally_kind, std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t);
 
@@ -83,7 +83,7 @@ bool WorkerStreams::connect(const nlohmann::json& message, const Channel& conduc
                                message.at("port").get<std::uint16_t>()};
   const std::uint64_t key = message.at("key");
   for (UniqueFd* socket : {&up_, &down_}) {
-    auto made = client::connect_tcp(where, monotonic_now() + kConnectPatience);
+    auto made = client::connect_tcp(where, monotonic_now() + kStreamPatience);
     if (!made.ok()) return false;
     Channel stream(std::move(made).value());
     if (!introduce(stream, key, options_.rank, socket == &up_)) return false;
@@ -94,7 +94,7 @@ bool WorkerStreams::connect(const nlohmann::json& message, const Channel& conduc
 }
 
 bool WorkerStreams::stream(std::uint64_t passes) {
-  if (!up_ || !down_ || row_ == nullptr || passes > kMostPasses) return false;
+  if (!up_ || !down_ || row_ == nullptr || passes > kMostStreamPasses) return false;
   in_.resize(bytes_sent(options_, *row_, options_.rank), std::byte{1});
   out_.resize(bytes_received(options_, *row_, options_.rank), std::byte{1});
   bool sent = true;

@@ -17,7 +17,7 @@ using Report = Change::Report;
 using Stage = Change::Stage;
 using Word = Change::Word;
 
-constexpr Nanos kNow = 1000 * kSecond;
+constexpr Nanos kStart = 1000 * kSecond;
 
 // To all ranks the same, once; kPrepare where there was nothing, which no later stage says.
 Word told(Change& change, std::uint32_t ranks) {
@@ -36,7 +36,7 @@ void all_say(Change& change, std::uint32_t ranks, Report report) {
 }
 
 TEST(Change, GoesThroughItsStages) {
-  Change change(3, kNow);
+  Change change(3, kStart);
   EXPECT_EQ(change.take().size(), 3U);
   change.report(1, Report::kReady, {{7, 4}, {9, 1}});
   change.report(0, Report::kReady, {{7, 5}});
@@ -64,7 +64,7 @@ TEST(Change, GoesThroughItsStages) {
 TEST(Change, IsCalledOffUntilAllKnow) {
   for (const Stage stage : {Stage::kAsking, Stage::kDeciding}) {
     for (const char* how : {"lost", "deadline", "impossible"}) {
-      Change change(2, kNow);
+      Change change(2, kStart);
       if (stage == Stage::kDeciding) all_say(change, 2, Report::kReady);
       change.report(0, stage == Stage::kAsking ? Report::kReady : Report::kKnows);
       change.take();
@@ -86,12 +86,12 @@ TEST(Change, IsCalledOffUntilAllKnow) {
 }
 
 TEST(Change, CannotBeCalledOffAfterwards) {
-  Change change(2, kNow);
+  Change change(2, kStart);
   all_say(change, 2, Report::kReady);
   all_say(change, 2, Report::kKnows);
   change.take();
   change.lost(0);
-  change.tick(kNow + 3600 * kSecond);
+  change.tick(kStart + 3600 * kSecond);
   change.call_off("too late");
   EXPECT_EQ(change.stage(), Stage::kMoving);
   EXPECT_THAT(change.take(), IsEmpty());
@@ -117,7 +117,7 @@ class EveryOrder {
       Change change = before;
       if (event < 2) change.lost(static_cast<std::uint32_t>(event));
       if (event == 2) change.call_off("why not");
-      if (event == 3) change.tick(kNow + kChangePatience);
+      if (event == 3) change.tick(kStart + kChangePatience);
       ends += judge(change, next_report, true);
     }
     return ends == 0 ? 1 : ends;
@@ -143,7 +143,7 @@ class EveryOrder {
 };
 
 TEST(Change, EveryOrderOfReportsAndLosses) {
-  Change change(2, kNow);
+  Change change(2, kStart);
   change.take();
   EXPECT_GT(EveryOrder().explore(change, {0, 0}, false), 100U);
 }

@@ -9,10 +9,6 @@
 namespace tally::control {
 namespace {
 
-Error refused(std::string message) {
-  return Error{Status::kRefused, std::move(message)};
-}
-
 bool same(const std::vector<PlanNode>& one, const std::vector<PlanNode>& other) {
   return std::equal(one.begin(), one.end(), other.begin(), other.end(),
                     [](const PlanNode& a, const PlanNode& b) {

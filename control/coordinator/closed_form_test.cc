@@ -9,7 +9,7 @@
 namespace tally::control {
 namespace {
 
-Members members(std::uint32_t workers, std::uint32_t helpers, std::uint64_t speed) {
+Members even_members(std::uint32_t workers, std::uint32_t helpers, std::uint64_t speed) {
   Members all;
   for (std::uint32_t i = 0; i < workers + helpers; ++i) {
     Member& member = all[i + 1];
@@ -28,14 +28,14 @@ double tau(const plan::Plan& plan) {
 
 // 2 n (n - 1) / (n^2 + k n - 2 k), times one byte at the NIC's speed.
 TEST(ClosedForm, IsAPlanThatPassesAndHasThePapersTime) {
-  const plan::Plan plan = closed_form_plan(members(8, 4, 1'000'000));
+  const plan::Plan plan = closed_form_plan(even_members(8, 4, 1'000'000));
   EXPECT_TRUE(plan::validate(plan, {}).ok());
   EXPECT_NEAR(tau(plan) * 1e6, 1.2727, 1e-3);
   EXPECT_TRUE(plan::validate(*plan::read_plan(plan::write_plan(plan)), {}).ok());
 }
 
 TEST(ClosedForm, SetAsAPlanItPlacesJobsAsBefore) {
-  const Members all = members(3, 2, 0);
+  const Members all = even_members(3, 2, 0);
   const MachinePlan file{closed_form_plan(all), 0};
   ASSERT_TRUE(check_layout(file, all).ok());
   const Layout by_file = lay_out(file, all, {{0}, {1}, {2}}, 1 << 18);
@@ -49,7 +49,7 @@ TEST(ClosedForm, SetAsAPlanItPlacesJobsAsBefore) {
 }
 
 TEST(ClosedForm, ShowsTheNicsThatAreUp) {
-  Members all = members(2, 1, 0);
+  Members all = even_members(2, 1, 0);
   for (auto& [node, member] : all) {
     member.rails = {{.address = "10.0.0.1", .speed = 4'000'000, .shards = 1},
                     {.address = "10.0.1.1", .speed = 1'000'000, .shards = 1}};
@@ -60,7 +60,7 @@ TEST(ClosedForm, ShowsTheNicsThatAreUp) {
 }
 
 TEST(ClosedForm, WhereNobodyIsAWorkerAllStandAsOneMachine) {
-  const plan::Plan plan = closed_form_plan(members(0, 3, 0));
+  const plan::Plan plan = closed_form_plan(even_members(0, 3, 0));
   EXPECT_TRUE(plan::validate(plan, {}).ok());
   EXPECT_EQ(plan.domains[0].workers.size(), 1U);
   EXPECT_EQ(plan.network.vertices[3].name, "workers");

@@ -12,10 +12,6 @@ namespace {
 // Of what is over and that nodes have yet to let go of: who forms jobs and goes fills no memory.
 constexpr std::size_t kMostPerPlace = 4;
 
-Error refused(std::string message) {
-  return Error{Status::kRefused, std::move(message)};
-}
-
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, Store& store)

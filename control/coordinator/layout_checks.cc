@@ -21,10 +21,6 @@ using Ranks = std::vector<std::uint16_t>;
 static_assert(plan::kServedTrees == protocol::kMaxTrees);
 static_assert(plan::kServedClasses + 1 == protocol::kMaxClasses);  // one for what is not divided
 
-Error refused(std::string message) {
-  return Error{Status::kRefused, std::move(message)};
-}
-
 std::string quoted(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {

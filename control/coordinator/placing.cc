@@ -9,14 +9,6 @@
 #include "control/coordinator/shares.h"
 
 namespace tally::control {
-namespace {
-
-Error refused(std::string message) {
-  return Error{Status::kRefused, std::move(message)};
-}
-
-}  // namespace
-
 Outcome Coordinator::set_plan(const std::string& job, MachinePlan plan, Nanos now) {
   if (auto fine = check_layout(plan, store_.members()); !fine) return fine;
   if (auto kept = plans_.set(job, std::move(plan)); !kept) return kept;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/cut_json.h"
+#include "client/rpc_channel.h"
 #include "control/log.h"
 #include "control/names.h"
 #include "dataplane/wire/notice.h"
@@ -18,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kProtocolVersion = 1;
 constexpr std::uint64_t kMostHoldMs = 10'000;  // of cluster.next
 constexpr std::size_t kMostReports = 1024;     // of one request
 constexpr std::size_t kMostError = 1024;       // bytes
@@ -27,7 +27,7 @@ Error other_version(std::uint64_t version, std::string_view who) {
   return {Status::kUnsupported,
           fmt::format("the {} speaks version {} of the control protocol, this coordinator version "
                       "{}: install matching releases",
-                      who, version, kProtocolVersion)};
+                      who, version, client::kProtocolVersion)};
 }
 
 // What one entry of "done" or "over" says; none: it is not understood.
@@ -145,7 +145,7 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
   const auto epoch = static_cast<std::uint32_t>(params.number_or("epoch", 0, UINT32_MAX - 1, 0));
   const std::string token = params.text_or("token", kMaxJobName, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (version != kProtocolVersion) return reply.error(other_version(version, "node"));
+  if (version != client::kProtocolVersion) return reply.error(other_version(version, "node"));
   if (member.name.empty() || (role != "worker" && role != "helper")) {
     return reply.error(Status::kInvalidArgument,
                        "a node needs a name, and \"role\" is \"worker\" or \"helper\"");
@@ -288,7 +288,7 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   opening.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
   opening.host = params.text_or("host", kMaxJobName, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (version != kProtocolVersion) return reply.error(other_version(version, "client"));
+  if (version != client::kProtocolVersion) return reply.error(other_version(version, "client"));
   if (opening.rank >= opening.ranks) {
     return reply.error(Status::kInvalidArgument,
                        fmt::format("rank {} of {} ranks", opening.rank, opening.ranks));

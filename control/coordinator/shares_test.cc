@@ -12,7 +12,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-std::vector<Member> members(std::initializer_list<std::uint64_t> workers,
+std::vector<Member> mixed_members(std::initializer_list<std::uint64_t> workers,
                             std::initializer_list<std::uint64_t> helpers) {
   std::vector<Member> all;
   for (const auto& [speeds, role] : {std::pair{workers, Role::kWorker}, {helpers, Role::kHelper}}) {
@@ -45,17 +45,17 @@ TEST(Shares, SayHowFastAnOperationCanBe) {
   const auto rate = [](const std::vector<Member>& all, std::uint32_t ranks) {
     return rate_of(all, node_shares(all), ranks);
   };
-  EXPECT_NEAR(static_cast<double>(rate(members({120, 120, 120, 120}, {120, 120}), 4)), 100, 1);
-  EXPECT_NEAR(static_cast<double>(rate(members({150, 150, 150, 150}, {}), 4)), 100, 1);
-  EXPECT_NEAR(static_cast<double>(rate(members({150, 150, 150, 150}, {}), 8)), 50, 1)
+  EXPECT_NEAR(static_cast<double>(rate(mixed_members({120, 120, 120, 120}, {120, 120}), 4)), 100, 1);
+  EXPECT_NEAR(static_cast<double>(rate(mixed_members({150, 150, 150, 150}, {}), 4)), 100, 1);
+  EXPECT_NEAR(static_cast<double>(rate(mixed_members({150, 150, 150, 150}, {}), 8)), 50, 1)
       << "two ranks on each machine";
-  EXPECT_NEAR(static_cast<double>(rate(members({}, {100, 100}), 4)), 50, 1)
+  EXPECT_NEAR(static_cast<double>(rate(mixed_members({}, {100, 100}), 4)), 50, 1)
       << "workers are elsewhere";
-  EXPECT_EQ(rate(members({150, 0}, {}), 2), 0U) << "nobody knows";
+  EXPECT_EQ(rate(mixed_members({150, 0}, {}), 2), 0U) << "nobody knows";
 }
 
 TEST(Shares, WhatIsMeasuredGoesBeforeWhatIsDeclared) {
-  auto all = members({}, {1, 1});
+  auto all = mixed_members({}, {1, 1});
   all[1].measured.speed = 3;
   EXPECT_THAT(node_shares(all), ElementsAre(16384, 49152));
   // A NIC that is down takes its part away, of what was measured too.
@@ -68,7 +68,7 @@ TEST(Shares, WhatIsMeasuredGoesBeforeWhatIsDeclared) {
 }
 
 TEST(Shares, AMachineHasNoMoreThanItCanSum) {
-  auto all = members({10, 10}, {10});
+  auto all = mixed_members({10, 10}, {10});
   const std::uint32_t before = node_shares(all)[2];
   all[2].measured.sum = 2;  // both workers' bytes: a tenth of the operation
   EXPECT_LT(node_shares(all)[2], before / 2);
@@ -76,10 +76,10 @@ TEST(Shares, AMachineHasNoMoreThanItCanSum) {
 }
 
 TEST(Shares, HelpersCarryAsMuchAsTheyAreFast) {
-  EXPECT_THAT(node_shares(members({}, {5})), ElementsAre(65536));
-  EXPECT_THAT(node_shares(members({}, {0, 0, 0})), ElementsAre(21846, 21845, 21845));
-  EXPECT_THAT(node_shares(members({}, {1, 3})), ElementsAre(16384, 49152));
-  EXPECT_THAT(node_shares(members({}, {1, 0, 3})), ElementsAre(10923, 21845, 32768))
+  EXPECT_THAT(node_shares(mixed_members({}, {5})), ElementsAre(65536));
+  EXPECT_THAT(node_shares(mixed_members({}, {0, 0, 0})), ElementsAre(21846, 21845, 21845));
+  EXPECT_THAT(node_shares(mixed_members({}, {1, 3})), ElementsAre(16384, 49152));
+  EXPECT_THAT(node_shares(mixed_members({}, {1, 0, 3})), ElementsAre(10923, 21845, 32768))
       << "unknown: the mean";
 }
 
@@ -111,15 +111,15 @@ TEST(Shares, AreTheBestThereAreOnEvenNics) {
 
 TEST(Shares, AreTheBestThereAreOnUnevenNics) {
   const auto slow_helpers =
-      members({100, 100, 100, 100, 100, 100, 100, 100}, {25, 25, 25, 25, 25, 25, 25, 25});
+      mixed_members({100, 100, 100, 100, 100, 100, 100, 100}, {25, 25, 25, 25, 25, 25, 25, 25});
   EXPECT_NEAR(time_of(slow_helpers, node_shares(slow_helpers)), 0.014737 * 1, 1e-4);
-  const auto slow_worker = members({10, 40, 40, 40}, {40});
+  const auto slow_worker = mixed_members({10, 40, 40, 40}, {40});
   const double best = std::max(1 / 10.0, 6 / (130 + 0.5 * 40));
   EXPECT_NEAR(time_of(slow_worker, node_shares(slow_worker)), best, 1e-4);
 }
 
 TEST(Shares, OneMachineWithWorkersNeedsNoOther) {
-  EXPECT_THAT(node_shares(members({10}, {100, 100})), ElementsAre(65536, 0, 0));
+  EXPECT_THAT(node_shares(mixed_members({10}, {100, 100})), ElementsAre(65536, 0, 0));
 }
 
 TEST(Shares, AMachineIsAsFastAsItsNicsThatAreUp) {
@@ -174,7 +174,7 @@ TEST(Shares, ThereAreNoMoreTreesThanThePlanHolds) {
   EXPECT_EQ(counts[7], 1U);
   EXPECT_EQ(counts[0], 2U);
   EXPECT_THAT(tree_counts(std::vector<Member>(256), std::vector<std::uint32_t>(256, 256)), Each(1));
-  auto two = members({}, {1, 1 << 20});
+  auto two = mixed_members({}, {1, 1 << 20});
   two[0].shards = two[1].shards = 4;
   EXPECT_THAT(tree_counts(two, node_shares(two)), ElementsAre(0, 4)) << "65536 units, no more";
   EXPECT_THAT(tree_counts(two, {2, 65534}), ElementsAre(2, 4));

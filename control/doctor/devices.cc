@@ -10,8 +10,6 @@
 namespace tally::control::doctor {
 namespace {
 
-constexpr std::string_view kPci = "/sys/bus/pci/devices";
-
 // Cards that are sold for RDMA, and the module that makes RDMA devices of them.
 struct Vendor {
   std::string_view id;

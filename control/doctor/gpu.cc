@@ -10,8 +10,6 @@
 namespace tally::control::doctor {
 namespace {
 
-constexpr std::string_view kPci = "/sys/bus/pci/devices";
-
 std::size_t nvidia_gpus(const Files& files) {
   std::size_t gpus = 0;
   for (const std::string& slot : files.list(kPci)) {

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "base/units.h"
 #include "control/config_keys.h"
 #include "control/doctor/checks.h"
 #include "control/doctor/rdma.h"
@@ -12,7 +13,6 @@
 namespace tally::control::doctor {
 namespace {
 
-constexpr std::uint64_t kGib = 1 << 30;
 constexpr unsigned kIpcLockCapability = 14;  // CAP_IPC_LOCK
 // Of a few buckets of gradients; whole models need more.
 constexpr std::uint64_t kLeastLocked = 1 * kGib;

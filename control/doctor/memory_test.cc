@@ -1,10 +1,9 @@
 // Locked memory, hugepages, the cgroup.
+#include "base/units.h"
 #include "control/doctor/fake_machine.h"
 
 namespace tally::control::doctor {
 namespace {
-
-constexpr std::uint64_t kGib = 1ull << 30;
 
 using MemlockTest = MachineTest;
 

@@ -39,7 +39,7 @@ struct Meaning {
   std::string_view remedy;  // "{}" stands for the interface
 };
 
-constexpr std::array<Meaning, kKinds> kMeanings = {{
+constexpr std::array<Meaning, kKinds> kMeaningOfKind = {{
     {Level::kOk, "", ""},
     {Level::kNote, "the network made this machine pause",
      "congestion: ECN should slow senders down before that (tallyctl doctor --check counters: "
@@ -70,7 +70,7 @@ Findings interface_findings(const std::string& interface, const Statistics& stat
   Findings findings;
   for (std::size_t kind = 1; kind < kKinds; ++kind) {
     if (counted[kind].empty()) continue;
-    const Meaning& meaning = kMeanings[kind];
+    const Meaning& meaning = kMeaningOfKind[kind];
     findings.push_back({meaning.level, interface,
                         fmt::format("{} ({})", meaning.what, counted[kind]),
                         filled_in(meaning.remedy, interface)});

@@ -12,6 +12,7 @@ namespace tally::control::doctor {
 
 inline constexpr std::string_view kInfiniband = "/sys/class/infiniband";
 inline constexpr std::string_view kNet = "/sys/class/net";
+inline constexpr std::string_view kPci = "/sys/bus/pci/devices";
 
 struct RdmaPort {
   std::string device;  // mlx5_0

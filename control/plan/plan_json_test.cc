@@ -23,7 +23,7 @@ constexpr std::string_view kFile =
     "trees":[{"w":40000,"up":[-1,0,-2]},{"w":25536,"up":[-1,2,0],"down":[-1,0,-2]}]}],
   "cert":{"tau":2e-9,"lb":1e-9}}]})";
 
-std::string mistake_in(std::string_view text) {
+std::string json_mistake(std::string_view text) {
   const auto plan = read_plan(text);
   return plan ? "" : plan.error().message;
 }
@@ -33,7 +33,7 @@ std::string with(std::string_view before, std::string_view after) {
   std::string text(kFile);
   const auto at = text.find(before);
   EXPECT_NE(at, std::string::npos) << before;
-  return mistake_in(text.replace(at, before.size(), after));
+  return json_mistake(text.replace(at, before.size(), after));
 }
 
 TEST(PlanJson, ReadsEveryKey) {
@@ -146,17 +146,17 @@ TEST(PlanJson, NamesWhatIsWrongWithItsPlace) {
 }
 
 TEST(PlanJson, NamesWhatIsNoPlanAtAll) {
-  EXPECT_EQ(mistake_in("[]"), "the file = [...]: must be an object");
-  EXPECT_EQ(mistake_in("").substr(0, 51), "not JSON: parse error at line 1, column 1: syntax e");
-  EXPECT_EQ(mistake_in("{\n\"fmt\" 7}").substr(0, 42),
+  EXPECT_EQ(json_mistake("[]"), "the file = [...]: must be an object");
+  EXPECT_EQ(json_mistake("").substr(0, 51), "not JSON: parse error at line 1, column 1: syntax e");
+  EXPECT_EQ(json_mistake("{\n\"fmt\" 7}").substr(0, 42),
             "not JSON: parse error at line 2, column 7:");
   EXPECT_EQ(with("\"epoch\":7", "\"epoch\":7,\"epoch\":8"),
             "\"epoch\": given twice in one object; leave one out");
-  EXPECT_EQ(mistake_in(std::string(100'000, '[') + std::string(100'000, ']')),
+  EXPECT_EQ(json_mistake(std::string(100'000, '[') + std::string(100'000, ']')),
             "nested deeper than 16 levels: not a plan");
-  EXPECT_EQ(mistake_in(std::string(kMaxPlanBytes + 1, ' ')), "16777217 bytes: at most 16777216");
-  EXPECT_NE(mistake_in("{\"fmt\":1e999}"), "");
-  EXPECT_NE(mistake_in("{\"fmt\":\"\xff\"}"), "");
+  EXPECT_EQ(json_mistake(std::string(kMaxPlanBytes + 1, ' ')), "16777217 bytes: at most 16777216");
+  EXPECT_NE(json_mistake("{\"fmt\":1e999}"), "");
+  EXPECT_NE(json_mistake("{\"fmt\":\"\xff\"}"), "");
 }
 
 TEST(PlanJson, SizesAreBounded) {
@@ -164,12 +164,12 @@ TEST(PlanJson, SizesAreBounded) {
       "{\"fmt\":\"gsplan/1\",\"epoch\":1,\"method\":\"\",\"objective\":\"allreduce\",";
   nodes += "\"nodes\":[0";
   for (std::size_t i = 0; i < kMaxVertices; ++i) nodes += ",0";
-  EXPECT_EQ(mistake_in(nodes + "],\"links\":[],\"domains\":[]}"),
+  EXPECT_EQ(json_mistake(nodes + "],\"links\":[],\"domains\":[]}"),
             "nodes: 4097 entries; must be at most 4096");
   std::string trees(kFile.substr(0, kFile.find("\"trees\"")));
   trees += "\"trees\":[{\"w\":1,\"up\":[]}";
   for (std::size_t i = 0; i < kMaxTrees; ++i) trees += ",{\"w\":1,\"up\":[]}";
-  EXPECT_EQ(mistake_in(trees + "]}]}]}"),
+  EXPECT_EQ(json_mistake(trees + "]}]}]}"),
             "domains[0].classes[0].trees: 65537 entries; must be at most 65536");
 }
 

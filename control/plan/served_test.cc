@@ -27,7 +27,7 @@ Plan plan_of(std::size_t workers, std::size_t helpers, std::vector<Parents> tree
   return plan;
 }
 
-std::string refusal_of(const Plan& plan) {
+std::string refusal_by_nodes(const Plan& plan) {
   const auto valid = validate(plan, {});
   EXPECT_TRUE(valid.ok()) << valid.error().message;
   const auto served = check_served(plan);
@@ -54,14 +54,14 @@ Plan two_levels(std::size_t direct) {
 }
 
 TEST(Served, TreesThatDifferAreCounted) {
-  EXPECT_EQ(refusal_of(stars(kServedTrees)), "");
-  EXPECT_EQ(refusal_of(stars(kServedTrees + 1)),
+  EXPECT_EQ(refusal_by_nodes(stars(kServedTrees)), "");
+  EXPECT_EQ(refusal_by_nodes(stars(kServedTrees + 1)),
             "domain \"all\" has 257 trees, and nodes take 256");
   Plan shared = stars(kServedTrees);
   shared.domains[0].classes.insert(shared.domains[0].classes.begin(),
                                    shared.domains[0].classes.front());
   shared.domains[0].classes.front().max_bytes = 1000;
-  EXPECT_EQ(refusal_of(shared), "") << "classes share their trees";
+  EXPECT_EQ(refusal_by_nodes(shared), "") << "classes share their trees";
 }
 
 TEST(Served, ClassesAreCounted) {
@@ -71,22 +71,22 @@ TEST(Served, ClassesAreCounted) {
     classes.insert(classes.end() - 1, classes.back());
     (classes.end() - 2)->max_bytes = classes.size();
   }
-  EXPECT_EQ(refusal_of(plan), "");
+  EXPECT_EQ(refusal_by_nodes(plan), "");
   classes.insert(classes.end() - 1, classes.back());
   (classes.end() - 2)->max_bytes = classes.size();
-  EXPECT_EQ(refusal_of(plan), "domain \"all\" has 64 classes, and nodes take 63");
+  EXPECT_EQ(refusal_by_nodes(plan), "domain \"all\" has 64 classes, and nodes take 63");
 }
 
 TEST(Served, ResultsGoBackTheWayTheSumsCame) {
-  EXPECT_EQ(refusal_of(small_plan()),
+  EXPECT_EQ(refusal_by_nodes(small_plan()),
             "domain \"all\", classes[1].trees[1]: nodes send results back the way the sums came; "
             "leave \"down\" out");
 }
 
 TEST(Served, ChildrenAreCountedWhereOtherNodesAreBelow) {
   // Its own gradient, a branch, and leaves.
-  EXPECT_EQ(refusal_of(two_levels(kServedChildren - 2)), "");
-  EXPECT_EQ(refusal_of(two_levels(kServedChildren - 1)),
+  EXPECT_EQ(refusal_by_nodes(two_levels(kServedChildren - 2)), "");
+  EXPECT_EQ(refusal_by_nodes(two_levels(kServedChildren - 1)),
             "domain \"all\": worker 0 has 257 children in a tree of several levels, its own "
             "gradient included, and nodes take 256: put some below others");
 }
@@ -94,14 +94,14 @@ TEST(Served, ChildrenAreCountedWhereOtherNodesAreBelow) {
 TEST(Served, ChunksInFlightAreBoundedWhereNodesAreBetween) {
   Plan deep = two_levels(1);
   deep.domains[0].classes[0].window = 64;
-  EXPECT_EQ(refusal_of(deep), "");
+  EXPECT_EQ(refusal_by_nodes(deep), "");
   deep.domains[0].classes[0].window = 65;
-  EXPECT_EQ(refusal_of(deep),
+  EXPECT_EQ(refusal_by_nodes(deep),
             "domain \"all\", classes[0].window = 65: nodes keep memory for at most 64 chunks each "
             "way between two of them; lower it, or leave it out");
   Plan flat = stars(1);
   flat.domains[0].classes[0].window = 65;
-  EXPECT_EQ(refusal_of(flat), "") << "stars have none";
+  EXPECT_EQ(refusal_by_nodes(flat), "") << "stars have none";
 }
 
 TEST(Served, ACoordinatorKeepsSoManyBytes) {
@@ -110,7 +110,7 @@ TEST(Served, ACoordinatorKeepsSoManyBytes) {
   plan.domains[0].classes.insert(plan.domains[0].classes.begin(), 20,
                                  plan.domains[0].classes.front());
   for (std::uint64_t i = 0; i < 20; ++i) plan.domains[0].classes[i].max_bytes = i + 1;
-  EXPECT_THAT(refusal_of(plan), testing::HasSubstr("bytes, and a coordinator keeps 2097152"));
+  EXPECT_THAT(refusal_by_nodes(plan), testing::HasSubstr("bytes, and a coordinator keeps 2097152"));
 }
 
 TEST(Served, NodesHaveSlotsForFourLevels) {

@@ -20,10 +20,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/units.h"
+
 namespace tally::engine {
 namespace {
-
-constexpr std::size_t kMib = std::size_t{1} << 20;
 
 // Where the EAL's log lines go. It has one log per process, and lives as long as the process: lines
 // come until the last moment.

@@ -41,13 +41,13 @@ TEST(Checksums, SeeEveryByteOfEveryGranule) {
   EXPECT_FALSE(intact(crc32c, pieces, View(checksums).first(1), 4096, false)) << "too few";
 }
 
-struct Manners {
+struct ChecksumManners {
   LoopbackConfig::Mode mode;
   std::size_t span_bytes;
   const char* name;
 };
 
-class ShardChecksumsTest : public ::testing::TestWithParam<Manners> {
+class ShardChecksumsTest : public ::testing::TestWithParam<ChecksumManners> {
  protected:
   // With a Faulty between that does nothing until told, and then spares what `spares_` says.
   SingleShard::Options options(std::uint16_t ranks = kRanks) {
@@ -296,10 +296,10 @@ TEST_P(ShardChecksumsTest, ARankLostBetweenTwoPulls) {
 
 INSTANTIATE_TEST_SUITE_P(
     Transports, ShardChecksumsTest,
-    ::testing::Values(Manners{LoopbackConfig::Mode::kDirect, 0, "Direct"},
-                      Manners{LoopbackConfig::Mode::kStaged, 0, "Staged"},
-                      Manners{LoopbackConfig::Mode::kDirect, 2040, "DirectInPieces"},
-                      Manners{LoopbackConfig::Mode::kStaged, 24, "StagedInPieces"}),
+    ::testing::Values(ChecksumManners{LoopbackConfig::Mode::kDirect, 0, "Direct"},
+                      ChecksumManners{LoopbackConfig::Mode::kStaged, 0, "Staged"},
+                      ChecksumManners{LoopbackConfig::Mode::kDirect, 2040, "DirectInPieces"},
+                      ChecksumManners{LoopbackConfig::Mode::kStaged, 24, "StagedInPieces"}),
     [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace

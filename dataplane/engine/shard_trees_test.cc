@@ -32,14 +32,14 @@ TreeShape three_levels() {
   return {{0, {}}, {0, {7}}, {0, {1, 4}}, {1, {0, 6}}, {1, {2, 3, 5}}};
 }
 
-struct Manners {
+struct TreeManners {
   TreeShape (*tree)();
   LoopbackConfig::Mode mode;
   std::size_t span_bytes;
   const char* name;
 };
 
-class ShardTreesTest : public ::testing::TestWithParam<Manners> {
+class ShardTreesTest : public ::testing::TestWithParam<TreeManners> {
  protected:
   static ShardTree::Options options() {
     ShardTree::Options options;
@@ -371,14 +371,16 @@ TEST_P(ShardTreesTest, LastWordsGoOutBeforeTheUplinkGoes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Trees, ShardTreesTest,
-    ::testing::Values(
-        Manners{two_levels, LoopbackConfig::Mode::kDirect, 0, "TwoLevelsDirect"},
-        Manners{two_levels, LoopbackConfig::Mode::kStaged, 4096, "TwoLevelsStagedInPieces"},
-        Manners{three_levels, LoopbackConfig::Mode::kStaged, 0, "ThreeLevelsStaged"},
-        Manners{three_levels, LoopbackConfig::Mode::kDirect, 2040, "ThreeLevelsDirectInPieces"}),
-    [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(Trees, ShardTreesTest,
+                         ::testing::Values(TreeManners{two_levels, LoopbackConfig::Mode::kDirect, 0,
+                                                       "TwoLevelsDirect"},
+                                           TreeManners{two_levels, LoopbackConfig::Mode::kStaged,
+                                                       4096, "TwoLevelsStagedInPieces"},
+                                           TreeManners{three_levels, LoopbackConfig::Mode::kStaged,
+                                                       0, "ThreeLevelsStaged"},
+                                           TreeManners{three_levels, LoopbackConfig::Mode::kDirect,
+                                                       2040, "ThreeLevelsDirectInPieces"}),
+                         [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
 }  // namespace tally::engine

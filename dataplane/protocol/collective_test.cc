@@ -7,34 +7,34 @@ namespace {
 
 using wire::Kind;
 
-Shape shape(Kind kind, std::uint64_t count, std::uint16_t ranks, std::uint16_t root = 0) {
+Shape shape_of(Kind kind, std::uint64_t count, std::uint16_t ranks, std::uint16_t root = 0) {
   return Shape{kind, ElementType::kF32, Operation::kSum, root, ranks, count};
 }
 
 TEST(Collective, AllReduceIsAllToAll) {
-  const Stretch stretch = stretch_at(shape(Kind::kAllReduce, 100, 4), 7);
+  const Stretch stretch = stretch_at(shape_of(Kind::kAllReduce, 100, 4), 7);
   EXPECT_TRUE(stretch.contributors.all && stretch.receivers.all);
   EXPECT_EQ(stretch.end, 100u);
 }
 
 TEST(Collective, RootedOnesNameTheRoot) {
-  const Stretch reduce = stretch_at(shape(Kind::kReduce, 100, 4, 2), 0);
+  const Stretch reduce = stretch_at(shape_of(Kind::kReduce, 100, 4, 2), 0);
   EXPECT_TRUE(reduce.contributors.all);
   EXPECT_FALSE(reduce.receivers.has(1));
   EXPECT_TRUE(reduce.receivers.has(2));
-  const Stretch broadcast = stretch_at(shape(Kind::kBroadcast, 100, 4, 2), 0);
+  const Stretch broadcast = stretch_at(shape_of(Kind::kBroadcast, 100, 4, 2), 0);
   EXPECT_EQ(broadcast.contributors.rank, 2);
   EXPECT_TRUE(broadcast.receivers.all);
-  EXPECT_EQ(contribution(shape(Kind::kBroadcast, 100, 4, 2), 0).count, 0u);
-  EXPECT_EQ(result(shape(Kind::kReduce, 100, 4, 2), 0).count, 0u);
+  EXPECT_EQ(contribution(shape_of(Kind::kBroadcast, 100, 4, 2), 0).count, 0u);
+  EXPECT_EQ(result(shape_of(Kind::kReduce, 100, 4, 2), 0).count, 0u);
 }
 
 TEST(Collective, TrafficCountsEveryBufferThatAnElementIsIn) {
-  EXPECT_EQ(traffic(shape(Kind::kAllReduce, 100, 4), 10), 10u * 4 * 8);
-  EXPECT_EQ(traffic(shape(Kind::kReduce, 100, 4, 2), 10), 10u * 4 * 5);
-  EXPECT_EQ(traffic(shape(Kind::kBroadcast, 100, 4, 2), 10), 10u * 4 * 5);
-  EXPECT_EQ(traffic(shape(Kind::kReduceScatter, 100, 4), 10), 10u * 4 * 5);
-  EXPECT_EQ(traffic(shape(Kind::kAllGather, 100, 4), 10), 10u * 4 * 5);
+  EXPECT_EQ(traffic(shape_of(Kind::kAllReduce, 100, 4), 10), 10u * 4 * 8);
+  EXPECT_EQ(traffic(shape_of(Kind::kReduce, 100, 4, 2), 10), 10u * 4 * 5);
+  EXPECT_EQ(traffic(shape_of(Kind::kBroadcast, 100, 4, 2), 10), 10u * 4 * 5);
+  EXPECT_EQ(traffic(shape_of(Kind::kReduceScatter, 100, 4), 10), 10u * 4 * 5);
+  EXPECT_EQ(traffic(shape_of(Kind::kAllGather, 100, 4), 10), 10u * 4 * 5);
 }
 
 // Every element of a scattered or gathered operation lies in the share of exactly one owner, for
@@ -42,7 +42,7 @@ TEST(Collective, TrafficCountsEveryBufferThatAnElementIsIn) {
 TEST(Collective, SharesTileTheOperation) {
   for (std::uint64_t count : {1ull, 3ull, 7ull, 100ull, 4097ull}) {
     for (std::uint16_t ranks : {1, 2, 3, 5, 8, 1024}) {
-      const Shape scatter = shape(Kind::kReduceScatter, count, ranks);
+      const Shape scatter = shape_of(Kind::kReduceScatter, count, ranks);
       std::uint64_t next = 0;
       for (std::uint16_t rank = 0; rank < ranks; ++rank) {
         const Extent share = result(scatter, rank);
@@ -57,7 +57,7 @@ TEST(Collective, SharesTileTheOperation) {
       ASSERT_EQ(next, count);
     }
   }
-  const Shape huge = shape(Kind::kAllGather, wire::kMaxBytes / 4, 1000);
+  const Shape huge = shape_of(Kind::kAllGather, wire::kMaxBytes / 4, 1000);
   EXPECT_EQ(stretch_at(huge, huge.count - 1).contributors.rank, 999);
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint8_t kCompletionKind = 0x80;
 
-struct Layout {
+struct CompletionLayout {
   Le8 version;
   Le8 kind;
   Le16 status;
@@ -32,7 +32,7 @@ struct Layout {
   Le32 elapsed_us;
   Le32 reserved;
 };
-static_assert(sizeof(Layout) == kMessageBytes && alignof(Layout) == 1);
+static_assert(sizeof(CompletionLayout) == kMessageBytes && alignof(CompletionLayout) == 1);
 
 constexpr std::array<std::string_view, kFieldCount> kFieldNames = {"none",      "kind",  "type",
                                                                    "operation", "count", "root"};
@@ -45,7 +45,7 @@ std::string_view name(Field field) {
 }
 
 RingSlot encode(const Completion& completion) {
-  Layout layout;
+  CompletionLayout layout;
   layout.version.set(kVersion);
   layout.kind.set(kCompletionKind);
   layout.status.set(static_cast<std::uint16_t>(completion.status));
@@ -71,7 +71,7 @@ RingSlot encode(const Completion& completion) {
 }
 
 Status parse(const RingSlot& slot, Completion& completion) {
-  Layout layout;
+  CompletionLayout layout;
   std::memcpy(&layout, slot.bytes, sizeof layout);
   if (layout.version.get() != kVersion || layout.kind.get() != kCompletionKind ||
       layout.status.get() >= kStatusCount || layout.field.get() >= kFieldCount ||

@@ -9,7 +9,7 @@
 namespace tally::wire {
 namespace {
 
-struct Layout {
+struct NoticeLayout {
   Le8 version;
   Le8 kind;
   Le8 type;
@@ -31,8 +31,8 @@ struct Layout {
   Le16 group;
   Le16 root;
 };
-static_assert(sizeof(Layout) == kMessageBytes && alignof(Layout) == 1);
-static_assert(offsetof(Layout, count) == 24 && offsetof(Layout, side_region) == 52);
+static_assert(sizeof(NoticeLayout) == kMessageBytes && alignof(NoticeLayout) == 1);
+static_assert(offsetof(NoticeLayout, count) == 24 && offsetof(NoticeLayout, side_region) == 52);
 static_assert(Le48::kMax > kMaxBytes);
 
 constexpr std::array<std::string_view, 8> kKindNames = {"none",      "all-reduce",     "reduce",
@@ -75,7 +75,7 @@ std::string_view name(Kind kind) {
 }
 
 RingSlot encode(const Notice& notice) {
-  Layout layout;
+  NoticeLayout layout;
   layout.version.set(kVersion);
   layout.kind.set(static_cast<std::uint8_t>(notice.kind));
   layout.type.set(static_cast<std::uint8_t>(notice.type));
@@ -102,7 +102,7 @@ RingSlot encode(const Notice& notice) {
 }
 
 Status parse(const RingSlot& slot, Notice& notice) {
-  Layout layout;
+  NoticeLayout layout;
   std::memcpy(&layout, slot.bytes, sizeof layout);
   if (layout.version.get() != kVersion) return Status::kProtocol;
   const std::uint64_t kind = layout.kind.get();

@@ -13,7 +13,7 @@ constexpr auto kFirstKind = static_cast<std::uint8_t>(VertexKind::kTileReady);
 constexpr std::array<std::string_view, 6> kVertexKindNames = {
     "tile-ready", "tile-placed", "tile-wanted", "tile-result", "missing", "broken"};
 
-struct Layout {
+struct VertexLayout {
   Le8 version;
   Le8 kind;
   Le8 flags;
@@ -32,8 +32,8 @@ struct Layout {
   Le64 reserved[2];
   Le32 reserved_word;
 };
-static_assert(sizeof(Layout) == kMessageBytes && alignof(Layout) == 1);
-static_assert(offsetof(Layout, slot) == 28 && offsetof(Layout, count) == 40);
+static_assert(sizeof(VertexLayout) == kMessageBytes && alignof(VertexLayout) == 1);
+static_assert(offsetof(VertexLayout, slot) == 28 && offsetof(VertexLayout, count) == 40);
 
 bool about_tile(VertexKind kind) {
   return kind <= VertexKind::kTileResult;
@@ -62,7 +62,7 @@ std::string_view name(VertexKind kind) {
 }
 
 RingSlot encode(const VertexMessage& message) {
-  Layout layout{};
+  VertexLayout layout{};
   layout.version.set(kVersion);
   layout.kind.set(static_cast<std::uint8_t>(message.kind));
   layout.flags.set(message.flags);
@@ -83,7 +83,7 @@ RingSlot encode(const VertexMessage& message) {
 }
 
 Status parse(const RingSlot& slot, VertexMessage& message) {
-  Layout layout;
+  VertexLayout layout;
   std::memcpy(&layout, slot.bytes, sizeof layout);
   const std::uint64_t kind = layout.kind.get();
   if (layout.version.get() != kVersion || kind < kFirstKind ||

@@ -12,7 +12,7 @@
 namespace tally::testing {
 namespace {
 
-constexpr std::uint32_t kRanks = 2;
+constexpr std::uint32_t kPair = 2;
 
 std::uint64_t damaged(LocalNode& node) {
   std::atomic<std::uint64_t> all = 0;
@@ -23,8 +23,8 @@ std::uint64_t damaged(LocalNode& node) {
 
 TEST(Checksums, EveryKindOfMemoryAndSize) {
   LocalNode node;
-  on_each_rank(kRanks, [&](std::uint32_t rank) {
-    Rank r(node.address(), rank, kRanks, "test", "", TALLY_CHECKSUMS_ON);
+  on_each_rank(kPair, [&](std::uint32_t rank) {
+    Rank r(node.address(), rank, kPair, "test", "", TALLY_CHECKSUMS_ON);
     ASSERT_EQ(r.opened(), TALLY_OK) << r.open_error();
     tally_session_info info{};
     info.size = sizeof info;
@@ -67,8 +67,8 @@ TEST(Checksums, EveryKindOfMemoryAndSize) {
 TEST(Checksums, BytesThatChangeAfterThePostAreToldByTheRanksNumber) {
   LocalNode node;
   std::atomic<int> steps = 0;
-  on_each_rank(kRanks, [&](std::uint32_t rank) {
-    Rank r(node.address(), rank, kRanks, "test", "", TALLY_CHECKSUMS_ON);
+  on_each_rank(kPair, [&](std::uint32_t rank) {
+    Rank r(node.address(), rank, kPair, "test", "", TALLY_CHECKSUMS_ON);
     ASSERT_EQ(r.opened(), TALLY_OK) << r.open_error();
     tally_region* region = nullptr;
     float* data = r.alloc<float>(5000, &region);

@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/units.h"
 #include "tests/e2e/local_node.h"
 #include "tests/e2e/ranks.h"
 #include "tests/support/reference.h"
@@ -17,7 +18,6 @@
 namespace tally::testing {
 namespace {
 
-constexpr std::uint64_t kMib = 1 << 20;
 constexpr std::byte kUntouched{0xa5};
 
 bool in_guest() {

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint32_t kRanks = 3;
+constexpr std::uint32_t kJobRanks = 3;
 constexpr std::uint64_t kSmall = 1000;
 constexpr std::uint64_t kLarge = 200'000;  // divided over the shards
 
@@ -34,9 +34,9 @@ class MetricsTest : public ::testing::Test {
   };
 
   void SetUp() override {
-    members_.resize(kRanks);
-    on_each_rank(kRanks, [&](std::uint32_t r) {
-      members_[r].rank = std::make_unique<Rank>(node_.address(), r, kRanks, "bert");
+    members_.resize(kJobRanks);
+    on_each_rank(kJobRanks, [&](std::uint32_t r) {
+      members_[r].rank = std::make_unique<Rank>(node_.address(), r, kJobRanks, "bert");
       ASSERT_EQ(members_[r].rank->opened(), TALLY_OK) << members_[r].rank->open_error();
       members_[r].rank->alloc<float>(2 * kLarge, &members_[r].region);
     });
@@ -48,7 +48,7 @@ class MetricsTest : public ::testing::Test {
   }
 
   void run(std::uint64_t count, int rounds) {
-    on_each_rank(kRanks, [&](std::uint32_t r) {
+    on_each_rank(kJobRanks, [&](std::uint32_t r) {
       for (int i = 0; i < rounds; ++i) {
         EXPECT_EQ(members_[r].rank->run(all_reduce(members_[r], count)).status, TALLY_OK);
       }
@@ -81,10 +81,10 @@ TEST_F(MetricsTest, CountersOfRanksAndTimesOfTheJob) {
   EXPECT_GT(metrics["cycles_per_ns"], 0);
   const json& times = metrics["times"];
   EXPECT_EQ(times["parts"], 5 + 2 * 2);
-  EXPECT_EQ(times["bytes"], (5 * kSmall + 2 * kLarge) * sizeof(float) * kRanks);
+  EXPECT_EQ(times["bytes"], (5 * kSmall + 2 * kLarge) * sizeof(float) * kJobRanks);
   EXPECT_GT(times["summing_ns"], 0);
   std::uint64_t times_last = 0;
-  ASSERT_EQ(metrics["ranks"].size(), kRanks);
+  ASSERT_EQ(metrics["ranks"].size(), kJobRanks);
   for (const json& rank : metrics["ranks"]) {
     EXPECT_EQ(rank["notices"], 9);
     EXPECT_EQ(rank["completions"], 9);

@@ -43,6 +43,12 @@ class Headers(planted.PlantedTest):
         self.assertEqual(len(found), 1)
         self.assertIn("alone as c", found[0])
 
+    def test_flags_of_sources_compiled_as_one_are_found(self):
+        self.plant("base/b.cc", "")
+        self.build = self.plant_compile_commands(self.plant_batch("base/a.cc", "base/b.cc"))
+        self.plant("base/a.h", "#pragma once\ninline std::string x;\n")
+        self.assertEqual(len(self.problems()), 1)
+
     def test_a_build_without_sources_is_an_error(self):
         self.assertEqual(len(check_headers.check(self.root, self.plant_compile_commands())[1]), 1)
 

@@ -4,7 +4,8 @@
 usage: check_naming.py --build FOLDER [--root FOLDER] [FILE...]
 
 Needs a configured build folder. What passed is remembered there until the source, what it includes,
-its flags, or the rules change. With FILEs only these sources (paths from the root).
+its flags, or the rules change. With FILEs only these sources (paths from the root), and
+what is compiled in one batch with them.
 """
 
 import argparse
@@ -42,9 +43,10 @@ def diagnostics(output: str) -> list[str]:
 
 def check_source(root: Path, build: Path, tool: str, command: compile_commands.Command,
                  graph: sources.IncludeGraph, cache: compile_commands.Cache) -> list[str]:
-    """What is wrong with the source and the headers that it includes."""
+    """What is wrong with the sources that it compiles and the headers that they include."""
     words = [compile_commands.tool_identity(tool), *command.flags]
-    key = cache.key(words, root, [RULES, *graph.closure(command.file)])
+    read = set().union(*map(graph.closure, command.sources))
+    key = cache.key(words, root, [RULES, *sorted(read)])
     if cache.has(key):
         return []
     # -w: warnings are the compilers' job, and a build made for g++ has flags clang does not know.
@@ -61,14 +63,16 @@ def check_source(root: Path, build: Path, tool: str, command: compile_commands.C
 
 def check(root: Path, build: Path, tool: str, only: list[str]) -> tuple[int, list[str]]:
     """(sources looked at, problems)"""
-    commands = [c for c in compile_commands.load(build, root) if not only or c.file in only]
+    commands = [c for c in compile_commands.load(build, root)
+                if not only or not set(only).isdisjoint(c.sources)]
     graph = sources.IncludeGraph(root)
     cache = compile_commands.Cache(build / "checked-names")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(
             lambda c: check_source(root, build, tool, c, graph, cache), commands)
         # A header is seen from many sources: say what is wrong with it once.
-        return len(commands), list(dict.fromkeys(p for problems in found for p in problems))
+        count = sum(len(c.sources) for c in commands)
+        return count, list(dict.fromkeys(p for problems in found for p in problems))
 
 
 def main() -> int:

@@ -38,6 +38,19 @@ class Naming(planted.PlantedTest):
         self.plant("base/a.h", "#pragma once\nstruct GoodTile {};\n")
         self.assertEqual(self.check(), (2, []))
 
+    def test_sources_compiled_as_one_are_checked_as_one(self):
+        self.build = self.plant_compile_commands(self.plant_batch("base/a.cc", "base/b.cc"))
+        self.plant("base/a.cc", "namespace tally {\nstruct bad_tile {};\n}\n")
+        self.plant("base/b.cc", "namespace tally {\nstruct GoodTile {};\n}\n")
+        count, found = self.check()
+        self.assertEqual((count, len(found)), (2, 1), found)
+        self.assertIn("bad_tile", found[0])
+        self.plant("base/a.cc", "namespace tally {\nstruct Tile {};\n}\n")
+        self.assertEqual(self.check(), (2, []))
+        self.assertEqual(len(list((self.build / "checked-names").iterdir())), 1)
+        self.plant("base/b.cc", "namespace tally {\nstruct other_tile {};\n}\n")
+        self.assertEqual(len(self.check()[1]), 1, "it looks again when one of them changes")
+
     def test_a_source_that_does_not_compile_is_found(self):
         self.plant("base/a.cc", '#include "base/nothing.h"\n')
         self.plant("base/b.cc", "")

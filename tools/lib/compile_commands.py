@@ -3,12 +3,19 @@
 import hashlib
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 
+# What meson writes to compile several sources as one (its option `unity`), with their paths.
+_BATCH = re.compile(r"-unity\d+\.cpp$")
+_IN_BATCH = re.compile(r"^#include<([^>\n]+)>$", re.MULTILINE)
+
 
 class Command:
-    """How one source file is compiled: without the file, its output and its dependency file."""
+    """How a source file, or a batch of some, is compiled: without the file, its output and its
+    dependency file. `sources` are what it compiles of the repository, `file` what the compiler is
+    given; both relative to root."""
 
     _WITH_VALUE = {"-o", "-MF", "-MQ", "-MT"}
     _ALONE = {"-c", "-MD", "-MMD", "-MP"}
@@ -27,33 +34,38 @@ class Command:
                 skip = True
             elif word not in self._ALONE and word != entry["file"]:
                 self.flags.append(word)
+        self.sources = [self.file]
+        if _BATCH.search(full):
+            listed = _IN_BATCH.findall(Path(full).read_text(encoding="utf-8"))
+            self.sources = [os.path.relpath(os.path.normpath(path), root) for path in listed]
+        self.sources = [source for source in self.sources if not source.startswith("..")]
 
     @property
     def is_cpp(self) -> bool:
-        return self.file.endswith(".cc")
+        return all(source.endswith(".cc") for source in self.sources)
 
 
 def load(build: Path, root: Path) -> list[Command]:
-    """Commands for the files of the repository, one per file."""
+    """Commands for the files of the repository: as few as have each of them once."""
     with open(build / "compile_commands.json", encoding="utf-8") as file:
         commands = [Command(entry, root) for entry in json.load(file)]
-    by_file: dict[str, Command] = {}
-    for command in commands:
-        if not command.file.startswith(".."):
-            by_file.setdefault(command.file, command)
-    return [by_file[file] for file in sorted(by_file)]
+    found, seen = [], set()
+    for command in sorted(commands, key=lambda c: c.sources):
+        if not seen.issuperset(command.sources):
+            seen.update(command.sources)
+            found.append(command)
+    return found
 
 
 def nearest(commands: list[Command], file: str) -> Command | None:
     """The command of the source that stands nearest to `file`: same folder first, then same name."""
-    def closeness(command: Command) -> tuple:
-        folders = os.path.commonprefix(
-            [Path(file).parent.parts, Path(command.file).parent.parts])
-        same_folder = Path(file).parent == Path(command.file).parent
-        stem = os.path.commonprefix([Path(file).stem, Path(command.file).stem])
-        return (same_folder, len(folders), len(stem), not command.file.endswith("_test.cc"))
+    def closeness(source: str) -> tuple:
+        folders = os.path.commonprefix([Path(file).parent.parts, Path(source).parent.parts])
+        same_folder = Path(file).parent == Path(source).parent
+        stem = os.path.commonprefix([Path(file).stem, Path(source).stem])
+        return (same_folder, len(folders), len(stem), not source.endswith("_test.cc"))
     candidates = [c for c in commands if c.is_cpp]
-    return max(candidates, key=closeness, default=None)
+    return max(candidates, key=lambda c: max(map(closeness, c.sources)), default=None)
 
 
 class Cache:

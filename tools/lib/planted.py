@@ -38,6 +38,12 @@ class PlantedTest(unittest.TestCase):
         self.plant("build/compile_commands.json", json.dumps(entries))
         return build
 
+    def plant_batch(self, *files: str) -> str:
+        """What meson writes to compile these sources as one; its path from the root."""
+        batch = "build/all.p/all-unity0.cpp"
+        self.plant(batch, "\n".join(f"#include<{self.root}/build/../{file}>" for file in files))
+        return batch
+
 
 def main() -> None:
     """Runs the tests of the calling script; exits with 77 when none of them could run."""

@@ -1,4 +1,5 @@
 #include "integrations/python/src/shared_pool.h"
+#include "base/units.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -13,19 +14,17 @@
 namespace tally::python {
 namespace {
 
-constexpr std::size_t kMiB = 1 << 20;
-
 TEST(SharedPool, BlocksAreAlignedApartAndInASealedFile) {
   SharedPool& pool = SharedPool::instance();
-  auto* a = static_cast<std::byte*>(pool.allocate(kMiB + 1));
-  auto* b = static_cast<std::byte*>(pool.allocate(3 * kMiB));
+  auto* a = static_cast<std::byte*>(pool.allocate(kMib + 1));
+  auto* b = static_cast<std::byte*>(pool.allocate(3 * kMib));
   ASSERT_NE(a, nullptr);
   ASSERT_NE(b, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a) % SharedPool::kBlockAlignment, 0u);
-  EXPECT_TRUE(b >= a + kMiB + 1 || a >= b + 3 * kMiB);
-  const auto segment = pool.find(a + kMiB);
+  EXPECT_TRUE(b >= a + kMib + 1 || a >= b + 3 * kMib);
+  const auto segment = pool.find(a + kMib);
   ASSERT_TRUE(segment);
-  EXPECT_GE(segment->data + segment->bytes, a + kMiB + 1);
+  EXPECT_GE(segment->data + segment->bytes, a + kMib + 1);
   EXPECT_NE(::ftruncate(segment->fd, 0), 0) << "nobody can cut it off";
   EXPECT_TRUE(pool.free(a));
   EXPECT_TRUE(pool.free(b));
@@ -36,7 +35,7 @@ TEST(SharedPool, WhatIsNotItsIsLeftAlone) {
   int local = 0;
   EXPECT_FALSE(pool.free(&local));
   EXPECT_FALSE(pool.find(&local));
-  auto* block = static_cast<std::byte*>(pool.allocate(kMiB));
+  auto* block = static_cast<std::byte*>(pool.allocate(kMib));
   EXPECT_FALSE(pool.free(block + 4096)) << "not where a block begins";
   EXPECT_TRUE(pool.free(block));
   EXPECT_FALSE(pool.free(block)) << "twice";
@@ -46,12 +45,12 @@ TEST(SharedPool, WhatIsFreedIsUsedAgainWhole) {
   SharedPool& pool = SharedPool::instance();
   const std::size_t before = pool.usage().free_bytes;
   std::vector<void*> blocks;
-  for (int i = 0; i < 40; ++i) blocks.push_back(pool.allocate(kMiB));
+  for (int i = 0; i < 40; ++i) blocks.push_back(pool.allocate(kMib));
   std::shuffle(blocks.begin(), blocks.end(), std::mt19937(7));
   for (void* block : blocks) EXPECT_TRUE(pool.free(block));
   const auto usage = pool.usage();
   EXPECT_GE(usage.free_bytes, before);
-  void* whole = pool.allocate(60 * kMiB);  // only if the pieces have become one again
+  void* whole = pool.allocate(60 * kMib);  // only if the pieces have become one again
   EXPECT_EQ(pool.usage().segments, usage.segments);
   EXPECT_TRUE(pool.free(whole));
   void* large = pool.allocate(SharedPool::kSegmentBytes + 1);
@@ -62,12 +61,12 @@ TEST(SharedPool, WhatIsFreedIsUsedAgainWhole) {
 
 TEST(SharedPool, AChildHasACopyOfItsOwn) {
   SharedPool& pool = SharedPool::instance();
-  auto* block = static_cast<unsigned char*>(pool.allocate(kMiB));
-  std::memset(block, 1, kMiB);
+  auto* block = static_cast<unsigned char*>(pool.allocate(kMib));
+  std::memset(block, 1, kMib);
   const pid_t child = ::fork();
   if (child == 0) {
-    const bool same = block[0] == 1 && block[kMiB - 1] == 1;
-    std::memset(block, 2, kMiB);
+    const bool same = block[0] == 1 && block[kMib - 1] == 1;
+    std::memset(block, 2, kMib);
     ::_exit(same && block[5] == 2 ? 0 : 1);
   }
   int status = -1;
@@ -84,7 +83,7 @@ TEST(SharedPool, ManyThreads) {
       SharedPool& pool = SharedPool::instance();
       std::mt19937 random(t);
       for (int i = 0; i < 200; ++i) {
-        auto* block = static_cast<unsigned char*>(pool.allocate(1 + random() % (4 * kMiB)));
+        auto* block = static_cast<unsigned char*>(pool.allocate(1 + random() % (4 * kMib)));
         ASSERT_NE(block, nullptr);
         block[0] = static_cast<unsigned char>(t);
         ASSERT_TRUE(pool.find(block));

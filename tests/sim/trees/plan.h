@@ -14,6 +14,7 @@ namespace tally::sim::trees {
 using transport::Random;
 
 inline constexpr std::uint32_t kNone = UINT32_MAX;
+inline constexpr std::uint32_t kNowhere = 0xffff;  // the number of no region
 
 // A vertex of a tree, by the node whose shard it is.
 struct TreeVertex {

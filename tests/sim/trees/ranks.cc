@@ -11,7 +11,6 @@
 namespace tally::sim::trees {
 namespace {
 
-constexpr std::uint32_t kNowhere = 0xffff;  // no region
 constexpr std::uint32_t kDeadlineMs = 5000;
 
 enum Buffer : std::uint32_t { kIn, kOut, kStats };

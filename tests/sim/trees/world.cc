@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::uint64_t kMostEvents = 3'000'000;
 constexpr std::uint32_t kSlotRegion = 7;
-constexpr std::uint32_t kNowhere = 0xffff;
 
 protocol::AggregatorConfig config_of(const Schedule& schedule) {
   protocol::AggregatorConfig config;
