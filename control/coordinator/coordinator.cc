@@ -114,6 +114,10 @@ void Coordinator::report(NodeId node, const Report& report) {
   }
 }
 
+void Coordinator::answer(Ticket ticket, Result<JobRecord> outcome, std::uint32_t rank) {
+  answers_.push_back({ticket, std::move(outcome), rank});
+}
+
 void Coordinator::confirmed(std::uint32_t epoch, NodeId node) {
   Course& course = courses_[epoch];
   course.unconfirmed.erase(node);
@@ -122,7 +126,7 @@ void Coordinator::confirmed(std::uint32_t epoch, NodeId node) {
   for (std::uint32_t rank = 0; rank < course.by_rank.size(); ++rank) {
     const Ticket ticket = course.by_rank[rank];
     if (!course.waiting.contains(ticket)) continue;
-    answers_.push_back({ticket, store_.jobs().at(epoch), rank});
+    answer(ticket, store_.jobs().at(epoch), rank);
   }
   course.waiting.clear();
 }
@@ -152,8 +156,7 @@ void Coordinator::end(std::uint32_t epoch, const Error& why) {
   const JobRecord& job = store_.jobs().at(epoch);
   for (const Ticket ticket : course.waiting) {
     tickets_.erase(ticket);
-    answers_.push_back(
-        {ticket, Error{why.status, fmt::format("job \"{}\": {}", job.name, why.message)}, 0});
+    answer(ticket, Error{why.status, fmt::format("job \"{}\": {}", job.name, why.message)}, 0);
   }
   course.waiting.clear();
   for (const PlanNode& one : job.nodes) {
@@ -226,26 +229,18 @@ const JobRecord* Coordinator::current(const std::string& name) const {
 }
 
 void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
-  if (store_.members().empty()) {
-    JobRecord nowhere;
-    answers_.push_back({ticket, std::move(nowhere), 0});
-    return;
-  }
+  if (store_.members().empty()) return answer(ticket, JobRecord{}, 0);
   const JobRecord* job = current(opening.job);
   auto may = may_open(opening, job);
   if (may && job == nullptr) may = may_form(opening);
-  if (!may) {
-    answers_.push_back({ticket, may.error(), 0});
-    return;
-  }
+  if (!may) return answer(ticket, may.error(), 0);
   const std::uint32_t epoch = job != nullptr ? job->epoch : form(opening);
   Course& course = courses_[epoch];
   course.by_rank[opening.rank] = ticket;
   course.hosts[opening.rank] = opening.host;
   tickets_[ticket] = epoch;
   if (course.stage == Stage::kRunning) {
-    answers_.push_back({ticket, store_.jobs().at(epoch), opening.rank});
-    return;
+    return answer(ticket, store_.jobs().at(epoch), opening.rank);
   }
   course.waiting.insert(ticket);
   place_gathered(now);

@@ -236,6 +236,7 @@ class Coordinator {
   void give_plan(JobRecord& job, const std::shared_ptr<const SetPlan>& plan, Layout layout);
   std::shared_ptr<const SetPlan> closed_form() const;
   void ask_nodes(const JobRecord& job, Course& course, Stage stage, Nanos now);
+  void answer(Ticket ticket, Result<JobRecord> outcome, std::uint32_t rank);
   void confirmed(std::uint32_t epoch, NodeId node);
   bool is_alive(const Course& course) const;
   bool all_listen(const Course& course) const;

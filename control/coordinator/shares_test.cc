@@ -13,7 +13,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 
 std::vector<Member> mixed_members(std::initializer_list<std::uint64_t> workers,
-                            std::initializer_list<std::uint64_t> helpers) {
+                                  std::initializer_list<std::uint64_t> helpers) {
   std::vector<Member> all;
   for (const auto& [speeds, role] : {std::pair{workers, Role::kWorker}, {helpers, Role::kHelper}}) {
     for (const std::uint64_t speed : speeds) {
@@ -45,7 +45,8 @@ TEST(Shares, SayHowFastAnOperationCanBe) {
   const auto rate = [](const std::vector<Member>& all, std::uint32_t ranks) {
     return rate_of(all, node_shares(all), ranks);
   };
-  EXPECT_NEAR(static_cast<double>(rate(mixed_members({120, 120, 120, 120}, {120, 120}), 4)), 100, 1);
+  EXPECT_NEAR(static_cast<double>(rate(mixed_members({120, 120, 120, 120}, {120, 120}), 4)), 100,
+              1);
   EXPECT_NEAR(static_cast<double>(rate(mixed_members({150, 150, 150, 150}, {}), 4)), 100, 1);
   EXPECT_NEAR(static_cast<double>(rate(mixed_members({150, 150, 150, 150}, {}), 8)), 50, 1)
       << "two ranks on each machine";

@@ -7,8 +7,8 @@
 namespace tally::plan {
 namespace {
 
-const Tree kStar{kWeightUnit, {3, 3, 3, kIsRoot}, {}};
-const Tree kDeep{kWeightUnit, {kIsRoot, 0, 1, kIsAbsent}, {}};
+const Tree one_star{kWeightUnit, {3, 3, 3, kIsRoot}, {}};
+const Tree one_chain{kWeightUnit, {kIsRoot, 0, 1, kIsAbsent}, {}};
 
 SizeClass size_class(std::optional<std::uint64_t> max_bytes, const Tree& tree, std::uint64_t chunk,
                      std::uint32_t window) {
@@ -20,22 +20,23 @@ Domain domain(std::vector<SizeClass> classes) {
 }
 
 TEST(Pieces, StarsWantNone) {
-  EXPECT_EQ(wanted_pieces(domain({size_class({}, kStar, 1 << 16, 32)})), Pieces{});
-  EXPECT_EQ(most_inputs(domain({size_class({}, kStar, 1 << 16, 32)})), 0U);
+  EXPECT_EQ(wanted_pieces(domain({size_class({}, one_star, 1 << 16, 32)})), Pieces{});
+  EXPECT_EQ(most_inputs(domain({size_class({}, one_star, 1 << 16, 32)})), 0U);
 }
 
 TEST(Pieces, TheDividedClassSays) {
-  const auto small = size_class(1000, kDeep, 1 << 20, 60);
-  EXPECT_EQ(wanted_pieces(domain({small, size_class({}, kDeep, 1 << 16, 32)})),
+  const auto small = size_class(1000, one_chain, 1 << 20, 60);
+  EXPECT_EQ(wanted_pieces(domain({small, size_class({}, one_chain, 1 << 16, 32)})),
             (Pieces{1 << 16, 32}));
-  EXPECT_EQ(wanted_pieces(domain({small, size_class({}, kDeep, 1 << 16, 0)})), (Pieces{1 << 16, 0}))
+  EXPECT_EQ(wanted_pieces(domain({small, size_class({}, one_chain, 1 << 16, 0)})),
+            (Pieces{1 << 16, 0}))
       << "left out is for nodes to choose";
 }
 
 TEST(Pieces, WhereTheDividedClassHasStarsTheLargestOfTheOthersSays) {
-  EXPECT_EQ(wanted_pieces(
-                domain({size_class(1000, kDeep, 1 << 15, 20), size_class(2000, kDeep, 1 << 16, 10),
-                        size_class(3000, kStar, 1 << 19, 50), size_class({}, kStar, 1 << 20, 60)})),
+  EXPECT_EQ(wanted_pieces(domain(
+                {size_class(1000, one_chain, 1 << 15, 20), size_class(2000, one_chain, 1 << 16, 10),
+                 size_class(3000, one_star, 1 << 19, 50), size_class({}, one_star, 1 << 20, 60)})),
             (Pieces{1 << 16, 20}));
 }
 
@@ -64,7 +65,7 @@ TEST(Pieces, SmallerOnesAreMore) {
 
 // Worker 0 and what is below it.
 TEST(Pieces, AWorkersOwnGradientIsAnInput) {
-  EXPECT_EQ(most_inputs(domain({size_class({}, kDeep, 1, 0)})), 2U);
+  EXPECT_EQ(most_inputs(domain({size_class({}, one_chain, 1, 0)})), 2U);
   const Tree wide{kWeightUnit, {3, 3, kIsAbsent, kIsRoot, 3, 1}, {}};
   EXPECT_EQ(most_inputs({"all", {0, 1, 4, 5}, {size_class({}, wide, 1, 0)}, {}}), 3U);
 }

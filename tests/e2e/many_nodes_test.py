@@ -9,11 +9,9 @@ import math
 import os
 import signal
 import subprocess
-import sys
-import unittest
 from pathlib import Path
 
-from nodes import PATIENCE, SIZES, Cluster, free_port
+from nodes import PATIENCE, SIZES, Cluster, free_port, run_tests
 
 
 class ManyNodes(Cluster):
@@ -186,5 +184,5 @@ class ManyNodes(Cluster):
 
 
 if __name__ == "__main__":
-    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
+    run_tests(("ManyNodes.test_a_node_that_is_killed_is_named_and_the_others_serve_on",
+               "ManyNodes.test_a_job_forms_again_smaller_and_larger"))

@@ -18,6 +18,14 @@ DEVICE = os.environ.get("TALLY_TEST_DEVICE")  # RDMA between hosts instead of TC
 SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3", "--warmup", "1", "--check"]
 
 
+def run_tests(few: tuple = ()) -> None:
+    """The tests of the script, which is given TALLYD TALLYCTL TALLY_PERF and the names of tests that it is to run; of
+    itself all, but the few in tier fast: that is the sanitizers', which find in them what they would find in all."""
+    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
+    chosen = sys.argv[4:] or (few if os.environ.get("TALLY_TEST_TIER") == "fast" else ())
+    unittest.main(argv=[sys.argv[0], *chosen], verbosity=2)
+
+
 class Cluster(unittest.TestCase):
     TALLYD = TALLYCTL = TALLY_PERF = ""
 

@@ -6,11 +6,9 @@ usage: tallyctl_test.py TALLYD TALLYCTL TALLY_PERF
 
 import json
 import socket
-import sys
 import threading
-import unittest
 
-from nodes import PATIENCE, Cluster
+from nodes import PATIENCE, Cluster, run_tests
 
 
 class Impostor:
@@ -95,5 +93,4 @@ class Tallyctl(Cluster):
 
 
 if __name__ == "__main__":
-    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
+    run_tests()

@@ -13,13 +13,11 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
-import unittest
 from pathlib import Path
 
-from nodes import PATIENCE, Cluster
+from nodes import PATIENCE, Cluster, run_tests
 
 COLUMNS, LINES = 100, 30
 ENTERED, LEFT = "\033[?1049h", "\033[?25h\033[?1049l"
@@ -140,5 +138,5 @@ class Top(Cluster):
 
 
 if __name__ == "__main__":
-    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
+    run_tests(("Top.test_a_job_over_two_nodes_has_its_goodput",
+               "Top.test_the_view_goes_on_without_a_node"))

@@ -9,11 +9,9 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
-import unittest
 
-from nodes import PATIENCE, Cluster
+from nodes import PATIENCE, Cluster, run_tests
 
 KINDS = ["allreduce", "reduce", "broadcast", "reducescatter", "allgather"]
 EXACT = ["--type", "f32,bf16", "--gradients", "integers"]  # sums of up to 8 ranks, whatever the order
@@ -231,5 +229,5 @@ class Trees(Cluster):
 
 
 if __name__ == "__main__":
-    Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
+    run_tests(("Trees.test_many_trees_one_of_them_for_small_operations",
+               "Trees.test_a_node_in_between_that_is_killed"))

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that every header compiles alone, with the flags of a source that stands beside it.
+"""Checks that headers compile alone, with the flags of a source that stands beside them.
 
 usage: check_headers.py --build FOLDER [--root FOLDER]
 
-What passed is remembered in the build folder until the header, what it includes, or its flags change.
+Those that come first in a source of their own are left out: the build that compiles each file by itself
+(tools/build --clang) compiles them alone already. What passed is remembered in the build folder until the header, what it includes, or its flags change.
 """
 
 import argparse
@@ -39,6 +40,14 @@ def compile_alone(root: Path, header: str, command: compile_commands.Command,
     return result.stderr if result.returncode else ""
 
 
+def comes_first_in_its_own(root: Path, header: str, compiled: set[str]) -> bool:
+    source = str(Path(header).with_suffix(".cc"))
+    if source not in compiled:
+        return False
+    first = sources.includes((root / source).read_text(encoding="utf-8"))[:1]
+    return [path for _, path, _ in first] == [header]
+
+
 def check_header(root: Path, header: str, commands: list, graph: sources.IncludeGraph,
                  cache: compile_commands.Cache) -> list[str]:
     command = compile_commands.nearest(commands, header)
@@ -58,11 +67,13 @@ def check_header(root: Path, header: str, commands: list, graph: sources.Include
 
 
 def check(root: Path, build: Path) -> tuple[int, list[str]]:
-    """(headers looked at, problems)"""
+    """(headers compiled, problems)"""
     commands = compile_commands.load(build, root)
     if not any(c.is_cpp for c in commands):
         return 0, [f"{build}: no C++ source of this project is compiled there"]
-    headers = sources.list_files(root, (".h",))
+    compiled = {source for command in commands for source in command.sources}
+    headers = [header for header in sources.list_files(root, (".h",))
+               if not comes_first_in_its_own(root, header, compiled)]
     graph = sources.IncludeGraph(root)
     cache = compile_commands.Cache(build / "checked-headers")
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -29,6 +29,13 @@ class Headers(planted.PlantedTest):
         self.assertIn("base/a.h: does not compile alone", found[0])
         self.assertIn("std", found[0])
 
+    def test_what_its_own_source_compiles_alone_is_left_to_it(self):
+        self.plant("base/a.h", "#pragma once\ninline std::string x;\n")
+        self.plant("base/a.cc", '#include "base/a.h"\n#include <string>\n')
+        self.assertEqual(check_headers.check(self.root, self.build), (0, []))
+        self.plant("base/a.cc", '#include <string>\n#include "base/a.h"\n')
+        self.assertEqual(len(self.problems()), 1)
+
     def test_it_looks_again_when_an_included_header_changes(self):
         self.plant("base/low.h", "#pragma once\nstruct Low {};\n")
         self.plant("base/high.h", '#pragma once\n#include "base/low.h"\ninline Low low;\n')

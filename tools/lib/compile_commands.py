@@ -50,7 +50,7 @@ def load(build: Path, root: Path) -> list[Command]:
     with open(build / "compile_commands.json", encoding="utf-8") as file:
         commands = [Command(entry, root) for entry in json.load(file)]
     found, seen = [], set()
-    for command in sorted(commands, key=lambda c: c.sources):
+    for command in sorted(commands, key=lambda c: min(c.sources, default="")):
         if not seen.issuperset(command.sources):
             seen.update(command.sources)
             found.append(command)

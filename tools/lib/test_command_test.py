@@ -23,6 +23,11 @@ endforeach
 test('slow', find_program('false'), suite: 'e2e')
 """
 
+# Neither passes, nor can be built.
+ONE_THREAD = """
+test('alone', executable('unneeded', 'unneeded.cc'), suite: ['unit', 'one-thread'])
+"""
+
 CASES = """
 #include <gtest/gtest.h>
 #include <cstdlib>
@@ -80,6 +85,12 @@ class TestCommand(planted.PlantedTest):
     def test_a_warning_is_a_failure(self):
         self.plant("cases_test.cc", "#warning planted\n" + CASES)
         self.assertEqual(self.run_tests("--fast")[1][-1], "0 passed, 1 failed, 0 skipped")
+
+    def test_builds_with_sanitizers_are_of_what_they_test(self):
+        self.plant("meson.build", PROJECT + ONE_THREAD)
+        self.plant("unneeded.cc", "#error it is built\n")
+        status, lines = self.run_tests("--fast", "--tsan")
+        self.assertEqual((status, lines[-1]), (1, "2 passed, 2 failed, 1 skipped"), lines)
 
     def test_unknown_options_are_refused(self):
         for arguments in (["--slow"], ["--fast", "--soak"], ["a", "b"], [""]):
