@@ -46,7 +46,7 @@ class ClusterTest : public ::testing::Test {
     if (!together_) wait_for(name);
   }
   void wait_for(const std::string& name) {
-    ASSERT_TRUE(nodes_[name]->ready()) << (nodes_[name]->wait(), nodes_[name]->said());
+    ASSERT_TRUE(nodes_[name]->ready()) << nodes_[name]->last_words();
   }
   void kill(const std::string& name) {
     nodes_[name]->signal(SIGKILL);
@@ -98,7 +98,7 @@ TEST_F(ClusterTest, ANodeThatStandsAloneSaysSo) {
       program("TALLYD"),        "--listen", address("a"), "--ready-fd",
       std::to_string(kReadyFd), "--shards", "2"};
   Process node(words);
-  ASSERT_TRUE(node.ready()) << (node.wait(), node.said());
+  ASSERT_TRUE(node.ready()) << node.last_words();
   RpcChannel channel = connect("a");
   const auto opened = call(channel, "job.open", job_opening(0, 1));
   ASSERT_TRUE(opened.ok()) << opened.error().message;

@@ -16,7 +16,7 @@
 
 namespace tally::control {
 
-inline constexpr int kPatienceMs = 20'000;
+inline constexpr int kPatienceMs = 60'000;  // four that start at once, with sanitizers
 inline constexpr int kReadyFd = 9;
 
 struct Pipe {
@@ -47,6 +47,7 @@ class Process {
       ::dup2(output_.writer.get(), STDOUT_FILENO);
       ::dup2(output_.writer.get(), STDERR_FILENO);
       ::dup2(ready_.writer.get(), kReadyFd);
+      ::fcntl(kReadyFd, F_SETFD, 0);  // where it is the same already
       if (user != ::geteuid() && (::setgid(user) != 0 || ::setuid(user) != 0)) ::_exit(126);
       ::execv(argv[0], argv.data());
       ::_exit(127);
@@ -84,6 +85,13 @@ class Process {
     ::waitpid(pid_, &status, 0);
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+  // Of one that did not become ready: it may run on.
+  const std::string& last_words() {
+    signal(SIGKILL);
+    wait();
+    return said_;
   }
 
   const std::string& said() const { return said_; }

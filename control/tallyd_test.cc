@@ -54,7 +54,7 @@ class TallydTest : public testing::Test {
 
 TEST_F(TallydTest, ServesUntilItIsToldToEnd) {
   Process node(tallyd({"--shards", "3", "--isa", "scalar"}));  // more shards than cores, maybe
-  ASSERT_TRUE(node.ready()) << (node.wait(), node.said());
+  ASSERT_TRUE(node.ready()) << node.last_words();
   Process status(tallyctl({"--json", "status"}));
   ASSERT_EQ(status.wait(), 0) << status.said();
   const json answer = json::parse(status.said(), nullptr, false);
@@ -86,7 +86,7 @@ TEST_F(TallydTest, AnOrdinaryUserCanRunIt) {
   auto words = tallyd({"--shards", "2"});
   words[0] = copy;
   Process node(words, kNobody);
-  ASSERT_TRUE(node.ready()) << (node.wait(), node.said());
+  ASSERT_TRUE(node.ready()) << node.last_words();
   node.signal(SIGINT);
   EXPECT_EQ(node.wait(), 0) << node.said();
 }
@@ -110,7 +110,7 @@ TEST_F(TallydTest, StartsAgainAfterACrash) {
   }
   EXPECT_EQ(::access(path_.c_str(), F_OK), 0);
   Process node(tallyd({"--shards", "1"}));
-  EXPECT_TRUE(node.ready()) << (node.wait(), node.said());
+  EXPECT_TRUE(node.ready()) << node.last_words();
 }
 
 TEST_F(TallydTest, EndsByItselfWhenNobodyHasASession) {
@@ -160,7 +160,7 @@ TEST_F(TallydTest, CheckConfigPrintsWhatIsInForce) {
 
 TEST_F(TallydTest, TheDoctorExaminesThisMachineAndItsNode) {
   Process node(tallyd({"--shards", "1"}));
-  ASSERT_TRUE(node.ready()) << (node.wait(), node.said());
+  ASSERT_TRUE(node.ready()) << node.last_words();
   Process examined(tallyctl({"--json", "doctor", "--path", "127.0.0.1"}));
   const int status = examined.wait();
   const json report = json::parse(examined.said(), nullptr, false);

@@ -11,19 +11,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from ports import free_port  # noqa: E402
+from tier import chosen  # noqa: E402
 
-PATIENCE = 60
+PATIENCE = 180 if os.environ.get("TALLY_SANITIZER") else 60
 UNIT = 65536  # what the weights of a class sum to
 DEVICE = os.environ.get("TALLY_TEST_DEVICE")  # RDMA between hosts instead of TCP: for guests of tests/vm
 SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3", "--warmup", "1", "--check"]
 
 
 def run_tests(few: tuple = ()) -> None:
-    """The tests of the script, which is given TALLYD TALLYCTL TALLY_PERF and the names of tests that it is to run; of
-    itself all, but the few in tier fast: that is the sanitizers', which find in them what they would find in all."""
+    """The tests of the script, which is given TALLYD TALLYCTL TALLY_PERF and the names of tests that it is to run."""
     Cluster.TALLYD, Cluster.TALLYCTL, Cluster.TALLY_PERF = sys.argv[1:4]
-    chosen = sys.argv[4:] or (few if os.environ.get("TALLY_TEST_TIER") == "fast" else ())
-    unittest.main(argv=[sys.argv[0], *chosen], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *chosen(sys.argv[4:], few)], verbosity=2)
 
 
 class Cluster(unittest.TestCase):

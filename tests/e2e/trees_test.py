@@ -229,5 +229,5 @@ class Trees(Cluster):
 
 
 if __name__ == "__main__":
-    run_tests(("Trees.test_many_trees_one_of_them_for_small_operations",
+    run_tests(("Trees.test_two_levels_below_a_helper",
                "Trees.test_a_node_in_between_that_is_killed"))
