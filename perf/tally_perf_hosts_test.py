@@ -182,7 +182,7 @@ class Hosts(unittest.TestCase):
 
 if __name__ == "__main__":
     TALLY_PERF, TALLYD = sys.argv[1:3]
-    FEW = ("Hosts.test_two_workers_that_join",
+    few = ("Hosts.test_two_workers_that_join",
            "Hosts.test_a_killed_worker_is_named",
            "Hosts.test_a_killed_server_ends_the_joiners")
-    unittest.main(argv=[sys.argv[0], *chosen(sys.argv[3:], FEW)], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *chosen(sys.argv[3:], few)], verbosity=2)

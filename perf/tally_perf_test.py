@@ -278,7 +278,7 @@ class TallyPerf(unittest.TestCase):
 
 if __name__ == "__main__":
     TALLY_PERF, TALLYD = sys.argv[1:3]
-    FEW = ("TallyPerf.test_every_collective_type_and_operation",
+    few = ("TallyPerf.test_every_collective_type_and_operation",
            "TallyPerf.test_ranks_of_their_own",
            "TallyPerf.test_a_killed_worker_is_named")
-    unittest.main(argv=[sys.argv[0], *chosen(sys.argv[3:], FEW)], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *chosen(sys.argv[3:], few)], verbosity=2)

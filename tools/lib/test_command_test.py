@@ -92,6 +92,13 @@ class TestCommand(planted.PlantedTest):
         status, lines = self.run_tests("--fast", "--tsan")
         self.assertEqual((status, lines[-1]), (1, "2 passed, 2 failed, 1 skipped"), lines)
 
+    def test_several_builds_are_counted_and_a_broken_one_is_named(self):
+        self.plant("cases_test.cc", CASES + "#ifdef __clang__\n#error planted for clang\n#endif\n")
+        status, lines = self.run_tests("--fast", "--tsan", "--asan", "cases")
+        self.assertEqual((status, lines[-1]), (1, "2 passed, 2 failed, 1 skipped"), lines)
+        self.assertIn("planted for clang", "\n".join(lines))
+        self.assertIn("  [asan] build: does not build", lines)
+
     def test_unknown_options_are_refused(self):
         for arguments in (["--slow"], ["--fast", "--soak"], ["a", "b"], [""]):
             status, lines = self.run_tests(*arguments)
