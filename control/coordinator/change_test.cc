@@ -13,50 +13,48 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
-using Report = Change::Report;
 using Stage = Change::Stage;
-using Word = Change::Word;
 
 constexpr Nanos kStart = 1000 * kSecond;
 
 // To all ranks the same, once; kPrepare where there was nothing, which no later stage says.
-Word told(Change& change, std::uint32_t ranks) {
+Change::Word told(Change& change, std::uint32_t ranks) {
   std::set<std::uint32_t> who;
-  std::set<Word> what;
+  std::set<Change::Word> what;
   for (const Change::Saying& one : change.take()) {
     who.insert(one.rank);
     what.insert(one.word);
   }
   EXPECT_TRUE(what.empty() || (what.size() == 1 && who.size() == ranks));
-  return what.empty() ? Word::kPrepare : *what.begin();
+  return what.empty() ? Change::Word::kPrepare : *what.begin();
 }
 
-void all_say(Change& change, std::uint32_t ranks, Report report) {
+void all_say(Change& change, std::uint32_t ranks, Change::Report report) {
   for (std::uint32_t rank = ranks; rank-- > 0;) change.report(rank, report);
 }
 
 TEST(Change, GoesThroughItsStages) {
   Change change(3, kStart);
   EXPECT_EQ(change.take().size(), 3U);
-  change.report(1, Report::kReady, {{7, 4}, {9, 1}});
-  change.report(0, Report::kReady, {{7, 5}});
-  change.report(0, Report::kReady, {{7, 50}});  // twice
+  change.report(1, Change::Report::kReady, {{7, 4}, {9, 1}});
+  change.report(0, Change::Report::kReady, {{7, 5}});
+  change.report(0, Change::Report::kReady, {{7, 50}});  // twice
   EXPECT_THAT(change.waits_for(), ElementsAre(2));
   EXPECT_THAT(change.take(), IsEmpty());
-  change.report(2, Report::kReady, {{3, 2}, {7, 5}});
+  change.report(2, Change::Report::kReady, {{3, 2}, {7, 5}});
   EXPECT_EQ(change.stage(), Stage::kDeciding);
-  EXPECT_EQ(told(change, 3), Word::kDecided);
+  EXPECT_EQ(told(change, 3), Change::Word::kDecided);
   EXPECT_THAT(change.rounds(), ElementsAre(Pair(3, 2), Pair(7, 5), Pair(9, 1)));
-  change.report(2, Report::kMoved);  // too early
-  all_say(change, 3, Report::kKnows);
+  change.report(2, Change::Report::kMoved);  // too early
+  all_say(change, 3, Change::Report::kKnows);
   EXPECT_EQ(change.stage(), Stage::kMoving);
-  EXPECT_EQ(told(change, 3), Word::kGo);
+  EXPECT_EQ(told(change, 3), Change::Word::kGo);
   EXPECT_EQ(change.deadline(), kForever);
-  change.report(1, Report::kReady, {{7, 99}});  // too late
-  all_say(change, 3, Report::kMoved);
-  EXPECT_EQ(told(change, 3), Word::kLeave);
+  change.report(1, Change::Report::kReady, {{7, 99}});  // too late
+  all_say(change, 3, Change::Report::kMoved);
+  EXPECT_EQ(told(change, 3), Change::Word::kLeave);
   EXPECT_FALSE(change.ended());
-  all_say(change, 3, Report::kLeft);
+  all_say(change, 3, Change::Report::kLeft);
   EXPECT_EQ(change.stage(), Stage::kOver);
   EXPECT_THAT(change.rounds(), ElementsAre(Pair(3, 2), Pair(7, 5), Pair(9, 1)));
 }
@@ -65,8 +63,8 @@ TEST(Change, IsCalledOffUntilAllKnow) {
   for (const Stage stage : {Stage::kAsking, Stage::kDeciding}) {
     for (const char* how : {"lost", "deadline", "impossible"}) {
       Change change(2, kStart);
-      if (stage == Stage::kDeciding) all_say(change, 2, Report::kReady);
-      change.report(0, stage == Stage::kAsking ? Report::kReady : Report::kKnows);
+      if (stage == Stage::kDeciding) all_say(change, 2, Change::Report::kReady);
+      change.report(0, stage == Stage::kAsking ? Change::Report::kReady : Change::Report::kKnows);
       change.take();
       ASSERT_EQ(change.stage(), stage);
       if (how == std::string("lost")) change.lost(1);
@@ -78,8 +76,8 @@ TEST(Change, IsCalledOffUntilAllKnow) {
         EXPECT_THAT(change.why_called_off(), HasSubstr("no answer of rank 1 within 30 s"));
       }
       EXPECT_EQ(change.stage(), Stage::kCalledOff);
-      EXPECT_EQ(told(change, 2), Word::kCalledOff);
-      change.report(1, stage == Stage::kAsking ? Report::kReady : Report::kKnows);
+      EXPECT_EQ(told(change, 2), Change::Word::kCalledOff);
+      change.report(1, stage == Stage::kAsking ? Change::Report::kReady : Change::Report::kKnows);
       EXPECT_THAT(change.take(), IsEmpty()) << "what crossed it";
     }
   }
@@ -87,8 +85,8 @@ TEST(Change, IsCalledOffUntilAllKnow) {
 
 TEST(Change, CannotBeCalledOffAfterwards) {
   Change change(2, kStart);
-  all_say(change, 2, Report::kReady);
-  all_say(change, 2, Report::kKnows);
+  all_say(change, 2, Change::Report::kReady);
+  all_say(change, 2, Change::Report::kKnows);
   change.take();
   change.lost(0);
   change.tick(kStart + 3600 * kSecond);
@@ -108,7 +106,7 @@ class EveryOrder {
       if (next_report[rank] > 3) continue;
       Change change = before;
       auto reports = next_report;
-      change.report(rank, static_cast<Report>(reports[rank]), {{7, rank + 1}});
+      change.report(rank, static_cast<Change::Report>(reports[rank]), {{7, rank + 1}});
       // A rank says the next thing when it has been told to, which is when all have said this one.
       ++reports[rank];
       ends += judge(change, reports, disturbed);
@@ -126,14 +124,14 @@ class EveryOrder {
  private:
   std::size_t judge(Change change, const std::vector<int>& reports, bool disturbed) {
     for (const Change::Saying& one : change.take()) {
-      if (one.word == Word::kGo) {
-        EXPECT_GT(reports[0], static_cast<int>(Report::kKnows));
-        EXPECT_GT(reports[1], static_cast<int>(Report::kKnows));
+      if (one.word == Change::Word::kGo) {
+        EXPECT_GT(reports[0], static_cast<int>(Change::Report::kKnows));
+        EXPECT_GT(reports[1], static_cast<int>(Change::Report::kKnows));
         EXPECT_THAT(change.rounds(), ElementsAre(Pair(7, 2)));
       }
-      const bool all_knew = reports[0] > static_cast<int>(Report::kKnows) &&
-                            reports[1] > static_cast<int>(Report::kKnows);
-      EXPECT_FALSE(all_knew && one.word == Word::kCalledOff);
+      const bool all_knew = reports[0] > static_cast<int>(Change::Report::kKnows) &&
+                            reports[1] > static_cast<int>(Change::Report::kKnows);
+      EXPECT_FALSE(all_knew && one.word == Change::Word::kCalledOff);
     }
     if (change.ended()) return 1;
     // Who is ahead by more than one has said what it cannot have said.
