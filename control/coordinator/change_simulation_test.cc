@@ -16,7 +16,6 @@ namespace tally::control {
 namespace {
 
 using client::PlanSwitch;
-using Word = Change::Word;
 
 constexpr std::uint32_t kTags = 5;
 
@@ -57,7 +56,7 @@ class Simulation {
 
  private:
   struct Told {
-    Word word = Word::kPrepare;
+    Change::Word word = Change::Word::kPrepare;
     std::uint32_t version = 0;  // of the change's
     Rounds rounds;
   };
@@ -151,19 +150,19 @@ class Simulation {
     const Told told = rank.inbox.front();
     rank.inbox.pop_front();
     switch (told.word) {
-      case Word::kPrepare:
+      case Change::Word::kPrepare:
         rank.next_version = told.version;
         rank.plans.hold();
         return say(number, Change::Report::kReady, rank.next);
-      case Word::kDecided:
+      case Change::Word::kDecided:
         rank.plans.know(told.rounds);
         return say(number, Change::Report::kKnows);
-      case Word::kGo:
+      case Change::Word::kGo:
         rank.said_moved = false;
         return rank.plans.go(rank.next);
-      case Word::kCalledOff:
+      case Change::Word::kCalledOff:
         return rank.plans.call_off();
-      case Word::kLeave:
+      case Change::Word::kLeave:
         EXPECT_TRUE(none_open_by_old(rank));
         rank.plans.finish();
         rank.version = rank.next_version;
