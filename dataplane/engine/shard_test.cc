@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <string_view>
 #include <vector>
 
 #include "tests/support/single_shard.h"
+#include "tests/support/tier.h"
 
 namespace tally::engine {
 namespace {
@@ -94,10 +93,9 @@ class ShardTest : public ::testing::TestWithParam<Manners> {
 };
 
 TEST_P(ShardTest, EveryCollectiveGivesTheBitsOfTheScalarKernel) {
-  const char* tier = std::getenv("TALLY_TEST_TIER");
-  const bool few = tier != nullptr && std::string_view(tier) == "fast";
-  const std::vector<std::uint16_t> widths =
-      few ? std::vector<std::uint16_t>{1, 3} : std::vector<std::uint16_t>{1, 2, 3, 5, 17};
+  const std::vector<std::uint16_t> widths = testing::is_tier("fast")
+                                                ? std::vector<std::uint16_t>{1, 3}
+                                                : std::vector<std::uint16_t>{1, 2, 3, 5, 17};
   for (const std::uint16_t ranks : widths) {
     SingleShard node(options(ranks));
     std::uint32_t tag = 0;

@@ -8,12 +8,12 @@
 #include <cstring>
 #include <random>
 #include <set>
-#include <string_view>
 
 #include "base/units.h"
 #include "tests/e2e/local_node.h"
 #include "tests/e2e/ranks.h"
 #include "tests/support/reference.h"
+#include "tests/support/tier.h"
 
 namespace tally::testing {
 namespace {
@@ -22,11 +22,6 @@ constexpr std::byte kUntouched{0xa5};
 
 bool in_guest() {
   return std::getenv("TALLY_VM") != nullptr;
-}
-
-bool is_tier(std::string_view name) {
-  const char* tier = std::getenv("TALLY_TEST_TIER");
-  return tier != nullptr && tier == name;
 }
 
 struct Case {
