@@ -7,7 +7,6 @@
 #include "control/log.h"
 
 namespace tally::control {
-namespace {}  // namespace
 
 Uplinks::Uplinks(asio::io_context& io, ShardSet& shards, std::string node, bool serves)
     : shards_(shards),

@@ -268,7 +268,7 @@ TEST(ChangeSimulation, EveryRoundGoesByOneVersion) {
 
 TEST(ChangeSimulation, AlsoWhenConnectionsEndAndCoordinatorsDie) {
   std::uint32_t moved = 0;
-  const std::uint32_t seeds = testing::is_tier("fast") ? 400 : 2000;
+  const std::uint32_t seeds = testing::test_tier() == "fast" ? 400 : 2000;
   for (std::uint32_t seed = 0; seed < seeds; ++seed) {
     Simulation simulation({seed, 2 + seed % 4, true});
     simulation.run(6);

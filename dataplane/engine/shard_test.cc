@@ -93,7 +93,7 @@ class ShardTest : public ::testing::TestWithParam<Manners> {
 };
 
 TEST_P(ShardTest, EveryCollectiveGivesTheBitsOfTheScalarKernel) {
-  const std::vector<std::uint16_t> widths = testing::is_tier("fast")
+  const std::vector<std::uint16_t> widths = testing::test_tier() == "fast"
                                                 ? std::vector<std::uint16_t>{1, 3}
                                                 : std::vector<std::uint16_t>{1, 2, 3, 5, 17};
   for (const std::uint16_t ranks : widths) {

@@ -13,11 +13,6 @@
 
 namespace tally::testing {
 
-std::string test_tier() {
-  const char* tier = std::getenv("TALLY_TEST_TIER");
-  return tier != nullptr ? tier : "default";
-}
-
 Footprint footprint(pid_t process) {
   const std::string place = "/proc/" + std::to_string(process);
   Footprint found;

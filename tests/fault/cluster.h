@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "tests/fault/process.h"
+#include "tests/support/tier.h"
 
 namespace tally::testing {
-
-// TALLY_TEST_TIER, or "default".
-std::string test_tier();
 
 // What a process holds that sessions come with.
 struct Footprint {

@@ -42,9 +42,8 @@ TEST_F(Faults, AWorkerKilledBeforeItAnnounces) {
 
 // Killed at any moment of a stream of operations; a second job on the same shards runs on.
 TEST_F(Faults, AWorkerKilledInTheMiddleHarmsItsJobAlone) {
-  const bool soak = std::getenv("TALLY_TEST_TIER") != nullptr &&
-                    std::string(std::getenv("TALLY_TEST_TIER")) == "soak";
-  for (int trial = 0; trial < (soak ? 100 : 5); ++trial) {
+  const int trials = test_tier() == "soak" ? 100 : 5;
+  for (int trial = 0; trial < trials; ++trial) {
     auto doomed = job(3, "doomed");
     auto healthy = job(2, "healthy");
     for (const auto& r : doomed) r->tell("loop 5 2000000 1000000");

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdlib>
-#include <string_view>
+#include <string>
 
 namespace tally::testing {
 
-inline bool is_tier(std::string_view name) {
+// "fast", "default" or "soak".
+inline std::string test_tier() {
   const char* tier = std::getenv("TALLY_TEST_TIER");
-  return tier != nullptr && tier == name;
+  return tier != nullptr ? tier : "default";
 }
 
 }  // namespace tally::testing

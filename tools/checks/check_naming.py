@@ -76,7 +76,6 @@ def check(root: Path, build: Path, tool: str, only: list[str]) -> tuple[int, lis
 
 
 def main() -> int:
-    os.nice(19)  # runs beside tests that mostly wait
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
     parser.add_argument("--build", type=Path, required=True)
