@@ -1,6 +1,5 @@
 #include "control/topology.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,12 +37,10 @@ int node_of(hwloc_obj_t object) {
 
 std::unique_ptr<Topology> Topology::of(const std::string& xml, std::span<const int> cpus) {
   auto handle = std::make_unique<Handle>();
-  // hwloc's plugin reads the names of devices with it, keeps them, and is unloaded: they would be
-  // lost, and read anew, with every topology.
-  ::dlopen("libpciaccess.so.0", RTLD_LAZY | RTLD_NODELETE);
   if (hwloc_topology_init(&handle->topology) != 0) return nullptr;
-  // They start drivers of GPUs and displays, which takes long and says nothing about NICs.
-  for (const char* slow : {"cuda", "gl", "levelzero", "nvml", "opencl", "rsmi"}) {
+  // They start drivers of GPUs and displays, or read the names of all devices there are: that takes
+  // long and says nothing about NICs. Without "pci", devices are found in sysfs.
+  for (const char* slow : {"cuda", "gl", "levelzero", "nvml", "opencl", "pci", "rsmi"}) {
     hwloc_topology_set_components(handle->topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, slow);
   }
   hwloc_topology_set_io_types_filter(handle->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
