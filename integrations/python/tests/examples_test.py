@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+SOAK = os.environ.get("TALLY_TEST_TIER") == "soak"
 
 
 class Examples(unittest.TestCase):
@@ -31,12 +32,17 @@ class Examples(unittest.TestCase):
         return json.loads(report.read_text())["epochs"]
 
     def test_digits(self):
-        for ranks in (2, 4):
-            epochs = self.run_example("train_digits.py", ranks)
-            self.assertGreaterEqual(epochs[-1]["test_accuracy"], 0.97, f"{ranks} ranks")
-            self.assertTrue(all(0 <= epoch["waiting"] < 1 for epoch in epochs))
-        again = self.run_example("train_digits.py", 4, "--epochs", "3")
-        self.assertEqual([e["loss"] for e in again], [e["loss"] for e in epochs[:3]])
+        epochs = self.run_example("train_digits.py", 2)
+        self.assertGreaterEqual(epochs[-1]["test_accuracy"], 0.97)
+        self.assertTrue(all(0 <= epoch["waiting"] < 1 for epoch in epochs))
+
+    def test_digits_with_four_ranks_twice(self):
+        whole = ["--epochs", "10" if SOAK else "2"]
+        epochs = self.run_example("train_digits.py", 4, *whole)
+        if SOAK:
+            self.assertGreaterEqual(epochs[-1]["test_accuracy"], 0.97)
+        again = self.run_example("train_digits.py", 4, "--epochs", "2")
+        self.assertEqual([e["loss"] for e in again], [e["loss"] for e in epochs[:2]])
 
     def test_digits_with_gloo_for_comparison(self):
         epochs = self.run_example("train_digits.py", 2, "--backend", "gloo", "--epochs", "2")
