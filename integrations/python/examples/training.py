@@ -65,6 +65,9 @@ class Run:
     def end_epoch(self, epoch: int, **more) -> None:
         loss = torch.tensor([sum(self._losses) / len(self._losses)], dtype=torch.float64)
         dist.all_reduce(loss)
+        # torch 1.13's gloo lets go of tensors on a thread of its own, and needs Python's lock for one that nobody else
+        # has: with a group that ends meanwhile, both wait for ever.
+        self._kept = loss
         entry = {"epoch": epoch, "loss": loss.item() / self.ranks,
                  "step_ms": 1e3 * self._stepped / len(self._losses),
                  "waiting": self._waited / self._stepped, **more}

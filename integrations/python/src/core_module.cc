@@ -46,12 +46,14 @@ class Handle {
 
   // The arrays live until the completion, also when the handle is dropped before.
   Done done() {
-    return [state = state_](const Outcome& outcome) {
+    return [state = state_](const Outcome& outcome) mutable {
       state->outcome = outcome;
       state->ended.store(true, std::memory_order_release);
       const py::gil_scoped_acquire gil;
       state->in = py::object();
-      if (state.use_count() == 1) state->out = py::object();
+      // Here, because this may be the last to hold the output: the function itself goes without the
+      // GIL, and a handle on another thread may have gone in between.
+      state.reset();
     };
   }
 

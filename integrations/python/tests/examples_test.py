@@ -8,6 +8,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import group
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SOAK = os.environ.get("TALLY_TEST_TIER") == "soak"
 
@@ -26,7 +28,7 @@ class Examples(unittest.TestCase):
             [sys.executable, "-m", "tally.run", "--nproc-per-node", str(ranks),
              str(EXAMPLES / name), "--json", str(report), "--plot", str(plot), *flags],
             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200, check=False,
-            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"})
+            env=group.of_launcher())
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("<svg", plot.read_text())
         return json.loads(report.read_text())["epochs"]
@@ -58,7 +60,7 @@ class Examples(unittest.TestCase):
                 [sys.executable, "-m", "tally.run", "--nproc-per-node", "2",
                  str(EXAMPLES.parent / "perf" / name), "--rounds", "1"], text=True, timeout=200,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"})
+                env=group.of_launcher())
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertIn(said, done.stdout)
 

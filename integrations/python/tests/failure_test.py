@@ -111,7 +111,7 @@ class Launcher(WithNodesOfItsOwn):
     def launch(self, *words, **environment):
         return subprocess.run([sys.executable, "-m", "tally.run", *words], text=True, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                              env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", **environment})
+                              env=group.of_launcher(**environment))
 
     def test_it_starts_ranks_and_a_node_for_them(self):
         done = self.launch("--nproc-per-node", "3", TINY[1], "--steps", "5")
@@ -143,7 +143,7 @@ class Launcher(WithNodesOfItsOwn):
         process = subprocess.Popen(
             [sys.executable, "-m", "tally.run", "--nproc-per-node", "2", TINY[1], "--steps", "4000",
              "--pause", "0.05"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"}, start_new_session=True)
+            env=group.of_launcher(), start_new_session=True)
         for line in process.stdout:
             if "step 3" in line:
                 break

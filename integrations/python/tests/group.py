@@ -69,6 +69,12 @@ def start_ranks(command: list, ranks: int, **more: str) -> list:
     return started
 
 
+def of_launcher(**more: str) -> dict:
+    """The environment of a `tally.run`, whose own port is always the same: several may run at once."""
+    return {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
+            "PET_MASTER_PORT": str(free_port()), **more}
+
+
 def outputs(processes: list, deadline_s: float = DEADLINE_S) -> list:
     """What each one said; all are gone afterwards."""
     until = time.monotonic() + deadline_s

@@ -174,6 +174,25 @@ def threads(rank, ranks):
     assert not failures, failures
 
 
+class Mourned(np.ndarray):
+    """Python code runs when it goes: on a thread without the GIL the interpreter says so, and dies."""
+
+    def __del__(self):
+        [self.size].clear()
+
+
+def threads_let_go_of_each_others_arrays(rank, ranks):
+    def work(tag):
+        for _ in range(3000 // ranks**2):
+            session.all_reduce(np.full(50, rank, np.float32).view(Mourned), tag=tag).wait()
+
+    workers = [threading.Thread(target=work, args=(2000 + n,)) for n in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
 def dlpack(rank, ranks):
     try:
         import torch
@@ -289,8 +308,8 @@ def a_session_can_be_closed_and_opened_again(rank, ranks):
 CASES = {case.__name__: case for case in (
     all_reduce, averages, reduce, broadcast, reduce_scatter_and_all_gather,
     memory_of_the_node_is_not_copied, regions_outlive_sessions, many_at_once_in_any_order, more_than_credit, statistics,
-    threads, dlpack, wrong_arguments, ranks_that_disagree, a_rank_that_does_not_come,
-    a_wait_that_times_out_goes_on, control_c_ends_a_wait,
+    threads, threads_let_go_of_each_others_arrays, dlpack, wrong_arguments, ranks_that_disagree,
+    a_rank_that_does_not_come, a_wait_that_times_out_goes_on, control_c_ends_a_wait,
     control_c_ends_connecting, a_dropped_handle_keeps_its_arrays,
     a_session_can_be_closed_and_opened_again)}
 
