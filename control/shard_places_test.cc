@@ -26,7 +26,8 @@ std::vector<int> up_to(int count) {
 }
 
 // Packages of cores with so many hardware threads each, and below each package of `nics` a network
-// card, as hwloc exports them.
+// card, as hwloc exports them. The lines end where its own parser of XML wants them to: the one of
+// libxml is a plugin, which not every machine has.
 std::string machine(int packages, int cores, int threads, const std::vector<std::string>& nics) {
   int id = 1, cpu = 0;
   const auto mask = [](int from, int count) {
@@ -40,7 +41,7 @@ std::string machine(int packages, int cores, int threads, const std::vector<std:
         mask(from, count), nodes, id++);
   };
   std::string text = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\">"
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
       "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" allowed_cpuset=\"{}\" "
       "allowed_nodeset=\"{}\" {}>",
       mask(0, packages * each), mask(0, packages), sets(0, packages * each, mask(0, packages)));
@@ -92,9 +93,7 @@ using Nics = std::vector<std::string>;
 class ShardPlaces : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (Topology::of(machine(1, 1, 1, {}), up_to(1)) == nullptr) {
-      GTEST_SKIP() << "built without hwloc";
-    }
+    if (Topology::of_this_machine() == nullptr) GTEST_SKIP() << "built without hwloc";
   }
 };
 
