@@ -1,7 +1,7 @@
-// Statistics of a block of the stored result: what a shard computes in the same pass as the sum,
-// and writes into the memory of the ranks that asked. Blocks are counted from the first element of
-// the operation and added in index order by the client, so tiles, parts and shards cannot change
-// them.
+// Statistics of one block of the stored result. A shard computes them in the same pass as the sum.
+// It writes them into the memory of the ranks that requested them. Blocks are numbered from the
+// first element of the operation. The client adds them in index order, so the sizes of tiles, parts
+// and shards do not change the totals.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace tally {
 inline constexpr std::uint64_t kStatsBlock = 4096;  // elements
 
 struct BlockStats {
-  double sum_of_squares = 0;    // in f64, without what is not finite
-  std::uint64_t nonfinite = 0;  // infinities and NaNs
+  double sum_of_squares = 0;    // in f64, over the finite elements
+  std::uint64_t nonfinite = 0;  // number of infinities and NaNs
 };
 static_assert(sizeof(BlockStats) == 16);
 

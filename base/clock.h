@@ -1,5 +1,5 @@
-// Time is an argument: whoever decides something by time takes a Nanos `now`, and only the
-// outermost loop reads the clock. So every timeout is a unit test without a sleep.
+// Time is an argument: a function that decides by time takes a Nanos `now`. Only the outermost loop
+// reads the clock. So a unit test checks every timeout without a sleep.
 #pragma once
 
 #include <time.h>
@@ -8,7 +8,7 @@
 
 namespace tally {
 
-// Nanoseconds on the monotonic clock, or a span of them.
+// Nanoseconds: a point on the monotonic clock or a duration.
 using Nanos = std::int64_t;
 
 inline constexpr Nanos kMicrosecond = 1'000;
@@ -16,7 +16,7 @@ inline constexpr Nanos kMillisecond = 1'000'000;
 inline constexpr Nanos kSecond = 1'000'000'000;
 inline constexpr Nanos kForever = INT64_MAX;
 
-// A vDSO read: no system call.
+// Reads the clock through the vDSO, without a system call.
 inline Nanos monotonic_now() {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);

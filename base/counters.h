@@ -1,4 +1,4 @@
-// A counter with one writer and any number of readers.
+// A counter with one writer thread and any number of reader threads.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@ namespace tally {
 
 class Counter {
  public:
-  // The owner's thread only: a plain add, no locked instruction.
+  // Only the writer thread calls this. It is a plain addition without a locked instruction.
   void add(std::uint64_t n = 1) {
     value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }

@@ -11,7 +11,7 @@ namespace tally {
 namespace {
 
 constexpr const char* kName = "libisal.so.2";
-constexpr std::size_t kMostAtOnce = 1 << 30;  // its lengths are ints
+constexpr std::size_t kMostAtOnce = 1 << 30;  // ISA-L's lengths are ints
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Result<const Crc32c*> Crc32c::open() {
   return &loaded.value();
 }
 
-// ISA-L leaves the inversions before and after to its caller, and reads through its pointer only.
+// ISA-L leaves the inversions before and after to its caller. It only reads through its pointer.
 std::uint32_t Crc32c::operator()(std::span<const std::byte> bytes, std::uint32_t before) const {
   std::uint32_t state = ~before;
   while (!bytes.empty()) {
@@ -51,7 +51,8 @@ std::uint32_t Crc32c::streamed(std::span<const std::byte> bytes, std::uint32_t b
   constexpr std::size_t kLine = 64;
   const auto ahead = reinterpret_cast<std::uintptr_t>(bytes.data()) + kAhead;
   for (std::size_t at = 0; at < bytes.size(); at += kLine) {
-    __builtin_prefetch(reinterpret_cast<const void*>(ahead + at));  // may be nobody's memory
+    // The address may be outside of the process's memory; a prefetch does not fault.
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead + at));
   }
   return (*this)(bytes, before);
 }

@@ -1,5 +1,5 @@
-// CRC32C (Castagnoli's polynomial, as in RFC 3720), by ISA-L. The library is opened at run time:
-// programs and libraries that link this load where it is absent.
+// CRC32C (Castagnoli's polynomial, as in RFC 3720), computed by ISA-L. open() loads ISA-L at run
+// time, so programs and libraries that link this file also load on machines without ISA-L.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,17 @@ namespace tally {
 
 class Crc32c {
  public:
-  // The process's one, or why there is none. Any thread.
+  // Returns the process's only instance, or an error that says why ISA-L is not usable. Any thread
+  // may call this.
   static Result<const Crc32c*> open();
 
-  // Of `bytes`; `before`: the checksum of what stands before them, so that pieces give that of the
-  // whole. Never waits or allocates.
+  // Returns the checksum of `bytes`. `before` is the checksum of the bytes that precede them, so a
+  // caller can compute the checksum of a whole piece by piece. Never waits and never allocates.
   std::uint32_t operator()(std::span<const std::byte> bytes, std::uint32_t before = 0) const;
-  // The same, of a piece of something long that comes from DRAM: fetches what lies kAhead further
-  // on, since the processor by itself does not fetch soon enough: 38 GB/s instead of 19 on a core
-  // of an AMD EPYC (Zen 5); but 15 % slower where caches have the bytes.
+  // Returns the same checksum as operator(). Prefetches each line that lies kAhead bytes further
+  // on, because the processor alone prefetches too late when the bytes come from DRAM. On a core of
+  // an AMD EPYC (Zen 5) this reads 38 GB/s instead of 19 GB/s from DRAM. It is 15 % slower when the
+  // bytes are in the caches.
   std::uint32_t streamed(std::span<const std::byte> bytes, std::uint32_t before = 0) const;
 
  private:

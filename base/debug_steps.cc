@@ -10,6 +10,7 @@
 #include <string>
 
 namespace tally {
+#ifdef TALLY_FAULT_POINTS
 namespace debug_steps {
 
 bool on = false;
@@ -20,7 +21,8 @@ int signal_number = 0;
 std::atomic<std::int64_t> times_left{0};
 }  // namespace
 
-// raise(), not kill(): a signal to this thread takes effect before the step is left.
+// raise(), not kill(), because a signal to this thread takes effect before the thread leaves the
+// step.
 void reach(DebugStep step) {
   if (step != chosen || times_left.fetch_sub(1, std::memory_order_relaxed) != 1) return;
   ::raise(signal_number);
@@ -40,7 +42,7 @@ Error refused(std::string_view text, std::string_view why) {
                            text, why, names)};
 }
 
-// The text up to the next colon, which is taken off.
+// Removes the text up to the next colon, with the colon, and returns it without the colon.
 std::string_view take_word(std::string_view& text) {
   const std::string_view word = text.substr(0, text.find(':'));
   text.remove_prefix(std::min(text.size(), word.size() + 1));
@@ -79,4 +81,17 @@ Outcome start_debug_steps() {
   return outcome;
 }
 
+#else
+
+Outcome start_debug_steps() {
+  const char* text = std::getenv("TALLY_DEBUG_STEP");
+  if (text == nullptr || *text == '\0') return Unit{};
+  return Error{
+      Status::kInvalidArgument,
+      fmt::format("TALLY_DEBUG_STEP=\"{}\": this build has no fault points; unset the variable, "
+                  "or build with -Dfault_points=true",
+                  text)};
+}
+
+#endif
 }  // namespace tally

@@ -1,18 +1,22 @@
-// Where a test can kill or stop a process: the steps of an operation and of a session, by name.
+// Named steps of an operation and of a session, at which a test can kill or stop a process.
 // TALLY_DEBUG_STEP="node.placed:stop:3" stops the process (SIGSTOP) that reaches node.placed for
-// the third time; ":kill" ends it (SIGKILL). tallyd honours the names of the node, libtally those
-// of the client. Off, a step costs one predictable branch.
+// the third time. With ":kill" instead of ":stop" the process ends (SIGKILL). tallyd honours the
+// names of the node, and libtally honours the names of the client. Only a build with
+// -Dfault_points=true has the steps, because a variable that can kill the process of libtally's
+// user has no place in a package. Without the option a step costs nothing; with it and without the
+// variable, one predictable branch.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string_view>
 
+#include "base/build_options.h"
 #include "base/result.h"
 
 namespace tally {
 
-// In the order in which an operation passes them; `kDebugSteps` has the names.
+// The steps are in the order in which an operation passes them. `kDebugSteps` has the names.
 enum class DebugStep : std::uint8_t {
   kNodeSessionOpened,
   kNodeAttached,
@@ -43,36 +47,38 @@ struct DebugStepInfo {
 };
 
 inline constexpr std::array kDebugSteps = {
-    // Control: done at all shards, the answer not yet sent.
+    // The control thread: all shards have done it, and the answer is not sent yet.
     DebugStepInfo{DebugStep::kNodeSessionOpened, "node.session-opened"},
     DebugStepInfo{DebugStep::kNodeAttached, "node.attached"},
     DebugStepInfo{DebugStep::kNodeRegionAdded, "node.region-added"},
-    // A shard.
+    // A shard:
     DebugStepInfo{DebugStep::kNodeNoticeTaken, "node.notice-taken"},
-    DebugStepInfo{DebugStep::kNodeReady, "node.ready"},      // a tile is chosen, not yet pulled
-    DebugStepInfo{DebugStep::kNodePulled, "node.pulled"},    // its inputs are there
-    DebugStepInfo{DebugStep::kNodeStoring, "node.storing"},  // opened, about to be summed
-    DebugStepInfo{DebugStep::kNodeSummed, "node.summed"},    // stored, not yet closed
-    DebugStepInfo{DebugStep::kNodePlaced, "node.placed"},    // closed, and placed everywhere
+    DebugStepInfo{DebugStep::kNodeReady, "node.ready"},      // a tile is chosen and not pulled yet
+    DebugStepInfo{DebugStep::kNodePulled, "node.pulled"},    // the tile's inputs have arrived
+    DebugStepInfo{DebugStep::kNodeStoring, "node.storing"},  // access begun, not summed yet
+    DebugStepInfo{DebugStep::kNodeSummed, "node.summed"},    // stored; access not ended yet
+    DebugStepInfo{DebugStep::kNodePlaced, "node.placed"},    // the tile has ended, placed or failed
     DebugStepInfo{DebugStep::kNodeCompletionQueued, "node.completion-queued"},
     DebugStepInfo{DebugStep::kNodeCompletionSent, "node.completion-sent"},
     DebugStepInfo{DebugStep::kNodeRegionRemoved, "node.region-removed"},
     DebugStepInfo{DebugStep::kNodeSessionClosed, "node.session-closed"},
-    // A rank.
+    // A rank:
     DebugStepInfo{DebugStep::kClientConnected, "client.connected"},
     DebugStepInfo{DebugStep::kClientAttached, "client.attached"},
     DebugStepInfo{DebugStep::kClientRegionAdded, "client.region-added"},
     DebugStepInfo{DebugStep::kClientBeforeNotice, "client.before-notice"},
     DebugStepInfo{DebugStep::kClientNoticeSent, "client.notice-sent"},
-    DebugStepInfo{DebugStep::kClientWoken, "client.woken"},  // from a sleep
+    DebugStepInfo{DebugStep::kClientWoken, "client.woken"},  // after a sleep
     DebugStepInfo{DebugStep::kClientCompletionTaken, "client.completion-taken"},
     DebugStepInfo{DebugStep::kClientBeforeClose, "client.before-close"},
 };
 
-// Reads $TALLY_DEBUG_STEP, once for the process; a bad value is refused with the list of names.
-// Before the threads that pass steps are made, or at least where they see it done.
+// Reads $TALLY_DEBUG_STEP once per process. Returns an error that lists the steps when the value is
+// not valid, and in a build without the steps an error when the variable is set. Must happen before
+// the threads that pass steps start, or must otherwise be visible to them.
 Outcome start_debug_steps();
-Outcome parse_debug_step(std::string_view text);  // of start_debug_steps(), for its test
+#ifdef TALLY_FAULT_POINTS
+Outcome parse_debug_step(std::string_view text);  // start_debug_steps() and its test call this
 
 namespace debug_steps {
 extern bool on;  // read-only after start_debug_steps()
@@ -83,5 +89,8 @@ inline void debug_step(DebugStep step) {
   if (debug_steps::on) [[unlikely]]
     debug_steps::reach(step);
 }
+#else
+inline void debug_step(DebugStep) {}
+#endif
 
 }  // namespace tally

@@ -1,7 +1,9 @@
-// Element types and operations: the table that kernels, wire, client and tools all read.
+// Element types and operations: the table that the kernels, the wire format, the client and the
+// tools read.
 //
-// To add a type or an operation: append its code (element_codes.h), its line here, and its scalar
-// definition (summation/scalar.h). Instruction sets without a kernel for it use the scalar one.
+// To add a type or an operation, append its code (element_codes.h), its line in this file, and its
+// scalar definition (summation/scalar.h). An instruction set without a kernel for it uses the
+// scalar kernel.
 #pragma once
 
 #include <array>
@@ -41,16 +43,16 @@ constexpr std::string_view name(Operation operation) {
   return kOperationNames[static_cast<std::size_t>(operation)];
 }
 
-// In which type partial results of an operation are exact enough to go on: sums and averages of f16
-// and bf16 are f32 until their one rounding, all else is folded in the element type. Average:
-// partial results are sums, divided once at the end.
+// Returns the type in which partial results are exact enough to continue. Sums and averages of f16
+// and bf16 stay in f32 until their only rounding. All other operations fold in the element type. A
+// partial result of an average is a sum, which the last step divides once.
 constexpr ElementType partial_type(ElementType type, Operation operation) {
   const bool half = type == ElementType::kF16 || type == ElementType::kBf16;
   const bool adds = operation == Operation::kSum || operation == Operation::kAverage;
   return half && adds ? ElementType::kF32 : type;
 }
 
-// nullopt for a name that is not in the table.
+// Both return nullopt when the table does not have the name.
 std::optional<ElementType> parse_element_type(std::string_view name);
 std::optional<Operation> parse_operation(std::string_view name);
 

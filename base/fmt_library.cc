@@ -1,6 +1,6 @@
-// The fmt library, compiled in. Debian has it only as a shared library, which libtally must not
-// depend on (the process that loads it may bring another fmt); header-only it would cost every file
-// a second or two. These are fmt's own instantiations for char (its src/format.cc).
+// The fmt library, compiled in. Debian has it only as a shared library. libtally must not depend on
+// that one, because a process that loads libtally may bring another fmt. As headers only, fmt would
+// cost every file a second or two. These are fmt's own instantiations for char (its src/format.cc).
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

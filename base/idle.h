@@ -1,12 +1,14 @@
-// How to wait without stealing the core from whoever works: one poll more, then sched_yield between
-// polls, then sleep. More polls only delay whoever waits for this core: with three processes on two
-// cores an operation of 4 KiB took 5.6 us with four polls and 4.4 us with one. The time spent
-// yielding follows the gaps seen lately, so that work which comes every 100 us is never slept
-// through and a quiet process costs nothing.
+// Waiting policies that leave the core to other threads.
 //
-// A yield to a neighbour that computes comes back a slice later (4 ms), while a sleeper that is
-// woken gets the core at once. So where a yield has taken long there is none for a while: the next
-// wait is a sleep.
+// IdlePolicy polls once more, then calls sched_yield between polls, then sleeps. More polls only
+// delay other threads that wait for this core. With three processes on two cores, an operation of 4
+// KiB took 5.6 us with four polls and 4.4 us with one. The time that a thread spends yielding
+// follows the recent gaps between work. So a thread never sleeps through work that arrives every
+// 100 us, and a quiet process uses no CPU time.
+//
+// A yield to a thread that computes returns one scheduler slice later (4 ms). A sleeping thread
+// gets the core as soon as it wakes. So after a long yield the policy does not yield for a while
+// and sleeps instead.
 #pragma once
 
 #include <sched.h>
@@ -24,17 +26,18 @@ class IdlePolicy {
   static constexpr int kPolls = 1;
   static constexpr Nanos kMinYield = 50 * kMicrosecond;
   static constexpr Nanos kMaxYield = 1 * kMillisecond;
-  static constexpr Nanos kLong = 1 * kMillisecond;  // for one yield
-  static constexpr Nanos kReserve =
-      64;  // the share of time that a computing neighbour gets: 1 / 64
+  // A yield that takes longer than this means that another thread computes.
+  static constexpr Nanos kLong = 1 * kMillisecond;
+  // A thread that computes on this core gets at most this share of the time by yields: 1 / 64.
+  static constexpr Nanos kReserve = 64;
 
-  // There was work.
+  // The last poll found work.
   void worked(Nanos now) {
     if (polls_ > 0) learn(now - idle_since_);
     polls_ = 0;
   }
 
-  // There was none: what to do before the next poll.
+  // The last poll found no work. Returns what to do before the next poll.
   Step next(Nanos now) {
     if (polls_ == 0) idle_since_ = now;
     if (polls_ < kPolls) {
@@ -45,7 +48,8 @@ class IdlePolicy {
     return may_yield ? Step::kYield : Step::kSleep;
   }
 
-  // There was none: polls again, gives up the core, or calls `sleep`. `clock` gives the time.
+  // The last poll found no work. Returns at once for another poll, yields the core, or calls
+  // `sleep`. `clock` returns the time.
   template <typename Sleep, typename Yield = int (*)(), typename Clock = Nanos (*)()>
   void rest(Nanos now, Sleep sleep, Yield yield = ::sched_yield, Clock clock = monotonic_now) {
     const Step step = next(now);
@@ -57,7 +61,8 @@ class IdlePolicy {
     if (after - before > kLong) no_yield_until_ = after + kReserve * (after - before);
   }
 
-  // Twice the usual gap where that can be bridged; where it cannot, the least.
+  // Returns how long to yield before a sleep: twice the usual gap, or the minimum when that exceeds
+  // the maximum.
   Nanos yield_for() const {
     return 2 * gap_ > kMaxYield ? kMinYield : std::max(2 * gap_, kMinYield);
   }
@@ -67,20 +72,21 @@ class IdlePolicy {
 
   int polls_ = 0;
   Nanos idle_since_ = 0;
-  Nanos gap_ = 0;  // moving average
+  Nanos gap_ = 0;  // moving average of the gaps between work
   Nanos no_yield_until_ = 0;
 };
 
-// Whoever works for long offers the core in between to those who wait for it by sched_yield: the
-// scheduler lets them wait for a whole slice (4 ms) otherwise. What yields too gives the core back
-// within microseconds. What computes takes a slice for each offer: then there is none for a while.
-class Courtesy {
+// A thread that works for long periods calls offer() between pieces of work. offer() yields the
+// core to threads that wait by sched_yield. Without it the scheduler makes them wait for a whole
+// slice (4 ms). A thread that yields too returns the core within microseconds. A thread that
+// computes keeps the core for a slice, so after a long yield offer() does nothing for a while.
+class YieldPolicy {
  public:
   static constexpr Nanos kLong = 1 * kMillisecond;
-  static constexpr Nanos kReserve =
-      32;  // the share of time that a computing neighbour gets: 1 / 32
+  // A thread that computes on this core gets at most this share of the time by yields: 1 / 32.
+  static constexpr Nanos kReserve = 32;
 
-  // `clock` gives the time; `yield` gives up the core.
+  // `clock` returns the time, and `yield` yields the core.
   template <typename Clock, typename Yield = int (*)()>
   void offer(Clock clock, Yield yield = ::sched_yield) {
     const Nanos before = clock();

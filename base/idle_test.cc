@@ -67,22 +67,22 @@ TEST(Idle, SleepsWhereYieldsGoToThoseWhoCompute) {
 
 // Offers the core every 100 us for a second; returns how often it was taken.
 int offers(Nanos away) {
-  Courtesy courtesy;
+  YieldPolicy yield_policy;
   Nanos now = 1;
   int yields = 0;
   while (now < kSecond) {
-    courtesy.offer([&] { return now; },
-                   [&] {
-                     ++yields;
-                     now += away;
-                     return 0;
-                   });
+    yield_policy.offer([&] { return now; },
+                       [&] {
+                         ++yields;
+                         now += away;
+                         return 0;
+                       });
     now += 100 * kMicrosecond;
   }
   return yields;
 }
 
-TEST(Courtesy, OffersTheCoreToThoseWhoGiveItBack) {
+TEST(YieldPolicy, OffersTheCoreToThoseWhoGiveItBack) {
   EXPECT_NEAR(offers(2 * kMicrosecond), 1e9 / 102e3, 2);
   EXPECT_NEAR(offers(4 * kMillisecond), 1000 / (33 * 4), 1) << "not to those who compute";
 }

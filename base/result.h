@@ -1,4 +1,4 @@
-// Result<T>: a value, or the Error that says why there is none. (g++ 12 has no std::expected.)
+// Result<T> holds a value, or the Error that says why there is none. (C++20 has no std::expected.)
 #pragma once
 
 #include <cassert>
@@ -10,7 +10,8 @@
 
 namespace tally {
 
-// What went wrong and a message for the person who can mend it: the thing, the value, the remedy.
+// A status, and a message for the person that can fix the problem: the object, the value, the
+// remedy.
 struct [[nodiscard]] Error {
   Status status = Status::kInternal;
   std::string message;
@@ -23,7 +24,7 @@ inline Error invalid(std::string message) {
   return {Status::kInvalidArgument, std::move(message)};
 }
 
-// Holds a T or an Error. Not for the data path (Error owns a string): there, return Status.
+// Holds a T or an Error. The data path returns Status instead, because an Error owns a string.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -62,7 +63,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// A Result with nothing in it.
+// A Result without a value.
 struct Unit {};
 using Outcome = Result<Unit>;
 

@@ -1,5 +1,5 @@
-// Bytes that somebody else owns, possibly in several pieces: what a transport hands out for a pull
-// and what the kernels read.
+// Borrowed bytes, possibly in several pieces. A transport returns them for a pull, and the kernels
+// read them.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace tally {
 
-// Contiguous bytes, borrowed.
+// Contiguous borrowed bytes.
 struct Span {
   const std::byte* data = nullptr;
   std::size_t bytes = 0;
 };
 
-// Spans in order.
+// Spans in the order of their bytes.
 using View = std::span<const Span>;
 
 }  // namespace tally

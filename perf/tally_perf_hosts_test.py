@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
 from ports import free_port  # noqa: E402
+from processes import Process, Tallyd, end_all  # noqa: E402
 from tier import chosen  # noqa: E402
 
 TALLY_PERF = TALLYD = ""
@@ -37,38 +37,28 @@ class Hosts(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.scratch = Path(directory.name)
         self.where = f"127.0.0.1:{free_port(2)}"
-        self.environment = {**os.environ, "TMPDIR": str(self.scratch)}
+        self.addCleanup(end_all)
 
-    def start(self, *arguments: str) -> subprocess.Popen:
-        run = subprocess.Popen([TALLY_PERF, *arguments], env=self.environment, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.wait)
-        self.addCleanup(run.kill)
-        return run
+    def start(self, *arguments: str) -> Process:
+        return Process([TALLY_PERF, *arguments], environment={"TMPDIR": str(self.scratch)})
 
-    def serve(self, kind: str, *arguments: str) -> subprocess.Popen:
+    def serve(self, kind: str, *arguments: str) -> Process:
         node = [] if "--address" in arguments else ["--tallyd", TALLYD]
         return self.start(kind, "--serve", self.where, *arguments, *node)
 
-    def join(self, kind: str, *arguments: str) -> subprocess.Popen:
+    def join(self, kind: str, *arguments: str) -> Process:
         return self.start(kind, "--join", self.where, *arguments)
-
-    def end(self, run: subprocess.Popen, status: int, patience: float = SECONDS) -> str:
-        output, _ = run.communicate(timeout=patience)
-        self.assertEqual(run.returncode, status, output)
-        return output
 
     def document(self) -> tuple[list[str], Path]:
         file = self.scratch / "rows.json"
         return ["--json", str(file)], file
 
     def test_two_workers_that_join(self):
-        told, file = self.document()
-        server = self.serve("allreduce", "--ranks", "2", *SMALL, "--check", *told)
+        flags, file = self.document()
+        server = self.serve("allreduce", "--ranks", "2", *SMALL, "--check", *flags)
         joiner = self.join("allreduce", "--rank", "0,1")
-        self.end(joiner, 0)
-        self.assertIn("transport fabric", self.end(server, 0))
+        joiner.finish(timeout=SECONDS)
+        self.assertIn("transport fabric", server.finish(timeout=SECONDS))
         document = json.loads(file.read_text())
         self.assertEqual((document["good"], document["wrong"]), (True, 0))
         self.assertEqual(document["transports"], ["fabric", "fabric"])
@@ -76,13 +66,13 @@ class Hosts(unittest.TestCase):
 
     def test_every_kind_with_workers_on_both_sides_and_the_same_flags(self):
         for kind in ("allreduce", "reduce", "broadcast", "reducescatter", "allgather"):
-            told, file = self.document()
+            flags, file = self.document()
             same = ["--ranks", "3", *SMALL, "--check", "--transport", "fabric"]
-            server = self.serve(kind, "--rank", "1", *same, "--ceiling", "--report-gbits", *told)
+            server = self.serve(kind, "--rank", "1", *same, "--ceiling", "--report-gbits", *flags)
             joiners = [self.join(kind, "--rank", "2", *same), self.join(kind, "--rank", "0", *same)]
             for joiner in joiners:
-                self.end(joiner, 0)
-            output = self.end(server, 0)
+                joiner.finish(timeout=SECONDS)
+            output = server.finish(timeout=SECONDS)
             self.assertIn("ceiling: plain sockets", output)
             for row in json.loads(file.read_text())["rows"]:
                 self.assertEqual(row["wrong"], 0)
@@ -91,27 +81,23 @@ class Hosts(unittest.TestCase):
 
     def test_a_node_that_runs(self):
         address = f"tcp:127.0.0.1:{free_port(2)}"
-        node = subprocess.Popen([TALLYD, "--listen", f"unix:{self.scratch}/node.sock",
-                                 "--listen-tcp", address], stdout=subprocess.DEVNULL,
-                                stderr=subprocess.DEVNULL)
-        self.addCleanup(node.wait)
-        self.addCleanup(node.terminate)
+        Tallyd(TALLYD, "--listen-tcp", address, folder=self.scratch)
         server = self.serve("allreduce", "--address", address, "--ranks", "2", "--rank", "0",
                             "--duration", "0.3", "--stream", "--inflight", "4", "--max-bytes", "4K",
                             "--check", "--ceiling", "--token", "secret")
         joiner = self.join("allreduce", "--rank", "1", "--token", "secret")
-        self.end(joiner, 0)
-        output = self.end(server, 0)
+        joiner.finish(timeout=SECONDS)
+        output = server.finish(timeout=SECONDS)
         self.assertIn("no ceiling: plain sockets would have to end where the node runs", output)
         self.assertIn("streaming", output)
         self.assertIn("# 0 wrong of", output)
 
     def test_options_that_differ_are_named(self):
         server = self.serve("allreduce", "--ranks", "1", "--iters", "7", "--join-timeout", "3")
-        wrong = self.end(self.join("allreduce", "--rank", "0", "--iters", "8"), 2)
+        wrong = self.join("allreduce", "--rank", "0", "--iters", "8").finish(2, SECONDS)
         expected = "--iters is 8 at the host that joins and 7 at the one that serves"
         self.assertIn(expected, wrong)
-        output = self.end(server, 3, NAMED_WITHIN)
+        output = server.finish(3, NAMED_WITHIN)
         self.assertIn("rank 0 did not join within 3 s", output)
         self.assertIn(expected, output)
 
@@ -119,48 +105,47 @@ class Hosts(unittest.TestCase):
         server = self.serve("allreduce", "--ranks", "3", "--rank", "0", "--join-timeout", "2")
         joiner = self.join("allreduce", "--rank", "2")
         for run in (server, joiner):
-            self.assertIn("rank 1 did not join within 2 s", self.end(run, 3, NAMED_WITHIN))
+            self.assertIn("rank 1 did not join within 2 s", run.finish(3, NAMED_WITHIN))
 
     def test_nobody_serves(self):
-        output = self.end(self.join("allreduce", "--rank", "0", "--join-timeout", "0.5"), 3)
+        output = self.join("allreduce", "--rank", "0", "--join-timeout", "0.5").finish(3, SECONDS)
         self.assertIn("is tally-perf --serve running there?", output)
 
-    def running(self) -> tuple[subprocess.Popen, subprocess.Popen]:
+    def running(self) -> tuple[Process, ...]:
         """Ranks 0 and 1 at two hosts, in the middle of what never ends."""
         server = self.serve("allreduce", "--ranks", "2", *FOR_EVER)
         joiners = [self.join("allreduce", "--rank", str(rank)) for rank in (0, 1)]
-        while not (line := server.stdout.readline()).startswith("# allreduce"):
-            self.assertNotEqual(line, "", "the run did not begin")
+        server.skip_to("^# allreduce")
         time.sleep(0.3)
         return server, *joiners
 
     def test_a_killed_worker_is_named(self):
         server, survivor, joiner = self.running()
         os.kill(children(joiner.pid)[0], signal.SIGKILL)
-        output = self.end(server, 3, NAMED_WITHIN)
+        output = server.finish(3, NAMED_WITHIN)
         self.assertIn("rank 1 at 127.0.0.1 ended: its connection broke", output)
         self.assertIn("(rank 1 is to blame)", output)
-        self.assertIn("rank 1 ended: signal 9", self.end(joiner, 3, NAMED_WITHIN))
-        self.assertIn("rank 1 is to blame", self.end(survivor, 3, NAMED_WITHIN))
+        self.assertIn("rank 1 ended: signal 9", joiner.finish(3, NAMED_WITHIN))
+        self.assertIn("rank 1 is to blame", survivor.finish(3, NAMED_WITHIN))
 
     def test_a_killed_joiner_takes_its_worker_along(self):
         server, survivor, joiner = self.running()
         joiner.kill()
-        self.assertIn("rank 1 at 127.0.0.1 ended", self.end(server, 3, NAMED_WITHIN))
-        self.end(survivor, 3, NAMED_WITHIN)
+        self.assertIn("rank 1 at 127.0.0.1 ended", server.finish(3, NAMED_WITHIN))
+        survivor.finish(3, NAMED_WITHIN)
 
     def test_a_killed_server_ends_the_joiners(self):
         server, *joiners = self.running()
         server.kill()
         for joiner in joiners:
-            self.end(joiner, 3, NAMED_WITHIN)
+            joiner.finish(3, NAMED_WITHIN)
 
     def test_a_signal_ends_a_joiner_and_with_it_the_run(self):
         server, survivor, joiner = self.running()
-        joiner.send_signal(signal.SIGINT)
-        self.end(joiner, 128 + signal.SIGINT, NAMED_WITHIN)
-        self.assertIn("rank 1 at 127.0.0.1", self.end(server, 3, NAMED_WITHIN))
-        self.end(survivor, 3, NAMED_WITHIN)
+        joiner.signal(signal.SIGINT)
+        joiner.finish(128 + signal.SIGINT, NAMED_WITHIN)
+        self.assertIn("rank 1 at 127.0.0.1", server.finish(3, NAMED_WITHIN))
+        survivor.finish(3, NAMED_WITHIN)
 
     def test_noise_at_the_port_does_no_harm(self):
         server = self.serve("allreduce", "--ranks", "1", *SMALL, "--check")
@@ -176,8 +161,8 @@ class Hosts(unittest.TestCase):
                 except ConnectionRefusedError:
                     self.assertLess(time.monotonic(), deadline)
                     time.sleep(0.05)
-        self.end(self.join("allreduce", "--rank", "0"), 0)
-        self.assertIn("# 0 wrong of", self.end(server, 0))
+        self.join("allreduce", "--rank", "0").finish(timeout=SECONDS)
+        self.assertIn("# 0 wrong of", server.finish(timeout=SECONDS))
 
 
 if __name__ == "__main__":

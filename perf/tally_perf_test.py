@@ -8,7 +8,6 @@ import json
 import math
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
+from processes import Process, Tallyd, end_all  # noqa: E402
 from tier import chosen  # noqa: E402
 
 TALLY_PERF = TALLYD = ""
@@ -45,18 +45,20 @@ class TallyPerf(unittest.TestCase):
         self.scratch = Path(directory.name)
         self.tmp = self.scratch / "tmp"
         self.tmp.mkdir()
-        self.environment = {**os.environ, "TMPDIR": str(self.tmp)}
+        self.addCleanup(end_all)
+        os.environ.pop("TALLY_ADDRESS", None)
 
     def command(self, arguments: list[str]) -> list[str]:
         own_node = "--spawn" in arguments and "--address" not in arguments
         return [TALLY_PERF, *arguments, *(["--tallyd", TALLYD] if own_node else [])]
 
+    def launch(self, *arguments: str, **environment: str) -> Process:
+        return Process(self.command(list(arguments)), environment={"TMPDIR": str(self.tmp), **environment})
+
     def run_it(self, *arguments: str, status: int = 0) -> str:
-        done = subprocess.run(self.command(list(arguments)), env=self.environment, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS)
-        self.assertEqual(done.returncode, status, done.stdout)
+        output = self.launch(*arguments).finish(status, SECONDS)
         self.assertEqual(list(self.tmp.iterdir()), [])
-        return done.stdout
+        return output
 
     def rows(self, *arguments: str) -> list[dict]:
         file = self.scratch / "rows.json"
@@ -65,24 +67,19 @@ class TallyPerf(unittest.TestCase):
         self.assertTrue(document["good"])
         return document["rows"]
 
-    def start(self, *arguments: str) -> subprocess.Popen:
+    def start(self, *arguments: str) -> Process:
         """A run that has its node and workers, and is under way."""
-        run = subprocess.Popen(self.command(list(arguments)), env=self.environment, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.wait)
-        self.addCleanup(run.kill)
+        run = self.launch(*arguments)
         deadline = time.monotonic() + SECONDS
         while len(children(run.pid).get("tally-perf", [])) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
-        line = run.stdout.readline()  # the workers have sessions
+        line = run.line(SECONDS)  # the workers have sessions
         self.assertIn("3 workers" if line.startswith("#") else "transport", line)
         time.sleep(0.2)
         return run
 
-    def end(self, run: subprocess.Popen, family: dict[str, list[int]], status: int) -> str:
-        output, _ = run.communicate(timeout=SECONDS)
-        self.assertEqual(run.returncode, status, output)
+    def end(self, run: Process, family: dict[str, list[int]], status: int) -> str:
+        output = run.finish(status, SECONDS)
         self.assertEqual(list(self.tmp.iterdir()), [], "left behind")
         for pid in sum(family.values(), []):
             self.assertFalse(Path(f"/proc/{pid}").exists(), f"process {pid} was left behind")
@@ -181,41 +178,87 @@ class TallyPerf(unittest.TestCase):
         self.assertRegex(table, r"min +p50 +p95 +p99 +max +algbw")
         self.assertNotIn("GB/s", table)
 
-    def test_transports_are_forced_and_told(self):
+    def test_transports_are_forced_and_reported(self):
         for transport in ("shm", "fabric"):
-            told = self.run_it("allreduce", "--spawn", "2", "--transport", transport, "--max-bytes",
+            output = self.run_it("allreduce", "--spawn", "2", "--transport", transport, "--max-bytes",
                                "64K", "--iters", "5", "--check", "--ceiling", "--report-gbits")
-            self.assertRegex(told, f"shards?, transport {transport},")
+            self.assertRegex(output, f"shards?, transport {transport},")
             self.assertIn({"shm": "# ceiling: memory", "fabric": "# ceiling: plain sockets"}[transport],
-                          told)
-            self.assertIn("# 0 wrong of", told)
+                          output)
+            self.assertIn("# 0 wrong of", output)
 
     def test_ranks_of_their_own(self):
-        address = f"unix:{self.scratch}/node.sock"
-        node = subprocess.Popen([TALLYD, "--listen", address], stdout=subprocess.DEVNULL,
-                                stderr=subprocess.DEVNULL)
-        self.addCleanup(node.wait)
-        self.addCleanup(node.terminate)
-        ranks = [subprocess.Popen([TALLY_PERF, "allreduce", "--address", address, "--rank", str(r),
-                                   "--ranks", "3", "--job", "own", "--max-bytes", "64K", "--check",
-                                   "--breakdown", "--json", str(self.scratch / "own.json")],
-                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        address = Tallyd(TALLYD, folder=self.scratch).address
+        ranks = [Process([TALLY_PERF, "allreduce", "--address", address, "--rank", r, "--ranks", "3", "--job", "own",
+                          "--max-bytes", "64K", "--check", "--breakdown", "--json", self.scratch / "own.json"])
                  for r in range(3)]
-        outputs = [rank.communicate(timeout=SECONDS) for rank in ranks]
-        self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0], outputs)
-        self.assertIn("# 0 wrong of", outputs[0][0])
-        self.assertEqual((outputs[1][0], outputs[2][0]), ("", ""))
+        self.assertIn("# 0 wrong of", ranks[0].finish(timeout=SECONDS))
+        for rank in ranks[1:]:
+            rank.finish(timeout=SECONDS)
+            self.assertEqual(rank.stdout, "")
         for row in json.loads((self.scratch / "own.json").read_text())["rows"]:
             self.check_breakdown(row, 3)
         self.run_it("allreduce", "--address", address, "--spawn", "2", "--max-bytes", "64K")
-        ranks = [subprocess.Popen([TALLY_PERF, "allreduce", "--address", address, "--rank", str(r),
-                                   "--ranks", "2", "--job", "timed", "--max-bytes", "4K", "--check",
-                                   "--duration", "0.2", "--stream", "--inflight", "4"],
-                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        ranks = [Process([TALLY_PERF, "allreduce", "--address", address, "--rank", r, "--ranks", "2", "--job", "timed",
+                          "--max-bytes", "4K", "--check", "--duration", "0.2", "--stream", "--inflight", "4"])
                  for r in range(2)]
-        outputs = [rank.communicate(timeout=SECONDS)[0] for rank in ranks]
-        self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
+        outputs = [rank.finish(timeout=SECONDS) for rank in ranks]
         self.assertIn("# 0 wrong of", outputs[0])
+
+    def lone(self, address: str, *more: str, **environment: str) -> tuple[int, str]:
+        """Rank 0 of 2, alone: (exit status, output)."""
+        flags = ["--address", address] if address else []
+        run = self.launch("allreduce", "--job", "lone", "--rank", "0", "--ranks", "2", *flags, *more, **environment)
+        output = run.finish(None, SECONDS)
+        return run.poll(), output
+
+    def node(self) -> Tallyd:
+        return Tallyd(TALLYD, "--shards", "1", "--log-level", "error", folder=self.scratch, name="n")
+
+    def test_a_worker_of_a_job_that_never_fills_ends(self):
+        address = self.node().address
+        begun = time.monotonic()
+        status, output = self.lone("", "--timeout", "4", TALLY_ADDRESS=address)
+        self.assertEqual(status, 124, output)
+        self.assertIn('rank 0: job "lone": 1 of 2 ranks have come\n', output)
+        self.assertIn('rank 0: no progress for 4 s; job "lone": 1 of 2 ranks have come\n', output)
+        self.assertLess(time.monotonic() - begun, 30)
+
+    def test_a_worker_reports_that_it_waits_for_a_node(self):
+        nowhere = f"unix:{self.scratch}/none"
+        status, output = self.lone(nowhere, "--timeout", "5")
+        self.assertEqual(status, 3, output)
+        first, last = output.splitlines()[0], output.splitlines()[-1]
+        self.assertIn(f"rank 0: waiting for a node: nobody listens at {self.scratch}/none", first)
+        self.assertIn("rank 0: open: unavailable", last)
+        output = self.run_it("allreduce", "--spawn", "2", "--address", nowhere, "--timeout", "8", status=3)
+        self.assertTrue(output.startswith("tally-perf: waiting for a node: nobody listens at"), output)
+
+    def test_a_worker_whose_node_stands_still_ends(self):
+        node = self.node()
+        node.pause()
+        status, output = self.lone(node.address, "--timeout", "4")
+        node.resume()
+        self.assertIn(status, (3, 124), output)
+        self.assertIn("rank 0: waiting for the node: ", output)
+
+    def test_a_run_that_fails_leaves_the_file_of_another(self):
+        file = self.scratch / "rows.json"
+        file.write_text("good")
+        self.run_it("allreduce", "--spawn", "2", "--address", f"unix:{self.scratch}/none", "--timeout", "1",
+                    "--json", str(file), status=3)
+        self.assertEqual(file.read_text(), "good")
+        self.assertEqual([path.name for path in self.scratch.iterdir() if path != self.tmp], ["rows.json"])
+        self.assertIn("give another --json", self.run_it("allreduce", "--spawn", "2", "--json",
+                                                         f"{self.scratch}/no/rows.json", status=2))
+
+    def test_suggests_the_word_for_a_mistyped_one(self):
+        for arguments, meant in ((["allredcue", "--spawn", "2"], "allreduce"), (["allreduce", "--spwan", "2"], "--spawn"),
+                             (["allreduce", "--spawn", "2", "--model", "resnet5"], "resnet50"),
+                             (["allreduce", "--spawn", "2", "--type", "bf61"], "bf16"),
+                             (["allreduce", "--spawn", "2", "--mode", "bucket"], "buckets"),
+                             (["allreduce", "--spawn", "2", "--memory", "share"], "shared")):
+            self.assertIn(f'did you mean "{meant}"?', self.run_it(*arguments, status=2))
 
     def test_a_killed_worker_is_named(self):
         run = self.start(*FOR_EVER)
@@ -225,7 +268,7 @@ class TallyPerf(unittest.TestCase):
         self.assertIn("rank 1 ended: signal 9", output)
         self.assertIn("(rank 1 is to blame)", output)
 
-    def test_a_killed_node_is_told(self):
+    def test_a_killed_node_is_reported(self):
         run = self.start(*FOR_EVER)
         family = children(run.pid)
         os.kill(family[Path(TALLYD).name[:15]][0], signal.SIGKILL)
@@ -236,7 +279,7 @@ class TallyPerf(unittest.TestCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             run = self.start(*FOR_EVER)
             family = children(run.pid)
-            run.send_signal(number)
+            run.signal(number)
             self.end(run, family, 128 + number)
 
     def test_no_progress_ends(self):
@@ -250,7 +293,6 @@ class TallyPerf(unittest.TestCase):
         run = self.start(*FOR_EVER)
         family = sum(children(run.pid).values(), [])
         run.kill()
-        run.wait()
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline and any(self.alive(pid) for pid in family):
             time.sleep(0.01)
@@ -263,7 +305,7 @@ class TallyPerf(unittest.TestCase):
         except OSError:
             return False
 
-    def test_what_cannot_be_is_refused(self):
+    def test_refuses_impossible_options(self):
         self.run_it("allreduce", status=2)
         self.run_it("allreduce", "--spawn", "2", "--type", "f8", status=2)
         self.assertIn("resnet50", self.run_it("allreduce", "--spawn", "2", "--model", "x", status=2))

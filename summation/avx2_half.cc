@@ -8,7 +8,7 @@ struct Pair {
   __m256 a, b;
 };
 
-// The f32 of as many elements, in their order.
+// Loads the f32 of as many elements, in their order.
 Pair load_floats(const std::byte* p) {
   const auto* floats = reinterpret_cast<const float*>(p);
   return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + 8)};
@@ -44,12 +44,12 @@ struct F16 {
     constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT;
     return _mm256_set_m128i(_mm256_cvtps_ph(x.b, kNearest), _mm256_cvtps_ph(x.a, kNearest));
   }
-  // Between accumulators and f32 in the elements' order.
+  // Convert between accumulators and f32 in the elements' order.
   static Pair of_order(Pair x) { return x; }
   static Pair in_order(Pair x) { return x; }
 };
 
-// a is the even elements, b the odd ones: a shift and an `and` instead of shuffles.
+// a is the even elements, b the odd ones, because a shift and an `and` cost less than shuffles.
 struct Bf16 {
   static constexpr int kInfinity = 0x7f80;
   static constexpr int kNan = 0x7fc0;
@@ -63,7 +63,8 @@ struct Bf16 {
     return _mm256_blend_epi16(_mm256_srli_epi32(rounded(x.a), 16), rounded(x.b), 0xaa);
   }
 
-  // Between accumulators and f32 in the elements' order: shuffles work within halves of a vector.
+  // Convert between accumulators and f32 in the elements' order. Shuffles work within halves of a
+  // vector.
   static Pair of_order(Pair x) {
     const __m256 low = _mm256_permute2f128_ps(x.a, x.b, 0x20);
     const __m256 high = _mm256_permute2f128_ps(x.a, x.b, 0x31);
@@ -76,7 +77,7 @@ struct Bf16 {
   }
 
  private:
-  // To nearest, ties to even, in the upper half; not for NaN.
+  // Rounds to nearest, ties to even, in the upper half. Not for NaN.
   static __m256i rounded(__m256 x) {
     const __m256i bits = _mm256_castps_si256(x);
     const __m256i lowest = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -89,7 +90,7 @@ struct HalfSum {
   using Vector = Vector256;
   using Acc = Pair;
   static constexpr int kElementBytes = 2;
-  static constexpr std::size_t kWideScale = 2;  // f32, of two bytes
+  static constexpr std::size_t kWideScale = 2;  // f32 for an element of two bytes
   static constexpr int kUnits = 4;
   static constexpr int kMostSkewed = 0;
   static Acc load(const std::byte* p) { return T::load(p); }
@@ -97,7 +98,7 @@ struct HalfSum {
   static Acc fold(Acc x, Acc y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
   static Acc load_wide(const std::byte* p) { return T::of_order(load_floats(p)); }
   static void store_wide(std::byte* p, Acc acc) { store_floats(p, T::in_order(acc)); }
-  // Divided, and every NaN the canonical one.
+  // Divides, and makes every NaN the canonical one.
   template <int Units>
   [[gnu::always_inline]] static void settle(Acc (&acc)[Units], std::uint32_t divisor) {
     if (divisor != 1) [[unlikely]] {
@@ -124,9 +125,9 @@ struct HalfSum {
   }
 };
 
-// Minimum and maximum need no conversion: as signed integers with the magnitude of negative numbers
-// inverted, halves are in order, -0 below +0, and NaNs are what lies beyond the infinities. Both
-// ends are kept, as either may show a NaN.
+// Minimum and maximum need no conversion. As signed integers, with the magnitude of negative
+// numbers inverted, halves are in order: -0 is below +0, and NaNs lie beyond the infinities. The
+// accumulator keeps both ends, because either may show a NaN.
 struct Ends {
   __m256i min, max;
 };

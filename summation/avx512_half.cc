@@ -8,7 +8,7 @@ struct Pair {
   __m512 a, b;
 };
 
-// The f32 of as many elements, in their order.
+// Loads the f32 of as many elements, in their order.
 Pair load_floats(const std::byte* p) {
   const auto* floats = reinterpret_cast<const float*>(p);
   return {_mm512_loadu_ps(floats), _mm512_loadu_ps(floats + 16)};
@@ -48,12 +48,12 @@ struct F16 {
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtps_ph(x.a, kNearest)),
                               _mm512_cvtps_ph(x.b, kNearest), 1);
   }
-  // Between accumulators and f32 in the elements' order.
+  // Convert between accumulators and f32 in the elements' order.
   static Pair of_order(Pair x) { return x; }
   static Pair in_order(Pair x) { return x; }
 };
 
-// a is the even elements, b the odd ones: a shift and an `and` instead of shuffles.
+// a is the even elements, b the odd ones, because a shift and an `and` cost less than shuffles.
 struct Bf16 {
   static constexpr int kUnits = 4;
   static constexpr int kInfinity = 0x7f80;
@@ -64,12 +64,13 @@ struct Bf16 {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(raw, 16)),
             _mm512_castsi512_ps(_mm512_and_si512(raw, odd))};
   }
-  // Not VCVTNE2PS2BF16, which takes subnormals for zeros (docs/kernels.md has what that costs).
+  // Not VCVTNE2PS2BF16, because it treats subnormals as zeros
+  // (docs/decisions/0002-one-file-per-instruction-set.md).
   static __m512i round(Pair x) {
     return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(rounded(x.a), 16), rounded(x.b));
   }
 
-  // Between accumulators and f32 in the elements' order.
+  // Convert between accumulators and f32 in the elements' order.
   static Pair of_order(Pair x) {
     const __m512i even =
         _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
@@ -83,7 +84,7 @@ struct Bf16 {
   }
 
  private:
-  // To nearest, ties to even, in the upper half; not for NaN.
+  // Rounds to nearest, ties to even, in the upper half. Not for NaN.
   static __m512i rounded(__m512 x) {
     const __m512i bits = _mm512_castps_si512(x);
     const __m512i lowest = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -97,14 +98,14 @@ struct HalfSum {
   using Acc = Pair;
   static constexpr int kElementBytes = 2;
   static constexpr int kUnits = T::kUnits;
-  static constexpr std::size_t kWideScale = 2;  // f32, of two bytes
+  static constexpr std::size_t kWideScale = 2;  // f32 for an element of two bytes
   static constexpr int kMostSkewed = 12;
   static Acc load(const std::byte* p) { return T::load(p); }
   static Acc widen(__m512i raw) { return T::widen(raw); }
   static Acc fold(Acc x, Acc y) { return {_mm512_add_ps(x.a, y.a), _mm512_add_ps(x.b, y.b)}; }
   static Acc load_wide(const std::byte* p) { return T::of_order(load_floats(p)); }
   static void store_wide(std::byte* p, Acc acc) { store_floats(p, T::in_order(acc)); }
-  // Divided, and every NaN the canonical one.
+  // Divides, and makes every NaN the canonical one.
   template <int Units>
   [[gnu::always_inline]] static void settle(Acc (&acc)[Units], std::uint32_t divisor) {
     if (divisor != 1) [[unlikely]] {
@@ -129,9 +130,9 @@ struct HalfSum {
   }
 };
 
-// Minimum and maximum need no conversion: as signed integers with the magnitude of negative numbers
-// inverted, halves are in order, -0 below +0, and NaNs are what lies beyond the infinities. Both
-// ends are kept, as either may show a NaN.
+// Minimum and maximum need no conversion. As signed integers, with the magnitude of negative
+// numbers inverted, halves are in order: -0 is below +0, and NaNs lie beyond the infinities. The
+// accumulator keeps both ends, because either may show a NaN.
 struct Ends {
   __m512i min, max;
 };

@@ -1,4 +1,4 @@
-// The processor's floating-point mode, made the default for a while.
+// Sets the processor's floating-point mode to the default for a while.
 #pragma once
 
 #if defined(__SSE__)
@@ -7,8 +7,10 @@
 
 namespace tally::summation {
 
-// A host program may have asked its threads to flush subnormals (frameworks do, and so does any
-// library linked with -ffast-math) or to round otherwise. Sums are the same bits there too.
+// Sets the default mode in the constructor and restores the old mode in the destructor. A host
+// program may make its threads flush subnormals or use another rounding mode. Frameworks do this,
+// and so does any library linked with -ffast-math. With this class, sums have the same bits there
+// too. Without SSE the class does nothing.
 class DefaultFloatMode {
  public:
 #if defined(__SSE__)
@@ -27,8 +29,8 @@ class DefaultFloatMode {
 
  private:
 #if defined(__SSE__)
-  static constexpr unsigned kFlags = 0x3f;      // exceptions that happened: no mode
-  static constexpr unsigned kDefault = 0x1f80;  // nearest, subnormals kept, no traps
+  static constexpr unsigned kFlags = 0x3f;      // exception flags: not part of the mode
+  static constexpr unsigned kDefault = 0x1f80;  // round to nearest, keep subnormals, no traps
   unsigned saved_;
 #endif
 };

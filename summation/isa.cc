@@ -1,4 +1,4 @@
-// Which instruction sets this build has kernels for, and which of them this processor runs.
+// Finds out which instruction sets this build has kernels for, and which of them the processor has.
 #include "summation/kernel.h"
 #include "summation/reduce.h"
 
@@ -32,7 +32,7 @@ bool has_f16c() {  // older compilers do not know this name in __builtin_cpu_sup
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// These ask for the operating system's support of the registers, too.
+// These also check that the operating system supports the registers.
 bool has_avx2() {
   return __builtin_cpu_supports("avx2") != 0 && has_f16c();
 }

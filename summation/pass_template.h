@@ -1,15 +1,17 @@
-// The walk that the vector instruction sets share: fold W inputs block by block, round, store.
+// The pass that the vector instruction sets share: it folds W inputs block by block, rounds and
+// stores.
 //
-// In an unnamed namespace, so that each object has its own copy (see kernel.h). A kernel K says how
-// a vector of raw bytes becomes an accumulator, how two accumulators fold, and how accumulators
-// become raw bytes again; its V says how raw bytes are loaded and stored. Positions (`at`) are in
-// bytes of elements, also where inputs or outputs are partial sums, which are wider.
+// The code is in an unnamed namespace, so each object has its own copy (kernel.h has the reason). A
+// kernel K defines three steps: raw bytes to an accumulator, the fold of two accumulators, and
+// accumulators to raw bytes. Its vector type V defines how raw bytes are loaded and stored.
+// Positions (`at`) are in bytes of elements, also when inputs or outputs are partial sums, which
+// are wider.
 #pragma once
 
 #include "summation/kernel.h"
 
-// g++ unrolls nested loops only to 200 instructions by itself, and a loop that stays a loop keeps
-// its accumulators in memory.
+// Without the pragma, g++ unrolls nested loops only up to 200 instructions. A loop that is not
+// unrolled keeps its accumulators in memory.
 #if defined(__clang__)
 #define TALLY_UNROLL _Pragma("unroll")
 #else
@@ -19,22 +21,22 @@
 namespace tally::summation {
 namespace {
 
-// With fewer inputs the skew gains nothing.
+// The skew gains nothing with fewer inputs.
 constexpr int kLeastSkewed = 5;
 
-// Kernels whose partial results are in f32 and not of the element type.
+// Kernels with partial results in f32 instead of the element type.
 template <class K>
 concept Widens = requires(std::byte* p, typename K::Acc acc) {
   K::store_wide(p, acc);
 };
 
-// K with partial sums for inputs.
+// K for inputs that are partial sums.
 template <class K>
 struct OfPartials : K {
   static typename K::Acc load(const std::byte* p) { return K::load_wide(p); }
 };
 
-// How much wider than elements inputs are.
+// The width of an input's element, in widths of K's element type.
 template <class K>
 constexpr std::size_t kInputScale = 1;
 template <class K>
@@ -45,7 +47,7 @@ template <class K>
   return K::load(input + at * kInputScale<K>);
 }
 
-// Of the last bytes, fewer than a vector. Lanes past the end are zeros.
+// Loads the last `bytes`, fewer than a vector. Lanes past the end are zeros.
 template <class K>
 [[gnu::always_inline]] inline typename K::Acc load_last(const std::byte* input, std::size_t at,
                                                         std::size_t bytes) {
@@ -77,7 +79,8 @@ template <class V, int Units>
   }
 }
 
-// The last `bytes` of them (all of them: whole vectors) to every output, in f32.
+// Writes accumulators to every output in f32: all of them when `bytes` is that of whole vectors,
+// else the first `bytes` of acc[0].
 template <class K, int Units>
 [[gnu::always_inline]] inline void store_wide(const Pass& pass, std::size_t at,
                                               typename K::Acc (&acc)[Units], std::size_t bytes) {
@@ -95,15 +98,15 @@ template <class K, int Units>
   }
 }
 
-// The accumulators of the vectors from `at` on.
+// Returns the accumulators of the vectors from `at` on.
 template <class K>
 [[gnu::always_inline]] inline typename K::Acc* accumulators(const Pass& pass, std::size_t at) {
   return static_cast<typename K::Acc*>(pass.accumulators) + at / K::Vector::kBytes;
 }
 
-// Units vectors at `at` bytes of every input. Inputs is a template argument not for the loop's
-// sake: each input gets load instructions of its own, and the processor's prefetcher learns strides
-// by instruction. With one loop over inputs the same loads ran at half the speed.
+// Folds `Units` vectors at byte `at` of every input. `Inputs` is a template argument because each
+// input then has load instructions of its own. The processor's prefetcher learns strides per
+// instruction. With a loop over the inputs, the same loads ran at half the speed.
 template <class K, int Inputs, int Units, bool Simple>
 [[gnu::always_inline]] inline void block(const Pass& pass, const std::byte* const (&in)[Inputs],
                                          std::size_t at) {
@@ -137,10 +140,11 @@ template <class K, int Inputs, int Units, bool Simple>
   }
 }
 
-// A simple pass in which input w is read w vectors behind input 0, with an accumulator for each
-// vector under way. Tiles start on pages, so the same offset of every input falls into the same set
-// of the L1 cache, and of 16 inputs in step each throws the others' prefetched lines out: half the
-// speed. One line apart they use different sets. Returns the bytes done; needs Inputs - 1 vectors.
+// A simple pass that reads input w w vectors behind input 0, with one accumulator for each vector
+// in progress. Tiles start on pages, so the same offset of every input maps to the same set of the
+// L1 cache. With 16 inputs at the same offset, each input evicts the prefetched lines of the
+// others, and the speed is halved. At a distance of one line the inputs use different sets. Returns
+// the number of bytes done. Precondition: at least Inputs - 1 vectors.
 template <class K, int Inputs>
 [[gnu::always_inline]] inline std::size_t skewed(const Pass& pass,
                                                  const std::byte* const (&in)[Inputs],
@@ -154,7 +158,8 @@ template <class K, int Inputs>
     K::finish(acc, raw, divisor);
     V::store(out + vector * V::kBytes, raw[0]);
   };
-  // By vector modulo Inputs. Before a round starts at v: v + j holds inputs 0..Inputs - 2 - j.
+  // Indexed by vector modulo Inputs. Before a round starts at v, the accumulator of vector v + j
+  // holds inputs 0..Inputs - 2 - j.
   typename K::Acc acc[Inputs];
   TALLY_UNROLL for (int j = 0; j < Inputs - 1; ++j) {
     acc[j] = K::load(in[0] + j * V::kBytes);
@@ -184,7 +189,7 @@ template <class K, int Inputs>
   return (vector + Inputs - 1) * V::kBytes;
 }
 
-// The last bytes, fewer than a vector.
+// Folds and stores the last bytes, fewer than a vector.
 template <class K>
 [[gnu::noinline]] void tail(const Pass& pass, std::size_t at, std::size_t bytes) {
   using V = typename K::Vector;
@@ -249,7 +254,7 @@ struct ByInputCount<K, Counts<Simple...>, Counts<General...>> {
   static constexpr OperationKernels kBoth = {kSimple, kGeneral, nullptr};
 };
 
-// Of sums whose partial results are wider: kernels for these as well.
+// For sums with wider partial results: adds the kernels for these.
 template <class K, class = UpTo<kMaxGroupInputs>::Type>
 struct WithPartials;
 template <class K, int... General>

@@ -1,5 +1,6 @@
-// From views to passes: cuts the work where a span ends, where accumulators are full and where
-// statistics want it, and folds many inputs in groups, then the partials.
+// From views to passes. Cuts the work where a span ends, where accumulators are full, and where
+// statistics need it. Folds `before` first, then the inputs (many inputs in groups), then the
+// partials.
 #include "summation/reduce.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::size_t kStreamAlignment = 64;
 
-// Where a walk over one input stands.
+// The position of a walk over one input.
 struct Cursor {
   std::size_t span;
   std::size_t offset;
@@ -42,8 +43,8 @@ class Statistics {
   Statistics(SquaresFunction squares, std::span<BlockStats> blocks)
       : squares_(squares), blocks_(blocks) {}
 
-  // The elements from `first` on; calls are in order, and only a block's last part may be no
-  // multiple of kSquareLanes.
+  // Adds the elements from `first` on. Calls are in order. Only the last part of a block may have a
+  // count that is not a multiple of kSquareLanes.
   void add(const std::byte* elements, std::size_t first, std::size_t count, bool last) {
     nonfinite_ += squares_(elements, count, lanes_);
     const std::size_t end = first + count;
@@ -63,7 +64,8 @@ class Statistics {
   std::uint64_t nonfinite_ = 0;
 };
 
-// Elements until all outputs are aligned for streaming; nullopt if they never are together.
+// Returns the number of elements before all outputs are aligned for streaming; nullopt when they
+// are never aligned together.
 std::optional<std::size_t> elements_to_alignment(const Reduction& reduction, std::size_t bytes) {
   const auto misalignment = [](const std::byte* p) {
     return reinterpret_cast<std::uintptr_t>(p) % kStreamAlignment;
@@ -81,16 +83,20 @@ std::uint32_t divisor_of(const Reduction& reduction) {
   return divides ? reduction.divisor : 1;
 }
 
-// Partial results that are wider than elements.
+// True when the reduction has partial results and they are wider than elements.
 bool is_wider(const Reduction& reduction) {
-  return (reduction.partial_result || !reduction.partials.empty()) &&
+  return (reduction.partial_result || reduction.before != nullptr || !reduction.partials.empty()) &&
          partial_type(reduction.type, reduction.operation) != reduction.type;
 }
 
+std::size_t count_of_sources(const Reduction& reduction) {
+  return (reduction.before != nullptr ? 1 : 0) + reduction.inputs.size() +
+         reduction.partials.size();
+}
+
 bool is_simple(const Reduction& reduction) {
-  return reduction.inputs.size() + reduction.partials.size() <= kMaxSimpleInputs &&
-         reduction.outputs.size() == 1 && reduction.stats.empty() && !reduction.stream_outputs &&
-         !is_wider(reduction);
+  return count_of_sources(reduction) <= kMaxSimpleInputs && reduction.outputs.size() == 1 &&
+         reduction.stats.empty() && !reduction.stream_outputs && !is_wider(reduction);
 }
 
 bool single_spans(const Reduction& reduction) {
@@ -99,21 +105,28 @@ bool single_spans(const Reduction& reduction) {
          std::all_of(reduction.partials.begin(), reduction.partials.end(), one);
 }
 
-// All that is folded, in order: the inputs, then the partials.
+// All sources of a reduction, in order: `before`, the inputs, the partials.
 class Sources {
  public:
   explicit Sources(const Reduction& reduction)
       : inputs_(reduction.inputs),
         partials_(reduction.partials),
         input_bytes_(element_bytes(reduction.type)),
-        partial_bytes_(element_bytes(partial_type(reduction.type, reduction.operation))) {}
-  std::size_t count() const { return inputs_.size() + partials_.size(); }
+        partial_bytes_(element_bytes(partial_type(reduction.type, reduction.operation))),
+        before_{reduction.before, reduction.count * partial_bytes_},
+        first_input_(reduction.before != nullptr ? 1 : 0),
+        first_partial_(first_input_ + inputs_.size()) {}
+  // Not copyable, because view() points into the object.
+  Sources(const Sources&) = delete;
+  Sources& operator=(const Sources&) = delete;
+  std::size_t count() const { return first_partial_ + partials_.size(); }
   View view(std::size_t i) const {
-    return i < inputs_.size() ? inputs_[i] : partials_[i - inputs_.size()];
+    if (i < first_input_) return {&before_, 1};
+    return i < first_partial_ ? inputs_[i - first_input_] : partials_[i - first_partial_];
   }
-  // Of an element.
+  // Returns the bytes of one element of a source.
   std::size_t bytes(std::size_t i) const {
-    return i < inputs_.size() ? input_bytes_ : partial_bytes_;
+    return i >= first_input_ && i < first_partial_ ? input_bytes_ : partial_bytes_;
   }
 
  private:
@@ -121,9 +134,12 @@ class Sources {
   std::span<const View> partials_;
   std::size_t input_bytes_;
   std::size_t partial_bytes_;
+  Span before_;
+  std::size_t first_input_;
+  std::size_t first_partial_;
 };
 
-// Sources whose spans are one: an element's address is a sum.
+// Sources that have one span each: an element's address is a sum.
 class DirectSources : public Sources {
  public:
   using Sources::Sources;
@@ -134,7 +150,7 @@ class DirectSources : public Sources {
   void advance(std::size_t /*elements*/) const {}
 };
 
-// Sources of any spans: a cursor for each.
+// Sources with any number of spans. Each has a cursor.
 class ScatteredSources : public Sources {
  public:
   explicit ScatteredSources(const Reduction& reduction) : Sources(reduction) {
@@ -143,7 +159,7 @@ class ScatteredSources : public Sources {
       skip_finished_spans(i);
     }
   }
-  // Elements, at most `wanted`, that lie within one span of every source.
+  // Returns how many elements, at most `wanted`, lie within one span of every source.
   std::size_t contiguous(std::size_t wanted) const {
     for (std::size_t i = 0; i < count(); ++i) {
       const std::size_t left = view(i)[cursors_[i].span].bytes - cursors_[i].offset;
@@ -170,28 +186,36 @@ class ScatteredSources : public Sources {
     }
   }
 
-  // Only the first count() are ever written or read.
+  // Only the first count() are used.
   Cursor cursors_[kMaxInputs];
 };
 
-// What is decided once for a reduction.
+// What is the same for all passes of a reduction.
 struct Folding {
   explicit Folding(const Reduction& reduction)
-      : sources(reduction.inputs.size() + reduction.partials.size()),
-        elements(is_wider(reduction) ? reduction.inputs.size() : sources),
-        widen(is_wider(reduction) && reduction.partial_result),
+      : sources(count_of_sources(reduction)),
+        wider(is_wider(reduction)),
+        first_element(wider && reduction.before != nullptr ? 1 : 0),
+        end_of_elements(wider ? first_element + reduction.inputs.size() : sources),
+        widen(wider && reduction.partial_result),
         simple(is_simple(reduction)),
-        grouped(!simple && (sources > kMaxGroupInputs || (elements > 0 && elements < sources))) {}
+        // Elements and wider values are never in one pass.
+        grouped(!simple && (sources > kMaxGroupInputs || first_element > 0 ||
+                            (end_of_elements > 0 && end_of_elements < sources))) {}
 
   std::size_t sources;
-  std::size_t elements;  // the first so many of them are of the element type, the others wider
-  bool widen;            // the outputs are wider
-  bool simple;           // in one simple pass
-  bool grouped;          // in several, with accumulators between them
+  bool wider;  // some of the sources, or the outputs, are wider than elements
+  // The range of sources of the element type. When wider is set, the others are wider.
+  std::size_t first_element;
+  std::size_t end_of_elements;
+  bool widen;    // the outputs are wider
+  bool simple;   // one simple pass
+  bool grouped;  // several passes, with accumulators between them
 };
 
-// The sources from `first` up to `end`, over pass.count elements from `done` on: in groups as even
-// as can be, each of at most `most`. `pointers` has room for such a group.
+// Folds the sources from `first` up to `end`, over pass.count elements from `done` on. The groups
+// are of as equal size as possible, with at most `most` sources each. `pointers` has room for one
+// group.
 template <class Inputs>
 void fold(const PassFunction* by_input_count, const Inputs& inputs, std::size_t first,
           std::size_t end, std::size_t most, bool finish, std::size_t done,
@@ -213,10 +237,13 @@ void fold_all(const OperationKernels& passes, const Folding& folding, const Inpu
     return fold(passes.simple, inputs, 0, folding.sources, kMaxSimpleInputs, true, done, pointers,
                 pass);
   }
-  fold(passes.general, inputs, 0, folding.elements, kMaxGroupInputs,
-       folding.elements == folding.sources, done, pointers, pass);
-  fold(passes.partials, inputs, folding.elements, folding.sources, kMaxGroupInputs, true, done,
-       pointers, pass);
+  const bool ends_with_elements = folding.end_of_elements == folding.sources;
+  fold(passes.partials, inputs, 0, folding.first_element, kMaxGroupInputs, false, done, pointers,
+       pass);
+  fold(passes.general, inputs, folding.first_element, folding.end_of_elements, kMaxGroupInputs,
+       ends_with_elements, done, pointers, pass);
+  fold(passes.partials, inputs, folding.end_of_elements, folding.sources, kMaxGroupInputs, true,
+       done, pointers, pass);
 }
 
 template <class Inputs>
@@ -255,7 +282,7 @@ void reduce_from(const Kernels& kernels, const Reduction& reduction) {
     if (folding.grouped) wanted = std::min(wanted, chunk);
     pass.stream = false;
     if (to_alignment) {
-      // One vector's worth of ordinary stores where a cut left the outputs misaligned.
+      // Where a cut left the outputs misaligned, ordinary stores go up to the next vector.
       const std::size_t line = kStreamAlignment / bytes;
       const std::size_t short_of = (*to_alignment + line - done % line) % line;
       pass.stream = short_of == 0;
@@ -276,18 +303,17 @@ void reduce_from(const Kernels& kernels, const Reduction& reduction) {
   }
 }
 
-// The common case, with nothing around it: small reductions consist of such overhead.
+// The common case, without the preparations of the others: in a small reduction these take most of
+// the time.
 void reduce_at_once(const Kernels& kernels, const Reduction& reduction) {
   const std::byte* pointers[kMaxSimpleInputs];
-  const std::size_t inputs = reduction.inputs.size();
-  const std::size_t partials = reduction.partials.size();
-  for (std::size_t i = 0; i < inputs; ++i) pointers[i] = reduction.inputs[i].front().data;
-  for (std::size_t i = 0; i < partials; ++i) {
-    pointers[inputs + i] = reduction.partials[i].front().data;
-  }
+  std::size_t sources = 0;
+  if (reduction.before != nullptr) pointers[sources++] = reduction.before;
+  for (const View input : reduction.inputs) pointers[sources++] = input.front().data;
+  for (const View partial : reduction.partials) pointers[sources++] = partial.front().data;
   Pass pass;
   pass.inputs = pointers;
-  pass.input_count = inputs + partials;
+  pass.input_count = sources;
   pass.outputs = reduction.outputs.data();
   pass.output_count = 1;
   pass.count = reduction.count;
@@ -296,7 +322,7 @@ void reduce_at_once(const Kernels& kernels, const Reduction& reduction) {
   chosen.passes.simple[pass.input_count - 1](pass);
 }
 
-// Partial results of partials alone: a sum like any other, of their type.
+// Partial results of partials alone are an ordinary reduction in the type of the partials.
 Reduction of_partials(Reduction reduction) {
   reduction.type = partial_type(reduction.type, reduction.operation);
   if (reduction.operation == Operation::kAverage) reduction.operation = Operation::kSum;
@@ -304,7 +330,7 @@ Reduction of_partials(Reduction reduction) {
   return reduction;
 }
 
-// Each of the views has so many bytes.
+// True when each of the views has this many bytes.
 bool all_have(std::span<const View> views, std::size_t bytes) {
   return std::all_of(views.begin(), views.end(), [bytes](View view) {
     std::size_t total = 0;
@@ -314,7 +340,7 @@ bool all_have(std::span<const View> views, std::size_t bytes) {
 }
 
 [[maybe_unused]] bool valid(const Reduction& reduction) {
-  const std::size_t sources = reduction.inputs.size() + reduction.partials.size();
+  const std::size_t sources = count_of_sources(reduction);
   const std::size_t blocks = reduction.partial_result ? 0 : stats_blocks(reduction.count);
   return sources >= 1 && sources <= kMaxInputs && !reduction.outputs.empty() &&
          reduction.outputs.size() <= kMaxInputs && reduction.divisor >= 1 &&

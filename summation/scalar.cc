@@ -30,7 +30,7 @@ void store_everywhere(const Pass& pass, std::size_t i, Stored result) {
   if (pass.scratch != nullptr) store(pass.scratch, i, result);
 }
 
-// Input says how inputs are stored: as elements, or as the partial sums of such.
+// Input defines how inputs are stored: as elements, or as partial sums of elements.
 template <ElementType Type, Operation Op, class Input = scalar::Element<Type>>
 void run(const Pass& pass) {
   using Element = scalar::Element<Type>;

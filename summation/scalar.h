@@ -1,4 +1,4 @@
-// The specification: what every kernel computes, one element at a time.
+// The specification: it defines what every kernel computes, one element at a time.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@
 
 namespace tally::summation::scalar {
 
-// Exact: every f16 is an f32, subnormals included.
+// Exact, because every f16 is an f32, subnormals included.
 inline float widen_f16(std::uint16_t half) {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000U) << 16U;
   const std::uint32_t exponent = (half >> 10U) & 0x1fU;
@@ -28,19 +28,20 @@ inline float widen_bf16(std::uint16_t half) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16U);
 }
 
-// To nearest, ties to even; from 65520 on to infinity; NaN to the canonical one.
+// Rounds to nearest, ties to even. Magnitudes from 65520 on become infinity. NaN becomes the
+// canonical NaN.
 inline std::uint16_t round_f16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16U) & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   std::uint32_t rounded = 0;
   if (magnitude > 0x7f800000U) return 0x7e00;
-  if (magnitude >= 0x47800000U) {  // 65536 and more
+  if (magnitude >= 0x47800000U) {  // 65536 or more
     rounded = 0x7c00;
-  } else if (magnitude >= 0x38800000U) {  // normal in f16; a carry may run into the exponent
+  } else if (magnitude >= 0x38800000U) {  // normal in f16; a carry may reach the exponent
     const std::uint32_t rebased = magnitude - ((127U - 15U) << 23U);
     rounded = (rebased + 0xfffU + ((rebased >> 13U) & 1U)) >> 13U;
-  } else if (magnitude >= 0x33000000U) {  // subnormal in f16, or rounds to its smallest
+  } else if (magnitude >= 0x33000000U) {  // subnormal in f16, or rounds to its smallest value
     const std::uint32_t shift = 126U - (magnitude >> 23U);
     const std::uint32_t mantissa = (magnitude & 0x7fffffU) | 0x800000U;
     const std::uint32_t half = 1U << (shift - 1U);
@@ -49,7 +50,7 @@ inline std::uint16_t round_f16(float value) {
   return static_cast<std::uint16_t>(sign | rounded);
 }
 
-// To nearest, ties to even; NaN to the canonical one.
+// Rounds to nearest, ties to even. NaN becomes the canonical NaN.
 inline std::uint16_t round_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return 0x7fc0;
@@ -62,7 +63,8 @@ T canonical(T value) {
   return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value;
 }
 
-// An element type: how it is stored, in which type it is folded, and the way there and back.
+// An element type: the stored type, the type in which it is folded, and the conversions between
+// them.
 template <ElementType Type>
 struct Element;
 
@@ -102,7 +104,7 @@ template <> struct Element<ElementType::kBf16> : Half {
 template <class T>
 T add(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    // Unsigned 64-bit arithmetic wraps, whatever T is promoted to.
+    // Unsigned 64-bit arithmetic wraps for every type that T is promoted to.
     return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
   } else {
     return a + b;
@@ -112,7 +114,8 @@ T add(T a, T b) {
 template <class T>
 T divide(T sum, std::uint32_t divisor) {
   if constexpr (std::is_integral_v<T>) {
-    // In 64 bits: the divisor may be more than T holds. It is never -1, so nothing overflows.
+    // Divides in 64 bits, because the divisor may exceed T. The divisor is never -1, so nothing
+    // overflows.
     return static_cast<T>(static_cast<std::int64_t>(sum) / static_cast<std::int64_t>(divisor));
   } else {
     return sum / static_cast<T>(divisor);
@@ -139,7 +142,7 @@ T maximum(T a, T b) {
   return a < b ? b : a;
 }
 
-// An operation: left to right over the ranks, and what happens once at the end.
+// An operation: the fold from left to right over the ranks, and the last step at the end.
 template <Operation Op>
 struct Fold;
 

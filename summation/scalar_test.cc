@@ -49,12 +49,12 @@ TEST(F16, RoundsEveryValueToItself) {
   }
 }
 
-// Between any two neighbours: just below the middle, the middle, just above.
+// Between any two adjacent values: just below the middle, the middle, just above.
 TEST(F16, RoundsToNearestTiesToEven) {
   for (unsigned sign = 0; sign <= 0x8000U; sign += 0x8000U) {
     for (unsigned half = sign; half < sign + 0x7c00U; ++half) {
       const double low = f16_value(half);
-      // The neighbour of the largest number is where infinity would stand: 65536.
+      // The value next to the largest number is where infinity would stand: 65536.
       const double high =
           (half & 0x7fffU) == 0x7bffU ? std::copysign(65536.0, low) : f16_value(half + 1);
       const auto middle = static_cast<float>((low + high) / 2);

@@ -1,4 +1,4 @@
-// Inputs for the tests: values that kernels get wrong, at any alignment.
+// Inputs for the tests: values that kernels compute wrongly most easily, at any alignment.
 #pragma once
 
 #include <algorithm>
@@ -31,14 +31,14 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
-// Numbers: mostly tame. Rare: one special among many. Subnormal: sums that stay tiny.
-// Ties: few bits, so that sums lie half way between results. Bits: anything at all.
+// kNumbers: ordinary values. kRare: a few special values among ordinary ones. kSubnormal: sums that
+// stay tiny. kTies: few bits, so that sums lie half way between two results. kBits: random bits.
 enum class Flavour { kNumbers, kRare, kSubnormal, kTies, kBits };
 inline constexpr int kFlavours = 5;
 
 using Random = std::mt19937_64;
 
-// Of the whole run, printed once; TALLY_TEST_SEED sets it.
+// Returns the seed of the whole run and prints it once. TALLY_TEST_SEED sets it.
 inline std::uint64_t seed() {
   static const std::uint64_t chosen = [] {
     const char* given = std::getenv("TALLY_TEST_SEED");
@@ -79,7 +79,7 @@ inline float random_f32(Random& random, Flavour flavour, float largest) {
   return negative ? -value : value;
 }
 
-// Halves directly by their bits, where subnormals and anything at all are meant.
+// Makes an f16 or bf16. kBits and kSubnormal choose the bits directly.
 inline std::uint16_t random_half(Random& random, Flavour flavour, ElementType type) {
   const bool f16 = type == ElementType::kF16;
   if (flavour == Flavour::kBits) return static_cast<std::uint16_t>(random());
@@ -113,12 +113,13 @@ inline void fill(Random& random, Flavour flavour, ElementType type, std::byte* t
   }
 }
 
-// Bytes past a multiple of 64.
+// Returns a number of bytes past a multiple of 64.
 inline std::size_t random_shift(Random& random, std::size_t alignment) {
   return alignment == 64 ? 0 : random() % 64 / alignment * alignment;
 }
 
-// Memory that starts `shift` bytes past a multiple of 64, ends where it ends, and is guarded.
+// Memory that starts `shift` bytes past a multiple of 64. Guard bytes on both sides show writes
+// outside the range.
 class Buffer {
  public:
   Buffer(std::size_t bytes, std::size_t shift) : bytes_(bytes) {
@@ -145,8 +146,8 @@ class Buffer {
   std::byte* start_;
 };
 
-// `width` inputs, cut into spans that lie apart from each other, each in memory of exactly its size
-// (so that an address sanitizer sees a byte too many).
+// `width` inputs, each divided into separate spans. Each span's memory ends with the span, so an
+// address sanitizer reports a read past the end.
 class Inputs {
  public:
   Inputs(Random& random, Flavour flavour, ElementType type, std::size_t width, std::size_t count,
@@ -168,7 +169,7 @@ class Inputs {
     for (const auto& of_input : spans_) views_.emplace_back(of_input);
   }
   std::span<const View> views() const { return views_; }
-  // Input `w` as one run of bytes.
+  // Copies input `w` to `to` as one contiguous range.
   void copy(std::size_t w, std::byte* to) const {
     for (const Span& span : spans_[w]) to = std::copy_n(span.data, span.bytes, to);
   }
@@ -179,7 +180,7 @@ class Inputs {
   std::vector<View> views_;
 };
 
-// Of every type with every operation.
+// Calls `body` for every type with every operation.
 template <class Body>
 void for_each_kernel(const Body& body) {
   for (const ElementTypeInfo& info : kElementTypes) {

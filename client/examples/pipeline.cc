@@ -1,4 +1,5 @@
-// Several buckets in flight, averaged out of place, with an event loop: pipeline RANK RANKS.
+// Keeps several buckets in flight and averages them out of place, with an event loop. usage:
+// pipeline RANK RANKS
 #include <poll.h>
 #include <tally/tally.h>
 
@@ -8,7 +9,7 @@
 #include <string>
 
 constexpr std::uint32_t kBuckets = 8;
-constexpr std::uint64_t kCount = 1 << 18;  // elements of each
+constexpr std::uint64_t kCount = 1 << 18;  // elements of each bucket
 
 void check(tally_status status, const tally_session* session) {
   if (status != TALLY_OK) throw std::runtime_error(tally_last_error(session));
@@ -49,7 +50,7 @@ int main(int argc, char** argv) try {
       if (average != float(options.ranks - 1) / 2 + float(completion.tag)) return 1;
       ++done;
     } else if (tally_arm(opened) == TALLY_OK) {
-      pollfd waiter{tally_fd(opened), POLLIN, 0};  // beside the program's other descriptors
+      pollfd waiter{tally_fd(opened), POLLIN, 0};  // an event loop polls its other descriptors too
       poll(&waiter, 1, 1000);
     }
   }

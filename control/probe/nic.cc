@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "client/address.h"
-#include "control/doctor/files.h"
+#include "control/machine/files.h"
+#include "net/address.h"
 
 namespace tally::control::probe {
 namespace {
@@ -26,7 +26,7 @@ std::string interface_with(const ifaddrs* all, const std::string& host) {
     sockaddr_storage address{};
     std::memcpy(&address, one->ifa_addr,
                 family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    if (client::host_of(address) == host) return one->ifa_name;
+    if (net::host_of(address) == host) return one->ifa_name;
   }
   return {};
 }
@@ -34,7 +34,7 @@ std::string interface_with(const ifaddrs* all, const std::string& host) {
 }  // namespace
 
 Result<Nic> nic_with(const std::string& host, const std::string& root) {
-  const auto addresses = client::resolve_tcp("tcp:" + host + ":1", false);
+  const auto addresses = net::resolve_tcp("tcp:" + host + ":1", false);
   if (!addresses) return addresses.error();
   ifaddrs* found = nullptr;
   if (::getifaddrs(&found) != 0) {
@@ -42,15 +42,16 @@ Result<Nic> nic_with(const std::string& host, const std::string& root) {
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(found, &::freeifaddrs);
   Nic nic;
-  for (const client::SocketAddress& one : *addresses) {
-    if (nic.interface.empty()) nic.interface = interface_with(found, client::host_of(one.socket));
+  for (const net::SocketAddress& one : *addresses) {
+    if (nic.interface.empty()) nic.interface = interface_with(found, net::host_of(one.socket));
   }
   if (nic.interface.empty()) {
     return Error{Status::kUnavailable,
                  fmt::format("no interface of this machine has the address {}", host)};
   }
-  // What it negotiated, in Mbit/s; no number where there is no link, or nothing to negotiate.
-  const doctor::Files files(root);
+  // The negotiated speed in Mbit/s. It is no number without a link, or when the NIC does not
+  // negotiate.
+  const Files files(root);
   const auto speed = files.number("/sys/class/net/" + nic.interface + "/speed");
   if (speed) nic.speed = static_cast<double>(*speed) * kMegabit;
   return nic;

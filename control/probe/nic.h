@@ -1,4 +1,4 @@
-// The network interface that has an address, and the speed that the kernel declares for it.
+// The network interface with an address, and the speed that the kernel reports for it.
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@ namespace tally::control::probe {
 
 struct Nic {
   std::string interface;
-  double speed = 0;  // bytes per second, each way; 0: the kernel does not say
+  double speed = 0;  // bytes per second in each direction; 0 when the kernel does not report it
 };
 
-// `host`: a numeric address or a name of this machine. `root`: of the files, "" for the machine's
-// own. An error says that no interface has it.
+// Returns the NIC with this address. `host` is a numeric address or a name of this machine. `root`
+// is the root folder of the files; "" means the machine's own. An error says that no interface has
+// the address, or why the addresses are unknown.
 Result<Nic> nic_with(const std::string& host, const std::string& root = {});
 
 }  // namespace tally::control::probe

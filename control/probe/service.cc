@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include "control/log.h"
+#include "base/log/log.h"
 #include "control/probe/nic.h"
 #include "control/probe/stream.h"
 #include "control/probe/sum.h"
-#include "control/same_token.h"
+#include "net/same_token.h"
 
 namespace tally::control::probe {
 namespace {
 
 using nlohmann::json;
 
-constexpr unsigned kThreads = 3;  // one for each kind
+constexpr unsigned kThreads = 3;  // one for each kind of measurement
 constexpr std::size_t kMostText = 256;
 constexpr std::uint64_t kMostMeasureMs = 10'000;
 constexpr std::uint64_t kMostWarmUpMs = 2'000;
@@ -34,7 +34,7 @@ Pace pace_of(rpc::Params& params) {
   return pace;
 }
 
-// The list `to`: {host, port, key} each. None where anything else is there.
+// The list `to` of {host, port, key}. None when the list has another form.
 std::optional<std::vector<Target>> targets_of(const json& list) {
   std::vector<Target> targets;
   if (!list.is_array() || list.empty() || list.size() > kMostStreams) return std::nullopt;
@@ -90,23 +90,26 @@ void ProbeService::handle(rpc::ConnectionId connection, const rpc::Request& requ
 bool ProbeService::may(rpc::ConnectionId connection, const std::string& token,
                        rpc::Reply& reply) const {
   if (!options_.token.empty()) {
-    if (same_token(options_.token, token)) return true;
-    reply.error(wrong_cluster_token());
+    if (net::same_token(options_.token, token)) {
+      reply.grant(rpc::Grant::kToken);
+      return true;
+    }
+    reply.error(net::wrong_cluster_token());
     return false;
   }
   if (is_local_(connection)) return true;
   reply.error(Status::kRefused,
-              "over TCP probe.* is for who shows the cluster's token, and this node has none: "
+              "over TCP, probe.* needs the cluster's token, and this node has none: "
               "set cluster.token in its configuration, or ask by its Unix socket");
   return false;
 }
 
 void ProbeService::begin(bool& busy, std::function<void()> task, std::function<void()> then) {
-  if (threads_ == nullptr) threads_ = std::make_unique<HelperThreads>(io_, kThreads);
+  if (threads_ == nullptr) threads_ = std::make_unique<ThreadPool>(io_, kThreads);
   busy = true;
-  threads_->run(std::move(task), [&busy, then = std::move(then)] {
+  threads_->run(std::move(task), [&busy, then = std::move(then)](const Outcome& done) {
     busy = false;
-    then();
+    if (done) then();  // else the dropped reply answers
   });
 }
 

@@ -1,8 +1,11 @@
-// The node's methods probe.*: it measures its machine and, with others, the network between them.
-// Only for who shows the cluster's token, as all that is the operator's; of a node without one for
-// who comes by its Unix socket: what is measured costs a processor, and fills a network. One
-// measurement of each kind at a time. Control thread only;
-// the work is done on threads of its own, which are made when they are first needed.
+// The node's methods probe.*: the node measures its machine and, with other nodes, the network
+// between them.
+//
+// A measurement occupies a processor and fills a network, so the methods need the rights of an
+// operator. A caller must show the cluster's token. On a node without a token, only a caller on the
+// node's Unix socket may use them. The node runs one measurement of each kind at a time. Only the
+// control thread uses the service. The work runs on the service's own threads, which start when
+// they are first needed.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -12,27 +15,27 @@
 #include <memory>
 #include <string>
 
-#include "control/helper_threads.h"
-#include "control/rpc/params.h"
-#include "control/rpc/service.h"
+#include "control/threads/thread_pool.h"
+#include "net/rpc/params.h"
+#include "net/server/service.h"
 #include "summation/reduce.h"
 
 namespace tally::control::probe {
 
 struct ProbeOptions {
-  std::string token;  // the cluster's; empty: nobody can show it
-  std::string host;   // where the node listens on TCP ("*": everywhere); empty: it does not
+  std::string token;  // the cluster's token; empty: no caller can show it
+  std::string host;   // TCP address of the node ("*": all addresses); empty: no TCP
   const summation::Kernels* kernels = nullptr;
-  unsigned shards = 1;             // that serve a job
-  std::uint64_t window = 4 << 20;  // bytes, of a shard
+  unsigned shards = 1;             // number of shards that serve a job
+  std::uint64_t window = 4 << 20;  // bytes of a shard's window
 };
 
 class ProbeService {
  public:
-  // `is_local`: the connection is one to the node's Unix socket. Borrows `io`.
+  // `is_local` returns true for a connection to the node's Unix socket. Borrows `io`.
   ProbeService(ProbeOptions options, asio::io_context& io,
                std::function<bool(rpc::ConnectionId)> is_local);
-  // Ends what is being measured, within a fraction of a second.
+  // Ends present measurements within a fraction of a second.
   ~ProbeService();
 
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
@@ -42,7 +45,8 @@ class ProbeService {
   void machine(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void serve(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void run(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
-  // On a thread of its own; `busy` until it is done. False, and said, when it is already.
+  // Runs `task` on a thread of the service, then `then` on the control thread. `busy` is true until
+  // the task has ended. When the task runs out of memory, `then` does not run.
   void begin(bool& busy, std::function<void()> task, std::function<void()> then);
 
   const ProbeOptions options_;
@@ -52,7 +56,7 @@ class ProbeService {
   bool serving_ = false;
   bool sending_ = false;
   std::atomic<bool> stop_{false};
-  std::unique_ptr<HelperThreads> threads_;  // last: they end before what they use
+  std::unique_ptr<ThreadPool> threads_;  // last: the threads end before what they use
 };
 
 }  // namespace tally::control::probe

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "control/probe/nic.h"
-#include "control/rpc/test_support.h"
+#include "tests/support/net/rpc_test_support.h"
 
 namespace tally::control::probe {
 namespace {
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr rpc::ConnectionId kLocal = 1;
 constexpr rpc::ConnectionId kRemote = 2;
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kTimeout = std::chrono::seconds(30);
 
 struct Answers : rpc::ReplySink {
   void answer(std::string line) override { last = json::parse(line, nullptr, false); }
@@ -44,7 +44,7 @@ class ProbeServiceTest : public ::testing::Test {
   // Until there is an answer.
   json ask(ProbeService& service, rpc::ConnectionId connection, const char* method, json params) {
     auto answers = begin(service, connection, method, std::move(params));
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+    const auto end = std::chrono::steady_clock::now() + kTimeout;
     while (answers->last.is_null() && std::chrono::steady_clock::now() < end) {
       io_.restart();
       io_.run_for(std::chrono::milliseconds(5));
@@ -68,7 +68,7 @@ class ProbeServiceTest : public ::testing::Test {
   asio::io_context io_;
 };
 
-TEST_F(ProbeServiceTest, AStrangerCannotMakeANodeSendOrWork) {
+TEST_F(ProbeServiceTest, RefusesCallersWithoutTheToken) {
   ProbeService service = make(options("secret")), open = make(options(""));
   const json streams = {{"streams", 1}};
   for (const char* token : {"", "guess!", "secret "}) {
@@ -93,7 +93,7 @@ TEST_F(ProbeServiceTest, AStrangerCannotMakeANodeSendOrWork) {
       << "whoever can connect is not the operator";
 }
 
-TEST_F(ProbeServiceTest, WhatIsOutOfBoundsIsRefused) {
+TEST_F(ProbeServiceTest, RefusesParametersOutOfBounds) {
   ProbeService service = make(options(""));
   const std::pair<const char*, json> cases[] = {
       {"probe.serve", {{"streams", 0}}},
@@ -140,7 +140,7 @@ TEST_F(ProbeServiceTest, OneNodeSendsToAnother) {
   }
 }
 
-TEST_F(ProbeServiceTest, AMachineSaysWhatItIs) {
+TEST_F(ProbeServiceTest, AMachineReportsItsProperties) {
   ProbeService service = make(options(""));
   const json machine = ask(service, kLocal, "probe.machine", {{"inputs", 4}})["result"];
   EXPECT_EQ(machine["interface"], "lo") << machine;
@@ -152,13 +152,13 @@ TEST_F(ProbeServiceTest, AMachineSaysWhatItIs) {
   EXPECT_THAT(other["nic_error"].get<std::string>(), HasSubstr("has the address 192.0.2.1"));
 }
 
-TEST_F(ProbeServiceTest, ItsEndDoesNotWaitForStreamsThatDoNotCome) {
+TEST_F(ProbeServiceTest, ItsDestructorDoesNotWaitForMissingStreams) {
   auto service = std::make_unique<ProbeService>(options(""), io_, [](auto) { return true; });
   ask(*service, kLocal, "probe.serve", {{"streams", 1}});
   service.reset();  // within the test's limit
 }
 
-TEST(Nic, TheSpeedIsWhatTheKernelDeclares) {
+TEST(Nic, HasTheSpeedThatTheKernelDeclares) {
   const rpc::TemporaryDirectory root;
   const auto folder = std::filesystem::path(root.path()) / "sys/class/net/lo";
   std::filesystem::create_directories(folder);

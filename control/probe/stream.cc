@@ -16,20 +16,20 @@
 #include <span>
 #include <thread>
 
-#include "client/rpc_channel.h"
+#include "net/rpc/rpc_channel.h"
 
 namespace tally::control::probe {
 namespace {
 
 constexpr std::size_t kChunk = 256 << 10;
-constexpr Nanos kArrival = 10 * kSecond;       // for all streams to come
-constexpr Nanos kHello = 2 * kSecond;          // for one that has come to show its key
-constexpr Nanos kTail = 300 * kMillisecond;    // sent beyond the span, while others end theirs
+constexpr Nanos kArrival = 10 * kSecond;       // for all streams to arrive
+constexpr Nanos kHello = 2 * kSecond;          // for an arrived stream to send its key
+constexpr Nanos kTail = 300 * kMillisecond;    // beyond the span, while other streams end theirs
 constexpr Nanos kLastWords = 5 * kSecond;      // for the receiver's figures
-constexpr Nanos kStill = 5 * kSecond;          // without a byte: it has broken
-constexpr Nanos kGlance = 100 * kMillisecond;  // how often `stop` is looked at
+constexpr Nanos kStill = 5 * kSecond;          // without a byte: the stream is broken
+constexpr Nanos kGlance = 100 * kMillisecond;  // interval of reads of `stop`
 constexpr Nanos kMoment = 10 * kMillisecond;
-constexpr std::size_t kStrangers = 16;  // that may hold a place while they say nothing
+constexpr std::size_t kStrangers = 16;  // without a key, which may hold a connection
 constexpr std::string_view kHelloWord = "tallyprb";
 constexpr std::string_view kGoWord = "tallygo!";
 
@@ -37,7 +37,7 @@ Error broken(std::string what) {
   return {Status::kUnavailable, std::move(what)};
 }
 
-// Ready for `events` before the deadline, and nobody wants it to end.
+// True when the descriptor is ready for `events` before the deadline and before `stop`.
 bool wait_for(int fd, short events, Nanos deadline, const std::atomic<bool>& stop) {
   while (!stop) {
     const Nanos left = std::min(deadline - monotonic_now(), kGlance);
@@ -48,7 +48,7 @@ bool wait_for(int fd, short events, Nanos deadline, const std::atomic<bool>& sto
   return false;
 }
 
-// All of it, before the deadline.
+// Moves all bytes. False when the deadline, `stop` or an error comes first.
 template <typename Byte, typename Move>
 bool move_all(int fd, short events, std::span<Byte> bytes, Nanos deadline,
               const std::atomic<bool>& stop, Move move) {
@@ -74,12 +74,13 @@ bool receive_all(int fd, std::span<char> text, Nanos deadline, const std::atomic
   });
 }
 
-// Many that begin together, or not at all.
+// Makes all streams begin together, or none.
 class StartingLine {
  public:
   explicit StartingLine(std::size_t expected) : missing_(expected) {}
 
-  // Waits for the others; when they are off, or nothing: not all came, or it is one too many.
+  // Waits for the other streams. Returns the time of the start. None when not all arrived, or when
+  // this one is one too many.
   std::optional<Nanos> arrive(Nanos deadline, const std::atomic<bool>& stop) {
     std::unique_lock lock(mutex_);
     if (missing_ == 0) return std::nullopt;
@@ -92,7 +93,7 @@ class StartingLine {
     }
     return off_;
   }
-  // Somebody will not come.
+  // One stream will not arrive.
   void give_up() {
     const std::lock_guard lock(mutex_);
     given_up_ = true;
@@ -111,12 +112,12 @@ class StartingLine {
   std::optional<Nanos> off_;
 };
 
-// Counts what comes from off + warm_up on, and takes the rest.
+// Counts the bytes from off + warm_up on, and discards the others.
 Result<Carried> receive_stream(int fd, Nanos off, const Pace& pace, const std::atomic<bool>& stop) {
   std::vector<char> buffer(kChunk);
   const Nanos from = off + pace.warm_up, to = from + pace.measure;
   Carried carried;
-  Nanos last = 0;  // when something came within the span
+  Nanos last = 0;  // time of the last bytes within the span
   for (;;) {
     const ssize_t count = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (count == 0) break;
@@ -131,7 +132,7 @@ Result<Carried> receive_stream(int fd, Nanos off, const Pace& pace, const std::a
     carried.bytes += static_cast<std::uint64_t>(count);
     last = now;
   }
-  // A stream that ends early, at its most bytes, counts until then.
+  // A stream that ends early, at its most bytes, counts until its end.
   carried.time = monotonic_now() >= to ? pace.measure : last - from;
   if (carried.bytes == 0 || carried.time <= 0)
     return broken("nothing came in the span that counts");
@@ -140,15 +141,16 @@ Result<Carried> receive_stream(int fd, Nanos off, const Pace& pace, const std::a
 
 using Figures = std::array<std::uint64_t, 2>;
 
-bool tell(int fd, const Carried& carried, const std::atomic<bool>& stop) {
+bool send_figures(int fd, const Carried& carried, const std::atomic<bool>& stop) {
   const Figures figures = {htole64(carried.bytes),
                            htole64(static_cast<std::uint64_t>(carried.time))};
   const std::string_view text(reinterpret_cast<const char*>(figures.data()), sizeof figures);
   return send_all(fd, text, monotonic_now() + kLastWords, stop);
 }
 
-// The other end may say anything.
-Result<Carried> hear(int fd, const Pace& pace, std::uint64_t sent, const std::atomic<bool>& stop) {
+// The other end may send anything, so the figures are checked.
+Result<Carried> receive_figures(int fd, const Pace& pace, std::uint64_t sent,
+                                const std::atomic<bool>& stop) {
   Figures figures{};
   const std::span<char> text(reinterpret_cast<char*>(figures.data()), sizeof figures);
   if (!receive_all(fd, text, monotonic_now() + kLastWords, stop)) {
@@ -168,7 +170,7 @@ std::string make_key() {
   return key;
 }
 
-// Streams for so long; how much went.
+// Sends until the time or the most bytes are reached. Returns the bytes sent.
 Result<std::uint64_t> stream(int fd, Nanos until, std::uint64_t max_bytes,
                              const std::atomic<bool>& stop) {
   const std::vector<char> buffer(kChunk);
@@ -189,7 +191,7 @@ Result<std::uint64_t> stream(int fd, Nanos until, std::uint64_t max_bytes,
 Result<Carried> send_one(const Target& target, const Pace& pace, StartingLine& line,
                          const std::atomic<bool>& stop) {
   const Nanos deadline = monotonic_now() + kArrival;
-  const auto socket = client::connect_tcp(target.where, 0);
+  const auto socket = net::connect_tcp(target.where, 0);
   if (!socket) return socket.error();
   const int fd = socket->get();
   std::array<char, kGoWord.size()> word{};
@@ -202,13 +204,13 @@ Result<Carried> send_one(const Target& target, const Pace& pace, StartingLine& l
   const auto sent = stream(fd, *off + pace.warm_up + pace.measure + kTail, pace.max_bytes, stop);
   if (!sent) return sent.error();
   ::shutdown(fd, SHUT_WR);
-  return hear(fd, pace, *sent, stop);
+  return receive_figures(fd, pace, *sent, stop);
 }
 
 }  // namespace
 
 Result<Receiver> Receiver::listen(const std::string& host, std::size_t streams) {
-  auto listener = client::listen_tcp({host, 0});
+  auto listener = net::listen_tcp({host, 0});
   if (!listener) return listener.error();
   Receiver receiver;
   receiver.listener_ = std::move(listener).value();
@@ -218,25 +220,25 @@ Result<Receiver> Receiver::listen(const std::string& host, std::size_t streams) 
 }
 
 std::uint16_t Receiver::port() const {
-  return client::local_port(listener_.get());
+  return net::local_port(listener_.get());
 }
 
 Result<std::vector<Carried>> Receiver::run(const Pace& pace, const std::atomic<bool>& stop) const {
   const Nanos deadline = monotonic_now() + kArrival;
   StartingLine line(streams_);
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards `carried` and `failure`
   std::vector<Carried> carried;
   std::optional<Error> failure;
   const auto serve = [&](const UniqueFd& socket) {
     const int fd = socket.get();
     std::array<char, kHelloWord.size() + kKeyBytes> hello{};
-    const Nanos patience = std::min(deadline, monotonic_now() + kHello);
-    if (!receive_all(fd, hello, patience, stop)) return;
+    const Nanos timeout = std::min(deadline, monotonic_now() + kHello);
+    if (!receive_all(fd, hello, timeout, stop)) return;
     if (std::string_view(hello.data(), hello.size()) != std::string(kHelloWord) + key_) return;
     const auto off = line.arrive(deadline, stop);
     if (!off || !send_all(fd, kGoWord, deadline, stop)) return;
     auto one = receive_stream(fd, *off, pace, stop);
-    if (one) tell(fd, *one, stop);
+    if (one) send_figures(fd, *one, stop);
     const std::lock_guard lock(mutex);
     if (one) carried.push_back(*one);
     if (!one && !failure) failure = one.error();
@@ -244,10 +246,10 @@ Result<std::vector<Carried>> Receiver::run(const Pace& pace, const std::atomic<b
   {
     std::vector<std::jthread> threads;
     while (!line.is_complete() && !stop && monotonic_now() < deadline) {
-      // A moment at a time: the last one's key may be on its way.
+      // Waits a moment at a time, because the last stream's key may be on its way.
       const Nanos moment = monotonic_now() + kMoment;
       if (!wait_for(listener_.get(), POLLIN, moment, stop)) continue;
-      auto socket = client::accept_tcp(listener_.get());
+      auto socket = net::accept_tcp(listener_.get());
       if (!socket || threads.size() >= streams_ + kStrangers) continue;
       threads.emplace_back([&serve, mine = std::move(*socket)] { serve(mine); });
     }
@@ -269,7 +271,7 @@ std::vector<Result<Carried>> send_streams(const std::vector<Target>& targets, co
       if (!results[i]) line.give_up();
     });
   }
-  threads.clear();  // they end first
+  threads.clear();  // the threads end first, because they write the results
   return results;
 }
 

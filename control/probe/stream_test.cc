@@ -28,26 +28,26 @@ struct Receiving {
   std::jthread thread;
 };
 
-TEST(ProbeStream, BothEndsKnowWhatCame) {
+TEST(ProbeStream, BothEndsReportTheSameBytes) {
   Receiving there(3);
   const std::atomic<bool> stop{false};
   const auto sent = send_streams({there.target(), there.target(), there.target()}, kPace, stop);
   there.thread.join();
   ASSERT_TRUE(there.result.ok()) << there.result.error().message;
   ASSERT_EQ(there.result->size(), 3U);
-  std::uint64_t counted = 0, told = 0;
+  std::uint64_t counted = 0, reported = 0;
   for (const Carried& one : *there.result) counted += one.bytes;
   for (const auto& one : sent) {
     ASSERT_TRUE(one.ok()) << one.error().message;
-    told += one->bytes;
+    reported += one->bytes;
     EXPECT_GT(one->per_second(), 0);
     EXPECT_LE(one->time, kPace.measure);
     EXPECT_LE(one->bytes, kPace.max_bytes);
   }
-  EXPECT_EQ(counted, told);
+  EXPECT_EQ(counted, reported);
 }
 
-TEST(ProbeStream, OneSenderToSeveralReceivers) {
+TEST(ProbeStream, OneSenderStreamsToSeveralReceivers) {
   Receiving a(1), b(1);
   const std::atomic<bool> stop{false};
   for (const auto& one : send_streams({a.target(), b.target()}, kPace, stop)) {
@@ -55,7 +55,7 @@ TEST(ProbeStream, OneSenderToSeveralReceivers) {
   }
 }
 
-TEST(ProbeStream, WhoHasNoKeyIsNotReceived) {
+TEST(ProbeStream, RefusesASenderWithoutTheKey) {
   Receiving there(1);
   const std::atomic<bool> stop{false};
   Target stranger = there.target();
@@ -69,17 +69,17 @@ TEST(ProbeStream, WhoHasNoKeyIsNotReceived) {
 }
 
 // Whatever else listens at an address is not flooded.
-TEST(ProbeStream, NothingIsSentToWhoIsNoReceiver) {
-  const auto listener = client::listen_tcp({"127.0.0.1", 0}).value();
+TEST(ProbeStream, SendsOnlyItsHelloToAnotherService) {
+  const auto listener = net::listen_tcp({"127.0.0.1", 0}).value();
   std::atomic<bool> stop{false};
   Result<Carried> result = Error{};
   std::jthread sender([&] {
     result = send_streams(
-        {{{"127.0.0.1", client::local_port(listener.get())}, std::string(kKeyBytes, '0')}}, kPace,
+        {{{"127.0.0.1", net::local_port(listener.get())}, std::string(kKeyBytes, '0')}}, kPace,
         stop)[0];
   });
   std::optional<UniqueFd> peer;
-  while (!peer) peer = client::accept_tcp(listener.get());
+  while (!peer) peer = net::accept_tcp(listener.get());
   ASSERT_EQ(::send(peer->get(), "HTTP/1.1", 8, MSG_NOSIGNAL), 8);
   std::size_t received = 0;
   char buffer[256];
@@ -93,7 +93,7 @@ TEST(ProbeStream, NothingIsSentToWhoIsNoReceiver) {
 }
 
 // However long somebody goes on: a receiver takes part in one probe at a time.
-TEST(ProbeStream, WhoSendsOnIsHungUpOn) {
+TEST(ProbeStream, ClosesAStreamThatSendsLongerThanTheProbe) {
   Receiving there(1, {.warm_up = 0, .measure = kMillisecond});
   const std::atomic<bool> stop{false};
   const Nanos began = monotonic_now();
@@ -105,11 +105,11 @@ TEST(ProbeStream, WhoSendsOnIsHungUpOn) {
   EXPECT_THAT(there.result.error().message, HasSubstr("sent on after its time"));
 }
 
-TEST(ProbeStream, NobodyThereIsSaid) {
+TEST(ProbeStream, ReportsAReceiverThatCannotBeReached) {
   std::uint16_t port = 0;
   {
-    const auto listener = client::listen_tcp({"127.0.0.1", 0}).value();
-    port = client::local_port(listener.get());
+    const auto listener = net::listen_tcp({"127.0.0.1", 0}).value();
+    port = net::local_port(listener.get());
   }
   Receiving there(1);  // waits for one that does not begin without the other
   const std::atomic<bool> stop{false};
@@ -121,7 +121,7 @@ TEST(ProbeStream, NobodyThereIsSaid) {
   EXPECT_THAT(sent[1].error().message, HasSubstr("others did not begin"));
 }
 
-TEST(ProbeStream, EndsWhenItIsToldTo) {
+TEST(ProbeStream, EndsWhenStopIsSet) {
   Receiving there(2);
   std::atomic<bool> stop{false};
   std::jthread sender([&] { EXPECT_FALSE(send_streams({there.target()}, kPace, stop)[0].ok()); });

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kTile = 64 << 10;
 constexpr std::uint64_t kMostWindow = 64 << 20;
 
-// One thread's: rounds over its window until the time is over.
+// The speed of one thread, which sums rounds over its window until the time is over.
 double speed_of_one(const summation::Kernels& kernels, const SumQuestion& question,
                     const std::atomic<bool>& stop) {
   const std::size_t sets =

@@ -1,4 +1,5 @@
-// What a shard counts. Written by the shard, read by anyone; docs/metrics.md says what each means.
+// The counters of a shard. The shard writes them, and any thread reads them. docs/metrics.md
+// defines each counter.
 #pragma once
 
 #include <array>
@@ -10,19 +11,20 @@ namespace tally::engine {
 
 struct ShardCounters {
   Counter notices;
-  Counter notices_refused;  // not parsed: the peer was disconnected
+  Counter notices_refused;  // messages that break the protocol; the sender is disconnected
   Counter completions;
   Counter failures;
   Counter tiles;
-  Counter bytes_in;    // pulled
-  Counter bytes_out;   // placed
-  Counter bytes_up;    // partial sums made for nodes above
-  Counter bytes_down;  // results that came from there
-  Counter damaged;     // inputs of tiles that did not have their checksums
+  Counter bytes_in;    // pulled inputs, without checksums and repeated pulls
+  Counter bytes_out;   // results and statistics, for all receivers
+  Counter bytes_up;    // partial sums for parent nodes
+  Counter bytes_down;  // results from parent nodes
+  Counter damaged;     // inputs of tiles that did not match their checksums
   Counter peers_lost;
-  Counter uplinks_lost;
-  Counter turns;       // of the loop
-  Counter idle_turns;  // that found nothing to do
+  Counter parents_lost;
+  Counter out_of_memory;  // times that memory ran out: a turn ended early, or a tile failed
+  Counter turns;          // turns of the loop
+  Counter idle_turns;     // turns that found no work
   Counter sleeps;
 };
 
@@ -43,7 +45,8 @@ inline constexpr std::array kShardCounterNames = {
     CounterName{"bytes_down", &ShardCounters::bytes_down},
     CounterName{"damaged", &ShardCounters::damaged},
     CounterName{"peers_lost", &ShardCounters::peers_lost},
-    CounterName{"uplinks_lost", &ShardCounters::uplinks_lost},
+    CounterName{"parents_lost", &ShardCounters::parents_lost},
+    CounterName{"out_of_memory", &ShardCounters::out_of_memory},
     CounterName{"turns", &ShardCounters::turns},
     CounterName{"idle_turns", &ShardCounters::idle_turns},
     CounterName{"sleeps", &ShardCounters::sleeps},

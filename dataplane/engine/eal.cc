@@ -25,8 +25,8 @@
 namespace tally::engine {
 namespace {
 
-// Where the EAL's log lines go. It has one log per process, and lives as long as the process: lines
-// come until the last moment.
+// Receives the EAL's log lines. The EAL has one log per process and writes lines until the process
+// ends, so the object is never destroyed.
 class EalLog {
  public:
   static EalLog& instance() {
@@ -49,7 +49,7 @@ class EalLog {
     rte_openlog_stream(stream_);
   }
 
-  // The end of what was said, in one line.
+  // Returns the end of the log, in one line.
   std::string tail() {
     const std::scoped_lock lock(mutex_);
     std::string line = kept_.substr(kept_.size() - std::min(kept_.size(), kTailBytes));
@@ -77,7 +77,7 @@ class EalLog {
   bool verbose_ = false;
 };
 
-// "(0-3,8)": the form in which the EAL takes a set of CPUs.
+// Returns a set of CPUs in the EAL's notation, for example "(0-3,8)".
 std::string cpu_list(const cpu_set_t& cpus) {
   std::string list;
   for (int first = 0; first < CPU_SETSIZE; ++first) {
@@ -91,15 +91,15 @@ std::string cpu_list(const cpu_set_t& cpus) {
   return "(" + list + ")";
 }
 
-// The first CPU of the set behind this one. Precondition: there is one.
+// Returns the first CPU of the set behind `cpu`. Precondition: there is one.
 int next_cpu(const cpu_set_t& cpus, int cpu) {
   do ++cpu;
   while (!CPU_ISSET(cpu, &cpus));
   return cpu;
 }
 
-// Would the kernel give this much on pages of this size? Nothing is faulted in: an attempt that the
-// kernel accepts holds a reservation, which is what the EAL will ask for again.
+// Returns true when the kernel would give this much memory on pages of this size. The test touches
+// no page. When the kernel accepts the mapping, it holds a reservation, as the EAL will need it.
 bool can_reserve(std::size_t bytes, unsigned page_shift) {
   const std::size_t page = std::size_t{1} << page_shift;
   const std::size_t rounded = (bytes + page - 1) / page * page;
@@ -118,9 +118,10 @@ bool hugepages_usable(std::size_t bytes) {
 }
 
 std::vector<std::string> arguments(const EalOptions& options, bool huge, const cpu_set_t& cpus) {
-  // 0 is the caller's thread. It floats over all allowed cores, and so does a lone shard, and so do
-  // shards that are more than the cores. Else each has a core of its own: two shards on one core,
-  // while the other core waits for both, take twice the time, and the scheduler leaves them so.
+  // Lcore 0 is the caller's thread. It may run on all allowed cores. A lone shard may too, and so
+  // may shards when there are more of them than cores. Otherwise each shard has a core of its own,
+  // because two shards on one core take twice the time while another core has nothing to do, and
+  // the scheduler does not separate them. The options may assign the cores instead.
   const bool pinned =
       options.shards > 1 && options.shards <= static_cast<std::uint32_t>(CPU_COUNT(&cpus));
   const std::string all = cpu_list(cpus);
@@ -136,13 +137,13 @@ std::vector<std::string> arguments(const EalOptions& options, bool huge, const c
   }
   std::vector<std::string> arguments = {
       "tally", "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-telemetry",
-      // Nothing here is addressed by physical address, which only root could look up.
+      // Nothing uses physical addresses, which only root could look up.
       "--iova-mode", "va", "--file-prefix", fmt::format("tally-{}", ::getpid()), "-m",
       fmt::format("{}", options.memory_mib)};
   if (huge) {
-    arguments.push_back("--in-memory");  // no hugetlbfs mount needed, no files left behind
+    arguments.push_back("--in-memory");  // needs no hugetlbfs mount and leaves no files behind
   } else {
-    // --in-memory clashes with --no-huge; without a shared configuration there are no files either.
+    // --in-memory excludes --no-huge. Without a shared configuration there are no files either.
     arguments.insert(arguments.end(), {"--no-huge", "--no-shconf"});
   }
   return arguments;
@@ -197,8 +198,8 @@ EalMemory::~EalMemory() {
   if (data_ != nullptr) rte_free(data_);
 }
 
-// `running` hands the slot to the shard's thread and back. The EAL hands over by means of its own,
-// but the sanitizers cannot look into it.
+// `running` passes the slot to the shard's thread and back. The EAL synchronizes by its own means
+// too, but the sanitizers do not see these.
 struct Eal::Slot {
   std::atomic<bool> running{false};
   std::function<void()> body;
@@ -232,23 +233,23 @@ Result<std::unique_ptr<Eal>> Eal::start(const EalOptions& options) {
   if (init(arguments(options, huge, cpus)) < 0) {
     return Error{Status::kNoMemory,
                  fmt::format("DPDK's EAL did not start with {} shards and {} MiB on {} pages "
-                             "({}); it said: {}; {}",
+                             "({}); its log: {}; {}",
                              options.shards, options.memory_mib, huge ? "huge" : "ordinary",
                              rte_strerror(rte_errno), EalLog::instance().tail(),
                              huge ? "try hugepages = \"off\"" : "try fewer shards or less memory")};
   }
-  // rte_eal_init pinned this thread; threads made from here on would inherit that.
+  // rte_eal_init() has pinned this thread; new threads would inherit that.
   ::sched_setaffinity(0, sizeof cpus, &cpus);
-  // An empty directory is all it leaves in the file system.
+  // The EAL leaves only an empty directory in the file system.
   if (const char* directory = rte_eal_get_runtime_dir()) ::rmdir(directory);
   return std::unique_ptr<Eal>(new Eal(options, huge));
 }
 
 int Eal::run(void* argument) {
   auto* slot = static_cast<Slot*>(argument);
-  // Acquire pairs with launch's release.
+  // Acquire pairs with launch()'s release.
   static_cast<void>(slot->running.load(std::memory_order_acquire));
-  // The body may own things: they end here, on the thread that used them.
+  // The body may own objects. They are destroyed here, on the thread that used them.
   [&]() noexcept { std::exchange(slot->body, nullptr)(); }();
   slot->running.store(false, std::memory_order_release);
   return 0;
@@ -261,8 +262,8 @@ Outcome Eal::launch(std::uint32_t shard, std::function<void()> body) {
   }
   Slot& slot = *slots_[shard];
   const unsigned lcore = shard + 1;
-  // Acquire pairs with run's release of the body before. The EAL marks a thread free a moment after
-  // that; wait_lcore is that moment.
+  // Acquire pairs with the release at the end of the previous run(). The EAL marks the thread free
+  // a moment after that; rte_eal_wait_lcore() waits for it.
   if (slot.running.load(std::memory_order_acquire)) {
     return Error{Status::kInternal, fmt::format("shard {} is running already", shard)};
   }
@@ -281,7 +282,7 @@ Outcome Eal::launch(std::uint32_t shard, std::function<void()> body) {
 void Eal::join() {
   for (std::size_t shard = 0; shard < slots_.size(); ++shard) {
     rte_eal_wait_lcore(static_cast<unsigned>(shard + 1));
-    // Acquire pairs with run's release.
+    // Acquire pairs with run()'s release.
     static_cast<void>(slots_[shard]->running.load(std::memory_order_acquire));
   }
 }

@@ -1,6 +1,6 @@
-// DPDK's environment: one polling thread per shard and the memory for tiles, on hugepages where the
-// machine has them. The one place that starts the EAL and knows its options; works as root and as
-// an ordinary user.
+// DPDK's environment abstraction layer (EAL): one polling thread per shard, and the memory for
+// tiles. The memory is on hugepages when the machine has them. Only this unit starts the EAL and
+// knows its options. It works as root and as an ordinary user.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,21 @@
 
 namespace tally::engine {
 
-// kAuto takes hugepages when enough of them are free, and ordinary pages else.
+// kAuto uses hugepages when enough of them are free, and ordinary pages otherwise.
 enum class Hugepages : std::uint8_t { kAuto, kOn, kOff };
 
-// The EAL numbers its threads 0..127 and the caller's is one of them.
+// The EAL numbers its threads 0..127, and the caller's thread is one of them.
 inline constexpr std::uint32_t kMaxShards = 127;
 
 struct EalOptions {
-  std::uint32_t shards = 1;  // 1..kMaxShards; may be more than there are cores
+  std::uint32_t shards = 1;  // 1..kMaxShards; may exceed the number of cores
   Hugepages hugepages = Hugepages::kAuto;
-  std::uint32_t memory_mib = 64;  // set aside at start, for all allocate() together
-  std::vector<int> cpus{};        // by shard: where it stays; empty: as start() says
-  bool verbose = false;           // the EAL's own log goes to stderr; else it is kept for errors
+  std::uint32_t memory_mib = 64;  // reserved at start; all allocate() calls share it
+  std::vector<int> cpus{};        // the CPU of each shard; empty: start() assigns them
+  bool verbose = false;  // true: the EAL's log goes to stderr; false: kept for error messages
 };
 
-// Memory of the EAL, given back at the end. Must not outlive its Eal.
+// Owns memory of the EAL and frees it in the destructor. It must not outlive its Eal.
 class EalMemory {
  public:
   EalMemory() = default;
@@ -49,24 +49,25 @@ class EalMemory {
 
 class Eal {
  public:
-  // Once per process: the EAL can not be started again, not even after it was taken down. The
-  // shards' threads inherit the caller's signal mask; the caller keeps its CPU affinity. Two shards
-  // or more that find a core each among the caller's stay there, one on each; else shards float.
+  // Starts the EAL. Works once per process: the EAL cannot start again, not even after its cleanup.
+  // The shards' threads inherit the caller's signal mask. The caller keeps its CPU affinity.
+  // Without EalOptions::cpus, each of two or more shards stays on a CPU of its own when the
+  // caller's affinity has enough CPUs. Otherwise the shards float.
   static Result<std::unique_ptr<Eal>> start(const EalOptions& options);
 
-  // Waits for what was launched, so whoever launched something endless has told it to end.
+  // Waits for every launched body. The caller must first make endless bodies return.
   ~Eal();
   Eal(const Eal&) = delete;
   Eal& operator=(const Eal&) = delete;
 
-  // Runs `body` on the shard's thread. What the caller wrote before is seen by `body`. A body must
-  // not throw.
+  // Runs `body` on the shard's thread. `body` sees all earlier writes of the caller. It must not
+  // throw.
   Outcome launch(std::uint32_t shard, std::function<void()> body);
 
-  // Waits for every body that was launched; what they wrote is seen by the caller.
+  // Waits for every launched body. The caller then sees their writes.
   void join();
 
-  // Zeroed and faulted in. `align`: a power of two.
+  // Returns memory that is zeroed and faulted in. `align` must be a power of two.
   Result<EalMemory> allocate(std::size_t bytes, std::size_t align) const;
 
   bool on_hugepages() const { return on_hugepages_; }

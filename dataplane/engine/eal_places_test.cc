@@ -1,4 +1,4 @@
-// Shards that are told where to stay. The EAL starts once per process: a test program of its own.
+// Shards that stay on given CPUs. The EAL starts once per process: a test program of its own.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -10,7 +10,7 @@
 namespace tally::engine {
 namespace {
 
-TEST(EalPlaces, AShardStaysWhereItIsTold) {
+TEST(EalPlaces, AShardStaysOnItsCpu) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);

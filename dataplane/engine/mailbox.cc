@@ -5,16 +5,15 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <system_error>
 
 namespace tally::engine {
 namespace {
 
 constexpr std::size_t kSlots = 256;
-using Task = std::function<void()>;
+using Task = Mailbox::Task;
 
-Task* task_in(const RingSlot& slot) {
+Task* task_in(const RingEntry& slot) {
   Task* task = nullptr;
   std::memcpy(&task, slot.bytes, sizeof task);
   return task;
@@ -31,28 +30,27 @@ Mailbox::Mailbox()
 }
 
 Mailbox::~Mailbox() {
-  RingSlot slot;
+  RingEntry slot;
   while (consumer_.pop({&slot, 1}) > 0) delete task_in(slot);
 }
 
-void Mailbox::post(Task task) {
-  auto owned = std::make_unique<Task>(std::move(task));
-  Task* raw = owned.get();
-  RingSlot slot{};
+void Mailbox::post(OwnedTask task) noexcept {
+  Task* raw = task.get();
+  RingEntry slot{};
   std::memcpy(slot.bytes, &raw, sizeof raw);
   while (!producer_.push(slot)) ::sched_yield();
-  static_cast<void>(owned.release());  // the ring's now; run() frees it
-  // Pairs with the exchange in arm(). One of the two comes first: if this one, the shard's acquires
-  // the task; else this one sees that the shard sleeps. (Exchanges, since ThreadSanitizer does not
-  // understand fences.)
+  static_cast<void>(task.release());  // the ring owns it now; run() frees it
+  // Pairs with the exchange in arm(). When this one is first, the shard's exchange acquires the
+  // task. Otherwise this one sees that the shard sleeps. (Both are exchanges, because
+  // ThreadSanitizer does not support fences.)
   if (sleeping_.exchange(false, std::memory_order_acq_rel)) {
     const std::uint64_t one = 1;
-    static_cast<void>(!::write(event_.get(), &one, sizeof one));  // full: it is awake anyway
+    static_cast<void>(!::write(event_.get(), &one, sizeof one));  // full: the shard wakes anyway
   }
 }
 
 std::size_t Mailbox::run() {
-  RingSlot slot;
+  RingEntry slot;
   std::size_t ran = 0;
   while (consumer_.pop({&slot, 1}) > 0) {
     const std::unique_ptr<Task> task(task_in(slot));
@@ -70,7 +68,7 @@ bool Mailbox::arm() {
 void Mailbox::disarm() {
   sleeping_.store(false, std::memory_order_relaxed);
   std::uint64_t count = 0;
-  static_cast<void>(!::read(event_.get(), &count, sizeof count));  // nothing there is fine
+  static_cast<void>(!::read(event_.get(), &count, sizeof count));  // it may have nothing to read
 }
 
 }  // namespace tally::engine

@@ -1,12 +1,13 @@
-// Tasks for a shard, from the control thread: how state that the shard owns is changed without a
-// lock. Wakes a sleeping shard.
+// A queue of tasks from the control thread to a shard. Tasks change the shard's state without a
+// lock, because they run on the shard's thread. A task wakes a sleeping shard.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
-#include "base/fd.h"
-#include "base/ring.h"
+#include "base/containers/ring.h"
+#include "base/system/fd.h"
 
 namespace tally::engine {
 
@@ -17,20 +18,24 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // One thread, the control thread. Waits, yielding, for a place when the shard is far behind.
-  void post(std::function<void()> task);
+  using Task = std::function<void()>;
+  using OwnedTask = std::unique_ptr<Task>;
 
-  // The shard's thread: runs what is there; returns how many.
+  // Only the control thread calls this. Waits, yielding the core, while the queue is full because
+  // the shard is far behind. Allocates no memory.
+  void post(OwnedTask task) noexcept;
+
+  // The shard's thread: runs the waiting tasks and returns how many it ran.
   std::size_t run();
 
-  // The shard's thread, before a sleep: false when there is a task already.
+  // The shard's thread calls this before it sleeps. Returns false when a task is already waiting.
   bool arm();
   void disarm();
   int fd() const { return event_.get(); }
 
  private:
   RingIndices indices_;
-  std::vector<RingSlot> slots_;
+  std::vector<RingEntry> slots_;
   RingProducer producer_;
   RingConsumer consumer_;
   alignas(kCacheLine) std::atomic<bool> sleeping_{false};

@@ -1,14 +1,13 @@
 // Bytes that come with checksums: damage is found before anything is stored, mended by pulling
-// again, and told by the rank's number where that does not help.
+// again, and reported with the rank's number where that does not help.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
-#include "dataplane/engine/checksums.h"
 #include "dataplane/engine/shard.h"
-#include "dataplane/transport/faulty/faulty.h"
 #include "tests/support/single_shard.h"
+#include "tests/support/transport/faulty.h"
 
 namespace tally::engine {
 namespace {
@@ -23,24 +22,6 @@ using wire::Notice;
 
 constexpr std::uint16_t kRanks = 3;
 
-TEST(Checksums, SeeEveryByteOfEveryGranule) {
-  const Crc32c& crc32c = **Crc32c::open();
-  const protocol::Shape shape{Kind::kAllReduce, ElementType::kI8, Operation::kSum, 0, 1, 10'000};
-  std::vector<std::byte> bytes(10'000);
-  SingleShard::fill(bytes, 1);
-  std::vector<std::byte> given(protocol::checksum_bytes(shape, 0));
-  testing::write_checksums(shape, 0, bytes.data(), given.data());
-  const Span checksums[] = {{given.data(), 5}, {given.data() + 5, 7}};  // in odd pieces
-  const Span pieces[] = {{bytes.data(), 100}, {bytes.data() + 100, 0}, {bytes.data() + 100, 9900}};
-  EXPECT_TRUE(intact(crc32c, pieces, checksums, 4096, false));
-  for (const std::size_t at : {0u, 99u, 4095u, 4096u, 8191u, 8192u, 9999u}) {
-    bytes[at] ^= std::byte{0x10};
-    EXPECT_FALSE(intact(crc32c, pieces, checksums, 4096, at % 2 == 0)) << "byte " << at;
-    bytes[at] ^= std::byte{0x10};
-  }
-  EXPECT_FALSE(intact(crc32c, pieces, View(checksums).first(1), 4096, false)) << "too few";
-}
-
 struct ChecksumManners {
   LoopbackConfig::Mode mode;
   std::size_t span_bytes;
@@ -49,7 +30,7 @@ struct ChecksumManners {
 
 class ShardChecksumsTest : public ::testing::TestWithParam<ChecksumManners> {
  protected:
-  // With a Faulty between that does nothing until told, and then spares what `spares_` says.
+  // With a Faulty between that does nothing until corrupt(), and then spares what `spares_` says.
   SingleShard::Options options(std::uint16_t ranks = kRanks) {
     SingleShard::Options options;
     options.ranks = ranks;
@@ -59,7 +40,7 @@ class ShardChecksumsTest : public ::testing::TestWithParam<ChecksumManners> {
       config.seed = seed_;
       config.spares = [this](const transport::Range& range) { return spares_ && spares_(range); };
       auto decorator = std::make_unique<Faulty>(inner, config);
-      decorator->observe([this](FaultEvent event, transport::Peer, const RingSlot*) {
+      decorator->observe([this](FaultEvent event, transport::Peer, const RingEntry*) {
         corrupted_ += event == FaultEvent::kCorrupted;
       });
       faulty_ = decorator.get();
@@ -154,8 +135,27 @@ TEST_P(ShardChecksumsTest, DamagedBytesArePulledAgain) {
     EXPECT_GT(corrupted_, 0u);
     EXPECT_EQ(damaged(node), corrupted_) << "seed " << seed_;
     std::uint64_t of_ranks = 0;
-    for (const auto& rank : node.shard().protocol().rank_counters(0)) of_ranks += rank.damaged;
+    for (const auto& rank : node.shard().protocol().inspect().rank_counters(0))
+      of_ranks += rank.damaged;
     EXPECT_EQ(of_ranks, corrupted_);
+  }
+}
+
+// A damaged group is pulled again before it is added to the sum of those before it.
+TEST_P(ShardChecksumsTest, DamagedGroupsOfManyRanksArePulledAgain) {
+  constexpr std::uint16_t kMany = 40;
+  std::map<std::uint64_t, int> times;
+  spares_ = [&](const transport::Range& range) {
+    return range.region == SingleShard::kStats || ++times[range.offset << 8 | range.peer] > 3;
+  };
+  for (seed_ = 1; seed_ <= 5; ++seed_) {
+    corrupted_ = 0;
+    times.clear();
+    SingleShard node(options(kMany));
+    for (std::uint16_t rank = 0; rank < kMany; ++rank) corrupt(rank, 0.2);
+    EXPECT_TRUE(run(node, SingleShard::notice(Kind::kAllReduce, 9001), kMany, true));
+    EXPECT_GT(corrupted_, 0u);
+    EXPECT_EQ(damaged(node), corrupted_) << "seed " << seed_;
   }
 }
 
@@ -185,7 +185,7 @@ TEST_P(ShardChecksumsTest, DamagedChecksumsArePulledAgainToo) {
   corrupt(2, 1);
   EXPECT_TRUE(run(node, SingleShard::notice(Kind::kAllReduce, 3000), kRanks, true));
   EXPECT_EQ(damaged(node), 2u);
-  EXPECT_EQ(node.shard().protocol().rank_counters(0)[2].damaged, 2u);
+  EXPECT_EQ(node.shard().protocol().inspect().rank_counters(0)[2].damaged, 2u);
 }
 
 // Nothing was stored: in place, too, every input is as it was.

@@ -1,12 +1,10 @@
-// The shard when something goes wrong: everybody is told the same, nothing stays behind, and nobody
-// who is gone is touched again (the loopback transport throws at that).
+// The shard when something goes wrong: everybody gets the same verdict, nothing stays behind, and
+// nobody who is gone is touched again (the loopback transport throws at that).
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "dataplane/engine/shard.h"
-#include "dataplane/transport/faulty/faulty.h"
-#include "tests/support/single_shard.h"
+#include "tests/support/shard_faults_fixture.h"
 
 namespace tally::engine {
 namespace {
@@ -18,40 +16,6 @@ using wire::Kind;
 using wire::Notice;
 
 constexpr std::uint64_t kSmall = 1000;
-
-class ShardFaultsTest : public ::testing::TestWithParam<LoopbackConfig::Mode> {
- protected:
-  static SingleShard::Options options(std::uint16_t ranks = 3) {
-    SingleShard::Options options;
-    options.ranks = ranks;
-    options.loopback.mode = GetParam();
-    return options;
-  }
-
-  // The same, with a Faulty between that does nothing until told.
-  SingleShard::Options decorated(std::uint16_t ranks = 3) {
-    SingleShard::Options options = ShardFaultsTest::options(ranks);
-    options.decorate = [this](transport::Loopback& inner) {
-      auto decorator = std::make_unique<Faulty>(inner, transport::FaultyConfig{});
-      faulty_ = decorator.get();
-      return decorator;
-    };
-    return options;
-  }
-
-  static void expect_all(SingleShard& node, std::initializer_list<std::uint16_t> ranks,
-                         Status status, std::uint16_t culprit) {
-    for (const std::uint16_t rank : ranks) {
-      const auto completions = node.take(rank);
-      ASSERT_EQ(completions.size(), 1u) << "rank " << rank;
-      EXPECT_EQ(completions[0].status, status) << status_name(completions[0].status);
-      EXPECT_EQ(completions[0].culprit, culprit);
-    }
-    EXPECT_TRUE(node.clean());
-  }
-
-  Faulty* faulty_ = nullptr;
-};
 
 TEST_P(ShardFaultsTest, ARegionThatIsNotThereFailsTheOperationForAll) {
   SingleShard node(options());
@@ -80,7 +44,7 @@ TEST_P(ShardFaultsTest, ARegionThatIsNotThereFailsTheOperationForAll) {
     node.send(1, n);
     node.settle();
     expect_all(node, {0, 1, 2}, Status::kBadRegion, 2);
-    EXPECT_EQ(node.shard().protocol().operations(0), 0u);
+    EXPECT_EQ(node.shard().protocol().inspect().operations(0), 0u);
   }
 }
 
@@ -103,7 +67,7 @@ TEST_P(ShardFaultsTest, GarbageEndsTheSessionOfWhoeverSentIt) {
   Notice n = SingleShard::notice(Kind::kAllReduce, kSmall);
   node.send(0, n);
   node.send(1, n);
-  RingSlot garbage{};
+  RingEntry garbage{};
   garbage.bytes[0] = std::byte{0x55};
   node.loopback().send(2, garbage);
   node.loopback().send(2, garbage);
@@ -158,7 +122,7 @@ TEST_P(ShardFaultsTest, ACancelWaitsForTheTilesInFlight) {
   }
   node.settle();
   expect_all(node, {0, 1, 2}, Status::kCancelled, 0);
-  EXPECT_EQ(node.shard().protocol().operations(0), 0u);
+  EXPECT_EQ(node.shard().protocol().inspect().operations(0), 0u);
 }
 
 // What has failed is not stored: in place the inputs are still whole, and the verdict says so.
@@ -185,6 +149,52 @@ TEST_P(ShardFaultsTest, NothingIsStoredForAnOperationThatFailedWhileItsInputsCam
     EXPECT_EQ(completions[0].status, Status::kCancelled);
     EXPECT_EQ(completions[0].flags & wire::kStarted, 0);
   }
+}
+
+// Whichever of the groups are added up or pushed by then.
+TEST_P(ShardFaultsTest, OneOfManyRanksLostAtAnyTimeFailsTheOperationForTheOthers) {
+  constexpr std::uint16_t kMany = 40;
+  for (int turns = 0; turns < 14; ++turns) {
+    SingleShard node(options(kMany));
+    node.send_all(SingleShard::notice(Kind::kAllReduce, 20'000));
+    node.turns(turns);
+    if (node.take(0).size() == 1) break;
+    node.loopback().drop(39);
+    node.settle();
+    for (std::uint16_t rank = 0; rank < 39; ++rank) {
+      const auto completions = node.take(rank);
+      ASSERT_EQ(completions.size(), 1u) << "rank " << rank << ", after " << turns << " turns";
+      EXPECT_EQ(completions[0].status, Status::kPeerLost);
+      EXPECT_EQ(completions[0].culprit, 39);
+    }
+    EXPECT_TRUE(node.clean());
+  }
+}
+
+// In place, and the last group is what fails: what was added up before is forgotten.
+TEST_P(ShardFaultsTest, NothingIsStoredBeforeTheLastOfManyRanksHasCome) {
+  constexpr std::uint16_t kMany = 40;
+  SingleShard node(decorated(kMany));
+  for (std::uint16_t rank = 0; rank < kMany; ++rank) {
+    SingleShard::fill(node.worker(rank).in, rank);
+  }
+  const auto before = node.worker(0).in;
+  Notice n = SingleShard::notice(Kind::kAllReduce, kSmall);
+  n.out_region = n.in_region;
+  transport::FaultRates broken;
+  broken.fail_pull = 1;
+  faulty_->set_rates(39, broken);
+  node.send_all(n);
+  node.settle();
+  EXPECT_TRUE(node.worker(0).in == before);
+  for (std::uint16_t rank = 0; rank < kMany; ++rank) {
+    const auto completions = node.take(rank);
+    ASSERT_EQ(completions.size(), 1u);
+    EXPECT_EQ(completions[0].status, Status::kInternal);
+    EXPECT_EQ(completions[0].culprit, 39);
+    EXPECT_EQ(completions[0].flags & wire::kStarted, 0);
+  }
+  EXPECT_TRUE(node.clean());
 }
 
 TEST_P(ShardFaultsTest, APeerLostBeforeAllHaveAnnounced) {
@@ -292,6 +302,24 @@ TEST_P(ShardFaultsTest, AnErrorOfTheTransportNamesThePeer) {
   }
 }
 
+// Two inputs of one tile fail. The second failure may be a consequence of the first.
+TEST_P(ShardFaultsTest, VerdictNamesFirstFailureOfTile) {
+  for (const transport::Peer first : {0U, 1U}) {
+    SingleShard node(decorated());
+    for (const transport::Peer peer : {0U, 1U}) {
+      transport::FaultRates failing;
+      failing.fail_pull = 1;
+      failing.fail_status = peer == first ? Status::kInternal : Status::kBadRegion;
+      // The delay makes this answer the second one.
+      failing.delay_pull = peer == first ? 0 : 1;
+      faulty_->set_rates(peer, failing);
+    }
+    node.send_all(SingleShard::notice(Kind::kAllReduce, kSmall));
+    node.settle();
+    expect_all(node, {0, 1, 2}, Status::kInternal, first);
+  }
+}
+
 TEST_P(ShardFaultsTest, TheDeadlineNamesWhoHasNotAnnounced) {
   SingleShard node(options());
   Notice n = SingleShard::notice(Kind::kAllReduce, kSmall);
@@ -351,10 +379,7 @@ TEST_P(ShardFaultsTest, AnotherJobIsNotDisturbed) {
 INSTANTIATE_TEST_SUITE_P(Transports, ShardFaultsTest,
                          ::testing::Values(LoopbackConfig::Mode::kDirect,
                                            LoopbackConfig::Mode::kStaged),
-                         [](const auto& param) {
-                           return std::string(
-                               param.param == LoopbackConfig::Mode::kDirect ? "Direct" : "Staged");
-                         });
+                         [](const auto& param) { return transport::name_of(param.param); });
 
 }  // namespace
 }  // namespace tally::engine

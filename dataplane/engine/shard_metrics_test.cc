@@ -1,4 +1,4 @@
-// Where the engine says that time goes, over the loopback transport and with the test's clock.
+// The times that the engine reports, over the loopback transport and with the test's clock.
 #include <gtest/gtest.h>
 
 #include "tests/support/single_shard.h"
@@ -21,7 +21,7 @@ TEST(ShardMetrics, TransfersThatTakeTurnsAreSeen) {
   node.send(2, notice);
   node.send(1, notice);
   node.settle();
-  const protocol::JobTotals& totals = node.shard().protocol().totals(0);
+  const protocol::JobTotals& totals = node.shard().protocol().inspect().totals(0);
   EXPECT_EQ(totals.parts, 1u);
   EXPECT_EQ(totals.bytes, 3 * 4096 * 4u);
   EXPECT_EQ(totals.waiting, 1666667) << "one of three ranks waited, 5 ms";
@@ -29,7 +29,7 @@ TEST(ShardMetrics, TransfersThatTakeTurnsAreSeen) {
   EXPECT_EQ(totals.pushing, kMillisecond);
   EXPECT_EQ(totals.queueing, 0);
   EXPECT_EQ(totals.summing, 0) << "within a turn this clock stands still";
-  const auto ranks = node.shard().protocol().rank_counters(0);
+  const auto ranks = node.shard().protocol().inspect().rank_counters(0);
   EXPECT_EQ(ranks[1].times_last, 1u);
   EXPECT_EQ(ranks[0].bytes_in, 4096 * 4u);
   EXPECT_EQ(ranks[0].bytes_in + ranks[1].bytes_in + ranks[2].bytes_in,

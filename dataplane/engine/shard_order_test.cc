@@ -35,8 +35,8 @@ class Recorder final : public transport::Transport {
     below_.pull(pulls);
   }
   void release(std::uint32_t handle) override { below_.release(handle); }
-  Peer open(std::span<const Peer> peers) override { return below_.open(peers); }
-  Peer close(std::span<const Peer> peers) override { return below_.close(peers); }
+  Peer begin_access(std::span<const Peer> peers) override { return below_.begin_access(peers); }
+  Peer end_access(std::span<const Peer> peers) override { return below_.end_access(peers); }
   void locate(std::span<transport::Landing> landings) override { below_.locate(landings); }
   void push(std::span<const transport::Push> pushes) override {
     if (!pushes.empty()) calls_.push_back("push");
@@ -45,7 +45,7 @@ class Recorder final : public transport::Transport {
   void complete(std::span<const transport::Message> messages) override {
     below_.complete(messages);
   }
-  void disconnect(Peer peer) override { below_.disconnect(peer); }
+  void disconnect(Peer peer, std::string_view why) override { below_.disconnect(peer, why); }
   bool arm() override { return below_.arm(); }
   void disarm() override { below_.disarm(); }
   int fd() const override { return below_.fd(); }
@@ -76,12 +76,12 @@ TEST(ShardOrder, WhatIsHandedDownGoesBeforeWhatIsPulled) {
     std::memset(tree.worker(rank).in.data(), 0, 3 * 4096 * 4);
     tree.send(rank, n);
   }
-  // Until the branch has pulled its rank's part of the first tile, and summed it.
+  // Until the child node has pulled its rank's part of the first tile, and summed it.
   const auto pulls = [&] { return std::count(calls[1].begin(), calls[1].end(), "pull"); };
   for (int i = 0; i < 100 && pulls() == 0; ++i) tree.turn();
   ASSERT_EQ(pulls(), 1);
   tree.shard(1).turn(tree.now());
-  // The root goes on alone: it sums, has the result for its branch, and wants the next tile.
+  // The root goes on alone: it sums, has the result for its child node, and wants the next tile.
   for (int i = 0; i < 20; ++i) tree.shard(0).turn(tree.now());
   calls[1].clear();
   tree.shard(1).turn(tree.now());

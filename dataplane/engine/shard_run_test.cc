@@ -7,7 +7,7 @@
 #include <future>
 #include <thread>
 
-#include "dataplane/engine/uplink.h"
+#include "dataplane/engine/parent_connection.h"
 #include "tests/support/single_shard.h"
 
 namespace tally::engine {
@@ -17,11 +17,11 @@ using testing::SingleShard;
 using wire::Kind;
 using wire::Notice;
 
-// A parent that has something to say, or nothing.
-class QuietUplink final : public Uplink {
+// A parent that has a message, or none.
+class QuietParentConnection final : public ParentConnection {
  public:
-  void send(std::uint32_t /*lane*/, const RingSlot& /*message*/) override {}
-  std::size_t receive(std::uint32_t /*lane*/, std::span<RingSlot> /*out*/) override { return 0; }
+  void send(std::uint32_t /*lane*/, const RingEntry& /*message*/) override {}
+  std::size_t receive(std::uint32_t /*lane*/, std::span<RingEntry> /*out*/) override { return 0; }
   std::span<std::byte> slots(std::uint32_t /*lane*/) const override { return {}; }
   std::uint32_t region(std::uint32_t /*lane*/) const override { return 1; }
   bool lost() const override { return is_lost; }
@@ -98,12 +98,12 @@ TEST_F(ShardRunTest, SleepsWhenThereIsNothingToDoAndWakesForATask) {
     run_one(round);
   }
   ASSERT_TRUE(eventually([&] { return node_.shard().counters().completions.read() == 15; }));
-  // Asleep it takes no turns.
+  // Asleep it takes no turns: one follows each sleep.
   const std::uint64_t asleep = sleeps();
   ASSERT_TRUE(eventually([&] { return sleeps() > asleep; }));
   const std::uint64_t turns = node_.shard().counters().turns.read();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_LT(node_.shard().counters().turns.read() - turns, 20'000u);
+  ASSERT_TRUE(eventually([&] { return sleeps() > asleep + 1; }));
+  EXPECT_LT(node_.shard().counters().turns.read() - turns, 100u);
 }
 
 TEST_F(ShardRunTest, ASleepEndsInTimeForTheNextDeadline) {
@@ -120,27 +120,28 @@ TEST_F(ShardRunTest, ASleepEndsInTimeForTheNextDeadline) {
   EXPECT_GT(sleeps(), 0u);
 }
 
-TEST_F(ShardRunTest, ItDoesNotSleepThroughWhatAParentSays) {
-  QuietUplink uplink;
-  uplink.something = true;
+TEST_F(ShardRunTest, DoesNotSleepWhenAParentHasAMessage) {
+  QuietParentConnection parent_connection;
+  parent_connection.something = true;
   std::atomic<int> lost{0};
-  node_.shard().on_uplink_lost([&](protocol::Link link) { lost += link == 0 ? 1 : 100; });
-  node_.shard().add_uplink(0, uplink, 0, {});
+  node_.shard().on_parent_lost(
+      [&](protocol::ParentId parent_id) { lost += parent_id == 0 ? 1 : 100; });
+  node_.shard().add_parent_connection(0, parent_connection, 0, {});
   start(false);
-  ASSERT_TRUE(eventually([&] { return uplink.disarms >= 3; }));
-  EXPECT_GE(uplink.arms, 3);
+  ASSERT_TRUE(eventually([&] { return parent_connection.disarms >= 3; }));
+  EXPECT_GE(parent_connection.arms, 3);
   EXPECT_EQ(sleeps(), 0u);
-  uplink.something = false;
+  parent_connection.something = false;
   EXPECT_TRUE(eventually([&] { return sleeps() > 0; }));
-  uplink.is_lost = true;
+  parent_connection.is_lost = true;
   EXPECT_TRUE(eventually([&] { return lost == 1; }));
-  EXPECT_EQ(node_.shard().counters().uplinks_lost.read(), 1u);
+  EXPECT_EQ(node_.shard().counters().parents_lost.read(), 1u);
   stop();
   EXPECT_EQ(lost, 1);
   // The link's number may be another's then.
-  node_.shard().remove_uplink(0);
-  QuietUplink other;
-  node_.shard().add_uplink(0, other, 0, {});
+  node_.shard().remove_parent_connection(0);
+  QuietParentConnection other;
+  node_.shard().add_parent_connection(0, other, 0, {});
   node_.turns(2);
   EXPECT_EQ(node_.shard().tiles_in_flight(), 0u);
 }
@@ -148,7 +149,9 @@ TEST_F(ShardRunTest, ItDoesNotSleepThroughWhatAParentSays) {
 TEST_F(ShardRunTest, BusyNeverSleeps) {
   start(true);
   run_one(0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  // A shard that sleeps takes far fewer turns without work before its first sleep.
+  const std::uint64_t turns = node_.shard().counters().turns.read();
+  EXPECT_TRUE(eventually([&] { return node_.shard().counters().turns.read() > turns + 50'000; }));
   stop();
   EXPECT_EQ(sleeps(), 0u);
 }

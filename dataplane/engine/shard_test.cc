@@ -88,7 +88,7 @@ class ShardTest : public ::testing::TestWithParam<Manners> {
       EXPECT_TRUE(node.worker(rank).out == out[rank]) << "rank " << rank;
     }
     EXPECT_TRUE(node.clean());
-    EXPECT_EQ(node.shard().protocol().operations(0), 0u);
+    EXPECT_EQ(node.shard().protocol().inspect().operations(0), 0u);
   }
 };
 
@@ -110,6 +110,27 @@ TEST_P(ShardTest, EveryCollectiveGivesTheBitsOfTheScalarKernel) {
           n.root = rooted ? ranks / 2 : 0;
           check(node, n, ranks, in_place);
         }
+      }
+    }
+  }
+}
+
+// Added up in groups, and pushed to a few at a time.
+TEST_P(ShardTest, ManyRanksGetTheBitsOfOnePass) {
+  std::uint32_t tag = 0;
+  for (const std::uint16_t ranks : {17, 33, 64, 100, 1024}) {
+    auto many = options(ranks);
+    many.region_bytes = 32 << 10;
+    SingleShard node(many);
+    for (const Kind kind : {Kind::kAllReduce, Kind::kReduce, Kind::kReduceScatter}) {
+      for (const ElementType type : {ElementType::kF32, ElementType::kBf16}) {
+        if (ranks == 1024 && (kind != Kind::kAllReduce || testing::test_tier() == "fast")) continue;
+        SCOPED_TRACE(std::string(name(kind)) + " by " + std::to_string(ranks));
+        Notice n = SingleShard::notice(kind, 4500, ++tag);  // two tiles
+        n.type = type;
+        n.operation = tag % 3 == 0 ? Operation::kAverage : Operation::kSum;
+        n.root = kind == Kind::kReduce ? ranks - 1 : 0;
+        check(node, n, ranks, tag % 2 == 0);
       }
     }
   }
@@ -232,15 +253,39 @@ TEST(Mux, EveryWayHasItsTurn) {
   quiet.connect(1);
   mux.route(0, 0);
   mux.route(1, 1);
-  for (int i = 0; i < 100; ++i) flooded.send(0, RingSlot{});
-  quiet.send(1, RingSlot{});
+  for (int i = 0; i < 100; ++i) flooded.send(0, RingEntry{});
+  quiet.send(1, RingEntry{});
   std::array<transport::Received, 8> received;
-  bool heard = false;
+  bool received_from_other = false;
   for (int call = 0; call < 2; ++call) {
     const std::size_t count = mux.receive(received);
-    for (std::size_t i = 0; i < count; ++i) heard |= received[i].peer == 1;
+    for (std::size_t i = 0; i < count; ++i) received_from_other |= received[i].peer == 1;
   }
-  EXPECT_TRUE(heard);
+  EXPECT_TRUE(received_from_other);
+}
+
+// Also where the shard does not take all of them at once.
+TEST(Mux, AnswersOfTheLastPeerOfAWayAreTakenAfterItHasGone) {
+  transport::Loopback first({}), other({});
+  transport::Mux mux({&first, &other});
+  std::array<std::byte, 64> memory{};
+  first.connect(0);
+  first.add_region(0, 1, memory);
+  other.connect(1);
+  other.add_region(1, 1, memory);
+  mux.route(0, 0);
+  mux.route(1, 1);
+  const transport::Pull pulls[] = {{{0, 1, 0, 64}, 10}, {{0, 1, 0, 64}, 11}, {{1, 1, 0, 64}, 12}};
+  mux.pull(pulls);
+  mux.forget(1);
+  std::array<transport::Pulled, 1> one;
+  std::array<transport::Pulled, 8> rest;
+  std::array<transport::Pushed, 8> none;
+  ASSERT_EQ(mux.pulled(one), 1U);
+  EXPECT_EQ(mux.pushed(none), 0U);
+  ASSERT_EQ(mux.pulled(rest), 2U);
+  EXPECT_EQ(rest[1].user, 12U);
+  for (const transport::Pulled& pulled : {one[0], rest[0], rest[1]}) mux.release(pulled.handle);
 }
 
 INSTANTIATE_TEST_SUITE_P(

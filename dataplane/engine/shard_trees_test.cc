@@ -27,9 +27,14 @@ using wire::Notice;
 TreeShape two_levels() {
   return {{0, {2, 5}}, {0, {0, 3}}, {0, {1, 4, 6}}};
 }
-// The root has only branches, of different heights; ranks of one are not next to each other.
+// The root has only child nodes, of different heights; ranks of one are not next to each other.
 TreeShape three_levels() {
   return {{0, {}}, {0, {7}}, {0, {1, 4}}, {1, {0, 6}}, {1, {2, 3, 5}}};
+}
+
+// The root adds its ranks up in two groups, then the child node's sum.
+TreeShape many_ranks() {
+  return {{0, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 18}}, {0, {16, 17}}};
 }
 
 struct TreeManners {
@@ -196,7 +201,7 @@ TEST_P(ShardTreesTest, ManyOperationsAtOnce) {
 }
 
 // Whatever has been done by then: the loss comes after any number of turns.
-TEST_P(ShardTreesTest, ALostBranchFailsTheOperationForAll) {
+TEST_P(ShardTreesTest, ALostChildNodeFailsTheOperationForAll) {
   for (int turns = 0; turns < 14; ++turns) {
     SCOPED_TRACE(turns);
     ShardTree tree(options());
@@ -204,7 +209,7 @@ TEST_P(ShardTreesTest, ALostBranchFailsTheOperationForAll) {
       tree.send(rank, notice(Kind::kAllReduce, 60'000, 1));
     }
     for (int i = 0; i < turns; ++i) tree.turn();
-    tree.loopback(0).drop(tree.branch(1));
+    tree.loopback(0).drop(tree.child_node(1));
     for (int i = 0; i < 8; ++i) {
       tree.turn(kSecond);
       tree.settle();
@@ -212,19 +217,19 @@ TEST_P(ShardTreesTest, ALostBranchFailsTheOperationForAll) {
     for (std::uint16_t rank = 0; rank < tree.ranks(); ++rank) {
       const auto completions = tree.take(rank);
       ASSERT_EQ(completions.size(), 1u) << "rank " << rank;
-      // Nobody tells of both: those that had it by then have their result.
+      // No verdict names both. Ranks that had the result by then keep it.
       EXPECT_TRUE(completions[0].status == Status::kPeerLost ||
                   completions[0].status == Status::kOk);
       EXPECT_NE(turns == 0 && completions[0].status == Status::kOk, true);
     }
     EXPECT_TRUE(tree.clean());
     EXPECT_EQ(tree.shard(0).counters().peers_lost.read(), 1u);
-    EXPECT_EQ(tree.shard(1).counters().uplinks_lost.read(), 1u);
+    EXPECT_EQ(tree.shard(1).counters().parents_lost.read(), 1u);
   }
 }
 
-// Its memory is closed to the node before the transport tells of the loss.
-TEST_P(ShardTreesTest, AFencedBranchIsNamedToAll) {
+// Its memory is closed to the node before the transport reports the loss.
+TEST_P(ShardTreesTest, AFencedChildNodeIsNamedToAll) {
   for (int turns = 0; turns < 14; ++turns) {
     SCOPED_TRACE(turns);
     ShardTree tree(options());
@@ -232,7 +237,7 @@ TEST_P(ShardTreesTest, AFencedBranchIsNamedToAll) {
       tree.send(rank, notice(Kind::kAllReduce, 60'000, 1));
     }
     for (int i = 0; i < turns; ++i) tree.turn();
-    tree.loopback(0).fence(tree.branch(1));
+    tree.loopback(0).fence(tree.child_node(1));
     tree.settle();
     for (std::uint16_t rank = 0; rank < tree.ranks(); ++rank) {
       const auto completions = tree.take(rank);
@@ -290,7 +295,7 @@ TEST_P(ShardTreesTest, ADeadlineNamesTheRankThatIsMissingBelow) {
 }
 
 // A shard that has nothing to do may sleep: what a deadline ends must not need another turn. Here
-// also tiles that wait for room in a branch that has not moved since.
+// also tiles that wait for room in a child node that has not moved since.
 TEST_P(ShardTreesTest, NoVerdictWaitsForATurnThatNobodyTakes) {
   auto narrow = options();
   narrow.down_slots = 1;
@@ -310,10 +315,10 @@ TEST_P(ShardTreesTest, NoVerdictWaitsForATurnThatNobodyTakes) {
     until_quiet();
     now += 60 * kSecond;
     until_quiet();
-    const std::uint64_t told = tree.shard(0).counters().failures.read();
+    const std::uint64_t failures = tree.shard(0).counters().failures.read();
     tree.shard(0).turn(now);
-    EXPECT_EQ(tree.shard(0).counters().failures.read(), told);
-    EXPECT_EQ(tree.shard(0).protocol().letters_down().size(), 0u);
+    EXPECT_EQ(tree.shard(0).counters().failures.read(), failures);
+    EXPECT_EQ(tree.shard(0).protocol().outbox().messages_down().size(), 0u);
   }
 }
 
@@ -332,11 +337,11 @@ TEST_P(ShardTreesTest, AParentThatBreaksTheProtocolIsLost) {
   wanted.tag = 1;
   wanted.count = 4096;
   wanted.slot = 1000;
-  const transport::Message message{tree.branch(last), wire::encode(wanted)};
+  const transport::Message message{tree.child_node(last), wire::encode(wanted)};
   tree.loopback(shape[last].parent).complete({&message, 1});
   tree.settle();
-  EXPECT_TRUE(tree.uplink(last).lost());
-  EXPECT_EQ(tree.shard(last).counters().uplinks_lost.read(), 1u);
+  EXPECT_TRUE(tree.parent_connection(last).lost());
+  EXPECT_EQ(tree.shard(last).counters().parents_lost.read(), 1u);
   for (const std::uint16_t rank : shape[last].ranks) {
     const auto completions = tree.take(rank);
     ASSERT_EQ(completions.size(), 1u);
@@ -345,7 +350,7 @@ TEST_P(ShardTreesTest, AParentThatBreaksTheProtocolIsLost) {
 }
 
 // In one batch of tasks: the last rank leaves, its job ends, its parent goes.
-TEST_P(ShardTreesTest, LastWordsGoOutBeforeTheUplinkGoes) {
+TEST_P(ShardTreesTest, LastMessagesGoOutBeforeTheParentConnectionEnds) {
   ShardTree tree(options());
   const TreeShape shape = GetParam().tree();
   const std::size_t last = shape.size() - 1;
@@ -358,7 +363,7 @@ TEST_P(ShardTreesTest, LastWordsGoOutBeforeTheUplinkGoes) {
     }
   });
   shard.post([&] { shard.remove_job(0); });
-  shard.post([&] { shard.remove_uplink(0); });
+  shard.post([&] { shard.remove_parent_connection(0); });
   tree.settle();
   for (std::uint16_t rank = 0; rank < tree.ranks(); ++rank) {
     if (tree.worker(rank).vertex == last) continue;
@@ -371,16 +376,15 @@ TEST_P(ShardTreesTest, LastWordsGoOutBeforeTheUplinkGoes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Trees, ShardTreesTest,
-                         ::testing::Values(TreeManners{two_levels, LoopbackConfig::Mode::kDirect, 0,
-                                                       "TwoLevelsDirect"},
-                                           TreeManners{two_levels, LoopbackConfig::Mode::kStaged,
-                                                       4096, "TwoLevelsStagedInPieces"},
-                                           TreeManners{three_levels, LoopbackConfig::Mode::kStaged,
-                                                       0, "ThreeLevelsStaged"},
-                                           TreeManners{three_levels, LoopbackConfig::Mode::kDirect,
-                                                       2040, "ThreeLevelsDirectInPieces"}),
-                         [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Trees, ShardTreesTest,
+    ::testing::Values(
+        TreeManners{two_levels, LoopbackConfig::Mode::kDirect, 0, "TwoLevelsDirect"},
+        TreeManners{two_levels, LoopbackConfig::Mode::kStaged, 4096, "TwoLevelsStagedInPieces"},
+        TreeManners{three_levels, LoopbackConfig::Mode::kStaged, 0, "ThreeLevelsStaged"},
+        TreeManners{three_levels, LoopbackConfig::Mode::kDirect, 2040, "ThreeLevelsDirectInPieces"},
+        TreeManners{many_ranks, LoopbackConfig::Mode::kStaged, 0, "ManyRanksStaged"}),
+    [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
 }  // namespace tally::engine

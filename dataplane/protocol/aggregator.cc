@@ -1,22 +1,13 @@
-// Jobs, members, and announcements.
+// Adds and removes jobs, and passes each event of the shard to the unit that decides about it.
 #include "dataplane/protocol/aggregator.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "base/probes.h"
-#include "dataplane/protocol/granules.h"
-#include "dataplane/protocol/job.h"
+#include "dataplane/protocol/operations/verdict.h"
 
 namespace tally::protocol {
 namespace {
-
-Shape shape_of(const wire::Notice& notice, std::uint16_t ranks) {
-  return Shape{notice.kind, notice.type, notice.operation, notice.root, ranks, notice.count};
-}
-
-Operand operand_of(const wire::Notice& notice) {
-  return Operand{notice.group, notice.tag, notice.type, notice.count};
-}
 
 std::vector<TileScheduler::Limits> classes_of(const AggregatorConfig& config) {
   std::vector<TileScheduler::Limits> classes = {{config.window_bytes, config.tiles}};
@@ -27,258 +18,193 @@ std::vector<TileScheduler::Limits> classes_of(const AggregatorConfig& config) {
 
 }  // namespace
 
-std::uint32_t tile_slots(const AggregatorConfig& config) {
-  return config.one_class ? config.tiles
-                          : config.tiles + (config.max_height - 1) * config.upper_tiles;
-}
-
-std::uint64_t most_inputs(const AggregatorConfig& config, std::uint32_t ranks) {
-  const std::uint64_t upper = tile_slots(config) - config.tiles;
-  return std::uint64_t{config.tiles} * ranks + upper * std::min(ranks, config.upper_inputs);
-}
-
 Aggregator::Aggregator(AggregatorConfig config)
-    : config_(std::move(config)), scheduler_(classes_of(config_)), grain_(config_.small) {}
+    : config_(std::move(config)),
+      scheduler_(classes_of(config_)),
+      sizing_(config_.small),
+      backlog_(config_.stream_bytes),
+      parents_(outbox_, scheduler_, sizing_, backlog_),
+      children_(outbox_, parents_),
+      verdicts_(outbox_, scheduler_, backlog_, parents_, children_),
+      losses_(jobs_, outbox_, verdicts_, parents_, children_),
+      deadlines_(jobs_, outbox_, verdicts_, parents_, children_),
+      matching_(config_, outbox_, scheduler_, sizing_, backlog_, verdicts_, parents_),
+      tiles_(config_, jobs_, scheduler_, sizing_, backlog_, verdicts_, parents_, children_),
+      inspector_(jobs_, scheduler_) {}
 
-Aggregator::~Aggregator() = default;
-
-void Aggregator::add_job(JobSlot slot, const JobSpec& spec) {
-  if (slot >= jobs_.size()) jobs_.resize(slot + 1);
+// When it throws, there is no such job.
+void Aggregator::add_job(JobId slot, const JobSpec& spec) {
   JobSpec here = spec;
   if (here.plan.classes.empty()) {
     here.plan = config_.plan;
     if (here.vertices.empty()) here.vertices.push_back(star(config_.shard, spec.ranks));
   }
   here.window_bytes = std::min(spec.window_bytes, config_.window_bytes);
-  jobs_[slot] = std::make_unique<Job>(slot, std::move(here), config_.one_class);
-  const Job& job = *jobs_[slot];
-  scheduler_.add_job(slot, spec.weight, job.spec.window_bytes);
-  for (std::size_t i = 0; i < job.places.size(); ++i) {
-    // A tile has a slot of each of its branches.
-    const bool plain = job.spec.vertices[i].branches.empty();
-    scheduler_.reserve(slot, job.places[i].cls, spec.credit, plain ? UINT32_MAX : spec.slots.up);
+  const Job& job = jobs_.add(slot, std::move(here), config_.one_class);
+  bool scheduled = false;
+  try {
+    scheduler_.add_job(slot, {spec.weight, spec.owner, job.spec.window_bytes});
+    scheduled = true;
+    for (std::size_t i = 0; i < job.positions.size(); ++i) {
+      // A tile takes a slot of each of its child nodes.
+      const bool plain = job.spec.vertices[i].child_nodes.empty();
+      scheduler_.reserve(slot, job.positions[i].cls, spec.credit,
+                         plain ? UINT32_MAX : spec.slots.up);
+    }
+    const auto is_other = [&](const auto& other) {
+      return other != nullptr && other->slot != slot;
+    };
+    if (std::ranges::any_of(jobs_.all(), is_other)) scheduler_.on_probation(slot);
+    reserve();
+  } catch (...) {
+    if (scheduled) scheduler_.remove_job(slot);
+    jobs_.remove(slot);
+    throw;
   }
-  reserve();
 }
 
-// For what all jobs together may have to be sent or started in a turn, but for bursts of verdicts.
+// Reserves room for what all jobs together may send or start in a turn, without bursts of verdicts.
 void Aggregator::reserve() {
   std::size_t ranks = 0;
   std::size_t down = 0;
   std::size_t up = 0;
   std::size_t results = 0;
-  for (const auto& job : jobs_) {
+  for (const auto& job : jobs_.all()) {
     if (job == nullptr) continue;
     const JobSpec& spec = job->spec;
     const std::size_t between = spec.slots.all_up() + spec.slots.all_down() + spec.credit;
     ranks += spec.ranks;
-    down += spec.branches * between;
+    down += spec.child_nodes * between;
     up += spec.parents * between;
     results += std::size_t{spec.parents} * spec.slots.all_down();
   }
-  outbox_.reserve(ranks * 4);
-  letters_down_.reserve(down);
-  letters_up_.reserve(up);
-  steps_.reserve(down);
-  downs_.reserve(results);
+  outbox_.reserve(ranks * 4, down, up);
+  parents_.reserve(results);
 }
 
-void Aggregator::remove_job(JobSlot job) {
-  std::erase_if(letters_down_, [&](const Letter& one) { return members_[one.to].job == job; });
-  std::erase_if(letters_up_, [&](const Letter& one) { return links_[one.to].job == job; });
-  downs_.erase(downs_.begin(), downs_.begin() + static_cast<std::ptrdiff_t>(next_down_));
-  next_down_ = 0;
-  std::erase_if(downs_, [&](const DownEntry& one) { return one.job == job; });
-  for (MemberEntry& member : members_) member.joined &= member.job != job;
-  for (LinkEntry& link : links_) link.joined &= link.job != job;
-  scheduler_.remove_job(job);
-  jobs_[job].reset();
-}
-
-bool Aggregator::busy(JobSlot job) const {
-  return jobs_[job]->tiles > 0;
-}
-
-void Aggregator::join(JobSlot job, std::uint16_t rank, Member member) {
-  if (member >= members_.size()) members_.resize(member + 1);
-  members_[member] = MemberEntry{job, rank, true};
-  jobs_[job]->members[rank].member = member;
-  if (jobs_[job]->is_branch(rank)) tell_joined(*jobs_[job], rank);
-}
-
-std::uint32_t Aggregator::operations(JobSlot job) const {
-  return jobs_[job]->table.size();
-}
-
-Aggregator::Job* Aggregator::job_of(Member member) {
-  if (member >= members_.size() || !members_[member].joined) return nullptr;
-  return jobs_[members_[member].job].get();
-}
-
-const Aggregator::Job* Aggregator::job_of(Member member) const {
-  return const_cast<Aggregator*>(this)->job_of(member);
-}
-
-Aggregator::Extents Aggregator::extents(Member member, const wire::Notice& notice) const {
-  Extents extents;
-  const Job* job = job_of(member);
-  if (job == nullptr) return extents;
-  const std::uint16_t rank = members_[member].rank;
-  if (job->is_branch(rank)) {
-    extents.in = Endpoint{member, notice.in_region, 0, job->spec.slots.total_bytes()};
-    return extents;
-  }
-  const Shape shape = shape_of(notice, job->spec.ranks);
-  const std::uint64_t size = element_bytes(notice.type);
-  extents.in =
-      Endpoint{member, notice.in_region, notice.in_offset, contribution(shape, rank).count * size};
-  extents.out =
-      Endpoint{member, notice.out_region, notice.out_offset, result(shape, rank).count * size};
-  extents.side = Endpoint{member, notice.side_region, 0,
-                          checksums_offset(notice.count, (notice.flags & wire::kWantStats) != 0)};
-  if ((notice.flags & wire::kHasChecksums) != 0) extents.side.bytes += checksum_bytes(shape, rank);
-  return extents;
-}
-
-// What can be judged of a notice alone, and to which vertex it comes; the rest is compared with the
-// other children's.
-Status Aggregator::check(const Job& job, std::uint16_t child, const wire::Notice& notice,
-                         std::uint16_t& vertex) {
-  if (notice.epoch != job.spec.epoch) return Status::kStaleEpoch;
-  if (notice.group != 0) return Status::kUnsupported;
-  if (notice.root >= job.spec.ranks) return Status::kInvalidArgument;
-  const Operand operand = operand_of(notice);
-  if (notice.part >= part_count(job.spec.plan, operand)) return Status::kInvalidArgument;
-  const std::uint32_t tree = tree_of(job.spec.plan, operand, notice.part);
-  vertex = job.vertex_in(tree);
-  if (vertex == kNoVertex) return Status::kInvalidArgument;
-  const bool partial = (notice.flags & wire::kPartial) != 0;
-  if (partial != job.is_branch(child)) return Status::kInvalidArgument;
-  if (partial && notice.cookie != tree) return Status::kInvalidArgument;
-  return is_child(job, vertex, child) ? Status::kOk : Status::kInvalidArgument;
-}
-
-void Aggregator::announce(Member member, const wire::Notice& notice, Status admissible, Nanos now) {
-  Job* job = job_of(member);
+// Does nothing for a job that found no memory.
+void Aggregator::remove_job(JobId slot) {
+  const Job* job = jobs_.find(slot);
   if (job == nullptr) return;
-  const std::uint16_t child = members_[member].rank;
-  MemberState& state = job->members[child];
-  ++state.counters.notices;
-  TALLY_PROBE(announce, job->slot, child, notice.tag, notice.round, notice.part, notice.count);
-  if (notice.kind == wire::Kind::kCancel) return cancel(*job, child, notice, now);
-  const auto refuse = [&](Status status) {
-    reply(member, notice, Verdict{.status = status, .culprit = blamed(*job, child)}, 0);
-  };
-  std::uint16_t vertex = kNoVertex;
-  if (const Status status = check(*job, child, notice, vertex); status != Status::kOk) {
-    return refuse(status);
+  for (std::size_t child = job->spec.ranks; child < job->members.size(); ++child) {
+    outbox_.drop_member(job->members[child].member);
   }
-  if (state.outstanding >= state.credit) return refuse(Status::kNoCredit);
-  const OperationKey key{job->spec.vertices[vertex].tree, notice.group, notice.tag, notice.round};
-  Slot slot = job->table.find(key);
-  if (slot == kNone) {
-    if (job->table.closed(key)) return refuse(Status::kDuplicate);
-    if (job->broken.status != Status::kOk && !leads_up(*job, vertex)) {
-      return reply(member, notice, job->broken, 0);
+  for (const ParentBuffers& parent : job->parents) outbox_.drop_parent(parent.parent_id);
+  parents_.remove_job(slot);
+  scheduler_.remove_job(slot);
+  jobs_.remove(slot);
+}
+
+void Aggregator::join(JobId slot, std::uint16_t rank, SessionId member) {
+  jobs_.join(slot, rank, member);
+  Job& job = jobs_[slot];
+  if (!job.is_child_node(rank)) return;
+  losses_.joined(job, rank);
+  verdicts_.joined(job, rank);
+}
+
+void Aggregator::join_parent(JobId slot, std::uint32_t parent, ParentId parent_id,
+                             std::uint32_t region, Nanos now) {
+  jobs_.join_parent(slot, parent, parent_id);
+  jobs_[slot].parents[parent].region = region;
+  parents_.joined(jobs_[slot], parent, now);
+}
+
+void Aggregator::announce(SessionId member, const wire::Notice& notice, Status admissible,
+                          Nanos now) {
+  const auto [job, child] = jobs_.child(member);
+  if (job != nullptr) matching_.announce(*job, child, notice, admissible, now);
+}
+
+Extents Aggregator::extents(SessionId member, const wire::Notice& notice) const {
+  const auto [job, child] = jobs_.child(member);
+  return job != nullptr ? extents_of(*job, child, member, notice) : Extents{};
+}
+
+void Aggregator::gone(SessionId member, Status why, Nanos now) {
+  const auto [job, child] = jobs_.child(member);
+  if (job != nullptr) losses_.gone(*job, child, why, now);
+}
+
+void Aggregator::gone(JobId slot, std::uint16_t child, Status why, Nanos now) {
+  Job* job = jobs_.find(slot);  // null when it found no memory
+  if (job != nullptr) losses_.gone(*job, child, why, now);
+}
+
+Status Aggregator::handle_child_message(SessionId member, const RingEntry& entry, Nanos now) {
+  const auto [job, child] = jobs_.child(member);
+  if (job == nullptr || !job->is_child_node(child)) return Status::kProtocol;
+  wire::Completion report;
+  if (wire::parse(entry, report) == Status::kOk) {
+    return verdicts_.reported(*job, child, report, now);
+  }
+  wire::VertexMessage message;
+  if (const Status status = wire::parse(entry, message); status != Status::kOk) return status;
+  if (message.epoch != job->spec.epoch) return Status::kProtocol;
+  switch (message.kind) {
+    case wire::VertexKind::kTileReady:
+      return children_.tile_ready(*job, child, message);
+    case wire::VertexKind::kTilePlaced: {
+      PoolIndex operation = kNone;
+      const Status status = children_.tile_placed(*job, child, message, operation);
+      if (operation != kNone) verdicts_.conclude_if_over(*job, operation, now);
+      return status;
     }
-    slot = open(*job, key, vertex, notice, child, now);
+    case wire::VertexKind::kBroken:
+      return losses_.broken(*job, message, member, kNoParentId, now);
+    case wire::VertexKind::kTileWanted:
+    case wire::VertexKind::kTileResult:
+    case wire::VertexKind::kMissing:
+      break;  // only a parent sends these
   }
-  if (!job->table.mark(slot, child)) return refuse(Status::kDuplicate);
-  state.has_last = true;
-  state.last_tag = notice.tag;
-  state.last_round = notice.round;
-  OperationRecord& operation = job->table[slot];
-  if (operation.state != OperationRecord::State::kGathering) {
-    return came_late(*job, slot, member, notice, now);
+  return Status::kProtocol;
+}
+
+Status Aggregator::handle_parent_message(ParentId parent_id, const RingEntry& entry, Nanos now) {
+  const auto [job, parent] = jobs_.parent(parent_id);
+  if (job == nullptr) return Status::kProtocol;
+  wire::Completion completion;
+  if (wire::parse(entry, completion) == Status::kOk) {
+    return verdicts_.judged(*job, parent, completion, now);
   }
-  set_deadline(*job, slot, std::min(operation.deadline, deadline_of(notice, now)));
-  park(*job, slot, child, notice, now);
-  if (job->broken.status != Status::kOk) return fail(*job, slot, job->broken, now);
-  const std::uint16_t rank = stand_in(*job, operation, child);
-  const Verdict disagreement =
-      compare(operation.shape, operation.first_rank, shape_of(notice, job->spec.ranks), rank);
-  if (disagreement.status != Status::kOk) return fail(*job, slot, disagreement, now);
-  if (admissible != Status::kOk) {
-    return fail(*job, slot, Verdict{.status = admissible, .culprit = blamed(*job, child)}, now);
+  wire::VertexMessage message;
+  if (const Status status = wire::parse(entry, message); status != Status::kOk) return status;
+  if (message.epoch != job->spec.epoch) return Status::kProtocol;
+  if (message.kind == wire::VertexKind::kBroken) {
+    return losses_.broken(*job, message, kNoSession, parent_id, now);
   }
-  if (job->is_branch(child)) job->slots_of(child).region = notice.in_region;
-  if (operation.announced == operation.children) become_ready(*job, slot, now);
-}
-
-// Its operation has failed, here or somewhere.
-void Aggregator::came_late(Job& job, Slot slot, Member member, const wire::Notice& notice,
-                           Nanos now) {
-  OperationRecord& operation = job.table[slot];
-  if (operation.state != OperationRecord::State::kFailed) {
-    return park(job, slot, members_[member].rank, notice, now);  // the verdict is on its way
+  const std::uint16_t vertex = job->vertex_in(message.tree);
+  if (vertex == kNoVertex || job->spec.vertices[vertex].parent != parent) return Status::kProtocol;
+  switch (message.kind) {
+    case wire::VertexKind::kTileWanted:
+      return parents_.tile_wanted(*job, parent, message);
+    case wire::VertexKind::kTileResult:
+      return parents_.tile_result(*job, parent, message);
+    case wire::VertexKind::kMissing:
+      deadlines_.asked(*job, message, now);
+      return Status::kOk;
+    default:
+      return Status::kProtocol;  // only a child sends these
   }
-  reply(member, notice, operation.verdict, now - operation.first_notice);
-  if (operation.announced == operation.children) forget(job, slot);
 }
 
-void Aggregator::park(Job& job, Slot slot, std::uint16_t child, const wire::Notice& notice,
-                      Nanos now) {
-  OperationRecord& operation = job.table[slot];
-  MemberState& state = job.members[child];
-  ++state.outstanding;
-  const bool wants_stats = (notice.flags & wire::kWantStats) != 0;
-  operation.wants_stats |= wants_stats;
-  operation.times.notice(child, operation.first_notice, now);
-  job.table.park(operation,
-                 Announcement{notice.in_offset, notice.out_offset, state.member, notice.cookie,
-                              notice.in_region, notice.out_region, notice.side_region, child,
-                              wants_stats, (notice.flags & wire::kHasChecksums) != 0, kNone});
+void Aggregator::parent_gone(ParentId parent, Status why, Nanos now) {
+  losses_.parent_gone(parent, why, now);
 }
 
-Nanos Aggregator::deadline_of(const wire::Notice& notice, Nanos now) const {
-  return now +
-         (notice.deadline_ms != 0 ? notice.deadline_ms * kMillisecond : config_.default_deadline);
+void Aggregator::expire(Nanos now) {
+  deadlines_.expire(now);
+  scheduler_.review(now);
 }
 
-// Each rank's own time runs from its own notice; the first to run out decides for all.
-void Aggregator::set_deadline(Job& job, Slot slot, Nanos deadline) {
-  OperationRecord& operation = job.table[slot];
-  if (deadline == operation.deadline) return;
-  operation.deadline = deadline;
-  job.deadlines.remove(slot);
-  job.deadlines.insert(slot, deadline);
+Nanos Aggregator::next_deadline() const {
+  return std::min(scheduler_.next_review(), deadlines_.next());
 }
 
-Slot Aggregator::open(Job& job, const OperationKey& key, std::uint16_t vertex,
-                      const wire::Notice& notice, std::uint16_t child, Nanos now) {
-  const auto children = static_cast<std::uint16_t>(job.spec.vertices[vertex].children());
-  const Slot slot = job.table.create(key, children);
-  OperationRecord& operation = job.table[slot];
-  const Part part = cut(job.spec.plan, operand_of(notice), notice.part);
-  operation.shape = shape_of(notice, job.spec.ranks);
-  operation.first = operation.cursor = part.first;
-  operation.end = part.first + part.count;
-  operation.part = notice.part;
-  operation.vertex = vertex;
-  operation.priority = notice.priority;
-  operation.first_rank = stand_in(job, operation, child);
-  operation.first_notice = now;
-  operation.deadline = deadline_of(notice, now);
-  job.deadlines.insert(slot, operation.deadline);
-  return slot;
-}
-
-void Aggregator::become_ready(Job& job, Slot slot, Nanos now) {
-  OperationRecord& operation = job.table[slot];
-  job.table.order_by_rank(operation);
-  operation.state = OperationRecord::State::kActive;
-  operation.was_ready = true;
-  operation.age = age_++;
-  TALLY_PROBE(ready, job.slot, operation.key.tag, operation.key.round, operation.part,
-              operation.times.last_rank,
-              operation.times.last_notice - operation.times.previous_notice);
-  if (!job.vertex(operation).is_root()) return announce_up(job, slot, now);
-  if (operation.cursor == operation.end) return conclude(job, slot, now);
-  const std::uint64_t bytes = traffic(operation.shape, operation.end - operation.cursor);
-  grain_.ready(job.slot, bytes);
-  backlog_ += bytes;
-  operation.stream = backlog_ >= config_.stream_bytes;
-  scheduler_.add(job.slot, job.place(operation).cls, slot, operation.priority, operation.age);
+void Aggregator::waited_for(const Stuck& stuck, SessionId member) {
+  Job& job = jobs_[stuck.job];
+  const auto child = jobs_.number_of(member);
+  if (child) name_culprit(job.table[stuck.operation], job.blamed(*child));
 }
 
 }  // namespace tally::protocol

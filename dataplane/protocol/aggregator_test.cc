@@ -1,4 +1,4 @@
-#include "dataplane/protocol/aggregator_fixture.h"
+#include "tests/support/protocol/aggregator_fixture.h"
 
 #include <algorithm>
 
@@ -12,13 +12,13 @@ TEST_F(AggregatorTest, AnOperationRunsWhenAllRanksHaveAnnounced) {
   Tile tile;
   announce(2, notice(17));
   announce(0, notice(17));
-  EXPECT_FALSE(aggregator_->start_tile(tile));
+  EXPECT_FALSE(aggregator_->tiles().start_tile(tile));
   announce(1, notice(17));
-  ASSERT_TRUE(aggregator_->start_tile(tile));
+  ASSERT_TRUE(aggregator_->tiles().start_tile(tile));
   ASSERT_EQ(tile.sources.size(), 3u);
-  for (Member m = 0; m < 3; ++m) EXPECT_EQ(tile.sources[m].member, m) << "rank order";
+  for (SessionId m = 0; m < 3; ++m) EXPECT_EQ(tile.sources[m].member, m) << "rank order";
   EXPECT_TRUE(take().empty()) << "a completion means placed everywhere";
-  aggregator_->end_tile(tile, Status::kOk, kNoMember, 5000);
+  aggregator_->tiles().end_tile(tile, Status::kOk, kNoSession, 5000);
   const auto out = take();
   ASSERT_EQ(out.size(), 3u);
   for (const Outgoing& o : out) {
@@ -27,7 +27,7 @@ TEST_F(AggregatorTest, AnOperationRunsWhenAllRanksHaveAnnounced) {
     EXPECT_EQ(o.completion.elapsed_us, 5u);
     EXPECT_EQ(o.completion.epoch, 7u);
   }
-  EXPECT_EQ(aggregator_->operations(0), 0u);
+  EXPECT_EQ(aggregator_->inspect().operations(0), 0u);
 }
 
 TEST_F(AggregatorTest, RoundsOfATagAreKeptApart) {
@@ -37,10 +37,10 @@ TEST_F(AggregatorTest, RoundsOfATagAreKeptApart) {
   announce(0, notice(1, 1));
   EXPECT_EQ(move_all(), 1);
   for (const Outgoing& o : take()) EXPECT_EQ(o.completion.round, 1u);
-  EXPECT_EQ(aggregator_->operations(0), 1u);
+  EXPECT_EQ(aggregator_->inspect().operations(0), 1u);
 }
 
-TEST_F(AggregatorTest, DisagreementIsToldToAllWithBothValues) {
+TEST_F(AggregatorTest, AllRanksGetBothValuesOfAMismatch) {
   announce(0, notice(1));
   Notice other = notice(1);
   other.count = 9'999;
@@ -60,7 +60,7 @@ TEST_F(AggregatorTest, DisagreementIsToldToAllWithBothValues) {
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].member, 1u);
   EXPECT_EQ(out[0].completion.status, Status::kMismatch);
-  EXPECT_EQ(aggregator_->operations(0), 0u) << "all ranks know: forgotten";
+  EXPECT_EQ(aggregator_->inspect().operations(0), 0u) << "all ranks know: forgotten";
 }
 
 TEST_F(AggregatorTest, EveryFieldThatRanksMustAgreeAboutIsCompared) {
@@ -107,7 +107,7 @@ TEST_F(AggregatorTest, TheDeadlineNamesWhoIsMissingAndWhereTheyAre) {
   EXPECT_EQ(aggregator_->next_deadline(), 60 * kSecond);
 }
 
-TEST_F(AggregatorTest, TheShortestPatienceDecides) {
+TEST_F(AggregatorTest, TheShortestTimeoutDecides) {
   announce(0, notice(1), 0);
   Notice hurried = notice(1);
   hurried.deadline_ms = 1000;
@@ -119,21 +119,21 @@ TEST_F(AggregatorTest, TheShortestPatienceDecides) {
 
 TEST_F(AggregatorTest, ALostRankFailsWhatItTakesPartIn) {
   announce(0, notice(1));
-  for (Member m = 0; m < kRanks; ++m) announce(m, notice(2));
+  for (SessionId m = 0; m < kRanks; ++m) announce(m, notice(2));
   Tile tile;
-  ASSERT_TRUE(aggregator_->start_tile(tile));
+  ASSERT_TRUE(aggregator_->tiles().start_tile(tile));
   aggregator_->gone(1, Status::kPeerLost, 0);
   auto out = take();
   ASSERT_EQ(out.size(), 1u) << "tag 2 has a tile in flight: its buffers are not free";
   EXPECT_EQ(out[0].completion.tag, 1u);
   EXPECT_EQ(out[0].completion.status, Status::kPeerLost);
   EXPECT_EQ(out[0].completion.culprit, 1);
-  aggregator_->pulling(tile, 0);
-  aggregator_->storing(tile, 0);
-  aggregator_->stored(tile, 0);
-  aggregator_->end_tile(tile, Status::kOk, kNoMember, 0);
+  aggregator_->tiles().pulling(tile, 0);
+  aggregator_->tiles().storing(tile, 0);
+  aggregator_->tiles().stored(tile, 0);
+  aggregator_->tiles().end_tile(tile, Status::kOk, kNoSession, 0);
   out = take();
-  ASSERT_EQ(out.size(), 2u) << "nobody tells the dead";
+  ASSERT_EQ(out.size(), 2u) << "none to the lost rank";
   for (const Outgoing& o : out) {
     EXPECT_NE(o.member, 1u);
     EXPECT_EQ(o.completion.status, Status::kPeerLost);
@@ -143,20 +143,37 @@ TEST_F(AggregatorTest, ALostRankFailsWhatItTakesPartIn) {
   out = take();
   ASSERT_EQ(out.size(), 1u) << "and later ones fail at once";
   EXPECT_EQ(out[0].completion.status, Status::kPeerLost);
-  EXPECT_EQ(aggregator_->operations(0), 0u);
+  EXPECT_EQ(aggregator_->inspect().operations(0), 0u);
 }
 
-// At the deadline the tile in flight waits for a rank's memory: who that was is known only when its
-// connection is given up.
+TEST_F(AggregatorTest, ShortestDeadlineCountsInAnyOrderOfNotices) {
+  Notice hurried = notice(1);
+  hurried.deadline_ms = 2;
+  Notice patient = notice(1);
+  patient.deadline_ms = 5000;
+  announce(0, hurried);
+  announce(1, patient, 10);
+  EXPECT_EQ(aggregator_->next_deadline(), 2 * kMillisecond);
+  hurried.tag = patient.tag = 2;
+  announce(1, patient, 20);
+  announce(0, hurried, 30);
+  EXPECT_EQ(aggregator_->next_deadline(), 2 * kMillisecond);
+  aggregator_->expire(2 * kMillisecond);
+  EXPECT_EQ(take().size(), 2u);
+  EXPECT_EQ(aggregator_->next_deadline(), 30 + 2 * kMillisecond);
+}
+
+// At the deadline the tile in flight waits for a rank's memory. The node learns which rank that is
+// when it gives up the rank's connection.
 TEST_F(AggregatorTest, ADeadlineWithATileInFlightNamesWhomItWaitedFor) {
-  for (Member m = 0; m < kRanks; ++m) announce(m, notice(2));
+  for (SessionId m = 0; m < kRanks; ++m) announce(m, notice(2));
   Tile tile;
-  ASSERT_TRUE(aggregator_->start_tile(tile));
-  aggregator_->pulling(tile, 0);
+  ASSERT_TRUE(aggregator_->tiles().start_tile(tile));
+  aggregator_->tiles().pulling(tile, 0);
   aggregator_->expire(3600 * kSecond);
   EXPECT_TRUE(take().empty());
   aggregator_->gone(1, Status::kPeerLost, 0);
-  aggregator_->end_tile(tile, Status::kPeerLost, 1, 0);
+  aggregator_->tiles().end_tile(tile, Status::kPeerLost, 1, 0);
   const auto out = take();
   ASSERT_EQ(out.size(), kRanks - 1u);
   for (const Outgoing& o : out) {
@@ -191,7 +208,7 @@ TEST_F(AggregatorTest, OtherJobsDoNotNotice) {
   Notice n = notice(1);
   n.epoch = 1;
   announce(10, n);
-  EXPECT_EQ(move_all(), 1);
+  EXPECT_GT(move_all(), 0);
   const auto out = take();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].member, 10u);
@@ -216,7 +233,7 @@ TEST_F(AggregatorTest, ACancelIsAcknowledgedOnce) {
   EXPECT_EQ(out[0].completion.status, Status::kCancelled) << "the verdict is the same for all";
 }
 
-TEST_F(AggregatorTest, ACancelSaysOnWhoseAccount) {
+TEST_F(AggregatorTest, ACancelBlamesTheRankThatItNames) {
   for (const std::uint16_t account : {2, 900}) {
     announce(1, notice(1, account));
     Notice cancel = notice(1, account);
@@ -237,7 +254,7 @@ TEST_F(AggregatorTest, RefusesWhatCannotBe) {
     const auto out = take();
     ASSERT_EQ(out.size(), 1u);
     EXPECT_EQ(out[0].completion.status, status);
-    EXPECT_EQ(aggregator_->operations(0), 0u);
+    EXPECT_EQ(aggregator_->inspect().operations(0), 0u);
   };
   refuse([](Notice& n) { n.epoch = 6; }, Status::kStaleEpoch);
   refuse([](Notice& n) { n.group = 1; }, Status::kUnsupported);
@@ -253,7 +270,7 @@ TEST_F(AggregatorTest, DuplicatesAndOverdraftsChangeNothing) {
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[0].completion.status, Status::kNoCredit);
   EXPECT_EQ(out[1].completion.status, Status::kNoCredit);
-  for (Member m : {1u, 2u}) announce(m, notice(3));
+  for (SessionId m : {1u, 2u}) announce(m, notice(3));
   EXPECT_EQ(move_all(), 1);
   EXPECT_EQ(take().size(), 3u);
   announce(0, notice(2));
@@ -265,20 +282,20 @@ TEST_F(AggregatorTest, DuplicatesAndOverdraftsChangeNothing) {
 // Nothing moves for it: the buffers have gone back.
 TEST_F(AggregatorTest, ARoundThatHasEndedIsNotRunAgain) {
   for (const std::uint32_t round : {UINT32_MAX, 0u}) {  // the count wraps
-    for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, round));
+    for (SessionId m = 0; m < kRanks; ++m) announce(m, notice(1, round));
     EXPECT_EQ(move_all(), 1);
     take();
   }
   for (const std::uint32_t round : {0u, UINT32_MAX}) {
-    for (Member m = 0; m < kRanks; ++m) announce(m, notice(1, round));
+    for (SessionId m = 0; m < kRanks; ++m) announce(m, notice(1, round));
     EXPECT_EQ(move_all(), 0);
     const auto out = take();
     ASSERT_EQ(out.size(), 3u);
     for (const Outgoing& o : out) EXPECT_EQ(o.completion.status, Status::kDuplicate);
-    EXPECT_EQ(aggregator_->operations(0), 0u);
+    EXPECT_EQ(aggregator_->inspect().operations(0), 0u);
   }
   announce(0, notice(1, 1));
-  EXPECT_EQ(aggregator_->operations(0), 1u);
+  EXPECT_EQ(aggregator_->inspect().operations(0), 1u);
 }
 
 TEST_F(AggregatorTest, ABadRegionIsTheFaultOfItsRank) {
@@ -297,8 +314,8 @@ TEST_F(AggregatorTest, AVerdictOutlivesARankThatGoesAfterIt) {
   announce(1, notice(1));
   const auto out = take();
   ASSERT_EQ(out.size(), 1u);
-  EXPECT_EQ(out[0].completion.status, Status::kBadRegion) << "what rank 0 was told";
-  EXPECT_EQ(aggregator_->operations(0), 0u) << "nobody else can come";
+  EXPECT_EQ(out[0].completion.status, Status::kBadRegion) << "as rank 0 received it";
+  EXPECT_EQ(aggregator_->inspect().operations(0), 0u) << "nobody else can come";
 }
 
 TEST_F(AggregatorTest, VerdictsForLateRanksAreBounded) {
@@ -309,16 +326,16 @@ TEST_F(AggregatorTest, VerdictsForLateRanksAreBounded) {
     announce(0, n);
     take();
   }
-  EXPECT_EQ(aggregator_->operations(0), kCredit);
+  EXPECT_EQ(aggregator_->inspect().operations(0), kCredit);
   announce(1, notice(999));
   EXPECT_EQ(take()[0].completion.status, Status::kCancelled);
   announce(1, notice(1));
   EXPECT_TRUE(take().empty()) << "forgotten: it waits for the others, and for its deadline";
 }
 
-TEST_F(AggregatorTest, WaitingSaysWhoIsMissing) {
+TEST_F(AggregatorTest, WaitingOperationsListMissingRanks) {
   announce(1, notice(17, 5), 42);
-  const auto waiting = aggregator_->waiting(0);
+  const auto waiting = aggregator_->inspect().waiting(0);
   ASSERT_EQ(waiting.size(), 1u);
   EXPECT_EQ(waiting[0].tag, 17u);
   EXPECT_EQ(waiting[0].missing, (std::vector<std::uint16_t>{0, 2}));

@@ -1,5 +1,5 @@
 // The books that the protocol keeps, with exact times.
-#include "dataplane/protocol/job_metrics.h"
+#include "dataplane/protocol/job/job_metrics.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class JobMetricsTest : public ::testing::Test {
 
   static AggregatorConfig config() {
     AggregatorConfig config;
-    config.plan = even_plan(1, 1 << 20);
+    config.plan = even_partition(1, 1 << 20);
     config.tile_bytes = 16 << 10;
     return config;
   }
@@ -40,18 +40,18 @@ class JobMetricsTest : public ::testing::Test {
     return n;
   }
 
-  void announce(Member member, const Notice& n, Nanos now) {
+  void announce(SessionId member, const Notice& n, Nanos now) {
     aggregator_.announce(member, n, Status::kOk, now);
   }
 
   // Each tile: 10 until the inputs are there, 20 for the sum, 3 until it is placed.
   Nanos move_all(Nanos now) {
     Tile tile;
-    while (aggregator_.start_tile(tile)) {
-      aggregator_.pulling(tile, now);
-      aggregator_.storing(tile, now + 10);
-      aggregator_.stored(tile, now + 30);
-      aggregator_.end_tile(tile, Status::kOk, kNoMember, now + 33);
+    while (aggregator_.tiles().start_tile(tile)) {
+      aggregator_.tiles().pulling(tile, now);
+      aggregator_.tiles().storing(tile, now + 10);
+      aggregator_.tiles().stored(tile, now + 30);
+      aggregator_.tiles().end_tile(tile, Status::kOk, kNoSession, now + 33);
       now += 33;
     }
     return now;
@@ -65,7 +65,7 @@ TEST_F(JobMetricsTest, TheTimeOfTheMeanRankIsDividedWithoutRest) {
   announce(2, notice(Kind::kAllReduce, kCount), 1030);
   announce(0, notice(Kind::kAllReduce, kCount), 1090);  // ready; ranks waited 90, 60, 0
   EXPECT_EQ(move_all(1100), 1100 + 3 * 33);
-  const JobTotals& totals = aggregator_.totals(0);
+  const JobTotals& totals = aggregator_.inspect().totals(0);
   EXPECT_EQ(totals.parts, 1u);
   EXPECT_EQ(totals.bytes, 4 * kCount * kRanks);
   EXPECT_EQ(totals.waiting, 50);
@@ -80,10 +80,10 @@ TEST_F(JobMetricsTest, EachRankHasItsOwnBooks) {
   announce(2, notice(Kind::kAllReduce, kCount), 1030);
   announce(0, notice(Kind::kAllReduce, kCount), 1090);
   move_all(1100);
-  for (const Member m : {2u, 1u, 0u}) announce(m, notice(Kind::kReduce, kCount, 1), 2000);
+  for (const SessionId m : {2u, 1u, 0u}) announce(m, notice(Kind::kReduce, kCount, 1), 2000);
   move_all(2000);
-  for (const Member m : {2u, 0u, 1u}) announce(m, notice(Kind::kBarrier, 0, 2), 3000 + 9 * m);
-  const auto ranks = aggregator_.rank_counters(0);
+  for (const SessionId m : {2u, 0u, 1u}) announce(m, notice(Kind::kBarrier, 0, 2), 3000 + 9 * m);
+  const auto ranks = aggregator_.inspect().rank_counters(0);
   ASSERT_EQ(ranks.size(), 3u);
   for (const RankCounters& rank : ranks) {
     EXPECT_EQ(rank.notices, 3u);
@@ -98,31 +98,31 @@ TEST_F(JobMetricsTest, EachRankHasItsOwnBooks) {
   EXPECT_EQ(ranks[1].times_last + ranks[2].times_last, 0u);
 }
 
-TEST_F(JobMetricsTest, FailuresCountWhereTheyAreTold) {
+TEST_F(JobMetricsTest, ARankCountsTheFailuresThatItIsNotifiedOf) {
   announce(0, notice(Kind::kAllReduce, kCount), 0);
-  announce(1, notice(Kind::kAllReduce, kCount + 1), 0);  // both are told
-  announce(2, notice(Kind::kAllReduce, kCount), 0);      // late: told too
+  announce(1, notice(Kind::kAllReduce, kCount + 1), 0);  // both are notified
+  announce(2, notice(Kind::kAllReduce, kCount), 0);      // late: notified too
   announce(2, notice(Kind::kAllReduce, kCount, 1), 0);
-  aggregator_.gone(2, Status::kPeerLost, 0);  // nobody to tell
-  const auto ranks = aggregator_.rank_counters(0);
+  aggregator_.gone(2, Status::kPeerLost, 0);  // no rank is left to notify
+  const auto ranks = aggregator_.inspect().rank_counters(0);
   for (const RankCounters& rank : ranks) {
     EXPECT_EQ(rank.failures, 1u);
     EXPECT_EQ(rank.completions, 0u);
     EXPECT_EQ(rank.bytes_in, 0u);
   }
   EXPECT_EQ(ranks[2].notices, 2u) << "what a rank did is known after it has gone";
-  EXPECT_EQ(aggregator_.totals(0).parts, 0u);
+  EXPECT_EQ(aggregator_.inspect().totals(0).parts, 0u);
 }
 
 TEST_F(JobMetricsTest, ATraceHasEveryStampInOrder) {
-  aggregator_.set_trace(0, 8);
+  aggregator_.inspect().set_trace(0, 8);
   announce(1, notice(Kind::kAllReduce, kCount), 1000);
   announce(2, notice(Kind::kAllReduce, kCount), 1030);
   announce(0, notice(Kind::kAllReduce, kCount), 1090);
   move_all(1100);
   announce(1, notice(Kind::kAllReduce, kCount, 1), 2000);
   aggregator_.gone(2, Status::kPeerLost, 2500);
-  const auto taken = aggregator_.take_trace(0);
+  const auto taken = aggregator_.inspect().take_trace(0);
   EXPECT_EQ(taken.dropped, 0u);
   ASSERT_EQ(taken.records.size(), 2u);
   const TraceRecord& done = taken.records[0];
@@ -141,30 +141,30 @@ TEST_F(JobMetricsTest, ATraceHasEveryStampInOrder) {
   EXPECT_EQ(failed.notice, 2000);
   EXPECT_EQ(failed.ready, 0);
   EXPECT_EQ(failed.completed, 2500);
-  EXPECT_TRUE(aggregator_.take_trace(0).records.empty());
+  EXPECT_TRUE(aggregator_.inspect().take_trace(0).records.empty());
 }
 
 TEST_F(JobMetricsTest, ATraceKeepsTheLatestAndCountsTheRest) {
   const auto run = [&](std::uint32_t round) {
-    for (Member m = 0; m < kRanks; ++m) announce(m, notice(Kind::kAllReduce, 64, round), 100);
+    for (SessionId m = 0; m < kRanks; ++m) announce(m, notice(Kind::kAllReduce, 64, round), 100);
     move_all(100);
   };
   run(0);
-  EXPECT_TRUE(aggregator_.take_trace(0).records.empty()) << "off";
-  aggregator_.set_trace(0, 2);
+  EXPECT_TRUE(aggregator_.inspect().take_trace(0).records.empty()) << "off";
+  aggregator_.inspect().set_trace(0, 2);
   for (std::uint32_t round = 1; round < 6; ++round) run(round);
-  auto taken = aggregator_.take_trace(0);
+  auto taken = aggregator_.inspect().take_trace(0);
   EXPECT_EQ(taken.dropped, 3u);
   ASSERT_EQ(taken.records.size(), 2u);
   EXPECT_EQ(taken.records[0].key.round, 4u);
   EXPECT_EQ(taken.records[1].key.round, 5u);
   run(6);
-  taken = aggregator_.take_trace(0);
+  taken = aggregator_.inspect().take_trace(0);
   EXPECT_EQ(taken.dropped, 0u);
   ASSERT_EQ(taken.records.size(), 1u);
-  aggregator_.set_trace(0, 0);
+  aggregator_.inspect().set_trace(0, 0);
   run(7);
-  EXPECT_TRUE(aggregator_.take_trace(0).records.empty()) << "off again";
+  EXPECT_TRUE(aggregator_.inspect().take_trace(0).records.empty()) << "off again";
 }
 
 }  // namespace

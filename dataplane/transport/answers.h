@@ -1,4 +1,4 @@
-// Answers that a transport has ready: given in the order in which they came.
+// Hands out the answers that a transport has stored, in the order in which they came.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace tally::transport {
 
-// Moves the first ones from the front of `stored` (a vector, or a deque) to `out`; returns how
-// many.
+// Moves answers from the front of stored (a vector or a deque) to out, at most out.size() of them.
+// Returns the number of answers that it moved.
 template <typename Answers, typename Answer>
 std::size_t take(Answers& stored, std::span<Answer> out) {
   const std::size_t count = std::min(stored.size(), out.size());

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/epoll.h"
+#include "base/system/epoll.h"
 
 namespace tally::transport {
 namespace {
@@ -39,11 +39,12 @@ void Mux::forget(Peer peer) {
   if (way_of_[peer] != 0) {
     --others_;
     draining_ = true;
+    all_pulled_ = false;
   }
   way_of_[peer] = kNowhere;
 }
 
-// A peer that nobody knows is the first way's to refuse.
+// For an unknown peer this is the first way, which refuses it.
 std::size_t Mux::index_of(Peer peer) const {
   return peer < way_of_.size() && way_of_[peer] != kNowhere ? way_of_[peer] : 0;
 }
@@ -73,6 +74,7 @@ std::size_t Mux::pulled(std::span<Pulled> out) {
     }
     count += more;
   }
+  all_pulled_ = count < out.size();
   return count;
 }
 
@@ -80,7 +82,7 @@ std::size_t Mux::pushed(std::span<Pushed> out) {
   if (only_first()) return ways_[0].transport->pushed(out);
   std::size_t count = 0;
   for (const Way& way : ways_) count += way.transport->pushed(out.subspan(count));
-  draining_ &= count > 0;
+  draining_ &= count > 0 || !all_pulled_;
   return count;
 }
 
@@ -109,34 +111,34 @@ void Mux::release(std::uint32_t handle) {
   ways_[handle >> kWayShift].transport->release(handle & kHandle);
 }
 
-Peer Mux::open(std::span<const Peer> peers) {
-  if (only_first()) return ways_[0].transport->open(peers);
+Peer Mux::begin_access(std::span<const Peer> peers) {
+  if (only_first()) return ways_[0].transport->begin_access(peers);
   for (Way& way : ways_) way.opened.clear();
   for (const Peer peer : peers) ways_[index_of(peer)].opened.push_back(peer);
   for (std::size_t i = 0; i < ways_.size(); ++i) {
-    const Peer fenced = ways_[i].transport->open(ways_[i].opened);
+    const Peer fenced = ways_[i].transport->begin_access(ways_[i].opened);
     if (fenced == kNoPeer) continue;
     for (std::size_t before = 0; before < i; ++before) {
-      ways_[before].transport->close(ways_[before].opened);
+      ways_[before].transport->end_access(ways_[before].opened);
     }
     return fenced;
   }
   return kNoPeer;
 }
 
-Peer Mux::close(std::span<const Peer> peers) {
-  if (only_first()) return ways_[0].transport->close(peers);
+Peer Mux::end_access(std::span<const Peer> peers) {
+  if (only_first()) return ways_[0].transport->end_access(peers);
   Peer faulted = kNoPeer;
   for (Way& way : ways_) way.opened.clear();
   for (const Peer peer : peers) ways_[index_of(peer)].opened.push_back(peer);
   for (const Way& way : ways_) {
-    const Peer found = way.transport->close(way.opened);
+    const Peer found = way.transport->end_access(way.opened);
     if (found != kNoPeer) faulted = found;
   }
   return faulted;
 }
 
-// A transport answers for all landings that it is given: each gets its own.
+// A transport sets all landings that it gets, so each transport gets only its own.
 void Mux::locate(std::span<Landing> landings) {
   if (only_first()) return ways_[0].transport->locate(landings);
   for (Landing& landing : landings) {
@@ -162,12 +164,12 @@ void Mux::complete(std::span<const Message> messages) {
   }
 }
 
-void Mux::disconnect(Peer peer) {
-  way_of(peer)->disconnect(peer);
+void Mux::disconnect(Peer peer, std::string_view why) {
+  way_of(peer)->disconnect(peer, why);
 }
 
-// All are armed, also when one refuses (disarm() is called for all) and also those without peers:
-// what their devices have to say would keep the sleeper awake.
+// Arms all transports, also when one refuses, because disarm() is called for all. Also arms those
+// without peers, because events of their devices would keep the shard awake.
 bool Mux::arm() {
   bool all = true;
   for (const Way& way : ways_) all &= way.transport->arm();

@@ -1,23 +1,26 @@
-// Several transports behind one: each peer comes by one of them. While all peers come by the first
-// one, calls go straight to it, and the others are not even looked at.
+// Joins several transports to one. Each peer uses one of them, called its way. While all peers use
+// the first way, a call goes straight to that transport; only arm() and disarm() call all of them.
 #pragma once
 
 #include <vector>
 
-#include "base/fd.h"
+#include "base/system/fd.h"
 #include "dataplane/transport/transport.h"
 
 namespace tally::transport {
 
+// One thread: the shard's.
 class Mux : public Transport {
  public:
-  // Borrowed. At least one, at most 8; handles of views must be below 2^28. Throws
-  // std::system_error when descriptors run out.
+  // ways: 1 to 16 transports, borrowed for the life of the Mux. The handles of their views must be
+  // below 2^28. Throws std::system_error when descriptors run out.
   explicit Mux(std::vector<Transport*> ways);
 
   // -- control, on the shard's thread ----------------------------------------------------------
-  // The peer comes by ways[way]. Before it is attached there, and after it has been detached.
+  // The peer uses ways[way] from now on. The caller calls it before it attaches the peer there.
   void route(Peer peer, std::size_t way);
+  // Ends route(). The caller calls it after it has detached the peer from its way. Does nothing for
+  // a peer without a way.
   void forget(Peer peer);
 
   // -- Transport -------------------------------------------------------------------------------
@@ -28,12 +31,12 @@ class Mux : public Transport {
   bool covers(const Range& range) const override;
   void pull(std::span<const Pull> pulls) override;
   void release(std::uint32_t handle) override;
-  Peer open(std::span<const Peer> peers) override;
-  Peer close(std::span<const Peer> peers) override;
+  Peer begin_access(std::span<const Peer> peers) override;
+  Peer end_access(std::span<const Peer> peers) override;
   void locate(std::span<Landing> landings) override;
   void push(std::span<const Push> pushes) override;
   void complete(std::span<const Message> messages) override;
-  void disconnect(Peer peer) override;
+  void disconnect(Peer peer, std::string_view why) override;
   bool arm() override;
   void disarm() override;
   int fd() const override { return epoll_.get(); }
@@ -41,24 +44,27 @@ class Mux : public Transport {
  private:
   struct Way {
     Transport* transport;
-    std::size_t peers = 0;
-    // Bursts, sorted by way; reused.
+    std::size_t peers = 0;  // that use this way
+    // This way's entries of the current burst. The vectors are reused, so that they keep their
+    // memory.
     std::vector<Pull> pulls{};
     std::vector<Push> pushes{};
     std::vector<Message> messages{};
     std::vector<Peer> opened{};
   };
-  static constexpr std::uint8_t kNowhere = 0xff;
+  static constexpr std::uint8_t kNowhere = 0xff;  // the peer has no way
 
   bool only_first() const { return others_ == 0 && !draining_; }
   Transport* way_of(Peer peer) const;
   std::size_t index_of(Peer peer) const;
 
   std::vector<Way> ways_;
-  std::size_t turn_ = 0;    // whose notices are taken first
-  std::size_t others_ = 0;  // peers that do not come by the first way
-  bool draining_ = false;   // one of them has gone: what it is still answered has to be taken
-  std::vector<std::uint8_t> way_of_;
+  std::size_t turn_ = 0;    // modulo the number of ways: the way that receive() asks first
+  std::size_t others_ = 0;  // peers that do not use the first way
+  // A peer of another way was forgotten. All ways are asked until the answers for it are taken.
+  bool draining_ = false;
+  bool all_pulled_ = true;  // the last pulled() of all ways had room for more answers than it got
+  std::vector<std::uint8_t> way_of_;  // by Peer; index in ways_
   UniqueFd epoll_;
 };
 

@@ -44,7 +44,7 @@ std::string_view name(Field field) {
   return index < kFieldNames.size() ? kFieldNames[index] : "unknown";
 }
 
-RingSlot encode(const Completion& completion) {
+RingEntry encode(const Completion& completion) {
   CompletionLayout layout;
   layout.version.set(kVersion);
   layout.kind.set(kCompletionKind);
@@ -65,12 +65,12 @@ RingSlot encode(const Completion& completion) {
   layout.culprit_value.set(completion.culprit_value);
   layout.witness_value.set(completion.witness_value);
   layout.elapsed_us.set(completion.elapsed_us);
-  RingSlot slot;
+  RingEntry slot;
   std::memcpy(slot.bytes, &layout, sizeof layout);
   return slot;
 }
 
-Status parse(const RingSlot& slot, Completion& completion) {
+Status parse(const RingEntry& slot, Completion& completion) {
   CompletionLayout layout;
   std::memcpy(&layout, slot.bytes, sizeof layout);
   if (layout.version.get() != kVersion || layout.kind.get() != kCompletionKind ||

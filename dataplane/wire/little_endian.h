@@ -1,5 +1,5 @@
-// Little-endian wire fields: strong types with no implicit conversion, so that a host number and a
-// wire field cannot be mixed up, and with alignment 1, so that a layout is what it says.
+// Little-endian wire fields. They are strong types without implicit conversions, so code cannot
+// confuse a host number with a wire field. Their alignment is 1, so a layout has no padding.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@ class LittleEndian {
     }
     return value;
   }
-  // The value's high bytes that do not fit are dropped: the caller has checked (kMax).
+  // Drops the high bytes of the value that do not fit. The caller must check the value against kMax
+  // first.
   constexpr void set(std::uint64_t value) {
     for (std::size_t i = 0; i < Bytes; ++i) {
       bytes_[i] = static_cast<std::uint8_t>(value >> (8 * i));

@@ -61,7 +61,7 @@ Status validate(const Notice& notice) {
   if (notice.flags != 0 && !partial && notice.side_region == kNoRegion) {
     return Status::kInvalidArgument;
   }
-  // Where a rank's contribution stands, a transport may say by a number of its own.
+  // The place of a rank's contribution may be a number that a transport has chosen.
   const bool stored = notice.out_region > kMaxRegions || notice.side_region > kMaxRegions;
   if (stored || (partial && notice.in_region > kMaxRegions)) return Status::kInvalidArgument;
   return Status::kOk;
@@ -74,7 +74,7 @@ std::string_view name(Kind kind) {
   return index < kKindNames.size() ? kKindNames[index] : "unknown";
 }
 
-RingSlot encode(const Notice& notice) {
+RingEntry encode(const Notice& notice) {
   NoticeLayout layout;
   layout.version.set(kVersion);
   layout.kind.set(static_cast<std::uint8_t>(notice.kind));
@@ -96,12 +96,12 @@ RingSlot encode(const Notice& notice) {
   layout.deadline_ms.set(notice.deadline_ms);
   layout.group.set(notice.group);
   layout.root.set(notice.root);
-  RingSlot slot;
+  RingEntry slot;
   std::memcpy(slot.bytes, &layout, sizeof layout);
   return slot;
 }
 
-Status parse(const RingSlot& slot, Notice& notice) {
+Status parse(const RingEntry& slot, Notice& notice) {
   NoticeLayout layout;
   std::memcpy(&layout, slot.bytes, sizeof layout);
   if (layout.version.get() != kVersion) return Status::kProtocol;

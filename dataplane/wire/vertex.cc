@@ -39,7 +39,7 @@ bool about_tile(VertexKind kind) {
   return kind <= VertexKind::kTileResult;
 }
 
-// What has no meaning for this kind is zero (or what stands for nothing).
+// Fields without a meaning for this kind must be zero (or the value that means none).
 bool valid(const VertexMessage& message) {
   if ((message.flags & ~kVoid) != 0) return false;
   if (message.flags != 0 && message.kind != VertexKind::kTileReady) return false;
@@ -61,7 +61,7 @@ std::string_view name(VertexKind kind) {
   return index < kVertexKindNames.size() ? kVertexKindNames[index] : "unknown";
 }
 
-RingSlot encode(const VertexMessage& message) {
+RingEntry encode(const VertexMessage& message) {
   VertexLayout layout{};
   layout.version.set(kVersion);
   layout.kind.set(static_cast<std::uint8_t>(message.kind));
@@ -77,12 +77,12 @@ RingSlot encode(const VertexMessage& message) {
   layout.slot.set(message.slot);
   layout.first.set(message.first);
   layout.count.set(message.count);
-  RingSlot slot;
+  RingEntry slot;
   std::memcpy(slot.bytes, &layout, sizeof layout);
   return slot;
 }
 
-Status parse(const RingSlot& slot, VertexMessage& message) {
+Status parse(const RingEntry& slot, VertexMessage& message) {
   VertexLayout layout;
   std::memcpy(&layout, slot.bytes, sizeof layout);
   const std::uint64_t kind = layout.kind.get();

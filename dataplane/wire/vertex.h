@@ -1,61 +1,62 @@
-// What the vertices of a tree tell each other besides notices and completions: 64 bytes between a
-// parent and a child that is a vertex itself, about one operation's part in one tree.
-// docs/protocol.md draws the layout and says who sends what when.
+// The messages between the vertices of a tree, besides notices and completions. Each has 64 bytes.
+// It goes between a parent and a child that is a vertex itself, about one operation's part in one
+// tree. docs/protocol.md draws the layout and says which vertex sends which message when.
 //
-// A child announces by a notice with kPartial, and says that an operation has failed below it by a
-// completion, its *report*; the parent's completion is the verdict. In both, and in the notice,
-// `cookie` is the tree.
+// A child announces with a notice that has kPartial. When an operation has failed below the child,
+// the child sends a completion, its *report*. The parent's completion is the verdict. In both
+// completions, and in the notice, `cookie` is the tree.
 #pragma once
 
 #include <cstdint>
 
-#include "base/ring.h"
+#include "base/containers/ring.h"
 #include "base/status.h"
 #include "dataplane/wire/notice.h"
 
 namespace tally::wire {
 
-// The numbers are wire format; neither a notice's nor a completion's.
+// The numbers are part of the wire format. They differ from the kinds of notices and completions.
 enum class VertexKind : std::uint8_t {
-  // Child to parent.
-  kTileReady = 0x40,   // answers kTileWanted: the sum of what is below stands in the up slot
-  kTilePlaced = 0x41,  // answers kTileResult: everything below has it; the down slot is free
-  // Parent to child.
-  kTileWanted = 0x42,  // sum elements [first, first + count) into the up slot
-  kTileResult = 0x43,  // the result of [first, first + count) stands in the down slot
-  kMissing = 0x44,     // the deadline has passed: report who is missing below
-  // Either way.
-  kBroken = 0x45,  // the job has lost a member: its later operations fail with this status
+  // From child to parent:
+  kTileReady = 0x40,   // answers kTileWanted: the sum of the ranks below is in the up slot
+  kTilePlaced = 0x41,  // answers kTileResult: all below have the result; the down slot is free
+  // From parent to child:
+  kTileWanted = 0x42,  // the child must sum elements [first, first + count) into the up slot
+  kTileResult = 0x43,  // the result of [first, first + count) is in the down slot
+  kMissing = 0x44,  // the deadline has passed: the child must report which ranks below are missing
+  // In both directions:
+  kBroken = 0x45,  // the job has lost a member: later operations fail with this status
 };
 std::string_view name(VertexKind kind);
 
 enum VertexFlag : std::uint8_t {
-  // kTileReady: there is no sum, the operation has failed; only the slot is free again.
+  // kTileReady: there is no sum because the operation has failed. The message only frees the slot.
   kVoid = 1,
 };
 
 struct VertexMessage {
   VertexKind kind = VertexKind::kTileReady;
   std::uint8_t flags = 0;
-  Status status = Status::kOk;      // kBroken, and kOk elsewhere
-  std::uint16_t culprit = kNoRank;  // kBroken: the member, if it is a rank; kNoRank elsewhere
+  Status status = Status::kOk;      // kBroken: why the job is broken; kOk in other kinds
+  std::uint16_t culprit = kNoRank;  // kBroken: the lost member if it is a rank; else kNoRank
   std::uint16_t group = 0;
   std::uint16_t part = 0;
   std::uint32_t epoch = 0;
   std::uint32_t tree = 0;
   std::uint32_t tag = 0;
   std::uint32_t round = 0;
-  // Of the child's memory for this parent; 0 where there is none. kBroken: the node that is lost,
-  // from 1, by its number in the job; 0: it is none, or not known.
+  // A slot of the child's memory for this parent; 0 in messages without a slot. In kBroken: the
+  // lost node by its number in the job, from 1; 0 when the loss is not a node or the node is not
+  // known.
   std::uint32_t slot = 0;
-  std::uint64_t first = 0;  // element of the operation; tiles only
-  std::uint32_t count = 0;  // elements; tiles only, at least one
+  std::uint64_t first = 0;  // first element, counted in the operation; tile messages only
+  std::uint32_t count = 0;  // number of elements, at least one; tile messages only
 };
 
-RingSlot encode(const VertexMessage& message);
+RingEntry encode(const VertexMessage& message);
 
-// Parse is validate, as for notices. Whether operation, tile and slot are what they can be is the
-// protocol's to judge.
-Status parse(const RingSlot& slot, VertexMessage& message);
+// Parses and validates, as parse() does for notices. The protocol checks that operation, tile and
+// slot can be right.
+Status parse(const RingEntry& slot, VertexMessage& message);
 
 }  // namespace tally::wire

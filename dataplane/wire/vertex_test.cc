@@ -98,7 +98,7 @@ TEST(VertexMessage, RefusesWhatNoVertexSends) {
   refuse(
       broken(), [](M& m) { m.tag = 1; }, "a job has no tag");
   for (const std::size_t at : {0, 1, 3, 44, 59, 60, 63}) {
-    RingSlot slot = encode(tile());
+    RingEntry slot = encode(tile());
     slot.bytes[at] ^= std::byte{0x20};
     M got;
     got.tag = 99;
@@ -111,7 +111,7 @@ TEST(VertexMessage, AnyBytesAreParsedOrRefused) {
   std::mt19937_64 random(7);
   int parsed = 0;
   for (int i = 0; i < 20'000; ++i) {
-    RingSlot slot = encode(i % 2 == 0 ? tile() : broken());
+    RingEntry slot = encode(i % 2 == 0 ? tile() : broken());
     slot.bytes[random() % kMessageBytes] = static_cast<std::byte>(random());
     VertexMessage got;
     if (parse(slot, got) != Status::kOk) continue;

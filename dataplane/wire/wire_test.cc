@@ -66,7 +66,7 @@ TEST(Notice, RefusesWhatNoPeerSends) {
   };
   for (const Row& row : {Row{"version", 0, 2}, Row{"kind 0", 1, 0}, Row{"kind 8", 1, 8},
                          Row{"type 8", 2, 8}, Row{"operation 4", 3, 4}, Row{"flag 8", 4, 8}}) {
-    RingSlot slot = encode(sample());
+    RingEntry slot = encode(sample());
     slot.bytes[row.at] = std::byte{row.value};
     Notice got;
     got.tag = 99;
@@ -112,7 +112,7 @@ TEST(Notice, RefusesValuesThatCannotBeRight) {
 TEST(Notice, AnyBytesAreParsedOrRefused) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 20'000; ++i) {
-    RingSlot slot = encode(sample());
+    RingEntry slot = encode(sample());
     for (int flips = 0; flips < 3; ++flips) {
       slot.bytes[random() % kMessageBytes] = static_cast<std::byte>(random());
     }
@@ -152,7 +152,7 @@ TEST(Completion, ComesBackAsItWasSent) {
 
 TEST(Completion, RefusesWhatNoNodeSends) {
   const auto spoiled = [](std::size_t at, std::uint8_t value) {
-    RingSlot slot = encode(Completion{});
+    RingEntry slot = encode(Completion{});
     slot.bytes[at] = std::byte{value};
     Completion got;
     return parse(slot, got);

@@ -1,4 +1,5 @@
-// As mpi_allreduce.c, with Gloo over its TCP transport on loopback; the ranks meet in a directory.
+// As mpi_allreduce.c, with Gloo over its TCP transport on loopback. The ranks find each other in a
+// directory.
 //
 // usage: gloo_allreduce DIRECTORY RANK RANKS BYTES ITERATIONS WARMUP
 #include <gloo/allreduce.h>

@@ -1,5 +1,5 @@
-/* What the peers of the comparison share: the gradients, whose sums are exact in any order, and the
- * check of a result. For C and C++. */
+/* The gradients and the check of results that all systems of the comparison use. The sums of these
+ * gradients are exact in any order. For C and C++. */
 #ifndef TALLY_PERF_COMPARE_REFERENCE_H
 #define TALLY_PERF_COMPARE_REFERENCE_H
 
@@ -21,7 +21,7 @@ static inline long long count_wrong(const float* sum, size_t count, int ranks) {
   return wrong;
 }
 
-/* The one line that systems.py reads. */
+/* Prints the one line that systems.py reads. `times_us` has `iterations` entries, in us. */
 static inline void report(long long wrong, const double* times_us, int iterations) {
   printf("{\"wrong\": %lld, \"times_us\": [", wrong);
   for (int i = 0; i < iterations; ++i) printf("%s%.2f", i ? ", " : "", times_us[i]);

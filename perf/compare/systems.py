@@ -1,17 +1,21 @@
 """The systems that are compared: how each is built, started, and what it says."""
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tests/support"))
+from processes import Process, Tallyd  # noqa: E402
+
 LIMIT_S = 300  # for one run of one system
 # Open MPI's shared-memory collectives win from here on, UCX below.
 SM_COLLECTIVES_FROM = 64 << 20
@@ -75,6 +79,16 @@ class Tally:
         return Run([row["time_us_p50"]], row["wrong"], row["ceiling_GBps"])
 
 
+def finish_all(group: list[Process]) -> None:
+    """Waits until all have ended well, and kills the others when one has not."""
+    try:
+        for process in group:
+            process.finish(timeout=LIMIT_S)
+    finally:
+        for process in group:
+            process.end()
+
+
 class TallyOnEachMachine(Tally):
     """A node for each rank, as if each had a machine of its own: what goes from one of these to another goes over
     TCP, as it does between peers of the other systems."""
@@ -84,30 +98,15 @@ class TallyOnEachMachine(Tally):
         self.tallyd = tally_perf.parents[1] / "control/tallyd"
 
     def run(self, ranks: int, size: int, iterations: int, warmup: int) -> Run:
-        nodes: list[subprocess.Popen] = []
-        try:
-            with tempfile.TemporaryDirectory() as place:
-                coordinator = f"tcp:{free_address()}"
-                for rank in range(ranks):
-                    nodes.append(self.start_node(place, coordinator, rank))
-                self.wait_for_members(coordinator, ranks)
-                return self.measure(coordinator, ranks, size, iterations, warmup)
-        finally:
-            for node in nodes:
-                node.kill()
-                node.wait()
-                node.stdout.close()
-
-    def start_node(self, place: str, coordinator: str, rank: int) -> subprocess.Popen:
-        node = subprocess.Popen(
-            [str(self.tallyd), "--listen", f"unix:{place}/{rank}.sock", "--listen-tcp",
-             coordinator if rank == 0 else "tcp:127.0.0.1:0", "--verbs", "off",
-             "--shards", str(self.shards), "--cluster", coordinator, "--cluster-name", f"m{rank}", "--cluster-host",
-             f"m{rank}", "--cluster-role", "worker", "--log-level", "error", "--ready-fd", "1"], text=True,
-            stdout=subprocess.PIPE)
-        if node.stdout.readline() != "ready\n":
-            raise RuntimeError("a node did not start: its message stands above")
-        return node
+        coordinator = f"tcp:{free_address()}"
+        with contextlib.ExitStack() as nodes:
+            for rank in range(ranks):
+                nodes.enter_context(Tallyd(
+                    self.tallyd, "--listen-tcp", coordinator if rank == 0 else "tcp:127.0.0.1:0", "--verbs", "off", "--shards",
+                    self.shards, "--cluster", coordinator, "--cluster-name", f"m{rank}", "--cluster-host", f"m{rank}",
+                    "--cluster-role", "worker", "--log-level", "error"))
+            self.wait_for_members(coordinator, ranks)
+            return self.measure(coordinator, ranks, size, iterations, warmup)
 
     def wait_for_members(self, coordinator: str, count: int) -> None:
         for _ in range(1000):
@@ -123,17 +122,8 @@ class TallyOnEachMachine(Tally):
         common = [str(self.tally_perf), "allreduce", "--address", address]
         server = ["--serve", meeting, "--ranks", str(ranks), "--min-bytes", str(size), "--max-bytes", str(size), "--iters",
                   str(iterations), "--warmup", str(warmup), "--check", "--quiet", "--json", str(report)]
-        group = [subprocess.Popen([*common, "--rank", str(rank), *(server if rank == 0 else ["--join", meeting])],
-                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  env={**os.environ, "TALLY_HOST": f"m{rank}"}) for rank in range(ranks)]
-        try:
-            outputs = [process.communicate(timeout=LIMIT_S)[0] for process in group]
-        finally:
-            for process in group:
-                process.kill()
-        for process, output in zip(group, outputs):
-            if process.returncode != 0:
-                raise RuntimeError(f"tally-perf: exit status {process.returncode}\n{output}")
+        finish_all([Process([*common, "--rank", rank, *(server if rank == 0 else ["--join", meeting])],
+                            environment={"TALLY_HOST": f"m{rank}"}) for rank in range(ranks)])
         [row] = json.loads(report.read_text())["rows"]
         return Run([row["time_us_p50"]], row["wrong"])
 
@@ -186,16 +176,6 @@ class Gloo:
 
     def run(self, ranks: int, size: int, iterations: int, warmup: int) -> Run:
         with tempfile.TemporaryDirectory() as meeting:
-            group = [subprocess.Popen([str(self.program), meeting, str(rank), str(ranks), str(size),
-                                       str(iterations), str(warmup)], text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                     for rank in range(ranks)]
-            try:
-                outputs = [process.communicate(timeout=LIMIT_S) for process in group]
-            finally:
-                for process in group:
-                    process.kill()
-        for process, (_, errors) in zip(group, outputs):
-            if process.returncode != 0:
-                raise RuntimeError(f"gloo: exit status {process.returncode}\n{errors}")
-        return parse(outputs[0][0])
+            group = [Process([self.program, meeting, rank, ranks, size, iterations, warmup]) for rank in range(ranks)]
+            finish_all(group)
+        return parse(group[0].stdout)

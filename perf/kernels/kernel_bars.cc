@@ -1,6 +1,6 @@
-// The kernels against their bars: how much of the read ceiling of the same bytes they reach, and
-// how much faster they are than a pairwise reducer. What is compared runs alternately, many times;
-// the figure is the median of the ratios, as a shared machine's absolute times mean nothing.
+// Checks the kernels against their bars: how much of the read ceiling of the same bytes they reach,
+// and how much faster they are than a pairwise reducer. The two sides run alternately, many times.
+// The figure is the median of the ratios, because absolute times on a shared machine mean nothing.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct Bar {
   Shape shape;
   Isa isa;
   Against against;
-  double at_least;  // 0: no bar, for information
+  double at_least;  // 0: no bar, the figure is information
 };
 
 struct Options {
@@ -107,14 +107,15 @@ Figure measure(const Bar& bar, const summation::Kernels& kernels, int repetition
     bar.against == Against::kCeiling ? work.read_ceiling() : work.byteps();
   };
   double once = seconds(1, theirs);
-  once = seconds(1, theirs);  // with the data where it will be
-  // 20 us at a time: what disturbs the machine then disturbs both. What is large is repeated less.
+  once = seconds(1, theirs);  // now with the data in the caches
+  // A run takes about 20 us, so that a disturbance of the machine affects both sides. Large shapes
+  // are repeated less.
   const int times = std::max(1, static_cast<int>(20e-6 / std::max(once, 1e-7)));
   if (once > 1e-3) repetitions = std::max(15, repetitions / 60);
   std::vector<double> ratios;
   std::vector<double> rates;
   for (int r = 0; r < repetitions; ++r) {
-    theirs();  // the caches as it leaves them
+    theirs();  // brings the caches into the state of this side
     const double their_time = seconds(times, theirs);
     ours();
     const double our_time = seconds(times, ours);

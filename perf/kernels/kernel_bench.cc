@@ -1,4 +1,4 @@
-// Every kernel with the read ceiling of the same bytes beside it (Google Benchmark).
+// Measures every kernel, and the read ceiling of the same bytes beside it (Google Benchmark).
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -47,7 +47,7 @@ void add_byteps(const std::string& name, const Shape& shape) {
   });
 }
 
-// What a shard and a rank do for checksums: one for each 4 KiB.
+// The checksums that a shard and a rank compute: one for each 4 KiB.
 void add_checksums(std::size_t bytes, bool streamed) {
   const auto crc32c = Crc32c::open();
   if (!crc32c) return;

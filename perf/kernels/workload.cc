@@ -139,7 +139,7 @@ void Workload::read_ceiling() const {
   static const bool wide_loads = summation::kernels(summation::Isa::kAvx512) != nullptr;
   const unsigned something =
       (wide_loads ? read_avx512 : read_avx2)(pieces_.data(), pieces_.size(), shape_.bytes);
-  asm volatile("" : : "r"(something));  // or the loads could be left out
+  asm volatile("" : : "r"(something));  // the compiler must not leave the loads out
 }
 
 void Workload::byteps() const {

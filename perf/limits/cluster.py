@@ -16,7 +16,6 @@ usage: cluster.py [--build DIR] [--workers N] [--helpers K,K,...] [--rate 100mbi
 import argparse
 import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -26,7 +25,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from running_node import default_build
+from running_node import Process, Tallyd, default_build
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
 from network import Machine, Network, available  # noqa: E402
@@ -34,7 +33,7 @@ from network import Machine, Network, available  # noqa: E402
 PORT, PERF_PORT, PROBE_PORT = 7733, 7800, 7900
 BURST, QUEUE = 32_000, 1_000_000  # bytes
 PROBE_SECONDS = 3
-PATIENCE = 600
+TIMEOUT = 600
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 RATES = {"k": 1e3, "m": 1e6, "g": 1e9}
 
@@ -140,12 +139,10 @@ def all_reduce(build: Path, address: str, workers: list[tuple[Machine, str]], si
                         "--type", element, "--iters", rounds, "--warmup", 1, "--check", "--json", out, "--timeout", 300]
         else:
             command += ["--join", f"{first}:{PERF_PORT}"]
-        runs.append(machine.popen(command, env={**os.environ, "TALLY_HOST": host}, text=True, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT))
+        runs.append(Process(command, environment={"TALLY_HOST": host}, popen=machine.popen))
     for run in runs:
-        text, _ = run.communicate(timeout=PATIENCE)
-        if run.returncode != 0:
-            raise SystemExit(f"tally-perf ended with {run.returncode}:\n{text}")
+        run.finish(timeout=TIMEOUT)
+        run.end()
     document = json.loads(out.read_text())
     if document["wrong"] != 0:
         raise SystemExit(f"{document['wrong']} elements are wrong")
@@ -153,19 +150,14 @@ def all_reduce(build: Path, address: str, workers: list[tuple[Machine, str]], si
 
 
 @contextlib.contextmanager
-def running(nodes: list[subprocess.Popen]) -> Iterator[None]:
-    """As soon as they say that they are ready; ends them, whatever happens."""
-    try:
+def running(nodes: list[Tallyd]) -> Iterator[None]:
+    """As soon as they are ready; ends them, whatever happens."""
+    with contextlib.ExitStack() as stack:
         for node in nodes:
-            if node.stdout.readline() != "ready\n":
-                raise SystemExit("a node did not start: its message stands above")
+            stack.enter_context(node)
+        for node in nodes:
+            node.ready()
         yield
-    finally:
-        for node in nodes:
-            node.terminate()
-        for node in nodes:
-            node.wait(20)
-            node.stdout.close()
 
 
 class Cluster:
@@ -176,12 +168,11 @@ class Cluster:
         self.nodes = []
         for machine, speed in zip(network.machines, speeds):
             role = "worker" if machine.index <= workers else "helper"
-            self.nodes.append(machine.popen(
-                [build / "control/tallyd", "--listen", self.local(machine.index), "--listen-tcp",
-                 f"tcp:{machine.address}:{PORT}", "--verbs", "off", "--shards", shards, "--cluster", self.address,
-                 "--cluster-name", f"m{machine.index}", "--cluster-host", f"m{machine.index}", "--cluster-role", role,
-                 "--cluster-speed", str(int(speed // 4096 * 4096)), "--log-level", "error", "--ready-fd", "1"],
-                stdout=subprocess.PIPE, text=True))
+            self.nodes.append(Tallyd(
+                build / "control/tallyd", "--listen-tcp", f"tcp:{machine.address}:{PORT}", "--verbs", "off", "--shards", shards,
+                "--cluster", self.address, "--cluster-name", f"m{machine.index}", "--cluster-host", f"m{machine.index}",
+                "--cluster-role", role, "--cluster-speed", int(speed // 4096 * 4096), "--log-level", "error", folder=directory,
+                name=f"m{machine.index}", wait=False, popen=machine.popen))
 
     @property
     def address(self) -> str:

@@ -80,7 +80,7 @@ def measure_memory(build: Path) -> dict:
         perf = node.perf("model", "--spawn", "2", "--model", MODEL, "--mode", "buckets",
                          "--in-place", "--iters", str(STEPS), "--warmup", "1")
         while perf.poll() is None:
-            for kind, count in own_bytes(node.process.pid).items():
+            for kind, count in own_bytes(node.pid).items():
                 most[kind] = max(most.get(kind, 0), count)
             time.sleep(0.2)
         row = node.rows(perf)[0]

@@ -1,6 +1,6 @@
-// What an operation of three processes on two cores cannot be faster than here: two ranks and a
-// node that hand each other a counter and do nothing else. The node shares a core with rank 0, so
-// each operation takes two switches of that core. Prints medians of N rounds, in microseconds.
+// Measures the least time of an operation of three processes on two cores. Two ranks and a node
+// pass a counter to each other and do nothing else. The node shares a core with rank 0, so each
+// operation takes two switches of that core. Prints medians of N rounds, in microseconds.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/fd.h"
-#include "perf/statistics.h"
+#include "base/system/fd.h"
+#include "perf/measure/statistics.h"
 
 namespace tally::perf {
 namespace {
@@ -58,7 +58,7 @@ void node(Shared& shared, int ranks) {
   }
 }
 
-// Another process on `core`; it ends with this one, or after the limit.
+// Runs `work` in another process on `core`. The process ends with this one, or after the limit.
 template <typename Work>
 void in_child(int core, Work work) {
   if (::fork() != 0) return;
@@ -69,7 +69,7 @@ void in_child(int core, Work work) {
   std::_Exit(0);
 }
 
-// The time of one.
+// The time of one operation.
 Nanos operation(Shared& shared, int ranks) {
   for (Word* word : {&shared.posted[0], &shared.posted[1], &shared.completed}) word->value = 0;
   in_child(0, [&] { node(shared, ranks); });

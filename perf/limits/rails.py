@@ -8,12 +8,12 @@ is what a second NIC brings. B is what a plain socket gets through one cable, me
 usage: rails.py [--build DIR] [--workers N] [--rate 100mbit] [--size 16M] [--rounds N] [--shards N] [--json FILE]
 """
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from cluster import BURST, PORT, QUEUE, all_reduce, bytes_of, goodput, keep, parse, parser, running, seconds_of
+from running_node import Tallyd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
 from network import Machine, Network  # noqa: E402
@@ -21,13 +21,11 @@ from network import Machine, Network  # noqa: E402
 RAILS = 2
 
 
-def start_node(machine: Machine, arguments, directory: str, rails: int, speed: float) -> subprocess.Popen:
+def start_node(machine: Machine, arguments, directory: str, rails: int, speed: float) -> Tallyd:
     """With so many of the machine's NICs."""
-    return machine.popen(
-        [arguments.build / "control/tallyd", "--listen", f"unix:{directory}/node.sock", "--listen-tcp",
-         f"tcp:{machine.address}:{PORT}", "--rails", ",".join(machine.addresses[:rails]), "--speeds",
-         ",".join([f"{int(speed)}B"] * rails), "--verbs", "off", "--shards", arguments.shards, "--log-level", "error",
-         "--ready-fd", "1"], stdout=subprocess.PIPE, text=True)
+    return Tallyd(arguments.build / "control/tallyd", "--listen-tcp", f"tcp:{machine.address}:{PORT}", "--rails",
+                  ",".join(machine.addresses[:rails]), "--speeds", ",".join([f"{int(speed)}B"] * rails), "--verbs", "off",
+                  "--shards", arguments.shards, "--log-level", "error", folder=directory, wait=False, popen=machine.popen)
 
 
 def measure(arguments) -> list[dict]:

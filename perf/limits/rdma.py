@@ -29,7 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import bar  # noqa: E402
-from running_node import PATIENCE, RunningNode, default_build, free_port  # noqa: E402
+from running_node import TIMEOUT, Process, RunningNode, default_build, free_port  # noqa: E402
 
 MESSAGE = "1048576"  # bytes of perftest's reads and writes
 PATIENT = "20"         # its acknowledgements may take 4 s: emulated cores stand still for long
@@ -44,31 +44,30 @@ def steer(device: str, core: int) -> None:
         (queue / "rps_cpus").write_text(f"{1 << core:x}")
 
 
-def perftest(tool: str, node_device: str, device: str, seconds: int) -> tuple[subprocess.Popen, subprocess.Popen]:
+def perftest(tool: str, node_device: str, device: str, seconds: int) -> tuple[Process, Process]:
     """The client is the node's side, as it is the node that reads and writes."""
     port = str(free_port())
     common = ["-p", port, "-s", MESSAGE, "-t", DEPTH, "-x", "1", "-D", str(seconds), "-f", str(MARGIN), "-u",
               PATIENT, "-F"]
-    server = subprocess.Popen([tool, "-d", device, *common], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + PATIENCE
+    server = Process([tool, "-d", device, *common])
+    until = time.monotonic() + TIMEOUT
     while subprocess.run(["ss", "-Hltn", f"sport = :{port}"], text=True, capture_output=True,
                          check=True).stdout == "":
         if time.monotonic() > until or server.poll() is not None:
             raise SystemExit(f"{tool} on {device} does not start")
         time.sleep(0.1)
-    return server, subprocess.Popen([tool, "-d", node_device, *common, "127.0.0.1"], text=True,
-                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return server, Process([tool, "-d", node_device, *common, "127.0.0.1"])
 
 
-def result_of(pair: tuple[subprocess.Popen, subprocess.Popen], seconds: int) -> float:
+def result_of(pair: tuple[Process, Process], seconds: int) -> float:
     """MB/s of 1e6 bytes, by the messages that perftest has counted: its own rates need a time-stamp counter that it
     could calibrate, and are 0 where other work kept it from that."""
     server, client = pair
-    said = client.communicate(timeout=3 * PATIENCE)[0]
-    server.wait(PATIENCE)
-    rows = re.findall(rf"^\s*{MESSAGE}\s+(\d+)\s+[\d.]+\s+[\d.]+", said, re.M)
+    text = client.finish(None, 3 * TIMEOUT)
+    server.wait(TIMEOUT)
+    rows = re.findall(rf"^\s*{MESSAGE}\s+(\d+)\s+[\d.]+\s+[\d.]+", text, re.M)
     if not rows or int(rows[-1]) == 0:
-        raise SystemExit(f"perftest moved nothing; it said {said!r}")
+        raise SystemExit(f"perftest moved nothing; it printed {text!r}")
     return int(rows[-1]) * int(MESSAGE) / 1e6 / (seconds - 2 * MARGIN)
 
 
@@ -91,13 +90,13 @@ def tally(node: RunningNode, arguments: argparse.Namespace, tcp: str) -> dict:
         [program, "reduce", "--address", node.address, "--job", "beside", "--rank", "0", "--ranks", "2", "--root", "0",
          *common, "--json", "-"],
         [program, "reduce", "--address", tcp, "--job", "beside", "--rank", "1", "--ranks", "2", "--root", "0", *common]]
-    receiver, sender = (subprocess.Popen([str(word) for word in command], env=environment, text=True,
-                                         stdout=subprocess.PIPE)
+    receiver, sender = (Process(command, environment=environment)
                         for command, environment in zip(reduce_ranks, (None, verbs)))
-    time_us = json.loads(receiver.communicate(timeout=arguments.seconds + PATIENCE)[0])["rows"][0]["time_us_p50"]
-    sender.communicate(timeout=PATIENCE)
+    receiver.finish(timeout=arguments.seconds + TIMEOUT)
+    time_us = json.loads(receiver.stdout)["rows"][0]["time_us_p50"]
+    sender.finish()
     done = subprocess.run([program, "allreduce", "--spawn", "2", "--address", tcp, *common, "--json", "-"], env=verbs,
-                          text=True, stdout=subprocess.PIPE, check=True, timeout=arguments.seconds + PATIENCE)
+                          text=True, stdout=subprocess.PIPE, check=True, timeout=arguments.seconds + TIMEOUT)
     both_us = json.loads(done.stdout)["rows"][0]["time_us_p50"]
     return {"reduce": size / time_us, "allreduce": 4 * size / both_us}
 

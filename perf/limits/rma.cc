@@ -1,7 +1,7 @@
-// What libfabric moves in the shape of an all-reduce of two workers, without a protocol: a node
-// reads from each worker (fi_read) and writes to each (fi_write with FI_DELIVERY_COMPLETE), tile
-// after tile, between three processes over loopback, as fi_rma_bw does between two. Prints the
-// bytes of all four streams per second, in GB/s, of each round.
+// Measures what libfabric moves in the shape of an all-reduce of two workers, without a protocol. A
+// node reads from each worker (fi_read) and writes to each (fi_write with FI_DELIVERY_COMPLETE),
+// tile after tile. The three processes use loopback; fi_rma_bw does the same between two. Prints
+// the bytes of all four streams per second, in GB/s, of each round.
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/idle.h"
+#include "base/system/fd.h"
 #include "dataplane/transport/fabric/domain.h"
 
 namespace tally::perf {
@@ -27,9 +27,9 @@ namespace {
 namespace fabric = transport::fabric;
 
 constexpr std::size_t kWorkers = 2;
-constexpr std::size_t kTile = 256 << 10;  // the largest that a shard takes
-constexpr std::size_t kWindow = 8;        // of each stream: what a shard has in flight
-constexpr std::uint32_t kPoll = 100;      // ms; then whoever waits looks whether it is to end
+constexpr std::size_t kTile = 256 << 10;  // the largest tile of a shard
+constexpr std::size_t kWindow = 8;        // tiles of each stream in flight, as at a shard
+constexpr std::uint32_t kPoll = 100;      // ms; then a waiting process checks whether it must end
 constexpr unsigned kLimitSeconds = 120;
 constexpr Nanos kRound = 500 * kMillisecond;
 
@@ -44,7 +44,7 @@ T must(Result<T> result, const char* what) {
   return std::move(result).value();
 }
 
-// Where a worker is, and its memory: of what it gives, then of what it gets.
+// The address of a worker, and its memory: first its contribution, then its result.
 struct Invitation {
   std::array<char, 256> name{};
   std::size_t name_bytes = 0;
@@ -61,7 +61,7 @@ std::unique_ptr<fabric::Domain> open(const std::string& provider,
   return must(fabric::Domain::open(options), "libfabric");
 }
 
-// Takes up to 64 completions; sleeps where there are none and `idle` says so.
+// Takes completions. When there are none, sleeps if `idle` allows it.
 std::size_t progress(fabric::Domain& domain, std::span<fi_cq_data_entry> out, IdlePolicy& idle) {
   const Nanos now = monotonic_now();
   const ssize_t count = ::fi_cq_read(&domain.completions(), out.data(), out.size());
@@ -78,7 +78,7 @@ std::size_t progress(fabric::Domain& domain, std::span<fi_cq_data_entry> out, Id
   return 0;
 }
 
-// Is read and written, until the node hangs up.
+// A worker. The node reads and writes its memory until the node hangs up.
 [[noreturn]] void work(const std::string& provider, std::size_t size, int node) {
   std::array<std::vector<std::byte>, 2> buffers{std::vector<std::byte>(size, std::byte{1}),
                                                 std::vector<std::byte>(size, std::byte{1})};
@@ -87,7 +87,7 @@ std::size_t progress(fabric::Domain& domain, std::span<fi_cq_data_entry> out, Id
   Invitation invitation;
   std::vector<fabric::Fid<fid_mr>> exposed;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    auto region = must(domain->expose(buffers[i].data(), size, 1 + i), "memory");
+    auto region = must(domain->expose(buffers[i].data(), size), "memory");
     invitation.base[i] = domain->base_of(buffers[i].data());
     invitation.key[i] = ::fi_mr_key(region.get());
     exposed.push_back(std::move(region));
@@ -111,7 +111,7 @@ struct Stream {
   std::uint64_t key = 0;
   bool writes = false;
   std::vector<std::byte> landing{};  // kWindow tiles
-  std::uint64_t left = 0;            // bytes, to start
+  std::uint64_t left = 0;            // bytes that are not started yet
   std::uint64_t offset = 0;          // of the next tile
   struct Tile {
     fi_context2 room{};
@@ -122,7 +122,7 @@ struct Stream {
   std::vector<Tile*> free{};
 };
 
-// False: not now.
+// False when the provider cannot start a tile now.
 bool start(fabric::Domain& domain, Stream& stream, std::size_t size) {
   Stream::Tile& tile = *stream.free.back();
   iovec local{stream.landing.data() + tile.index * kTile, std::min(kTile, size)};
@@ -165,7 +165,7 @@ void run(fabric::Domain& domain, std::vector<Stream>& streams, std::size_t size)
   }
 }
 
-// The invitations of workers that have been started.
+// Starts the workers, and returns their invitations.
 std::vector<Invitation> invite(const std::string& provider, std::size_t size,
                                std::vector<UniqueFd>& pipes) {
   std::vector<Invitation> invitations(kWorkers);
@@ -191,7 +191,7 @@ std::vector<Invitation> invite(const std::string& provider, std::size_t size,
 
 int measure(const std::string& provider, std::size_t size, int rounds) {
   ::alarm(kLimitSeconds);
-  std::vector<UniqueFd> pipes;  // closed: the workers end
+  std::vector<UniqueFd> pipes;  // the workers end when these are closed
   const auto invitations = invite(provider, size, pipes);
   std::vector<Stream> streams(2 * kWorkers);
   std::vector<std::span<std::byte>> landing;
@@ -221,7 +221,7 @@ int measure(const std::string& provider, std::size_t size, int rounds) {
     }
   }
   std::uint64_t bytes = 64 << 20;
-  for (int i = -1; i < rounds; ++i) {  // one more: how much a round should move
+  for (int i = -1; i < rounds; ++i) {  // the first round finds how much a round should move
     for (Stream& stream : streams) stream.left = bytes;
     const Nanos begin = monotonic_now();
     run(*domain, streams, size);

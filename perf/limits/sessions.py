@@ -40,11 +40,13 @@ def memory_of(pid: int) -> int:
     return (kib["VmRSS"] + max(0, kib.get("VmPin", 0) - kib["VmRSS"])) << 10
 
 
-def open_all(library: ctypes.CDLL, address: str, transport: str, count: int) -> list:
+def open_all(library: ctypes.CDLL, address: str, transport: str, count: int, ranks: range | None = None,
+             job: str = "sessions") -> list:
+    """Sessions of a job of `count` ranks: all of them, or these."""
     sessions = []
-    for rank in range(count):
-        options = Options(size=ctypes.sizeof(Options), address=address.encode(), job=b"sessions", rank=rank,
-                          ranks=count, connect_timeout_ms=30_000, transport=transport.encode())
+    for rank in range(count) if ranks is None else ranks:
+        options = Options(size=ctypes.sizeof(Options), address=address.encode(), job=job.encode(), rank=rank,
+                          ranks=count, connect_timeout_ms=120_000, transport=transport.encode())
         session = ctypes.c_void_p()
         if library.tally_open(ctypes.byref(options), ctypes.byref(session)) != 0:
             library.tally_last_error.restype = ctypes.c_char_p
@@ -76,14 +78,14 @@ def main() -> int:
         # What the first session of a job makes for all.
         for session in open_all(library, address, arguments.transport, 1):
             library.tally_close(session)
-        before, own_before = memory_of(node.process.pid), memory_of(os.getpid())
+        before, own_before = memory_of(node.pid), memory_of(os.getpid())
         began = time.monotonic()
         sessions = open_all(library, address, arguments.transport, arguments.sessions)
         seconds = time.monotonic() - began
         row = {"transport": arguments.transport, "sessions": arguments.sessions, "shards": arguments.shards,
                "credit": arguments.credit,
                "ms_per_session": 1e3 * seconds / arguments.sessions,
-               "node_kib_per_session": (memory_of(node.process.pid) - before) / 1024 / arguments.sessions,
+               "node_kib_per_session": (memory_of(node.pid) - before) / 1024 / arguments.sessions,
                "client_kib_per_session": (memory_of(os.getpid()) - own_before) / 1024 / arguments.sessions}
         for session in sessions:
             library.tally_close(session)

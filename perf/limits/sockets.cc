@@ -1,6 +1,6 @@
-// What plain TCP sockets move in the shape of an all-reduce of two workers: a node receives a
-// stream from each worker and sends one to each, all four at once, between three processes over
-// loopback. Prints the bytes of all four streams per second, in GB/s, of each round.
+// Measures what plain TCP sockets move in the shape of an all-reduce of two workers. A node
+// receives a stream from each worker and sends one to each, all four at once. The three processes
+// use loopback. Prints the bytes of all four streams per second, in GB/s, of each round.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/fd.h"
-#include "perf/streams.h"
+#include "base/system/fd.h"
+#include "perf/ceiling/streams.h"
 
 namespace tally::perf {
 namespace {
@@ -33,7 +33,7 @@ constexpr Nanos kRound = 500 * kMillisecond;
   std::_Exit(1);
 }
 
-// One direction of one connection: `buffer` again and again, until `bytes` have passed.
+// One direction of one connection. It moves `buffer` again and again, until `bytes` have passed.
 struct Stream {
   int socket;
   bool sends;
@@ -47,7 +47,7 @@ struct Stream {
   }
 };
 
-// A thread for each: faster here than one thread that polls them all (2.7 GB/s).
+// Each stream has a thread, which is faster here than one thread that polls all streams (2.7 GB/s).
 void run(std::vector<Stream>& streams) {
   std::vector<std::thread> threads;
   for (Stream& stream : streams) threads.emplace_back([&stream] { stream.run(); });
@@ -69,7 +69,7 @@ UniqueFd without_delay(int socket) {
     socket = without_delay(made);
   }
   std::vector<std::byte> gradients(size, std::byte{1}), results(size);
-  // The node accepts in any order: each connection carries both a byte of who sends, and then data.
+  // The node accepts in any order, so each connection first carries a byte with its direction.
   const char up = 'u', down = 'd';
   if (::send(sockets[0].get(), &up, 1, 0) != 1 || ::send(sockets[1].get(), &down, 1, 0) != 1) {
     fail("send");
@@ -116,7 +116,7 @@ double round(std::size_t size, std::uint64_t bytes) {
 
 int measure(std::size_t size, int rounds) {
   ::alarm(kLimitSeconds);
-  double rate = round(size, std::uint64_t{64} << 20);  // GB/s; and how much a round should move
+  double rate = round(size, std::uint64_t{64} << 20);  // GB/s; it also sets how much a round moves
   const auto bytes = static_cast<std::uint64_t>(rate * static_cast<double>(kRound) / 4);
   for (int i = 0; i < rounds; ++i) {
     rate = round(size, bytes);

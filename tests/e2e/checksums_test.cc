@@ -64,7 +64,7 @@ TEST(Checksums, EveryKindOfMemoryAndSize) {
 }
 
 // The first rank changes its input after it has announced it.
-TEST(Checksums, BytesThatChangeAfterThePostAreToldByTheRanksNumber) {
+TEST(Checksums, BytesThatChangeAfterThePostAreReportedWithTheirRank) {
   LocalNode node;
   std::atomic<int> steps = 0;
   on_each_rank(kPair, [&](std::uint32_t rank) {

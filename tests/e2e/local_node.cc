@@ -45,23 +45,24 @@ T must(Result<T> result) {
   return std::move(result).value();
 }
 
-std::vector<control::NetworkPorts> networks(const LocalNodeOptions& options,
-                                            std::uint64_t window_bytes) {
-  std::vector<control::NetworkPorts> ports;
+std::vector<control::NetworkTransports> networks(const LocalNodeOptions& options,
+                                                 std::uint64_t window_bytes) {
+  std::vector<control::NetworkTransports> ports;
   for (std::uint32_t i = 0; i < options.shards && LocalNode::over_network(); ++i) {
-    control::NetworkPorts& made = ports.emplace_back();
+    control::NetworkTransports& made = ports.emplace_back();
     if (over_verbs()) {
-      transport::verbs::PortOptions port;
+      transport::verbs::TransportOptions port;
       port.device.ack_timeout = ack_timeout();
       port.credit = options.credit;
       port.landing_bytes = 16 * window_bytes;
-      made.verbs = must(transport::verbs::Port::open(*must(transport::verbs::system_api()), port));
+      made.verbs =
+          must(transport::verbs::VerbsTransport::open(*must(transport::verbs::system_api()), port));
     } else {
-      transport::fabric::PortOptions port;
+      transport::fabric::TransportOptions port;
       port.domain.address = host();
       port.domain.provider = from_environment("TALLY_TEST_PROVIDER", "");
       port.landing_bytes = 16 * window_bytes;
-      made.fabric = must(transport::fabric::Port::open(port));
+      made.fabric = must(transport::fabric::FabricTransport::open(port));
     }
   }
   return ports;
@@ -78,7 +79,7 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   engine::ShardConfig config;
   config.kernels = summation::kernels(options.isa);
   if (options.checksums) config.crc32c = Crc32c::open().value();
-  config.protocol.plan = protocol::even_plan(options.shards, options.split_bytes);
+  config.protocol.plan = protocol::even_partition(options.shards, options.split_bytes);
   config.protocol.tile_bytes = options.tile_bytes;
   auto ports = networks(options, config.protocol.window_bytes);
   control::NodeOptions node;
@@ -86,7 +87,7 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
     node.verbs = {ports.front().verbs->choice().device, "", ack_timeout()};
   }
   if (!ports.empty() && !over_verbs()) {
-    const transport::fabric::Port& port = *ports.front().fabric;
+    const transport::fabric::FabricTransport& port = *ports.front().fabric;
     node.fabric = {port.provider(), port.host(), port.eager_bytes()};
   }
   shards_ = std::make_unique<control::ShardSet>(io_, options.shards, config, std::span<std::byte>{},

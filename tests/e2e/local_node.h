@@ -1,7 +1,9 @@
-// A whole node in the test's process: shards on threads of their own, the control thread, a real
-// socket. Everything of tallyd but the EAL. With $TALLY_TRANSPORT=fabric, which makes clients take
-// that, it is reached over TCP; at $TALLY_TEST_HOST and with libfabric's $TALLY_TEST_PROVIDER where
-// they are set. $TALLY_TEST_ACK_TIMEOUT is network.ack_timeout.
+// A whole node in the test's process: shards on threads of their own, the control thread, and a
+// real socket. It has all parts of tallyd except the EAL.
+//
+// With $TALLY_TRANSPORT=fabric, which makes clients use that transport, clients reach the node over
+// TCP. $TALLY_TEST_HOST sets its address, $TALLY_TEST_PROVIDER libfabric's provider, and
+// $TALLY_TEST_ACK_TIMEOUT network.ack_timeout.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -10,20 +12,20 @@
 #include <thread>
 #include <vector>
 
-#include "control/coordinator/memory_store.h"
-#include "control/node.h"
-#include "control/rpc/server.h"
+#include "control/coordinator/state/memory_store.h"
+#include "control/node/node.h"
+#include "net/server/server.h"
 
 namespace tally::testing {
 
 struct LocalNodeOptions {
   std::uint32_t shards = 2;
-  bool busy = false;  // shards never wait
+  bool busy = false;  // shards never sleep
   summation::Isa isa = summation::best_isa();
   std::uint64_t tile_bytes = 0;
   std::uint64_t split_bytes = 256 << 10;
   std::uint32_t credit = 64;
-  bool checksums = true;  // are checked
+  bool checksums = true;  // the shards check checksums
   control::AdmissionLimits limits;
   std::vector<control::ConfiguredJob> jobs;
 };
@@ -37,7 +39,7 @@ class LocalNode {
 
   const std::string& address() const { return address_; }
   static bool over_network();
-  // Runs the task on every shard's thread and waits for all.
+  // Runs the task on every shard's thread, and waits for all of them.
   void on_each_shard(control::ShardSet::Task task);
 
  private:

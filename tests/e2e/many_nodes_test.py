@@ -8,10 +8,9 @@ import json
 import math
 import os
 import signal
-import subprocess
 from pathlib import Path
 
-from nodes import PATIENCE, SIZES, Cluster, free_port, run_tests
+from nodes import SIZES, Cluster, free_port, run_tests
 
 
 class ManyNodes(Cluster):
@@ -29,8 +28,7 @@ class ManyNodes(Cluster):
         self.assertEqual(self.rows(self.address("b")), self.rows(self.address("a")))
         self.assertEqual(len(self.served()), 2)
         self.nodes["a"].kill()
-        self.nodes["a"].wait()
-        text, _ = self.perf(self.address("b"), *SIZES).communicate(timeout=PATIENCE)
+        text = self.perf(self.address("b"), *SIZES).finish(None)
         self.assertIn(f"ask its coordinator, {self.address('a')}", text)
 
     def test_nodes_of_another_host_are_reached_over_the_network(self):
@@ -39,12 +37,23 @@ class ManyNodes(Cluster):
         self.assertTrue(self.rows(self.address("a")))
         self.assertEqual(len(self.served()), 2)
 
+    def test_which_transport_a_tcp_address_leads_to(self):
+        def transports(address: str) -> str:
+            text = self.perf(address, *SIZES).finish(None)
+            return text.split("transport ")[1].split(" ")[0].rstrip(",;")
+        port = free_port()
+        self.start("alone", "--listen-tcp", f"tcp:127.0.0.1:{port}", "--verbs", "off")
+        self.assertEqual(transports(f"tcp:127.0.0.1:{port}"), "fabric", "of one node, whose host nobody tells")
+        port = free_port()
+        self.cluster(coordinator=("--listen-tcp", f"tcp:127.0.0.1:{port}", "--verbs", "off"))
+        self.assertEqual(transports(f"tcp:127.0.0.1:{port}"), "shm", "of a cluster, whose coordinator tells")
+
     def test_what_the_plan_promises_stands_beside_what_was_measured(self):
         self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{free_port()}", "--verbs",
                       "off", "--cluster-speed", "1GiB"))
         out = self.place / "rows.json"
         arguments = ["--min-bytes", "64K", "--max-bytes", "1M", "--factor", "16", "--iters", "1", "--json", str(out)]
-        text, _ = self.perf(self.address("a"), *arguments).communicate(timeout=PATIENCE)
+        text = self.perf(self.address("a"), *arguments).finish(None)
         document = json.loads(out.read_text())
         self.assertIn("the speed of the NIC of here is not known", document["plan"]["why_none"], text)
         self.assertEqual(document["plan"]["nodes"], 2)
@@ -52,7 +61,7 @@ class ManyNodes(Cluster):
         network = self.place / "m.json"
         network.write_text(json.dumps({"fmt": "tally-machines/1", "machines": [
             {"name": "here", "role": "worker", "nic": 1e9}, {"name": "b", "role": "helper", "nic": 2e9}]}))
-        text, _ = self.perf(self.address("a"), *arguments, "--network", str(network)).communicate(timeout=PATIENCE)
+        text = self.perf(self.address("a"), *arguments, "--network", str(network)).finish(None)
         document = json.loads(out.read_text())
         self.assertEqual(document["plan"]["why_none"], "", text)
         links = {link["what"]: link for link in document["plan"]["links"]}
@@ -66,10 +75,8 @@ class ManyNodes(Cluster):
         self.assertAlmostEqual(large["predicted_ratio"], large["time_us_p50"] / large["predicted_us"])
         self.assertIn("# plan: epoch", text)
         network.write_text("{}")
-        run = self.perf(self.address("a"), *arguments, "--network", str(network))
-        text, _ = run.communicate(timeout=PATIENCE)
+        text = self.perf(self.address("a"), *arguments, "--network", str(network)).finish(2)
         self.assertIn(f"--network {network}: fmt", text)
-        self.assertEqual(run.returncode, 2)
 
     def test_the_links_of_the_plan_in_force_are_in_the_prediction(self):
         self.cluster(("b", "--cluster-host", "there", "--listen-tcp", f"tcp:127.0.0.1:{free_port()}", "--verbs", "off"))
@@ -84,7 +91,7 @@ class ManyNodes(Cluster):
         arguments = ["--min-bytes", "1M", "--max-bytes", "1M", "--iters", "1", "--json", str(out)]
 
         def promised(address: str, *more: str) -> dict:
-            text, _ = self.perf(address, *arguments, *more).communicate(timeout=PATIENCE)
+            text = self.perf(address, *arguments, *more).finish(None)
             document = json.loads(out.read_text())["plan"]
             self.assertEqual(document["why_none"], "", text)
             links = {link["what"]: link for link in document["links"]}
@@ -103,8 +110,7 @@ class ManyNodes(Cluster):
         self.cluster(("b",), ("c",))
         run = self.endless()
         self.nodes["c"].kill()
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertEqual(run.returncode, 3, text)
+        text = run.finish(3)
         self.assertIn("c.sock", text)
         self.wait_for(2)
         self.assertTrue(self.rows(self.address("a")))
@@ -116,11 +122,11 @@ class ManyNodes(Cluster):
     def test_a_job_forms_again_smaller_and_larger(self):
         self.cluster(("b",))
         run = self.endless(ranks=4)
-        ranks = subprocess.run(["pgrep", "-P", str(run.pid)], text=True, capture_output=True, check=True).stdout.split()
+        ranks = run.children()
         self.assertEqual(len(ranks), 4)
-        os.kill(int(ranks[1]), signal.SIGKILL)
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertNotEqual(run.returncode, 0, text)
+        os.kill(ranks[1], signal.SIGKILL)
+        text = run.finish(None)
+        self.assertNotEqual(run.poll(), 0, text)
         for number in (3, 5):
             self.assertTrue(self.rows(self.address("a"), ranks=number))
         for node in self.nodes:
@@ -160,8 +166,8 @@ class ManyNodes(Cluster):
         path.write_text(json.dumps(deep))
         self.ctl("plan", "set", str(path), "--job", "deep")
         run = self.perf(self.address("a"), *SIZES, "--job", "deep")
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertNotEqual(run.returncode, 0)
+        text = run.finish(None)
+        self.assertNotEqual(run.poll(), 0)
         self.assertRegex(text, "the plan's domain \"all\" has 1 workers and the job 3 ranks")
         self.assertTrue(self.rows(self.address("a")), "other jobs form as before")
 

@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "client/rpc_channel.h"
+#include "net/rpc/rpc_channel.h"
 #include "tests/e2e/local_node.h"
 #include "tests/e2e/ranks.h"
 
@@ -55,11 +55,11 @@ class MetricsTest : public ::testing::Test {
     });
   }
 
-  client::RpcChannel connect() {
-    return client::RpcChannel::connect(node_.address(), monotonic_now() + 5 * kSecond).value();
+  rpc::RpcChannel connect() {
+    return rpc::RpcChannel::connect(node_.address(), monotonic_now() + 5 * kSecond).value();
   }
 
-  static Result<json> ask(client::RpcChannel& channel, const char* method, json params) {
+  static Result<json> ask(rpc::RpcChannel& channel, const char* method, json params) {
     return channel.call(method, std::move(params), {}, monotonic_now() + 20 * kSecond);
   }
   json ask(const char* method, json params = json::object()) {
@@ -110,8 +110,8 @@ TEST_F(MetricsTest, WhoIsWaitedForAndWhoWasLate) {
   const auto waited_for = [&](const json& metrics) {
     return metrics["ranks"][1]["waited_for"] == 1 && metrics["ranks"][0]["waited_for"] == 0;
   };
-  const Nanos patience = monotonic_now() + 20 * kSecond;
-  while (!waited_for(ask("node.metrics", {{"job", "bert"}})) && monotonic_now() < patience) {
+  const Nanos timeout = monotonic_now() + 20 * kSecond;
+  while (!waited_for(ask("node.metrics", {{"job", "bert"}})) && monotonic_now() < timeout) {
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   post(1);
@@ -170,14 +170,14 @@ TEST_F(MetricsTest, ATraceBelongsToOneConnectionAndEndsWithIt) {
     ASSERT_TRUE(ask(channel, "node.trace", {{"job", "bert"}}).ok());
     const auto refused = ask(other, "node.trace", {{"job", "bert"}});
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().message, "job \"bert\" is being traced by somebody else");
+    EXPECT_EQ(refused.error().message, "job \"bert\" is being traced by another connection");
     const auto stolen = ask(other, "node.trace_take", {{"job", "bert"}, {"shard", 0}});
     ASSERT_FALSE(stolen.ok()) << "what the owner has not taken yet would be lost to it";
     EXPECT_EQ(stolen.error().message,
               "this connection does not trace job \"bert\": it has to call node.trace first");
   }
-  const Nanos patience = monotonic_now() + 20 * kSecond;
-  while (!ask(other, "node.trace", {{"job", "bert"}}).ok()) ASSERT_LT(monotonic_now(), patience);
+  const Nanos timeout = monotonic_now() + 20 * kSecond;
+  while (!ask(other, "node.trace", {{"job", "bert"}}).ok()) ASSERT_LT(monotonic_now(), timeout);
 }
 
 TEST_F(MetricsTest, AJobThatDoesNotRunIsNamed) {

@@ -11,9 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from ports import free_port  # noqa: E402
+from processes import TIMEOUT, Process, Tallyd, end_all  # noqa: E402
 from tier import chosen  # noqa: E402
 
-PATIENCE = 180 if os.environ.get("TALLY_SANITIZER") else 60
 UNIT = 65536  # what the weights of a class sum to
 DEVICE = os.environ.get("TALLY_TEST_DEVICE")  # RDMA between hosts instead of TCP: for guests of tests/vm
 SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3", "--warmup", "1", "--check"]
@@ -31,6 +31,7 @@ class Cluster(unittest.TestCase):
     def setUp(self):
         directory = tempfile.TemporaryDirectory(prefix="tally-nodes-")
         self.addCleanup(directory.cleanup)
+        self.addCleanup(end_all)
         self.place = Path(directory.name)
         self.nodes = {}
 
@@ -38,13 +39,8 @@ class Cluster(unittest.TestCase):
         return f"unix:{self.place}/{name}.sock"
 
     def start(self, name: str, *more: str, shards: int = 2) -> None:
-        node = subprocess.Popen([self.TALLYD, "--listen", self.address(name), "--shards", str(shards), "--log-level", "error",
-                                 "--ready-fd", "1", *more], text=True, stdout=subprocess.PIPE)
-        self.addCleanup(node.stdout.close)
-        self.addCleanup(node.wait)
-        self.addCleanup(node.kill)
-        self.assertEqual(node.stdout.readline(), "ready\n")
-        self.nodes[name] = node
+        self.nodes[name] = Tallyd(self.TALLYD, "--shards", shards, "--log-level", "error", *more, folder=self.place,
+                                  name=name)
 
     def cluster(self, *others: tuple, shards: int = 2, coordinator: tuple = ()) -> None:
         """The coordinator "a" and others, with more flags of theirs; this host is "here"."""
@@ -54,28 +50,21 @@ class Cluster(unittest.TestCase):
         self.wait_for(1 + len(others))
 
     def wait_for(self, members: int) -> None:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while time.monotonic() < until:
-            said = self.ctl("--json", "nodes")
-            if len(json.loads(said)) == members:
+            output = self.ctl("--json", "nodes")
+            if len(json.loads(output)) == members:
                 return
             time.sleep(0.05)
-        self.fail(f"not {members} members: {said}")
+        self.fail(f"not {members} members: {output}")
 
-    def perf(self, address: str, *arguments: str, ranks: int = 3, kind: str = "allreduce") -> subprocess.Popen:
-        run = subprocess.Popen([self.TALLY_PERF, kind, "--spawn", str(ranks), "--address", address, *arguments],
-                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               env={**os.environ, "TALLY_HOST": "here"})
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.wait)
-        self.addCleanup(run.kill)
-        return run
+    def perf(self, address: str, *arguments: str, ranks: int = 3, kind: str = "allreduce") -> Process:
+        return Process([self.TALLY_PERF, kind, "--spawn", ranks, "--address", address, *arguments],
+                       environment={"TALLY_HOST": "here"})
 
     def rows(self, address: str, ranks: int = 3) -> list:
         out = self.place / "rows.json"
-        run = self.perf(address, *SIZES, "--json", str(out), ranks=ranks)
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertEqual(run.returncode, 0, text)
+        text = self.perf(address, *SIZES, "--json", str(out), ranks=ranks).finish()
         document = json.loads(out.read_text())
         self.assertEqual(document["wrong"], 0, text)
         self.assertGreater(document["checked"], 0)
@@ -91,17 +80,16 @@ class Cluster(unittest.TestCase):
                 served.append(name)
         return served
 
-    def endless(self, ranks: int = 3) -> subprocess.Popen:
+    def endless(self, ranks: int = 3) -> Process:
         """A run that has begun and ends by what befalls it."""
         run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000", ranks=ranks)
-        while not (line := run.stdout.readline()).startswith("# allreduce"):
-            self.assertNotEqual(line, "", "the run did not begin")
+        run.skip_to("^# allreduce")
         time.sleep(0.3)
         return run
 
     def tallyctl(self, *words: str, node: str = "a") -> subprocess.CompletedProcess:
         return subprocess.run([self.TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
-                              timeout=PATIENCE, check=False)
+                              timeout=TIMEOUT, check=False)
 
     def ctl(self, *words: str, status: int = 0, node: str = "a") -> str:
         done = self.tallyctl(*words, node=node)
@@ -119,9 +107,7 @@ class Cluster(unittest.TestCase):
         return json.loads(self.ctl("--json", "stats", node=node))
 
     def run_perf(self, *arguments: str) -> None:
-        run = self.perf(self.address("a"), *arguments)
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertEqual(run.returncode, 0, text)
+        self.perf(self.address("a"), *arguments).finish()
 
     def plan(self, helpers: dict, small=None, tensors=()) -> str:
         """A plan's file: one worker, which stands for all ranks, stars at the helpers with these weights; operations

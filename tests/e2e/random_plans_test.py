@@ -9,7 +9,6 @@ usage: random_plans_test.py TALLYD TALLYCTL TALLY_PERF [--first SEED] [--plans N
 import argparse
 import os
 import random
-import signal
 import sys
 import threading
 import unittest
@@ -53,9 +52,9 @@ class Restless(threading.Thread):
     def run(self) -> None:
         while not self.enough.wait(self.dice.uniform(0, 0.05)):
             one = self.dice.choice(self.processes)
-            one.send_signal(signal.SIGSTOP)
+            one.pause()
             self.enough.wait(self.dice.uniform(0, 0.05))
-            one.send_signal(signal.SIGCONT)
+            one.resume()
 
     def __enter__(self):
         self.start()

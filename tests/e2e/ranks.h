@@ -1,4 +1,4 @@
-// The ranks of a job as threads of the test, each with a session of its own.
+// The ranks of a job as threads of the test, each with its own session.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 
 namespace tally::testing {
 
-// One rank's end of the C ABI. Failures are test failures with the library's own words.
+// One rank's session through the C interface. A failed call is a test failure with the library's
+// message.
 class Rank {
  public:
   Rank(const std::string& address, std::uint32_t rank, std::uint32_t ranks,
@@ -84,7 +85,7 @@ inline tally_operation operation(tally_kind kind, tally_type type, std::uint32_t
   return operation;
 }
 
-// Runs `body(rank)` for every rank, each on a thread.
+// Runs `body(rank)` for every rank, each on a thread, and waits for all of them.
 inline void on_each_rank(std::uint32_t ranks, const std::function<void(std::uint32_t)>& body) {
   std::vector<std::thread> threads;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) threads.emplace_back(body, rank);

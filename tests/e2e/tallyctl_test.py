@@ -8,7 +8,7 @@ import json
 import socket
 import threading
 
-from nodes import PATIENCE, Cluster, run_tests
+from nodes import TIMEOUT, Cluster, run_tests
 
 
 class Impostor:
@@ -19,7 +19,7 @@ class Impostor:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(path)
         self.listener.listen(1)
-        self.listener.settimeout(PATIENCE)
+        self.listener.settimeout(TIMEOUT)
         self.thread = threading.Thread(target=self.serve)
 
     def serve(self) -> None:
@@ -58,7 +58,6 @@ class Tallyctl(Cluster):
         done = self.tallyctl("--json", "probe", "--no-pairs", "--seconds", "0.05", node="b")
         self.assertEqual([one["name"] for one in json.loads(done.stdout)["machines"]], ["a", "b"], done.stderr)
         self.nodes["a"].kill()
-        self.nodes["a"].wait()
         view = json.loads(self.ctl(*top, node="b"))
         self.assertEqual([node["node"] for node in view["nodes"]], [self.address("b")], "nobody says who else there is")
 
@@ -66,16 +65,34 @@ class Tallyctl(Cluster):
         self.start("alone")
         self.assertIn("no members", self.ctl("nodes", node="alone"))
         for words in (("plan", "show"), ("plan", "set", self.plan({"b": 65536})), ("drain", "b")):
-            said = self.ctl(*words, node="alone", status=1)
-            self.assertIn("is no coordinator", said)
-            self.assertIn("give the coordinator's --address", said)
+            output = self.ctl(*words, node="alone", status=1)
+            self.assertIn("is no coordinator", output)
+            self.assertIn("give the coordinator's --address", output)
+
+    def test_a_trace_of_nothing_leaves_the_file_of_another(self):
+        self.start("alone")
+        file = self.place / "trace.json"
+        file.write_text("good")
+        output = self.ctl("trace", "bert", "--seconds", "0.05", "--out", str(file), node="alone", status=1)
+        self.assertIn('"bert"', output)
+        self.assertEqual(file.read_text(), "good")
+        self.assertEqual(list(self.place.glob(".tally-*")), [])
+        self.assertIn("give another --out", self.ctl("trace", "bert", "--out", f"{self.place}/no/f", node="alone", status=1))
+
+    def test_what_was_mistyped_is_suggested(self):
+        self.start("a")
+        for words, meant in ((["statsu"], "status"), (["plan", "shwo"], "show"), (["--jsn", "status"], "--json"),
+                             (["doctor", "--chek", "rdma"], "--check")):
+            output = self.tallyctl(*words)
+            self.assertEqual((output.returncode, output.stdout), (2, ""))
+            self.assertIn(f'did you mean "{meant}"?', output.stderr)
 
     def test_a_slip_of_the_pen_takes_no_plan_back(self):
         self.cluster(("b",))
         self.ctl("plan", "set", self.plan({"b": 65536}), "--job", "bert")
-        said = self.ctl("plan", "set", "--closed-form", "--job", "brt", status=2)
-        self.assertIn('no job "brt" runs here', said)
-        self.assertIn('with plans of their own: "bert"', said)
+        output = self.ctl("plan", "set", "--closed-form", "--job", "brt", status=2)
+        self.assertIn('no job "brt" runs here', output)
+        self.assertIn('with plans of their own: "bert"', output)
         self.assertIn("taken back", self.ctl("plan", "set", "--closed-form", "--job", "bert"))
 
     def test_an_answer_of_another_shape_is_an_error_that_names_the_node(self):

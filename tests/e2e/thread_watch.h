@@ -1,7 +1,7 @@
-// Counts what a thread must not do on the path of a tile: allocate, lock, call the kernel. Linking
-// this into a program replaces malloc and pthread_mutex_lock by ones that count and go on to the
-// C library's; system calls are trapped by a seccomp filter of the thread's own and made by the
-// trap.
+// Counts what a thread must not do while it sums a tile: allocate, lock, and call the kernel. A
+// program that links this has its own malloc and pthread_mutex_lock, which count and then call the
+// C library's. A seccomp filter of the thread traps system calls; the trap handler counts and makes
+// them.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,19 @@
 namespace tally::testing {
 
 struct ThreadCounts {
-  std::uint64_t allocations = 0;  // and releases
+  std::uint64_t allocations = 0;  // allocations and releases
   std::uint64_t locks = 0;
   std::map<int, std::uint64_t> system_calls;  // by number
 };
 
-// For the calling thread and the rest of its life. False: this kernel has no seccomp filters.
+// Prepares the calling thread for the rest of its life. Returns false when this kernel has no
+// seccomp filters.
 bool watch_this_thread();
 
-// From here on the calling thread's doings are counted; it must be watched.
+// Starts counting for the calling thread. Precondition: watch_this_thread() has returned true on
+// it.
 void start_counting();
-// No longer: what was counted since start_counting().
+// Stops counting; returns the counts since start_counting().
 ThreadCounts stop_counting();
 
 }  // namespace tally::testing

@@ -15,9 +15,8 @@ import struct
 import subprocess
 import termios
 import time
-from pathlib import Path
 
-from nodes import PATIENCE, Cluster, run_tests
+from nodes import TIMEOUT, Cluster, Process, run_tests
 
 COLUMNS, LINES = 100, 30
 ENTERED, LEFT = "\033[?1049h", "\033[?25h\033[?1049l"
@@ -28,12 +27,12 @@ class Top(Cluster):
         return json.loads(self.ctl("--json", "top", "--once", "--interval", "0.2"))
 
     def wait_until(self, ready) -> dict:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while not ready(view := self.view()):
             self.assertLess(time.monotonic(), until, view)
         return view
 
-    def work(self) -> subprocess.Popen:
+    def work(self) -> Process:
         return self.perf(self.address("a"), "--job", "bert", "--min-bytes", "1M", "--max-bytes", "1M", "--iters",
                          "100000000", "--quiet", ranks=2)
 
@@ -52,15 +51,15 @@ class Top(Cluster):
         self.cluster(shards=1)
         perf = self.work()
         self.wait_until(lambda view: any(job.get("goodput_per_s", 0) > 0 for job in view["jobs"]))
-        children = Path(f"/proc/{perf.pid}/task/{perf.pid}/children").read_text().split()
-        os.kill(int(children[0]), signal.SIGSTOP)
+        rank = perf.children()[0]
+        os.kill(rank, signal.SIGSTOP)
         try:
             view = self.wait_until(lambda view: view["waiting"] and view["stragglers"])
             self.assertEqual(len(view["waiting"][0]["missing"]), 1)
             self.assertEqual(view["waiting"][0]["missing"][0], view["stragglers"][0]["rank"])
             self.assertGreaterEqual(view["stragglers"][0]["waited_for"], 1)
         finally:
-            os.kill(int(children[0]), signal.SIGCONT)
+            os.kill(rank, signal.SIGCONT)
 
     def test_nobody_there_is_an_error(self):
         self.assertIn("nobody listens at", self.ctl("top", "--once", status=1, node="nobody"))
@@ -85,7 +84,7 @@ class Top(Cluster):
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def read_until(self, terminal: int, wanted: str) -> str:
-        text, until = "", time.monotonic() + PATIENCE
+        text, until = "", time.monotonic() + TIMEOUT
         while wanted not in text:
             self.assertLess(time.monotonic(), until, f"no {wanted!r} in ...{text[-1500:]!r}")
             if select.select([terminal], [], [], 1)[0]:
@@ -94,7 +93,7 @@ class Top(Cluster):
 
     def assert_restored(self, process: subprocess.Popen, terminal: int, status: int) -> None:
         self.read_until(terminal, LEFT)
-        self.assertEqual(process.wait(PATIENCE), status)
+        self.assertEqual(process.wait(TIMEOUT), status)
         self.assertEqual(termios.tcgetattr(self.theirs), self.before)
 
     def test_the_terminal_is_as_before(self):
@@ -124,12 +123,12 @@ class Top(Cluster):
         self.cluster(("b",), ("c",), shards=1)
         process, terminal = self.terminal()
         self.read_until(terminal, "3 nodes")
-        self.nodes["b"].send_signal(signal.SIGSTOP)
+        self.nodes["b"].pause()
         self.read_until(terminal, "no answer")
         self.nodes["c"].kill()
         self.read_until(terminal, "c: nobody listens at")
         self.read_until(terminal, "left")
-        self.nodes["b"].send_signal(signal.SIGCONT)
+        self.nodes["b"].resume()
         self.read_until(terminal, "1 node not as it should be")
         self.nodes["a"].kill()  # the coordinator
         self.read_until(terminal, "no coordinator answers")

@@ -8,10 +8,9 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import time
 
-from nodes import PATIENCE, Cluster, run_tests
+from nodes import TIMEOUT, Cluster, Process, run_tests
 
 KINDS = ["allreduce", "reduce", "broadcast", "reducescatter", "allgather"]
 EXACT = ["--type", "f32,bf16", "--gradients", "integers"]  # sums of up to 8 ranks, whatever the order
@@ -23,8 +22,7 @@ class Trees(Cluster):
         out = self.place / "row.json"
         run = self.perf(self.address("a"), "--iters", "3", "--warmup", "1", "--json", str(out), *arguments, ranks=ranks,
                         kind=kind)
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertEqual(run.returncode, 0, text)
+        text = run.finish()
         document = json.loads(out.read_text())
         self.assertEqual(document["wrong"], 0, text)
         return "".join(row["hash"] for row in document["rows"])
@@ -44,15 +42,15 @@ class Trees(Cluster):
         self.nothing_left()
 
     def nothing_left(self) -> None:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         for node in self.nodes:
             while json.loads(self.ctl("--json", "jobs", node=node)):
                 self.assertLess(time.monotonic(), until, f"{node} still has a job")
                 time.sleep(0.05)
 
-    def endless_error(self, run: subprocess.Popen) -> str:
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertNotEqual(run.returncode, 0, text)
+    def endless_error(self, run: Process) -> str:
+        text = run.finish(None)
+        self.assertNotEqual(run.poll(), 0, text)
         return text
 
     RACKS = {"w0": "a", "w1": "a", "w2": "b", "w3": "b", "a": "c", "b": "c", "c": ""}
@@ -69,11 +67,8 @@ class Trees(Cluster):
         self.cluster(*self.mixed("b", "c"))
         self.ctl("plan", "set", self.racks())
         self.assertEqual(self.ctl("jobs", "--cluster"), "no jobs that this node coordinates\n")
-        run = subprocess.Popen([self.TALLY_PERF, "allreduce", "--address", self.address("a"), "--job", "bert", "--rank", "2",
-                                "--ranks", "4"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(run.wait)
-        self.addCleanup(run.kill)
-        until = time.monotonic() + PATIENCE
+        Process([self.TALLY_PERF, "allreduce", "--address", self.address("a"), "--job", "bert", "--rank", "2", "--ranks", "4"])
+        until = time.monotonic() + TIMEOUT
         while not (jobs := json.loads(self.ctl("--json", "jobs", "--cluster"))):
             self.assertLess(time.monotonic(), until, "nobody has seen it")
             time.sleep(0.05)
@@ -108,8 +103,7 @@ class Trees(Cluster):
         self.sweep(4)
         run = self.perf(self.address("a"), "--model", "resnet50", "--mode", "tensors", "--iters", "2", "--type", "i32",
                         "--check", ranks=4)
-        text, _ = run.communicate(timeout=PATIENCE)
-        self.assertEqual(run.returncode, 0, text)
+        text = run.finish()
 
     # -- Losses ----------------------------------------------------------------------------------
 
@@ -119,13 +113,12 @@ class Trees(Cluster):
             self.ctl("plan", "set", self.racks())
             run = self.endless(ranks=4)
             self.nodes[name].kill()
-            self.nodes[name].wait()
             text = self.endless_error(run)
             # Those below it lose their connection, the others hear it from their own nodes.
             below = (2, 3) if name == "b" else ()
             for rank in range(4):
-                said = "node lost" if rank in below else f'peer lost: .*: node "{name}" of the job died'
-                self.assertRegex(text, f"rank {rank}: {said}")
+                message = "node lost" if rank in below else f'peer lost: .*: node "{name}" of the job died'
+                self.assertRegex(text, f"rank {rank}: {message}")
             self.wait_for(2)
             self.ctl("plan", "set", "--closed-form")
             del self.nodes[name]
@@ -134,13 +127,12 @@ class Trees(Cluster):
             self.start(name, "--cluster", self.address("a"), "--cluster-name", name, "--cluster-host", "here")
             self.wait_for(3)
 
-    def test_a_rank_below_a_branch_that_is_killed_is_named(self):
+    def test_a_rank_below_a_child_node_that_is_killed_is_named(self):
         self.cluster(*self.mixed("b", "c"))
         self.ctl("plan", "set", self.racks())
         for number in (0, 3):
             run = self.endless(ranks=4)
-            ranks = subprocess.run(["pgrep", "-P", str(run.pid)], text=True, capture_output=True, check=True).stdout.split()
-            os.kill(int(ranks[number]), signal.SIGKILL)
+            os.kill(run.children()[number], signal.SIGKILL)
             text = self.endless_error(run)
             for other in set(range(4)) - {number}:
                 self.assertRegex(text, f"rank {other}: peer lost: .*: rank {number} died")
@@ -151,10 +143,10 @@ class Trees(Cluster):
         self.cluster(*self.mixed("b", "c"))
         self.ctl("plan", "set", self.racks())
         before = self.held_by_nodes_that_are_warm()
-        self.nodes["c"].send_signal(signal.SIGSTOP)
+        self.nodes["c"].pause()
         run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "1", ranks=4)
         text = self.endless_error(run)
-        self.nodes["c"].send_signal(signal.SIGCONT)
+        self.nodes["c"].resume()
         self.assertRegex(text, 'the node above it, "c"|have not taken it within 10 s: .*"c"')
         self.nothing_left()
         self.until_held(before)
@@ -176,7 +168,7 @@ class Trees(Cluster):
         return self.held()
 
     def until_held(self, wanted: dict) -> None:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while any(now > then for name, had in wanted.items() for now, then in zip(self.held()[name], had)):
             self.assertLess(time.monotonic(), until, f"{self.held()}, before {wanted}")
             time.sleep(0.1)
@@ -190,27 +182,25 @@ class Trees(Cluster):
             self.run_row("allreduce", *one, ranks=4)
             run = self.endless(ranks=4)
             run.kill()
-            run.communicate(timeout=PATIENCE)
             self.nothing_left()
         self.until_held(before)
 
     # -- Strangers -------------------------------------------------------------------------------
 
-    def test_a_branch_is_whom_the_placement_knows(self):
+    def test_a_child_node_is_one_that_the_placement_names(self):
         self.cluster(*self.mixed("b", "c"))
         self.ctl("plan", "set", self.racks())
         run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000", "--job", "bert",
                         "--token", "secret", ranks=4)
-        while not (line := run.stdout.readline()).startswith("# allreduce"):
-            self.assertNotEqual(line, "", "the run did not begin")
+        run.skip_to("^# allreduce")
         job = json.loads(self.ctl("--json", "jobs", node="c"))[0]
         self.assertEqual((job["height"], job["joined"]), (2, 0))
-        self.assertEqual([place["branches"] for place in job["vertices"]], [["a", "b"]] * 2)
+        self.assertEqual([place["child_nodes"] for place in job["vertices"]], [["a", "b"]] * 2)
         self.assertEqual(json.loads(self.ctl("--json", "jobs", node="b"))[0]["vertices"][0]["above"], "c")
-        opening = {"version": 1, "job": "bert", "token": "secret", "ranks": 4, "epoch": job["epoch"], "branch": "a", "lane": 0}
+        opening = {"version": 1, "job": "bert", "token": "secret", "ranks": 4, "epoch": job["epoch"], "child_node": "a", "lane": 0}
         self.assertIn("is taken by session", self.ask("c", "session.open", opening))
         self.assertIn("wrong token", self.ask("c", "session.open", {**opening, "token": "guess"}))
-        for other in ({"branch": "c"}, {"lane": 7}, {"branch": "nobody"}):
+        for other in ({"child_node": "c"}, {"lane": 7}, {"child_node": "nobody"}):
             self.assertIn("is below none of this node's", self.ask("c", "session.open", {**opening, **other}))
         self.assertIn("is below none of this node's", self.ask("b", "session.open", opening))
         self.assertIn("no place here", self.ask("c", "session.open", {**opening, "epoch": job["epoch"] + 9}))
@@ -221,7 +211,7 @@ class Trees(Cluster):
     def ask(self, node: str, method: str, parameters: dict) -> str:
         """The error that it is answered with."""
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(PATIENCE)
+            connection.settimeout(TIMEOUT)
             connection.connect(self.address(node).removeprefix("unix:"))
             connection.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode() + b"\n")
             answer = json.loads(connection.makefile().readline())

@@ -10,43 +10,29 @@ Exit status: 0 when every run had right results.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from ports import free_port  # noqa: E402
+from processes import Failed, Process, Tallyd, end_all  # noqa: E402
 
-START = 10.0  # seconds that a node may take
-RUN = 120.0
+RUN = 120  # seconds
 
 
 def run(node_build: Path, client_build: Path, transport: str, kind: str) -> str:
     """What was wrong; empty where nothing was."""
-    with tempfile.TemporaryDirectory() as folder:
-        unix = f"unix:{folder}/tallyd.sock"
-        tcp = f"tcp:127.0.0.1:{free_port()}"
-        node = subprocess.Popen(
-            [node_build / "control/tallyd", "--listen", unix, "--listen-tcp", tcp],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        try:
-            deadline = time.monotonic() + START
-            while not Path(folder, "tallyd.sock").exists():
-                if node.poll() is not None or time.monotonic() > deadline:
-                    node.kill()
-                    return f"the node does not start: {node.communicate()[1][-500:]}"
-                time.sleep(0.05)
-            client = subprocess.run(
-                [client_build / "perf/tally-perf", kind, "--spawn", "3", "--check", "--iters", "20",
-                 "--min-bytes", "4", "--max-bytes", "4M", "--transport", transport,
-                 "--address", unix if transport == "shm" else tcp],
-                capture_output=True, text=True, timeout=RUN, check=False)
-            return "" if client.returncode == 0 else (client.stdout + client.stderr)[-500:]
-        finally:
-            node.kill()
-            node.communicate()
+    tcp = f"tcp:127.0.0.1:{free_port()}"
+    try:
+        with Tallyd(node_build / "control/tallyd", "--listen-tcp", tcp) as node:
+            Process([client_build / "perf/tally-perf", kind, "--spawn", "3", "--check", "--iters", "20", "--min-bytes", "4",
+                     "--max-bytes", "4M", "--transport", transport, "--address",
+                     node.address if transport == "shm" else tcp]).finish(timeout=RUN)
+    except Failed as failure:
+        return str(failure)
+    finally:
+        end_all()
+    return ""
 
 
 def main() -> int:

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "client/rpc_channel.h"
+#include "net/rpc/rpc_channel.h"
 #include "tests/e2e/local_node.h"
 #include "tests/e2e/ranks.h"
 
@@ -25,7 +25,7 @@ constexpr std::array kFirstAnswer = {"session",     "epoch",  "transport",  "wei
                                      "split_bytes", "credit", "deadline_ms"};
 
 Result<json> open(const LocalNode& node, const json& hello) {
-  auto channel = client::RpcChannel::connect(node.address(), monotonic_now() + 5 * kSecond);
+  auto channel = rpc::RpcChannel::connect(node.address(), monotonic_now() + 5 * kSecond);
   if (!channel) return channel.error();
   return channel->call("session.open", hello, {}, monotonic_now() + 5 * kSecond);
 }
@@ -42,7 +42,7 @@ TEST(Versions, AClientOfTheFirstOneIsAnsweredAsBefore) {
   EXPECT_EQ(answer.value()["plan"]["trees"], 4U) << "what later ones read says the same";
 }
 
-TEST(Versions, AClientOfALaterOneIsToldSo) {
+TEST(Versions, RefusesAClientOfALaterVersion) {
   LocalNode node;
   json hello = first_hello();
   hello["version"] = 2;

@@ -1,27 +1,19 @@
 #include "tests/fault/attacks.h"
 
 #include <fcntl.h>
-#include <linux/falloc.h>
-#include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <array>
 #include <cstring>
-#include <optional>
-
-#include "client/address.h"
+#include <vector>
 
 namespace tally::testing {
 namespace {
 
-using nlohmann::json;
 using transport::Random;
-namespace shm = transport::shm;
 
-RingSlot noise(Random& random) {
-  RingSlot slot;
+RingEntry noise(Random& random) {
+  RingEntry slot;
   for (std::size_t i = 0; i < sizeof slot.bytes; i += 8) {
     const std::uint64_t word = random.next();
     std::memcpy(slot.bytes + i, &word, sizeof word);
@@ -50,7 +42,7 @@ void indices(RawSession& session, Random& random, const RawOptions&) {
 
 // Any bytes of a right notice are wrong; often one that parses.
 void fields(RawSession& session, Random& random, const RawOptions&) {
-  RingSlot slot = wire::encode(session.notice(static_cast<std::uint32_t>(random.below(4)), 0));
+  RingEntry slot = wire::encode(session.notice(static_cast<std::uint32_t>(random.below(4)), 0));
   const std::size_t at = random.below(sizeof slot.bytes - 2) + 2;
   slot.bytes[at] = static_cast<std::byte>(random.below(8) == 0 ? random.next() : random.below(8));
   session.send(any_shard(session, random), slot);
@@ -135,120 +127,25 @@ void words(RawSession& session, Random& random, const RawOptions&) {
   session.drain();
 }
 
-// -- memory ---------------------------------------------------------------------------------------
-
-// Takes the pages away while the node uses them: of the region, now and then of the segment.
-void holes(RawSession& session, Random& random, const RawOptions&) {
-  const bool segment = random.below(50) == 0;
-  const int fd = segment ? session.memory.fd.get() : session.data.fd.get();
-  const auto bytes = segment ? session.memory.mapping.size() : session.data.mapping.size();
-  session.send(session.notice(static_cast<std::uint32_t>(random.below(8)), 0, 50'000));
-  ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes));
-  static_cast<void>(!::ftruncate(fd, 0));  // the seals are to stop it
-  session.drain();
-}
-
-UniqueFd memfd(std::size_t bytes, unsigned flags, int seals, bool populate) {
-  UniqueFd fd(::memfd_create("raw", MFD_CLOEXEC | flags));
-  if (fd && ::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0) {
-    if (populate) ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes));
-    if (seals != 0) ::fcntl(fd.get(), F_ADD_SEALS, seals);
-  }
-  return fd;
-}
-
-// Memory that the node must not take: it says what it is, and is not.
-void regions(RawSession& session, Random& random, const RawOptions&) {
-  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
-  constexpr std::size_t kBytes = 64 << 10;
-  switch (random.below(6)) {
-    case 0:  // can shrink
-      static_cast<void>(
-          session.add_region(memfd(kBytes, MFD_ALLOW_SEALING, 0, true).get(), kBytes));
-      break;
-    case 1:  // sparse
-      static_cast<void>(
-          session.add_region(memfd(kBytes, MFD_ALLOW_SEALING, kSeals, false).get(), kBytes));
-      break;
-    case 2:  // shorter than it says
-      static_cast<void>(session.add_region(memfd(kBytes, MFD_ALLOW_SEALING, kSeals, true).get(),
-                                           kBytes + 1 + random.below(1u << 30)));
-      break;
-    case 3:  // no memory at all
-      static_cast<void>(session.add_region(session.doorbells[0].get(), kBytes));
-      break;
-    case 4:  // hugetlbfs, where a page may be missing when it is touched
-      static_cast<void>(session.add_region(
-          memfd(2 << 20, MFD_ALLOW_SEALING | MFD_HUGETLB, kSeals, false).get(), 2 << 20));
-      break;
-    default:  // as many as it can have
-      for (int i = 0; i < 200; ++i) {
-        if (!session.add_region(session.data.fd.get(), 4096)) break;
-      }
-  }
-}
-
-// -- control --------------------------------------------------------------------------------------
-
-void requests(RawSession& session, Random& random, const RawOptions&) {
-  const char* methods[] = {"session.open",      "session.attach", "region.register",
-                           "region.deregister", "node.status",    "session.flee"};
-  const json values[] = {json(nullptr), json(-1),         json(1e300),
-                         json("x"),     json::array({1}), json(UINT64_MAX)};
-  const char* names[] = {"bytes", "region", "rank", "ranks", "version"};
-  json params = json::object();
-  for (std::uint64_t i = random.below(4); i > 0; --i)
-    params[random.pick(names)] = random.pick(values);
-  std::vector<int> fds;
-  for (std::uint64_t i = random.below(6); i > 0; --i) fds.push_back(session.doorbells[0].get());
-  static_cast<void>(
-      session.channel.call(random.pick(methods), params, fds, monotonic_now() + kSecond));
-  if (random.below(4) == 0) {
-    const RingSlot bytes = noise(random);
-    static_cast<void>(::send(session.channel.fd(), bytes.bytes, sizeof bytes.bytes, MSG_NOSIGNAL));
-  }
-}
-
-// Connections that say nothing, half a request, or hang up; some 500 in a second.
-void storm(RawSession&, Random& random, const RawOptions& options) {
-  static std::array<UniqueFd, 64> half_open;
-  auto address = client::parse_address(options.address);
-  if (!address) return;
-  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address->socket),
-                sizeof address->socket) != 0) {
-    return;
-  }
-  static constexpr std::string_view kHalf = R"({"jsonrpc":"2.0","id":1,"method":"node.st)";
-  if (random.below(2) == 0) {
-    static_cast<void>(::send(socket.get(), kHalf.data(), kHalf.size(), MSG_NOSIGNAL));
-  }
-  if (random.below(2) == 0) random.pick(half_open) = std::move(socket);
-  ::poll(nullptr, 0, 2);
-}
-
-// Sessions that come and go at once, in good order and not.
-void sessions(RawSession& session, Random& random, const RawOptions&) {
-  session.send(session.notice(static_cast<std::uint32_t>(random.below(8)), 0));
-  if (random.below(2) == 0) {
-    static_cast<void>(
-        session.channel.call("session.close", json::object(), {}, monotonic_now() + kSecond));
-  }
-  ::shutdown(session.channel.fd(), SHUT_RDWR);
-}
-
-constexpr Attack kAttacks[] = {
-    {"garbage", garbage},   {"indices", indices},       {"fields", fields},
-    {"bounds", bounds},     {"duplicates", duplicates}, {"stale-epochs", stale_epochs},
-    {"flood", flood},       {"undrained", undrained},   {"doorbells", doorbells},
-    {"words", words},       {"holes", holes},           {"regions", regions},
-    {"requests", requests}, {"storm", storm},           {"sessions", sessions},
+constexpr Attack kRingAttacks[] = {
+    {"garbage", garbage}, {"indices", indices},       {"fields", fields},
+    {"bounds", bounds},   {"duplicates", duplicates}, {"stale-epochs", stale_epochs},
+    {"flood", flood},     {"undrained", undrained},   {"doorbells", doorbells},
+    {"words", words},
 };
 
 }  // namespace
 
 std::span<const Attack> attacks() {
-  return kAttacks;
+  static const auto all = [] {
+    std::vector<Attack> table(std::begin(kRingAttacks), std::end(kRingAttacks));
+    for (const auto more :
+         {notice_attacks(), memory_attacks(), region_attacks(), request_attacks()}) {
+      table.insert(table.end(), more.begin(), more.end());
+    }
+    return table;
+  }();
+  return all;
 }
 
 }  // namespace tally::testing

@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
 #include "base/clock.h"
-#include "client/rpc_channel.h"
+#include "net/rpc/rpc_channel.h"
 
 namespace tally::testing {
 
@@ -26,25 +25,10 @@ Footprint footprint(pid_t process) {
   return found;
 }
 
-Cluster::Cluster(const std::string& step) {
-  char name[] = "/tmp/tally-fault-XXXXXX";
-  if (::mkdtemp(name) == nullptr) throw std::runtime_error("mkdtemp");
-  directory = name;
-  address = "unix:" + directory + "/tallyd.sock";
-  start_node(step);
-}
-
-Cluster::~Cluster() {
-  node.reset();
-  std::filesystem::remove_all(directory);
-}
-
 void Cluster::start_node(const std::string& step, const std::vector<std::string>& flags) {
-  std::vector<std::string> command{TALLYD,        "--listen", address,      "--shards", "2",
-                                   "--log-level", "error",    "--ready-fd", "1"};
-  command.insert(command.end(), flags.begin(), flags.end());
-  node = std::make_unique<Process>(command, std::vector<std::string>{"TALLY_DEBUG_STEP=" + step});
-  if (node->line(60'000) != "ready") throw std::runtime_error("the node does not become ready");
+  std::vector<std::string> all{"--shards", "2", "--log-level", "error"};
+  all.insert(all.end(), flags.begin(), flags.end());
+  node.start(all, {"TALLY_DEBUG_STEP=" + step});
   at_start = footprint_now();
 }
 
@@ -74,14 +58,14 @@ std::vector<std::unique_ptr<Process>> Cluster::job(int ranks, const std::string&
 }
 
 std::string Cluster::ask(Process& process, const std::string& command) {
-  process.tell(command);
+  process.send(command);
   return process.line();
 }
 
 // Through a connection, always: so the node is past its start, and answers.
 Footprint Cluster::footprint_now() const {
   const Nanos deadline = monotonic_now() + 20 * kSecond;
-  auto channel = client::RpcChannel::connect(address, deadline);
+  auto channel = rpc::RpcChannel::connect(address, deadline);
   if (!channel || !channel->call("node.status", nlohmann::json::object(), {}, deadline)) {
     throw std::runtime_error("the node does not answer");
   }

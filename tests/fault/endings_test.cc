@@ -5,7 +5,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
-#include "client/rpc_channel.h"
+#include "net/rpc/rpc_channel.h"
 #include "tests/fault/cluster.h"
 
 namespace tally::testing {
@@ -20,7 +20,7 @@ class Endings : public ::testing::Test, protected Cluster {
   std::vector<std::unique_ptr<Process>> waiting_job() {
     auto ranks = job(2, "train", {.elements = 50'000});
     EXPECT_EQ(ask(*ranks[0], "sum 17 50000 out"), "posted");
-    ranks[0]->tell("wait");
+    ranks[0]->send("wait");
     return ranks;
   }
 };
@@ -30,7 +30,7 @@ TEST_F(Endings, ExitAbortAndExecLoseTheRankAtOnce) {
     SCOPED_TRACE(how);
     const auto ranks = waiting_job();
     const Nanos start = monotonic_now();
-    ranks[1]->tell(how);
+    ranks[1]->send(how);
     EXPECT_EQ(ranks[0]->line(),
               "17 peer lost 1 0 | tag 17 round 0: rank 1 died or its connection broke");
     EXPECT_LT(monotonic_now() - start, 10 * kSecond);
@@ -42,7 +42,7 @@ TEST_F(Endings, AChildOfAForkIsRefusedAndDisturbsNothing) {
   const auto ranks = job(2, "train", {.elements = 50'000});
   EXPECT_EQ(ask(*ranks[0], "sum 17 50000 out"), "posted");  // outstanding while the child tries
   EXPECT_THAT(ask(*ranks[0], "fork"),
-              StartsWith("child: the session belongs to the process that forked this one"));
+              StartsWith("child: tally_fd: the session belongs to the process that forked this"));
   EXPECT_EQ(ask(*ranks[1], "sum 17 50000 out"), "posted");
   for (const auto& rank : ranks) EXPECT_EQ(ask(*rank, "wait"), "17 ok wrong 0");
   for (const auto& rank : ranks) EXPECT_EQ(ask(*rank, "close"), "closed");
@@ -68,7 +68,7 @@ TEST_F(Endings, ANodeThatEndsBlamesNoRank) {
   for (int trial = 0; trial < trials; ++trial) {
     if (trial > 0) start_node();
     const auto ranks = job(3, "train", {.elements = 500'000});
-    for (const auto& rank : ranks) rank->tell("loop 5 500000 1000000");
+    for (const auto& rank : ranks) rank->send("loop 5 500000 1000000");
     ::poll(nullptr, 0, 5 + trial % 7);
     node->signal(SIGTERM);
     for (const auto& rank : ranks) EXPECT_THAT(rank->line(), StartsWith("5 node lost"));
@@ -80,7 +80,7 @@ TEST_F(Endings, ANodeThatEndsBlamesNoRank) {
 TEST_F(Endings, ASlowRankIsNamedWhileItIsWaitedFor) {
   const auto ranks = waiting_job();
   const Nanos deadline = monotonic_now() + 20 * kSecond;
-  auto channel = client::RpcChannel::connect(address, deadline);
+  auto channel = rpc::RpcChannel::connect(address, deadline);
   ASSERT_TRUE(channel);
   std::string jobs;
   while (monotonic_now() < deadline && jobs.find("\"missing\":[1]") == std::string::npos) {
@@ -109,7 +109,7 @@ constexpr Disagreement kDisagreements[] = {
     {"type", "500000 1 0 0 0", "500000 1 2 0 0"},
 };
 
-TEST_F(Endings, RanksThatDisagreeInAnyFieldAreToldWhich) {
+TEST_F(Endings, RanksThatDisagreeInAnyFieldHaveItsName) {
   const auto ranks = job(3, "train", {.elements = 1 << 20});
   std::uint32_t tag = 0;
   for (const Disagreement& d : kDisagreements) {
@@ -121,9 +121,9 @@ TEST_F(Endings, RanksThatDisagreeInAnyFieldAreToldWhich) {
                 "posted");
     }
     for (const auto& rank : ranks) {
-      const std::string told = ask(*rank, "wait");
-      EXPECT_THAT(told, StartsWith(name + " mismatch"));
-      EXPECT_THAT(told, HasSubstr(std::string("announced ") + d.field));
+      const std::string answer = ask(*rank, "wait");
+      EXPECT_THAT(answer, StartsWith(name + " mismatch"));
+      EXPECT_THAT(answer, HasSubstr(std::string("announced ") + d.field));
     }
     for (const auto& rank : ranks) EXPECT_EQ(ask(*rank, "sum " + name + " 1000"), "posted");
     for (const auto& rank : ranks) EXPECT_EQ(ask(*rank, "wait"), name + " ok wrong 0");

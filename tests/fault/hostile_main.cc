@@ -37,7 +37,7 @@ void run(const Attack& attack, const RawOptions& options, std::uint64_t seed) {
       attack.step(*session, random, options);
       ++steps;
     } catch (const std::exception& error) {
-      refused = error.what();  // the old forming still winds down, or the node is gone
+      refused = error.what();  // the old instance still winds down, or the node is gone
       session.reset();
       ::poll(nullptr, 0, 2);
     }

@@ -25,9 +25,8 @@ const Cluster::RankOptions small_rank{.elements = 50'000};
 class Limits : public ::testing::Test, protected Cluster {
  protected:
   void restart_with(const std::string& configuration) {
-    const std::string path = directory + "/tallyd.toml";
+    const std::string path = node / "tallyd.toml";
     std::ofstream(path) << configuration;
-    node.reset();
     start_node("", {"--config", path});
   }
   static void expect_sums(const std::vector<std::unique_ptr<Process>>& ranks) {
@@ -43,6 +42,26 @@ void limit_memory(pid_t process, std::uint64_t more) {
   ASSERT_TRUE(pages_file >> pages);
   rlimit limit{pages * 4096 + more, RLIM_INFINITY};
   ASSERT_EQ(::prlimit(process, RLIMIT_AS, &limit, nullptr), 0);
+}
+
+std::uint64_t kilobytes_of(pid_t process, const std::string& what) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  std::string word;
+  std::uint64_t kilobytes = 0;
+  while (status >> word && word != what) continue;
+  status >> kilobytes;
+  return kilobytes;
+}
+
+// Of its memory, what nobody else has.
+std::uint64_t own_kilobytes(pid_t process) {
+  return kilobytes_of(process, "RssAnon:");
+}
+
+// As limit_memory(), of what it can write to: an arena's address space is its own already.
+void limit_data(pid_t process, std::uint64_t more) {
+  rlimit limit{kilobytes_of(process, "VmData:") * 1024 + more, RLIM_INFINITY};
+  ASSERT_EQ(::prlimit(process, RLIMIT_DATA, &limit, nullptr), 0);
 }
 
 TEST_F(Limits, MoreRegionsThanTheJobMayHaveAreRefusedWithTheNumbers) {
@@ -65,8 +84,22 @@ TEST_F(Limits, MoreMemoryThanTheJobMayRegisterIsRefusedWithTheNumbers) {
   expect_sums(served);
 }
 
+// A thousand ranks take more for their tables than there is.
+TEST_F(Limits, ANodeWithoutMemoryForAJobsTablesRefusesTheJobAndServesOn) {
+  if (is_sanitized()) {
+    GTEST_SKIP() << "a sanitizer's allocator ends its process when memory runs out";
+  }
+  const auto served = job(2, "served", small_rank);
+  limit_data(node->pid(), 1 << 18);
+  const auto large = rank(0, 1000, "large", small_rank);
+  EXPECT_THAT(large->line(), AllOf(StartsWith("refused"), HasSubstr("no memory for the tables")));
+  expect_sums(served);
+  limit_data(node->pid(), std::uint64_t{1} << 40);
+  EXPECT_EQ(ask(*large, "open"), "ready");
+}
+
 TEST_F(Limits, ANodeWithoutMemoryRefusesTheRegionAndServesOn) {
-  if (const char* sanitizer = std::getenv("TALLY_SANITIZER"); sanitizer != nullptr && *sanitizer) {
+  if (is_sanitized()) {
     GTEST_SKIP() << "a sanitizer's allocator ends its process when memory runs out";
   }
   const auto served = job(2, "served", small_rank);
@@ -78,8 +111,8 @@ TEST_F(Limits, ANodeWithoutMemoryRefusesTheRegionAndServesOn) {
   EXPECT_EQ(ask(*late, "open"), "ready");
 }
 
-TEST_F(Limits, ARankWithoutMemoryIsToldAndHarmsNobody) {
-  if (const char* sanitizer = std::getenv("TALLY_SANITIZER"); sanitizer != nullptr && *sanitizer) {
+TEST_F(Limits, ARankWithoutMemoryHasAnErrorAndHarmsNobody) {
+  if (is_sanitized()) {
     GTEST_SKIP() << "a sanitizer's allocator ends its process when memory runs out";
   }
   const auto served = job(2, "served", small_rank);
@@ -94,17 +127,15 @@ TEST_F(Limits, ARankWithoutMemoryIsToldAndHarmsNobody) {
 // A rank that fills its job's share of the node's memory and then takes the pages away: each tile
 // that the node touches is a page that it pays for.
 TEST_F(Limits, HolesInAllTheMemoryThatCanBeRegisteredDoNotKillTheNode) {
-  if (const char* sanitizer = std::getenv("TALLY_SANITIZER"); sanitizer != nullptr && *sanitizer) {
+  if (is_sanitized()) {
     GTEST_SKIP() << "a node with a sanitizer needs more memory than the group has";
   }
   const MemoryGroup group(256 << 20);
   if (!group.made()) GTEST_SKIP() << "this user may not make a cgroup of memory";
-  node.reset();
-  node = std::make_unique<Process>(
-      std::vector<std::string>{"/bin/sh", "-c",
-                               "echo $$ >" + group.members() + " && exec " TALLYD " --listen " +
-                                   address + " --shards 2 --log-level error --ready-fd 1"});
-  ASSERT_EQ(node->line(), "ready");
+  node.launch({"/bin/sh", "-c",
+               "echo $$ >" + group.members() + " && exec " TALLYD " --listen " + address +
+                   " --shards 2 --log-level error --ready-fd 1"});
+  node.wait_until_ready();
   const auto served = job(2, "served", small_rank);
 
   constexpr std::size_t kPiece = 16 << 20;
@@ -136,36 +167,76 @@ TEST_F(Limits, HolesInAllTheMemoryThatCanBeRegisteredDoNotKillTheNode) {
   EXPECT_EQ(node->wait(200), -1) << "it lives";
 }
 
+// A peer chooses the numbers of its regions, and every shard has a table for each session.
+TEST_F(Limits, NumbersOfRegionsCostTheNodeNoMemory) {
+  constexpr int kSessions = 32;
+  const auto served = job(2, "served", small_rank);
+  std::vector<std::unique_ptr<RawSession>> sessions;
+  for (int i = 0; i < kSessions; ++i) {
+    sessions.push_back(
+        std::make_unique<RawSession>(RawOptions{address, "far-" + std::to_string(i), 0, 1}));
+  }
+  const std::uint64_t before = own_kilobytes(node->pid());
+  for (auto& session : sessions) {
+    const int fds[] = {session->data.fd.get()};
+    const auto far = session->channel.call("region.register", {{"bytes", 4096}, {"region", 8192}},
+                                           fds, monotonic_now() + 10 * kSecond);
+    ASSERT_TRUE(far.ok()) << far.error().message;
+  }
+  EXPECT_LT(own_kilobytes(node->pid()), before + 4096);
+  expect_sums(served);
+}
+
+// The node has stopped in the middle of a tile, and the ranks can have no memfd to move their
+// memory into: they are told so in time, and have their buffers back when the node is dead.
+TEST_F(Limits, RanksThatCannotShutAStoppedNodeOutDoNotWaitForIt) {
+  if (is_sanitized()) GTEST_SKIP() << "a sanitizer needs descriptors";
+  start_node("node.storing:stop:1");
+  const auto ranks = job(2, "train", small_rank);
+  for (const auto& rank : ranks) EXPECT_EQ(ask(*rank, "deadline 300"), "deadline");
+  for (const auto& rank : ranks) EXPECT_EQ(ask(*rank, "sum 1 50000"), "posted");
+  const rlimit none{3, 3};
+  for (const auto& rank : ranks) {
+    ASSERT_EQ(::prlimit(rank->pid(), RLIMIT_NOFILE, &none, nullptr), 0);
+    rank->send("wait");
+  }
+  for (const auto& rank : ranks) {
+    EXPECT_THAT(rank->line(40'000), AllOf(StartsWith("no completion: "), HasSubstr(address),
+                                          HasSubstr("1 operations keep their buffers")));
+    EXPECT_THAT(ask(*rank, "free"), StartsWith("not freed: "));
+  }
+  node.kill();
+  for (const auto& rank : ranks) {
+    EXPECT_THAT(ask(*rank, "wait"), StartsWith("1 node lost"));
+    EXPECT_EQ(ask(*rank, "free"), "freed");
+  }
+}
+
 TEST_F(Limits, ALogThatCannotBeWrittenStopsNobody) {
-  node.reset();
-  node = std::make_unique<Process>(
-      std::vector<std::string>{"/bin/sh", "-c",
-                               "exec " TALLYD " --listen " + address +
-                                   " --shards 2 --log-level debug --ready-fd 1 "
-                                   "2>/dev/full"});
-  ASSERT_EQ(node->line(), "ready");
+  node.launch({"/bin/sh", "-c",
+               "exec " TALLYD " --listen " + address +
+                   " --shards 2 --log-level debug --ready-fd 1 "
+                   "2>/dev/full"});
+  node.wait_until_ready();
   auto ranks = job(2, "train", small_rank);
   expect_sums(ranks);
   ranks[1]->signal(SIGKILL);
   EXPECT_EQ(ask(*ranks[0], "sum 1 50000"), "posted");
   EXPECT_THAT(ask(*ranks[0], "wait"), StartsWith("1 peer lost 1"));
-  node->signal(SIGTERM);
-  EXPECT_EQ(node->wait(), 0);
+  node.stop();
 }
 
 TEST_F(Limits, AFullFileSystemIsNamedAtTheStart) {
-  const std::string place = directory + "/full";
+  const std::string place = node / "full";
   std::filesystem::create_directory(place);
   Process full({"/bin/sh", "-c",
                 "unshare -m sh -c 'mount -t tmpfs -o size=4k,nr_inodes=1 none " + place +
                     " 2>/dev/null || exit 77; exec " TALLYD " --listen unix:" + place +
                     "/s 2>&1' || exit $?"});
-  std::string said;
-  for (std::string line = full.line(); !line.empty(); line = full.line()) said += line + "\n";
   const int status = full.wait();
   if (status == 77 || status == 127) GTEST_SKIP() << "this user may not mount a file system";
   EXPECT_EQ(status, 1);
-  EXPECT_THAT(said, AllOf(HasSubstr(place + "/s"), HasSubstr("No space left on device")));
+  EXPECT_THAT(full.output(), AllOf(HasSubstr(place + "/s"), HasSubstr("No space left on device")));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A cgroup of memory for a test's processes, gone with the object (and what still runs in it
-// killed).
+// A memory cgroup for a test's processes. The destructor kills the processes that are still in it,
+// and removes it.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@ namespace tally::testing {
 
 class MemoryGroup {
  public:
-  // Version 1 or 2 of cgroups, whatever is mounted; none (see `made`) where this user may not.
+  // Makes a cgroup of version 1 or 2, whichever is mounted, with a limit of `bytes`. made() is
+  // false when this user may not make one.
   explicit MemoryGroup(std::uint64_t bytes);
   ~MemoryGroup();
   MemoryGroup(const MemoryGroup&) = delete;
   MemoryGroup& operator=(const MemoryGroup&) = delete;
 
   bool made() const { return !directory_.empty(); }
-  // A process that writes its number here is in the group from then on.
+  // The file of the group's processes. A process that writes its number there joins the group.
   std::string members() const { return directory_ + "/cgroup.procs"; }
 
  private:

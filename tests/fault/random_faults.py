@@ -5,7 +5,7 @@ usage: random_faults.py TALLYD FAULT_RANK FAULT_HOSTILE TALLY_PERF [--seed S] [-
 
 A node serves two jobs that verify every element they get, a tally-perf that does so too, and a job
 that the faults are done to: ranks and node are killed, stopped, made hostile, at random moments and
-at random steps of an operation (base/debug_steps.h). After each fault: everybody was told something
+at random steps of an operation (base/debug_steps.h). After each fault: all ranks have an answer
 in time, no element was wrong, nobody else was disturbed, and the node holds what it held before.
 Fault I of seed S is the same whatever came before it; its timing is as random as the machine.
 """
@@ -14,15 +14,14 @@ import argparse
 import collections
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fault_processes import Child, Hang, Wrong, executable  # noqa: E402
-from random_world import Victims, World  # noqa: E402
+from random_world import Victims, World, Wrong
+from processes import Failed, Hang, Process, end_all, program
 
 FAULTS_OF_TIER = {"fast": 8, "default": 30, "soak": 1000}
 CLIENT_STEPS = ["before-notice", "notice-sent", "woken", "completion-taken"]
@@ -41,7 +40,7 @@ def kill_rank(world: World, dice: random.Random) -> None:
     victims = Victims(world, dice).ready()
     victims.loop()
     pause(dice, 0.05)
-    victims.victim.process.send_signal(signal.SIGKILL)
+    victims.victim.signal(signal.SIGKILL)
     victims.expect_lost(f"peer lost {victims.who}")
     victims.end()
 
@@ -51,43 +50,43 @@ def kill_all_ranks(world: World, dice: random.Random) -> None:
     victims.loop()
     pause(dice, 0.05)
     for rank in dice.sample(victims.ranks, victims.count):
-        rank.process.send_signal(signal.SIGKILL)
+        rank.signal(signal.SIGKILL)
     victims.end()
 
 
-def stop_for_moments(victims: Victims, process: subprocess.Popen, dice: random.Random, times: int,
+def stop_for_moments(victims: Victims, process: Process, dice: random.Random, times: int,
                      running: float, stopped: float) -> None:
     """Stops a process again and again while the victims' job runs: all it may cost is time."""
     rounds = 60
     victims.loop(rounds)
     for _ in range(times):
         pause(dice, running)
-        process.send_signal(signal.SIGSTOP)
+        process.pause()
         pause(dice, stopped)
-        process.send_signal(signal.SIGCONT)
+        process.resume()
     for rank in victims.ranks:
-        rank.expect(f"looped {rounds} wrong 0")
+        rank.expect(f"^looped {rounds} wrong 0$")
     victims.end()
 
 
 def stop_rank(world: World, dice: random.Random) -> None:
     victims = Victims(world, dice).ready()
-    stop_for_moments(victims, victims.victim.process, dice, times=3, running=0.02, stopped=0.1)
+    stop_for_moments(victims, victims.victim, dice, times=3, running=0.02, stopped=0.1)
 
 
 def stop_rank_past_deadline(world: World, dice: random.Random) -> None:
     victims = Victims(world, dice).ready()
-    victims.tell("deadline 300")
+    victims.send("deadline 300")
     for rank in victims.ranks:
-        rank.expect("deadline")
+        rank.expect("^deadline$")
     victims.loop()
     pause(dice, 0.05)
-    victims.victim.process.send_signal(signal.SIGSTOP)
+    victims.victim.pause()
     victims.expect_lost(f"deadline {victims.who}")
-    victims.victim.process.send_signal(signal.SIGCONT)
-    told = victims.victim.line()
-    if f"deadline {victims.who}" not in told:
-        raise Wrong("disturbed", told)
+    victims.victim.resume()
+    line = victims.victim.line()
+    if f"deadline {victims.who}" not in line:
+        raise Wrong("disturbed", line)
     victims.end()
 
 
@@ -102,26 +101,26 @@ def rank_at_step(world: World, dice: random.Random) -> None:
         victims.expect_lost(f"peer lost {victims.who}", "looped")
         return victims.end()
     deadline = time.monotonic() + 5
-    while victims.victim.process.poll() is None and time.monotonic() < deadline:
-        if victims.victim.stopped():
+    while victims.victim.poll() is None and time.monotonic() < deadline:
+        if victims.victim.is_paused():
             pause(dice, 0.1)
             break
         if victims.victim.has_line():
             break
         time.sleep(0.005)
-    victims.victim.process.send_signal(signal.SIGCONT)
+    victims.victim.resume()
     for rank in victims.ranks:
-        rank.expect(f"looped {rounds} wrong 0")
+        rank.expect(f"^looped {rounds} wrong 0$")
     return victims.end()
 
 
 def rank_ends(world: World, dice: random.Random) -> None:
     victims = Victims(world, dice).ready()
-    victims.tell(f"sum 5 {victims.elements}")
+    victims.send(f"sum 5 {victims.elements}")
     for rank in victims.ranks:
-        rank.expect("posted")
-    victims.tell(dice.choice(["exit", "abort", "exec", "close"]), [victims.victim])
-    victims.tell("wait", victims.others)
+        rank.expect("^posted$")
+    victims.send(dice.choice(["exit", "abort", "exec", "close"]), [victims.victim])
+    victims.send("wait", victims.others)
     victims.expect_lost(f"peer lost {victims.who}", f"peer left {victims.who}",
                         f"cancelled {victims.who}", "ok wrong 0")
     victims.end()
@@ -129,11 +128,11 @@ def rank_ends(world: World, dice: random.Random) -> None:
 
 def rank_dies_before_its_child(world: World, dice: random.Random) -> None:
     victims = Victims(world, dice).ready()
-    victims.tell("fork-live", [victims.victim])
+    victims.send("fork-live", [victims.victim])
     child = int(victims.victim.line().split()[1])
     victims.loop()
     pause(dice, 0.05)
-    victims.victim.process.send_signal(signal.SIGKILL)
+    victims.victim.signal(signal.SIGKILL)
     try:
         victims.expect_lost(f"peer lost {victims.who}")
     finally:
@@ -146,27 +145,27 @@ def hostile_rank(world: World, dice: random.Random) -> None:
                              capture_output=True).stdout.split()
     attack = dice.choice(attacks)
     fellow = world.rank(0, 2, "victims")
-    fellow.expect("ready")
-    fellow.tell("deadline 300")
-    fellow.expect("deadline")
+    fellow.expect("^ready$")
+    fellow.send("deadline 300")
+    fellow.expect("^deadline$")
     seed = dice.randrange(1 << 32)
-    hostile = [Child([world.programs.fault_hostile, attack, world.address, "victims", 1, 2, seed]),
-               Child([world.programs.fault_hostile, attack, world.address, "lonely", 0, 1, seed])]
+    hostile = [Process([world.programs.fault_hostile, attack, world.address, "victims", 1, 2, seed]),
+               Process([world.programs.fault_hostile, attack, world.address, "lonely", 0, 1, seed])]
     for one in hostile:
-        one.expect("attacking")
-    fellow.tell(f"loop 5 {dice.choice([10, 50_000, 500_000])} 3")
+        one.expect("^attacking$")
+    fellow.send(f"loop 5 {dice.choice([10, 50_000, 500_000])} 3")
     pause(dice, 0.3)
     fellow.line()  # something, in time
     if dice.random() < 0.5:
         for one in hostile:
-            one.process.send_signal(signal.SIGKILL)
+            one.signal(signal.SIGKILL)
     for one in [fellow, *hostile]:
         one.end()
 
 
 def pause_node(world: World, dice: random.Random) -> None:
     victims = Victims(world, dice).ready()
-    stop_for_moments(victims, world.node.process, dice, times=2, running=0.03, stopped=0.15)
+    stop_for_moments(victims, world.node, dice, times=2, running=0.03, stopped=0.15)
 
 
 def end_node(world: World, dice: random.Random) -> None:
@@ -174,13 +173,13 @@ def end_node(world: World, dice: random.Random) -> None:
     victims.loop()
     pause(dice, 0.05)
     number = dice.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM])
-    world.node.process.send_signal(number)
+    world.node.signal(number)
     status = world.node.wait()
     if number == signal.SIGTERM and status != 0:
         raise Wrong("node crashes", f"it ended with {status} after SIGTERM")
     for rank in victims.ranks:
-        if "node lost" not in (told := rank.line()):
-            raise Wrong("disturbed", told)
+        if "node lost" not in (line := rank.line()):
+            raise Wrong("disturbed", line)
     world.start_node()
     victims.end()
 
@@ -192,7 +191,7 @@ def node_at_step(world: World, dice: random.Random) -> None:
     victims are there.
     """
     world.perf.end()
-    world.node.process.send_signal(signal.SIGKILL)
+    world.node.signal(signal.SIGKILL)
     world.node.wait()
     world.start_node(f"node.{dice.choice(NODE_STEPS)}:kill:{dice.randint(1, 300)}")
     world.bystanders_come_back()
@@ -203,8 +202,8 @@ def node_at_step(world: World, dice: random.Random) -> None:
     if status != -signal.SIGKILL:
         raise Wrong("node crashes", f"it ended with {status}")
     for rank in victims.ranks:
-        if "node lost" not in (told := rank.line()):
-            raise Wrong("disturbed", told)
+        if "node lost" not in (line := rank.line()):
+            raise Wrong("disturbed", line)
     world.start_node()
     victims.end()
 
@@ -231,10 +230,18 @@ def one_fault(world: World, seed: int, index: int) -> str:
     else:
         world.bystanders_are_well(rounds)
         world.look_at_perf(node_failed=False)
-        if world.node.process.poll() is not None:
-            raise Wrong("node crashes", f"it ended with {world.node.process.returncode}")
+        if world.node.poll() is not None:
+            raise Wrong("node crashes", f"it ended with {world.node.poll()}")
         world.check_nothing_left()
     return fault.__name__
+
+
+def kind_of(failure: Exception) -> str:
+    if isinstance(failure, Wrong):
+        return failure.kind
+    if isinstance(failure, (Hang, BrokenPipeError)):
+        return "hangs"
+    return "wrong elements" if re.search("wrong [1-9].*expected", str(failure)) else "disturbed"
 
 
 def run(options: argparse.Namespace, seed: int, indices) -> tuple[collections.Counter, ...]:
@@ -243,7 +250,7 @@ def run(options: argparse.Namespace, seed: int, indices) -> tuple[collections.Co
     failures = collections.Counter()
 
     def failed(where: str, wrong: Exception) -> None:
-        failures[wrong.kind if isinstance(wrong, Wrong) else "hangs"] += 1
+        failures[kind_of(wrong)] += 1
         print(f"{where}: {wrong!r}", flush=True)
 
     world = World(options)
@@ -251,13 +258,13 @@ def run(options: argparse.Namespace, seed: int, indices) -> tuple[collections.Co
         for index in indices:
             try:
                 done[one_fault(world, seed, index)] += 1
-            except (Wrong, Hang, BrokenPipeError) as wrong:
+            except (Failed, BrokenPipeError) as wrong:
                 failed(f"fault {index} of seed {seed} (alone: --seed {seed} --only {index})", wrong)
                 world.abandon()
                 world = World(options)
         try:
             world.end()
-        except (Wrong, Hang) as wrong:
+        except Failed as wrong:
             failed(f"at the end of seed {seed}", wrong)
     finally:
         world.abandon()
@@ -266,8 +273,8 @@ def run(options: argparse.Namespace, seed: int, indices) -> tuple[collections.Co
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for program in ("tallyd", "fault_rank", "fault_hostile", "tally_perf"):
-        parser.add_argument(program, type=executable)
+    for name in ("tallyd", "fault_rank", "fault_hostile", "tally_perf"):
+        parser.add_argument(name, type=program)
     parser.add_argument("--seed", type=int, default=int(os.environ.get("TALLY_FAULT_SEED", "0")))
     parser.add_argument("--faults", type=int,
                         default=FAULTS_OF_TIER[os.environ.get("TALLY_TEST_TIER", "default")])
@@ -280,8 +287,7 @@ def main() -> int:
     try:
         done, failures = run(options, seed, indices)
     finally:
-        for child in list(Child.running):
-            child.end()
+        end_all()
     print(f"seed {seed}: {sum(done.values())} of {len(indices)} faults in "
           f"{time.monotonic() - started:.0f} s: " +
           ", ".join(f"{name} {count}" for name, count in sorted(done.items())))

@@ -11,12 +11,31 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fault_processes import (Child, Wrong, descriptors, free_hugepages,  # noqa: E402
-                             shared_mappings)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from processes import Failed, Process, Tallyd, end_all  # noqa: E402
 
 BYSTANDERS = {"left": 2, "right": 3}  # ranks by job
 SUM = 20_000  # elements, of the bystanders
+
+
+class Wrong(Failed):
+    """Something that must not be; its kind is counted."""
+
+    def __init__(self, kind: str, text: str):
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+def holdings(pid: int) -> tuple[int, int]:
+    """Descriptors and mappings of shared memory."""
+    return len(os.listdir(f"/proc/{pid}/fd")), Path(f"/proc/{pid}/maps").read_text().count("/memfd:")
+
+
+def free_hugepages() -> str:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("HugePages_Free"):
+            return line
+    return ""
 
 
 class World:
@@ -28,34 +47,33 @@ class World:
         atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
         self.address = f"unix:{self.directory}/tallyd.sock"
         self.hugepages = free_hugepages()
-        self.ranks: list[Child] = []
+        self.ranks: list[Process] = []
         self.perf = None
         self.start_node()
         for job, count in BYSTANDERS.items():
             self.ranks += [self.rank(r, count, job) for r in range(count)]
         for rank in self.ranks:
-            rank.expect("ready")
+            rank.expect("^ready$")
         self.start_perf()
         self.held = self.holds()
 
     # -- processes -------------------------------------------------------------------------------
 
     def start_node(self, step: str = "") -> None:
-        command = [self.programs.tallyd, "--listen", self.address, "--shards", "2", "--log-level",
-                   "error", "--ready-fd", "1"]
-        self.node = Child(command, step)
-        self.node.expect("ready", 60)
+        self.node = Tallyd(self.programs.tallyd, "--shards", "2", "--log-level", "error", folder=self.directory,
+                           environment={"TALLY_DEBUG_STEP": step})
 
-    def rank(self, rank: int, ranks: int, job: str, step: str = "") -> Child:
-        return Child([self.programs.fault_rank, self.address, job, rank, ranks, 1 << 19], step)
+    def rank(self, rank: int, ranks: int, job: str, step: str = "") -> Process:
+        return Process([self.programs.fault_rank, self.address, job, rank, ranks, 1 << 19],
+                       environment={"TALLY_DEBUG_STEP": step})
 
     def start_perf(self) -> None:
-        self.perf = Child([self.programs.tally_perf, "allreduce", "--address", self.address,
-                           "--job", "perf", "--spawn", 2, "--min-bytes", "4K", "--max-bytes", "256K",
-                           "--factor", 8, "--iters", 400, "--check-each", "--brief"], quiet=True)
+        self.perf = Process([self.programs.tally_perf, "allreduce", "--address", self.address, "--job", "perf", "--spawn", 2,
+                             "--min-bytes", "4K", "--max-bytes", "256K", "--factor", 8, "--iters", 400, "--check-each",
+                             "--brief"])
 
     def look_at_perf(self, node_failed: bool) -> None:
-        status = self.perf.process.poll()
+        status = self.perf.poll()
         if status is None:
             return
         if status == 1:
@@ -69,10 +87,9 @@ class World:
     def holds(self) -> tuple[int, int]:
         """Descriptors and mappings of the node while the bystanders alone are there."""
         self.perf.end()
-        pid = self.node.process.pid
         held, before = None, (0, 0)
         while held != before:
-            held, before = before, (descriptors(pid), shared_mappings(pid))
+            held, before = before, holdings(self.node.pid)
             time.sleep(0.1)
         self.start_perf()
         return held
@@ -80,10 +97,9 @@ class World:
     def check_nothing_left(self) -> None:
         """tally-perf's sessions come and go: it has a few of each."""
         spare = 2 * (2 + 2), 2 * (1 + 4)
-        pid = self.node.process.pid
         until = time.monotonic() + 10
         while True:
-            now = (descriptors(pid), shared_mappings(pid))
+            now = holdings(self.node.pid)
             if all(n <= h + s for n, h, s in zip(now, self.held, spare)):
                 return
             if time.monotonic() > until:
@@ -94,34 +110,34 @@ class World:
 
     def bystanders_go(self, rounds: int) -> None:
         for rank in self.ranks:
-            rank.tell(f"loop 7 {SUM} {rounds}")
+            rank.send(f"loop 7 {SUM} {rounds}")
 
     def bystanders_are_well(self, rounds: int) -> None:
         for rank in self.ranks:
-            told = rank.line()
-            if told.startswith("looped") and not told.endswith("wrong 0"):
-                raise Wrong("wrong elements", told)
-            if told != f"looped {rounds} wrong 0":
-                raise Wrong("disturbed", told)
+            line = rank.line()
+            if line.startswith("looped") and not line.endswith("wrong 0"):
+                raise Wrong("wrong elements", line)
+            if line != f"looped {rounds} wrong 0":
+                raise Wrong("disturbed", line)
 
     def bystanders_come_back(self) -> None:
-        """The node is another one: whatever they were told, it is that it was lost."""
+        """The node is another one: any answer means that it was lost."""
         for rank in self.ranks:
-            told = rank.line()
-            if "node lost" not in told and not told.startswith("refused session") \
-                    and not told.endswith("wrong 0"):
-                raise Wrong("disturbed", told)
+            line = rank.line()
+            if "node lost" not in line and not line.startswith("refused session") \
+                    and not line.endswith("wrong 0"):
+                raise Wrong("disturbed", line)
         for rank in self.ranks:
-            rank.tell("open")
+            rank.send("open")
         for rank in self.ranks:
-            rank.expect("ready")
+            rank.expect("^ready$")
 
     def end(self) -> None:
         self.perf.end()
         for rank in self.ranks:
             rank.end()
         time.sleep(0.1)
-        self.node.process.send_signal(signal.SIGTERM)
+        self.node.signal(signal.SIGTERM)
         status = self.node.wait()
         if status != 0:
             raise Wrong("node crashes", f"it ended with {status}")
@@ -133,8 +149,7 @@ class World:
             raise Wrong("left behind", "hugepages")
 
     def abandon(self) -> None:
-        for child in list(Child.running):
-            child.end()
+        end_all()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -152,23 +167,23 @@ class Victims:
 
     def ready(self) -> "Victims":
         for rank in self.ranks:
-            rank.expect("ready")
+            rank.expect("^ready$")
         return self
 
-    def tell(self, command: str, ranks=None) -> None:
+    def send(self, command: str, ranks=None) -> None:
         for rank in self.ranks if ranks is None else ranks:
-            rank.tell(command)
+            rank.send(command)
 
     def loop(self, rounds: int = 1_000_000) -> None:
-        self.tell(f"loop 5 {self.elements} {rounds}")
+        self.send(f"loop 5 {self.elements} {rounds}")
 
     def expect_lost(self, *reasons: str) -> None:
         for rank in self.others:
-            told = rank.line()
-            if "wrong" in told and not told.endswith("wrong 0"):
-                raise Wrong("wrong elements", told)
-            if not any(reason in told for reason in reasons):
-                raise Wrong("disturbed", f"{told!r}, expected one of {reasons}")
+            line = rank.line()
+            if "wrong" in line and not line.endswith("wrong 0"):
+                raise Wrong("wrong elements", line)
+            if not any(reason in line for reason in reasons):
+                raise Wrong("disturbed", f"{line!r}, expected one of {reasons}")
 
     def end(self) -> None:
         for rank in self.ranks:

@@ -36,7 +36,7 @@ struct State {
   bool out_of_place = false;
 };
 
-void say(const std::string& text) {
+void print(const std::string& text) {
   std::cout << text << std::endl;
 }
 
@@ -44,17 +44,17 @@ bool open(State& state) {
   tally_close(state.session);
   state.session = nullptr;
   if (tally_open(&state.options, &state.session) != TALLY_OK) {
-    say(std::string("refused ") + tally_last_error(nullptr));
+    print(std::string("refused ") + tally_last_error(nullptr));
     return false;
   }
   void* data = nullptr;
   if (tally_region_alloc(state.session, 2 * state.max * sizeof(float), &state.region, &data) !=
       TALLY_OK) {
-    say(std::string("refused ") + tally_last_error(state.session));
+    print(std::string("refused ") + tally_last_error(state.session));
     return false;
   }
   state.data = static_cast<float*>(data);
-  say("ready");
+  print("ready");
   return true;
 }
 
@@ -64,13 +64,13 @@ float value(std::uint32_t rank, std::uint64_t i) {
 
 bool announce(State& state, const tally_operation& operation) {
   if (tally_post(state.session, &operation) == TALLY_OK) return true;
-  say(std::string("refused ") + tally_last_error(state.session));
+  print(std::string("refused ") + tally_last_error(state.session));
   return false;
 }
 
 bool post(State& state, std::uint32_t tag, std::uint64_t count, bool out_of_place) {
   if (state.session == nullptr || count > state.max) {
-    say("refused: no session, or more than its memory");
+    print("refused: no session, or more than its memory");
     return false;
   }
   state.count = count;
@@ -98,7 +98,7 @@ void announce_any(State& state, std::istringstream& words) {
   op.in = {state.region, 0};
   op.out = {state.region, state.max * sizeof(float)};
   op.deadline_ms = state.deadline_ms;
-  if (announce(state, op)) say("posted");
+  if (announce(state, op)) print("posted");
 }
 
 std::uint64_t wrong(const State& state) {
@@ -116,7 +116,7 @@ bool wait(State& state, tally_completion& completion) {
   completion = tally_completion{};
   completion.size = sizeof completion;
   if (tally_wait(state.session, &completion, 60'000) == TALLY_OK) return true;
-  say(std::string("no completion: ") + tally_last_error(state.session));
+  print(std::string("no completion: ") + tally_last_error(state.session));
   return false;
 }
 
@@ -129,7 +129,7 @@ void report(const State& state, const tally_completion& completion) {
     text << static_cast<std::int32_t>(completion.culprit) << ' ' << completion.inputs_gone << " | "
          << completion.message;
   }
-  say(text.str());
+  print(text.str());
 }
 
 std::uint64_t wrong_inputs(const State& state) {
@@ -154,7 +154,7 @@ void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds) {
     if (completion.status != TALLY_OK) return report(state, completion);
     bad += wrong(state);
   }
-  say("looped " + std::to_string(rounds) + " wrong " + std::to_string(bad));
+  print("looped " + std::to_string(rounds) + " wrong " + std::to_string(bad));
 }
 
 // The child of a fork: each call must be refused, and none reach the parent's session.
@@ -177,11 +177,13 @@ void try_everything(State& state) {
       tally_region_free(state.session, state.region),
   };
   for (const tally_status answer : answers) {
-    if (answer != TALLY_INVALID_ARGUMENT) return say("child: one was not refused");
+    if (answer != TALLY_INVALID_ARGUMENT) return print("child: one was not refused");
   }
-  if (tally_poll(state.session, &completion, 1) != 0) return say("child: took a completion");
-  if (tally_fd(state.session) != -1) return say("child: has a descriptor");
-  say(std::string("child: ") + tally_last_error(state.session));
+  if (tally_poll(state.session, &completion, 1) != -TALLY_INVALID_ARGUMENT) {
+    return print("child: polls");
+  }
+  if (tally_fd(state.session) != -1) return print("child: has a descriptor");
+  print(std::string("child: ") + tally_last_error(state.session));
 }
 
 [[noreturn]] void live_on() {
@@ -207,7 +209,7 @@ void obey(State& state, const std::string& line) {
   words >> command;
   if (command == "sum") {
     words >> tag >> count >> where;
-    if (post(state, tag, count, where == "out")) say("posted");
+    if (post(state, tag, count, where == "out")) print("posted");
   } else if (command == "announce") {
     announce_any(state, words);
   } else if (command == "wait") {
@@ -221,35 +223,35 @@ void obey(State& state, const std::string& line) {
   } else if (command == "close") {
     tally_close(state.session);
     state.session = nullptr;
-    say("closed");
+    print("closed");
   } else if (command == "free") {
     const bool freed = tally_region_free(state.session, state.region) == TALLY_OK;
-    say(freed ? "freed" : std::string("not freed: ") + tally_last_error(state.session));
+    print(freed ? "freed" : std::string("not freed: ") + tally_last_error(state.session));
   } else if (command == "region") {
     tally_region* region = nullptr;
     void* data = nullptr;
     const bool got = tally_region_alloc(state.session, 4096, &region, &data) == TALLY_OK;
-    say(got ? "region" : std::string("refused ") + tally_last_error(state.session));
+    print(got ? "region" : std::string("refused ") + tally_last_error(state.session));
   } else if (command == "inputs") {
-    say("inputs wrong " + std::to_string(wrong_inputs(state)));
+    print("inputs wrong " + std::to_string(wrong_inputs(state)));
   } else if (command == "mark") {
     for (std::size_t i = 0; i < 2 * state.max; ++i) state.data[i] = value(77, i);
-    say("marked");
+    print("marked");
   } else if (command == "marks") {
-    say("marks wrong " + std::to_string(wrong_marks(state)));
+    print("marks wrong " + std::to_string(wrong_marks(state)));
   } else if (command == "deadline") {
     words >> state.deadline_ms;
-    say("deadline");
+    print("deadline");
   } else if (command == "transport") {
     tally_session_info info{};
     info.size = sizeof info;
-    say(tally_get_info(state.session, &info) == TALLY_OK ? info.transport : "no session");
+    print(tally_get_info(state.session, &info) == TALLY_OK ? info.transport : "no session");
   } else if (command == "fork") {
     fork_child(state);
   } else if (command == "fork-live") {
     const pid_t child = ::fork();
     if (child == 0) live_on();
-    say("child " + std::to_string(child));
+    print("child " + std::to_string(child));
   } else if (command == "exit") {
     std::exit(0);
   } else if (command == "abort") {
@@ -257,7 +259,7 @@ void obey(State& state, const std::string& line) {
   } else if (command == "exec") {
     ::execl("/bin/sleep", "sleep", "60", nullptr);
   } else {
-    say("what is " + line + "?");
+    print("what is " + line + "?");
   }
 }
 

@@ -6,16 +6,17 @@
 #include <array>
 #include <stdexcept>
 
-#include "client/cut_json.h"
+#include "net/address.h"
+#include "net/rpc/partition_json.h"
 
 namespace tally::testing {
 namespace {
 
-using client::RpcChannel;
 using nlohmann::json;
+using rpc::RpcChannel;
 namespace shm = transport::shm;
 
-constexpr Nanos kPatience = 10 * kSecond;
+constexpr Nanos kTimeout = 10 * kSecond;
 
 template <typename T>
 T must(Result<T> result) {
@@ -25,19 +26,29 @@ T must(Result<T> result) {
 
 }  // namespace
 
-RpcChannel RawSession::connect(const RawOptions& options) {
-  return must(RpcChannel::connect(options.address, monotonic_now() + kPatience));
+UniqueFd connect_raw(const std::string& address) {
+  const auto parsed = must(net::parse_address(address));
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&parsed.socket),
+                sizeof parsed.socket) != 0) {
+    throw std::runtime_error("the node's backlog is full");
+  }
+  return socket;
 }
 
-RawSession::RawSession(const RawOptions& options) : channel(connect(options)) {
+RpcChannel must_connect(const std::string& address) {
+  return must(RpcChannel::connect(address, monotonic_now() + kTimeout));
+}
+
+RawSession::RawSession(const RawOptions& options) : channel(must_connect(options.address)) {
   const json hello = {{"version", 1},
                       {"job", options.job},
                       {"token", ""},
                       {"rank", options.rank},
                       {"ranks", options.ranks}};
-  const json opened = must(channel.call("session.open", hello, {}, monotonic_now() + kPatience));
+  const json opened = must(channel.call("session.open", hello, {}, monotonic_now() + kTimeout));
   epoch = opened.at("epoch");
-  plan_ = client::find_plan(opened).value();
+  plan_ = rpc::find_partition(opened).value();
   const shm::SegmentGeometry geometry{plan_.trees, opened.at("credit").get<std::uint32_t>()};
   memory = must(shm::make_shared("raw-segment", geometry.bytes()));
   segment = shm::Segment(memory.mapping.data(), geometry);
@@ -53,15 +64,14 @@ RawSession::RawSession(const RawOptions& options) : channel(connect(options)) {
     notices_.emplace_back(segment.block(i).notices, segment.notice_slots(i));
     completions_.emplace_back(segment.block(i).completions, segment.completion_slots(i));
   }
-  must(channel.call("session.attach", json::object(), fds, monotonic_now() + kPatience));
+  must(channel.call("session.attach", json::object(), fds, monotonic_now() + kTimeout));
   data = must(shm::make_shared("raw-region", kRegionBytes));
   region = must(add_region(data.fd.get(), kRegionBytes));
 }
 
 Result<std::uint32_t> RawSession::add_region(int memfd, std::uint64_t bytes) {
   const int fds[] = {memfd};
-  auto reply =
-      channel.call("region.register", {{"bytes", bytes}}, fds, monotonic_now() + kPatience);
+  auto reply = channel.call("region.register", {{"bytes", bytes}}, fds, monotonic_now() + kTimeout);
   if (!reply) return reply.error();
   return reply->at("region").get<std::uint32_t>();
 }
@@ -81,7 +91,7 @@ bool RawSession::send(const wire::Notice& notice) {
   return send(protocol::cut(plan_, operand, 0).tree, wire::encode(notice));
 }
 
-bool RawSession::send(std::uint32_t shard, const RingSlot& bytes) {
+bool RawSession::send(std::uint32_t shard, const RingEntry& bytes) {
   if (!notices_[shard].push(bytes)) return false;
   if (shm::ring_needed(segment.block(shard).shard_sleeps)) ring(shard);
   return true;
@@ -93,7 +103,7 @@ void RawSession::ring(std::uint32_t shard) const {
 }
 
 std::size_t RawSession::drain() {
-  std::array<RingSlot, 64> slots;
+  std::array<RingEntry, 64> slots;
   std::size_t taken = 0;
   for (RingConsumer& ring : completions_) taken += ring.pop(slots);
   return taken;

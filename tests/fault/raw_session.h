@@ -1,15 +1,16 @@
-// A rank that speaks to a node without libtally, so that it can lie: it writes its rings, regions
-// and doorbells as it pleases. Throws std::runtime_error when the node refuses what it asks.
+// A rank that talks to a node without libtally, so that a test can send invalid data: it writes
+// rings, regions and doorbells directly. Functions throw std::runtime_error when the node refuses a
+// request.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "client/rpc_channel.h"
-#include "dataplane/protocol/cut.h"
+#include "dataplane/partition/partition.h"
 #include "dataplane/transport/shm/memory.h"
 #include "dataplane/transport/shm/segment.h"
 #include "dataplane/wire/notice.h"
+#include "net/rpc/rpc_channel.h"
 
 namespace tally::testing {
 
@@ -20,41 +21,45 @@ struct RawOptions {
   std::uint32_t ranks = 1;
 };
 
+// A connection to the node's Unix socket, on which nothing has been sent. Throws.
+UniqueFd connect_raw(const std::string& address);
+// The same as a client's channel.
+rpc::RpcChannel must_connect(const std::string& address);
+
 class RawSession {
  public:
-  // Opens, attaches and registers one region, as an honest rank does.
+  // Opens, attaches and registers one region, as a correct rank does.
   explicit RawSession(const RawOptions& options);
 
-  // Its number at the node. `bytes`: what is said; the memfd is given as it is.
+  // Registers a region; returns its number at the node. `bytes` is the size that the request
+  // declares; the memfd may have another one.
   Result<std::uint32_t> add_region(int memfd, std::uint64_t bytes);
-  // An honest notice: an all-reduce of f32, in place, in the first region.
+  // A valid notice: an in-place all-reduce of f32 in the first region.
   wire::Notice notice(std::uint32_t tag, std::uint32_t round, std::uint64_t count = 1000) const;
-  // To the shard that it is for, and rings. False when the ring is full.
+  // Sends the notice to its shard and rings the doorbell. Returns false when the ring is full.
   bool send(const wire::Notice& notice);
-  bool send(std::uint32_t shard, const RingSlot& bytes);
+  bool send(std::uint32_t shard, const RingEntry& bytes);
   void ring(std::uint32_t shard) const;
-  // Takes what the shards have completed; how many there were.
+  // Takes the completions of all shards; returns their number.
   std::size_t drain();
-  // The node has ended the session.
+  // True when the node has ended the session.
   bool over() const;
 
   std::uint32_t shards() const { return segment.geometry().shards; }
 
   static constexpr std::size_t kRegionBytes = 1 << 20;
 
-  client::RpcChannel channel;
+  rpc::RpcChannel channel;
   std::uint32_t epoch = 0;
   transport::shm::SharedMemory memory;  // of the segment
   transport::shm::Segment segment;
   transport::shm::SharedMemory data;  // of the region
   std::uint32_t region = 0;
   std::vector<UniqueFd> doorbells;
-  std::vector<UniqueFd> node_ends;  // of the doorbells: kept, to play with
+  std::vector<UniqueFd> node_ends;  // the node's ends of the doorbells, kept for attacks
 
  private:
-  static client::RpcChannel connect(const RawOptions& options);
-
-  protocol::Plan plan_;
+  protocol::Partition plan_;
   std::vector<RingProducer> notices_;
   std::vector<RingConsumer> completions_;
 };

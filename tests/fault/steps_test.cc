@@ -94,8 +94,8 @@ std::string setting(const Row& row, Fault fault, int times) {
 
 using Ranks = std::vector<std::unique_ptr<Process>>;
 
-void tell(const Ranks& ranks, const std::string& command) {
-  for (const auto& rank : ranks) rank->tell(command);
+void send(const Ranks& ranks, const std::string& command) {
+  for (const auto& rank : ranks) rank->send(command);
 }
 
 void expect_lines(const Ranks& ranks, const ::testing::Matcher<const std::string&>& expected) {
@@ -104,11 +104,11 @@ void expect_lines(const Ranks& ranks, const ::testing::Matcher<const std::string
 
 // All ranks sum once more, right, however long it takes.
 void expect_sums(const Ranks& ranks, std::uint32_t tag) {
-  tell(ranks, "deadline 0");
+  send(ranks, "deadline 0");
   expect_lines(ranks, "deadline");
-  tell(ranks, sum(tag));
+  send(ranks, sum(tag));
   expect_lines(ranks, StartsWith("posted"));
-  tell(ranks, "wait");
+  send(ranks, "wait");
   expect_lines(ranks, StartsWith(std::to_string(tag) + " ok wrong 0"));
 }
 
@@ -166,12 +166,12 @@ Ranks reach_node_step(Cluster& cluster, const Row& row, Fault fault) {
       EXPECT_EQ(Cluster::ask(*ranks.back(), "deadline 1000"), "deadline");
     }
   }
-  if (row.during == During::kFreeing) ranks.back()->tell("free");
-  if (row.during == During::kClosing) ranks.back()->tell("close");
+  if (row.during == During::kFreeing) ranks.back()->send("free");
+  if (row.during == During::kClosing) ranks.back()->send("close");
   if (row.during != During::kSumming) return ranks;
-  tell(ranks, sum(17));
+  send(ranks, sum(17));
   expect_lines(ranks, "posted");
-  tell(ranks, "wait");
+  send(ranks, "wait");
   return ranks;
 }
 
@@ -204,9 +204,10 @@ void expect_node_lost(const Ranks& ranks, const Row& row, Fault fault) {
   } else {
     for (int r = 0; r + 1 < kRanks; ++r) {
       const std::string posted = Cluster::ask(*ranks[static_cast<std::size_t>(r)], sum(17));
-      if (posted == "posted") ranks[static_cast<std::size_t>(r)]->tell("wait");
-      const std::string told = posted == "posted" ? ranks[static_cast<std::size_t>(r)]->line() : "";
-      EXPECT_THAT(posted + told, AnyOf(StartsWith("posted17 node lost"), StartsWith("refused")));
+      if (posted == "posted") ranks[static_cast<std::size_t>(r)]->send("wait");
+      const std::string result =
+          posted == "posted" ? ranks[static_cast<std::size_t>(r)]->line() : "";
+      EXPECT_THAT(posted + result, AnyOf(StartsWith("posted17 node lost"), StartsWith("refused")));
     }
     // Its own call has ended too, well or with words.
     EXPECT_THAT(ranks.back()->line(40'000),
@@ -227,7 +228,7 @@ void node_case(const Row& row, Fault fault) {
     expect_node_lost(ranks, row, fault);
     const bool have_memory = row.during == During::kSumming;
     if (have_memory) {
-      tell(ranks, "mark");
+      send(ranks, "mark");
       expect_lines(ranks, "marked");
     }
     if (fault == Fault::kKill)
@@ -236,14 +237,14 @@ void node_case(const Row& row, Fault fault) {
       cluster.node->signal(SIGCONT);
     if (have_memory) {
       ::poll(nullptr, 0, 100);  // what a node that was stopped in the middle of a tile does now
-      tell(ranks, "marks");
+      send(ranks, "marks");
       expect_lines(ranks, "marks wrong 0");
     }
-    tell(ranks, "open");
+    send(ranks, "open");
     expect_lines(ranks, "ready");
     expect_sums(ranks, 17);
   }
-  for (const auto& rank : ranks) rank->hang_up();
+  for (const auto& rank : ranks) rank->close_input();
   for (const auto& rank : ranks) EXPECT_EQ(rank->wait(), 0);
   EXPECT_EQ(cluster.left_behind(), "");
 }
@@ -261,8 +262,8 @@ TEST(NodeSteps, StoppedPastAllDeadlines) {
 
 // -- a rank --------------------------------------------------------------------------------------
 
-// What the other ranks are told, of an operation that all were to take part in.
-void expect_told(const Ranks& others, const Row& row, Fault fault, std::uint32_t tag) {
+// What the other ranks print of an operation that all were to take part in.
+void expect_results(const Ranks& others, const Row& row, Fault fault, std::uint32_t tag) {
   const std::string name = std::to_string(tag);
   for (const auto& other : others) {
     const std::string line = other->line();
@@ -281,14 +282,14 @@ void expect_told(const Ranks& others, const Row& row, Fault fault, std::uint32_t
   }
 }
 
-// Continued, the rank learns what the others were told long ago, and all go on.
+// Continued, the rank learns what the others know since long ago, and all go on.
 void expect_goes_on(Process& victim, const Row& row) {
-  const char* told = row.ok_after_stop ? "17 ok wrong 0" : "17 deadline 1 0";
+  const char* expected = row.ok_after_stop ? "17 ok wrong 0" : "17 deadline 1 0";
   switch (row.during) {
     case During::kOpening:
       EXPECT_EQ(victim.line(), "ready");
       EXPECT_EQ(Cluster::ask(victim, sum(17)), "posted");
-      victim.tell("wait");
+      victim.send("wait");
       break;
     case During::kSumming:
       EXPECT_EQ(victim.line(), "posted");
@@ -298,18 +299,18 @@ void expect_goes_on(Process& victim, const Row& row) {
       EXPECT_EQ(victim.line(), "closed");
       return;
   }
-  EXPECT_THAT(victim.line(), StartsWith(told));
+  EXPECT_THAT(victim.line(), StartsWith(expected));
 }
 
 // The victim is gone: its job forms again, with another in its place.
 std::unique_ptr<Process> form_again(const Cluster& cluster, const Ranks& others, const Row& row) {
   const bool never_joined = row.step == DebugStep::kClientConnected;
   if (!never_joined) {
-    tell(others, sum(18));
+    send(others, sum(18));
     expect_lines(others, "posted");
-    tell(others, "wait");
+    send(others, "wait");
     expect_lines(others, AnyOf(StartsWith("18 peer lost 1"), StartsWith("18 peer left 1")));
-    tell(others, "open");
+    send(others, "open");
     expect_lines(others, "ready");
   }
   auto successor = cluster.rank(1, kRanks, "train", {.elements = kElements});
@@ -327,9 +328,9 @@ std::unique_ptr<Process> start_victim(const Cluster& cluster, const Row& row, Fa
       cluster.rank(1, kRanks, "train", {.step = setting(row, fault, 1), .elements = kElements});
   if (row.during == During::kOpening) return victim;
   EXPECT_EQ(victim->line(), "ready");
-  if (row.during == During::kClosing) victim->tell("close");
-  if (row.during == During::kSumming) victim->tell(sum(17));
-  if (row.during == During::kSumming) victim->tell("wait");
+  if (row.during == During::kClosing) victim->send("close");
+  if (row.during == During::kSumming) victim->send(sum(17));
+  if (row.during == During::kSumming) victim->send("wait");
   return victim;
 }
 
@@ -337,14 +338,14 @@ void client_case(const Row& row, Fault fault) {
   Cluster cluster;
   const Cluster::RankOptions options{.elements = kElements};
   Ranks healthy = cluster.job(2, "healthy", options);
-  tell(healthy, "loop 7 20000 100");
+  send(healthy, "loop 7 20000 100");
   Ranks ranks;
   for (int r : {0, 2}) ranks.push_back(cluster.rank(r, kRanks, "train", options));
   expect_lines(ranks, "ready");
   const bool silent =
       fault == Fault::kStop ? !row.ok_after_stop : row.step == DebugStep::kClientConnected;
   if (silent) {
-    tell(ranks, "deadline 400");
+    send(ranks, "deadline 400");
     expect_lines(ranks, "deadline");
   }
   auto victim = start_victim(cluster, row, fault);
@@ -355,13 +356,13 @@ void client_case(const Row& row, Fault fault) {
   } else {
     ASSERT_TRUE(faulted(*victim, fault)) << "the step was never reached";
   }
-  tell(ranks, sum(17));
+  send(ranks, sum(17));
   expect_lines(ranks, "posted");
   if (after_the_others) {
     ASSERT_TRUE(faulted(*victim, fault)) << "the step was never reached";
   }
-  tell(ranks, "wait");
-  expect_told(ranks, row, fault, 17);
+  send(ranks, "wait");
+  expect_results(ranks, row, fault, 17);
   if (fault == Fault::kStop) {
     victim->signal(SIGCONT);
     expect_goes_on(*victim, row);
@@ -372,7 +373,7 @@ void client_case(const Row& row, Fault fault) {
   expect_sums(ranks, 17);
   expect_lines(healthy, "looped 100 wrong 0");
   for (const auto* all : {&ranks, &healthy}) {
-    for (const auto& rank : *all) rank->hang_up();
+    for (const auto& rank : *all) rank->close_input();
     for (const auto& rank : *all) EXPECT_EQ(rank->wait(), 0);
   }
   EXPECT_EQ(cluster.left_behind(), "");

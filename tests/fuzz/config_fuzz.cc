@@ -2,7 +2,7 @@
 // same again.
 #include <string>
 
-#include "control/config.h"
+#include "control/config/config.h"
 #include "tests/fuzz/input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

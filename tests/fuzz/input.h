@@ -1,4 +1,4 @@
-// A fuzzer's bytes, taken one value after the other; zeros when they are used up.
+// A fuzzer's bytes, read one value at a time. Values are 0 when the bytes are used up.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class Input {
     return number;
   }
 
-  // One of 0 .. `choices` - 1.
+  // A value in 0 .. choices - 1.
   std::uint32_t pick(std::uint32_t choices) { return take<std::uint8_t>() % choices; }
 
  private:
@@ -36,7 +36,8 @@ class Input {
   std::size_t left_;
 };
 
-// What must hold, in every build. The fuzzer keeps the input that broke it.
+// Checks a condition in every build, and aborts when it is false. The fuzzer keeps the input that
+// broke it.
 inline void require(bool holds, const char* rule) {
   if (holds) return;
   fmt::print(stderr, "broken: {}\n", rule);

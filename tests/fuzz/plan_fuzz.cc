@@ -3,10 +3,10 @@
 #include <cmath>
 #include <string>
 
-#include "control/plan/load.h"
-#include "control/plan/plan_json.h"
-#include "control/plan/served.h"
-#include "control/plan/validate.h"
+#include "control/plan/json/plan_json.h"
+#include "control/plan/json/served.h"
+#include "control/plan/model/load.h"
+#include "control/plan/model/validate.h"
 #include "tests/fuzz/input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "dataplane/partition/granules.h"
 #include "dataplane/protocol/aggregator.h"
-#include "dataplane/protocol/granules.h"
 #include "tests/fuzz/input.h"
 
 namespace {
@@ -30,7 +30,7 @@ constexpr std::uint32_t kEpoch = 1;
 constexpr std::uint64_t kStride = 1 << 20;
 
 struct Announced {
-  protocol::Member member = 0;
+  protocol::SessionId member = 0;
   wire::Notice notice;
   bool answered = false;
   std::uint64_t moved = 0;  // elements
@@ -48,7 +48,7 @@ class Model {
     }
   }
 
-  void step(Input& input) {
+  void tile_event(Input& input) {
     now_ += input.pick(4) * tally::kMillisecond;
     switch (input.pick(8)) {
       case 0:
@@ -95,7 +95,7 @@ class Model {
  private:
   static protocol::AggregatorConfig config() {
     protocol::AggregatorConfig config;
-    config.plan = protocol::even_plan(1, 1 << 30);
+    config.plan = protocol::even_partition(1, 1 << 30);
     config.tile_bytes = 4096;
     config.tiles = 4;
     config.window_bytes = 64 << 10;
@@ -140,7 +140,7 @@ class Model {
 
   bool start() {
     protocol::Tile tile;
-    if (!aggregator_.start_tile(tile)) return false;
+    if (!aggregator_.tiles().start_tile(tile)) return false;
     require(tile.count > 0 && !tile.sources.empty(), "a tile moves something");
     for (const auto& source : tile.sources) {
       Announced& announced = announced_.at(source.offset / kStride);
@@ -169,11 +169,11 @@ class Model {
   }
 
   void end_tile(protocol::Tile& tile, Status status) {
-    const bool wanted = aggregator_.wanted(tile);
+    const bool wanted = aggregator_.tiles().wanted(tile);
     if (wanted) {
-      aggregator_.pulling(tile, now_);
-      aggregator_.storing(tile, now_);
-      aggregator_.stored(tile, now_);
+      aggregator_.tiles().pulling(tile, now_);
+      aggregator_.tiles().storing(tile, now_);
+      aggregator_.tiles().stored(tile, now_);
     }
     for (const auto& source : tile.sources) {
       Announced& announced = announced_.at(source.offset / kStride);
@@ -181,17 +181,17 @@ class Model {
               "nobody is answered while a tile of his is in flight");
       announced.moved += source.bytes / 4;
     }
-    aggregator_.end_tile(tile, status, tile.sources.front().member, now_);
+    aggregator_.tiles().end_tile(tile, status, tile.sources.front().member, now_);
   }
 
-  void die(protocol::Member member) {
+  void die(protocol::SessionId member) {
     if (!gone_.insert(member).second) return;
     aggregator_.gone(member / kRanks, static_cast<std::uint16_t>(member % kRanks),
                      Status::kPeerLost, now_);
   }
 
   void take_answers() {
-    for (const protocol::Outgoing& outgoing : aggregator_.outbox()) {
+    for (const protocol::Outgoing& outgoing : aggregator_.outbox().completions()) {
       const wire::Completion& completion = outgoing.completion;
       require(completion.cookie < announced_.size(), "an answer has a cookie that was given");
       Announced& announced = announced_[completion.cookie];
@@ -203,13 +203,13 @@ class Model {
       announced.answered = true;
       if (completion.status == Status::kOk) check_success(announced);
     }
-    aggregator_.clear_outbox();
+    aggregator_.outbox().clear_completions();
   }
 
   // All ranks have announced the same, and all of it was moved.
   void check_success(const Announced& one) const {
     const std::uint32_t job = one.member / kRanks;
-    std::set<protocol::Member> alike;
+    std::set<protocol::SessionId> alike;
     for (const Announced& other : announced_) {
       const wire::Notice &a = one.notice, &b = other.notice;
       if (other.member / kRanks == job && a.tag == b.tag && a.round == b.round &&
@@ -228,7 +228,7 @@ class Model {
   protocol::Aggregator aggregator_;
   std::vector<Announced> announced_;
   std::vector<protocol::Tile> tiles_;
-  std::set<protocol::Member> gone_;
+  std::set<protocol::SessionId> gone_;
   Nanos now_ = 0;
 };
 
@@ -237,7 +237,7 @@ class Model {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   Input input(data, bytes);
   Model model;
-  while (!input.empty()) model.step(input);
+  while (!input.empty()) model.tile_event(input);
   model.finish();
   return 0;
 }

@@ -3,16 +3,16 @@
 #include <array>
 #include <vector>
 
-#include "base/ring.h"
+#include "base/containers/ring.h"
 #include "tests/fuzz/input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using tally::fuzz::require;
   tally::fuzz::Input input(data, bytes);
   tally::RingIndices indices;
-  std::vector<tally::RingSlot> slots(8);
+  std::vector<tally::RingEntry> slots(8);
   tally::RingConsumer consumer(indices, slots);
-  std::array<tally::RingSlot, 16> out;
+  std::array<tally::RingEntry, 16> out;
   while (!input.empty()) {
     if (input.pick(2) == 0) {
       indices.tail.store(indices.tail.load() + input.take<std::uint8_t>());

@@ -1,7 +1,7 @@
 // A line of the control socket: never a crash, and what is answered is JSON of one line.
 #include <string>
 
-#include "control/rpc/message.h"
+#include "net/rpc/message.h"
 #include "tests/fuzz/input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

@@ -9,10 +9,10 @@
 namespace {
 
 template <typename Message>
-void round_trip(const tally::RingSlot& slot) {
+void round_trip(const tally::RingEntry& slot) {
   Message message;
   if (tally::wire::parse(slot, message) != tally::Status::kOk) return;
-  const tally::RingSlot again = tally::wire::encode(message);
+  const tally::RingEntry again = tally::wire::encode(message);
   tally::fuzz::require(std::memcmp(&slot, &again, sizeof slot) == 0,
                        "what was parsed is encoded to the same bytes");
 }
@@ -20,7 +20,7 @@ void round_trip(const tally::RingSlot& slot) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
-  tally::RingSlot slot{};
+  tally::RingEntry slot{};
   std::memcpy(&slot, data, bytes < sizeof slot ? bytes : sizeof slot);
   round_trip<tally::wire::Notice>(slot);
   round_trip<tally::wire::Completion>(slot);

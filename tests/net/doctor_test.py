@@ -15,7 +15,7 @@ from network import SKIPPED, Machine, Network, available  # noqa: E402
 from namespaces import call  # noqa: E402
 
 JUMBO = 9000
-PATIENCE = 60  # seconds; a silent host takes about three
+TIMEOUT = 60  # seconds; a silent host takes about three
 V6 = {1: "fd77::1", 2: "fd77::2"}
 
 
@@ -30,7 +30,7 @@ class PathTest(unittest.TestCase):
     def examine(self, host: str) -> tuple[int, dict]:
         """(exit status, the one finding)"""
         asked = self.network.machine(1).run([self.tallyctl, "doctor", "--json", "--check", "path", "--path", host],
-                                            text=True, stdout=subprocess.PIPE, timeout=PATIENCE)
+                                            text=True, stdout=subprocess.PIPE, timeout=TIMEOUT)
         findings = json.loads(asked.stdout)["findings"]
         self.assertEqual(len(findings), 1, asked.stdout)
         return asked.returncode, findings[0]
@@ -65,7 +65,7 @@ class PathTest(unittest.TestCase):
         self.set_port(self.network.machine(2), 1500)
         self.expect(V6[2], 1, "problem", "of 1500 arrive")
 
-    def test_an_address_without_a_route_is_said(self):
+    def test_an_address_without_a_route_is_reported(self):
         self.expect("10.99.0.1", 0, "warning", "unreachable")
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 DIRECTORY = Path("/run/netns")  # where `ip netns` keeps the names
 CLONE_NEWNET = 0x40000000
-PATIENCE = 30  # seconds, for a command that takes milliseconds
-KILL_PATIENCE = 5
+TIMEOUT = 30  # seconds, for a command that takes milliseconds
+KILL_TIMEOUT = 5
 
 _NAME = re.compile(r"tally-(\d+)-(\d+)-\d+-\w+")
 _numbers = itertools.count(1)
@@ -31,11 +31,11 @@ class NetworkError(RuntimeError):
 
 def call(*words: str, text: str = "") -> str:
     """Runs a command with this input; what it printed. Ctrl-C at a terminal does not reach it."""
-    done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=PATIENCE,
+    done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=TIMEOUT,
                           process_group=0)
     if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())
-        raise NetworkError(f"{' '.join(words)}: {said or f'status {done.returncode}'}")
+        message = " ".join((done.stderr or done.stdout).split())
+        raise NetworkError(f"{' '.join(words)}: {message or f'status {done.returncode}'}")
     return done.stdout
 
 
@@ -88,7 +88,7 @@ def processes_in(names: Iterable[str]) -> list[int]:
 
 def kill_processes_in(names: Iterable[str]) -> None:
     """Until there are none: one may fork while it is killed."""
-    until = time.monotonic() + KILL_PATIENCE
+    until = time.monotonic() + KILL_TIMEOUT
     while (processes := processes_in(names)) and time.monotonic() < until:
         for pid in processes:
             with contextlib.suppress(ProcessLookupError):

@@ -206,7 +206,7 @@ class Machine:
         """Everything from there, while what goes there passes: until it asks for the address again."""
         self._switch.cut(self._neighbour(source), self.index, True)
 
-    def hear_from(self, source: "Machine") -> None:
+    def accept_from(self, source: "Machine") -> None:
         """Undoes drop_from()."""
         self._switch.cut(self._neighbour(source), self.index, False)
 
@@ -329,7 +329,7 @@ class Network:
 
 
 def run_beside(network: Network, command: list[str]) -> int:
-    """Runs a command in the host's namespace that is told of the network; its status, as a shell's."""
+    """Runs a command in the host's namespace with the network in its environment; its status, as a shell's."""
     environment = {"TALLY_NET_NAMESPACES": ",".join(m.namespace for m in network.machines),
                    "TALLY_NET_ADDRESSES": ",".join(m.address for m in network.machines)}
     with contextlib.ExitStack() as undo:
@@ -348,7 +348,7 @@ def end(process: subprocess.Popen) -> None:
     """It is asked first."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(namespaces.KILL_PATIENCE)
+        process.wait(namespaces.KILL_TIMEOUT)
     process.kill()
 
 

@@ -19,7 +19,7 @@ from network import SKIPPED, Machine, Network, available  # noqa: E402
 PROGRAM = Path(__file__).resolve().parent / "network.py"
 PORT = 7777
 SO_RCVBUFFORCE = 33  # the socket module has no name for it
-PATIENCE = 40  # seconds; it takes well under one, but for machines that have other work
+TIMEOUT = 40  # seconds; it takes well under one, but for machines that have other work
 SILENCE = 0.4  # seconds after which nothing comes any more
 PORTION = 100  # datagrams at once: fewer than the kernel keeps between two machines
 
@@ -36,29 +36,29 @@ with Network(2) as network:
 """
 
 
-def hearing(machine: Machine) -> socket.socket:
+def receiving(machine: Machine) -> socket.socket:
     """A datagram socket with room for all that a test sends."""
-    ear = machine.socket(socket.SOCK_DGRAM)
-    ear.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
-    ear.bind((machine.address, PORT))
-    ear.settimeout(SILENCE)
-    return ear
+    receiver = machine.socket(socket.SOCK_DGRAM)
+    receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
+    receiver.bind((machine.address, PORT))
+    receiver.settimeout(SILENCE)
+    return receiver
 
 
 def arrived(source: Machine, destination: Machine, count: int) -> int:
     """How many of this many datagrams."""
-    with hearing(destination) as ear, source.socket(socket.SOCK_DGRAM) as mouth:
+    with receiving(destination) as receiver, source.socket(socket.SOCK_DGRAM) as sender:
         for number in range(1, count + 1):
-            mouth.sendto(b"x" * 100, (destination.address, PORT))
+            sender.sendto(b"x" * 100, (destination.address, PORT))
             if number % PORTION == 0:
                 time.sleep(0.002)
-        heard = 0
+        received = 0
         try:
-            while heard < count:
-                heard += bool(ear.recv(200))
+            while received < count:
+                received += bool(receiver.recv(200))
         except TimeoutError:
             pass
-        return heard
+        return received
 
 
 def connect(source: Machine, destination: Machine) -> tuple[socket.socket, socket.socket]:
@@ -67,10 +67,10 @@ def connect(source: Machine, destination: Machine) -> tuple[socket.socket, socke
         listener.bind((destination.address, PORT))
         listener.listen()
         sender = source.socket(socket.SOCK_STREAM)
-        sender.settimeout(PATIENCE)
+        sender.settimeout(TIMEOUT)
         sender.connect((destination.address, PORT))
         receiver, _ = listener.accept()
-    receiver.settimeout(PATIENCE)
+    receiver.settimeout(TIMEOUT)
     return sender, receiver
 
 
@@ -105,7 +105,7 @@ def drain(receiver: socket.socket, seconds: float) -> int:
 
 
 def wait_for(condition) -> bool:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while not condition() and time.monotonic() < until:
         time.sleep(0.01)
     return condition()
@@ -170,7 +170,7 @@ class Traffic(unittest.TestCase):
         self.assertEqual(arrived(self.one, self.two, 50), 0)
         self.assertEqual(arrived(self.two, self.one, 50), 50)
         self.assertEqual(arrived(self.three, self.two, 50), 50)
-        self.two.hear_from(self.one)
+        self.two.accept_from(self.one)
         self.assertEqual(arrived(self.one, self.two, 50), 50)
 
     def test_some_are_lost_each_way(self):
@@ -276,9 +276,9 @@ class Endings(unittest.TestCase):
 
     def test_two_networks_do_not_see_each_other(self):
         with Network(2) as first, Network(2) as second:
-            with hearing(second.machine(2)) as ear:
+            with receiving(second.machine(2)) as receiver:
                 self.assertEqual(arrived(first.machine(1), first.machine(2), 10), 10)
-                self.assertRaises(TimeoutError, ear.recv, 100)
+                self.assertRaises(TimeoutError, receiver.recv, 100)
             first.machine(2).unplug()
             self.assertEqual(arrived(second.machine(1), second.machine(2), 10), 10)
         self.assert_gone(first.prefix)
@@ -288,7 +288,7 @@ class Endings(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError), Network(2) as network:
             sleeper = network.machine(1).popen(["sleep", "600"])
             raise ZeroDivisionError
-        self.assertEqual(sleeper.wait(PATIENCE), -signal.SIGKILL)
+        self.assertEqual(sleeper.wait(TIMEOUT), -signal.SIGKILL)
         self.assert_gone(network.prefix)
 
     def own(self) -> tuple[subprocess.Popen, int, str]:
@@ -305,7 +305,7 @@ class Endings(unittest.TestCase):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             owner, sleeper, prefix = self.own()
             owner.send_signal(number)
-            self.assertEqual(owner.wait(PATIENCE), -number)
+            self.assertEqual(owner.wait(TIMEOUT), -number)
             self.assertTrue(ends(sleeper))
             self.assert_gone(prefix)
 
@@ -315,7 +315,7 @@ class Endings(unittest.TestCase):
         for pid, names in ((sleeper, prefix), (neighbour, neighbours)):
             self.assertTrue(wait_for(lambda: pid in namespaces.processes_in(namespaces.names_with(names))))
         owner.kill()
-        owner.wait(PATIENCE)
+        owner.wait(TIMEOUT)
         self.assertEqual(len(namespaces.names_with(prefix)), 3)
         self.assertTrue(is_there(sleeper))
         with Network(1):
@@ -324,7 +324,7 @@ class Endings(unittest.TestCase):
             self.assertTrue(is_there(neighbour), "of a run that lives")
             self.assertEqual(len(namespaces.names_with(neighbours)), 3)
         living.terminate()
-        living.wait(PATIENCE)
+        living.wait(TIMEOUT)
         self.assert_gone(neighbours)
 
 
@@ -353,7 +353,7 @@ class CommandLine(unittest.TestCase):
                               stdout=subprocess.PIPE, text=True) as program:
             sleeper = int(program.stdout.readline())
             program.terminate()
-            self.assertEqual(program.wait(PATIENCE), -signal.SIGTERM)
+            self.assertEqual(program.wait(TIMEOUT), -signal.SIGTERM)
         self.assertTrue(ends(sleeper))
 
     def test_without_tools_it_says_why_and_skips(self):

@@ -5,18 +5,17 @@ usage: perf_test.py TALLY_PERF TALLYD
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "support")]
 from network import SKIPPED, Network, available  # noqa: E402
+from processes import Process, end_all  # noqa: E402
 
 TALLY_PERF = TALLYD = ""
 PORT = 7800
-PATIENCE = 60  # seconds; a host that has vanished is noticed within some ten
 
 
 class AcrossHosts(unittest.TestCase):
@@ -24,20 +23,15 @@ class AcrossHosts(unittest.TestCase):
         self.network = Network(3)
         self.network.__enter__()
         self.addCleanup(self.network.__exit__, None, None, None)
+        self.addCleanup(end_all)
         directory = tempfile.TemporaryDirectory(prefix="tally-net-")
         self.addCleanup(directory.cleanup)
         self.json = Path(directory.name, "rows.json")
 
-    def start(self, index: int, *arguments: str) -> subprocess.Popen:
-        run = self.network.machine(index).popen(
-            [TALLY_PERF, "allreduce", *arguments], text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT)
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.wait)
-        self.addCleanup(run.kill)
-        return run
+    def start(self, index: int, *arguments: str) -> Process:
+        return Process([TALLY_PERF, "allreduce", *arguments], popen=self.network.machine(index).popen)
 
-    def hosts(self, where: str, *arguments: str) -> list[subprocess.Popen]:
+    def hosts(self, where: str, *arguments: str) -> list[Process]:
         """One that serves at machine 1, and ranks 0 and 1 at machines 2 and 3."""
         address = self.network.machine(1).address
         return [self.start(1, "--serve", f"{where or address}:{PORT}", "--ranks", "2", "--tallyd", TALLYD,
@@ -45,18 +39,13 @@ class AcrossHosts(unittest.TestCase):
                 *(self.start(2 + rank, "--join", f"{address}:{PORT}", "--rank", str(rank))
                   for rank in (0, 1))]
 
-    def end(self, run: subprocess.Popen, status: int) -> str:
-        output, _ = run.communicate(timeout=PATIENCE)
-        self.assertEqual(run.returncode, status, output)
-        return output
-
     def test_sums_are_right(self):
         for where in ("*", ""):
             server, *joiners = self.hosts(where, "--max-bytes", "1M", "--factor", "16", "--iters", "5",
                                           "--check", "--ceiling", "--json", str(self.json))
             for joiner in joiners:
-                self.end(joiner, 0)
-            self.assertIn("ceiling: plain sockets", self.end(server, 0))
+                joiner.finish()
+            self.assertIn("ceiling: plain sockets", server.finish())
             document = json.loads(self.json.read_text())
             self.assertEqual((document["wrong"], document["transport"]), (0, "fabric"))
             self.assertGreater(document["checked"], 0)
@@ -64,12 +53,11 @@ class AcrossHosts(unittest.TestCase):
     def test_a_host_that_vanishes_is_named(self):
         server, survivor, vanished = self.hosts("", "--min-bytes", "64K", "--max-bytes", "64K",
                                                 "--iters", "100000000")
-        while not (line := server.stdout.readline()).startswith("# allreduce"):
-            self.assertNotEqual(line, "", "the run did not begin")
+        server.skip_to("^# allreduce")
         self.network.machine(3).unplug()
-        self.assertRegex(self.end(server, 3), "rank 1 at 10.77.0.3 (ended|says nothing)")
-        self.assertIn("rank 1 is to blame", self.end(survivor, 3))
-        self.end(vanished, 3)
+        self.assertRegex(server.finish(3), "rank 1 at 10.77.0.3 (ended|says nothing)")
+        self.assertIn("rank 1 is to blame", survivor.finish(3))
+        vanished.finish(3)
 
 
 if __name__ == "__main__":

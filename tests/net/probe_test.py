@@ -13,12 +13,13 @@ import time
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "support")]
 from network import SKIPPED, Network, available  # noqa: E402
+from processes import Tallyd, end_all  # noqa: E402
 
 TALLYD = TALLYCTL = ""
 PORT = 7733
-PATIENCE = 120  # seconds
+TIMEOUT = 120  # seconds
 MEGABIT = 1e6 / 8
 JUMBO = 9000  # bytes of a packet: with 1500, headers and acknowledgements are 7 % of what a cable carries
 BURST, QUEUE = 32_000, 1_000_000  # bytes: room for the moments in which a busy host does nothing
@@ -37,27 +38,19 @@ class Probe(unittest.TestCase):
         self.network = Network(len(rates), mtu=JUMBO)
         self.network.__enter__()
         self.addCleanup(self.network.__exit__, None, None, None)
+        self.addCleanup(end_all)
         self.config = self.place / "tallyd.toml"
         self.config.write_text(f'[cluster]\ntoken = "{token}"\n')
         for machine, rate in zip(self.network.machines, rates):
             machine.limit(rate, BURST, QUEUE)
-            node = machine.popen(
-                [TALLYD, "--config", self.config, "--listen", self.local(machine.index), "--listen-tcp",
-                 f"tcp:*:{PORT}", "--verbs", "off", "--fabric", "on", "--shards", "1", "--cluster", self.address(1),
-                 "--cluster-name", f"m{machine.index}", "--cluster-host", f"m{machine.index}", "--cluster-role",
-                 "helper" if machine.index == 1 else "worker", "--log-level", "error", "--ready-fd", "1"],
-                stdout=subprocess.PIPE, text=True)
-            self.addCleanup(node.stdout.close)
-            self.addCleanup(node.wait)
-            self.addCleanup(node.kill)
-            self.assertEqual(node.stdout.readline(), "ready\n")
-        until = time.monotonic() + PATIENCE
+            Tallyd(TALLYD, "--config", self.config, "--listen-tcp", f"tcp:*:{PORT}", "--verbs", "off", "--fabric", "on", "--shards",
+                   "1", "--cluster", self.address(1), "--cluster-name", f"m{machine.index}", "--cluster-host",
+                   f"m{machine.index}", "--cluster-role", "helper" if machine.index == 1 else "worker", "--log-level", "error",
+                   folder=self.place, name=f"m{machine.index}", popen=machine.popen)
+        until = time.monotonic() + TIMEOUT
         while len(json.loads(self.ask(1, "--json", "nodes").stdout)) != len(rates):
             self.assertLess(time.monotonic(), until)
             time.sleep(0.1)
-
-    def local(self, index: int) -> str:
-        return f"unix:{self.place}/m{index}.sock"
 
     def address(self, index: int) -> str:
         return f"tcp:{self.network.machine(index).address}:{PORT}"
@@ -65,14 +58,13 @@ class Probe(unittest.TestCase):
     def ask(self, index: int, *words: str) -> subprocess.CompletedProcess:
         """tallyctl on this machine."""
         return self.network.machine(index).run([TALLYCTL, "--address", self.address(1), *words], text=True,
-                                               capture_output=True, timeout=PATIENCE,
+                                               capture_output=True, timeout=TIMEOUT,
                                                env={**os.environ, "TALLY_HOST": f"m{index}"})
 
     def probe(self, index: int, *words: str) -> dict:
         out = self.place / "m.json"
         done = self.ask(index, "probe", "--config", str(self.config), "--out", str(out), *words)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.said = done.stdout + done.stderr
         return json.loads(out.read_text())
 
     def assert_near(self, speed: float, megabits: float) -> None:
@@ -129,7 +121,7 @@ class Probe(unittest.TestCase):
         self.cluster(["100mbit", "100mbit"], token="")
         done = self.ask(1, "probe", "--token", "", "--seconds", "0.1")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("m2: over TCP probe.* is for who shows the cluster's token", done.stderr)
+        self.assertIn("m2: over TCP, probe.* needs the cluster's token", done.stderr)
         self.assertNotIn("m1: over TCP", done.stderr, "it is asked by its Unix socket")
 
 

@@ -1,4 +1,5 @@
-// Memory of one schedule, kept for the next: thousands of schedules then cost no page faults.
+// Memory of one schedule, reused for the next one, so that thousands of schedules cost no page
+// faults.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@ namespace tally::sim {
 
 class Arena {
  public:
-  // Valid until reset(). Not initialized; aligned for every element type.
+  // Memory that is valid until reset(). It is not initialized, and aligned for every element type.
   std::span<std::byte> take(std::size_t bytes) {
     const std::size_t rounded = (bytes + 63) / 64 * 64;
     if (chunk_ == chunks_.size() || used_ + rounded > chunks_[chunk_].bytes) next(rounded);
@@ -29,7 +30,7 @@ class Arena {
     std::size_t bytes = 0;
   };
 
-  // To a chunk that has room, be it a new one.
+  // Moves to a chunk with room, and adds one when there is none.
   void next(std::size_t bytes) {
     if (chunk_ < chunks_.size()) ++chunk_;
     used_ = 0;

@@ -122,9 +122,9 @@ void Judge::check_deadline(std::size_t op, const PartRecord& record, const Compl
 void Judge::finished(Worker& worker, const client::Finished& finished, Nanos now) {
   const auto op = static_cast<std::size_t>(finished.user);
   const Completion& verdict = finished.verdict;
-  trace_.say(now, "job {} rank {}: tag {} round {} ends: {}, culprit {}{}", job_.epoch,
-             worker.rank(), finished.tag, finished.round, status_name(verdict.status),
-             verdict.culprit, finished.started ? ", started" : "");
+  trace_.write(now, "job {} rank {}: tag {} round {} ends: {}, culprit {}{}", job_.epoch,
+               worker.rank(), finished.tag, finished.round, status_name(verdict.status),
+               verdict.culprit, finished.started ? ", started" : "");
   if (op >= records_.size() || !worker.posted(op).posted || worker.posted(op).finished ||
       finished.tag != job_.ops[op].tag || finished.round != job_.ops[op].round) {
     violated("rank {}: operation {} ends, but was not outstanding", worker.rank(), op);

@@ -1,5 +1,5 @@
-// Watches one job: every notice that reaches a shard, every completion that leaves one, every
-// operation that ends at a rank. Throws Violation at the first thing that must not be.
+// Watches one job: every notice that reaches a shard, every completion that leaves one, and every
+// operation that ends at a rank. Throws Violation at the first broken invariant.
 #pragma once
 
 #include <optional>
@@ -11,18 +11,18 @@ namespace tally::sim {
 
 class Judge {
  public:
-  // `workers`: by rank. `expected` lends memory, one for each operation at least.
+  // workers is by rank. expected lends memory, at least one element for each operation.
   Judge(const Schedule& schedule, const JobPlan& job, std::span<Worker> workers,
         std::span<testing::Expected> expected, const Trace& trace);
 
-  // `turn`: of that shard.
+  // turn is the shard's turn.
   void notice_delivered(std::uint32_t shard, std::uint16_t rank, const wire::Notice& notice,
                         std::uint64_t turn);
   void completion_sent(std::uint32_t shard, std::uint16_t rank, const wire::Completion& completion,
                        std::uint64_t turn);
   void finished(Worker& worker, const client::Finished& finished, Nanos now);
 
-  // When nothing happens any more: has everything ended that had to?
+  // Checks, when no event is left, that every operation that had to end has ended.
   void check_end() const;
 
  private:

@@ -159,13 +159,13 @@ Schedule make_schedule(std::uint64_t seed) {
   Schedule schedule;
   schedule.seed = seed;
   schedule.shards = static_cast<std::uint32_t>(random.between(1, 4));
-  schedule.plan = protocol::even_plan(schedule.shards, kSplitBytes);
+  schedule.plan = protocol::even_partition(schedule.shards, kSplitBytes);
   if (random.chance(0.3) && schedule.shards > 1) {  // uneven: parts may be empty
     auto weights = schedule.plan.classes.back().weights;
     const auto moved = static_cast<std::uint32_t>(random.below(weights[0] + 1));
     weights[0] -= moved;
     weights.back() += moved;
-    schedule.plan = protocol::weighted_plan(weights, kSplitBytes);
+    schedule.plan = protocol::weighted_partition(weights, kSplitBytes);
   }
   schedule.tile_bytes = random.chance(0.5) ? 4096 : random.between(1, 8) << 14;
   schedule.tiles = static_cast<std::uint32_t>(random.between(1, 8));

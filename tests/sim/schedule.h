@@ -1,5 +1,5 @@
-// What a seed means: which jobs a node serves, what their ranks do, and what goes wrong. Pure data;
-// world.h runs it.
+// The schedule that a seed stands for: which jobs a node serves, what their ranks do, and which
+// faults occur. Pure data; world.h runs it.
 #pragma once
 
 #include <array>
@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/protocol/collective.h"
-#include "dataplane/protocol/cut.h"
-#include "dataplane/transport/faulty/random.h"
-#include "dataplane/transport/loopback/loopback.h"
+#include "dataplane/partition/collective.h"
+#include "dataplane/partition/partition.h"
 #include "dataplane/wire/completion.h"
+#include "tests/support/transport/loopback.h"
+#include "tests/support/transport/random.h"
 
 namespace tally::sim {
 
@@ -19,22 +19,22 @@ using transport::Random;
 
 inline constexpr std::uint16_t kNobody = wire::kNoRank;
 
-// What may go wrong in a job. Jobs with none are healthy: everything there has to end well.
+// The faults of a job. A job without any is healthy: all its operations must succeed.
 enum class Trouble : std::uint8_t {
   kMismatch,    // a rank announces an operation differently
   kBadRegion,   // a rank names memory that it does not have
-  kCancel,      // ranks take operations back
+  kCancel,      // ranks cancel operations
   kAbsent,      // a rank stops announcing
   kLate,        // a rank announces after the deadline
-  kDeath,       // a rank dies at some time
+  kDeath,       // a rank dies at a random time
   kDeathOnUse,  // a rank dies while the node moves its bytes
   kGarbage,     // a rank sends bytes that no parser accepts
-  kFence,       // a rank fences the node off, then closes its connection
+  kFence,       // a rank sets its fence, then closes its connection
   kLeave,       // a rank closes its session in good order
-  kStop,        // a rank falls silent for a while, perhaps for good
+  kStop,        // a rank is silent for a while, perhaps for good
   kTransfer,    // pulls and pushes fail
   kDuplicate,   // notices arrive twice
-  kFlip,        // notices arrive with a bit turned
+  kFlip,        // notices arrive with a flipped bit
 };
 inline constexpr std::size_t kTroubles = 14;
 std::string_view name(Trouble trouble);
@@ -45,7 +45,7 @@ struct OpPlan {
   protocol::Shape shape;
   std::uint8_t priority = 0;
   std::uint32_t deadline_ms = 0;
-  std::uint64_t in_place = 0;  // by rank, a bit each
+  std::uint64_t in_place = 0;  // one bit for each rank
   std::uint64_t wants_stats = 0;
   std::uint16_t odd_rank = kNobody;  // kMismatch: announces odd_shape
   protocol::Shape odd_shape;
@@ -57,16 +57,16 @@ struct JobPlan {
   std::uint32_t credit = 8;
   std::uint32_t weight = 1;
   std::uint32_t epoch = 1;
-  std::uint32_t troubles = 0;   // bits
-  std::uint16_t victim = 0;     // of what befalls one rank
-  Nanos when = 0;               // it befalls
-  Nanos until = 0;              // it lasts
-  bool for_good = false;        // kStop: ends in death
-  std::uint64_t checksums = 0;  // by rank, a bit each
-  double corruption = 0;        // chance of each pull to bring damaged bytes
+  std::uint32_t troubles = 0;   // one bit for each Trouble
+  std::uint16_t victim = 0;     // the rank of a fault that has one rank
+  Nanos when = 0;               // when the fault begins
+  Nanos until = 0;              // when the fault ends
+  bool for_good = false;        // kStop: the rank dies
+  std::uint64_t checksums = 0;  // one bit for each rank
+  double corruption = 0;        // probability that a pull brings damaged bytes
   std::size_t after = 0;        // kAbsent, kLate, kLeave: after so many operations
-  // In an order in which every rank can announce them within its credit if it goes through them in
-  // blocks of `block`.
+  // In an order in which every rank can announce them within its credit, when it goes through them
+  // in blocks of `block`.
   std::vector<OpPlan> ops;
   std::size_t block = 1;
   std::uint32_t tags = 1;
@@ -78,13 +78,13 @@ struct JobPlan {
 struct Schedule {
   std::uint64_t seed = 0;
   std::uint32_t shards = 1;
-  protocol::Plan plan;
+  protocol::Partition plan;
   std::uint64_t tile_bytes = 0;
   std::uint64_t window_bytes = 0;
   std::uint32_t tiles = 1;
   transport::LoopbackConfig loopback;
   double delay = 0;     // of notices, pulls and pushes
-  double activity = 1;  // chance of each worker to act when it could
+  double activity = 1;  // probability that a worker acts when it could
   std::vector<JobPlan> jobs;
 };
 

@@ -34,12 +34,12 @@ std::uint64_t schedules() {
 char crash_line[128];
 std::size_t crash_line_bytes = 0;
 
-void tell_seed() {
+void print_seed() {
   static_cast<void>(!::write(STDERR_FILENO, crash_line, crash_line_bytes));
 }
 
 void on_crash(int signal) {
-  tell_seed();
+  print_seed();
   ::signal(signal, SIG_DFL);
   ::raise(signal);
 }
@@ -53,7 +53,7 @@ void prepare_for_crash(std::uint64_t seed) {
 
 void catch_crashes() {
 #if defined(TALLY_SANITIZED)
-  __sanitizer_set_death_callback(tell_seed);
+  __sanitizer_set_death_callback(print_seed);
 #endif
   ::signal(SIGABRT, on_crash);
 #if !defined(TALLY_SANITIZED)

@@ -1,4 +1,4 @@
-// What a replayed seed prints; nothing otherwise.
+// The trace that a replayed seed prints. Prints nothing when it is off.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace tally::sim {
 
-// An invariant that does not hold.
+// A broken invariant.
 class Violation : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -27,7 +27,7 @@ class Trace {
   bool on() const { return on_; }
 
   template <typename... Args>
-  void say(Nanos now, fmt::format_string<Args...> format, Args&&... args) const {
+  void write(Nanos now, fmt::format_string<Args...> format, Args&&... args) const {
     if (!on_) return;
     fmt::print("{:>12.3f} us  {}\n", static_cast<double>(now) / 1000,
                fmt::format(format, std::forward<Args>(args)...));

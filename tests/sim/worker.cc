@@ -4,13 +4,13 @@
 #include <array>
 #include <cstring>
 
-#include "dataplane/protocol/granules.h"
+#include "dataplane/partition/granules.h"
 
 namespace tally::sim {
 namespace {
 
-constexpr std::size_t kMargin = 128;       // around what is announced: room for offsets, and guards
-constexpr Nanos kPatience = 10 * kSecond;  // beyond the deadline
+constexpr std::size_t kMargin = 128;      // around what is announced: room for offsets, and guards
+constexpr Nanos kTimeout = 10 * kSecond;  // beyond the deadline
 constexpr Nanos kDefaultDeadline = 60 * kSecond;
 
 std::uint64_t extent_bytes(const protocol::Shape& shape) {
@@ -76,7 +76,7 @@ bool Worker::wants_to_leave() const {
 
 Nanos Worker::wakes(Nanos now) const {
   if (presence_ != Presence::kHere) return kForever;
-  return std::min(book_.earliest_until(), asleep_until_ > now ? asleep_until_ : kForever);
+  return std::min(book_.earliest_until(now), asleep_until_ > now ? asleep_until_ : kForever);
 }
 
 // One of the block's operations that may be announced now. Rounds of a tag go in order, and the
@@ -117,7 +117,7 @@ bool Worker::act(Nanos now) {
     const std::size_t op = world_.random.below(posted_.size());
     if (posted_[op].posted && !posted_[op].finished) {
       posted_[op].cancelled = true;
-      world_.trace.say(now, "job {} rank {} cancels tag {}", job.epoch, rank_, job.ops[op].tag);
+      world_.trace.write(now, "job {} rank {} cancels tag {}", job.epoch, rank_, job.ops[op].tag);
       if (book_.cancel(job.ops[op].tag, outbound_) != Status::kOk) violated("cancel is refused");
       send(now);
       return true;
@@ -177,7 +177,7 @@ void Worker::post(std::size_t index, Nanos now) {
   const OpPlan& op = world_.job.ops[index];
   const wire::Notice notice = make_notice(index);
   const Nanos deadline = op.deadline_ms != 0 ? op.deadline_ms * kMillisecond : kDefaultDeadline;
-  const Status status = book_.post(notice, index, now + deadline + kPatience, outbound_);
+  const Status status = book_.post(notice, index, now + deadline + kTimeout, outbound_);
   if (status == Status::kNoCredit) return;  // an earlier block is still under way
   if (status != Status::kOk) violated("post: {}", status_name(status));
   if (!world_.job.has(Trouble::kFlip)) check_quiet(op.tag);
@@ -188,19 +188,19 @@ void Worker::post(std::size_t index, Nanos now) {
   posted.notice = notice;
   ++count_posted_;
   prepare_memory(index);
-  world_.trace.say(now, "job {} rank {} announces tag {} round {}: {} of {} {}{}", world_.job.epoch,
-                   rank_, op.tag, op.round, wire::name(notice.kind), notice.count,
-                   tally::name(notice.type), posted.in_place ? ", in place" : "");
+  world_.trace.write(now, "job {} rank {} announces tag {} round {}: {} of {} {}{}",
+                     world_.job.epoch, rank_, op.tag, op.round, wire::name(notice.kind),
+                     notice.count, tally::name(notice.type), posted.in_place ? ", in place" : "");
   if (outbound_.front().notice.round != op.round) violated("the book counts another round");
   send(now);
 }
 
 void Worker::send(Nanos now) {
   for (const client::Outbound& outbound : outbound_) {
-    world_.trace.say(now, "job {} rank {} -> shard {}: {} tag {} round {} part {}",
-                     world_.job.epoch, rank_, outbound.lane, wire::name(outbound.notice.kind),
-                     outbound.notice.tag, outbound.notice.round, outbound.notice.part);
-    world_.nodes[outbound.lane]->send(peer_, wire::encode(outbound.notice));
+    world_.trace.write(now, "job {} rank {} -> shard {}: {} tag {} round {} part {}",
+                       world_.job.epoch, rank_, outbound.shard, wire::name(outbound.notice.kind),
+                       outbound.notice.tag, outbound.notice.round, outbound.notice.part);
+    world_.nodes[outbound.shard]->send(peer_, wire::encode(outbound.notice));
   }
   outbound_.clear();
 }
@@ -212,17 +212,17 @@ bool Worker::tolerant() const {
 
 bool Worker::take(Nanos now) {
   if (presence_ != Presence::kHere) return false;
-  if (book_.earliest_until() <= now) {
+  if (book_.earliest_until(now) <= now) {
     if (!tolerant()) violated("job {} rank {} waits in vain", world_.job.epoch, rank_);
     return false;
   }
-  std::array<RingSlot, 4> slots;
+  std::array<RingEntry, 4> slots;
   std::size_t taken = 0;
   for (std::uint32_t shard = 0; shard < world_.nodes.size(); ++shard) {
     const auto burst = std::span(slots).first(1 + world_.random.below(slots.size()));
     const std::size_t count = world_.nodes[shard]->take(peer_, burst);
     taken += count;
-    for (const RingSlot& slot : burst.first(count)) {
+    for (const RingEntry& slot : burst.first(count)) {
       wire::Completion completion;
       if (wire::parse(slot, completion) != Status::kOk) violated("a completion does not parse");
       const Status status = book_.complete(shard, completion, outbound_);
@@ -238,13 +238,13 @@ bool Worker::take(Nanos now) {
 }
 
 void Worker::leave(Nanos now) {
-  world_.trace.say(now, "job {} rank {} leaves", world_.job.epoch, rank_);
+  world_.trace.write(now, "job {} rank {} leaves", world_.job.epoch, rank_);
   presence_ = Presence::kLeft;
 }
 
 void Worker::lose(Nanos now) {
   if (presence_ != Presence::kHere) return;
-  world_.trace.say(now, "job {} rank {} is lost", world_.job.epoch, rank_);
+  world_.trace.write(now, "job {} rank {} is lost", world_.job.epoch, rank_);
   presence_ = Presence::kLost;
   book_.abandon(Status::kNodeLost);
   if (book_.outstanding() != 0) violated("abandon leaves something outstanding");

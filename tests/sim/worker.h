@@ -1,13 +1,13 @@
 // A rank: its memory, its OperationBook, and a program that announces the job's operations in an
-// order of its own. It keeps a shadow of all its memory and compares both whenever buffers change
-// hands, so that no byte is ever written that should not be.
+// order of its own. The rank keeps a shadow copy of all its memory. It compares both whenever
+// ownership of a buffer changes, so that it finds every unexpected write.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "client/operation_book.h"
+#include "client/operations/operation_book.h"
 #include "tests/sim/arena.h"
 #include "tests/sim/schedule.h"
 #include "tests/sim/trace.h"
@@ -17,27 +17,27 @@ namespace tally::sim {
 
 struct Buffer {
   std::span<std::byte> memory;
-  std::span<std::byte> shadow;  // what it ought to hold
+  std::span<std::byte> shadow;  // the expected content
 };
 
 // An operation as this rank announced it.
 struct Posted {
   bool posted = false;
   bool finished = false;
-  bool cancelled = false;  // taken back by the program
+  bool cancelled = false;  // cancelled by the program
   bool in_place = false;
   protocol::Shape shape;
   wire::Notice notice;
 };
 
-// Where a worker's program stands.
+// The state of a worker's program.
 enum class Presence : std::uint8_t {
   kHere,
   kLeft,  // in good order
   kLost,  // dead, or cut off
 };
 
-// What one worker shares with the rest of its simulation.
+// The objects that one worker shares with the rest of its simulation.
 struct Surroundings {
   const Schedule& schedule;
   const JobPlan& job;
@@ -55,36 +55,37 @@ class Worker {
   Presence presence() const { return presence_; }
   const Posted& posted(std::size_t op) const { return posted_[op]; }
   void mark_finished(std::size_t op) { posted_[op].finished = true; }
-  // Nothing left to announce or to wait for.
+  // True when the worker has nothing left to announce or to wait for.
   bool done() const;
-  // When it wants to act next though nothing happens; kForever: never.
+  // When the worker acts next without an external event; kForever when it does not.
   Nanos wakes(Nanos now) const;
 
-  // Announces, takes back; true when it did something.
+  // Announces and cancels operations. Returns true when it did something.
   bool act(Nanos now);
-  // Completions from the nodes into the book; true when there were some.
+  // Moves completions from the nodes into the book. Returns true when there were some.
   bool take(Nanos now);
   bool take_finished(client::Finished& finished) { return book_.take(finished); }
-  // Is it time to leave in good order?
+  // True when the worker should leave in good order now.
   bool wants_to_leave() const;
 
   void leave(Nanos now);
-  // Everything outstanding ends with kNodeLost.
+  // Ends every outstanding operation with kNodeLost.
   void lose(Nanos now);
-  // From this moment nothing of it is written.
+  // Sets the fence: no node writes into its memory from now on.
   void fence(Nanos now);
 
   // -- memory ----------------------------------------------------------------------------------
   const std::byte* input(std::size_t op) const;             // as it was announced
-  std::span<const std::byte> result(std::size_t op) const;  // as it stands now
+  std::span<const std::byte> result(std::size_t op) const;  // as it is now
   void finish_ok(std::size_t op, const testing::Expected& expected);
   void finish_failed(std::size_t op, bool started);
-  // Nothing was written since the buffers came back. Precondition: the tag is not outstanding.
+  // Checks that nothing was written since the buffers returned to the worker. Precondition: the tag
+  // is not outstanding.
   void check_quiet(std::uint32_t tag) const;
   void check_all_quiet() const;
   void check_fence() const;
 
-  // The book's credit is all there.
+  // Checks that all of the book's credit is back.
   void check_credit();
 
  private:
@@ -114,7 +115,7 @@ class Worker {
   std::vector<Posted> posted_;
   std::size_t count_posted_ = 0;
   std::vector<TagMemory> memory_;  // by tag
-  std::vector<std::byte> frozen_;  // all of it, when the fence was set
+  std::vector<std::byte> frozen_;  // a copy of all memory, from when the fence was set
   std::vector<client::Outbound> outbound_;
   std::vector<std::size_t> candidates_;
 };

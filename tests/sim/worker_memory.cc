@@ -149,7 +149,7 @@ void Worker::check_all_quiet() const {
 
 // What stands now is what has to stand for ever.
 void Worker::fence(Nanos now) {
-  world_.trace.say(now, "job {} rank {} fences the node off", world_.job.epoch, rank_);
+  world_.trace.write(now, "job {} rank {} fences the node off", world_.job.epoch, rank_);
   for (auto* node : world_.nodes) node->fence(peer_);
   for (const TagMemory& memory : memory_) {
     for (const Buffer* b : {&memory.in, &memory.out, &memory.stats}) {

@@ -69,7 +69,7 @@ World::World(const Schedule& schedule, Memory& memory, const Trace& trace)
     nodes_.push_back(std::make_unique<Node>(*this, shard));
     loopbacks_.push_back(&nodes_.back()->loopback);
     nodes_.back()->faulty.observe(
-        [this, shard](FaultEvent event, transport::Peer peer, const RingSlot* message) {
+        [this, shard](FaultEvent event, transport::Peer peer, const RingEntry* message) {
           observe(shard, event, peer, message);
         });
   }
@@ -84,7 +84,7 @@ void World::admit(std::size_t index, Memory& memory, transport::Peer& next_peer)
   const JobPlan& plan = schedule_.jobs[index];
   Job& job = jobs_[index];
   job.plan = &plan;
-  const auto slot = static_cast<protocol::JobSlot>(index);
+  const auto slot = static_cast<protocol::JobId>(index);
   for (auto& node : nodes_) {
     node->shard.protocol().add_job(slot, {plan.epoch, plan.ranks, plan.weight, plan.credit});
   }
@@ -139,14 +139,14 @@ void World::plan_troubles(std::size_t job) {
 // ----------------------------------------------------------------------
 
 void World::observe(std::uint32_t shard, FaultEvent event, transport::Peer peer,
-                    const RingSlot* message) {
+                    const RingEntry* message) {
   const auto [index, rank] = by_peer_[peer];
   Job& job = jobs_[index];
   const std::uint64_t turn = nodes_[shard]->turns;
   wire::Notice notice;
   wire::Completion completion;
   if (trace_.on()) {
-    trace_.say(now_, "shard {}: {}, job {} rank {}", shard, name(event), job.plan->epoch, rank);
+    trace_.write(now_, "shard {}: {}, job {} rank {}", shard, name(event), job.plan->epoch, rank);
   }
   switch (event) {
     case FaultEvent::kNotice:
@@ -156,8 +156,8 @@ void World::observe(std::uint32_t shard, FaultEvent event, transport::Peer peer,
     case FaultEvent::kCompletion:
       if (wire::parse(*message, completion) != Status::kOk) violated("a completion is malformed");
       if (trace_.on()) {
-        trace_.say(now_, "shard {}: tag {} round {} part {}: {}", shard, completion.tag,
-                   completion.round, completion.part, status_name(completion.status));
+        trace_.write(now_, "shard {}: tag {} round {} part {}: {}", shard, completion.tag,
+                     completion.round, completion.part, status_name(completion.status));
       }
       job.judge->completion_sent(shard, rank, completion, turn);
       break;
@@ -249,7 +249,7 @@ bool World::work(Job& job, Worker& worker) {
   if (worker.wants_to_leave()) {
     worker.leave(now_);
     at_every_shard(What::kGone, index, worker.rank());
-  } else if (worker.wakes(now_) <= now_) {  // its patience with the node has ended
+  } else if (worker.wakes(now_) <= now_) {  // its timeout with the node has ended
     give_up(index, worker);
     worked = true;
   }
@@ -281,7 +281,7 @@ bool World::jump() {
     for (const Worker& worker : job.workers) next = std::min(next, worker.wakes(now_));
   }
   if (next == kForever) return false;
-  trace_.say(now_, "-- nothing until {:.3f} us", static_cast<double>(next) / 1000);
+  trace_.write(now_, "-- nothing until {:.3f} us", static_cast<double>(next) / 1000);
   now_ = std::max(now_, next);
   return true;
 }
@@ -304,7 +304,7 @@ std::string World::stuck() const {
 }
 
 void World::run() {
-  trace_.say(now_, "{}", describe(schedule_));
+  trace_.write(now_, "{}", describe(schedule_));
   while (true) {
     if (rounds_ > kMostRounds) violated("{}", stuck());
     quiet_ = round() ? 0 : quiet_ + 1;
@@ -337,8 +337,9 @@ void World::check_end() {
       if (!job.plan->healthy()) continue;
       worker.check_credit();
       for (auto& node : nodes_) {
-        const auto slot = static_cast<protocol::JobSlot>(index);
-        if (node->shard.protocol().operations(slot) != 0) violated("an operation stays behind");
+        const auto slot = static_cast<protocol::JobId>(index);
+        if (node->shard.protocol().inspect().operations(slot) != 0)
+          violated("an operation stays behind");
       }
     }
   }
@@ -350,8 +351,9 @@ void World::check_damage(std::size_t index) const {
   const Job& job = jobs_[index];
   std::uint64_t damaged = 0;
   for (const auto& node : nodes_) {
-    const auto slot = static_cast<protocol::JobSlot>(index);
-    for (const auto& rank : node->shard.protocol().rank_counters(slot)) damaged += rank.damaged;
+    const auto slot = static_cast<protocol::JobId>(index);
+    for (const auto& rank : node->shard.protocol().inspect().rank_counters(slot))
+      damaged += rank.damaged;
   }
   const bool data_alone = schedule_.seed % 2 == 0;
   const std::uint64_t least = !job.plan->healthy() ? 0
@@ -373,12 +375,12 @@ std::uint64_t World::corrupted() const {
 // All sessions are closed and the jobs removed, as when they end.
 void World::dismiss() {
   for (std::size_t index = 0; index < jobs_.size(); ++index) {
-    const auto slot = static_cast<protocol::JobSlot>(index);
+    const auto slot = static_cast<protocol::JobId>(index);
     for (auto& node : nodes_) {
       for (const Worker& worker : jobs_[index].workers) {
         node->shard.protocol().gone(worker.peer(), Status::kPeerLeft, now_);
       }
-      if (node->shard.protocol().busy(slot)) violated("a job that ended is busy");
+      if (node->shard.protocol().inspect().busy(slot)) violated("a job that ended is busy");
       node->shard.remove_job(slot);
     }
   }

@@ -1,5 +1,6 @@
 // Runs a schedule: a node of several shards over faulty loopback transports, its jobs, and a clock
-// that jumps when nothing else happens. One thread, no system clock, no randomness but the seed's.
+// that jumps when no other event is left. One thread, no system clock, no randomness except the
+// seed's.
 #pragma once
 
 #include <map>
@@ -7,12 +8,12 @@
 #include <vector>
 
 #include "dataplane/engine/shard.h"
-#include "dataplane/transport/faulty/faulty.h"
 #include "tests/sim/judge.h"
+#include "tests/support/transport/faulty.h"
 
 namespace tally::sim {
 
-// Kept from schedule to schedule.
+// Memory that one schedule leaves to the next.
 struct Memory {
   Arena arena;
   std::vector<std::vector<testing::Expected>> expected;  // by job
@@ -22,11 +23,11 @@ class World {
  public:
   World(const Schedule& schedule, Memory& memory, const Trace& trace);
 
-  // Until everything has ended. Throws Violation, or ContractViolation, at what must not be.
+  // Runs until everything has ended. Throws Violation or ContractViolation at a broken invariant.
   void run();
 
   std::uint64_t rounds() const { return rounds_; }
-  // Pulls that brought damaged bytes.
+  // The number of pulls that brought damaged bytes.
   std::uint64_t corrupted() const;
 
  private:
@@ -45,7 +46,7 @@ class World {
     std::uint64_t corrupted = 0;
   };
 
-  // What happens to a worker at a time, at one shard.
+  // The events of a worker. An event has a time and a shard.
   enum class What : std::uint8_t { kDie, kFence, kStop, kResume, kCut, kGone };
   struct Event {
     Nanos when = 0;
@@ -62,7 +63,7 @@ class World {
   bool spares(const transport::Range& range);
   void check_damage(std::size_t job) const;
   void observe(std::uint32_t shard, transport::FaultEvent event, transport::Peer peer,
-               const RingSlot* message);
+               const RingEntry* message);
   bool round();
   void judge_finished(Job& job, Worker& worker);
   bool work(Job& job, Worker& worker);

@@ -1,10 +1,10 @@
-// What a client does for its checksums.
+// Writes a contribution's checksums as a client does.
 #pragma once
 
 #include <cstring>
 
 #include "base/crc32c.h"
-#include "dataplane/protocol/granules.h"
+#include "dataplane/partition/granules.h"
 
 namespace tally::testing {
 

@@ -1,11 +1,11 @@
-// What an operation has to give: computed by the scalar kernel, in one piece.
+// The expected result of an operation: the scalar kernel computes it in one piece.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "dataplane/protocol/collective.h"
+#include "dataplane/partition/collective.h"
 #include "summation/reduce.h"
 
 namespace tally::testing {
@@ -15,12 +15,12 @@ struct Expected {
   std::vector<summation::BlockStats> stats;
 };
 
-// `inputs[rank]` is where the rank's contribution begins; ranks that contribute nothing are not
-// looked at. `expected` is overwritten, its memory reused.
+// `inputs[rank]` is where the rank's contribution begins; ranks that contribute nothing are
+// ignored. `expected` is overwritten, and its memory reused.
 void compute_expected(const protocol::Shape& shape, std::span<const std::byte* const> inputs,
                       Expected& expected);
 
-// The bytes of `expected` that stand at the rank in the end; empty where it receives nothing.
+// The bytes of `expected` that the rank has in the end; empty when it receives nothing.
 std::span<const std::byte> result_of(const protocol::Shape& shape, std::uint16_t rank,
                                      const Expected& expected);
 

@@ -1,4 +1,4 @@
-// A job over a tree of shards, with its workers, in one thread, moved by hand.
+// A job over a tree of shards, with its workers, in one thread. The test calls each turn.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "dataplane/engine/shard.h"
 #include "dataplane/wire/completion.h"
 #include "tests/support/checksums.h"
-#include "tests/support/loopback_uplink.h"
+#include "tests/support/loopback_parent_connection.h"
 #include "tests/support/reference.h"
 #include "tests/support/tree_reference.h"
 
@@ -23,7 +23,8 @@ class ShardTree {
   static constexpr std::uint32_t kSide = 3;
   static constexpr std::uint32_t kSlots = 9;
   static constexpr std::uint32_t kEpoch = 7;
-  // A branch's number among the job's children is not its number at the transport.
+  // Added to a child node's number in the job to get its number at the transport, so that the two
+  // differ.
   static constexpr transport::Peer kPeersBetween = 3;
 
   struct Options {
@@ -37,12 +38,12 @@ class ShardTree {
     std::uint64_t slot_bytes = 64 << 10;
     std::uint32_t up_slots = 4;
     std::uint32_t down_slots = 2;
-    // Puts something between each shard and its loopback; null: nothing.
+    // Makes a decorator between each shard and its loopback; null: no decorator.
     std::function<std::unique_ptr<transport::Transport>(transport::Loopback&)> decorate;
   };
 
   struct Worker {
-    std::size_t vertex = 0;  // its parent
+    std::size_t vertex = 0;  // vertex of its parent
     std::vector<std::byte> in, out, side;
   };
 
@@ -59,18 +60,20 @@ class ShardTree {
   Worker& worker(std::uint16_t rank) { return workers_[rank]; }
   engine::Shard& shard(std::size_t vertex) { return nodes_[vertex].shard(); }
   transport::Loopback& loopback(std::size_t vertex) { return *nodes_[vertex].loopback; }
-  engine::Uplink& uplink(std::size_t vertex) { return *nodes_[vertex].uplink; }
-  // What verdicts name a vertex by.
+  engine::ParentConnection& parent_connection(std::size_t vertex) {
+    return *nodes_[vertex].parent_connection;
+  }
+  // The number by which verdicts name a vertex.
   static std::uint32_t node_number(std::size_t vertex) {
     return 100 + static_cast<std::uint32_t>(vertex);
   }
-  // Of a vertex that is not the root, at its parent.
-  transport::Peer branch(std::size_t vertex) const { return nodes_[vertex].peer; }
+  // The vertex's peer number at its parent's transport. Precondition: the vertex is not the root.
+  transport::Peer child_node(std::size_t vertex) const { return nodes_[vertex].peer; }
 
   void send(std::uint16_t rank, const wire::Notice& notice) {
     loopback(workers_[rank].vertex).send(rank, wire::encode(notice));
   }
-  // The rank's checksums, behind its statistics.
+  // Writes the rank's checksums behind its statistics, and sets the notice's fields for them.
   void add_checksums(std::uint16_t rank, const protocol::Shape& shape, wire::Notice& notice) {
     notice.flags |= wire::kHasChecksums;
     notice.side_region = kSide;
@@ -81,7 +84,7 @@ class ShardTree {
 
   std::vector<wire::Completion> take(std::uint16_t rank) {
     std::vector<wire::Completion> completions;
-    RingSlot slot;
+    RingEntry slot;
     while (loopback(workers_[rank].vertex).take(rank, {&slot, 1}) > 0) {
       completions.emplace_back();
       if (wire::parse(slot, completions.back()) != Status::kOk) completions.clear();
@@ -93,7 +96,7 @@ class ShardTree {
     now_ += passing;
     for (Node& node : nodes_) node.shard().turn(now_);
   }
-  // Turns until there is nothing left to do.
+  // Runs turns until there is nothing left to do.
   void settle() {
     for (int quiet = 0; quiet < 40;) {
       now_ += kMillisecond;
@@ -104,7 +107,7 @@ class ShardTree {
   }
   Nanos now() const { return now_; }
 
-  // Nothing held, nothing under way, no operation known any more that has not failed.
+  // True when no view is held and no pull, push or tile is in progress at any vertex.
   bool clean() {
     return std::all_of(nodes_.begin(), nodes_.end(), [](Node& node) {
       const transport::Loopback& one = *node.loopback;
@@ -118,14 +121,14 @@ class ShardTree {
     std::unique_ptr<transport::Loopback> loopback;
     std::unique_ptr<transport::Transport> decorator;
     std::unique_ptr<engine::Shard> owned;
-    std::unique_ptr<LoopbackUplink> uplink;
+    std::unique_ptr<LoopbackParentConnection> parent_connection;
     transport::Peer peer = transport::kNoPeer;
-    std::uint16_t branches = 0;  // connected so far
+    std::uint16_t child_nodes = 0;  // child nodes connected so far
 
     engine::Shard& shard() { return *owned; }
   };
 
-  protocol::SlotLayout layout() const {
+  protocol::BufferLayout layout() const {
     return {options_.slot_bytes, options_.up_slots, options_.down_slots,
             height_of(options_.tree, 0) - 1};
   }
@@ -133,7 +136,7 @@ class ShardTree {
   void add_node(std::size_t v) {
     const TreeShape& tree = options_.tree;
     engine::ShardConfig config;
-    config.protocol.plan = protocol::even_plan(1, 1 << 20);
+    config.protocol.plan = protocol::even_partition(1, 1 << 20);
     config.protocol.tile_bytes = options_.tile_bytes;
     config.protocol.tiles = options_.tiles;
     config.protocol.upper_tiles = options_.upper_tiles;
@@ -150,18 +153,18 @@ class ShardTree {
     vertex.height = height_of(tree, v);
     vertex.ranks = tree[v].ranks;
     for (const std::size_t child : children_of(tree, v)) {
-      vertex.branches.push_back(
-          {static_cast<std::uint16_t>(vertex.branches.size()), ranks_below(tree, child)});
+      vertex.child_nodes.push_back(
+          {static_cast<std::uint16_t>(vertex.child_nodes.size()), ranks_below(tree, child)});
     }
     if (v != 0) vertex.parent = 0;
     protocol::JobSpec spec{.epoch = kEpoch, .ranks = ranks(), .credit = options_.credit};
     spec.plan = config.protocol.plan;
-    spec.branches = static_cast<std::uint16_t>(vertex.branches.size());
+    spec.child_nodes = static_cast<std::uint16_t>(vertex.child_nodes.size());
     spec.parents = v == 0 ? 0 : 1;
     for (const std::size_t child : children_of(tree, v)) {
-      spec.branch_nodes.push_back(node_number(child));
+      spec.child_node_numbers.push_back(node_number(child));
     }
-    if (v != 0) spec.parent_nodes.push_back(node_number(tree[v].parent));
+    if (v != 0) spec.parent_node_numbers.push_back(node_number(tree[v].parent));
     spec.slots = layout();
     spec.vertices.push_back(vertex);
     shard(v).protocol().add_job(0, spec);
@@ -183,13 +186,13 @@ class ShardTree {
 
   void connect(std::size_t v) {
     Node& parent = nodes_[options_.tree[v].parent];
-    const auto child = static_cast<std::uint16_t>(ranks_ + parent.branches++);
+    const auto child = static_cast<std::uint16_t>(ranks_ + parent.child_nodes++);
     const transport::Peer peer = child + kPeersBetween;
     nodes_[v].peer = peer;
-    nodes_[v].uplink =
-        std::make_unique<LoopbackUplink>(*parent.loopback, peer, kSlots, layout().total_bytes());
+    nodes_[v].parent_connection = std::make_unique<LoopbackParentConnection>(
+        *parent.loopback, peer, kSlots, layout().total_bytes());
     parent.shard().protocol().join(0, child, peer);
-    shard(v).add_uplink(0, *nodes_[v].uplink, 0, layout());
+    shard(v).add_parent_connection(0, *nodes_[v].parent_connection, 0, layout());
     shard(v).protocol().join_parent(0, 0, 0, kSlots, now_);
   }
 

@@ -1,4 +1,4 @@
-// One shard, one job and its workers in one thread, moved by hand.
+// One shard, one job and its workers in one thread. The test calls each turn.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "dataplane/engine/shard.h"
-#include "dataplane/transport/faulty/random.h"
-#include "dataplane/transport/loopback/loopback.h"
 #include "dataplane/transport/mux.h"
 #include "dataplane/wire/completion.h"
 #include "dataplane/wire/notice.h"
 #include "tests/support/checksums.h"
 #include "tests/support/reference.h"
+#include "tests/support/transport/loopback.h"
+#include "tests/support/transport/random.h"
 
 namespace tally::testing {
 
@@ -34,10 +34,11 @@ class SingleShard {
     std::uint64_t tile_bytes = 16 << 10;
     std::uint32_t tiles = 4;
     std::uint64_t window_bytes = 4 << 20;
-    // The odd ranks come by another loopback, of the other mode, with a Mux in front of both.
+    std::uint64_t region_bytes = kRegionBytes;
+    // The odd ranks use another loopback, of the other mode, with a Mux in front of both.
     bool mixed = false;
-    bool checksums = true;  // are checked where they are given
-    // Puts something between shard and loopback; null: nothing.
+    bool checksums = true;  // the shard checks checksums that notices carry
+    // Makes a decorator between shard and loopback; null: no decorator.
     std::function<std::unique_ptr<transport::Transport>(transport::Loopback&)> decorate;
   };
 
@@ -56,7 +57,7 @@ class SingleShard {
         0, {.epoch = kEpoch, .ranks = options.ranks, .weight = 1, .credit = options.credit});
     for (std::uint16_t rank = 0; rank < options.ranks; ++rank) {
       for (auto* memory : {&workers_[rank].in, &workers_[rank].out, &workers_[rank].stats}) {
-        memory->assign(kRegionBytes, std::byte{0xee});
+        memory->assign(options.region_bytes, std::byte{0xee});
       }
       auto& loopback = loopback_of(rank);
       loopback.connect(rank);
@@ -90,7 +91,7 @@ class SingleShard {
     return n;
   }
 
-  // The same announcement, with checksums of what the rank's memory holds now.
+  // The same notice, with checksums of what the rank's memory holds now.
   wire::Notice checked(std::uint16_t rank, wire::Notice n) {
     n.flags |= wire::kHasChecksums;
     n.side_region = kStats;
@@ -108,7 +109,7 @@ class SingleShard {
     for (std::uint16_t rank = 0; rank < options_.ranks; ++rank) send(rank, n);
   }
 
-  // One turn, 1 ms later by default: chores are done in each.
+  // One turn, 1 ms later by default, so that every turn does the shard's periodic work.
   void turn(Nanos passing = kMillisecond) {
     now_ += passing;
     shard_.turn(now_);
@@ -116,7 +117,7 @@ class SingleShard {
   void turns(int count) {
     while (count-- > 0) turn();
   }
-  // Turns until there is nothing left to do.
+  // Runs turns until there is nothing left to do.
   void settle() {
     for (int quiet = 0; quiet < 40;) {
       now_ += kMillisecond;
@@ -126,7 +127,7 @@ class SingleShard {
 
   std::vector<wire::Completion> take(std::uint16_t rank) {
     std::vector<wire::Completion> completions;
-    RingSlot slot;
+    RingEntry slot;
     while (loopback_of(rank).take(rank, {&slot, 1}) > 0) {
       completions.emplace_back();
       if (wire::parse(slot, completions.back()) != Status::kOk) completions.clear();
@@ -134,7 +135,7 @@ class SingleShard {
     return completions;
   }
 
-  // Nothing held, nothing under way.
+  // True when no view is held and no pull, push or tile is in progress.
   bool clean() const {
     const auto quiet = [](const transport::Loopback& one) {
       return one.views_held() == 0 && one.pulls_outstanding() == 0 && one.pushes_outstanding() == 0;
@@ -153,7 +154,7 @@ class SingleShard {
  private:
   static engine::ShardConfig config(const Options& options) {
     engine::ShardConfig config;
-    config.protocol.plan = protocol::even_plan(1, 1 << 20);
+    config.protocol.plan = protocol::even_partition(1, 1 << 20);
     config.protocol.tile_bytes = options.tile_bytes;
     config.protocol.tiles = options.tiles;
     config.protocol.window_bytes = options.window_bytes;

@@ -1,4 +1,4 @@
-// How much of itself a test runs: docs/testing.md says who sets it.
+// How much of its work a test does. docs/testing.md says which command sets the tier.
 #pragma once
 
 #include <cstdlib>
@@ -10,6 +10,13 @@ namespace tally::testing {
 inline std::string test_tier() {
   const char* tier = std::getenv("TALLY_TEST_TIER");
   return tier != nullptr ? tier : "default";
+}
+
+// Whether this build has a sanitizer. A sanitizer's allocator ends the process when memory runs
+// out, and its checks of objects need descriptors.
+inline bool is_sanitized() {
+  const char* sanitizer = std::getenv("TALLY_SANITIZER");
+  return sanitizer != nullptr && *sanitizer != '\0';
 }
 
 }  // namespace tally::testing

@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE))
 import kernel  # noqa: E402
 
 SKIPPED = 77
-PATIENCE = 250  # seconds for the guest
+TIMEOUT = 250  # seconds for the guest
 
 
 def reports(output: str) -> dict[str, tuple[int, list[dict]]]:
@@ -32,7 +32,7 @@ class DoctorTest(unittest.TestCase):
     def setUpClass(cls):
         guest = subprocess.run(
             [sys.executable, str(HERE / "guest.py"), "--machines", "2", "--timeout", "200", "--", "sh",
-             str(HERE / "doctor.sh"), cls.tallyctl], text=True, stdout=subprocess.PIPE, timeout=PATIENCE)
+             str(HERE / "doctor.sh"), cls.tallyctl], text=True, stdout=subprocess.PIPE, timeout=TIMEOUT)
         cls.output = guest.stdout
         cls.reports = reports(guest.stdout)
 

@@ -58,7 +58,7 @@ class Guest:
     timeout: float = 300       # seconds that the command may take
     boot_timeout: float = 120  # and the guest until it runs it: some 5, and many more where others want the cores
     netem: bool = False
-    log: IO[bytes] | None = None  # gets what the kernel says
+    log: IO[bytes] | None = None  # gets what the kernel prints
 
     def run(self, command: list[str], output: IO[bytes]) -> int:
         """The command's exit status; its output is written as it comes.
@@ -69,25 +69,25 @@ class Guest:
         with initial_file_system(kernel, self.files(command)) as initial, \
                 Qemu(kernel.image, initial, self.memory, ["control", "output"],
                      time.monotonic() + self.boot_timeout) as qemu:
-            said = Said(output, self.log)
+            guest = GuestOutput(output, self.log)
             try:
                 for stream, data in qemu.read():
-                    said.take(stream, data)
-                    if stream == "control" and said.status is None:
+                    guest.take(stream, data)
+                    if stream == "control" and guest.status is None:
                         qemu.deadline = time.monotonic() + self.timeout
                     elif stream == "control":
                         qemu.kill()
             except TimeoutError:
-                if said.status is None:
-                    raise GuestLate(self.why_late(said)) from None
-            if said.status is None:
-                raise GuestBroke(said.why_broken())
-            return said.status
+                if guest.status is None:
+                    raise GuestLate(self.why_late(guest)) from None
+            if guest.status is None:
+                raise GuestBroke(guest.why_broken())
+            return guest.status
 
-    def why_late(self, said: "Said") -> str:
-        if said.started:
+    def why_late(self, guest: "GuestOutput") -> str:
+        if guest.started:
             return f"the command had not ended after {self.timeout:g} s"
-        return f"the guest had not got to the command after {self.boot_timeout:g} s{said.last_lines()}"
+        return f"the guest had not got to the command after {self.boot_timeout:g} s{guest.last_lines()}"
 
     def files(self, command: list[str]) -> dict[str, str]:
         """For init.sh and start.sh."""
@@ -105,8 +105,8 @@ def assignments(values: dict, separator: str) -> str:
     return separator.join(f"{name}={shlex.quote(str(value))}" for name, value in values.items())
 
 
-class Said:
-    """What a guest has said: the command's output goes on, the console's end is kept."""
+class GuestOutput:
+    """What a guest prints: the command's output goes on, the console's end is kept."""
 
     def __init__(self, output: IO[bytes], log: IO[bytes] | None):
         self.output, self.log = output, log
@@ -159,7 +159,7 @@ def parse_arguments() -> argparse.Namespace:
                         help=f"how long the guest may take to get to it (default {Guest.boot_timeout} s)")
     parser.add_argument("--netem", action="store_true", help="a layout in which loss can only meet what is sent")
     parser.add_argument("--keep-log", type=argparse.FileType("wb", 0), metavar="FILE",
-                        help="where to write what the guest's kernel says")
+                        help="where to write what the guest's kernel prints")
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="after --, with its arguments")
     return parser.parse_args()
 

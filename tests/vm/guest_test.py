@@ -17,7 +17,7 @@ import kernel  # noqa: E402
 
 GUEST = [sys.executable, str(HERE / "guest.py")]
 SKIPPED, LATE, BROKEN = 77, 124, 125
-PATIENCE = 250  # seconds for anything; a boot takes some 5
+TIMEOUT = 250  # seconds for anything; a boot takes some 5
 
 
 def qemu_of(pid: int) -> list[int]:
@@ -62,7 +62,7 @@ class GuestTest(unittest.TestCase):
 
     def finish(self, process: subprocess.Popen) -> tuple[int, str, str]:
         """(exit status, output, errors)"""
-        output, errors = process.communicate(timeout=PATIENCE)
+        output, errors = process.communicate(timeout=TIMEOUT)
         self.assertTrue(eventually(lambda: not qemu_of(process.pid)), "QEMU is still there")
         self.assertEqual(list((self.folder / "tmp").iterdir()), [])
         return process.returncode, output, errors
@@ -86,7 +86,7 @@ class GuestTest(unittest.TestCase):
         self.assertIn("rdma_rxe: loaded", self.log.read_text(errors="replace"))
         self.assertEqual(readme.read_bytes(), before)
 
-    def test_netem_meets_packets_and_a_panic_is_told(self):
+    def test_netem_meets_packets_and_a_panic_is_reported(self):
         panic = "sh tests/vm/traffic.sh netem; sleep 0.5; echo c >/proc/sysrq-trigger; sleep 1000"
         status, output, errors = self.run_guest(
             "--machines", "3", "--timeout", "200", "--netem", "--", "sh", "-c", panic)

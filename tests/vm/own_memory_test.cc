@@ -8,7 +8,7 @@
 
 #include <numeric>
 
-#include "base/fd.h"
+#include "base/system/fd.h"
 #include "tests/e2e/local_node.h"
 #include "tests/e2e/ranks.h"
 
@@ -75,12 +75,12 @@ class Session {
     options.ibv_pd = domain;
     options.transport = transport;
     options.checksums = checksums;
-    options.log_context = &said;
+    options.log_context = &message;
     options.log = [](void* context, int, const char* text) {
       static_cast<std::string*>(context)->append(text).append("\n");
     };
     status = tally_open(&options, &session);
-    if (status != TALLY_OK) said = tally_last_error(nullptr);
+    if (status != TALLY_OK) message = tally_last_error(nullptr);
   }
   ~Session() { tally_close(session); }
   Session(const Session&) = delete;
@@ -107,7 +107,7 @@ class Session {
 
   tally_session* session = nullptr;
   tally_status status = TALLY_OK;
-  std::string said;
+  std::string message;
 };
 
 void expect_sums(const std::int32_t* values, std::size_t count) {
@@ -130,9 +130,9 @@ TEST(OwnMemory, RanksReduceInWhatTheyHaveRegistered) {
     ibv_mr* elsewhere =
         program.keep(ibv_reg_mr_iova(program.domain(), sums.data(), kCount * 4, another, kAll));
     Session session(node, rank, kRanks, program.domain());
-    ASSERT_EQ(session.status, TALLY_OK) << session.said;
-    EXPECT_THAT(session.said, HasSubstr("transport verbs (" + device_of(rank) + " port 1"));
-    EXPECT_THAT(session.said, HasSubstr("in the caller's ibv_pd"));
+    ASSERT_EQ(session.status, TALLY_OK) << session.message;
+    EXPECT_THAT(session.message, HasSubstr("transport verbs (" + device_of(rank) + " port 1"));
+    EXPECT_THAT(session.message, HasSubstr("in the caller's ibv_pd"));
     tally_region* in = session.add(Session::of(whole));
     tally_memory piece = Session::of(elsewhere);
     piece.iova = another;
@@ -160,7 +160,7 @@ TEST(OwnMemory, MemoryOfADeviceIsReduced) {
     tally_memory memory = Session::of(program.add(values));
     memory.kind = TALLY_MEMORY_CUDA;
     Session session(node, rank, kRanks, program.domain());
-    ASSERT_EQ(session.status, TALLY_OK) << session.said;
+    ASSERT_EQ(session.status, TALLY_OK) << session.message;
     tally_region* region = session.add(memory);
     auto op = operation(TALLY_ALL_REDUCE, TALLY_I32, 1, kCount, {region, 0}, {region, 0});
     op.flags = TALLY_WANT_STATS;
@@ -177,7 +177,7 @@ TEST(OwnMemory, MemoryOfADeviceHasNoChecksums) {
   tally_memory memory = Session::of(program.add(values));
   memory.kind = TALLY_MEMORY_CUDA;
   Session session(node, 0, 1, program.domain(), nullptr, TALLY_CHECKSUMS_ON);
-  ASSERT_EQ(session.status, TALLY_OK) << session.said;
+  ASSERT_EQ(session.status, TALLY_OK) << session.message;
   tally_region* region = session.add(memory);
   const auto op = operation(TALLY_ALL_REDUCE, TALLY_I32, 1, kCount, {region, 0}, {region, 0});
   EXPECT_EQ(tally_post(session.session, &op), TALLY_UNSUPPORTED);
@@ -190,12 +190,12 @@ TEST(OwnMemory, RightsThatAreMissingAreHintedAt) {
   std::vector<std::int32_t> values(kCount);
   ibv_mr* registration = program.add(values, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
   Session session(node, 0, 1, program.domain());
-  ASSERT_EQ(session.status, TALLY_OK) << session.said;
+  ASSERT_EQ(session.status, TALLY_OK) << session.message;
   tally_region* region = session.add(Session::of(registration));
   const auto done =
       session.run(operation(TALLY_ALL_REDUCE, TALLY_I32, 1, kCount, {region, 0}, {region, 0}));
   EXPECT_EQ(done.status, TALLY_NODE_LOST) << done.message;
-  EXPECT_THAT(session.said, HasSubstr("IBV_ACCESS_REMOTE_WRITE?"));
+  EXPECT_THAT(session.message, HasSubstr("IBV_ACCESS_REMOTE_WRITE?"));
 }
 
 TEST(OwnMemory, WhatCannotBeUsedIsRefused) {
@@ -204,12 +204,12 @@ TEST(OwnMemory, WhatCannotBeUsedIsRefused) {
   std::vector<std::int32_t> values(kCount);
   const Session shm(node, 0, 1, program.domain(), "shm");
   EXPECT_EQ(shm.status, TALLY_INVALID_ARGUMENT);
-  EXPECT_THAT(shm.said, HasSubstr("ibv_pd is of use to transport verbs alone"));
+  EXPECT_THAT(shm.message, HasSubstr("ibv_pd works only with transport verbs"));
   const Session elsewhere(node, 0, 1, program.domain(), "verbs:rxe1");
   EXPECT_EQ(elsewhere.status, TALLY_INVALID_ARGUMENT);
-  EXPECT_THAT(elsewhere.said, HasSubstr("the ibv_pd is of device rxe2"));
+  EXPECT_THAT(elsewhere.message, HasSubstr("the ibv_pd is of device rxe2"));
   Session session(node, 0, 1, program.domain());
-  ASSERT_EQ(session.status, TALLY_OK) << session.said;
+  ASSERT_EQ(session.status, TALLY_OK) << session.message;
   tally_region* region = nullptr;
   tally_memory memory = Session::of(other.add(values));
   EXPECT_EQ(tally_region_register(session.session, &memory, &region), TALLY_INVALID_ARGUMENT);

@@ -3,7 +3,7 @@
 # In a guest with three machines: sends RDMA from one to another and says, a line each, what came of it.
 set -u
 
-say() { printf '%s=%s\n' "$1" "$2"; }
+show() { printf '%s=%s\n' "$1" "$2"; }
 
 yes_or_no() { if "$@"; then echo yes; else echo no; fi; }
 
@@ -47,31 +47,31 @@ falls_silent() { # machine
 
 pull_cable_of_2() {
   between 1 2 1000 ibv_rc_pingpong -g 1 -n 100000000 &
-  say sending "$(yes_or_no receives 2 30)"
+  show sending "$(yes_or_no receives 2 30)"
   ip link set p2 down
-  say unplugged "$(yes_or_no falls_silent 2)"
-  say others "$(yes_or_no pingpong 1 3 60)"
+  show unplugged "$(yes_or_no falls_silent 2)"
+  show others "$(yes_or_no pingpong 1 3 60)"
   ip link set p2 up
-  say plugged_again "$(yes_or_no receives 2 30)"
+  show plugged_again "$(yes_or_no receives 2 30)"
 }
 
 bridge() {
   ibv_devinfo >/tmp/devices
-  say active "$(grep -c PORT_ACTIVE /tmp/devices)"
-  say mtu_4096 "$(grep -c 'active_mtu:.*4096' /tmp/devices)"
-  say pingpong "$(yes_or_no pingpong 1 2 60)"
-  say write "$(yes_or_no between 2 3 60 ib_write_bw -x 1 -s 65536 -n 100 -F)"
-  say read "$(yes_or_no between 3 1 60 ib_read_bw -x 1 -s 65536 -n 100 -F)"
+  show active "$(grep -c PORT_ACTIVE /tmp/devices)"
+  show mtu_4096 "$(grep -c 'active_mtu:.*4096' /tmp/devices)"
+  show pingpong "$(yes_or_no pingpong 1 2 60)"
+  show write "$(yes_or_no between 2 3 60 ib_write_bw -x 1 -s 65536 -n 100 -F)"
+  show read "$(yes_or_no between 3 1 60 ib_read_bw -x 1 -s 65536 -n 100 -F)"
   pull_cable_of_2
 }
 
 netem() {
-  say pingpong "$(yes_or_no pingpong 1 2 60)"
+  show pingpong "$(yes_or_no pingpong 1 2 60)"
   tc qdisc add dev v2 root netem loss 5%
-  say some_loss "$(yes_or_no pingpong 1 2 60)"
-  say dropped "$(yes_or_no [ "$(tc -s qdisc show dev v2 | sed -n 's/.*dropped \([0-9]*\),.*/\1/p')" -gt 0 ])"
+  show some_loss "$(yes_or_no pingpong 1 2 60)"
+  show dropped "$(yes_or_no [ "$(tc -s qdisc show dev v2 | sed -n 's/.*dropped \([0-9]*\),.*/\1/p')" -gt 0 ])"
   ip netns exec switch tc qdisc add dev p3 root netem loss 100%
-  say all_lost "$(yes_or_no pingpong 1 3 3)"
+  show all_lost "$(yes_or_no pingpong 1 3 3)"
 }
 
 "$1"

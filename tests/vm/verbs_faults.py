@@ -33,17 +33,9 @@ class Machine:
     def __init__(self, index: int) -> None:
         self.index = index
         self.transport = f"verbs:rxe{index}"
-        self._started: list[subprocess.Popen] = []
 
-    def popen(self, command: list, **more) -> subprocess.Popen:
-        environment = {**os.environ, "TALLY_TRANSPORT": self.transport}
-        self._started.append(subprocess.Popen(command, env=environment, **more))
-        return self._started[-1]
-
-    def kill_started(self) -> None:
-        for process in self._started:
-            if process.poll() is None:
-                process.kill()
+    def popen(self, command: list, env: dict, **more) -> subprocess.Popen:
+        return subprocess.Popen(command, env={**env, "TALLY_TRANSPORT": self.transport}, **more)
 
     def unplug(self) -> None:
         call("ip", "-n", "switch", "link", "set", f"p{self.index}", "down")
@@ -66,11 +58,11 @@ class Machine:
     def drop_from(self, source: "Machine") -> None:
         self._from(source, 1)
 
-    def hear_from(self, source: "Machine") -> None:
+    def accept_from(self, source: "Machine") -> None:
         self._from(source, 0)
 
     def _from(self, source: "Machine", share: float) -> None:
-        """The node is machine 1: it is deaf to one machine, or one machine is deaf to all."""
+        """The node is machine 1: it drops the packets of one machine, or another machine drops those of all."""
         if self.index == 1:
             self._lose(["tc"], f"v{source.index}", share)
         else:
@@ -111,7 +103,7 @@ def refusal(world: faults.World, transport: str) -> str:
     """What a rank says that must have this transport, and cannot."""
     done = subprocess.run([world.rank_program, f"tcp:{world.site.address}", "refused", "0", "1", "1000", "2000"],
                           env={**os.environ, "TALLY_TRANSPORT": transport}, text=True, capture_output=True,
-                          stdin=subprocess.DEVNULL, timeout=faults.PATIENCE)
+                          stdin=subprocess.DEVNULL, timeout=faults.TIMEOUT)
     if not done.stdout.startswith("refused "):
         raise faults.Failed(f"a session of {transport}: {done.stdout!r}")
     return done.stdout
@@ -122,15 +114,15 @@ def what_cannot_be_had_says_why(world: faults.World) -> None:
     for transport, why in (("verbs:rxe9", "there is no rxe9, but rxe1"), ("verbs:rxe2:2", "has 1 ports"),
                            ("verbs:rxe2:1:200", "has no GID 200"), ("shm", "use unix:/path"),
                            ("rdma", "is not one of shm, verbs, verbs:DEVICE, fabric")):
-        if why not in (said := refusal(world, transport)):
-            raise faults.Failed(f"{transport}: {said!r} and not {why!r}")
+        if why not in (text := refusal(world, transport)):
+            raise faults.Failed(f"{transport}: {text!r} and not {why!r}")
     for broken, mended, why in (
             (machine.unplug, machine.plug, "rxe2 port 1 is not active (is its link up?"),
             (lambda: machine.lose(1), lambda: machine.lose(0), "no packets get from rxe2 (10.9.0.2) to the node's")):
         broken()
         try:
-            if why not in (said := refusal(world, "verbs:rxe2")):
-                raise faults.Failed(f"without a way: {said!r} and not {why!r}")
+            if why not in (text := refusal(world, "verbs:rxe2")):
+                raise faults.Failed(f"without a way: {text!r} and not {why!r}")
         finally:
             mended()
 
@@ -141,14 +133,14 @@ def a_switch_that_passes_less_is_found(world: faults.World) -> None:
     machine.pass_at_most(1500)
     try:
         why = "(tried with 4096 bytes; "
-        if why not in (said := refusal(world, "verbs:rxe2")):
-            raise faults.Failed(f"behind a switch with MTU 1500: {said!r} and not {why!r}")
+        if why not in (text := refusal(world, "verbs:rxe2")):
+            raise faults.Failed(f"behind a switch with MTU 1500: {text!r} and not {why!r}")
         world.site.config = usual + "mtu = 1024\n"
         world.restart_node()
         for rank in (ranks := world.job()):
-            rank.tell("loop 7 100000 3")
+            rank.send("loop 7 100000 3")
         for rank in ranks:
-            rank.expect("^looped 3 wrong 0$", patience=120)
+            rank.expect("^looped 3 wrong 0$", timeout=120)
             rank.end()
     finally:
         world.site.config = usual
@@ -165,9 +157,9 @@ def gids_of_ipv6_serve(world: faults.World) -> None:
         for machine in ranks:
             machine.transport = f"verbs:rxe{machine.index}:1:0"
         for rank in (started := world.job()):
-            rank.tell("loop 7 100000 3")
+            rank.send("loop 7 100000 3")
         for rank in started:
-            rank.expect("^looped 3 wrong 0$", patience=120)
+            rank.expect("^looped 3 wrong 0$", timeout=120)
             rank.end()
     finally:
         for machine in ranks:
@@ -184,9 +176,9 @@ def packets_come_late_and_out_of_order(world: faults.World) -> None:
         try:
             ranks = world.job()
             for rank in ranks:
-                rank.tell(f"loop 4 {world.site.elements // 3} 10")
+                rank.send(f"loop 4 {world.site.elements // 3} 10")
             for rank in ranks:
-                rank.expect("^looped 10 wrong 0$", patience=120)
+                rank.expect("^looped 10 wrong 0$", timeout=120)
                 rank.end()
         finally:
             machine.disturb()
@@ -203,10 +195,10 @@ def who_has_the_choice_takes_verbs(world: faults.World) -> None:
                 world.site.machine(1).unplug()
             started = world.job()
             for rank in started:
-                rank.tell("loop 7 1000 3")
+                rank.send("loop 7 1000 3")
             for rank in started:
-                rank.expect("^looped 3 wrong 0$", patience=120)
-                rank.tell("transport")
+                rank.expect("^looped 3 wrong 0$", timeout=120)
+                rank.send("transport")
                 rank.expect(f"^{transport}$")
                 rank.end()
     finally:

@@ -36,7 +36,7 @@ exec python3 tests/vm/verbs_faults.py "$3" "$4" "$5"
 
 def main() -> int:
     programs = [str(Path(program).resolve()) for program in sys.argv[1:]]  # the guest begins elsewhere
-    timeout = TIMEOUTS.get(os.environ.get("TALLY_TEST_TIER", ""), 600)
+    timeout = TIMEOUTS.get(os.environ.get("TALLY_TEST_TIER", ""), 1000)
     return subprocess.run([sys.executable, str(HERE / "guest.py"), "--machines", "4", "--netem", "--timeout",
                            str(timeout), "--", "sh", "-c", SCRIPT, "sh", *programs], check=False).returncode
 

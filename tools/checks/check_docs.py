@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that links between documents lead somewhere, that docs/errors.md has every status code,
-docs/metrics.md every counter and column, and some document every line of the node's log.
+"""Checks that links between documents and paths in them lead to files, and that documents explain what the programs print.
+
+docs/errors.md must have every status code, docs/metrics.md every counter and column, and some document every line of
+the node's log.
 
 usage: check_docs.py [--root FOLDER]
 """
@@ -16,18 +18,19 @@ from lib import sources  # noqa: E402
 STATUS_HEADER = "base/status.h"
 ERRORS = "docs/errors.md"
 METRICS = "docs/metrics.md"
-# Where counters and columns are made, and how one is written there.
+# The files that define counters and columns, and the pattern of a definition.
 COLUMNS = {
     "dataplane/engine/counters.h": re.compile(r'CounterName\{"(\w+)"'),
-    "control/views.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
-    "control/top/render.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
-    "control/probe/command.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
-    "perf/report.cc": re.compile(r'^    \{"([^"]+)", "[^"]*", \d+, Column::', re.MULTILINE),
+    "control/cli/views.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
+    "control/cli/top/render.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
+    "control/cli/probe/command.cc": re.compile(r'Column\{"\w+", "([^"]+)"'),
+    "perf/measure/report.cc": re.compile(r'^    \{"([^"]+)", "[^"]*", \d+, Column::', re.MULTILINE),
 }
 
-LOGGING = "control"  # the unit that writes the log
+LOGGING = ("control/", "net/")  # the folders that write the log
 _EVENT = re.compile(r'log::(?:debug|info|warning|error)\(\s*"([a-z-]+)"')
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_PATH = re.compile(r"`((?:\w+/)+[a-z]\w*\.(?:h|cc|py|inc|toml|build))`")
 _CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _ENUMERATOR = re.compile(r"^\s*k(\w+) = (\d+),", re.MULTILINE)
 
@@ -39,8 +42,14 @@ def check_links(root: Path, file: str) -> list[str]:
             if not (root / file).parent.joinpath(target).exists()]
 
 
+def check_paths(root: Path, file: str) -> list[str]:
+    """Source files in backticks, by their place in the repository."""
+    paths = _PATH.findall(_CODE_BLOCK.sub("", (root / file).read_text(encoding="utf-8")))
+    return [f"{file}: there is no {path}" for path in dict.fromkeys(paths) if not (root / path).exists()]
+
+
 def words(enumerator: str) -> str:
-    """kNoCredit without its k: "no credit"."""
+    """Turns the rest of kNoCredit into "no credit"."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", enumerator).lower()
 
 
@@ -68,16 +77,16 @@ def check_columns(root: Path) -> list[str]:
 
 def check_events(root: Path, documents: list[str]) -> list[str]:
     text = "\n".join((root / file).read_text(encoding="utf-8") for file in documents)
-    told = set(re.findall(r"event=([a-z-]+)", text))
+    documented = set(re.findall(r"event=([a-z-]+)", text))
     return [f"no document has event={name}, which {file} logs" for file in sources.list_files(root, (".cc",))
-            if file.startswith(f"{LOGGING}/")
-            for name in _EVENT.findall((root / file).read_text(encoding="utf-8")) if name not in told]
+            if file.startswith(LOGGING)
+            for name in _EVENT.findall((root / file).read_text(encoding="utf-8")) if name not in documented]
 
 
 def check(root: Path) -> tuple[int, list[str]]:
-    """(documents looked at, problems)"""
+    """Returns (number of documents, problems)."""
     files = sources.list_files(root, (".md",))
-    problems = [p for file in files for p in check_links(root, file)]
+    problems = [p for file in files for p in check_links(root, file) + check_paths(root, file)]
     return len(files), problems + check_statuses(root) + check_columns(root) + check_events(root, files)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from lib import sources  # noqa: E402
 
-# Versions differ in taste; the one of Debian 12 decides where there are several.
+# Versions lay files out differently. Where several are installed, the version of Debian 12 decides.
 NAMES = ("clang-format-14", "clang-format")
 
 
@@ -24,7 +24,7 @@ def find_tool() -> str | None:
 
 
 def check(root: Path, tool: str, fix: bool = False) -> tuple[int, str]:
-    """(files looked at, what clang-format said)"""
+    """Returns (number of files, output of clang-format)."""
     files = sources.list_files(root, sources.CPP)
     if not files:
         return 0, ""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_format.py finds files that are laid out otherwise, and mends them."""
+"""check_format.py finds files with another layout, and rewrites them."""
 
 import sys
 import unittest

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that headers compile alone, with the flags of a source that stands beside them.
+"""Checks that headers compile alone, with the flags of a source beside them.
 
 usage: check_headers.py --build FOLDER [--root FOLDER]
 
-Those that come first in a source of their own are left out: the build that compiles each file by itself
-(tools/build --clang) compiles them alone already. What passed is remembered in the build folder until the header, what it includes, or its flags change.
+The check leaves out a header that its own source includes first, because the build that compiles each file by itself
+(tools/build --clang) compiles that header alone already. The build folder keeps a record of each header that passed,
+which holds until the header, the files that it includes, or its flags change.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from lib import compile_commands, sources  # noqa: E402
 
-# Headers for programs in C as well as in C++: compiled as both.
+# Headers for programs in C and in C++. They are compiled as both.
 C_INTERFACE = "client/include/"
 
 
@@ -30,10 +31,10 @@ def languages(header: str) -> list[tuple[str, list[str]]]:
 
 def compile_alone(root: Path, header: str, command: compile_commands.Command,
                   language: str, own_flags: list[str]) -> str:
-    """The compiler's complaint; empty when there is none."""
+    """Returns the compiler's errors; empty when there are none."""
     compiler = command.compiler if language == "c++" else ["cc"]
     flags = command.flags if language == "c++" else own_flags
-    # Through a file that includes it: compiled by itself, #pragma once would be warned about.
+    # Compiles a file that includes the header, because the compiler warns about #pragma once in a main file.
     result = subprocess.run(
         [*compiler, *flags, "-I", str(root), "-x", language, "-fsyntax-only", "-"],
         input=f'#include "{root / header}"\n', text=True, capture_output=True, cwd=command.folder)
@@ -67,7 +68,7 @@ def check_header(root: Path, header: str, commands: list, graph: sources.Include
 
 
 def check(root: Path, build: Path) -> tuple[int, list[str]]:
-    """(headers compiled, problems)"""
+    """Returns (number of headers, problems)."""
     commands = compile_commands.load(build, root)
     if not any(c.is_cpp for c in commands):
         return 0, [f"{build}: no C++ source of this project is compiled there"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_includes.py finds what it should, and nothing else."""
+"""check_includes.py finds forbidden includes, and nothing else."""
 
 import sys
 from pathlib import Path
@@ -22,7 +22,7 @@ class Includes(planted.PlantedTest):
         self.plant("dataplane/wire/notice.h", '#include "base/element.h"\n')
         self.plant("dataplane/transport/transport.h", '#include "dataplane/wire/notice.h"\n')
         self.plant("dataplane/engine/shard.cc", '#include "dataplane/transport/transport.h"\n')
-        self.plant("control/tallyd.cc", '#include "dataplane/engine/shard.h"\n#include <asio.hpp>\n')
+        self.plant("control/daemon/tallyd.cc", '#include "dataplane/engine/shard.h"\n#include <asio.hpp>\n')
         self.problems()
 
     def test_upwards_is_found(self):
@@ -44,9 +44,9 @@ class Includes(planted.PlantedTest):
         self.problems("dataplane/engine/a.cc:2:")
 
     def test_client_sees_the_cut_and_no_more_of_protocol(self):
-        self.plant("client/a.cc", '#include "dataplane/protocol/cut.h"\n'
-                                  '#include "dataplane/protocol/match.h"\n')
-        self.problems("client/a.cc:2:")
+        self.plant("client/session/a.cc", '#include "dataplane/partition/partition.h"\n'
+                                          '#include "dataplane/protocol/match.h"\n')
+        self.problems("client/session/a.cc:2:")
 
     def test_interface_headers_are_found_on_their_own_path(self):
         self.plant("client/include/tally/tally.h", "")
@@ -55,17 +55,22 @@ class Includes(planted.PlantedTest):
         self.problems("dataplane/engine/a.cc:1:")
 
     def test_tests_may_use_what_is_below_and_helpers(self):
-        self.plant("dataplane/engine/a_test.cc", '#include "dataplane/transport/faulty/faulty.h"\n'
+        self.plant("dataplane/engine/a_test.cc", '#include "tests/support/transport/faulty.h"\n'
                                                  '#include "tests/helpers.h"\n')
-        self.plant("base/a_test.cc", '#include "control/coordinator.h"\n')
+        self.plant("base/a_test.cc", '#include "control/daemon/daemon.h"\n')
         self.problems("base/a_test.cc:1:")
+
+    def test_a_folder_without_a_row_is_found(self):
+        self.plant("control/a.cc", "")
+        self.plant("base/a.cc", '#include "control/a.h"\n')
+        self.problems("control/a.cc: its folder has no row", "base/a.cc:1: base may not include control/a.h")
 
     def test_foreign_headers_have_their_places(self):
         self.plant("dataplane/transport/verbs/qp.cc", "#include <infiniband/verbs.h>\n")
         self.plant("dataplane/engine/eal.cc", "#include <rte_eal.h>\n#include <rte_ethdev.h>\n")
-        self.plant("client/a.cc", "#include <nlohmann/json.hpp>\n#include <infiniband/verbs.h>\n")
+        self.plant("client/session/a.cc", "#include <nlohmann/json.hpp>\n#include <infiniband/verbs.h>\n")
         self.plant("base/a.cc", "#include <asio/io_context.hpp>\n#include <immintrin.h>\n")
-        self.problems("base/a.cc:1: <asio/io_context.hpp>", "client/a.cc:2: <infiniband/verbs.h>",
+        self.problems("base/a.cc:1: <asio/io_context.hpp>", "client/session/a.cc:2: <infiniband/verbs.h>",
                       "dataplane/engine/eal.cc:2: <rte_ethdev.h>")
 
     def test_every_row_names_units_that_stand_before_it(self):

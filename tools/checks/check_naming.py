@@ -3,9 +3,9 @@
 
 usage: check_naming.py --build FOLDER [--root FOLDER] [FILE...]
 
-Needs a configured build folder. What passed is remembered there until the source, what it includes,
-its flags, or the rules change. With FILEs only these sources (paths from the root), and
-what is compiled in one batch with them.
+Needs a configured build folder. The folder keeps a record of each source that passed, which holds until the source,
+the files that it includes, its flags, or the rules change. With FILEs the check reads only these sources (paths from
+the root), and the sources that are compiled in one batch with them.
 """
 
 import argparse
@@ -31,8 +31,8 @@ def find_tool() -> str | None:
 
 
 def diagnostics(output: str) -> list[str]:
-    """What clang-tidy said, one item with its context per finding. Names that it makes up itself (the
-    type of an `auto` parameter, in a foreign header even) have no place, and are left out."""
+    """Returns the findings of clang-tidy, each with its context. Leaves out findings without a place: names that
+    clang-tidy makes up itself, such as the type of an `auto` parameter, even in a foreign header."""
     found, matches = [], list(_DIAGNOSTIC.finditer(output))
     for match, following in zip(matches, [*matches[1:], None]):
         text = output[match.start():following.start() if following else None].strip()
@@ -43,13 +43,13 @@ def diagnostics(output: str) -> list[str]:
 
 def check_source(root: Path, build: Path, tool: str, command: compile_commands.Command,
                  graph: sources.IncludeGraph, cache: compile_commands.Cache) -> list[str]:
-    """What is wrong with the sources that it compiles and the headers that they include."""
+    """Returns the findings in the sources of the command and in the headers that they include."""
     words = [compile_commands.tool_identity(tool), *command.flags]
     read = set().union(*map(graph.closure, command.sources))
     key = cache.key(words, root, [RULES, *sorted(read)])
     if cache.has(key):
         return []
-    # -w: warnings are the compilers' job, and a build made for g++ has flags clang does not know.
+    # -w: the compilers report warnings, and a build for g++ has flags that clang does not know.
     result = subprocess.run(
         [tool, "--quiet", f"--config-file={root / RULES}", "-p", str(build), "--extra-arg=-w",
          str(root / command.file)], capture_output=True, text=True, cwd=root)
@@ -62,7 +62,7 @@ def check_source(root: Path, build: Path, tool: str, command: compile_commands.C
 
 
 def check(root: Path, build: Path, tool: str, only: list[str]) -> tuple[int, list[str]]:
-    """(sources looked at, problems)"""
+    """Returns (number of sources, problems)."""
     commands = [c for c in compile_commands.load(build, root)
                 if not only or not set(only).isdisjoint(c.sources)]
     graph = sources.IncludeGraph(root)
@@ -70,7 +70,7 @@ def check(root: Path, build: Path, tool: str, only: list[str]) -> tuple[int, lis
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(
             lambda c: check_source(root, build, tool, c, graph, cache), commands)
-        # A header is seen from many sources: say what is wrong with it once.
+        # Many sources include a header. Its findings are reported once.
         count = sum(len(c.sources) for c in commands)
         return count, list(dict.fromkeys(p for problems in found for p in problems))
 

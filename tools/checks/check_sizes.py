@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that files stay small enough to be read in one go; warns about long functions.
+"""Checks that files are short enough to read in one go, and that folders have few files. Warns about long functions.
 
 usage: check_sizes.py [--root FOLDER]
 """
@@ -8,6 +8,7 @@ import argparse
 import ast
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -15,16 +16,19 @@ from lib import sources  # noqa: E402
 
 MAX_FILE_LINES = 450      # fails
 MAX_FUNCTION_LINES = 100  # warns
+MAX_FOLDER_FILES = 30     # fails; tests beside their sources count
+# Folders of the product. Tests, docs and tools are lists by nature.
+PRODUCT = ("base", "summation", "dataplane", "net", "client", "gpu_bridge", "control", "perf", "integrations")
 
-# In the project's format a function begins with a line that is not indented deeper than a class
-# member and ends with the first `}` at the same depth.
+# In the project's format, the first line of a function is not indented deeper than a class member. The function ends
+# with the first `}` at the same depth.
 _BEGIN = re.compile(r"^( {0,3})(?!namespace|class|struct|enum|union|extern|if|for|while|switch|do\b|#)"
                     r"[A-Za-z_~].*")
 _NAME = re.compile(r"([A-Za-z_~][\w:~]*)\s*\(")
 
 
 def long_cpp_functions(text: str) -> list[tuple[int, str, int]]:
-    """(line, name, lines) of functions that are too long: a guess by layout, not a parse."""
+    """Returns (line, name, lines) of functions that are too long. It guesses by layout, and does not parse."""
     found, lines, at = [], text.split("\n"), 0
     while at < len(lines):
         begin = _BEGIN.match(lines[at])
@@ -55,9 +59,16 @@ def long_python_functions(text: str) -> list[tuple[int, str, int]]:
     return found
 
 
+def large_folders(root: Path) -> list[str]:
+    files = [Path(file) for file in sources.list_files(root, ("",)) if file.split("/")[0] in PRODUCT]
+    counts = Counter(file.parent for file in files)
+    return [f"{folder}: {count} files, more than {MAX_FOLDER_FILES}: give each idea a folder of its own"
+            for folder, count in sorted(counts.items()) if count > MAX_FOLDER_FILES]
+
+
 def check(root: Path) -> tuple[int, list[str], list[str]]:
-    """(files looked at, problems, warnings)"""
-    problems, warnings = [], []
+    """Returns (number of files, problems, warnings)."""
+    problems, warnings = large_folders(root), []
     files = sources.list_files(root, sources.CPP + sources.PYTHON)
     for file in files:
         text = (root / file).read_text(encoding="utf-8", errors="replace")
@@ -77,7 +88,7 @@ def main() -> int:
     count, problems, warnings = check(parser.parse_args().root)
     for line in warnings + problems:
         print(line)
-    print(f"sizes: {count} files, {len(problems)} too long, {len(warnings)} long functions")
+    print(f"sizes: {count} files, {len(problems)} too large, {len(warnings)} long functions")
     return 1 if problems else 0
 
 

@@ -18,6 +18,13 @@ class Sizes(planted.PlantedTest):
         self.assertEqual(len(problems), 1)
         self.assertIn("base/b.h: 451 lines", problems[0])
 
+    def test_a_folder_with_too_many_files_fails(self):
+        for i in range(check_sizes.MAX_FOLDER_FILES + 1):
+            self.plant(f"net/rpc/a{i}.h", "")
+            self.plant(f"tests/e2e/a{i}.h", "")
+        _, problems, _ = check_sizes.check(self.root)
+        self.assertEqual(problems, ["net/rpc: 31 files, more than 30: give each idea a folder of its own"])
+
     def test_long_functions_are_warned_about(self):
         body = "  step();\n" * check_sizes.MAX_FUNCTION_LINES
         self.plant("base/a.cc", f"int declared(int a,\n             int b);\n\n"

@@ -1,6 +1,13 @@
 #!/usr/bin/env python3
-"""Fails when libtally exports a symbol that is not of its C ABI, lacks one that tally.h declares, or is linked to a
-library of a network: those are opened at run time, where they are, so that programs load libtally where they are not."""
+"""Fails when libtally exports a symbol that is not of its C ABI, or lacks a symbol that tally.h declares.
+
+Also fails when libtally is linked to a library of a network. libtally opens those at run time, so that programs can
+load it on machines without them.
+
+usage: check_symbols.py LIBRARY true|false
+
+The second argument says whether the library must have fault points (TALLY_DEBUG_STEP, base/debug_steps.h). The build
+for tests has them, and a package must not have them."""
 import pathlib
 import re
 import subprocess
@@ -11,7 +18,7 @@ NETWORKS = ("libibverbs", "librdmacm", "libfabric", "libmlx", "libefa")
 
 
 def exported(library: str) -> set[str]:
-    """The defined dynamic symbols of a shared library, without versions and version names."""
+    """Returns the defined dynamic symbols of a shared library, without versions and version names."""
     listing = subprocess.run(["nm", "-D", "--defined-only", library], check=True, text=True,
                              capture_output=True).stdout
     rows = [line.split() for line in listing.splitlines()]
@@ -19,7 +26,7 @@ def exported(library: str) -> set[str]:
 
 
 def networks(library: str) -> list[str]:
-    """Libraries that it needs, and may not."""
+    """Returns the libraries that the library needs and must not need."""
     listing = subprocess.run(["readelf", "--dynamic", "--wide", library], check=True, text=True,
                              capture_output=True).stdout
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", listing)
@@ -28,8 +35,13 @@ def networks(library: str) -> list[str]:
     return [name for name in needed if name.startswith(NETWORKS)]
 
 
+def has_fault_points(library: str) -> bool:
+    """Whether the library contains the names of the steps."""
+    return b"client.before-notice" in pathlib.Path(library).read_bytes()
+
+
 def declared(header: pathlib.Path) -> set[str]:
-    """The functions that the header marks TALLY_API."""
+    """Returns the functions that the header marks with TALLY_API."""
     return set(re.findall(r"TALLY_API\s[^;(]*?\b(tally_\w+)\(", header.read_text()))
 
 
@@ -42,8 +54,11 @@ def main() -> int:
     linked = networks(sys.argv[1])
     for name in linked:
         print(f"{sys.argv[1]}: is linked to {name}, which is to be opened at run time")
+    wanted_points, points = sys.argv[2] == "true", has_fault_points(sys.argv[1])
+    if points != wanted_points:
+        print(f"{sys.argv[1]}: has {'' if points else 'no '}fault points, and must have {'them' if wanted_points else 'none'}")
     print(f"symbols: {len(got)} exported, {len(wanted)} declared")
-    return 0 if got == wanted and got and not linked else 1
+    return 0 if got == wanted and got and not linked and points == wanted_points else 1
 
 
 if __name__ == "__main__":

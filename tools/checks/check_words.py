@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that no notes to self are left in code: what is left to do belongs in docs/roadmap.md.
+"""Checks that code has no notes to self and no names that the project has replaced.
+
+Work that is left to do belongs in docs/roadmap.md. docs/glossary.md has the terms in place of the replaced names.
 
 usage: check_words.py [--root FOLDER]
 """
@@ -12,13 +14,51 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from lib import sources  # noqa: E402
 
-# Spelt apart, so that this file passes its own check.
+# The words are split, so that this file passes its own check.
 WORDS = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
 _WORD = re.compile(r"\b(" + "|".join(WORDS) + r")\b")
 
+# Parts of C++ names that the project has replaced, and the terms in their place.
+GONE = {
+    "Asker": "Poller",
+    "Branch": "ChildNode",
+    "Courtesy": "YieldPolicy",
+    "Errand": "Task",
+    "Forming": "JobInstance",
+    "Grain": "TileSizing",
+    "HelperThreads": "ThreadPool",
+    "Letter": "TreeMessage",
+    "Neighbour": "RemoteShard",
+    "Patience": "Timeout, or CancelToken",
+    "PlanWord": "PlanUpdate",
+    "Standing": "CoordinatorStatus",
+    "Telling": "Notification",
+    "Uplink": "ParentConnection",
+}
+# Matches at the begin of a word of CamelCase, and not inside a longer word: "Branches" is the plural.
+_GONE = re.compile(r"(?<![A-Z])(" + "|".join(GONE) + r")(?![a-rt-z])")
+
+# Verbs that no C++ name has as one of its words, and the terms in their place.
+VERBS = {
+    "hear hears heard": "receive, poll or handle",
+    "say says said saying": "send, report or message",
+    "tell tells told telling": "notify, send or report",
+}
+_FORMS = {form: terms for forms, terms in VERBS.items() for form in forms.split()}
+_VERB = re.compile(r"(?<![A-Za-z0-9])(" + "|".join(_FORMS) + r")(?![A-Za-z0-9])|("
+                   + "|".join(form.capitalize() for form in _FORMS) + r")(?![a-z])")
+# Strings, characters and comments.
+_NO_CODE = re.compile(r'''R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)'|//[^\n]*|/\*.*?\*/''', re.DOTALL)
+
+
+def find_verbs(file: str, text: str) -> list[str]:
+    code = _NO_CODE.sub(lambda match: "\n" * match[0].count("\n"), text)
+    return [f"{file}:{number}: {found[0]} in a name: write {_FORMS[found[0].lower()]}: {line.strip()}"
+            for number, line in enumerate(code.split("\n"), 1) if (found := _VERB.search(line))]
+
 
 def check(root: Path) -> tuple[int, list[str]]:
-    """(files looked at, problems)"""
+    """Returns (number of files, problems)."""
     suffixes = sources.CPP + sources.PYTHON + (".sh", "meson.build", ".cu", ".cuh")
     files = sorted({*sources.list_files(root, suffixes), *sources.scripts(root)})
     problems = []
@@ -27,6 +67,10 @@ def check(root: Path) -> tuple[int, list[str]]:
         for number, line in enumerate(text.split("\n"), 1):
             if _WORD.search(line):
                 problems.append(f"{file}:{number}: {line.strip()}")
+            if file.endswith(sources.CPP) and (gone := _GONE.search(line)):
+                problems.append(f"{file}:{number}: {gone[1]} is now {GONE[gone[1]]}: {line.strip()}")
+        if file.endswith(sources.CPP):
+            problems += find_verbs(file, text)
     return len(files), problems
 
 
@@ -35,7 +79,7 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
     count, problems = check(parser.parse_args().root)
     print("\n".join(problems), end="\n" if problems else "")
-    print(f"words: {count} files, {len(problems)} notes to self")
+    print(f"words: {count} files, {len(problems)} problems")
     return 1 if problems else 0
 
 

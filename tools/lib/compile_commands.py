@@ -1,4 +1,4 @@
-"""The compile commands of a build folder, and a cache of what was found to be good."""
+"""The compile commands of a build folder, and a cache of what passed a check."""
 
 import hashlib
 import json
@@ -7,15 +7,15 @@ import re
 import shlex
 from pathlib import Path
 
-# What meson writes to compile several sources as one (its option `unity`), with their paths.
+# The files that meson writes to compile several sources as one (its option `unity`), and the paths in them.
 _BATCH = re.compile(r"-unity\d+\.cpp$")
 _IN_BATCH = re.compile(r"^#include<([^>\n]+)>$", re.MULTILINE)
 
 
 class Command:
-    """How a source file, or a batch of some, is compiled: without the file, its output and its
-    dependency file. `sources` are what it compiles of the repository, `file` what the compiler is
-    given; both relative to root."""
+    """The command that compiles a source file or a batch of files, without the names of the file, its output and its
+    dependency file. `sources` are the files of the repository that it compiles. `file` is the compiler's argument.
+    Both are relative to root."""
 
     _WITH_VALUE = {"-o", "-MF", "-MQ", "-MT"}
     _ALONE = {"-c", "-MD", "-MMD", "-MP"}
@@ -46,7 +46,7 @@ class Command:
 
 
 def load(build: Path, root: Path) -> list[Command]:
-    """Commands for the files of the repository: as few as have each of them once."""
+    """Returns commands that together compile every file of the repository. Skips a command that adds no file."""
     with open(build / "compile_commands.json", encoding="utf-8") as file:
         commands = [Command(entry, root) for entry in json.load(file)]
     found, seen = [], set()
@@ -58,7 +58,7 @@ def load(build: Path, root: Path) -> list[Command]:
 
 
 def nearest(commands: list[Command], file: str) -> Command | None:
-    """The command of the source that stands nearest to `file`: same folder first, then same name."""
+    """Returns the command of the source that is nearest to `file`: same folder first, then a similar name."""
     def closeness(source: str) -> tuple:
         folders = os.path.commonprefix([Path(file).parent.parts, Path(source).parent.parts])
         same_folder = Path(file).parent == Path(source).parent
@@ -69,7 +69,7 @@ def nearest(commands: list[Command], file: str) -> Command | None:
 
 
 class Cache:
-    """Remembers by content what passed, in a folder of the build; forgetting is harmless."""
+    """Remembers by content what passed, in a folder of the build. To delete the folder is harmless."""
 
     def __init__(self, folder: Path):
         self._folder = folder
@@ -90,7 +90,7 @@ class Cache:
 
 
 def tool_identity(name: str) -> str:
-    """Changes when the tool is upgraded."""
+    """Returns a text that changes when the tool is upgraded."""
     try:
         stat = os.stat(name)
         return f"{os.path.realpath(name)} {stat.st_size} {stat.st_mtime_ns}"

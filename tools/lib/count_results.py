@@ -7,8 +7,8 @@ usage: count_results.py clear  BUILD               before a run: forget the last
                                                    item a line, in JSON, with the build's LABEL
        count_results.py sum    FILE                what did not pass, and the last line, from items
 
-A gtest binary counts as its cases, any other test as one. A binary that fails although none of its
-cases did (it crashed, or a sanitizer stopped it) counts as one failure more.
+Each case of a gtest binary counts; any other test counts as one. A binary that fails although none of its cases
+failed (it crashed, or a sanitizer stopped it) counts as one more failure.
 """
 
 import fnmatch
@@ -38,7 +38,7 @@ def load_tests(build: Path) -> list[dict]:
 
 
 def cases_file(build: Path, test: dict) -> Path:
-    """Where meson tells a gtest binary to write its cases."""
+    """Returns the file to which a gtest binary writes its cases under meson."""
     return Path(test.get("workdir") or build) / f"{test['name']}.xml"
 
 
@@ -54,7 +54,7 @@ def clear(build: Path) -> None:
 
 
 def select(build: Path, pattern: str) -> list[str]:
-    """Names that contain the pattern, or match it where it has wildcards."""
+    """Returns the names that contain the pattern, or match it when it has wildcards."""
     wild = pattern if any(c in pattern for c in "*?[") else f"*{pattern}*"
     return [t["name"] for t in load_tests(build) if fnmatch.fnmatchcase(t["name"], wild)]
 
@@ -62,7 +62,7 @@ def select(build: Path, pattern: str) -> list[str]:
 def gtest_items(path: Path, label: str, test_name: str) -> list[dict]:
     try:
         root = xml.parse(path).getroot()
-    except (OSError, xml.ParseError):  # it died before it wrote them
+    except (OSError, xml.ParseError):  # the binary ended before it wrote them
         return []
     found = []
     for case in root.iter("testcase"):
@@ -74,11 +74,11 @@ def gtest_items(path: Path, label: str, test_name: str) -> list[dict]:
             found.append(item(FAILED, label, name, "\n    ".join(["", *text[:REASON_LINES]])))
         elif skipped is not None:
             lines = (skipped.get("message") or skipped.text or "").strip().split("\n")
-            # The first line is the place, where gtest gives one.
+            # When gtest gives the place, it is the first line.
             reason = lines[1] if len(lines) > 1 and ":" in lines[0] else lines[0]
             found.append(item(SKIPPED, label, name, reason))
         elif case.get("status") == "run" or case.get("result") == "completed":
-            found.append(item(PASSED, label, name))  # and not: disabled, filtered out
+            found.append(item(PASSED, label, name))  # not disabled, and not filtered out
     return found
 
 
@@ -91,7 +91,7 @@ def last_line(entry: dict) -> str:
 
 
 def how_it_ended(entry: dict) -> str:
-    """For a test that failed as a whole: the exit status, and the gtest case that was running."""
+    """Returns, for a test that failed as a whole, the exit status and the gtest case that was running."""
     status = entry["returncode"]
     if status < 0:
         text = f"killed by {signal.Signals(-status).name}"
@@ -104,12 +104,12 @@ def how_it_ended(entry: dict) -> str:
     if running and not re.search(rf"^\[(       OK|  FAILED|  SKIPPED) \] {re.escape(running[-1])}",
                                  output, re.MULTILINE):
         text += f", in {running[-1]}"
-    said = _SANITIZER.search(output + (entry.get("stderr") or ""))
-    return f"{text} ({said[1]})" if said else text
+    finding = _SANITIZER.search(output + (entry.get("stderr") or ""))
+    return f"{text} ({finding[1]})" if finding else text
 
 
 def bare_name(logged: str, known: dict[str, dict]) -> str:
-    """The log calls a test `name`, or `project:suite / name`."""
+    """Returns the name of a test, which the log calls `name` or `project:suite / name`."""
     return logged if logged in known else logged.split(" / ", 1)[-1]
 
 
@@ -152,7 +152,7 @@ def totals(items: list[dict]) -> str:
 
 
 def report(items: list[dict]) -> str:
-    """Everything that did not pass, then the totals."""
+    """Returns a text with everything that did not pass, then the totals."""
     lines = []
     for outcome in (SKIPPED, FAILED):
         some = [describe(i) for i in items if i["outcome"] == outcome]

@@ -1,4 +1,4 @@
-"""Small trees with something planted in them, to see the checks find it."""
+"""Small trees with planted faults, for the tests of the checks."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ SKIPPED = 77
 
 
 class PlantedTest(unittest.TestCase):
-    """Each test has a folder of its own to plant in: self.root."""
+    """Each test plants files in a folder of its own: self.root."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="tally-check-")
@@ -30,7 +30,7 @@ class PlantedTest(unittest.TestCase):
             self.plant(name, (ROOT / name).read_text(encoding="utf-8"))
 
     def plant_compile_commands(self, *files: str, flags: str = "-std=c++20 -Wall -Werror") -> Path:
-        """A build folder in which these sources are compiled."""
+        """Makes a build folder that compiles these sources."""
         build = self.root / "build"
         entries = [{"directory": str(build), "file": f"../{file}",
                     "command": f"c++ -I.. {flags} -MD -MF x.d -o x.o -c ../{file}"}
@@ -39,7 +39,7 @@ class PlantedTest(unittest.TestCase):
         return build
 
     def plant_batch(self, *files: str) -> str:
-        """What meson writes to compile these sources as one; its path from the root."""
+        """Writes the file with which meson compiles these sources as one. Returns its path from the root."""
         batch = "build/all.p/all-unity0.cpp"
         self.plant(batch, "\n".join(f"#include<{self.root}/build/../{file}>" for file in files))
         return batch

@@ -1,4 +1,4 @@
-"""The files of this repository, and which of them include which."""
+"""The files of this repository, and the includes between them."""
 
 import os
 import re
@@ -14,7 +14,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)',
 
 
 def list_files(root: Path, suffixes: tuple[str, ...]) -> list[str]:
-    """Paths below root, relative to it: what git tracks, and what it would if it were added."""
+    """Returns paths relative to root: the files that git tracks, and the untracked files that it does not ignore."""
     try:
         listed = subprocess.run(
             ["git", "-C", str(root), "ls-files", "-z", "-c", "-o", "--exclude-standard"],
@@ -35,13 +35,13 @@ def _walk(root: Path) -> list[str]:
 
 
 def scripts(root: Path) -> list[str]:
-    """Files under tools/ and .ci/ that have no suffix: the shell scripts."""
+    """Returns the shell scripts: the files under tools/ and .ci/ without a suffix."""
     names = list_files(root, ("",))
     return [n for n in names if n.startswith(("tools/", ".ci/")) and "." not in Path(n).name]
 
 
 def includes(text: str) -> list[tuple[int, str, bool]]:
-    """(line, path, is it in angle brackets?) of every #include."""
+    """Returns (line, path, whether it is in angle brackets) of every #include."""
     found = []
     for match in _INCLUDE.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
@@ -50,7 +50,7 @@ def includes(text: str) -> list[tuple[int, str, bool]]:
 
 
 class IncludeGraph:
-    """What a file includes of this repository, directly and through others."""
+    """The files of this repository that a file includes, directly and through others."""
 
     def __init__(self, root: Path, search: tuple[str, ...] = (".", "client/include")):
         self._root = root
@@ -58,7 +58,7 @@ class IncludeGraph:
 
     @lru_cache(maxsize=None)
     def resolve(self, path: str, beside: str) -> str | None:
-        """The file of the repository that `beside` means by `path`; None for a foreign one."""
+        """Returns the file of the repository that an include of `path` in `beside` names; None for a foreign file."""
         for folder in (*self._search, str(Path(beside).parent)):
             candidate = os.path.normpath(os.path.join(folder, path))
             if (self._root / candidate).is_file():
@@ -72,7 +72,7 @@ class IncludeGraph:
         return tuple(f for f in found if f is not None)
 
     def closure(self, file: str) -> list[str]:
-        """The file and everything of the repository that it drags in, sorted."""
+        """Returns the file and all files of the repository that it includes, directly or not, sorted."""
         seen, pending = {file}, [file]
         while pending:
             for found in self.direct(pending.pop()):

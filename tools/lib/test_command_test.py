@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/test on a small project with failures planted in it: what it counts, says and returns."""
+"""Tests tools/test on a small project with planted failures: what it counts, prints and returns."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ endforeach
 test('slow', find_program('false'), suite: 'e2e')
 """
 
-# Neither passes, nor can be built.
+# This test neither passes nor can be built.
 ONE_THREAD = """
 test('alone', executable('unneeded', 'unneeded.cc'), suite: ['unit', 'one-thread'])
 """
@@ -47,17 +47,18 @@ class TestCommand(planted.PlantedTest):
         for name in ("setup", "build", "test"):
             shutil.copy(planted.ROOT / "tools" / name, self.root / "tools" / name)
         self.plant("meson.build", PROJECT)
+        self.plant("meson_options.txt", "option('fault_points', type: 'boolean', value: false)\n")  # tools/build sets it
         self.plant("cases_test.cc", CASES)
 
     def run_tests(self, *arguments: str, **environment: str) -> tuple[int, list[str]]:
-        """(exit status, lines)"""
+        """Returns (exit status, lines)."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("TALLY_", "MESON"))}
         result = subprocess.run(
             [str(self.root / "tools" / "test"), *arguments], env={**inherited, **environment},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return result.returncode, result.stdout.rstrip("\n").split("\n")
 
-    def test_counts_cases_and_says_why(self):
+    def test_counts_cases_and_gives_reasons(self):
         status, lines = self.run_tests("--fast")
         self.assertEqual((status, lines[-1]), (1, "4 passed, 2 failed, 2 skipped"), lines)
         for expected in ("  [release] cases: Cases.Skip: needs a second card",

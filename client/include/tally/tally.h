@@ -1,14 +1,29 @@
 /* libtally: gradient aggregation for data-parallel training.
  *
  * A rank opens a session with a node, registers memory, posts operations and waits for their
- * completions, in the idiom of verbs. The node reads the inputs out of the registered memory, sums
- * them in rank order and writes the result back; posting copies nothing.
+ * completions, as a program does with verbs. The node reads the inputs out of the registered
+ * memory, sums them in rank order and writes the result back. tally_post copies only staged memory,
+ * the edges of adopted memory (tally_region_register), and small contributions that travel with the
+ * notice.
  *
- * Threads: a session and what belongs to it is used by one thread at a time. Different sessions are
- * independent. The library makes no thread of its own, but for sessions over transport fabric: one
- * for each node, that makes progress there and sleeps when there is none to make.
- * Structs: set `size` to sizeof(the struct) and zero the rest; fields are only ever appended.
- * Errors: every call that can fail returns a tally_status; tally_last_error() has the words.
+ * Units: sizes and offsets are in bytes, counts are in elements, and times are in milliseconds.
+ *
+ * Ownership: the caller owns a session from tally_open to tally_close. The session owns its regions
+ * and every text that it returns.
+ *
+ * Threads: one thread at a time uses a session and its regions. A call that starts during another
+ * call on the same session does nothing, returns TALLY_INVALID_ARGUMENT and names both calls in the
+ * error message. The other call can be on another thread, or it can be the call around the
+ * session's log function. tally_fd and tally_last_error are allowed during another call. Sessions
+ * are independent of each other. Only transport fabric makes threads: at most four for each
+ * session, for any number of nodes. These threads sleep when there is no progress to make.
+ *
+ * Structs: the caller sets `size` to sizeof(the struct) and zeroes the other fields that it does
+ * not use. Later releases only append fields. A call returns TALLY_INVALID_ARGUMENT and does
+ * nothing when no release has a struct of that size.
+ *
+ * Errors: every call that can fail returns a tally_status. tally_poll returns a negative status,
+ * and tally_fd returns -1. tally_last_error() describes the failure.
  */
 /* Names of a C interface, not of C++. NOLINTBEGIN(readability-identifier-naming) */
 #ifndef TALLY_TALLY_H
@@ -17,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of libibverbs (<infiniband/verbs.h>), for programs that use it. */
+/* Types of libibverbs (<infiniband/verbs.h>), for programs that use it. */
 struct ibv_pd;
 struct ibv_mr;
 
@@ -33,24 +48,24 @@ extern "C" {
 typedef enum tally_status {
   TALLY_OK = 0,
   TALLY_INVALID_ARGUMENT = 1, /* a value that can never be right; the message names it */
-  TALLY_UNSUPPORTED = 2,      /* understood, but not offered by this build or machine */
+  TALLY_UNSUPPORTED = 2,      /* this build or machine does not offer the request */
   TALLY_MISMATCH = 3,         /* ranks announced one operation differently */
-  TALLY_DEADLINE = 4,         /* not all ranks announced in time */
-  TALLY_PEER_LOST = 5,        /* a rank died or its connection broke */
+  TALLY_DEADLINE = 4,         /* not all ranks announced the operation in time */
+  TALLY_PEER_LOST = 5,        /* a rank died, or its connection broke */
   TALLY_PEER_LEFT = 6,        /* a rank closed its session */
-  TALLY_NODE_LOST = 7,        /* the node died or its connection broke: open a new session */
+  TALLY_NODE_LOST = 7,        /* the node died, or its connection broke: open a new session */
   TALLY_CANCELLED = 8,
-  TALLY_DUPLICATE = 9, /* the tag has an operation outstanding already */
+  TALLY_DUPLICATE = 9, /* the tag already has an outstanding operation */
   TALLY_STALE_EPOCH = 10,
-  TALLY_NO_CREDIT = 11, /* too many operations outstanding: take completions first */
+  TALLY_NO_CREDIT = 11, /* too many outstanding operations: take completions first */
   TALLY_BAD_REGION = 12,
-  TALLY_REFUSED = 13, /* not admitted: token, quota or limit */
+  TALLY_REFUSED = 13, /* the node did not admit the request: token, quota or limit */
   TALLY_NO_MEMORY = 14,
   TALLY_UNAVAILABLE = 15, /* no node answers at the address */
-  TALLY_AGAIN = 16,       /* nothing yet (tally_wait: the timeout passed first) */
+  TALLY_AGAIN = 16,       /* nothing yet; from tally_wait: the timeout passed first */
   TALLY_PROTOCOL = 17,
   TALLY_INTERNAL = 18,
-  TALLY_DAMAGED = 19 /* a rank's bytes did not have the checksums that it gave for them */
+  TALLY_DAMAGED = 19 /* the bytes of a rank do not match the checksums that it gave */
 } tally_status;
 
 typedef enum tally_type {
@@ -68,160 +83,193 @@ typedef enum tally_op { TALLY_SUM = 0, TALLY_AVERAGE = 1, TALLY_MIN = 2, TALLY_M
 
 typedef enum tally_kind {
   TALLY_ALL_REDUCE = 1,
-  TALLY_REDUCE = 2,         /* the result stands at `root` alone */
-  TALLY_BROADCAST = 3,      /* from `root` to all */
+  TALLY_REDUCE = 2,         /* only rank `root` receives the result */
+  TALLY_BROADCAST = 3,      /* from rank `root` to all ranks */
   TALLY_REDUCE_SCATTER = 4, /* rank r receives elements [count*r/W, count*(r+1)/W) */
   TALLY_ALL_GATHER = 5,     /* rank r contributes elements [count*r/W, count*(r+1)/W) */
-  TALLY_BARRIER = 6         /* count 0, no buffers */
+  TALLY_BARRIER = 6         /* count must be 0; there are no buffers */
 } tally_kind;
 
-/* Where a buffer lies. Kinds that this build cannot use are refused by name. */
+/* The kind of memory of a buffer. A call that gets a kind that this build cannot use fails and
+ * names the kind. */
 typedef enum tally_memory_kind {
-  TALLY_MEMORY_HOST = 0, /* ordinary memory: adopted (mapped by the node too) or staged (copied) */
-  TALLY_MEMORY_SHARED = 1, /* a memfd, populated, with F_SEAL_SHRINK and F_SEAL_SEAL, that the
-                              caller has mapped at a page: `fd`, `fd_offset` */
-  TALLY_MEMORY_CUDA = 2,   /* a CUDA device pointer: with an `ibv_mr` alone */
-  TALLY_MEMORY_DMABUF = 3  /* a dma-buf: `fd`, `fd_offset`; over transport verbs */
+  TALLY_MEMORY_HOST = 0,   /* ordinary memory: used in place, adopted (the node maps it too) or
+                              staged (copied); see tally_region_register */
+  TALLY_MEMORY_SHARED = 1, /* a populated memfd with F_SEAL_SHRINK and F_SEAL_SEAL; the caller
+                              has mapped it at a page boundary and sets `fd` and `fd_offset` */
+  TALLY_MEMORY_CUDA = 2,   /* a CUDA device pointer; needs an `ibv_mr` */
+  TALLY_MEMORY_DMABUF = 3  /* a dma-buf at `fd` and `fd_offset`; needs transport verbs */
 } tally_memory_kind;
 
-/* Whether a rank gives checksums (CRC32C) with its bytes. The node then checks what it has read
- * before it sums it, reads damaged bytes again, and ends the operation with TALLY_DAMAGED when that
- * does not help. It costs time: docs/perf.md has the figures. Checksums lie in memory of the
- * library's: a post for which none is free makes a call to the node for more. */
+/* Whether a rank gives checksums (CRC32C) of the bytes that it contributes. With checksums the node
+ * checks the bytes before it sums them. It reads damaged bytes again, and ends the operation with
+ * TALLY_DAMAGED when the bytes stay damaged. Checksums cost time: docs/perf.md has the figures. The
+ * library keeps the checksums in its own memory. A tally_post makes a call to the node when none of
+ * that memory is free. */
 typedef enum tally_checksums {
-  TALLY_CHECKSUMS_DEFAULT = 0, /* $TALLY_CHECKSUMS: "1" on, "0" off; else off */
-  TALLY_CHECKSUMS_ON = 1,      /* TALLY_UNSUPPORTED where the node does not check them */
+  TALLY_CHECKSUMS_DEFAULT = 0, /* as $TALLY_CHECKSUMS says: "1" on, "0" off; off when not set */
+  TALLY_CHECKSUMS_ON = 1, /* tally_open fails with TALLY_UNSUPPORTED if the node cannot check */
   TALLY_CHECKSUMS_OFF = 2
 } tally_checksums;
 
 typedef struct tally_session tally_session;
 typedef struct tally_region tally_region;
 
-/* Called for each line that the library has to say (which transport and why, copies it has to
- * make). `level`: 0 information, 1 warning. The text is valid during the call. */
+/* The library calls this function for each log line, such as the chosen transport with the reason,
+ * or a copy that the library must make. `level` is 0 for information and 1 for a warning. `text` is
+ * valid during the call. The function must not use the session. */
 typedef void (*tally_log_fn)(void* context, int level, const char* text);
 
 typedef struct tally_session_options {
   size_t size;
-  const char* address;          /* "unix:/path" or "tcp:host:port"; several, where nodes form a
-                                   cluster, with commas: the first that answers is asked. NULL:
-                                   $TALLY_ADDRESS, else unix:/run/tally/tallyd.sock, else this
-                                   user's own node */
+  const char* address;          /* "unix:/path" or "tcp:host:port". Nodes of a cluster may be listed
+                                   with commas: the library asks the first node that answers.
+                                   NULL: $TALLY_ADDRESS, else unix:/run/tally/tallyd.sock, else the
+                                   node of this user */
   const char* job;              /* name of the training run; NULL: "default" */
   const char* token;            /* the job's secret; NULL: none */
   uint32_t rank;                /* 0 .. ranks-1 */
-  uint32_t ranks;               /* 1 .. 1024 */
-  uint32_t connect_timeout_ms;  /* 0: 10 s; covers a node that is still starting */
-  uint32_t default_deadline_ms; /* of operations; 0: the node's (60 s) */
+  uint32_t ranks;               /* ranks of the job: 1 .. 1024 */
+  uint32_t connect_timeout_ms;  /* 0: 10 s; includes the start of a node that is still starting */
+  uint32_t default_deadline_ms; /* of operations that set none; 0: the node's (60 s) */
   tally_log_fn log;             /* NULL: warnings go to stderr */
-  void* log_context;
-  struct ibv_pd* ibv_pd;     /* the caller's protection domain, to use memory that is registered in
-                                it (below); NULL: the session makes one where it needs one */
-  const char* transport;     /* "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric"; NULL:
-                                $TALLY_TRANSPORT, else the best that works, in this order */
-  tally_checksums checksums; /* of what this rank contributes */
+  void* log_context;            /* first argument of `log` */
+  struct ibv_pd* ibv_pd;     /* the caller's protection domain, so that the session can use memory
+                                that is registered in it (see below); NULL: the session makes one
+                                when it needs one */
+  const char* transport;     /* "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]" or "fabric". NULL:
+                                $TALLY_TRANSPORT, else the first in this order that works */
+  tally_checksums checksums; /* whether this rank gives checksums of its contributions */
 } tally_session_options;
 
-/* ibv_pd: the session makes its queue pairs in this protection domain, so that the node can use the
- * caller's ibv_mr of it; several sessions may share one. It means transport verbs: where that
- * cannot be had, opening fails and says why (`transport` may say which port and GID of that device,
- * another one is TALLY_INVALID_ARGUMENT). Domain and context are the caller's, of the
- * libibverbs.so.1 of this process, and stay open until tally_close has returned; the library closes
- * neither. The context's asynchronous events are the caller's too: the library does not read them.
- * Those of the session's queue pairs and completion queue come among them: acknowledge each at
- * once, since the session cannot end before (whoever never reads events has nothing to do). A
- * device that fails (IBV_EVENT_DEVICE_FATAL) is then known to the caller first: close the session;
- * by itself it notices at the latest some seconds after an operation's deadline. */
+/* ibv_pd: the session makes its queue pairs in this protection domain, so that the node can use an
+ * ibv_mr of the same domain. Several sessions may share one domain. A domain implies transport
+ * verbs: tally_open fails with the reason when verbs is not available. `transport` may name the
+ * port and the GID of the domain's device; another device is TALLY_INVALID_ARGUMENT.
+ *
+ * The caller owns the domain and its context. Both must belong to the libibverbs.so.1 of this
+ * process, and both must stay open until tally_close has returned. The library closes neither.
+ *
+ * The caller also owns the asynchronous events of the context: the library does not read them. They
+ * include the events of the session's queue pairs and completion queue. A caller that reads events
+ * must acknowledge each of these at once, because the session cannot end before. A caller that
+ * never reads events has nothing to do. The caller therefore learns first of a device that fails
+ * (IBV_EVENT_DEVICE_FATAL), and must then close the session. Otherwise the session notices the
+ * failure at the latest some seconds after the deadline of an operation. */
 
-/* Opens a session. On success *session is the caller's and ends by tally_close. On failure *session
- * is NULL and tally_last_error(NULL) has the words (per thread). */
+/* Opens a session. On success *session belongs to the caller until tally_close. On failure *session
+ * is NULL, and tally_last_error(NULL) on the same thread has the message. */
 TALLY_API tally_status tally_open(const tally_session_options* options, tally_session** session);
 
-/* A session is used by the process that opened it. In a child of a fork every call on it returns
- * TALLY_INVALID_ARGUMENT, tally_close does nothing, and the parent's session goes on; the child may
- * open one of its own. */
+/* Only the process that opened a session may use it. In the child of a fork every call on the
+ * session returns TALLY_INVALID_ARGUMENT, and tally_close does nothing. The session of the parent
+ * continues. The child may open its own session. */
 
-/* Ends the session in good order. Operations outstanding are cancelled first; regions are taken
- * back; everything the session made is freed. NULL is allowed. */
+/* Ends the session. It first cancels the outstanding operations, then takes the regions back from
+ * the node, and then frees everything that the session made. NULL is allowed. During another call
+ * on the session it only reports that call to the log function, and the session stays open. */
 TALLY_API void tally_close(tally_session* session);
 
-/* The words of the last failure of this session, or of this thread's last tally_open when NULL.
- * Valid until the next call on the session. */
+/* Returns why the last call on this session failed. The text is empty when that call succeeded. For
+ * NULL it describes this thread's last tally_open, or its last call with NULL as session. A thread
+ * whose call was refused because of another call gets the message of that refusal. The text is
+ * valid until the next call on the session, or for NULL until the next such call on this thread.
+ * tally_last_error itself and a tally_fd that succeeds do not change the message. */
 TALLY_API const char* tally_last_error(const tally_session* session);
+/* Returns the name of a status as a static text, "unknown status" for other values. */
 TALLY_API const char* tally_status_name(tally_status status);
 
 typedef struct tally_session_info {
   size_t size;
   uint32_t rank;
   uint32_t ranks;
-  uint32_t shards;
-  uint32_t credit; /* operations that may be outstanding per shard */
+  uint32_t shards; /* of all nodes of the session */
+  uint32_t credit; /* how many operations may be outstanding at each shard */
   uint32_t epoch;
-  const char* transport; /* "shm", "verbs", "fabric"; "shm, fabric" where nodes differ */
-  uint64_t copied_bytes; /* between the caller's memory and the node's, so far: what is staged, and
-                            the ragged edges of what is adopted */
-  uint32_t checksums;    /* 1: what this rank contributes has checksums */
+  const char* transport; /* "shm", "verbs", "fabric"; "shm, fabric" when the nodes differ; valid
+                            until tally_close */
+  uint64_t copied_bytes; /* bytes copied so far between the caller's memory and the node's: all of
+                            staged memory, and the edges of adopted memory */
+  uint32_t checksums;    /* 1 when this rank gives checksums of its contributions, else 0 */
 } tally_session_info;
 
+/* Fills *info, up to the size that the caller set. */
 TALLY_API tally_status tally_get_info(const tally_session* session, tally_session_info* info);
 
 /* -- memory ---------------------------------------------------------------------------------- */
 
-/* Memory that the node can use in place: the fastest. Zeroed, page-aligned; *data is where it lies.
- * Children of a fork do not inherit it. Freed by tally_region_free, or by tally_close. */
+/* Allocates memory that the node can use in place; this is the fastest kind. The memory is zeroed
+ * and page-aligned, and *data is its address. Children of a fork do not inherit it. The library
+ * frees it in tally_region_free or tally_close. The call populates all of the memory. Before that
+ * it returns TALLY_REFUSED when the quota of the job or of the node has no room for the memory, and
+ * TALLY_NO_MEMORY when this machine or a cgroup has less free memory. */
 TALLY_API tally_status tally_region_alloc(tally_session* session, size_t bytes,
                                           tally_region** region, void** data);
 
 typedef struct tally_memory {
   size_t size;
   tally_memory_kind kind;
-  void* data; /* where it lies in this process */
+  void* data; /* address of the memory in this process */
   size_t bytes;
-  int fd;             /* TALLY_MEMORY_SHARED, TALLY_MEMORY_DMABUF; the caller may close it then */
-  uint64_t fd_offset; /* bytes; of TALLY_MEMORY_SHARED a multiple of the page size */
-  uint32_t flags;     /* TALLY_REGION_* */
-  struct ibv_mr* ibv_mr; /* its registration in the session's ibv_pd; NULL: the library makes one */
-  uint64_t iova;         /* see below; 0: as `data` */
+  int fd; /* of TALLY_MEMORY_SHARED and TALLY_MEMORY_DMABUF; the caller may close it after
+             the call */
+  uint64_t fd_offset;    /* bytes; for TALLY_MEMORY_SHARED a multiple of the page size */
+  uint32_t flags;        /* TALLY_REGION_* */
+  struct ibv_mr* ibv_mr; /* the registration of the memory in the session's ibv_pd; NULL: the
+                            library makes one */
+  uint64_t iova;         /* the address that the adapter uses (see below); 0: as `data` */
 } tally_memory;
 
 #define TALLY_REGION_STAGE \
   1u /* copy through a buffer of the library; never move the caller's pages */
 
-/* Registers memory of the caller's. Private anonymous memory is adopted: its whole pages move into
- * a memfd mapped at the same address (contents kept, children of a fork do not inherit them) until
- * tally_region_free puts them back. Other host memory is staged: copied by the library at post and
- * at completion; a log line says so. The memory must stay until tally_region_free.
+/* Registers memory of the caller. The memory must stay, with its protection, until
+ * tally_region_free.
  *
- * With `ibv_mr` the memory is what the caller has registered: all of it, or `bytes` from `data` on
- * (NULL: from its beginning; 0: to its end). It must be of the session's ibv_pd, and registered
- * with IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ and IBV_ACCESS_REMOTE_WRITE. That cannot be
- * read back from it: where one is missing the adapter refuses the node, and the session ends with
- * TALLY_NODE_LOST at the first operation. The registration stays the caller's: it must outlive the
- * region, and the library never takes it back. One that was made under another address
- * (ibv_reg_mr_iova, ibv_reg_dmabuf_mr) needs that address in `iova`. `kind` says what the memory
- * is: give TALLY_MEMORY_CUDA or TALLY_MEMORY_DMABUF (without `fd`) where the CPU may not touch it.
+ * When no node of the session uses transport shm, the nodes use host and shared memory where it
+ * lies. Otherwise the nodes map TALLY_MEMORY_SHARED, and for TALLY_MEMORY_HOST:
+ * - The library adopts private anonymous memory. It moves the whole pages into a memfd that it maps
+ *   at the same address. The contents stay, and children of a fork do not inherit these pages.
+ *   tally_region_free puts the pages back.
+ * - The library stages other memory, and all memory with TALLY_REGION_STAGE: it copies the bytes at
+ *   tally_post and at the completion. A log line reports copies that no flag asked for.
  *
- * Without, TALLY_MEMORY_DMABUF registers `bytes` at `fd_offset` of the dma-buf `fd`. `iova` is the
- * address that the first byte has for the adapter; 0: `data`, which is otherwise not used and may
- * be NULL. It lies as far into a page as `fd_offset`. TALLY_UNSUPPORTED where the session has
- * another transport than verbs, or the kernel, libibverbs or the adapter's driver do not import
- * dma-bufs.
+ * An operation may contribute from read-only memory. Read-only memory as `out` of an operation is
+ * TALLY_INVALID_ARGUMENT. Memory that is not mapped or cannot be read is TALLY_INVALID_ARGUMENT
+ * here. Quotas and free memory limit the call as they limit tally_region_alloc.
  *
- * Memory of a device is never touched by the CPU. A rank that gives checksums cannot contribute
- * from it: such a tally_post returns TALLY_UNSUPPORTED. To make what was written visible to the
- * device's own work (CUDA: cudaDeviceFlushGPUDirectRDMAWrites) is the caller's, after the
- * completion. */
+ * With `ibv_mr` the region is the memory that the caller has registered: all of it, or `bytes` from
+ * `data` on. `data` NULL means from its beginning, and `bytes` 0 means to its end. The ibv_mr must
+ * belong to the session's ibv_pd. It must have IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ and
+ * IBV_ACCESS_REMOTE_WRITE. The library cannot read these flags back: when one is missing, the
+ * adapter refuses the node, and the session ends with TALLY_NODE_LOST at the first operation. The
+ * caller keeps the registration: it must outlive the region, and the library never deregisters it.
+ * A registration that was made under another address (ibv_reg_mr_iova, ibv_reg_dmabuf_mr) needs
+ * that address in `iova`. `kind` names the kind of memory: use TALLY_MEMORY_CUDA or
+ * TALLY_MEMORY_DMABUF (without `fd`) when the CPU may not touch it.
+ *
+ * Without `ibv_mr`, TALLY_MEMORY_DMABUF registers `bytes` at `fd_offset` of the dma-buf `fd`.
+ * `iova` is the address of the first byte for the adapter. 0 means the value of `data`, which has
+ * no other use and may be NULL. The address must have the same offset in a page as `fd_offset`. The
+ * call returns TALLY_UNSUPPORTED when the session has another transport than verbs, or when the
+ * kernel, libibverbs or the driver of the adapter do not import dma-bufs.
+ *
+ * The library never touches memory of a device with the CPU. A rank that gives checksums cannot
+ * contribute from such memory: tally_post returns TALLY_UNSUPPORTED. After the completion the
+ * caller must make the result visible to the device's own work (CUDA:
+ * cudaDeviceFlushGPUDirectRDMAWrites). */
 TALLY_API tally_status tally_region_register(tally_session* session, const tally_memory* memory,
                                              tally_region** region);
 
-/* TALLY_AGAIN while an operation on it is outstanding. */
+/* Takes the region back from the node and frees it. TALLY_AGAIN while an operation on the region is
+ * outstanding. TALLY_BAD_REGION when `region` is not a region of this session. */
 TALLY_API tally_status tally_region_free(tally_session* session, tally_region* region);
 
 /* -- operations ------------------------------------------------------------------------------ */
 
 typedef struct tally_buffer {
   tally_region* region;
-  uint64_t offset; /* bytes */
+  uint64_t offset; /* bytes from the beginning of the region */
 } tally_buffer;
 
 typedef struct tally_operation {
@@ -229,25 +277,29 @@ typedef struct tally_operation {
   tally_kind kind;
   tally_type type;
   tally_op op;
-  uint32_t tag;      /* names the bucket; the library counts its rounds */
+  uint32_t tag;      /* number of the bucket, such as the index of a tensor; the library counts the
+                        rounds of each tag */
   uint64_t count;    /* elements of the whole operation, the same at every rank */
-  tally_buffer in;   /* what this rank contributes; unused by receivers that contribute nothing */
-  tally_buffer out;  /* where its result goes: over the same elements of `in` (in place), or
-                        apart from it */
-  uint32_t root;     /* of reduce and broadcast */
-  uint32_t priority; /* 0..255, higher goes first among ready operations */
+  tally_buffer in;   /* what this rank contributes; unused at a rank that contributes nothing */
+  tally_buffer out;  /* where this rank's result goes: exactly over the same elements of `in` (in
+                        place), or apart from `in` */
+  uint32_t root;     /* rank; of reduce and broadcast */
+  uint32_t priority; /* 0..255; among ready operations the higher priority goes first */
   uint32_t deadline_ms; /* 0: the session's default */
   uint32_t flags;       /* TALLY_WANT_* */
-  void* stream;         /* CUDA stream that orders the buffers; NULL for host memory */
-  uint64_t user;        /* comes back in the completion */
+  void* stream;         /* reserved for a CUDA stream that orders the buffers; must be NULL in this
+                           build, else TALLY_UNSUPPORTED */
+  uint64_t user;        /* the completion returns this value */
 } tally_operation;
 
-/* Sum of squares and number of non-finite values of the result, at the ranks that receive it. The
- * first one of a size makes a call to the node for the memory that it needs. */
+/* Asks for the sum of squares and the number of non-finite values of the result, at the ranks that
+ * receive it. Only all-reduce and reduce have them; for other kinds tally_post returns
+ * TALLY_UNSUPPORTED. The first such operation of a size makes a call to the node for memory. */
 #define TALLY_WANT_STATS 1u
 
-/* Announces the operation. The buffers belong to the node until its completion is taken. Each tag
- * has at most one operation outstanding. On failure nothing was announced. */
+/* Announces the operation. The node owns the buffers until the caller takes the completion. Each
+ * tag has at most one outstanding operation (else TALLY_DUPLICATE). After a failure nothing is
+ * announced. */
 TALLY_API tally_status tally_post(tally_session* session, const tally_operation* operation);
 
 #define TALLY_NO_RANK 0xffffffffu
@@ -258,35 +310,49 @@ typedef struct tally_completion {
   uint32_t tag;
   uint32_t round;
   uint64_t user;
-  uint32_t culprit;      /* the rank to blame, or TALLY_NO_RANK */
-  uint32_t inputs_gone;  /* 1: the operation failed after result bytes may have landed in place */
-  double sum_of_squares; /* TALLY_WANT_STATS */
-  uint64_t nonfinite;    /* TALLY_WANT_STATS */
-  char message[224];     /* on failure: what happened, who is waited for, what was announced */
+  uint32_t culprit;      /* the rank that caused the failure, or TALLY_NO_RANK */
+  uint32_t inputs_gone;  /* 1: the operation failed, and result bytes may have overwritten `in` */
+  double sum_of_squares; /* with TALLY_WANT_STATS */
+  uint64_t nonfinite;    /* with TALLY_WANT_STATS */
+  char message[224]; /* on failure: what happened, which rank is missing, what ranks announced */
 } tally_completion;
 
-/* Takes up to `max` completions without waiting; returns how many. Set completions[0].size; all
- * entries have that size. */
+/* Takes up to `max` completions without waiting, and returns how many; 0 means that nothing has
+ * completed. The caller sets completions[0].size; all entries have that size. The call takes
+ * nothing and returns -TALLY_INVALID_ARGUMENT for an unknown size, NULL or a negative max, and
+ * during another call on the session. */
 TALLY_API int tally_poll(tally_session* session, tally_completion* completions, int max);
 
-/* Waits until one completion can be taken and takes it. TALLY_AGAIN when timeout_ms passes first
- * (negative: until the operations' own deadlines end the wait). The operation's own status is in
- * completion->status. TALLY_INVALID_ARGUMENT when nothing is outstanding. */
+/* Waits for one completion and takes it. timeout_ms is in milliseconds; a negative value waits
+ * until the deadlines of the operations end the wait. TALLY_OK means that *completion is set; the
+ * status of the operation is in completion->status. With any other return value no completion was
+ * taken, and *completion is unchanged:
+ * - TALLY_AGAIN: the timeout passed first.
+ * - TALLY_INVALID_ARGUMENT: nothing is outstanding, or an argument is wrong.
+ * - Any other error: the session is over. Outstanding operations do not complete yet, because a
+ *   node that has stopped in the middle of its work may still write to the buffers. The node keeps
+ *   these buffers, and tally_region_free refuses them, until a later tally_poll or tally_wait
+ *   returns the completions. That happens when the process of the node has continued or has ended.
+ */
 TALLY_API tally_status tally_wait(tally_session* session, tally_completion* completion,
                                   int timeout_ms);
 
-/* Asks to take the operation of this tag back. Its completion still comes: TALLY_CANCELLED, or how
- * it ended before. All ranks get the same. */
+/* Asks the node to cancel the outstanding operation of this tag. The completion still comes. Its
+ * status is TALLY_CANCELLED, or the status of an operation that had ended before. All ranks get the
+ * same status. TALLY_INVALID_ARGUMENT when the tag has no outstanding operation. */
 TALLY_API tally_status tally_cancel(tally_session* session, uint32_t tag);
 
-/* A descriptor for event loops: readable when there may be completions. Before waiting on it call
- * tally_arm: TALLY_OK, wait; TALLY_AGAIN, there are completions already: poll first. The
- * descriptor is the session's. */
+/* tally_fd returns a descriptor for event loops. It is readable when there may be completions. The
+ * session owns it, and it is the same for the life of the session. tally_fd returns -1 for NULL and
+ * for a session of another process.
+ *
+ * Before the caller waits on the descriptor, it must call tally_arm. TALLY_OK: wait. TALLY_AGAIN:
+ * completions are there already, so call tally_poll first. Another error: as tally_wait's. */
 TALLY_API int tally_fd(tally_session* session);
 TALLY_API tally_status tally_arm(tally_session* session);
 
-/* tally_post and tally_wait in one, for programs with one operation at a time. Completions of other
- * operations that arrive meanwhile are kept for tally_poll and tally_wait. */
+/* Posts the operation and waits for its completion, for programs with one operation at a time. The
+ * session keeps completions of other operations for tally_poll and tally_wait. */
 TALLY_API tally_status tally_run(tally_session* session, const tally_operation* operation,
                                  tally_completion* completion);
 

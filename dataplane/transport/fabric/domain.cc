@@ -14,7 +14,8 @@
 #include <fstream>
 
 #include "base/clock.h"
-#include "base/memory_limit.h"
+#include "base/random_number.h"
+#include "base/system/memory_limit.h"
 
 namespace tally::transport::fabric {
 namespace {
@@ -24,11 +25,10 @@ constexpr std::size_t kCompletions = 1024;
 
 // No operation has more bytes than the largest tile that can be configured.
 constexpr std::size_t kLargestOperation = std::size_t{4} << 20;
-// How soon a provider is looked at again that has nothing to sleep on.
+// The time after which a shard polls a provider again that has no descriptor to sleep on.
 constexpr long kNap = 100 * kMicrosecond;
 
-// Best first. "net" is what libfabric 1.17 calls the endpoints of "tcp" that need no layer above.
-constexpr const char* kEfa = "efa";
+// Best first. "net" is libfabric 1.17's name for the endpoints of "tcp" that need no layer above.
 constexpr const char* kVerbs = "verbs;ofi_rxm";
 constexpr std::array<std::string_view, 5> kProviders = {kEfa, kVerbs, "tcp", "net", "tcp;ofi_rxm"};
 
@@ -43,7 +43,7 @@ std::string joined(std::span<const std::string_view> words) {
   return text;
 }
 
-// The descriptors that an epoll watches; none where it is not one.
+// Returns the descriptors that an epoll watches; none when the descriptor is not an epoll.
 std::vector<int> watched_by(int epoll) {
   std::ifstream info(fmt::format("/proc/self/fdinfo/{}", epoll));
   std::vector<int> found;
@@ -54,10 +54,10 @@ std::vector<int> watched_by(int epoll) {
   return found;
 }
 
-// A queue's descriptor of this provider is an epoll over another one, which watches the sockets,
-// and a signal that every completion raises and nobody lowers (fi_trywait does nothing there): it
-// would be readable for ever. Completions come from this thread's own progress, so the sockets are
-// all there is to wait for.
+// For the providers net and tcp. A queue's descriptor is an epoll over a second epoll and a signal.
+// The second epoll watches the sockets. Every completion raises the signal, and nothing lowers it
+// (fi_trywait does nothing there), so the queue's descriptor would stay readable for ever.
+// Completions come from this thread's own progress, so the thread need only wait for the sockets.
 int sockets_behind(int wait_fd) {
   for (const int fd : watched_by(wait_fd)) {
     if (!watched_by(fd).empty()) return fd;
@@ -67,9 +67,9 @@ int sockets_behind(int wait_fd) {
 
 void ask_for(fi_info& hints, bool threads) {
   hints.caps = FI_MSG | FI_RMA | FI_MULTI_RECV;
-  hints.mode = FI_CONTEXT | FI_CONTEXT2;  // every operation brings room for the provider
+  hints.mode = FI_CONTEXT | FI_CONTEXT2;  // every operation has room for the provider's data
   hints.ep_attr->type = FI_EP_RDM;
-  // What we can do; a provider leaves of it what it needs.
+  // What this transport can do; the provider clears the modes that it does not need.
   hints.domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   hints.domain_attr->threading = threads ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
   hints.domain_attr->data_progress = FI_PROGRESS_MANUAL;  // no hidden threads
@@ -129,14 +129,14 @@ Outcome Domain::find(const DomainOptions& options) {
   const Undisturbed undisturbed;  // the first call starts the providers
   hints->fabric_attr->prov_name = provider_.data();
   fi_info* found = nullptr;
-  // Devices of EFA have no IP address; any reaches any.
+  // Devices of EFA have no IP address; each device reaches all others.
   const char* address = provider_ == kEfa ? nullptr : options.address.c_str();
   const int error = library_.getinfo(kApi, address, nullptr, address != nullptr ? FI_SOURCE : 0,
                                      hints.get(), &found);
-  hints->fabric_attr->prov_name = nullptr;  // it is ours
+  hints->fabric_attr->prov_name = nullptr;  // the text belongs to this domain, not to the hints
   if (error != 0) return Error{Status::kUnsupported, library_.text(error)};
   const Info list(found, FreeInfo{&library_});
-  // Asked for a provider, libfabric also gives those that it has put a layer upon.
+  // For a provider's name, libfabric also returns entries with another provider layered on it.
   while (found != nullptr && provider_ != found->fabric_attr->prov_name) found = found->next;
   if (found == nullptr) return Error{Status::kUnsupported, "only below another"};
   if (found->ep_attr->max_msg_size < kLargestOperation) {
@@ -146,6 +146,13 @@ Outcome Domain::find(const DomainOptions& options) {
   }
   info_ = Info(library_.dupinfo(found), FreeInfo{&library_});
   if (info_ == nullptr) return Error{Status::kNoMemory, "no memory for libfabric's answer"};
+  const std::size_t key_bytes = info_->domain_attr->mr_key_size;
+  if (chooses_keys() && key_bytes < sizeof(std::uint64_t)) {
+    return Error{
+        Status::kUnsupported,
+        fmt::format("its keys have {} bytes and can be guessed: keys of 8 bytes are needed",
+                    key_bytes)};
+  }
   return Unit{};
 }
 
@@ -214,10 +221,11 @@ Result<std::unique_ptr<Domain>> Domain::open(const Library& library, std::string
   if (auto entered = domain->enter(); !entered) return entered.error();
   if (auto made = domain->make_queue(); !made) return made.error();
   if (auto known = domain->know(options.memory); !known) return known.error();
-  // Only an endpoint shows whether the address is this machine's, and its device good for one.
+  // Only an endpoint shows whether the address is this machine's and whether its device can have
+  // endpoints.
   if (const auto probe = domain->endpoint(); !probe) return probe.error();
   if (!domain->for_one()) return domain;
-  if (auto made = domain->make_queue(); !made) return made.error();  // the probe had the first
+  if (auto made = domain->make_queue(); !made) return made.error();  // the probe used the first
   return domain;
 }
 
@@ -300,9 +308,9 @@ std::string Domain::text_of(const Name& name) const {
   std::size_t bytes = text.size();
   ::fi_av_straddr(addresses_.get(), name.data(), text.data(), &bytes);
   text.back() = 0;
-  const std::string_view said = text.data();  // "fi_sockaddr_in://10.0.0.1:40000"
-  const std::size_t kind = said.find("://");
-  return std::string(kind == said.npos ? said : said.substr(kind + 3));
+  const std::string_view line = text.data();  // "fi_sockaddr_in://10.0.0.1:40000"
+  const std::size_t kind = line.find("://");
+  return std::string(kind == line.npos ? line : line.substr(kind + 3));
 }
 
 Outcome Domain::post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* descriptor,
@@ -331,8 +339,8 @@ ssize_t Domain::send(fid_ep& endpoint, fi_addr_t to, std::span<const std::byte> 
 }
 
 Result<fi_addr_t> Domain::insert(std::span<const std::byte> name) {
-  // libfabric reads as many bytes as its own addresses have, and believes the family of those that
-  // begin with one.
+  // libfabric reads as many bytes as its own addresses have. When its addresses begin with a
+  // family, it trusts the family in the name.
   const auto* own = static_cast<const sockaddr*>(info_->src_addr);
   bool fits = own != nullptr && name.size() == info_->src_addrlen;
   if (fits && info_->addr_format != FI_ADDR_EFA) {
@@ -358,10 +366,11 @@ void Domain::remove(fi_addr_t address) {
   ::fi_av_remove(addresses_.get(), &address, 1, 0);
 }
 
-Result<Fid<fid_mr>> Domain::expose(void* data, std::size_t bytes, std::uint64_t key) {
+Result<Fid<fid_mr>> Domain::expose(void* data, std::size_t bytes) {
   fid_mr* region = nullptr;
-  const int error = ::fi_mr_reg(access_->domain.get(), data, bytes,
-                                FI_REMOTE_READ | FI_REMOTE_WRITE, 0, key, 0, &region, nullptr);
+  const int error =
+      ::fi_mr_reg(access_->domain.get(), data, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+                  random_number() >> 1, 0, &region, nullptr);
   if (error != 0) {
     return failed(fmt::format("registering {} bytes", bytes), error);
   }
@@ -371,15 +380,18 @@ Result<Fid<fid_mr>> Domain::expose(void* data, std::size_t bytes, std::uint64_t 
 Result<Fid<fid_mr>> Domain::for_itself(std::span<std::byte> memory, std::uint64_t access) {
   if (!registers()) return Fid<fid_mr>();
   fid_mr* region = nullptr;
-  // Who wants this chooses the keys too.
-  const int error = ::fi_mr_reg(access_->domain.get(), memory.data(), memory.size(), access, 0, 0,
-                                0, &region, nullptr);
+  const int error = ::fi_mr_reg(access_->domain.get(), memory.data(), memory.size(), access, 0,
+                                random_number() >> 1, 0, &region, nullptr);
   if (error != 0) {
     return failed(
         fmt::format("registering {} KiB of memory; {}", memory.size() >> 10, memory_limit()),
         error);
   }
   return Fid<fid_mr>(region);
+}
+
+bool Domain::chooses_keys() const {
+  return (info_->domain_attr->mr_mode & FI_MR_PROV_KEY) == 0;
 }
 
 bool Domain::registers() const {

@@ -1,10 +1,11 @@
-// One thread's access to a network: a provider's domain with its address vector and completion
-// queue, and endpoints in it. Endpoints are reliable datagrams (FI_EP_RDM): tcp everywhere, EFA and
-// others where they exist. Messages from one endpoint to another arrive in the order in which they
-// were sent (FI_ORDER_SAS); nothing relies on an order of reads and writes.
+// One thread's access to a network: a domain of a libfabric provider with its address vector, its
+// completion queue and endpoints. Endpoints are reliable datagrams (FI_EP_RDM): tcp everywhere, EFA
+// and others where they exist. Messages from one endpoint to another arrive in the order in which
+// they were sent (FI_ORDER_SAS). Tally does not rely on an order of reads and writes.
 //
-// Some providers want to know the memory that operations of this side read and write (FI_MR_LOCAL):
-// it is registered, and operations bring its descriptor. The others get none.
+// Some providers require that the memory which operations of this side read and write is registered
+// (FI_MR_LOCAL). For these, Domain registers the memory, and operations pass its descriptor. For
+// the others, the descriptor is null.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -21,12 +22,15 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fd.h"
 #include "base/result.h"
+#include "base/system/fd.h"
 #include "dataplane/transport/fabric/library.h"
 #include "dataplane/transport/fabric/message.h"
 
 namespace tally::transport::fabric {
+
+// The provider whose addresses are not IP addresses.
+inline constexpr const char* kEfa = "efa";
 
 struct CloseFid {
   template <typename T>
@@ -38,84 +42,103 @@ template <typename T>
 using Fid = std::unique_ptr<T, CloseFid>;
 
 struct DomainOptions {
-  std::string address{};   // of this machine, numeric: where endpoints are bound
-  std::string provider{};  // as libfabric calls it; empty: the best that is there
-  bool threads = false;    // used by more than one thread
-  bool verbs = false;      // where none is named: verbs;ofi_rxm may be the best
-  // That is read into and written from; borrowed for the domain's life.
+  std::string address{};   // numeric address of this machine, to which endpoints are bound
+  std::string provider{};  // its libfabric name; empty means the best that is available
+  bool threads = false;    // more than one thread uses the domain
+  bool verbs = false;      // with an empty provider: verbs;ofi_rxm is a candidate too
+  // memory that reads of this side fill and writes of this side send; borrowed for the domain's
+  // life
   std::vector<std::span<std::byte>> memory{};
-  const Library* library = nullptr;  // for tests: instead of the system's
+  const Library* library = nullptr;  // for tests; null means the system's libfabric
 };
 
-using Name = std::vector<std::byte>;  // an endpoint's address, as the provider writes it
+using Name = std::vector<std::byte>;  // an endpoint's address, in the provider's format
 
 std::string to_hex(const Name& name);
+// Nothing when the text is not the hexadecimal form of 1 to 256 bytes.
 std::optional<Name> from_hex(std::string_view text);
-// What an operation says of the memory it uses; null where the provider does not ask.
+// The descriptor that an operation passes for memory of this region; null when the provider does
+// not require registration.
 inline void* descriptor_of(const Fid<fid_mr>& region) {
   return region ? ::fi_mr_desc(region.get()) : nullptr;
 }
-// An endpoint that was bound to no address in particular is where its machine is.
+// Puts host, a numeric IP address, in place of the unspecified address (0.0.0.0 or ::) of an
+// endpoint that was bound to no particular address. Leaves other names as they are.
 void fill_in_host(Name& name, const std::string& host);
 
-// Of a receive that failed: whether its buffer is used up, and to be posted again. Nothing: the
-// provider does not say (ofi_rxm, of a message that is too long). Anybody can bring this about, by
-// messages that are too long or that break off; whose they were is not known.
+// For a receive that failed: true when its buffer is used up and must be posted again, false when
+// the provider still has it. Nothing when the provider does not say (ofi_rxm, after a message that
+// is too long). Any machine that reaches the endpoint can cause such a failure, by a message that
+// is too long or that breaks off. The error does not say which sender caused it.
 inline std::optional<bool> used_up(const fi_cq_err_entry& error) {
   if ((error.flags & FI_MULTI_RECV) != 0) return true;
   return error.err == FI_ETRUNC ? std::nullopt : std::optional(false);
 }
 
+// Owns what it opens, except endpoints and regions, which it gives to its callers: they must end
+// before the domain. One thread, unless DomainOptions::threads is set.
 class Domain {
  public:
-  // kUnsupported: there is no libfabric, or no provider for this address; says which were looked
-  // at, and why it is none of them.
+  // Fails with kUnsupported when there is no libfabric or no provider for this address. The message
+  // lists the providers that were tried and the reason against each.
   static Result<std::unique_ptr<Domain>> open(const DomainOptions& options);
-  // One more of the same provider at the same address; quick. Where memory is registered both have
-  // the same registrations, so that they pin it once.
+  // Opens one more domain of the same provider at the same address; this is quick. When the
+  // provider requires registration, both share the registrations, so that the memory is pinned
+  // once.
   static Result<std::unique_ptr<Domain>> another(const Domain& model);
   ~Domain();
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
 
-  // True: to have one endpoint at a time. What ofi_rxm waits for on behalf of an endpoint stays
-  // with the queue when the endpoint is closed, and is used (seen in 1.17 and in the sources
-  // of 2.6).
+  // True when the domain must have at most one endpoint at a time: with ofi_rxm, and when the
+  // provider requires registration. ofi_rxm leaves the objects on which it waits for an endpoint in
+  // the completion queue when the endpoint is closed, and uses them later (seen in 1.17 and in the
+  // sources of 2.6).
   bool for_one() const { return registers() || provider_.ends_with(";ofi_rxm"); }
   Result<Fid<fid_ep>> endpoint();
   Result<Name> name_of(fid_ep& endpoint) const;
-  std::string text_of(const Name& name) const;  // "10.0.0.1:40000", or how the provider says it
-  // The buffer takes message after message until less than one has room (FI_MULTI_RECV); `context`
-  // comes back with each. Both are the provider's until the endpoint is closed.
+  std::string text_of(const Name& name) const;  // "10.0.0.1:40000", or the provider's own text
+  // Posts a buffer that takes several messages, until it has no room for another (FI_MULTI_RECV).
+  // The context comes back with each message. The provider uses both until the endpoint is closed.
   Outcome post_receive(fid_ep& endpoint, std::span<std::byte> buffer, void* descriptor,
                        void* context) const;
-  // A message of at most kMessageBytes; `context` comes back when it is on its way, and it does not
-  // get there without a connection. What fi_sendmsg gives.
+  // Sends a message of at most kMessageBytes; the caller may reuse the bytes at once. The context
+  // comes back when the message has left, which needs a connection. Returns the result of
+  // fi_sendmsg: 0, or a negative error.
   static ssize_t send(fid_ep& endpoint, fi_addr_t to, std::span<const std::byte> message,
                       void* context);
-  // From a peer, who may send anything: kInvalidArgument where it is not an address of this kind.
+  // Adds an endpoint's address to the address vector. The name comes from a peer, which may send
+  // anything: kInvalidArgument when it is not an address of this provider's kind.
   Result<fi_addr_t> insert(std::span<const std::byte> name);
   void remove(fi_addr_t address);
 
-  // `key`: for providers that let the caller choose; key_of() says which it became.
-  Result<Fid<fid_mr>> expose(void* data, std::size_t bytes, std::uint64_t key);
-  // For operations of this side; `access`: FI_READ | FI_WRITE, or FI_RECV. (With FI_SEND ofi_rxm
-  // would let the peers read.) Nothing where the provider does not ask for it.
+  // Registers memory that every peer with its key, fi_mr_key(), can read and write. The key is a
+  // random number when the provider allows a choice.
+  Result<Fid<fid_mr>> expose(void* data, std::size_t bytes);
+  // False when the provider chooses the keys. An adversary may guess these, because adapters use
+  // small numbers.
+  bool chooses_keys() const;
+  // Registers memory for operations of this side. access: FI_READ | FI_WRITE, or FI_RECV. (With
+  // FI_SEND, ofi_rxm would let the peers read it.) The region is null when the provider does not
+  // require registration.
   Result<Fid<fid_mr>> for_itself(std::span<std::byte> memory, std::uint64_t access);
+  // True when the provider requires that operations use registered memory.
   bool registers() const;
-  // Of DomainOptions::memory; null where the provider does not ask.
+  // The descriptor of the piece of DomainOptions::memory with this byte. Null when the byte is in
+  // none, and when the provider does not require registration.
   void* descriptor(const std::byte* data) const;
-  // Where the remote side says the region begins: its address, or 0.
+  // The number by which peers address the first byte of a region: its virtual address or 0, as the
+  // provider requires.
   std::uint64_t base_of(const void* data) const;
 
   fid_cq& completions() { return *completions_; }
   int wait_fd() const { return wait_fd_; }
-  // False: something may be there already, do not sleep on wait_fd(). A provider that has nothing
-  // to sleep on is looked at again soon: a timer.
+  // False when something may have arrived already: the caller must not sleep on wait_fd(). For a
+  // provider without a descriptor to sleep on, wait_fd() is a timer that soon expires.
   bool may_sleep();
 
   const std::string& provider() const { return provider_; }
-  // For the log: that it was named, or why not the better ones.
+  // For the log: "as configured", "the best", or the reasons against the better providers.
   const std::string& why() const { return why_; }
   const Library& library() const { return library_; }
 
@@ -126,10 +149,12 @@ class Domain {
   };
   using Info = std::unique_ptr<fi_info, FreeInfo>;
 
+  // A piece of DomainOptions::memory and its registration.
   struct Known {
     std::span<std::byte> memory;
     Fid<fid_mr> region;
   };
+  // What domains that share registrations have in common.
   struct Access {
     Fid<fid_fabric> fabric;
     Fid<fid_domain> domain;
@@ -153,8 +178,8 @@ class Domain {
   std::shared_ptr<Access> access_;
   Fid<fid_av> addresses_;
   Fid<fid_cq> completions_;
-  int wait_fd_ = -1;
-  UniqueFd timer_;  // it is, where the provider has none
+  int wait_fd_ = -1;  // borrowed from completions_, or timer_
+  UniqueFd timer_;    // empty when the provider has a descriptor to sleep on
 };
 
 }  // namespace tally::transport::fabric

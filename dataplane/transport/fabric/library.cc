@@ -60,7 +60,8 @@ Result<const Library*> library() {
 }
 
 void take_messages_one_by_one() {
-  // The provider's name in 1.17, and from 1.18 on. What it reads ahead may hold several messages.
+  // The provider's name in 1.17, and from 1.18 on. Bytes that it reads ahead may hold several
+  // messages.
   [[maybe_unused]] static const bool done = ::setenv("FI_NET_PREFETCH_RBUF_SIZE", "0", 1) == 0 &&
                                             ::setenv("FI_TCP_PREFETCH_RBUF_SIZE", "0", 1) == 0;
 }

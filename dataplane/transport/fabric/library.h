@@ -1,4 +1,5 @@
-// libfabric, opened at run time: programs and libraries that link this load where it is absent.
+// Opens libfabric at run time, so that programs and libraries that link this also load on machines
+// without libfabric.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -12,7 +13,8 @@
 
 namespace tally::transport::fabric {
 
-// The functions that libfabric exports; all others are calls through the objects that these give.
+// The functions that libfabric exports. All other functions of libfabric are calls through the
+// objects that these return.
 struct Library {
   decltype(&::fi_getinfo) getinfo = nullptr;
   decltype(&::fi_freeinfo) freeinfo = nullptr;
@@ -21,13 +23,14 @@ struct Library {
   decltype(&::fi_strerror) strerror = nullptr;
   decltype(&::fi_version) version = nullptr;
 
-  // "Connection refused", of what a call returned (negative) or a completion said (positive).
+  // The text of an error, such as "Connection refused". error: the result of a call (negative) or
+  // of a completion (positive).
   std::string text(long error) const;
 };
 
-// While this lives, what libraries do to the process when they are loaded is undone at its end:
-// signal handlers (one that Debian's libfabric brings along takes over SIGTERM, SIGBUS and others,
-// to print stacks) and the thread's affinity.
+// Undoes what libraries do to the process when they are loaded. The destructor restores the signal
+// handlers and the thread's CPU affinity that the constructor found. Reason: a library that
+// Debian's libfabric loads takes over SIGTERM, SIGBUS and other signals to print stacks.
 class Undisturbed {
  public:
   Undisturbed();
@@ -41,16 +44,22 @@ class Undisturbed {
   cpu_set_t affinity_;
 };
 
-// Opened once and never closed: its providers have threads and exit handlers of their own. Any
-// thread. kUnsupported: it is not installed, and what to do about it.
+// The system's libfabric. It is opened once and never closed, because its providers have threads
+// and exit handlers of their own. Any thread. Fails with kUnsupported when libfabric is not
+// installed; the message says what to install.
 Result<const Library*> library();
 
-// For processes that have several endpoints in a domain, before the first call of libfabric: the
-// TCP provider is to take one message at a time from a connection, so that a receive is posted
-// whenever the next one is taken. One that finds none waits in a list of the domain's, and the next
-// receive wakes the first of that list, whichever endpoint it was posted at: the connection that it
-// was posted for may be another, and stands still for ever (libfabric 1.17.0, xnet_srx_msg()). Sets
-// libfabric's environment variables, the first time: while no other thread uses the environment.
+// Makes the TCP provider take one message at a time from a connection, so that a receive is posted
+// whenever the provider takes the next message. A process with several endpoints in a domain calls
+// it before the first call of libfabric.
+//
+// Reason: a connection whose message finds no receive waits in a list of the domain. The next
+// receive wakes the first connection of that list, even if the receive was posted at another
+// endpoint. Then the connection for which it was posted waits for ever (libfabric 1.17.0,
+// xnet_srx_msg()).
+//
+// The first call sets environment variables of libfabric. No other thread may use the environment
+// at that time.
 void take_messages_one_by_one();
 
 }  // namespace tally::transport::fabric

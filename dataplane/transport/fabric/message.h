@@ -1,7 +1,8 @@
-// What travels between a client's endpoint and a shard's besides the bytes of regions: a notice or
-// a completion behind an envelope, and behind that what belongs to a small operation: a rank's
-// contribution, or results and where they go (a Store each, with its bytes after it). An endpoint
-// can be reached by anybody; its session's secret is known to the two ends alone.
+// The messages between a client's endpoint and a shard's endpoint. A message is an Envelope, then a
+// notice or a completion, then the bytes of a small operation if there are any. These are a rank's
+// contribution behind a notice, or results behind a completion: a Store for each result, followed
+// by its bytes. Every machine of the network can reach an endpoint; only the two ends know the
+// session's secret.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 #include <optional>
 #include <span>
 
-#include "base/ring.h"
+#include "base/containers/ring.h"
 
 namespace tally::transport::fabric {
 
@@ -19,39 +20,42 @@ struct Envelope {
   std::uint32_t shard = 0;
   std::uint32_t reserved = 0;
 };
-// Bytes for the memory that the receiver knows by this key: as an RMA write would name it.
+// The target of a result, named as an RMA write would name it: the key of the receiver's memory,
+// and the address in it.
 struct Store {
   std::uint64_t key = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
 };
 
-inline constexpr std::size_t kMessageBytes = sizeof(Envelope) + sizeof(RingSlot);
-// Of a contribution, and of an operation whose results go with its completion.
+inline constexpr std::size_t kMessageBytes = sizeof(Envelope) + sizeof(RingEntry);
+// Most bytes of a contribution that goes behind its notice, and of an operation whose results go
+// behind its completion.
 inline constexpr std::size_t kEagerBytes = 8192;
 inline constexpr std::size_t kLongestMessage = kMessageBytes + kEagerBytes + 8 * sizeof(Store);
 using MessageBytes = std::array<std::byte, kMessageBytes>;
 
 struct Opened {
   Envelope envelope;
-  RingSlot content;
-  std::span<const std::byte> behind;  // in what was opened
+  RingEntry content;
+  std::span<const std::byte> behind;  // borrowed from the bytes that were opened
 };
 
-// Precondition: `bytes` has room for a message.
+// Writes the envelope and the content to the front of bytes. Precondition: bytes has room for
+// kMessageBytes.
 inline void seal_into(std::span<std::byte> bytes, const Envelope& envelope,
-                      const RingSlot& content) {
+                      const RingEntry& content) {
   std::memcpy(bytes.data(), &envelope, sizeof envelope);
   std::memcpy(bytes.data() + sizeof envelope, content.bytes, sizeof content.bytes);
 }
 
-inline MessageBytes seal(const Envelope& envelope, const RingSlot& content) {
+inline MessageBytes seal(const Envelope& envelope, const RingEntry& content) {
   MessageBytes bytes;
   seal_into(bytes, envelope, content);
   return bytes;
 }
 
-// Nothing where it is not as long as a message.
+// Parses a message. Nothing when the length is not that of a message. Does not check the secret.
 inline std::optional<Opened> open_message(std::span<const std::byte> bytes) {
   if (bytes.size() < kMessageBytes || bytes.size() > kLongestMessage) return std::nullopt;
   Opened opened;
@@ -61,12 +65,12 @@ inline std::optional<Opened> open_message(std::span<const std::byte> bytes) {
   return opened;
 }
 
-// The next result of what is behind a completion, which it is taken from; nothing where there is
-// none, or only a part of one.
 struct SmallResult {
   Store store;
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes;  // borrowed from the message
 };
+// Takes the next result from the front of the bytes behind a completion. Nothing when there is no
+// result, or only a part of one.
 inline std::optional<SmallResult> next_result(std::span<const std::byte>& behind) {
   SmallResult result;
   if (behind.size() < sizeof result.store) return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -74,6 +75,43 @@ TEST(LandingMemory, TheWidestTileFindsRoom) {
   for (std::size_t i = 0; i < kRanks; ++i) {
     ASSERT_NE(memory.allocate(kBlock), nullptr) << i;
     if (i % 2 == 1) memory.release(others[i]);
+  }
+}
+
+// What a search from the first page on would find, whatever is in use.
+TEST(LandingMemory, GivesTheLowestPlaceThatIsLongEnough) {
+  for (const std::size_t pages : {1, 2, 7, 64, 100, 1000}) {
+    LandingMemory memory(pages * kPage);
+    const std::size_t all = memory.bytes() / kPage;  // rounded up to the machine's large pages
+    std::vector<bool> used(all);
+    std::vector<std::pair<std::size_t, std::size_t>> pieces;
+    std::mt19937 random(static_cast<unsigned>(pages));
+    for (int i = 0; i < 3000; ++i) {
+      const std::size_t length = 1 + random() % (i % 10 == 0 ? all : 1 + all / 10);
+      std::size_t begin = 0;
+      for (std::size_t end = 0; end < all && end - begin < length; ++end) {
+        if (used[end]) begin = end + 1;
+      }
+      const bool fits = begin + length <= all;
+      const std::byte* data = memory.allocate(length * kPage);
+      ASSERT_EQ(data, fits ? memory.memory().data() + begin * kPage : nullptr)
+          << length << " of " << pages << " pages, step " << i;
+      if (fits) {
+        std::fill_n(used.begin() + static_cast<std::ptrdiff_t>(begin), length, true);
+        pieces.emplace_back(begin, length);
+      }
+      if (pieces.empty() || random() % 2 == 0) continue;
+      std::swap(pieces[random() % pieces.size()], pieces.back());
+      const auto [first, count] = pieces.back();
+      pieces.pop_back();
+      memory.release(memory.memory().data() + first * kPage);
+      std::fill_n(used.begin() + static_cast<std::ptrdiff_t>(first), count, false);
+    }
+    for (const auto& [first, count] : pieces) {
+      memory.release(memory.memory().data() + first * kPage);
+    }
+    EXPECT_TRUE(memory.empty());
+    EXPECT_NE(memory.allocate(memory.bytes()), nullptr);
   }
 }
 

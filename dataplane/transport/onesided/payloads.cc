@@ -4,6 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "dataplane/wire/completion.h"
+#include "dataplane/wire/notice.h"
+
 namespace tally::transport::onesided {
 
 std::optional<std::uint32_t> Payloads::keep(Peer peer, std::uint32_t cookie,
@@ -41,6 +44,21 @@ std::optional<std::uint32_t> Payloads::add(Peer peer, std::uint32_t cookie,
   own.reserve(kMostEach);
   own.push_back(index);
   return kFirst + index;
+}
+
+RingEntry Payloads::store(Peer peer, const RingEntry& entry,
+                          std::span<const std::byte> contribution,
+                          const std::shared_ptr<const void>& kept) {
+  wire::Notice notice;
+  std::optional<std::uint32_t> region;
+  if (wire::parse(entry, notice) == Status::kOk && notice.kind != wire::Kind::kCancel) {
+    region = kept ? lend(peer, notice.cookie, contribution, kept)
+                  : keep(peer, notice.cookie, contribution);
+  }
+  if (!region) return entry;
+  notice.in_region = *region;
+  notice.in_offset = 0;
+  return wire::encode(notice);
 }
 
 std::optional<Span> Payloads::find(const Range& range) const {
@@ -83,6 +101,15 @@ void Payloads::ended(Peer peer, std::uint32_t cookie) {
   if (found == own.end()) return;
   end(*found);
   own.erase(found);
+}
+
+// The second of two equal notices gets status kDuplicate. The operation of the first one goes on
+// and needs its payload.
+void Payloads::completed(const Message& message) {
+  if (size() == 0) return;
+  wire::Completion completion;
+  const bool readable = wire::parse(message.message, completion) == Status::kOk;
+  if (readable && completion.status != Status::kDuplicate) ended(message.peer, completion.cookie);
 }
 
 void Payloads::forget(Peer peer) {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "dataplane/transport/onesided/small_operation.h"
+
 namespace tally::transport::onesided {
 namespace {
 
@@ -100,6 +102,32 @@ TEST_F(PayloadsTest, AnOperationHasOne) {
   payloads_.ended(kPeer, kCookie);
   EXPECT_EQ(payloads_.size(), 1U);
   EXPECT_TRUE(payloads_.keep(kPeer, kCookie, bytes_).has_value());
+}
+
+TEST_F(PayloadsTest, NoticeNamesItsStoredContribution) {
+  const RingEntry notice = wire::encode(small_notice(kCookie));
+  const RingEntry stored = payloads_.store(kPeer, notice, bytes_, nullptr);
+  wire::Notice seen;
+  ASSERT_EQ(wire::parse(stored, seen), Status::kOk);
+  EXPECT_TRUE(found(kPeer, seen.in_region, seen.in_offset, bytes_.size()));
+  EXPECT_EQ(seen.cookie, kCookie);
+  const RingEntry again = payloads_.store(kPeer, notice, bytes_, nullptr);
+  EXPECT_EQ(std::memcmp(&again, &notice, sizeof notice), 0) << "one payload of an operation";
+}
+
+TEST_F(PayloadsTest, CancelHasNoContribution) {
+  wire::Notice cancel = small_notice(kCookie);
+  cancel.kind = wire::Kind::kCancel;
+  payloads_.store(kPeer, wire::encode(cancel), bytes_, nullptr);
+  EXPECT_EQ(payloads_.size(), 0U);
+}
+
+TEST_F(PayloadsTest, CompletionOfSecondEqualNoticeKeepsPayloadOfFirst) {
+  payloads_.keep(kPeer, kCookie, bytes_);
+  payloads_.completed({kPeer, small_completion(kCookie, Status::kDuplicate)});
+  EXPECT_EQ(payloads_.size(), 1U);
+  payloads_.completed({kPeer, small_completion(kCookie)});
+  EXPECT_EQ(payloads_.size(), 0U);
 }
 
 }  // namespace

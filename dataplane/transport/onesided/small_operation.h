@@ -1,4 +1,4 @@
-// For tests of transports: the messages of a small operation.
+// The messages of a small operation, for tests of transports.
 #pragma once
 
 #include "dataplane/wire/completion.h"
@@ -6,7 +6,7 @@
 
 namespace tally::transport::onesided {
 
-// From a rank with a contribution at 5000 of its region 1.
+// A notice of a rank whose contribution starts at byte 5000 of its region 1.
 inline wire::Notice small_notice(std::uint32_t cookie) {
   wire::Notice made;
   made.cookie = cookie;
@@ -16,7 +16,7 @@ inline wire::Notice small_notice(std::uint32_t cookie) {
   return made;
 }
 
-inline RingSlot small_completion(std::uint32_t cookie, Status status = Status::kOk) {
+inline RingEntry small_completion(std::uint32_t cookie, Status status = Status::kOk) {
   wire::Completion made;
   made.cookie = cookie;
   made.status = status;

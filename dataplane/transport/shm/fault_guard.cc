@@ -1,5 +1,6 @@
 #include "dataplane/transport/shm/fault_guard.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -13,8 +14,15 @@
 
 namespace tally::transport::shm {
 
-// `begin` is 0 while nobody uses the entry; it is written last and cleared first.
+// A handler may read an entry at any moment, while the guard's owner changes it. So the handler
+// holds the entry first: it increments `handlers`, then reads `live`. The owner of the guard clears
+// `live`, then waits until `handlers` is 0. Both are sequentially consistent, so one of the two
+// sees the other. An entry that a handler has found live stays unchanged and mapped until the
+// handler lets go of it.
 struct FaultGuard::Entry {
+  std::atomic<std::uint32_t> handlers{0};  // number that hold it, or check whether they may
+  // The fields below are written while live is false and no handler holds the entry.
+  std::atomic<bool> live{false};
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
   std::atomic<FaultWord*> faulted{nullptr};
@@ -28,10 +36,18 @@ struct Chunk {
   Chunk* next = nullptr;
 };
 std::atomic<Chunk*> chunks{nullptr};
-static_assert(std::atomic<Chunk*>::is_always_lock_free && FaultWord::is_always_lock_free,
+static_assert(std::atomic<Chunk*>::is_always_lock_free && FaultWord::is_always_lock_free &&
+                  std::atomic<bool>::is_always_lock_free &&
+                  std::atomic<std::uintptr_t>::is_always_lock_free,
               "used in a signal handler");
 
-// Which entries are free: for those who make guards, not for the handler.
+std::atomic<void (*)(FaultStep)> watcher{nullptr};
+
+void pass(FaultStep step) {
+  if (auto* seen = watcher.load(std::memory_order_acquire)) seen(step);
+}
+
+// The free entries. Threads that make guards use them, the handler does not.
 struct FreeEntries {
   std::mutex mutex;
   std::vector<FaultGuard::Entry*> entries;
@@ -55,30 +71,51 @@ FaultGuard::Entry* take_entry() {
   return entry;
 }
 
-bool replace(const FaultGuard::Entry& entry, std::uintptr_t address) {
-  const std::uintptr_t begin = entry.begin.load(std::memory_order_acquire);
-  const std::uintptr_t end = entry.end.load(std::memory_order_relaxed);
-  if (begin == 0 || address < begin || address >= end) return false;
-  // All of it: a peer that punches every page would otherwise cost a signal for each.
-  void* replaced = ::mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-  if (replaced == MAP_FAILED) return false;
-  entry.faulted.load(std::memory_order_relaxed)->store(1, std::memory_order_release);
-  return true;
+bool covers(const FaultGuard::Entry& entry, std::uintptr_t address) {
+  return address >= entry.begin.load(std::memory_order_relaxed) &&
+         address < entry.end.load(std::memory_order_relaxed);
 }
 
-// On the thread that touched the memory; async-signal-safe.
+// Replaces the mapping of an entry that the handler holds. Sets the word first, so that every
+// thread that reads zeros of the new pages finds the word set afterwards.
+bool replace(const FaultGuard::Entry& entry) {
+  pass(FaultStep::kHeld);
+  entry.faulted.load(std::memory_order_relaxed)->store(1, std::memory_order_seq_cst);
+  const std::uintptr_t begin = entry.begin.load(std::memory_order_relaxed);
+  // Replaces all of it, because a peer that removes every page would cause a signal for each.
+  void* replaced = ::mmap(reinterpret_cast<void*>(begin),
+                          entry.end.load(std::memory_order_relaxed) - begin, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  pass(FaultStep::kReplaced);
+  return replaced != MAP_FAILED;
+}
+
+// Returns true when the entry is that of the mapping that has faulted, and the mapping has been
+// replaced. What a handler reads of an entry before it holds it may be of two owners, so it is only
+// a hint. The wanted entry does not change, because its owner does not let go of memory that a
+// thread is touching.
+bool survive(FaultGuard::Entry& entry, std::uintptr_t address) {
+  if (!covers(entry, address)) return false;
+  entry.handlers.fetch_add(1, std::memory_order_seq_cst);
+  const bool held = entry.live.load(std::memory_order_seq_cst) && covers(entry, address);
+  const bool survived = held && replace(entry);
+  // Release: reset() continues after all of the above.
+  entry.handlers.fetch_sub(1, std::memory_order_release);
+  return survived;
+}
+
+// Runs on the thread that touched the memory. Async-signal-safe.
 void on_fault(int number, siginfo_t* info, void*) {
   const int saved = errno;
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   bool survived = false;
   for (Chunk* chunk = chunks.load(std::memory_order_acquire); chunk != nullptr && !survived;
        chunk = chunk->next) {
-    for (const FaultGuard::Entry& entry : chunk->entries) {
-      survived = survived || replace(entry, address);
+    for (FaultGuard::Entry& entry : chunk->entries) {
+      survived = survived || survive(entry, address);
     }
   }
-  // The access is made again: now it succeeds, or ends the process.
+  // The processor repeats the access: now it succeeds, or it ends the process.
   if (!survived) ::signal(number, SIG_DFL);
   errno = saved;
 }
@@ -94,11 +131,16 @@ void survive_memory_faults() {
   }
 }
 
+void watch_faults(void (*seen)(FaultStep)) {
+  watcher.store(seen, std::memory_order_release);
+}
+
 FaultGuard::FaultGuard(std::span<std::byte> mapping, FaultWord& faulted) : entry_(take_entry()) {
   const auto begin = reinterpret_cast<std::uintptr_t>(mapping.data());
   entry_->faulted.store(&faulted, std::memory_order_relaxed);
+  entry_->begin.store(begin, std::memory_order_relaxed);
   entry_->end.store(begin + mapping.size(), std::memory_order_relaxed);
-  entry_->begin.store(begin, std::memory_order_release);
+  entry_->live.store(true, std::memory_order_seq_cst);
 }
 
 FaultGuard::FaultGuard(FaultGuard&& other) noexcept
@@ -112,7 +154,11 @@ FaultGuard& FaultGuard::operator=(FaultGuard&& other) noexcept {
 
 void FaultGuard::reset() {
   if (entry_ == nullptr) return;
-  entry_->begin.store(0, std::memory_order_release);
+  entry_->live.store(false, std::memory_order_seq_cst);
+  // A handler that was first needs one or two more system calls. Sequentially consistent: this read
+  // pairs with a handler's increment and its read of `live`, and acquires what the handler did.
+  while (entry_->handlers.load(std::memory_order_seq_cst) != 0) ::sched_yield();
+  entry_->end.store(0, std::memory_order_relaxed);  // handlers skip it
   FreeEntries& free = free_entries();
   const std::lock_guard lock(free.mutex);
   free.entries.push_back(std::exchange(entry_, nullptr));

@@ -36,6 +36,17 @@ TEST(SharedMemory, BothSidesSeeTheSameBytes) {
   }
 }
 
+TEST(SharedMemory, MoreThanThereIsIsRefusedWithTheNumbersBeforeAnyOfItIsTaken) {
+  const auto made = make_shared("test", std::size_t{1} << 44);
+  ASSERT_EQ(made.status(), Status::kNoMemory);
+  EXPECT_NE(made.error().message.find("shared memory of 17592186044416 bytes: "),
+            std::string::npos);
+  EXPECT_NE(made.error().message.find(" bytes free"), std::string::npos) << made.error().message;
+  for (const std::size_t bytes : {std::size_t{0}, (std::size_t{1} << 47) + 1, SIZE_MAX}) {
+    EXPECT_EQ(make_shared("test", bytes).status(), Status::kInvalidArgument);
+  }
+}
+
 // Bytes of the mapping at `data` that are mapped by huge pages.
 std::size_t huge_bytes(const std::byte* data) {
   std::ifstream maps("/proc/self/smaps");
@@ -61,6 +72,7 @@ TEST(SharedMemory, BothSidesMapHugePagesWhereTheKernelGivesThem) {
   EXPECT_EQ(huge_bytes(made->mapping.data()), 8u << 20);
   auto peer = map_peer(made->fd.get(), 8 << 20, "region");
   ASSERT_TRUE(peer.ok()) << peer.error().message;
+  populate({peer->data(), peer->size()});
   EXPECT_EQ(huge_bytes(peer->data()), 8u << 20);
 }
 

@@ -1,16 +1,16 @@
-// The session segment: the memory through which a rank's process and a node's shards talk. The
-// client makes it (a sealed memfd) and both map it; it holds, for every shard, a ring of notices
-// and a ring of completions. Payload never passes here.
+// The session segment: memory by which a rank's process and a node's shards exchange messages. The
+// client makes it (a sealed memfd), and both sides map it. It holds a ring of notices and a ring of
+// completions for each shard. Contributions and results never pass through it.
 //
-// Both sides treat what the other can write as a claim: indices are masked and checked
-// (base/ring.h), entries are copied out before they are parsed.
+// Neither side trusts what the other side can write: it masks and checks indices
+// (base/containers/ring.h), and copies entries out before it parses them.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <span>
 
-#include "base/ring.h"
+#include "base/containers/ring.h"
 
 namespace tally::transport::shm {
 
@@ -18,53 +18,57 @@ inline constexpr std::uint32_t kMaxShards = 256;
 inline constexpr std::uint32_t kMaxCredit = 1 << 14;
 inline constexpr std::size_t kPage = 4096;
 
-// What both sides have to agree about; the node tells it when a session opens.
+// The sizes on which both sides must agree. The node sends them when a session opens.
 struct SegmentGeometry {
-  std::uint32_t shards = 1;
-  std::uint32_t credit = 256;
+  std::uint32_t shards = 1;    // 1 to kMaxShards
+  std::uint32_t credit = 256;  // open operations of the session at a shard; 1 to kMaxCredit
 
   bool valid() const {
     return shards >= 1 && shards <= kMaxShards && credit >= 1 && credit <= kMaxCredit;
   }
-  // Twice the credit: a notice and its cancel; powers of two.
+  // Entries of each ring: a power of two, and at least twice the credit, because an operation may
+  // have a notice and a cancel.
   std::uint32_t slots() const {
     std::uint32_t slots = 2;
     while (slots < 2 * credit) slots *= 2;
     return slots;
   }
-  std::size_t shard_bytes() const;
-  std::size_t bytes() const;
+  std::size_t shard_bytes() const;  // of one ShardBlock with its rings; a multiple of kPage
+  std::size_t bytes() const;        // of the whole segment
 };
 
-// One for the session.
+// The first page of the segment.
 struct SegmentHeader {
-  // The client's fence: once it is not 0, no shard stores into the session's memory any more.
+  // The client's fence: after the client sets it, no shard stores into the session's memory.
   alignas(kCacheLine) std::atomic<std::uint32_t> fence{0};
 };
 
-// One for each shard, followed by the slots of its two rings. Each word has one writer and a line
-// of its own.
+// The words of one shard. The slots of its two rings follow it in the segment. Each word has a
+// cache line of its own.
 struct ShardBlock {
   RingIndices notices;      // client -> shard
   RingIndices completions;  // shard -> client
-  // The shard sleeps: a notice must be followed by a byte on the doorbell.
+  // 1 while the shard sleeps: then the client sends a byte on the doorbell after a notice. The
+  // shard sets it; the client clears it when it rings, the shard when it wakes.
   alignas(kCacheLine) std::atomic<std::uint32_t> shard_sleeps{0};
-  // The client sleeps: a completion must be followed by a byte on the doorbell.
+  // 1 while the client sleeps: then the shard sends a byte on the doorbell after a completion.
   alignas(kCacheLine) std::atomic<std::uint32_t> client_sleeps{0};
-  // The shard may be storing into this session's memory right now (the fence's other half).
+  // 1 while the shard may be storing into this session's memory. The client reads it after it has
+  // set the fence.
   alignas(kCacheLine) std::atomic<std::uint32_t> storing{0};
 };
 static_assert(sizeof(ShardBlock) == 7 * kCacheLine);
 
 inline std::size_t SegmentGeometry::shard_bytes() const {
-  const std::size_t raw = sizeof(ShardBlock) + 2 * std::size_t{slots()} * sizeof(RingSlot);
+  const std::size_t raw = sizeof(ShardBlock) + 2 * std::size_t{slots()} * sizeof(RingEntry);
   return (raw + kPage - 1) / kPage * kPage;
 }
 inline std::size_t SegmentGeometry::bytes() const {
   return kPage + shards * shard_bytes();
 }
 
-// The parts of a mapped segment. Borrows the mapping; all-zero memory is a fresh segment.
+// Finds the parts of a mapped segment. Borrows the mapping. All-zero memory is a fresh segment.
+// Precondition of all but geometry(): the segment was made with a base.
 class Segment {
  public:
   Segment() = default;
@@ -74,10 +78,10 @@ class Segment {
   ShardBlock& block(std::uint32_t shard) const {
     return *reinterpret_cast<ShardBlock*>(block_base(shard));
   }
-  std::span<RingSlot> notice_slots(std::uint32_t shard) const {
+  std::span<RingEntry> notice_slots(std::uint32_t shard) const {
     return {slots_base(shard), geometry_.slots()};
   }
-  std::span<RingSlot> completion_slots(std::uint32_t shard) const {
+  std::span<RingEntry> completion_slots(std::uint32_t shard) const {
     return {slots_base(shard) + geometry_.slots(), geometry_.slots()};
   }
   const SegmentGeometry& geometry() const { return geometry_; }
@@ -86,17 +90,19 @@ class Segment {
   std::byte* block_base(std::uint32_t shard) const {
     return base_ + kPage + shard * geometry_.shard_bytes();
   }
-  RingSlot* slots_base(std::uint32_t shard) const {
-    return reinterpret_cast<RingSlot*>(block_base(shard) + sizeof(ShardBlock));
+  RingEntry* slots_base(std::uint32_t shard) const {
+    return reinterpret_cast<RingEntry*>(block_base(shard) + sizeof(ShardBlock));
   }
 
   std::byte* base_ = nullptr;
   SegmentGeometry geometry_;
 };
 
-// Doorbells. The side that adds to a ring calls ring_needed() after its store, the side that goes
-// to sleep calls fall_asleep() before it looks at the ring a last time: with a full fence on either
-// side at least one of them sees the other (Dekker).
+// Doorbells. The side that adds to a ring calls ring_needed() after its store. The side that goes
+// to sleep calls fall_asleep() and then looks at the ring a last time. Each has a full fence, so at
+// least one of the two sees the other's store (Dekker's algorithm). ring_needed() returns true when
+// the caller must send a byte on the doorbell; of several calls for one sleep, only one returns
+// true.
 inline bool ring_needed(std::atomic<std::uint32_t>& sleeps) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return sleeps.load(std::memory_order_relaxed) != 0 &&

@@ -10,10 +10,10 @@ namespace {
 
 constexpr const char* kName = "libibverbs.so.1";
 
-// The functions that libibverbs exports; those on the data path are calls through the objects.
+// The functions that libibverbs exports. The functions of the data path are called through objects.
 class SystemApi final : public Api {
  public:
-  // The name of the first function that is missing; null when all are there.
+  // Returns the name of the first function that is missing; null when all are there.
   const char* load(void* handle) {
     const char* missing = nullptr;
     const auto find = [&](auto& function, const char* name) {
@@ -47,9 +47,9 @@ class SystemApi final : public Api {
     find(destroy_qp_, "ibv_destroy_qp");
     const char* needed = missing;
     find(reg_dmabuf_mr_, "ibv_reg_dmabuf_mr");  // since rdma-core 34
-    // Before the first registration: on kernels that do not copy pinned pages at a fork, a child's
-    // life would give the parent's memory other pages than the adapter has. Elsewhere it does
-    // nothing.
+    // Must come before the first registration. On kernels that do not copy pinned pages at a fork,
+    // a child would give the parent's memory other pages than the adapter has. On other kernels it
+    // does nothing.
     decltype(&::ibv_fork_init) fork_init = nullptr;
     find(fork_init, "ibv_fork_init");
     if (fork_init != nullptr) fork_init();

@@ -1,6 +1,6 @@
-// The part of libibverbs that Tally uses, behind an interface: the library is opened at run time
-// (programs that link this load where it is absent), and tests put a device of their own in its
-// place.
+// The part of libibverbs that Tally uses, as an interface. The library is opened at run time, so
+// that programs that link this also load on machines without it. Tests implement the interface with
+// a device of their own.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,7 +12,8 @@
 
 namespace tally::transport::verbs {
 
-// Each is the function of verbs.h of the same name: its arguments, results and errno.
+// Each function is the one of verbs.h with the same name: it has its arguments, results and errno,
+// except where a comment says otherwise.
 class Api {
  public:
   virtual ~Api() = default;
@@ -41,8 +42,8 @@ class Api {
   virtual ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel) = 0;
   virtual int resize_cq(ibv_cq* queue, int entries) = 0;
   virtual int destroy_cq(ibv_cq* queue) = 0;
-  virtual int get_cq_event(ibv_comp_channel* channel) = 0;  // and acknowledges it
-  virtual int req_notify_cq(ibv_cq* queue) = 0;             // of every completion
+  virtual int get_cq_event(ibv_comp_channel* channel) = 0;  // also acknowledges the event
+  virtual int req_notify_cq(ibv_cq* queue) = 0;             // asks for an event at any completion
   virtual int poll_cq(ibv_cq* queue, int most, ibv_wc* completions) = 0;
 
   virtual ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) = 0;
@@ -52,11 +53,12 @@ class Api {
   virtual int post_recv(ibv_qp* pair, ibv_recv_wr* list, ibv_recv_wr** bad) = 0;
 };
 
-// libibverbs itself, opened once and never closed. Any thread. kUnsupported: it is not installed,
-// and what to do about it.
+// libibverbs itself, opened once and never closed. Any thread. Fails with kUnsupported when
+// libibverbs is not installed or too old; the message says what to install.
 Result<Api*> system_api();
 
-// Owns what the library made, and gives it back with the function of the Api that does so.
+// Owns an object of the library and releases it with the function Release of the Api. The
+// destructor releases the object; it ignores the error of a device that refuses.
 template <typename T, int (Api::*Release)(T*)>
 class Owned {
  public:
@@ -77,13 +79,14 @@ class Owned {
   T* get() const { return object_; }
   T* operator->() const { return object_; }
   explicit operator bool() const { return object_ != nullptr; }
-  // Gives it back. 0, or the errno of a device that refuses: it is still owned.
+  // Releases the object. Returns 0, or the errno of a device that refuses; then the object is still
+  // owned.
   int reset() {
     const int error = object_ == nullptr ? 0 : (api_->*Release)(object_);
     if (error == 0) object_ = nullptr;
     return error;
   }
-  // Somebody else has given it back.
+  // Gives up the object without releasing it, because it does not exist any more.
   void forget() { object_ = nullptr; }
 
  private:

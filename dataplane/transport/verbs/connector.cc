@@ -6,19 +6,20 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/fd.h"
+#include "base/system/fd.h"
 
 namespace tally::transport::verbs {
 namespace {
 
-constexpr std::uint32_t kMessages = 8;  // of the sends
-static_assert(kProbeBytes <= sizeof(RingSlot) + kEagerSlots * kEagerBytes);
-// Usual connections that a completion queue has room for at first: with the usual credit some
-// entries less than a power of two, to which devices round up. It grows to so many times that.
+constexpr std::uint32_t kMessages = 8;  // entries of Connection::messages for sends
+static_assert(kProbeBytes <= sizeof(RingEntry) + kEagerSlots * kEagerBytes);
+// The number of usual connections that a new completion queue has room for. With the usual credit
+// they have some entries less than a power of two, to which devices round up. A queue grows to at
+// most kMostGrowth times its first size.
 constexpr std::size_t kFirstSessions = 14;
 constexpr std::size_t kMostGrowth = 64;
 
-// All that a connection can have posted.
+// Returns how many work requests a connection can have posted at most.
 std::size_t entries_of(const QueueSizes& sizes) {
   return std::size_t{sizes.sends} + sizes.receives;
 }
@@ -50,7 +51,8 @@ Result<std::shared_ptr<SharedQueue>> Connector::take_place(std::size_t entries) 
       *queue, [self = shared_from_this(), entries](SharedQueue* from) { from->taken -= entries; });
 }
 
-// A queue grows as connections come, to as much as a poll of it is worth.
+// A queue grows as connections come, up to kMostGrowth times its first size. Further connections
+// get another queue.
 Result<SharedQueue*> Connector::queue_with_room(std::size_t entries) {
   for (const auto& queue : queues_) {
     if (queue->taken + entries <= queue->room || grow(*queue)) return queue.get();
@@ -91,20 +93,20 @@ Result<Connection> Connector::connect(std::uint64_t first_receive, const QueueSi
   auto place = take_place(entries_of(sizes));
   if (!place) return place.error();
   made.place = std::move(place).value();
-  auto pair = QueuePair::make(*device_, *made.place->entries.get(), sizes, sizeof(RingSlot),
+  auto pair = QueuePair::make(*device_, *made.place->entries.get(), sizes, sizeof(RingEntry),
                               kWorkersAccess);
   if (!pair) return pair.error();
   made.pair = std::move(pair).value();
   const std::uint32_t receives = made.receives();
   const std::size_t messages = receives + kMessages + kEagerArea;
-  made.memory.reset(new RingSlot[messages]{});
+  made.memory.reset(new RingEntry[messages]{});
   made.messages = {made.memory.get(), messages};
   auto registered =
-      device_->expose(made.messages.data(), made.messages.size() * sizeof(RingSlot), kForItself);
+      device_->expose(made.messages.data(), made.messages.size() * sizeof(RingEntry), kForItself);
   if (!registered) return registered.error();
   made.registered = std::move(registered).value();
   for (std::uint32_t i = 0; i < receives; ++i) {
-    // The first may be a probe, and nothing is behind others yet.
+    // The first message may be a probe, which may use all pieces: no other message uses them yet.
     const std::uint32_t bytes = i == 0 ? kEagerSlots * kEagerBytes : kEagerBytes;
     if (const int error = post_receive(made, first_receive + i, i, bytes); error != 0) {
       return Error{Status::kNoMemory, fmt::format("a receive: {}", std::strerror(error))};
@@ -115,14 +117,14 @@ Result<Connection> Connector::connect(std::uint64_t first_receive, const QueueSi
 }
 
 std::span<std::byte> behind(Connection& connection, std::uint32_t index) {
-  const std::span<RingSlot> all = connection.messages;
+  const std::span<RingEntry> all = connection.messages;
   return std::as_writable_bytes(all.last(kEagerArea))
       .subspan(index % kEagerSlots * kEagerBytes, kEagerBytes);
 }
 
 int post_receive(Connection& connection, std::uint64_t number, std::uint32_t index,
                  std::uint32_t behind_bytes) {
-  const RingSlot& slot = connection.messages[index];
+  const RingEntry& slot = connection.messages[index];
   const std::uint32_t key = connection.registered->lkey;
   std::array<ibv_sge, 2> pieces{
       {{reinterpret_cast<std::uintptr_t>(slot.bytes), sizeof slot.bytes, key},

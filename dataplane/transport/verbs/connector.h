@@ -1,6 +1,6 @@
-// How the node's ends of connections are made, and what they consist of. Making and ending one
-// takes as long as the device takes, and about a second where nobody answers for the address of the
-// client. So any thread may do either, while the shard's goes on polling the completion queues.
+// Makes the node's ends of connections. The device decides how long it takes to make or end a
+// connection; when no machine answers at the client's address, making one takes about a second. So
+// any thread may make and end connections, while the shard's thread polls the completion queues.
 #pragma once
 
 #include <atomic>
@@ -9,48 +9,55 @@
 #include <span>
 #include <vector>
 
-#include "base/ring.h"
+#include "base/containers/ring.h"
 #include "dataplane/transport/verbs/queue_pair.h"
 
 namespace tally::transport::verbs {
 
-// A completion queue of many connections.
+// A completion queue that many connections share.
 struct SharedQueue {
   CompletionQueue entries;
-  std::size_t room = 0;                // for so many completions
-  std::atomic<std::size_t> taken = 0;  // of it: all that its connections can have posted
+  std::size_t room = 0;                // completions that fit into the queue
+  std::atomic<std::size_t> taken = 0;  // the most completions that its connections can have at once
 };
 
-// Of a connection's messages, the last: what comes behind others.
-inline constexpr std::size_t kEagerArea = kEagerSlots * kEagerBytes / sizeof(RingSlot);
+// RingSlots at the end of Connection::messages: the pieces for bytes that come behind messages.
+inline constexpr std::size_t kEagerArea = kEagerSlots * kEagerBytes / sizeof(RingEntry);
 
-// A queue pair, and the messages that its queues refer to.
+// A queue pair, and the messages to which its work requests refer.
 struct Connection {
-  std::shared_ptr<SharedQueue> place;  // in the queue, until it is let go; keeps the device open
-  // To be received, then to be sent, then what comes behind those that are received.
-  std::span<RingSlot> messages;
-  // They are here, as long as what came with notices is looked at, which may be after the end.
-  std::shared_ptr<RingSlot[]> memory;
-  MemoryRegion registered;  // they are
-  QueuePair pair;           // goes first: then nothing refers to the others
+  // The connection's share of a completion queue. The share ends with the last copy of this
+  // pointer. It also keeps the Connector and its device alive.
+  std::shared_ptr<SharedQueue> place;
+  // First the messages to receive, then those to send, then kEagerArea.
+  std::span<RingEntry> messages;
+  // Owns messages. The shard may read contributions there after the connection has ended, so each
+  // contribution holds a copy of this pointer.
+  std::shared_ptr<RingEntry[]> memory;
+  MemoryRegion registered;  // of messages
+  // The last member, so that it is destroyed first: then no work request refers to the others.
+  QueuePair pair;
 
-  // Messages that can have been posted to be received: a multiple of the pieces behind them, and in
-  // the order in which messages come, so that a message's number says which piece it has.
+  // Receives that are posted at a time: a multiple of kEagerSlots. They are posted again in the
+  // order in which messages come, so the number of a message gives the piece behind it.
   std::uint32_t receives() const { return pair.sizes().receives / kEagerSlots * kEagerSlots; }
 };
 
-// A device, and the completion queues of its connections: one for all, and more where one cannot
-// have room for all. Lives as long as its last connection.
+// A device, and the completion queues of its connections: one for all connections, and more when
+// one cannot have room for all. Each connection shares its ownership, so it lives at least as long
+// as its last connection.
 class Connector : public std::enable_shared_from_this<Connector> {
  public:
-  // `api` is borrowed for its life. `usual`: of a connection's queues, mostly.
+  // api is borrowed for the life of the Connector. usual: the queue sizes of most connections; the
+  // first size of a completion queue follows from them.
   static Result<std::shared_ptr<Connector>> open(Api& api, const DeviceOptions& options,
                                                  const QueueSizes& usual);
 
   Device& device() const { return *device_; }
-  ibv_comp_channel& channel() const { return *channel_.get(); }  // of all its queues
+  ibv_comp_channel& channel() const { return *channel_.get(); }  // of all its completion queues
 
-  // Any thread. The receives are posted; the first has this number, the others follow it.
+  // Makes a connection to the client and posts its receives, with the wr_id first_receive and the
+  // numbers after it. Any thread; slow.
   Result<Connection> connect(std::uint64_t first_receive, const QueueSizes& sizes,
                              const Address& client);
 
@@ -65,16 +72,17 @@ class Connector : public std::enable_shared_from_this<Connector> {
   const Choice& choice() const { return device_->choice(); }
 
   std::unique_ptr<Device> device_;
-  std::size_t first_entries_;  // of a completion queue
+  std::size_t first_entries_;  // size of a new completion queue
   CompletionChannel channel_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // protects queues_
   std::vector<std::unique_ptr<SharedQueue>> queues_;
 };
 
-// What comes behind messages[index]; the same as behind kEagerSlots - 1 others.
+// The piece for the bytes behind messages[index]. Every kEagerSlots-th message has the same piece.
 std::span<std::byte> behind(Connection& connection, std::uint32_t index);
 
-// Posts messages[index] to be received as `number`, and so much behind it. 0, or an errno.
+// Posts a receive with this wr_id into messages[index] and, behind it, into behind_bytes from the
+// begin of its piece. Returns 0, or an errno.
 int post_receive(Connection& connection, std::uint64_t number, std::uint32_t index,
                  std::uint32_t behind_bytes = kEagerBytes);
 

@@ -10,14 +10,14 @@
 #include <cstring>
 #include <optional>
 
-#include "base/fd.h"
-#include "base/memory_limit.h"
+#include "base/system/fd.h"
+#include "base/system/memory_limit.h"
 
 namespace tally::transport::verbs {
 namespace {
 
 constexpr std::size_t kMaxGids = 1024;
-constexpr std::uint8_t kMaxReads = 16;  // more only take turns on the wire
+constexpr std::uint8_t kMaxReads = 16;  // more reads would only take turns on the wire
 
 struct Wish {
   std::string name;
@@ -86,8 +86,8 @@ const char* kind_of(const ibv_gid_entry& entry) {
   }
 }
 
-// How well a GID serves; 0: not at all. RoCE v1 does not cross a router, link-local addresses
-// neither.
+// Returns how well a GID serves; 0 means not at all. RoCE v1 and link-local addresses do not cross
+// a router.
 int worth(const ibv_gid_entry& entry, bool ethernet, const std::optional<ibv_gid>& wanted) {
   if (wanted && std::memcmp(&entry.gid, &*wanted, sizeof entry.gid) == 0 &&
       entry.gid_type != IBV_GID_TYPE_ROCE_V1) {
@@ -105,7 +105,7 @@ struct Candidate {
   int worth = 0;
 };
 
-// One device after another, and for each that does not serve a word why.
+// Looks at one device after another. Notes the reason for each device that does not serve.
 class Search {
  public:
   Search(Api& api, Wish wish, std::optional<ibv_gid> host)
@@ -131,7 +131,7 @@ class Search {
     }
   }
 
-  // The one device that a caller has open.
+  // Looks at the one device that the caller has open.
   Outcome look_at(ibv_context& context) {
     const std::string name = api_.get_device_name(context.device);
     if (!wish_.name.empty() && name != wish_.name) {
@@ -325,8 +325,9 @@ Result<MemoryRegion> Device::expose(void* data, std::size_t bytes, unsigned acce
                            choice_.device, why_not_made(errno))};
 }
 
-// Asks for a registration that nobody can have. Who imports dma-bufs looks for the descriptor
-// (EBADF); a driver that does not, and a kernel that knows no such request, say so before.
+// Asks for a registration that cannot succeed. A driver that imports dma-bufs looks for the
+// descriptor and reports EBADF. A driver that does not, and a kernel without this request, report
+// another error before that.
 bool Device::takes_dmabufs() const {
   const MemoryRegion none(api_, api_.reg_dmabuf_mr(domain_, 0, 0, 0, -1, 0));
   return none || (errno != EOPNOTSUPP && errno != EPROTONOSUPPORT);

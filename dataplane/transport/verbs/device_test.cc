@@ -9,8 +9,8 @@
 
 #include <cerrno>
 
-#include "base/fd.h"
-#include "dataplane/transport/verbs/fake_verbs.h"
+#include "base/system/fd.h"
+#include "tests/support/transport/fake_verbs.h"
 
 namespace tally::transport::verbs {
 namespace {
@@ -65,7 +65,7 @@ TEST(VerbsDevice, InfiniBandNeedsNoAddress) {
   EXPECT_THAT(chosen(api, {}), HasSubstr("ib0 port 1, GID 0 (::, InfiniBand)"));
 }
 
-TEST(VerbsDevice, DoesAsItIsTold) {
+TEST(VerbsDevice, TakesTheChosenDevice) {
   FakeVerbs api({{.name = "a", .gids = {FakeVerbs::ipv4(1), ipv6(0xfe, 0x80)}},
                  {.name = "b", .gids = {FakeVerbs::ipv4(2)}}});
   EXPECT_THAT(chosen(api, {.device = "b", .host = "10.0.0.1"}), HasSubstr("b port 1, GID 0"));
@@ -83,7 +83,7 @@ TEST(VerbsDevice, DoesAsItIsTold) {
   }
 }
 
-TEST(VerbsDevice, SaysWhatEachOneLacks) {
+TEST(VerbsDevice, NamesWhatEachDeviceLacks) {
   FakeVerbs none(std::vector<FakeVerbs::Setup>{});
   EXPECT_EQ(chosen(none, {}),
             "no RDMA device to use: this machine has none (rdma link shows them)");
@@ -154,7 +154,7 @@ TEST(VerbsDevice, UsesACallersDomainAndLeavesItAsItWas) {
   EXPECT_EQ(::fcntl(events, F_GETFL) & O_NONBLOCK, 0);
 }
 
-TEST(VerbsDevice, OfACallersDeviceThePortAndTheGidMayBeTold) {
+TEST(VerbsDevice, TakesThePortAndTheGidOfACallersDevice) {
   FakeVerbs api({{.name = "a"}, {.name = "b", .gids = {FakeVerbs::ipv4(2), FakeVerbs::ipv4(3)}}});
   const Callers callers(api, 1);
   EXPECT_THAT(chosen(api, callers.options("b:1:1")), HasSubstr("GID 1 (10.0.0.3"));

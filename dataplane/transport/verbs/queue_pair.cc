@@ -1,12 +1,13 @@
 #include "dataplane/transport/verbs/queue_pair.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+
+#include "base/random_number.h"
 
 namespace tally::transport::verbs {
 namespace {
@@ -15,9 +16,7 @@ constexpr std::uint32_t kPacketNumbers = 1 << 24;
 constexpr std::uint8_t kHopLimit = 64;
 
 std::uint32_t random_packet_number() {
-  std::uint32_t number = 0;
-  static_cast<void>(::getrandom(&number, sizeof number, 0) == sizeof number);
-  return number % kPacketNumbers;
+  return static_cast<std::uint32_t>(random_number() % kPacketNumbers);
 }
 
 template <typename T>
@@ -73,7 +72,7 @@ Result<QueuePair> QueuePair::make(Device& device, ibv_cq& queue, const QueueSize
   attributes.send_cq = attributes.recv_cq = &queue;
   attributes.qp_type = IBV_QPT_RC;
   attributes.sq_sig_all = 1;
-  // What does not do inline sends is asked again without.
+  // Tries again without inline sends, because some devices do not support them.
   for (const std::uint32_t bytes : {inline_bytes, 0U}) {
     attributes.cap = {made.sizes_.sends, made.sizes_.receives, 1, made.sizes_.receive_pieces,
                       bytes};
@@ -167,7 +166,7 @@ void QueuePair::abort() {
   static_cast<void>(device_->api().modify_qp(pair_.get(), &attributes, IBV_QP_STATE));
 }
 
-// EIO is said of a device that is gone: the kernel has taken all its objects away.
+// EIO means that the device is gone: the kernel has removed all its objects.
 bool QueuePair::end() {
   const int error = pair_.reset();
   if (error == EIO) pair_.forget();

@@ -1,4 +1,4 @@
-// A reliable connection (RC queue pair) between a client and a shard, from its making to its end.
+// A reliable connection (RC queue pair) between a client and a shard.
 #pragma once
 
 #include <optional>
@@ -10,74 +10,80 @@
 
 namespace tally::transport::verbs {
 
-// What one end has to know of the other; exchanged over the control connection.
+// What one end must know of the other. The ends exchange it over the control connection.
 struct Address {
-  std::uint32_t number = 0;  // of the queue pair
-  std::uint32_t first_packet = 0;
+  std::uint32_t number = 0;        // of the queue pair
+  std::uint32_t first_packet = 0;  // first packet sequence number that it sends
   std::uint16_t lid = 0;
-  std::uint8_t mtu = 0;       // ibv_mtu: what it allows
+  std::uint8_t mtu = 0;       // the largest ibv_mtu that it allows
   std::uint8_t reads_in = 0;  // RDMA READs that it answers at a time
-  std::uint8_t ethernet = 0;  // 1: RoCE
+  std::uint8_t ethernet = 0;  // 1 for RoCE, 0 for InfiniBand
   ibv_gid gid{};
 };
 
 std::string to_hex(const Address& address);
-// From a peer, who may send anything: nothing where it cannot be an address.
+// The text comes from a peer, which may send anything. Nothing when it is not a valid address.
 std::optional<Address> from_hex(std::string_view text);
 
+// Most entries of the queues of a queue pair.
 struct QueueSizes {
   std::uint32_t sends = 0;
   std::uint32_t receives = 0;
-  std::uint32_t receive_pieces = 1;  // of memory that a message is received into
+  std::uint32_t receive_pieces = 1;  // pieces of memory into which one message is received
 };
 
-// Small operations carry their contribution behind the notice, into a second piece of what it is
-// received in. There are few of these pieces, and messages take them in turn: the n-th message of a
-// connection has piece n mod kEagerSlots. So who sends knows which one it takes, and sends nothing
-// behind the notice while an operation that is not over has the same.
+// A small operation carries its contribution behind the notice. The receiver puts it into a second
+// piece of memory. There are few such pieces, and messages use them in turn: message n of a
+// connection uses piece n mod kEagerSlots. So the sender knows the piece of its next message. It
+// sends nothing behind the notice while an unfinished operation still uses that piece.
 inline constexpr std::uint32_t kEagerBytes = 2048;
 inline constexpr std::uint32_t kEagerSlots = 4;
 
-// The first message of a connection may be a probe: as long as its packets can be, since there are
-// ways that pass only shorter ones. It says nothing. It has immediate data, as nothing else has.
+// The first message of a connection may be a probe without content. It fills the longest packet
+// that a connection can have, because some network paths pass only shorter packets. A probe has
+// immediate data; no other message has.
 inline constexpr std::uint32_t kProbeBytes = bytes_of(IBV_MTU_4096);
 
-// How patient a connection is: a packet is sent again after DeviceOptions::ack_timeout, six times;
-// who does not answer is known to be gone after half a second, if nothing else is wished. A
-// receiver that is out of buffers is asked again six times too, 160 ms apart: it has one for each
-// notice within credit, and cancels may come before those are taken. (7 would be for ever.)
+// When a connection gives up. A packet without an acknowledgement is sent again six times, each
+// after DeviceOptions::ack_timeout; with the default timeout the sender notices a dead peer after
+// half a second. A sender also tries six times more, 160 ms apart, when the receiver is out of
+// buffers. A receiver has a buffer for each notice within the credit, and cancels may arrive before
+// it has taken those. (7 would mean no limit.)
 inline constexpr std::uint8_t kRetries = 6;
 inline constexpr std::uint8_t kNoBufferTimer = 28;  // 163.84 ms
 
+// Owns the queue pair. Not thread-safe. A default QueuePair has no queue pair; operator bool tells.
 class QueuePair {
  public:
   QueuePair() = default;
-  // Sends of up to `inline_bytes` are taken from where they lie at once, where the device can
-  // (can_inline()). `peers_access`: what the peer may do to this end's memory, IBV_ACCESS_REMOTE_*.
-  // `device` and `queue` are borrowed.
+  // Makes a queue pair that is not connected yet. The sizes are limited to what the device can.
+  // Sends of up to inline_bytes are copied when they are posted, if the device can do that
+  // (can_inline()). peers_access: what the peer may do to this end's memory, IBV_ACCESS_REMOTE_*.
+  // Borrows device and queue for the life of the queue pair.
   static Result<QueuePair> make(Device& device, ibv_cq& queue, const QueueSizes& sizes,
                                 std::uint32_t inline_bytes, unsigned peers_access);
 
-  Address address() const;
-  // Receives may be posted before; sends after.
+  Address address() const;  // of this end
+  // Connects to the peer. The caller may post receives before it, and sends only after it.
   Outcome connect(const Address& peer);
-  // Nothing is sent or taken any more; what is under way ends in the completion queue.
+  // Stops the queue pair: it neither sends nor receives any more. Requests under way end in the
+  // completion queue with an error.
   void abort();
-  // Destroys it: from then on nobody reaches anything by it. False where the device does not do so
-  // (now): it can be tried again.
+  // Destroys the queue pair: from then on no peer reaches memory by it. Returns false when the
+  // device refuses; the caller may try again.
   bool end();
 
   std::uint32_t number() const { return pair_->qp_num; }
   bool can_inline() const { return can_inline_; }
   const QueueSizes& sizes() const { return sizes_; }
-  // RDMA READs that may be outstanding at the peer.
+  // RDMA READs that may be outstanding at the peer; 0 before connect().
   std::uint8_t reads_out() const { return reads_out_; }
-  // Bytes that a packet carries at most: what both ends allow.
+  // Most bytes in a packet: the smaller limit of the two ends. Valid after connect().
   std::uint32_t mtu() const { return bytes_of(mtu_); }
   explicit operator bool() const { return static_cast<bool>(pair_); }
 
-  // 0, or an errno. Precondition: there is room in the queue.
-  // `unposted`: the first one that was not; null when all were.
+  // Both post a list of requests and return 0 or an errno. Precondition: the queue has room for
+  // all. unposted: gets the first request that was not posted; null when all were.
   int send(ibv_send_wr* list, const ibv_send_wr** unposted = nullptr);
   int receive(ibv_recv_wr* list);
 
@@ -93,7 +99,8 @@ class QueuePair {
   bool can_inline_ = false;
 };
 
-// "it does not answer ...": of a work completion that is not a success.
+// What happened to the peer, such as "it does not answer: its machine is down or cut off, ...".
+// Precondition: the status is not IBV_WC_SUCCESS.
 std::string to_text(ibv_wc_status status);
 
 }  // namespace tally::transport::verbs

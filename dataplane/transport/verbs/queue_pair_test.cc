@@ -6,8 +6,8 @@
 
 #include <cerrno>
 
-#include "base/memory_limit.h"
-#include "dataplane/transport/verbs/fake_verbs.h"
+#include "base/system/memory_limit.h"
+#include "tests/support/transport/fake_verbs.h"
 
 namespace tally::transport::verbs {
 namespace {

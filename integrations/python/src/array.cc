@@ -32,7 +32,8 @@ tally_type type_of(bool is_float, bool is_signed, std::size_t bytes, const char*
 
 Array from_buffer(const py::object& object, const char* name) {
   Py_buffer view{};
-  // Contiguous, and with its format; writable where it is.
+  // The buffer must be contiguous and must have its format. It is writable when the object allows
+  // that.
   bool writable = true;
   if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE) !=
       0) {
@@ -43,7 +44,7 @@ Array from_buffer(const py::object& object, const char* name) {
       refuse(name, "its elements do not lie one after the other (make it contiguous first)");
     }
   }
-  // The array keeps the memory, not the view: a held view would make NumPy refuse to resize it.
+  // The array keeps the object, not the view, because NumPy does not resize an array with a view.
   const std::unique_ptr<Py_buffer, decltype(&PyBuffer_Release)> release(&view, PyBuffer_Release);
   std::string format = view.format == nullptr ? "B" : view.format;
   if (format.size() > 1 && (format[0] == '<' || format[0] == '=' || format[0] == '@')) {
@@ -95,7 +96,7 @@ Array from_dlpack(const py::object& object, const char* name) {
                          std::to_string(tensor.dtype.bits) + " bits, DLPack code " +
                              std::to_string(tensor.dtype.code));
   }
-  array.owner = object;  // the capsule's own hold on the memory ends with it
+  array.owner = object;  // the capsule's hold on the memory ends with the capsule
   return array;
 }
 

@@ -1,5 +1,5 @@
-// What Python hands in as an array: NumPy arrays and whatever else has the buffer protocol, torch
-// tensors and whatever else speaks DLPack (on the CPU). Never copied, never converted.
+// Arrays from Python: NumPy arrays and other objects with the buffer protocol, torch tensors and
+// other objects with DLPack (in CPU memory). This code never copies or converts them.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,16 +11,16 @@ namespace tally::python {
 
 struct Array {
   void* data = nullptr;
-  std::uint64_t count = 0;  // elements
+  std::uint64_t count = 0;  // number of elements
   tally_type type = TALLY_F32;
   bool writable = true;
-  pybind11::object owner;  // keeps the memory
+  pybind11::object owner;  // keeps the memory alive
 
   std::uint64_t bytes() const;
 };
 
-// Throws Failure where it is not contiguous, of no known type or not in this machine's memory;
-// `name` names it in the message. Needs the GIL.
+// Throws Failure when the object is not contiguous, has a type that tally does not know, or is not
+// in this machine's memory. The message names it `name`. The caller must hold the GIL.
 Array array_of(const pybind11::object& object, const char* name);
 
 }  // namespace tally::python

@@ -1,4 +1,4 @@
-// What both extension modules need: failures become the one tally.Error.
+// Code that both extension modules need. Every Failure becomes the one class tally.Error.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -16,7 +16,7 @@
 
 namespace tally::python {
 
-// Raised from Python's class, so that both modules raise the same one.
+// Raises tally.Error. The class comes from Python, so both modules raise the same one.
 inline void raise(const Failure& failure) {
   namespace py = pybind11;
   const py::object error = py::module_::import("tally._error").attr("Error");
@@ -35,8 +35,9 @@ inline void translate(std::exception_ptr pointer) {
   }
 }
 
-// Ends without the GIL: its thread may need it for a last callback. And not on that thread, which
-// has to end first: a callback may have been the last to hold it.
+// Deletes a communicator without the GIL, because its thread may need the GIL for a last callback.
+// On the communicator's own thread, another thread deletes it: a callback may have held the last
+// reference, and the own thread must end first.
 inline void end_communicator(Communicator* communicator) {
   if (communicator->on_own_thread()) {
     std::thread([communicator] { delete communicator; }).detach();
@@ -48,8 +49,8 @@ inline void end_communicator(Communicator* communicator) {
   }
 }
 
-// All that there are, to be closed before the interpreter goes: a callback that wants the GIL
-// afterwards would end the process with an error.
+// All communicators of a module. They must be closed before the interpreter ends, because a later
+// callback that takes the GIL would end the process with an error.
 class Communicators {
  public:
   std::shared_ptr<Communicator> make(const CommunicatorOptions& options) {
@@ -78,20 +79,21 @@ class Communicators {
   std::vector<std::weak_ptr<Communicator>> all_;
 };
 
-// Of this module. Never destroyed.
+// Returns the instance of this module. It is never destroyed.
 inline Communicators& communicators() {
   static auto* all = new Communicators;
   return *all;
 }
 
-// For Communicator::await: Ctrl-C and other signals.
+// Handles Ctrl-C and other signals during Communicator::await().
 inline void check_signals() {
   const pybind11::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
 
-// Opens a session; without the GIL. Connecting knows nothing of Python's signals, so it has a
-// thread of its own, which is left to its timeout when a signal's handler raises.
+// Opens a session. The caller must not hold the GIL. The connection code does not check Python's
+// signals, so it runs on a thread of its own. When a signal handler raises, that thread continues
+// until its timeout.
 inline std::shared_ptr<Communicator> connect(const CommunicatorOptions& options) {
   const auto opened = std::make_shared<std::promise<std::shared_ptr<Communicator>>>();
   auto result = opened->get_future();

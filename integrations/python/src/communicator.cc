@@ -13,15 +13,15 @@
 
 #include "base/element.h"
 #include "base/idle.h"
-#include "dataplane/protocol/collective.h"
+#include "dataplane/partition/collective.h"
 
 namespace tally::python {
 namespace {
 
 constexpr int kBurst = 16;
-// Tags of its own that an operation's number is counted through: more than can be outstanding.
+// Operations without a tag use this many tags in turn. It is more than can be outstanding.
 constexpr std::uint32_t kTagsInTurn = 4096;
-constexpr int kLongestSleepMs = 100;  // a thread that waits looks up for signals and new deadlines
+constexpr int kLongestSleepMs = 100;  // a waiting thread then checks signals and deadlines
 
 std::uint64_t element_size(tally_type type) {
   const auto index = static_cast<std::size_t>(type);
@@ -146,9 +146,10 @@ tally_operation Communicator::describe(const Request& request, Outstanding& outs
   const std::uint64_t in = contributed(request) * size;
   const std::uint64_t out = received(request) * size;
   if ((in > 0 && request.in == nullptr) || (out > 0 && request.out == nullptr)) {
-    throw Failure(TALLY_INVALID_ARGUMENT, in > 0 && request.in == nullptr
-                                              ? "this rank needs an input"
-                                              : "this rank needs an output");
+    const bool input = in > 0 && request.in == nullptr;
+    throw Failure(TALLY_INVALID_ARGUMENT,
+                  std::string("no ") + (input ? "input" : "output") + " array: this rank needs " +
+                      std::to_string(input ? in : out) + " bytes; give an array");
   }
   tally_operation operation{};
   operation.size = sizeof operation;
@@ -177,10 +178,12 @@ tally_operation Communicator::describe(const Request& request, Outstanding& outs
 
 void Communicator::post(const Request& request, Done done) {
   std::unique_lock lock(mutex_);
-  if (closing_) throw Failure(TALLY_INVALID_ARGUMENT, "the session is closed");
+  if (closing_) {
+    throw Failure(TALLY_INVALID_ARGUMENT, "the session is closed: open another one");
+  }
   if (request.tag && *request.tag >= kOwnTags) {
-    throw Failure(TALLY_INVALID_ARGUMENT, "tag " + std::to_string(*request.tag) + " is not below " +
-                                              std::to_string(kOwnTags));
+    throw Failure(TALLY_INVALID_ARGUMENT, "tag " + std::to_string(*request.tag) +
+                                              ": must be below " + std::to_string(kOwnTags));
   }
   Outstanding outstanding;
   outstanding.done = std::move(done);
@@ -212,7 +215,7 @@ void Communicator::watch() {
   if (watched_ && waiters_ == 0) changed_.notify_one();
 }
 
-// Waits while the session has no credit, or the tag's last operation is outstanding still.
+// Waits while the session has no credit, and while the tag's last operation is outstanding.
 void Communicator::announce(const tally_operation& operation, std::unique_lock<std::mutex>& lock) {
   for (;;) {
     if (closing_) throw Failure(TALLY_CANCELLED, "the session was closed");
@@ -228,7 +231,7 @@ void Communicator::announce(const tally_operation& operation, std::unique_lock<s
   }
 }
 
-// The results are where they belong before anybody is told; the lock is not held meanwhile.
+// The results are in their places before `done` is called. The lock is not held meanwhile.
 std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
   if (session_ == nullptr) return 0;
   std::array<tally_completion, kBurst> completions{};
@@ -260,11 +263,11 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
     }
   }
   watched_ &= !outstanding_.empty();
-  wake_sleepers(sleepers_);  // what one of them waits for may have been among it
+  wake_sleepers(sleepers_);  // a sleeper may wait for one of these
   return ended.size();
 }
 
-// Returns whether anything may be there.
+// Returns whether there may be something to take.
 bool Communicator::sleep_until_something(std::unique_lock<std::mutex>& lock) {
   if (session_ == nullptr || tally_arm(session_) != TALLY_OK) return true;
   std::array<pollfd, 2> sources{{{tally_fd(session_), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
@@ -313,7 +316,7 @@ bool Communicator::await(const std::function<bool()>& ended, std::optional<Nanos
     if (over) return leave(true);
     const Nanos now = monotonic_now();
     if (until && now >= *until) return leave(false);
-    if (closing_) {  // close() will tell all that were outstanding
+    if (closing_) {  // close() ends everything outstanding
       changed_.wait_for(lock, std::chrono::milliseconds(1));
       continue;
     }

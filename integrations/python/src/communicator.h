@@ -1,8 +1,8 @@
-// One rank's session, for many threads: operations on any memory, completions as callbacks.
+// One rank's session for many threads: operations on any memory, with completions as callbacks.
 //
-// Posting goes straight to the node, on the caller's thread. Completions are taken by whoever waits
-// for one (await), and by a thread of the communicator's own, which sleeps while somebody waits and
-// while nothing is outstanding that needs it.
+// A post goes straight to the node on the caller's thread. A thread in await() takes completions.
+// So does the communicator's own thread. It sleeps while another thread waits, and while no
+// outstanding operation needs it.
 #pragma once
 
 #include <sys/types.h>
@@ -19,97 +19,102 @@
 #include <unordered_map>
 
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/system/fd.h"
 #include "integrations/python/src/failure.h"
 #include "integrations/python/src/memory_map.h"
 
 namespace tally::python {
 
 struct CommunicatorOptions {
-  std::string address;  // empty: libtally's default
+  std::string address;  // empty means libtally's default
   std::string job = "default";
   std::string token;
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   std::uint32_t connect_timeout_ms = 0;
   std::uint32_t deadline_ms = 0;
-  std::optional<bool> checksums;  // none: as the environment says
+  std::optional<bool> checksums;  // no value: the environment decides
 };
 
 struct Request {
   tally_kind kind = TALLY_ALL_REDUCE;
   tally_type type = TALLY_F32;
   tally_op op = TALLY_SUM;
-  std::uint64_t count = 0;   // elements of the whole operation, the same at every rank
-  const void* in = nullptr;  // what this rank contributes; null where it contributes nothing
-  void* out = nullptr;       // where its result goes; null where it gets none
+  std::uint64_t count = 0;   // number of elements of the whole operation, equal at every rank
+  const void* in = nullptr;  // this rank's contribution; null when it has none
+  void* out = nullptr;       // memory for this rank's result; null when it gets none
   std::uint32_t root = 0;
-  std::uint32_t priority = 0;     // 0..255, higher goes first
-  std::uint32_t deadline_ms = 0;  // 0: the session's
+  std::uint32_t priority = 0;     // 0..255; a higher value goes first
+  std::uint32_t deadline_ms = 0;  // 0 means the session's deadline
   bool stats = false;
-  // Somebody will await it, poll or watch: waking a thread for it would only cost the core that the
-  // node may need.
+  // A thread will await, poll or watch the operation. So the communicator's own thread need not
+  // wake, which would take the core that the node may need.
   bool awaited = false;
-  std::optional<std::uint32_t> tag;  // none: the next in the order of posting, as at every rank
+  // No value: the next tag in the order of posts, which must be the same at every rank.
+  std::optional<std::uint32_t> tag;
 };
 
 struct Outcome {
   tally_status status = TALLY_OK;
   std::uint32_t culprit = TALLY_NO_RANK;
   bool inputs_gone = false;
-  double sum_of_squares = 0;    // with stats, of the result
+  double sum_of_squares = 0;    // with stats: of the result
   std::uint64_t nonfinite = 0;  // with stats
-  std::string message;          // of a failure
+  std::string message;          // set when the operation failed
 
   Failure failure() const { return {status, message, culprit, inputs_gone}; }
 };
 
-// On whatever thread takes the completion. May post; must not wait.
+// A callback. It runs on the thread that takes the completion. It may post but must not wait.
 using Done = std::function<void(const Outcome&)>;
 
 class Communicator {
  public:
-  // Tags of operations that name none; users' own are below.
+  // First tag of operations that name none. Tags from users must be below it.
   static constexpr std::uint32_t kOwnTags = 1u << 30;
 
   // Throws Failure.
   explicit Communicator(const CommunicatorOptions& options);
-  // Outstanding operations end as cancelled; no callback comes afterwards. Not from a callback.
+  // Ends outstanding operations as cancelled. No callback runs afterwards. Must not run in a
+  // callback.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // Buffers belong to the node until `done`. Waits while there is no credit. Throws Failure when
-  // nothing was announced; then `done` is never called.
+  // Announces an operation. The node owns the buffers until the call of `done`. Waits while the
+  // session has no credit, or while the last operation of the tag is outstanding. Throws Failure
+  // when nothing was announced; then `done` is never called.
   void post(const Request& request, Done done);
-  // Takes completions until `ended()`, or the time has passed (false). Holds no lock meanwhile;
-  // `ended` is called without one. `interrupted` is called now and then, and may throw.
+  // Takes completions until ended() returns true. Returns false when the time has passed first.
+  // Calls `ended` and `interrupted` without a lock. Calls `interrupted` now and then; it may throw.
   bool await(const std::function<bool()>& ended, std::optional<Nanos> until,
              const std::function<void()>& interrupted = {});
 
-  // Takes what has completed, without waiting.
+  // Takes the completions that have arrived, without waiting.
   void poll();
-  // Completions of what is outstanding are taken also if nobody awaits them.
+  // Makes the communicator's own thread take the completions of outstanding operations when no
+  // thread awaits them.
   void watch();
 
-  // The node uses this memory in place from now on (moved into a memfd at the same address).
+  // Lets the node use this memory in place (moves it into a memfd at the same address).
   void adopt(void* data, std::size_t bytes);
   void forget(void* data);
 
-  // Ends the session: what is outstanding is cancelled, later posts fail.
+  // Ends the session: outstanding operations end as cancelled, and later posts fail.
   void close();
   bool closed() const;
-  // Is this the thread that takes completions?
+  // Returns true on the communicator's own thread.
   bool on_own_thread() const { return progress_.get_id() == std::this_thread::get_id(); }
 
   const std::string& address() const { return options_.address; }
   std::uint32_t rank() const { return options_.rank; }
   std::uint32_t ranks() const { return options_.ranks; }
-  // Elements that this rank contributes to the operation, and gets of its result.
+  // Return the number of elements that this rank contributes to the operation, and the number that
+  // it gets of the result.
   std::uint64_t contributed(const Request& request) const;
   std::uint64_t received(const Request& request) const;
   tally_session_info info() const;
-  // Between memory that is not the node's and the node's; also after close().
+  // Returns the bytes copied between the node's memory and other memory. Also valid after close().
   std::uint64_t copied_bytes() const;
 
  private:
@@ -141,12 +146,12 @@ class Communicator {
   std::uint64_t next_user_ = 1;
   std::uint32_t next_tag_ = 0;
   int waiters_ = 0;
-  std::uint64_t sleepers_ = 0;  // on descriptors: waiters, and the thread of its own
-  bool watched_ = false;        // something outstanding that nobody may await
+  std::uint64_t sleepers_ = 0;  // threads that sleep on descriptors: waiters and the own thread
+  bool watched_ = false;        // an operation is outstanding that no thread may await
   bool closing_ = false;
   std::uint64_t copied_at_close_ = 0;
-  UniqueFd wake_;  // a token for each sleeper to be woken
-  pid_t process_;  // that opened the session: in a child of a fork there is no thread to join
+  UniqueFd wake_;  // an eventfd with one token for each sleeper to wake
+  pid_t process_;  // opened the session; a forked child has no thread to join
   std::thread progress_;
 };
 

@@ -78,7 +78,8 @@ TEST(Communicator, SumsAnyMemoryAndCopiesOnlyWhatItMust) {
     EXPECT_EQ(out[kCount - 1], 3.0f);
     EXPECT_EQ(communicator.copied_bytes(), 2 * kCount * sizeof(float));
 
-    auto* pooled = static_cast<float*>(SharedPool::instance().allocate(kCount * sizeof(float)));
+    auto* pooled =
+        static_cast<float*>(SharedPool::instance().allocate(kCount * sizeof(float)).value());
     std::fill(pooled, pooled + kCount, 2.0f);
     Waited in_place;
     communicator.post(sum(pooled, pooled, kCount), in_place.done());
@@ -134,7 +135,7 @@ TEST(Communicator, MoreThanCreditFromManyThreads) {
   });
 }
 
-TEST(Communicator, WhoeverSleepsHearsOfWhatAnotherTook) {
+TEST(Communicator, AThreadThatSleepsGetsACompletionThatAnotherTook) {
   const testing::LocalNode node;
   Communicator first(options(node, 0, 2)), second(options(node, 1, 2));
   constexpr int kWaiters = 4;
@@ -175,12 +176,12 @@ TEST(Communicator, AwaitKeepsItsTime) {
                            [] { throw std::runtime_error("interrupted"); }),
                std::runtime_error);
   alone.close();
-  EXPECT_TRUE(operation.over()) << "closing tells whoever waits";
+  EXPECT_TRUE(operation.over()) << "closing wakes the threads that wait";
   EXPECT_EQ(operation.outcome.status, TALLY_CANCELLED);
   EXPECT_THROW(alone.post(sum(&value, &value, 1), operation.done()), Failure);
 }
 
-TEST(Communicator, WhatIsWrongIsRefusedAtOnce) {
+TEST(Communicator, RefusesWrongRequestsAtOnce) {
   const testing::LocalNode node;
   Communicator alone(options(node, 0, 1));
   float value = 1;
@@ -201,7 +202,7 @@ TEST(Communicator, WhatIsWrongIsRefusedAtOnce) {
   }
 }
 
-TEST(Communicator, ALostNodeEndsWhatIsOutstanding) {
+TEST(Communicator, ALostNodeEndsOutstandingOperations) {
   auto node = std::make_unique<testing::LocalNode>();
   Communicator alone(options(*node, 0, 2));
   float value = 1;

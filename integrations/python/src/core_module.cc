@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "base/element.h"
 #include "integrations/python/src/array.h"
 #include "integrations/python/src/bindings.h"
 #include "integrations/python/src/communicator.h"
@@ -26,6 +27,10 @@ std::uint32_t milliseconds(std::optional<double> seconds, const char* name) {
   return static_cast<std::uint32_t>(std::max(1.0, std::ceil(*seconds * 1000)));
 }
 
+std::string name_of(tally_type type) {
+  return std::string(name(static_cast<ElementType>(type)));
+}
+
 tally_op op_of(const std::string& name) {
   if (name == "sum") return TALLY_SUM;
   if (name == "average" || name == "avg") return TALLY_AVERAGE;
@@ -35,7 +40,7 @@ tally_op op_of(const std::string& name) {
                 "op '" + name + "' is not one of 'sum', 'average', 'min', 'max'");
 }
 
-// An operation under way: it keeps the arrays, and the session.
+// An operation under way. It keeps the arrays and the session alive.
 class Handle {
  public:
   Handle(std::shared_ptr<Communicator> communicator, py::object in, py::object out)
@@ -51,8 +56,8 @@ class Handle {
       state->ended.store(true, std::memory_order_release);
       const py::gil_scoped_acquire gil;
       state->in = py::object();
-      // Here, because this may be the last to hold the output: the function itself goes without the
-      // GIL, and a handle on another thread may have gone in between.
+      // Released here, because this may be the last reference to the output: the function itself is
+      // destroyed without the GIL, and a handle on another thread may have gone meanwhile.
       state.reset();
     };
   }
@@ -66,7 +71,8 @@ class Handle {
     return ended();
   }
 
-  // The result. Throws Failure: of the operation, or kAgain when the time passes first.
+  // Returns the result. Throws the Failure of the operation, or TALLY_AGAIN when the timeout passes
+  // first.
   py::object wait(std::optional<double> timeout) {
     std::optional<Nanos> until;
     if (timeout) until = monotonic_now() + static_cast<Nanos>(*timeout * kSecond);
@@ -105,16 +111,11 @@ struct Choices {
   bool stats = false;
 };
 
-// A block of memory that every node on this machine can use in place; back to the pool when the
-// last array on it is gone.
+// A block of memory that every node on this machine can use in place. The block returns to the pool
+// when the last array on it is gone.
 class Region {
  public:
-  explicit Region(std::size_t bytes)
-      : bytes_(bytes), data_(SharedPool::instance().allocate(bytes)) {
-    if (data_ == nullptr) {
-      throw Failure(TALLY_NO_MEMORY, "no memory for " + std::to_string(bytes) + " bytes");
-    }
-  }
+  explicit Region(std::size_t bytes) : bytes_(bytes), data_(allocate(bytes)) {}
   ~Region() { SharedPool::instance().free(data_); }
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -126,6 +127,12 @@ class Region {
   }
 
  private:
+  static void* allocate(std::size_t bytes) {
+    const auto block = SharedPool::instance().allocate(bytes);
+    if (block) return *block;
+    throw Failure(static_cast<tally_status>(block.status()), block.error().message);
+  }
+
   std::size_t bytes_;
   void* data_;
 };
@@ -136,7 +143,7 @@ class Session {
 
   Communicator& communicator() { return *communicator_; }
 
-  // `in` or `out` may be None where a rank has none.
+  // `in` or `out` may be None when the rank has none.
   Handle start(tally_kind kind, std::uint64_t count, const py::object& in, const py::object& out,
                const Choices& choices) {
     Request request;
@@ -157,9 +164,14 @@ class Session {
     }
     if (!out.is_none()) {
       const Array array = array_of(out, "output");
-      if (!array.writable) throw Failure(TALLY_INVALID_ARGUMENT, "output: it cannot be written");
+      if (!array.writable) {
+        throw Failure(TALLY_INVALID_ARGUMENT,
+                      "output: it is read-only; give one that can be written as `out`");
+      }
       if (type && *type != array.type) {
-        throw Failure(TALLY_INVALID_ARGUMENT, "input and output are of different types");
+        throw Failure(TALLY_INVALID_ARGUMENT, "output: elements of " + name_of(array.type) +
+                                                  ", where the input has " + name_of(*type) +
+                                                  "; give both the same type");
       }
       request.out = array.data;
       type = array.type;
@@ -184,7 +196,7 @@ void require_elements(const py::object& array, const char* name, std::uint64_t e
   if (const std::uint64_t count = elements(array, name); count != expected) {
     throw Failure(TALLY_INVALID_ARGUMENT, std::string(name) + ": " + std::to_string(count) +
                                               " elements, where " + std::to_string(expected) +
-                                              " belong");
+                                              " belong: give an array of that length");
   }
 }
 
@@ -373,7 +385,7 @@ void bind_region(py::module_& module) {
       .def(py::init<std::size_t>(), py::arg("bytes"))
       .def_property_readonly("nbytes", &Region::bytes)
       .def_buffer(&Region::buffer);
-  // For tally.torch, which has the code of the pool but must not have another one.
+  // For tally.torch, which contains the code of the pool but must use this pool.
   module.attr("_pool") = py::capsule(&SharedPool::instance(), "tally.SharedPool");
 }
 

@@ -67,7 +67,7 @@ tally_buffer MemoryMap::place(const void* data, std::size_t bytes, Bounce& bounc
   return {bounce.region, 0};
 }
 
-// In powers of two, so that few sizes serve all.
+// Sizes are powers of two, so that few sizes serve all operations.
 Bounce MemoryMap::take_bounce(std::size_t bytes) {
   if (const auto fits = free_bounces_.lower_bound(bytes);
       fits != free_bounces_.end() && fits->first <= 4 * bytes + kLeastBounce) {

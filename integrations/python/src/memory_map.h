@@ -1,5 +1,6 @@
-// Which registered region an address lies in. Memory that lies in none is copied through buffers of
-// the library's ("bounced"): right everywhere, in place where it pays.
+// Maps an address to its registered region. When no region has the address, the operation copies
+// the bytes through a buffer of the library (a "bounce"). So every address works, and the node uses
+// registered memory in place.
 #pragma once
 
 #include <tally/tally.h>
@@ -10,28 +11,30 @@
 
 namespace tally::python {
 
-// A buffer of the library's that stands in for the caller's memory during an operation.
+// A buffer of the library that replaces the caller's memory during an operation.
 struct Bounce {
-  std::byte* data = nullptr;  // null: the caller's memory is used in place
+  std::byte* data = nullptr;  // null: the node uses the caller's memory in place
   tally_region* region = nullptr;
   std::size_t room = 0;
 };
 
-// Used by one thread at a time, as its session is. Throws Failure.
+// One thread at a time uses an object of this class, as it does the session. Functions throw
+// Failure.
 class MemoryMap {
  public:
   explicit MemoryMap(tally_session* session) : session_(session) {}
 
   void adopt(void* data, std::size_t bytes);
-  // False when it is not known by this address.
+  // Returns false when no region was registered at this address.
   bool forget(void* data);
 
-  // Where the node finds [data, data + bytes). Memory of the SharedPool is registered when it is
-  // first used. `bounce` becomes non-null when it has to be copied.
+  // Returns the place of [data, data + bytes) for the node. Registers memory of the SharedPool on
+  // its first use. Makes `bounce` non-null when the caller must copy the bytes.
   tally_buffer place(const void* data, std::size_t bytes, Bounce& bounce);
   void give_back(Bounce& bounce);
   void count_copy(std::size_t bytes);
-  // So far, through bounces and by the library: 0 where all memory is used in place.
+  // Returns the bytes copied so far, by bounces and by the library. 0 when the node uses all memory
+  // in place.
   std::uint64_t copied_bytes() const;
 
  private:
@@ -47,7 +50,7 @@ class MemoryMap {
 
   tally_session* session_;
   std::map<const std::byte*, Known> known_;
-  std::multimap<std::size_t, Bounce> free_bounces_;  // by room
+  std::multimap<std::size_t, Bounce> free_bounces_;  // key: room
   std::uint64_t copied_bytes_ = 0;
 };
 

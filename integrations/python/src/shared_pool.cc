@@ -1,5 +1,6 @@
 #include "integrations/python/src/shared_pool.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -32,7 +33,7 @@ SharedPool& SharedPool::instance() {
   return *pool;
 }
 
-// The parent's memory is shared with its node: what a child writes must not get there.
+// The parent shares this memory with its node, and a child's writes must not reach the node.
 void SharedPool::after_fork_in_child() {
   for (auto& [address, memory] : instance().segments_) {
     const auto& mapping = memory.shared.mapping;
@@ -53,14 +54,19 @@ void* SharedPool::take(Memory& memory, std::size_t bytes) {
   return memory.shared.mapping.data() + offset;
 }
 
-void* SharedPool::allocate(std::size_t wanted) {
+Result<void*> SharedPool::allocate(std::size_t wanted) {
   const std::size_t bytes = round_up(wanted);
+  if (bytes < wanted) {
+    return Error{
+        Status::kNoMemory,
+        fmt::format("cannot allocate {} bytes: more than the address space; ask for less", wanted)};
+  }
   const std::lock_guard lock(mutex_);
   for (auto& [address, memory] : segments_) {
     if (void* block = take(memory, bytes)) return block;
   }
   auto made = transport::shm::make_shared("tally-pool", std::max(bytes, kSegmentBytes));
-  if (!made) return nullptr;
+  if (!made) return made.error();
   Memory memory{std::move(made).value(), {}, {}};
   const auto& mapping = memory.shared.mapping;
   ::madvise(mapping.data(), mapping.size(), MADV_DOFORK);  // see after_fork_in_child

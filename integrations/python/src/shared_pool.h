@@ -1,8 +1,9 @@
-// Memory of this process that a node can map: blocks out of sealed memfds. What is freed is kept
-// and given out again: fresh mappings cost a third of a training step.
+// Memory of this process that a node can map: blocks in sealed memfds. The pool keeps freed blocks
+// and reuses them, because fresh mappings cost a third of a training step.
 //
-// A child of a fork gets a private copy at the same addresses, as of ordinary memory, except that
-// pages which neither has written since may show what the parent writes later.
+// A forked child gets a private copy at the same addresses, as it does of ordinary memory. There is
+// one difference: a page that neither process has written since the fork may show later writes of
+// the parent.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/result.h"
 #include "dataplane/transport/shm/memory.h"
 
 namespace tally::python {
@@ -18,10 +20,10 @@ namespace tally::python {
 class SharedPool {
  public:
   static constexpr std::size_t kBlockAlignment = 4096;
-  // Smaller blocks share a segment of this size; a larger one has a segment of its own.
+  // Blocks up to this size share a segment of this size. A larger block has a segment of its own.
   static constexpr std::size_t kSegmentBytes = std::size_t{64} << 20;
 
-  // The memfd that an address lies in. Segments stay for as long as the process.
+  // A memfd and its mapping. Segments stay until the process ends.
   struct Segment {
     std::byte* data;
     std::size_t bytes;
@@ -29,19 +31,22 @@ class SharedPool {
   };
   struct Usage {
     std::size_t segments;
-    std::size_t bytes;       // of all segments
-    std::size_t free_bytes;  // of them, not given out
+    std::size_t bytes;       // bytes of all segments
+    std::size_t free_bytes;  // the part of `bytes` that is not allocated
   };
 
-  // The process's own. Never destroyed: what was allocated from it may outlive everything.
+  // Returns the process's pool. It is never destroyed, because its blocks may outlive every other
+  // object.
   static SharedPool& instance();
-  // Each extension module has this code of its own; this makes it use the pool of the one that was
-  // loaded first. Before instance() is called.
+  // Makes this module use `pool`, the pool of the extension module that was loaded first. Each
+  // extension module has its own copy of this code. Must happen before the first call of
+  // instance().
   static void use(SharedPool& pool);
 
-  // Page-aligned; nullptr when there is no memory. Any thread.
-  void* allocate(std::size_t bytes);
-  // False when the address is not a block of the pool.
+  // Returns a page-aligned block, or an error that says why there is no memory. Any thread may call
+  // it.
+  Result<void*> allocate(std::size_t bytes);
+  // Returns false when the address is not a block of the pool.
   bool free(void* block);
   std::optional<Segment> find(const void* address) const;
   Usage usage() const;
@@ -49,8 +54,8 @@ class SharedPool {
  private:
   struct Memory {
     transport::shm::SharedMemory shared;
-    std::map<std::size_t, std::size_t> holes;   // free: offset, bytes; never two side by side
-    std::map<std::size_t, std::size_t> blocks;  // given out
+    std::map<std::size_t, std::size_t> holes;   // free ranges: offset, bytes; never adjacent
+    std::map<std::size_t, std::size_t> blocks;  // allocated blocks: offset, bytes
   };
 
   static void after_fork_in_child();
@@ -59,7 +64,7 @@ class SharedPool {
 
   static SharedPool* given;
   mutable std::mutex mutex_;
-  std::map<const std::byte*, Memory> segments_;  // by address
+  std::map<const std::byte*, Memory> segments_;  // key: address
 };
 
 }  // namespace tally::python

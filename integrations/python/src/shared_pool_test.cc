@@ -16,8 +16,8 @@ namespace {
 
 TEST(SharedPool, BlocksAreAlignedApartAndInASealedFile) {
   SharedPool& pool = SharedPool::instance();
-  auto* a = static_cast<std::byte*>(pool.allocate(kMib + 1));
-  auto* b = static_cast<std::byte*>(pool.allocate(3 * kMib));
+  auto* a = static_cast<std::byte*>(pool.allocate(kMib + 1).value());
+  auto* b = static_cast<std::byte*>(pool.allocate(3 * kMib).value());
   ASSERT_NE(a, nullptr);
   ASSERT_NE(b, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a) % SharedPool::kBlockAlignment, 0u);
@@ -30,30 +30,30 @@ TEST(SharedPool, BlocksAreAlignedApartAndInASealedFile) {
   EXPECT_TRUE(pool.free(b));
 }
 
-TEST(SharedPool, WhatIsNotItsIsLeftAlone) {
+TEST(SharedPool, FreesOnlyItsOwnBlocks) {
   SharedPool& pool = SharedPool::instance();
   int local = 0;
   EXPECT_FALSE(pool.free(&local));
   EXPECT_FALSE(pool.find(&local));
-  auto* block = static_cast<std::byte*>(pool.allocate(kMib));
+  auto* block = static_cast<std::byte*>(pool.allocate(kMib).value());
   EXPECT_FALSE(pool.free(block + 4096)) << "not where a block begins";
   EXPECT_TRUE(pool.free(block));
   EXPECT_FALSE(pool.free(block)) << "twice";
 }
 
-TEST(SharedPool, WhatIsFreedIsUsedAgainWhole) {
+TEST(SharedPool, JoinsFreedBlocksIntoLargerOnes) {
   SharedPool& pool = SharedPool::instance();
   const std::size_t before = pool.usage().free_bytes;
   std::vector<void*> blocks;
-  for (int i = 0; i < 40; ++i) blocks.push_back(pool.allocate(kMib));
+  for (int i = 0; i < 40; ++i) blocks.push_back(pool.allocate(kMib).value());
   std::shuffle(blocks.begin(), blocks.end(), std::mt19937(7));
   for (void* block : blocks) EXPECT_TRUE(pool.free(block));
   const auto usage = pool.usage();
   EXPECT_GE(usage.free_bytes, before);
-  void* whole = pool.allocate(60 * kMib);  // only if the pieces have become one again
+  void* whole = pool.allocate(60 * kMib).value();  // only if the pieces have become one again
   EXPECT_EQ(pool.usage().segments, usage.segments);
   EXPECT_TRUE(pool.free(whole));
-  void* large = pool.allocate(SharedPool::kSegmentBytes + 1);
+  void* large = pool.allocate(SharedPool::kSegmentBytes + 1).value();
   ASSERT_NE(large, nullptr);
   EXPECT_EQ(pool.usage().segments, usage.segments + 1);
   EXPECT_TRUE(pool.free(large));
@@ -61,7 +61,7 @@ TEST(SharedPool, WhatIsFreedIsUsedAgainWhole) {
 
 TEST(SharedPool, AChildHasACopyOfItsOwn) {
   SharedPool& pool = SharedPool::instance();
-  auto* block = static_cast<unsigned char*>(pool.allocate(kMib));
+  auto* block = static_cast<unsigned char*>(pool.allocate(kMib).value());
   std::memset(block, 1, kMib);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -83,7 +83,7 @@ TEST(SharedPool, ManyThreads) {
       SharedPool& pool = SharedPool::instance();
       std::mt19937 random(t);
       for (int i = 0; i < 200; ++i) {
-        auto* block = static_cast<unsigned char*>(pool.allocate(1 + random() % (4 * kMib)));
+        auto* block = static_cast<unsigned char*>(pool.allocate(1 + random() % (4 * kMib)).value());
         ASSERT_NE(block, nullptr);
         block[0] = static_cast<unsigned char>(t);
         ASSERT_TRUE(pool.find(block));

@@ -1,7 +1,7 @@
 """Gradient aggregation by a Tally summation node.
 
     import numpy, tally
-    with tally.connect() as session:              # this rank's, as torchrun or tally.run started it
+    with tally.connect() as session:              # of this rank, as torchrun or tally.run started it
         gradients = tally.empty(1000, numpy.float32)
         ...
         session.all_reduce(gradients, op="average").wait()
@@ -20,8 +20,8 @@ __all__ = ["Error", "Handle", "Region", "Session", "connect", "empty"]
 
 
 def empty(shape, dtype="float32"):
-    """A NumPy array of `shape`, not initialized, in memory that every node on this machine uses in
-    place, in any session. The memory goes with the last array on it."""
+    """Returns a NumPy array of `shape`, not initialized. Its memory is such that every node on this machine
+    uses it in place, in any session. The memory is freed with the last array on it."""
     import numpy
     dtype = numpy.dtype(dtype)
     count = int(numpy.prod(shape, dtype=numpy.int64))

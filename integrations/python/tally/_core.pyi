@@ -1,7 +1,7 @@
 from types import TracebackType
 from typing import Any, Optional, Type, TypeVar
 
-# NumPy arrays and other buffers, torch tensors and whatever else has __dlpack__ (on the CPU).
+# NumPy arrays and other buffers, torch tensors, and other objects with __dlpack__ (on the CPU).
 Array = TypeVar("Array")
 
 class Region:

@@ -8,7 +8,7 @@ class Error(RuntimeError):
 
     status       what happened, a word of docs/errors.md: "peer lost", "deadline", "mismatch", ...
     culprit      the rank to blame, or None
-    inputs_gone  True: part of the result may stand over the inputs of an operation in place
+    inputs_gone  True: part of the result may have overwritten the inputs of an operation in place
     """
 
     def __init__(self, message: str, status: str = "internal", culprit: int | None = None,

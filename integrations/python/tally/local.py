@@ -1,7 +1,7 @@
-"""A summation node of this machine's own, for as long as somebody uses it.
+"""A summation node on this machine, for as long as ranks use it.
 
-Where no address is given, the ranks of a training on one host share a `tallyd` that the first of
-them starts. It ends by itself a few seconds after the last session, however that session ended.
+Without an address, the ranks of a training on one host share a `tallyd` that the first of
+them starts. The node ends by itself a few seconds after the last session, however that session ended.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from tally._error import Error
 IDLE_SECONDS = 5
 START_SECONDS = 30
 
-# Nobody's child, it takes the node's directory away when that has ended, and the name, if no other
-# node has it by then. A node that ended badly by itself leaves its log there.
+# Runs the node, and removes the node's directory after the node has ended. It also removes the link, unless the
+# link names another node by then. It is no child of this process, so it outlives it. When the node failed, the
+# directory stays, because it has the log.
 _KEEPER = """{
 "$@" 2>"$0/log"
 case $? in 0 | 137) rm -rf "$0" ;; *) exit ;; esac
@@ -38,11 +39,11 @@ flock "${LINK%/*}" sh -c '[ "$(readlink "$1")" = "$0" ] && rm "$1"' "$0" "$LINK"
 
 def connect(*, job: str = "default", rank: Optional[int] = None, ranks: Optional[int] = None,
             address: Optional[str] = None, token: Optional[str] = None, **options) -> Session:
-    """This process's session, as a launcher describes it.
+    """Opens the session of this process, as a launcher describes it.
 
-    rank, ranks: $RANK and $WORLD_SIZE, as torchrun and tally.run set them; 0 of 1 without.
-    address, token: $TALLY_ADDRESS and $TALLY_TOKEN; without an address the ranks of this training
-    share a node of their own on this machine. options: as Session's."""
+    rank, ranks: default $RANK and $WORLD_SIZE, as torchrun and tally.run set them; without these 0 and 1.
+    address, token: default $TALLY_ADDRESS and $TALLY_TOKEN. Without an address the ranks of this training
+    share a node of their own on this machine. options: those of Session."""
     rank = int(os.environ.get("RANK", 0)) if rank is None else rank
     ranks = int(os.environ.get("WORLD_SIZE", 1)) if ranks is None else ranks
     address = address or os.environ.get("TALLY_ADDRESS")
@@ -60,7 +61,7 @@ def connect(*, job: str = "default", rank: Optional[int] = None, ranks: Optional
 
 
 def tallyd_program() -> str:
-    """Where tallyd is: $TALLYD, beside this package (build tree, wheel), or on PATH."""
+    """Finds tallyd: $TALLYD, beside this package (build tree, wheel), or on PATH."""
     named = os.environ.get("TALLYD")
     if named:
         return named
@@ -77,12 +78,12 @@ def tallyd_program() -> str:
 
 
 def own_node(instead_of: Optional[str] = None) -> str:
-    """The address ("unix:/path") of the node that all processes of this user's training on this
-    machine share; starts it where there is none.
+    """Returns the address ("unix:/path") of the node that all processes of this user's training on this
+    machine share. Starts the node when there is none.
 
-    instead_of: an address that is of no use any more, though something may listen there.
-    A training is what $MASTER_ADDR, $MASTER_PORT and $TORCHELASTIC_RUN_ID say, else this process
-    alone. The node ends IDLE_SECONDS after its last session."""
+    instead_of: an address that must not be used any more, although a process may still listen there.
+    $MASTER_ADDR, $MASTER_PORT and $TORCHELASTIC_RUN_ID identify a training; without $MASTER_PORT it is this
+    process alone. The node ends IDLE_SECONDS after its last session."""
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     names = [os.environ.get(key, "") for key in ("MASTER_ADDR", "MASTER_PORT",
                                                  "TORCHELASTIC_RUN_ID")]
@@ -98,7 +99,7 @@ def own_node(instead_of: Optional[str] = None) -> str:
 
 
 def _node_behind(link: str) -> Optional[str]:
-    """The address of the living node that the link names, if it is this user's link."""
+    """Returns the address of the running node that the link names, or None. Another user's link is an error."""
     try:
         about = os.lstat(link)
         if not stat.S_ISLNK(about.st_mode) or about.st_uid != os.geteuid():
@@ -123,7 +124,7 @@ def _start(base: str, link: str) -> str:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(link)
         os.symlink(directory, link)
-        # In a session of its own: our terminal's Ctrl-C is not meant for it.
+        # In a process session of its own, because Ctrl-C at this terminal must not end the node.
         subprocess.run(["/bin/sh", "-c", _KEEPER, directory, *command], pass_fds=[writer],
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
                        stderr=subprocess.DEVNULL, start_new_session=True, cwd="/",
@@ -132,11 +133,11 @@ def _start(base: str, link: str) -> str:
         writer = -1
         if _read_with_deadline(reader, START_SECONDS) != b"ready\n":
             log = Path(directory, "log")
-            said = log.read_text(errors="replace").strip() if log.exists() else ""
+            output = log.read_text(errors="replace").strip() if log.exists() else ""
             shutil.rmtree(directory, ignore_errors=True)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(link)
-            raise Error(f"tallyd did not start: {said or 'it said nothing'}", "unavailable")
+            raise Error(f"tallyd did not start: {output or 'it printed nothing'}", "unavailable")
     finally:
         os.close(reader)
         if writer >= 0:
@@ -146,7 +147,7 @@ def _start(base: str, link: str) -> str:
 
 @contextlib.contextmanager
 def _locked(directory: str) -> Iterator[None]:
-    """One at a time of all who start a node below this directory. Nothing is left behind of it."""
+    """Lets one process at a time start a node below this directory. The lock leaves no file behind."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         until = time.monotonic() + 2 * START_SECONDS

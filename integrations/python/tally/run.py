@@ -12,8 +12,8 @@ import sys
 
 
 def _repair_std() -> None:
-    """torch 1.13 on Python 3.11: iterating a Flag leaves out its zero, so that `Std.from_str("0")`,
-    the launcher's own default, is nothing. As it was meant:"""
+    """Repairs torch 1.13 on Python 3.11: iterating a Flag leaves out its zero, so `Std.from_str("0")`, the
+    launcher's own default, does not work."""
     from torch.distributed.elastic.multiprocessing import api
     if api.Std.from_str("0") is api.Std.NONE:
         return
@@ -35,7 +35,7 @@ def _repair_std() -> None:
 
 
 def _accept_dashes(launcher) -> None:
-    """--nproc-per-node as well as --nproc_per_node: torch 1.13 knows only the latter."""
+    """Accepts --nproc-per-node beside --nproc_per_node, because torch 1.13 knows only the latter."""
     original = launcher.get_args_parser
 
     def get_args_parser():

@@ -291,7 +291,7 @@ def a_static_graph(rank, ranks):
     state.close()
 
 
-def a_closed_state_says_so(rank, ranks):
+def a_closed_state_is_refused(rank, ranks):
     ddp, state = with_hook(model_of())
     ddp(batch(rank, 1)).sum().backward()
     state.close()
@@ -309,7 +309,7 @@ CASES = {case.__name__: case for case in (
     unused_parameters, no_sync_adds_up, mixed_types, half_the_bytes_on_the_wire,
     not_finite_is_counted, several_models_at_once,
     zero_redundancy_optimizer, ranks_with_fewer_batches_join, a_static_graph,
-    a_closed_state_says_so)}
+    a_closed_state_is_refused)}
 
 if __name__ == "__main__":
     group.main(CASES, prepare=prepare, finish=finish)

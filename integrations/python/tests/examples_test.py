@@ -53,7 +53,7 @@ class Examples(unittest.TestCase):
     def test_benchmarks_run(self):
         if not Path(os.environ["TALLYD"]).parents[1].joinpath("perf/tally-perf").exists():
             self.skipTest("built without perf/")
-        for name, said in (("ddp_exchange.py", "gradients copied on tally's way: 0 bytes by the hook"),
+        for name, expected in (("ddp_exchange.py", "gradients copied on tally's way: 0 bytes by the hook"),
                            ("hook_overhead.py", "copied by the hook: 0 bytes"),
                            ("collectives.py", "(2 ranks)")):
             done = subprocess.run(
@@ -62,7 +62,7 @@ class Examples(unittest.TestCase):
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                 env=group.of_launcher())
             self.assertEqual(done.returncode, 0, done.stdout)
-            self.assertIn(said, done.stdout)
+            self.assertIn(expected, done.stdout)
 
     def test_text(self):
         epochs = self.run_example("train_text.py", 2, "--epochs", "2")

@@ -1,5 +1,5 @@
-"""Ranks that raise, die and stop; nodes that are killed. Everybody hears of it, the training goes on
-where it can, and nothing is left behind."""
+"""Ranks that raise, die and stop; nodes that are killed. All ranks get the error, the training
+continues where it can, and nothing is left behind."""
 
 import os
 import re
@@ -30,60 +30,55 @@ dist.destroy_process_group()
 """
 
 
-def result_of(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.startswith("parameters ")]
-    return lines[0] if lines else f"no parameters in:\n{said}"
+def result_of(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.startswith("parameters ")]
+    return lines[0] if lines else f"no parameters in:\n{output}"
 
 
 class Failures(WithNodesOfItsOwn):
     def run_tiny(self, *flags, ranks=2, **environment):
         processes = group.start_ranks(TINY + list(flags), ranks, **environment)
-        said = group.outputs(processes)
-        return [process.returncode for process in processes], said
+        outputs = group.outputs(processes)
+        return [process.poll() for process in processes], outputs
 
     def test_a_rank_that_raises_ends_the_others(self):
         for way in ("hook", "backend"):
-            codes, said = self.run_tiny("--way", way, "--suffer", "raise", ranks=3)
-            self.assertEqual(codes, [3, 3, 3], said)
-            self.assertIn("a mistake of the user's", said[1])
+            codes, outputs = self.run_tiny("--way", way, "--suffer", "raise", ranks=3)
+            self.assertEqual(codes, [3, 3, 3], outputs)
+            self.assertIn("a mistake of the user's", outputs[1])
             for rank in (0, 2):
-                self.assertRegex(said[rank], r"rank 1|Connection|peer")
+                self.assertRegex(outputs[rank], r"rank 1|Connection|peer")
 
     def test_a_rank_that_dies_is_named(self):
         for way in ("hook", "backend", "view"):
             begin = time.monotonic()
-            codes, said = self.run_tiny("--way", way, "--suffer", "die", ranks=3)
-            self.assertEqual(codes, [3, -signal.SIGKILL, 3], said)
+            codes, outputs = self.run_tiny("--way", way, "--suffer", "die", ranks=3)
+            self.assertEqual(codes, [3, -signal.SIGKILL, 3], outputs)
             self.assertLess(time.monotonic() - begin, 30)
             for rank in (0, 2):
-                self.assertIn("rank 1", said[rank])
+                self.assertIn("rank 1", outputs[rank])
 
     def test_a_rank_that_stops_is_named_at_the_deadline(self):
         processes = group.start_ranks(TINY + ["--suffer", "stop"], 2)
-        said = group.outputs(processes[:1])
+        outputs = group.outputs(processes[:1])
         processes[1].kill()
         group.outputs(processes[1:])
-        self.assertEqual(processes[0].returncode, 3, said)
-        self.assertIn("rank 1", said[0])
+        self.assertEqual(processes[0].poll(), 3, outputs)
+        self.assertIn("rank 1", outputs[0])
 
     def train_through_the_loss_of_a_node(self, kill, **environment):
         """The parameters at the end, as every rank has them."""
         processes = group.start_ranks(TINY + ["--steps", "40", "--pause", "0.05"], 2, **environment)
-        for line in processes[0].stdout:
-            if line.startswith("step 8"):
-                break
+        processes[0].skip_to("^step 8")
         kill()
-        said = group.outputs(processes)
-        self.assertEqual([process.returncode for process in processes], [0, 0], said)
-        return {result_of(text) for text in said}
+        outputs = group.outputs(processes)
+        self.assertEqual([process.poll() for process in processes], [0, 0], outputs)
+        return {result_of(text) for text in outputs}
 
     def test_training_goes_on_when_the_node_is_killed_and_started_again(self):
         _, calm = self.run_tiny("--steps", "40")
-        with group.Node() as node:
-            def restart():
-                node.kill()
-                node.start()
-            found = self.train_through_the_loss_of_a_node(restart, TALLY_ADDRESS=node.address)
+        with group.node() as node:
+            found = self.train_through_the_loss_of_a_node(node.restart, TALLY_ADDRESS=node.address)
         self.assertEqual(found, {result_of(calm[0])}, "the same bits as without the loss")
 
     def test_training_goes_on_with_another_node_of_its_own(self):
@@ -93,23 +88,21 @@ class Failures(WithNodesOfItsOwn):
         self.assertEqual(found, {result_of(calm[0])}, "the same bits as without the loss")
 
     def test_a_lost_node_that_does_not_come_back_is_an_error(self):
-        with group.Node() as node:
+        with group.node() as node:
             processes = group.start_ranks(TINY + ["--way", "backend", "--pause", "0.05"], 2,
                                           TALLY_ADDRESS=node.address)
-            for line in processes[0].stdout:
-                if line.startswith("step 3"):
-                    break
+            processes[0].skip_to("^step 3")
             node.kill()
-            said = group.outputs(processes)
-            node.start()
-        for process, text in zip(processes, said):
-            self.assertEqual(process.returncode, 3, text)
-            self.assertIn("node", text)
+            outputs = group.outputs(processes)
+            node.restart()
+        for process, text in zip(processes, outputs):
+            self.assertEqual(process.poll(), 3, text)
+            self.assertIn(f"the node at {node.address}", text)
 
 
 class Launcher(WithNodesOfItsOwn):
-    def launch(self, *words, **environment):
-        return subprocess.run([sys.executable, "-m", "tally.run", *words], text=True, timeout=120,
+    def launch(self, *arguments, **environment):
+        return subprocess.run([sys.executable, "-m", "tally.run", *arguments], text=True, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                               env=group.of_launcher(**environment))
 
@@ -127,12 +120,10 @@ class Launcher(WithNodesOfItsOwn):
 
     def test_groups_share_a_node(self):
         processes = group.start_ranks([sys.executable, "-c", GROUPS], 2)
-        for line in processes[0].stdout:
-            if line.startswith("made"):
-                break
+        processes[0].skip_to("^made")
         self.assertEqual(len(self.nodes()), 1)
-        said = group.outputs(processes)
-        self.assertEqual([process.returncode for process in processes], [0, 0], said)
+        outputs = group.outputs(processes)
+        self.assertEqual([process.poll() for process in processes], [0, 0], outputs)
 
     def test_a_rank_that_raises_ends_the_run(self):
         done = self.launch("--nproc_per_node", "2", TINY[1], "--suffer", "raise")
@@ -140,18 +131,14 @@ class Launcher(WithNodesOfItsOwn):
         self.assertIn("a mistake of the user's", done.stdout)
 
     def test_ctrl_c_leaves_nothing(self):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tally.run", "--nproc-per-node", "2", TINY[1], "--steps", "4000",
-             "--pause", "0.05"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=group.of_launcher(), start_new_session=True)
-        for line in process.stdout:
-            if "step 3" in line:
-                break
+        process = group.Process([sys.executable, "-m", "tally.run", "--nproc-per-node", "2", TINY[1], "--steps", "4000",
+                                 "--pause", "0.05"], environment=group.of_launcher())
+        process.skip_to("step 3")
         os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=60)
-        self.assertNotEqual(process.returncode, 0)
+        process.finish(None)
+        self.assertNotEqual(process.poll(), 0)
 
-    def test_what_is_missing_is_named(self):
+    def test_names_what_is_missing(self):
         done = self.launch()
         self.assertEqual(done.returncode, 2)
         self.assertIn("--nproc-per-node", done.stdout)

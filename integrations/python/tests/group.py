@@ -9,64 +9,27 @@ usage of a test file: FILE [--widths 1,2] [CASE...]
 
 import argparse
 import os
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests/support"))
 from ports import free_port  # noqa: E402
+from processes import Hang, Process, Tallyd  # noqa: E402
 
 DEADLINE_S = 240
 
 
-class Node:
-    """A tallyd with a socket in a directory of its own."""
-
-    def __init__(self, *flags: str) -> None:
-        self.directory = tempfile.TemporaryDirectory(prefix="tally-python-")
-        self.address = f"unix:{self.directory.name}/node.sock"
-        self.flags = flags
-        self.start()
-
-    def start(self) -> None:
-        reader, writer = os.pipe()
-        self.process = subprocess.Popen(
-            [os.environ["TALLYD"], "--listen", self.address, "--log-level", "error", "--ready-fd",
-             str(writer), *self.flags], pass_fds=[writer])
-        os.close(writer)
-        ready = os.read(reader, 6)
-        os.close(reader)
-        assert ready == b"ready\n", "the node does not start"
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        assert self.process.wait(30) == 0, "the node ended badly"
-        assert not os.listdir(self.directory.name), "the node left its socket behind"
-        self.directory.cleanup()
+def node() -> Tallyd:
+    return Tallyd(os.environ["TALLYD"], "--log-level", "error")
 
 
-def start_ranks(command: list, ranks: int, **more: str) -> list:
+def start_ranks(command: list, ranks: int, **more: str) -> list[Process]:
     """Processes with the environment that torchrun gives, and each its own output."""
-    port = str(free_port())
-    started = []
-    for rank in range(ranks):
-        environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank),
-                       "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-                       "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **more}
-        started.append(subprocess.Popen(command, env=environment, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-    return started
+    common = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1",
+              "GLOO_SOCKET_IFNAME": "lo", **more}
+    return [Process(command, environment={"RANK": str(rank), "LOCAL_RANK": str(rank), **common}) for rank in range(ranks)]
 
 
 def of_launcher(**more: str) -> dict:
@@ -75,18 +38,19 @@ def of_launcher(**more: str) -> dict:
             "PET_MASTER_PORT": str(free_port()), **more}
 
 
-def outputs(processes: list, deadline_s: float = DEADLINE_S) -> list:
-    """What each one said; all are gone afterwards."""
+def outputs(processes: list[Process], deadline_s: float = DEADLINE_S) -> list[str]:
+    """What each one printed; all are gone afterwards."""
     until = time.monotonic() + deadline_s
-    said = []
+    texts = []
     for process in processes:
+        late = ""
         try:
-            text, _ = process.communicate(timeout=max(1.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            text = process.communicate()[0] + "\nKILLED: no end in time\n"
-        said.append(text)
-    return said
+            process.wait(max(1.0, until - time.monotonic()))
+        except Hang:
+            process.kill()
+            late = "\nKILLED: no end in time\n"
+        texts.append(process.output() + late)
+    return texts
 
 
 def run_all(cases: dict, rank: int, ranks: int) -> int:
@@ -119,15 +83,15 @@ def main(cases: dict, widths=(1, 2, 3, 4), prepare=None, finish=None) -> None:
         sys.exit(1 if failed else 0)
     bad = 0
     for ranks in arguments.widths:
-        with Node() as node:
+        with node() as own:
             command = [sys.executable, str(Path(sys.argv[0]).resolve()), *arguments.cases]
-            processes = start_ranks(command, ranks, TALLY_ADDRESS=node.address)
-            said = outputs(processes)
-        codes = [process.returncode for process in processes]
+            processes = start_ranks(command, ranks, TALLY_ADDRESS=own.address)
+            texts = outputs(processes)
+        codes = [process.poll() for process in processes]
         good = all(code == 0 for code in codes)
         print(f"{'ok' if good else 'FAILED'}: {len(chosen)} cases with {ranks} ranks")
         if not good:
             bad += 1
-            for rank, text in enumerate(said):
+            for rank, text in enumerate(texts):
                 print(f"--- rank {rank}, exit status {codes[rank]}\n{text}")
     sys.exit(1 if bad else 0)

@@ -64,8 +64,8 @@ class OwnNodes(WithNodesOfItsOwn):
 
     def test_ranks_without_torch_share_it(self):
         processes = group.start_ranks([sys.executable, "-c", SESSION], 3)
-        said = group.outputs(processes)
-        self.assertEqual([process.returncode for process in processes], [0, 0, 0], said)
+        outputs = group.outputs(processes)
+        self.assertEqual([process.poll() for process in processes], [0, 0, 0], outputs)
 
     def test_ranks_elsewhere_need_an_address(self):
         done = subprocess.run([sys.executable, "-c", SESSION], text=True, capture_output=True,
@@ -76,7 +76,7 @@ class OwnNodes(WithNodesOfItsOwn):
             os.environ.pop("MASTER_PORT")
             tally.connect(rank=0, ranks=2)
 
-    def test_a_node_that_does_not_start_says_why(self):
+    def test_a_node_that_does_not_start_gives_the_reason(self):
         program = os.environ["TALLYD"]
         try:
             for wrong in ("/nowhere/tallyd", "/bin/false"):
@@ -88,7 +88,7 @@ class OwnNodes(WithNodesOfItsOwn):
         finally:
             os.environ["TALLYD"] = program
 
-    def test_somebody_elses_link_is_not_followed(self):
+    def test_a_link_of_another_user_is_not_followed(self):
         address = local.own_node()
         links = [entry for entry in Path(self.place.name).iterdir() if entry.is_symlink()]
         self.assertEqual(len(links), 1)

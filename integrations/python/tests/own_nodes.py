@@ -19,10 +19,10 @@ def children_named(name: str, directory: str) -> list:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
+            arguments = (entry / "cmdline").read_bytes().decode().split("\0")
         except (OSError, UnicodeDecodeError):
             continue
-        if words[0].endswith(name) and any(directory in word for word in words):
+        if arguments[0].endswith(name) and any(directory in argument for argument in arguments):
             found.append(int(entry.name))
     return found
 

@@ -212,13 +212,20 @@ def wrong_arguments(rank, ranks):
     raises("invalid argument", session.all_reduce, np.zeros(4, np.int16))
     raises("invalid argument", session.all_reduce, "text")
     raises("invalid argument", session.all_reduce, np.zeros(4), np.zeros(5))
-    raises("invalid argument", session.all_reduce, np.zeros(4), np.zeros(4, np.float32))
+    error = raises("invalid argument", session.all_reduce, np.zeros(4), np.zeros(4, np.float32))
+    assert "elements of f32, where the input has f64" in str(error), error
     raises("invalid argument", session.all_reduce, np.zeros(4), op="xor")
     raises("invalid argument", session.all_reduce, np.zeros(4), tag=1 << 31)
     raises("invalid argument", session.all_reduce, np.zeros(4), deadline=-1.0)
     frozen = np.zeros(4)
     frozen.flags.writeable = False
-    raises("invalid argument", session.all_reduce, frozen)
+    error = raises("invalid argument", session.all_reduce, frozen)
+    assert "read-only" in str(error), error
+    error = raises("invalid argument", session.reduce, np.zeros(4), root=ranks)
+    assert f"root {ranks}: must be a rank of the job, 0 to {ranks - 1}" in str(error), error
+    error = raises("no memory", tally.empty, 1 << 42)
+    assert " bytes free" in str(error), error
+    raises("no memory", tally.Region, 2**64 - 1)
     raises("unavailable", tally.Session, address="unix:/nowhere/s", connect_timeout=0.2)
     error = pickle.loads(pickle.dumps(tally.Error("text", "peer lost", 3, True)))
     assert (error.status, error.culprit, error.inputs_gone, str(error)) == (

@@ -52,8 +52,8 @@ class Stubs(unittest.TestCase):
             if not name.startswith("_"):
                 self.assertIn(name, named, f"{where}.{stub.name}.{name} is not in the stub")
                 if where == "tally._core" and callable(getattr(found, name)):
-                    said = inspect.getdoc(getattr(found, name)).split("\n", 1)
-                    self.assertTrue(len(said) == 2 and said[1].strip(), f"{name}: no docstring")
+                    lines = inspect.getdoc(getattr(found, name)).split("\n", 1)
+                    self.assertTrue(len(lines) == 2 and lines[1].strip(), f"{name}: no docstring")
 
     def check_module(self, name: str) -> None:
         module = importlib.import_module(name)

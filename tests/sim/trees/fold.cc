@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "dataplane/protocol/collective.h"
+#include "dataplane/partition/collective.h"
 #include "summation/scalar.h"
 
 namespace tally::sim::trees {
@@ -106,8 +106,8 @@ std::vector<std::byte> fold_vertex(const Tree& tree, std::uint32_t index,
   for (const std::uint16_t rank : vertex.ranks) {
     mine.push_back(inputs[rank] + first * element_bytes(shape.type));
   }
-  for (const std::uint32_t branch : vertex.branches) {
-    sums.push_back(fold_vertex(tree, branch, shape, inputs, first, count));
+  for (const std::uint32_t child_node : vertex.child_nodes) {
+    sums.push_back(fold_vertex(tree, child_node, shape, inputs, first, count));
     partials.push_back(sums.back().data());
   }
   const bool root = vertex.parent == kNone;

@@ -1,5 +1,5 @@
-// What a tree has to give: the sum at each vertex, one element at a time, of ranks' elements first,
-// then partial sums, left to right.
+// The expected result of a tree: each vertex sums one element at a time, first its ranks' elements,
+// then its children's partial sums, left to right.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace tally::sim::trees {
 
-// The result of elements [first, first + count) of a reduction, that the tree has: `inputs[rank]`
-// is the whole contribution of each rank.
+// The tree's result for elements [first, first + count) of a reduction. `inputs[rank]` is the whole
+// contribution of the rank.
 std::vector<std::byte> fold_tree(const Tree& tree, const protocol::Shape& shape,
                                  std::span<const std::byte* const> inputs, std::uint64_t first,
                                  std::uint64_t count);

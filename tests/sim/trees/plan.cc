@@ -25,25 +25,25 @@ std::uint32_t level(const Tree& tree, std::uint32_t vertex) {
 // Ranks below and heights, from the leaves up: a child stands behind its parent in the list.
 void work_out(Tree& tree) {
   for (TreeVertex& vertex : tree) {
-    vertex.branches.clear();
+    vertex.child_nodes.clear();
     vertex.below = vertex.ranks;
     vertex.height = 1;
   }
   for (std::uint32_t i = static_cast<std::uint32_t>(tree.size()); i-- > 0;) {
     TreeVertex& vertex = tree[i];
     std::sort(vertex.below.begin(), vertex.below.end());
-    std::sort(vertex.branches.begin(), vertex.branches.end(),
+    std::sort(vertex.child_nodes.begin(), vertex.child_nodes.end(),
               [&](std::uint32_t a, std::uint32_t b) { return tree[a].node < tree[b].node; });
     if (vertex.parent == kNone) continue;
     TreeVertex& parent = tree[vertex.parent];
-    parent.branches.push_back(i);
+    parent.child_nodes.push_back(i);
     parent.below.insert(parent.below.end(), vertex.below.begin(), vertex.below.end());
     parent.height = std::max(parent.height, vertex.height + 1);
   }
 }
 
 // Some of the nodes in any order, each below an earlier one; then ranks for the leaves first, so
-// that none is left without. Nodes with nothing but branches are helpers.
+// that none is left without. Nodes with nothing but child nodes are helpers.
 Tree random_tree(Random& random, std::uint32_t nodes, std::uint16_t ranks) {
   std::vector<std::uint32_t> order(nodes);
   std::iota(order.begin(), order.end(), 0u);
@@ -100,8 +100,8 @@ protocol::SizeClass random_class(Random& random, std::uint32_t trees) {
   return some;
 }
 
-protocol::Plan random_classes(Random& random, std::uint32_t trees) {
-  protocol::Plan plan;
+protocol::Partition random_classes(Random& random, std::uint32_t trees) {
+  protocol::Partition plan;
   plan.trees = trees;
   plan.classes = {random_class(random, trees), random_class(random, trees)};
   plan.classes[0].max_bytes = random.between(0, 32 << 10);

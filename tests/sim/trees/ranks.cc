@@ -222,8 +222,8 @@ void Ranks::take(std::uint16_t rank, std::uint32_t node, const wire::Completion&
   if (completion.part >= posted.parts.size())
     violated("{}: no such part", title(op, completion.part));
   Part& part = posted.parts[completion.part];
-  world_.trace().say(world_.now(), "{} rank {}: {}, culprit {}", title(op, completion.part), rank,
-                     status_name(completion.status), completion.culprit);
+  world_.trace().write(world_.now(), "{} rank {}: {}, culprit {}", title(op, completion.part), rank,
+                       status_name(completion.status), completion.culprit);
   if (part.ended) violated("{} ends twice at rank {}", title(op, completion.part), rank);
   if (parent_of(part.range.tree, rank) != node) violated("the wrong node answers");
   part.ended = true;

@@ -1,5 +1,5 @@
-// The ranks of a job in a simulation of trees: what they announce, their memory, and a judge of
-// what they are told.
+// The ranks of a job in a simulation of trees: what they announce, their memory, and checks of the
+// completions that they get.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,26 @@ class Ranks {
  public:
   Ranks(World& world, const JobPlan& plan, std::size_t job);
 
-  // Something that a rank can do: announce, take back. False: there was nothing.
+  // Does one thing that some rank can do: announce or cancel. Returns false when there is nothing
+  // to do.
   bool act();
   void take(std::uint16_t rank, std::uint32_t node, const wire::Completion& completion);
-  // The rank's session with the node is over: nothing is heard from there any more.
+  // The rank's session with the node is over: the rank gets no messages from the node any more.
   void cut_off(std::uint16_t rank, std::uint32_t node);
   void lose(std::uint16_t rank) { ranks_[rank].lost = true; }
   bool lost(std::uint16_t rank) const { return ranks_[rank].lost; }
-  // From now on the job's operations may fail by this loss.
+  // From now on the job's operations may fail because of the loss.
   void befallen() { befallen_ = true; }
 
-  // The bytes that a node reads or stores for a tile, while they are its to touch.
+  // The bytes that a node reads or stores for a tile, while the node may access them.
   std::byte* memory(std::uint16_t rank, const protocol::Endpoint& where,
                     const protocol::Tile& tile);
   bool done() const;
   std::string unfinished() const;
-  // Parts that did not end well.
+  // Parts that failed.
   std::uint64_t failures() const { return failures_; }
 
-  // The node that a rank's notices of a tree go to.
+  // The node that gets a rank's notices of a tree.
   std::uint32_t parent_of(std::uint32_t tree, std::uint16_t rank) const;
 
  private:
@@ -50,14 +51,14 @@ class Ranks {
     bool skipped = false;
     bool cancelled = false;
     std::vector<Part> parts;
-    std::vector<std::byte> given;  // the input, which `in` may have no more
+    std::vector<std::byte> given;  // a copy of the input, because `in` may be overwritten
     std::vector<std::byte> in, out, stats;
     wire::Notice notice;
     bool ended() const;
   };
   struct Rank {
     bool lost = false;
-    std::vector<std::size_t> order;  // of announcing
+    std::vector<std::size_t> order;  // order of announcing
     std::vector<Posted> ops;
   };
 

@@ -9,8 +9,8 @@
 namespace tally::sim::trees {
 
 using protocol::Endpoint;
-using protocol::Step;
 using protocol::Tile;
+using protocol::TileEvent;
 
 SimShard::SimShard(World& world, std::uint32_t node, const protocol::AggregatorConfig& config)
     : world_(world), node_(node), protocol_(config) {}
@@ -30,21 +30,22 @@ void SimShard::turn() {
 }
 
 bool SimShard::take_steps() {
-  if (protocol_.steps().empty()) return false;
-  const std::vector<Step> steps(protocol_.steps().begin(), protocol_.steps().end());
-  protocol_.clear_steps();
-  for (const Step& step : steps) {
-    Slot& slot = slots_[step.handle];
-    if (!slot.used) violated("a step for a tile that has ended");
-    const bool pull = step.kind == Step::Kind::kPull;
-    const Transfer transfer{node_, step.handle,
-                            pull ? Transfer::Kind::kPull : Transfer::Kind::kBelow, step.index,
-                            pull ? slot.tile.sources[step.index] : step.where};
-    if (!pull) slot.tile.below[step.index].slot = step.slot;
-    if (step.status == Status::kOk) {
+  if (protocol_.outbox().tile_events().empty()) return false;
+  const std::vector<TileEvent> events(protocol_.outbox().tile_events().begin(),
+                                      protocol_.outbox().tile_events().end());
+  protocol_.outbox().clear_tile_events();
+  for (const TileEvent& event : events) {
+    Slot& slot = slots_[event.handle];
+    if (!slot.used) violated("an event for a tile that has ended");
+    const bool pull = event.kind == TileEvent::Kind::kPull;
+    const Transfer transfer{node_, event.handle,
+                            pull ? Transfer::Kind::kPull : Transfer::Kind::kBelow, event.index,
+                            pull ? slot.tile.sources[event.index] : event.where};
+    if (!pull) slot.tile.below[event.index].slot = event.slot;
+    if (event.status == Status::kOk) {
       world_.start(transfer);
     } else {
-      done(transfer, step.status);
+      done(transfer, event.status);
     }
   }
   return true;
@@ -54,7 +55,7 @@ void SimShard::begin(Slot& slot, bool down) {
   slot.used = true;
   slot.down = down;
   slot.status = Status::kOk;
-  slot.culprit = protocol::kNoMember;
+  slot.culprit = protocol::kNoSession;
   slot.pulls_left = static_cast<std::uint32_t>(slot.tile.sources.size());
   slot.inputs.assign(slot.tile.sources.size(), {});
   ++in_flight_;
@@ -65,14 +66,14 @@ bool SimShard::start_tiles() {
     const std::uint32_t handle = free_handle();
     Slot& slot = slots_[handle];
     slot.tile.handle = handle;
-    if (protocol_.start_down(slot.tile)) {
+    if (protocol_.tiles().start_down(slot.tile)) {
       begin(slot, true);
       start_down(handle);
       return true;
     }
-    if (!protocol_.start_tile(slot.tile)) return false;
+    if (!protocol_.tiles().start_tile(slot.tile)) return false;
     begin(slot, false);
-    protocol_.pulling(slot.tile, world_.now());
+    protocol_.tiles().pulling(slot.tile, world_.now());
     const std::size_t ready = slot.tile.sources.size() - slot.tile.partials;
     for (std::uint32_t i = 0; i < ready; ++i) {
       world_.start({node_, handle, Transfer::Kind::kPull, i, slot.tile.sources[i]});
@@ -80,7 +81,7 @@ bool SimShard::start_tiles() {
   }
 }
 
-void SimShard::fail(Slot& slot, Status status, protocol::Member culprit) {
+void SimShard::fail(Slot& slot, Status status, protocol::SessionId culprit) {
   if (slot.status != Status::kOk) return;
   slot.status = status;
   slot.culprit = culprit;
@@ -105,7 +106,7 @@ void SimShard::done(const Transfer& transfer, Status status) {
     case Transfer::Kind::kBelow:
       if (ok) {
         std::memcpy(there, slot.result.data(), transfer.where.bytes);
-        protocol_.passed_down(slot.tile, transfer.index);
+        protocol_.tiles().passed_down(slot.tile, transfer.index);
       }
       return pushed(transfer.handle);
   }
@@ -114,8 +115,8 @@ void SimShard::done(const Transfer& transfer, Status status) {
 void SimShard::sum(std::uint32_t handle) {
   Slot& slot = slots_[handle];
   Tile& tile = slot.tile;
-  if (slot.status != Status::kOk || !protocol_.wanted(tile)) return end(handle);
-  protocol_.storing(tile, world_.now());
+  if (slot.status != Status::kOk || !protocol_.tiles().wanted(tile)) return end(handle);
+  protocol_.tiles().storing(tile, world_.now());
   std::vector<Span> spans;
   for (const auto& input : slot.inputs) spans.push_back(Span{input.data(), input.size()});
   std::vector<View> views;
@@ -134,7 +135,7 @@ void SimShard::sum(std::uint32_t handle) {
   reduction.partial_result = tile.partial;
   reduction.outputs = std::span(&output, 1);
   summation::reduce(*summation::kernels(summation::best_isa()), reduction);
-  protocol_.stored(tile, world_.now());
+  protocol_.tiles().stored(tile, world_.now());
   if (tile.partial) {
     std::memcpy(world_.own_memory(node_, tile, true), slot.result.data(), slot.result.size());
     return end(handle);
@@ -156,6 +157,8 @@ void SimShard::push(std::uint32_t handle) {
   slot.pushes_left = static_cast<std::uint32_t>(tile.landings.size() + tile.stats_landings.size() +
                                                 tile.below.size());
   if (slot.pushes_left == 0) return end(handle);
+  if (!slot.down)
+    protocol_.tiles().start_pushing(slot.tile, world_.now());  // and pushes anyway, in any order
   if (!tile.stats_landings.empty()) make_stats(slot);
   for (std::uint32_t i = 0; i < tile.landings.size(); ++i) {
     world_.start({node_, handle, Transfer::Kind::kPush, i, tile.landings[i]});
@@ -167,7 +170,7 @@ void SimShard::push(std::uint32_t handle) {
 
 void SimShard::start_down(std::uint32_t handle) {
   Slot& slot = slots_[handle];
-  if (!protocol_.wanted(slot.tile)) return end(handle);
+  if (!protocol_.tiles().wanted(slot.tile)) return end(handle);
   const std::byte* from = world_.own_memory(node_, slot.tile, false);
   slot.result.assign(from, from + slot.tile.count * element_bytes(slot.tile.type));
   push(handle);
@@ -182,9 +185,9 @@ void SimShard::end(std::uint32_t handle) {
   slot.used = false;
   --in_flight_;
   if (slot.down) {
-    protocol_.end_down(slot.tile, slot.status, slot.culprit, world_.now());
+    protocol_.tiles().end_down(slot.tile, slot.status, slot.culprit, world_.now());
   } else {
-    protocol_.end_tile(slot.tile, slot.status, slot.culprit, world_.now());
+    protocol_.tiles().end_tile(slot.tile, slot.status, slot.culprit, world_.now());
   }
 }
 

@@ -1,5 +1,5 @@
-// A node's shard in a simulation of trees: the real protocol, and instead of an engine and a
-// network something that moves a tile's bytes when the world says so, in any order.
+// A node's shard in a simulation of trees. It runs the real protocol. Instead of an engine and a
+// network, it moves a tile's bytes when the world calls done(), in any order.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tally::sim::trees {
 
 class World;
 
-// A pull or a push that is under way.
+// A pull or a push in progress.
 struct Transfer {
   enum class Kind : std::uint8_t { kPull, kPush, kStats, kBelow };
 
@@ -27,9 +27,9 @@ class SimShard {
   SimShard(World& world, std::uint32_t node, const protocol::AggregatorConfig& config);
 
   protocol::Aggregator& protocol() { return protocol_; }
-  // Starts what can start; sends what is to be sent.
+  // Starts the tiles that can start, and sends the outgoing messages.
   void turn();
-  // The bytes have moved, or nobody is there any more.
+  // The bytes of the transfer have moved, or its other end is gone.
   void done(const Transfer& transfer, Status status);
   std::uint32_t tiles_in_flight() const { return in_flight_; }
 
@@ -41,7 +41,7 @@ class SimShard {
     std::uint32_t pulls_left = 0;
     std::uint32_t pushes_left = 0;
     Status status = Status::kOk;
-    protocol::Member culprit = protocol::kNoMember;
+    protocol::SessionId culprit = protocol::kNoSession;
     std::vector<std::vector<std::byte>> inputs;
     std::vector<std::byte> result;
     std::vector<std::byte> stats;
@@ -56,7 +56,7 @@ class SimShard {
   void push(std::uint32_t handle);
   void pushed(std::uint32_t handle);
   void end(std::uint32_t handle);
-  static void fail(Slot& slot, Status status, protocol::Member culprit);
+  static void fail(Slot& slot, Status status, protocol::SessionId culprit);
   void make_stats(Slot& slot);
 
   World& world_;

@@ -13,7 +13,7 @@ constexpr std::uint32_t kSlotRegion = 7;
 
 protocol::AggregatorConfig config_of(const Schedule& schedule) {
   protocol::AggregatorConfig config;
-  config.plan = protocol::even_plan(1, 1 << 20);  // every job has its own
+  config.plan = protocol::even_partition(1, 1 << 20);  // every job has its own
   config.window_bytes = schedule.window_bytes;
   config.tile_bytes = schedule.tile_bytes;
   config.tiles = schedule.tiles;
@@ -45,7 +45,7 @@ std::size_t World::connect(Way way, std::size_t job, std::uint32_t from, std::ui
   return channels_.size() - 1;
 }
 
-// The node's places in all trees. Branches and parents are numbered in the order of the nodes.
+// The node's places in all trees. Child nodes and parents are numbered in the order of the nodes.
 void World::admit(std::size_t job) {
   const JobPlan& plan = schedule_.jobs[job];
   std::vector<protocol::JobSpec> specs(nodes_.size());
@@ -75,9 +75,9 @@ void World::admit(std::size_t job) {
       here.tree = t;
       here.height = vertex.height;
       here.ranks = vertex.ranks;
-      for (const std::uint32_t branch : vertex.branches) {
-        here.branches.push_back(
-            {number_of(children[vertex.node], tree[branch].node), tree[branch].below});
+      for (const std::uint32_t child_node : vertex.child_nodes) {
+        here.child_nodes.push_back(
+            {number_of(children[vertex.node], tree[child_node].node), tree[child_node].below});
       }
       if (vertex.parent != kNone) {
         here.parent = number_of(parents[vertex.node], tree[vertex.parent].node);
@@ -91,11 +91,11 @@ void World::admit(std::size_t job) {
     spec.weight = plan.weight;
     spec.credit = static_cast<std::uint32_t>(plan.ops.size() * plan.trees.size());
     spec.plan = plan.plan;
-    spec.branches = static_cast<std::uint16_t>(children[node].size());
+    spec.child_nodes = static_cast<std::uint16_t>(children[node].size());
     spec.parents = static_cast<std::uint16_t>(parents[node].size());
     spec.slots = plan.slots;
     if (schedule_.one_class) spec.slots.classes = 1;
-    nodes_[node].shard->protocol().add_job(static_cast<protocol::JobSlot>(job), spec);
+    nodes_[node].shard->protocol().add_job(static_cast<protocol::JobId>(job), spec);
   }
   jobs_.push_back(std::make_unique<Ranks>(*this, plan, job));
   join_ranks(job);
@@ -118,14 +118,14 @@ void World::join_ranks(std::size_t job) {
       rank_channels_[{job, rank, node}] = connect(Way::kFromRank, job, rank, node, member);
       const std::size_t out = connect(Way::kToRank, job, node, rank, 0);
       nodes_[node].members.push_back(Session{job, true, rank, out, nullptr});
-      nodes_[node].shard->protocol().join(static_cast<protocol::JobSlot>(job), rank, member);
+      nodes_[node].shard->protocol().join(static_cast<protocol::JobId>(job), rank, member);
     }
   }
 }
 
 void World::join_nodes(std::size_t job, std::uint32_t parent, std::uint32_t number,
                        std::uint32_t child, std::uint32_t child_number) {
-  protocol::SlotLayout slots = schedule_.jobs[job].slots;
+  protocol::BufferLayout slots = schedule_.jobs[job].slots;
   if (schedule_.one_class) slots.classes = 1;
   slot_memory_.emplace_back(slots.total_bytes());
   const auto member = static_cast<std::uint32_t>(nodes_[parent].members.size());
@@ -134,16 +134,16 @@ void World::join_nodes(std::size_t job, std::uint32_t parent, std::uint32_t numb
   const std::size_t up = connect(Way::kUp, job, child, parent, member);
   nodes_[parent].members.push_back(Session{job, false, child, down, &slot_memory_.back()});
   nodes_[child].links.push_back(Session{job, false, parent, up, &slot_memory_.back()});
-  const auto slot = static_cast<protocol::JobSlot>(job);
-  const auto branch = static_cast<std::uint16_t>(schedule_.jobs[job].ranks + number);
-  nodes_[parent].shard->protocol().join(slot, branch, member);
+  const auto slot = static_cast<protocol::JobId>(job);
+  const auto child_node = static_cast<std::uint16_t>(schedule_.jobs[job].ranks + number);
+  nodes_[parent].shard->protocol().join(slot, child_node, member);
   nodes_[child].shard->protocol().join_parent(slot, child_number, link, kSlotRegion, 0);
 }
 
 // -- messages
 // ----------------------------------------------------------------------------------
 
-void World::post(std::size_t index, const RingSlot& message) {
+void World::post(std::size_t index, const RingEntry& message) {
   Channel& channel = channels_[index];
   if (channel.closed || channel.hangs_up) return;
   if (channel.messages.empty()) open_.push_back(index);
@@ -156,17 +156,17 @@ void World::notify(std::size_t job, std::uint16_t rank, std::uint32_t node,
 }
 
 void World::send(std::uint32_t node, protocol::Aggregator& protocol) {
-  for (const protocol::Letter& letter : protocol.letters_down()) {
-    post(nodes_[node].members[letter.to].out, letter.message);
+  for (const protocol::TreeMessage& tree_message : protocol.outbox().messages_down()) {
+    post(nodes_[node].members[tree_message.to].out, tree_message.message);
   }
-  for (const protocol::Letter& letter : protocol.letters_up()) {
-    post(nodes_[node].links[letter.to].out, letter.message);
+  for (const protocol::TreeMessage& tree_message : protocol.outbox().messages_up()) {
+    post(nodes_[node].links[tree_message.to].out, tree_message.message);
   }
-  for (const protocol::Outgoing& outgoing : protocol.outbox()) {
+  for (const protocol::Outgoing& outgoing : protocol.outbox().completions()) {
     post(nodes_[node].members[outgoing.member].out, wire::encode(outgoing.completion));
   }
-  protocol.clear_letters();
-  protocol.clear_outbox();
+  protocol.outbox().clear_tree_messages();
+  protocol.outbox().clear_completions();
 }
 
 void World::touched(std::uint32_t node) {
@@ -179,7 +179,7 @@ void World::deliver(std::size_t which) {
   const std::size_t index = open_[which];
   Channel& channel = channels_[index];
   const bool hang_up = channel.messages.empty();
-  const RingSlot message = hang_up ? RingSlot{} : channel.messages.front();
+  const RingEntry message = hang_up ? RingEntry{} : channel.messages.front();
   if (!hang_up) channel.messages.pop_front();
   if (hang_up || (channel.messages.empty() && !channel.hangs_up)) {
     open_[which] = open_.back();
@@ -196,7 +196,7 @@ void World::deliver(std::size_t which) {
   if (to_node) touched(channel.to);
 }
 
-void World::take_up(const Channel& channel, const RingSlot& message) {
+void World::take_up(const Channel& channel, const RingEntry& message) {
   wire::Notice notice;
   wire::Completion completion;
   if (channel.way == Way::kToRank) {
@@ -206,35 +206,35 @@ void World::take_up(const Channel& channel, const RingSlot& message) {
   }
   auto& protocol = nodes_[channel.to].shard->protocol();
   if (channel.way == Way::kDown) {
-    if (trace_.on()) say(channel, message);
-    if (protocol.heard_above(channel.number, message, now_) != Status::kOk) {
+    if (trace_.on()) trace_message(channel, message);
+    if (protocol.handle_parent_message(channel.number, message, now_) != Status::kOk) {
       violated("node {} does not understand its parent {}", channel.to, channel.from);
     }
     return;
   }
-  if (trace_.on()) say(channel, message);
+  if (trace_.on()) trace_message(channel, message);
   if (wire::parse(message, notice) == Status::kOk) {
     const bool bad = channel.way == Way::kFromRank && notice.in_region == kNowhere;
     protocol.announce(channel.number, notice, bad ? Status::kBadRegion : Status::kOk, now_);
-  } else if (protocol.heard(channel.number, message, now_) != Status::kOk) {
+  } else if (protocol.handle_child_message(channel.number, message, now_) != Status::kOk) {
     violated("node {} does not understand {}", channel.to, channel.from);
   }
 }
 
-void World::say(const Channel& channel, const RingSlot& message) const {
+void World::trace_message(const Channel& channel, const RingEntry& message) const {
   wire::Notice n;
   wire::Completion c;
   wire::VertexMessage m;
   const auto head = fmt::format("{} {} -> {}: ", channel.job, channel.from, channel.to);
   if (wire::parse(message, n) == Status::kOk) {
-    trace_.say(now_, "{}{} tag {} round {} part {} flags {}", head, wire::name(n.kind), n.tag,
-               n.round, n.part, n.flags);
+    trace_.write(now_, "{}{} tag {} round {} part {} flags {}", head, wire::name(n.kind), n.tag,
+                 n.round, n.part, n.flags);
   } else if (wire::parse(message, c) == Status::kOk) {
-    trace_.say(now_, "{}tree {} tag {} round {} \"{}\"", head, c.cookie, c.tag, c.round,
-               status_name(c.status));
+    trace_.write(now_, "{}tree {} tag {} round {} \"{}\"", head, c.cookie, c.tag, c.round,
+                 status_name(c.status));
   } else if (wire::parse(message, m) == Status::kOk) {
-    trace_.say(now_, "{}{} tree {} tag {} round {} first {} count {} slot {} flags {}", head,
-               wire::name(m.kind), m.tree, m.tag, m.round, m.first, m.count, m.slot, m.flags);
+    trace_.write(now_, "{}{} tree {} tag {} round {} first {} count {} slot {} flags {}", head,
+                 wire::name(m.kind), m.tree, m.tag, m.round, m.first, m.count, m.slot, m.flags);
   }
 }
 
@@ -244,7 +244,7 @@ void World::take_hang_up(const Channel& channel) {
     return;
   }
   auto& protocol = nodes_[channel.to].shard->protocol();
-  trace_.say(now_, "node {} loses {}", channel.to, channel.from);
+  trace_.write(now_, "node {} loses {}", channel.to, channel.from);
   if (channel.way == Way::kDown) {
     protocol.parent_gone(channel.number, Status::kPeerLost, now_);
   } else {
@@ -269,9 +269,9 @@ std::byte* World::memory(std::uint32_t node, const protocol::Endpoint& where,
 }
 
 std::byte* World::own_memory(std::uint32_t node, const protocol::Tile& tile, bool up) {
-  const Session& session = nodes_[node].links[tile.own.link];
-  const protocol::SlotLayout& slots = schedule_.jobs[session.job].slots;
-  protocol::SlotLayout layout = slots;
+  const Session& session = nodes_[node].links[tile.own.parent_id];
+  const protocol::BufferLayout& slots = schedule_.jobs[session.job].slots;
+  protocol::BufferLayout layout = slots;
   if (schedule_.one_class) layout.classes = 1;
   const std::uint64_t offset =
       up ? layout.up_offset(tile.own.slot) : layout.down_offset(tile.own.slot);
@@ -369,7 +369,7 @@ bool World::jump() {
     throw Deadlock("deadlock:" + waiting);
   }
   if (next == kForever) return false;
-  trace_.say(now_, "-- until {} us", next / kMicrosecond);
+  trace_.write(now_, "-- until {} us", next / kMicrosecond);
   now_ = std::max(now_, next);
   for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
     if (nodes_[node].lost) continue;
@@ -401,7 +401,7 @@ void World::hang_up(std::size_t index) {
 
 void World::lose_rank(std::size_t job) {
   const std::uint16_t victim = schedule_.jobs[job].victim;
-  trace_.say(now_, "job {}: rank {} is lost", job, victim);
+  trace_.write(now_, "job {}: rank {} is lost", job, victim);
   jobs_[job]->lose(victim);
   for (std::size_t i = 0; i < channels_.size(); ++i) {
     const Channel& channel = channels_[i];
@@ -410,7 +410,7 @@ void World::lose_rank(std::size_t job) {
 }
 
 void World::lose_node(std::uint32_t node) {
-  trace_.say(now_, "node {} is lost", node);
+  trace_.write(now_, "node {} is lost", node);
   nodes_[node].lost = true;
   for (std::size_t i = 0; i < channels_.size(); ++i) {
     if (channels_[i].way != Way::kFromRank && channels_[i].from == node) hang_up(i);
@@ -424,15 +424,16 @@ void World::check_end() {
     auto& protocol = nodes_[node].shard->protocol();
     if (nodes_[node].shard->tiles_in_flight() != 0) violated("node {}: a tile is in flight", node);
     for (std::size_t job = 0; job < jobs_.size(); ++job) {
-      const auto slot = static_cast<protocol::JobSlot>(job);
-      if (protocol.busy(slot)) violated("node {}: job {} is busy", node, job);
-      if (!protocol.slots_free(slot)) violated("node {}: job {} holds a slot", node, job);
+      const auto slot = static_cast<protocol::JobId>(job);
+      if (protocol.inspect().busy(slot)) violated("node {}: job {} is busy", node, job);
+      if (!protocol.inspect().slots_free(slot)) violated("node {}: job {} holds a slot", node, job);
       const bool whole = schedule_.jobs[job].fault == Fault::kNothing;
-      if (whole && protocol.operations(slot) != 0) {
-        violated("node {}: {} operations of job {} are left", node, protocol.operations(slot), job);
+      if (whole && protocol.inspect().operations(slot) != 0) {
+        violated("node {}: {} operations of job {} are left", node,
+                 protocol.inspect().operations(slot), job);
       }
     }
-    if (protocol.has_tiles()) violated("node {} has tiles to start", node);
+    if (protocol.tiles().has_tiles()) violated("node {} has tiles to start", node);
   }
 }
 

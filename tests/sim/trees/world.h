@@ -1,6 +1,6 @@
-// Runs a schedule of trees: nodes, their sessions with ranks and with each other, transfers. What
-// is under way goes on in any order, from the seed; only messages of one session keep theirs. One
-// thread, no system clock.
+// Runs a schedule of trees: nodes, their sessions with ranks and with each other, and transfers.
+// Events in progress complete in a random order from the seed; only the messages of one session
+// keep their order. One thread, no system clock.
 #pragma once
 
 #include <deque>
@@ -18,7 +18,7 @@
 
 namespace tally::sim::trees {
 
-// Nothing goes on any more, and operations have not ended.
+// No event is left, and operations have not ended.
 class Deadlock : public Violation {
  public:
   using Violation::Violation;
@@ -29,10 +29,10 @@ class World {
   World(const Schedule& schedule, const Trace& trace);
   ~World();
 
-  // Until everything has ended. Throws Violation at what must not be.
+  // Runs until everything has ended. Throws Violation at a broken invariant.
   void run();
   std::uint64_t events() const { return events_; }
-  // Of a job, parts that did not end well.
+  // The parts of a job that failed.
   std::uint64_t failures(std::size_t job) const { return jobs_[job]->failures(); }
 
   // -- for shards ------------------------------------------------------------------------------
@@ -40,8 +40,8 @@ class World {
   const Trace& trace() const { return trace_; }
   void send(std::uint32_t node, protocol::Aggregator& protocol);
   void start(const Transfer& transfer) { transfers_.push_back(transfer); }
-  // Where a tile's bytes are, of a rank or in a branch's slots. Throws when these are not the
-  // node's to touch.
+  // The bytes of a tile, of a rank or in a child node's slots. Throws when the node may not access
+  // them.
   std::byte* memory(std::uint32_t node, const protocol::Endpoint& where,
                     const protocol::Tile& tile);
   // The node's own slot of a tile.
@@ -63,19 +63,20 @@ class World {
     std::size_t job = 0;
     std::uint32_t from = 0;  // node or rank
     std::uint32_t to = 0;
-    std::uint32_t number = 0;  // of the session where it arrives: Member or Link
-    std::deque<RingSlot> messages;
-    bool hangs_up = false;  // after these
+    std::uint32_t number = 0;  // the session's number at the receiver: a SessionId or a ParentId
+    std::deque<RingEntry> messages;
+    bool hangs_up = false;  // after these messages
     bool closed = false;
   };
 
-  // A session at a node, by its Member or its Link.
+  // A session at a node, by its SessionId or its ParentId.
   struct Session {
     std::size_t job = 0;
     bool is_rank = false;
     std::uint32_t other = 0;                  // rank or node
-    std::size_t out = 0;                      // channel
-    std::vector<std::byte>* slots = nullptr;  // a branch's, or this node's for that parent
+    std::size_t out = 0;                      // index of the outgoing channel
+    std::vector<std::byte>* slots = nullptr;  // the child node's slots, or this node's for that
+                                              // parent
   };
 
   struct Node {
@@ -93,10 +94,10 @@ class World {
   std::size_t connect(Way way, std::size_t job, std::uint32_t from, std::uint32_t to,
                       std::uint32_t number);
   bool act();
-  void post(std::size_t channel, const RingSlot& message);
+  void post(std::size_t channel, const RingEntry& message);
   void deliver(std::size_t which);
-  void take_up(const Channel& channel, const RingSlot& message);
-  void say(const Channel& channel, const RingSlot& message) const;
+  void take_up(const Channel& channel, const RingEntry& message);
+  void trace_message(const Channel& channel, const RingEntry& message) const;
   void take_hang_up(const Channel& channel);
   void touched(std::uint32_t node);
   void finish_transfer(std::size_t index);
@@ -114,7 +115,7 @@ class World {
   std::uint64_t events_ = 0;
   std::vector<Node> nodes_;
   std::vector<Channel> channels_;
-  std::vector<std::size_t> open_;  // channels with something in them
+  std::vector<std::size_t> open_;  // channels with messages
   // By job, rank and node.
   std::map<std::tuple<std::size_t, std::uint16_t, std::uint32_t>, std::size_t> rank_channels_;
   std::vector<Transfer> transfers_;

@@ -10,7 +10,7 @@
 namespace tally::python {
 namespace {
 
-// Of all allocators the one with the highest priority is used; the default one has 0.
+// torch uses the allocator with the highest priority. The default allocator has priority 0.
 constexpr std::uint8_t kPriority = 100;
 
 class SharedAllocator final : public c10::Allocator {
@@ -19,8 +19,8 @@ class SharedAllocator final : public c10::Allocator {
 
   c10::DataPtr allocate(std::size_t bytes) const override {
     if (bytes >= kSharedFrom) {
-      if (void* block = SharedPool::instance().allocate(bytes)) {
-        return {block, block, &free_block, c10::Device(c10::DeviceType::CPU)};
+      if (const auto block = SharedPool::instance().allocate(bytes)) {
+        return {*block, *block, &free_block, c10::Device(c10::DeviceType::CPU)};
       }
     }
     return previous->allocate(bytes);
@@ -42,7 +42,7 @@ c10::Allocator* SharedAllocator::previous = nullptr;
 void install_allocator() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // Never destroyed: tensors outlive everything.
+    // Never destroyed, because tensors may exist until the process ends.
     c10::SetCPUAllocator(new SharedAllocator(c10::GetCPUAllocator()), kPriority);
   });
 }

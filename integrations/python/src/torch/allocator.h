@@ -1,16 +1,16 @@
-// torch's CPU allocator, with big blocks out of the SharedPool: gradient buckets then lie where the
-// node reads and writes them in place, also those that DistributedDataParallel makes later.
+// torch's CPU allocator, which takes large blocks from the SharedPool. So the node reads and writes
+// gradient buckets in place, including those that DistributedDataParallel makes later.
 #pragma once
 
 #include <cstddef>
 
 namespace tally::python {
 
-// Blocks from here on come from the pool; smaller ones, and all that the pool has no memory for,
-// from the allocator that was there before.
+// Blocks of at least this size come from the pool. Smaller blocks come from the previous allocator.
+// So do blocks for which the pool has no memory.
 inline constexpr std::size_t kSharedFrom = std::size_t{1} << 20;
 
-// From the next allocation on. Any number of times, any thread.
+// Takes effect from the next allocation on. Any thread may call it, any number of times.
 void install_allocator();
 
 }  // namespace tally::python

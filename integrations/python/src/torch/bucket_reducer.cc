@@ -11,10 +11,10 @@
 namespace tally::python {
 namespace {
 
-// Completed buckets that a rank remembers: more than can be outstanding at another rank, which is
-// never further behind than one backward pass.
+// The number of completed buckets that a rank remembers. Another rank is at most one backward pass
+// behind, and has fewer buckets outstanding.
 constexpr std::size_t kRemembered = 4096;
-// Smaller buffers are cheaper copied: they share their pages with others.
+// To copy a smaller buffer is cheaper, because it shares its pages with other memory.
 constexpr std::size_t kAdoptFrom = kSharedFrom;
 
 }  // namespace
@@ -27,7 +27,7 @@ BucketReducer::Adoption::Adoption(std::shared_ptr<Communicator> communicator, at
 BucketReducer::Adoption::~Adoption() {
   try {
     communicator_->forget(buffer_.data_ptr());
-  } catch (const Failure&) {  // its session is over: that has put the pages back
+  } catch (const Failure&) {  // the session is over, and has put the pages back
   }
 }
 
@@ -37,7 +37,7 @@ bool BucketReducer::Adoption::covers(const Communicator& communicator,
          buffer_.nbytes() == buffer.nbytes();
 }
 
-// Plain numbers, so that it can be gathered as bytes.
+// Plain numbers, so that ranks can gather it as bytes.
 struct BucketReducer::Report {
   std::uint64_t first = 0;  // the number of entry 0
   std::uint64_t count = 0;  // entries
@@ -107,7 +107,7 @@ void BucketReducer::post(const SharedBucket& bucket) {
   }
 }
 
-// Memory of the pool is the node's already. What cannot be adopted is copied.
+// The node already has the memory of the pool. A buffer that cannot be adopted is copied.
 void BucketReducer::adopt(std::uint32_t index, const at::Tensor& buffer,
                           const std::shared_ptr<Communicator>& communicator) {
   if (buffer.nbytes() < kAdoptFrom || SharedPool::instance().find(buffer.data_ptr())) return;
@@ -135,7 +135,7 @@ void BucketReducer::ended(const SharedBucket& bucket, const Outcome& outcome,
   }
   if (outcome.status == TALLY_NODE_LOST) {
     std::unique_lock lock(mutex_);
-    if (session != session_) {  // another one was found in the meantime
+    if (session != session_) {  // resume() has set another session meanwhile
       lock.unlock();
       return post(bucket);
     }
@@ -210,7 +210,7 @@ std::vector<BucketReducer::Report> BucketReducer::exchange(Communicator& communi
   return reports;
 }
 
-// A bucket that another rank has completed is closed here too, without moving a byte.
+// A bucket that another rank has completed also ends here, without moving a byte.
 void BucketReducer::resume(std::shared_ptr<Communicator> communicator) {
   const std::vector<Report> reports = exchange(*communicator);
   std::map<std::uint64_t, SharedBucket> stranded;

@@ -1,9 +1,9 @@
-// Gradient buckets of DistributedDataParallel: averaged by the node, one future each.
+// Averages gradient buckets of DistributedDataParallel at the node, with one future per bucket.
 //
-// Every rank calls average() for the same buckets in the same order. When the node is lost, what is
-// outstanding is kept ("stranded") until somebody resumes it with a session of another node, or
-// gives it up. What any rank has completed stands in all ranks' memory (docs/protocol.md); the rest
-// is done anew where its inputs are whole.
+// Every rank calls average() for the same buckets in the same order. When the node is lost,
+// outstanding buckets become "stranded". The caller resumes them with a session of another node, or
+// gives them up. When any rank has completed a bucket, all ranks' memory has its result
+// (docs/protocol.md). The reducer repeats the other buckets when their inputs are whole.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -26,9 +26,9 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
   explicit BucketReducer(std::shared_ptr<Communicator> communicator)
       : communicator_(std::move(communicator)) {}
 
-  // Averages `in` over all ranks into `out` (the same tensor: in place). `value` is what the future
-  // gives, of type `type`. The tag is the bucket's number; a higher number goes first: it is the
-  // next forward pass that needs it first.
+  // Averages `in` over all ranks into `out` (in place when they are the same tensor). The future
+  // returns `value`, of type `type`. The tag is the bucket's index. A higher index has a higher
+  // priority, because the next forward pass needs it first.
   Future average(std::uint32_t bucket, const at::Tensor& in, const at::Tensor& out,
                  c10::IValue value, const c10::TypePtr& type, bool stats);
 
@@ -36,21 +36,21 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
     double sum_of_squares = 0;
     std::uint64_t nonfinite = 0;
   };
-  // Of the last result of every bucket together, in the order of the buckets.
+  // Returns the sum over the last results of all buckets, in the order of their indices.
   Statistics statistics() const;
 
-  // Waits; true: something is stranded. False: closed, there is nothing to come.
+  // Waits. Returns true when a bucket is stranded, and false after close().
   bool wait_until_stranded();
-  // Goes on with this session. All ranks call it, after they have lost the same node. Throws
-  // Failure when they do not come together: then it may be tried again.
+  // Continues with this session. All ranks must call it after they have lost the same node. Throws
+  // Failure when the ranks do not meet; the caller may then try again.
   void resume(std::shared_ptr<Communicator> communicator);
-  // Ends what is stranded with this failure.
+  // Ends the stranded buckets with this failure.
   void give_up(const Failure& failure);
   void close();
 
  private:
   struct Bucket {
-    std::uint64_t number = 0;  // in the order of the calls
+    std::uint64_t number = 0;  // position in the order of calls
     std::uint32_t index = 0;
     at::Tensor in, out;
     c10::IValue value;
@@ -58,8 +58,8 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
     bool stats = false;
   };
   using SharedBucket = std::shared_ptr<Bucket>;
-  // A buffer that torch has made of ordinary memory, moved to where the node sees it for as long as
-  // it serves as a bucket.
+  // A bucket in ordinary memory of torch. The constructor moves it into memory that the node can
+  // map, for as long as the buffer is a bucket.
   class Adoption {
    public:
     Adoption(std::shared_ptr<Communicator> communicator, at::Tensor buffer);
@@ -72,13 +72,13 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
     std::shared_ptr<Communicator> communicator_;
     at::Tensor buffer_;
   };
-  // What one rank knows, as the ranks tell each other.
+  // The completed buckets of one rank. The ranks exchange these reports.
   struct Report;
 
   void post(const SharedBucket& bucket);
   void adopt(std::uint32_t bucket, const at::Tensor& buffer,
              const std::shared_ptr<Communicator>& communicator);
-  // `session`: the one that it was posted to, in the order of resumes.
+  // `session` counts resumes: the session to which the bucket was posted.
   void ended(const SharedBucket& bucket, const Outcome& outcome, std::uint64_t session);
   void fail(const SharedBucket& bucket, const Failure& failure);
   void complete(const SharedBucket& bucket, const Statistics& statistics);
@@ -89,11 +89,11 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
   std::shared_ptr<Communicator> communicator_;
   std::uint64_t session_ = 0;
   std::uint64_t next_number_ = 0;
-  std::map<std::uint64_t, SharedBucket> outstanding_;  // by number; the stranded ones too
+  std::map<std::uint64_t, SharedBucket> outstanding_;  // key: number; includes the stranded ones
   std::map<std::uint64_t, SharedBucket> stranded_;
-  std::map<std::uint64_t, Statistics> completed_;  // the last ones, by number
+  std::map<std::uint64_t, Statistics> completed_;  // the most recent ones; key: number
   std::map<std::uint32_t, Statistics> of_bucket_;
-  std::map<std::uint32_t, std::unique_ptr<Adoption>> adopted_;  // by bucket
+  std::map<std::uint32_t, std::unique_ptr<Adoption>> adopted_;  // key: bucket index
   bool closed_ = false;
 };
 

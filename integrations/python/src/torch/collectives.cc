@@ -7,21 +7,21 @@
 
 namespace tally::python {
 
-// What one call comes to: operations, the tensors they use, and copies back into tensors whose
-// elements do not lie one after the other.
+// The work of one call: its operations, the tensors that they use, and the copies into tensors that
+// are not contiguous.
 struct Collectives::Plan {
   c10d::OpType kind;
-  Tensors outputs;  // what the work gives
+  Tensors outputs;  // the result of the work
   std::vector<Request> requests{};
   Tensors keep{};
   std::vector<std::pair<at::Tensor, at::Tensor>> copies{};  // to, from
 
-  // Contiguous, with the tensor's elements.
+  // Returns a contiguous tensor with the tensor's elements.
   at::Tensor readable(const at::Tensor& tensor) {
     keep.push_back(tensor.contiguous());
     return keep.back();
   }
-  // Contiguous; what stands there in the end is copied into the tensor if it is another one.
+  // Returns a contiguous tensor. When it is another one, its final content is copied into `tensor`.
   at::Tensor writable(const at::Tensor& tensor, bool with_elements) {
     if (tensor.is_contiguous()) {
       keep.push_back(tensor);

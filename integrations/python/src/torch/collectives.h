@@ -1,4 +1,4 @@
-// The collectives of torch.distributed, of one group of ranks.
+// The collectives of torch.distributed for one group of ranks.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Types.hpp>
@@ -15,8 +15,9 @@ using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-// Every rank of the group calls the same ones in the same order. Throws Failure on arguments that
-// can never be right. A null result: not an operation or a type that tally has.
+// Every rank of the group must call the same functions in the same order. The functions throw
+// Failure when an argument is never valid. They return null for an operation or type that tally
+// does not have.
 class Collectives {
  public:
   Collectives(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout)
@@ -30,13 +31,13 @@ class Collectives {
   // outputs[i][r] becomes rank r's inputs[i].
   WorkPtr all_gather(const TensorLists& outputs, const Tensors& inputs,
                      std::chrono::milliseconds timeout, c10d::OpType kind);
-  // outputs[i] becomes inputs[i] of all ranks, one after the other.
+  // outputs[i] becomes the inputs[i] of all ranks, one after the other.
   WorkPtr all_gather_flat(const Tensors& outputs, const Tensors& inputs,
                           std::chrono::milliseconds timeout);
-  // outputs[i] becomes the sum of what all ranks have in inputs[i][this rank].
+  // outputs[i] becomes the reduction of inputs[i][this rank] over all ranks.
   WorkPtr reduce_scatter(const Tensors& outputs, const TensorLists& inputs,
                          const c10d::ReduceOp& op, std::chrono::milliseconds timeout);
-  // The same, with the parts for the ranks one after the other in inputs[i].
+  // The same. inputs[i] holds the parts for the ranks, one after the other.
   WorkPtr reduce_scatter_flat(const Tensors& outputs, const Tensors& inputs,
                               const c10d::ReduceOp& op, std::chrono::milliseconds timeout);
   WorkPtr barrier(std::chrono::milliseconds timeout);

@@ -1,4 +1,4 @@
-// The group of ranks as this version of torch knows it; group_v1.cc or group_v2.cc binds it.
+// The group of ranks for this version of torch. group_v1.cc or group_v2.cc implements it.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,5 +1,6 @@
-// The virtual functions by which torch.distributed calls a backend. torch 1.x calls a ProcessGroup,
-// torch 2.x a Backend; the functions are the same. What tally does not have goes to gloo.
+// The virtual functions that torch.distributed calls on a backend. torch 1.x calls a ProcessGroup,
+// and torch 2.x calls a Backend; the functions are the same. Operations that tally does not have go
+// to gloo.
 #pragma once
 
 #include <torch/extension.h>
@@ -50,7 +51,7 @@ class GroupAdapter : public Base {
                           const c10d::AllgatherOptions& options) override {
     return collectives_.all_gather_flat({output}, {input}, options.timeout);
   }
-  // Here the lists are by rank, not by input.
+  // This function's lists are ordered by rank, not by input.
   WorkPtr allgather_coalesced(TensorLists& by_rank, Tensors& inputs,
                               const c10d::AllgatherOptions& options) override {
     TensorLists outputs(inputs.size());
@@ -118,8 +119,8 @@ class GroupAdapter : public Base {
   c10::intrusive_ptr<Base> gloo_;
 };
 
-// Adds `make_group(communicator, timeout in seconds, gloo)`, which makes a Group, and
-// `communicator_of(group)`: None where it is not one.
+// Adds `make_group(communicator, timeout in seconds, gloo)`, which makes a Group. Adds
+// `communicator_of(group)`, which returns None when the group is not one of tally.
 template <typename Base, typename Group = GroupAdapter<Base>>
 void bind_group_as(pybind11::module_& module) {
   module.def(

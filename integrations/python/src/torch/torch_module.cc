@@ -1,4 +1,5 @@
-// tally.torch._torch: the communicator of a group of ranks, and what torch calls on it.
+// tally.torch._torch: the communicator of a group of ranks, and the functions that torch calls on
+// it.
 #include <pybind11/pybind11.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/jit/python/python_ivalue.h>
@@ -19,7 +20,7 @@ namespace {
 
 using Future = torch::jit::PythonFutureWrapper;
 
-// The hook's future gives a Python object: DistributedDataParallel wants it so.
+// The hook's future holds a Python object, because DistributedDataParallel requires that.
 std::shared_ptr<Future> average(BucketReducer& reducer, std::uint32_t bucket, const at::Tensor& in,
                                 const at::Tensor& out, bool stats) {
   const py::object result = py::cast(out);
@@ -81,7 +82,7 @@ PYBIND11_MODULE(_torch, module) {
   using namespace tally::python;
   module.doc() = "The native half of tally.torch.";
   communicators().close_at_exit();
-  // For all modules: a failure may come to light in one of torch's own functions.
+  // For all modules, because a failure may appear in one of torch's own functions.
   py::register_exception_translator(translate);
   py::module_::import("torch");
   SharedPool::use(*py::module_::import("tally._core")

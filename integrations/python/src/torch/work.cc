@@ -17,7 +17,7 @@ Work::Work(const std::shared_ptr<Communicator>& communicator, c10d::OpType kind,
 void Work::start(const c10::intrusive_ptr<Work>& work, const std::vector<Request>& requests,
                  std::vector<at::Tensor> keep) {
   work->keep_ = std::move(keep);
-  // One more than there are requests, so that it cannot end while some are still to be posted.
+  // One more than there are requests, so that the work cannot end before all are posted.
   work->left_ = requests.size() + 1;
   std::size_t posted = 0;
   Outcome outcome;
@@ -70,7 +70,8 @@ bool Work::isSuccess() const {
   return ended() && exception() == nullptr;
 }
 
-// Whoever has the future waits for it in torch's way, and takes no completions.
+// A user of the future waits for it in torch's way and takes no completions. So the communicator
+// watches the session.
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   if (const auto communicator = ended() ? nullptr : communicator_.lock()) communicator->watch();
   return future_;

@@ -1,4 +1,4 @@
-// One collective of torch.distributed under way, made of one or more operations.
+// One collective of torch.distributed in progress. It consists of one or more operations.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -15,13 +15,13 @@ namespace tally::python {
 
 class Work final : public c10d::Work {
  public:
-  // `outputs` are what result() and the future give. `finish` runs before they are given, on the
-  // thread that takes the last completion, when all went well.
+  // result() and the future return `outputs`. When all operations have succeeded, `finish` runs
+  // first, on the thread that takes the last completion.
   Work(const std::shared_ptr<Communicator>& communicator, c10d::OpType kind,
        std::vector<at::Tensor> outputs, std::function<void()> finish);
 
-  // Posts all of them. `keep`: tensors that have to live until the end. On failure the work ends
-  // with it, and so does waiting for it.
+  // Posts all requests. `keep` has tensors that must live until the end. When a post fails, the
+  // work ends with that failure, and wait() throws it.
   static void start(const c10::intrusive_ptr<Work>& work, const std::vector<Request>& requests,
                     std::vector<at::Tensor> keep);
 
@@ -43,7 +43,7 @@ class Work final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::atomic<std::size_t> left_{0};
   std::mutex failure_mutex_;
-  std::optional<Failure> failure_;  // the first
+  std::optional<Failure> failure_;  // the first failure
   std::atomic<bool> ended_{false};
 };
 

@@ -5,8 +5,8 @@
     dist.init_process_group("tally")              # instead of "gloo"; or keep gloo and
     ddp.register_comm_hook(tally.torch.State(), tally.torch.allreduce_hook)
 
-Importing this module registers the backend and makes torch take CPU memory of 1 MiB and more from
-memory that a node on this machine can use in place.
+Importing this module registers the backend. It also makes torch allocate CPU memory of 1 MiB and more where
+a node on this machine can use it in place.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ register()
 
 
 def is_shared(tensor) -> bool:
-    """Does the tensor lie in memory that a node on this machine can use in place?"""
+    """Whether the tensor is in memory that a node on this machine can use in place."""
     return _torch.is_shared(tensor)
 
 
 def copied_bytes(group=None) -> int:
-    """Bytes that the backend's group has copied so far because their memory is not the node's."""
+    """Bytes that the backend's group has copied so far, because the node cannot use their memory in place."""
     from tally.torch._backend import communicator_of
     return communicator_of(group).copied_bytes

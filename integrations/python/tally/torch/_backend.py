@@ -13,7 +13,7 @@ import tally.torch._torch as _torch
 from tally.torch._connect import connect
 
 def register() -> None:
-    """Makes init_process_group("tally") work. Any number of times."""
+    """Registers the backend for init_process_group("tally"). Later calls do nothing."""
     if hasattr(dist.Backend, "TALLY"):
         return
     options: dict = {"devices": ["cpu"]} if int(torch.__version__.split(".")[0]) >= 2 else {}
@@ -23,13 +23,13 @@ def register() -> None:
 def _create(store, rank: int, ranks: int, timeout: timedelta):
     seconds = timeout.total_seconds()
     communicator = connect(dist.PrefixStore("tally", store), rank, ranks, seconds)
-    # Point-to-point operations, and reductions that tally does not have.
+    # For point-to-point operations, and for reductions that tally does not have.
     gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, ranks, timeout)
     return _torch.make_group(communicator, seconds, gloo)
 
 
 def communicator_of(group=None):
-    """The session of a group that init_process_group or new_group has made with this backend."""
+    """Returns the session of a group that init_process_group or new_group has made with this backend."""
     group = c10d._get_default_group() if group is None else group
     if hasattr(group, "_get_backend"):  # torch 2.x
         group = group._get_backend(torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""How the ranks of a group come to one session: rank 0 knows or starts the node, and tells."""
+"""Connects the ranks of a group to one node: rank 0 knows or starts the node, and sends its address."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import tally.torch._torch as _torch
 
 def connect(store, rank: int, ranks: int, deadline: float,
             lost: Optional[str] = None) -> "_torch.Communicator":
-    """A session of this rank, in a job of the group's own.
+    """Opens a session of this rank, in a job of the group's own.
 
-    store: torch.distributed's, with keys of this group alone. $TALLY_ADDRESS names the node and
-    $TALLY_TOKEN the job's secret; without an address rank 0 finds or starts one of this machine's.
-    deadline: seconds, of operations that bring none. lost: the address of a node that was lost."""
+    store: a store of torch.distributed that only this group uses. $TALLY_ADDRESS names the node and $TALLY_TOKEN
+    the job's secret. Without an address rank 0 finds or starts a node on this machine.
+    deadline: seconds, for operations without one. lost: the address of a node that was lost."""
     key = "tally/session"
     if rank == 0:
         try:
@@ -43,7 +43,7 @@ def connect(store, rank: int, ranks: int, deadline: float,
 
 
 def _get(store, key: str, seconds: float) -> bytes:
-    """store.get, but Ctrl-C ends it, and the time passes: torch 1.13's own waits heed neither."""
+    """As store.get, but Ctrl-C and the deadline end the wait. The waits of torch 1.13 ignore both."""
     until = time.monotonic() + seconds
     pause = 0.001
     while store.add(key + "/known", 0) == 0:

@@ -1,6 +1,6 @@
 """The communication hook for DistributedDataParallel."""
 
-# No postponed annotations here: torch compares the hook's with its classes.
+# This file has no postponed annotations, because torch compares those of the hook with its classes.
 import math
 import threading
 import weakref
@@ -18,18 +18,18 @@ _states = 0
 
 
 class State:
-    """What the hook needs: a session of the group's ranks with a node.
+    """The state of the hook: a session of this rank with a node.
 
-    process_group  the group of the DistributedDataParallel; None: the default one. Any backend.
-    wire           "bf16" or "f16": gradients travel in half the bytes and are summed in float32,
-                   and rounded once; None: as they are
-    stats          also counts what is not finite and sums squares, for clipping and loss scaling
-    in_place       results over the buckets, or apart from them: then a lost node costs no gradients.
-                   None: apart where that is free, which is everywhere but with
-                   gradient_as_bucket_view, where torch would copy them back
+    process_group  the group of the DistributedDataParallel, with any backend; None: the default group
+    wire           "bf16" or "f16": gradients travel in half the bytes, are summed in float32, and are
+                   rounded once; None: gradients travel as they are
+    stats          True: the node also counts non-finite elements and sums squares, for clipping and loss scaling
+    in_place       True: results overwrite the buckets. False: they go to memory of their own, and a lost node
+                   costs no gradients. None: False where that costs nothing. That is everywhere except with
+                   gradient_as_bucket_view, where torch would copy the results back
     deadline       seconds after which a bucket fails when not all ranks have announced it
 
-    Use one State for one DistributedDataParallel. Every rank makes its States in the same order.
+    Use one State for one DistributedDataParallel. Every rank must make its States in the same order.
     """
 
     def __init__(self, process_group=None, *, wire: Optional[str] = None, stats: bool = False,
@@ -49,34 +49,34 @@ class State:
         self._generation = 0
         self.communicator = self._connect()
         self._reducer = _torch.BucketReducer(self.communicator)
-        # Holds the reducer alone, so that a State that is dropped can go.
+        # The thread refers to the reducer only, so that a dropped State can be collected.
         rescuer = threading.Thread(target=_rescue, args=(weakref.ref(self), self._reducer),
                                    name="tally-rescue", daemon=True)
         rescuer.start()
-        # When the State is closed, dropped, or the interpreter goes: no thread may want it then.
+        # Runs when the State is closed or dropped, and when the interpreter ends. The thread must end then.
         self._end = weakref.finalize(self, _end, self._reducer, rescuer)
         self._outputs: dict[int, torch.Tensor] = {}
         self._views: dict[int, tuple[int, bool]] = {}
 
     def _connect(self, lost: Optional[str] = None) -> "_torch.Communicator":
-        """A session with the node that rank 0 names; after a node was lost, with the next one."""
+        """Opens a session with the node that rank 0 names; after the loss of a node, with the next node."""
         store = dist.PrefixStore(str(self._generation), self._store)
         return connect(store, self._rank, self._ranks, self._deadline, lost)
 
     @property
     def gradient_norm(self) -> float:
-        """The 2-norm of the averaged gradients of the last backward pass (stats=True), which every
-        rank knows alike; without those that are not finite (nonfinite counts them)."""
+        """The 2-norm of the averaged gradients of the last backward pass (stats=True), equal at every rank. It
+        leaves out non-finite elements, which nonfinite counts."""
         return math.sqrt(self._reducer.statistics()[0])
 
     @property
     def nonfinite(self) -> int:
-        """How many of them are infinite or no number (stats=True)."""
+        """The number of infinite or NaN elements in these gradients (stats=True)."""
         return self._reducer.statistics()[1]
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes of gradients that were copied because their memory is not the node's."""
+        """Bytes of gradients that were copied, because the node cannot use their memory in place."""
         return self.communicator.copied_bytes
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class State:
         self._outputs.clear()
 
     def _output(self, bucket: dist.GradBucket, index: int, like: torch.Tensor) -> torch.Tensor:
-        """Where a bucket's result goes: kept from step to step, like the bucket itself."""
+        """Returns the tensor for a bucket's result. It is kept from step to step, like the bucket itself."""
         if self.in_place or (self.in_place is None and self._is_view(bucket, index, like)):
             return like
         kept = self._outputs.get(index)
@@ -94,7 +94,7 @@ class State:
         return kept
 
     def _is_view(self, bucket: dist.GradBucket, index: int, buffer: torch.Tensor) -> bool:
-        """Are the parameters' gradients views of the bucket (gradient_as_bucket_view)?"""
+        """Whether the parameters' gradients are views of the bucket (gradient_as_bucket_view)."""
         address, is_view = self._views.get(index, (0, False))
         if address != buffer.data_ptr():
             end = buffer.data_ptr() + buffer.numel() * buffer.element_size()
@@ -111,8 +111,8 @@ def _end(reducer: "_torch.BucketReducer", rescuer: threading.Thread) -> None:
 
 
 def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") -> None:
-    """Goes on with another session when the node is lost: the same address, where a new node may
-    listen by then, or a new node of this machine's own."""
+    """Opens another session when the node is lost. The node is at the same address, where a new node may
+    listen by then, or it is a new node on this machine."""
     while reducer.wait_until_stranded():
         state = reference()
         if state is None:
@@ -121,7 +121,7 @@ def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") ->
         try:
             found = state._connect(state.communicator.address)
             reducer.resume(found)
-        except Exception as error:  # whatever it is, those who wait must hear it
+        except Exception as error:  # of any kind: the waiting threads must get it
             reducer.give_up(f"the node was lost, and there is no other: {error}")
         else:
             lost, state.communicator = state.communicator, found
@@ -130,8 +130,8 @@ def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") ->
 
 
 def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """For DistributedDataParallel.register_comm_hook(State(), allreduce_hook): the gradients'
-    average over all ranks, computed by the node while the backward pass goes on."""
+    """For DistributedDataParallel.register_comm_hook(State(), allreduce_hook). The node computes the average of
+    the gradients over all ranks while the backward pass goes on."""
     index, gradients = bucket.index(), bucket.buffer()
     if state.wire is not None and gradients.dtype == torch.float32:
         small = gradients.to(state.wire)
@@ -142,5 +142,5 @@ def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Futur
 
 
 def _group_name(group) -> str:
-    """The same at every rank of the group."""
+    """Returns a name that is equal at every rank of the group."""
     return c10d._pg_names.get(group, "default") if hasattr(c10d, "_pg_names") else group.group_name

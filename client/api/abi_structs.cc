@@ -1,0 +1,26 @@
+#include "client/api/abi_structs.h"
+
+#include <fmt/format.h>
+
+namespace tally::client {
+
+Error wrong_size(const char* name, std::size_t size, std::size_t known) {
+  return {Status::kInvalidArgument,
+          fmt::format("{}.size {}: set it to sizeof({}), which is {} in this release, and zero the "
+                      "fields that are not used",
+                      name, size, name, known)};
+}
+
+Error missing_struct(const char* name) {
+  return {Status::kInvalidArgument,
+          fmt::format("{} is NULL: give one, with its size set to sizeof({})", name, name)};
+}
+
+Error unknown_field(const char* name, std::size_t at, std::size_t known) {
+  return {Status::kInvalidArgument,
+          fmt::format("{}: byte {} is not zero, and this library knows {} bytes of it: zero the "
+                      "whole struct first, or use a library as new as the header",
+                      name, at, known)};
+}
+
+}  // namespace tally::client

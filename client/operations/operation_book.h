@@ -1,0 +1,129 @@
+// The bookkeeping of a session's operations between post and completion. The book cuts an operation
+// into parts and writes their notices. It counts credit and rounds, merges the completions of the
+// parts into one, and cancels the other parts when one fails. It uses no ring, no memory of the
+// caller and no clock, so simulations use the same code.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "dataplane/partition/partition.h"
+#include "dataplane/wire/completion.h"
+#include "dataplane/wire/notice.h"
+
+namespace tally::client {
+
+struct BookConfig {
+  protocol::Partition partition;
+  // The shard of each tree's notices. Indices number the shards of all nodes from 0. Trees may
+  // share a shard. Empty: each tree has its own shard, in order.
+  std::vector<std::uint32_t> shards;
+  std::uint16_t rank = 0;
+  std::uint16_t ranks = 1;
+  std::uint32_t epoch = 1;
+  std::uint32_t credit = 256;  // per shard
+};
+
+// A notice and the index of the shard that gets it.
+struct Outbound {
+  std::uint32_t shard = 0;
+  wire::Notice notice;
+};
+
+// An operation of which all parts have ended.
+struct Finished {
+  wire::Completion verdict;  // of the part that decides; status kOk when all parts succeeded
+  std::uint64_t user = 0;
+  std::uint32_t tag = 0;
+  std::uint32_t round = 0;
+  bool started = false;  // failed after result bytes may have landed
+};
+
+class OperationBook {
+ public:
+  explicit OperationBook(BookConfig config);
+
+  // Posts an operation. The caller sets in `notice`: kind, type, operation, tag, count, regions,
+  // offsets, root, priority, flags and deadline. The book sets epoch, round, part and cookie, and
+  // appends a notice for each part to `out`. kDuplicate: the tag is outstanding. kNoCredit: a shard
+  // has no credit left. A failure changes nothing. `until` is the time at which the caller gives
+  // the node up.
+  Status post(wire::Notice notice, std::uint64_t user, Nanos until, std::vector<Outbound>& out);
+
+  // Appends the notices that cancel the operation of this tag. kInvalidArgument: the tag has no
+  // outstanding operation.
+  Status cancel(std::uint32_t tag, std::vector<Outbound>& out);
+
+  // Takes a completion of this shard. May append cancels for the other parts of the operation.
+  // kProtocol: the completion is for no outstanding part, and nothing has changed.
+  Status complete(std::uint32_t shard, const wire::Completion& completion,
+                  std::vector<Outbound>& out);
+
+  // Ends all outstanding operations with this status, because the node is gone or fenced off.
+  void abandon(Status status);
+
+  // Takes the oldest finished operation; false when there is none.
+  bool take(Finished& finished);
+  bool has_finished() const { return !finished_.empty(); }
+
+  std::uint32_t outstanding() const { return outstanding_; }
+  bool outstanding(std::uint32_t tag) const;
+  // The round of the tag's next operation. next_rounds() has all tags that have had an operation.
+  std::uint32_t next_round(std::uint32_t tag) const;
+  std::map<std::uint32_t, std::uint32_t> next_rounds() const;
+  // Sets the round of the tag's next operation. Precondition: the tag has no outstanding operation.
+  void begin_at(std::uint32_t tag, std::uint32_t round) { tags_[tag].next_round = round; }
+  // Returns a time that is not later than any outstanding `until`; kForever when nothing is
+  // outstanding. The function searches for the exact minimum only when the stored time has come at
+  // `now`.
+  Nanos earliest_until(Nanos now) const;
+  // The shards that owe a verdict for an operation whose `until` has passed, in ascending order.
+  std::vector<std::uint32_t> overdue_shards(Nanos now) const;
+
+ private:
+  struct Entry {
+    bool live = false;
+    bool failed = false;
+    bool started = false;
+    bool taken_back = false;
+    std::uint16_t generation = 0;
+    std::uint32_t parts_left = 0;
+    std::uint64_t user = 0;
+    Nanos until = 0;
+    wire::Notice notice;           // as posted, without part
+    wire::Completion verdict;      // of the part that decides so far, when a part has failed
+    std::vector<bool> part_ended;  // by part
+  };
+  struct Tag {
+    std::uint32_t next_round = 0;
+    std::uint32_t entry = UINT32_MAX;  // index of the outstanding entry; UINT32_MAX when there is
+                                       // none
+  };
+
+  protocol::Operand operand(const wire::Notice& notice) const;
+  std::uint32_t shard_of(const wire::Notice& notice, std::size_t part) const;
+  bool take_credit(const wire::Notice& notice, std::uint32_t parts);
+  Entry* entry_of(const wire::Completion& completion);
+  // `culprit` is the rank that caused the cancel.
+  void take_back(Entry& entry, std::uint16_t culprit, std::vector<Outbound>& out) const;
+  void fail(Entry& entry, const wire::Completion& verdict);
+  void finish(Entry& entry);
+
+  BookConfig config_;
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> free_;
+  mutable Nanos earliest_ =
+      kForever;  // not later than any `until`; an operation that ends does not raise it
+  std::unordered_map<std::uint32_t, Tag> tags_;
+  std::vector<std::uint32_t> used_credit_;  // by shard
+  std::deque<Finished> finished_;
+  std::uint32_t outstanding_ = 0;
+};
+
+}  // namespace tally::client

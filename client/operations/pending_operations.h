@@ -1,0 +1,102 @@
+// The buffers of a session's operations between post and completion. At the post it checks them,
+// writes the notice, copies staged memory, and computes checksums. At the completion it copies the
+// result, reads the statistics, and releases the regions. The regions belong to the caller. It
+// knows no node and no book. One thread at a time uses it, as with the session.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/block_stats.h"
+#include "base/crc32c.h"
+#include "base/result.h"
+#include "client/memory/region.h"
+#include "client/operations/operation_book.h"
+#include "client/operations/post.h"
+#include "dataplane/partition/collective.h"
+#include "dataplane/wire/notice.h"
+
+namespace tally::client {
+
+struct Completed {
+  Status status = Status::kOk;
+  std::uint32_t tag = 0;
+  std::uint32_t round = 0;
+  std::uint64_t user = 0;
+  std::uint16_t culprit = wire::kNoRank;
+  bool inputs_gone = false;
+  BlockStats stats;
+  std::string message;  // empty on success
+};
+
+// An operation of which the buffers are valid, before it is posted.
+struct PreparedPost {
+  Post post;
+  Extents extents;
+  wire::Notice notice;
+  std::uint64_t side_bytes = 0;  // of the region for statistics and checksums
+  Region* side = nullptr;
+
+  bool needs_side() const { return notice.flags != 0; }
+  void use_side(Region& region) {
+    side = &region;
+    notice.side_region = region.id;
+  }
+};
+
+class PendingOperations {
+ public:
+  // `crc32c` is null when this rank gives no checksums.
+  PendingOperations(std::uint16_t rank, std::uint16_t ranks, const Crc32c* crc32c)
+      : rank_(rank), ranks_(ranks), crc32c_(crc32c) {}
+
+  bool gives_checksums() const { return crc32c_ != nullptr; }
+  // Bytes copied between the caller's memory and the node's.
+  std::uint64_t copied_bytes() const { return copied_bytes_; }
+
+  // Checks the post and writes its notice. The caller provides a side region when the result needs
+  // one.
+  Result<PreparedPost> prepare(const Post& post, std::uint32_t default_deadline_ms) const;
+  // Calls `place` with the number of the operation, which is `user` in its book, and returns its
+  // result. When the status of the result is kOk, the operation uses its regions until end().
+  template <typename Place>
+  auto begin(const PreparedPost& prepared, Place place) {
+    auto placed = place(next_index());
+    if (placed.status == Status::kOk) use_regions(prepared);
+    return placed;
+  }
+  // All bytes that the rank gives to the operation, when they may travel with the notice. Empty for
+  // memory of a device. Empty with checksums too, because a node cannot ask for these bytes again
+  // when they are damaged on their way.
+  std::span<const std::byte> contribution(std::uint32_t index) const;
+  // The operation has ended: fills `completed`, less the message of a failure.
+  void end(const Finished& finished, Completed& completed);
+
+  // The tag of the last operation of each entry; 0 for an entry without one. A caller checks which
+  // of them are outstanding.
+  std::vector<std::uint32_t> tags() const;
+
+ private:
+  struct Pending {
+    Post post;
+    Extents extents;
+    Region* side = nullptr;
+  };
+
+  std::uint32_t next_index();
+  void use_regions(const PreparedPost& prepared);
+  protocol::Shape shape_of(const wire::Notice& notice) const;
+  void give_checksums(const PreparedPost& prepared) const;
+
+  std::uint16_t rank_;
+  std::uint16_t ranks_;
+  const Crc32c* crc32c_;
+  std::vector<Pending> pending_;
+  std::vector<std::uint32_t> free_;
+  std::uint64_t copied_bytes_ = 0;
+};
+
+}  // namespace tally::client

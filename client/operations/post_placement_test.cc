@@ -1,0 +1,156 @@
+#include "client/operations/post_placement.h"
+
+#include <gtest/gtest.h>
+
+namespace tally::client {
+namespace {
+
+using By = PlanSwitch::By;
+
+constexpr std::uint16_t kRank = 1;
+
+// Credit for one operation in each book, and for two posts that wait.
+class PostPlacementTest : public ::testing::Test {
+ protected:
+  static BookConfig config() {
+    BookConfig config;
+    config.partition = protocol::even_partition(1, 1 << 20);
+    config.rank = kRank;
+    config.ranks = 2;
+    config.credit = 1;
+    return config;
+  }
+  Books books() { return {plans_, now_, old_set_ ? &old_ : nullptr, 2}; }
+  PlacedPost place(std::uint32_t tag, Nanos now = 0) {
+    wire::Notice notice;
+    notice.tag = tag;
+    notice.count = 16;
+    notice.deadline_ms = 1000;
+    out_.clear();
+    return posts_.place(books(), notice, tag + 100, now, out_);
+  }
+  std::optional<PlacedPost> place_waiting(std::size_t& at) {
+    out_.clear();
+    return posts_.place_waiting(books(), at, 0, out_);
+  }
+  // Ends the operation of the last notice.
+  static void end_last(OperationBook& book, const std::vector<Outbound>& sent) {
+    wire::Completion completion;
+    completion.tag = sent[0].notice.tag;
+    completion.round = sent[0].notice.round;
+    completion.cookie = sent[0].notice.cookie;
+    std::vector<Outbound> none;
+    ASSERT_EQ(book.complete(0, completion, none), Status::kOk);
+  }
+  // All ranks know that the new version carries tag 7 from round 1 on.
+  void move() {
+    plans_.hold();
+    plans_.know({{7, 1}});
+    plans_.go({});
+    now_.begin_at(7, 1);
+    old_set_ = true;
+  }
+
+  PlanSwitch plans_;
+  OperationBook now_{config()}, old_{config()};
+  bool old_set_ = false;
+  PostPlacement posts_{kRank};
+  std::vector<Outbound> out_;
+  Finished finished_;
+};
+
+TEST_F(PostPlacementTest, WithoutAChangeTheBookCarriesThePost) {
+  const PlacedPost placed = place(7, 5 * kSecond);
+  EXPECT_EQ(placed.status, Status::kOk);
+  EXPECT_EQ(placed.by, By::kNew);
+  EXPECT_EQ(placed.user, 107U);
+  EXPECT_EQ(out_.size(), 1U);
+  EXPECT_EQ(now_.earliest_until(0), 11 * kSecond) << "the deadline, and time for the verdict";
+  EXPECT_EQ(place(7).status, Status::kDuplicate);
+  EXPECT_EQ(place(8).status, Status::kNoCredit);
+}
+
+TEST_F(PostPlacementTest, HoldsPostsDuringAChange) {
+  plans_.hold();
+  EXPECT_EQ(place(7).by, By::kNone);
+  EXPECT_TRUE(out_.empty());
+  EXPECT_TRUE(posts_.waits(7));
+  EXPECT_EQ(place(7).status, Status::kDuplicate);
+  EXPECT_EQ(place(8).status, Status::kOk);
+  EXPECT_EQ(place(9).status, Status::kNoCredit);
+  EXPECT_EQ(posts_.waiting(), 2U);
+  std::size_t at = 0;
+  EXPECT_FALSE(place_waiting(at));
+  plans_.call_off();
+  const auto first = place_waiting(at);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->user, 107U) << "the oldest";
+  EXPECT_FALSE(place_waiting(at)) << "no credit";
+  EXPECT_TRUE(posts_.waits(8));
+  EXPECT_EQ(place(8).status, Status::kDuplicate) << "it still waits";
+}
+
+TEST_F(PostPlacementTest, TheVersionOfTheRoundCarriesThePost) {
+  move();
+  const PlacedPost placed = place(7);
+  EXPECT_EQ(placed.by, By::kOld);
+  EXPECT_EQ(placed.round, 0U);
+  EXPECT_TRUE(plans_.is_past());
+  EXPECT_EQ(place(7).status, Status::kDuplicate) << "in the old book";
+  EXPECT_EQ(place(9).by, By::kNew);
+  const auto sent = out_;
+  end_last(now_, sent);
+  EXPECT_EQ(place(7).status, Status::kDuplicate);
+}
+
+// A post without credit does not keep later posts from another version.
+TEST_F(PostPlacementTest, PassesOverAPostWithoutCredit) {
+  ASSERT_EQ(place(5).status, Status::kOk);
+  const auto sent = out_;
+  plans_.hold();
+  ASSERT_EQ(place(9).by, By::kNone);
+  ASSERT_EQ(place(7).by, By::kNone);
+  move();
+  std::size_t at = 0;
+  const auto placed = place_waiting(at);
+  ASSERT_TRUE(placed);
+  EXPECT_EQ(placed->user, 107U);
+  EXPECT_EQ(placed->by, By::kOld);
+  EXPECT_FALSE(place_waiting(at));
+  end_last(now_, sent);
+  at = 0;
+  EXPECT_EQ(place_waiting(at)->user, 109U);
+  EXPECT_EQ(posts_.waiting(), 0U);
+}
+
+TEST_F(PostPlacementTest, PostsEndWithoutABook) {
+  plans_.hold();
+  const std::uint32_t round = place(7).round;
+  place(8);
+  EXPECT_FALSE(posts_.cancel(9));
+  EXPECT_TRUE(posts_.cancel(7));
+  EXPECT_FALSE(posts_.cancel(7));
+  ASSERT_TRUE(posts_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kCancelled);
+  EXPECT_EQ(finished_.verdict.culprit, kRank);
+  EXPECT_EQ(finished_.round, round);
+  posts_.end_waiting(Status::kNodeLost);
+  EXPECT_EQ(posts_.waiting(), 0U);
+  ASSERT_TRUE(posts_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kNodeLost);
+  EXPECT_EQ(finished_.user, 108U);
+  EXPECT_FALSE(posts_.take(finished_));
+}
+
+TEST_F(PostPlacementTest, TakesFinishedOperationsOver) {
+  place(7);
+  end_last(now_, out_);
+  posts_.take_over(now_);
+  EXPECT_FALSE(now_.has_finished());
+  EXPECT_TRUE(posts_.has_ended());
+  ASSERT_TRUE(posts_.take(finished_));
+  EXPECT_EQ(finished_.user, 107U);
+}
+
+}  // namespace
+}  // namespace tally::client

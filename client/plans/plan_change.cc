@@ -1,0 +1,126 @@
+#include "client/plans/plan_change.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tally::client {
+namespace {
+
+// The coordinator gives a change up after 30 s, and reports that. A coordinator that is silent for
+// longer is lost.
+constexpr Nanos kSilence = 60 * kSecond;
+
+}  // namespace
+
+PlanChange::PlanChange(std::optional<rpc::RpcChannel> coordinator) {
+  if (!coordinator) return;
+  auto news = PlanNews::open(std::move(*coordinator));
+  if (news) news_ = std::move(news).value();
+}
+
+PlanStep PlanChange::next(Nanos now) {
+  while (news_) {
+    auto update = news_->poll();
+    if (!update) return lose_coordinator(update.error());
+    if (!*update) break;
+    if (auto step = step_of(std::move(**update), now)) return std::move(*step);
+  }
+  if (news_ && now >= silent_until_) {
+    return lose_coordinator({Status::kDeadline, "it has been silent for too long"});
+  }
+  return {};
+}
+
+// Returns none when the rank has nothing to do.
+std::optional<PlanStep> PlanChange::step_of(PlanUpdate update, Nanos now) {
+  using Kind = PlanUpdate::Kind;
+  using Step = PlanStep::Kind;
+  if (update.kind == Kind::kPrepare) return PlanStep{Step::kPrepare, std::move(update)};
+  if (update.epoch != epoch_) return std::nullopt;  // sent before a report of this rank arrived
+  switch (update.kind) {
+    case Kind::kDecided:
+      if (!plans_.holds() || why_not_) return std::nullopt;
+      silent_until_ = now + kSilence;
+      plans_.know(std::move(update.first));
+      static_cast<void>(news_->report(epoch_, "knows"));
+      return std::nullopt;
+    case Kind::kGo:
+      if (plans_.stage() != PlanSwitch::Stage::kKnowing) return std::nullopt;
+      if (why_not_) {
+        const std::string why = fmt::format(
+            "this rank did not take the job's new plan, which the other ranks use: {}", *why_not_);
+        return PlanStep{Step::kEndSession, {}, {Status::kNodeLost, why}};
+      }
+      silent_until_ = kForever;
+      return PlanStep{Step::kGo};
+    case Kind::kLeave:
+      if (!reported_moved_) return std::nullopt;
+      return PlanStep{Step::kLeave};
+    default:
+      return drop_next({});
+  }
+}
+
+PlanStep PlanChange::drop_next(std::string note) {
+  plans_.call_off();
+  silent_until_ = kForever;
+  epoch_ = 0;
+  return {.kind = PlanStep::Kind::kDropNext, .note = std::move(note)};
+}
+
+PlanStep PlanChange::lose_coordinator(const Error& why) {
+  const std::string address = news_->address();
+  news_.reset();
+  if (!plans_.go_on_alone()) {
+    return {PlanStep::Kind::kEndSession,
+            {},
+            {Status::kUnavailable,
+             fmt::format("the coordinator at {} went away while the job's plan changed, and "
+                         "this rank cannot know which plan the other ranks use ({})",
+                         address, why.message)}};
+  }
+  if (why.status == Status::kUnsupported) return drop_next({});
+  return drop_next(
+      fmt::format("the coordinator at {} is gone: {}; the job runs on", address, why.message));
+}
+
+void PlanChange::prepared(std::uint32_t epoch,
+                          const std::map<std::uint32_t, std::uint32_t>& next_rounds, Nanos now) {
+  epoch_ = epoch;
+  why_not_.reset();
+  reported_moved_ = false;
+  silent_until_ = now + kSilence;
+  plans_.hold();
+  if (news_) static_cast<void>(news_->report_ready(epoch, next_rounds));
+}
+
+void PlanChange::refuse(std::uint32_t epoch, const std::string& why) {
+  if (news_) static_cast<void>(news_->report_refusal(epoch, why));
+}
+
+void PlanChange::call_off(const std::string& why) {
+  why_not_ = why;
+  refuse(epoch_, why);
+}
+
+bool PlanChange::needs_old(const OperationBook& old) const {
+  return !plans_.is_past() || old.outstanding() > 0;
+}
+
+void PlanChange::moved() {
+  if (!news_ || reported_moved_) return;
+  reported_moved_ = true;
+  static_cast<void>(news_->report(epoch_, "moved"));
+}
+
+void PlanChange::left() {
+  plans_.finish();
+  if (news_) static_cast<void>(news_->report(epoch_, "left"));
+}
+
+void PlanChange::leave() {
+  if (news_) news_->leave();
+}
+
+}  // namespace tally::client

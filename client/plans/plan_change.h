@@ -1,0 +1,84 @@
+// A rank's side of a change of the job's plan. It reads what the coordinator announces, and decides
+// what this rank must do next. The session carries each step out and reports the result, which goes
+// to the coordinator. It knows no node and no region. One thread at a time uses it, as with the
+// session. Errors of the coordinator become steps.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "client/operations/operation_book.h"
+#include "client/operations/plan_switch.h"
+#include "client/plans/plan_news.h"
+
+namespace tally::client {
+
+struct PlanStep {
+  enum class Kind : std::uint8_t {
+    kNone,        // nothing more has come
+    kPrepare,     // open sessions for the version in `update`; then prepared() or refuse()
+    kGo,          // all ranks know the decision: the next version carries new rounds
+    kLeave,       // close the old version; then left()
+    kDropNext,    // the change is off: close the next version when there is one
+    kEndSession,  // because of `why`
+  };
+  Kind kind = Kind::kNone;
+  PlanUpdate update{};
+  Error why{};         // of kEndSession
+  std::string note{};  // of kDropNext: a line for the log; empty: none
+};
+
+class PlanChange {
+ public:
+  // `coordinator` is the channel on which the job was opened; none when the nodes have no
+  // coordinator. A coordinator of an older release refuses the first request and announces no
+  // changes.
+  explicit PlanChange(std::optional<rpc::RpcChannel> coordinator);
+
+  bool has_coordinator() const { return news_.has_value(); }
+  // Readable when the coordinator has sent something. -1: there is no coordinator.
+  int fd() const { return news_ ? news_->fd() : -1; }
+  // Returns the next step without waiting.
+  PlanStep next(Nanos now);
+  // next() has a step at this time although the coordinator sends nothing.
+  Nanos silent_until() const { return silent_until_; }
+
+  // The rank has the version of this epoch. `next_rounds` has the next round of each tag.
+  void prepared(std::uint32_t epoch, const std::map<std::uint32_t, std::uint32_t>& next_rounds,
+                Nanos now);
+  // The rank does not take the version of this epoch.
+  void refuse(std::uint32_t epoch, const std::string& why);
+  // The rank cannot use the next version any more. Its posts wait until the coordinator calls the
+  // change off, because the other ranks may have decided already.
+  void call_off(const std::string& why);
+  // Whether posts or outstanding operations of this rank need the old version.
+  bool needs_old(const OperationBook& old) const;
+  // Reports once that the rank does not need the old version.
+  void moved();
+  void left();
+
+  PlanSwitch& plans() { return plans_; }
+
+  // Leaves the job at the coordinator.
+  void leave();
+  // Ends the connection to the coordinator.
+  void end() { news_.reset(); }
+
+ private:
+  std::optional<PlanStep> step_of(PlanUpdate update, Nanos now);
+  PlanStep lose_coordinator(const Error& why);
+  PlanStep drop_next(std::string note);
+
+  std::optional<PlanNews> news_;
+  PlanSwitch plans_;
+  std::uint32_t epoch_ = 0;             // of the version to which the plan changes
+  std::optional<std::string> why_not_;  // set: this rank has called the change off
+  bool reported_moved_ = false;
+  Nanos silent_until_ = kForever;  // a coordinator that is silent until then counts as lost
+};
+
+}  // namespace tally::client

@@ -1,0 +1,59 @@
+// The messages between a rank and the coordinator of its job about changes of the plan. The
+// coordinator answers job.next, and the rank sends job.report. One job.next request is always open;
+// the coordinator answers it when it has something to report. One thread at a time uses it, as with
+// the session.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "net/rpc/rpc_channel.h"
+
+namespace tally::client {
+
+struct PlanUpdate {
+  enum class Kind : std::uint8_t { kPrepare, kDecided, kGo, kLeave, kCalledOff };
+  Kind kind = Kind::kPrepare;
+  std::uint32_t epoch = 0;                       // of the version to which the job changes
+  nlohmann::json version;                        // of kPrepare: the input of enter_version()
+  std::map<std::uint32_t, std::uint32_t> first;  // of kDecided: by tag, the first round of the new
+                                                 // version
+  std::string why;                               // of kCalledOff
+};
+
+class PlanNews {
+ public:
+  // Sends the first request. `channel` must be the channel on which the job was opened.
+  static Result<PlanNews> open(rpc::RpcChannel channel);
+
+  int fd() const { return channel_.fd(); }
+  const std::string& address() const { return channel_.address(); }
+
+  // Returns the next message without waiting, or none. After an error no more messages come.
+  // kUnsupported: this coordinator does not announce changes.
+  Result<std::optional<PlanUpdate>> poll();
+
+  // Reports "ready", "knows", "moved" or "left" for the change to the version of this epoch.
+  Outcome report(std::uint32_t epoch, std::string_view what);
+  Outcome report_ready(std::uint32_t epoch,
+                       const std::map<std::uint32_t, std::uint32_t>& next_rounds);
+  Outcome report_refusal(std::uint32_t epoch, std::string_view why);
+  // Leaves the job. The rank's place in the job is free when the coordinator has answered.
+  void leave();
+
+ private:
+  explicit PlanNews(rpc::RpcChannel channel) : channel_(std::move(channel)) {}
+  Outcome request_next();
+  Outcome send_report(nlohmann::json params);
+
+  rpc::RpcChannel channel_;
+  std::uint64_t request_ = 0;
+};
+
+}  // namespace tally::client

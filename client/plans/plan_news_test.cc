@@ -1,0 +1,108 @@
+#include "client/plans/plan_news.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "tests/support/client/scripted_node.h"
+
+namespace tally::client {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class PlanNewsTest : public ::testing::Test {
+ protected:
+  static std::string path() { return "/tmp/tally-news-" + std::to_string(::getpid()); }
+  static PlanNews open(const ScriptedNode& node) {
+    return PlanNews::open(
+               rpc::RpcChannel::connect(node.address(), monotonic_now() + 5 * kSecond).value())
+        .value();
+  }
+  // Until something has come.
+  static Result<std::optional<PlanUpdate>> wait(PlanNews& news) {
+    for (;;) {
+      auto update = news.poll();
+      if (!update || *update) return update;
+      pollfd source{news.fd(), POLLIN, 0};
+      if (::poll(&source, 1, 10'000) != 1) return Error{Status::kDeadline, "nothing comes"};
+    }
+  }
+};
+
+TEST_F(PlanNewsTest, ReturnsUpdatesInTheirOrder) {
+  std::atomic<int> asked{0};
+  ScriptedNode node(path(), [&](const std::string& method, const json&) -> json {
+    if (method != "job.next") return {{"result", json::object()}};
+    switch (++asked) {
+      case 1:
+        return {{"result", {{"change", "prepare"}, {"epoch", 5}, {"nodes", json::array()}}}};
+      case 2:
+        return {
+            {"result",
+             {{"change", "decided"}, {"epoch", 5}, {"first", json::parse("[[7, 3], [9, 1]]")}}}};
+      case 3:
+        return {{"result", {{"change", "called off"}, {"epoch", 5}, {"why", "no room"}}}};
+      default:
+        return {};
+    }
+  });
+  PlanNews news = open(node);
+  auto update = wait(news);
+  ASSERT_TRUE(update.ok());
+  EXPECT_EQ((*update)->kind, PlanUpdate::Kind::kPrepare);
+  EXPECT_EQ((*update)->epoch, 5U);
+  EXPECT_TRUE((*update)->version.contains("nodes"));
+  EXPECT_TRUE(news.report_ready(5, {{7, 3}}).ok());  // its answer is none to the question
+  update = wait(news);
+  ASSERT_TRUE(update.ok());
+  EXPECT_EQ((*update)->kind, PlanUpdate::Kind::kDecided);
+  EXPECT_EQ((*update)->first.at(7), 3U);
+  update = wait(news);
+  ASSERT_TRUE(update.ok());
+  EXPECT_EQ((*update)->why, "no room");
+  EXPECT_FALSE(news.poll()->has_value()) << "it is held";
+}
+
+TEST_F(PlanNewsTest, ManyTagsComeInPieces) {
+  ScriptedNode node(path(), [](const auto&, const auto&) { return json(); });
+  PlanNews news = open(node);
+  std::map<std::uint32_t, std::uint32_t> rounds;
+  for (std::uint32_t tag = 0; tag < 5000; ++tag) rounds[UINT32_MAX - tag] = UINT32_MAX;
+  ASSERT_TRUE(news.report_ready(5, rounds).ok());
+  std::size_t reported = 0, pieces = 0;
+  for (const Nanos until = monotonic_now() + 20 * kSecond;
+       reported < rounds.size() && monotonic_now() < until; ::usleep(1000)) {
+    reported = pieces = 0;
+    for (const auto& [method, params] : node.requests()) {
+      if (method != "job.report") continue;
+      ++pieces;
+      reported += params.at("rounds").size();
+      EXPECT_EQ(params.value("more", false), reported < rounds.size());
+    }
+  }
+  EXPECT_EQ(reported, 5000U);
+  EXPECT_EQ(pieces, 3U);
+}
+
+TEST_F(PlanNewsTest, AnOlderCoordinatorAndNonsenseEndIt) {
+  for (const char* answer :
+       {R"({"error": {"code": -32601, "message": "no such method"}})",
+        R"({"result": {"change": "something else", "epoch": 5}})",
+        R"({"result": {"change": "go"}})",
+        R"({"result": {"change": "decided", "epoch": 5, "first": [[7]]}})", R"({"result": 3})"}) {
+    ScriptedNode node(path(), [&](const auto&, const auto&) { return json::parse(answer); });
+    PlanNews news = open(node);
+    const auto update = wait(news);
+    ASSERT_FALSE(update.ok()) << answer;
+    const bool unsupported = update.status() == Status::kUnsupported;
+    EXPECT_EQ(unsupported, std::string(answer).find("method") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tally::client

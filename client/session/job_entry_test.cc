@@ -1,0 +1,229 @@
+// How a rank finds the nodes of its job.
+#include "client/session/job_entry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/support/client/scripted_node.h"
+
+namespace tally::client {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+std::string entry_path(const char* name) {
+  return "/tmp/tally-job-entry-test-" + std::to_string(::getpid()) + "-" + name + ".sock";
+}
+
+class JobEntryTest : public ::testing::Test {
+ protected:
+  static Result<JobEntry> enter(const std::string& addresses, Nanos timeout = 2 * kSecond) {
+    SessionOptions options;
+    options.address = addresses;
+    options.job = "j";
+    options.checksums = false;
+    options.connect_timeout = timeout;
+    return enter_job(options, {});
+  }
+  static json opened(std::vector<std::uint32_t> weights, std::uint32_t epoch = 3) {
+    return {{"result",
+             {{"epoch", epoch},
+              {"weights", weights},
+              {"split_bytes", 4096},
+              {"credit", 16},
+              {"deadline_ms", 1000}}}};
+  }
+  static json at(const ScriptedNode& node, std::vector<std::uint32_t> trees) {
+    return {{"name", "n"},
+            {"host", "elsewhere"},
+            {"tcp", ""},
+            {"unix", node.address()},
+            {"trees", trees}};
+  }
+};
+
+TEST_F(JobEntryTest, ANodeOfAnOlderVersionNeedsNoPlan) {
+  ScriptedNode node(entry_path("old"), [](const std::string& method, const json&) -> json {
+    if (method == "job.open") return {{"error", {{"code", -32601}, {"message", "no such method"}}}};
+    if (method == "session.open") return opened({65536}, 1);
+    return {{"result", json::object()}};
+  });
+  const auto entry = enter(node.address());
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(entry->nodes.shards(), 1u);
+  EXPECT_FALSE(node.requests().at(1).second.contains("epoch"));
+}
+
+TEST_F(JobEntryTest, AllNodesOfThePlanAreOpenedWithItsEpoch) {
+  const auto serve = [](const std::string& method, const json&) -> json {
+    return method == "session.open" ? opened({32768, 32768}) : json{{"result", json::object()}};
+  };
+  ScriptedNode a(entry_path("a"), serve), b(entry_path("b"), serve);
+  ScriptedNode coordinator(entry_path("c"), [&](const auto&, const auto&) -> json {
+    return {{"result", {{"epoch", 3}, {"nodes", {at(a, {1}), at(b, {0})}}}}};
+  });
+  const auto entry = enter(entry_path("nobody") + "," + coordinator.address());
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(entry->nodes.size(), 2u);
+  EXPECT_EQ(entry->book.epoch, 3u);
+  EXPECT_EQ(a.requests().at(0).second.at("epoch"), 3);
+}
+
+TEST_F(JobEntryTest, ANodeMayHaveMoreTreesThanShards) {
+  for (const std::uint32_t shards : {0U, 1U, 2U, 3U, 1U << 31}) {
+    ScriptedNode node(entry_path("n"), [&](const std::string& method, const json&) -> json {
+      if (method == "job.open") return {{"result", {{"nodes", json::array()}}}};
+      json answer = opened({20000, 20000, 25536});
+      answer["result"]["lanes"] = shards;
+      return method == "session.open" ? answer : json{{"result", json::object()}};
+    });
+    const auto entry = enter(node.address());
+    if (shards < 1 || shards > 256) {
+      EXPECT_EQ(entry.status(), Status::kProtocol) << shards;
+      continue;
+    }
+    ASSERT_TRUE(entry.ok()) << entry.error().message;
+    EXPECT_EQ(entry->nodes.shards(), shards);
+    EXPECT_EQ(entry->book.shards, (std::vector<std::uint32_t>{0, 1 % shards, 2 % shards}));
+  }
+}
+
+// What the coordinator says of a rank's trees may leave some of the node's out.
+TEST_F(JobEntryTest, UsesTheShardsThatTheCoordinatorAssigns) {
+  ScriptedNode a(entry_path("a"), [](const std::string& method, const json&) -> json {
+    json answer = opened({32768, 32768});
+    answer["result"]["lanes"] = 3;
+    return method == "session.open" ? answer : json{{"result", json::object()}};
+  });
+  json shards = json::array({2, 0});
+  ScriptedNode coordinator(entry_path("c"), [&](const auto&, const auto&) -> json {
+    json node = at(a, {0, 1});
+    node["lanes"] = shards;
+    return {{"result", {{"epoch", 3}, {"nodes", {node}}}}};
+  });
+  const auto entry = enter(coordinator.address());
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(entry->nodes.shards(), 3u);
+  EXPECT_EQ(entry->book.shards, (std::vector<std::uint32_t>{2, 0}));
+  for (const json& wrong : {json::array({0}), json::array({0, 3}), json::array({-1, 0}), json(1)}) {
+    shards = wrong;
+    EXPECT_EQ(enter(coordinator.address()).status(), Status::kProtocol) << wrong;
+  }
+}
+
+TEST_F(JobEntryTest, RefusesAPlanThatDoesNotHaveEachTreeOnce) {
+  ScriptedNode a(entry_path("a"), [](const auto&, const auto&) { return opened({32768, 32768}); });
+  std::vector<std::vector<std::uint32_t>> wrong{{0}, {0, 0}, {0, 2}, {}, {0, 1, 2}};
+  std::size_t next = 0;
+  ScriptedNode coordinator(entry_path("c"), [&](const auto&, const auto&) -> json {
+    return {{"result", {{"epoch", 3}, {"nodes", {at(a, wrong[next++])}}}}};
+  });
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    EXPECT_EQ(enter(coordinator.address()).status(), Status::kProtocol) << i;
+  }
+}
+
+TEST_F(JobEntryTest, NodesThatDisagreeAreNamed) {
+  ScriptedNode a(entry_path("a"), [](const std::string& method, const json&) -> json {
+    return method == "session.open" ? opened({32768, 32768}) : json{{"result", json::object()}};
+  });
+  ScriptedNode b(entry_path("b"), [](const auto&, const auto&) { return opened({16384, 49152}); });
+  ScriptedNode coordinator(entry_path("c"), [&](const auto&, const auto&) -> json {
+    return {{"result", {{"epoch", 3}, {"nodes", {at(a, {0}), at(b, {1})}}}}};
+  });
+  const auto entry = enter(coordinator.address());
+  EXPECT_EQ(entry.status(), Status::kProtocol);
+  EXPECT_THAT(entry.error().message, HasSubstr(b.address()));
+}
+
+// The job has ended while its plan was on its way.
+TEST_F(JobEntryTest, AsksAgainWhereTheEpochIsOver) {
+  ScriptedNode a(entry_path("a"), [](const std::string& method, const json& params) -> json {
+    if (method != "session.open") return {{"result", json::object()}};
+    return params.at("epoch") == 4 ? opened({65536}, 4) : refusal(Status::kStaleEpoch, "over");
+  });
+  std::uint32_t epoch = 2;
+  ScriptedNode coordinator(entry_path("c"), [&](const auto&, const auto&) -> json {
+    return {{"result", {{"epoch", ++epoch}, {"nodes", {at(a, {0})}}}}};
+  });
+  const auto entry = enter(coordinator.address());
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(entry->book.epoch, 4u);
+  EXPECT_EQ(coordinator.requests().size(), 2u);
+}
+
+// It has other ranks, one of which has gone.
+TEST_F(JobEntryTest, AsksAgainWhileTheJobBeforeEnds) {
+  ScriptedNode a(entry_path("a"), [](const std::string& method, const json&) -> json {
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  int asked = 0;
+  ScriptedNode coordinator(entry_path("c"), [&](const auto&, const auto&) -> json {
+    if (++asked < 3) return refusal(Status::kStaleEpoch, "it has 3 ranks");
+    return {{"result", {{"epoch", 3}, {"nodes", {at(a, {0})}}}}};
+  });
+  const auto entry = enter(coordinator.address());
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(JobEntryTest, SkipsAddressThatKnowsNoJob) {
+  ScriptedNode member(entry_path("m"), [](const auto&, const auto&) {
+    return refusal(Status::kUnavailable, "ask the coordinator");
+  });
+  const Nanos began = monotonic_now();
+  const auto refused = enter(member.address());
+  EXPECT_EQ(refused.status(), Status::kUnavailable);
+  EXPECT_TRUE(refused.error().message.starts_with("ask the coordinator"))
+      << refused.error().message;
+  EXPECT_LT(monotonic_now() - began, 2 * kSecond) << "it is there: no need to wait so long";
+  ScriptedNode alone(entry_path("a"), [](const std::string& method, const json&) -> json {
+    if (method == "job.open") return {{"result", {{"nodes", json::array()}}}};
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  EXPECT_TRUE(enter(member.address() + "," + alone.address()).ok());
+}
+
+TEST_F(JobEntryTest, AsksAgainWhileNodesJoinTheCoordinator) {
+  int asked = 0;
+  ScriptedNode late(entry_path("l"), [&](const std::string& method, const json&) -> json {
+    if (method == "job.open" && ++asked < 3) {
+      return refusal(Status::kUnavailable, "no node has joined here");
+    }
+    if (method == "job.open") return {{"result", {{"nodes", json::array()}}}};
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  const auto entered = enter(late.address(), 30 * kSecond);
+  EXPECT_TRUE(entered.ok()) << entered.error().message;
+}
+
+TEST(JoinTimeout, CountsFromTheFirstAnswer) {
+  JoinTimeout timeout(30 * kSecond);
+  EXPECT_FALSE(timeout.is_over(20 * kSecond)) << "a coordinator may start late";
+  timeout.answered(20 * kSecond);
+  timeout.answered(20 * kSecond + kSecond / 2);
+  EXPECT_FALSE(timeout.is_over(21 * kSecond - 1));
+  EXPECT_TRUE(timeout.is_over(21 * kSecond));
+  timeout = JoinTimeout(30 * kSecond);
+  timeout.answered(29 * kSecond + kSecond / 2);
+  EXPECT_TRUE(timeout.is_over(30 * kSecond)) << "the deadline";
+}
+
+TEST_F(JobEntryTest, FollowsAMemberToItsCoordinator) {
+  ScriptedNode coordinator(entry_path("c"), [](const std::string& method, const json&) -> json {
+    if (method == "cluster.nodes") return {{"result", json::array({{{"name", "m"}}})}};
+    if (method == "job.open") return {{"result", {{"nodes", json::array()}}}};
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  ScriptedNode member(entry_path("m"), [&](const std::string& method, const json&) -> json {
+    if (method != "cluster.coordinator") return refusal(Status::kUnavailable, "no coordinator");
+    return {{"result", {{"name", "m"}, {"coordinator", coordinator.address()}}}};
+  });
+  const auto entered = enter(member.address());
+  EXPECT_TRUE(entered.ok()) << entered.error().message;
+}
+
+}  // namespace
+}  // namespace tally::client

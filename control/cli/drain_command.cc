@@ -1,0 +1,95 @@
+#include "control/cli/drain_command.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "control/cli/common/flags.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kStays = 1;
+constexpr int kRefused = 2;
+constexpr Nanos kLookEvery = 200 * kMillisecond;
+
+// What the drain waits for, one line for each job.
+std::string describe(const json& waiting) {
+  std::string text;
+  for (const json& one : waiting) {
+    text += fmt::format("  job {}: {}\n", one.value("job", ""), one.value("what", ""));
+  }
+  return text;
+}
+
+bool has_given_up(const json& waiting) {
+  return std::any_of(waiting.begin(), waiting.end(),
+                     [](const json& one) { return one.value("gave_up", false); });
+}
+
+int end(const DrainArguments& arguments, const json& answer, bool as_json) {
+  const json waiting = answer.value("waiting", json::array());
+  if (as_json) fmt::print("{}\n", answer.dump(2, ' ', false, json::error_handler_t::replace));
+  if (arguments.undo) {
+    if (!as_json) fmt::print("{} has trees again from the next plans on\n", arguments.node);
+    return 0;
+  }
+  if (waiting.empty()) {
+    if (!as_json) {
+      fmt::print("{} serves nothing any more: it may be stopped\n", arguments.node);
+    }
+    return 0;
+  }
+  fmt::print(stderr,
+             "tallyctl: {} still serves:\n{}It gets no new jobs. Drain it again to try again; "
+             "--undo takes it back.\n",
+             arguments.node, describe(waiting));
+  return kStays;
+}
+
+}  // namespace
+
+void add_drain(CLI::App& app, DrainArguments& arguments) {
+  auto* drain = app.add_subcommand(
+      "drain", "moves a node's trees to the others, also those of jobs that run");
+  drain->add_option("NODE", arguments.node, "its name (tallyctl nodes)")->required();
+  drain->add_option("--wait", arguments.wait, "seconds until it must serve nothing any more")
+      ->check(number_in(0.0, 86400.0))
+      ->capture_default_str();
+  drain->add_flag("--undo", arguments.undo, "it gets trees again");
+  drain->add_option("--token", arguments.token, "the cluster's token")
+      ->envname("TALLY_CLUSTER_TOKEN")
+      ->type_name("TEXT");
+}
+
+int run_drain(rpc::RpcChannel& channel, const DrainArguments& arguments, bool as_json,
+              Nanos timeout) {
+  const Nanos until = monotonic_now() + static_cast<Nanos>(arguments.wait * kSecond);
+  json params = {{"node", arguments.node}, {"token", arguments.token}, {"undo", arguments.undo}};
+  std::string last;
+  for (;;) {
+    const auto answer = channel.call("cluster.drain", params, {}, monotonic_now() + timeout);
+    if (!answer) {
+      fmt::print(stderr, "tallyctl: {}\n", answer.error().message);
+      return answer.status() == Status::kRefused ? kRefused : kStays;
+    }
+    const json waiting = answer->value("waiting", json::array());
+    const bool done = arguments.undo || waiting.empty() || has_given_up(waiting);
+    if (done || monotonic_now() >= until) return end(arguments, *answer, as_json);
+    const std::string now = describe(waiting);
+    if (!as_json && now != last) fmt::print("{}", now);
+    if (std::fflush(stdout) != 0) return kStays;  // the reader of stdout has ended
+    last = now;
+    params["look"] = true;
+    const timespec pause{0, kLookEvery};
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+}  // namespace tally::control

@@ -1,0 +1,236 @@
+#include "control/cli/plan/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
+
+#include "base/text/speed.h"
+#include "control/cli/common/tables.h"
+#include "control/plan/model/load.h"
+#include "control/plan/model/pieces.h"
+#include "control/plan/model/tree.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongestShape = 60;  // approximate bytes
+
+constexpr std::array kTreeColumns = {
+    Column{"tree", "tree"},
+    Column{"weight", "weight"},
+    Column{"share", "share", Format::kPercent},
+    Column{"root", "root", Format::kText},
+    Column{"levels", "levels"},
+    Column{"shape", "shape", Format::kText},
+};
+
+constexpr std::array kLoadColumns = {
+    Column{"what", "load", Format::kText},
+    Column{"capacity", "capacity"},
+    Column{"bytes", "bytes/byte"},
+    Column{"busy", "busy", Format::kPercent},
+};
+
+std::string count_of(std::size_t count, std::string_view what) {
+  if (count == 1) return fmt::format("1 {}", what);
+  return fmt::format("{} {}{}", count, what, what.ends_with('h') ? "es" : "s");
+}
+
+// "root(a b(c d))", cut off where it gets long.
+void add_shape(const plan::Shape& shape, const plan::Network& network, plan::VertexId id,
+               std::string& text) {
+  text += network.name_of(id);
+  const auto children = shape.children(id);
+  if (children.empty()) return;
+  text += '(';
+  for (const plan::VertexId child : children) {
+    if (text.back() != '(') text += ' ';
+    if (text.size() > kLongestShape) {
+      text += "...";
+      break;
+    }
+    add_shape(shape, network, child, text);
+  }
+  text += ')';
+}
+
+json tree_row(const plan::Network& network, const plan::Tree& tree, std::size_t index) {
+  const auto up = plan::Shape::of(tree.up, "up");
+  const auto down = plan::Shape::of(tree.way_down(), "down");
+  if (!up || !down) return json::object();
+  std::string text;
+  add_shape(*up, network, up->root(), text);
+  if (!tree.down.empty()) {
+    std::string back;
+    add_shape(*down, network, down->root(), back);
+    text += " down " + back;
+  }
+  return {{"tree", index},
+          {"weight", tree.weight},
+          {"share", static_cast<double>(tree.weight) / plan::kWeightUnit},
+          {"root", network.name_of(up->root())},
+          {"levels", std::max(up->depth(), down->depth())},
+          {"shape", text}};
+}
+
+// Shows a machine's NIC only when the machine has several links. A single link has the same load as
+// the NIC.
+json load_rows(const plan::Network& network, const plan::ClassLoad& load) {
+  static constexpr std::array<const char*, 4> kKinds = {"link", "in", "out", "sum"};
+  std::vector<std::size_t> links_in(network.vertices.size()), links_out(network.vertices.size());
+  for (const plan::Link& link : network.links) {
+    ++links_out[link.from];
+    ++links_in[link.to];
+  }
+  json rows = json::array();
+  for (const plan::Load& one : load.loads) {
+    if (one.passage == plan::Passage::kIn && links_in[one.to] < 2) continue;
+    if (one.passage == plan::Passage::kOut && links_out[one.from] < 2) continue;
+    rows.push_back({{"what", plan::describe(one, network)},
+                    {"kind", kKinds[static_cast<std::size_t>(one.passage)]},
+                    {"capacity", one.capacity},
+                    {"bytes", one.bytes},
+                    {"busy", load.tau > 0 ? one.seconds() / load.tau : 0}});
+  }
+  return rows;
+}
+
+json class_report(plan::Routes& routes, const plan::SizeClass& size_class,
+                  const PlanQuestion& question, bool takes_it) {
+  const plan::Network& network = routes.network();
+  const plan::ClassLoad load = plan::evaluate(routes, size_class);
+  json report = {{"max_bytes", size_class.max_bytes ? json(*size_class.max_bytes) : json()},
+                 {"chunk", size_class.chunk},
+                 {"tau", load.tau},
+                 {"binds", load.tau > 0 ? plan::describe(load.loads[load.binds], network) : ""},
+                 {"loads", load_rows(network, load)},
+                 {"trees", json::array()}};
+  for (std::size_t i = 0; i < size_class.trees.size(); ++i) {
+    report["trees"].push_back(tree_row(network, size_class.trees[i], i));
+  }
+  if (takes_it) {
+    report["predicted"] = {
+        {"bytes", question.bytes},
+        {"seconds",
+         plan::predicted_seconds(load, static_cast<double>(question.bytes),
+                                 static_cast<double>(size_class.chunk), question.hop_seconds)}};
+  }
+  return report;
+}
+
+// Sorts the rows by the key, largest first. Counts the rows beyond `most` instead of showing them.
+std::string heaviest(json rows, const char* key, std::span<const Column> columns,
+                     std::size_t most) {
+  std::stable_sort(rows.begin(), rows.end(), [&](const json& a, const json& b) {
+    return a.value(key, 0.0) > b.value(key, 0.0);
+  });
+  const std::size_t count = rows.size();
+  if (count > most) rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(most), rows.end());
+  std::string text = render_table(rows, columns);
+  if (count > most) text += fmt::format("and {} more: --all\n", count - most);
+  return text;
+}
+
+std::string seconds_text(double seconds) {
+  return seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds);
+}
+
+std::string tau_text(double tau) {
+  return tau > 0 ? fmt::format("{:.4g} ns per byte ({})", tau * 1e9, speed_text(1 / tau))
+                 : "0: nothing travels";
+}
+
+std::string render_class(const json& report, std::size_t rows) {
+  const json& max_bytes = report["max_bytes"];
+  std::string text = fmt::format(
+      "operations of {}, in chunks of {} bytes: {}\n",
+      max_bytes.is_null() ? "any size" : fmt::format("up to {} bytes", max_bytes.dump()),
+      report["chunk"].dump(), count_of(report["trees"].size(), "tree"));
+  text += heaviest(report["trees"], "weight", kTreeColumns, rows);
+  json loads = report["loads"];
+  for (json& load : loads) {
+    load["capacity"] = speed_text(load["capacity"]);
+    load["bytes"] = fmt::format("{:.4f}", load["bytes"].get<double>());
+  }
+  text += heaviest(std::move(loads), "busy", kLoadColumns, rows);
+  const std::string binds = format_value(report["binds"], Format::kText);
+  text += fmt::format("tau {}{}\n", tau_text(report["tau"]),
+                      binds.empty() ? "" : fmt::format("; {} binds", binds));
+  if (const auto predicted = report.find("predicted"); predicted != report.end()) {
+    text += fmt::format("{} bytes: {}\n", (*predicted)["bytes"].dump(),
+                        seconds_text((*predicted)["seconds"]));
+  }
+  return text;
+}
+
+}  // namespace
+
+json plan_report(const plan::Plan& plan, const PlanQuestion& question) {
+  std::array<std::size_t, 3> roles{};
+  for (const plan::Vertex& vertex : plan.network.vertices) {
+    ++roles[static_cast<std::size_t>(vertex.role)];
+  }
+  json report = {{"method", plan.method},
+                 {"epoch", plan.epoch},
+                 {"objective", plan.objective},
+                 {"workers", roles[0]},
+                 {"helpers", roles[1]},
+                 {"switches", roles[2]},
+                 {"links", plan.network.links.size()},
+                 {"domains", json::array()}};
+  plan::Routes routes(plan.network);
+  for (const plan::Domain& domain : plan.domains) {
+    json part = {
+        {"name", domain.name}, {"workers", domain.workers.size()}, {"classes", json::array()}};
+    bool is_taken = false;
+    for (const plan::SizeClass& size_class : domain.classes) {
+      const bool takes_it =
+          !is_taken && question.bytes <= size_class.max_bytes.value_or(UINT64_MAX);
+      is_taken = is_taken || takes_it;
+      part["classes"].push_back(class_report(routes, size_class, question, takes_it));
+    }
+    if (const std::size_t inputs = plan::most_inputs(domain); inputs > 0) {
+      const plan::Pieces served = plan::served_pieces(plan::wanted_pieces(domain), inputs);
+      part["between_nodes"] = {{"chunk", served.bytes}, {"window", served.count}};
+    }
+    if (domain.certificate) {
+      part["certificate"] = {{"tau", domain.certificate->tau},
+                             {"lower_bound", domain.certificate->lower_bound}};
+    }
+    report["domains"].push_back(std::move(part));
+  }
+  return report;
+}
+
+std::string render_plan_report(const json& report, std::size_t rows) {
+  std::string text = fmt::format(
+      "plan \"{}\", epoch {}, {}: {}, {}, {}, {}\n", format_value(report["method"], Format::kText),
+      report["epoch"].dump(), format_value(report["objective"], Format::kText),
+      count_of(report["workers"], "worker"), count_of(report["helpers"], "helper"),
+      count_of(report["switches"], "switch"), count_of(report["links"], "link"));
+  for (const json& domain : report["domains"]) {
+    text += fmt::format("\ndomain \"{}\": {}\n", format_value(domain["name"], Format::kText),
+                        count_of(domain["workers"], "worker"));
+    for (const json& one : domain["classes"]) text += render_class(one, rows);
+    if (const auto between = domain.find("between_nodes"); between != domain.end()) {
+      text += fmt::format("between nodes: {} chunks of up to {} bytes in flight, each way\n",
+                          (*between)["window"].dump(), (*between)["chunk"].dump());
+    }
+    const auto certificate = domain.find("certificate");
+    if (certificate == domain.end()) continue;
+    const double tau = (*certificate)["tau"], bound = (*certificate)["lower_bound"];
+    if (bound <= 0) continue;
+    text += fmt::format(
+        "lower bound {:.4g} ns per byte, says the plan: at most {:.2f}% from the "
+        "best\n",
+        bound * 1e9, 100 * std::max(0.0, tau / bound - 1));
+  }
+  return text;
+}
+
+}  // namespace tally::control

@@ -1,0 +1,398 @@
+#include "control/cluster/cluster_member.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <chrono>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/log/log.h"
+#include "base/system/blocked_signals.h"
+#include "net/tcp.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr Nanos kFirstPause = 100 * kMillisecond;
+constexpr Nanos kLongestPause = 2 * kSecond;
+constexpr Nanos kElection = 2 * kSecond;  // for other nodes that start at the same time
+constexpr Nanos kAnswer = 5 * kSecond;    // for answers to join and to reports
+constexpr Nanos kNews = 20 * kSecond;     // the coordinator holds the request for 10 s
+constexpr std::size_t kMostReports = 32;  // in one request, because a request's size is limited
+
+// Distinguishes this process from all others.
+std::string make_instance() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+}  // namespace
+
+std::string reachable_tcp(std::string_view listening, std::string_view local_host,
+                          std::string_view host_name) {
+  for (const std::string_view everywhere : {"tcp:*:", "tcp:0.0.0.0:", "tcp:[::]:"}) {
+    if (!listening.starts_with(everywhere)) continue;
+    const std::string_view port = listening.substr(everywhere.size());
+    const bool loopback = local_host.starts_with("127.") || local_host == "::1";
+    const std::string_view host = local_host.empty() || loopback ? host_name : local_host;
+    return fmt::format("tcp:{}:{}", net::bracketed(host), port);
+  }
+  return std::string(listening);
+}
+
+// A duplicate of a descriptor, which no other thread closes meanwhile. Shutting it down shuts down
+// the connection.
+class ClusterMember::Interruptible {
+ public:
+  Interruptible(ClusterMember& member, int fd) : member_(member) {
+    const std::lock_guard lock(member_.mutex_);
+    place_ = member_.open_.emplace(member_.open_.end(), ::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (member_.stopping_) ::shutdown(fd, SHUT_RDWR);
+  }
+  ~Interruptible() {
+    const std::lock_guard lock(member_.mutex_);
+    member_.open_.erase(place_);
+  }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  ClusterMember& member_;
+  std::list<UniqueFd>::iterator place_;
+};
+
+ClusterMember::ClusterMember(Options options, asio::io_context& io, Node& node)
+    : options_(std::move(options)),
+      io_(io),
+      node_(node),
+      instance_(make_instance()),
+      rails_(options_.rails) {
+  node_.on_over([this](std::uint64_t placement) { report(applied_, {placement, true, ""}); });
+  const BlockedSignals blocked;
+  listener_ = std::thread([this] { listen_for_news(); });
+  reporter_ = std::thread([this] { send_reports(); });
+}
+
+ClusterMember::~ClusterMember() {
+  stop();
+}
+
+void ClusterMember::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (const UniqueFd& fd : open_) ::shutdown(fd.get(), SHUT_RDWR);
+  }
+  changed_.notify_all();
+  if (listener_.joinable()) listener_.join();
+  if (reporter_.joinable()) reporter_.join();
+}
+
+bool ClusterMember::stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+bool ClusterMember::pause(Nanos span) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, std::chrono::nanoseconds(span), [this] { return stopping_; });
+}
+
+// -- News ------------------------------------------------------------------------------------
+
+void ClusterMember::listen_for_news() {
+  Nanos wait = kFirstPause;
+  while (!stopping()) {
+    const auto address = find_coordinator();
+    const bool was_member = address && be_member_at(*address);
+    set_electing(false);
+    if (was_member) {
+      wait = kFirstPause;
+      searching_since_ = 0;
+      refused_.clear();
+    } else if (address) {
+      refused_.insert(*address);
+    }
+    if (!pause(wait)) return;
+    wait = std::min(2 * wait, kLongestPause);
+  }
+}
+
+// Returns none when no member answers or this node stops.
+std::optional<std::string> ClusterMember::find_coordinator() {
+  const auto addresses = options_.cluster.addresses();
+  if (searching_since_ == 0) {
+    searching_since_ = monotonic_now();
+    stepped_aside_ = false;
+  }
+  while (!stopping()) {
+    // This node reports its election before it queries the others. So the others see it, or this
+    // node sees theirs.
+    set_electing(!stepped_aside_);
+    const auto answers = ask_all();
+    const bool patient = monotonic_now() - searching_since_ < kElection;
+    const auto choice = choose_coordinator(answers, patient);
+    const bool itself = choice.join && answers[*choice.join].is_this_node;
+    if (choice.join && !(itself && stepped_aside_)) {
+      if (!itself) set_electing(false);
+      return addresses[*choice.join];
+    }
+    const bool anybody =
+        std::any_of(answers.begin(), answers.end(), [](const auto& one) { return one.answers; });
+    if (!anybody) return std::nullopt;
+    if (std::exchange(stepped_aside_, choice.step_aside) && itself) continue;
+    if (choice.step_aside) set_electing(false);
+    if (!pause(kFirstPause)) break;
+  }
+  return std::nullopt;
+}
+
+std::vector<CoordinatorAnswer> ClusterMember::ask_all() {
+  const auto addresses = options_.cluster.addresses();
+  std::vector<CoordinatorAnswer> answers(addresses.size());
+  std::optional<Error> why;
+  bool anybody = false;
+  for (std::size_t i = 0; i < addresses.size() && !stopping(); ++i) {
+    auto channel = rpc::RpcChannel::connect(addresses[i], 0);
+    Result<CoordinatorAnswer> answer = CoordinatorAnswer{};
+    if (channel) {
+      const Interruptible interruptible(*this, channel->fd());
+      answer = ask_coordinator(*channel, instance_, monotonic_now() + kElection);
+    } else {
+      answer = channel.error();
+    }
+    if (!answer) {
+      if (!why) why = answer.error();
+      continue;
+    }
+    answers[i] = *answer;
+    answers[i].answers &= answer->has_members || !refused_.contains(addresses[i]);
+    anybody |= answers[i].answers;
+  }
+  if (!anybody) refused_.clear();
+  if (!anybody && why) complain(addresses.front(), *why);
+  return answers;
+}
+
+void ClusterMember::set_electing(bool electing) {
+  const std::lock_guard lock(mutex_);
+  electing_ = electing;
+}
+
+CoordinatorStatus ClusterMember::status() const {
+  const std::lock_guard lock(mutex_);
+  return {instance_, options_.cluster.name, membership_ != 0 ? coordinator_ : "", electing_};
+}
+
+json ClusterMember::introduction(const rpc::RpcChannel& channel) {
+  const ClusterConfig& cluster = options_.cluster;
+  json self = {{"version", 1},
+               {"name", cluster.name},
+               {"host", cluster.host},
+               {"role", role_name(cluster.role)},
+               {"tcp", reachable_tcp(options_.tcp, channel.local_host(), cluster.host)},
+               {"unix", options_.local},
+               {"shards", options_.shards},
+               {"speed", cluster.speed},
+               {"epoch", highest_epoch_},
+               {"token", cluster.token}};
+  const std::lock_guard lock(mutex_);
+  rails_are_news_ = false;
+  // A coordinator that does not know rails is not sent an empty list.
+  if (!rails_.empty()) self["rails"] = to_json(reachable(rails_));
+  return self;
+}
+
+// Adds to each rail the address at which clients reach it.
+std::vector<Rail> ClusterMember::reachable(std::vector<Rail> rails) const {
+  for (Rail& rail : rails) {
+    const std::string there = reachable_tcp(options_.tcp, rail.address, "");
+    if (there.starts_with(fmt::format("tcp:{}:", net::bracketed(rail.address)))) {
+      rail.tcp = there;
+    }
+  }
+  return rails;
+}
+
+void ClusterMember::set_rails(std::vector<Rail> rails) {
+  {
+    const std::lock_guard lock(mutex_);
+    rails_ = std::move(rails);
+    rails_are_news_ = true;
+  }
+  changed_.notify_all();
+}
+
+// Joins and stays until the membership ends. Returns true when this node was a member there.
+bool ClusterMember::be_member_at(const std::string& address) {
+  auto channel = rpc::RpcChannel::connect(address, 0);
+  if (!channel) return complain(address, channel.error()), false;
+  const Interruptible interruptible(*this, channel->fd());
+  const auto joined =
+      channel->call("cluster.join", introduction(*channel), {}, monotonic_now() + kAnswer);
+  if (!joined) return complain(address, joined.error()), false;
+  const json number = joined->is_object() ? joined->value("node", json()) : json();
+  if (!number.is_number_unsigned()) {
+    return complain(address, {Status::kProtocol, "it did not say this node's number"}), false;
+  }
+  Membership membership = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    membership_ = membership = ++last_membership_;
+    node_number_ = number.get<std::uint64_t>();
+    coordinator_ = address;
+    electing_ = false;
+    reports_.clear();
+  }
+  complaint_.clear();
+  log::info("cluster-joined", {{"coordinator", address}, {"name", options_.cluster.name}});
+  Result<json> news = json::object();
+  while (news) {
+    news = channel->call("cluster.next", json::object(), {}, monotonic_now() + kNews);
+    if (news) take(*news, membership);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    membership_ = 0;
+  }
+  changed_.notify_all();
+  asio::post(io_, [this] {
+    applied_ = 0;
+    node_.forget_placements();
+  });
+  if (!stopping()) {
+    log::warning("cluster-lost", {{"coordinator", address}, {"error", news.error().message}});
+  }
+  return true;
+}
+
+// Logs each error once, until another error occurs or the node joins.
+void ClusterMember::complain(const std::string& address, const Error& error) {
+  if (stopping() || complaint_ == error.message) return;
+  complaint_ = error.message;
+  log::warning("cluster-not-joined", {{"coordinator", address}, {"error", error.message}});
+}
+
+void ClusterMember::take(const json& news, Membership membership) {
+  std::vector<JobAssignment> placements;
+  std::vector<std::uint64_t> withdraw;
+  if (!news.is_object()) return;
+  for (const json& one : news.value("placements", json::array())) {
+    auto placement = parse_job_assignment(one);
+    if (placement) {
+      highest_epoch_ = std::max(highest_epoch_, placement->epoch);
+      placements.push_back(std::move(placement).value());
+      continue;
+    }
+    log::error("placement-unreadable", {{"error", placement.error().message}});
+    const json id = one.is_object() ? one.value("placement", json()) : json();
+    if (id.is_number_unsigned()) {
+      report(membership, {id.get<std::uint64_t>(), false, placement.error().message});
+    }
+  }
+  for (const json& one : news.value("withdraw", json::array())) {
+    const json id = one.is_object() ? one.value("placement", json()) : json();
+    if (id.is_number_unsigned()) withdraw.push_back(id.get<std::uint64_t>());
+  }
+  if (placements.empty() && withdraw.empty()) return;
+  asio::post(io_, [this, membership, placements = std::move(placements),
+                   withdraw = std::move(withdraw)] { apply(placements, withdraw, membership); });
+}
+
+// Withdrawn assignments go first, because they make room.
+void ClusterMember::apply(const std::vector<JobAssignment>& placements,
+                          const std::vector<std::uint64_t>& withdraw, Membership membership) {
+  applied_ = membership;
+  for (const std::uint64_t placement : withdraw) node_.withdraw(placement);
+  for (const JobAssignment& placement : placements) {
+    node_.place(placement, [this, membership, id = placement.id](const Outcome& outcome) {
+      report(membership, {id, false, outcome ? "" : outcome.error().message});
+    });
+  }
+}
+
+// -- Reports ---------------------------------------------------------------------------------
+
+// The answer on the other connection may be held, so reports have a connection of their own.
+void ClusterMember::send_reports() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] {
+      return stopping_ || (membership_ != 0 && (!reports_.empty() || rails_are_news_));
+    });
+    if (stopping_) return;
+    const Membership membership = membership_;
+    const std::uint64_t node = node_number_;
+    const std::string address = coordinator_;
+    lock.unlock();
+    auto channel = rpc::RpcChannel::connect(address, 0);
+    std::optional<Interruptible> interruptible;
+    if (channel) interruptible.emplace(*this, channel->fd());
+    lock.lock();
+    while (channel && !stopping_ && membership_ == membership) {
+      const auto count = std::min(reports_.size(), kMostReports);
+      const std::vector<Report> batch(reports_.begin(),
+                                      reports_.begin() + static_cast<std::ptrdiff_t>(count));
+      const bool rails_too = std::exchange(rails_are_news_, false);
+      if (batch.empty() && !rails_too) {
+        changed_.wait(lock);
+        continue;
+      }
+      const std::vector<Rail> rails = reachable(rails_);
+      lock.unlock();
+      const auto sent = send(*channel, node, batch, rails_too ? &rails : nullptr);
+      lock.lock();
+      // Reports that the coordinator refuses are not sent again.
+      if (!sent && (sent.status() == Status::kNodeLost || sent.status() == Status::kDeadline)) {
+        rails_are_news_ |= rails_too;
+        break;
+      }
+      if (membership_ == membership) {
+        reports_.erase(reports_.begin(), reports_.begin() + static_cast<std::ptrdiff_t>(count));
+      }
+    }
+    lock.unlock();
+    interruptible.reset();
+    if (!pause(kFirstPause)) return;
+    lock.lock();
+  }
+}
+
+Outcome ClusterMember::send(rpc::RpcChannel& channel, std::uint64_t node,
+                            const std::vector<Report>& batch, const std::vector<Rail>* rails) {
+  json done = json::array(), over = json::array();
+  for (const Report& one : batch) {
+    json entry = {{"placement", one.placement}};
+    if (!one.error.empty()) entry["error"] = one.error.substr(0, 512);
+    (one.over ? over : done).push_back(std::move(entry));
+  }
+  json params = {{"node", node},
+                 {"token", options_.cluster.token},
+                 {"done", std::move(done)},
+                 {"over", std::move(over)}};
+  if (rails != nullptr) params["rails"] = to_json(*rails);
+  const auto sent =
+      channel.call("cluster.report", std::move(params), {}, monotonic_now() + kAnswer);
+  if (sent) return Unit{};
+  log::warning("cluster-report-failed", {{"error", sent.error().message}});
+  return sent.error();
+}
+
+void ClusterMember::report(Membership membership, Report report) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (membership == 0 || membership != membership_) return;
+    reports_.push_back(std::move(report));
+  }
+  changed_.notify_all();
+}
+
+}  // namespace tally::control

@@ -1,0 +1,111 @@
+// The configuration of a node: one typed struct. One place reads it from a TOML file and from
+// flags, which override the file. docs/control.md has the same table for people; tallyd
+// --check-config prints the values in force.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log/log.h"
+#include "base/result.h"
+#include "control/coordinator/records/store.h"
+#include "control/node/jobs/admission.h"
+#include "dataplane/engine/eal.h"
+#include "dataplane/transport/verbs/device.h"
+#include "net/server/connection_limits.h"
+#include "summation/reduce.h"
+
+namespace tally::control {
+
+// How a shard waits. kBusy spins and never sleeps; use it only where every shard and every waiting
+// client has a core of its own.
+enum class PollMode : std::uint8_t { kAdaptive, kBusy };
+inline constexpr std::array<std::string_view, 2> kPollModeNames = {"adaptive", "busy"};
+
+// Whether the node offers a transport to workers on other machines. kOn: the node does not start
+// without it.
+enum class Offer : std::uint8_t { kAuto, kOn, kOff };
+
+// This node as a member of a cluster.
+struct ClusterConfig {
+  std::string coordinators;  // addresses, with commas between them; empty: no cluster
+  std::string name;          // derived when not given; the same holds for host
+  std::string host;          // workers that give the same host are on its machine
+  Role role = Role::kHelper;
+  std::uint64_t speed = 0;  // bytes per second of its NIC, each way; 0: unknown
+  std::string token;        // shared by the coordinator and the members
+
+  std::vector<std::string> addresses() const;  // of the coordinators
+};
+
+struct Config {
+  std::string listen;      // "unix:/path"; derived when not given
+  std::string listen_tcp;  // "tcp:host:port"; empty: only processes of this host connect
+  std::uint32_t listen_mode = 0666;
+  std::uint32_t exit_when_idle_s = 0;  // 0: never
+  log::Level log_level = log::Level::kInfo;
+  std::uint32_t default_deadline_ms = 60'000;
+
+  // [shards]
+  std::uint32_t shards = 0;  // 0 in the file means that Tally derives it
+  PollMode poll = PollMode::kAdaptive;
+  std::optional<summation::Isa> isa;      // none: the widest that the processor has
+  std::uint32_t tile_bytes = 0;           // 0: the protocol derives it from window and ranks
+  std::uint64_t window_bytes = 4 << 20;   // input in flight per shard
+  std::uint32_t credit = 256;             // operations outstanding per session and shard
+  std::uint64_t split_bytes = 256 << 10;  // operations of at least this size go to all shards
+  std::uint64_t stream_bytes = 32 << 20;  // a backlog of at least this size bypasses the caches
+
+  // [network]
+  Offer verbs = Offer::kAuto;
+  std::string device;  // RDMA: "NAME[:PORT[:GID-INDEX]]"; empty: the first that fits
+  std::uint8_t ack_timeout = transport::verbs::kAckTimeout;  // RDMA: 4.096 us << ack_timeout
+  std::uint32_t mtu = 0;  // RDMA: most bytes in a packet; 0: the port's own
+  Offer fabric = Offer::kAuto;
+  std::string provider;
+  std::string rails;  // addresses, with commas between them (control/config/rails.h reads them)
+  std::string rail_speeds;  // by rail, with commas between them
+
+  // [memory]
+  engine::Hugepages hugepages = engine::Hugepages::kAuto;
+  std::uint32_t engine_mib = 0;  // 0 in the file means that Tally derives it
+
+  // [limits], and open_jobs. 0 for the region bytes in the file means that Tally derives them.
+  AdmissionLimits limits = {.max_region_bytes = 0, .node_region_bytes = 0};
+  rpc::Limits connections;  // of control connections; idle is anonymous_idle_s
+  std::uint32_t anonymous_idle_s = 10;
+
+  ClusterConfig cluster;  // [cluster]
+
+  std::vector<ConfiguredJob> jobs;  // [[jobs]]
+
+  std::vector<std::string> warnings;  // the daemon logs them once it has a log
+};
+
+// One flag of the command line: its name without dashes, and its text.
+struct Override {
+  std::string flag;
+  std::string value;
+};
+
+// Reads the file ("" for none), then the flags, then derives the rest. An error gives the location
+// ("tally.toml:3:9" or "--shards"), the value found, the allowed values and the remedy.
+Result<Config> load_config(const std::string& path, std::span<const Override> overrides);
+
+// The same for a file's text; `path` appears in messages only.
+Result<Config> parse_config(std::string_view text, std::string_view path,
+                            std::span<const Override> overrides);
+
+// "a, b" -> "a", "b"; empty items are left out.
+std::vector<std::string> between_commas(const std::string& text);
+
+// The configuration as TOML that load_config() reads back to the same values, except tokens, which
+// are not shown.
+std::string to_toml(const Config& config);
+
+}  // namespace tally::control

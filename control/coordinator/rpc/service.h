@@ -1,0 +1,117 @@
+// The coordinator's methods: cluster.* for nodes, job.* for ranks, plan.* and cluster.drain for
+// operators. An answer waits until there is something to report, and until the store has settled
+// the writes that it depends on. Control thread only.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <functional>
+#include <list>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "control/coordinator/rpc/plan_methods.h"
+#include "control/coordinator/state/coordinator.h"
+#include "net/rpc/params.h"
+#include "net/server/peer.h"
+#include "net/server/service.h"
+
+namespace tally::control {
+
+// A node's own state among coordinators.
+struct CoordinatorStatus {
+  std::string instance;      // identifies this process among all others
+  std::string name;          // cluster.name
+  std::string coordinator;   // address of its coordinator; empty: it is no member
+  bool is_electing = false;  // it has found no coordinator yet, and may join itself
+};
+
+struct CoordinatorServiceOptions {
+  CoordinatorOptions coordinator;
+  std::uint32_t default_deadline_ms = 60'000;  // deadline of operations without one of their own
+  // cluster.coordinators of this node. When it is empty, the node is in no cluster, and
+  // job.open answers without nodes.
+  std::string coordinators;
+  std::function<CoordinatorStatus()> status = [] { return CoordinatorStatus{}; };
+  // The peer of a connection.
+  std::function<rpc::Peer(rpc::ConnectionId)> peer_of = [](rpc::ConnectionId) {
+    return rpc::Peer();
+  };
+};
+
+class CoordinatorService {
+ public:
+  // `disconnect` ends a connection, also those whose answers a lost store keeps back. Borrows
+  // `store` and `io`.
+  CoordinatorService(CoordinatorServiceOptions options, Store& store, asio::io_context& io,
+                     std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
+
+  // Handles the methods cluster.*, job.* and plan.*.
+  void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void closed(rpc::ConnectionId connection);
+
+ private:
+  // A connection that a node or a rank has used.
+  struct Caller {
+    std::optional<NodeId> node;          // the node that has joined on it
+    std::string name;                    // the node's name
+    std::optional<rpc::Reply> news;      // the node's waiting request for news
+    Coordinator::Ticket ticket = 0;      // of the latest job.open
+    std::optional<rpc::Reply> opens;     // the waiting job.open
+    std::optional<rpc::Reply> asks;      // the waiting job.next
+    std::list<nlohmann::json> messages;  // for the rank's next job.next
+    Rounds rounds;                       // of a report that spans several requests
+  };
+
+  void join(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void next(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void report(const rpc::Request& request, rpc::Reply reply);
+  void nodes(const rpc::Request& request, rpc::Reply reply) const;
+  void jobs(const rpc::Request& request, rpc::Reply reply) const;
+  void coordinator_status(const rpc::Request& request, rpc::Reply reply) const;
+  void open(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void next_message(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void report_of_rank(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void leave(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void drain(const rpc::Request& request, rpc::Reply reply);
+  void notify_rank(const Coordinator::Notification& notification);
+  static void send_next_message(Caller& caller);
+  bool take_reports(NodeId node, const nlohmann::json& params);
+  nlohmann::json opened(const JobRecord& job, std::uint32_t rank) const;
+  const std::string& opened_text(const SharedJob& job, std::uint32_t rank);
+
+  // All answers go through this gate.
+  rpc::Gate gate(rpc::ConnectionId connection);
+  // Sends the messages of Coordinator::act(), and sets the timer for its next deadline.
+  void act();
+  void send_news(const Coordinator::News& news);
+  void answer_rank(const Coordinator::Answer& answer);
+
+  CoordinatorServiceOptions options_;
+  std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
+  Store& store_;
+  Coordinator coordinator_;
+  PlanMethods plans_;
+  std::unordered_map<rpc::ConnectionId, Caller> callers_;
+  std::map<NodeId, rpc::ConnectionId> by_node_;
+  std::map<Coordinator::Ticket, rpc::ConnectionId> by_ticket_;
+  // Tickets belong to connections to this process; another coordinator has others, so the store
+  // does not keep them.
+  Coordinator::Ticket last_ticket_ = 0;
+  asio::steady_timer timer_;
+  // The last answer to job.open. Ranks with the same parents get the same text; with stars that is
+  // all ranks. So one text answers thousands of ranks that ask together.
+  struct OpenAnswer {
+    std::weak_ptr<const JobRecord> job;
+    std::vector<bool> parents;  // by vertex, in the order of the job's nodes
+    std::string text;
+  };
+  OpenAnswer last_answer_;
+};
+
+}  // namespace tally::control

@@ -1,0 +1,107 @@
+#include "control/coordinator/state/change.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tally::control {
+namespace {
+
+constexpr std::size_t kMostNamed = 8;
+
+// The report that a stage waits for.
+Change::Report awaited(Change::Stage stage) {
+  switch (stage) {
+    case Change::Stage::kAsking:
+      return Change::Report::kReady;
+    case Change::Stage::kDeciding:
+      return Change::Report::kKnows;
+    case Change::Stage::kMoving:
+      return Change::Report::kMoved;
+    default:
+      return Change::Report::kLeft;
+  }
+}
+
+}  // namespace
+
+Change::Change(std::uint32_t ranks, Nanos now)
+    : deadline_(now + kChangeTimeout), reported_(ranks), missing_(ranks) {
+  enter(Stage::kAsking, Word::kPrepare);
+}
+
+void Change::enter(Stage stage, Word word) {
+  stage_ = stage;
+  std::fill(reported_.begin(), reported_.end(), false);
+  missing_ = static_cast<std::uint32_t>(reported_.size());
+  for (std::uint32_t rank = 0; rank < missing_; ++rank) instructions_.push_back({rank, word});
+}
+
+void Change::report(std::uint32_t rank, Report report, const Rounds& rounds) {
+  if (ended() || report != awaited(stage_) || rank >= reported_.size() || reported_[rank]) return;
+  reported_[rank] = true;
+  for (const auto& [tag, round] : rounds) {
+    if (stage_ != Stage::kAsking) break;
+    std::uint32_t& first = rounds_[tag];
+    first = std::max(first, round);
+  }
+  if (--missing_ > 0) return;
+  switch (stage_) {
+    case Stage::kAsking:
+      return enter(Stage::kDeciding, Word::kDecided);
+    case Stage::kDeciding:
+      return enter(Stage::kMoving, Word::kGo);
+    case Stage::kMoving:
+      return enter(Stage::kLeaving, Word::kLeave);
+    default:
+      stage_ = Stage::kOver;
+  }
+}
+
+void Change::call_off(std::string why) {
+  if (stage_ != Stage::kAsking && stage_ != Stage::kDeciding) return;
+  why_ = std::move(why);
+  enter(Stage::kCalledOff, Word::kCalledOff);
+}
+
+// Does not end the rank's sessions. While they live, the job lives too, in each version that it
+// has.
+void Change::lost(std::uint32_t rank) {
+  call_off(fmt::format("the connection of rank {} to the coordinator has ended", rank));
+}
+
+void Change::tick(Nanos now) {
+  if (now < deadline()) return;
+  call_off(
+      fmt::format("no answer of {} within {} s: busy with something else than its operations, "
+                  "or stopped",
+                  name_ranks(waits_for()), kChangeTimeout / kSecond));
+}
+
+Nanos Change::deadline() const {
+  const bool any = stage_ == Stage::kAsking || stage_ == Stage::kDeciding;
+  return any ? deadline_ : kForever;
+}
+
+std::vector<std::uint32_t> Change::waits_for() const {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < reported_.size() && !ended(); ++rank) {
+    if (!reported_[rank]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<Change::Instruction> Change::take() {
+  return std::exchange(instructions_, {});
+}
+
+std::string name_ranks(const std::vector<std::uint32_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  const std::size_t named = std::min(ranks.size(), kMostNamed);
+  for (std::size_t i = 0; i < named; ++i) text += fmt::format("{} {}", i > 0 ? "," : "", ranks[i]);
+  if (ranks.size() > named) text += fmt::format(" and {} more", ranks.size() - named);
+  return text;
+}
+
+}  // namespace tally::control

@@ -1,0 +1,87 @@
+// How a running job changes from one version of its plan to the next. No operation fails because of
+// the change. One version carries each round of a tag, the same at all ranks. Pure: reports and
+// `now` in, instructions for ranks out.
+//
+//   asking    Each rank opens its sessions of the new version, holds its posts back from then on,
+//             and reports the next round of each of its tags.
+//   deciding  All ranks have reported. The new version carries each tag from the largest reported
+//             round on. The coordinator sends these rounds to the ranks. They confirm, and do not
+//             act on the rounds yet.
+//   moving    All ranks have confirmed. They post again; the old version carries the rounds before
+//             the decided one. Each rank reports when none of those is outstanding.
+//   leaving   No rank uses the old version. Ranks close their sessions of it and report that.
+//
+// Until all ranks have confirmed, the change can be called off, and a deadline calls it off: the
+// old version stays in use. A rank that loses the coordinator may keep the old version as long as
+// it has not confirmed the decision, because no rank moves before all have confirmed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace tally::control {
+
+// A round by tag. Tags that are missing here have round 0.
+using Rounds = std::map<std::uint32_t, std::uint32_t>;
+
+// The time from the first request until all ranks have confirmed. It is less than the default
+// deadline of operations, so an operation that waits for a post that is held back still succeeds.
+inline constexpr Nanos kChangeTimeout = 30 * kSecond;
+
+class Change {
+ public:
+  enum class Stage : std::uint8_t { kAsking, kDeciding, kMoving, kLeaving, kOver, kCalledOff };
+  // What the coordinator sends to the ranks.
+  enum class Word : std::uint8_t { kPrepare, kDecided, kGo, kLeave, kCalledOff };
+  // What the ranks report.
+  enum class Report : std::uint8_t { kReady, kKnows, kMoved, kLeft };
+
+  struct Instruction {
+    std::uint32_t rank = 0;
+    Word word = Word::kPrepare;
+  };
+
+  Change(std::uint32_t ranks, Nanos now);
+
+  // Takes a rank's report. A report of another stage than the present one is late or wrong, and has
+  // no effect. rounds is used with kReady only.
+  void report(std::uint32_t rank, Report report, const Rounds& rounds = {});
+  // Calls the change off, for a reason of a rank or of the coordinator. Has no effect from moving
+  // on.
+  void call_off(std::string why);
+  // The rank's connection to the coordinator has ended.
+  void lost(std::uint32_t rank);
+  void tick(Nanos now);
+
+  Stage stage() const { return stage_; }
+  bool ended() const { return stage_ == Stage::kOver || stage_ == Stage::kCalledOff; }
+  Nanos deadline() const;  // kForever when there is none
+  // The first round of each tag that the new version carries. Valid from deciding on.
+  const Rounds& rounds() const { return rounds_; }
+  // The ranks whose report this stage still waits for.
+  std::vector<std::uint32_t> waits_for() const;
+  const std::string& why_called_off() const { return why_; }
+
+  // The instructions to send now, in order; each is returned once.
+  std::vector<Instruction> take();
+
+ private:
+  void enter(Stage stage, Word word);
+
+  Stage stage_ = Stage::kAsking;
+  Nanos deadline_;
+  std::vector<bool> reported_;  // by rank: the stage's report has arrived
+  std::uint32_t missing_;
+  Rounds rounds_;
+  std::string why_;
+  std::vector<Instruction> instructions_;
+};
+
+// "rank 3", "ranks 1, 4 and 12 more".
+std::string name_ranks(const std::vector<std::uint32_t>& ranks);
+
+}  // namespace tally::control

@@ -1,0 +1,163 @@
+#include "control/coordinator/state/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tally::control {
+
+Coordinator::Coordinator(CoordinatorOptions options, Store& store)
+    : store_(store),
+      plans_(store),
+      departed_(store, plans_),
+      members_(std::move(options.token), store, departed_),
+      jobs_(store),
+      admission_({options.open_jobs, options.max_jobs, options.max_ranks, std::move(options.jobs)}),
+      planner_(members_, departed_, plans_, store, options.split_bytes),
+      versions_(jobs_, news_),
+      changes_(jobs_, plans_) {}
+
+// -- Nodes -----------------------------------------------------------------------------------
+
+Result<NodeId> Coordinator::join(const Member& member, std::string_view token, std::uint32_t epoch,
+                                 Nanos now) {
+  auto node = members_.join(member, token, epoch);
+  if (!node) return node;
+  news_.add(*node, now);
+  changes_.members_changed(now);
+  return node;
+}
+
+void Coordinator::leave(NodeId node, std::string_view why) {
+  const auto name = members_.leave(node);
+  if (!name) return;
+  news_.erase(node);
+  versions_.node_left(node,
+                      {Status::kUnavailable, fmt::format("node \"{}\" has left: {}", *name, why)});
+}
+
+void Coordinator::set_rails(NodeId node, std::vector<Rail> rails, Nanos now) {
+  if (members_.set_rails(node, std::move(rails))) changes_.members_changed(now);
+}
+
+Outcome Coordinator::set_speeds(std::map<std::string, Measured> measured) {
+  return members_.set_speeds(std::move(measured));
+}
+
+void Coordinator::report(NodeId node, const Report& report) {
+  const auto epoch = jobs_.placed_at(node, report.placement);
+  if (!epoch) return;
+  const std::string& name = members_.all().at(node).name;
+  if (report.over) {
+    versions_.gone_from(*epoch, node, refused(fmt::format("node \"{}\" dropped it", name)));
+  } else if (!report.error.empty()) {
+    versions_.gone_from(*epoch, node, refused(fmt::format("node \"{}\": {}", name, report.error)));
+  } else {
+    versions_.confirm(*epoch, node);
+  }
+}
+
+// -- Ranks -----------------------------------------------------------------------------------
+
+void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
+  if (members_.all().empty()) {
+    return versions_.answer(ticket, std::make_shared<const JobRecord>(), 0);
+  }
+  if (const auto may = admission_.admits(opening, jobs_); !may) {
+    return versions_.answer(ticket, may.error(), 0);
+  }
+  const JobRecord* job = jobs_.current(opening.job);
+  const std::uint32_t epoch = job != nullptr ? job->epoch : store_.next_epoch();
+  if (job == nullptr) jobs_.add(admission_.new_job(opening, epoch));
+  versions_.enter(ticket, epoch, opening.rank, opening.host);
+  place_gathered(now);
+}
+
+// Places the jobs that wait for no further rank.
+void Coordinator::place_gathered(Nanos now) {
+  std::vector<std::uint32_t> epochs;
+  for (const auto& [epoch, state] : jobs_.states()) {
+    if (state.stage != JobStage::kGathering) continue;
+    const bool waits =
+        !state.missing_ranks().empty() && planner_.needs_all_ranks(jobs_.record(epoch)->name);
+    if (!waits) epochs.push_back(epoch);
+  }
+  for (const std::uint32_t epoch : epochs) {
+    auto placed = planner_.place(*jobs_.record(epoch), jobs_.find(epoch)->hosts);
+    if (placed) {
+      versions_.place(std::move(placed).value(), now);
+    } else {
+      versions_.end(epoch, placed.error());
+    }
+  }
+}
+
+// -- Drains and plans ------------------------------------------------------------------------
+
+Outcome Coordinator::drain(const std::string& node, bool undo, Nanos now) {
+  const auto changed = members_.drain(node, undo);
+  if (!changed) return changed.error();
+  if (!undo) {
+    changes_.want_new_layouts();
+  } else if (*changed) {
+    changes_.members_changed(now, 0);
+  }
+  return Unit{};
+}
+
+Result<Coordinator::Drained> Coordinator::drained(const std::string& node) const {
+  const auto found = members_.find(node);
+  if (!found) return found.error();
+  return Drained{*found, members_.all().at(*found).draining, jobs_at(jobs_, *found)};
+}
+
+Outcome Coordinator::set_plan(const std::string& job, MachinePlan plan, Nanos now) {
+  if (auto fine = check_layout(plan, members_.all()); !fine) return fine;
+  if (auto kept = plans_.set(job, std::move(plan)); !kept) return kept;
+  departed_.forget_unneeded();
+  place_gathered(now);
+  return Unit{};
+}
+
+void Coordinator::drop_plan(const std::string& job, Nanos now) {
+  plans_.drop(job);
+  departed_.forget_unneeded();
+  place_gathered(now);
+}
+
+void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
+  JobState* state = jobs_.find(epoch);
+  if (state == nullptr || state->stage != JobStage::kRunning) return;
+  const Wanted wanted = std::exchange(state->wanted, Wanted::kNothing);
+  auto next = planner_.next_version(*jobs_.record(epoch), wanted, state->hosts);
+  if (!next) {
+    state->trouble = fmt::format("{}; it keeps the plan that it has", next.error().message);
+  } else if (next->epoch == epoch) {
+    jobs_.update(std::move(next).value());
+  } else {
+    versions_.begin_next(std::move(next).value(), now);
+  }
+}
+
+// -- Messages to send ------------------------------------------------------------------------
+
+Coordinator::Actions Coordinator::act(Nanos now) {
+  Actions actions;
+  actions.lost = news_.silent(now);
+  for (const NodeId node : actions.lost) leave(node, "it has not asked for news for too long");
+  versions_.end_late(now);
+  const auto ready = changes_.ready(now);  // changes that settle now come before these
+  versions_.advance_changes(now);
+  for (const std::uint32_t epoch : ready) begin_change(epoch, now);
+  actions.news = news_.take(now);
+  actions.answers = versions_.take_answers();
+  actions.notifications = versions_.take_notifications();
+  return actions;
+}
+
+Nanos Coordinator::next_deadline() const {
+  return std::min({changes_.next_deadline(), news_.next_deadline(), versions_.next_deadline()});
+}
+
+}  // namespace tally::control

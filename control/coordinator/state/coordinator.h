@@ -1,0 +1,169 @@
+// The coordinator: which nodes serve which job. Nodes join and leave. The coordinator forms jobs
+// over them, each with a plan and an epoch of its own. Pure: events and `now` in; act() returns the
+// messages to send. One thread.
+//
+// A job goes through four stages. *Gathering*: when its plan depends on the ranks' machines, its
+// ranks wait until all have asked. *Placing*: the nodes have their placements, and the ranks wait
+// until all nodes have acknowledged. *Running*: a rank that asks gets the locations of the trees at
+// once. *Over*: a rank or a node has left, or a node refused. No further rank joins the job, its
+// name may form again, and the remaining nodes are notified. The job ends when each of its nodes
+// has reported that it is over there, or has left.
+//
+// A running job gets another plan when one of its nodes is drained, when nodes have joined, or when
+// an operator sets one. The new plan is a version with an epoch of its own. It is *next* until all
+// ranks know of it (change.h), and then runs. The version before it is *leaving* until no rank has
+// a session of it.
+//
+// The units below decide. This class passes each event to those that it concerns.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "control/coordinator/layout/layout.h"
+#include "control/coordinator/records/configured_job.h"
+#include "control/coordinator/records/store.h"
+#include "control/coordinator/state/change.h"
+#include "control/coordinator/state/jobs/job_planner.h"
+#include "control/coordinator/state/jobs/job_table.h"
+#include "control/coordinator/state/jobs/job_versions.h"
+#include "control/coordinator/state/jobs/plan_changes.h"
+#include "control/coordinator/state/jobs/progress.h"
+#include "control/coordinator/state/jobs/rank_admission.h"
+#include "control/coordinator/state/members/cluster_members.h"
+#include "control/coordinator/state/members/departed_members.h"
+#include "control/coordinator/state/members/news_queue.h"
+#include "control/coordinator/state/plans.h"
+
+namespace tally::control {
+
+struct CoordinatorOptions {
+  std::string token;  // token that nodes must show
+  bool open_jobs = true;
+  std::uint32_t max_jobs = 64;
+  std::uint32_t max_ranks = 1024;
+  std::uint64_t split_bytes = 256 << 10;
+  std::vector<ConfiguredJob> jobs;
+};
+
+class Coordinator {
+ public:
+  using Ticket = control::Ticket;
+  using Opening = control::Opening;
+  using Progress = JobProgress;
+  using Answer = RankAnswer;
+  using News = NodeNews;
+  using Notification = RankNotification;
+
+  // Borrows the store, and takes over the state that an earlier coordinator left there: numbering
+  // continues; plans, speeds and drains stay in force. Members of that state count as departed
+  // until they join here. Its jobs are unknown until they form again, with other epochs; their
+  // running instances continue.
+  Coordinator(CoordinatorOptions options, Store& store);
+  Coordinator(const Coordinator&) = delete;  // its units refer to each other
+
+  const ClusterMembers& members() const { return members_; }
+  const JobTable& jobs() const { return jobs_; }
+  const Plans& plans() const { return plans_; }
+
+  // -- Nodes ---------------------------------------------------------------------------------
+  // Adds a member. epoch is the largest epoch of any job that was placed at the node.
+  Result<NodeId> join(const Member& member, std::string_view token, std::uint32_t epoch, Nanos now);
+  void leave(NodeId node, std::string_view why);
+  // Sets the node's NICs. Jobs that form from now on use them; running jobs use them when they have
+  // not changed for kCalm.
+  void set_rails(NodeId node, std::vector<Rail> rails, Nanos now);
+  // Sets measured speeds (ClusterMembers::set_speeds()), for plans made from now on.
+  Outcome set_speeds(std::map<std::string, Measured> measured);
+  // The node waits for news until then.
+  void listen(NodeId node, Nanos until) { news_.listen(node, until); }
+
+  // A node's report on a placement: it serves the placement (`error` is empty), it cannot (`error`
+  // says why), or the placement is over there.
+  struct Report {
+    std::uint64_t placement = 0;
+    bool over = false;
+    std::string error;
+  };
+  void report(NodeId node, const Report& report);
+
+  // -- Ranks ---------------------------------------------------------------------------------
+  void open(Ticket ticket, const Opening& opening, Nanos now);
+  // The rank is gone, answered or not; another one may take its place.
+  void close(Ticket ticket) { versions_.close(ticket); }
+  // The rank can be notified when its job's plan changes. A rank of the previous libtally version
+  // never listens.
+  void listen(Ticket ticket) { jobs_.listen(ticket); }
+  // Takes the rank's report on the change to the version of that epoch; rounds is used with kReady
+  // only.
+  void report_change(Ticket ticket, std::uint32_t epoch, Change::Report report,
+                     const Rounds& rounds) {
+    versions_.report(ticket, epoch, report, rounds);
+  }
+  // The rank cannot change to that version: calls the change off.
+  void call_off_change(Ticket ticket, std::uint32_t epoch, const std::string& why) {
+    versions_.call_off(ticket, epoch, why);
+  }
+
+  // -- Nodes that leave in good order ----------------------------------------------------------
+  // Drains the node: it gets no trees any more, and its trees of running jobs go to other nodes.
+  // undo: it gets trees again.
+  Outcome drain(const std::string& node, bool undo, Nanos now);
+  struct Drained {
+    NodeId node = 0;
+    bool draining = false;
+    std::vector<DrainingJob> waiting;  // jobs that have trees at the node
+  };
+  Result<Drained> drained(const std::string& node) const;
+
+  // -- Plans ---------------------------------------------------------------------------------
+  // Sets a plan for jobs that form from now on. A running job keeps its plan until replan(). job:
+  // only the job of this name; empty: all jobs without a plan of their own. An error says why nodes
+  // cannot serve the plan.
+  Outcome set_plan(const std::string& job, MachinePlan plan, Nanos now);
+  // Returns to stars by the closed form.
+  void drop_plan(const std::string& job, Nanos now);
+  // The plan by which the job would form now (JobPlanner::in_force()).
+  std::shared_ptr<const SetPlan> in_force(const std::string& job) const {
+    return planner_.in_force(job);
+  }
+  // Changes running jobs to the plan in force, as soon as each can change: only this job; empty:
+  // all.
+  void replan(const std::string& job) { changes_.want_plan_in_force(job); }
+
+  std::vector<Progress> progress() const { return progress_of(jobs_); }  // of all jobs, by epoch
+
+  // -- Messages to send -----------------------------------------------------------------------
+  struct Actions {
+    std::vector<Answer> answers;
+    std::vector<Notification> notifications;
+    std::vector<News> news;    // for nodes that listened; each must listen again
+    std::vector<NodeId> lost;  // nodes that were silent for too long; they have left
+  };
+  // The messages to send. Call this after events, and at next_deadline().
+  Actions act(Nanos now);
+  Nanos next_deadline() const;  // kForever when there is none
+
+ private:
+  void place_gathered(Nanos now);
+  void begin_change(std::uint32_t epoch, Nanos now);
+
+  Store& store_;
+  Plans plans_;
+  DepartedMembers departed_;
+  ClusterMembers members_;
+  NewsQueue news_;
+  JobTable jobs_;
+  RankAdmission admission_;
+  JobPlanner planner_;
+  JobVersions versions_;
+  PlanChanges changes_;
+};
+
+}  // namespace tally::control

@@ -1,0 +1,112 @@
+#include "control/coordinator/state/jobs/job_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "control/coordinator/layout/closed_form.h"
+
+namespace tally::control {
+namespace {
+
+bool same(const std::vector<PlanNode>& one, const std::vector<PlanNode>& other) {
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](const PlanNode& a, const PlanNode& b) {
+                      return a.node == b.node && a.trees == b.trees && a.rails == b.rails &&
+                             a.vertices == b.vertices && a.below == b.below && a.above == b.above &&
+                             a.stands_in_for == b.stands_in_for;
+                    });
+}
+
+}  // namespace
+
+std::shared_ptr<const SetPlan> JobPlanner::in_force(const std::string& job) const {
+  if (auto plan = plans_.find(job)) return plan;
+  return closed_form();
+}
+
+bool JobPlanner::needs_all_ranks(const std::string& job) const {
+  const Plan plan = plans_.find(job);
+  return plan != nullptr && asks_for_hosts(plan->machines);
+}
+
+Result<JobRecord> JobPlanner::place(JobRecord job, const std::vector<std::string>& hosts) const {
+  const Plan plan = plans_.find(job.name);
+  auto layout = lay_out_job(job, plan, hosts);
+  if (!layout) return layout.error();
+  give_plan(job, plan, std::move(layout).value());
+  return job;
+}
+
+Result<JobRecord> JobPlanner::next_version(const JobRecord& job, Wanted wanted,
+                                           const std::vector<std::string>& hosts) const {
+  Plan plan = plans_.find(job.name);
+  if (wanted == Wanted::kOwnPlan) plan = job.made_by->closed_form ? nullptr : job.made_by;
+  auto layout = lay_out_job(job, plan, hosts);
+  if (!layout) return layout.error();
+  JobRecord next = job;
+  if (layout->plan == job.plan && layout->slots == job.slots && same(layout->nodes, job.nodes)) {
+    note_plan(next, plan);
+    return next;
+  }
+  next.follows = job.epoch;
+  next.epoch = store_.next_epoch();
+  give_plan(next, plan, std::move(layout).value());
+  return next;
+}
+
+JobPlanner::Plan JobPlanner::closed_form() const {
+  const Members members = members_.usable();
+  if (members.empty()) return nullptr;
+  return std::make_shared<const SetPlan>(SetPlan{"", {closed_form_plan(members), 0}, true});
+}
+
+Result<Layout> JobPlanner::lay_out_job(const JobRecord& job, const Plan& plan,
+                                       const std::vector<std::string>& hosts) const {
+  const Members usable = members_.usable();
+  if (usable.empty()) {
+    return refused(
+        "all nodes are draining: start another, or take one back (tallyctl drain --undo)");
+  }
+  if (plan == nullptr) return star_layout(usable, job.ranks, split_bytes_);
+  const MachinePlan& machines = plan->machines;
+  const Members known = departed_.with_present();
+  if (const auto fine = check_layout(machines, known); !fine) return fine.error();
+  const std::size_t workers = machines.of().workers.size();
+  if (job.ranks < workers) {
+    return refused(
+        fmt::format("{} has {} workers and the job {} ranks: give it as many, or a plan "
+                    "of its own (tallyctl plan set FILE --job)",
+                    plan->title(), workers, job.ranks));
+  }
+  if (!asks_for_hosts(machines)) {
+    // Stars do not depend on hosts. The speed of the job is that of ranks spread evenly over the
+    // machines.
+    std::vector<std::vector<std::uint16_t>> all(workers);
+    for (std::uint32_t rank = 0; rank < job.ranks; ++rank) {
+      all[rank % workers].push_back(static_cast<std::uint16_t>(rank));
+    }
+    return lay_out(machines, known, all, split_bytes_);
+  }
+  const auto ranks = ranks_of_workers(machines, known, hosts);
+  if (!ranks) return ranks.error();
+  return lay_out(machines, known, *ranks, split_bytes_);
+}
+
+// Notes the source of the job's plan.
+void JobPlanner::note_plan(JobRecord& job, const Plan& plan) const {
+  job.plan_epoch = plan != nullptr ? plan->machines.file.epoch : 0;
+  job.made_by = plan != nullptr ? plan : closed_form();
+}
+
+void JobPlanner::give_plan(JobRecord& job, const Plan& plan, Layout layout) const {
+  note_plan(job, plan);
+  job.plan = std::move(layout.plan);
+  job.rate = layout.rate;
+  job.slots = layout.slots;
+  job.nodes = std::move(layout.nodes);
+  for (PlanNode& one : job.nodes) one.placement = store_.next_placement();
+}
+
+}  // namespace tally::control

@@ -1,0 +1,62 @@
+// Where the trees of a job go: the plan that an operator has set for it, or the closed form for
+// stars, laid out over the members that are there now. Jobs that form and running jobs that change
+// get their records here. Pure, except that the store gives new numbers. The coordinator's thread
+// calls this. An error says why the members cannot serve the plan.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "control/coordinator/layout/layout.h"
+#include "control/coordinator/state/jobs/job_table.h"
+#include "control/coordinator/state/members/cluster_members.h"
+#include "control/coordinator/state/members/departed_members.h"
+#include "control/coordinator/state/plans.h"
+
+namespace tally::control {
+
+class JobPlanner {
+ public:
+  // Operations of at least split_bytes are divided. Borrows the rest.
+  JobPlanner(const ClusterMembers& members, const DepartedMembers& departed, const Plans& plans,
+             Store& store, std::uint64_t split_bytes)
+      : members_(members),
+        departed_(departed),
+        plans_(plans),
+        store_(store),
+        split_bytes_(split_bytes) {}
+
+  // The plan by which the job would form now: the operator's plan, or the closed form for the
+  // present members. nullptr when all members are drained.
+  std::shared_ptr<const SetPlan> in_force(const std::string& job) const;
+  // Whether the job's layout depends on the machines of its ranks, so that all ranks must ask
+  // before it is placed.
+  bool needs_all_ranks(const std::string& job) const;
+  // The job's record with the nodes and trees of the plan in force. hosts, here and below: the
+  // machines of its ranks.
+  Result<JobRecord> place(JobRecord job, const std::vector<std::string>& hosts) const;
+  // The record that a running job changes to. It has a new epoch, and follows the job; it has the
+  // job's own epoch when trees and nodes stay as they are. Precondition: wanted is not kNothing.
+  Result<JobRecord> next_version(const JobRecord& job, Wanted wanted,
+                                 const std::vector<std::string>& hosts) const;
+
+ private:
+  using Plan = std::shared_ptr<const SetPlan>;  // nullptr: stars by the closed form
+
+  Plan closed_form() const;
+  Result<Layout> lay_out_job(const JobRecord& job, const Plan& plan,
+                             const std::vector<std::string>& hosts) const;
+  void note_plan(JobRecord& job, const Plan& plan) const;
+  void give_plan(JobRecord& job, const Plan& plan, Layout layout) const;
+
+  const ClusterMembers& members_;
+  const DepartedMembers& departed_;
+  const Plans& plans_;
+  Store& store_;
+  std::uint64_t split_bytes_;
+};
+
+}  // namespace tally::control

@@ -1,0 +1,156 @@
+#include "control/coordinator/state/jobs/job_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace tally::control {
+
+bool JobState::is_alive() const {
+  return stage == JobStage::kGathering || stage == JobStage::kPlacing ||
+         stage == JobStage::kRunning;
+}
+
+std::optional<std::uint32_t> JobState::rank_of(Ticket ticket) const {
+  const auto place = std::find(by_rank.begin(), by_rank.end(), ticket);
+  if (ticket == 0 || place == by_rank.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(place - by_rank.begin());
+}
+
+std::vector<std::uint32_t> JobState::missing_ranks() const {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (by_rank[rank] == 0) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+JobTable::JobTable(Store& store) : store_(store) {
+  while (!store_.jobs().empty()) store_.erase_job(store_.jobs().begin()->first);
+}
+
+JobState& JobTable::add(JobRecord record) {
+  JobState& state = states_[record.epoch];
+  state.by_rank.assign(record.ranks, 0);
+  state.hosts.resize(record.ranks);
+  update(std::move(record));
+  return state;
+}
+
+void JobTable::update(JobRecord record) {
+  store_.put(std::make_shared<const JobRecord>(std::move(record)));
+}
+
+void JobTable::erase(std::uint32_t epoch) {
+  std::erase_if(places_, [epoch](const auto& place) { return place.second == epoch; });
+  states_.erase(epoch);
+  store_.erase_job(epoch);
+}
+
+JobState* JobTable::find(std::uint32_t epoch) {
+  const auto found = states_.find(epoch);
+  return found == states_.end() ? nullptr : &found->second;
+}
+
+const JobState* JobTable::find(std::uint32_t epoch) const {
+  const auto found = states_.find(epoch);
+  return found == states_.end() ? nullptr : &found->second;
+}
+
+const JobRecord* JobTable::current(const std::string& name) const {
+  for (const auto& [epoch, state] : states_) {
+    if (state.is_alive() && record(epoch)->name == name) return record(epoch).get();
+  }
+  return nullptr;
+}
+
+std::size_t JobTable::alive() const {
+  return static_cast<std::size_t>(std::count_if(
+      states_.begin(), states_.end(), [](const auto& one) { return one.second.is_alive(); }));
+}
+
+std::optional<std::uint32_t> JobTable::placed_at(NodeId node, std::uint64_t placement) const {
+  for (const auto& [epoch, state] : states_) {
+    if (!state.nodes.contains(node)) continue;
+    const auto& nodes = record(epoch)->nodes;
+    const bool here = std::any_of(nodes.begin(), nodes.end(), [&](const PlanNode& one) {
+      return one.node == node && one.placement == placement;
+    });
+    if (here) return epoch;
+  }
+  return std::nullopt;
+}
+
+NodeLoad JobTable::load_of(NodeId node) const {
+  NodeLoad load;
+  for (const auto& [epoch, state] : states_) {
+    if (state.stage == JobStage::kOver) continue;
+    if (state.nodes.contains(node)) ++load.jobs;
+    for (const PlanNode& one : record(epoch)->nodes) {
+      if (one.node != node) continue;
+      load.trees += one.trees.size();
+      if (state.stage == JobStage::kLeaving) continue;
+      load.stands_in_for.insert(one.stands_in_for.begin(), one.stands_in_for.end());
+    }
+  }
+  return load;
+}
+
+void JobTable::take_place(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
+                          const std::string& host) {
+  JobState& state = states_.at(epoch);
+  state.by_rank[rank] = ticket;
+  state.hosts[rank] = host;
+  places_[ticket] = epoch;
+}
+
+std::optional<std::uint32_t> JobTable::erase_ticket(Ticket ticket) {
+  listening_.erase(ticket);
+  const auto found = places_.find(ticket);
+  if (found == places_.end()) return std::nullopt;
+  const std::uint32_t epoch = found->second;
+  places_.erase(found);
+  return epoch;
+}
+
+void JobTable::move_ranks(JobState& from) {
+  states_.at(from.next).by_rank = from.by_rank;
+  for (const Ticket ticket : from.by_rank) {
+    if (ticket != 0) places_[ticket] = from.next;
+  }
+}
+
+void JobTable::listen(Ticket ticket) {
+  if (has_place(ticket)) listening_.insert(ticket);
+}
+
+std::vector<std::uint32_t> JobTable::ranks_not_listening(const JobState& state) const {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < state.by_rank.size(); ++rank) {
+    if (!listening_.contains(state.by_rank[rank])) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::optional<JobTable::ChangingRank> JobTable::changing(Ticket ticket, std::uint32_t epoch) const {
+  if (!states_.contains(epoch)) return std::nullopt;
+  const std::uint32_t before = record(epoch)->follows;
+  const JobState* from = find(before);
+  if (from == nullptr || from->next != epoch || !from->change) return std::nullopt;
+  const auto rank = from->rank_of(ticket);
+  if (!rank) return std::nullopt;
+  return ChangingRank{before, *rank};
+}
+
+std::string name_nodes(const JobRecord& job, const std::set<NodeId>& nodes) {
+  std::string text;
+  for (const PlanNode& one : job.nodes) {
+    if (!nodes.contains(one.node)) continue;
+    text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", one.member.name);
+  }
+  return text;
+}
+
+}  // namespace tally::control

@@ -1,0 +1,278 @@
+#include "control/coordinator/state/jobs/job_versions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "control/coordinator/state/jobs/assignment_of.h"
+
+namespace tally::control {
+
+// -- Nodes -----------------------------------------------------------------------------------
+
+void JobVersions::place(JobRecord placed, Nanos now) {
+  const std::uint32_t epoch = placed.epoch;
+  JobState& state = *jobs_.find(epoch);
+  state.stage = JobStage::kPlacing;
+  jobs_.update(std::move(placed));
+  ask_nodes(*jobs_.record(epoch), state, now);
+}
+
+void JobVersions::begin_next(JobRecord next, Nanos now) {
+  JobState& before = *jobs_.find(next.follows);
+  const std::uint32_t epoch = before.next = next.epoch;
+  JobState& state = jobs_.add(std::move(next));
+  state.stage = JobStage::kNext;
+  state.hosts = before.hosts;
+  ask_nodes(*jobs_.record(epoch), state, now);
+}
+
+void JobVersions::ask_nodes(const JobRecord& job, JobState& state, Nanos now) {
+  state.deadline = now + kPlacingTimeout;
+  for (const PlanNode& one : job.nodes) {
+    state.nodes.insert(one.node);
+    state.unconfirmed.insert(one.node);
+    news_.assign(one.node, assignment_of(job, one));
+  }
+}
+
+void JobVersions::confirm(std::uint32_t epoch, NodeId node) {
+  JobState* state = jobs_.find(epoch);
+  if (state == nullptr) return;
+  state->unconfirmed.erase(node);
+  if (state->stage != JobStage::kPlacing || !state->unconfirmed.empty()) return;
+  state->stage = JobStage::kRunning;
+  for (std::uint32_t rank = 0; rank < state->by_rank.size(); ++rank) {
+    const Ticket ticket = state->by_rank[rank];
+    if (state->waiting.contains(ticket)) answer(ticket, jobs_.record(epoch), rank);
+  }
+  state->waiting.clear();
+}
+
+// The first node to drop a job ends it for all nodes. A version that is leaving stays until its
+// ranks have closed their sessions.
+void JobVersions::gone_from(std::uint32_t epoch, NodeId node, const Error& why) {
+  JobState* state = jobs_.find(epoch);
+  if (state == nullptr) return;
+  if (state->stage == JobStage::kLeaving) {
+    state->released.insert(node);
+    return;
+  }
+  state->nodes.erase(node);
+  state->unconfirmed.erase(node);
+  if (state->stage == JobStage::kNext) return fail_next(epoch, why.message);
+  end(epoch, why);
+}
+
+// No version ends before the node is erased from all of them: the end of one withdraws the others
+// from their nodes.
+void JobVersions::node_left(NodeId node, const Error& why) {
+  std::vector<std::uint32_t> epochs;
+  for (auto& [epoch, state] : jobs_.states()) {
+    state.unconfirmed.erase(node);
+    const bool had = state.nodes.erase(node) > 0;
+    if (had && state.stage != JobStage::kLeaving) epochs.push_back(epoch);
+  }
+  for (const std::uint32_t epoch : epochs) gone_from(epoch, node, why);
+}
+
+// -- Ranks -----------------------------------------------------------------------------------
+
+void JobVersions::answer(Ticket ticket, Result<SharedJob> outcome, std::uint32_t rank) {
+  answers_.push_back({ticket, std::move(outcome), rank});
+}
+
+void JobVersions::enter(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
+                        const std::string& host) {
+  jobs_.take_place(ticket, epoch, rank, host);
+  JobState& state = *jobs_.find(epoch);
+  if (state.stage == JobStage::kRunning) return answer(ticket, jobs_.record(epoch), rank);
+  state.waiting.insert(ticket);
+}
+
+void JobVersions::close(Ticket ticket) {
+  const auto epoch = jobs_.erase_ticket(ticket);
+  if (!epoch) return;
+  lose_rank(*epoch, ticket);
+  JobState* state = jobs_.find(*epoch);
+  if (state == nullptr) return;
+  state->waiting.erase(ticket);
+  const bool begun = state->stage != JobStage::kGathering && state->stage != JobStage::kPlacing;
+  state->deserted |= begun;
+  if (begun || !state->waiting.empty()) return;
+  end(*epoch, refused("nobody waits for it any more"));
+}
+
+// The rank loses its place in its version, and in the version before while that is leaving.
+void JobVersions::lose_rank(std::uint32_t epoch, Ticket ticket) {
+  for (const std::uint32_t each : {jobs_.record(epoch)->follows, epoch}) {
+    JobState* state = jobs_.find(each);
+    const auto rank = state != nullptr ? state->rank_of(ticket) : std::nullopt;
+    if (!rank) continue;
+    state->by_rank[*rank] = 0;
+    if (!state->change) continue;
+    state->change->lost(*rank);
+    settle_change(each);
+  }
+}
+
+void JobVersions::report(Ticket ticket, std::uint32_t epoch, Change::Report report,
+                         const Rounds& rounds) {
+  const auto changing = jobs_.changing(ticket, epoch);
+  if (!changing) return;  // the report arrives after the end of the change
+  jobs_.find(changing->from)->change->report(changing->rank, report, rounds);
+  settle_change(changing->from);
+}
+
+void JobVersions::call_off(Ticket ticket, std::uint32_t epoch, const std::string& why) {
+  const auto changing = jobs_.changing(ticket, epoch);
+  if (!changing) return;
+  jobs_.find(changing->from)->change->call_off(fmt::format("rank {}: {}", changing->rank, why));
+  settle_change(changing->from);
+}
+
+// -- Time ------------------------------------------------------------------------------------
+
+void JobVersions::end_late(Nanos now) {
+  std::vector<std::uint32_t> late;
+  for (const auto& [epoch, state] : jobs_.states()) {
+    if (!state.unconfirmed.empty() && state.deadline <= now) late.push_back(epoch);
+  }
+  for (const std::uint32_t epoch : late) {
+    const JobState* state = jobs_.find(epoch);
+    if (state == nullptr) continue;
+    const std::string why = fmt::format(
+        "these nodes have not taken it within {} s: {}: look at their logs",
+        kPlacingTimeout / kSecond, name_nodes(*jobs_.record(epoch), state->unconfirmed));
+    if (state->stage == JobStage::kNext) {
+      fail_next(epoch, why);
+    } else if (state->stage == JobStage::kPlacing) {
+      end(epoch, {Status::kUnavailable, why});
+    }
+  }
+}
+
+void JobVersions::advance_changes(Nanos now) {
+  std::vector<std::uint32_t> changing;
+  for (auto& [epoch, state] : jobs_.states()) {
+    if (state.next == 0) continue;
+    if (!state.change && jobs_.find(state.next)->unconfirmed.empty()) {
+      state.change.emplace(static_cast<std::uint32_t>(state.by_rank.size()), now);
+    }
+    if (state.change) state.change->tick(now);
+    changing.push_back(epoch);
+  }
+  for (const std::uint32_t epoch : changing) settle_change(epoch);
+}
+
+Nanos JobVersions::next_deadline() const {
+  Nanos next = kForever;
+  for (const auto& [epoch, state] : jobs_.states()) {
+    const bool placing = state.stage == JobStage::kPlacing || state.stage == JobStage::kNext;
+    if (placing && !state.unconfirmed.empty()) next = std::min(next, state.deadline);
+    if (state.change) next = std::min(next, state.change->deadline());
+  }
+  return next;
+}
+
+// -- Changes ---------------------------------------------------------------------------------
+
+void JobVersions::notify_ranks(JobState& state) {
+  for (const Change::Instruction& one : state.change->take()) {
+    const Ticket ticket = state.by_rank[one.rank];
+    if (ticket == 0) continue;
+    RankNotification notification{ticket, one.rank, one.word, state.next, {}, {}, {}};
+    if (one.word == Change::Word::kPrepare) notification.version = jobs_.record(state.next);
+    if (one.word == Change::Word::kDecided) notification.rounds = state.change->rounds();
+    if (one.word == Change::Word::kCalledOff) notification.why = state.change->why_called_off();
+    notifications_.push_back(std::move(notification));
+  }
+}
+
+// Notifies the ranks, and carries out what the change's stage means for the two versions.
+void JobVersions::settle_change(std::uint32_t epoch) {
+  JobState* state = jobs_.find(epoch);
+  if (state == nullptr || !state->change) return;
+  notify_ranks(*state);
+  const Change::Stage stage = state->change->stage();
+  if (stage == Change::Stage::kMoving && state->stage == JobStage::kRunning) {
+    JobState& running = *jobs_.find(state->next);
+    running.stage = JobStage::kRunning;
+    running.wanted = std::exchange(state->wanted, Wanted::kNothing);
+    jobs_.move_ranks(*state);
+    state->stage = JobStage::kLeaving;
+  } else if (stage == Change::Stage::kOver) {
+    state->change.reset();
+    end(epoch, refused("its job has another version"));
+  } else if (stage == Change::Stage::kCalledOff) {
+    const std::string why = state->change->why_called_off();
+    state->trouble = why;
+    state->change.reset();
+    end(std::exchange(state->next, 0), refused(why));
+  }
+}
+
+// The next version fails, and the job keeps the version that it has.
+void JobVersions::fail_next(std::uint32_t epoch, const std::string& why) {
+  const std::uint32_t before = jobs_.record(epoch)->follows;
+  JobState* state = jobs_.find(before);
+  if (state != nullptr && state->next == epoch) {
+    if (state->change) {
+      state->change->call_off(why);
+      return settle_change(before);
+    }
+    state->next = 0;
+    state->trouble = why;
+  }
+  end(epoch, refused(why));
+}
+
+// -- The end of jobs -------------------------------------------------------------------------
+
+void JobVersions::end(std::uint32_t epoch, const Error& why) {
+  JobState* state = jobs_.find(epoch);
+  if (state == nullptr) return;
+  if (state->stage != JobStage::kOver) {
+    end_other_versions(epoch, why);
+    state->stage = JobStage::kOver;
+    for (const NodeId node : state->released) state->nodes.erase(node);
+    const std::string& name = jobs_.record(epoch)->name;
+    for (const Ticket ticket : std::exchange(state->waiting, {})) {
+      jobs_.erase_ticket(ticket);
+      answer(ticket, Error{why.status, fmt::format("job \"{}\": {}", name, why.message)}, 0);
+    }
+    withdraw(epoch, *state);
+  }
+  if (state->nodes.empty()) jobs_.erase(epoch);
+}
+
+void JobVersions::end_other_versions(std::uint32_t epoch, const Error& why) {
+  const JobState& state = *jobs_.find(epoch);
+  if (state.stage != JobStage::kRunning) return;
+  if (state.next != 0) fail_next(state.next, why.message);
+  const std::uint32_t before = jobs_.record(epoch)->follows;
+  JobState* leaving = jobs_.find(before);
+  if (leaving == nullptr || leaving->next != epoch) return;
+  leaving->change.reset();
+  leaving->next = 0;
+  end(before, why);
+}
+
+// Nodes that have not been sent the assignment do not have it any more.
+void JobVersions::withdraw(std::uint32_t epoch, JobState& state) {
+  for (const PlanNode& one : jobs_.record(epoch)->nodes) {
+    if (!state.nodes.contains(one.node)) continue;
+    if (!news_.withdraw(one.node, one.placement)) state.nodes.erase(one.node);
+  }
+}
+
+std::vector<RankAnswer> JobVersions::take_answers() {
+  return std::exchange(answers_, {});
+}
+
+std::vector<RankNotification> JobVersions::take_notifications() {
+  return std::exchange(notifications_, {});
+}
+
+}  // namespace tally::control

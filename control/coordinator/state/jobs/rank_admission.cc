@@ -1,0 +1,97 @@
+#include "control/coordinator/state/jobs/rank_admission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "net/same_token.h"
+
+namespace tally::control {
+namespace {
+
+// Limit of all versions, as a multiple of max_jobs. It bounds the memory of jobs that are over and
+// that nodes still have.
+constexpr std::size_t kMostPerJob = 4;
+
+Outcome check_token(const Opening& opening, const std::string& token) {
+  if (net::same_token(token, opening.token)) return Unit{};
+  return refused(fmt::format("job \"{}\": wrong token", opening.job));
+}
+
+}  // namespace
+
+Outcome RankAdmission::admits(const Opening& opening, const JobTable& jobs) const {
+  const JobRecord* job = jobs.current(opening.job);
+  if (job == nullptr) return may_form(opening, jobs);
+  return may_enter(opening, *job, *jobs.find(job->epoch));
+}
+
+Outcome RankAdmission::may_enter(const Opening& opening, const JobRecord& job,
+                                 const JobState& state) const {
+  if (auto may = check_token(opening, job.token); !may) return may;
+  // A rank that opens again after a stale epoch finds that the job has ended, and forms it anew.
+  const Status status = state.deserted ? Status::kStaleEpoch : Status::kRefused;
+  if (opening.ranks != job.ranks) {
+    return Error{status, fmt::format("job \"{}\" has {} ranks, rank {} says {}", opening.job,
+                                     job.ranks, opening.rank, opening.ranks)};
+  }
+  if (state.by_rank[opening.rank] != 0) {
+    return Error{status, fmt::format("job \"{}\": rank {} is taken; is another run of this job "
+                                     "still alive?",
+                                     opening.job, opening.rank)};
+  }
+  return Unit{};
+}
+
+Outcome RankAdmission::may_form(const Opening& opening, const JobTable& jobs) const {
+  const ConfiguredJob* configuration = configured(opening.job);
+  if (configuration != nullptr) {
+    if (auto may = check_token(opening, configuration->token); !may) return may;
+  } else if (!rules_.open_jobs) {
+    return refused(
+        fmt::format("job \"{}\" is not configured at the coordinator, and open_jobs is false: add "
+                    "it to the configuration there",
+                    opening.job));
+  }
+  if (configuration != nullptr && configuration->ranks != 0 &&
+      configuration->ranks != opening.ranks) {
+    return refused(fmt::format("job \"{}\" is configured with {} ranks, rank {} says {}",
+                               opening.job, configuration->ranks, opening.rank, opening.ranks));
+  }
+  if (opening.ranks > rules_.max_ranks) {
+    return refused(fmt::format("job \"{}\": {} ranks, max_ranks is {}", opening.job, opening.ranks,
+                               rules_.max_ranks));
+  }
+  const std::size_t alive = jobs.alive(), all = jobs.states().size();
+  if (alive >= rules_.max_jobs) {
+    return refused(fmt::format("job \"{}\": the coordinator has {} jobs and max_jobs is {}",
+                               opening.job, alive, rules_.max_jobs));
+  }
+  if (all >= kMostPerJob * rules_.max_jobs) {
+    return refused(
+        fmt::format("job \"{}\": {} jobs are over and their nodes have yet to let go of "
+                    "them: look at the nodes' logs",
+                    opening.job, all - alive));
+  }
+  return Unit{};
+}
+
+JobRecord RankAdmission::new_job(const Opening& opening, std::uint32_t epoch) const {
+  const ConfiguredJob* configuration = configured(opening.job);
+  JobRecord job;
+  job.name = opening.job;
+  job.token = opening.token;
+  job.epoch = epoch;
+  job.ranks = opening.ranks;
+  job.weight = configuration != nullptr ? configuration->weight : 1;
+  if (configuration == nullptr) job.owner = opening.owner;
+  return job;
+}
+
+const ConfiguredJob* RankAdmission::configured(const std::string& name) const {
+  const auto found = std::find_if(rules_.jobs.begin(), rules_.jobs.end(),
+                                  [&](const ConfiguredJob& job) { return job.name == name; });
+  return found == rules_.jobs.end() ? nullptr : &*found;
+}
+
+}  // namespace tally::control

@@ -1,0 +1,79 @@
+#include "control/coordinator/state/jobs/rank_admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/control/placed_jobs.h"
+
+namespace tally::control {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RankAdmissionTest : public ::testing::Test {
+ protected:
+  std::string refusal(const Opening& opening) const {
+    const auto may = RankAdmission(rules_).admits(opening, jobs_);
+    return may ? "" : may.error().message;
+  }
+
+  MemoryStore store_;
+  JobTable jobs_{store_};
+  AdmissionRules rules_{true, 2, 4, {{"bert", "secret", 7, 3}}};
+};
+
+TEST_F(RankAdmissionTest, ARankEntersByTheJobsTokenAndAFreePlace) {
+  jobs_.add(job_record(1, {})).stage = JobStage::kRunning;
+  jobs_.take_place(11, 1, 0, "");
+  EXPECT_EQ(refusal({"train", "t", 1, 2}), "");
+  EXPECT_EQ(refusal({"train", "u", 1, 2}), "job \"train\": wrong token");
+  EXPECT_EQ(refusal({"train", "t", 1, 3}), "job \"train\" has 2 ranks, rank 1 says 3");
+  EXPECT_THAT(refusal({"train", "t", 0, 2}), HasSubstr("rank 0 is taken"));
+}
+
+TEST_F(RankAdmissionTest, ARankOfADesertedJobAsksAgain) {
+  JobState& state = jobs_.add(job_record(1, {}));
+  state.stage = JobStage::kRunning;
+  jobs_.take_place(11, 1, 0, "");
+  const RankAdmission admission(rules_);
+  EXPECT_EQ(admission.admits({"train", "t", 0, 2}, jobs_).error().status, Status::kRefused);
+  state.deserted = true;
+  EXPECT_EQ(admission.admits({"train", "t", 0, 2}, jobs_).error().status, Status::kStaleEpoch);
+}
+
+TEST_F(RankAdmissionTest, AJobFormsWithinTheConfigurationAndTheLimits) {
+  EXPECT_EQ(refusal({"bert", "t", 0, 3}), "job \"bert\": wrong token");
+  EXPECT_EQ(refusal({"bert", "secret", 0, 2}),
+            "job \"bert\" is configured with 3 ranks, rank 0 says 2");
+  EXPECT_EQ(refusal({"bert", "secret", 0, 3}), "");
+  EXPECT_EQ(refusal({"wide", "", 0, 5}), "job \"wide\": 5 ranks, max_ranks is 4");
+  EXPECT_EQ(refusal({"wide", "", 0, 4}), "");
+  rules_.open_jobs = false;
+  EXPECT_THAT(refusal({"wide", "", 0, 4}), HasSubstr("not configured at the coordinator"));
+  EXPECT_EQ(refusal({"bert", "secret", 0, 3}), "");
+}
+
+TEST_F(RankAdmissionTest, JobsThatAreOverCountUntilTheirNodesDropThem) {
+  jobs_.add(job_record(1, {}, "a"));
+  jobs_.add(job_record(2, {}, "b"));
+  EXPECT_EQ(refusal({"c", "", 0, 1}), "job \"c\": the coordinator has 2 jobs and max_jobs is 2");
+  for (std::uint32_t epoch = 3; epoch <= 8; ++epoch) jobs_.add(job_record(epoch, {}));
+  for (auto& [epoch, state] : jobs_.states()) state.stage = JobStage::kOver;
+  EXPECT_THAT(refusal({"c", "", 0, 1}), HasSubstr("8 jobs are over"));
+  jobs_.erase(8);
+  EXPECT_EQ(refusal({"c", "", 0, 1}), "");
+}
+
+TEST_F(RankAdmissionTest, OnlyAJobOfNoConfigurationHasAnOwner) {
+  const RankAdmission admission(rules_);
+  const JobRecord open = admission.new_job({"train", "t", 0, 2, "", "me"}, 5);
+  EXPECT_EQ(open.epoch, 5U);
+  EXPECT_EQ(open.weight, 1U);
+  EXPECT_EQ(open.owner, "me");
+  const JobRecord configured = admission.new_job({"bert", "secret", 0, 3, "", "me"}, 6);
+  EXPECT_EQ(configured.weight, 7U);
+  EXPECT_EQ(configured.owner, "");
+}
+
+}  // namespace
+}  // namespace tally::control

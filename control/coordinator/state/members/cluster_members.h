@@ -1,0 +1,54 @@
+// The members of the cluster: which nodes have joined, their NICs, their measured speeds, and which
+// are drained. The store keeps them. The coordinator calls this on its thread. A refusal is an
+// error that names the node and the remedy, and then nothing has changed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "control/coordinator/records/store.h"
+#include "control/coordinator/state/members/departed_members.h"
+
+namespace tally::control {
+
+inline constexpr std::size_t kMaxMembers = 256;
+
+class ClusterMembers {
+ public:
+  // token: what nodes must show. Borrows both.
+  ClusterMembers(std::string token, Store& store, DepartedMembers& departed)
+      : token_(std::move(token)), store_(store), departed_(departed) {}
+
+  // Adds a member. epoch is the largest epoch of any job that was placed at the node.
+  Result<NodeId> join(const Member& member, std::string_view token, std::uint32_t epoch);
+  // Returns the name of the member that has left; nullopt: there is no such member.
+  std::optional<std::string> leave(NodeId node);
+  // Returns whether this changes the node's NICs.
+  bool set_rails(NodeId node, std::vector<Rail> rails);
+  // Sets measured speeds by member name. They also hold for a member that leaves and joins again.
+  // Other members keep the speeds that they declare. An error: a name is no member's.
+  Outcome set_speeds(std::map<std::string, Measured> measured);
+  // Drains the node, or takes that back (undo). Returns whether this changes anything. Refuses a
+  // node that is no member, and the last node that can have trees.
+  Result<bool> drain(const std::string& name, bool undo);
+
+  const Members& all() const { return store_.members(); }
+  // The members that may get trees: all that are not drained. Lost NICs are marked.
+  Members usable() const;
+  Result<NodeId> find(const std::string& name) const;
+  // Whether a caller with this token may speak for that node.
+  Outcome speaks_for(NodeId node, std::string_view token) const;
+
+ private:
+  Member with_measured(Member member) const;
+
+  std::string token_;
+  Store& store_;
+  DepartedMembers& departed_;
+};
+
+}  // namespace tally::control

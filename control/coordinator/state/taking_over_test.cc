@@ -1,0 +1,126 @@
+// A coordinator over the store of another that has ended.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/control/coordinator_fixture.h"
+#include "tests/support/control/set_plans.h"
+
+namespace tally::control {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class TakingOverTest : public CoordinatorTest {
+ protected:
+  void take_over() {
+    coordinator_.emplace(options_, store_);
+    answers_.clear();
+    sent_.clear();
+  }
+  const Member& member_of(NodeId node) const { return store_.members().at(node); }
+};
+
+TEST_F(TakingOverTest, NumberingContinues) {
+  const NodeId a = join("a");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t placed = serve(a);
+  EXPECT_EQ(answer(1).epoch, 1U);
+  take_over();
+  const NodeId again = join("a");
+  EXPECT_GT(again, a);
+  EXPECT_THAT(coordinator_->members().speaks_for(a, "").error().message, HasSubstr("no member"));
+  coordinator_->open(2, opening(0), now_);
+  const auto placements = news(again).placements;
+  ASSERT_EQ(placements.size(), 1U);
+  EXPECT_GT(placements[0].id, placed);
+  EXPECT_EQ(placements[0].epoch, 2U);
+  coordinator_->report(again, {placed, true, ""});  // of the one before
+  EXPECT_TRUE(waits(2));
+  coordinator_->report(again, {placements[0].id, false, ""});
+  EXPECT_EQ(answer(2).epoch, 2U);
+}
+
+TEST_F(TakingOverTest, MembersAndJobsMustJoinAgain) {
+  const NodeId a = join("a");
+  coordinator_->open(1, opening(0), now_);
+  serve(a);
+  take_over();
+  EXPECT_THAT(store_.members(), IsEmpty());
+  EXPECT_THAT(store_.jobs(), IsEmpty());
+  EXPECT_THAT(store_.departed(), IsEmpty()) << "no plan names it";
+  EXPECT_EQ(coordinator_->jobs().current("train"), nullptr);
+  EXPECT_THAT(coordinator_->progress(), IsEmpty());
+  EXPECT_EQ(coordinator_->next_deadline(), kForever);
+  coordinator_->report(a, {1, false, ""});
+  coordinator_->close(1);
+  coordinator_->open(2, opening(1), now_);
+  EXPECT_THAT(answer(2).nodes, IsEmpty());
+}
+
+TEST_F(TakingOverTest, PlansAndSpeedsStayInForce) {
+  const NodeId first = join("a");
+  join("b");
+  ASSERT_TRUE(coordinator_->set_plan("", stars(5), now_).ok());
+  ASSERT_TRUE(coordinator_->set_plan("bert", stars(6), now_).ok());
+  ASSERT_TRUE(coordinator_->set_speeds({{"a", {300, 200}}}).ok());
+  coordinator_->open(1, opening(0), now_);
+  const auto before = news(first).placements.at(0).plan;
+  take_over();
+  const NodeId a = join("a");
+  EXPECT_EQ(member_of(a).measured.speed, 300U);
+  EXPECT_EQ(member_of(a).measured.sum, 200U);
+  EXPECT_EQ(coordinator_->in_force("bert")->machines.file.epoch, 6U);
+  // The plan names "b", which has yet to come again: it counts as one that has left.
+  coordinator_->open(2, opening(0), now_);
+  const auto alone = news(a).placements;
+  ASSERT_EQ(alone.size(), 1U);
+  EXPECT_EQ(alone[0].plan_epoch, 5U);
+  EXPECT_EQ(alone[0].plan, before) << "the cut is what it was";
+  EXPECT_THAT(alone[0].stands_in_for, ElementsAre("b"));
+  join("b");
+  coordinator_->open(3, opening(0, "later"), now_);
+  EXPECT_THAT(news(a).placements.at(0).stands_in_for, IsEmpty());
+  EXPECT_THAT(store_.departed(), IsEmpty());
+}
+
+TEST_F(TakingOverTest, ADrainedMemberStaysDrained) {
+  join("a");
+  join("b");
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  take_over();
+  take_over();  // before anybody has come again
+  const NodeId a = join("a"), b = join("b");
+  EXPECT_FALSE(member_of(a).draining);
+  EXPECT_TRUE(member_of(b).draining);
+  ASSERT_TRUE(coordinator_->drain("b", true, now_).ok());
+  take_over();
+  EXPECT_FALSE(member_of(join("b")).draining) << "it has been taken back";
+}
+
+TEST_F(TakingOverTest, ANodeThatLeavesAndJoinsAgainIsNotDrained) {
+  join("a");
+  const NodeId b = join("b");
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  coordinator_->leave(b, "it was replaced");
+  take_over();
+  EXPECT_FALSE(member_of(join("b")).draining);
+}
+
+// Between any two writes the one before may have ended.
+TEST_F(TakingOverTest, AMemberThatTheStoreHasTwiceIsKeptOnce) {
+  const NodeId a = join("a");
+  join("b");
+  ASSERT_TRUE(coordinator_->set_plan("", stars(), now_).ok());
+  store_.put_departed(a, member("a", 7));
+  const NodeId again = store_.next_node();
+  store_.erase(a);
+  store_.put(again, member("a"));
+  take_over();
+  ASSERT_EQ(store_.departed().size(), 2U);
+  EXPECT_EQ(store_.departed().at(again).shards, 2U);
+}
+
+}  // namespace
+}  // namespace tally::control

@@ -1,0 +1,60 @@
+// The methods node.*, by which a node reports on itself. They run on the control thread, need no
+// session, and change nothing except whether a job is traced. Introspection asks the shards for the
+// data that shards own.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "control/node/jobs/admission.h"
+#include "control/node/shards/shard_set.h"
+#include "net/server/connection_counts.h"
+#include "net/server/service.h"
+
+namespace tally::control {
+
+// Facts that do not change while the node runs.
+struct NodeFacts {
+  std::string address;
+  std::string isa;
+  std::string poll;
+  bool hugepages = false;
+  // The server's present counts of connections; empty when there is no server.
+  std::function<rpc::ConnectionCounts()> connections;
+};
+
+class Introspection {
+ public:
+  // `shards` and `admission` are borrowed.
+  Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission);
+
+  void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  // Ends the traces that this connection switched on.
+  void closed(rpc::ConnectionId connection);
+
+ private:
+  using JobInstanceKey = std::pair<std::string, std::uint32_t>;  // name and epoch
+
+  void status(rpc::Reply reply) const;
+  void stats(rpc::Reply reply) const;
+  void jobs(rpc::Reply reply) const;
+  void metrics(const rpc::Request& request, rpc::Reply reply) const;
+  void trace(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
+  void take_trace(rpc::ConnectionId connection, const rpc::Request& request,
+                  rpc::Reply reply) const;
+
+  // The job's latest instance that has members.
+  Result<const JobInstance*> find(const std::string& job) const;
+  void set_trace(protocol::JobId job_id, std::size_t records, std::function<void()> then) const;
+
+  NodeFacts facts_;
+  ShardSet& shards_;
+  const Admission& admission_;
+  Nanos started_;
+  std::map<JobInstanceKey, rpc::ConnectionId> traces_;  // the connection that switched the trace on
+};
+
+}  // namespace tally::control

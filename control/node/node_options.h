@@ -1,0 +1,58 @@
+// The options of a node's control, which stay the same while the node runs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/coordinator/rpc/service.h"
+#include "control/node/introspection.h"
+#include "control/node/jobs/admission.h"
+#include "control/node/regions/client_memory.h"
+#include "control/node/shards/transports.h"
+#include "control/probe/service.h"
+#include "net/server/peer.h"
+#include "net/server/service.h"
+
+namespace tally::control {
+
+// The shards' endpoints for workers on other machines.
+struct FabricOffer {
+  std::string provider;         // libfabric's name of the provider
+  std::string host;             // the host that the endpoints bind to
+  std::size_t eager_bytes = 0;  // most bytes of payload that may follow a notice
+};
+struct VerbsOffer {
+  std::string device;
+  std::string gid;
+  std::uint8_t ack_timeout = transport::verbs::kAckTimeout;  // for both ends
+};
+
+struct NodeOptions {
+  NodeFacts facts;
+  std::uint64_t split_bytes = 256 << 10;  // operations of at least this size go to all shards of
+                                          // their job
+  std::uint32_t credit = 256;
+  std::uint32_t default_deadline_ms = 60'000;  // of operations; clients wait a little longer
+  bool checksums = false;                      // true when the shards check checksums
+  AdmissionLimits limits;
+  std::optional<FabricOffer> fabric;  // set when the shards offer fabric
+  std::optional<VerbsOffer> verbs;    // set when the shards offer verbs
+  std::vector<Rail> rails;  // the rails that the shards' transports bind to; empty: no rails
+  std::vector<ConfiguredJob> jobs;
+  // Options of this node as a coordinator, which every node can be.
+  std::string cluster_token;
+  std::string coordinators;  // cluster.coordinators; empty: the node is in no cluster
+  std::function<CoordinatorStatus()> status = [] { return CoordinatorStatus{}; };
+  std::string name;  // the node's name as a member
+  probe::ProbeOptions probe;
+  MemoryCalls memory_calls;
+  // The peer of a connection; the peer's source owns the jobs that the peer opens.
+  std::function<rpc::Peer(rpc::ConnectionId)> peer_of = [](rpc::ConnectionId) {
+    return rpc::Peer();
+  };
+};
+
+}  // namespace tally::control

@@ -1,0 +1,101 @@
+// The connection of one of this node's shards to a parent node. It uses what clients use: a session
+// at that node, a connection to its shards, and the slots as regions.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/system/fd.h"
+#include "client/connections/connection.h"
+#include "client/memory/region.h"
+#include "dataplane/engine/parent_connection.h"
+#include "dataplane/protocol/job/vertex.h"
+#include "net/rpc/rpc_channel.h"
+
+namespace tally::control {
+
+// Lets another thread cancel a wait for a connection. Any thread.
+class CancelToken {
+ public:
+  explicit CancelToken(Nanos deadline) : deadline_(deadline) {}
+
+  void end();
+  bool over() const { return ended_.load(std::memory_order_relaxed); }
+  Nanos deadline() const { return deadline_; }
+  // end() shuts this connection down, until watch() names another one. -1 for none.
+  void watch(int socket);
+
+ private:
+  const Nanos deadline_;
+  std::atomic<bool> ended_{false};
+  std::mutex mutex_;  // protects the members below
+  UniqueFd socket_;   // a duplicate, so that it stays open meanwhile
+};
+
+class ParentSession final : public engine::ParentConnection {
+ public:
+  struct Options {
+    std::string address;     // of the parent node
+    std::string node;        // this node's name
+    std::uint32_t lane = 0;  // this node's shard, by its lane number
+    std::string job;
+    std::string token;
+    std::uint32_t epoch = 1;
+    std::uint32_t ranks = 1;
+    std::vector<std::uint32_t> lanes;  // lanes of the parent node that this shard uses
+    protocol::BufferLayout slots;
+  };
+
+  // Connects; blocks. A parent node that is not there yet, or does not know the job yet, is asked
+  // again until `cancel` ends.
+  static Result<std::unique_ptr<ParentSession>> connect(const Options& options,
+                                                        CancelToken& cancel);
+
+  // Closes the session and waits a short time for the answer. Precondition: no shard uses it any
+  // more.
+  ~ParentSession() override;
+
+  // The transport ("shm"), and why it was chosen.
+  const std::string& description() const { return description_; }
+  // Reports to the parent node that no rank is left below this node in these trees. Waits a short
+  // time for the answer. Precondition: no other call on this object is in progress.
+  void report_empty(const std::vector<std::uint32_t>& trees);
+  // Shuts the connection down; the parent node sees its end. Any thread, at any time.
+  void hang_up() const;
+
+  // -- engine::ParentConnection: the shard's thread alone
+  // ---------------------------------------------------
+  void send(std::uint32_t lane, const RingEntry& message) override;
+  std::size_t receive(std::uint32_t lane, std::span<RingEntry> out) override;
+  std::span<std::byte> slots(std::uint32_t lane) const override;
+  std::uint32_t region(std::uint32_t lane) const override;
+  bool lost() const override;
+  void disconnect() override { lost_ = true; }
+  bool arm() override { return connection_->arm(kForever); }
+  void disarm() override { connection_->disarm(); }
+  int fd() const override { return connection_->fd(); }
+
+ private:
+  ParentSession(rpc::RpcChannel channel, std::unique_ptr<client::Connection> connection,
+                std::string description);
+
+  static Result<std::unique_ptr<ParentSession>> attempt(const Options& options,
+                                                        CancelToken& cancel);
+  Outcome add_slots(std::uint32_t lane, const protocol::BufferLayout& layout, Nanos deadline);
+
+  rpc::RpcChannel channel_;
+  UniqueFd control_socket_;                               // the channel's socket, for hang_up()
+  std::vector<std::unique_ptr<client::Region>> regions_;  // by lane; null for a lane that this
+                                                          // shard does not use
+  std::unique_ptr<client::Connection> connection_;        // is destroyed before the memory that it
+                                                          // accesses
+  std::string description_;
+  mutable bool lost_ = false;
+};
+
+}  // namespace tally::control

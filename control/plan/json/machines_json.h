@@ -1,0 +1,55 @@
+// The file of machines and their measurements, "tally-machines/1". docs/planning.md has every key.
+// `tallyctl probe` writes it, and `tallyctl plan make` and tally-perf read it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "control/plan/model/network.h"
+
+namespace tally::plan {
+
+inline constexpr std::string_view kMachinesFormat = "tally-machines/1";
+inline constexpr std::size_t kMaxMachinesBytes = 16 << 20;
+
+// Speeds are bytes per second, above 0. The value 0 means unknown.
+struct Machine {
+  std::string name;
+  Role role = Role::kWorker;  // never a switch
+  std::string address;        // of its node; empty when it has none
+  std::string interface;      // at which its node listens
+  double nic = 0;             // speed that the kernel declares, each way
+  double in = 0;              // measured, from all other machines at once
+  double out = 0;             // measured, to all other machines at once
+  double sum = 0;             // measured, bytes of input that it can sum
+};
+
+// The measured speed from one machine to one other, while the other sends back as fast as it can.
+// No further machine takes part.
+struct MachinePair {
+  std::size_t from = 0;  // indices in the list of machines
+  std::size_t to = 0;
+  double speed = 0;
+};
+
+struct MachineFile {
+  std::vector<Machine> machines;  // each name is unique
+  std::vector<MachinePair> pairs;
+};
+
+// Parses and validates the text. An error names the place, the value and what it must be. Never
+// throws.
+Result<MachineFile> read_machines(std::string_view text);
+
+// Writes one line for each machine and pair. read_machines() of the text gives the same file, with
+// speeds rounded to whole bytes per second.
+std::string write_machines(const MachineFile& file);
+
+// Returns the machine as planners need it: with measured speeds, or else with the speed that the
+// kernel declares. Returns an error when its speed is unknown. The error says how to measure it.
+Result<Vertex> vertex_of(const Machine& machine);
+
+}  // namespace tally::plan

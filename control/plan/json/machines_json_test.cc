@@ -1,0 +1,82 @@
+// The file of machines, read and written.
+#include "control/plan/json/machines_json.h"
+
+#include <gtest/gtest.h>
+
+namespace tally::plan {
+namespace {
+
+constexpr const char* kWhole = R"({"fmt":"tally-machines/1",
+ "machines":[
+  {"address":"tcp:10.0.0.1:7733","in":1200000000.0,"interface":"eth0","name":"a","nic":1250000000.0,"out":1100000000.0,"role":"worker","sum":40000000000.0},
+  {"name":"b","nic":1250000000.0,"role":"helper"}
+ ],
+ "pairs":[
+  {"from":"b","speed":900000000.0,"to":"a"}
+ ]}
+)";
+
+std::string error_of(const std::string& text) {
+  const auto file = read_machines(text);
+  return file ? "" : file.error().message;
+}
+
+std::string with_machine(const std::string& machine) {
+  return R"({"fmt":"tally-machines/1","machines":[)" + machine + "]}";
+}
+
+TEST(MachineFile, IsReadAsItWasWritten) {
+  const auto file = read_machines(kWhole);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  ASSERT_EQ(file->machines.size(), 2U);
+  EXPECT_EQ(file->machines[0].in, 1.2e9);
+  EXPECT_EQ(file->machines[0].interface, "eth0");
+  EXPECT_EQ(file->machines[1].role, Role::kHelper);
+  EXPECT_EQ(file->machines[1].in, 0);
+  ASSERT_EQ(file->pairs.size(), 1U);
+  EXPECT_EQ(file->pairs[0].from, 1U);
+  EXPECT_EQ(file->pairs[0].to, 0U);
+  EXPECT_EQ(write_machines(*file), kWhole);
+  EXPECT_EQ(error_of(write_machines({})), "");
+}
+
+TEST(MachineFile, MeasuredSpeedsOverrideDeclaredOnes) {
+  const auto file = read_machines(kWhole);
+  const auto a = vertex_of(file->machines[0]), b = vertex_of(file->machines[1]);
+  EXPECT_EQ(a->in, 1.2e9);
+  EXPECT_EQ(a->out, 1.1e9);
+  EXPECT_EQ(a->sum, 40e9);
+  EXPECT_EQ(b->in, 1.25e9);
+  EXPECT_FALSE(b->sum.has_value());
+  const auto unknown = vertex_of({.name = "c", .in = 1e9});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.error().message.find("machine \"c\""), std::string::npos);
+}
+
+TEST(MachineFile, ErrorsNameTheKey) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "not JSON"},
+      {"[]", "the file = [...]: must be an object"},
+      {R"({"fmt":"gsplan/1","machines":[]})", "fmt = \"gsplan/1\""},
+      {with_machine("7"), "machines[0] = 7"},
+      {with_machine(R"({"role":"worker"})"), "machines[0].name"},
+      {with_machine(R"({"name":"","role":"worker"})"), "machines[0].name"},
+      {with_machine(R"({"name":"a","role":"switch"})"), "machines[0].role = \"switch\""},
+      {with_machine(R"({"name":"a","role":"worker","in":0})"), "machines[0].in = 0"},
+      {with_machine(R"({"name":"a","role":"worker","in":-1})"), "machines[0].in = -1"},
+      {with_machine(R"({"name":"a","role":"worker","speed":1})"), "speed"},
+      {with_machine(R"({"name":"a","role":"worker"},{"name":"a","role":"worker"})"),
+       "machines[1].name = \"a\""},
+      {R"({"fmt":"tally-machines/1","machines":[],"pairs":[{"from":"a","to":"b","speed":1}]})",
+       "pairs[0].from = \"a\""},
+      {R"({"fmt":"tally-machines/1","machines":[{"name":"a","role":"worker"}],
+          "pairs":[{"from":"a","to":"a","speed":1}]})",
+       "pairs[0]"},
+  };
+  for (const auto& [text, part] : cases) {
+    EXPECT_NE(error_of(text).find(part), std::string::npos) << text << ": " << error_of(text);
+  }
+}
+
+}  // namespace
+}  // namespace tally::plan

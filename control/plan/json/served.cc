@@ -1,0 +1,91 @@
+#include "control/plan/json/served.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "control/plan/json/plan_json.h"
+#include "control/plan/model/pieces.h"
+#include "control/plan/model/tree.h"
+
+namespace tally::plan {
+namespace {
+
+template <typename... Arguments>
+Error refused(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  return Error{Status::kRefused, fmt::format(text, std::forward<Arguments>(arguments)...)};
+}
+
+struct ByParents {
+  bool operator()(const Parents* a, const Parents* b) const { return *a < *b; }
+};
+
+// A vertex with child nodes has a slot for each child. A worker's own gradient is a child too.
+Outcome check_children(const Network& network, const Domain& domain, const Tree& tree) {
+  const auto shape = Shape::of(tree.up, "up");
+  if (!shape) return shape.error();
+  for (const VertexId id : shape->order()) {
+    const std::size_t children = inputs_of(domain, *shape, id);
+    if (shape->height(id) < 2 || children <= kServedChildren) continue;
+    return refused(
+        "domain \"{}\": {} has {} children in a tree of several levels, its own gradient included, "
+        "and nodes take {}: put some below others",
+        domain.name, network.name_of(id), children, kServedChildren);
+  }
+  return Unit{};
+}
+
+// Stars need no memory between nodes.
+Outcome check_windows(const Domain& domain) {
+  for (std::size_t i = 0; i < domain.classes.size(); ++i) {
+    const SizeClass& one = domain.classes[i];
+    if (one.window <= kMostPieces || !has_levels(one)) continue;
+    return refused(
+        "domain \"{}\", classes[{}].window = {}: nodes keep memory for at most {} chunks each way "
+        "between two of them; lower it, or leave it out",
+        domain.name, i, one.window, kMostPieces);
+  }
+  return Unit{};
+}
+
+}  // namespace
+
+Outcome check_served(const Network& network, const Domain& domain) {
+  if (domain.classes.size() > kServedClasses) {
+    return refused("domain \"{}\" has {} classes, and nodes take {}", domain.name,
+                   domain.classes.size(), kServedClasses);
+  }
+  std::set<const Parents*, ByParents> trees;
+  for (std::size_t i = 0; i < domain.classes.size(); ++i) {
+    for (std::size_t t = 0; t < domain.classes[i].trees.size(); ++t) {
+      const Tree& tree = domain.classes[i].trees[t];
+      if (!tree.down.empty()) {
+        return refused(
+            "domain \"{}\", classes[{}].trees[{}]: nodes send results back the way the sums came; "
+            "leave \"down\" out",
+            domain.name, i, t);
+      }
+      if (!trees.insert(&tree.up).second) continue;
+      if (auto fit = check_children(network, domain, tree); !fit) return fit;
+    }
+  }
+  if (auto fit = check_windows(domain); !fit) return fit;
+  if (trees.size() <= kServedTrees) return Unit{};
+  return refused("domain \"{}\" has {} trees, and nodes take {}", domain.name, trees.size(),
+                 kServedTrees);
+}
+
+Outcome check_served(const Plan& plan) {
+  for (const Domain& domain : plan.domains) {
+    if (auto fit = check_served(plan.network, domain); !fit) return fit;
+  }
+  const std::size_t bytes = write_plan(plan).size();
+  if (bytes <= kServedBytes) return Unit{};
+  return refused(
+      "the plan has {} bytes, and a coordinator keeps {}: leave out machines, trees or "
+      "tensors that it need not name",
+      bytes, kServedBytes);
+}
+
+}  // namespace tally::plan

@@ -1,0 +1,56 @@
+// The exact load that a set of trees puts on the network: on every link, on every NIC, and on every
+// machine that sums. All planners are measured by it. It does not know how the trees were chosen.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control/plan/model/network.h"
+#include "control/plan/model/plan.h"
+
+namespace tally::plan {
+
+// The place that bytes pass: a link, all links into or out of a machine, or the sums of a machine.
+enum class Passage : std::uint8_t { kLink, kIn, kOut, kSum };
+
+struct Load {
+  Passage passage = Passage::kLink;
+  VertexId from = 0;  // of a link, or the machine
+  VertexId to = 0;    // of a link, or the machine
+  double capacity = 0;
+  double bytes = 0;  // per byte of an operation
+
+  double seconds() const { return bytes / capacity; }  // per byte of an operation
+};
+
+// Returns a text such as "a -> switch 3", "out of a" or "sums of a".
+std::string describe(const Load& load, const Network& network);
+
+struct ClassLoad {
+  std::vector<Load> loads;  // of every link, in the network's order; then of machines, by id
+  double tau = 0;           // seconds per byte of an operation: the largest of all loads
+  // Index of that load, the first of several equal ones. No load binds when tau is 0.
+  std::size_t binds = 0;
+  // The time to fill the pipeline follows from the tree that takes longest to fill. fill_hops: the
+  // hops of its ways up and down together, less one. edge_seconds: the time of a byte over the
+  // tree's slowest link.
+  double fill_hops = 0;
+  double edge_seconds = 0;
+};
+
+// Returns the loads when the trees carry these shares of each operation. The load of sums counts
+// bytes from children only, because a worker's own gradient never passes the network.
+// Preconditions: the trees have passed validate(), and there is one share for each tree.
+ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const double> shares);
+
+// Does the same with shares in proportion to the weights.
+ClassLoad evaluate(Routes& routes, const SizeClass& size_class);
+
+// Returns the seconds of an operation of `bytes` bytes that is divided over the trees. This is tau
+// x bytes, and the time to fill the pipeline with chunks of `chunk` bytes. `hop`: the latency of
+// one hop in seconds.
+double predicted_seconds(const ClassLoad& load, double bytes, double chunk, double hop);
+
+}  // namespace tally::plan

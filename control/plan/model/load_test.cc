@@ -1,0 +1,133 @@
+#include "control/plan/model/load.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/control/test_plans.h"
+
+namespace tally::plan {
+namespace {
+
+// Racks of workers below their switches, which one switch joins by links of `parent connection`
+// each way. Workers 0, 1, ... rack by rack; switches behind them, the upper one last.
+Network racks(std::size_t count, std::size_t workers, double parent_connection) {
+  Network network;
+  network.vertices = equal_machines(count * workers, 0);
+  const auto first = static_cast<VertexId>(count * workers);
+  const auto top = static_cast<VertexId>(first + count);
+  network.vertices.resize(top + 1, Vertex{.role = Role::kSwitch});
+  const auto join = [&](VertexId a, VertexId b, double capacity) {
+    network.links.push_back({a, b, capacity});
+    network.links.push_back({b, a, capacity});
+  };
+  for (VertexId id = 0; id < first; ++id) {
+    join(id, first + id / static_cast<VertexId>(workers), 1);
+  }
+  for (VertexId rack = first; rack < top; ++rack) join(rack, top, parent_connection);
+  return network;
+}
+
+std::vector<Tree> stars(std::size_t machines, const std::vector<VertexId>& workers) {
+  std::vector<Tree> trees;
+  for (VertexId root = 0; root < machines; ++root) {
+    trees.push_back(Tree{0, star_parents(machines, workers, root), {}});
+  }
+  return trees;
+}
+
+TEST(Load, OfAStarAtAHelperIsItsNicTimesTheWorkers) {
+  auto machines = equal_machines(3, 1, 2);
+  machines[3].sum = 1;
+  const Network network = star_network(machines);
+  Routes routes(network);
+  const std::vector<Tree> trees = {Tree{0, {3, 3, 3, -1}, {}}};
+  const ClassLoad load = evaluate(routes, trees, std::vector<double>{1});
+  EXPECT_DOUBLE_EQ(load.tau, 3);  // it sums three bytes for each
+  EXPECT_EQ(describe(load.loads[load.binds], network), "sums of helper 3");
+  EXPECT_DOUBLE_EQ(load.loads[6].bytes, 3);  // helper to switch: the result, three times
+  EXPECT_DOUBLE_EQ(load.loads[6].seconds(), 1.5);
+  EXPECT_EQ(describe(load.loads[6], network), "helper 3 -> switch 4");
+  EXPECT_DOUBLE_EQ(load.loads[0].bytes, 1);
+  EXPECT_EQ(load.fill_hops, 1);
+  EXPECT_DOUBLE_EQ(load.edge_seconds, 0.5);
+}
+
+TEST(Load, UpAndDownMayDiffer) {
+  const Network network = star_network(equal_machines(3, 0));
+  Routes routes(network);
+  // Up a chain 2-1-0, down a star from 0.
+  const std::vector<Tree> trees = {Tree{0, {-1, 0, 1}, {-1, 0, 0}}};
+  const ClassLoad load = evaluate(routes, trees, std::vector<double>{1});
+  std::vector<double> bytes;
+  for (std::size_t i = 0; i < 6; ++i) bytes.push_back(load.loads[i].bytes);
+  EXPECT_EQ(bytes, (std::vector<double>{2, 1, 1, 2, 1, 1}));  // out and in of 0, 1, 2
+  EXPECT_DOUBLE_EQ(load.tau, 2);
+  EXPECT_EQ(describe(load.loads[load.binds], network), "worker 0 -> switch 3");
+  EXPECT_EQ(load.fill_hops, 2);  // two hops up, one down, less one
+}
+
+TEST(Load, ANicWithSeveralLinksMayBind) {
+  Network network;
+  network.vertices = equal_machines(3, 0, 1);
+  for (VertexId from = 0; from < 3; ++from) {
+    for (VertexId to = 0; to < 3; ++to) {
+      if (from != to) network.links.push_back({from, to, 1});
+    }
+  }
+  Routes routes(network);
+  const std::vector<Tree> trees = {Tree{0, {-1, 0, 0}, {}}};
+  const ClassLoad load = evaluate(routes, trees, std::vector<double>{1});
+  EXPECT_DOUBLE_EQ(load.tau, 2);
+  EXPECT_EQ(describe(load.loads[load.binds], network), "into worker 0");
+}
+
+// Known values (docs/planning.md): stars over oversubscribed racks, in units of bytes / NIC.
+TEST(Load, OfStarsOverRacksIsThatOfTheRackLinks) {
+  for (const auto& [parent_connection, tau] :
+       std::vector<std::pair<double, double>>{{2, 2.0}, {1, 4.0}, {0.5, 8.0}}) {
+    const Network network = racks(2, 4, parent_connection);
+    Routes routes(network);
+    const auto trees = stars(8, {0, 1, 2, 3, 4, 5, 6, 7});
+    EXPECT_DOUBLE_EQ(evaluate(routes, trees, std::vector<double>(8, 0.125)).tau, tau);
+  }
+}
+
+// A path through all workers, rack by rack, rooted at either end: what a ring does.
+TEST(Load, OfARackOrderedRingIsItsClosedForm) {
+  const Network network = racks(2, 4, 1);
+  Routes routes(network);
+  std::vector<Tree> trees;
+  for (int start = 0; start < 8; ++start) {
+    Parents path(8, kIsAbsent);
+    for (int step = 0; step < 8; ++step) {
+      path[static_cast<std::size_t>((start + step) % 8)] = step == 0 ? -1 : (start + step + 7) % 8;
+    }
+    trees.push_back(Tree{0, path, {}});
+  }
+  EXPECT_DOUBLE_EQ(evaluate(routes, trees, std::vector<double>(8, 0.125)).tau, 2 * 7.0 / 8);
+}
+
+TEST(Load, PredictsTheTimeAndTheFill) {
+  const Network network = star_network(equal_machines(4, 0, 1e9));
+  Routes routes(network);
+  SizeClass size_class{{}, 1000, 0, {}};
+  for (VertexId root = 0; root < 4; ++root) {
+    size_class.trees.push_back(
+        Tree{16384, star_parents(4, std::vector<VertexId>{0, 1, 2, 3}, root), {}});
+  }
+  const ClassLoad load = evaluate(routes, size_class);
+  EXPECT_DOUBLE_EQ(load.tau, 1.5e-9);
+  EXPECT_DOUBLE_EQ(predicted_seconds(load, 1e6, 1000, 1e-5), 1.5e-3 + 1e-6 + 1e-5);
+  EXPECT_DOUBLE_EQ(predicted_seconds(load, 10, 1000, 0), 15e-9 + 10e-9);  // one small chunk
+}
+
+TEST(Load, OneWorkerAloneHasNoLoad) {
+  const Network network = star_network(equal_machines(1, 0));
+  Routes routes(network);
+  const std::vector<Tree> trees = {Tree{0, {-1}, {}}};
+  const ClassLoad load = evaluate(routes, trees, std::vector<double>{1});
+  EXPECT_EQ(load.tau, 0);
+  EXPECT_EQ(predicted_seconds(load, 1e9, 1000, 1e-5), 0);
+}
+
+}  // namespace
+}  // namespace tally::plan

@@ -1,0 +1,149 @@
+#include "dataplane/engine/tiles/tile_pushes.h"
+
+#include <cstring>
+
+namespace tally::engine {
+namespace {
+
+// The pushes to ranks come first: results, then statistics. Pushes to child nodes follow.
+std::size_t pushes_to_ranks(const protocol::Tile& tile) {
+  return tile.landings.size() + tile.stats_landings.size();
+}
+
+}  // namespace
+
+TilePushes::TilePushes(transport::Transport& transport, TilePool& pool, Counter& bytes_out,
+                       std::size_t children)
+    : transport_(transport), pool_(pool), bytes_out_(bytes_out), answers_(kBurst) {
+  pushes_.reserve(2 * children);  // with statistics
+  landings_.reserve(2 * children);
+}
+
+std::span<const transport::Landing> TilePushes::locate(const TileSlot& slot) {
+  landings_.clear();
+  for (const auto* endpoints : {&slot.tile.landings, &slot.tile.stats_landings}) {
+    for (const protocol::Endpoint& endpoint : *endpoints) {
+      landings_.push_back(landing_of(slot.tile, endpoint));
+    }
+  }
+  transport_.locate(landings_);
+  return landings_;
+}
+
+// Pushes results immediately where the kernels have stored them, because their place is not looked
+// up again.
+void TilePushes::start(TileSlot& slot, std::span<const transport::Landing> landings) {
+  const protocol::Tile& tile = slot.tile;
+  slot.pushes_left = static_cast<std::uint32_t>(landings.size() + tile.below.size());
+  slot.pushing = 0;
+  slot.next_push = 0;
+  slot.unpushed.clear();
+  slot.placed.assign(pushes_to_ranks(tile), 1);
+  slot.placed.resize(slot.placed.size() + tile.below.size(), 0);
+  pushes_.clear();
+  for (std::size_t i = 0; i < landings.size(); ++i) {
+    if (landings[i].direct == nullptr) {
+      slot.unpushed.push_back(static_cast<std::uint16_t>(i));
+    } else {
+      add(slot, i, landings[i]);
+    }
+  }
+  if (!pushes_.empty()) transport_.push(pushes_);
+}
+
+void TilePushes::add(TileSlot& slot, std::size_t push, const transport::Landing& landing) {
+  const bool is_stats = push >= slot.tile.landings.size();
+  const auto* source =
+      is_stats ? reinterpret_cast<const std::byte*>(slot.stats.data()) : slot.result;
+  pushes_.push_back({landing, source, user_of(slot.tile.handle, push)});
+  bytes_out_.add(landing.target.bytes);
+  slot.placed[push] = 0;
+  ++slot.pushing;
+}
+
+void TilePushes::push_more(TileSlot& slot) {
+  const protocol::Tile& tile = slot.tile;
+  const std::size_t results = tile.landings.size();
+  const std::uint32_t most = protocol::receivers_at_once(slot.unpushed.size());
+  pushes_.clear();
+  while (slot.pushing < most && has_more(slot)) {
+    const std::size_t push = slot.unpushed[slot.next_push++];
+    const protocol::Endpoint& endpoint =
+        push < results ? tile.landings[push] : tile.stats_landings[push - results];
+    add(slot, push, landing_of(tile, endpoint));
+  }
+  if (!pushes_.empty()) transport_.push(pushes_);
+}
+
+void TilePushes::drop_rest(TileSlot& slot) {
+  slot.pushes_left -= static_cast<std::uint32_t>(slot.unpushed.size() - slot.next_push);
+  slot.next_push = slot.unpushed.size();
+}
+
+void TilePushes::push_down(TileSlot& slot, const protocol::TileEvent& event) {
+  protocol::Below& below = slot.tile.below[event.index];
+  below.slot = event.slot;
+  const std::size_t push = pushes_to_ranks(slot.tile) + event.index;
+  transport::Landing landing{range_of(event.where), nullptr, 0, 0};
+  if (event.status == Status::kOk && store_at_child(slot, landing)) {
+    bytes_out_.add(landing.target.bytes);
+    const transport::Push one{landing, slot.result, user_of(event.handle, push)};
+    return transport_.push({&one, 1});
+  }
+  slot.fail(event.status == Status::kOk ? Status::kPeerLost : event.status, below.member);
+  slot.placed[push] = 1;
+  --slot.pushes_left;
+}
+
+// Stores the bytes immediately when the transport has the child node's memory mapped. Returns false
+// when the child node has fenced this node off, or its memory is gone.
+bool TilePushes::store_at_child(const TileSlot& slot, transport::Landing& landing) {
+  transport_.locate({&landing, 1});
+  if (landing.direct == nullptr) return true;
+  const transport::Peer child_node = landing.target.peer;
+  if (transport_.begin_access({&child_node, 1}) != transport::kNoPeer) return false;
+  std::memcpy(landing.direct, slot.result, landing.target.bytes);
+  return transport_.end_access({&child_node, 1}) == transport::kNoPeer;
+}
+
+std::size_t TilePushes::poll() {
+  if (next_ == end_) {
+    next_ = 0;
+    end_ = transport_.pushed(answers_);
+  }
+  return end_ - next_;
+}
+
+std::optional<PushAnswer> TilePushes::next() {
+  if (next_ == end_) return std::nullopt;
+  const transport::Pushed& answer = answers_[next_++];
+  TileSlot& slot = pool_[slot_of(answer.user)];
+  const std::size_t push = index_of(answer.user);
+  const std::size_t ranks = pushes_to_ranks(slot.tile);
+  slot.placed[push] = 1;
+  --slot.pushes_left;
+  if (push < ranks) --slot.pushing;
+  if (answer.status != Status::kOk) {
+    slot.fail(answer.status, session_of(slot, push));
+  } else if (push >= ranks) {
+    return PushAnswer{&slot, static_cast<std::uint32_t>(push - ranks)};
+  }
+  return PushAnswer{&slot};
+}
+
+void TilePushes::append_awaited(const TileSlot& slot, std::vector<protocol::SessionId>& sessions) {
+  for (std::size_t i = 0; slot.pushes_left > 0 && i < slot.placed.size(); ++i) {
+    if (slot.placed[i] == 0) sessions.push_back(session_of(slot, i));
+  }
+}
+
+protocol::SessionId TilePushes::session_of(const TileSlot& slot, std::size_t push) {
+  const protocol::Tile& tile = slot.tile;
+  const std::size_t results = tile.landings.size();
+  const std::size_t ranks = pushes_to_ranks(tile);
+  if (push < results) return tile.landings[push].member;
+  return push < ranks ? tile.stats_landings[push - results].member
+                      : tile.below[push - ranks].member;
+}
+
+}  // namespace tally::engine

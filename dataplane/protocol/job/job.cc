@@ -1,0 +1,126 @@
+#include "dataplane/protocol/job/job.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tally::protocol {
+namespace {
+
+// Counts the child nodes of all vertices: a child node announces the operations of each of its
+// trees.
+std::uint32_t edges_to_child_nodes(const JobSpec& spec) {
+  std::size_t edges = 0;
+  for (const Vertex& vertex : spec.vertices) edges += vertex.child_nodes.size();
+  return static_cast<std::uint32_t>(edges);
+}
+
+// Returns how many results may wait for a slot of one child node: those of roots' tiles, and those
+// that parents hand down.
+std::size_t most_waiting(const JobSpec& spec) {
+  return std::size_t{spec.slots.all_up()} + std::size_t{spec.parents} * spec.slots.all_down();
+}
+
+TreePosition position_of(const Vertex& vertex, const JobSpec& spec, bool one_class) {
+  TreePosition position;
+  position.cls = one_class ? 0 : vertex.height - 1;
+  position.slot_class = one_class || vertex.height < 2 ? 0 : vertex.height - 2;
+  position.child_of.assign(spec.ranks, wire::kNoRank);
+  for (const std::uint16_t rank : vertex.ranks) position.child_of[rank] = rank;
+  for (const ChildNode& child_node : vertex.child_nodes) {
+    for (const std::uint16_t rank : child_node.ranks) {
+      position.child_of[rank] = static_cast<std::uint16_t>(spec.ranks + child_node.number);
+    }
+  }
+  return position;
+}
+
+}  // namespace
+
+ChildBuffers::ChildBuffers(const BufferLayout& layout, std::size_t most_waiting)
+    : up(layout.all_up()),
+      down(layout.all_down()),
+      free_up(layout.classes),
+      free_down(layout.classes),
+      waiting(layout.classes) {
+  for (std::uint32_t cls = 0; cls < layout.classes; ++cls) {
+    // The lowest slots come first, because their memory is still in the caches.
+    for (std::uint32_t i = layout.up; i-- > 0;) free_up[cls].push_back(cls * layout.up + i);
+    for (std::uint32_t i = layout.down; i-- > 0;) free_down[cls].push_back(cls * layout.down + i);
+    waiting[cls].reserve(most_waiting);
+  }
+}
+
+ParentBuffers::ParentBuffers(const BufferLayout& layout)
+    : up(layout.all_up()), down(layout.all_down()) {}
+
+Job::Job(JobId job_slot, JobSpec job_spec, bool one_class)
+    : slot(job_slot),
+      spec(std::move(job_spec)),
+      members(spec.ranks + std::size_t{spec.child_nodes}),
+      parents(spec.parents, ParentBuffers(spec.slots)),
+      table(static_cast<std::uint16_t>(members.size()), spec.credit,
+            spec.ranks + edges_to_child_nodes(spec),
+            static_cast<std::uint32_t>(spec.vertices.size())),
+      failed(table, spec.credit),
+      deadlines(table.capacity()) {
+  for (std::uint16_t i = 0; i < spec.vertices.size(); ++i) {
+    const Vertex& vertex = spec.vertices[i];
+    if (vertex.tree >= vertex_of.size()) vertex_of.resize(vertex.tree + 1, kNoVertex);
+    vertex_of[vertex.tree] = i;
+    positions.push_back(position_of(vertex, spec, one_class));
+    for (const ChildNode& child_node : vertex.child_nodes)
+      members[child_of(child_node)].credit += spec.credit;
+  }
+  for (std::uint16_t rank = 0; rank < spec.ranks; ++rank) members[rank].credit = spec.credit;
+  child_nodes.assign(spec.child_nodes, ChildBuffers(spec.slots, most_waiting(spec)));
+}
+
+bool Job::is_child(std::uint16_t vertex, std::uint16_t child) const {
+  if (!is_child_node(child)) return positions[vertex].child_of[child] == child;
+  const std::vector<ChildNode>& below = spec.vertices[vertex].child_nodes;
+  return std::any_of(below.begin(), below.end(),
+                     [&](const ChildNode& child_node) { return child_of(child_node) == child; });
+}
+
+std::uint16_t Job::stand_in(std::uint16_t vertex, std::uint16_t child) const {
+  if (!is_child_node(child)) return child;
+  for (const ChildNode& child_node : spec.vertices[vertex].child_nodes) {
+    if (child_of(child_node) == child) return child_node.ranks.front();
+  }
+  return wire::kNoRank;
+}
+
+Verdict Job::loss_of(std::uint16_t child, Status why) const {
+  Verdict verdict{.status = why, .culprit = blamed(child)};
+  if (!is_child_node(child)) return verdict;
+  const std::size_t number = child - spec.ranks;
+  if (number < spec.child_node_numbers.size())
+    verdict.culprit_value = spec.child_node_numbers[number];
+  return verdict;
+}
+
+void Job::set_deadline(PoolIndex operation, Nanos deadline) {
+  if (deadline == table[operation].deadline) return;
+  table[operation].deadline = deadline;
+  deadlines.remove(operation);
+  deadlines.insert(operation, deadline);
+}
+
+std::uint64_t Job::footprint(const JobSpec& spec) {
+  const std::uint64_t members = spec.ranks + std::uint64_t{spec.child_nodes};
+  const std::uint64_t position = sizeof(TreePosition) + spec.ranks * sizeof(std::uint16_t);
+  const std::uint64_t up = spec.slots.all_up();
+  const std::uint64_t down = spec.slots.all_down();
+  const std::uint64_t waiting = spec.slots.classes * most_waiting(spec);
+  const std::uint64_t child_node = up * (sizeof(ChildBuffers::Up) + sizeof(std::uint32_t)) +
+                                   down * (sizeof(ChildBuffers::Down) + sizeof(std::uint32_t)) +
+                                   waiting * sizeof(ChildBuffers::Waiting);
+  const std::uint64_t parent = up * sizeof(ParentBuffers::Up) + down * sizeof(ParentBuffers::Down);
+  return OperationTable::footprint(static_cast<std::uint16_t>(members), spec.credit,
+                                   spec.ranks + edges_to_child_nodes(spec),
+                                   static_cast<std::uint32_t>(spec.vertices.size())) +
+         members * sizeof(MemberState) + spec.vertices.size() * position +
+         spec.child_nodes * child_node + spec.parents * parent;
+}
+
+}  // namespace tally::protocol

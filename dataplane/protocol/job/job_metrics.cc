@@ -1,0 +1,113 @@
+#include "dataplane/protocol/job/job_metrics.h"
+
+#include <algorithm>
+
+#include "dataplane/protocol/job/job.h"
+
+namespace tally::protocol {
+namespace {
+
+// Returns the bytes of an extent that lie in this part.
+std::uint64_t bytes_within(const OperationRecord& operation, const Extent& extent) {
+  const std::uint64_t first = std::max(operation.first, extent.first);
+  const std::uint64_t end = std::min(operation.end, extent.first + extent.count);
+  return first < end ? (end - first) * element_bytes(operation.shape.type) : 0;
+}
+
+void add_to_totals(JobTotals& totals, const OperationRecord& operation, Nanos now) {
+  const StageTimes& times = operation.times;
+  const Nanos ready = times.last_notice;
+  ++totals.parts;
+  totals.waiting += ready - operation.first_notice - times.notice_delays / operation.children;
+  totals.queueing += now - ready - times.pulling - times.summing - times.pushing;
+  totals.pulling += times.pulling;
+  totals.summing += times.summing;
+  totals.pushing += times.pushing;
+}
+
+TraceRecord record_of(const OperationRecord& operation, std::uint16_t ranks, Nanos now) {
+  const StageTimes& times = operation.times;
+  return TraceRecord{.key = operation.key,
+                     .part = operation.part,
+                     .last_rank = times.last_rank < ranks ? times.last_rank : wire::kNoRank,
+                     .kind = operation.shape.kind,
+                     .type = operation.shape.type,
+                     .status = operation.verdict.status,
+                     .count = operation.end - operation.first,
+                     .notice = operation.first_notice,
+                     .ready = operation.was_ready ? times.last_notice : 0,
+                     .started = times.started,
+                     .pulled = times.pulled,
+                     .summed = times.summed,
+                     .completed = now,
+                     .pulling = times.pulling,
+                     .summing = times.summing,
+                     .pushing = times.pushing};
+}
+
+}  // namespace
+
+JobTotals& JobTotals::operator+=(const JobTotals& other) {
+  parts += other.parts;
+  bytes += other.bytes;
+  waiting += other.waiting;
+  queueing += other.queueing;
+  pulling += other.pulling;
+  summing += other.summing;
+  pushing += other.pushing;
+  return *this;
+}
+
+RankCounters& RankCounters::operator+=(const RankCounters& other) {
+  notices += other.notices;
+  completions += other.completions;
+  failures += other.failures;
+  bytes_in += other.bytes_in;
+  bytes_out += other.bytes_out;
+  damaged += other.damaged;
+  times_last += other.times_last;
+  lateness += other.lateness;
+  return *this;
+}
+
+TraceRing::Taken TraceRing::take() {
+  Taken taken;
+  const std::uint64_t kept = std::min<std::uint64_t>(added_ - taken_, records_.size());
+  taken.dropped = added_ - taken_ - kept;
+  taken.records.reserve(kept);
+  for (std::uint64_t i = added_ - kept; i < added_; ++i) {
+    taken.records.push_back(records_[i % records_.size()]);
+  }
+  taken_ = added_;
+  return taken;
+}
+
+void account(Job& job, const OperationRecord& operation, Nanos now) {
+  const bool ok = operation.verdict.status == Status::kOk;
+  const bool moved = ok && operation.first != operation.end;
+  for (PoolIndex s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
+    const Announcement& announcement = job.table.announcement(s);
+    if (announcement.member == kNoSession) continue;  // it is gone and got no completion
+    const std::uint16_t rank = announcement.rank;
+    RankCounters& counters = job.members[rank].counters;
+    ++(ok ? counters.completions : counters.failures);
+    if (!moved || job.is_child_node(rank)) continue;
+    const std::uint64_t bytes = bytes_within(operation, contribution(operation.shape, rank));
+    counters.bytes_in += bytes;
+    counters.bytes_out += bytes_within(operation, result(operation.shape, rank));
+    job.totals.bytes += bytes;
+  }
+  if (moved) {
+    add_to_totals(job.totals, operation, now);
+    if (operation.part == 0 && operation.children > 1) {
+      RankCounters& last = job.members[operation.times.last_rank].counters;
+      ++last.times_last;
+      last.lateness += operation.times.last_notice - operation.times.previous_notice;
+    }
+  }
+  if (job.trace != nullptr) {
+    job.trace->add(record_of(operation, job.spec.ranks, now));
+  }
+}
+
+}  // namespace tally::protocol

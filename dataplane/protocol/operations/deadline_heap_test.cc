@@ -1,0 +1,42 @@
+#include "dataplane/protocol/operations/deadline_heap.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace tally::protocol {
+namespace {
+
+TEST(DeadlineHeap, AgreesWithAMapUnderRandomUse) {
+  std::mt19937_64 random(5);
+  DeadlineHeap heap(100);
+  std::map<PoolIndex, Nanos> model;
+  for (int tile_event = 0; tile_event < 20'000; ++tile_event) {
+    const PoolIndex slot = static_cast<PoolIndex>(random() % 100);
+    if (model.erase(slot) > 0) {
+      heap.remove(slot);
+    } else {
+      const Nanos when = static_cast<Nanos>(random() % 1000);
+      heap.insert(slot, when);
+      model[slot] = when;
+    }
+    Nanos earliest = kForever;
+    for (const auto& [s, when] : model) earliest = std::min(earliest, when);
+    ASSERT_EQ(heap.earliest(), earliest);
+    if (!model.empty()) {
+      ASSERT_EQ(model.at(heap.earliest_slot()), earliest);
+    }
+  }
+}
+
+TEST(DeadlineHeap, RemovingWhatIsNotThereDoesNothing) {
+  DeadlineHeap heap(4);
+  heap.remove(2);
+  heap.insert(1, 10);
+  heap.remove(2);
+  EXPECT_EQ(heap.earliest(), 10);
+}
+
+}  // namespace
+}  // namespace tally::protocol

@@ -1,0 +1,93 @@
+#include "dataplane/protocol/verdicts/losses.h"
+
+#include "dataplane/protocol/operations/verdict.h"
+
+namespace tally::protocol {
+namespace {
+
+using State = OperationRecord::State;
+
+}  // namespace
+
+void Losses::gone(Job& job, std::uint16_t child, Status why, Nanos now) {
+  MemberState& state = job.members[child];
+  if (state.gone) return;
+  const SessionId member = state.member;
+  if (member != kNoSession) jobs_.leave(member);
+  outbox_.drop_member(member);
+  state = MemberState{.credit = state.credit, .gone = true, .counters = state.counters};
+  const Verdict verdict = job.loss_of(child, why);
+  break_job(job, verdict, member, kNoParentId);
+  for (PoolIndex s = 0; s < job.table.used(); ++s) {
+    if (job.table[s].state != State::kFree) abandon(job, s, child, member, verdict, now);
+  }
+  if (job.is_child_node(child)) children_.drop(job, child, why);
+}
+
+// Fails an operation of a session that is gone. The session gets no completion.
+void Losses::abandon(Job& job, PoolIndex slot, std::uint16_t child, SessionId member,
+                     const Verdict& verdict, Nanos now) {
+  OperationRecord& operation = job.table[slot];
+  for (PoolIndex s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
+    Announcement& announcement = job.table.announcement(s);
+    if (announcement.member == member) announcement.member = kNoSession;
+  }
+  if (operation.state == State::kFailed) {
+    // The other late children still get that verdict. The operation waits for one child less.
+    if (job.is_child(operation.vertex, child)) job.table.mark(slot, child);
+    job.failed.forget_if_announced(slot);
+  } else if (operation.is_open()) {
+    verdicts_.fail(job, slot, verdict, now);
+  } else {
+    name_culprit(operation, verdict.culprit);
+  }
+}
+
+void Losses::parent_gone(ParentId parent_id, Status why, Nanos now) {
+  const auto [job, parent] = jobs_.parent(parent_id);
+  if (job == nullptr) return;
+  jobs_.leave_parent(parent_id);
+  outbox_.drop_parent(parent_id);
+  job->parents[parent].parent_id = kNoParentId;
+  job->parents[parent].gone = true;
+  Verdict verdict{.status = why};
+  if (parent < job->spec.parent_node_numbers.size())
+    verdict.culprit_value = job->spec.parent_node_numbers[parent];
+  break_job(*job, verdict, kNoSession, parent_id);
+  for (PoolIndex s = 0; s < job->table.used(); ++s) {
+    const OperationRecord& operation = job->table[s];
+    const bool orphan =
+        operation.state == State::kReported && job->vertex(operation).parent == parent;
+    if (orphan) {  // no parent is left to judge it
+      verdicts_.give_up(*job, s, operation.verdict, now);
+    } else if (operation.is_open()) {
+      verdicts_.fail(*job, s, verdict, now);
+    }
+  }
+}
+
+Status Losses::broken(Job& job, const wire::VertexMessage& message, SessionId from_below,
+                      ParentId from_above, Nanos now) {
+  const Verdict verdict{
+      .status = message.status, .culprit = message.culprit, .culprit_value = message.slot};
+  const bool loss = verdict.status == Status::kPeerLost || verdict.status == Status::kPeerLeft;
+  if (!loss || !sensible(verdict, job.spec.ranks)) return Status::kProtocol;
+  if (job.is_broken()) return Status::kOk;
+  break_job(job, verdict, from_below, from_above);
+  verdicts_.fail_all(job, verdict, now);
+  return Status::kOk;
+}
+
+void Losses::joined(const Job& job, std::uint16_t child) {
+  if (job.is_broken()) children_.send(job, child, broken_message(job.spec.epoch, job.broken));
+}
+
+void Losses::break_job(Job& job, const Verdict& verdict, SessionId from_below,
+                       ParentId from_above) {
+  if (job.is_broken()) return;
+  job.broken = verdict;
+  children_.send_broken(job, from_below);
+  parents_.send_broken(job, from_above);
+}
+
+}  // namespace tally::protocol
