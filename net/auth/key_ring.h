@@ -1,0 +1,75 @@
+// The keys that a node accepts, and what each proves. Pure but for the time, which is an argument. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "net/auth/secrets.h"
+
+namespace tally::net::auth {
+
+// What a peer has proved by a key.
+struct Proof {
+  enum class Kind : std::uint8_t {
+    kSecret,    // it has the cluster's secret, or a certificate of the cluster's authority
+    kToken,     // it has a token
+    kInstance,  // it is a rank or a node of a job instance
+  };
+  Kind kind = Kind::kSecret;
+  Rights rights;  // of kToken: of the token. Of kInstance: `job` alone. Of kSecret: empty
+
+  // Whether the proof permits to open the job with this name.
+  bool covers(std::string_view job) const { return kind == Kind::kSecret || rights.covers(job); }
+  // For log lines: "the secret", "token 0123456789abcdef", "a job's key".
+  std::string name() const;
+};
+
+class KeyRing {
+ public:
+  // Why an identity is not accepted.
+  enum class Refusal : std::uint8_t { kUnknown, kExpired, kRevoked };
+  struct Found {
+    std::optional<Refusal> refusal;  // when set, `proof` is set too unless it is kUnknown
+    crypto::Key key;
+    Proof proof;
+  };
+
+  // Accepts who shows the secret, and tokens made from it.
+  Outcome add_secret(Secret secret);
+  // Accepts a token that a person chose for a job.
+  Outcome add_chosen(std::string_view text, const std::string& job);
+  // Accepts a job instance's key until remove().
+  void add_instance(const PreSharedKey& key, const std::string& job);
+  void remove_instance(const std::string& identity);
+  // From now on the token with this id is not accepted.
+  void revoke(const std::string& id) { revoked_.insert(id); }
+  bool is_revoked(const std::string& id) const { return revoked_.contains(id); }
+  const std::set<std::string>& revoked() const { return revoked_; }
+
+  // Whether anything is accepted.
+  bool empty() const { return secrets_.empty() && keys_.empty(); }
+  const std::vector<Secret>& secrets() const { return secrets_; }
+
+  // `now`: seconds since 1970.
+  Found find(std::string_view identity, std::int64_t now) const;
+  // Whether what was proved before still holds: the token has neither expired nor been revoked.
+  std::optional<Refusal> refusal_of(const Proof& proof, std::int64_t now) const;
+
+ private:
+  struct Known {
+    crypto::Key key;
+    Proof proof;
+  };
+  std::vector<Secret> secrets_;
+  std::unordered_map<std::string, Known> keys_;  // by identity
+  std::set<std::string> revoked_;
+};
+
+}  // namespace tally::net::auth

@@ -1,0 +1,259 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+
+#include "base/system/fd.h"
+#include "net/auth/key_ring.h"
+#include "net/tls/tls_context.h"
+#include "net/tls/tls_stream.h"
+#include "tests/support/net/certificates.h"
+
+namespace tally::net::tls {
+namespace {
+
+using auth::KeyRing;
+using auth::Proof;
+using auth::Secret;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Failure = Stream::Failure;
+
+constexpr std::int64_t kNow = 1'800'000'000;
+constexpr const char* kHost = "127.0.0.1";
+
+// A client and a server in one thread. Keeps all bytes that cross the wire.
+class TlsTest : public ::testing::Test {
+ protected:
+  TlsTest() {
+    EXPECT_TRUE(ring.add_secret(secret));
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    client_socket.reset(ends[0]);
+    server_socket.reset(ends[1]);
+  }
+  ~TlsTest() override { std::filesystem::remove_all(folder); }
+
+  std::shared_ptr<const ServerContext> accepting(const CertificateFiles& files = {}) {
+    auto context = ServerContext::make([this](std::string_view identity) { return ring.find(identity, kNow); }, files);
+    EXPECT_TRUE(context) << context.error().message;
+    return *context;
+  }
+  static std::shared_ptr<const ClientContext> showing(std::string_view text) {
+    return *ClientContext::with_key(*auth::shown(text));
+  }
+  std::string token(std::int64_t expires = 0) { return *secret.make_token({.id = {}, .job = "bert", .expires = expires}); }
+  const std::string& folder_of_files() {
+    if (folder.empty()) {
+      std::string made = std::filesystem::temp_directory_path() / "tally-tls-XXXXXX";
+      folder = ::mkdtemp(made.data());
+    }
+    return folder;
+  }
+
+  // Does the handshake of both as far as it goes.
+  void meet(std::shared_ptr<const ClientContext> showing, std::shared_ptr<const ServerContext> accepting) {
+    client.emplace(Stream::client(std::move(showing), client_socket.get(), kHost).value());
+    server.emplace(Stream::server(std::move(accepting), server_socket.get()).value());
+    for (int i = 0; i < 10; ++i) {
+      at_client = client->handshake();
+      if (at_client == Io::kFailed) ::shutdown(client_socket.get(), SHUT_WR);
+      at_server = server->handshake();
+      if (at_server == Io::kFailed) ::shutdown(server_socket.get(), SHUT_WR);
+    }
+    char byte = 0;
+    std::size_t got = 0;
+    // A client of TLS 1.3 learns with its first read whether the server accepted what it showed.
+    if (at_client == Io::kDone) at_client = client->read(&byte, 1, got);
+    if (at_client == Io::kWantsRead) at_client = Io::kDone;
+  }
+
+  Secret secret = Secret::generate();
+  KeyRing ring;
+  UniqueFd client_socket;
+  UniqueFd server_socket;
+  std::optional<Stream> client;
+  std::optional<Stream> server;
+  Io at_client = Io::kFailed;
+  Io at_server = Io::kFailed;
+  std::string folder;
+};
+
+TEST_F(TlsTest, BothEndsProveThatTheyHaveTheSecret) {
+  meet(showing(secret.text()), accepting());
+  ASSERT_EQ(at_client, Io::kDone);
+  ASSERT_EQ(at_server, Io::kDone);
+  EXPECT_EQ(server->proof()->kind, Proof::Kind::kSecret);
+}
+
+TEST_F(TlsTest, ATokenProvesItsRights) {
+  meet(showing(token()), accepting());
+  ASSERT_EQ(at_server, Io::kDone);
+  EXPECT_TRUE(server->proof()->covers("bert"));
+  EXPECT_FALSE(server->proof()->covers("gpt"));
+}
+
+TEST_F(TlsTest, CarriesDataBothWays) {
+  meet(showing(secret.text()), accepting());
+  std::size_t count = 0;
+  char buffer[16];
+  ASSERT_EQ(client->write("question", count), Io::kDone);
+  EXPECT_EQ(count, 8U);
+  ASSERT_EQ(server->read(buffer, sizeof buffer, count), Io::kDone);
+  EXPECT_EQ(std::string_view(buffer, count), "question");
+  ASSERT_EQ(server->write("answer", count), Io::kDone);
+  ASSERT_EQ(client->read(buffer, sizeof buffer, count), Io::kDone);
+  EXPECT_EQ(std::string_view(buffer, count), "answer");
+  EXPECT_EQ(client->read(buffer, sizeof buffer, count), Io::kWantsRead);
+  server->close();
+  EXPECT_EQ(client->read(buffer, sizeof buffer, count), Io::kClosed);
+}
+
+TEST_F(TlsTest, AFullSocketWantsToWriteLater) {
+  meet(showing(secret.text()), accepting());
+  const std::string much(1 << 20, 'x');
+  std::size_t sent = 0;
+  Io result = Io::kDone;
+  for (int i = 0; i < 1000 && result == Io::kDone; ++i) result = client->write(much, sent);
+  EXPECT_EQ(result, Io::kWantsWrite);
+}
+
+TEST_F(TlsTest, RefusesAWrongSecret) {
+  meet(showing(Secret::generate().text()), accepting());
+  EXPECT_EQ(at_client, Io::kFailed);
+  EXPECT_EQ(at_server, Io::kFailed);
+  EXPECT_EQ(server->failure(), Failure::kUnknown);
+  EXPECT_EQ(client->failure(), Failure::kKey);
+  EXPECT_FALSE(server->proof());
+}
+
+TEST_F(TlsTest, RefusesWhoNamesAKeyAndDoesNotHaveIt) {
+  auto stolen = *auth::shown(token());
+  stolen.key = crypto::Key::random();
+  meet(*ClientContext::with_key(stolen), accepting());
+  EXPECT_EQ(at_server, Io::kFailed);
+  EXPECT_EQ(server->failure(), Failure::kWrongKey);
+  EXPECT_THAT(server->why(), HasSubstr("token "));
+  EXPECT_EQ(client->failure(), Failure::kKey);
+}
+
+TEST_F(TlsTest, RefusesExpiredAndRevokedTokens) {
+  meet(showing(token(kNow)), accepting());
+  EXPECT_EQ(server->failure(), Failure::kExpired);
+  EXPECT_THAT(server->why(), HasSubstr("has expired"));
+  EXPECT_EQ(client->failure(), Failure::kKey);
+}
+
+TEST_F(TlsTest, RefusesARevokedToken) {
+  const std::string text = token();
+  ring.revoke(auth::rights_of(secret, text)->id);
+  meet(showing(text), accepting());
+  EXPECT_EQ(server->failure(), Failure::kRevoked);
+  EXPECT_EQ(at_client, Io::kFailed);
+}
+
+TEST_F(TlsTest, AClientRefusesAServerThatDoesNotHaveTheKey) {
+  KeyRing impostor;
+  const auto context = *ServerContext::make(
+      [](std::string_view) {
+        return KeyRing::Found{.refusal = {}, .key = crypto::Key::random(), .proof = {}};
+      },
+      {});
+  meet(showing(secret.text()), context);
+  EXPECT_EQ(at_client, Io::kFailed);
+}
+
+TEST_F(TlsTest, ReplayedHelloProvesNothing) {
+  // What a client sends is kept, and sent again to another connection.
+  const auto context = accepting();
+  auto honest = Stream::client(showing(secret.text()), client_socket.get(), kHost).value();
+  EXPECT_EQ(honest.handshake(), Io::kWantsRead);
+  std::string hello(4096, '\0');
+  const ssize_t size = ::recv(server_socket.get(), hello.data(), hello.size(), MSG_PEEK);
+  ASSERT_GT(size, 0);
+  hello.resize(static_cast<std::size_t>(size));
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  const UniqueFd attacker(ends[0]);
+  const UniqueFd victim(ends[1]);
+  ASSERT_EQ(::send(attacker.get(), hello.data(), hello.size(), 0), size);
+  auto attacked = Stream::server(context, victim.get()).value();
+  EXPECT_EQ(attacked.handshake(), Io::kWantsRead);  // it wants the client's Finished, which needs the key
+  std::string guess("\x17\x03\x03\x00\x35", 5);
+  guess.resize(5 + 0x35, 'x');
+  ASSERT_GT(::send(attacker.get(), guess.data(), guess.size(), 0), 0);
+  EXPECT_EQ(attacked.handshake(), Io::kFailed);
+  EXPECT_FALSE(attacked.proof());
+}
+
+TEST_F(TlsTest, PlaintextAndGarbageFail) {
+  auto attacked = Stream::server(accepting(), server_socket.get()).value();
+  const std::string line = R"({"jsonrpc":"2.0","id":1,"method":"node.info"})" "\n";
+  ASSERT_GT(::send(client_socket.get(), line.data(), line.size(), 0), 0);
+  EXPECT_EQ(attacked.handshake(), Io::kFailed);
+  EXPECT_EQ(attacked.failure(), Failure::kProtocol);
+}
+
+TEST_F(TlsTest, AHangUpIsNoWrongKey) {
+  auto attacked = Stream::server(accepting(), server_socket.get()).value();
+  EXPECT_EQ(attacked.handshake(), Io::kWantsRead);
+  client_socket.reset();
+  EXPECT_EQ(attacked.handshake(), Io::kFailed);
+  EXPECT_EQ(attacked.failure(), Failure::kNetwork);
+}
+
+TEST_F(TlsTest, NothingCrossesInClear) {
+  auto honest = Stream::client(showing(token()), client_socket.get(), kHost).value();
+  EXPECT_EQ(honest.handshake(), Io::kWantsRead);
+  std::string hello(4096, '\0');
+  hello.resize(static_cast<std::size_t>(::recv(server_socket.get(), hello.data(), hello.size(), MSG_PEEK)));
+  EXPECT_THAT(hello, Not(HasSubstr("bert")));
+}
+
+TEST_F(TlsTest, CertificatesOfTheAuthorityCountAsTheSecret) {
+  const testing::CertificateAuthority authority(folder_of_files(), "authority");
+  meet(*ClientContext::with_certificates(authority.sign("client", "10.0.0.9")),
+       accepting(authority.sign("node", kHost)));
+  ASSERT_EQ(at_client, Io::kDone);
+  ASSERT_EQ(at_server, Io::kDone);
+  EXPECT_EQ(server->proof()->kind, Proof::Kind::kSecret);
+}
+
+TEST_F(TlsTest, RefusesACertificateOfAnotherAuthority) {
+  const testing::CertificateAuthority authority(folder_of_files(), "authority");
+  const testing::CertificateAuthority other(folder_of_files(), "other");
+  auto forged = other.sign("client", "10.0.0.9");
+  forged.authority = authority.sign("unused", "10.0.0.8").authority;
+  meet(*ClientContext::with_certificates(forged), accepting(authority.sign("node", kHost)));
+  EXPECT_EQ(at_server, Io::kFailed);
+  EXPECT_EQ(server->failure(), Failure::kCertificate);
+  EXPECT_EQ(at_client, Io::kFailed);
+}
+
+TEST_F(TlsTest, AClientRefusesACertificateForAnotherHost) {
+  const testing::CertificateAuthority authority(folder_of_files(), "authority");
+  meet(*ClientContext::with_certificates(authority.sign("client", "10.0.0.9")),
+       accepting(authority.sign("node", "10.0.0.1")));
+  EXPECT_EQ(at_client, Io::kFailed);
+  EXPECT_EQ(client->failure(), Failure::kCertificate);
+}
+
+TEST_F(TlsTest, AClientWithAKeyTakesNoCertificateInstead) {
+  const testing::CertificateAuthority authority(folder_of_files(), "authority");
+  meet(showing(Secret::generate().text()), accepting(authority.sign("node", kHost)));
+  EXPECT_EQ(at_client, Io::kFailed);
+  EXPECT_EQ(at_server, Io::kFailed);
+}
+
+TEST_F(TlsTest, NamesFilesThatCannotBeUsed) {
+  const auto missing = ClientContext::with_certificates({.certificate = "/no/such.pem", .private_key = "x", .authority = "y"});
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("/no/such.pem"));
+  EXPECT_THAT(ClientContext::with_certificates({.certificate = "a", .private_key = {}, .authority = {}}).error().message,
+              HasSubstr("all three"));
+}
+
+}  // namespace
+}  // namespace tally::net::tls
