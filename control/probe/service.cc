@@ -91,7 +91,7 @@ bool ProbeService::may(rpc::ConnectionId connection, const std::string& token,
                        rpc::Reply& reply) const {
   if (!options_.token.empty()) {
     if (net::same_token(options_.token, token)) {
-      reply.grant(rpc::Grant::kToken);
+      reply.grant(rpc::Grant::kProof);
       return true;
     }
     reply.error(net::wrong_cluster_token());

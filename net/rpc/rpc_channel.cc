@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "net/address.h"
+#include "net/rpc/socket_owner.h"
 #include "net/tcp.h"
 
 namespace tally::rpc {
@@ -110,6 +111,7 @@ std::optional<Result<json>> parse_reply(const std::string& line, std::uint64_t i
 }  // namespace
 
 Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadline,
+                                           const net::tls::Credentials& credentials,
                                            Nanos handshake) {
   auto targets = net::resolve_tcp(address, false);
   if (!targets) return targets.error();
@@ -120,7 +122,11 @@ Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadl
       net::Attempt attempt = try_tcp(target, std::max(deadline, monotonic_now() + handshake));
       number = attempt.error;
       if (!attempt.socket) return no_socket(number);
-      if (number == 0) return RpcChannel(std::move(attempt.socket), std::string(address));
+      if (number != 0) continue;
+      RpcChannel channel(std::move(attempt.socket), std::string(address), credentials);
+      if (credentials.in_clear()) return channel;
+      const auto secured = channel.secure(std::max(deadline, monotonic_now() + handshake));
+      return secured ? Result<RpcChannel>(std::move(channel)) : secured.error();
     }
     const Nanos left = deadline - monotonic_now();
     if (number != ECONNREFUSED || left <= 0) {
@@ -133,6 +139,48 @@ Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadl
   }
 }
 
+Outcome RpcChannel::secure(Nanos deadline) {
+  auto context = credentials_.context();
+  if (!context) return context.error();
+  auto stream = net::tls::Stream::client(*context, socket_.get(), remote_host());
+  if (!stream) return stream.error();
+  stream_.emplace(std::move(stream).value());
+  for (;;) {
+    const auto step = stream_->handshake();
+    if (step == net::tls::Handshake::kDone) return Unit{};
+    if (step == net::tls::Handshake::kFailed) return no_handshake();
+    const short events = step == net::tls::Handshake::kWantsRead ? POLLIN : POLLOUT;
+    if (!net::wait_for(socket_.get(), events, deadline)) return no_answer();
+  }
+}
+
+Error RpcChannel::no_handshake() const {
+  switch (stream_->failure()) {
+    case net::tls::Stream::Failure::kNetwork:
+      return {Status::kUnavailable,
+              fmt::format("tallyd at {} ended the connection: {}", address_, stream_->why())};
+    case net::tls::Stream::Failure::kProtocol:
+      return {Status::kRefused,
+              fmt::format("tallyd at {} does not speak TLS: it has no secret, or is of an earlier "
+                          "release; to use it in clear, set $TALLY_INSECURE=1",
+                          address_)};
+    case net::tls::Stream::Failure::kCertificate:
+      return {Status::kRefused, fmt::format("the certificate of tallyd at {} is not accepted: {}",
+                                            address_, stream_->why())};
+    default:
+      return {Status::kRefused,
+              fmt::format("tallyd at {} and this process do not accept each other's token or "
+                          "secret: is it one of this cluster, not expired, and not revoked? "
+                          "(tallyd's log says why)",
+                          address_)};
+  }
+}
+
+Outcome RpcChannel::check_owner() const {
+  if (stream_ || address_.starts_with(net::kTcpScheme)) return Unit{};
+  return check_socket_owner(socket_.get(), address_);
+}
+
 std::string RpcChannel::local_host() const {
   return net::local_host(socket_.get());
 }
@@ -141,8 +189,11 @@ std::string RpcChannel::remote_host() const {
   return net::remote_host(socket_.get());
 }
 
-Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline, Nanos handshake) {
-  if (address.starts_with(net::kTcpScheme)) return connect_tcp(address, deadline, handshake);
+Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline,
+                                       const net::tls::Credentials& credentials, Nanos handshake) {
+  if (address.starts_with(net::kTcpScheme)) {
+    return connect_tcp(address, deadline, credentials, handshake);
+  }
   auto parsed = net::parse_address(address);
   if (!parsed) return parsed.error();
   const auto* target = reinterpret_cast<const sockaddr*>(&parsed->socket);
@@ -152,7 +203,7 @@ Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline,
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) return no_socket(errno);
     if (::connect(socket.get(), target, sizeof parsed->socket) == 0) {
-      return RpcChannel(std::move(socket), std::string(address));
+      return RpcChannel(std::move(socket), std::string(address), credentials);
     }
     const ConnectFailure failure{errno};
     const Nanos left = deadline - monotonic_now();
@@ -161,10 +212,12 @@ Result<RpcChannel> RpcChannel::connect(std::string_view address, Nanos deadline,
   }
 }
 
-Result<RpcChannel> RpcChannel::connect_first(std::string_view addresses, Nanos handshake) {
+Result<RpcChannel> RpcChannel::connect_first(std::string_view addresses,
+                                             const net::tls::Credentials& credentials,
+                                             Nanos handshake) {
   Error all{Status::kUnavailable, {}};
   for (const std::string& address : net::split_addresses(addresses)) {
-    auto channel = connect(address, 0, handshake);
+    auto channel = connect(address, 0, credentials, handshake);
     if (channel) return channel;
     all.status = channel.status();
     all.message += (all.message.empty() ? "" : "; ") + channel.error().message;
@@ -173,6 +226,7 @@ Result<RpcChannel> RpcChannel::connect_first(std::string_view addresses, Nanos h
 }
 
 Error RpcChannel::lost(std::string_view why) {
+  stream_.reset();
   socket_.reset();
   received_.clear();
   return {Status::kNodeLost,
@@ -196,7 +250,8 @@ Outcome RpcChannel::send(std::string_view text, std::span<const int> fds, Nanos 
       header->cmsg_len = CMSG_LEN(fds.size_bytes());
       std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
     }
-    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = stream_ ? stream_->write(text)
+                                 : ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
       text.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
@@ -232,7 +287,8 @@ Result<std::string> RpcChannel::receive_line(Nanos deadline) {
     searched = received_.size();
     if (searched > kMaxReplyBytes) return lost("its reply has no end");
     char buffer[16 << 10];
-    const ssize_t count = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    const ssize_t count = stream_ ? stream_->read(buffer, sizeof buffer)
+                                  : ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (count > 0) {
       received_.append(buffer, static_cast<std::size_t>(count));
     } else if (count == 0) {
@@ -284,7 +340,7 @@ Result<json> RpcChannel::query(std::string_view method, const json& params, Nano
                      (answer.status() == Status::kAgain &&
                       net::wait_for(socket_.get(), POLLRDHUP, monotonic_now() + kGoodbye));
   if (!ended) return answer;
-  auto again = connect(address_, 0, std::max<Nanos>(deadline - monotonic_now(), 0));
+  auto again = connect(address_, 0, credentials_, std::max<Nanos>(deadline - monotonic_now(), 0));
   if (!again) return answer;
   *this = std::move(again).value();
   return call(method, params, {}, deadline);

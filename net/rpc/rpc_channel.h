@@ -1,6 +1,6 @@
 // The client's end of the control connection: JSON-RPC 2.0 over a stream socket (Unix or TCP), with
 // one JSON text per line. On a Unix socket descriptors travel with the first byte of a request
-// (docs/control.md). Calls block, but never longer than until their deadline; answer() does not
+// (docs/control.md). Over TCP the stream is TLS, unless the credentials say otherwise. Calls block, but never longer than until their deadline; answer() does not
 // wait. The class makes no thread, keeps no global state and logs nothing.
 #pragma once
 
@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/system/fd.h"
+#include "net/tls/credentials.h"
+#include "net/tls/tls_stream.h"
 
 namespace tally::rpc {
 
@@ -26,13 +28,16 @@ class RpcChannel {
   // Connects. Tries again until the deadline while no process listens at the address, because a
   // node may still be starting. Tries at least once, so a deadline of 0 means one attempt.
   // kUnavailable: no process accepted. An attempt over TCP waits for the network's answer until the
-  // deadline, but at least for `handshake`.
+  // deadline, but at least for `handshake`. kRefused: the node does not accept what the credentials
+  // show, or does not prove that it has the same secret.
   static Result<RpcChannel> connect(std::string_view address, Nanos deadline,
+                                    const net::tls::Credentials& credentials = {},
                                     Nanos handshake = 3 * kSecond);
 
   // Connects to the first of several addresses, separated by commas, at which a process listens
   // now. The error has the message of each address.
   static Result<RpcChannel> connect_first(std::string_view addresses,
+                                          const net::tls::Credentials& credentials = {},
                                           Nanos handshake = 3 * kSecond);
 
   RpcChannel(RpcChannel&&) noexcept = default;
@@ -64,15 +69,24 @@ class RpcChannel {
   // lost.
   int fd() const { return socket_.get(); }
   const std::string& address() const { return address_; }
+  const net::tls::Credentials& credentials() const { return credentials_; }
+  // Returns the token for a request's `token`. Empty when TLS has shown it already, or there is none.
+  std::string token() const { return stream_ ? "" : credentials_.text(); }
+  // Whether the process at the other end of a Unix socket may get a token or memory: it belongs to root, to this user,
+  // or to the user `tally` or $TALLY_NODE_USER. Always ok over TCP, where TLS has proved more.
+  Outcome check_owner() const;
   // The hosts of the two ends, such as "10.0.0.1"; empty for a Unix socket.
   std::string local_host() const;
   std::string remote_host() const;
 
  private:
-  RpcChannel(UniqueFd socket, std::string address)
-      : socket_(std::move(socket)), address_(std::move(address)) {}
+  RpcChannel(UniqueFd socket, std::string address, net::tls::Credentials credentials)
+      : socket_(std::move(socket)), address_(std::move(address)), credentials_(std::move(credentials)) {}
 
-  static Result<RpcChannel> connect_tcp(std::string_view address, Nanos deadline, Nanos handshake);
+  static Result<RpcChannel> connect_tcp(std::string_view address, Nanos deadline,
+                                        const net::tls::Credentials& credentials, Nanos handshake);
+  Outcome secure(Nanos deadline);
+  Error no_handshake() const;
 
   Result<std::uint64_t> request(std::string_view method, nlohmann::json params,
                                 std::span<const int> fds, Nanos deadline);
@@ -83,6 +97,8 @@ class RpcChannel {
 
   UniqueFd socket_;
   std::string address_;
+  net::tls::Credentials credentials_;
+  std::optional<net::tls::Stream> stream_;  // set when the connection is by TLS
   std::string received_;  // bytes after the last line that was taken
   std::uint64_t last_id_ = 0;
 };

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <asio/post.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -31,14 +33,16 @@ std::string descriptor_limit() {
 }  // namespace
 
 Connection::Connection(asio::io_context& io, UniqueFd socket, ConnectionId id, Peer peer,
-                       const Limits& limits, Service& service, std::weak_ptr<ConnectionOwner> owner)
+                       const Limits& limits, const Security& security, Service& service,
+                       std::weak_ptr<ConnectionOwner> owner)
     : socket_(io, socket.get()),
       process_(io),
       id_(id),
       limits_(limits),
       service_(service),
       owner_(std::move(owner)),
-      peer_(std::move(peer)) {
+      peer_(std::move(peer)),
+      door_(security, socket.get(), !peer_.host.empty()) {
   socket.release();  // socket_ owns it now
 }
 
@@ -84,7 +88,9 @@ void Connection::on_process_end() {
 }
 
 void Connection::close() {
+  if (!closed_ && door_.is_secured() && door_.is_open()) door_.stream().close();
   closed_ = true;
+  if (turn_) turn_->cancel();
   std::error_code ignored;
   socket_.close(ignored);
   process_.close(ignored);
@@ -105,11 +111,75 @@ void Connection::wait_readable() {
 }
 
 void Connection::on_readable() {
+  if (turned_away_) return discard();
+  if (!door_.is_open()) return open_door();
   serve();
-  if (!closed_) wait_readable();
+  if (closed_) return;
+  if (!has_more_) return wait_readable();
+  // TLS has taken bytes from the socket already, so the socket may never be readable again.
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (!self->closed_) self->on_readable();
+  });
 }
 
+// -- the door --------------------------------------------------------------------------------
+
+void Connection::open_door() {
+  const auto owner = owner_.lock();
+  if (owner == nullptr) return;
+  const Nanos wait = !door_.is_secured() && !turn_ && door_.has_begun() ? owner->handshake_wait(*this) : 0;
+  if (wait > 0) return wait_for_turn(wait);
+  switch (door_.step()) {
+    case Door::Step::kOpen:
+      return on_open();
+    case Door::Step::kWaitsRead:
+      return wait_readable();
+    case Door::Step::kWaitsWrite:
+      return wait_writable();
+    case Door::Step::kTurnedAway:
+      return turn_away();
+    case Door::Step::kFailed:
+      if (!door_.why().empty()) owner->on_refused(*this, door_.why(), door_.is_wrong_key());
+      return end("");
+  }
+}
+
+void Connection::wait_for_turn(Nanos span) {
+  turn_ = std::make_unique<asio::steady_timer>(socket_.get_executor());
+  turn_->expires_after(std::chrono::nanoseconds(span));
+  turn_->async_wait([self = shared_from_this()](const std::error_code& error) {
+    if (!error && !self->closed_) self->open_door();
+  });
+}
+
+void Connection::on_open() {
+  peer_.proof = door_.proof();
+  if (peer_.proof) set_grant(Grant::kProof, true);
+  on_readable();
+}
+
+void Connection::turn_away() {
+  turned_away_ = true;
+  send(format_error(nullptr, Status::kRefused, door_.message()));
+  if (const auto owner = owner_.lock()) owner->on_refused(*this, door_.why(), false);
+  if (closed_) return;
+  ::shutdown(socket_.native_handle(), SHUT_WR);
+  discard();
+}
+
+// Reads until the peer hangs up: a socket that is closed with unread bytes loses what was sent to the peer.
+void Connection::discard() {
+  std::array<char, 4 << 10> ignored;
+  const ssize_t got = ::recv(socket_.native_handle(), ignored.data(), ignored.size(), MSG_DONTWAIT);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return end("");
+  wait_readable();
+}
+
+// -- requests --------------------------------------------------------------------------------
+
 void Connection::serve() {
+  has_more_ = false;
+  if (!door_.is_open()) return;
   for (int i = 0; i < kReadsPerTurn && !closed_; ++i) {
     switch (read()) {
       case Read::kLine:
@@ -130,12 +200,31 @@ void Connection::serve() {
         return end("");
     }
   }
+  has_more_ = door_.is_secured();
+}
+
+// Takes at most one line's bytes from those that came by TLS.
+Connection::Read Connection::read_secured() {
+  if (decrypted_.empty()) {
+    std::array<char, 16 << 10> buffer;
+    const ssize_t got = door_.stream().read(buffer.data(), buffer.size());
+    if (got <= 0) return got < 0 && errno == EAGAIN ? Read::kNothing : Read::kEnd;
+    decrypted_.assign(buffer.data(), static_cast<std::size_t>(got));
+  }
+  const std::size_t newline = decrypted_.find('\n');
+  const std::size_t whole = newline == std::string::npos ? decrypted_.size() : newline + 1;
+  const std::size_t take = std::min(whole, limits_.request_bytes - line_.size());
+  line_.append(decrypted_, 0, take);
+  decrypted_.erase(0, take);
+  if (decrypted_.empty()) decrypted_ = {};  // gives its memory back
+  return line_.back() == '\n' ? Read::kLine : Read::kPart;
 }
 
 // Peeks first and takes no more than one line. So the descriptors that come with the bytes belong
 // to this line, whatever the peer has sent after it. Descriptors of a peer without a session have
 // no use, and this process never receives them.
 Connection::Read Connection::read() {
+  if (door_.is_secured()) return read_secured();
   std::array<char, 16 << 10> buffer;
   const std::size_t room = std::min(buffer.size(), limits_.request_bytes - line_.size());
   const ssize_t seen =
@@ -249,7 +338,18 @@ void Connection::send(std::string line) {
   if (const auto owner = owner_.lock()) owner->on_holding(*this);
 }
 
+void Connection::wait_writable() {
+  waiting_writable_ = true;
+  socket_.async_wait(asio::posix::stream_descriptor::wait_write,
+                     [self = shared_from_this()](const std::error_code& error) {
+                       self->waiting_writable_ = false;
+                       if (!error) self->on_writable();
+                     });
+}
+
 void Connection::on_writable() {
+  if (closed_) return;
+  if (!door_.is_open()) return open_door();
   flush();
   const auto owner = owner_.lock();
   if (closed_ || owner == nullptr) return;
@@ -257,20 +357,19 @@ void Connection::on_writable() {
   owner->on_activity(*this);
 }
 
+ssize_t Connection::send_some(std::string_view bytes) {
+  if (door_.is_secured()) return door_.stream().write(bytes);
+  return ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void Connection::flush() {
   while (!output_.empty() && !closed_) {
     const std::string& front = output_.front();
-    const ssize_t sent = ::send(socket_.native_handle(), front.data() + sent_, front.size() - sent_,
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = send_some(std::string_view(front).substr(sent_));
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno != EAGAIN) return end("");  // it hung up
-      waiting_writable_ = true;
-      return socket_.async_wait(asio::posix::stream_descriptor::wait_write,
-                                [self = shared_from_this()](const std::error_code& error) {
-                                  self->waiting_writable_ = false;
-                                  if (!error) self->on_writable();
-                                });
+      return wait_writable();
     }
     sent_ += static_cast<std::size_t>(sent);
     output_bytes_ -= static_cast<std::size_t>(sent);

@@ -17,6 +17,7 @@ struct ConnectionCounts {
   std::uint64_t closed_for_memory = 0;
   std::uint64_t closed_for_descriptors = 0;
   std::uint64_t refused = 0;
+  std::uint64_t refused_keys = 0;  // the peer showed a wrong key over TCP, or none
 };
 
 }  // namespace tally::rpc

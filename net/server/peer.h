@@ -5,7 +5,10 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
+
+#include "net/auth/key_ring.h"
 
 namespace tally::rpc {
 
@@ -23,6 +26,9 @@ struct Peer {
   // True when the peer came by a Unix socket as root or as the node's own user. Such a peer could
   // also stop the node.
   bool is_operator = false;
+
+  // What a peer over TCP has proved by TLS.
+  std::optional<net::auth::Proof> proof;
 
   bool is_local() const { return uid != static_cast<uid_t>(-1); }
 };

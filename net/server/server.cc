@@ -22,6 +22,7 @@
 #include "net/server/acceptor.h"
 #include "net/server/anonymous.h"
 #include "net/server/connection.h"
+#include "net/server/wrong_keys.h"
 #include "net/tcp.h"
 
 namespace tally::rpc {
@@ -46,8 +47,13 @@ void send_error(int socket, Status status, std::string_view message) {
 // Held by shared_ptr, so that handlers in the event loop find it, or find that it is gone.
 class Server::Core : public ConnectionOwner, public std::enable_shared_from_this<Core> {
  public:
-  Core(asio::io_context& io, Service& service, const Limits& limits)
-      : io_(io), service_(service), limits_(limits), anonymous_(limits.anonymous), sweep_(io) {}
+  Core(asio::io_context& io, Service& service, const Limits& limits, Security security)
+      : io_(io),
+        service_(service),
+        limits_(limits),
+        security_(std::move(security)),
+        anonymous_(limits.anonymous),
+        sweep_(io) {}
 
   Result<std::string> listen(const ListenOptions& options);
   ConnectionId adopt(UniqueFd socket);
@@ -59,6 +65,8 @@ class Server::Core : public ConnectionOwner, public std::enable_shared_from_this
 
   void on_activity(Connection& connection) override;
   void on_holding(Connection& connection) override;
+  Nanos handshake_wait(const Connection& connection) override;
+  void on_refused(Connection& connection, std::string_view reason, bool wrong_key) override;
   void on_end(Connection& connection, std::string_view reason) override;
 
  private:
@@ -81,6 +89,8 @@ class Server::Core : public ConnectionOwner, public std::enable_shared_from_this
   asio::io_context& io_;
   Service& service_;
   const Limits limits_;
+  const Security security_;
+  WrongKeys wrong_keys_;
   std::vector<std::shared_ptr<Acceptor>> acceptors_;
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   std::size_t open_ = 0;  // number of connections_ that have not ended
@@ -189,7 +199,7 @@ ConnectionId Server::Core::adopt(UniqueFd socket) {
 ConnectionId Server::Core::add(UniqueFd socket, Peer peer) {
   const ConnectionId id = ++last_id_;
   const auto connection = std::make_shared<Connection>(io_, std::move(socket), id, std::move(peer),
-                                                       limits_, service_, weak_from_this());
+                                                       limits_, security_, service_, weak_from_this());
   connections_.emplace(id, connection);
   ++open_;
   anonymous_.add(id, connection->peer().source, connection->peer().is_operator, monotonic_now());
@@ -220,6 +230,17 @@ void Server::Core::on_holding(Connection& connection) {
     holding_fds_.try_emplace(connection.id(), monotonic_now());
     begin_sweeping();
   }
+}
+
+Nanos Server::Core::handshake_wait(const Connection& connection) {
+  return wrong_keys_.wait_of(connection.peer().source, monotonic_now());
+}
+
+void Server::Core::on_refused(Connection& connection, std::string_view reason, bool wrong_key) {
+  const Peer& peer = connection.peer();
+  if (wrong_key) wrong_keys_.add(peer.source, monotonic_now());
+  ++closed_.refused_keys;
+  warn("access-refused", "access-refused", {{"peer", peer.name}, {"reason", reason}});
 }
 
 void Server::Core::on_end(Connection& connection, std::string_view reason) {
@@ -372,8 +393,8 @@ void Server::Core::stop() {
   }
 }
 
-Server::Server(asio::io_context& io, Service& service, Limits limits)
-    : core_(std::make_shared<Core>(io, service, limits)) {}
+Server::Server(asio::io_context& io, Service& service, Limits limits, Security security)
+    : core_(std::make_shared<Core>(io, service, limits, std::move(security))) {}
 
 Server::~Server() {
   stop();

@@ -15,6 +15,7 @@
 #include "net/server/connection_limits.h"
 #include "net/server/listener.h"
 #include "net/server/peer.h"
+#include "net/server/security.h"
 #include "net/server/service.h"
 
 namespace asio {
@@ -26,7 +27,8 @@ namespace tally::rpc {
 class Server {
  public:
   // Borrows `io` and `service`, which must outlive the server.
-  Server(asio::io_context& io, Service& service, Limits limits = {});
+  // By default peers over TCP are served in clear.
+  Server(asio::io_context& io, Service& service, Limits limits = {}, Security security = {});
   ~Server();
 
   // Starts to accept connections at another address. Returns the address with its actual port, also

@@ -31,7 +31,7 @@ enum class Grant : std::uint8_t {
   kSession,  // the peer has a session, and may send descriptors
   kRank,     // the peer has a rank in a job
   kNode,     // the peer is a member of the cluster
-  kToken,    // the peer has shown the cluster's token
+  kProof,    // the peer has shown a token or the cluster's secret
 };
 
 // The destination of replies: the connection, while it exists.

@@ -97,6 +97,9 @@ Result<std::shared_ptr<const ServerContext>> ServerContext::make(Find find, cons
   if (files.any()) {
     if (auto used = use_files(context->get(), files); !used) return used.error();
     ssl.SSL_CTX_set_verify(context->get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    // With a verified peer OpenSSL takes no session, and so no key, without a context.
+    constexpr unsigned char kContext[] = "tally";
+    ssl.SSL_CTX_set_session_id_context(context->get(), kContext, sizeof kContext);
   }
   ssl.SSL_CTX_set_psk_find_session_callback(context->get(), Stream::find_key);
   auto made = std::make_shared<ServerContext>();

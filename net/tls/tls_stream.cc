@@ -133,43 +133,78 @@ int Stream::find_key(SSL* stream, const unsigned char* identity, std::size_t byt
   return 0;
 }
 
-Io Stream::handshake() {
-  if (state_->has_failed) return Io::kFailed;
-  if (state_->has_handshake) return Io::kDone;
+Handshake Stream::handshake() {
+  if (state_->has_failed) return Handshake::kFailed;
+  if (state_->has_handshake) return Handshake::kDone;
   const int returned = ssl().SSL_do_handshake(state_->stream.get());
-  return returned == 1 ? finish_handshake() : result_of(returned);
+  if (returned == 1) return finish_handshake();
+  switch (end_of(returned)) {
+    case End::kWantsRead:
+      return Handshake::kWantsRead;
+    case End::kWantsWrite:
+      return Handshake::kWantsWrite;
+    case End::kClosed:
+      fail(Failure::kNetwork);
+      break;
+    case End::kFailed:
+      break;
+  }
+  return Handshake::kFailed;
 }
 
-Io Stream::finish_handshake() {
+Handshake Stream::finish_handshake() {
   SSL* stream = state_->stream.get();
   const bool by_key = ssl().SSL_session_reused(stream) == 1;  // how OpenSSL calls a handshake by a pre-shared key
   if (state_->client != nullptr) {
-    if (by_key != state_->client->key().has_value()) return fail(Failure::kKey);
+    if (by_key != state_->client->key().has_value()) {
+      fail(Failure::kKey);
+      return Handshake::kFailed;
+    }
   } else if (by_key) {
     state_->proof = state_->named;
   } else {
     X509* certificate = ssl().SSL_get1_peer_certificate(stream);
     const bool good = certificate != nullptr && ssl().SSL_get_verify_result(stream) == X509_V_OK;
     ssl().X509_free(certificate);
-    if (!good) return fail(Failure::kCertificate);
+    if (!good) {
+      fail(Failure::kCertificate);
+      return Handshake::kFailed;
+    }
     state_->failure = Failure::kNone;
     state_->proof = auth::Proof{.kind = auth::Proof::Kind::kSecret, .rights = {}};
   }
   state_->named.reset();
   state_->has_handshake = true;
-  return Io::kDone;
+  return Handshake::kDone;
 }
 
-Io Stream::read(char* bytes, std::size_t room, std::size_t& got) {
-  if (state_->has_failed) return Io::kFailed;
+ssize_t Stream::read(char* bytes, std::size_t room) {
+  std::size_t got = 0;
+  if (state_->has_failed) return errno = EPIPE, -1;
   const int returned = ssl().SSL_read_ex(state_->stream.get(), bytes, room, &got);
-  return returned == 1 ? Io::kDone : result_of(returned);
+  return returned == 1 ? static_cast<ssize_t>(got) : no_bytes(returned);
 }
 
-Io Stream::write(std::string_view bytes, std::size_t& sent) {
-  if (state_->has_failed) return Io::kFailed;
+ssize_t Stream::write(std::string_view bytes) {
+  std::size_t sent = 0;
+  if (state_->has_failed) return errno = EPIPE, -1;
   const int returned = ssl().SSL_write_ex(state_->stream.get(), bytes.data(), bytes.size(), &sent);
-  return returned == 1 ? Io::kDone : result_of(returned);
+  return returned == 1 ? static_cast<ssize_t>(sent) : no_bytes(returned);
+}
+
+ssize_t Stream::no_bytes(int returned) {
+  switch (end_of(returned)) {
+    case End::kWantsRead:
+    case End::kWantsWrite:
+      errno = EAGAIN;
+      return -1;
+    case End::kClosed:
+      return 0;
+    case End::kFailed:
+      break;
+  }
+  errno = state_->failure == Failure::kNetwork ? ECONNRESET : EPROTO;
+  return -1;
 }
 
 void Stream::close() {
@@ -179,29 +214,28 @@ void Stream::close() {
 }
 
 // Every call that can fail leaves the thread's queue of errors empty, because OpenSSL reads it at the next call.
-Io Stream::result_of(int returned) {
+Stream::End Stream::end_of(int returned) {
   const int number = errno;
   switch (ssl().SSL_get_error(state_->stream.get(), returned)) {
     case SSL_ERROR_WANT_READ:
-      return Io::kWantsRead;
+      return End::kWantsRead;
     case SSL_ERROR_WANT_WRITE:
-      return Io::kWantsWrite;
+      return End::kWantsWrite;
     case SSL_ERROR_ZERO_RETURN:
-      return Io::kClosed;
+      return End::kClosed;
     case SSL_ERROR_SYSCALL:
       state_->reason = number != 0 ? std::strerror(number) : "the other side hung up";
       ssl().ERR_clear_error();
-      if (state_->has_handshake && number == 0) return Io::kClosed;
       return fail(Failure::kNetwork);
     default:
       return fail(judge_failure());
   }
 }
 
-Io Stream::fail(Failure failure) {
+Stream::End Stream::fail(Failure failure) {
   state_->failure = failure;
   state_->has_failed = true;
-  return Io::kFailed;
+  return End::kFailed;
 }
 
 Stream::Failure Stream::judge_failure() {

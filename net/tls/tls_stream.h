@@ -2,6 +2,7 @@
 #pragma once
 
 #include <openssl/types.h>
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,12 +22,11 @@ namespace tally::net::tls {
 // The first byte that a client of TLS sends (RFC 8446, section 5.1: a handshake record).
 inline constexpr unsigned char kFirstByte = 22;
 
-enum class Io : std::uint8_t {
+enum class Handshake : std::uint8_t {
   kDone,
   kWantsRead,   // repeat the call when the socket is readable
   kWantsWrite,  // repeat the call when the socket is writable
-  kClosed,      // the other side has ended the connection
-  kFailed,      // the connection is of no use any more; failure() says why
+  kFailed,      // failure() says why
 };
 
 // One thread at a time uses a stream.
@@ -53,11 +53,11 @@ class Stream {
   Stream& operator=(Stream&&) noexcept;
   ~Stream();
 
-  Io handshake();
-  // Reads at most `room` bytes. `got` counts them when the result is kDone.
-  Io read(char* bytes, std::size_t room, std::size_t& got);
-  // Writes some of the bytes. `sent` counts them when the result is kDone.
-  Io write(std::string_view bytes, std::size_t& sent);
+  Handshake handshake();
+  // As read(2) and write(2) of a non-blocking socket: the number of bytes; -1 and errno, EAGAIN when the socket is not
+  // ready; read() returns 0 when the other side has ended the connection.
+  ssize_t read(char* bytes, std::size_t room);
+  ssize_t write(std::string_view bytes);
   // Sends the end of the data, if the socket has room for it.
   void close();
 
@@ -79,10 +79,13 @@ class Stream {
                       SSL_SESSION** session);
   static int find_key(SSL* ssl, const unsigned char* identity, std::size_t bytes, SSL_SESSION** session);
 
-  Io result_of(int returned);
-  Io fail(Failure failure);
+  // How a call of OpenSSL ended that did not succeed.
+  enum class End : std::uint8_t { kWantsRead, kWantsWrite, kClosed, kFailed };
+  End end_of(int returned);
+  End fail(Failure failure);
   Failure judge_failure();
-  Io finish_handshake();
+  Handshake finish_handshake();
+  ssize_t no_bytes(int returned);
 
   std::unique_ptr<State> state_;
 };

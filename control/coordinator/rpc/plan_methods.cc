@@ -64,7 +64,7 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   const std::string piece = params.text_or("text", kMaxPiece, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (!net::same_token(token_, token)) return reply.error(net::wrong_cluster_token());
-  if (!token.empty()) reply.grant(rpc::Grant::kToken);
+  if (!token.empty()) reply.grant(rpc::Grant::kProof);
   if (uploaded_bytes() + piece.size() > kMostUploads) {
     uploads_.erase(connection);
     return reply.error(

@@ -146,7 +146,7 @@ void CoordinatorService::drain(const rpc::Request& request, rpc::Reply reply) {
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (!net::same_token(options_.coordinator.token, token))
     return reply.error(net::wrong_cluster_token());
-  if (!token.empty()) reply.grant(rpc::Grant::kToken);
+  if (!token.empty()) reply.grant(rpc::Grant::kProof);
   if (!look) {
     if (const auto done = coordinator_.drain(node, undo, monotonic_now()); !done) {
       return reply.error(done.error());

@@ -69,7 +69,7 @@ class TestService : public Service {
 };
 
 // Server and peer share one thread. The loop runs only while a test waits.
-class ServerTest : public testing::Test {
+class ServerTest : public ::testing::Test {
  protected:
   void SetUp() override { connect(); }
 
