@@ -7,6 +7,7 @@
 
 #include "dataplane/engine/shard.h"
 #include "tests/support/single_shard.h"
+#include "tests/support/tier.h"
 #include "tests/support/transport/faulty.h"
 
 namespace tally::engine {
@@ -117,7 +118,8 @@ TEST_P(ShardChecksumsTest, DamagedBytesArePulledAgain) {
     return range.region == SingleShard::kStats ||
            ++times[range.offset << 8 | range.peer] > 3;  // this operation's
   };
-  for (seed_ = 1; seed_ <= 40; ++seed_) {
+  const std::uint64_t seeds = testing::test_tier() == "fast" ? 10 : 40;
+  for (seed_ = 1; seed_ <= seeds; ++seed_) {
     corrupted_ = 0;
     SingleShard node(options());
     for (std::uint16_t rank = 0; rank < kRanks; ++rank) corrupt(rank, 0.4);
@@ -148,7 +150,8 @@ TEST_P(ShardChecksumsTest, DamagedGroupsOfManyRanksArePulledAgain) {
   spares_ = [&](const transport::Range& range) {
     return range.region == SingleShard::kStats || ++times[range.offset << 8 | range.peer] > 3;
   };
-  for (seed_ = 1; seed_ <= 5; ++seed_) {
+  const std::uint64_t seeds = testing::test_tier() == "fast" ? 2 : 5;
+  for (seed_ = 1; seed_ <= seeds; ++seed_) {
     corrupted_ = 0;
     times.clear();
     SingleShard node(options(kMany));
