@@ -40,7 +40,7 @@ class Hosts(unittest.TestCase):
         self.addCleanup(end_all)
 
     def start(self, *arguments: str) -> Process:
-        return Process([TALLY_PERF, *arguments], environment={"TMPDIR": str(self.scratch)})
+        return Process([TALLY_PERF, *arguments], environment={"TMPDIR": str(self.scratch), "TALLY_TOKEN": "secret:of all hosts"})
 
     def serve(self, kind: str, *arguments: str) -> Process:
         node = [] if "--address" in arguments else ["--tallyd", TALLYD]
@@ -84,8 +84,8 @@ class Hosts(unittest.TestCase):
         Tallyd(TALLYD, "--listen-tcp", address, folder=self.scratch)
         server = self.serve("allreduce", "--address", address, "--ranks", "2", "--rank", "0",
                             "--duration", "0.3", "--stream", "--inflight", "4", "--max-bytes", "4K",
-                            "--check", "--ceiling", "--token", "secret")
-        joiner = self.join("allreduce", "--rank", "1", "--token", "secret")
+                            "--check", "--ceiling")
+        joiner = self.join("allreduce", "--rank", "1")
         joiner.finish(timeout=SECONDS)
         output = server.finish(timeout=SECONDS)
         self.assertIn("no ceiling: plain sockets would have to end where the node runs", output)

@@ -149,8 +149,8 @@ class ConnectionMaker {
     if (!node) return node.error();
     const std::string host = (*opened_.find("hosts"))[way.shards.front()].get<std::string>();
     const net::HostPort there{net::bracketed(host), node->port};
-    auto shown =
-        rpc::RpcChannel::connect(there.tcp_address(), std::min(deadline_, monotonic_now()));
+    auto shown = rpc::RpcChannel::connect(there.tcp_address(), std::min(deadline_, monotonic_now()),
+                                          channel_.credentials());
     if (!shown) {
       return Error{shown.status(),
                    fmt::format("cannot connect to the node from {} to prove that this rank's "

@@ -13,6 +13,7 @@
 #include "net/rpc/follow.h"
 #include "net/rpc/partition_json.h"
 #include "net/rpc/rpc_channel.h"
+#include "net/tls/credentials.h"
 
 namespace tally::client {
 namespace {
@@ -39,6 +40,7 @@ struct Placement {
   std::vector<NodeEntry> nodes;  // empty: the node that was asked is the only one
   // of all nodes of the job, also those without a session of this rank
   std::vector<std::string> names;
+  std::string key;  // what this rank shows to the nodes; empty: the same as to the coordinator
 };
 
 class Entry {
@@ -47,9 +49,7 @@ class Entry {
       : options_(options), shared_(shared), deadline_(deadline) {}
 
   Result<JobEntry> run() {
-    const auto wish = read_wish(options_.transport, options_.domain);
-    if (!wish) return wish.error();
-    wish_ = *wish;
+    if (auto prepared = prepare(); !prepared) return prepared.error();
     auto channel = reach();
     if (!channel) return channel.error();
     Outcome entered = enter(*channel);
@@ -71,9 +71,7 @@ class Entry {
 
   // Enters a version of the plan that the coordinator has announced.
   Result<JobEntry> run(const json& version) {
-    const auto wish = read_wish(options_.transport, options_.domain);
-    if (!wish) return wish.error();
-    wish_ = *wish;
+    if (auto prepared = prepare(); !prepared) return prepared.error();
     const Error wrong{Status::kProtocol, "the coordinator's new plan cannot be read"};
     try {
       placement_ = read(version);
@@ -88,6 +86,33 @@ class Entry {
   }
 
  private:
+  Outcome prepare() {
+    const auto wish = read_wish(options_.transport, options_.domain);
+    if (!wish) return wish.error();
+    wish_ = *wish;
+    auto credentials = net::tls::Credentials::of_user(options_.token);
+    if (!credentials) return credentials.error();
+    credentials_ = std::move(*credentials);
+    return Unit{};
+  }
+
+  // Connects to a process that may get this rank's token and memory.
+  static Result<rpc::RpcChannel> connect(const std::string& address, Nanos until,
+                                         const net::tls::Credentials& credentials) {
+    auto channel = rpc::RpcChannel::connect(address, until, credentials);
+    if (!channel) return channel;
+    const auto trusted = channel->check_owner();
+    return trusted ? std::move(channel) : Result<rpc::RpcChannel>(trusted.error());
+  }
+
+  // What this rank shows to the nodes of the placement.
+  Result<net::tls::Credentials> for_nodes() const {
+    if (placement_.key.empty()) return credentials_;
+    auto key = net::auth::shown(placement_.key);
+    if (!key) return key.error();
+    return credentials_.with_key(std::move(*key));
+  }
+
   JobEntry finish() {
     Nodes nodes(std::move(nodes_));
     book_.shards = nodes.shards_of_trees();
@@ -104,7 +129,13 @@ class Entry {
   }
 
   Outcome enter(const NodeEntry& node) {
-    auto there = rpc::RpcChannel::connect(node.address, deadline_);
+    const auto credentials = for_nodes();
+    if (!credentials) return at(node, credentials.error());
+    auto there = connect(node.address, deadline_, *credentials);
+    // The node knew the key when the coordinator answered. Since then the job has ended there.
+    if (there.status() == Status::kRefused && !placement_.key.empty() && !credentials->in_clear()) {
+      return at(node, Error{Status::kStaleEpoch, there.error().message});
+    }
     if (!there) return at(node, there.error());
     auto opened = open(std::move(there).value(), node.trees, node.shards);
     if (!opened) return at(node, opened.error());
@@ -116,10 +147,10 @@ class Entry {
     return {why.status, fmt::format("node {}: {}", node.name, why.message)};
   }
 
-  json hello() const {
+  json hello(const rpc::RpcChannel& channel) const {
     return {{"version", rpc::kProtocolVersion},
             {"job", options_.job},
-            {"token", options_.token},
+            {"token", channel.token()},
             {"rank", options_.rank},
             {"ranks", options_.ranks}};
   }
@@ -148,7 +179,7 @@ class Entry {
   // Returns a channel to the node at the address, or to the coordinator that this node names.
   // kUnavailable: neither knows the job.
   Result<rpc::RpcChannel> reach(const std::string& address, Nanos until) {
-    auto node = rpc::RpcChannel::connect(address, until);
+    auto node = connect(address, until, credentials_);
     if (!node) return node;
     debug_step(DebugStep::kClientConnected);
     auto asked = ask(*node);
@@ -156,7 +187,7 @@ class Entry {
     // has read the request.
     for (int i = 0; i < kMostRetries && asked.status() == Status::kAgain; ++i) {
       ::usleep(kPause / kMicrosecond);
-      node = rpc::RpcChannel::connect(address, until);
+      node = connect(address, until, credentials_);
       if (!node) return node;
       asked = ask(*node);
     }
@@ -168,6 +199,7 @@ class Entry {
       return Error{Status::kUnavailable,
                    fmt::format("{}; {}", asked.error().message, coordinator.error().message)};
     }
+    if (const auto trusted = coordinator->check_owner(); !trusted) return trusted.error();
     if (const auto there = ask(*coordinator); !there) return there.error();
     return coordinator;
   }
@@ -183,7 +215,7 @@ class Entry {
   }
 
   Outcome ask_once(rpc::RpcChannel& channel) {
-    json params = hello();
+    json params = hello(channel);
     params["host"] = net::host_name();
     auto reply = channel.call("job.open", std::move(params), {}, deadline_);
     if (!reply && reply.status() == Status::kUnsupported) {  // nodes of older versions
@@ -213,6 +245,7 @@ class Entry {
       placement.nodes.push_back(std::move(node));
     }
     if (!placement.nodes.empty()) placement.epoch = reply.at("epoch");
+    placement.key = reply.value("key", "");
     if (const auto names = reply.find("names"); names != reply.end()) {
       names->get_to(placement.names);
     }
@@ -221,7 +254,7 @@ class Entry {
 
   Outcome open(rpc::RpcChannel channel, std::vector<std::uint32_t> trees,
                std::vector<std::uint32_t> shards) {
-    json params = hello();
+    json params = hello(channel);
     if (placement_.epoch != 0) params["epoch"] = placement_.epoch;
     auto opened = channel.call("session.open", std::move(params), {}, deadline_);
     if (!opened) return opened.error();
@@ -332,6 +365,7 @@ class Entry {
   const SharedByConnections& shared_;
   const Nanos deadline_;
   ConnectionWish wish_;
+  net::tls::Credentials credentials_;
   JoinTimeout give_up_{deadline_};
   Placement placement_;
   BookConfig book_;

@@ -15,7 +15,7 @@ namespace tally::client {
 struct SessionOptions {
   std::string address;  // of a node, or of several nodes of a cluster: "tcp:a:7733,tcp:b:7733"
   std::string job;
-  std::string token;
+  std::string token;         // as net::tls::Credentials::of_user() takes it
   std::string transport;     // "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric"; empty:
                              // the best that works
   ibv_pd* domain = nullptr;  // the caller's protection domain for verbs; borrowed for the session's

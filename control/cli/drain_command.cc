@@ -63,15 +63,12 @@ void add_drain(CLI::App& app, DrainArguments& arguments) {
       ->check(number_in(0.0, 86400.0))
       ->capture_default_str();
   drain->add_flag("--undo", arguments.undo, "it gets trees again");
-  drain->add_option("--token", arguments.token, "the cluster's token")
-      ->envname("TALLY_CLUSTER_TOKEN")
-      ->type_name("TEXT");
 }
 
 int run_drain(rpc::RpcChannel& channel, const DrainArguments& arguments, bool as_json,
               Nanos timeout) {
   const Nanos until = monotonic_now() + static_cast<Nanos>(arguments.wait * kSecond);
-  json params = {{"node", arguments.node}, {"token", arguments.token}, {"undo", arguments.undo}};
+  json params = {{"node", arguments.node}, {"undo", arguments.undo}};
   std::string last;
   for (;;) {
     const auto answer = channel.call("cluster.drain", params, {}, monotonic_now() + timeout);

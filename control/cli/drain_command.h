@@ -11,7 +11,6 @@ namespace tally::control {
 
 struct DrainArguments {
   std::string node;
-  std::string token;
   double wait = 60;  // seconds
   bool undo = false;
 };

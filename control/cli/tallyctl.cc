@@ -21,6 +21,7 @@
 #include "control/cli/drain_command.h"
 #include "control/cli/plan/plan_remote.h"
 #include "control/cli/probe/command.h"
+#include "control/cli/token_command.h"
 #include "control/cli/top/command.h"
 #include "control/cli/trace_command.h"
 #include "control/cli/views.h"
@@ -38,6 +39,7 @@ constexpr int kUsage = 2;
 
 struct Arguments {
   std::string address;
+  std::string token_text;
   bool as_json = false;
   double watch = 0;      // seconds; 0: once
   double timeout = 5;    // seconds, for each answer
@@ -46,6 +48,7 @@ struct Arguments {
   TraceArguments trace;
   doctor::DoctorArguments doctor;
   DrainArguments drain;
+  TokenArguments token;
   PlanArguments plan;
   probe::ProbeArguments probe;
   top::TopArguments top;
@@ -64,8 +67,8 @@ Result<json> call(rpc::RpcChannel& channel, std::string_view method, const json&
 // coordinator, which the members name.
 Result<rpc::RpcChannel> connect(const std::string& command, const Arguments& arguments) {
   // A host that is down must not take the whole timeout of an answer.
-  auto node = rpc::RpcChannel::connect_first(arguments.address,
-                                             std::min(3 * kSecond, nanos(arguments.timeout)));
+  auto node = rpc::RpcChannel::connect_as_user(arguments.address,
+                                               std::min(3 * kSecond, nanos(arguments.timeout)));
   const bool of_cluster =
       command == "nodes" || command == "plan" || command == "drain" || arguments.cluster;
   if (!node || !of_cluster) return node;
@@ -167,6 +170,7 @@ int print_answer(const PlanAnswer& answer) {
 
 int execute(rpc::RpcChannel& channel, const std::string& command, const Arguments& arguments) {
   const Nanos timeout = nanos(arguments.timeout);
+  if (command == "token") return revoke_token(channel, arguments.token, timeout);
   if (command == "drain") return run_drain(channel, arguments.drain, arguments.as_json, timeout);
   if (command == "trace") return trace(channel, arguments.trace, arguments.timeout);
   if (command == "plan") {
@@ -211,6 +215,7 @@ std::string_view why_not_watched(std::string_view command) {
   if (command == "doctor") return "doctor looks once";
   if (command == "drain") return "drain looks until it is over, or for --wait seconds";
   if (command == "plan") return "plan answers once";
+  if (command == "token") return "token answers once";
   if (command == "probe") return "probe measures once";
   if (command == "top") return "top looks again by itself, every --interval";
   return {};
@@ -226,6 +231,11 @@ int run(int argc, char** argv) {
                      "the node's address, unix:/path or tcp:host:port; of several, separated by "
                      "commas, the first where a node listens ($TALLY_ADDRESS)")
           ->capture_default_str();
+  app.add_option(
+         "--token", arguments.token_text,
+         "a token or the cluster's secret, for nodes over TCP; @FILE: the first line of FILE "
+         "($TALLY_TOKEN)")
+      ->type_name("TEXT");
   app.add_flag("--json", arguments.as_json, "print the node's answer as JSON");
   app.add_option("--timeout", arguments.timeout, "seconds to wait for an answer")
       ->check(number_in(0.001, 3600.0))
@@ -252,6 +262,7 @@ int run(int argc, char** argv) {
   trace->add_option("--out", arguments.trace.out, "the file to write")->required();
   doctor::add_doctor(app, arguments.doctor);
   add_drain(app, arguments.drain);
+  add_token(app, arguments.token);
   add_plan(app, arguments.plan);
   probe::add_probe(app, arguments.probe);
   top::add_top(app, arguments.top);
@@ -262,6 +273,8 @@ int run(int argc, char** argv) {
     return print_help_or_explain(app, error, "tallyctl") ? 0 : kUsage;
   }
   ::signal(SIGPIPE, SIG_IGN);
+  // All parts of the program, and what it starts, show what the environment says.
+  if (!arguments.token_text.empty()) ::setenv("TALLY_TOKEN", arguments.token_text.c_str(), 1);
   const std::string command = app.get_subcommands().front()->get_name();
   if (const auto why = why_not_watched(command); arguments.watch > 0 && !why.empty()) {
     fmt::print(stderr, "tallyctl: --watch: {}; leave it out\n", why);
@@ -279,6 +292,8 @@ int run(int argc, char** argv) {
   }
   if (command == "doctor") return examine_machine(arguments, address->count() > 0);
   if (command == "plan") return plan(arguments);
+  if (command == "token" && arguments.token.verb != TokenVerb::kRevoke)
+    return run_token(arguments.token);
   return ask_node(command, arguments);
 }
 

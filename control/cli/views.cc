@@ -202,8 +202,11 @@ json connections_text(const json& counts) {
     if (number(key) == 0) continue;
     closed += fmt::format("{}{} {}", closed.empty() ? "; closed: " : ", ", number(key), what);
   }
-  const std::uint64_t refused = number("refused");
-  return text + closed + (refused == 0 ? "" : fmt::format("; {} refused", refused));
+  for (const auto& [key, what] : {std::pair{"refused", "refused"},
+                                  std::pair{"refused_keys", "refused for what they showed"}}) {
+    if (number(key) != 0) closed += fmt::format("; {} {}", number(key), what);
+  }
+  return text + closed;
 }
 
 std::string listed(const json& ranks) {

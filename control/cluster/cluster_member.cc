@@ -161,7 +161,7 @@ std::vector<CoordinatorAnswer> ClusterMember::ask_all() {
   std::optional<Error> why;
   bool anybody = false;
   for (std::size_t i = 0; i < addresses.size() && !stopping(); ++i) {
-    auto channel = rpc::RpcChannel::connect(addresses[i], 0);
+    auto channel = rpc::RpcChannel::connect(addresses[i], 0, options_.credentials);
     Result<CoordinatorAnswer> answer = CoordinatorAnswer{};
     if (channel) {
       const Interruptible interruptible(*this, channel->fd());
@@ -202,8 +202,7 @@ json ClusterMember::introduction(const rpc::RpcChannel& channel) {
                {"unix", options_.local},
                {"shards", options_.shards},
                {"speed", cluster.speed},
-               {"epoch", highest_epoch_},
-               {"token", cluster.token}};
+               {"epoch", highest_epoch_}};
   const std::lock_guard lock(mutex_);
   rails_are_news_ = false;
   // A coordinator that does not know rails is not sent an empty list.
@@ -233,7 +232,7 @@ void ClusterMember::set_rails(std::vector<Rail> rails) {
 
 // Joins and stays until the membership ends. Returns true when this node was a member there.
 bool ClusterMember::be_member_at(const std::string& address) {
-  auto channel = rpc::RpcChannel::connect(address, 0);
+  auto channel = rpc::RpcChannel::connect(address, 0, options_.credentials);
   if (!channel) return complain(address, channel.error()), false;
   const Interruptible interruptible(*this, channel->fd());
   const auto joined =
@@ -333,7 +332,7 @@ void ClusterMember::send_reports() {
     const std::uint64_t node = node_number_;
     const std::string address = coordinator_;
     lock.unlock();
-    auto channel = rpc::RpcChannel::connect(address, 0);
+    auto channel = rpc::RpcChannel::connect(address, 0, options_.credentials);
     std::optional<Interruptible> interruptible;
     if (channel) interruptible.emplace(*this, channel->fd());
     lock.lock();
@@ -374,10 +373,7 @@ Outcome ClusterMember::send(rpc::RpcChannel& channel, std::uint64_t node,
     if (!one.error.empty()) entry["error"] = one.error.substr(0, 512);
     (one.over ? over : done).push_back(std::move(entry));
   }
-  json params = {{"node", node},
-                 {"token", options_.cluster.token},
-                 {"done", std::move(done)},
-                 {"over", std::move(over)}};
+  json params = {{"node", node}, {"done", std::move(done)}, {"over", std::move(over)}};
   if (rails != nullptr) params["rails"] = to_json(*rails);
   const auto sent =
       channel.call("cluster.report", std::move(params), {}, monotonic_now() + kAnswer);

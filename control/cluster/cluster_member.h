@@ -37,6 +37,7 @@ class ClusterMember {
     std::string local;         // unix:/path
     std::uint32_t shards = 1;  // shards that serve one job
     std::vector<Rail> rails{};
+    net::tls::Credentials credentials{};  // what this node shows to coordinators
   };
   // io is the control thread's loop; ClusterMember calls `node` there. Both are borrowed. `node`
   // must live until stop(), and this object until `node` is gone.

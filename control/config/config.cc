@@ -72,9 +72,15 @@ std::string explain_unknown(std::string_view table, std::string_view name) {
                                : fmt::format("\"{}\" belongs in [{}]", name, key.table);
     }
   }
+  if (table == "cluster" && name == "token") {
+    return "nodes show the secret of security.secret_file instead: write the token into that file "
+           "as secret:TOKEN, or "
+           "make a secret with `tallyctl token secret`";
+  }
   if (table == "jobs") known.assign(kJobKeys.begin(), kJobKeys.end());
   if (table.empty())
-    known.insert(known.end(), {"shards", "network", "cluster", "memory", "limits", "jobs"});
+    known.insert(known.end(),
+                 {"shards", "network", "cluster", "security", "memory", "limits", "jobs"});
   if (const auto near = nearest(name, known); !near.empty()) {
     return fmt::format("did you mean \"{}\"?", near);
   }
@@ -301,6 +307,11 @@ Result<Config> parse_config(std::string_view text, std::string_view path,
   if (auto done = apply(overrides, config, places); !done) return done.error();
   derive(config);
   if (auto done = check_config(config, places); !done) return done.error();
+  if (config.security.insecure && !config.listen_tcp.empty()) {
+    config.warnings.push_back(fmt::format(
+        "insecure: everybody who reaches {} can use this node, and can see and change its jobs",
+        config.listen_tcp));
+  }
   return config;
 }
 
@@ -316,8 +327,7 @@ Result<Config> load_config(const std::string& path, std::span<const Override> ov
   auto config = parse_config(text, path, overrides);
   if (!config) return config;
   struct stat info {};
-  const bool has_tokens = !config->cluster.token.empty() ||
-                          std::any_of(config->jobs.begin(), config->jobs.end(),
+  const bool has_tokens = std::any_of(config->jobs.begin(), config->jobs.end(),
                                       [](const ConfiguredJob& job) { return !job.token.empty(); });
   if (has_tokens && ::stat(path.c_str(), &info) == 0 && (info.st_mode & S_IROTH) != 0) {
     config->warnings.push_back(

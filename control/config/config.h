@@ -18,6 +18,7 @@
 #include "dataplane/engine/eal.h"
 #include "dataplane/transport/verbs/device.h"
 #include "net/server/connection_limits.h"
+#include "net/tls/tls_context.h"
 #include "summation/reduce.h"
 
 namespace tally::control {
@@ -38,9 +39,16 @@ struct ClusterConfig {
   std::string host;          // workers that give the same host are on its machine
   Role role = Role::kHelper;
   std::uint64_t speed = 0;  // bytes per second of its NIC, each way; 0: unknown
-  std::string token;        // shared by the coordinator and the members
 
   std::vector<std::string> addresses() const;  // of the coordinators
+};
+
+// Whom the node serves over TCP (docs/security.md).
+struct SecurityConfig {
+  std::string secret_file;  // has the cluster's secret; empty: none
+  bool insecure = false;    // serve peers that show nothing
+  net::tls::CertificateFiles certificates{};
+  std::string revoked_file;  // ids of revoked tokens, a line each; empty: kept in memory alone
 };
 
 struct Config {
@@ -80,7 +88,8 @@ struct Config {
   rpc::Limits connections;  // of control connections; idle is anonymous_idle_s
   std::uint32_t anonymous_idle_s = 10;
 
-  ClusterConfig cluster;  // [cluster]
+  ClusterConfig cluster;    // [cluster]
+  SecurityConfig security;  // [security]
 
   std::vector<ConfiguredJob> jobs;  // [[jobs]]
 

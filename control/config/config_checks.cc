@@ -59,8 +59,7 @@ Outcome check_cluster(const ClusterConfig& cluster) {
     return invalid(fmt::format("cluster.coordinators = \"{}\": {}; put commas between addresses",
                                cluster.coordinators, sound.error().message));
   }
-  for (const auto& [key, value] :
-       {std::pair{"name", cluster.name}, {"host", cluster.host}, {"token", cluster.token}}) {
+  for (const auto& [key, value] : {std::pair{"name", cluster.name}, {"host", cluster.host}}) {
     if (value.size() > kMaxName) {
       return invalid(fmt::format("cluster.{} has {} bytes: must be a text of at most {}", key,
                                  value.size(), kMaxName));
@@ -71,6 +70,20 @@ Outcome check_cluster(const ClusterConfig& cluster) {
     }
   }
   return Unit{};
+}
+
+// Whoever reaches a node could use it, so a node on a network needs to know whom it serves.
+Outcome check_security(const Config& config) {
+  const SecurityConfig& security = config.security;
+  if (!security.secret_file.empty() || security.certificates.any() || security.insecure)
+    return Unit{};
+  return invalid(
+      fmt::format("listen_tcp = \"{}\": anybody who reaches this address could use the node. Give "
+                  "it the cluster's "
+                  "secret (`tallyctl token secret FILE` makes one; --secret-file FILE), or serve "
+                  "everybody with "
+                  "--insecure (docs/security.md)",
+                  config.listen_tcp));
 }
 
 Outcome check_listeners(const Config& config) {
@@ -89,7 +102,7 @@ Outcome check_listeners(const Config& config) {
                                config.listen_tcp));
   }
   const auto tcp = net::parse_host_port("address", config.listen_tcp, true);
-  if (tcp.ok()) return Unit{};
+  if (tcp.ok()) return check_security(config);
   return invalid(fmt::format("listen_tcp = \"{}\": {}", config.listen_tcp, tcp.error().message));
 }
 

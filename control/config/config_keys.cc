@@ -102,7 +102,9 @@ std::vector<Key> node_keys() {
       {"", "log_level", "log-level", "what is logged",
        choice(At<&Config::log_level>{}, {"debug", "info", "warning", "error"})},
       {"", "open_jobs", "",
-       "a job that is not listed is made by its first rank, whose token becomes the job's",
+       "a job that is not listed is made by its first rank, whose token becomes the job's; over "
+       "TCP "
+       "the rank needs a token for the job, or the secret",
        TruthKey{At<&Config::limits, &AdmissionLimits::open_jobs>{}}},
       {"", "exit_when_idle_s", "exit-when-idle",
        "ends when nobody has had a session, or connected, for so many seconds; 0: never",
@@ -210,7 +212,7 @@ std::vector<Key> connection_keys() {
        "connections of clients, nodes and tools, at most as many as files can be open",
        number(At<&Config::connections, &rpc::Limits::connections>{}, 16, kMost)},
       {"limits", "anonymous_connections", "",
-       "of these without a session, a place in a job or the cluster's token; the oldest is closed "
+       "of these without a session, a place in a job or a token; the oldest is closed "
        "for the next",
        number(At<&Config::connections, &rpc::Limits::anonymous, &AnonymousLimits::connections>{}, 4,
               kMost)},
@@ -245,8 +247,30 @@ std::vector<Key> cluster_keys() {
       {"cluster", "speed", "cluster-speed",
        "bytes per second of this machine's NIC, each way; 0: unknown",
        or_zero(speed(At<&Config::cluster, &ClusterConfig::speed>{}, kPage, 1024 * kGib))},
-      {"cluster", "token", "", "what nodes show to their coordinator; the same everywhere",
-       TextKey{At<&Config::cluster, &ClusterConfig::token>{}, true, true}},
+  };
+}
+
+std::vector<Key> security_keys() {
+  const auto file = [](auto at) { return TextKey{at, true}; };
+  using Files = net::tls::CertificateFiles;
+  return {
+      {"security", "secret_file", "secret-file",
+       "a file with the cluster's secret, which `tallyctl token secret` makes; the same at all "
+       "nodes",
+       file(At<&Config::security, &SecurityConfig::secret_file>{})},
+      {"security", "insecure", "insecure",
+       "serve peers over TCP that show neither a token nor the secret, in clear",
+       TruthKey{At<&Config::security, &SecurityConfig::insecure>{}}},
+      {"security", "certificate", "", "PEM file with this node's certificate and its chain",
+       file(At<&Config::security, &SecurityConfig::certificates, &Files::certificate>{})},
+      {"security", "private_key", "", "PEM file with the certificate's key",
+       file(At<&Config::security, &SecurityConfig::certificates, &Files::private_key>{})},
+      {"security", "authority", "",
+       "PEM file with the authority that signs other nodes' and operators' certificates",
+       file(At<&Config::security, &SecurityConfig::certificates, &Files::authority>{})},
+      {"security", "revoked_file", "",
+       "a file where the node keeps the ids of revoked tokens; empty: until it ends",
+       file(At<&Config::security, &SecurityConfig::revoked_file>{})},
   };
 }
 
@@ -259,7 +283,8 @@ std::string Key::path() const {
 const std::vector<Key>& config_keys() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> all = node_keys();
-    for (const auto& more : {network_keys(), limit_keys(), connection_keys(), cluster_keys()}) {
+    for (const auto& more :
+         {network_keys(), limit_keys(), connection_keys(), cluster_keys(), security_keys()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

@@ -188,11 +188,12 @@ TEST(Config, ReportsTheLinesOfValuesThatAreWrongTogether) {
            {"\n\nlisten = \"nowhere\"", "t.toml:3:10: listen = \"nowhere\": address"},
            {"listen_tcp = \"7733\"", "t.toml:1:14: listen_tcp = \"7733\": write tcp:host:port"},
            {"listen_tcp = \"tcp:host\"", "t.toml:1:14: listen_tcp = \"tcp:host\": "},
-           {"listen_tcp = \"tcp:*:1\"\n[network]\nrails = \"here\"",
-            "t.toml:3:9: network.rails = "},
+           {"listen_tcp = \"tcp:*:1\"\nsecurity.insecure = true\n[network]\nrails = \"here\"",
+            "t.toml:4:9: network.rails = "},
            {"[network]\nrails = \"10.0.0.1\"", "t.toml:2:9: network.rails = "},
-           {"listen_tcp = \"tcp:*:1\"\n[network]\nrails = \"10.0.0.1\"\nspeeds = \"1,2\"",
-            "t.toml:4:10: network.speeds = "},
+           {"listen_tcp = \"tcp:*:1\"\nsecurity.insecure = true\n[network]\nrails = "
+            "\"10.0.0.1\"\nspeeds = \"1,2\"",
+            "t.toml:5:10: network.speeds = "},
            {"[shards]\ncount = 1\n[network]\nrails = \"10.0.0.1,10.0.0.2\"\n[cluster]\nname = "
             "\"listen_tcp\"",
             "t.toml:4:9: network.rails = "},
@@ -287,13 +288,14 @@ TEST(Config, NeverShowsATokenThatIsWrong) {
 
 TEST(Config, PrintsAFileThatGivesItAgain) {
   const auto first = parse(
-      "listen = \"/a\\\"b\"\nlisten_tcp = \"tcp:*:1\"\n[network]\nprovider = "
+      "listen = \"/a\\\"b\"\nlisten_tcp = \"tcp:*:1\"\n[security]\ninsecure = "
+      "true\n[network]\nprovider = "
       "\"net\"\n[shards]\ncount = 3\nwindow_bytes = 131072\n[[jobs]]\nname = "
       "\"j\\\"\"\n"
-      "token = \"secret\"\nweight = 5\n");
+      "token = \"hush\"\nweight = 5\n");
   ASSERT_TRUE(first.ok()) << first.error().message;
   const std::string text = to_toml(*first);
-  EXPECT_EQ(text.find("secret"), std::string::npos);
+  EXPECT_EQ(text.find("hush"), std::string::npos);
   const auto again = parse(text);
   ASSERT_TRUE(again.ok()) << again.error().message << "\n" << text;
   EXPECT_EQ(to_toml(*again), [&] {
@@ -308,7 +310,7 @@ TEST(Config, PrintsAFileThatGivesItAgain) {
 TEST(Config, AClusterIsDescribedByItsAddresses) {
   const auto config = parse(
       "[cluster]\ncoordinators = \"tcp:10.0.0.1:7733, unix:/run/b\"\nname = \"n1\"\n"
-      "role = \"worker\"\nspeed = \"12GiB\"\ntoken = \"hush\"\n",
+      "role = \"worker\"\nspeed = \"12GiB\"\n",
       {{"cluster-host", "gpu7"}});
   ASSERT_TRUE(config.ok()) << config.error().message;
   const ClusterConfig& cluster = config->cluster;
@@ -317,8 +319,6 @@ TEST(Config, AClusterIsDescribedByItsAddresses) {
   EXPECT_EQ(cluster.role, Role::kWorker);
   EXPECT_EQ(cluster.speed, 12ULL << 30);
   const std::string text = to_toml(*config);
-  EXPECT_EQ(text.find("hush"), std::string::npos) << text;
-  EXPECT_NE(text.find("# token is set, and not shown"), std::string::npos) << text;
   EXPECT_TRUE(parse(text).ok()) << text;
   for (const auto& [speed, bytes] : {std::pair{"100Gbit", 12'500'000'000},
                                      {"1.379 GB/s", 1'379'000'000},
@@ -346,8 +346,20 @@ TEST(Config, AClusterThatCannotBeIsRefused) {
             std::string::npos);
   EXPECT_NE(error_of("", {{"cluster-name", std::string(200, 'n')}}).find("at most 128"),
             std::string::npos);
-  const std::string message = error_of("[cluster]\ntoken = 12345");
-  EXPECT_EQ(message.find("12345"), std::string::npos) << message;
+  EXPECT_NE(error_of("[cluster]\ntoken = \"hush\"").find("security.secret_file"),
+            std::string::npos);
+}
+
+TEST(Config, ANodeOnANetworkNeedsASecretOrInsecure) {
+  const std::string message = error_of("listen_tcp = \"tcp:*:7733\"");
+  EXPECT_NE(message.find("--secret-file FILE"), std::string::npos) << message;
+  EXPECT_NE(message.find("--insecure"), std::string::npos) << message;
+  EXPECT_TRUE(parse("listen_tcp = \"tcp:*:7733\"", {{"secret-file", "/etc/tally/secret"}}).ok());
+  const auto insecure = parse("listen_tcp = \"tcp:*:7733\"", {{"insecure", "true"}});
+  ASSERT_TRUE(insecure.ok()) << insecure.error().message;
+  EXPECT_TRUE(insecure->security.insecure);
+  EXPECT_NE(insecure->warnings.at(0).find("everybody"), std::string::npos);
+  EXPECT_TRUE(parse("").ok()) << "a Unix socket needs nothing";
 }
 
 TEST(Config, WarnsOfATokenThatEverybodyCanRead) {

@@ -125,6 +125,11 @@ std::string assign_truth(const TruthKey& key, Config& config, const Written& wri
     key.at(config) = *truth;
     return {};
   }
+  const auto* text = std::get_if<std::string>(&written.value);
+  if (written.from_flag && text != nullptr && (*text == "true" || *text == "false")) {
+    key.at(config) = *text == "true";
+    return {};
+  }
   return wrong_type(written, "true or false, without quotes");
 }
 

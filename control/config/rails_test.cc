@@ -15,7 +15,8 @@ using ::testing::IsEmpty;
 
 Result<Config> with_network(const std::string& network, const std::string& more = "") {
   return parse_config(
-      "listen_tcp = \"tcp:*:7733\"\n[shards]\ncount = 4\n" + more + "[network]\n" + network,
+      "listen_tcp = \"tcp:*:7733\"\nsecurity.insecure = true\n[shards]\ncount = 4\n" + more +
+          "[network]\n" + network,
       "t.toml", {});
 }
 
@@ -57,7 +58,9 @@ TEST(ConfiguredRails, EachHasAShard) {
   std::string addresses = "10.0.0.1";
   for (int i = 2; i <= 16; ++i) addresses += ",10.0.0." + std::to_string(i);
   const std::string text =
-      "listen_tcp = \"tcp:*:7733\"\n[shards]\nper_job = 16\n[network]\nrails = \"" + addresses;
+      "listen_tcp = \"tcp:*:7733\"\nsecurity.insecure = true\n[shards]\nper_job = "
+      "16\n[network]\nrails = \"" +
+      addresses;
   const auto config = parse_config(text + "\"", "t.toml", {});
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->shards, 16u);
@@ -96,8 +99,9 @@ TEST(RailState, AShardHasTheNicOfItsRail) {
               ElementsAre("lo", "", "lo", ""));
   const auto everywhere = with_network("");
   EXPECT_THAT(nics_of_shards(*everywhere, {}, all), ElementsAre("", "", "", ""));
-  const auto one =
-      parse_config("listen_tcp = \"tcp:127.0.0.1:7733\"\n[shards]\ncount = 1\n", "", {});
+  const auto one = parse_config(
+      "listen_tcp = \"tcp:127.0.0.1:7733\"\nsecurity.insecure = true\n[shards]\ncount = 1\n", "",
+      {});
   EXPECT_THAT(nics_of_shards(*one, {}, all), ElementsAre("lo"));
 }
 
@@ -111,7 +115,7 @@ std::vector<Rail> two_rails(std::uint32_t shards) {
 }
 
 JobInstance& form(Admission& admission, const char* job) {
-  return *admission.admit({job, "", 0, 2}, 1)->instance;
+  return *admission.admit({.job = job, .rank = 0, .ranks = 2}, 1)->instance;
 }
 
 TEST(RailsOfAJob, HaveSharesByTheirSpeed) {

@@ -15,6 +15,7 @@
 #include "control/config/rails.h"
 #include "control/coordinator/records/tree_buffers.h"
 #include "control/daemon/networks.h"
+#include "control/daemon/node_security.h"
 #include "control/machine/memory_limit.h"
 #include "control/machine/process_limits.h"
 #include "dataplane/transport/shm/fault_guard.h"
@@ -56,8 +57,7 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
 
 probe::ProbeOptions probe_options(const Config& config, const summation::Kernels* kernels) {
   const auto listen = net::parse_host_port("listen_tcp", config.listen_tcp, true);
-  return {.token = config.cluster.token,
-          .host = listen ? listen->host : "",
+  return {.host = listen ? listen->host : "",
           .kernels = kernels,
           .shards = std::min(config.shards, config.limits.shards_per_job),
           .window = config.window_bytes};
@@ -195,7 +195,11 @@ Outcome Daemon::build(const Config& config) {
   options.limits.max_slot_bytes =
       std::min(options.limits.max_slot_bytes, memory_for_peers(memory_limit()));
   options.jobs = config.jobs;
-  options.cluster_token = config.cluster.token;
+  auto security = make_security(config);
+  if (!security) return security.error();
+  credentials_ = security->credentials;
+  options.access = security->access;
+  options.credentials = security->credentials;
   options.coordinators = config.cluster.coordinators;
   options.status = [this] { return member_ ? member_->status() : CoordinatorStatus{}; };
   options.name = config.cluster.name;
@@ -210,7 +214,7 @@ Outcome Daemon::build(const Config& config) {
                                  [this](rpc::ConnectionId connection, std::string_view reason) {
                                    server_->disconnect(connection, reason);
                                  });
-  server_ = std::make_unique<rpc::Server>(io_, *node_, connections);
+  server_ = std::make_unique<rpc::Server>(io_, *node_, connections, security->server);
   // The directory of the user's default socket is for that user alone. Elsewhere, the mode of the
   // socket decides which users may connect.
   const bool is_private = ::geteuid() != 0 && config.listen == net::default_listen_address();
@@ -264,6 +268,7 @@ void Daemon::join_cluster(const Config& config) {
   options.local = has_scheme ? config.listen : "unix:" + config.listen;
   options.shards = std::min(config.shards, config.limits.shards_per_job);
   options.rails = rails_;
+  options.credentials = credentials_;
   member_ = std::make_unique<ClusterMember>(std::move(options), io_, *node_);
 }
 

@@ -21,6 +21,7 @@
 #include "control/node/shards/shard_set.h"
 #include "dataplane/engine/eal.h"
 #include "net/server/server.h"
+#include "net/tls/credentials.h"
 
 namespace tally::control {
 
@@ -77,6 +78,7 @@ class Daemon {
   engine::EalMemory memory_;
   std::unique_ptr<ShardSet> shards_;
   std::unique_ptr<Store> store_ = std::make_unique<MemoryStore>();
+  net::tls::Credentials credentials_;      // what this node shows to other nodes
   std::unique_ptr<ClusterMember> member_;  // null when the node is in no cluster
   std::unique_ptr<Node> node_;
   std::unique_ptr<rpc::Server> server_;

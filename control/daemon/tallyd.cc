@@ -19,6 +19,7 @@
 #include "control/config/config.h"
 #include "control/config/config_keys.h"
 #include "control/daemon/daemon.h"
+#include "control/daemon/node_security.h"
 #include "control/daemon/shutdown.h"
 
 namespace tally::control {
@@ -67,8 +68,13 @@ void describe(CLI::App& app, Arguments& arguments) {
     const auto keep = [&arguments, flag = std::string(key.flag)](const std::string& value) {
       arguments.overrides.push_back({flag, value});
     };
-    app.add_option_function<std::string>(fmt::format("--{}", key.flag), keep,
-                                         fmt::format("{} [{}]", key.help, key.path()))
+    const std::string help = fmt::format("{} [{}]", key.help, key.path());
+    if (std::holds_alternative<TruthKey>(key.kind)) {
+      app.add_flag_callback(
+          fmt::format("--{}", key.flag), [keep] { keep("true"); }, help);
+      continue;
+    }
+    app.add_option_function<std::string>(fmt::format("--{}", key.flag), keep, help)
         ->type_name(value_kind(key));
   }
   app.footer(
@@ -132,6 +138,8 @@ int run(int argc, char** argv) {
   if (const auto steps = start_debug_steps(); !steps) return usage(steps.error().message);
   const auto config = load_config(arguments.config_path, arguments.overrides);
   if (!config) return usage(config.error().message);
+  if (const auto security = make_security(*config); !security)
+    return usage(security.error().message);
   if (arguments.check_config) {
     fmt::print("{}", to_toml(*config));
     for (const std::string& warning : config->warnings) {

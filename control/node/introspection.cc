@@ -63,7 +63,8 @@ json connections_json(const rpc::ConnectionCounts& counts) {
           {"closed_for_newer", counts.closed_for_newer},
           {"closed_for_memory", counts.closed_for_memory},
           {"closed_for_descriptors", counts.closed_for_descriptors},
-          {"refused", counts.refused}};
+          {"refused", counts.refused},
+          {"refused_keys", counts.refused_keys}};
 }
 
 // This node's vertex in each of its trees; null when all are stars.
@@ -159,16 +160,21 @@ json record_json(const protocol::TraceRecord& record) {
 
 }  // namespace
 
-Introspection::Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission)
-    : facts_(std::move(facts)), shards_(shards), admission_(admission), started_(monotonic_now()) {}
+Introspection::Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission,
+                             std::function<Caller(rpc::ConnectionId)> caller_of)
+    : facts_(std::move(facts)),
+      shards_(shards),
+      admission_(admission),
+      caller_of_(std::move(caller_of)),
+      started_(monotonic_now()) {}
 
 void Introspection::handle(rpc::ConnectionId connection, const rpc::Request& request,
                            rpc::Reply reply) {
   const std::string& method = request.method;
   if (method == "node.status") return status(std::move(reply));
   if (method == "node.stats") return stats(std::move(reply));
-  if (method == "node.jobs") return jobs(std::move(reply));
-  if (method == "node.metrics") return metrics(request, std::move(reply));
+  if (method == "node.jobs") return jobs(connection, std::move(reply));
+  if (method == "node.metrics") return metrics(connection, request, std::move(reply));
   if (method == "node.trace") return trace(connection, request, std::move(reply));
   if (method == "node.trace_take") return take_trace(connection, request, std::move(reply));
   reply.unknown_method(method);
@@ -184,6 +190,16 @@ Result<const JobInstance*> Introspection::find(const std::string& job) const {
   if (found != nullptr) return found;
   return Error{Status::kInvalidArgument,
                fmt::format("no job \"{}\" runs here: tallyctl jobs lists those that do", job)};
+}
+
+// A job that the caller may not see does not exist for it.
+Result<const JobInstance*> Introspection::find_for(rpc::ConnectionId connection,
+                                                   const std::string& job) const {
+  auto found = find(job);
+  if (!found || may_see(caller_of_(connection), job, (*found)->lock)) return found;
+  return Error{
+      Status::kInvalidArgument,
+      fmt::format("no job \"{}\" of yours runs here: tallyctl jobs lists those that do", job)};
 }
 
 void Introspection::status(rpc::Reply reply) const {
@@ -220,7 +236,8 @@ void Introspection::stats(rpc::Reply reply) const {
   reply.result({{"shards", std::move(shards)}, {"totals", std::move(totals)}});
 }
 
-void Introspection::jobs(rpc::Reply reply) const {
+void Introspection::jobs(rpc::ConnectionId connection, rpc::Reply reply) const {
+  const Caller caller = caller_of_(connection);
   std::vector<protocol::JobId> job_ids;
   auto list = std::make_shared<json>(json::array());
   for (const auto& instance : admission_.instances()) {
@@ -228,6 +245,7 @@ void Introspection::jobs(rpc::Reply reply) const {
     // shards may no longer know an instance that ends.
     if (instance->joined == 0 && (!instance->placed || instance->over)) continue;
     if (instance->registration != JobInstance::Registration::kDone) continue;
+    if (!may_see(caller, instance->name, instance->lock)) continue;
     job_ids.push_back(instance->job_id);
     list->push_back({{"name", instance->name},
                      {"epoch", instance->epoch},
@@ -273,11 +291,12 @@ void Introspection::jobs(rpc::Reply reply) const {
       });
 }
 
-void Introspection::metrics(const rpc::Request& request, rpc::Reply reply) const {
+void Introspection::metrics(rpc::ConnectionId connection, const rpc::Request& request,
+                            rpc::Reply reply) const {
   rpc::Params params(request.params);
   const auto name = params.text("job", kMaxName);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  const auto instance = find(name);
+  const auto instance = find_for(connection, name);
   if (!instance) return reply.error(instance.error());
   auto views = std::make_shared<std::vector<JobView>>(shards_.size());
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
@@ -314,11 +333,13 @@ void Introspection::trace(rpc::ConnectionId connection, const rpc::Request& requ
   const auto name = params.text("job", kMaxName);
   const bool on = params.flag_or("on", true);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  const auto instance = find(name);
+  const auto instance = find_for(connection, name);
   if (!instance) return reply.error(instance.error());
   const JobInstanceKey key{name, (*instance)->epoch};
   const auto owner = traces_.find(key);
-  if (owner != traces_.end() && owner->second != connection) {
+  // An operator takes the trace over from who is none.
+  const bool is_held = owner != traces_.end() && owner->second != connection;
+  if (is_held && (!caller_of_(connection).is_operator || caller_of_(owner->second).is_operator)) {
     return reply.error(Status::kRefused,
                        fmt::format("job \"{}\" is being traced by another connection", name));
   }
@@ -336,7 +357,7 @@ void Introspection::take_trace(rpc::ConnectionId connection, const rpc::Request&
   const auto name = params.text("job", kMaxName);
   const auto wanted = params.number("shard", 0, shards_.size() - 1);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  const auto instance = find(name);
+  const auto instance = find_for(connection, name);
   if (!instance) return reply.error(instance.error());
   const auto owner = traces_.find({name, (*instance)->epoch});
   if (owner == traces_.end() || owner->second != connection) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "control/access/caller.h"
 #include "control/node/jobs/admission.h"
 #include "control/node/shards/shard_set.h"
 #include "net/server/connection_counts.h"
@@ -28,8 +29,9 @@ struct NodeFacts {
 
 class Introspection {
  public:
-  // `shards` and `admission` are borrowed.
-  Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission);
+  // `shards` and `admission` are borrowed. A caller sees the jobs that may_see() lets it see.
+  Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission,
+                std::function<Caller(rpc::ConnectionId)> caller_of);
 
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   // Ends the traces that this connection switched on.
@@ -40,19 +42,22 @@ class Introspection {
 
   void status(rpc::Reply reply) const;
   void stats(rpc::Reply reply) const;
-  void jobs(rpc::Reply reply) const;
-  void metrics(const rpc::Request& request, rpc::Reply reply) const;
+  void jobs(rpc::ConnectionId connection, rpc::Reply reply) const;
+  void metrics(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply) const;
   void trace(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void take_trace(rpc::ConnectionId connection, const rpc::Request& request,
                   rpc::Reply reply) const;
 
   // The job's latest instance that has members.
   Result<const JobInstance*> find(const std::string& job) const;
+  // The same, for a caller that may see it.
+  Result<const JobInstance*> find_for(rpc::ConnectionId connection, const std::string& job) const;
   void set_trace(protocol::JobId job_id, std::size_t records, std::function<void()> then) const;
 
   NodeFacts facts_;
   ShardSet& shards_;
   const Admission& admission_;
+  std::function<Caller(rpc::ConnectionId)> caller_of_;
   Nanos started_;
   std::map<JobInstanceKey, rpc::ConnectionId> traces_;  // the connection that switched the trace on
 };

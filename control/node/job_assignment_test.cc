@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/node/jobs/admission.h"
+#include "tests/support/control/peers.h"
 
 namespace tally::control {
 namespace {
@@ -21,7 +22,7 @@ JobAssignment placement(std::uint64_t id, std::uint32_t epoch, const char* job =
   JobAssignment made;
   made.id = id;
   made.job = job;
-  made.token = "secret";
+  made.lock.digest = *digest_of("secret");
   made.epoch = epoch;
   made.ranks = 2;
   made.weight = 3;
@@ -41,7 +42,7 @@ std::vector<std::uint32_t> trees_at(const JobInstance& instance, std::uint32_t s
 
 Admission::Applicant applicant(std::uint32_t rank, std::uint32_t epoch,
                                const char* token = "secret") {
-  return {"train", token, rank, 2, epoch};
+  return {"train", tally::testing::shows(token), rank, 2, epoch};
 }
 
 template <typename T>
@@ -71,7 +72,7 @@ TEST(JobAssignment, RanksJoinItWithItsEpoch) {
 
 TEST(JobAssignment, LanesAndTreesAreNumberedApart) {
   Admission admission({.shards = 3}, {{"heavy", "", 9, 0}});
-  ASSERT_TRUE(admission.admit({"heavy", "", 0, 1}, 1).ok());
+  ASSERT_TRUE(admission.admit({.job = "heavy", .ranks = 1}, 1).ok());
   const JobInstance& instance = *admission.place(placement(1, 1), kNow)->instance;
   EXPECT_EQ(instance.shards, (std::vector<std::uint32_t>{0, 1}));
   EXPECT_EQ(instance.lane_of(0), 0U);
@@ -194,7 +195,7 @@ TEST(JobAssignment, AChildNodeIsOneThatThePlacementNames) {
   Admission admission({.shards = 2}, {});
   JobInstance& instance = *admission.place(deep_placement(), kNow)->instance;
   const auto child_node = [](const char* name, std::uint32_t lane, const char* token = "secret") {
-    return Admission::Applicant{"train", token, 0, 2, 1, name, lane};
+    return Admission::Applicant{"train", tally::testing::shows(token), 0, 2, 1, name, lane};
   };
   EXPECT_THAT(why_not(admission.admit(child_node("b", 2), 5)), HasSubstr("is below none"));
   EXPECT_THAT(why_not(admission.admit(child_node("c", 2), 5)), HasSubstr("shard 2 of node \"c\""));
@@ -284,7 +285,7 @@ TEST(JobAssignment, WhoDoesNotKnowItMustAskTheCoordinator) {
 
 TEST(JobAssignment, IsRefusedWhereTheJobRuns) {
   Admission admission({.max_jobs = 2, .shards = 4}, {});
-  ASSERT_TRUE(admission.admit({"train", "secret", 0, 2}, 1).ok());
+  ASSERT_TRUE(admission.admit({"train", tally::testing::shows("secret"), 0, 2}, 1).ok());
   EXPECT_THAT(why_not(admission.place(placement(1, 9), kNow)),
               HasSubstr("runs here already, in epoch 1 with 1 of 2 ranks"));
   EXPECT_TRUE(admission.place(placement(2, 9, "other"), kNow).ok());

@@ -21,13 +21,12 @@ constexpr Nanos kParentTimeout = kPlacingTimeout - 2 * kSecond;
 }  // namespace
 
 JobLifecycle::JobLifecycle(asio::io_context& io, ShardSet& shards, Admission& admission,
-                           const std::string& node, bool serves,
-                           std::function<void(JobInstance&)> end_sessions)
+                           const Options& options, std::function<void(JobInstance&)> end_sessions)
     : shards_(shards),
       admission_(admission),
       end_sessions_(std::move(end_sessions)),
       timeout_(io),
-      parent_connections_(io, shards, node, serves) {
+      parent_connections_(io, shards, options.node, options.credentials, options.serves) {
   parent_connections_.on_lost(
       [this](protocol::JobId job_id, const std::string& lost) { on_parent_lost(job_id, lost); });
 }

@@ -19,11 +19,14 @@ namespace tally::control {
 
 class JobLifecycle {
  public:
-  // Borrows the loop, the shards and `admission`. node: this node's name. serves: whether a
-  // coordinator can assign jobs here. end_sessions: called when no rank is left below an instance
-  // that is over; it ends the sessions of the instance's child nodes.
-  JobLifecycle(asio::io_context& io, ShardSet& shards, Admission& admission,
-               const std::string& node, bool serves,
+  struct Options {
+    std::string node;                     // this node's name
+    net::tls::Credentials credentials{};  // what it shows to parent nodes
+    bool serves = false;                  // whether a coordinator can assign jobs here
+  };
+  // Borrows the loop, the shards and `admission`. end_sessions: called when no rank is left below
+  // an instance that is over; it ends the sessions of the instance's child nodes.
+  JobLifecycle(asio::io_context& io, ShardSet& shards, Admission& admission, const Options& options,
                std::function<void(JobInstance&)> end_sessions);
 
   // Adds the instance to the shards, then calls `then`.

@@ -30,7 +30,8 @@ class JobLifecycleTest : public ::testing::Test {
     config.protocol.upper_inputs = 2;
     shards_ = std::make_unique<ShardSet>(io_, 1, config);
     jobs_ = std::make_unique<JobLifecycle>(
-        io_, *shards_, admission_, "here", false,
+        io_, *shards_, admission_,
+        JobLifecycle::Options{.node = "here", .credentials = {}, .serves = false},
         [this](const JobInstance& instance) { ended_.push_back(instance.name); });
     jobs_->on_over([this](std::uint64_t placement) { over_.push_back(placement); });
     thread_ = std::thread([this] { shards_->run(0, false); });
@@ -72,7 +73,7 @@ class JobLifecycleTest : public ::testing::Test {
   }
   // Joins as the rank 0, or as the child node.
   std::uint32_t join(const JobInstance& instance, bool as_child_node) {
-    Admission::Applicant applicant{"train", "", 0, 2, instance.epoch};
+    Admission::Applicant applicant{.job = "train", .rank = 0, .ranks = 2, .epoch = instance.epoch};
     if (as_child_node) applicant.child_node = "below";
     return admission_.admit(applicant, as_child_node ? 1 : 0)->member;
   }

@@ -26,8 +26,7 @@ AdmissionLimits limits_of(const NodeOptions& options, const ShardSet& shards) {
 }
 
 CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
-  return {.coordinator = {.token = options.cluster_token,
-                          .open_jobs = options.limits.open_jobs,
+  return {.coordinator = {.open_jobs = options.limits.open_jobs,
                           .max_jobs = options.limits.max_jobs,
                           .max_ranks = options.limits.max_ranks,
                           .split_bytes = options.split_bytes,
@@ -35,7 +34,8 @@ CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
           .default_deadline_ms = options.default_deadline_ms,
           .coordinators = options.coordinators,
           .status = options.status,
-          .peer_of = options.peer_of};
+          .peer_of = options.peer_of,
+          .access = options.access.get()};
 }
 
 }  // namespace
@@ -46,13 +46,17 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards, Store& s
       shards_(shards),
       disconnect_(std::move(disconnect)),
       admission_(limits_of(options_, shards), options_.jobs),
-      introspection_(options_.facts, shards, admission_),
+      introspection_(options_.facts, shards, admission_,
+                     [this](rpc::ConnectionId connection) {
+                       return options_.access->caller(options_.peer_of(connection));
+                     }),
       coordinator_(coordinator_of(options_), store, io, disconnect_),
-      probe_(
-          options_.probe, io,
-          [this](rpc::ConnectionId connection) { return options_.peer_of(connection).is_local(); }),
+      probe_(options_.probe, io),
       endpoints_(io, shards, admission_.capacity(), options_),
-      jobs_(io, shards, admission_, options_.name, !options_.coordinators.empty(),
+      jobs_(io, shards, admission_,
+            {.node = options_.name,
+             .credentials = options_.credentials,
+             .serves = !options_.coordinators.empty()},
             [this](const JobInstance& instance) {
               for (const SharedSession& session : sessions_.of(instance)) {
                 end(session, Status::kPeerLeft, [] {});
@@ -62,21 +66,30 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards, Store& s
                options_.limits.max_regions) {
   admission_.set_rails(options_.rails);
   shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
+  options_.access->keys().set_instances(
+      [this](std::string_view identity) { return admission_.key(identity); });
 }
 
 Node::~Node() {
   for (const auto& [number, session] : sessions_.all()) session->give_up_attempt();
+  options_.access->keys().set_instances({});
 }
 
 void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) {
   const std::string& method = request.method;
+  const rpc::Peer peer = options_.peer_of(connection);
+  if (const auto may = options_.access->may_call(peer, method); !may) {
+    options_.access->audit(peer, method, may.error());
+    return reply.error(may.error());
+  }
   if (method.starts_with("node.")) {
     return introspection_.handle(connection, request, std::move(reply));
   }
   if (method.starts_with("cluster.") || method.starts_with("job.") || method.starts_with("plan.")) {
     return coordinator_.handle(connection, request, std::move(reply));
   }
-  if (method.starts_with("probe.")) return probe_.handle(connection, request, std::move(reply));
+  if (method.starts_with("probe.")) return probe_.handle(request, std::move(reply));
+  if (method == "token.revoke") return revoke_token(request, std::move(reply));
   if (method == "session.open") return open(connection, request, std::move(reply));
   if (method == "session.prove") return prove(connection, request, std::move(reply));
   if (method.rfind("session.", 0) != 0 && method.rfind("region.", 0) != 0) {
@@ -111,7 +124,15 @@ void Node::open(rpc::ConnectionId connection, const rpc::Request& request, rpc::
   if (sessions_.on(connection) != nullptr) {
     return reply.error(Status::kInvalidArgument, "this connection has a session already");
   }
-  applicant->owner = options_.peer_of(connection).source;
+  const rpc::Peer peer = options_.peer_of(connection);
+  applicant->owner = peer.source;
+  auto caller = options_.access->caller(peer, request.params.value("token", ""));
+  if (caller) applicant->caller = std::move(*caller);
+  const Outcome unlocked = caller ? admission_.unlocks(*applicant) : caller.error();
+  if (!unlocked) {
+    options_.access->audit(peer, request.method, unlocked.error());
+    return reply.error(unlocked.error());
+  }
   const auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   if (!within_memory([&] { admit(connection, *applicant, answer); })) {
     answer->error(no_memory_for("the session"));
@@ -177,6 +198,14 @@ void Node::on_job_added(const SharedSession& session, bool is_new, const Outcome
           [&] { answer->result(opening_answer(*session, options_, admission_.rails())); }))
     return;
   end(session, Status::kPeerLeft, [answer] { answer->error(no_memory_for("the session")); });
+}
+
+void Node::revoke_token(const rpc::Request& request, rpc::Reply reply) {
+  rpc::Params params(request.params);
+  const std::string id = params.text("id", kMaxJobName);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  if (const auto done = options_.access->revoke(id); !done) return reply.error(done.error());
+  reply.result(json::object());
 }
 
 // The request arrives on a connection from another of the client's NICs.

@@ -73,6 +73,7 @@ class Node : public rpc::Service {
              const SharedReply& answer);
   void on_job_added(const SharedSession& session, bool is_new, const Outcome& done,
                     const SharedReply& answer);
+  void revoke_token(const rpc::Request& request, rpc::Reply reply);
   void prove(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void set_empty(const SharedSession& session, const rpc::Request& request, rpc::Reply reply);
   void close(const SharedSession& session, rpc::Reply reply);

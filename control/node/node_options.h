@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "control/access/access.h"
 #include "control/coordinator/rpc/service.h"
 #include "control/node/introspection.h"
 #include "control/node/jobs/admission.h"
@@ -15,6 +17,7 @@
 #include "control/probe/service.h"
 #include "net/server/peer.h"
 #include "net/server/service.h"
+#include "net/tls/credentials.h"
 
 namespace tally::control {
 
@@ -43,7 +46,6 @@ struct NodeOptions {
   std::vector<Rail> rails;  // the rails that the shards' transports bind to; empty: no rails
   std::vector<ConfiguredJob> jobs;
   // Options of this node as a coordinator, which every node can be.
-  std::string cluster_token;
   std::string coordinators;  // cluster.coordinators; empty: the node is in no cluster
   std::function<CoordinatorStatus()> status = [] { return CoordinatorStatus{}; };
   std::string name;  // the node's name as a member
@@ -53,6 +55,10 @@ struct NodeOptions {
   std::function<rpc::Peer(rpc::ConnectionId)> peer_of = [](rpc::ConnectionId) {
     return rpc::Peer();
   };
+  // Who may call what.
+  std::shared_ptr<Access> access = std::make_shared<Access>();
+  // What this node shows to other nodes.
+  net::tls::Credentials credentials{};
 };
 
 }  // namespace tally::control

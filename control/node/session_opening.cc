@@ -17,7 +17,7 @@ Result<Admission::Applicant> parse_opening(const json& request) {
   const auto version = params.number("version", 0, UINT32_MAX);
   Admission::Applicant applicant;
   applicant.job = params.text("job", kMaxJobName);
-  applicant.token = params.text_or("token", kMaxJobName, "");
+  static_cast<void>(params.text_or("token", kMaxToken, ""));  // the caller has it
   applicant.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
   applicant.child_node = params.text_or("child_node", kMaxJobName, "");
   if (applicant.child_node.empty()) {

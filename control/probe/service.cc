@@ -11,7 +11,6 @@
 #include "control/probe/nic.h"
 #include "control/probe/stream.h"
 #include "control/probe/sum.h"
-#include "net/same_token.h"
 
 namespace tally::control::probe {
 namespace {
@@ -70,38 +69,19 @@ void refuse_busy(rpc::Reply& reply, std::string_view what) {
 
 }  // namespace
 
-ProbeService::ProbeService(ProbeOptions options, asio::io_context& io,
-                           std::function<bool(rpc::ConnectionId)> is_local)
-    : options_(std::move(options)), io_(io), is_local_(std::move(is_local)) {}
+ProbeService::ProbeService(ProbeOptions options, asio::io_context& io)
+    : options_(std::move(options)), io_(io) {}
 
 ProbeService::~ProbeService() {
   stop_ = true;
 }
 
-void ProbeService::handle(rpc::ConnectionId connection, const rpc::Request& request,
-                          rpc::Reply reply) {
+void ProbeService::handle(const rpc::Request& request, rpc::Reply reply) {
   const std::string& method = request.method;
-  if (method == "probe.machine") return machine(connection, request, std::move(reply));
-  if (method == "probe.serve") return serve(connection, request, std::move(reply));
-  if (method == "probe.run") return run(connection, request, std::move(reply));
+  if (method == "probe.machine") return machine(request, std::move(reply));
+  if (method == "probe.serve") return serve(request, std::move(reply));
+  if (method == "probe.run") return run(request, std::move(reply));
   reply.unknown_method(method);
-}
-
-bool ProbeService::may(rpc::ConnectionId connection, const std::string& token,
-                       rpc::Reply& reply) const {
-  if (!options_.token.empty()) {
-    if (net::same_token(options_.token, token)) {
-      reply.grant(rpc::Grant::kProof);
-      return true;
-    }
-    reply.error(net::wrong_cluster_token());
-    return false;
-  }
-  if (is_local_(connection)) return true;
-  reply.error(Status::kRefused,
-              "over TCP, probe.* needs the cluster's token, and this node has none: "
-              "set cluster.token in its configuration, or ask by its Unix socket");
-  return false;
 }
 
 void ProbeService::begin(bool& busy, std::function<void()> task, std::function<void()> then) {
@@ -113,16 +93,13 @@ void ProbeService::begin(bool& busy, std::function<void()> task, std::function<v
   });
 }
 
-void ProbeService::machine(rpc::ConnectionId connection, const rpc::Request& request,
-                           rpc::Reply reply) {
+void ProbeService::machine(const rpc::Request& request, rpc::Reply reply) {
   rpc::Params params(request.params);
-  const std::string token = params.text_or("token", kMostText, "");
   const std::string host =
       params.text_or("host", kMostText, options_.host == "*" ? "" : options_.host);
   SumQuestion question{.threads = options_.shards, .window = options_.window};
   question.inputs = params.number_or("inputs", 1, kMostInputs, question.inputs);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (!may(connection, token, reply)) return;
   if (measuring_) return refuse_busy(reply, "measured");
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   auto result =
@@ -141,14 +118,11 @@ void ProbeService::machine(rpc::ConnectionId connection, const rpc::Request& req
       [answer, result] { answer->result(std::move(*result)); });
 }
 
-void ProbeService::serve(rpc::ConnectionId connection, const rpc::Request& request,
-                         rpc::Reply reply) {
+void ProbeService::serve(const rpc::Request& request, rpc::Reply reply) {
   rpc::Params params(request.params);
-  const std::string token = params.text_or("token", kMostText, "");
   const auto streams = params.number("streams", 1, kMostStreams);
   const Pace pace = pace_of(params);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (!may(connection, token, reply)) return;
   if (options_.host.empty()) {
     return reply.error(Status::kUnsupported,
                        "this node listens on no network (listen_tcp): there is no link to measure");
@@ -167,16 +141,13 @@ void ProbeService::serve(rpc::ConnectionId connection, const rpc::Request& reque
       [] {});
 }
 
-void ProbeService::run(rpc::ConnectionId connection, const rpc::Request& request,
-                       rpc::Reply reply) {
+void ProbeService::run(const rpc::Request& request, rpc::Reply reply) {
   json rest = request.params;
   const auto targets = targets_of(rest.value("to", json()));
   rest.erase("to");
   rpc::Params params(rest);
-  const std::string token = params.text_or("token", kMostText, "");
   const Pace pace = pace_of(params);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (!may(connection, token, reply)) return;
   if (!targets) {
     return reply.error(Status::kInvalidArgument,
                        fmt::format("\"to\" is a list of 1 to {} {{host, port, key}}, as "

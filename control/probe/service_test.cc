@@ -20,8 +20,6 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-constexpr rpc::ConnectionId kLocal = 1;
-constexpr rpc::ConnectionId kRemote = 2;
 constexpr auto kTimeout = std::chrono::seconds(30);
 
 struct Answers : rpc::ReplySink {
@@ -31,19 +29,16 @@ struct Answers : rpc::ReplySink {
 
 class ProbeServiceTest : public ::testing::Test {
  protected:
-  static ProbeOptions options(const std::string& token) {
-    return {.token = token,
-            .host = "127.0.0.1",
+  static ProbeOptions options() {
+    return {.host = "127.0.0.1",
             .kernels = summation::kernels(summation::Isa::kScalar),
             .shards = 2,
             .window = 1 << 20};
   }
-  ProbeService make(ProbeOptions with) {
-    return ProbeService(std::move(with), io_, [](rpc::ConnectionId id) { return id == kLocal; });
-  }
+  ProbeService make(ProbeOptions with) { return ProbeService(std::move(with), io_); }
   // Until there is an answer.
-  json ask(ProbeService& service, rpc::ConnectionId connection, const char* method, json params) {
-    auto answers = begin(service, connection, method, std::move(params));
+  json ask(ProbeService& service, const char* method, json params) {
+    auto answers = begin(service, method, std::move(params));
     const auto end = std::chrono::steady_clock::now() + kTimeout;
     while (answers->last.is_null() && std::chrono::steady_clock::now() < end) {
       io_.restart();
@@ -51,13 +46,12 @@ class ProbeServiceTest : public ::testing::Test {
     }
     return answers->last;
   }
-  std::shared_ptr<Answers> begin(ProbeService& service, rpc::ConnectionId connection,
-                                 const char* method, json params) {
+  std::shared_ptr<Answers> begin(ProbeService& service, const char* method, json params) {
     auto answers = std::make_shared<Answers>();
     rpc::Request request;
     request.method = method;
     request.params = std::move(params);
-    service.handle(connection, request, rpc::Reply(answers, 1, true));
+    service.handle(request, rpc::Reply(answers, 1, true));
     return answers;
   }
   static std::string error_of(const json& answer) {
@@ -68,33 +62,8 @@ class ProbeServiceTest : public ::testing::Test {
   asio::io_context io_;
 };
 
-TEST_F(ProbeServiceTest, RefusesCallersWithoutTheToken) {
-  ProbeService service = make(options("secret")), open = make(options(""));
-  const json streams = {{"streams", 1}};
-  for (const char* token : {"", "guess!", "secret "}) {
-    json params = streams;
-    params["token"] = token;
-    EXPECT_THAT(error_of(ask(service, kRemote, "probe.serve", params)),
-                HasSubstr("wrong cluster.token"));
-    EXPECT_THAT(error_of(ask(open, kRemote, "probe.serve", params)),
-                HasSubstr("this node has none"));
-  }
-  EXPECT_THAT(error_of(ask(service, kRemote, "probe.machine", json::object())),
-              HasSubstr("wrong cluster.token"));
-  const json to =
-      json::array({{{"host", "127.0.0.1"}, {"port", 1}, {"key", std::string(32, '0')}}});
-  EXPECT_THAT(error_of(ask(service, kRemote, "probe.run", {{"to", to}})),
-              HasSubstr("wrong cluster.token"));
-  EXPECT_THAT(error_of(ask(open, kRemote, "probe.run", {{"to", to}})), HasSubstr("has none"));
-  EXPECT_THAT(error_of(ask(service, kRemote, "probe.run", {{"to", 7}})),
-              HasSubstr("wrong cluster.token"));
-  EXPECT_THAT(error_of(ask(service, kLocal, "probe.serve", streams)),
-              HasSubstr("wrong cluster.token"))
-      << "whoever can connect is not the operator";
-}
-
 TEST_F(ProbeServiceTest, RefusesParametersOutOfBounds) {
-  ProbeService service = make(options(""));
+  ProbeService service = make(options());
   const std::pair<const char*, json> cases[] = {
       {"probe.serve", {{"streams", 0}}},
       {"probe.serve", {{"streams", 257}}},
@@ -110,28 +79,28 @@ TEST_F(ProbeServiceTest, RefusesParametersOutOfBounds) {
       {"probe.run", {{"to", json::array({{{"host", "h"}, {"port", 7}, {"key", "short"}}})}}},
   };
   for (const auto& [method, params] : cases) {
-    EXPECT_NE(error_of(ask(service, kLocal, method, params)), "") << method << params;
+    EXPECT_NE(error_of(ask(service, method, params)), "") << method << params;
   }
-  EXPECT_THAT(error_of(ask(service, kLocal, "probe.other", {})), HasSubstr("no method"));
-  ProbeOptions unreachable = options("");
+  EXPECT_THAT(error_of(ask(service, "probe.other", {})), HasSubstr("no method"));
+  ProbeOptions unreachable = options();
   unreachable.host = "";
   ProbeService alone = make(unreachable);
-  EXPECT_THAT(error_of(ask(alone, kLocal, "probe.serve", {{"streams", 1}})),
+  EXPECT_THAT(error_of(ask(alone, "probe.serve", {{"streams", 1}})),
               HasSubstr("listens on no network"));
 }
 
 TEST_F(ProbeServiceTest, OneNodeSendsToAnother) {
-  ProbeService receiver = make(options("secret")), sender = make(options(""));
+  ProbeService receiver = make(options()), sender = make(options());
   const json pace = {{"warm_up_ms", 0}, {"measure_ms", 5000}, {"max_bytes", 4 << 20}};
   json serve = pace;
-  serve.update({{"streams", 2}, {"token", "secret"}});
-  const json offer = ask(receiver, kRemote, "probe.serve", serve)["result"];
-  EXPECT_THAT(error_of(ask(receiver, kLocal, "probe.serve", serve)), HasSubstr("is receiving"));
+  serve.update({{"streams", 2}});
+  const json offer = ask(receiver, "probe.serve", serve)["result"];
+  EXPECT_THAT(error_of(ask(receiver, "probe.serve", serve)), HasSubstr("is receiving"));
   json target = offer;
   target["host"] = "127.0.0.1";
   json run = pace;
   run["to"] = json::array({target, target});
-  const json answer = ask(sender, kLocal, "probe.run", run);
+  const json answer = ask(sender, "probe.run", run);
   const json streams = answer.value("result", json::object()).value("streams", json::array());
   ASSERT_EQ(streams.size(), 2U) << answer;
   for (const json& stream : streams) {
@@ -141,20 +110,20 @@ TEST_F(ProbeServiceTest, OneNodeSendsToAnother) {
 }
 
 TEST_F(ProbeServiceTest, AMachineReportsItsProperties) {
-  ProbeService service = make(options(""));
-  const json machine = ask(service, kLocal, "probe.machine", {{"inputs", 4}})["result"];
+  ProbeService service = make(options());
+  const json machine = ask(service, "probe.machine", {{"inputs", 4}})["result"];
   EXPECT_EQ(machine["interface"], "lo") << machine;
   EXPECT_EQ(machine["nic"], 0.0) << "nobody declares a speed of loopback";
   EXPECT_EQ(machine["shards"], 2);
   EXPECT_GT(machine["sum"].get<double>(), 0);
-  const json other = ask(service, kLocal, "probe.machine", {{"host", "192.0.2.1"}})["result"];
+  const json other = ask(service, "probe.machine", {{"host", "192.0.2.1"}})["result"];
   EXPECT_EQ(other["interface"], "");
   EXPECT_THAT(other["nic_error"].get<std::string>(), HasSubstr("has the address 192.0.2.1"));
 }
 
 TEST_F(ProbeServiceTest, ItsDestructorDoesNotWaitForMissingStreams) {
-  auto service = std::make_unique<ProbeService>(options(""), io_, [](auto) { return true; });
-  ask(*service, kLocal, "probe.serve", {{"streams", 1}});
+  auto service = std::make_unique<ProbeService>(options(), io_);
+  ask(*service, "probe.serve", {{"streams", 1}});
   service.reset();  // within the test's limit
 }
 

@@ -70,7 +70,7 @@ TEST(Token, TwoOfTheSameRightsHaveNothingInCommon) {
   EXPECT_FALSE(one->key == two->key);
 }
 
-TEST(Token, ItsIdentityDoesNotTellTheLengthOfTheName) {
+TEST(Token, TheLengthOfItsIdentityIsNotThatOfTheName) {
   const Secret secret = Secret::generate();
   EXPECT_EQ(shown(*secret.make_token({.id = {}, .job = "a"}))->identity.size(),
             shown(*secret.make_token({.id = {}, .job = "a much longer name"}))->identity.size());
@@ -150,19 +150,48 @@ TEST_F(KeyRingTest, FindsAConfiguredJobsToken) {
   EXPECT_FALSE(found.refusal);
   EXPECT_TRUE(found.proof.covers("bert"));
   EXPECT_FALSE(found.proof.covers("gpt"));
+  ASSERT_TRUE(ring.add_chosen("hunter2", "gpt"));
+  EXPECT_TRUE(ring.find(shown("hunter2")->identity, kNow).proof.covers("bert"))
+      << "two jobs may have one token";
+  EXPECT_TRUE(ring.find(shown("hunter2")->identity, kNow).proof.covers("gpt"));
 }
 
-TEST_F(KeyRingTest, FindsAJobsKeyUntilItIsRemoved) {
+TEST_F(KeyRingTest, ANodeWithoutASecretKnowsNoTokens) {
+  EXPECT_FALSE(*KeyRing().prove(*secret.make_token({.id = {}, .job = "bert"}), kNow));
+}
+
+TEST_F(KeyRingTest, FindsTheKeysOfJobInstances) {
   const PreSharedKey key = generate_key();
-  ring.add_instance(key, "bert");
-  EXPECT_EQ(ring.find(key.identity, kNow).proof.kind, Proof::Kind::kInstance);
-  ring.remove_instance(key.identity);
+  bool runs = true;
+  ring.set_instances([&](std::string_view identity) {
+    return runs && identity == key.identity ? &key.key : nullptr;
+  });
+  const auto found = ring.find(key.identity, kNow);
+  EXPECT_EQ(found.proof.kind, Proof::Kind::kInstance);
+  EXPECT_EQ(found.proof.rights.id, key.identity);
+  EXPECT_TRUE(found.key == key.key);
+  runs = false;
   EXPECT_EQ(ring.find(key.identity, kNow).refusal, KeyRing::Refusal::kUnknown);
 }
 
+TEST_F(KeyRingTest, ARequestMayShowWhatTlsWould) {
+  const std::string token = *secret.make_token({.id = {}, .job = "bert", .expires = kNow});
+  EXPECT_EQ((*ring.prove(secret.text(), kNow))->kind, Proof::Kind::kSecret);
+  EXPECT_TRUE((*ring.prove(token, kNow - 1))->covers("bert"));
+  EXPECT_FALSE(*ring.prove("hunter2", kNow)) << "a text that a person chose";
+  EXPECT_THAT(ring.prove(token, kNow).error().message, HasSubstr("has expired"));
+  auto forged = *shown(token);
+  forged.key = crypto::Key::random();
+  EXPECT_FALSE(ring.prove(text_of(forged), kNow - 1));
+  EXPECT_FALSE(ring.prove(Secret::generate().text(), kNow));
+  EXPECT_FALSE(ring.prove("tally-token-cut", kNow));
+  EXPECT_EQ(ring.prove(text_of(generate_key()), kNow).status(), Status::kStaleEpoch)
+      << "a job that is not here yet";
+}
+
 TEST_F(KeyRingTest, HostileIdentitiesAreUnknown) {
-  for (const std::string& identity :
-       {std::string(), std::string("t."), std::string(5000, 'x'), "t." + std::string(400, 'A'), std::string("t.\0", 3)}) {
+  for (const std::string& identity : {std::string(), std::string("t."), std::string(5000, 'x'),
+                                      "t." + std::string(400, 'A'), std::string("t.\0", 3)}) {
     EXPECT_EQ(ring.find(identity, kNow).refusal, KeyRing::Refusal::kUnknown);
   }
   EXPECT_EQ(KeyRing().find("s.x", kNow).refusal, KeyRing::Refusal::kUnknown);

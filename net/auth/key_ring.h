@@ -1,4 +1,5 @@
-// The keys that a node accepts, and what each proves. Pure but for the time, which is an argument. One thread.
+// The keys that a node accepts, and what each proves. Pure but for the time, which is an argument.
+// One thread.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +24,12 @@ struct Proof {
     kInstance,  // it is a rank or a node of a job instance
   };
   Kind kind = Kind::kSecret;
-  Rights rights;  // of kToken: of the token. Of kInstance: `job` alone. Of kSecret: empty
+  std::vector<std::string> jobs;  // of a configured token: the jobs that have it
+  Rights rights;  // of kToken: of the token. Of kInstance: `id` is the key's identity. Of kSecret:
+                  // empty
 
   // Whether the proof permits to open the job with this name.
-  bool covers(std::string_view job) const { return kind == Kind::kSecret || rights.covers(job); }
+  bool covers(std::string_view job) const;
   // For log lines: "the secret", "token 0123456789abcdef", "a job's key".
   std::string name() const;
 };
@@ -45,20 +48,25 @@ class KeyRing {
   Outcome add_secret(Secret secret);
   // Accepts a token that a person chose for a job.
   Outcome add_chosen(std::string_view text, const std::string& job);
-  // Accepts a job instance's key until remove().
-  void add_instance(const PreSharedKey& key, const std::string& job);
-  void remove_instance(const std::string& identity);
+  // Accepts the keys of job instances: `find` returns the key of this identity, or null.
+  void set_instances(std::function<const crypto::Key*(std::string_view identity)> find) {
+    instances_ = std::move(find);
+  }
   // From now on the token with this id is not accepted.
   void revoke(const std::string& id) { revoked_.insert(id); }
   bool is_revoked(const std::string& id) const { return revoked_.contains(id); }
   const std::set<std::string>& revoked() const { return revoked_; }
 
   // Whether anything is accepted.
-  bool empty() const { return secrets_.empty() && keys_.empty(); }
+  bool empty() const { return keys_.empty(); }
   const std::vector<Secret>& secrets() const { return secrets_; }
 
   // `now`: seconds since 1970.
   Found find(std::string_view identity, std::int64_t now) const;
+  // What a text proves that a request shows: a token, the secret, or a job instance's key. nullopt:
+  // it has none of these forms, so it is a text that a person chose. An error: it has such a form,
+  // and is not accepted.
+  Result<std::optional<Proof>> prove(std::string_view text, std::int64_t now) const;
   // Whether what was proved before still holds: the token has neither expired nor been revoked.
   std::optional<Refusal> refusal_of(const Proof& proof, std::int64_t now) const;
 
@@ -69,6 +77,7 @@ class KeyRing {
   };
   std::vector<Secret> secrets_;
   std::unordered_map<std::string, Known> keys_;  // by identity
+  std::function<const crypto::Key*(std::string_view)> instances_;
   std::set<std::string> revoked_;
 };
 

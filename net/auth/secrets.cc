@@ -15,7 +15,8 @@ constexpr std::string_view kTokenPrefix = "tally-token-";
 constexpr char kVersion = 1;
 constexpr std::size_t kIdBytes = 8;
 constexpr std::size_t kTimeBytes = 8;
-// The names of jobs are filled up to a multiple of this, so that the length of an identity does not tell their length.
+// The names of jobs are filled up to a multiple of this, so that the length of an identity does not
+// tell their length.
 constexpr std::size_t kJobStep = 32;
 constexpr std::size_t kMinRights = 1 + kIdBytes + kTimeBytes + kJobStep;
 
@@ -41,7 +42,8 @@ std::string encode(const Rights& rights) {
     bytes += static_cast<char>(static_cast<std::uint64_t>(rights.expires) >> (8 * i) & 255);
   }
   bytes += rights.job;
-  bytes.resize(1 + kIdBytes + kTimeBytes + (rights.job.size() + kJobStep - 1) / kJobStep * kJobStep);
+  bytes.resize(1 + kIdBytes + kTimeBytes +
+               (rights.job.size() + kJobStep - 1) / kJobStep * kJobStep);
   return bytes;
 }
 
@@ -51,7 +53,8 @@ std::optional<Rights> decode(std::string_view bytes) {
   rights.id = hexadecimal(bytes.substr(1, kIdBytes));
   std::uint64_t expires = 0;
   for (std::size_t i = 0; i < kTimeBytes; ++i) {
-    expires |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[1 + kIdBytes + i])) << (8 * i);
+    expires |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[1 + kIdBytes + i]))
+               << (8 * i);
   }
   rights.expires = static_cast<std::int64_t>(expires);
   const std::string_view job = bytes.substr(1 + kIdBytes + kTimeBytes);
@@ -65,8 +68,9 @@ Result<PreSharedKey> derived(const Key& key, std::string_view kind) {
   if (!psk) return psk.error();
   auto identity = crypto::derive_key(key, "tally identity");
   if (!identity) return identity.error();
-  return PreSharedKey{fmt::format("{}.{}", kind, crypto::encode_base64url(identity->view().substr(0, 12))),
-                      std::move(*psk)};
+  return PreSharedKey{
+      fmt::format("{}.{}", kind, crypto::encode_base64url(identity->view().substr(0, 12))),
+      std::move(*psk)};
 }
 
 std::optional<PreSharedKey> parse_token(std::string_view text) {
@@ -102,21 +106,24 @@ Result<Secret> Secret::parse(std::string_view text) {
     const auto bytes = crypto::decode_base64url(text.substr(kSecretPrefix.size()));
     if (auto key = bytes ? Key::from_bytes(*bytes) : std::nullopt) return Secret(std::move(*key));
     return invalid(
-        "the secret begins as one of `tallyctl token secret`, but some of it is missing or changed: copy it again");
+        "the secret begins as one of `tallyctl token secret`, but some of it is missing or "
+        "changed: copy it again");
   }
   if (text.starts_with(kChosenPrefix)) {
     text.remove_prefix(kChosenPrefix.size());
     if (text.size() < kMinChosen) {
-      return invalid(fmt::format("the secret has {} characters after \"secret:\", and at least {} are needed; "
-                                 "`tallyctl token secret` makes one that nobody can guess",
-                                 text.size(), kMinChosen));
+      return invalid(
+          fmt::format("the secret has {} characters after \"secret:\", and at least {} are needed; "
+                      "`tallyctl token secret` makes one that nobody can guess",
+                      text.size(), kMinChosen));
     }
     auto key = crypto::stretch(text, "tally secret");
     if (!key) return key.error();
     return Secret(std::move(*key));
   }
   return invalid(
-      "this is no secret: `tallyctl token secret` makes one (tally-secret-...); one that you choose yourself is written "
+      "this is no secret: `tallyctl token secret` makes one (tally-secret-...); one that you "
+      "choose yourself is written "
       "secret:TEXT");
 }
 
@@ -130,7 +137,8 @@ Result<PreSharedKey> Secret::shown() const {
 
 Result<std::string> Secret::make_token(Rights rights) const {
   if (rights.id.empty()) rights.id = hexadecimal(crypto::random_bytes(kIdBytes));
-  if (rights.job.empty() || rights.job.size() > Rights::kMaxJob || rights.job.find('\0') != std::string::npos) {
+  if (rights.job.empty() || rights.job.size() > Rights::kMaxJob ||
+      rights.job.find('\0') != std::string::npos) {
     return invalid(fmt::format("a token's job is a name of 1 to {} bytes", Rights::kMaxJob));
   }
   const auto sealing = crypto::derive_key(key_, "tally token rights");
@@ -157,6 +165,11 @@ std::optional<Secret::Token> Secret::read_token(std::string_view identity) const
   return Token{std::move(*rights), std::move(*key)};
 }
 
+bool is_made_by_tally(std::string_view text) {
+  return text.starts_with(kSecretPrefix) || text.starts_with(kChosenPrefix) ||
+         text.starts_with(kTokenPrefix);
+}
+
 Result<PreSharedKey> shown(std::string_view text) {
   if (text.starts_with(kSecretPrefix) || text.starts_with(kChosenPrefix)) {
     const auto secret = Secret::parse(text);
@@ -164,8 +177,10 @@ Result<PreSharedKey> shown(std::string_view text) {
   }
   if (text.starts_with(kTokenPrefix)) {
     if (auto token = parse_token(text)) return std::move(*token);
-    return invalid("the token begins as one of `tallyctl token make`, but some of it is missing or changed: copy it "
-                   "again");
+    return invalid(
+        "the token begins as one of `tallyctl token make`, but some of it is missing or changed: "
+        "copy it "
+        "again");
   }
   if (text.empty()) return invalid("the token is empty");
   const auto key = crypto::stretch(text, "tally job token");
@@ -178,7 +193,8 @@ PreSharedKey generate_key() {
 }
 
 std::string text_of(const PreSharedKey& key) {
-  return fmt::format("{}{}.{}", kTokenPrefix, key.identity, crypto::encode_base64url(key.key.view()));
+  return fmt::format("{}{}.{}", kTokenPrefix, key.identity,
+                     crypto::encode_base64url(key.key.view()));
 }
 
 std::optional<Rights> rights_of(const Secret& secret, std::string_view token) {

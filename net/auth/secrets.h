@@ -1,13 +1,15 @@
-// The texts by which a process proves who it is: the secret of a cluster, tokens made from it, and texts that a person
-// chose. Each gives a pre-shared key for TLS 1.3 (RFC 8446, section 4.2.11) with the identity under which the other
-// side knows it. docs/security.md explains who may do what with which of them.
+// The texts by which a process proves who it is: the secret of a cluster, tokens made from it, and
+// texts that a person chose. Each gives a pre-shared key for TLS 1.3 (RFC 8446, section 4.2.11)
+// with the identity under which the other side knows it. docs/security.md explains who may do what
+// with which of them.
 //
 //   tally-secret-K      the secret of a cluster, made by Tally: 256 random bits
 //   secret:TEXT         the secret of a cluster, chosen by a person
-//   tally-token-I.K     a token: the identity I is its rights, encrypted by the secret; K is its key
-//   any other text      a job's token in a configuration, chosen by a person
+//   tally-token-I.K     a token: the identity I is its rights, encrypted by the secret; K is its
+//   key any other text      a job's token in a configuration, chosen by a person
 //
-// K and I are base64url. Nodes keep no list of tokens: a node that has the secret reads the rights from the identity.
+// K and I are base64url. Nodes keep no list of tokens: a node that has the secret reads the rights
+// from the identity.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +33,7 @@ struct PreSharedKey {
 // What a token permits.
 struct Rights {
   static constexpr std::size_t kMaxJob = 128;
+  static constexpr std::size_t kIdDigits = 16;
 
   std::string id;            // names the token in logs and for revoking: 16 hexadecimal digits
   std::string job;           // the name of a job; with a `*` at its end all names that begin so
@@ -42,8 +45,8 @@ struct Rights {
 class Secret {
  public:
   static Secret generate();
-  // Takes the first two forms of text above. The error of another text names both forms. Of a chosen text it takes
-  // those with kMinChosen bytes or more.
+  // Takes the first two forms of text above. The error of another text names both forms. Of a
+  // chosen text it takes those with kMinChosen bytes or more.
   static Result<Secret> parse(std::string_view text);
   static constexpr std::size_t kMinChosen = 12;
 
@@ -69,11 +72,14 @@ class Secret {
   crypto::Key key_;
 };
 
+// Whether the text has one of the forms that Tally makes, or is a chosen secret.
+bool is_made_by_tally(std::string_view text);
+
 // Returns what the owner of this text shows. The text has any of the forms above.
 Result<PreSharedKey> shown(std::string_view text);
 
-// Returns a key that shown() reads from text(). The coordinator makes one for each job instance and gives it to the
-// job's nodes and ranks, over connections that are secured themselves.
+// Returns a key that shown() reads from text(). The coordinator makes one for each job instance and
+// gives it to the job's nodes and ranks, over connections that are secured themselves.
 PreSharedKey generate_key();
 // Returns the text of such a key. It has the form of a token.
 std::string text_of(const PreSharedKey& key);

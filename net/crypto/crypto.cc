@@ -21,7 +21,8 @@ constexpr std::string_view kAlphabet =
 
 void fill_randomly(unsigned char* bytes, std::size_t count) {
   while (count > 0) {
-    // Requests of up to 256 bytes are never cut short (getrandom(2)); EINTR happens only before the first seed.
+    // Requests of up to 256 bytes are never cut short (getrandom(2)); EINTR happens only before the
+    // first seed.
     const ssize_t got = ::getrandom(bytes, std::min<std::size_t>(count, 256), 0);
     if (got <= 0) continue;
     bytes += got;
@@ -76,9 +77,14 @@ std::optional<Key> Key::from_bytes(std::string_view bytes) {
 }
 
 bool Key::operator==(const Key& other) const {
+  return same(view(), other.view());
+}
+
+bool same(std::string_view one, std::string_view other) {
+  if (one.size() != other.size()) return false;
   unsigned difference = 0;
-  for (std::size_t i = 0; i < kBytes; ++i) {
-    difference |= static_cast<unsigned>(bytes_[i] ^ other.bytes_[i]);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    difference |= static_cast<unsigned char>(one[i]) ^ static_cast<unsigned char>(other[i]);
   }
   return difference == 0;
 }
@@ -95,8 +101,8 @@ Result<Key> derive_key(const Key& key, std::string_view label) {
   const openssl::Library& ssl = **library;
   Key derived;
   unsigned length = 0;
-  if (ssl.HMAC(ssl.EVP_sha256(), key.data(), static_cast<int>(Key::kBytes), bytes_of(label), label.size(),
-               derived.data(), &length) == nullptr ||
+  if (ssl.HMAC(ssl.EVP_sha256(), key.data(), static_cast<int>(Key::kBytes), bytes_of(label),
+               label.size(), derived.data(), &length) == nullptr ||
       length != Key::kBytes) {
     return failed(ssl, "HMAC");
   }
@@ -111,8 +117,8 @@ Result<Key> stretch(std::string_view text, std::string_view label) {
   const auto library = openssl::library();
   if (!library) return library.error();
   Key key;
-  if ((*library)->EVP_PBE_scrypt(text.data(), text.size(), bytes_of(label), label.size(), kN, kR, kP, kMostMemory,
-                                 key.data(), Key::kBytes) != 1) {
+  if ((*library)->EVP_PBE_scrypt(text.data(), text.size(), bytes_of(label), label.size(), kN, kR,
+                                 kP, kMostMemory, key.data(), Key::kBytes) != 1) {
     return failed(**library, "scrypt");
   }
   return key;
@@ -150,10 +156,12 @@ std::optional<std::string> unseal(const Key& key, std::string_view sealed) {
   int written = 0;
   int rest = 0;
   const bool done =
-      ssl.EVP_DecryptInit_ex(cipher.get(), ssl.EVP_aes_256_gcm(), nullptr, key.data(), bytes_of(sealed)) == 1 &&
+      ssl.EVP_DecryptInit_ex(cipher.get(), ssl.EVP_aes_256_gcm(), nullptr, key.data(),
+                             bytes_of(sealed)) == 1 &&
       ssl.EVP_DecryptUpdate(cipher.get(), bytes_of(plain), &written, bytes_of(sealed) + kNonceBytes,
                             static_cast<int>(size)) == 1 &&
-      ssl.EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_SET_TAG, static_cast<int>(kTagBytes), tag.data()) == 1 &&
+      ssl.EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_SET_TAG, static_cast<int>(kTagBytes),
+                              tag.data()) == 1 &&
       ssl.EVP_DecryptFinal_ex(cipher.get(), bytes_of(plain) + written, &rest) == 1;
   if (done) return plain;
   ssl.ERR_clear_error();

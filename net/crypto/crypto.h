@@ -29,7 +29,9 @@ class Key {
 
   unsigned char* data() { return bytes_.data(); }
   const unsigned char* data() const { return bytes_.data(); }
-  std::string_view view() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
+  std::string_view view() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
 
   // Takes the same time for all wrong keys.
   bool operator==(const Key& other) const;
@@ -38,25 +40,30 @@ class Key {
   std::array<unsigned char, kBytes> bytes_{};
 };
 
+// Compares. Takes the same time for all wrong texts of the right length.
+bool same(std::string_view one, std::string_view other);
+
 // Returns that many bytes that nobody can guess.
 std::string random_bytes(std::size_t count);
 
 // Returns HMAC-SHA-256 (RFC 2104) of `label` under `key`. Different labels give independent keys.
 Result<Key> derive_key(const Key& key, std::string_view label);
 
-// Returns a key of a text that a person chose, by scrypt (RFC 7914) with N = 2^15, r = 8, p = 1: about 0.1 s and 32 MiB
-// for each guess of an attacker. `label` is the salt; texts of different uses have different labels.
+// Returns a key of a text that a person chose, by scrypt (RFC 7914) with N = 2^15, r = 8, p = 1:
+// about 0.1 s and 32 MiB for each guess of an attacker. `label` is the salt; texts of different
+// uses have different labels.
 Result<Key> stretch(std::string_view text, std::string_view label);
 
-// Encrypts and authenticates by AES-256-GCM (NIST SP 800-38D) with a random nonce. Returns nonce, ciphertext and tag.
+// Encrypts and authenticates by AES-256-GCM (NIST SP 800-38D) with a random nonce. Returns nonce,
+// ciphertext and tag.
 Result<std::string> seal(const Key& key, std::string_view plain);
 // Reverses seal(). Returns nullopt when the bytes were not sealed with this key.
 std::optional<std::string> unseal(const Key& key, std::string_view sealed);
 // The bytes that seal() adds.
 inline constexpr std::size_t kSealBytes = 12 + 16;
 
-// The alphabet of RFC 4648 section 5, without padding. decode() returns nullopt for anything that encode() does not
-// write.
+// The alphabet of RFC 4648 section 5, without padding. decode() returns nullopt for anything that
+// encode() does not write.
 std::string encode_base64url(std::string_view bytes);
 std::optional<std::string> decode_base64url(std::string_view text);
 

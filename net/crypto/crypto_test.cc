@@ -25,7 +25,8 @@ Key key_of(char fill) {
 TEST(Crypto, DerivesKeysByHmacSha256) {
   const auto key = derive_key(key_of('\x0b'), "Hi There");
   ASSERT_TRUE(key);
-  EXPECT_EQ(key->view(), bytes_of_hex("198a607eb44bfbc69903a0f1cf2bbdc5ba0aa3f3d9ae3c1c7a3b1696a0b68cf7"));
+  EXPECT_EQ(key->view(),
+            bytes_of_hex("198a607eb44bfbc69903a0f1cf2bbdc5ba0aa3f3d9ae3c1c7a3b1696a0b68cf7"));
 }
 
 TEST(Crypto, LabelsGiveDifferentKeys) {
@@ -37,7 +38,8 @@ TEST(Crypto, LabelsGiveDifferentKeys) {
 TEST(Crypto, StretchesATextByScrypt) {
   const auto key = stretch("hunter2", "salt");
   ASSERT_TRUE(key);
-  EXPECT_EQ(key->view(), bytes_of_hex("69442c32e56cfc5454b86fd83a75d6980471040de546157b9c487b2637d247e7"));
+  EXPECT_EQ(key->view(),
+            bytes_of_hex("69442c32e56cfc5454b86fd83a75d6980471040de546157b9c487b2637d247e7"));
   EXPECT_FALSE(*key == *stretch("hunter2", "pepper"));
 }
 

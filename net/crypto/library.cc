@@ -12,8 +12,8 @@ constexpr const char* kSslName = "libssl.so.3";
 Error cannot_open(const char* name) {
   const char* reason = ::dlerror();
   return {Status::kUnsupported,
-          fmt::format("{} cannot be opened ({}): TLS and tokens need OpenSSL 3; install libssl3", name,
-                      reason != nullptr ? reason : "no reason given")};
+          fmt::format("{} cannot be opened ({}): TLS and tokens need OpenSSL 3; install libssl3",
+                      name, reason != nullptr ? reason : "no reason given")};
 }
 
 // Returns the name of the first function that the library does not export, or null.

@@ -46,7 +46,7 @@ Result<RpcChannel> follow(RpcChannel& member, Nanos deadline) {
   if (address == member.address() || (remote && !address.starts_with(net::kTcpScheme))) {
     return unavailable(fmt::format("names {}, where a client cannot go", address));
   }
-  auto channel = RpcChannel::connect(address, 0);
+  auto channel = RpcChannel::connect(address, 0, member.credentials());
   if (!channel) return unavailable(fmt::format("its coordinator: {}", channel.error().message));
   const auto nodes = channel->call("cluster.nodes", json::object(), {}, deadline);
   if (!nodes) return unavailable(fmt::format("its coordinator: {}", nodes.error().message));

@@ -142,7 +142,11 @@ Result<RpcChannel> RpcChannel::connect_tcp(std::string_view address, Nanos deadl
 Outcome RpcChannel::secure(Nanos deadline) {
   auto context = credentials_.context();
   if (!context) return context.error();
-  auto stream = net::tls::Stream::client(*context, socket_.get(), remote_host());
+  // As the caller wrote it, because a certificate is for that.
+  const auto where = net::parse_host_port("address", address_.substr(net::kTcpScheme.size()));
+  std::string host = where ? where->host : remote_host();
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  auto stream = net::tls::Stream::client(*context, socket_.get(), host);
   if (!stream) return stream.error();
   stream_.emplace(std::move(stream).value());
   for (;;) {
@@ -169,10 +173,11 @@ Error RpcChannel::no_handshake() const {
                                             address_, stream_->why())};
     default:
       return {Status::kRefused,
-              fmt::format("tallyd at {} and this process do not accept each other's token or "
-                          "secret: is it one of this cluster, not expired, and not revoked? "
-                          "(tallyd's log says why)",
-                          address_)};
+              fmt::format(
+                  "tallyd at {} and this process do not accept each other's token, "
+                  "secret or certificate: is it one of this cluster, not expired, and not revoked? "
+                  "(tallyd's log says why)",
+                  address_)};
   }
 }
 
@@ -225,6 +230,13 @@ Result<RpcChannel> RpcChannel::connect_first(std::string_view addresses,
   return all;
 }
 
+Result<RpcChannel> RpcChannel::connect_as_user(std::string_view addresses, Nanos handshake,
+                                               std::string_view token) {
+  const auto credentials = net::tls::Credentials::of_user(token);
+  if (!credentials) return credentials.error();
+  return connect_first(addresses, *credentials, handshake);
+}
+
 Error RpcChannel::lost(std::string_view why) {
   stream_.reset();
   socket_.reset();
@@ -260,7 +272,7 @@ Outcome RpcChannel::send(std::string_view text, std::span<const int> fds, Nanos 
         return text.size() == whole ? Error{Status::kDeadline, "tallyd does not read its requests"}
                                     : lost("tallyd stopped in the middle of reading a request");
       }
-    } else if (errno == EPIPE || errno == ECONNRESET) {
+    } else if (errno == EPIPE || errno == ECONNRESET || errno == EPROTO) {
       return Unit{};  // the node may have sent a reason before it hung up; the caller receives it
     } else if (errno != EINTR) {
       const std::string why = std::strerror(errno);
@@ -297,6 +309,11 @@ Result<std::string> RpcChannel::receive_line(Nanos deadline) {
       if (!net::wait_for(socket_.get(), POLLIN, deadline)) {
         return no_answer();
       }
+    } else if (errno == EPROTO) {
+      // A node refuses a certificate after the client's end of the handshake is done.
+      const Error refusal = no_handshake();
+      static_cast<void>(lost(refusal.message));
+      return refusal;
     } else if (errno != EINTR) {
       return lost(std::strerror(errno));
     }

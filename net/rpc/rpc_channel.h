@@ -1,7 +1,8 @@
 // The client's end of the control connection: JSON-RPC 2.0 over a stream socket (Unix or TCP), with
 // one JSON text per line. On a Unix socket descriptors travel with the first byte of a request
-// (docs/control.md). Over TCP the stream is TLS, unless the credentials say otherwise. Calls block, but never longer than until their deadline; answer() does not
-// wait. The class makes no thread, keeps no global state and logs nothing.
+// (docs/control.md). Over TCP the stream is TLS, unless the credentials say otherwise. Calls block,
+// but never longer than until their deadline; answer() does not wait. The class makes no thread,
+// keeps no global state and logs nothing.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,12 @@ class RpcChannel {
                                           const net::tls::Credentials& credentials = {},
                                           Nanos handshake = 3 * kSecond);
 
+  // The same, with what the user of a tool shows (net::tls::Credentials::of_user()). `token`: of
+  // the tool's options.
+  static Result<RpcChannel> connect_as_user(std::string_view addresses,
+                                            Nanos handshake = 3 * kSecond,
+                                            std::string_view token = {});
+
   RpcChannel(RpcChannel&&) noexcept = default;
   RpcChannel& operator=(RpcChannel&&) noexcept = default;
 
@@ -70,10 +77,14 @@ class RpcChannel {
   int fd() const { return socket_.get(); }
   const std::string& address() const { return address_; }
   const net::tls::Credentials& credentials() const { return credentials_; }
-  // Returns the token for a request's `token`. Empty when TLS has shown it already, or there is none.
+  // Whether the connection is by TLS, which has shown what the credentials have.
+  bool is_secured() const { return stream_.has_value(); }
+  // Returns the token for a request's `token`. Empty when TLS has shown it already, or there is
+  // none.
   std::string token() const { return stream_ ? "" : credentials_.text(); }
-  // Whether the process at the other end of a Unix socket may get a token or memory: it belongs to root, to this user,
-  // or to the user `tally` or $TALLY_NODE_USER. Always ok over TCP, where TLS has proved more.
+  // Whether the process at the other end of a Unix socket may get a token or memory: it belongs to
+  // root, to this user, or to the user `tally` or $TALLY_NODE_USER. Always ok over TCP, where TLS
+  // has proved more.
   Outcome check_owner() const;
   // The hosts of the two ends, such as "10.0.0.1"; empty for a Unix socket.
   std::string local_host() const;
@@ -81,7 +92,9 @@ class RpcChannel {
 
  private:
   RpcChannel(UniqueFd socket, std::string address, net::tls::Credentials credentials)
-      : socket_(std::move(socket)), address_(std::move(address)), credentials_(std::move(credentials)) {}
+      : socket_(std::move(socket)),
+        address_(std::move(address)),
+        credentials_(std::move(credentials)) {}
 
   static Result<RpcChannel> connect_tcp(std::string_view address, Nanos deadline,
                                         const net::tls::Credentials& credentials, Nanos handshake);
@@ -99,7 +112,7 @@ class RpcChannel {
   std::string address_;
   net::tls::Credentials credentials_;
   std::optional<net::tls::Stream> stream_;  // set when the connection is by TLS
-  std::string received_;  // bytes after the last line that was taken
+  std::string received_;                    // bytes after the last line that was taken
   std::uint64_t last_id_ = 0;
 };
 

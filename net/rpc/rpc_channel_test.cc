@@ -251,7 +251,7 @@ TEST(RpcChannel, WhoDoesNotAnswerTheHandshakeCostsItsTime) {
   Nanos took = 0;
   for (bool full = false; !full && queued.size() < 10;) {
     const Nanos began = monotonic_now();
-    auto one = RpcChannel::connect(address, 0, 200 * kMillisecond);
+    auto one = RpcChannel::connect(address, 0, {}, 200 * kMillisecond);
     took = monotonic_now() - began;
     full = !one.ok();
     if (one) queued.push_back(std::move(one).value());

@@ -41,7 +41,8 @@ Outcome check_socket_owner(int socket, std::string_view address) {
   }
   if (uid == owner.uid) return Unit{};
   return refused(
-      fmt::format("the process at {} belongs to uid {}, which is neither root, nor this user, nor {}; if its node may "
+      fmt::format("the process at {} belongs to uid {}, which is neither root, nor this user, nor "
+                  "{}; if its node may "
                   "have your token and memory, set $TALLY_NODE_USER to that user's name",
                   address, owner.uid, user));
 }

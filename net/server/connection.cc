@@ -127,7 +127,8 @@ void Connection::on_readable() {
 void Connection::open_door() {
   const auto owner = owner_.lock();
   if (owner == nullptr) return;
-  const Nanos wait = !door_.is_secured() && !turn_ && door_.has_begun() ? owner->handshake_wait(*this) : 0;
+  const Nanos wait =
+      !door_.is_secured() && !turn_ && door_.has_begun() ? owner->handshake_wait(*this) : 0;
   if (wait > 0) return wait_for_turn(wait);
   switch (door_.step()) {
     case Door::Step::kOpen:
@@ -167,7 +168,8 @@ void Connection::turn_away() {
   discard();
 }
 
-// Reads until the peer hangs up: a socket that is closed with unread bytes loses what was sent to the peer.
+// Reads until the peer hangs up: a socket that is closed with unread bytes loses what was sent to
+// the peer.
 void Connection::discard() {
   std::array<char, 4 << 10> ignored;
   const ssize_t got = ::recv(socket_.native_handle(), ignored.data(), ignored.size(), MSG_DONTWAIT);

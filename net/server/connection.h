@@ -45,8 +45,9 @@ class ConnectionOwner {
 class Connection : public ReplySink, public std::enable_shared_from_this<Connection> {
  public:
   // Borrows `service` and `security`.
-  Connection(asio::io_context& io, UniqueFd socket, ConnectionId id, Peer peer, const Limits& limits,
-             const Security& security, Service& service, std::weak_ptr<ConnectionOwner> owner);
+  Connection(asio::io_context& io, UniqueFd socket, ConnectionId id, Peer peer,
+             const Limits& limits, const Security& security, Service& service,
+             std::weak_ptr<ConnectionOwner> owner);
 
   // Starts to wait for requests. The event loop serves them, also those that have arrived already.
   void start();
@@ -81,7 +82,8 @@ class Connection : public ReplySink, public std::enable_shared_from_this<Connect
   void open_door();
   void wait_for_turn(Nanos span);
   void on_open();
-  // Sends the reason in clear to a peer that speaks in clear and may not, or speaks TLS and cannot. Takes no requests.
+  // Sends the reason in clear to a peer that speaks in clear and may not, or speaks TLS and cannot.
+  // Takes no requests.
   void turn_away();
   void discard();
   void wait_readable();

@@ -11,10 +11,13 @@ using Failure = net::tls::Stream::Failure;
 namespace {
 
 constexpr std::string_view kShowSomething =
-    "this node serves TCP only to who shows a token or the cluster's secret: set $TALLY_TOKEN (`tallyctl token make` "
-    "makes one), or start the node with --insecure; clients of earlier releases cannot show one over TCP";
+    "this node serves TCP only to who shows a token or the cluster's secret: set $TALLY_TOKEN "
+    "(`tallyctl token make` "
+    "makes one), or start the node with --insecure; clients of earlier releases cannot show one "
+    "over TCP";
 constexpr std::string_view kNoTls =
-    "this node has no secret, so it does not speak TLS: set $TALLY_INSECURE=1 to use it in clear, or give it a secret";
+    "this node has no secret, so it does not speak TLS: set $TALLY_INSECURE=1 to use it in clear, "
+    "or give it a secret";
 
 }  // namespace
 
@@ -74,8 +77,9 @@ const std::optional<net::auth::Proof>& Door::proof() const {
 bool Door::is_wrong_key() const {
   if (!stream_) return false;
   const Failure failure = stream_->failure();
-  return failure == Failure::kUnknown || failure == Failure::kExpired || failure == Failure::kRevoked ||
-         failure == Failure::kWrongKey || failure == Failure::kCertificate;
+  return failure == Failure::kUnknown || failure == Failure::kExpired ||
+         failure == Failure::kRevoked || failure == Failure::kWrongKey ||
+         failure == Failure::kCertificate;
 }
 
 }  // namespace tally::rpc

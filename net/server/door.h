@@ -1,5 +1,5 @@
-// How the bytes of a connection cross its socket: in clear, or by TLS. On TCP the peer's first byte decides. Never
-// waits. Only the control thread uses it.
+// How the bytes of a connection cross its socket: in clear, or by TLS. On TCP the peer's first byte
+// decides. Never waits. Only the control thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ class Door {
     kOpen,        // requests may come
     kWaitsRead,   // call step() again when the socket is readable
     kWaitsWrite,  // call step() again when the socket is writable
-    kTurnedAway,  // the peer speaks in clear and may not, or speaks TLS and cannot; message() is for it
+    kTurnedAway,  // the peer speaks in clear and may not, or speaks TLS and cannot; message() is
+                  // for it
     kFailed,      // why() says the reason; empty: the connection broke
   };
 

@@ -1,4 +1,5 @@
-// Who is served over TCP. Unix sockets have the kernel's word about their peers and need none of this.
+// Who is served over TCP. Unix sockets have the kernel's word about their peers and need none of
+// this.
 #pragma once
 
 #include <memory>

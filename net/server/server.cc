@@ -198,8 +198,8 @@ ConnectionId Server::Core::adopt(UniqueFd socket) {
 
 ConnectionId Server::Core::add(UniqueFd socket, Peer peer) {
   const ConnectionId id = ++last_id_;
-  const auto connection = std::make_shared<Connection>(io_, std::move(socket), id, std::move(peer),
-                                                       limits_, security_, service_, weak_from_this());
+  const auto connection = std::make_shared<Connection>(
+      io_, std::move(socket), id, std::move(peer), limits_, security_, service_, weak_from_this());
   connections_.emplace(id, connection);
   ++open_;
   anonymous_.add(id, connection->peer().source, connection->peer().is_operator, monotonic_now());

@@ -1,7 +1,8 @@
 // Slows down sources that show wrong keys. Pure: time is an argument.
 //
-// A source may be wrong kFree times. After that each of its handshakes waits before the server looks at it, and each
-// further wrong key doubles the wait. A wrong key is forgiven after kForgiven.
+// A source may be wrong kFree times. After that each of its handshakes waits before the server
+// looks at it, and each further wrong key doubles the wait. A wrong key is forgiven after
+// kForgiven.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,8 @@ class WrongKeys {
   void add(const std::string& source, Nanos now);
   // How long a handshake of this source waits.
   Nanos wait_of(const std::string& source, Nanos now) const;
+  // Whether the wait after this source's last wrong key is not over.
+  bool must_wait(const std::string& source, Nanos now) const;
   std::size_t sources() const { return sources_.size(); }
 
  private:

@@ -16,6 +16,15 @@ TEST(WrongKeys, ASourceMayBeWrongAFewTimes) {
   EXPECT_EQ(keys.wait_of("b", 0), 0) << "others are not slowed down";
 }
 
+TEST(WrongKeys, TheWaitBeginsWithTheLastWrongKey) {
+  WrongKeys keys;
+  for (int i = 0; i <= WrongKeys::kFree; ++i) keys.add("a", kSecond);
+  EXPECT_TRUE(keys.must_wait("a", kSecond));
+  EXPECT_TRUE(keys.must_wait("a", kSecond + WrongKeys::kFirstWait - 1));
+  EXPECT_FALSE(keys.must_wait("a", kSecond + WrongKeys::kFirstWait));
+  EXPECT_FALSE(keys.must_wait("b", kSecond));
+}
+
 TEST(WrongKeys, TheWaitHasALimit) {
   WrongKeys keys;
   for (int i = 0; i < 10'000; ++i) keys.add("a", 0);

@@ -29,7 +29,8 @@ Result<std::string> first_line(const std::string& path) {
 
 }  // namespace
 
-// The context is made when it is needed, because a text that a person chose takes a tenth of a second.
+// The context is made when it is needed, because a text that a person chose takes a tenth of a
+// second.
 struct Credentials::Shared {
   std::string text;
   CertificateFiles files;
@@ -57,6 +58,10 @@ Credentials::Credentials(auth::PreSharedKey key) : shared_(std::make_shared<Shar
   shared_->key = std::move(key);
 }
 
+Credentials::Credentials(CertificateFiles files) : shared_(std::make_shared<Shared>()) {
+  shared_->files = std::move(files);
+}
+
 Result<Credentials> Credentials::of_user(std::string_view text) {
   std::string given = text.empty() ? environment("TALLY_TOKEN") : std::string(text);
   if (given.starts_with('@')) {
@@ -69,10 +74,7 @@ Result<Credentials> Credentials::of_user(std::string_view text) {
     CertificateFiles files{.certificate = environment("TALLY_TLS_CERTIFICATE"),
                            .private_key = environment("TALLY_TLS_KEY"),
                            .authority = environment("TALLY_TLS_AUTHORITY")};
-    if (files.any()) {
-      credentials.shared_ = std::make_shared<Shared>();
-      credentials.shared_->files = std::move(files);
-    }
+    if (files.any()) credentials = Credentials(std::move(files));
   }
   const std::string insecure = environment("TALLY_INSECURE");
   if (insecure != "" && insecure != "0" && insecure != "1") {
@@ -80,6 +82,12 @@ Result<Credentials> Credentials::of_user(std::string_view text) {
   }
   credentials.insecure_ = insecure == "1";
   return credentials;
+}
+
+Credentials Credentials::with_key(auth::PreSharedKey key) const {
+  Credentials other(std::move(key));
+  other.insecure_ = in_clear();
+  return other;
 }
 
 std::string Credentials::text() const {

@@ -10,20 +10,17 @@
 namespace tally::net::tls {
 namespace {
 
-const openssl::Library& ssl() {
-  return **openssl::library();
-}
-
 int socket_of(BIO* bio) {
-  return static_cast<int>(reinterpret_cast<std::intptr_t>(ssl().BIO_get_data(bio)));
+  return static_cast<int>(reinterpret_cast<std::intptr_t>(openssl::loaded().BIO_get_data(bio)));
 }
 
 void clear_retry(BIO* bio) {
-  ssl().BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+  openssl::loaded().BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
 }
 
 void retry_if_busy(BIO* bio, int direction) {
-  if (errno == EAGAIN || errno == EINTR) ssl().BIO_set_flags(bio, direction | BIO_FLAGS_SHOULD_RETRY);
+  if (errno == EAGAIN || errno == EINTR)
+    openssl::loaded().BIO_set_flags(bio, direction | BIO_FLAGS_SHOULD_RETRY);
 }
 
 int write(BIO* bio, const char* bytes, int count) {
@@ -46,11 +43,11 @@ long control(BIO* /*bio*/, int command, long /*number*/, void* /*pointer*/) {
 }
 
 BIO_METHOD* make_method() {
-  BIO_METHOD* method = ssl().BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tally socket");
+  BIO_METHOD* method = openssl::loaded().BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tally socket");
   if (method == nullptr) return nullptr;
-  ssl().BIO_meth_set_write(method, write);
-  ssl().BIO_meth_set_read(method, read);
-  ssl().BIO_meth_set_ctrl(method, control);
+  openssl::loaded().BIO_meth_set_write(method, write);
+  openssl::loaded().BIO_meth_set_read(method, read);
+  openssl::loaded().BIO_meth_set_ctrl(method, control);
   return method;
 }
 
@@ -58,10 +55,10 @@ BIO_METHOD* make_method() {
 
 BIO* make_socket_bio(int socket) {
   static BIO_METHOD* const kMethod = make_method();
-  BIO* bio = kMethod != nullptr ? ssl().BIO_new(kMethod) : nullptr;
+  BIO* bio = kMethod != nullptr ? openssl::loaded().BIO_new(kMethod) : nullptr;
   if (bio == nullptr) return nullptr;
-  ssl().BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(socket)));
-  ssl().BIO_set_init(bio, 1);
+  openssl::loaded().BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(socket)));
+  openssl::loaded().BIO_set_init(bio, 1);
   return bio;
 }
 

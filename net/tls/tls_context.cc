@@ -9,7 +9,8 @@ namespace tally::net::tls {
 namespace {
 
 // The hash of a key's handshake is that of this suite (RFC 8446, section 4.2.11).
-constexpr const char* kSuites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+constexpr const char* kSuites =
+    "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
 Error failed(const openssl::Library& library, const char* what) {
   return {Status::kInternal, fmt::format("cannot set up TLS: {}: {}", what, library.take_error())};
@@ -27,22 +28,25 @@ Result<UniqueContext> make_context() {
   if (context == nullptr) return failed(ssl, "SSL_CTX_new");
   SSL_CTX* raw = context.get();
   ssl.SSL_CTX_ctrl(raw, SSL_CTRL_MODE,
-                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS,
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                       SSL_MODE_RELEASE_BUFFERS,
                    nullptr);
   ssl.SSL_CTX_ctrl(raw, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
   ssl.SSL_CTX_set_options(raw, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
-  const bool done = ssl.SSL_CTX_ctrl(raw, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) == 1 &&
-                    ssl.SSL_CTX_set_num_tickets(raw, 0) == 1 && ssl.SSL_CTX_set_ciphersuites(raw, kSuites) == 1;
+  const bool done =
+      ssl.SSL_CTX_ctrl(raw, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) == 1 &&
+      ssl.SSL_CTX_set_num_tickets(raw, 0) == 1 && ssl.SSL_CTX_set_ciphersuites(raw, kSuites) == 1;
   if (!done) return failed(ssl, "TLS 1.3");
   return context;
 }
 
 Outcome use_files(SSL_CTX* context, const CertificateFiles& files) {
-  const openssl::Library& ssl = **openssl::library();
+  const openssl::Library& ssl = openssl::loaded();
   if (files.certificate.empty() || files.private_key.empty() || files.authority.empty()) {
-    return invalid(fmt::format("certificates need all three of certificate (\"{}\"), private_key (\"{}\") and authority "
-                               "(\"{}\")",
-                               files.certificate, files.private_key, files.authority));
+    return invalid(fmt::format(
+        "certificates need all three of certificate (\"{}\"), private_key (\"{}\") and authority "
+        "(\"{}\")",
+        files.certificate, files.private_key, files.authority));
   }
   if (ssl.SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
     return bad_file(ssl, "certificate", files.certificate);
@@ -52,8 +56,8 @@ Outcome use_files(SSL_CTX* context, const CertificateFiles& files) {
   }
   if (ssl.SSL_CTX_check_private_key(context) != 1) {
     static_cast<void>(ssl.take_error());
-    return invalid(
-        fmt::format("private_key \"{}\" does not belong to certificate \"{}\"", files.private_key, files.certificate));
+    return invalid(fmt::format("private_key \"{}\" does not belong to certificate \"{}\"",
+                               files.private_key, files.certificate));
   }
   if (ssl.SSL_CTX_load_verify_file(context, files.authority.c_str()) != 1) {
     return bad_file(ssl, "authority", files.authority);
@@ -64,14 +68,15 @@ Outcome use_files(SSL_CTX* context, const CertificateFiles& files) {
 }  // namespace
 
 void ContextDeleter::operator()(SSL_CTX* context) const {
-  (*openssl::library())->SSL_CTX_free(context);
+  openssl::loaded().SSL_CTX_free(context);
 }
 
 Result<std::shared_ptr<const ClientContext>> ClientContext::with_key(auth::PreSharedKey key) {
   auto context = make_context();
   if (!context) return context.error();
-  const openssl::Library& ssl = **openssl::library();
-  // A server that does not know the key could go on with a certificate. No certificate is good enough.
+  const openssl::Library& ssl = openssl::loaded();
+  // A server that does not know the key could go on with a certificate. No certificate is good
+  // enough.
   ssl.SSL_CTX_set_verify(context->get(), SSL_VERIFY_PEER, nullptr);
   ssl.SSL_CTX_set_psk_use_session_callback(context->get(), Stream::show_key);
   auto made = std::make_shared<ClientContext>();
@@ -80,23 +85,26 @@ Result<std::shared_ptr<const ClientContext>> ClientContext::with_key(auth::PreSh
   return std::shared_ptr<const ClientContext>(std::move(made));
 }
 
-Result<std::shared_ptr<const ClientContext>> ClientContext::with_certificates(const CertificateFiles& files) {
+Result<std::shared_ptr<const ClientContext>> ClientContext::with_certificates(
+    const CertificateFiles& files) {
   auto context = make_context();
   if (!context) return context.error();
   if (auto used = use_files(context->get(), files); !used) return used.error();
-  (*openssl::library())->SSL_CTX_set_verify(context->get(), SSL_VERIFY_PEER, nullptr);
+  openssl::loaded().SSL_CTX_set_verify(context->get(), SSL_VERIFY_PEER, nullptr);
   auto made = std::make_shared<ClientContext>();
   made->context_ = std::move(*context);
   return std::shared_ptr<const ClientContext>(std::move(made));
 }
 
-Result<std::shared_ptr<const ServerContext>> ServerContext::make(Find find, const CertificateFiles& files) {
+Result<std::shared_ptr<const ServerContext>> ServerContext::make(Find find,
+                                                                 const CertificateFiles& files) {
   auto context = make_context();
   if (!context) return context.error();
-  const openssl::Library& ssl = **openssl::library();
+  const openssl::Library& ssl = openssl::loaded();
   if (files.any()) {
     if (auto used = use_files(context->get(), files); !used) return used.error();
-    ssl.SSL_CTX_set_verify(context->get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    ssl.SSL_CTX_set_verify(context->get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                           nullptr);
     // With a verified peer OpenSSL takes no session, and so no key, without a context.
     constexpr unsigned char kContext[] = "tally";
     ssl.SSL_CTX_set_session_id_context(context->get(), kContext, sizeof kContext);

@@ -1,6 +1,7 @@
-// What one side of TLS 1.3 connections (RFC 8446) shows and accepts: pre-shared keys, certificates, or both. No other
-// version, no session tickets, no early data, and always an ephemeral key exchange (psk_dhe_ke), so that who learns a
-// key later cannot read what was recorded. A context is made once and used by many streams of one thread.
+// What one side of TLS 1.3 connections (RFC 8446) shows and accepts: pre-shared keys, certificates,
+// or both. No other version, no session tickets, no early data, and always an ephemeral key
+// exchange (psk_dhe_ke), so that who learns a key later cannot read what was recorded. A context is
+// made once and used by many streams of one thread.
 #pragma once
 
 #include <openssl/types.h>
@@ -17,7 +18,8 @@
 
 namespace tally::net::tls {
 
-// Files in PEM form. `certificate` has the chain, `authority` the certificates of who signs the other side's.
+// Files in PEM form. `certificate` has the chain, `authority` the certificates of who signs the
+// other side's.
 struct CertificateFiles {
   std::string certificate;
   std::string private_key;
@@ -36,8 +38,10 @@ class ClientContext {
  public:
   // Shows this key, and accepts a server that proves to have it too.
   static Result<std::shared_ptr<const ClientContext>> with_key(auth::PreSharedKey key);
-  // Shows a certificate, and accepts a server whose certificate is for its host and of the authority.
-  static Result<std::shared_ptr<const ClientContext>> with_certificates(const CertificateFiles& files);
+  // Shows a certificate, and accepts a server whose certificate is for its host and of the
+  // authority.
+  static Result<std::shared_ptr<const ClientContext>> with_certificates(
+      const CertificateFiles& files);
 
   SSL_CTX* get() const { return context_.get(); }
   // None: certificates.
@@ -55,7 +59,8 @@ class ServerContext {
   using Find = std::function<auth::KeyRing::Found(std::string_view identity)>;
 
   // With files it also accepts certificates of their authority, which count as the secret.
-  static Result<std::shared_ptr<const ServerContext>> make(Find find, const CertificateFiles& files);
+  static Result<std::shared_ptr<const ServerContext>> make(Find find,
+                                                           const CertificateFiles& files);
 
   SSL_CTX* get() const { return context_.get(); }
   const Find& find() const { return find_; }

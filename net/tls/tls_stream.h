@@ -34,9 +34,9 @@ class Stream {
  public:
   enum class Failure : std::uint8_t {
     kNone,
-    kNetwork,      // the connection broke
-    kProtocol,     // the other side does not speak TLS 1.3 as it should
-    kKey,          // the other side does not accept the key or the certificate, or does not prove its own
+    kNetwork,   // the connection broke
+    kProtocol,  // the other side does not speak TLS 1.3 as it should
+    kKey,  // the other side does not accept the key or the certificate, or does not prove its own
     kUnknown,      // at the server: it knows no such key
     kExpired,      // at the server: the token has expired
     kRevoked,      // at the server: the token was revoked
@@ -44,9 +44,10 @@ class Stream {
     kCertificate,  // the other side's certificate is missing, or not of the authority
   };
 
-  // Each borrows the socket, which must outlive the stream. The client checks that a certificate is for `host`, a name
-  // or a numeric address.
-  static Result<Stream> client(std::shared_ptr<const ClientContext> context, int socket, const std::string& host);
+  // Each borrows the socket, which must outlive the stream. The client checks that a certificate is
+  // for `host`, a name or a numeric address.
+  static Result<Stream> client(std::shared_ptr<const ClientContext> context, int socket,
+                               const std::string& host);
   static Result<Stream> server(std::shared_ptr<const ServerContext> context, int socket);
 
   Stream(Stream&&) noexcept;
@@ -54,8 +55,8 @@ class Stream {
   ~Stream();
 
   Handshake handshake();
-  // As read(2) and write(2) of a non-blocking socket: the number of bytes; -1 and errno, EAGAIN when the socket is not
-  // ready; read() returns 0 when the other side has ended the connection.
+  // As read(2) and write(2) of a non-blocking socket: the number of bytes; -1 and errno, EAGAIN
+  // when the socket is not ready; read() returns 0 when the other side has ended the connection.
   ssize_t read(char* bytes, std::size_t room);
   ssize_t write(std::string_view bytes);
   // Sends the end of the data, if the socket has room for it.
@@ -75,9 +76,10 @@ class Stream {
   explicit Stream(std::unique_ptr<State> state);
   static Result<Stream> make(SSL_CTX* context, int socket, std::unique_ptr<State> state);
   // Callbacks of OpenSSL.
-  static int show_key(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, std::size_t* bytes,
+  static int show_key(SSL* ssl, const EVP_MD* hash, const unsigned char** identity,
+                      std::size_t* bytes, SSL_SESSION** session);
+  static int find_key(SSL* ssl, const unsigned char* identity, std::size_t bytes,
                       SSL_SESSION** session);
-  static int find_key(SSL* ssl, const unsigned char* identity, std::size_t bytes, SSL_SESSION** session);
 
   // How a call of OpenSSL ended that did not succeed.
   enum class End : std::uint8_t { kWantsRead, kWantsWrite, kClosed, kFailed };

@@ -4,11 +4,13 @@
 #include <sys/socket.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "base/system/fd.h"
 #include "net/auth/key_ring.h"
 #include "net/tls/tls_context.h"
 #include "net/tls/tls_stream.h"
+#include "net/tls/tunnel.h"
 #include "tests/support/net/certificates.h"
 
 namespace tally::net::tls {
@@ -37,14 +39,17 @@ class TlsTest : public ::testing::Test {
   ~TlsTest() override { std::filesystem::remove_all(folder); }
 
   std::shared_ptr<const ServerContext> accepting(const CertificateFiles& files = {}) {
-    auto context = ServerContext::make([this](std::string_view identity) { return ring.find(identity, kNow); }, files);
+    auto context = ServerContext::make(
+        [this](std::string_view identity) { return ring.find(identity, kNow); }, files);
     EXPECT_TRUE(context) << context.error().message;
     return *context;
   }
   static std::shared_ptr<const ClientContext> showing(std::string_view text) {
     return *ClientContext::with_key(*auth::shown(text));
   }
-  std::string token(std::int64_t expires = 0) { return *secret.make_token({.id = {}, .job = "bert", .expires = expires}); }
+  std::string token(std::int64_t expires = 0) {
+    return *secret.make_token({.id = {}, .job = "bert", .expires = expires});
+  }
   const std::string& folder_of_files() {
     if (folder.empty()) {
       std::string made = std::filesystem::temp_directory_path() / "tally-tls-XXXXXX";
@@ -54,7 +59,8 @@ class TlsTest : public ::testing::Test {
   }
 
   // Does the handshake of both as far as it goes.
-  void meet(std::shared_ptr<const ClientContext> showing, std::shared_ptr<const ServerContext> accepting) {
+  void meet(std::shared_ptr<const ClientContext> showing,
+            std::shared_ptr<const ServerContext> accepting) {
     client.emplace(Stream::client(std::move(showing), client_socket.get(), kHost).value());
     server.emplace(Stream::server(std::move(accepting), server_socket.get()).value());
     for (int i = 0; i < 10; ++i) {
@@ -179,7 +185,8 @@ TEST_F(TlsTest, ReplayedHelloProvesNothing) {
   const UniqueFd victim(ends[1]);
   ASSERT_EQ(::send(attacker.get(), hello.data(), hello.size(), 0), size);
   auto attacked = Stream::server(context, victim.get()).value();
-  EXPECT_EQ(attacked.handshake(), Handshake::kWantsRead);  // it wants the client's Finished, which needs the key
+  EXPECT_EQ(attacked.handshake(),
+            Handshake::kWantsRead);  // it wants the client's Finished, which needs the key
   std::string guess("\x17\x03\x03\x00\x35", 5);
   guess.resize(5 + 0x35, 'x');
   ASSERT_GT(::send(attacker.get(), guess.data(), guess.size(), 0), 0);
@@ -189,7 +196,8 @@ TEST_F(TlsTest, ReplayedHelloProvesNothing) {
 
 TEST_F(TlsTest, PlaintextAndGarbageFail) {
   auto attacked = Stream::server(accepting(), server_socket.get()).value();
-  const std::string line = R"({"jsonrpc":"2.0","id":1,"method":"node.info"})" "\n";
+  const std::string line = R"({"jsonrpc":"2.0","id":1,"method":"node.info"})"
+                           "\n";
   ASSERT_GT(::send(client_socket.get(), line.data(), line.size(), 0), 0);
   EXPECT_EQ(attacked.handshake(), Handshake::kFailed);
   EXPECT_EQ(attacked.failure(), Failure::kProtocol);
@@ -207,7 +215,8 @@ TEST_F(TlsTest, NothingCrossesInClear) {
   auto honest = Stream::client(showing(token()), client_socket.get(), kHost).value();
   EXPECT_EQ(honest.handshake(), Handshake::kWantsRead);
   std::string hello(4096, '\0');
-  hello.resize(static_cast<std::size_t>(::recv(server_socket.get(), hello.data(), hello.size(), MSG_PEEK)));
+  hello.resize(
+      static_cast<std::size_t>(::recv(server_socket.get(), hello.data(), hello.size(), MSG_PEEK)));
   EXPECT_THAT(hello, Not(HasSubstr("bert")));
 }
 
@@ -246,12 +255,51 @@ TEST_F(TlsTest, AClientWithAKeyTakesNoCertificateInstead) {
   EXPECT_EQ(at_server, Handshake::kFailed);
 }
 
+TEST_F(TlsTest, ATunnelCarriesAPlainStream) {
+  auto from = Tunnel::client(showing(secret.text()), std::move(client_socket), kHost).value();
+  auto to = Tunnel::server(accepting(), std::move(server_socket)).value();
+  UniqueFd here = from->local_end();
+  const UniqueFd there = to->local_end();
+  const std::string much(3 << 20, 'x');
+  std::thread writer([&] {
+    for (std::size_t sent = 0; sent < much.size();) {
+      const ssize_t count =
+          ::send(here.get(), much.data() + sent, much.size() - sent, MSG_NOSIGNAL);
+      if (count <= 0) break;
+      sent += static_cast<std::size_t>(count);
+    }
+    here.reset();
+    from.reset();
+  });
+  std::string got;
+  std::string buffer(64 << 10, '\0');
+  for (ssize_t count = 1; count > 0;) {
+    count = ::recv(there.get(), buffer.data(), buffer.size(), 0);
+    if (count > 0) got.append(buffer, 0, static_cast<std::size_t>(count));
+  }
+  writer.join();
+  EXPECT_EQ(got, much);
+}
+
+TEST_F(TlsTest, ATunnelEndsWhenTheOtherSideHasAnotherSecret) {
+  auto from =
+      Tunnel::client(showing(Secret::generate().text()), std::move(client_socket), kHost).value();
+  auto to = Tunnel::server(accepting(), std::move(server_socket)).value();
+  const UniqueFd here = from->local_end();
+  char byte = 0;
+  EXPECT_EQ(::recv(here.get(), &byte, 1, 0), 0);
+}
+
 TEST_F(TlsTest, NamesFilesThatCannotBeUsed) {
-  const auto missing = ClientContext::with_certificates({.certificate = "/no/such.pem", .private_key = "x", .authority = "y"});
+  const auto missing = ClientContext::with_certificates(
+      {.certificate = "/no/such.pem", .private_key = "x", .authority = "y"});
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("/no/such.pem"));
-  EXPECT_THAT(ClientContext::with_certificates({.certificate = "a", .private_key = {}, .authority = {}}).error().message,
-              HasSubstr("all three"));
+  EXPECT_THAT(
+      ClientContext::with_certificates({.certificate = "a", .private_key = {}, .authority = {}})
+          .error()
+          .message,
+      HasSubstr("all three"));
 }
 
 }  // namespace

@@ -73,13 +73,13 @@ bool receive_stream(int socket, std::span<std::byte> buffer, std::uint64_t bytes
 
 void WorkerStreams::obey(const nlohmann::json& message, net::Channel& conductor) {
   const bool connects = message.at("event") == "connect";
-  const bool good = connects ? connect(message, conductor) : stream(message.at("passes"));
+  const bool good = connects ? connect(message) : stream(message.at("passes"));
   conductor.send({{"event", "streamed"}, {"good", good}});
 }
 
-bool WorkerStreams::connect(const nlohmann::json& message, const net::Channel& conductor) {
-  const std::string host = net::bracketed(net::remote_host(conductor.fd()));
-  const net::HostPort where{host.empty() ? "127.0.0.1" : host,
+bool WorkerStreams::connect(const nlohmann::json& message) {
+  const std::string& host = options_.conductor_host;
+  const net::HostPort where{host.empty() ? "127.0.0.1" : net::bracketed(host),
                             message.at("port").get<std::uint16_t>()};
   const std::uint64_t key = message.at("key");
   for (UniqueFd* socket : {&up_, &down_}) {

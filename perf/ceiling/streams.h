@@ -36,7 +36,7 @@ class WorkerStreams {
   void obey(const nlohmann::json& message, net::Channel& conductor);
 
  private:
-  bool connect(const nlohmann::json& message, const net::Channel& conductor);
+  bool connect(const nlohmann::json& message);
   bool stream(std::uint64_t passes);
 
   const Options& options_;

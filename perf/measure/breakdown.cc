@@ -16,8 +16,8 @@ namespace {
 
 constexpr Nanos kTimeout = 10 * kSecond;
 
-rpc::RpcChannel connect(const std::string& address) {
-  auto channel = rpc::RpcChannel::connect(address, monotonic_now() + kTimeout);
+rpc::RpcChannel connect(const std::string& address, const std::string& token) {
+  auto channel = rpc::RpcChannel::connect_as_user(address, kTimeout, token);
   if (!channel) throw Failure(TALLY_UNAVAILABLE, "--breakdown: " + channel.error().message);
   return std::move(channel).value();
 }
@@ -87,7 +87,7 @@ NodeTotals& NodeTotals::operator+=(const NodeTotals& more) {
 }
 
 NodeMetrics::NodeMetrics(const Options& options)
-    : options_(options), channel_(connect(options.address)) {}
+    : options_(options), channel_(connect(options.address, options.token)) {}
 
 NodeTotals NodeMetrics::read() {
   const auto answer =

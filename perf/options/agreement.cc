@@ -18,8 +18,9 @@ constexpr std::pair<std::string_view, std::string_view> kFlags[] = {
     {"types", "--type"},          {"operations", "--op"},        {"iterations", "--iters"},
     {"duration_s", "--duration"}, {"shuffle_seed", "--shuffle"}, {"integers", "--gradients"},
 };
-// Fields that may differ between hosts: the rank, the node's address and token, the timeout.
-constexpr std::string_view kOwn[] = {"rank", "address", "token", "timeout_s"};
+// Fields that may differ between hosts: the rank, the node's address and token, where the conductor
+// is, the timeout.
+constexpr std::string_view kOwn[] = {"rank", "address", "token", "conductor_host", "timeout_s"};
 
 std::string flag_of(const std::string& field) {
   for (const auto& [name, flag] : kFlags) {

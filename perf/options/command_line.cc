@@ -266,8 +266,10 @@ void add_ranks(CLI::App& app, Options& options) {
       ->group(group);
   app.add_option("--ranks", options.ranks, "how many there are on all hosts")->group(group);
   app.add_option("--job", options.job, "name of the job; the same at every rank")->group(group);
-  app.add_option("--token", options.token,
-                 "the job's secret; --serve does not send it: name it at every host")
+  app.add_option(
+         "--token", options.token,
+         "a token for the job, or the cluster's secret; @FILE: the first line of FILE; the same at "
+         "every host ($TALLY_TOKEN)")
       ->group(group);
   app.add_option("--deadline-ms", options.deadline_ms, "of operations; 0: the library's")
       ->group(group);

@@ -16,7 +16,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Options, kind, min_bytes, max_bytes, factor, 
                                    duration_s, warmup, stream, latency, in_place, memory, misalign,
                                    shuffle, shuffle_seed, seed, check, check_each, stats, nonfinite,
                                    integers, rank, ranks, transport, address, job, token,
-                                   deadline_ms, breakdown, ceiling, timeout_s)
+                                   conductor_host, deadline_ms, breakdown, ceiling, timeout_s)
 
 namespace {
 

@@ -70,6 +70,8 @@ struct Options {
   bool address_is_from_environment = false;  // for messages
   std::string job;
   std::string token;
+  std::string
+      conductor_host;  // of a worker: where the conductor of its run is; empty: on this host
   std::uint32_t deadline_ms = 0;
   double timeout_s = 300;
 

@@ -27,8 +27,8 @@ json ask(Result<RpcChannel> channel, const char* method) {
 }
 
 // Asks for the members of the node's cluster, and for the coordinator's plan of the job.
-void ask_cluster(const std::string& address, PlanFacts& facts) {
-  auto node = RpcChannel::connect(address, 0);
+void ask_cluster(const std::string& address, const std::string& token, PlanFacts& facts) {
+  auto node = RpcChannel::connect_as_user(address, kPlanTimeout, token);
   if (!node) return;
   const auto members = control::ask_members(*node, kPlanTimeout);
   if (!members || members->empty()) return;
@@ -55,12 +55,14 @@ Result<Prediction> query_plan(const Options& options, std::vector<std::string> r
   facts.rank_hosts = std::move(rank_hosts);
   facts.members = json::array();
   for (const std::string& address : net::split_addresses(options.address)) {
-    ask_cluster(address, facts);
+    ask_cluster(address, options.token, facts);
     if (!facts.members.empty()) break;
   }
   facts.jobs.resize(facts.members.size());
   control::parallel_for(facts.jobs.size(), kMostThreads, [&](std::size_t i) {
-    facts.jobs[i] = ask(RpcChannel::connect(address_of(facts.members[i]), 0), "node.jobs");
+    facts.jobs[i] =
+        ask(RpcChannel::connect_as_user(address_of(facts.members[i]), kPlanTimeout, options.token),
+            "node.jobs");
   });
   return predict(facts);
 }

@@ -17,6 +17,7 @@
 #include "perf/options/agreement.h"
 #include "perf/options/memory.h"
 #include "perf/prediction/plan_query.h"
+#include "perf/run/run_secret.h"
 #include "perf/run/waiting.h"
 #include "perf/run/worker.h"
 
@@ -109,9 +110,18 @@ Outcome Conductor::start_node() {
     if (!free.ok()) return free.error();
     tcp = {"127.0.0.1", net::local_port(free->get())};
   }
+  const bool offers = options_.address.empty() && tcp.port != 0 && !names_its_port(options_);
+  std::string secret;
+  if (offers || !options_.serve.empty()) {
+    auto chosen = choose_secret(options_, offers);
+    if (!chosen) return chosen.error();
+    options_.token = chosen->token;
+    secret = chosen->secret;
+    tls_ = std::move(chosen->tls);
+  }
   if (!options_.address.empty()) return Unit{};
-  const bool offers = tcp.port != 0 && !names_its_port(options_);
-  auto node = Node::start(options_, offers ? tcp.tcp_address() : "", signals_.fd());
+  auto node = Node::start(options_, {.tcp = offers ? tcp.tcp_address() : "", .secret = secret},
+                          signals_.fd());
   if (!node.ok()) return node.error();
   node_ = std::move(node).value();
   return Unit{};
@@ -128,13 +138,14 @@ Outcome Conductor::gather() {
                     fmt::join(elsewhere, ","), kind_name(options_.kind), known_as(options_.serve),
                     fmt::join(elsewhere, ",")));
   const auto node_port = static_cast<std::uint16_t>(node_ ? port_ + 1 : 0);
-  Lobby lobby(
-      {options_, node_port, elsewhere, [this](const std::string& message) { print(message); }},
-      listener_.get());
+  Lobby lobby({options_, node_port, elsewhere, tls_,
+               [this](const std::string& message) { print(message); }},
+              listener_.get());
   const auto timeout = static_cast<Nanos>(options_.join_timeout_s * static_cast<double>(kSecond));
   auto guests = lobby.gather(signals_.fd(), monotonic_now() + timeout);
   if (!guests.ok()) return guests.error();
   for (auto& [rank, guest] : *guests) {
+    workers_[rank].tunnel = std::move(guest.tunnel);
     workers_[rank].channel = std::move(guest.channel);
     workers_[rank].host = std::move(guest.host);
   }
@@ -207,7 +218,7 @@ bool Conductor::wait_for_messages(Nanos until) {
 }
 
 std::string Conductor::awaited() const {
-  return what_is_awaited(node_ ? node_->address() : options_.address, options_.job);
+  return what_is_awaited(node_ ? node_->address() : options_.address, options_.job, options_.token);
 }
 
 // Reports once for each standstill of all ranks, and only for nodes that ran before this run. A run

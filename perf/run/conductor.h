@@ -29,6 +29,7 @@ class Conductor {
 
  private:
   struct Worker {
+    std::unique_ptr<net::tls::Tunnel> tunnel;  // to another host; ends after the channel
     std::unique_ptr<net::Channel> channel;
     ChildProcess process;       // of a worker on this host
     std::string host;           // of a worker on another host
@@ -78,7 +79,8 @@ class Conductor {
   Signals signals_;
   std::uint16_t port_ = 0;  // where other hosts join; 0 when none do
   UniqueFd listener_;
-  std::unique_ptr<Node> node_;  // outlives the workers below
+  std::shared_ptr<const net::tls::ServerContext> tls_;  // for other hosts; none: in clear
+  std::unique_ptr<Node> node_;                          // outlives the workers below
   std::string node_end_;
   std::vector<Worker> workers_;
   bool meter_made_ = false;  // true also when there is no meter

@@ -155,9 +155,12 @@ class LobbyTest : public testing::Test {
   LobbyTest()
       : listener_(net::listen_tcp({"127.0.0.1", 0}).value()),
         interrupt_(::eventfd(0, EFD_CLOEXEC)),
-        lobby_(
-            {options_, 4242, {1, 2}, [this](const std::string& line) { printed_ += line + "\n"; }},
-            listener_.get()) {}
+        lobby_({options_,
+                4242,
+                {1, 2},
+                nullptr,
+                [this](const std::string& line) { printed_ += line + "\n"; }},
+               listener_.get()) {}
 
   void gather(Nanos timeout) {
     thread_ = std::jthread(

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "net/tcp.h"
+#include "net/tls/credentials.h"
 #include "perf/options/agreement.h"
 #include "perf/options/memory.h"
 #include "perf/run/lobby.h"
@@ -33,9 +34,14 @@ Result<json> expect(net::Channel& channel, const char* event, Nanos deadline,
   try {
     if (!message) {
       const bool late = monotonic_now() >= deadline;
-      return Error{late ? Status::kDeadline : Status::kUnavailable,
-                   late ? fmt::format("{} did not answer in time", host)
-                        : fmt::format("{} ended the connection", host)};
+      return Error{
+          late ? Status::kDeadline : Status::kUnavailable,
+          late
+              ? fmt::format("{} did not answer in time", host)
+              : fmt::format(
+                    "{} ended the connection: do both hosts have the same --token or $TALLY_TOKEN, "
+                    "or both TALLY_INSECURE=1?",
+                    host)};
     }
     if (message->at("event") == event) return std::move(*message);
     if (message->at("event") == "refused") {
@@ -79,6 +85,17 @@ Outcome Joiner::join(std::uint32_t rank) {
                  socket.error().message + "; is tally-perf --serve running there?"};
   }
   Worker worker;
+  const std::string host = net::remote_host(socket->get());
+  const auto credentials = net::tls::Credentials::of_user(own_.token);
+  if (!credentials) return credentials.error();
+  if (!credentials->in_clear()) {
+    auto context = credentials->context();
+    if (!context) return context.error();
+    auto tunnel = net::tls::Tunnel::client(*context, std::move(socket).value(), host);
+    if (!tunnel) return tunnel.error();
+    worker.tunnel = std::move(*tunnel);
+    socket = worker.tunnel->local_end();
+  }
   worker.conductor = std::make_unique<net::Channel>(std::move(socket).value());
   worker.conductor->send({{"event", "join"}, {"protocol", kJoinProtocol}, {"rank", rank}});
   auto answer =
@@ -89,6 +106,7 @@ Outcome Joiner::join(std::uint32_t rank) {
     worker.conductor->send({{"event", "refused"}, {"message", agreed.error().message}});
     return agreed;
   }
+  worker.options.conductor_host = host;
   worker.conductor->send({{"event", "agreed"}});
   workers_.push_back(std::move(worker));
   return Unit{};

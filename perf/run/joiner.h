@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "net/line_channel.h"
+#include "net/tls/tunnel.h"
 #include "perf/options/options.h"
 #include "perf/run/process.h"
 #include "perf/run/signals.h"
@@ -23,7 +24,8 @@ class Joiner {
 
  private:
   struct Worker {
-    Options options;  // of the run, for this rank
+    Options options;                           // of the run, for this rank
+    std::unique_ptr<net::tls::Tunnel> tunnel;  // ends after the channel
     std::unique_ptr<net::Channel> conductor;
     ChildProcess process;
     bool running = false;

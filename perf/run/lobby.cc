@@ -78,6 +78,13 @@ void Lobby::let_in() {
   }
   Visitor visitor;
   visitor.guest.host = net::bracketed(net::remote_host(socket->get()));
+  visitor.guest.here = net::local_host(socket->get());
+  if (setting_.tls != nullptr) {
+    auto tunnel = net::tls::Tunnel::server(setting_.tls, std::move(*socket));
+    if (!tunnel) return;  // no memory
+    visitor.guest.tunnel = std::move(*tunnel);
+    socket = visitor.guest.tunnel->local_end();
+  }
   visitor.guest.channel = std::make_unique<net::Channel>(std::move(*socket), kVisitorLine);
   visitor.until = monotonic_now() + kVisitorTimeout;
   visitors_.push_back(std::move(visitor));
@@ -132,8 +139,8 @@ void Lobby::join(Visitor& visitor, const json& message) {
   its.rank = rank;
   its.token.clear();  // the job's secret is not for every process that connects
   if (setting_.node_port != 0) {
-    const std::string host = net::local_host(visitor.guest.channel->fd());
-    its.address = net::HostPort{net::bracketed(host), setting_.node_port}.tcp_address();
+    const std::string host = net::bracketed(visitor.guest.here);
+    its.address = net::HostPort{host, setting_.node_port}.tcp_address();
   }
   visitor.rank = rank;
   visitor.until = monotonic_now() + kVisitorTimeout;

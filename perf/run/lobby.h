@@ -1,6 +1,6 @@
 // Where hosts join a run. The lobby takes connections until every awaited rank is there and agrees
 // with the run's options. A host sends these messages, one line each (net/line_channel.h):
-//   {"event":"join","protocol":2,"rank":R}     answered by {"event":"options","options":{...}}
+//   {"event":"join","protocol":3,"rank":R}     answered by {"event":"options","options":{...}}
 //   {"event":"agreed"}                         answered by {"event":"start"} when all have
 // Either side may send {"event":"refused","message":"why"} instead, and hang up.
 #pragma once
@@ -14,26 +14,30 @@
 
 #include "net/line_channel.h"
 #include "net/tcp.h"
+#include "net/tls/tunnel.h"
 #include "perf/options/options.h"
 
 namespace tally::perf {
 
-inline constexpr std::uint32_t kJoinProtocol = 2;
+inline constexpr std::uint32_t kJoinProtocol = 3;
 
 // A worker on another host.
 struct Guest {
+  std::unique_ptr<net::tls::Tunnel> tunnel;  // ends after the channel
   std::unique_ptr<net::Channel> channel;
   std::string host;
+  std::string here;  // this host's address, as the guest reaches it
 };
 
 class Lobby {
  public:
   struct Setting {
-    const Options& options;                         // of the run; borrowed
-    std::uint16_t node_port = 0;                    // of the node on this host; 0: the node is at
-                                                    // options.address
-    std::vector<std::uint32_t> ranks;               // the awaited ranks
-    std::function<void(const std::string&)> print;  // prints a line at once
+    const Options& options;            // of the run; borrowed
+    std::uint16_t node_port = 0;       // of the node on this host; 0: the node is at
+                                       // options.address
+    std::vector<std::uint32_t> ranks;  // the awaited ranks
+    std::shared_ptr<const net::tls::ServerContext> tls;  // none: in clear
+    std::function<void(const std::string&)> print;       // prints a line at once
   };
   // `listener` is borrowed and must outlive the lobby.
   Lobby(Setting setting, int listener);

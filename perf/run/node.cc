@@ -36,7 +36,8 @@ std::string make_directory() {
 }
 
 std::vector<std::string> node_command(const Options& options, const std::string& address,
-                                      const std::string& listen_tcp) {
+                                      const std::string& listen_tcp,
+                                      const std::string& secret_file) {
   std::vector<std::string> command = {find_tallyd(options.tallyd), "--listen", address,
                                       "--ready-fd", std::to_string(kReadyFd)};
   const auto pass = [&](const char* flag, const std::string& value) {
@@ -46,6 +47,8 @@ std::vector<std::string> node_command(const Options& options, const std::string&
   };
   pass("--shards", options.shards != 0 ? std::to_string(options.shards) : std::string());
   pass("--listen-tcp", listen_tcp);
+  if (!listen_tcp.empty()) pass("--secret-file", secret_file);
+  if (!listen_tcp.empty() && secret_file.empty()) command.emplace_back("--insecure");
   pass("--tile-bytes", options.tile_bytes);
   pass("--isa", options.isa);
   pass("--poll", options.poll);
@@ -64,7 +67,7 @@ std::string find_tallyd(const std::string& given) {
   return "tallyd";
 }
 
-Result<std::unique_ptr<Node>> Node::start(const Options& options, const std::string& listen_tcp,
+Result<std::unique_ptr<Node>> Node::start(const Options& options, const NodeListener& listener,
                                           int interrupt) {
   std::unique_ptr<Node> node(new Node);
   node->directory_ = make_directory();
@@ -77,7 +80,7 @@ Result<std::unique_ptr<Node>> Node::start(const Options& options, const std::str
   if (pipe2(ready, O_CLOEXEC) != 0) return Error{Status::kUnavailable, std::strerror(errno)};
   const UniqueFd reading(ready[0]);
   UniqueFd writing(ready[1]);
-  if (auto outcome = node->launch(options, listen_tcp, writing.get()); !outcome.ok())
+  if (auto outcome = node->launch(options, listener, writing.get()); !outcome.ok())
     return outcome.error();
   writing.reset();
   if (auto outcome = node->await_ready(reading.get(), interrupt); !outcome.ok())
@@ -91,13 +94,28 @@ Node::~Node() {
   if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
 }
 
-Outcome Node::launch(const Options& options, const std::string& listen_tcp, int ready) {
+// Returns the file; empty: there is no secret.
+Result<std::string> Node::write_secret(const std::string& secret) const {
+  if (secret.empty()) return std::string();
+  const std::string path = directory_ + "/secret";
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const std::string text = secret + "\n";
+  if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    return Error{Status::kUnavailable,
+                 fmt::format("cannot write {}: {}", path, std::strerror(errno))};
+  }
+  return path;
+}
+
+Outcome Node::launch(const Options& options, const NodeListener& listener, int ready) {
   const std::string path = directory_ + "/node.log";
   const UniqueFd log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto secret = write_secret(listener.secret);
+  if (!secret) return secret.error();
   if (!log || !nothing) return Error{Status::kUnavailable, "cannot write " + path};
   auto process = ChildProcess::start({
-      .command = node_command(options, address_, listen_tcp),
+      .command = node_command(options, address_, listener.tcp, *secret),
       .descriptors = {{nothing.get(), 0}, {log.get(), 1}, {log.get(), 2}, {ready, kReadyFd}},
       // On SIGTERM the node removes its socket and its shared memory.
       .signal_when_orphaned = SIGTERM,

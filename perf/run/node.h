@@ -11,12 +11,17 @@
 
 namespace tally::perf {
 
+// Where the node listens for workers over TCP.
+struct NodeListener {
+  std::string tcp;     // empty: nowhere
+  std::string secret;  // of the node; empty: it serves everybody
+};
+
 class Node {
  public:
-  // Starts the program and waits until clients can connect. `listen_tcp` is the address for workers
-  // over TCP; "" means none. The error has the last output of the program. It is kCancelled when
-  // `interrupt` became readable meanwhile.
-  static Result<std::unique_ptr<Node>> start(const Options& options, const std::string& listen_tcp,
+  // Starts the program and waits until clients can connect. The error has the last output of the
+  // program. It is kCancelled when `interrupt` became readable meanwhile.
+  static Result<std::unique_ptr<Node>> start(const Options& options, const NodeListener& listener,
                                              int interrupt);
   ~Node();
   Node(const Node&) = delete;
@@ -29,7 +34,8 @@ class Node {
 
  private:
   Node() = default;
-  Outcome launch(const Options& options, const std::string& listen_tcp, int ready);
+  Result<std::string> write_secret(const std::string& secret) const;
+  Outcome launch(const Options& options, const NodeListener& listener, int ready);
   Outcome await_ready(int ready, int interrupt);
   std::string log_tail() const;
 

@@ -54,8 +54,9 @@ std::string what_job_awaits(const json& jobs, const std::string& job) {
   return {};
 }
 
-std::string what_is_awaited(const std::string& address, const std::string& job) {
-  auto node = rpc::RpcChannel::connect_first(address, kAnswer);
+std::string what_is_awaited(const std::string& address, const std::string& job,
+                            const std::string& token) {
+  auto node = rpc::RpcChannel::connect_as_user(address, kAnswer, token);
   if (!node) return fmt::format("waiting for a node: {}", node.error().message);
   const auto jobs = node->call("node.jobs", json::object(), {}, monotonic_now() + kAnswer);
   if (!jobs) return fmt::format("waiting for the node: {}", jobs.error().message);

@@ -41,7 +41,7 @@ void Watchdog::watch(const std::stop_token& stop) {
 void Watchdog::report(Nanos now) {
   if (now < look_again_) return;
   look_again_ = now + kLookEvery;
-  std::string awaited = what_is_awaited(options_.address, job_);
+  std::string awaited = what_is_awaited(options_.address, job_, options_.token);
   if (awaited.empty() || awaited == reported_) return;
   std::cerr << fmt::format("tally-perf: rank {}: {}\n", options_.rank, awaited);
   reported_ = std::move(awaited);
@@ -50,7 +50,7 @@ void Watchdog::report(Nanos now) {
 // The worker may be in a call of the library to a node that has stopped, where no exception reaches
 // it. The node takes the end of the process as the end of its session.
 void Watchdog::give_up() const {
-  const std::string awaited = what_is_awaited(options_.address, job_);
+  const std::string awaited = what_is_awaited(options_.address, job_, options_.token);
   std::cerr << fmt::format("tally-perf: rank {}: no progress for {} s{}{}\n", options_.rank,
                            options_.timeout_s, awaited.empty() ? "" : "; ", awaited);
   ::_exit(kExitTimeout);

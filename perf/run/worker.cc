@@ -303,7 +303,7 @@ int run_started_worker(UniqueFd socket, UniqueFd options_socket) {
     message["message"] = failure.what();
     channel.send(message);
     // The conductor reports it on its own host only.
-    if (!net::remote_host(channel.fd()).empty()) {
+    if (!options.conductor_host.empty()) {
       std::cerr << "tally-perf: rank " << options.rank << ": " << failure.what() << '\n';
     }
     return kExitFailed;

@@ -5,6 +5,7 @@ usage: perf_test.py TALLY_PERF TALLYD
 """
 
 import json
+import os
 import sys
 import tempfile
 import unittest
@@ -29,7 +30,8 @@ class AcrossHosts(unittest.TestCase):
         self.json = Path(directory.name, "rows.json")
 
     def start(self, index: int, *arguments: str) -> Process:
-        return Process([TALLY_PERF, "allreduce", *arguments], popen=self.network.machine(index).popen)
+        return Process([TALLY_PERF, "allreduce", *arguments], popen=self.network.machine(index).popen,
+                       environment={**os.environ, "TALLY_TOKEN": "secret:a text for this test"})
 
     def hosts(self, where: str, *arguments: str) -> list[Process]:
         """One that serves at machine 1, and ranks 0 and 1 at machines 2 and 3."""

@@ -23,7 +23,7 @@ TIMEOUT = 120  # seconds
 MEGABIT = 1e6 / 8
 JUMBO = 9000  # bytes of a packet: with 1500, headers and acknowledgements are 7 % of what a cable carries
 BURST, QUEUE = 32_000, 1_000_000  # bytes: room for the moments in which a busy host does nothing
-TOKEN = "a secret"
+SECRET = "secret:a text for tests"
 LEAST, MOST = 0.3, 1.1  # of the rate: a cable never carries more, and a busy machine may not fill it
 
 
@@ -33,20 +33,23 @@ class Probe(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.place = Path(directory.name)
 
-    def cluster(self, rates: list[str], token: str = TOKEN) -> None:
+    def cluster(self, rates: list[str]) -> None:
         """A machine for each rate, with a node; the first one's coordinates, and is no worker's."""
         self.network = Network(len(rates), mtu=JUMBO)
         self.network.__enter__()
         self.addCleanup(self.network.__exit__, None, None, None)
         self.addCleanup(end_all)
         self.config = self.place / "tallyd.toml"
-        self.config.write_text(f'[cluster]\ntoken = "{token}"\n')
+        self.secret = self.place / "secret"
+        self.secret.touch(0o600)
+        self.secret.write_text(SECRET)
+        self.config.write_text(f'[security]\nsecret_file = "{self.secret}"\n')
         for machine, rate in zip(self.network.machines, rates):
             machine.limit(rate, BURST, QUEUE)
             Tallyd(TALLYD, "--config", self.config, "--listen-tcp", f"tcp:*:{PORT}", "--verbs", "off", "--fabric", "on", "--shards",
                    "1", "--cluster", self.address(1), "--cluster-name", f"m{machine.index}", "--cluster-host",
                    f"m{machine.index}", "--cluster-role", "helper" if machine.index == 1 else "worker", "--log-level", "error",
-                   folder=self.place, name=f"m{machine.index}", popen=machine.popen)
+                   folder=self.place, name=f"m{machine.index}", popen=machine.popen, serves_all=False)
         until = time.monotonic() + TIMEOUT
         while len(json.loads(self.ask(1, "--json", "nodes").stdout)) != len(rates):
             self.assertLess(time.monotonic(), until)
@@ -59,7 +62,7 @@ class Probe(unittest.TestCase):
         """tallyctl on this machine."""
         return self.network.machine(index).run([TALLYCTL, "--address", self.address(1), *words], text=True,
                                                capture_output=True, timeout=TIMEOUT,
-                                               env={**os.environ, "TALLY_HOST": f"m{index}"})
+                                               env={**os.environ, "TALLY_HOST": f"m{index}", "TALLY_TOKEN": f"@{self.secret}"})
 
     def probe(self, index: int, *words: str) -> dict:
         out = self.place / "m.json"
@@ -105,9 +108,9 @@ class Probe(unittest.TestCase):
 
     def test_who_is_refused_and_who_does_not_answer_is_named(self):
         self.cluster(["100mbit", "100mbit"])
-        done = self.ask(2, "probe", "--token", "guess", "--seconds", "0.1")
+        done = self.ask(2, "probe", "--token", SECRET + "?", "--seconds", "0.1")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("m1: wrong cluster.token", done.stderr)
+        self.assertIn("do not accept each other's token", done.stderr)
         done = self.ask(1, "probe", "--to", "m7")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--to m7: no member", done.stderr)
@@ -117,12 +120,13 @@ class Probe(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, "(m2|tcp:10.77.0.2:7733): ")
 
-    def test_without_a_token_no_node_is_probed_over_the_network(self):
-        self.cluster(["100mbit", "100mbit"], token="")
-        done = self.ask(1, "probe", "--token", "", "--seconds", "0.1")
+    def test_a_token_of_a_job_is_not_enough(self):
+        self.cluster(["100mbit", "100mbit"])
+        token = subprocess.run([TALLYCTL, "token", "make", "--secret-file", self.secret, "--job", "train"], check=True,
+                               text=True, capture_output=True).stdout.strip()
+        done = self.ask(2, "probe", "--token", token, "--seconds", "0.1")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("m2: over TCP, probe.* needs the cluster's token", done.stderr)
-        self.assertNotIn("m1: over TCP", done.stderr, "it is asked by its Unix socket")
+        self.assertIn("m1: probe.machine is for operators", done.stderr)
 
 
 if __name__ == "__main__":

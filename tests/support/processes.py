@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import ctypes
+import functools
 import os
 import re
 import select
@@ -184,14 +185,22 @@ def end_all() -> None:
         process.end()
 
 
+@functools.cache
+def knows_insecure(tallyd) -> bool:
+    """Releases before 0.2 serve everybody without being told to."""
+    return "--insecure" in subprocess.run([tallyd, "--help"], capture_output=True, text=True).stdout
+
+
 class Tallyd(Process):
     """A tallyd that is ready, by default in a temporary folder of its own.
 
     "{address}" in a flag is its own address. config: the text of its configuration file. wait: False where the caller calls
-    ready() itself.
+    ready() itself. serves_all: on TCP it serves everybody, and what this process starts from then on speaks in clear there;
+    False for tests of security.
     """
 
-    def __init__(self, program, *flags, folder=None, name: str = "tallyd", config: str = "", wait: bool = True, **more):
+    def __init__(self, program, *flags, folder=None, name: str = "tallyd", config: str = "", wait: bool = True,
+                 serves_all: bool = True, **more):
         self._own = None if folder else tempfile.TemporaryDirectory(prefix="tally-node-")
         self._socket = Path(folder or self._own.name, f"{name}.sock")
         self.address = f"unix:{self._socket}"
@@ -200,6 +209,9 @@ class Tallyd(Process):
             file.write_text(config)
             flags = ("--config", file, *flags)
         words = [str(flag).replace("{address}", self.address) for flag in flags]
+        if serves_all and "--listen-tcp" in words and knows_insecure(program):
+            words.append("--insecure")
+            os.environ["TALLY_INSECURE"] = "1"
         self._command, self._more = [program, "--listen", self.address, "--ready-fd", "1", *words], more
         super().__init__(self._command, **more)
         if wait:

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace tally::testing {
@@ -9,6 +10,10 @@ namespace tally::testing {
 std::vector<std::string> Tallyd::command(const std::vector<std::string>& flags) const {
   std::vector<std::string> words{TALLYD, "--listen", address_, "--ready-fd", "1"};
   words.insert(words.end(), flags.begin(), flags.end());
+  const auto has = [&](const char* flag) {
+    return std::find(flags.begin(), flags.end(), flag) != flags.end();
+  };
+  if (has("--listen-tcp") && !has("--secret-file")) words.push_back("--insecure");
   return words;
 }
 

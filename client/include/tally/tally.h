@@ -122,14 +122,15 @@ typedef void (*tally_log_fn)(void* context, int level, const char* text);
 
 typedef struct tally_session_options {
   size_t size;
-  const char* address;          /* "unix:/path" or "tcp:host:port". Nodes of a cluster may be listed
-                                   with commas: the library asks the first node that answers.
-                                   NULL: $TALLY_ADDRESS, else unix:/run/tally/tallyd.sock, else the
-                                   node of this user */
-  const char* job;              /* name of the training run; NULL: "default" */
-  const char* token;            /* the job's secret; NULL: none */
-  uint32_t rank;                /* 0 .. ranks-1 */
-  uint32_t ranks;               /* ranks of the job: 1 .. 1024 */
+  const char* address; /* "unix:/path" or "tcp:host:port". Nodes of a cluster may be listed
+                          with commas: the library asks the first node that answers.
+                          NULL: $TALLY_ADDRESS, else unix:/run/tally/tallyd.sock, else the
+                          node of this user */
+  const char* job;     /* name of the training run; NULL: "default" */
+  const char*
+      token;      /* a token for the job, "@FILE" for the first line of FILE; NULL: $TALLY_TOKEN */
+  uint32_t rank;  /* 0 .. ranks-1 */
+  uint32_t ranks; /* ranks of the job: 1 .. 1024 */
   uint32_t connect_timeout_ms;  /* 0: 10 s; includes the start of a node that is still starting */
   uint32_t default_deadline_ms; /* of operations that set none; 0: the node's (60 s) */
   tally_log_fn log;             /* NULL: warnings go to stderr */

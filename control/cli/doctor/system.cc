@@ -76,7 +76,7 @@ Result<std::vector<PathMtu>> ThisSystem::path_mtus(const std::string& host) {
 }
 
 Result<json> ThisSystem::node_status(const std::string& address, double timeout) {
-  auto channel = rpc::RpcChannel::connect(address, 0);
+  auto channel = rpc::RpcChannel::connect_as_user(address);
   if (!channel) return channel.error();
   const auto limit = static_cast<Nanos>(timeout * kSecond);
   return channel->call("node.status", json::object(), {}, monotonic_now() + limit);

@@ -335,9 +335,6 @@ void add_set(CLI::App& plan, PlanArguments& arguments) {
       ->type_name("FILE")
       ->needs("--closed-form");
   set->add_flag("--now", arguments.now, "jobs that run go over to it, too");
-  set->add_option("--token", arguments.token, "the cluster's token")
-      ->envname("TALLY_CLUSTER_TOKEN")
-      ->type_name("TEXT");
   set->footer(
       "The plan's machines are members by their names (addr = cluster.name); those that sum must\n"
       "be there. A job that runs keeps the plan that it has, but with --now. The coordinator "

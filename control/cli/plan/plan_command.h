@@ -46,7 +46,6 @@ struct PlanArguments {
   std::string domain;  // empty: the only domain, or each domain for the job of its name
   bool closed_form = false;
   bool now = false;  // also for running jobs
-  std::string token;
 };
 
 // Adds the subcommand; parsing the command line fills in `arguments`, which is borrowed.

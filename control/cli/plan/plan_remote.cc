@@ -58,7 +58,7 @@ Result<json> upload(rpc::RpcChannel& channel, const std::string& text, const jso
 
 PlanAnswer set_closed_form(rpc::RpcChannel& channel, const PlanArguments& arguments,
                            Nanos timeout) {
-  json params = {{"job", arguments.job}, {"token", arguments.token}, {"closed_form", true}};
+  json params = {{"job", arguments.job}, {"closed_form", true}};
   // The previous version's coordinators do not know this key.
   if (arguments.now) params["now"] = true;
   if (arguments.machines.empty()) {
@@ -93,7 +93,7 @@ PlanAnswer set(rpc::RpcChannel& channel, const PlanArguments& arguments, Nanos t
   if (!plan) return fail(kRefused, fmt::format("{}: {}", arguments.file, plan.error().message));
   // Leaves out the fields that the coordinator does not read.
   const std::string text = plan::write_plan(*plan);
-  json params = {{"job", arguments.job}, {"domain", arguments.domain}, {"token", arguments.token}};
+  json params = {{"job", arguments.job}, {"domain", arguments.domain}};
   if (arguments.now) params["now"] = true;
   const auto set = upload(channel, text, params, timeout);
   if (!set) {

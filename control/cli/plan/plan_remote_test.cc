@@ -60,7 +60,7 @@ TEST_F(PlanRemote, SetSendsTheFileInPieces) {
   });
   const std::string text = plan_text(120);
   ASSERT_GT(text.size(), 50'000U);
-  const PlanAnswer set = answer(node, {"set", file(text), "--job", "bert", "--token", "s"});
+  const PlanAnswer set = answer(node, {"set", file(text), "--job", "bert"});
   EXPECT_EQ(set.status, 0) << set.err;
   EXPECT_EQ(set.out, "in force for jobs that form from now on, for job bert: epoch 12\n");
   std::string sent;
@@ -68,7 +68,6 @@ TEST_F(PlanRemote, SetSendsTheFileInPieces) {
   ASSERT_GT(requests.size(), 2U);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(requests[i].first, "plan.set");
-    EXPECT_EQ(requests[i].second["token"], "s");
     EXPECT_EQ(requests[i].second["job"], "bert");
     EXPECT_EQ(requests[i].second["more"], i + 1 < requests.size());
     sent += requests[i].second["text"].get<std::string>();

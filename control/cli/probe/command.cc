@@ -110,12 +110,9 @@ CLI::App* add_probe(CLI::App& app, ProbeArguments& arguments) {
       ->capture_default_str();
   probe->add_flag("--no-pairs", arguments.no_pairs,
                   "each node with all others at once alone: with many nodes pairs take long");
-  probe->add_option("--token", arguments.token, "the cluster's token")
-      ->envname("TALLY_CLUSTER_TOKEN")
-      ->type_name("TEXT");
   probe
       ->add_option("--config", arguments.config,
-                   "a configuration of tallyd that has the token, instead of --token")
+                   "a configuration of tallyd whose secret_file has the secret, instead of --token")
       ->type_name("FILE");
   probe->add_option("--out", arguments.out, "write what was measured, for plan make --machines")
       ->type_name("FILE");
@@ -135,19 +132,22 @@ int run_probe(const ProbeArguments& arguments, const ProbeRun& run) {
     if (!created) return fail(created.error().message, kUsage);
     out.emplace(std::move(created).value());
   }
-  const auto first = rpc::RpcChannel::connect_first(run.address);
-  if (!first) return fail(first.error().message, kFailed);
-  SurveyOptions options{.address = first->address(),
-                        .to = arguments.to,
-                        .token = arguments.token,
-                        .seconds = arguments.seconds,
-                        .pairs = !arguments.no_pairs,
-                        .timeout = static_cast<Nanos>(run.timeout * kSecond)};
+  std::string token;
   if (!arguments.config.empty()) {
     const auto config = load_config(arguments.config, {});
     if (!config) return fail(config.error().message, kUsage);
-    options.token = config->cluster.token;
+    if (!config->security.secret_file.empty()) token = "@" + config->security.secret_file;
   }
+  const auto credentials = net::tls::Credentials::of_user(token);
+  if (!credentials) return fail(credentials.error().message, kUsage);
+  const auto first = rpc::RpcChannel::connect_first(run.address, *credentials);
+  if (!first) return fail(first.error().message, kFailed);
+  SurveyOptions options{.address = first->address(),
+                        .to = arguments.to,
+                        .credentials = *credentials,
+                        .seconds = arguments.seconds,
+                        .pairs = !arguments.no_pairs,
+                        .timeout = static_cast<Nanos>(run.timeout * kSecond)};
   const bool shows_progress = ::isatty(STDERR_FILENO) != 0;
   const auto measured = survey(options, [&](const std::string& what) {
     if (shows_progress) fmt::print(stderr, "measuring {}\n", what);

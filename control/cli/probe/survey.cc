@@ -118,7 +118,7 @@ class Surveyor {
 
 Result<json> Surveyor::call(Node& node, const char* method, json params, Nanos timeout) const {
   if (!node.channel) {
-    auto channel = RpcChannel::connect(node.control, 0);
+    auto channel = RpcChannel::connect(node.control, 0, options_.credentials);
     if (!channel) return channel.error();
     node.channel = std::make_shared<RpcChannel>(std::move(channel).value());
   }
@@ -129,10 +129,8 @@ Result<json> Surveyor::call(Node& node, const char* method, json params, Nanos t
 
 Result<json> Surveyor::call_when_free(Node& node, const char* method, const json& params,
                                       Nanos timeout) const {
-  json with_token = params;
-  if (!options_.token.empty()) with_token["token"] = options_.token;
   for (const Nanos end = monotonic_now() + kBusy;;) {
-    auto answer = call(node, method, with_token, timeout);
+    auto answer = call(node, method, params, timeout);
     if (answer || answer.status() != Status::kAgain || monotonic_now() >= end) return answer;
     const timespec pause{0, kBusyPause};
     ::nanosleep(&pause, nullptr);
@@ -142,7 +140,7 @@ Result<json> Surveyor::call_when_free(Node& node, const char* method, const json
 // -- Nodes to measure ------------------------------------------------------------------------
 
 Outcome Surveyor::find_nodes() {
-  auto asked = RpcChannel::connect(options_.address, 0);
+  auto asked = RpcChannel::connect(options_.address, 0, options_.credentials);
   if (!asked) return asked.error();
   const auto answer = ask_members(*asked, options_.timeout);
   if (!answer && answer.status() != Status::kUnsupported) return answer.error();

@@ -16,10 +16,10 @@ namespace tally::control::probe {
 struct SurveyOptions {
   std::string address;  // address of a node; the coordinator of its cluster gives the members
   std::vector<std::string> to;  // members by name or host, or addresses; empty: all with all
-  std::string token;            // the cluster's token
-  double seconds = 1;           // seconds that each measurement counts
-  bool pairs = true;            // also measure every pair alone; always done with `to`
-  Nanos timeout = 0;            // time limit for answers without a measurement
+  net::tls::Credentials credentials{};  // for nodes over TCP
+  double seconds = 1;                   // seconds that each measurement counts
+  bool pairs = true;                    // also measure every pair alone; always done with `to`
+  Nanos timeout = 0;                    // time limit for answers without a measurement
 };
 
 struct Survey {

@@ -29,7 +29,7 @@ Poller::Poller(const std::string& addresses, Nanos timeout)
 // Returns false when no node answers at the address, or when other addresses may know members.
 bool Poller::members_at(const std::string& address, Look& look) {
   if (!to_coordinator_ || to_coordinator_->address() != address) {
-    auto channel = RpcChannel::connect(address, 0, timeout_);
+    auto channel = RpcChannel::connect_as_user(address, timeout_);
     if (!channel) {
       look.note = channel.error().message;
       return false;
@@ -90,7 +90,7 @@ void Poller::find_members(Look& look) {
 Outcome Poller::ask_all(Node& node, Nanos deadline) const {
   NodeLook& look = node.last;
   if (!node.channel) {
-    auto channel = RpcChannel::connect(look.address, 0, deadline - monotonic_now());
+    auto channel = RpcChannel::connect_as_user(look.address, deadline - monotonic_now());
     if (!channel) return channel.error();
     node.channel = std::move(channel).value();
   }

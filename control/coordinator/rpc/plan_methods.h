@@ -11,9 +11,8 @@ namespace tally::control {
 
 class PlanMethods {
  public:
-  // A caller must show `token` to set plans. Borrows the coordinator.
-  PlanMethods(Coordinator& coordinator, std::string token)
-      : coordinator_(coordinator), token_(std::move(token)) {}
+  // Borrows the coordinator.
+  explicit PlanMethods(Coordinator& coordinator) : coordinator_(coordinator) {}
 
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void closed(rpc::ConnectionId connection) { uploads_.erase(connection); }
@@ -33,7 +32,6 @@ class PlanMethods {
   void show(const rpc::Request& request, rpc::Reply reply) const;
 
   Coordinator& coordinator_;
-  std::string token_;
   std::unordered_map<rpc::ConnectionId, std::string> uploads_;  // text received so far
 };
 

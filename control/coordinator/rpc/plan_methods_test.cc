@@ -39,10 +39,7 @@ std::string plan_file(std::vector<std::string> domains = {"all"}, const char* he
 class PlanMethodsTest : public ServiceTest {
  protected:
   PlanMethodsTest() { ask(1, "cluster.join", node("a")); }
-  std::shared_ptr<Answer> set(json params) {
-    if (!params.contains("token")) params["token"] = "s";
-    return ask(7, "plan.set", std::move(params));
-  }
+  std::shared_ptr<Answer> set(json params) { return ask(7, "plan.set", std::move(params)); }
   json show(const char* job = "") { return ask(8, "plan.show", {{"job", job}})->result(); }
 };
 
@@ -75,7 +72,7 @@ TEST_F(PlanMethodsTest, ShowsAndUsesThePlanThatIsSet) {
 TEST_F(PlanMethodsTest, ReportsWhichNodesReplaceWhich) {
   ask(3, "cluster.join", node("b"));
   ASSERT_EQ(set({{"text", plan_file()}})->error(), "");
-  ASSERT_EQ(ask(7, "cluster.drain", {{"node", "a"}, {"token", "s"}})->error(), "");
+  ASSERT_EQ(ask(7, "cluster.drain", {{"node", "a"}})->error(), "");
   const auto news = ask(3, "cluster.next");
   ask(2, "job.open", rank(0));
   EXPECT_EQ(news->result()["placements"][0]["stands_in_for"], json::array({"a"}));
@@ -193,10 +190,6 @@ TEST_F(PlanMethodsTest, RefusesAFileWithMoreDomainsThanFit) {
 }
 
 TEST_F(PlanMethodsTest, ReportsWhatIsWrong) {
-  EXPECT_THAT(set({{"text", plan_file()}, {"token", "guess"}})->error(),
-              HasSubstr("wrong cluster.token"));
-  EXPECT_THAT(set({{"closed_form", true}, {"token", ""}})->error(),
-              HasSubstr("wrong cluster.token"));
   EXPECT_THAT(set({{"text", "[]"}})->error(), HasSubstr("must be an object"));
   EXPECT_THAT(set({{"text", plan_file({"all"}, "b")}})->error(), HasSubstr("no members: \"b\""));
   std::string bad = plan_file();

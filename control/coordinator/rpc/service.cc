@@ -72,7 +72,7 @@ CoordinatorService::CoordinatorService(
       disconnect_(std::move(disconnect)),
       store_(store),
       coordinator_(options_.coordinator, store_),
-      plans_(coordinator_, options_.coordinator.token),
+      plans_(coordinator_),
       timer_(io) {}
 
 void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request& request,
@@ -88,7 +88,7 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
   } else if (method == "cluster.nodes") {
     return nodes(request, std::move(reply));
   } else if (method == "cluster.jobs") {
-    return jobs(request, std::move(reply));
+    return jobs(connection, request, std::move(reply));
   } else if (method == "cluster.coordinator") {
     return coordinator_status(request, std::move(reply));
   } else if (method == "job.open") {
@@ -102,6 +102,10 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
   } else if (method == "cluster.drain") {
     drain(request, std::move(reply));
   } else if (method.starts_with("plan.")) {
+    if (const auto may = may_show_plan(connection, request); !may) {
+      options_.access->audit(options_.peer_of(connection), method, may.error());
+      return reply.error(may.error());
+    }
     plans_.handle(connection, request, std::move(reply));
   } else {
     return reply.unknown_method(method);
@@ -113,7 +117,7 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
   plans_.closed(connection);
   const auto found = callers_.find(connection);
   if (found == callers_.end()) return;
-  const Caller caller = std::move(found->second);
+  const Conversation caller = std::move(found->second);
   callers_.erase(found);
   if (caller.node) {
     by_node_.erase(*caller.node);
@@ -144,7 +148,6 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
   member.shards = static_cast<std::uint32_t>(params.number("shards", 1, protocol::kMaxTrees));
   member.speed = params.number_or("speed", 0, 1ULL << 50, 0);
   const auto epoch = static_cast<std::uint32_t>(params.number_or("epoch", 0, UINT32_MAX - 1, 0));
-  const std::string token = params.text_or("token", kMaxJobName, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (version != rpc::kProtocolVersion) return reply.error(other_version(version, "node"));
   if (member.name.empty() || (role != "worker" && role != "helper")) {
@@ -161,20 +164,20 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
   }
   // Otherwise any process that can connect could get a share of other users' jobs, and of their
   // memory.
-  if (options_.coordinators.empty() && options_.coordinator.token.empty()) {
+  if (options_.coordinators.empty() && options_.access->keys().secrets().empty()) {
     return reply.error(Status::kRefused,
                        "this node stands alone: to be a coordinator it needs cluster.coordinators "
-                       "(with its own address) or cluster.token");
+                       "(with its own address) or a secret (security.secret_file)");
   }
   auto rails = parse_rails(request.params.value("rails", json::array()));
   if (!rails) return reply.error(bad_rails());
   member.rails = std::move(*rails);
   member.role = role == "worker" ? Role::kWorker : Role::kHelper;
-  Caller& caller = callers_[connection];
+  Conversation& caller = callers_[connection];
   if (caller.node) {
     return reply.error(Status::kInvalidArgument, "a node has joined on this connection already");
   }
-  const auto joined = coordinator_.join(member, token, epoch, monotonic_now());
+  const auto joined = coordinator_.join(member, epoch, monotonic_now());
   if (!joined) return reply.error(joined.error());
   caller.node = *joined;
   caller.name = member.name;
@@ -214,7 +217,7 @@ void CoordinatorService::next(rpc::ConnectionId connection, const rpc::Request& 
     return reply.error(Status::kInvalidArgument,
                        "no node has joined on this connection: cluster.join first");
   }
-  Caller& caller = found->second;
+  Conversation& caller = found->second;
   if (caller.news) {
     return reply.error(Status::kInvalidArgument, "cluster.next waits for its answer already");
   }
@@ -230,10 +233,9 @@ void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
   const json rest = without(request.params, {"done", "over", "rails"});
   rpc::Params params(rest);
   const NodeId node = params.number("node", 1, UINT64_MAX);
-  const std::string token = params.text_or("token", kMaxJobName, "");
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (const auto may = coordinator_.members().speaks_for(node, token); !may)
-    return reply.error(may.error());
+  if (const auto known = coordinator_.members().has(node); !known)
+    return reply.error(known.error());
   reply.grant(rpc::Grant::kNode);
   if (!take_reports(node, request.params)) {
     return reply.error(Status::kInvalidArgument,
@@ -270,17 +272,6 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
   reply.result(std::move(list));
 }
 
-void CoordinatorService::coordinator_status(const rpc::Request& request, rpc::Reply reply) const {
-  rpc::Params params(request.params);
-  if (const auto wrong = params.finish()) return reply.error(*wrong);
-  const CoordinatorStatus status = options_.status();
-  reply.result({{"instance", status.instance},
-                {"name", status.name},
-                {"members", store_.members().size()},
-                {"electing", status.is_electing},
-                {"coordinator", status.coordinator}});
-}
-
 // -- Ranks -----------------------------------------------------------------------------------
 
 void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& request,
@@ -289,11 +280,12 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   const auto version = params.number("version", 0, UINT32_MAX);
   Coordinator::Opening opening;
   opening.job = params.text("job", kMaxJobName);
-  opening.token = params.text_or("token", kMaxJobName, "");
+  const std::string token = params.text_or("token", kMaxToken, "");
   opening.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
   opening.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
   opening.host = params.text_or("host", kMaxJobName, "");
-  opening.owner = options_.peer_of(connection).source;
+  const rpc::Peer peer = options_.peer_of(connection);
+  opening.owner = peer.source;
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (version != rpc::kProtocolVersion) return reply.error(other_version(version, "client"));
   if (opening.rank >= opening.ranks) {
@@ -307,7 +299,14 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
                                    "ask its coordinator, {}, or try again when they have",
                                    options_.coordinators));
   }
-  Caller& caller = callers_[connection];
+  auto caller_of_rank = options_.access->caller(peer, token);
+  if (caller_of_rank) opening.caller = std::move(*caller_of_rank);
+  const Outcome unlocked = caller_of_rank ? coordinator_.unlocks(opening) : caller_of_rank.error();
+  if (!unlocked) {
+    options_.access->audit(peer, request.method, unlocked.error());
+    return reply.error(unlocked.error());
+  }
+  Conversation& caller = callers_[connection];
   if (caller.opens) {
     return reply.error(Status::kInvalidArgument, "job.open waits for its answer already");
   }
@@ -349,6 +348,7 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
                  {"nodes", std::move(list)},
                  {"names", std::move(names)},
                  {"deadline_ms", options_.default_deadline_ms}};
+  if (job.lock.key) answer["key"] = net::auth::text_of(*job.lock.key);
   rpc::put_partition(answer, job.plan);
   rpc::put_weights(answer, job.plan);
   return answer;
@@ -372,7 +372,7 @@ const std::string& CoordinatorService::opened_text(const SharedJob& job, std::ui
 void CoordinatorService::send_news(const Coordinator::News& news) {
   const auto connection = by_node_.find(news.node);
   if (connection == by_node_.end()) return;
-  Caller& caller = callers_.at(connection->second);
+  Conversation& caller = callers_.at(connection->second);
   if (!caller.news) return;
   json placements = json::array();
   for (const JobAssignment& one : news.placements) {
@@ -391,7 +391,7 @@ void CoordinatorService::send_news(const Coordinator::News& news) {
 void CoordinatorService::answer_rank(const Coordinator::Answer& answer) {
   const auto connection = by_ticket_.find(answer.ticket);
   if (connection == by_ticket_.end()) return;
-  Caller& caller = callers_.at(connection->second);
+  Conversation& caller = callers_.at(connection->second);
   if (caller.ticket != answer.ticket || !caller.opens) return;
   rpc::Reply reply = std::move(*std::exchange(caller.opens, std::nullopt));
   if (answer.outcome) return reply.result_text(opened_text(*answer.outcome, answer.rank));
@@ -417,7 +417,7 @@ void CoordinatorService::act() {
   for (const NodeId node : actions.lost) {
     const auto found = by_node_.find(node);
     if (found == by_node_.end()) continue;
-    Caller& caller = callers_.at(found->second);
+    Conversation& caller = callers_.at(found->second);
     constexpr const char* kWhy = "it has not asked for news for too long";
     log::warning("cluster-left", {{"node", caller.name}, {"why", kWhy}});
     caller.node.reset();

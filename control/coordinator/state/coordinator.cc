@@ -11,7 +11,7 @@ Coordinator::Coordinator(CoordinatorOptions options, Store& store)
     : store_(store),
       plans_(store),
       departed_(store, plans_),
-      members_(std::move(options.token), store, departed_),
+      members_(store, departed_),
       jobs_(store),
       admission_({options.open_jobs, options.max_jobs, options.max_ranks, std::move(options.jobs)}),
       planner_(members_, departed_, plans_, store, options.split_bytes),
@@ -20,9 +20,8 @@ Coordinator::Coordinator(CoordinatorOptions options, Store& store)
 
 // -- Nodes -----------------------------------------------------------------------------------
 
-Result<NodeId> Coordinator::join(const Member& member, std::string_view token, std::uint32_t epoch,
-                                 Nanos now) {
-  auto node = members_.join(member, token, epoch);
+Result<NodeId> Coordinator::join(const Member& member, std::uint32_t epoch, Nanos now) {
+  auto node = members_.join(member, epoch);
   if (!node) return node;
   news_.add(*node, now);
   changes_.members_changed(now);

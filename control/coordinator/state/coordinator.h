@@ -44,7 +44,6 @@
 namespace tally::control {
 
 struct CoordinatorOptions {
-  std::string token;  // token that nodes must show
   bool open_jobs = true;
   std::uint32_t max_jobs = 64;
   std::uint32_t max_ranks = 1024;
@@ -74,7 +73,7 @@ class Coordinator {
 
   // -- Nodes ---------------------------------------------------------------------------------
   // Adds a member. epoch is the largest epoch of any job that was placed at the node.
-  Result<NodeId> join(const Member& member, std::string_view token, std::uint32_t epoch, Nanos now);
+  Result<NodeId> join(const Member& member, std::uint32_t epoch, Nanos now);
   void leave(NodeId node, std::string_view why);
   // Sets the node's NICs. Jobs that form from now on use them; running jobs use them when they have
   // not changed for kCalm.
@@ -94,6 +93,8 @@ class Coordinator {
   void report(NodeId node, const Report& report);
 
   // -- Ranks ---------------------------------------------------------------------------------
+  // Whether what the rank shows is enough for open() (RankAdmission::unlocks()).
+  Outcome unlocks(const Opening& opening) const { return admission_.unlocks(opening, jobs_); }
   void open(Ticket ticket, const Opening& opening, Nanos now);
   // The rank is gone, answered or not; another one may take its place.
   void close(Ticket ticket) { versions_.close(ticket); }

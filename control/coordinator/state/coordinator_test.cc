@@ -45,17 +45,13 @@ TEST_F(CoordinatorTest, RefusesWrongTokensAndWhatAdmissionRefuses) {
   options_.jobs = {{"bert", "secret", 7, 3}};
   options_.max_jobs = 2;
   options_.max_ranks = 4;
-  options_.token = "cluster";
   coordinator_.emplace(options_, store_);
-  EXPECT_FALSE(coordinator_->join(member("a"), "", 0, now_).ok());
-  EXPECT_FALSE(coordinator_->join(member("a"), "clusteR", 0, now_).ok());
-  const auto a = coordinator_->join(member("a"), "cluster", 0, now_);
+  const auto a = coordinator_->join(member("a"), 0, now_);
   ASSERT_TRUE(a.ok());
-  EXPECT_THAT(coordinator_->join(member("a"), "cluster", 0, now_).error().message,
+  EXPECT_THAT(coordinator_->join(member("a"), 0, now_).error().message,
               HasSubstr("\"a\" is a member already, at tcp:a:7733"));
-  EXPECT_TRUE(coordinator_->members().speaks_for(*a, "cluster").ok());
-  EXPECT_FALSE(coordinator_->members().speaks_for(*a, "").ok());
-  EXPECT_FALSE(coordinator_->members().speaks_for(*a + 1, "cluster").ok());
+  EXPECT_TRUE(coordinator_->members().has(*a).ok());
+  EXPECT_FALSE(coordinator_->members().has(*a + 1).ok());
   coordinator_->listen(*a, now_ + kHold);
   coordinator_->open(1, opening(0), now_);
   serve(*a);
@@ -78,7 +74,7 @@ TEST_F(CoordinatorTest, RefusesWrongTokensAndWhatAdmissionRefuses) {
   EXPECT_EQ(error(9), "job \"third\": the coordinator has 2 jobs and max_jobs is 2");
   options_.open_jobs = false;
   coordinator_.emplace(options_, store_);
-  ASSERT_TRUE(coordinator_->join(member("a"), "cluster", 0, now_).ok());
+  ASSERT_TRUE(coordinator_->join(member("a"), 0, now_).ok());
   coordinator_->open(10, opening(0, "closed"), now_);
   EXPECT_THAT(error(10), HasSubstr("not configured at the coordinator"));
 }
@@ -121,7 +117,7 @@ TEST_F(CoordinatorTest, ANodeThatLeavesBeforeItServesTheJobEndsTheJobForAllNodes
 
 TEST_F(CoordinatorTest, AnAssignmentThatWasNotSentIsNotWithdrawn) {
   const NodeId a = join("a");
-  const auto b = coordinator_->join(member("b"), "", 0, now_);  // does not listen yet
+  const auto b = coordinator_->join(member("b"), 0, now_);  // does not listen yet
   coordinator_->open(1, opening(0), now_);
   news(a);
   coordinator_->leave(a, "x");
@@ -207,7 +203,7 @@ TEST_F(CoordinatorTest, TwoJobsDoNotTouchEachOther) {
 }
 
 TEST_F(CoordinatorTest, EpochsAreLargerThanThoseOfAnyNode) {
-  EXPECT_TRUE(coordinator_->join(member("old"), "", 41, now_).ok());
+  EXPECT_TRUE(coordinator_->join(member("old"), 41, now_).ok());
   const NodeId a = join("a");
   coordinator_->open(1, opening(0), now_);
   EXPECT_EQ(news(a).placements.at(0).epoch, 42U);
@@ -243,7 +239,7 @@ TEST_F(CoordinatorTest, ANodeThatDoesNotAskForNewsHasLeft) {
   act();
   EXPECT_THAT(lost_, ElementsAre(b));
   EXPECT_EQ(store_.members().size(), 1U);
-  EXPECT_TRUE(coordinator_->join(member("b"), "", 0, now_).ok());
+  EXPECT_TRUE(coordinator_->join(member("b"), 0, now_).ok());
 }
 
 TEST_F(CoordinatorTest, ARankThatLeavesFreesItsPlace) {
@@ -288,7 +284,7 @@ TEST_F(CoordinatorTest, JobsThatAreOverCountTowardsALimit) {
 
 TEST_F(CoordinatorTest, RefusesMoreMembersThanTheLimit) {
   for (std::size_t i = 0; i < kMaxMembers; ++i) join(std::to_string(i).c_str());
-  EXPECT_THAT(coordinator_->join(member("one"), "", 0, now_).error().message,
+  EXPECT_THAT(coordinator_->join(member("one"), 0, now_).error().message,
               HasSubstr("there are 256 members"));
   coordinator_->open(1, opening(0), now_);
   act();

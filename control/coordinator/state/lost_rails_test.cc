@@ -23,7 +23,7 @@ class LostRailsTest : public ChangingTest {
       joining.rails.push_back(
           {.address = name, .tcp = address(name, rail), .speed = 100, .shards = 1});
     }
-    const auto node = coordinator_->join(joining, "", 0, now_);
+    const auto node = coordinator_->join(joining, 0, now_);
     EXPECT_TRUE(node.ok());
     coordinator_->listen(*node, now_ + kHold);
     return *node;

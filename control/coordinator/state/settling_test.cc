@@ -41,7 +41,7 @@ class SettlingTest : public ServiceTest {
     for (const json& one : placements) {
       done.push_back({{"placement", one["placement"]}});
     }
-    return ask(5, "cluster.report", {{"node", node}, {"token", "s"}, {"done", done}});
+    return ask(5, "cluster.report", {{"node", node}, {"done", done}});
   }
 
   std::vector<std::shared_ptr<Answer>> answers_;
@@ -58,12 +58,12 @@ TEST_F(SettlingTest, AChangeIsAnsweredAfterItHasSettled) {
       json::array({{{"address", "10.0.0.1"}, {"tcp", ""}, {"speed", 1}, {"shards", 1}}});
   const std::vector<std::pair<const char*, json>> requests = {
       {"cluster.join", node("c")},
-      {"plan.set", {{"token", "s"}, {"text", plan}}},
-      {"plan.set", {{"token", "s"}, {"text", machines}, {"closed_form", true}}},
-      {"plan.set", {{"token", "s"}, {"closed_form", true}}},
-      {"cluster.drain", {{"token", "s"}, {"node", "a"}}},
-      {"cluster.drain", {{"token", "s"}, {"node", "a"}, {"undo", true}}},
-      {"cluster.report", {{"token", "s"}, {"node", 1}, {"rails", rails}}},
+      {"plan.set", {{"text", plan}}},
+      {"plan.set", {{"text", machines}, {"closed_form", true}}},
+      {"plan.set", {{"closed_form", true}}},
+      {"cluster.drain", {{"node", "a"}}},
+      {"cluster.drain", {{"node", "a"}, {"undo", true}}},
+      {"cluster.report", {{"node", 1}, {"rails", rails}}},
   };
   for (const auto& [method, params] : requests) {
     const auto answer = ask(9, method, params);
@@ -101,7 +101,7 @@ TEST_F(SettlingTest, NewsAnswersAndNotificationsArriveInOrder) {
   const auto word = ask(3, "job.next");
   ask(4, "job.next");
   news_a = ask(1, "cluster.next");
-  const auto drained = ask(9, "cluster.drain", {{"node", "b"}, {"token", "s"}});
+  const auto drained = ask(9, "cluster.drain", {{"node", "b"}});
   EXPECT_THAT(answers(), ElementsAre("cluster.drain of 9", "cluster.next of 1"));
   EXPECT_EQ(drained->result()["draining"], true);
   write();

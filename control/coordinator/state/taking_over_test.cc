@@ -30,7 +30,7 @@ TEST_F(TakingOverTest, NumberingContinues) {
   take_over();
   const NodeId again = join("a");
   EXPECT_GT(again, a);
-  EXPECT_THAT(coordinator_->members().speaks_for(a, "").error().message, HasSubstr("no member"));
+  EXPECT_THAT(coordinator_->members().has(a).error().message, HasSubstr("no member"));
   coordinator_->open(2, opening(0), now_);
   const auto placements = news(again).placements;
   ASSERT_EQ(placements.size(), 1U);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "control/access/job_lock.h"
 #include "control/coordinator/records/tree_buffers.h"
-#include "net/same_token.h"
 
 namespace tally::control {
 
@@ -74,7 +74,34 @@ std::vector<std::uint32_t> Admission::least_used_shards(
   return chosen;
 }
 
+Result<JobLock> Admission::lock_of(const Applicant& applicant) const {
+  const ConfiguredJob* configuration = configured(applicant.job);
+  return make_lock(applicant.caller, applicant.job,
+                   configuration != nullptr ? &configuration->token : nullptr);
+}
+
+Outcome Admission::unlocks(const Applicant& applicant) const {
+  const JobInstance* instance = current(applicant.job);
+  if (applicant.epoch != 0) {
+    const auto found = placed_for(applicant);
+    if (!found) return found.error();
+    instance = *found;
+  }
+  if (instance != nullptr) return may_enter(applicant.caller, applicant.job, instance->lock);
+  const auto lock = lock_of(applicant);
+  return lock ? Outcome(Unit{}) : lock.error();
+}
+
+const net::crypto::Key* Admission::key(std::string_view identity) const {
+  for (const auto& instance : instances_) {
+    const auto& key = instance->lock.key;
+    if (key && key->identity == identity) return &key->key;
+  }
+  return nullptr;
+}
+
 Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::uint32_t session) {
+  if (auto may = unlocks(applicant); !may) return may.error();
   const ConfiguredJob* configuration = configured(applicant.job);
   JobInstance* instance = current(applicant.job);
   const bool is_new = instance == nullptr && applicant.epoch == 0;
@@ -82,12 +109,6 @@ Result<Admission::Admitted> Admission::admit(const Applicant& applicant, std::ui
     auto found = placed_for(applicant);
     if (!found) return found.error();
     instance = *found;
-  }
-  const std::string* token = instance != nullptr        ? &instance->token
-                             : configuration != nullptr ? &configuration->token
-                                                        : nullptr;
-  if (token != nullptr && !net::same_token(*token, applicant.token)) {
-    return refused(fmt::format("job \"{}\": wrong token", applicant.job));
   }
   if (instance != nullptr && instance->placed && applicant.epoch == 0) {
     return refused(
@@ -165,7 +186,9 @@ Result<JobInstance*> Admission::form(const Applicant& applicant,
   auto instance = std::make_unique<JobInstance>();
   instance->name = name;
   instance->members.assign(applicant.ranks, kNobody);
-  instance->token = configuration != nullptr ? configuration->token : applicant.token;
+  auto lock = lock_of(applicant);
+  if (!lock) return lock.error();
+  instance->lock = std::move(*lock);
   instance->weight = configuration != nullptr ? configuration->weight : 1;
   if (configuration == nullptr) instance->owner = applicant.owner;
   instance->plan = protocol::weighted_partition(weights, limits_.split_bytes);
@@ -232,7 +255,7 @@ Result<Admission::Placed> Admission::place(const JobAssignment& placement, Nanos
   auto wanted = std::make_unique<JobInstance>();
   wanted->name = placement.job;
   wanted->members.assign(placement.ranks + placement.below.size(), kNobody);
-  wanted->token = placement.token;
+  wanted->lock = placement.lock;
   wanted->epoch = placement.epoch;
   wanted->weight = placement.weight;
   wanted->owner = placement.owner;
@@ -283,7 +306,7 @@ std::vector<JobInstance*> Admission::unclaimed(Nanos now) const {
   return some;
 }
 
-// The member's number in the job instance. The caller has checked the job's token. A child node
+// The member's number in the job instance. The caller has checked the job's lock. A child node
 // must also be in this node's own job assignment.
 Result<std::uint32_t> Admission::member_of(const JobInstance& instance,
                                            const Applicant& applicant) {

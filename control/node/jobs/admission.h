@@ -33,7 +33,7 @@ class Admission {
 
   struct Applicant {
     std::string job;
-    std::string token;
+    Caller caller{};
     std::uint32_t rank = 0;
     std::uint32_t ranks = 1;
     std::uint32_t epoch = 0;  // epoch of the placed instance that the applicant wants to join; 0:
@@ -56,6 +56,8 @@ class Admission {
     std::uint32_t member = 0;
   };
 
+  // Whether what the applicant shows is enough to enter the job of that name, or to form it.
+  Outcome unlocks(const Applicant& applicant) const;
   // Takes the applicant in as the rank or child node that it names, or returns why it cannot join.
   // session: the number of its session.
   Result<Admitted> admit(const Applicant& applicant, std::uint32_t session);
@@ -68,6 +70,8 @@ class Admission {
     JobInstance* replaced = nullptr;
   };
   Result<Placed> place(const JobAssignment& placement, Nanos now);
+  // The key of the job instance with this identity of a key; nullptr when there is none.
+  const net::crypto::Key* key(std::string_view identity) const;
   // Returns nullptr when that instance is gone, even when another one has its JobId or its
   // placement's number now.
   JobInstance* find(std::uint64_t identity) const;
@@ -104,6 +108,7 @@ class Admission {
   std::vector<std::uint32_t> rails_of_lanes(const JobAssignment& placement,
                                             std::uint32_t lanes) const;
   const ConfiguredJob* configured(const std::string& name) const;
+  Result<JobLock> lock_of(const Applicant& applicant) const;
   JobInstance* current(const std::string& name) const;
   protocol::JobId free_job_id() const;
   protocol::OwnerId number_of(const std::string& owner) const;

@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "dataplane/partition/partition.h"
+#include "tests/support/control/peers.h"
 
 namespace tally::control {
 namespace {
 
 Admission::Applicant trainer(std::uint32_t rank, std::uint32_t ranks = 2, const char* job = "train",
                              const char* token = "secret") {
-  return {job, token, rank, ranks};
+  return {job, tally::testing::shows(token), rank, ranks};
 }
 
 TEST(Admission, TheFirstRankFormsTheJobTheOthersJoinIt) {

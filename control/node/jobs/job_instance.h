@@ -30,7 +30,7 @@ inline constexpr std::uint32_t kNoLane = UINT32_MAX;
 // node that is in no cluster, trees and lanes are the same.
 struct JobInstance {
   std::string name;
-  std::string token;
+  JobLock lock;
   std::uint64_t identity = 0;  // unique among all job instances of this node, past and present
   protocol::JobId job_id = 0;  // the job's number at the shards
   // kDone: the shards know the job. kNoMemory: some shard had no memory for it, so the instance is

@@ -9,9 +9,10 @@
 namespace tally::control {
 
 ParentConnections::ParentConnections(asio::io_context& io, ShardSet& shards, std::string node,
-                                     bool serves)
+                                     net::tls::Credentials credentials, bool serves)
     : shards_(shards),
       node_(std::move(node)),
+      credentials_(std::move(credentials)),
       makers_(io, serves ? kMakers : 0),
       ender_(io, serves) {
   shards_.on_parent_lost([this](protocol::ParentId parent_id) { lost(parent_id); });
@@ -85,7 +86,8 @@ void ParentConnections::begin(const JobInstance& instance, const SharedBundle& b
     options.node = node_;
     options.lane = instance.lane_of(one->shard);
     options.job = instance.name;
-    options.token = instance.token;
+    options.credentials = credentials_;
+    if (instance.lock.key) options.token = net::auth::text_of(*instance.lock.key);
     options.epoch = instance.epoch;
     options.ranks = instance.ranks();
     options.slots = instance.slots;

@@ -23,7 +23,8 @@ class ParentConnections {
  public:
   // node is this node's name. serves: whether placements come here at all; without them there are
   // no threads. Borrows the loop and the shards.
-  ParentConnections(asio::io_context& io, ShardSet& shards, std::string node, bool serves);
+  ParentConnections(asio::io_context& io, ShardSet& shards, std::string node,
+                    net::tls::Credentials credentials, bool serves);
   // Precondition: no shard runs any more.
   ~ParentConnections();
   ParentConnections(const ParentConnections&) = delete;
@@ -95,6 +96,7 @@ class ParentConnections {
 
   ShardSet& shards_;
   const std::string node_;
+  const net::tls::Credentials credentials_;
   std::map<protocol::JobId, SharedBundle> bundles_;
   std::set<protocol::ParentId> parents_;  // in use at some shard
   std::function<void(std::uint32_t, const std::string&)> on_lost_;

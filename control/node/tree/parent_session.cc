@@ -58,14 +58,15 @@ Result<std::unique_ptr<ParentSession>> ParentSession::connect(const Options& opt
 Result<std::unique_ptr<ParentSession>> ParentSession::attempt(const Options& options,
                                                               CancelToken& cancel) {
   const Nanos deadline = cancel.deadline();
-  auto channel =
-      rpc::RpcChannel::connect(options.address, std::min(deadline, monotonic_now() + kTry));
+  auto channel = rpc::RpcChannel::connect(
+      options.address, std::min(deadline, monotonic_now() + kTry), options.credentials);
   if (!channel) return channel.error();
+  if (const auto trusted = channel->check_owner(); !trusted) return trusted.error();
   cancel.watch(channel->fd());
   auto opened = channel->call("session.open",
                               {{"version", rpc::kProtocolVersion},
                                {"job", options.job},
-                               {"token", options.token},
+                               {"token", channel->is_secured() ? "" : options.token},
                                {"epoch", options.epoch},
                                {"ranks", options.ranks},
                                {"child_node", options.node},

@@ -44,7 +44,8 @@ class ParentSession final : public engine::ParentConnection {
     std::string node;        // this node's name
     std::uint32_t lane = 0;  // this node's shard, by its lane number
     std::string job;
-    std::string token;
+    net::tls::Credentials credentials;  // over TCP, what this node shows
+    std::string token;                  // the job instance's key, where TLS shows nothing
     std::uint32_t epoch = 1;
     std::uint32_t ranks = 1;
     std::vector<std::uint32_t> lanes;  // lanes of the parent node that this shard uses

@@ -11,6 +11,7 @@
 
 #include "control/coordinator/state/coordinator.h"
 #include "control/coordinator/state/memory_store.h"
+#include "tests/support/control/peers.h"
 
 namespace tally::control {
 
@@ -31,7 +32,7 @@ inline Member member(const char* name, std::uint32_t shards = 2, std::uint64_t s
 class CoordinatorTest : public ::testing::Test {
  protected:
   NodeId join(const char* name) {
-    const auto node = coordinator_->join(member(name), "", 0, kNow);
+    const auto node = coordinator_->join(member(name), 0, kNow);
     EXPECT_TRUE(node.ok()) << node.error().message;
     coordinator_->listen(*node, kNow + kHold);
     return *node;
@@ -39,7 +40,7 @@ class CoordinatorTest : public ::testing::Test {
   static Coordinator::Opening opening(std::uint32_t rank, const char* job = "train",
                                       const char* token = "t", std::uint32_t ranks = 2,
                                       const char* host = "") {
-    return {job, token, rank, ranks, host};
+    return {job, tally::testing::shows(token), rank, ranks, host};
   }
   // The news for the node; the node listens again.
   Coordinator::News news(NodeId node) {

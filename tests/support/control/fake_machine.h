@@ -89,7 +89,8 @@ class MachineTest : public ::testing::Test {
 
   Machine machine() { return {Files(directory_.path()), system_, config_, path_to_, "unix:/n"}; }
   void configure(std::string_view text) {
-    auto config = parse_config(text, "tallyd.toml", {});
+    const Override flags[] = {{"insecure", "true"}};
+    auto config = parse_config(text, "tallyd.toml", flags);
     ASSERT_TRUE(config.ok()) << config.error().message;
     config_ = std::move(config).value();
   }

@@ -68,6 +68,7 @@ class NodeNetwork : public ::testing::Test {
     options.verbs = {"node", ""};
     options.rails = std::move(rails);
     options.coordinators = std::move(coordinators);
+    options.access = std::make_shared<Access>(true);
     node_ = std::make_unique<Node>(std::move(options), *io_, *shards_, store_, [](auto, auto) {});
     for (std::uint32_t i = 0; i < kShards; ++i) {
       threads_.emplace_back([this, i] { shards_->run(i, false); });

@@ -15,7 +15,7 @@ inline JobRecord job_record(std::uint32_t epoch, const std::vector<NodeId>& node
                             const char* name = "train") {
   JobRecord job;
   job.name = name;
-  job.token = "t";
+  job.lock.digest = *digest_of("t");
   job.epoch = epoch;
   job.ranks = 2;
   for (const NodeId node : nodes) {

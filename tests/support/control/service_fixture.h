@@ -13,6 +13,7 @@
 
 #include "control/coordinator/rpc/service.h"
 #include "tests/support/control/held_store.h"
+#include "tests/support/control/peers.h"
 
 namespace tally::control {
 
@@ -39,6 +40,9 @@ class Answer : public rpc::ReplySink {
 
 class ServiceTest : public ::testing::Test {
  protected:
+  // A node with a secret can be a coordinator.
+  ServiceTest() { EXPECT_TRUE(access_.keys().add_secret(net::auth::Secret::generate())); }
+
   std::shared_ptr<Answer> ask(rpc::ConnectionId connection, const char* method,
                               nlohmann::json params = nlohmann::json::object()) {
     auto answer = std::make_shared<Answer>(fmt::format("{} of {}", method, connection), &order_);
@@ -46,8 +50,8 @@ class ServiceTest : public ::testing::Test {
     return answer;
   }
   static nlohmann::json node(const char* name) {
-    return {{"version", 1}, {"name", name},        {"host", "h"}, {"role", "helper"},
-            {"shards", 2},  {"tcp", "tcp:h:7733"}, {"token", "s"}};
+    return {{"version", 1},     {"name", name}, {"host", "h"},
+            {"role", "helper"}, {"shards", 2},  {"tcp", "tcp:h:7733"}};
   }
   static nlohmann::json rank(std::uint32_t rank) {
     return {{"version", 1}, {"job", "train"}, {"token", "t"},
@@ -66,10 +70,13 @@ class ServiceTest : public ::testing::Test {
   HeldStore store_;
   std::vector<rpc::ConnectionId> ended_;
   std::vector<std::string> order_;  // of answers as they arrive: "job.open of 2"
+  Access access_;
   CoordinatorService service_{
-      {.coordinator = {.token = "s"}}, store_, io_, [this](rpc::ConnectionId connection, auto) {
-        ended_.push_back(connection);
-      }};
+      {.peer_of = [](rpc::ConnectionId) { return tally::testing::operator_peer(); },
+       .access = &access_},
+      store_,
+      io_,
+      [this](rpc::ConnectionId connection, auto) { ended_.push_back(connection); }};
 };
 
 }  // namespace tally::control

@@ -27,7 +27,7 @@ JobAssignment assignment_of(const JobRecord& job, const PlanNode& node) {
   JobAssignment assignment;
   assignment.id = node.placement;
   assignment.job = job.name;
-  assignment.token = job.token;
+  assignment.lock = job.lock;
   assignment.epoch = job.epoch;
   assignment.follows = job.follows;
   assignment.ranks = job.ranks;

@@ -15,7 +15,7 @@ using ::testing::SizeIs;
 
 class JobPlannerTest : public ::testing::Test {
  protected:
-  NodeId join(const char* name) { return *members_.join(member(name), "", 0); }
+  NodeId join(const char* name) { return *members_.join(member(name), 0); }
   JobRecord placed(const JobRecord& job) {
     auto made = planner_.place(job, hosts_);
     EXPECT_TRUE(made.ok());
@@ -25,7 +25,7 @@ class JobPlannerTest : public ::testing::Test {
   MemoryStore store_;
   Plans plans_{store_};
   DepartedMembers departed_{store_, plans_};
-  ClusterMembers members_{"", store_, departed_};
+  ClusterMembers members_{store_, departed_};
   JobPlanner planner_{members_, departed_, plans_, store_, 1 << 18};
   std::vector<std::string> hosts_ = {"w0", "w1"};
 };

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "net/same_token.h"
+#include "control/access/job_lock.h"
 
 namespace tally::control {
 namespace {
@@ -13,22 +13,31 @@ namespace {
 // that nodes still have.
 constexpr std::size_t kMostPerJob = 4;
 
-Outcome check_token(const Opening& opening, const std::string& token) {
-  if (net::same_token(token, opening.token)) return Unit{};
-  return refused(fmt::format("job \"{}\": wrong token", opening.job));
-}
-
 }  // namespace
 
 Outcome RankAdmission::admits(const Opening& opening, const JobTable& jobs) const {
+  if (auto may = unlocks(opening, jobs); !may) return may;
   const JobRecord* job = jobs.current(opening.job);
   if (job == nullptr) return may_form(opening, jobs);
   return may_enter(opening, *job, *jobs.find(job->epoch));
 }
 
+Outcome RankAdmission::unlocks(const Opening& opening, const JobTable& jobs) const {
+  if (const JobRecord* job = jobs.current(opening.job)) {
+    return control::may_enter(opening.caller, opening.job, job->lock);
+  }
+  const auto lock = lock_of(opening);
+  return lock ? Outcome(Unit{}) : lock.error();
+}
+
+Result<JobLock> RankAdmission::lock_of(const Opening& opening) const {
+  const ConfiguredJob* configuration = configured(opening.job);
+  return make_lock(opening.caller, opening.job,
+                   configuration != nullptr ? &configuration->token : nullptr);
+}
+
 Outcome RankAdmission::may_enter(const Opening& opening, const JobRecord& job,
                                  const JobState& state) const {
-  if (auto may = check_token(opening, job.token); !may) return may;
   // A rank that opens again after a stale epoch finds that the job has ended, and forms it anew.
   const Status status = state.deserted ? Status::kStaleEpoch : Status::kRefused;
   if (opening.ranks != job.ranks) {
@@ -45,9 +54,7 @@ Outcome RankAdmission::may_enter(const Opening& opening, const JobRecord& job,
 
 Outcome RankAdmission::may_form(const Opening& opening, const JobTable& jobs) const {
   const ConfiguredJob* configuration = configured(opening.job);
-  if (configuration != nullptr) {
-    if (auto may = check_token(opening, configuration->token); !may) return may;
-  } else if (!rules_.open_jobs) {
+  if (configuration == nullptr && !rules_.open_jobs) {
     return refused(
         fmt::format("job \"{}\" is not configured at the coordinator, and open_jobs is false: add "
                     "it to the configuration there",
@@ -80,7 +87,8 @@ JobRecord RankAdmission::new_job(const Opening& opening, std::uint32_t epoch) co
   const ConfiguredJob* configuration = configured(opening.job);
   JobRecord job;
   job.name = opening.job;
-  job.token = opening.token;
+  if (auto lock = lock_of(opening)) job.lock = std::move(*lock);
+  job.lock.key = net::auth::generate_key();
   job.epoch = epoch;
   job.ranks = opening.ranks;
   job.weight = configuration != nullptr ? configuration->weight : 1;

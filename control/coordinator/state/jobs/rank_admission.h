@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/access/caller.h"
 #include "control/coordinator/records/configured_job.h"
 #include "control/coordinator/state/jobs/job_table.h"
 
@@ -16,7 +17,7 @@ namespace tally::control {
 // A rank's request to open its job.
 struct Opening {
   std::string job;
-  std::string token;
+  Caller caller{};
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   std::string host{};  // the rank's host, when the rank gives it
@@ -34,13 +35,17 @@ class RankAdmission {
  public:
   explicit RankAdmission(AdmissionRules rules) : rules_(std::move(rules)) {}
 
-  // Whether the rank may enter the job of that name, or form it when there is none.
+  // Whether what the rank shows is enough to enter the job of that name, or to form it when there
+  // is none.
+  Outcome unlocks(const Opening& opening, const JobTable& jobs) const;
+  // Whether the rank may enter the job, or form it: unlocks(), and there is room for it.
   Outcome admits(const Opening& opening, const JobTable& jobs) const;
-  // The record of a job that the rank forms.
+  // The record of a job that the rank forms. Precondition: admits().
   JobRecord new_job(const Opening& opening, std::uint32_t epoch) const;
 
  private:
   const ConfiguredJob* configured(const std::string& name) const;
+  Result<JobLock> lock_of(const Opening& opening) const;
   Outcome may_enter(const Opening& opening, const JobRecord& job, const JobState& state) const;
   Outcome may_form(const Opening& opening, const JobTable& jobs) const;
 

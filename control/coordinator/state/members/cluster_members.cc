@@ -6,18 +6,10 @@
 #include <utility>
 
 #include "control/coordinator/layout/shares.h"
-#include "net/same_token.h"
 
 namespace tally::control {
 
-Result<NodeId> ClusterMembers::join(const Member& member, std::string_view token,
-                                    std::uint32_t epoch) {
-  if (!net::same_token(token_, token)) {
-    return refused(
-        fmt::format("node \"{}\": wrong cluster.token: all nodes are to have the "
-                    "same in their configuration",
-                    member.name));
-  }
+Result<NodeId> ClusterMembers::join(const Member& member, std::uint32_t epoch) {
   if (const auto same = find(member.name)) {
     const Member& other = all().at(*same);
     return refused(
@@ -103,8 +95,7 @@ Result<NodeId> ClusterMembers::find(const std::string& name) const {
   return refused(fmt::format("there is no member \"{}\": tallyctl nodes lists the members", name));
 }
 
-Outcome ClusterMembers::speaks_for(NodeId node, std::string_view token) const {
-  if (!net::same_token(token_, token)) return refused("wrong cluster.token");
+Outcome ClusterMembers::has(NodeId node) const {
   if (all().contains(node)) return Unit{};
   return refused(fmt::format("there is no member {}: cluster.join first", node));
 }

@@ -19,12 +19,11 @@ inline constexpr std::size_t kMaxMembers = 256;
 
 class ClusterMembers {
  public:
-  // token: what nodes must show. Borrows both.
-  ClusterMembers(std::string token, Store& store, DepartedMembers& departed)
-      : token_(std::move(token)), store_(store), departed_(departed) {}
+  // Borrows both.
+  ClusterMembers(Store& store, DepartedMembers& departed) : store_(store), departed_(departed) {}
 
   // Adds a member. epoch is the largest epoch of any job that was placed at the node.
-  Result<NodeId> join(const Member& member, std::string_view token, std::uint32_t epoch);
+  Result<NodeId> join(const Member& member, std::uint32_t epoch);
   // Returns the name of the member that has left; nullopt: there is no such member.
   std::optional<std::string> leave(NodeId node);
   // Returns whether this changes the node's NICs.
@@ -40,13 +39,12 @@ class ClusterMembers {
   // The members that may get trees: all that are not drained. Lost NICs are marked.
   Members usable() const;
   Result<NodeId> find(const std::string& name) const;
-  // Whether a caller with this token may speak for that node.
-  Outcome speaks_for(NodeId node, std::string_view token) const;
+  // Whether that node is a member.
+  Outcome has(NodeId node) const;
 
  private:
   Member with_measured(Member member) const;
 
-  std::string token_;
   Store& store_;
   DepartedMembers& departed_;
 };

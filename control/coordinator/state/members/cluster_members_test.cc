@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 class ClusterMembersTest : public ::testing::Test {
  protected:
   NodeId join(const char* name) {
-    const auto node = members_.join(member(name), "secret", 0);
+    const auto node = members_.join(member(name), 0);
     EXPECT_TRUE(node.ok());
     return *node;
   }
@@ -24,24 +24,21 @@ class ClusterMembersTest : public ::testing::Test {
   MemoryStore store_;
   Plans plans_{store_};
   DepartedMembers departed_{store_, plans_};
-  ClusterMembers members_{"secret", store_, departed_};
+  ClusterMembers members_{store_, departed_};
 };
 
-TEST_F(ClusterMembersTest, RefusesAWrongTokenAndASecondNodeOfAName) {
-  EXPECT_THAT(members_.join(member("a"), "secreT", 0).error().message,
-              HasSubstr("wrong cluster.token"));
+TEST_F(ClusterMembersTest, RefusesASecondNodeOfAName) {
   const NodeId a = join("a");
-  EXPECT_THAT(members_.join(member("a"), "secret", 0).error().message,
+  EXPECT_THAT(members_.join(member("a"), 0).error().message,
               HasSubstr("\"a\" is a member already, at tcp:a:7733"));
-  EXPECT_TRUE(members_.speaks_for(a, "secret").ok());
-  EXPECT_FALSE(members_.speaks_for(a, "").ok());
-  EXPECT_FALSE(members_.speaks_for(a + 1, "secret").ok());
+  EXPECT_TRUE(members_.has(a).ok());
+  EXPECT_FALSE(members_.has(a + 1).ok());
   EXPECT_EQ(*members_.find("a"), a);
   EXPECT_FALSE(members_.find("b").ok());
 }
 
 TEST_F(ClusterMembersTest, NewEpochsAreLargerThanThoseOfANodeThatJoins) {
-  ASSERT_TRUE(members_.join(member("a"), "secret", 41).ok());
+  ASSERT_TRUE(members_.join(member("a"), 41).ok());
   EXPECT_EQ(store_.next_epoch(), 42U);
 }
 
