@@ -65,7 +65,7 @@ class Side:
                        environment=self.environment) for rank in (0, 1)]
         for process in run:
             process.finish(timeout=float("inf"))
-        self.rows.append([row["us"]["p50"] for row in json.loads(run[0].stdout)["rows"]])
+        self.rows.append([row["time_us_p50"] for row in json.loads(run[0].stdout)["rows"]])
         for process in run:
             process.end()
 
