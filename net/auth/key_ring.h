@@ -65,8 +65,8 @@ class KeyRing {
   Found find(std::string_view identity, std::int64_t now) const;
   // What a text proves that a request shows: a token, the secret, or a job instance's key. nullopt:
   // it has none of these forms, so it is a text that a person chose. An error: it has such a form,
-  // and is not accepted. kStaleEpoch: it is the key of a job instance that is not here, not yet or no
-  // longer.
+  // and is not accepted. kStaleEpoch: it is the key of a job instance that is not here, not yet or
+  // no longer.
   Result<std::optional<Proof>> prove(std::string_view text, std::int64_t now) const;
   // Whether what was proved before still holds: the token has neither expired nor been revoked.
   std::optional<Refusal> refusal_of(const Proof& proof, std::int64_t now) const;
