@@ -44,7 +44,7 @@ TEST(PlanSwitch, IsPastAfterThePostsOfTheOldVersion) {
   plans.posted(8, 0);
   EXPECT_TRUE(plans.is_past());
   plans.finish();
-  EXPECT_EQ(plans.carrier(7, 1), By::kNew) << "the only one that there is";
+  EXPECT_EQ(plans.carrier(7, 1), By::kNew) << "there is no other version";
 }
 
 TEST(PlanSwitch, WithoutACoordinatorOnlyARankThatKnowsTheDecisionIsInDoubt) {

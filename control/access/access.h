@@ -1,4 +1,5 @@
-// Who may call which method. One object per node; the control thread uses it.
+// The access rules of a node: decides for each caller and method whether the call is permitted.
+// Each node has one object. Only the control thread uses it.
 #pragma once
 
 #include <cstdint>

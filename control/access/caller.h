@@ -1,4 +1,5 @@
-// Who makes a request: what is known of the peer, and what the request itself shows.
+// The sender of a request, as the access rules see it: the peer of the connection, and the token of
+// the request.
 #pragma once
 
 #include <optional>

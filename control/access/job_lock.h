@@ -1,4 +1,5 @@
-// Who may enter a job. A lock is made when the job forms, from what its first rank shows. Pure.
+// The lock of a job decides which ranks may enter the job. make_lock() makes it when the job forms,
+// from the first rank's user, token and text. Pure functions.
 //
 //   a rank shows                                   it may enter
 //   the cluster's secret, a token for the job      when the job formed with one too, or with the
@@ -21,11 +22,12 @@ namespace tally::control {
 
 struct JobLock {
   std::string digest{};  // of the text that the job formed with; empty: none
-  // Who formed the job: "uid 1000@gpu7", "token 0123...", "the secret"; empty: a peer over TCP that
-  // showed nothing.
+  // The user or the key that formed the job: "uid 1000@gpu7", "token 0123...", "the secret"; empty:
+  // a peer over TCP that showed nothing.
   std::string user{};
-  // It formed with a token, the secret, or the text of the configuration. Who shows one of these
-  // does not enter a job that another user formed without: any user may take a job's name.
+  // True when the job formed with a token, the secret, or the text of the configuration. Otherwise
+  // a rank with a token does not enter the job of another user, because any user may take a job's
+  // name.
   bool is_proven = false;
   // By which the job's ranks and nodes show at its nodes that they belong to it. None at a node
   // that stands alone.

@@ -72,7 +72,8 @@ Outcome check_cluster(const ClusterConfig& cluster) {
   return Unit{};
 }
 
-// Whoever reaches a node could use it, so a node on a network needs to know whom it serves.
+// A node on a network needs a secret, certificates, or `insecure`. Without them any process that
+// reaches the node could use it.
 Outcome check_security(const Config& config) {
   const SecurityConfig& security = config.security;
   if (!security.secret_file.empty() || security.certificates.any() || security.insecure)

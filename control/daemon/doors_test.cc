@@ -1,5 +1,5 @@
-// Who may call which method over which door of a real node: a cell of the table for each caller and
-// method. A refused call has a message, and a line in the node's log.
+// Calls each method of a real node as each kind of caller, over TCP and over the Unix socket. A
+// refused call must have a message, and a line in the node's log.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

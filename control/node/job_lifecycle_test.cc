@@ -156,7 +156,8 @@ class NodePlacement : public NodeNetwork {
   }
 };
 
-// A late report about an assignment does not affect the next one that has its number.
+// An assignment ends, and another one gets its number. A late report about the first does not
+// affect the second.
 TEST_F(NodePlacement, AFailureOfTheLastCoordinatorsEndsNothingOfTheNextOnes) {
   std::optional<Outcome> last, next;
   node_->place(unreachable("last"), [&](const Outcome& outcome) { last = outcome; });

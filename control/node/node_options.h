@@ -55,7 +55,7 @@ struct NodeOptions {
   std::function<rpc::Peer(rpc::ConnectionId)> peer_of = [](rpc::ConnectionId) {
     return rpc::Peer();
   };
-  // Who may call what.
+  // The access rules, shared with the server.
   std::shared_ptr<Access> access = std::make_shared<Access>();
   // What this node shows to other nodes.
   net::tls::Credentials credentials{};
