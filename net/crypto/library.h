@@ -26,8 +26,7 @@ namespace tally::net::openssl {
   F(EVP_CIPHER_CTX_new) F(EVP_DecryptFinal_ex) F(EVP_DecryptInit_ex) F(EVP_DecryptUpdate) \
   F(EVP_EncryptFinal_ex) F(EVP_EncryptInit_ex) F(EVP_EncryptUpdate) F(EVP_PBE_scrypt) \
   F(EVP_aes_256_gcm) F(EVP_sha256) F(HMAC) F(X509_VERIFY_PARAM_set1_host) \
-  F(X509_VERIFY_PARAM_set1_ip_asc) F(X509_free) \
- 
+  F(X509_VERIFY_PARAM_set1_ip_asc) F(X509_free)
 #define TALLY_LIBSSL_FUNCTIONS(F) \
   F(SSL_CIPHER_find) F(SSL_CTX_check_private_key) F(SSL_CTX_ctrl) F(SSL_CTX_free) \
   F(SSL_CTX_load_verify_file) F(SSL_CTX_new) F(SSL_CTX_set_ciphersuites) \
