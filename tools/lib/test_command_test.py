@@ -47,12 +47,15 @@ class TestCommand(planted.PlantedTest):
         for name in ("setup", "build", "test"):
             shutil.copy(planted.ROOT / "tools" / name, self.root / "tools" / name)
         self.plant("meson.build", PROJECT)
-        self.plant("meson_options.txt", "option('fault_points', type: 'boolean', value: false)\n")  # tools/build sets it
+        self.plant("meson_options.txt", "option('fault_points', type: 'boolean', value: false)\n"
+                   "option('python_interpreter', type: 'string')\n")  # tools/build sets them
+        for path in ("integrations/python/requirements.txt", ".venv/tally-requirements.txt"):
+            self.plant(path, "all is installed\n")
         self.plant("cases_test.cc", CASES)
 
     def run_tests(self, *arguments: str, **environment: str) -> tuple[int, list[str]]:
         """Returns (exit status, lines)."""
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("TALLY_", "MESON"))}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("TALLY_", "MESON", "VIRTUAL_ENV"))}
         result = subprocess.run(
             [str(self.root / "tools" / "test"), *arguments], env={**inherited, **environment},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

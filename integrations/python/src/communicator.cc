@@ -131,6 +131,11 @@ std::uint64_t Communicator::copied_bytes() const {
   return memory_ ? memory_->copied_bytes() : copied_at_close_;
 }
 
+tally_status Communicator::first_failure() const {
+  const std::lock_guard lock(mutex_);
+  return first_failure_;
+}
+
 void Communicator::adopt(void* data, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (!closing_) memory_->adopt(data, bytes);
@@ -245,6 +250,7 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
     ended.push_back(
         {outcome_of(completions[static_cast<std::size_t>(i)]), std::move(found->second)});
     outstanding_.erase(found);
+    if (first_failure_ == TALLY_OK) first_failure_ = ended.back().outcome.status;
   }
   lock.unlock();
   for (Ended& one : ended) {

@@ -114,6 +114,8 @@ class Communicator {
   std::uint64_t contributed(const Request& request) const;
   std::uint64_t received(const Request& request) const;
   tally_session_info info() const;
+  // Returns why the first operation failed, or TALLY_OK.
+  tally_status first_failure() const;
   // Returns the bytes copied between the node's memory and other memory. Also valid after close().
   std::uint64_t copied_bytes() const;
 
@@ -150,6 +152,7 @@ class Communicator {
   bool watched_ = false;        // an operation is outstanding that no thread may await
   bool closing_ = false;
   std::uint64_t copied_at_close_ = 0;
+  tally_status first_failure_ = TALLY_OK;
   UniqueFd wake_;  // an eventfd with one token for each sleeper to wake
   pid_t process_;  // opened the session; a forked child has no thread to join
   std::thread progress_;

@@ -41,7 +41,7 @@ def connect(*, job: str = "default", rank: Optional[int] = None, ranks: Optional
             address: Optional[str] = None, token: Optional[str] = None, **options) -> Session:
     """Opens the session of this process, as a launcher describes it.
 
-    rank, ranks: default $RANK and $WORLD_SIZE, as torchrun and tally.run set them; without these 0 and 1.
+    rank, ranks: default $RANK and $WORLD_SIZE, as torchrun sets them; without these 0 and 1.
     address, token: default $TALLY_ADDRESS and $TALLY_TOKEN. Without an address the ranks of this training
     share a node of their own on this machine. options: those of Session."""
     rank = int(os.environ.get("RANK", 0)) if rank is None else rank

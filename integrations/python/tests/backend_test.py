@@ -246,7 +246,7 @@ def wrong_arguments(rank, ranks):
             assert part in str(error), error
             return
         raise AssertionError(f"not refused: {part}")
-    raises("sparse", dist.all_reduce, torch.eye(3).to_sparse())
+    raises("sparse", dist.broadcast, torch.eye(3).to_sparse(), 0)
     raises("elements", dist.all_gather_into_tensor, torch.zeros(ranks * 3 + 1), torch.zeros(3))
     raises("elements", dist.reduce_scatter_tensor, torch.zeros(3), torch.zeros(ranks * 3 + 1))
     raises("different types", dist.all_gather_into_tensor,

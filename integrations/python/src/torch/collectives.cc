@@ -11,6 +11,7 @@ namespace tally::python {
 // are not contiguous.
 struct Collectives::Plan {
   c10d::OpType kind;
+  Tensors inputs;   // of the call, for the profiler
   Tensors outputs;  // the result of the work
   std::vector<Request> requests{};
   Tensors keep{};
@@ -66,7 +67,7 @@ void require_same_type(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 WorkPtr Collectives::start(Plan&& plan, std::chrono::milliseconds timeout) {
-  const auto limit = timeout.count() > 0 ? timeout : timeout_;
+  const auto limit = timeout.count() > 0 ? timeout : timeout_.load();
   constexpr std::int64_t kDay = 86'400'000;
   for (Request& request : plan.requests) {
     request.awaited = true;
@@ -77,15 +78,15 @@ WorkPtr Collectives::start(Plan&& plan, std::chrono::milliseconds timeout) {
     const at::NoGradGuard no_gradient;
     for (const auto& [to, from] : copies) to.copy_(from);
   };
-  auto work = c10::make_intrusive<Work>(communicator_, plan.kind, std::move(plan.outputs),
-                                        std::move(finish));
+  auto work = c10::make_intrusive<Work>(communicator_, plan.kind, sequence_.load(), plan.inputs,
+                                        std::move(plan.outputs), std::move(finish));
   Work::start(work, plan.requests, std::move(plan.keep));
   return work;
 }
 
 WorkPtr Collectives::all_reduce(const Tensors& tensors, const c10d::ReduceOp& op,
                                 std::chrono::milliseconds timeout, c10d::OpType kind) {
-  Plan plan{kind, tensors};
+  Plan plan{kind, tensors, tensors};
   for (const at::Tensor& tensor : tensors) {
     require_dense(tensor, "the tensor");
     const auto type = type_of(tensor.scalar_type());
@@ -110,7 +111,7 @@ WorkPtr Collectives::reduce(const at::Tensor& tensor, std::int64_t root, const c
   const auto type = type_of(tensor.scalar_type());
   const auto reduction = op_of(op, tensor.scalar_type());
   if (!type || !reduction) return {};
-  Plan plan{c10d::OpType::REDUCE, {tensor}};
+  Plan plan{c10d::OpType::REDUCE, {tensor}, {tensor}};
   const bool receives = communicator_->rank() == static_cast<std::uint32_t>(root);
   if (tensor.numel() > 0) {
     const at::Tensor memory = receives ? plan.writable(tensor, true) : plan.readable(tensor);
@@ -131,7 +132,7 @@ WorkPtr Collectives::broadcast(const at::Tensor& tensor, std::int64_t root,
                                std::chrono::milliseconds timeout) {
   require_dense(tensor, "the tensor");
   require_root(root, communicator_->ranks());
-  Plan plan{c10d::OpType::BROADCAST, {tensor}};
+  Plan plan{c10d::OpType::BROADCAST, {tensor}, {tensor}};
   const bool sends = communicator_->rank() == static_cast<std::uint32_t>(root);
   if (tensor.numel() > 0) {
     const at::Tensor memory = sends ? plan.readable(tensor) : plan.writable(tensor, false);
@@ -156,7 +157,7 @@ WorkPtr Collectives::all_gather(const TensorLists& outputs, const Tensors& input
   if (outputs.size() != inputs.size()) {
     throw Failure(TALLY_INVALID_ARGUMENT, "as many lists of outputs as there are inputs belong");
   }
-  Plan plan{kind, {}};
+  Plan plan{kind, inputs, {}};
   const auto ranks = std::int64_t{communicator_->ranks()};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
@@ -184,7 +185,7 @@ WorkPtr Collectives::all_gather(const TensorLists& outputs, const Tensors& input
 WorkPtr Collectives::all_gather_flat(const Tensors& outputs, const Tensors& inputs,
                                      std::chrono::milliseconds timeout) {
   require_as_many(outputs, inputs);
-  Plan plan{c10d::OpType::_ALLGATHER_BASE, outputs};
+  Plan plan{c10d::OpType::_ALLGATHER_BASE, inputs, outputs};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
     require_dense(outputs[i], "the output");
@@ -222,7 +223,9 @@ WorkPtr Collectives::reduce_scatter(const Tensors& outputs, const TensorLists& i
   if (outputs.size() != inputs.size()) {
     throw Failure(TALLY_INVALID_ARGUMENT, "as many lists of inputs as there are outputs belong");
   }
-  Plan plan{c10d::OpType::REDUCE_SCATTER, outputs};
+  Plan plan{c10d::OpType::REDUCE_SCATTER, {}, outputs};
+  for (const Tensors& list : inputs)
+    plan.inputs.insert(plan.inputs.end(), list.begin(), list.end());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     require_dense(outputs[i], "the output");
     Tensors flat;
@@ -243,7 +246,7 @@ WorkPtr Collectives::reduce_scatter_flat(const Tensors& outputs, const Tensors& 
                                          const c10d::ReduceOp& op,
                                          std::chrono::milliseconds timeout) {
   require_as_many(outputs, inputs);
-  Plan plan{c10d::OpType::_REDUCE_SCATTER_BASE, outputs};
+  Plan plan{c10d::OpType::_REDUCE_SCATTER_BASE, inputs, outputs};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     require_dense(outputs[i], "the output");
     require_dense(inputs[i], "the input");
@@ -253,7 +256,7 @@ WorkPtr Collectives::reduce_scatter_flat(const Tensors& outputs, const Tensors& 
 }
 
 WorkPtr Collectives::barrier(std::chrono::milliseconds timeout) {
-  Plan plan{c10d::OpType::BARRIER, {}};
+  Plan plan{c10d::OpType::BARRIER, {}, {}};
   Request request;
   request.kind = TALLY_BARRIER;
   plan.requests.push_back(request);

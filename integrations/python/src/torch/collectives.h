@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -22,6 +23,12 @@ class Collectives {
  public:
   Collectives(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout)
       : communicator_(std::move(communicator)), timeout_(timeout) {}
+
+  // Of operations that are called without one.
+  void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+  // The number of collectives that this rank has called, with those that gloo does.
+  std::uint64_t sequence() const { return sequence_; }
+  void count() { ++sequence_; }
 
   WorkPtr all_reduce(const Tensors& tensors, const c10d::ReduceOp& op,
                      std::chrono::milliseconds timeout, c10d::OpType kind);
@@ -53,7 +60,8 @@ class Collectives {
   void add_all_gather(Plan& plan, const at::Tensor& output, const at::Tensor& input) const;
 
   std::shared_ptr<Communicator> communicator_;
-  std::chrono::milliseconds timeout_;
+  std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic<std::uint64_t> sequence_{0};
 };
 
 }  // namespace tally::python

@@ -1,11 +1,99 @@
-// The group of ranks for this version of torch. group_v1.cc or group_v2.cc implements it.
+// The backend "tally" of torch.distributed: one group of ranks.
+//
+// What summation nodes do goes to them: all-reduce, reduce, broadcast, all-gather, reduce-scatter
+// and barrier. Gloo does the rest: point-to-point, all-to-all, gather and scatter, sparse tensors,
+// and the reductions and types that nodes do not have. docs/pytorch.md has the table.
 #pragma once
 
 #include <pybind11/pybind11.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "integrations/python/src/torch/collectives.h"
 
 namespace tally::python {
 
-// Adds `make_group` (group_adapter.h).
+// Every rank calls the functions of a group in the same order, as torch requires.
+class Group final : public c10d::Backend {
+ public:
+  // `gloo` is a group of the same ranks.
+  Group(const std::shared_ptr<Communicator>& communicator, std::chrono::milliseconds timeout,
+        c10::intrusive_ptr<c10d::Backend> gloo);
+
+  const std::string getBackendName() const override { return "tally"; }
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(TensorLists& by_rank, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
+                  const c10d::ScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
+                        std::vector<std::int64_t>& output_sizes,
+                        std::vector<std::int64_t>& input_sizes,
+                        const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override;
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override;
+
+  // The number of collectives that this rank has called.
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return collectives_.sequence(); }
+
+  // The new group connects its ranks to a node as init_process_group() does.
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> split(
+      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+      const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+
+  // Memory that a node on this machine uses in place, whatever its size.
+  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  at::Tensor allocateTensor(long elements, at::TensorOptions options) override;
+  std::shared_ptr<c10::Allocator> getMemAllocator() override;
+
+  // Ends the session: what is outstanding ends as cancelled.
+  void abort() override;
+  void shutdown() override;
+  c10d::ErrorType getError() override;
+
+  const std::shared_ptr<Communicator>& communicator() const { return collectives_.communicator(); }
+
+ private:
+  Collectives collectives_;
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+  c10::intrusive_ptr<c10d::Backend::Options> options_;
+};
+
+// Adds the class `Group` with its constructor `Group(communicator, timeout in seconds, gloo)`, and
+// `communicator_of(backend)`, which returns None when the backend is not tally's.
 void bind_group(pybind11::module_& module);
 
 }  // namespace tally::python

@@ -1,9 +1,8 @@
 // tally.torch._torch: the communicator of a group of ranks, and the functions that torch calls on
 // it.
 #include <pybind11/pybind11.h>
-#include <torch/csrc/jit/python/pybind_utils.h>
-#include <torch/csrc/jit/python/python_ivalue.h>
 #include <torch/extension.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <chrono>
 
@@ -18,15 +17,37 @@ namespace py = pybind11;
 namespace tally::python {
 namespace {
 
-using Future = torch::jit::PythonFutureWrapper;
+// A tensor as a Python object. torch's own class for that needs functions that libtorch_python does
+// not export.
+class TensorObject final : public c10::ivalue::PyObjectHolder {
+ public:
+  // The caller must hold the GIL.
+  explicit TensorObject(const at::Tensor& tensor) : tensor_(tensor), object_(py::cast(tensor)) {}
+  ~TensorObject() override {
+    const py::gil_scoped_acquire gil;
+    object_ = {};
+  }
 
-// The hook's future holds a Python object, because DistributedDataParallel requires that.
-std::shared_ptr<Future> average(BucketReducer& reducer, std::uint32_t bucket, const at::Tensor& in,
-                                const at::Tensor& out, bool stats) {
-  const py::object result = py::cast(out);
-  const c10::IValue value(c10::ivalue::ConcretePyObjectHolder::create(result));
+  PyObject* getPyObject() override { return object_.ptr(); }
+  c10::InferredType tryToInferType() override { return c10::InferredType(c10::TensorType::get()); }
+  c10::IValue toIValue(const c10::TypePtr&, std::optional<std::int32_t>) override {
+    return tensor_;
+  }
+  std::string toStr() override { return tensor_.toString(); }
+  std::vector<at::Tensor> extractTensors() override { return {tensor_}; }
+
+ private:
+  at::Tensor tensor_;
+  py::object object_;
+};
+
+// DistributedDataParallel wants the result as a Python object.
+WorkPtr average(BucketReducer& reducer, std::uint32_t bucket, const at::Tensor& in,
+                const at::Tensor& out, bool stats) {
+  const c10::IValue value(c10::static_intrusive_pointer_cast<c10::ivalue::PyObjectHolder>(
+      c10::make_intrusive<TensorObject>(out)));
   const py::gil_scoped_release nogil;
-  return std::make_shared<Future>(
+  return c10d::Work::create_from_future(
       reducer.average(bucket, in, out, value, c10::PyObjectType::get(), stats));
 }
 

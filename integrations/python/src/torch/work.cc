@@ -1,13 +1,53 @@
 #include "integrations/python/src/torch/work.h"
 
+#include <ATen/record_function.h>
+
+#include <string>
+
 #include "integrations/python/src/bindings.h"
 
 namespace tally::python {
+namespace {
+
+const char* title_of(c10d::OpType kind) {
+  switch (kind) {
+    case c10d::OpType::ALLREDUCE:
+    case c10d::OpType::ALLREDUCE_COALESCED:
+      return "tally:all_reduce";
+    case c10d::OpType::REDUCE:
+      return "tally:reduce";
+    case c10d::OpType::BROADCAST:
+      return "tally:broadcast";
+    case c10d::OpType::BARRIER:
+      return "tally:barrier";
+    case c10d::OpType::REDUCE_SCATTER:
+    case c10d::OpType::_REDUCE_SCATTER_BASE:
+      return "tally:reduce_scatter";
+    default:
+      return "tally:all_gather";
+  }
+}
+
+// Frameworks decide by these words of other backends whether to start the ranks again.
+Failure with_known_words(const Failure& failure) {
+  const char* words = "";
+  if (failure.status == TALLY_DEADLINE) words = "Timed out: ";
+  if (failure.status == TALLY_PEER_LOST || failure.status == TALLY_PEER_LEFT ||
+      failure.status == TALLY_NODE_LOST) {
+    words = "Connection closed by peer: ";
+  }
+  return {failure.status, words + std::string(failure.what()), failure.culprit,
+          failure.inputs_gone};
+}
+
+}  // namespace
 
 Work::Work(const std::shared_ptr<Communicator>& communicator, c10d::OpType kind,
+           std::uint64_t sequence, const std::vector<at::Tensor>& inputs,
            std::vector<at::Tensor> outputs, std::function<void()> finish)
-    : c10d::Work(static_cast<int>(communicator->rank()), kind),
+    : c10d::Work(static_cast<int>(communicator->rank()), kind, title_of(kind), inputs),
       communicator_(communicator),
+      sequence_(sequence),
       outputs_(std::move(outputs)),
       finish_(std::move(finish)),
       future_(
@@ -37,7 +77,7 @@ void Work::start(const c10::intrusive_ptr<Work>& work, const std::vector<Request
 void Work::end_one(const Outcome& outcome) {
   if (outcome.status != TALLY_OK) {
     const std::lock_guard lock(failure_mutex_);
-    if (!failure_) failure_ = outcome.failure();
+    if (!failure_) failure_ = with_known_words(outcome.failure());
   }
   if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) end_all();
 }
@@ -77,14 +117,22 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   return future_;
 }
 
+void Work::abort() {
+  if (const auto communicator = communicator_.lock()) communicator->close();
+}
+
 bool Work::wait(std::chrono::milliseconds timeout) {
+  RECORD_FUNCTION("tally:wait", std::vector<c10::IValue>());
   std::optional<Nanos> until;
   if (timeout.count() > 0) until = monotonic_now() + timeout.count() * kMillisecond;
   if (!ended()) {
     const auto communicator = communicator_.lock();
     const bool over = communicator == nullptr ||
                       communicator->await([&] { return ended(); }, until, check_signals);
-    if (!over) throw Failure(TALLY_AGAIN, "no completion in time; the operation goes on");
+    if (!over) {
+      throw Failure(TALLY_AGAIN, "Timed out waiting " + std::to_string(timeout.count()) +
+                                     "ms for the collective, which goes on");
+    }
   }
   if (const std::exception_ptr error = exception()) std::rethrow_exception(error);
   return true;

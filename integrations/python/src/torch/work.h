@@ -16,9 +16,11 @@ namespace tally::python {
 class Work final : public c10d::Work {
  public:
   // result() and the future return `outputs`. When all operations have succeeded, `finish` runs
-  // first, on the thread that takes the last completion.
-  Work(const std::shared_ptr<Communicator>& communicator, c10d::OpType kind,
-       std::vector<at::Tensor> outputs, std::function<void()> finish);
+  // first, on the thread that takes the last completion. torch's profiler shows a span from here to
+  // the end, with the shapes of `inputs`. `sequence` is the number of the collective in its group.
+  Work(const std::shared_ptr<Communicator>& communicator, c10d::OpType kind, std::uint64_t sequence,
+       const std::vector<at::Tensor>& inputs, std::vector<at::Tensor> outputs,
+       std::function<void()> finish);
 
   // Posts all requests. `keep` has tensors that must live until the end. When a post fails, the
   // work ends with that failure, and wait() throws it.
@@ -30,6 +32,10 @@ class Work final : public c10d::Work {
   bool isSuccess() const override;
   std::vector<at::Tensor> result() override { return outputs_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  std::uint64_t getSequencenumber() const override { return sequence_; }
+  // Ends the session of the group, and with it all of the group's works: nodes cannot take one
+  // operation back.
+  void abort() override;
 
  private:
   bool ended() const { return ended_.load(std::memory_order_acquire); }
@@ -37,6 +43,7 @@ class Work final : public c10d::Work {
   void end_all();
 
   std::weak_ptr<Communicator> communicator_;  // when it is gone, close() has ended the work
+  const std::uint64_t sequence_;
   std::vector<at::Tensor> outputs_;
   std::vector<at::Tensor> keep_;
   std::function<void()> finish_;

@@ -1,18 +1,28 @@
 """PyTorch front ends: a communication hook for DistributedDataParallel, and the backend "tally".
 
-    import torch.distributed as dist, tally.torch
+    import torch.distributed as dist
 
     dist.init_process_group("tally")              # instead of "gloo"; or keep gloo and
     ddp.register_comm_hook(tally.torch.State(), tally.torch.allreduce_hook)
 
-Importing this module registers the backend. It also makes torch allocate CPU memory of 1 MiB and more where
-a node on this machine can use it in place.
+From the import of this module on (init_process_group("tally") imports it), torch allocates CPU memory of 1 MiB
+and more where a node on this machine can use it in place.
 """
 
 from __future__ import annotations
 
-import tally.torch._torch as _torch
-from tally.torch._backend import register
+import torch
+
+from tally._register import register
+from tally.torch._built_for import VERSION
+
+try:
+    import tally.torch._torch as _torch
+except ImportError as error:
+    raise ImportError(
+        f"tally was built for torch {VERSION}, and this is torch {torch.__version__}: build it again, in this environment"
+        if VERSION else "tally was built where torch was missing: install torch, and build tally again") from error
+from tally.torch._backend import create as create_backend
 from tally.torch._hook import State, allreduce_hook
 
 __all__ = ["State", "allreduce_hook", "copied_bytes", "is_shared"]

@@ -12,28 +12,26 @@ from tally._error import Error
 import tally.torch._torch as _torch
 from tally.torch._connect import connect
 
-def register() -> None:
-    """Registers the backend for init_process_group("tally"). Later calls do nothing."""
-    if hasattr(dist.Backend, "TALLY"):
-        return
-    options: dict = {"devices": ["cpu"]} if int(torch.__version__.split(".")[0]) >= 2 else {}
-    dist.Backend.register_backend("tally", _create, **options)
 
-
-def _create(store, rank: int, ranks: int, timeout: timedelta):
+def create(store, rank: int, ranks: int, timeout: timedelta):
+    """Makes the backend of one group. All ranks of the group call it, with a store that only they use."""
     seconds = timeout.total_seconds()
     communicator = connect(dist.PrefixStore("tally", store), rank, ranks, seconds)
-    # For point-to-point operations, and for reductions that tally does not have.
     gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, ranks, timeout)
-    return _torch.make_group(communicator, seconds, gloo)
+    return _torch.Group(communicator, seconds, gloo)
+
+
+def backend_of(group):
+    """Returns the backend that does the group's collectives of CPU tensors."""
+    backend = group._get_backend(torch.device("cpu"))
+    while isinstance(backend, c10d._ProcessGroupWrapper):  # TORCH_DISTRIBUTED_DEBUG=DETAIL
+        backend = backend.wrapped_pg
+    return backend
 
 
 def communicator_of(group=None):
     """Returns the session of a group that init_process_group or new_group has made with this backend."""
-    group = c10d._get_default_group() if group is None else group
-    if hasattr(group, "_get_backend"):  # torch 2.x
-        group = group._get_backend(torch.device("cpu"))
-    communicator = _torch.communicator_of(group)
+    communicator = _torch.communicator_of(backend_of(c10d._get_default_group() if group is None else group))
     if communicator is None:
         raise Error("the group's backend is not \"tally\"", "invalid argument")
     return communicator

@@ -1,17 +1,36 @@
-"""Connects the ranks of a group to one node: rank 0 knows or starts the node, and sends its address."""
+"""Connects the ranks of a group to one node: rank 0 knows or starts the node, and sends its address.
+
+There is one time-out, the process group's. Operations have it as their deadline, and so has the start of a session, for
+which CONNECT_SECONDS are enough."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import time
 import uuid
 from typing import Optional
 
+import torch.distributed as dist
+
 from tally._error import Error
 from tally.local import START_SECONDS, own_node
 import tally.torch._torch as _torch
+
+CONNECT_SECONDS = 60
+logger = logging.getLogger("tally.torch")
+_LEVELS = {dist.DebugLevel.OFF: logging.WARNING, dist.DebugLevel.INFO: logging.INFO,
+           dist.DebugLevel.DETAIL: logging.DEBUG}
+
+
+def follow_debug_level() -> None:
+    """Lets $TORCH_DISTRIBUTED_DEBUG decide what this package logs, unless the program has set a level."""
+    if logger.level == logging.NOTSET:
+        logger.setLevel(_LEVELS[dist.get_debug_level()])
+        if not logging.getLogger().handlers:
+            logger.addHandler(logging.StreamHandler())
 
 
 def connect(store, rank: int, ranks: int, deadline: float,
@@ -20,7 +39,9 @@ def connect(store, rank: int, ranks: int, deadline: float,
 
     store: a store of torch.distributed that only this group uses. $TALLY_ADDRESS names the node and $TALLY_TOKEN
     the job's secret. Without an address rank 0 finds or starts a node on this machine.
-    deadline: seconds, for operations without one. lost: the address of a node that was lost."""
+    deadline: seconds, the process group's time-out. lost: the address of a node that was lost."""
+    follow_debug_level()
+    start = min(deadline, CONNECT_SECONDS)
     key = "tally/session"
     if rank == 0:
         try:
@@ -30,20 +51,23 @@ def connect(store, rank: int, ranks: int, deadline: float,
             offer = {"error": error.args[0], "status": error.status}
         store.set(key, json.dumps(offer))
         store.add(key + "/known", 1)
-    offer = json.loads(_get(store, key, deadline + START_SECONDS))
+    offer = json.loads(_get(store, key, start + START_SECONDS))
     if "error" in offer:
         raise Error(f"rank 0: {offer['error']}", offer["status"], 0)
     address = os.environ.get("TALLY_ADDRESS") or offer["address"]
     if not os.environ.get("TALLY_ADDRESS") and offer["host"] != socket.gethostname():
         raise Error(f"rank 0 started a node on {offer['host']} and this is {socket.gethostname()}: "
                     "ranks on several machines need $TALLY_ADDRESS", "unavailable", 0)
-    return _torch.Communicator(address=address, job=offer["job"],
-                               token=os.environ.get("TALLY_TOKEN", ""), rank=rank, ranks=ranks,
-                               connect_timeout=max(deadline, 10.0), deadline=deadline)
+    communicator = _torch.Communicator(address=address, job=offer["job"], token=os.environ.get("TALLY_TOKEN", ""),
+                                       rank=rank, ranks=ranks, connect_timeout=max(start, 10.0), deadline=deadline)
+    if rank == 0:
+        logger.info("tally: %d ranks, job %s at %s; time-out %g s, to connect %g s", ranks, offer["job"], address, deadline,
+                    max(start, 10.0))
+    return communicator
 
 
 def _get(store, key: str, seconds: float) -> bytes:
-    """As store.get, but Ctrl-C and the deadline end the wait. The waits of torch 1.13 ignore both."""
+    """As store.get, but Ctrl-C ends the wait."""
     until = time.monotonic() + seconds
     pause = 0.001
     while store.add(key + "/known", 0) == 0:

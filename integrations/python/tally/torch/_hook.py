@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 import tally.torch._torch as _torch
+from tally.torch._backend import backend_of
 from tally.torch._connect import connect
 
 _WIRE = {None: None, "f32": None, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -27,13 +28,13 @@ class State:
     in_place       True: results overwrite the buckets. False: they go to memory of their own, and a lost node
                    costs no gradients. None: False where that costs nothing. That is everywhere except with
                    gradient_as_bucket_view, where torch would copy the results back
-    deadline       seconds after which a bucket fails when not all ranks have announced it
+    deadline       seconds after which a bucket fails when not all ranks have announced it; None: the group's time-out
 
     Use one State for one DistributedDataParallel. Every rank must make its States in the same order.
     """
 
     def __init__(self, process_group=None, *, wire: Optional[str] = None, stats: bool = False,
-                 in_place: Optional[bool] = None, deadline: float = 60.0) -> None:
+                 in_place: Optional[bool] = None, deadline: Optional[float] = None) -> None:
         if wire not in _WIRE:
             raise ValueError(f"wire={wire!r}: must be one of None, 'bf16', 'f16'")
         global _states
@@ -42,7 +43,7 @@ class State:
         self.wire = _WIRE[wire]
         self.stats = stats
         self.in_place = in_place
-        self._deadline = deadline
+        self._deadline = _timeout_of(group) if deadline is None else deadline
         self._rank, self._ranks = dist.get_rank(group), dist.get_world_size(group)
         self._store = dist.PrefixStore(f"tally-hook-{_states}-{_group_name(group)}",
                                        c10d._get_default_store())
@@ -135,12 +136,17 @@ def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Futur
     index, gradients = bucket.index(), bucket.buffer()
     if state.wire is not None and gradients.dtype == torch.float32:
         small = gradients.to(state.wire)
-        future = state._reducer.average(index, small, small, state.stats)
+        future = state._reducer.average(index, small, small, state.stats).get_future()
         return future.then(lambda done: gradients.copy_(done.value()))
     output = state._output(bucket, index, gradients)
-    return state._reducer.average(index, gradients, output, state.stats)
+    return state._reducer.average(index, gradients, output, state.stats).get_future()
 
 
 def _group_name(group) -> str:
     """Returns a name that is equal at every rank of the group."""
-    return c10d._pg_names.get(group, "default") if hasattr(c10d, "_pg_names") else group.group_name
+    return group.group_name
+
+
+def _timeout_of(group) -> float:
+    """Returns the group's time-out in seconds."""
+    return backend_of(group).options._timeout.total_seconds()

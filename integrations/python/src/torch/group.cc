@@ -1,0 +1,237 @@
+#include "integrations/python/src/torch/group.h"
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <algorithm>
+
+#include "integrations/python/src/torch/allocator.h"
+#include "integrations/python/src/torch/tensors.h"
+
+namespace tally::python {
+namespace {
+
+const at::Tensor& one(const Tensors& tensors) {
+  if (tensors.size() != 1) {
+    throw Failure(TALLY_INVALID_ARGUMENT,
+                  std::to_string(tensors.size()) + " tensors; this collective takes one at a time");
+  }
+  return tensors.front();
+}
+
+bool is_sparse(const Tensors& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& tensor) { return tensor.is_sparse(); });
+}
+
+}  // namespace
+
+Group::Group(const std::shared_ptr<Communicator>& communicator, std::chrono::milliseconds timeout,
+             c10::intrusive_ptr<c10d::Backend> gloo)
+    : Backend(static_cast<int>(communicator->rank()), static_cast<int>(communicator->ranks())),
+      collectives_(communicator, timeout),
+      gloo_(std::move(gloo)),
+      options_(c10::make_intrusive<c10d::Backend::Options>("tally", timeout)) {}
+
+void Group::setTimeout(std::chrono::milliseconds timeout) {
+  options_->timeout = timeout;
+  collectives_.set_timeout(timeout);
+  gloo_->setTimeout(timeout);
+}
+
+WorkPtr Group::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  collectives_.count();
+  if (is_sparse(tensors)) return gloo_->allreduce(tensors, options);
+  auto work =
+      collectives_.all_reduce(tensors, options.reduceOp, options.timeout, c10d::OpType::ALLREDUCE);
+  return work ? work : gloo_->allreduce(tensors, options);
+}
+
+WorkPtr Group::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  collectives_.count();
+  return gloo_->allreduce_sparse(tensors, options);
+}
+
+WorkPtr Group::allreduce_coalesced(Tensors& tensors,
+                                   const c10d::AllreduceCoalescedOptions& options) {
+  collectives_.count();
+  auto work = collectives_.all_reduce(tensors, options.reduceOp, options.timeout,
+                                      c10d::OpType::ALLREDUCE_COALESCED);
+  return work ? work : gloo_->allreduce_coalesced(tensors, options);
+}
+
+WorkPtr Group::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  collectives_.count();
+  return collectives_.broadcast(one(tensors), options.rootRank, options.timeout);
+}
+
+WorkPtr Group::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  collectives_.count();
+  auto work =
+      collectives_.reduce(one(tensors), options.rootRank, options.reduceOp, options.timeout);
+  return work ? work : gloo_->reduce(tensors, options);
+}
+
+WorkPtr Group::allgather(TensorLists& outputs, Tensors& inputs,
+                         const c10d::AllgatherOptions& options) {
+  collectives_.count();
+  return collectives_.all_gather(outputs, inputs, options.timeout, c10d::OpType::ALLGATHER);
+}
+
+// This function's lists are ordered by rank, not by input.
+WorkPtr Group::allgather_coalesced(TensorLists& by_rank, Tensors& inputs,
+                                   const c10d::AllgatherOptions& options) {
+  collectives_.count();
+  TensorLists outputs(inputs.size());
+  for (const Tensors& of_rank : by_rank) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) outputs[i].push_back(of_rank.at(i));
+  }
+  return collectives_.all_gather(outputs, inputs, options.timeout,
+                                 c10d::OpType::ALLGATHER_COALESCED);
+}
+
+WorkPtr Group::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                               const c10d::AllgatherOptions& options) {
+  collectives_.count();
+  return collectives_.all_gather_flat(outputs, inputs, options.timeout);
+}
+
+WorkPtr Group::_allgather_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::AllgatherOptions& options) {
+  collectives_.count();
+  return collectives_.all_gather_flat({output}, {input}, options.timeout);
+}
+
+WorkPtr Group::reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                              const c10d::ReduceScatterOptions& options) {
+  collectives_.count();
+  auto work = collectives_.reduce_scatter(outputs, inputs, options.reduceOp, options.timeout);
+  return work ? work : gloo_->reduce_scatter(outputs, inputs, options);
+}
+
+WorkPtr Group::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                               const c10d::ReduceScatterOptions& options) {
+  collectives_.count();
+  auto work = collectives_.reduce_scatter_flat(outputs, inputs, options.reduceOp, options.timeout);
+  return work ? work : gloo_->reduce_scatter_tensor_coalesced(outputs, inputs, options);
+}
+
+WorkPtr Group::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                    const c10d::ReduceScatterOptions& options) {
+  collectives_.count();
+  auto work =
+      collectives_.reduce_scatter_flat({output}, {input}, options.reduceOp, options.timeout);
+  return work ? work : gloo_->_reduce_scatter_base(output, input, options);
+}
+
+WorkPtr Group::barrier(const c10d::BarrierOptions& options) {
+  collectives_.count();
+  return collectives_.barrier(options.timeout);
+}
+
+WorkPtr Group::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
+  collectives_.count();
+  return gloo_->gather(outputs, inputs, options);
+}
+
+WorkPtr Group::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {
+  collectives_.count();
+  return gloo_->scatter(outputs, inputs, options);
+}
+
+WorkPtr Group::alltoall_base(at::Tensor& output, at::Tensor& input,
+                             std::vector<std::int64_t>& output_sizes,
+                             std::vector<std::int64_t>& input_sizes,
+                             const c10d::AllToAllOptions& options) {
+  collectives_.count();
+  return gloo_->alltoall_base(output, input, output_sizes, input_sizes, options);
+}
+
+WorkPtr Group::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
+  collectives_.count();
+  return gloo_->alltoall(outputs, inputs, options);
+}
+
+WorkPtr Group::send(Tensors& tensors, int to, int tag) {
+  return gloo_->send(tensors, to, tag);
+}
+
+WorkPtr Group::recv(Tensors& tensors, int from, int tag) {
+  return gloo_->recv(tensors, from, tag);
+}
+
+WorkPtr Group::recvAnysource(Tensors& tensors, int tag) {
+  return gloo_->recvAnysource(tensors, tag);
+}
+
+void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
+  collectives_.count();
+  gloo_->monitoredBarrier(options, wait_for_all);
+}
+
+c10::intrusive_ptr<c10d::Backend> Group::split(
+    const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+    const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  const auto found = std::find(ranks.begin(), ranks.end(), getRank());
+  if (found == ranks.end()) return {};
+  namespace py = pybind11;
+  const py::gil_scoped_acquire gil;
+  const py::object create = py::module_::import("tally.torch._backend").attr("create");
+  return create(store, found - ranks.begin(), ranks.size(), options->timeout)
+      .cast<c10::intrusive_ptr<c10d::Backend>>();
+}
+
+at::Tensor Group::allocateTensor(long elements, at::TensorOptions options) {
+  const auto bytes = static_cast<std::size_t>(elements) * options.dtype().itemsize();
+  const c10::Storage storage(c10::Storage::use_byte_size_t{}, bytes, shared_allocator().get(),
+                             false);
+  return at::empty({0}, options.device(at::kCPU)).set_(storage, 0, {elements}, {1});
+}
+
+std::shared_ptr<c10::Allocator> Group::getMemAllocator() {
+  return shared_allocator();
+}
+
+void Group::abort() {
+  communicator()->close();
+  gloo_->abort();
+}
+
+void Group::shutdown() {
+  communicator()->close();
+  gloo_->shutdown();
+}
+
+c10d::ErrorType Group::getError() {
+  switch (communicator()->first_failure()) {
+    case TALLY_OK:
+      return c10d::ErrorType::SUCCESS;
+    case TALLY_DEADLINE:
+      return c10d::ErrorType::TIMEOUT;
+    case TALLY_PEER_LOST:
+      return c10d::ErrorType::REMOTE_ERROR;
+    default:
+      return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
+void bind_group(pybind11::module_& module) {
+  namespace py = pybind11;
+  py::class_<Group, c10d::Backend, c10::intrusive_ptr<Group>>(module, "Group")
+      .def(py::init([](const std::shared_ptr<Communicator>& communicator, double timeout,
+                       const c10::intrusive_ptr<c10d::Backend>& gloo) {
+             const auto limit =
+                 std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000));
+             return c10::make_intrusive<Group>(communicator, limit, gloo);
+           }),
+           py::arg("communicator"), py::arg("timeout"), py::arg("gloo"))
+      .def_property_readonly("options", &Group::getBackendOptions);
+  module.def(
+      "communicator_of",
+      [](const c10::intrusive_ptr<c10d::Backend>& backend) {
+        const auto* ours = dynamic_cast<const Group*>(backend.get());
+        return ours == nullptr ? nullptr : ours->communicator();
+      },
+      py::arg("backend"));
+}
+
+}  // namespace tally::python
