@@ -1,6 +1,6 @@
 """A small convolutional network on scikit-learn's handwritten digits, with tally's hook.
 
-    tools/python -m tally.run --nproc-per-node 2 integrations/python/examples/train_digits.py
+    tools/python -m torch.distributed.run --nproc-per-node 2 integrations/python/examples/train_digits.py
 """
 
 import torch

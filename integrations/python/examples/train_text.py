@@ -2,7 +2,7 @@
 
 Uses the backend "tally", and clips by the gradients' norm that the node computes anyway.
 
-    tools/python -m tally.run --nproc-per-node 2 integrations/python/examples/train_text.py
+    tools/python -m torch.distributed.run --nproc-per-node 2 integrations/python/examples/train_text.py
 """
 
 from pathlib import Path

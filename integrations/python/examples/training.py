@@ -13,28 +13,35 @@ from torch.nn.parallel import DistributedDataParallel
 import tally.torch
 
 
-def parse(description: str, epochs: int) -> argparse.Namespace:
+def parser(description: str, epochs: int, backends=("hook", "tally", "gloo")) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=epochs)
-    parser.add_argument("--backend", choices=["hook", "tally", "gloo"],
+    parser.add_argument("--backend", choices=backends,
                         help="hook: gloo, with tally's hook for the gradients; tally, gloo: the "
                              "backend of torch.distributed")
     parser.add_argument("--json", type=Path, help="write what was measured there")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="loss and step time")
-    return parser.parse_args()
+    return parser
+
+
+def parse(description: str, epochs: int) -> argparse.Namespace:
+    return parser(description, epochs).parse_args()
 
 
 class Run:
-    """One training run of this rank: set up, stepped, told."""
+    """One training run of this rank: set up, stepped, told.
+
+    wrap: makes the model one of all ranks. The time spent waiting for gradients is measured only with
+    DistributedDataParallel. options: those of tally.torch.State."""
 
     def __init__(self, arguments: argparse.Namespace, backend: str, model: torch.nn.Module,
-                 **options) -> None:
+                 wrap=DistributedDataParallel, **options) -> None:
         self.arguments = arguments
         self.backend = arguments.backend or backend
         dist.init_process_group("gloo" if self.backend == "hook" else self.backend)
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.model = DistributedDataParallel(model)
+        self.model = wrap(model)
         self.state = None
         if self.backend != "gloo":
             # With the backend alone the hook is not needed; its norm for clipping is.
@@ -55,6 +62,9 @@ class Run:
     def backward(self, loss: torch.Tensor) -> None:
         """What the last gradients' exchange takes beyond the computation is time spent waiting."""
         self._losses.append(loss.item())
+        if not isinstance(self.model, DistributedDataParallel):
+            loss.backward()
+            return
         finished = []
         handle = next(p for p in self.model.parameters() if p.requires_grad).register_hook(
             lambda _: finished.append(time.perf_counter()))  # the first layer's: the last one
@@ -65,19 +75,19 @@ class Run:
     def end_epoch(self, epoch: int, **more) -> None:
         loss = torch.tensor([sum(self._losses) / len(self._losses)], dtype=torch.float64)
         dist.all_reduce(loss)
-        # torch 1.13's gloo lets go of tensors on a thread of its own, and needs Python's lock for one that nobody else
-        # has: with a group that ends meanwhile, both wait for ever.
-        self._kept = loss
         entry = {"epoch": epoch, "loss": loss.item() / self.ranks,
-                 "step_ms": 1e3 * self._stepped / len(self._losses),
-                 "waiting": self._waited / self._stepped, **more}
+                 "step_ms": 1e3 * self._stepped / len(self._losses), **more}
+        waits = ""
+        if isinstance(self.model, DistributedDataParallel):
+            entry["waiting"] = self._waited / self._stepped
+            waits = f", {100 * entry['waiting']:.0f} % of it waiting for gradients"
         self.history.append(entry)
         self._waited = self._stepped = 0.0
         self._losses = []
         if self.rank == 0:
             extra = "".join(f", {name} {value:.4g}" for name, value in more.items())
-            print(f"epoch {epoch}: loss {entry['loss']:.10g}{extra}, {entry['step_ms']:.2f} ms a "
-                  f"step, {100 * entry['waiting']:.0f} % of it waiting for gradients", flush=True)
+            print(f"epoch {epoch}: loss {entry['loss']:.10g}{extra}, {entry['step_ms']:.2f} ms a step{waits}",
+                  flush=True)
 
     def end(self) -> None:
         if self.rank == 0 and self.arguments.json:
@@ -99,8 +109,9 @@ class Run:
         left.plot(epochs, [entry["loss"] for entry in self.history])
         left.set(xlabel="epoch", ylabel="loss", yscale="log")
         right.plot(epochs, [entry["step_ms"] for entry in self.history], label="step")
-        right.plot(epochs, [entry["step_ms"] * entry["waiting"] for entry in self.history],
-                   label="of it waiting for gradients")
+        if all("waiting" in entry for entry in self.history):
+            right.plot(epochs, [entry["step_ms"] * entry["waiting"] for entry in self.history],
+                       label="of it waiting for gradients")
         right.set(xlabel="epoch", ylabel="ms", ylim=(0, None))
         right.legend()
         figure.suptitle(f"{self.ranks} ranks, {self.backend}")

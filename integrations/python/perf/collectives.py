@@ -1,6 +1,6 @@
 """all_reduce of torch tensors through the backend "tally", beside gloo, in turns.
 
-    tools/python -m tally.run --nproc-per-node 2 integrations/python/perf/collectives.py
+    tools/python -m torch.distributed.run --nproc-per-node 2 integrations/python/perf/collectives.py
 
 Prints microseconds an operation, medians over the rounds, and how much of gloo's time that is.
 """

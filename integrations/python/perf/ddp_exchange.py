@@ -4,7 +4,7 @@ A model of ResNet-50's size (25.6 million parameters, their real shapes) with ne
 compute. The exchange time is a step's time less that of a step with a hook that returns the bucket
 untouched. All are measured in turns, in the same processes; medians count.
 
-    python3 -m tally.run --nproc-per-node 2 ddp_exchange.py [--rounds N] [--steps N] [--json FILE]
+    python3 -m torch.distributed.run --nproc-per-node 2 ddp_exchange.py [--rounds N] [--steps N] [--json FILE]
 """
 
 import argparse

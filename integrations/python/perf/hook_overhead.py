@@ -1,6 +1,6 @@
 """What the hook costs over the C client: the same buckets, through either, in turns.
 
-    tools/python -m tally.run --nproc-per-node 2 integrations/python/perf/hook_overhead.py
+    tools/python -m torch.distributed.run --nproc-per-node 2 integrations/python/perf/hook_overhead.py
 
 The gradients of ResNet-50 in DistributedDataParallel's buckets of 25 MB, in place. The C client is
 tally-perf, on the same node; the hook is called as torch calls it, with nothing else to do.

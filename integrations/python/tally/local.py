@@ -44,6 +44,12 @@ def connect(*, job: str = "default", rank: Optional[int] = None, ranks: Optional
     rank, ranks: default $RANK and $WORLD_SIZE, as torchrun sets them; without these 0 and 1.
     address, token: default $TALLY_ADDRESS and $TALLY_TOKEN. Without an address the ranks of this training
     share a node of their own on this machine. options: those of Session."""
+    return Session(**session_options(job=job, rank=rank, ranks=ranks, address=address, token=token), **options)
+
+
+def session_options(*, job: str, rank: Optional[int], ranks: Optional[int], address: Optional[str],
+                    token: Optional[str]) -> dict:
+    """Returns the arguments of a session, with what a launcher describes in place of None: see connect()."""
     rank = int(os.environ.get("RANK", 0)) if rank is None else rank
     ranks = int(os.environ.get("WORLD_SIZE", 1)) if ranks is None else ranks
     address = address or os.environ.get("TALLY_ADDRESS")
@@ -57,7 +63,7 @@ def connect(*, job: str = "default", rank: Optional[int] = None, ranks: Optional
                         "it, as launchers do, or $TALLY_ADDRESS", "unavailable")
         address = own_node()
     token = os.environ.get("TALLY_TOKEN", "") if token is None else token
-    return Session(address=address, job=job, token=token, rank=rank, ranks=ranks, **options)
+    return {"address": address, "job": job, "token": token, "rank": rank, "ranks": ranks}
 
 
 def tallyd_program() -> str:

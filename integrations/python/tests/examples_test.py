@@ -25,7 +25,7 @@ class Examples(unittest.TestCase):
         report = Path(self.place.name, "report.json")
         plot = Path(self.place.name, "plot.svg")
         done = subprocess.run(
-            [sys.executable, "-m", "tally.run", "--nproc-per-node", str(ranks),
+            [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks),
              str(EXAMPLES / name), "--json", str(report), "--plot", str(plot), *flags],
             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200, check=False,
             env=group.of_launcher())
@@ -57,7 +57,7 @@ class Examples(unittest.TestCase):
                            ("hook_overhead.py", "copied by the hook: 0 bytes"),
                            ("collectives.py", "(2 ranks)")):
             done = subprocess.run(
-                [sys.executable, "-m", "tally.run", "--nproc-per-node", "2",
+                [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
                  str(EXAMPLES.parent / "perf" / name), "--rounds", "1"], text=True, timeout=200,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                 env=group.of_launcher())
@@ -68,6 +68,22 @@ class Examples(unittest.TestCase):
         epochs = self.run_example("train_text.py", 2, "--epochs", "2")
         self.assertLess(epochs[-1]["loss"], 2.8)
         self.assertGreater(epochs[0]["clipped"], 0)
+
+    def test_sharded_text_as_with_gloo(self):
+        epochs = self.run_example("train_gpt.py", 2, "--epochs", "5" if SOAK else "1")
+        self.assertLess(epochs[-1]["loss"], 2.3 if SOAK else 3.3)
+        if SOAK:
+            again = self.run_example("train_gpt.py", 2, "--epochs", "1")
+            self.assertEqual(again[0]["loss"], epochs[0]["loss"])
+        gloo = self.run_example("train_gpt.py", 2, "--epochs", "1", "--backend", "gloo")
+        self.assertAlmostEqual(gloo[0]["loss"], epochs[0]["loss"], delta=1e-3)
+
+    def test_elastic_digits_train_on(self):
+        checkpoint = ["--checkpoint", f"{self.place.name}/digits.pt"]
+        whole = self.run_example("train_elastic.py", 2, "--epochs", "2", "--checkpoint", f"{self.place.name}/whole.pt")
+        self.run_example("train_elastic.py", 2, "--epochs", "1", *checkpoint)
+        epochs = self.run_example("train_elastic.py", 2, "--epochs", "2", *checkpoint)
+        self.assertEqual([e["loss"] for e in epochs], [e["loss"] for e in whole])
 
 
 if __name__ == "__main__":

@@ -1,21 +1,26 @@
 """Ranks that raise, die and stop; nodes that are killed. All ranks get the error, the training
 continues where it can, and nothing is left behind."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
 
 import group
+from ports import free_port
 from own_nodes import WithNodesOfItsOwn
 
 HERE = Path(__file__).resolve().parent
+ELASTIC = HERE.parent / "examples/train_elastic.py"
 TINY = [sys.executable, str(HERE / "train_tiny.py")]
-
+# A launcher that starts the ranks again keeps its store by default, and neither gloo nor torch are prepared for that.
+NEW_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 GROUPS = """
 import time, torch, torch.distributed as dist, tally.torch
@@ -33,6 +38,19 @@ dist.destroy_process_group()
 def result_of(output: str) -> str:
     lines = [line for line in output.splitlines() if line.startswith("parameters ")]
     return lines[0] if lines else f"no parameters in:\n{output}"
+
+
+def worker_of(launcher: int, rank: int) -> int:
+    """Returns the process of a rank that a launcher has started."""
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            environment = (entry / "environ").read_bytes().split(b"\0")
+        except (OSError, IndexError):
+            continue
+        if parent == launcher and f"RANK={rank}".encode() in environment:
+            return int(entry.name)
+    raise AssertionError(f"launcher {launcher} has no rank {rank}")
 
 
 class Failures(WithNodesOfItsOwn):
@@ -102,7 +120,7 @@ class Failures(WithNodesOfItsOwn):
 
 class Launcher(WithNodesOfItsOwn):
     def launch(self, *arguments, **environment):
-        return subprocess.run([sys.executable, "-m", "tally.run", *arguments], text=True, timeout=120,
+        return subprocess.run([sys.executable, "-m", "torch.distributed.run", *arguments], text=True, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                               env=group.of_launcher(**environment))
 
@@ -113,8 +131,8 @@ class Launcher(WithNodesOfItsOwn):
         self.assertEqual((len(results), len(set(results))), (3, 1), done.stdout)
 
     def test_a_run_that_is_started_again_ends_well(self):
-        done = self.launch("--nproc-per-node", "2", "--max-restarts", "1", TINY[1], "--steps", "10",
-                           "--suffer", "die-once")
+        done = self.launch("--standalone", "--nproc-per-node", "2", "--max-restarts", "1", TINY[1], "--steps", "10",
+                           "--suffer", "die-once", **NEW_STORE)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(len(set(re.findall("[0-9a-f]{64}", done.stdout))), 1, done.stdout)
 
@@ -131,7 +149,7 @@ class Launcher(WithNodesOfItsOwn):
         self.assertIn("a mistake of the user's", done.stdout)
 
     def test_ctrl_c_leaves_nothing(self):
-        process = group.Process([sys.executable, "-m", "tally.run", "--nproc-per-node", "2", TINY[1], "--steps", "4000",
+        process = group.Process([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", TINY[1], "--steps", "4000",
                                  "--pause", "0.05"], environment=group.of_launcher())
         process.skip_to("step 3")
         os.killpg(process.pid, signal.SIGINT)
@@ -145,6 +163,58 @@ class Launcher(WithNodesOfItsOwn):
         done = self.launch("--nproc-per-node", "1", TINY[1], TALLYD="/nowhere/tallyd")
         self.assertEqual(done.returncode, 1)
         self.assertIn("/nowhere/tallyd", done.stdout)
+
+
+class Elastic(WithNodesOfItsOwn):
+    """examples/train_elastic.py: the ranks are started again, and train on from the last checkpoint."""
+
+    def command(self, name, *launcher, epochs=5, pause=0.02):
+        return [sys.executable, "-m", "torch.distributed.run", *launcher, str(ELASTIC), "--epochs", str(epochs), "--pause", str(pause),
+                "--checkpoint", f"{self.files.name}/{name}.pt", "--json", f"{self.files.name}/{name}.json"]
+
+    def losses(self, name):
+        return [epoch["loss"] for epoch in json.loads(Path(self.files.name, f"{name}.json").read_text())["epochs"]]
+
+    def setUp(self):
+        super().setUp()
+        self.files = tempfile.TemporaryDirectory(prefix="tally-elastic-")
+
+    def tearDown(self):
+        self.files.cleanup()
+        super().tearDown()
+
+    def test_a_killed_rank_trains_on_from_the_checkpoint(self):
+        flags = ("--standalone", "--nproc-per-node", "2", "--max-restarts", "2")
+        calm = group.Process(self.command("calm", *flags, pause=0), environment=group.of_launcher(**NEW_STORE))
+        calm.finish(0)
+        process = group.Process(self.command("killed", *flags), environment=group.of_launcher(**NEW_STORE))
+        for epoch in (2, 3):  # one restart for each
+            process.skip_to(f"^epoch {epoch}")
+            os.kill(worker_of(process.pid, 1), signal.SIGKILL)
+            process.skip_to("^trains on after epoch")
+        process.finish(0)
+        self.assertEqual(self.losses("killed"), self.losses("calm"), "the same bits as without the deaths")
+
+    def test_a_second_launcher_joins(self):
+        port = free_port()
+        flags = ("--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "2", "--rdzv-backend", "c10d", "--rdzv-conf",
+                 "last_call_timeout=1", "--rdzv-endpoint", f"127.0.0.1:{port}", "--local-addr", "127.0.0.1")
+        first = group.Process(self.command("joined", *flags, pause=0.1), environment=group.of_launcher(**NEW_STORE))
+        first.skip_to("^epoch 1")
+        second = group.Process(self.command("joined", *flags, pause=0.1), environment=group.of_launcher(**NEW_STORE))
+        outputs = group.outputs([first, second])
+        self.assertEqual([first.poll(), second.poll()], [0, 0], outputs)
+        self.assertRegex("".join(outputs), "trains on after epoch [1-4] with 2 ranks")
+        self.assertEqual(len(self.losses("joined")), 5)
+
+    def test_several_trainings_on_one_machine(self):
+        launched = [group.Process([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", TINY[1], "--way", way],
+                                  environment=group.of_launcher()) for way in ("hook", "backend", "hook")]
+        outputs = group.outputs(launched)
+        self.assertEqual([process.poll() for process in launched], [0, 0, 0], outputs)
+        results = [set(re.findall("[0-9a-f]{64}", text)) for text in outputs]
+        self.assertEqual(results, 3 * [results[0]], "each training has its own sums")
+        self.assertEqual(len(results[0]), 1)
 
 
 if __name__ == "__main__":

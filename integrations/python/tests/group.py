@@ -33,7 +33,7 @@ def start_ranks(command: list, ranks: int, **more: str) -> list[Process]:
 
 
 def of_launcher(**more: str) -> dict:
-    """The environment of a `tally.run`, whose own port is always the same: several may run at once."""
+    """The environment of a `torch.distributed.run`, whose own port is always the same: several may run at once."""
     return {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
             "PET_MASTER_PORT": str(free_port()), **more}
 

@@ -6,7 +6,7 @@ case after the other, because most of the time of a case is the import of torch.
 
 usage: torch_cases.py [--backend tally|gloo] [--ranks N] [--all | CASE...] [--results FILE] [--record]
 
-Without cases it runs the ones of tier default, with 2 ranks. --results names a file that keeps the outcomes: a later call
+Without cases it runs those that gloo passes. --results names a file that keeps the outcomes: a later call
 runs only the cases that it does not have. --record writes gloo's outcomes into torch_cases.json.
 """
 
@@ -29,20 +29,6 @@ from processes import Failed
 
 TABLE = Path(__file__).with_name("torch_cases.json")
 CASE_SECONDS = 90
-# Of each kind of collective, of DistributedDataParallel's ways, and of what fails.
-DEFAULT = """
-test_all_gather test_all_gather_coalesced_simple test_all_gather_group test_all_gather_object_default_pg
-test_all_reduce_coalesced_sum test_all_reduce_max test_all_reduce_min test_all_reduce_product test_all_reduce_sum
-test_all_reduce_sum_async test_all_to_all test_all_to_all_single_unequal_split test_async_future test_average_parameters
-test_backend_group test_barrier test_barrier_timeout_global test_batch_isend_irecv_gloo test_broadcast
-test_broadcast_group test_broadcast_object_list test_ddp_comm_hook_logging test_ddp_grad_div_uneven_inputs
-test_ddp_join_model_equivalence test_ddp_static_graph_nested_types
-test_ddp_unused_params_rebuild_buckets_exception test_ddp_zero_output_features test_destroy_full_group
-test_detect_ddp_is_actually_static test_gather test_gather_object test_get_future test_invalid_static_graph
-test_irecv test_isend_autograd_profiler test_monitored_barrier_allreduce_hang test_monitored_barrier_gloo
-test_new_subgroups test_reduce_full_group_sum test_reduce_scatter_v_cuda test_scatter_object_list test_send_recv
-test_sparse_all_reduce_sum test_static_graph_api_cpu test_sync_bn_logged test_verify_model_across_rank_without_logger
-""".split()
 # These ask whether the group is called "gloo".
 ONLY_GLOO = {"test_ddp_logging_data_cpu"}
 
@@ -212,12 +198,12 @@ def all_cases() -> list[str]:
     return sorted(name for name in dir(case_class()[0]) if name.startswith("test_"))
 
 
-def compare(expected: dict, found: dict, outputs: bool) -> int:
+def compare(expected: dict, found: dict) -> int:
     """Prints what gloo passes and `found` does not. Returns the number of these cases."""
     worse = [case for case, outcome in found.items()
              if outcome.startswith("failed") and expected.get(case, "ok") == "ok" and case not in ONLY_GLOO]
     for case in worse:
-        print(f"FAILED {case}" + (f"\n{found[case]}" if outputs else ""))
+        print(f"FAILED {case}\n{found[case]}")
     counts = {kind: sum(outcome.startswith(kind) for outcome in found.values()) for kind in ("ok", "skipped", "failed")}
     print(f"{counts['ok']} ok, {counts['skipped']} skipped, {counts['failed']} failed, "
           f"{len(worse)} of them pass with gloo")
@@ -238,7 +224,10 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ |= {"BACKEND": "gloo", "WORLD_SIZE": str(arguments.ranks), "TEMP_DIR": tempfile.gettempdir()}  # torch reads them
     known = set(all_cases())
-    cases = sorted(known) if arguments.all else arguments.cases or DEFAULT
+    table = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    expected = table.get(str(arguments.ranks), {})
+    cases = sorted(known) if arguments.all else arguments.cases or [
+        case for case, outcome in expected.items() if outcome == "ok" and case not in ONLY_GLOO]
     unknown = [case for case in cases if case not in known]
     if unknown:
         parser.error(f"this torch has no case {' '.join(unknown)}")
@@ -249,11 +238,10 @@ def main() -> int:
             arguments.results.write_text(json.dumps(results, indent=1))
 
     run(arguments.backend, arguments.ranks, cases, results, save)
-    table = json.loads(TABLE.read_text()) if TABLE.exists() else {}
     if arguments.record:
         table[str(arguments.ranks)] = {case: outcome.split(":")[0] for case, outcome in sorted(results.items())}
         TABLE.write_text(json.dumps(table, indent=1) + "\n")
-    return 1 if compare(table.get(str(arguments.ranks), {}), {case: results[case] for case in cases}, True) else 0
+    return 1 if compare(expected, {case: results[case] for case in cases}) else 0
 
 
 if __name__ == "__main__":
