@@ -3,16 +3,14 @@
 Rank 0 writes a checkpoint after each epoch. When a rank dies, the launcher starts the ranks again, and they train on
 from the last checkpoint:
 
-    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
     tools/python -m torch.distributed.run --standalone --nproc-per-node 2 --max-restarts 3 \\
         integrations/python/examples/train_elastic.py --checkpoint /tmp/digits.pt
 
-The variable makes a new store at each start of the ranks. Without it the launcher of torch 2.13 keeps the store, and the
-ranks find the addresses of those that have died.
-
 With --nnodes, launchers may come and go, too. Each change starts the ranks again. On one machine, run this twice, the
-second time when you want one more rank:
+second time when you want one more rank. (The launcher of torch 2.13 keeps its store over the change, without the
+variable, and then it waits for a key that nobody writes.)
 
+    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
     tools/python -m torch.distributed.run --nnodes 1:2 --nproc-per-node 1 --max-restarts 3 \\
         --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:29400 --local-addr 127.0.0.1 \\
         integrations/python/examples/train_elastic.py --checkpoint /tmp/digits.pt
@@ -57,7 +55,7 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--pause", type=float, default=0.0, metavar="SECONDS", help="wait after each step")
     arguments = parser.parse_args()
-    run = training.Run(arguments, "hook", network())
+    run = training.Run(arguments, "tally", network())
     images, labels, test_images, test_labels = digits()
     optimizer = torch.optim.Adam(run.model.parameters(), lr=1e-3)
     load(arguments.checkpoint, run, optimizer)

@@ -1,5 +1,6 @@
 #include "integrations/python/src/torch/group.h"
 
+#include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>

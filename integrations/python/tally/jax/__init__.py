@@ -1,7 +1,7 @@
 """Collectives of Tally for JAX on CPUs, also under jax.jit.
 
     import jax, tally.jax
-    tally.jax.init()                     # of this rank, as torchrun or tally.run started it
+    tally.jax.init()                     # of this rank, as torchrun started it
 
     @jax.jit
     def step(parameters, batch):

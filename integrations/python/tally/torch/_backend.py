@@ -10,14 +10,14 @@ from torch.distributed import distributed_c10d as c10d
 
 from tally._error import Error
 import tally.torch._torch as _torch
-from tally.torch._connect import connect
+from tally.torch._connect import connect, of_this_start
 
 
 def create(store, rank: int, ranks: int, timeout: timedelta):
     """Makes the backend of one group. All ranks of the group call it, with a store that only they use."""
     seconds = timeout.total_seconds()
-    communicator = connect(dist.PrefixStore("tally", store), rank, ranks, seconds)
-    gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, ranks, timeout)
+    communicator = connect(store, rank, ranks, seconds)
+    gloo = dist.ProcessGroupGloo(of_this_start("gloo", store), rank, ranks, timeout)
     return _torch.Group(communicator, seconds, gloo)
 
 

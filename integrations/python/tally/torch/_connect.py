@@ -25,6 +25,12 @@ _LEVELS = {dist.DebugLevel.OFF: logging.WARNING, dist.DebugLevel.INFO: logging.I
            dist.DebugLevel.DETAIL: logging.DEBUG}
 
 
+def of_this_start(name: str, store):
+    """Returns the part `name` of the store, for this start of the ranks alone: torchrun keeps its store when it starts the
+    ranks again, with the keys of those before."""
+    return dist.PrefixStore(f"{name} {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
 def follow_debug_level() -> None:
     """Lets $TORCH_DISTRIBUTED_DEBUG decide what this package logs, unless the program has set a level."""
     if logger.level == logging.NOTSET:
@@ -41,8 +47,9 @@ def connect(store, rank: int, ranks: int, deadline: float,
     the job's secret. Without an address rank 0 finds or starts a node on this machine.
     deadline: seconds, the process group's time-out. lost: the address of a node that was lost."""
     follow_debug_level()
+    store = of_this_start("tally", store)
     start = min(deadline, CONNECT_SECONDS)
-    key = "tally/session"
+    key = "session"
     if rank == 0:
         try:
             offer = {"address": os.environ.get("TALLY_ADDRESS") or own_node(instead_of=lost),
