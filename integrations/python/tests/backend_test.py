@@ -57,6 +57,9 @@ def what_tally_has_not_goes_through_gloo(rank, ranks):
     tensor = torch.full((3,), 2.0)
     dist.all_reduce(tensor, op=dist.ReduceOp.PRODUCT)
     equal(tensor, torch.full((3,), 2.0 ** ranks))
+    sparse = torch.eye(3).to_sparse()
+    dist.all_reduce(sparse)
+    equal(sparse.to_dense(), ranks * torch.eye(3))
     bits = torch.tensor([1 << rank])
     dist.all_reduce(bits, op=dist.ReduceOp.BOR)
     equal(bits, torch.tensor([(1 << ranks) - 1]))
@@ -246,7 +249,6 @@ def wrong_arguments(rank, ranks):
             assert part in str(error), error
             return
         raise AssertionError(f"not refused: {part}")
-    raises("sparse", dist.broadcast, torch.eye(3).to_sparse(), 0)
     raises("elements", dist.all_gather_into_tensor, torch.zeros(ranks * 3 + 1), torch.zeros(3))
     raises("elements", dist.reduce_scatter_tensor, torch.zeros(3), torch.zeros(ranks * 3 + 1))
     raises("different types", dist.all_gather_into_tensor,

@@ -102,9 +102,6 @@ def run_case(case: str, store, rank: int, ranks: int, place: str) -> str:
         return "skipped" if end.code in skips else f"failed: exit {end.code}"
     except BaseException:  # pylint: disable=broad-except
         return "failed: " + traceback.format_exc()
-    finally:
-        with contextlib.suppress(Exception):
-            dist.destroy_process_group()
 
 
 def run_rank(cases: list[str], place: str) -> None:
@@ -126,8 +123,12 @@ def run_rank(cases: list[str], place: str) -> None:
         print(json.dumps({"case": case, "outcome": outcome}), file=out, flush=True)
         faulthandler.cancel_dump_traceback_later()
         store.set(f"{case}/{rank}", outcome)
-        if any(store.get(f"{case}/{other}").startswith(b"failed") for other in range(ranks)):
+        outcomes = [store.get(f"{case}/{other}") for other in range(ranks)]
+        if any(one.startswith(b"failed") for one in outcomes):
             break
+        # Not before all have ended the case: some wait for a rank that does nothing.
+        with contextlib.suppress(Exception):
+            torch.distributed.destroy_process_group()
     # Without the ends of torch's objects: a case may have left groups behind.
     store.set(f"end/{rank}", "")
     if rank == 0:
