@@ -79,6 +79,7 @@ Communicator::Communicator(const CommunicatorOptions& options)
 
 Communicator::~Communicator() {
   close();
+  if (progress_.joinable()) progress_.join();
 }
 
 Failure Communicator::last_failure(tally_status status) const {
@@ -86,31 +87,37 @@ Failure Communicator::last_failure(tally_status status) const {
 }
 
 void Communicator::close() {
-  std::unordered_map<std::uint64_t, Outstanding> cancelled;
   if (process_ != ::getpid()) {
     if (progress_.joinable()) progress_.detach();
     return;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    if (closing_) return;
+  std::unique_lock lock(mutex_);
+  if (!closing_) {
     closing_ = true;
     changed_.notify_all();
     wake_sleepers(sleepers_);
   }
-  progress_.join();
-  {
-    const std::lock_guard lock(mutex_);
-    copied_at_close_ = memory_->copied_bytes();
-    memory_.reset();
-    tally_close(session_);
-    session_ = nullptr;
-    cancelled.swap(outstanding_);
-  }
+  if (!on_own_thread()) changed_.wait(lock, [&] { return closed_; });
+}
+
+// Runs on the own thread, so that a callback on any thread may close the session.
+void Communicator::end_session(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [&] { return copying_ == 0; });
+  copied_at_close_ = memory_->copied_bytes();
+  memory_.reset();
+  tally_close(session_);
+  session_ = nullptr;
+  std::unordered_map<std::uint64_t, Outstanding> cancelled;
+  cancelled.swap(outstanding_);
   Outcome outcome;
   outcome.status = TALLY_CANCELLED;
   outcome.message = "the session was closed while the operation was outstanding";
+  lock.unlock();
   for (auto& [user, operation] : cancelled) operation.done(outcome);
+  cancelled.clear();
+  lock.lock();
+  closed_ = true;
+  changed_.notify_all();
 }
 
 bool Communicator::closed() const {
@@ -236,7 +243,9 @@ void Communicator::announce(const tally_operation& operation, std::unique_lock<s
   }
 }
 
-// The results are in their places before `done` is called. The lock is not held meanwhile.
+// The results are in their places before `done` is called. The lock is not held meanwhile. All
+// results of the burst are copied before the first callback, because a callback may close the
+// session, and with it the bounces.
 std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
   if (session_ == nullptr) return 0;
   std::array<tally_completion, kBurst> completions{};
@@ -252,22 +261,24 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
     outstanding_.erase(found);
     if (first_failure_ == TALLY_OK) first_failure_ = ended.back().outcome.status;
   }
+  ++copying_;  // so the session, and the bounces with it, stay
   lock.unlock();
   for (Ended& one : ended) {
-    Outstanding& operation = one.operation;
+    const Outstanding& operation = one.operation;
     if (operation.out.data != nullptr && one.outcome.status == TALLY_OK) {
       std::memcpy(operation.out_data, operation.out.data, operation.out_bytes);
     }
-    operation.done(one.outcome);
   }
   lock.lock();
-  if (memory_) {
-    for (Ended& one : ended) {
-      if (one.operation.out.data != nullptr) memory_->count_copy(one.operation.out_bytes);
-      memory_->give_back(one.operation.in);
-      memory_->give_back(one.operation.out);
-    }
+  for (Ended& one : ended) {
+    if (one.operation.out.data != nullptr) memory_->count_copy(one.operation.out_bytes);
+    memory_->give_back(one.operation.in);
+    memory_->give_back(one.operation.out);
   }
+  if (--copying_ == 0 && closing_) changed_.notify_all();
+  lock.unlock();
+  for (Ended& one : ended) one.operation.done(one.outcome);
+  lock.lock();
   watched_ &= !outstanding_.empty();
   wake_sleepers(sleepers_);  // a sleeper may wait for one of these
   return ended.size();
@@ -300,7 +311,7 @@ void Communicator::progress() {
       watched_ &= !outstanding_.empty();
       return closing_ || (watched_ && waiters_ == 0);
     });
-    if (closing_) return;
+    if (closing_) return end_session(lock);
     if (take(lock) == 0) sleep_until_something(lock);
   }
 }

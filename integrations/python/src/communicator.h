@@ -100,7 +100,9 @@ class Communicator {
   void adopt(void* data, std::size_t bytes);
   void forget(void* data);
 
-  // Ends the session: outstanding operations end as cancelled, and later posts fail.
+  // Ends the session: outstanding operations end as cancelled, on the communicator's own thread,
+  // and later posts fail. Returns after that. In a callback on the own thread it returns at once,
+  // and the session ends after the callback. A caller must not hold what a callback waits for.
   void close();
   bool closed() const;
   // Returns true on the communicator's own thread.
@@ -137,6 +139,7 @@ class Communicator {
   void progress();
   bool sleep_until_something(std::unique_lock<std::mutex>& lock);
   void wake_sleepers(std::uint64_t count) const;
+  void end_session(std::unique_lock<std::mutex>& lock);
   Failure last_failure(tally_status status) const;
 
   CommunicatorOptions options_;
@@ -150,7 +153,9 @@ class Communicator {
   int waiters_ = 0;
   std::uint64_t sleepers_ = 0;  // threads that sleep on descriptors: waiters and the own thread
   bool watched_ = false;        // an operation is outstanding that no thread may await
+  int copying_ = 0;             // threads that copy results out of bounces
   bool closing_ = false;
+  bool closed_ = false;  // the session is over, and all callbacks have run
   std::uint64_t copied_at_close_ = 0;
   tally_status first_failure_ = TALLY_OK;
   UniqueFd wake_;  // an eventfd with one token for each sleeper to wake

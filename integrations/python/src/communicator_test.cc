@@ -105,6 +105,74 @@ TEST(Communicator, CompletionsComeWithoutAnybodyWaiting) {
   });
 }
 
+// A burst of several completions whose first callback closes the session: the results of the others
+// are in memory that the session's end unmaps.
+TEST(Communicator, CallbackMayCloseTheSession) {
+  const testing::LocalNode node;
+  for (const bool awaited : {false, true}) {
+    Communicator communicator(options(node, 0, 1));
+    constexpr std::size_t kOperations = 8;
+    std::vector<std::vector<float>> out(kOperations, std::vector<float>(5'000));
+    const std::vector<float> in(5'000, 2.0f);
+    std::vector<Waited> operations(kOperations);
+    std::atomic<bool> posted{false};
+    for (std::size_t i = 0; i < kOperations; ++i) {
+      Request request = sum(in.data(), out[i].data(), in.size());
+      request.awaited = awaited;
+      communicator.post(request, [&, done = operations[i].done()](const Outcome& outcome) {
+        if (posted) communicator.close();
+        done(outcome);
+      });
+    }
+    posted = true;
+    EXPECT_TRUE(communicator.await(
+        [&] {
+          return std::all_of(operations.begin(), operations.end(),
+                             [](const Waited& one) { return one.over(); });
+        },
+        monotonic_now() + 20'000 * kMillisecond));
+    communicator.close();
+    for (std::size_t i = 0; i < kOperations; ++i) {
+      if (operations[i].outcome.status == TALLY_OK) {
+        EXPECT_EQ(out[i].back(), 2.0f);
+      } else {
+        EXPECT_EQ(operations[i].outcome.status, TALLY_CANCELLED);
+      }
+    }
+    EXPECT_TRUE(communicator.closed());
+  }
+}
+
+TEST(Communicator, ClosesWhileOthersTakeCompletions) {
+  const testing::LocalNode node;
+  for (int round = 0; round < 20; ++round) {
+    Communicator communicator(options(node, 0, 1));
+    std::atomic<int> open{0}, ended{0};
+    std::vector<float> in(30'000, 1.0f);
+    std::vector<std::vector<float>> out(3, std::vector<float>(in.size()));
+    std::vector<std::thread> threads;
+    for (auto& mine : out) {
+      threads.emplace_back([&] {
+        try {
+          for (;;) {
+            Waited operation;
+            communicator.post(sum(in.data(), mine.data(), in.size()), operation.done());
+            ++open;
+            EXPECT_TRUE(communicator.await([&] { return operation.over(); }, std::nullopt));
+            ++ended;
+          }
+        } catch (const Failure& failure) {  // of post(), after the close
+          EXPECT_NE(failure.status, TALLY_INTERNAL) << failure.what();
+        }
+      });
+    }
+    while (ended < 10) std::this_thread::yield();
+    communicator.close();
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(open, ended);
+  }
+}
+
 TEST(Communicator, MoreThanCreditFromManyThreads) {
   const testing::LocalNode node;
   on_each_rank(2, node, [](Communicator& communicator) {

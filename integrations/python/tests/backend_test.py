@@ -241,6 +241,15 @@ def a_child_of_a_fork_has_memory_of_its_own(rank, ranks):
     assert (tensor == 1).all(), "the child wrote into its parent's memory"
 
 
+def inference_mode(rank, ranks):
+    """The thread that copies the result may be another than the one in this mode."""
+    with torch.inference_mode():
+        outputs = [torch.zeros(3) for _ in range(ranks)]
+        work = dist.all_gather(outputs, torch.full((3,), float(rank)), async_op=True)
+        work.get_future().wait()
+        equal(torch.stack(outputs)[:, 0], torch.arange(float(ranks)))
+
+
 def wrong_arguments(rank, ranks):
     def raises(part, call, *arguments, **named):
         try:
@@ -269,7 +278,7 @@ CASES = {case.__name__: case for case in (
     it_is_tally, all_reduce, what_tally_has_not_goes_through_gloo, reduce, broadcast, all_gather,
     reduce_scatter, coalesced, tensors_of_any_form, asynchronous, sub_groups, objects,
     big_tensors_are_not_copied, sessions_use_tensors_in_place, memory_is_used_again,
-    a_child_of_a_fork_has_memory_of_its_own, wrong_arguments, ranks_that_disagree)}
+    a_child_of_a_fork_has_memory_of_its_own, inference_mode, wrong_arguments, ranks_that_disagree)}
 
 if __name__ == "__main__":
     group.main(CASES, prepare=prepare, finish=finish)

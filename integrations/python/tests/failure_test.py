@@ -1,23 +1,19 @@
 """Ranks that raise, die and stop; nodes that are killed. All ranks get the error, the training
 continues where it can, and nothing is left behind."""
 
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
 import group
-from ports import free_port
 from own_nodes import WithNodesOfItsOwn
 
 HERE = Path(__file__).resolve().parent
-ELASTIC = HERE.parent / "examples/train_elastic.py"
 TINY = [sys.executable, str(HERE / "train_tiny.py")]
 # torch's launcher keeps its store when it starts the ranks again, unless this is set. Groups of gloo, and launchers that
 # join, find the keys of those before.
@@ -39,19 +35,6 @@ dist.destroy_process_group()
 def result_of(output: str) -> str:
     lines = [line for line in output.splitlines() if line.startswith("parameters ")]
     return lines[0] if lines else f"no parameters in:\n{output}"
-
-
-def worker_of(launcher: int, rank: int) -> int:
-    """Returns the process of a rank that a launcher has started."""
-    for entry in Path("/proc").iterdir():
-        try:
-            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            environment = (entry / "environ").read_bytes().split(b"\0")
-        except (OSError, IndexError):
-            continue
-        if parent == launcher and f"RANK={rank}".encode() in environment:
-            return int(entry.name)
-    raise AssertionError(f"launcher {launcher} has no rank {rank}")
 
 
 class Failures(WithNodesOfItsOwn):
@@ -164,58 +147,6 @@ class Launcher(WithNodesOfItsOwn):
         done = self.launch("--nproc-per-node", "1", TINY[1], TALLYD="/nowhere/tallyd")
         self.assertEqual(done.returncode, 1)
         self.assertIn("/nowhere/tallyd", done.stdout)
-
-
-class Elastic(WithNodesOfItsOwn):
-    """examples/train_elastic.py: the ranks are started again, and train on from the last checkpoint."""
-
-    def command(self, name, *launcher, epochs=5, pause=0.02):
-        return [sys.executable, "-m", "torch.distributed.run", *launcher, str(ELASTIC), "--epochs", str(epochs), "--pause", str(pause),
-                "--checkpoint", f"{self.files.name}/{name}.pt", "--json", f"{self.files.name}/{name}.json"]
-
-    def losses(self, name):
-        return [epoch["loss"] for epoch in json.loads(Path(self.files.name, f"{name}.json").read_text())["epochs"]]
-
-    def setUp(self):
-        super().setUp()
-        self.files = tempfile.TemporaryDirectory(prefix="tally-elastic-")
-
-    def tearDown(self):
-        self.files.cleanup()
-        super().tearDown()
-
-    def test_a_killed_rank_trains_on_from_the_checkpoint(self):
-        flags = ("--standalone", "--nproc-per-node", "2", "--max-restarts", "2")
-        calm = group.Process(self.command("calm", *flags, pause=0), environment=group.of_launcher())
-        calm.finish(0)
-        process = group.Process(self.command("killed", *flags), environment=group.of_launcher())
-        for epoch in (2, 3):  # one restart for each
-            process.skip_to(f"^epoch {epoch}")
-            os.kill(worker_of(process.pid, 1), signal.SIGKILL)
-            process.skip_to("^trains on after epoch")
-        process.finish(0)
-        self.assertEqual(self.losses("killed"), self.losses("calm"), "the same bits as without the deaths")
-
-    def test_a_second_launcher_joins(self):
-        port = free_port()
-        flags = ("--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "2", "--rdzv-backend", "c10d", "--rdzv-conf",
-                 "last_call_timeout=1", "--rdzv-endpoint", f"127.0.0.1:{port}", "--local-addr", "127.0.0.1")
-        first = group.Process(self.command("joined", *flags, pause=0.1), environment=group.of_launcher(**NEW_STORE))
-        first.skip_to("^epoch 1")
-        second = group.Process(self.command("joined", *flags, pause=0.1), environment=group.of_launcher(**NEW_STORE))
-        outputs = group.outputs([first, second])
-        self.assertEqual([first.poll(), second.poll()], [0, 0], outputs)
-        self.assertRegex("".join(outputs), "trains on after epoch [1-4] with 2 ranks")
-        self.assertEqual(len(self.losses("joined")), 5)
-
-    def test_several_trainings_on_one_machine(self):
-        launched = [group.Process([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", TINY[1], "--way", way],
-                                  environment=group.of_launcher()) for way in ("hook", "backend", "hook")]
-        outputs = group.outputs(launched)
-        self.assertEqual([process.poll() for process in launched], [0, 0, 0], outputs)
-        results = [set(re.findall("[0-9a-f]{64}", text)) for text in outputs]
-        self.assertEqual(results, 3 * [results[0]], "each training has its own sums")
-        self.assertEqual(len(results[0]), 1)
 
 
 if __name__ == "__main__":

@@ -112,10 +112,7 @@ std::uint32_t Exchange::next_tag(std::int64_t run) {
 }
 
 std::uint64_t Exchange::start(const Request& request, std::int64_t run) {
-  const std::uint64_t size = element_bytes(static_cast<ElementType>(request.type));
-  const auto operation = std::make_shared<Operation>(
-      request, communicator_->contributed(request) * size, communicator_->received(request) * size);
-  const std::uint64_t number = next_number();
+  std::uint32_t tag = 0;
   {
     const std::lock_guard lock(mutex_);
     if (failure_) {
@@ -125,9 +122,22 @@ std::uint64_t Exchange::start(const Request& request, std::int64_t run) {
                     failure_->culprit);
     }
     if (closing_) throw Failure(TALLY_INVALID_ARGUMENT, "the session is closed: call init() again");
-    operation->request.tag = next_tag(run);
+    tag = next_tag(run);
+  }
+  const std::uint64_t number = next_number();
+  try {
+    const std::uint64_t size = element_bytes(static_cast<ElementType>(request.type));
+    const auto operation =
+        std::make_shared<Operation>(request, communicator_->contributed(request) * size,
+                                    communicator_->received(request) * size);
+    operation->request.tag = tag;
+    const std::lock_guard lock(mutex_);
     operations_.emplace(number, operation);
     queued_.push_back(operation);
+  } catch (const Failure& failure) {  // no memory: the other ranks have this operation
+    const std::lock_guard lock(mutex_);
+    failure_ = outcome_of(failure);
+    throw;
   }
   post_queued();
   return number;
@@ -162,10 +172,8 @@ void Exchange::ended(const Shared& operation, const Outcome& outcome) {
     --outstanding_;
     operation->outcome = outcome;
     if (outcome.status != TALLY_OK && !failure_) failure_ = outcome;
-    if (operation->finished) {
-      deliveries_.push_back(operation);
-      changed_.notify_one();
-    }
+    if (operation->finished) deliveries_.push_back(operation);
+    changed_.notify_one();
   }
   post_queued();
 }
@@ -192,7 +200,8 @@ void Exchange::finish(std::uint64_t number, void* out, Finished finished) {
 void Exchange::deliver() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return closing_ || !deliveries_.empty(); });
+    // Until the end of the last operation, which may still be on its way to the communicator.
+    changed_.wait(lock, [&] { return (closing_ && outstanding_ == 0) || !deliveries_.empty(); });
     if (deliveries_.empty()) return;
     const Shared operation = std::move(deliveries_.front());
     deliveries_.pop_front();

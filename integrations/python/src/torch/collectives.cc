@@ -1,6 +1,7 @@
 #include "integrations/python/src/torch/collectives.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "integrations/python/src/torch/tensors.h"
@@ -47,14 +48,15 @@ void require_root(std::int64_t root, std::uint32_t ranks) {
 void require_elements(const at::Tensor& tensor, std::int64_t expected, const char* what) {
   if (tensor.numel() != expected) {
     throw Failure(TALLY_INVALID_ARGUMENT, std::string(what) + " has " +
-                                              std::to_string(tensor.numel()) + " elements, where " +
-                                              std::to_string(expected) + " belong");
+                                              std::to_string(tensor.numel()) + " elements, not " +
+                                              std::to_string(expected));
   }
 }
 
 void require_as_many(const Tensors& outputs, const Tensors& inputs) {
   if (outputs.size() != inputs.size()) {
-    throw Failure(TALLY_INVALID_ARGUMENT, "as many outputs as inputs belong");
+    throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(outputs.size()) + " outputs for " +
+                                              std::to_string(inputs.size()) + " inputs");
   }
 }
 
@@ -76,7 +78,12 @@ WorkPtr Collectives::start(Plan&& plan, std::chrono::milliseconds timeout) {
   }
   auto finish = [copies = std::move(plan.copies)] {
     const at::NoGradGuard no_gradient;
-    for (const auto& [to, from] : copies) to.copy_(from);
+    for (const auto& [to, from] : copies) {
+      // The mode is one of the thread that called the collective, and this may be another.
+      std::optional<c10::InferenceMode> mode;
+      if (to.is_inference()) mode.emplace();
+      to.copy_(from);
+    }
   };
   auto work = c10::make_intrusive<Work>(communicator_, plan.kind, sequence_.load(), plan.inputs,
                                         std::move(plan.outputs), std::move(finish));
@@ -155,7 +162,9 @@ void Collectives::add_all_gather(Plan& plan, const at::Tensor& output,
 WorkPtr Collectives::all_gather(const TensorLists& outputs, const Tensors& inputs,
                                 std::chrono::milliseconds timeout, c10d::OpType kind) {
   if (outputs.size() != inputs.size()) {
-    throw Failure(TALLY_INVALID_ARGUMENT, "as many lists of outputs as there are inputs belong");
+    throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(outputs.size()) +
+                                              " lists of outputs for " +
+                                              std::to_string(inputs.size()) + " inputs");
   }
   Plan plan{kind, inputs, {}};
   const auto ranks = std::int64_t{communicator_->ranks()};
@@ -163,9 +172,8 @@ WorkPtr Collectives::all_gather(const TensorLists& outputs, const Tensors& input
     const at::Tensor& input = inputs[i];
     require_dense(input, "the input");
     if (static_cast<std::int64_t>(outputs[i].size()) != ranks) {
-      throw Failure(TALLY_INVALID_ARGUMENT, "one output for each of the " + std::to_string(ranks) +
-                                                " ranks belongs, not " +
-                                                std::to_string(outputs[i].size()));
+      throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(outputs[i].size()) + " outputs for " +
+                                                std::to_string(ranks) + " ranks");
     }
     const at::Tensor flat = at::empty({ranks, input.numel()}, input.options());
     plan.keep.push_back(flat);
@@ -221,7 +229,8 @@ bool Collectives::add_reduce_scatter(Plan& plan, const at::Tensor& output, const
 WorkPtr Collectives::reduce_scatter(const Tensors& outputs, const TensorLists& inputs,
                                     const c10d::ReduceOp& op, std::chrono::milliseconds timeout) {
   if (outputs.size() != inputs.size()) {
-    throw Failure(TALLY_INVALID_ARGUMENT, "as many lists of inputs as there are outputs belong");
+    throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(inputs.size()) + " lists of inputs for " +
+                                              std::to_string(outputs.size()) + " outputs");
   }
   Plan plan{c10d::OpType::REDUCE_SCATTER, {}, outputs};
   for (const Tensors& list : inputs)
@@ -235,7 +244,8 @@ WorkPtr Collectives::reduce_scatter(const Tensors& outputs, const TensorLists& i
       flat.push_back(input.reshape({-1}));
     }
     if (flat.size() != communicator_->ranks()) {
-      throw Failure(TALLY_INVALID_ARGUMENT, "one input for each rank belongs");
+      throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(flat.size()) + " inputs for " +
+                                                std::to_string(communicator_->ranks()) + " ranks");
     }
     if (!add_reduce_scatter(plan, outputs[i], at::cat(flat), op)) return {};
   }

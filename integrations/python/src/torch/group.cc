@@ -2,8 +2,10 @@
 
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <optional>
 
 #include "integrations/python/src/torch/allocator.h"
 #include "integrations/python/src/torch/tensors.h"
@@ -33,6 +35,18 @@ Group::Group(const std::shared_ptr<Communicator>& communicator, std::chrono::mil
       gloo_(std::move(gloo)),
       options_(c10::make_intrusive<c10d::Backend::Options>("tally", timeout)) {}
 
+// Gloo's threads may need the GIL for a last callback.
+Group::~Group() {
+  std::optional<pybind11::gil_scoped_release> nogil;
+  if (PyGILState_Check() != 0) nogil.emplace();
+  gloo_.reset();
+}
+
+// torch's splitGroup() writes into what it gets.
+c10::intrusive_ptr<c10d::Backend::Options> Group::getBackendOptions() {
+  return c10::make_intrusive<c10d::Backend::Options>(*options_);
+}
+
 void Group::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
   collectives_.set_timeout(timeout);
@@ -41,15 +55,15 @@ void Group::setTimeout(std::chrono::milliseconds timeout) {
 
 WorkPtr Group::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   collectives_.count();
-  if (is_sparse(tensors)) return gloo_->allreduce(tensors, options);
+  if (is_sparse(tensors)) return gloo().allreduce(tensors, options);
   auto work =
       collectives_.all_reduce(tensors, options.reduceOp, options.timeout, c10d::OpType::ALLREDUCE);
-  return work ? work : gloo_->allreduce(tensors, options);
+  return work ? work : gloo().allreduce(tensors, options);
 }
 
 WorkPtr Group::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   collectives_.count();
-  return gloo_->allreduce_sparse(tensors, options);
+  return gloo().allreduce_sparse(tensors, options);
 }
 
 WorkPtr Group::allreduce_coalesced(Tensors& tensors,
@@ -57,7 +71,7 @@ WorkPtr Group::allreduce_coalesced(Tensors& tensors,
   collectives_.count();
   auto work = collectives_.all_reduce(tensors, options.reduceOp, options.timeout,
                                       c10d::OpType::ALLREDUCE_COALESCED);
-  return work ? work : gloo_->allreduce_coalesced(tensors, options);
+  return work ? work : gloo().allreduce_coalesced(tensors, options);
 }
 
 WorkPtr Group::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
@@ -69,7 +83,7 @@ WorkPtr Group::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   collectives_.count();
   auto work =
       collectives_.reduce(one(tensors), options.rootRank, options.reduceOp, options.timeout);
-  return work ? work : gloo_->reduce(tensors, options);
+  return work ? work : gloo().reduce(tensors, options);
 }
 
 WorkPtr Group::allgather(TensorLists& outputs, Tensors& inputs,
@@ -84,6 +98,10 @@ WorkPtr Group::allgather_coalesced(TensorLists& by_rank, Tensors& inputs,
   collectives_.count();
   TensorLists outputs(inputs.size());
   for (const Tensors& of_rank : by_rank) {
+    if (of_rank.size() != inputs.size()) {
+      throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(of_rank.size()) + " outputs for " +
+                                                std::to_string(inputs.size()) + " inputs");
+    }
     for (std::size_t i = 0; i < inputs.size(); ++i) outputs[i].push_back(of_rank.at(i));
   }
   return collectives_.all_gather(outputs, inputs, options.timeout,
@@ -106,14 +124,14 @@ WorkPtr Group::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                               const c10d::ReduceScatterOptions& options) {
   collectives_.count();
   auto work = collectives_.reduce_scatter(outputs, inputs, options.reduceOp, options.timeout);
-  return work ? work : gloo_->reduce_scatter(outputs, inputs, options);
+  return work ? work : gloo().reduce_scatter(outputs, inputs, options);
 }
 
 WorkPtr Group::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                const c10d::ReduceScatterOptions& options) {
   collectives_.count();
   auto work = collectives_.reduce_scatter_flat(outputs, inputs, options.reduceOp, options.timeout);
-  return work ? work : gloo_->reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  return work ? work : gloo().reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
 WorkPtr Group::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -121,7 +139,7 @@ WorkPtr Group::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   collectives_.count();
   auto work =
       collectives_.reduce_scatter_flat({output}, {input}, options.reduceOp, options.timeout);
-  return work ? work : gloo_->_reduce_scatter_base(output, input, options);
+  return work ? work : gloo()._reduce_scatter_base(output, input, options);
 }
 
 WorkPtr Group::barrier(const c10d::BarrierOptions& options) {
@@ -131,12 +149,12 @@ WorkPtr Group::barrier(const c10d::BarrierOptions& options) {
 
 WorkPtr Group::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
   collectives_.count();
-  return gloo_->gather(outputs, inputs, options);
+  return gloo().gather(outputs, inputs, options);
 }
 
 WorkPtr Group::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {
   collectives_.count();
-  return gloo_->scatter(outputs, inputs, options);
+  return gloo().scatter(outputs, inputs, options);
 }
 
 WorkPtr Group::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -144,29 +162,29 @@ WorkPtr Group::alltoall_base(at::Tensor& output, at::Tensor& input,
                              std::vector<std::int64_t>& input_sizes,
                              const c10d::AllToAllOptions& options) {
   collectives_.count();
-  return gloo_->alltoall_base(output, input, output_sizes, input_sizes, options);
+  return gloo().alltoall_base(output, input, output_sizes, input_sizes, options);
 }
 
 WorkPtr Group::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
   collectives_.count();
-  return gloo_->alltoall(outputs, inputs, options);
+  return gloo().alltoall(outputs, inputs, options);
 }
 
 WorkPtr Group::send(Tensors& tensors, int to, int tag) {
-  return gloo_->send(tensors, to, tag);
+  return gloo().send(tensors, to, tag);
 }
 
 WorkPtr Group::recv(Tensors& tensors, int from, int tag) {
-  return gloo_->recv(tensors, from, tag);
+  return gloo().recv(tensors, from, tag);
 }
 
 WorkPtr Group::recvAnysource(Tensors& tensors, int tag) {
-  return gloo_->recvAnysource(tensors, tag);
+  return gloo().recvAnysource(tensors, tag);
 }
 
 void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
   collectives_.count();
-  gloo_->monitoredBarrier(options, wait_for_all);
+  gloo().monitoredBarrier(options, wait_for_all);
 }
 
 c10::intrusive_ptr<c10d::Backend> Group::split(
@@ -177,7 +195,11 @@ c10::intrusive_ptr<c10d::Backend> Group::split(
   namespace py = pybind11;
   const py::gil_scoped_acquire gil;
   const py::object create = py::module_::import("tally.torch._backend").attr("create");
-  return create(store, found - ranks.begin(), ranks.size(), options->timeout)
+  // torch gives the same store for the same ranks again.
+  const auto own =
+      c10::make_intrusive<c10d::PrefixStore>("split " + std::to_string(splits_[ranks]++), store);
+  return create(c10::intrusive_ptr<c10d::Store>(own), found - ranks.begin(), ranks.size(),
+                options ? options->timeout : options_->timeout)
       .cast<c10::intrusive_ptr<c10d::Backend>>();
 }
 
@@ -192,14 +214,18 @@ std::shared_ptr<c10::Allocator> Group::getMemAllocator() {
   return shared_allocator();
 }
 
+// Gloo of torch 2.13 can neither end nor cancel anything, so its outstanding works go on.
 void Group::abort() {
   communicator()->close();
-  gloo_->abort();
 }
 
 void Group::shutdown() {
   communicator()->close();
-  gloo_->shutdown();
+}
+
+c10d::Backend& Group::gloo() const {
+  if (communicator()->closed()) throw Failure(TALLY_CANCELLED, "the group was closed");
+  return *gloo_;
 }
 
 c10d::ErrorType Group::getError() {

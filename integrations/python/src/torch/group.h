@@ -8,6 +8,7 @@
 #include <pybind11/pybind11.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,9 +23,10 @@ class Group final : public c10d::Backend {
   // `gloo` is a group of the same ranks.
   Group(const std::shared_ptr<Communicator>& communicator, std::chrono::milliseconds timeout,
         c10::intrusive_ptr<c10d::Backend> gloo);
+  ~Group() override;
 
   const std::string getBackendName() const override { return "tally"; }
-  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override;
   void setTimeout(std::chrono::milliseconds timeout) override;
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -79,7 +81,7 @@ class Group final : public c10d::Backend {
   at::Tensor allocateTensor(long elements, at::TensorOptions options) override;
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
 
-  // Ends the session: what is outstanding ends as cancelled.
+  // Ends the session: what is outstanding at the node ends as cancelled, and later calls fail.
   void abort() override;
   void shutdown() override;
   c10d::ErrorType getError() override;
@@ -87,9 +89,13 @@ class Group final : public c10d::Backend {
   const std::shared_ptr<Communicator>& communicator() const { return collectives_.communicator(); }
 
  private:
+  // Throws Failure after abort() or shutdown().
+  c10d::Backend& gloo() const;
+
   Collectives collectives_;
   c10::intrusive_ptr<c10d::Backend> gloo_;
   c10::intrusive_ptr<c10d::Backend::Options> options_;
+  std::map<std::vector<int>, int> splits_;  // how often the group was split into these ranks
 };
 
 // Adds the class `Group` with its constructor `Group(communicator, timeout in seconds, gloo)`, and

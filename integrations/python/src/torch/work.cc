@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 
 #include <string>
+#include <thread>
 
 #include "integrations/python/src/bindings.h"
 
@@ -121,14 +122,24 @@ void Work::abort() {
   if (const auto communicator = communicator_.lock()) communicator->close();
 }
 
+// The communicator is being destroyed, which ends the work soon.
+bool Work::await_close(std::optional<Nanos> until) const {
+  while (!ended()) {
+    if (until && monotonic_now() >= *until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 bool Work::wait(std::chrono::milliseconds timeout) {
   RECORD_FUNCTION("tally:wait", std::vector<c10::IValue>());
   std::optional<Nanos> until;
   if (timeout.count() > 0) until = monotonic_now() + timeout.count() * kMillisecond;
   if (!ended()) {
     const auto communicator = communicator_.lock();
-    const bool over = communicator == nullptr ||
-                      communicator->await([&] { return ended(); }, until, check_signals);
+    const bool over = communicator == nullptr
+                          ? await_close(until)
+                          : communicator->await([&] { return ended(); }, until, check_signals);
     if (!over) {
       throw Failure(TALLY_AGAIN, "Timed out waiting " + std::to_string(timeout.count()) +
                                      "ms for the collective, which goes on");

@@ -39,10 +39,11 @@ class Work final : public c10d::Work {
 
  private:
   bool ended() const { return ended_.load(std::memory_order_acquire); }
+  bool await_close(std::optional<Nanos> until) const;
   void end_one(const Outcome& outcome);
   void end_all();
 
-  std::weak_ptr<Communicator> communicator_;  // when it is gone, close() has ended the work
+  std::weak_ptr<Communicator> communicator_;  // its end ends the work
   const std::uint64_t sequence_;
   std::vector<at::Tensor> outputs_;
   std::vector<at::Tensor> keep_;

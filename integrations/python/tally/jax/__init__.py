@@ -18,7 +18,8 @@ every rank: JAX raises jax.errors.JaxRuntimeError, with Tally's words, where the
 collectives fail too, until all ranks call init() again.
 
 Order. All ranks must run the same programs with collectives in the same order, so run them from one thread. A rank that
-catches an error of its own in the middle of such a program and goes on makes the others fail at their deadline."""
+catches an error of its own in the middle of such a program and goes on makes the others fail at their deadline. After an
+error before the first collective of a program nothing notices that, so do not go on."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ import torch
 from tally._register import register
 from tally.torch._built_for import VERSION
 
-try:
-    import tally.torch._torch as _torch
-except ImportError as error:
-    raise ImportError(
-        f"tally was built for torch {VERSION}, and this is torch {torch.__version__}: build it again, in this environment"
-        if VERSION else "tally was built where torch was missing: install torch, and build tally again") from error
+if not VERSION:
+    raise ImportError("tally was built where torch was missing: install torch, and build tally again")
+if VERSION != torch.__version__:
+    raise ImportError(f"tally was built for torch {VERSION}, and this is torch {torch.__version__}: "
+                      "build it again, in this environment")
+import tally.torch._torch as _torch  # noqa: E402
 from tally.torch._backend import create as create_backend
 from tally.torch._hook import State, allreduce_hook
 
