@@ -50,7 +50,7 @@ class LaterPackages(planted.PlantedTest):
         shutil.copy(planted.ROOT / "meson_options.txt", self.root)
         self.plant("meson.build", PROJECT)
         self.plant("main.cc", "int main() {}\n")
-        for name in ("torch", "numpy"):
+        for name in ("torch", "numpy", "jax"):
             self.plant(f"machine/modules/{name}.py", "raise ImportError('not installed')\n")
         (self.root / "machine/include").mkdir()
         (self.root / "machine/pkgconfig").mkdir()
@@ -73,7 +73,8 @@ class LaterPackages(planted.PlantedTest):
         """Sets times as if the build folder had been configured before the packages changed, and after all else."""
         before = os.stat(PACKAGES).st_mtime - 100
         for path in self.root.rglob("*"):
-            if path.name in ("meson.build", "meson_options.txt", "line.txt.in", "coredata.dat", "has_header.cc"):
+            if path.name in ("meson.build", "meson_options.txt", "line.txt.in", "coredata.dat", "has_header.cc",
+                             "python_versions.py"):
                 os.utime(path, (before - 100, before - 100))
         os.utime(self.root / "build/build.ninja", (before, before))
 
@@ -90,6 +91,8 @@ class LaterPackages(planted.PlantedTest):
 
     def install_torch(self) -> None:
         (self.root / "machine/modules/torch.py").unlink()
+        (self.root / "machine/modules/jax.py").write_text(
+            "__version__ = '0.10.2'\nclass ffi:\n    include_dir = staticmethod(lambda: '/nowhere')\n")
         for path, text in TORCH.items():
             self.plant(f"machine/modules/{path}", text)
 
@@ -97,14 +100,14 @@ class LaterPackages(planted.PlantedTest):
         self.build()
         self.assertTrue(self.has("always"))
         self.assertFalse(self.has("module"))
-        self.assertEqual(self.missing(), "pybind11-dev libdlpack-dev numpy torch")
+        self.assertEqual(self.missing(), "pybind11-dev libdlpack-dev numpy torch jax")
         compiled = os.stat(self.root / "build/always.p/main.cc.o").st_mtime_ns
 
         self.install_headers()
         self.packages_change()
         self.build()
         self.assertTrue(self.has("module"), self.missing())
-        self.assertEqual(self.missing(), "torch")
+        self.assertEqual(self.missing(), "torch jax")
 
         # A configuration by hand works without a change of the packages.
         self.install_torch()
