@@ -3,8 +3,9 @@
     tools/python -m torch.distributed.run --nproc-per-node 2 integrations/python/examples/train_digits.py
 """
 
+import time
+
 import torch
-import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
 
@@ -29,26 +30,37 @@ def network() -> nn.Module:
                          nn.Flatten(), nn.Linear(64 * 16, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
+def train_epoch(run: training.Run, optimizer: torch.optim.Optimizer, data, epoch: int, pause: float = 0.0) -> None:
+    """Trains this rank's part of each batch. The order depends on the epoch alone. pause: seconds after each step."""
+    images, labels, test_images, test_labels = data
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(epoch))
+    for first in range(0, len(order) - BATCH + 1, BATCH):
+        mine = order[first:first + BATCH][run.rank::run.ranks]
+        with run.step():
+            optimizer.zero_grad()
+            run.backward(nn.functional.cross_entropy(run.model(images[mine]), labels[mine]))
+            optimizer.step()
+        time.sleep(pause)
+    with torch.no_grad():
+        right = (run.model.module(test_images).argmax(1) == test_labels).double().mean().item()
+    run.end_epoch(epoch, test_accuracy=right)
+
+
+def end(run: training.Run) -> None:
+    if run.rank == 0:
+        print(f"test accuracy {100 * run.history[-1]['test_accuracy']:.2f} % with {run.ranks} ranks")
+    run.end()
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    arguments = training.parse(__doc__, epochs=10)
+    arguments = training.parser(__doc__, epochs=10).parse_args()
     run = training.Run(arguments, "hook", network())
-    images, labels, test_images, test_labels = digits()
+    data = digits()
     optimizer = torch.optim.Adam(run.model.parameters(), lr=1e-3)
     for epoch in range(1, arguments.epochs + 1):
-        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(epoch))
-        for first in range(0, len(order) - BATCH + 1, BATCH):
-            mine = order[first:first + BATCH][run.rank::run.ranks]
-            with run.step():
-                optimizer.zero_grad()
-                run.backward(nn.functional.cross_entropy(run.model(images[mine]), labels[mine]))
-                optimizer.step()
-        with torch.no_grad():
-            right = (run.model.module(test_images).argmax(1) == test_labels).double().mean().item()
-        run.end_epoch(epoch, test_accuracy=right)
-    if dist.get_rank() == 0:
-        print(f"test accuracy {100 * right:.2f} % with {run.ranks} ranks")
-    run.end()
+        train_epoch(run, optimizer, data, epoch)
+    end(run)
 
 
 if __name__ == "__main__":

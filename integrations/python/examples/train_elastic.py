@@ -19,19 +19,17 @@ Launchers on several machines need $TALLY_ADDRESS and a checkpoint on a file sys
 """
 
 import os
-import time
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import nn
 
 import training
-from train_digits import BATCH, digits, network
+from train_digits import digits, end, network, train_epoch
 
 
 def save(path: Path, run: training.Run, optimizer: torch.optim.Optimizer) -> None:
-    """The file is always a whole checkpoint: a rank that dies while it writes leaves the one before."""
+    """The file is always a whole checkpoint. A rank that dies while it writes leaves the checkpoint before."""
     unfinished = path.with_name(path.name + ".new")
     torch.save({"epochs": run.history, "model": run.model.module.state_dict(), "optimizer": optimizer.state_dict()}, unfinished)
     os.replace(unfinished, path)
@@ -56,27 +54,15 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=0.0, metavar="SECONDS", help="wait after each step")
     arguments = parser.parse_args()
     run = training.Run(arguments, "tally", network())
-    images, labels, test_images, test_labels = digits()
+    data = digits()
     optimizer = torch.optim.Adam(run.model.parameters(), lr=1e-3)
     load(arguments.checkpoint, run, optimizer)
     dist.barrier()
     for epoch in range(len(run.history) + 1, arguments.epochs + 1):
-        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(epoch))
-        for first in range(0, len(order) - BATCH + 1, BATCH):
-            mine = order[first:first + BATCH][run.rank::run.ranks]
-            with run.step():
-                optimizer.zero_grad()
-                run.backward(nn.functional.cross_entropy(run.model(images[mine]), labels[mine]))
-                optimizer.step()
-            time.sleep(arguments.pause)
-        with torch.no_grad():
-            right = (run.model.module(test_images).argmax(1) == test_labels).double().mean().item()
-        run.end_epoch(epoch, test_accuracy=right)
+        train_epoch(run, optimizer, data, epoch, arguments.pause)
         if run.rank == 0:
             save(arguments.checkpoint, run, optimizer)
-    if run.rank == 0:
-        print(f"test accuracy {100 * run.history[-1]['test_accuracy']:.2f} % with {run.ranks} ranks")
-    run.end()
+    end(run)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from torch.distributed.fsdp import fully_shard
 
 import tally.torch
 import training
-from train_text import text
+from train_text import batch, text
 
 CONTEXT, WIDTH, HEADS, LAYERS = 64, 96, 4, 3  # characters, features
 BATCH = 16  # sequences of all ranks together
@@ -70,12 +70,11 @@ def main() -> None:
     for epoch in range(1, arguments.epochs + 1):
         random = torch.Generator().manual_seed(epoch)
         for _ in range(STEPS):
-            places = torch.randint(0, len(letters) - CONTEXT - 1, (BATCH,), generator=random)
-            pieces = torch.stack([letters[p:p + CONTEXT + 1] for p in places[run.rank::run.ranks]])
+            given, wanted = batch(run, letters, random, BATCH, CONTEXT)
             with run.step():
                 optimizer.zero_grad()
-                out = run.model(pieces[:, :-1])
-                run.backward(nn.functional.nll_loss(out.flatten(0, 1), pieces[:, 1:].flatten()))
+                out = run.model(given)
+                run.backward(nn.functional.nll_loss(out.flatten(0, 1), wanted.flatten()))
                 nn.utils.clip_grad_norm_(run.model.parameters(), MAX_NORM)
                 optimizer.step()
         run.end_epoch(epoch)

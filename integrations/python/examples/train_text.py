@@ -24,6 +24,13 @@ def text() -> torch.Tensor:
     return torch.tensor(list(b"".join(p.read_bytes() for p in files)), dtype=torch.int64)
 
 
+def batch(run: training.Run, letters: torch.Tensor, random: torch.Generator, sequences: int, context: int):
+    """Returns this rank's part of a batch: sequences of characters, and for each character the next one."""
+    places = torch.randint(0, len(letters) - context - 1, (sequences,), generator=random)
+    pieces = torch.stack([letters[p:p + context + 1] for p in places[run.rank::run.ranks]])
+    return pieces[:, :-1], pieces[:, 1:]
+
+
 class Writer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +50,7 @@ class Writer(nn.Module):
 
 def main() -> None:
     torch.set_num_threads(1)
-    arguments = training.parse(__doc__, epochs=5)
+    arguments = training.parser(__doc__, epochs=5).parse_args()
     run = training.Run(arguments, "tally", Writer(), stats=True)
     letters = text()
     optimizer = torch.optim.AdamW(run.model.parameters(), lr=3e-3)
@@ -51,12 +58,11 @@ def main() -> None:
         random = torch.Generator().manual_seed(epoch)
         clipped = 0
         for _ in range(STEPS):
-            places = torch.randint(0, len(letters) - CONTEXT - 1, (BATCH,), generator=random)
-            pieces = torch.stack([letters[p:p + CONTEXT + 1] for p in places[run.rank::run.ranks]])
+            given, wanted = batch(run, letters, random, BATCH, CONTEXT)
             with run.step():
                 optimizer.zero_grad()
-                out = run.model(pieces[:, :-1])
-                run.backward(nn.functional.cross_entropy(out.flatten(0, 1), pieces[:, 1:].flatten()))
+                out = run.model(given)
+                run.backward(nn.functional.cross_entropy(out.flatten(0, 1), wanted.flatten()))
                 clipped += clip(run)
                 optimizer.step()
         run.end_epoch(epoch, clipped=clipped)

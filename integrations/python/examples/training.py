@@ -1,4 +1,4 @@
-"""What the examples share: how gradients travel, what is told, what is plotted."""
+"""What the examples share: the command line, the way of the gradients, the report and the plot."""
 
 import argparse
 import contextlib
@@ -25,12 +25,8 @@ def parser(description: str, epochs: int, backends=("hook", "tally", "gloo")) ->
     return parser
 
 
-def parse(description: str, epochs: int) -> argparse.Namespace:
-    return parser(description, epochs).parse_args()
-
-
 class Run:
-    """One training run of this rank: set up, stepped, told.
+    """One training run of this rank: its model, its steps and its report.
 
     wrap: makes the model one of all ranks. The time spent waiting for gradients is measured only with
     DistributedDataParallel. options: those of tally.torch.State."""
@@ -54,13 +50,13 @@ class Run:
 
     @contextlib.contextmanager
     def step(self):
-        """Around one step; backward() is given the loss."""
+        """Measures one step. The step must call backward() with its loss."""
         begin = time.perf_counter()
         yield
         self._stepped += time.perf_counter() - begin
 
     def backward(self, loss: torch.Tensor) -> None:
-        """What the last gradients' exchange takes beyond the computation is time spent waiting."""
+        """Counts the time between the last gradient and the end of the exchange as time spent waiting."""
         self._losses.append(loss.item())
         if not isinstance(self.model, DistributedDataParallel):
             loss.backward()

@@ -1,9 +1,11 @@
-// Code that both extension modules need. Every Failure becomes the one class tally.Error.
+// Code that several extension modules need. Every Failure becomes the one class tally.Error.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <future>
 #include <memory>
@@ -13,10 +15,11 @@
 #include <vector>
 
 #include "integrations/python/src/communicator.h"
+#include "integrations/python/src/shared_pool.h"
 
 namespace tally::python {
 
-// Raises tally.Error. The class comes from Python, so both modules raise the same one.
+// Raises tally.Error. The class comes from Python, so all modules raise the same one.
 inline void raise(const Failure& failure) {
   namespace py = pybind11;
   const py::object error = py::module_::import("tally._error").attr("Error");
@@ -33,6 +36,20 @@ inline void translate(std::exception_ptr pointer) {
   } catch (const Failure& failure) {
     raise(failure);
   }
+}
+
+// Makes this module use the memory of tally._core (SharedPool::use).
+inline void share_pool_of_core() {
+  namespace py = pybind11;
+  SharedPool::use(*py::module_::import("tally._core")
+                       .attr("_pool")
+                       .cast<py::capsule>()
+                       .get_pointer<SharedPool>());
+}
+
+// Of seconds, at most a day.
+inline std::uint32_t milliseconds(double seconds) {
+  return static_cast<std::uint32_t>(std::ceil(std::clamp(1000 * seconds, 0.0, 86'400'000.0)));
 }
 
 // Deletes a communicator without the GIL, because its thread may need the GIL for a last callback.

@@ -243,9 +243,28 @@ void Communicator::announce(const tally_operation& operation, std::unique_lock<s
   }
 }
 
-// The results are in their places before `done` is called. The lock is not held meanwhile. All
-// results of the burst are copied before the first callback, because a callback may close the
-// session, and with it the bounces.
+// Copies the results that are in bounces. The lock is not held meanwhile, and the session stays.
+void Communicator::copy_results(const std::vector<Ended>& ended,
+                                std::unique_lock<std::mutex>& lock) {
+  const auto is_bounced = [](const Ended& one) { return one.operation.out.data != nullptr; };
+  if (std::none_of(ended.begin(), ended.end(), is_bounced)) return;
+  ++copying_;
+  lock.unlock();
+  for (const Ended& one : ended) {
+    const Outstanding& operation = one.operation;
+    if (is_bounced(one) && one.outcome.status == TALLY_OK) {
+      std::memcpy(operation.out_data, operation.out.data, operation.out_bytes);
+    }
+  }
+  lock.lock();
+  for (const Ended& one : ended) {
+    if (is_bounced(one)) memory_->count_copy(one.operation.out_bytes);
+  }
+  if (--copying_ == 0 && closing_) changed_.notify_all();
+}
+
+// The results of a whole burst are in their places before the first callback, because a callback
+// may close the session, and with it the bounces.
 std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
   if (session_ == nullptr) return 0;
   std::array<tally_completion, kBurst> completions{};
@@ -261,21 +280,11 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
     outstanding_.erase(found);
     if (first_failure_ == TALLY_OK) first_failure_ = ended.back().outcome.status;
   }
-  ++copying_;  // so the session, and the bounces with it, stay
-  lock.unlock();
+  copy_results(ended, lock);
   for (Ended& one : ended) {
-    const Outstanding& operation = one.operation;
-    if (operation.out.data != nullptr && one.outcome.status == TALLY_OK) {
-      std::memcpy(operation.out_data, operation.out.data, operation.out_bytes);
-    }
-  }
-  lock.lock();
-  for (Ended& one : ended) {
-    if (one.operation.out.data != nullptr) memory_->count_copy(one.operation.out_bytes);
     memory_->give_back(one.operation.in);
     memory_->give_back(one.operation.out);
   }
-  if (--copying_ == 0 && closing_) changed_.notify_all();
   lock.unlock();
   for (Ended& one : ended) one.operation.done(one.outcome);
   lock.lock();

@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/system/fd.h"
@@ -62,6 +63,9 @@ struct Outcome {
   std::uint64_t nonfinite = 0;  // with stats
   std::string message;          // set when the operation failed
 
+  static Outcome of(const Failure& failure) {
+    return {failure.status, failure.culprit, failure.inputs_gone, 0, 0, failure.what()};
+  }
   Failure failure() const { return {status, message, culprit, inputs_gone}; }
 };
 
@@ -136,6 +140,7 @@ class Communicator {
   void announce(const tally_operation& operation, std::unique_lock<std::mutex>& lock);
   tally_operation describe(const Request& request, Outstanding& outstanding);
   std::size_t take(std::unique_lock<std::mutex>& lock);
+  void copy_results(const std::vector<Ended>& ended, std::unique_lock<std::mutex>& lock);
   void progress();
   bool sleep_until_something(std::unique_lock<std::mutex>& lock);
   void wake_sleepers(std::uint64_t count) const;

@@ -18,13 +18,13 @@ namespace py = pybind11;
 namespace tally::python {
 namespace {
 
-std::uint32_t milliseconds(std::optional<double> seconds, const char* name) {
+std::uint32_t milliseconds_of(std::optional<double> seconds, const char* name) {
   if (!seconds) return 0;
   if (!(*seconds > 0) || *seconds > 86400) {
     throw Failure(TALLY_INVALID_ARGUMENT, std::string(name) + ": " + std::to_string(*seconds) +
                                               " seconds; more than 0, at most a day");
   }
-  return static_cast<std::uint32_t>(std::max(1.0, std::ceil(*seconds * 1000)));
+  return std::max(1u, milliseconds(*seconds));
 }
 
 std::string name_of(tally_type type) {
@@ -153,7 +153,7 @@ class Session {
     request.root = choices.root;
     request.tag = choices.tag;
     request.priority = choices.priority;
-    request.deadline_ms = milliseconds(choices.deadline, "deadline");
+    request.deadline_ms = milliseconds_of(choices.deadline, "deadline");
     request.stats = choices.stats;
     request.awaited = true;
     std::optional<tally_type> type;
@@ -327,8 +327,8 @@ void bind_session(py::module_& module) {
                                                token,
                                                rank,
                                                ranks,
-                                               milliseconds(connect_timeout, "connect_timeout"),
-                                               milliseconds(deadline, "deadline"),
+                                               milliseconds_of(connect_timeout, "connect_timeout"),
+                                               milliseconds_of(deadline, "deadline"),
                                                checksums};
              const py::gil_scoped_release nogil;
              return std::make_unique<Session>(options);

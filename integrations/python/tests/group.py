@@ -53,6 +53,16 @@ def outputs(processes: list[Process], deadline_s: float = DEADLINE_S) -> list[st
     return texts
 
 
+def raises(part: str, call, *arguments, **named) -> None:
+    """Fails unless the call raises a RuntimeError with this part in its message."""
+    try:
+        call(*arguments, **named)
+    except RuntimeError as error:
+        assert part in str(error), error
+        return
+    raise AssertionError(f"no error with: {part}")
+
+
 def run_all(cases: dict, rank: int, ranks: int) -> int:
     failed = 0
     for name, case in cases.items():

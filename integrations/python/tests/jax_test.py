@@ -136,7 +136,7 @@ def more_than_the_credit(rank, ranks):
 
 
 def uneven_ranks(rank, ranks):
-    """A rank that comes late, and one that traces its function once more than the others."""
+    """The last rank compiles and traces its function more often than the others, and so it calls it later."""
     step = jax.jit(lambda x: all_reduce(x) + all_reduce(2 * x))
     if rank == ranks - 1:
         step.lower(jnp.ones(7)).compile()

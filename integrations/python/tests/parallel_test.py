@@ -42,15 +42,6 @@ def learns_as_with_gloo(way):
     return case
 
 
-def raises(part, call, *arguments, **named):
-    try:
-        call(*arguments, **named)
-    except RuntimeError as error:
-        assert part in str(error), error
-        return
-    raise AssertionError(f"no error with: {part}")
-
-
 def torch_finds_the_backend(rank, ranks):
     assert dist.get_backend() == "tally" and dist.get_backend_config() == "cpu:tally"
     assert (dist.get_rank(), dist.get_world_size()) == (rank, ranks)
@@ -225,7 +216,7 @@ def waits_end_in_time(rank, ranks):
     tensor = torch.ones(100)
     if rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
-        raises("Timed out", work.wait, timedelta(milliseconds=50))
+        group.raises("Timed out", work.wait, timedelta(milliseconds=50))
         dist.group.WORLD.monitored_barrier(timedelta(seconds=30))  # until here no other rank has called all_reduce
         work.wait()
     else:

@@ -23,14 +23,6 @@ std::uint64_t next_number() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-Outcome outcome_of(const Failure& failure) {
-  Outcome outcome;
-  outcome.status = failure.status;
-  outcome.culprit = failure.culprit;
-  outcome.message = failure.what();
-  return outcome;
-}
-
 std::mutex& current_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -136,7 +128,7 @@ std::uint64_t Exchange::start(const Request& request, std::int64_t run) {
     queued_.push_back(operation);
   } catch (const Failure& failure) {  // no memory: the other ranks have this operation
     const std::lock_guard lock(mutex_);
-    failure_ = outcome_of(failure);
+    failure_ = Outcome::of(failure);
     throw;
   }
   post_queued();
@@ -159,7 +151,7 @@ void Exchange::post_queued() {
       communicator_->post(operation->request,
                           [this, operation](const Outcome& outcome) { ended(operation, outcome); });
     } catch (const Failure& failure) {
-      ended(operation, outcome_of(failure));
+      ended(operation, Outcome::of(failure));
     }
     lock.lock();
   }

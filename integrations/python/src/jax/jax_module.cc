@@ -1,12 +1,9 @@
 // tally.jax._jax: the session of XLA programs, and the custom calls.
 #include <pybind11/pybind11.h>
 
-#include <cmath>
-
 #include "integrations/python/src/bindings.h"
 #include "integrations/python/src/jax/exchange.h"
 #include "integrations/python/src/jax/handlers.h"
-#include "integrations/python/src/shared_pool.h"
 
 namespace py = pybind11;
 
@@ -21,8 +18,8 @@ void open(const std::string& address, const std::string& job, const std::string&
   options.token = token;
   options.rank = rank;
   options.ranks = ranks;
-  options.connect_timeout_ms = static_cast<std::uint32_t>(std::ceil(1000 * connect_timeout));
-  options.deadline_ms = static_cast<std::uint32_t>(std::ceil(1000 * deadline));
+  options.connect_timeout_ms = milliseconds(connect_timeout);
+  options.deadline_ms = milliseconds(deadline);
   const py::gil_scoped_release nogil;
   set_exchange(nullptr);  // the node refuses a second session of this rank
   set_exchange(std::make_shared<Exchange>(connect(options)));
@@ -49,10 +46,7 @@ PYBIND11_MODULE(_jax, module) {
   using tally::python::communicator;
   using tally::python::current_exchange;
   module.doc() = "XLA's side of tally.jax.";
-  tally::python::SharedPool::use(*py::module_::import("tally._core")
-                                      .attr("_pool")
-                                      .cast<py::capsule>()
-                                      .get_pointer<tally::python::SharedPool>());
+  tally::python::share_pool_of_core();
   pybind11::register_local_exception_translator(tally::python::translate);
   module.def("open", tally::python::open, py::kw_only(), py::arg("address"), py::arg("job"),
              py::arg("token"), py::arg("rank"), py::arg("ranks"), py::arg("connect_timeout"),

@@ -7,6 +7,7 @@
 #include "integrations/python/src/shared_pool.h"
 #include "integrations/python/src/torch/allocator.h"
 #include "integrations/python/src/torch/tensors.h"
+#include "integrations/python/src/torch/work.h"
 
 namespace tally::python {
 namespace {
@@ -99,11 +100,7 @@ void BucketReducer::post(const SharedBucket& bucket) {
       self->ended(bucket, one, session);
     });
   } catch (const Failure& failure) {
-    Outcome outcome;
-    outcome.status = failure.status;
-    outcome.culprit = failure.culprit;
-    outcome.message = failure.what();
-    ended(bucket, outcome, session);
+    ended(bucket, Outcome::of(failure), session);
   }
 }
 
@@ -153,7 +150,7 @@ void BucketReducer::fail(const SharedBucket& bucket, const Failure& failure) {
     const std::lock_guard lock(mutex_);
     outstanding_.erase(bucket->number);
   }
-  bucket->future->setErrorIfNeeded(std::make_exception_ptr(failure));
+  bucket->future->setErrorIfNeeded(std::make_exception_ptr(with_known_words(failure)));
 }
 
 void BucketReducer::complete(const SharedBucket& bucket, const Statistics& statistics) {

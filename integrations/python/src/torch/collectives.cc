@@ -69,6 +69,7 @@ void require_same_type(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 WorkPtr Collectives::start(Plan&& plan, std::chrono::milliseconds timeout) {
+  count();
   const auto limit = timeout.count() > 0 ? timeout : timeout_.load();
   constexpr std::int64_t kDay = 86'400'000;
   for (Request& request : plan.requests) {

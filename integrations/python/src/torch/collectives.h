@@ -26,7 +26,7 @@ class Collectives {
 
   // Of operations that are called without one.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
-  // The number of collectives that this rank has called, with those that gloo does.
+  // The number of collectives that this rank has called. count() is for those that gloo does.
   std::uint64_t sequence() const { return sequence_; }
   void count() { ++sequence_; }
 

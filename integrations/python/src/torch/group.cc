@@ -54,48 +54,41 @@ void Group::setTimeout(std::chrono::milliseconds timeout) {
 }
 
 WorkPtr Group::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  collectives_.count();
-  if (is_sparse(tensors)) return gloo().allreduce(tensors, options);
+  if (is_sparse(tensors)) return counted_gloo().allreduce(tensors, options);
   auto work =
       collectives_.all_reduce(tensors, options.reduceOp, options.timeout, c10d::OpType::ALLREDUCE);
-  return work ? work : gloo().allreduce(tensors, options);
+  return work ? work : counted_gloo().allreduce(tensors, options);
 }
 
 WorkPtr Group::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  collectives_.count();
-  return gloo().allreduce_sparse(tensors, options);
+  return counted_gloo().allreduce_sparse(tensors, options);
 }
 
 WorkPtr Group::allreduce_coalesced(Tensors& tensors,
                                    const c10d::AllreduceCoalescedOptions& options) {
-  collectives_.count();
   auto work = collectives_.all_reduce(tensors, options.reduceOp, options.timeout,
                                       c10d::OpType::ALLREDUCE_COALESCED);
-  return work ? work : gloo().allreduce_coalesced(tensors, options);
+  return work ? work : counted_gloo().allreduce_coalesced(tensors, options);
 }
 
 WorkPtr Group::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  collectives_.count();
   return collectives_.broadcast(one(tensors), options.rootRank, options.timeout);
 }
 
 WorkPtr Group::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  collectives_.count();
   auto work =
       collectives_.reduce(one(tensors), options.rootRank, options.reduceOp, options.timeout);
-  return work ? work : gloo().reduce(tensors, options);
+  return work ? work : counted_gloo().reduce(tensors, options);
 }
 
 WorkPtr Group::allgather(TensorLists& outputs, Tensors& inputs,
                          const c10d::AllgatherOptions& options) {
-  collectives_.count();
   return collectives_.all_gather(outputs, inputs, options.timeout, c10d::OpType::ALLGATHER);
 }
 
 // This function's lists are ordered by rank, not by input.
 WorkPtr Group::allgather_coalesced(TensorLists& by_rank, Tensors& inputs,
                                    const c10d::AllgatherOptions& options) {
-  collectives_.count();
   TensorLists outputs(inputs.size());
   for (const Tensors& of_rank : by_rank) {
     if (of_rank.size() != inputs.size()) {
@@ -110,81 +103,70 @@ WorkPtr Group::allgather_coalesced(TensorLists& by_rank, Tensors& inputs,
 
 WorkPtr Group::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                const c10d::AllgatherOptions& options) {
-  collectives_.count();
   return collectives_.all_gather_flat(outputs, inputs, options.timeout);
 }
 
 WorkPtr Group::_allgather_base(at::Tensor& output, at::Tensor& input,
                                const c10d::AllgatherOptions& options) {
-  collectives_.count();
   return collectives_.all_gather_flat({output}, {input}, options.timeout);
 }
 
 WorkPtr Group::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                               const c10d::ReduceScatterOptions& options) {
-  collectives_.count();
   auto work = collectives_.reduce_scatter(outputs, inputs, options.reduceOp, options.timeout);
-  return work ? work : gloo().reduce_scatter(outputs, inputs, options);
+  return work ? work : counted_gloo().reduce_scatter(outputs, inputs, options);
 }
 
 WorkPtr Group::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                const c10d::ReduceScatterOptions& options) {
-  collectives_.count();
   auto work = collectives_.reduce_scatter_flat(outputs, inputs, options.reduceOp, options.timeout);
-  return work ? work : gloo().reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  return work ? work : counted_gloo().reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
 WorkPtr Group::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                     const c10d::ReduceScatterOptions& options) {
-  collectives_.count();
   auto work =
       collectives_.reduce_scatter_flat({output}, {input}, options.reduceOp, options.timeout);
-  return work ? work : gloo()._reduce_scatter_base(output, input, options);
+  return work ? work : counted_gloo()._reduce_scatter_base(output, input, options);
 }
 
 WorkPtr Group::barrier(const c10d::BarrierOptions& options) {
-  collectives_.count();
   return collectives_.barrier(options.timeout);
 }
 
 WorkPtr Group::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
-  collectives_.count();
-  return gloo().gather(outputs, inputs, options);
+  return counted_gloo().gather(outputs, inputs, options);
 }
 
 WorkPtr Group::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {
-  collectives_.count();
-  return gloo().scatter(outputs, inputs, options);
+  return counted_gloo().scatter(outputs, inputs, options);
 }
 
 WorkPtr Group::alltoall_base(at::Tensor& output, at::Tensor& input,
                              std::vector<std::int64_t>& output_sizes,
                              std::vector<std::int64_t>& input_sizes,
                              const c10d::AllToAllOptions& options) {
-  collectives_.count();
-  return gloo().alltoall_base(output, input, output_sizes, input_sizes, options);
+  return counted_gloo().alltoall_base(output, input, output_sizes, input_sizes, options);
 }
 
 WorkPtr Group::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  collectives_.count();
-  return gloo().alltoall(outputs, inputs, options);
+  return counted_gloo().alltoall(outputs, inputs, options);
 }
 
 WorkPtr Group::send(Tensors& tensors, int to, int tag) {
-  return gloo().send(tensors, to, tag);
+  return open_gloo().send(tensors, to, tag);
 }
 
 WorkPtr Group::recv(Tensors& tensors, int from, int tag) {
-  return gloo().recv(tensors, from, tag);
+  return open_gloo().recv(tensors, from, tag);
 }
 
 WorkPtr Group::recvAnysource(Tensors& tensors, int tag) {
-  return gloo().recvAnysource(tensors, tag);
+  return open_gloo().recvAnysource(tensors, tag);
 }
 
 void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
-  collectives_.count();
-  gloo().monitoredBarrier(options, wait_for_all);
+  counted_gloo().monitoredBarrier(options, wait_for_all);
 }
 
 c10::intrusive_ptr<c10d::Backend> Group::split(
@@ -223,9 +205,14 @@ void Group::shutdown() {
   communicator()->close();
 }
 
-c10d::Backend& Group::gloo() const {
+c10d::Backend& Group::open_gloo() const {
   if (communicator()->closed()) throw Failure(TALLY_CANCELLED, "the group was closed");
   return *gloo_;
+}
+
+c10d::Backend& Group::counted_gloo() {
+  collectives_.count();
+  return open_gloo();
 }
 
 c10d::ErrorType Group::getError() {

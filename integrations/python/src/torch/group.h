@@ -89,8 +89,9 @@ class Group final : public c10d::Backend {
   const std::shared_ptr<Communicator>& communicator() const { return collectives_.communicator(); }
 
  private:
-  // Throws Failure after abort() or shutdown().
-  c10d::Backend& gloo() const;
+  // Throw Failure after abort() or shutdown(). The second one is for collectives.
+  c10d::Backend& open_gloo() const;
+  c10d::Backend& counted_gloo();
 
   Collectives collectives_;
   c10::intrusive_ptr<c10d::Backend> gloo_;

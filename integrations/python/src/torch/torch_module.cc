@@ -56,11 +56,13 @@ void bind_communicator(py::module_& module) {
       .def(py::init([](const std::string& address, const std::string& job, const std::string& token,
                        std::uint32_t rank, std::uint32_t ranks, double connect_timeout,
                        double deadline) {
-             const auto ms = [](double seconds) {
-               return static_cast<std::uint32_t>(std::clamp(seconds * 1000, 0.0, 86'400'000.0));
-             };
-             const CommunicatorOptions options{
-                 address, job, token, rank, ranks, ms(connect_timeout), ms(deadline)};
+             const CommunicatorOptions options{address,
+                                               job,
+                                               token,
+                                               rank,
+                                               ranks,
+                                               milliseconds(connect_timeout),
+                                               milliseconds(deadline)};
              const py::gil_scoped_release nogil;
              return connect(options);
            }),
@@ -106,10 +108,7 @@ PYBIND11_MODULE(_torch, module) {
   // For all modules, because a failure may appear in one of torch's own functions.
   py::register_exception_translator(translate);
   py::module_::import("torch");
-  SharedPool::use(*py::module_::import("tally._core")
-                       .attr("_pool")
-                       .cast<py::capsule>()
-                       .get_pointer<SharedPool>());
+  share_pool_of_core();
   bind_communicator(module);
   bind_reducer(module);
   bind_group(module);

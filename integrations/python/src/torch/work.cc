@@ -29,7 +29,8 @@ const char* title_of(c10d::OpType kind) {
   }
 }
 
-// Frameworks decide by these words of other backends whether to start the ranks again.
+}  // namespace
+
 Failure with_known_words(const Failure& failure) {
   const char* words = "";
   if (failure.status == TALLY_DEADLINE) words = "Timed out: ";
@@ -40,8 +41,6 @@ Failure with_known_words(const Failure& failure) {
   return {failure.status, words + std::string(failure.what()), failure.culprit,
           failure.inputs_gone};
 }
-
-}  // namespace
 
 Work::Work(const std::shared_ptr<Communicator>& communicator, c10d::OpType kind,
            std::uint64_t sequence, const std::vector<at::Tensor>& inputs,
@@ -69,7 +68,7 @@ void Work::start(const c10::intrusive_ptr<Work>& work, const std::vector<Request
       ++posted;
     }
   } catch (const Failure& failure) {
-    outcome = {failure.status, failure.culprit, failure.inputs_gone, 0, 0, failure.what()};
+    outcome = Outcome::of(failure);
   }
   for (; posted < requests.size(); ++posted) work->end_one(outcome);
   work->end_one(outcome);

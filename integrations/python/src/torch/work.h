@@ -13,6 +13,10 @@
 
 namespace tally::python {
 
+// Puts the words of torch's own backends before the message. Frameworks decide by them whether to
+// start the ranks again.
+Failure with_known_words(const Failure& failure);
+
 class Work final : public c10d::Work {
  public:
   // result() and the future return `outputs`. When all operations have succeeded, `finish` runs

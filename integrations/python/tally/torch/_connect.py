@@ -1,7 +1,7 @@
 """Connects the ranks of a group to one node: rank 0 knows or starts the node, and sends its address.
 
-There is one time-out, the process group's. Operations have it as their deadline, and so has the start of a session, for
-which CONNECT_SECONDS are enough."""
+There is one time-out, the process group's. It is the deadline of operations. To open a session takes no longer than that
+either, but at least 10 and at most CONNECT_SECONDS."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def connect(store, rank: int, ranks: int, deadline: float,
     deadline: seconds, the process group's time-out. lost: the address of a node that was lost."""
     follow_debug_level()
     store = of_this_start("tally", store)
-    start = min(deadline, CONNECT_SECONDS)
+    start = min(max(deadline, 10.0), CONNECT_SECONDS)
     key = "session"
     if rank == 0:
         try:
@@ -66,10 +66,9 @@ def connect(store, rank: int, ranks: int, deadline: float,
         raise Error(f"rank 0 started a node on {offer['host']} and this is {socket.gethostname()}: "
                     "ranks on several machines need $TALLY_ADDRESS", "unavailable", 0)
     communicator = _torch.Communicator(address=address, job=offer["job"], token=os.environ.get("TALLY_TOKEN", ""),
-                                       rank=rank, ranks=ranks, connect_timeout=max(start, 10.0), deadline=deadline)
+                                       rank=rank, ranks=ranks, connect_timeout=start, deadline=deadline)
     if rank == 0:
-        logger.info("tally: %d ranks, job %s at %s; time-out %g s, to connect %g s", ranks, offer["job"], address, deadline,
-                    max(start, 10.0))
+        logger.info("tally: %d ranks, job %s at %s; time-out %g s, to connect %g s", ranks, offer["job"], address, deadline, start)
     return communicator
 
 

@@ -45,7 +45,7 @@ class State:
         self.in_place = in_place
         self._deadline = _timeout_of(group) if deadline is None else deadline
         self._rank, self._ranks = dist.get_rank(group), dist.get_world_size(group)
-        self._store = dist.PrefixStore(f"tally-hook-{_states}-{_group_name(group)}",
+        self._store = dist.PrefixStore(f"tally-hook-{_states}-{group.group_name}",
                                        c10d._get_default_store())
         self._generation = 0
         self.communicator = self._connect()
@@ -140,11 +140,6 @@ def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Futur
         return future.then(lambda done: gradients.copy_(done.value()))
     output = state._output(bucket, index, gradients)
     return state._reducer.average(index, gradients, output, state.stats).get_future()
-
-
-def _group_name(group) -> str:
-    """Returns a name that is equal at every rank of the group."""
-    return group.group_name
 
 
 def _timeout_of(group) -> float:
