@@ -1,32 +1,24 @@
 #include "base/crc32c.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
 #include <isa-l/crc.h>
 
 #include <algorithm>
 #include <type_traits>
 
+#include "base/isal.h"
+
 namespace tally {
 namespace {
 
-constexpr const char* kName = "libisal.so.2";
 constexpr std::size_t kMostAtOnce = 1 << 30;  // ISA-L's lengths are ints
 
 }  // namespace
 
 Result<Crc32c> Crc32c::load() {
   static_assert(std::is_same_v<Function, decltype(&::crc32_iscsi)>);
-  void* handle = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    return Error{Status::kUnsupported,
-                 fmt::format("ISA-L cannot be opened ({}): install libisal2", ::dlerror())};
-  }
-  const auto function = reinterpret_cast<Function>(::dlsym(handle, "crc32_iscsi"));
-  if (function == nullptr) {
-    return Error{Status::kUnsupported, fmt::format("{} has no crc32_iscsi", kName)};
-  }
-  return Crc32c(function);
+  const auto function = isal_function("crc32_iscsi");
+  if (!function) return function.error();
+  return Crc32c(reinterpret_cast<Function>(*function));
 }
 
 Result<const Crc32c*> Crc32c::open() {

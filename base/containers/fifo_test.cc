@@ -16,9 +16,16 @@ TEST(Fifo, GivesWhatADequeGives) {
   for (int i = 0; i < 100'000; ++i) {
     // Fills up and empties by turns.
     const bool push = dice() % 100 < (i / 1000 % 2 == 0 ? 60u : 40u);
-    if (push) {
+    if (push && dice() % 4 == 0) {
+      const std::size_t index = dice() % (model.size() + 1);
+      fifo.insert(index, i);
+      model.insert(model.begin() + static_cast<std::ptrdiff_t>(index), i);
+    } else if (push) {
       fifo.push_back(i);
       model.push_back(i);
+    } else if (!model.empty() && dice() % 8 == 0) {
+      fifo.pop_back();
+      model.pop_back();
     } else if (!model.empty()) {
       fifo.pop_front();
       model.pop_front();
@@ -27,6 +34,9 @@ TEST(Fifo, GivesWhatADequeGives) {
     ASSERT_EQ(fifo.size(), model.size());
     if (!model.empty()) {
       ASSERT_EQ(fifo.front(), model.front());
+      ASSERT_EQ(fifo.back(), model.back());
+      const std::size_t index = dice() % model.size();
+      ASSERT_EQ(fifo[index], model[index]);
     }
   }
 }

@@ -27,8 +27,8 @@ class Connection {
  public:
   virtual ~Connection() = default;
 
-  // transport() is the name that users give: "shm", "verbs" or "fabric". description() adds the
-  // details for the log line about the choice.
+  // transport() is the name that users give: "shm", "verbs" or "fabric"; a node's own connections
+  // have "roce" too. description() adds the details for the log line about the choice.
   virtual std::string_view transport() const = 0;
   virtual std::string description() const = 0;
   virtual std::uint32_t shards() const = 0;

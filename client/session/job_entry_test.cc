@@ -35,6 +35,12 @@ class JobEntryTest : public ::testing::Test {
               {"credit", 16},
               {"deadline_ms", 1000}}}};
   }
+  // Such a node knows no plans.
+  static json of_an_older_version(const std::string& method, const json&) {
+    if (method == "job.open") return {{"error", {{"code", -32601}, {"message", "no such method"}}}};
+    if (method == "session.open") return opened({65536}, 1);
+    return {{"result", json::object()}};
+  }
   static json at(const ScriptedNode& node, std::vector<std::uint32_t> trees) {
     return {{"name", "n"},
             {"host", "elsewhere"},
@@ -45,15 +51,30 @@ class JobEntryTest : public ::testing::Test {
 };
 
 TEST_F(JobEntryTest, ANodeOfAnOlderVersionNeedsNoPlan) {
-  ScriptedNode node(entry_path("old"), [](const std::string& method, const json&) -> json {
-    if (method == "job.open") return {{"error", {{"code", -32601}, {"message", "no such method"}}}};
-    if (method == "session.open") return opened({65536}, 1);
-    return {{"result", json::object()}};
-  });
+  ScriptedNode node(entry_path("old"), of_an_older_version);
   const auto entry = enter(node.address());
   ASSERT_TRUE(entry.ok()) << entry.error().message;
   EXPECT_EQ(entry->nodes.shards(), 1u);
   EXPECT_FALSE(node.requests().at(1).second.contains("epoch"));
+}
+
+// Any user can make a socket in /tmp before a node does.
+TEST_F(JobEntryTest, ASocketOfAnotherUserGetsNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(::seteuid(kNobody), 0);
+  ScriptedNode node(entry_path("foreign"), of_an_older_version);
+  ASSERT_EQ(::seteuid(0), 0);
+  const auto refused = enter(node.address());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status(), Status::kRefused);
+  EXPECT_THAT(refused.error().message, HasSubstr("belongs to uid 65534"));
+  EXPECT_TRUE(node.requests().empty());
+  ASSERT_EQ(::setenv("TALLY_NODE_USER", "nobody", 1), 0);
+  EXPECT_TRUE(enter(node.address()).ok());
+  ASSERT_EQ(::setenv("TALLY_NODE_USER", "no such user", 1), 0);
+  EXPECT_THAT(enter(node.address()).error().message, HasSubstr("there is no such user"));
+  ::unsetenv("TALLY_NODE_USER");
 }
 
 TEST_F(JobEntryTest, AllNodesOfThePlanAreOpenedWithItsEpoch) {

@@ -125,7 +125,9 @@ Outcome Access::may_call(const rpc::Peer& peer, std::string_view method) const {
 void Access::audit(const rpc::Peer& peer, std::string_view method, const Error& error) {
   if (error.status != Status::kRefused) return;
   constexpr std::string_view kReason = "access-refused";
-  if (method == "job.open" || method == "session.open") wrong_.add(peer.source, monotonic_now());
+  if (method == "job.open" || method == "session.open" || method == "session.prove") {
+    wrong_.add(peer.source, monotonic_now());
+  }
   if (limiter_.allows(kReason, monotonic_now())) {
     log::warning("access-refused",
                  {{"peer", peer.name}, {"method", method}, {"reason", error.message}});

@@ -48,6 +48,24 @@ constexpr std::array kShardColumns = {
     Column{"sleeps", "sleeps", Format::kCount, true},
 };
 
+constexpr std::array kRoceColumns = {
+    Column{"index", "shard", Format::kText},
+    Column{"received", "packets in", Format::kCount},
+    Column{"sent", "out", Format::kCount},
+    Column{"again", "again", Format::kCount},
+    Column{"reads_repaired", "repaired", Format::kCount},
+    Column{"out_of_order", "early", Format::kCount},
+    Column{"duplicates", "twice", Format::kCount},
+    Column{"strangers", "strange", Format::kCount},
+    Column{"marked", "marked", Format::kCount},
+    Column{"notices_sent", "CNP out", Format::kCount},
+    Column{"notices_taken", "CNP in", Format::kCount},
+    Column{"wrong_icrc", "wrong ICRC", Format::kCount},
+    Column{"no_buffer", "no buffer", Format::kCount},
+    Column{"wrong_shard", "wrong shard", Format::kCount},
+    Column{"missed", "missed", Format::kCount},
+};
+
 constexpr std::array kJobColumns = {
     Column{"name", "job", Format::kText},
     Column{"epoch", "epoch"},
@@ -245,6 +263,17 @@ std::string render_status(const json& status) {
   return text;
 }
 
+// The packets of nodes that serve RoCE by themselves, since their start. Empty for others.
+std::string render_roce(const json& stats) {
+  json rows = json::array();
+  for (const json& shard : stats.value("shards", json::array())) {
+    if (!shard.contains("roce")) continue;
+    rows.push_back(shard["roce"]);
+    rows.back()["index"] = shard.value("index", json());
+  }
+  return rows.empty() ? "" : "\n" + render_table(rows, kRoceColumns);
+}
+
 std::string render_stats(const json& stats, Nanos now, Sample& last) {
   json rows = stats.value("shards", json::array());
   if (rows.size() > 1) {
@@ -253,7 +282,8 @@ std::string render_stats(const json& stats, Nanos now, Sample& last) {
     rows.push_back(std::move(totals));
   }
   const json before = align(rows, last.rows, {"index"});
-  return render_since(rows, before, now, last, kShardColumns, [](auto&, auto&, auto&&) {});
+  return render_since(rows, before, now, last, kShardColumns, [](auto&, auto&, auto&&) {}) +
+         render_roce(stats);
 }
 
 std::string render_jobs(const json& jobs, Nanos now, Sample& last) {

@@ -156,6 +156,11 @@ TEST(Views, StatsHaveATotalWhereThereAreSeveralShards) {
   two["shards"].push_back({{"index", 1}, {"notices", 0}});
   Sample fresh;
   EXPECT_NE(render_stats(two, 1, fresh).find("\nall       1.5k"), std::string::npos);
+  json with_port = one;
+  with_port["shards"][0]["roce"] = {{"received", 1234}, {"wrong_icrc", 5}};
+  const std::string shown = render_stats(with_port, 1, fresh);
+  EXPECT_NE(shown.find("wrong ICRC"), std::string::npos);
+  EXPECT_NE(shown.find("1.2k"), std::string::npos);
 }
 
 TEST(Views, NodesShowWhatTheyAre) {

@@ -165,6 +165,16 @@ std::vector<Key> network_keys() {
        "RDMA: bytes that a packet carries at most: 256, 512, 1024, 2048 or 4096; 0: what the port "
        "does",
        or_zero(number(At<&Config::mtu>{}, kMinMtu, kMaxMtu))},
+      {"network", "roce", "roce",
+       "instead of an RDMA device: an Ethernet port for transport verbs, by its name for DPDK, as "
+       "0000:3b:00.0 or net_vhost0,iface=/run/wire.sock",
+       TextKey{At<&Config::roce>{}, true}},
+      {"network", "roce_address", "", "address and prefix of that port, as 10.9.0.2/24",
+       TextKey{At<&Config::roce_address>{}, true}},
+      {"network", "roce_gateway", "", "for addresses outside of the prefix; empty: none",
+       TextKey{At<&Config::roce_gateway>{}, true}},
+      {"network", "roce_vlan", "", "of that port; 0: none",
+       or_zero(number(At<&Config::roce_vlan>{}, 1, 4094))},
       {"network", "fabric", "fabric",
        "transport fabric for workers on other machines; auto: where libfabric is installed",
        choice(At<&Config::fabric>{}, {"auto", "on", "off"})},

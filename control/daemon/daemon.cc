@@ -16,6 +16,7 @@
 #include "control/coordinator/records/tree_buffers.h"
 #include "control/daemon/networks.h"
 #include "control/daemon/node_security.h"
+#include "control/daemon/roce_network.h"
 #include "control/machine/memory_limit.h"
 #include "control/machine/process_limits.h"
 #include "dataplane/transport/shm/fault_guard.h"
@@ -149,10 +150,12 @@ Outcome Daemon::build(const Config& config) {
   if (!rails) return rails.error();
   rails_ = std::move(rails).value();
   choose_places(config);
+  const RoceNeeds roce = needs_of_roce(config);
   auto eal = engine::Eal::start({.shards = config.shards,
                                  .hugepages = config.hugepages,
-                                 .memory_mib = config.engine_mib,
+                                 .memory_mib = config.engine_mib + roce.memory_mib,
                                  .cpus = claim_cpus(config),
+                                 .pci_device = roce.pci_device,
                                  .verbose = config.log_level == log::Level::kDebug});
   if (!eal) return eal.error();
   eal_ = std::move(eal).value();

@@ -10,6 +10,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -45,16 +46,48 @@ struct Call {
 };
 
 std::vector<Call> operator_calls() {
-  return {{"cluster.join", json::object()},    {"cluster.next", json::object()},
-          {"cluster.report", json::object()},  {"cluster.drain", {{"node", "a"}}},
-          {"plan.set", {{"text", "[]"}}},      {"plan.show", json::object()},
-          {"probe.machine", {{"inputs", 65}}}, {"probe.serve", {{"streams", 0}}},
-          {"probe.run", json::object()},       {"token.revoke", {{"id", "0123456789abcdef"}}}};
+  return {{"cluster.join", json::object()},
+          {"cluster.next", json::object()},
+          {"cluster.report", json::object()},
+          {"cluster.drain", {{"node", "a"}}},
+          {"plan.set", {{"text", "[]"}}},
+          {"plan.show", json::object()},
+          {"plan.show", {{"job", kJob}}},
+          {"probe.machine", {{"inputs", 65}}},
+          {"probe.serve", {{"streams", 0}}},
+          {"probe.run", json::object()},
+          {"token.revoke", {{"id", "0123456789abcdef"}}}};
 }
 
 std::vector<Call> job_calls() {
   return {{"job.open", {{"version", 1}, {"job", kJob}, {"rank", 0}, {"ranks", 2}}},
           {"session.open", {{"version", 1}, {"job", kJob}, {"rank", 0}, {"ranks", 2}}}};
+}
+
+// About one job, of which another caller must not learn whether it exists.
+std::vector<Call> calls_about(const char* job) {
+  return {{"node.metrics", {{"job", job}}},
+          {"node.trace", {{"job", job}}},
+          {"node.trace_take", {{"job", job}, {"shard", 0}}}};
+}
+
+// About the caller's own job or session. A caller without one gets an answer that says so.
+std::vector<Call> calls_of_sessions() {
+  return {{"cluster.jobs", json::object()},
+          {"node.jobs", json::object()},
+          {"node.metrics", {{"job", kJob}}},
+          {"node.trace", {{"job", kJob}}},
+          {"node.trace_take", {{"job", kJob}, {"shard", 0}}},
+          {"job.next", json::object()},
+          {"job.report", json::object()},
+          {"job.leave", json::object()},
+          {"session.attach", json::object()},
+          {"session.prove", {{"session", 1}, {"proof", 1}}},
+          {"session.empty", json::object()},
+          {"session.close", json::object()},
+          {"region.check", json::object()},
+          {"region.register", json::object()},
+          {"region.deregister", json::object()}};
 }
 
 std::vector<Call> calls_for_all() {
@@ -96,6 +129,7 @@ class DoorsTest : public ::testing::Test {
   static Result<json> call(RpcChannel& channel, const Call& one) {
     return channel.call(one.method, one.params, {}, in_time());
   }
+  // How often the node logged a refusal.
   std::size_t audit_lines() {
     const std::string log = node_->output();
     std::size_t lines = 0;
@@ -114,9 +148,7 @@ class DoorsTest : public ::testing::Test {
       ASSERT_FALSE(answer) << one.method;
       EXPECT_EQ(answer.status(), Status::kRefused) << one.method << ": " << answer.error().message;
       EXPECT_THAT(answer.error().message, HasSubstr(why)) << one.method;
-      for (const Nanos end = in_time(); audit_lines() == before && monotonic_now() < end;)
-        ::usleep(10'000);
-      EXPECT_GT(audit_lines(), before) << one.method;
+      expect_audit_line_after(before, one.method);
     }
   }
   void expect_let_in(const std::function<Result<RpcChannel>()>& reach,
@@ -138,8 +170,48 @@ class DoorsTest : public ::testing::Test {
     const auto jobs = call(*channel, {"node.jobs", json::object()});
     ASSERT_TRUE(jobs) << jobs.error().message;
     EXPECT_EQ(jobs->size(), sees ? 1U : 0U);
-    EXPECT_EQ(call(*channel, {"node.metrics", {{"job", kJob}}}).ok(), sees);
-    EXPECT_EQ(call(*channel, {"node.trace", {{"job", kJob}}}).ok(), sees);
+    const auto all_jobs = call(*channel, {"cluster.jobs", json::object()});
+    ASSERT_TRUE(all_jobs) << all_jobs.error().message;
+    if (!sees) {
+      EXPECT_EQ(all_jobs->dump().find(kJob), std::string::npos) << *all_jobs;
+    }
+    const auto of_none = calls_about("none");
+    for (std::size_t i = 0; const Call& one : calls_about(kJob)) {
+      ::usleep(120'000);  // the log has ten lines a second at most
+      const std::size_t before = audit_lines();
+      const auto answer = call(*channel, one);
+      EXPECT_EQ(answer.ok(), sees) << one.method;
+      const auto no_job = call(*channel, of_none[i++]);
+      if (sees) continue;
+      EXPECT_EQ(answer.error().message,
+                std::regex_replace(no_job.error().message, std::regex("none"), kJob))
+          << "the answer must not tell the name";
+      expect_audit_line_after(before, one.method);
+    }
+  }
+  // Its own session's calls alone: a caller without a session does nothing to those of others.
+  void expect_no_session(const std::function<Result<RpcChannel>()>& reach) {
+    for (const Call& one : calls_of_sessions()) {
+      if (!std::string(one.method).starts_with("session.") &&
+          !std::string(one.method).starts_with("region.")) {
+        continue;
+      }
+      auto channel = reach();
+      ASSERT_TRUE(channel) << channel.error().message;
+      EXPECT_FALSE(call(*channel, one)) << one.method;
+    }
+    EXPECT_TRUE(call(*rank_, {"node.metrics", {{"job", kJob}}})) << "the job goes on";
+  }
+  void expect_audit_line_after(std::size_t before, const char* method) {
+    for (const Nanos end = in_time(); audit_lines() == before && monotonic_now() < end;)
+      ::usleep(10'000);
+    EXPECT_GT(audit_lines(), before) << method;
+    const std::string log = node_->output();
+    const std::size_t last = log.rfind("event=access-refused");
+    const std::string line = log.substr(last, log.find('\n', last) - last);
+    EXPECT_THAT(line, HasSubstr("peer="));
+    // A connection that is not let in is refused before its first call.
+    EXPECT_THAT(line, AnyOf(HasSubstr(std::string("method=") + method), Not(HasSubstr("method="))));
   }
 
   Secret secret_ = Secret::generate();
@@ -150,14 +222,16 @@ class DoorsTest : public ::testing::Test {
 
 TEST_F(DoorsTest, AStrangerOverTcpMayDoNothing) {
   const auto in_clear = [&] { return RpcChannel::connect(tcp(), in_time()); };
-  for (const auto& calls : {calls_for_all(), job_calls(), operator_calls()}) {
+  for (const auto& calls : {calls_for_all(), job_calls(), operator_calls(), calls_of_sessions()}) {
     expect_refused(in_clear, calls, "serves TCP only to who shows");
   }
 }
 
 TEST_F(DoorsTest, AStrangerWithAWrongSecretMayDoNothing) {
   const auto guessing = [&] { return connect(tcp(), Secret::generate().text()); };
-  expect_refused(guessing, {calls_for_all().front(), job_calls().front()},
+  expect_refused(guessing,
+                 {calls_for_all().front(), job_calls().front(), operator_calls().front(),
+                  calls_of_sessions().front()},
                  "do not accept each other's token");
 }
 
@@ -166,6 +240,7 @@ TEST_F(DoorsTest, AnotherUserOfTheMachineMaySeeTheNodeAlone) {
   const auto other = [&] { return connect_as_other_user(); };
   expect_let_in(other, calls_for_all());
   expect_sees_job(other, false);
+  expect_no_session(other);
   expect_refused(other, {job_calls().back()}, "belongs to");
   expect_refused(other, operator_calls(), "operators");
 }
@@ -174,6 +249,7 @@ TEST_F(DoorsTest, TheTokenOfAnotherJobIsForThatJobAlone) {
   const auto other = [&] { return connect(tcp(), token("gpt")); };
   expect_let_in(other, calls_for_all());
   expect_sees_job(other, false);
+  expect_no_session(other);
   expect_refused(other, job_calls(), "is not for this job");
   expect_refused(other, operator_calls(), "operators");
 }
@@ -219,6 +295,28 @@ TEST_F(DoorsTest, AnOperatorTakesATraceOver) {
   EXPECT_THAT(call(second, trace).error().message, HasSubstr("is being traced"));
   auto local = RpcChannel::connect(node_.address(), in_time()).value();
   EXPECT_TRUE(call(local, trace));
+  auto remote = connect(tcp(), secret_.text()).value();
+  EXPECT_TRUE(call(remote, trace)) << "from another operator, which may be idle";
+  EXPECT_FALSE(call(second, trace));
+}
+
+// With --insecure a stranger over TCP may do what operators may, but holds nothing against them.
+TEST(DoorsWithoutSecret, AStrangerHoldsNoTrace) {
+  tally::testing::Tallyd node;
+  const auto port = net::local_port(net::listen_tcp({"127.0.0.1", 0})->get());
+  const std::string tcp = "tcp:127.0.0.1:" + std::to_string(port);
+  node.start({"--listen-tcp", tcp, "--insecure", "--shards", "1", "--verbs", "off"});
+  const json rank = {{"version", 1}, {"job", kJob}, {"rank", 0}, {"ranks", 2}};
+  auto owner = RpcChannel::connect(node.address(), in_time()).value();
+  ASSERT_TRUE(owner.call("session.open", rank, {}, in_time()));
+  auto stranger = RpcChannel::connect(tcp, in_time()).value();
+  auto local = RpcChannel::connect(node.address(), in_time()).value();
+  const auto trace = [](RpcChannel& channel) {
+    return channel.call("node.trace", {{"job", kJob}}, {}, in_time()).ok();
+  };
+  EXPECT_TRUE(trace(stranger));
+  EXPECT_TRUE(trace(local));
+  EXPECT_FALSE(trace(stranger));
 }
 
 }  // namespace

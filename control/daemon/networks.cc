@@ -10,6 +10,7 @@
 #include "base/log/log.h"
 #include "control/config/rails.h"
 #include "control/coordinator/records/tree_buffers.h"
+#include "control/daemon/roce_network.h"
 #include "control/node/shards/shard_set.h"
 #include "net/address.h"
 
@@ -200,7 +201,14 @@ Result<Networks> open_networks(const Config& config, const std::vector<Rail>& ra
   networks.transports.resize(config.shards);
   const std::size_t landing = landing_bytes(protocol, config.limits.max_ranks);
   std::string why;
-  if (config.verbs != Offer::kOff) {
+  if (!config.roce.empty()) {
+    auto opened = open_roce(config, landing, memory, before);
+    if (!opened) return opened.error();
+    for (std::uint32_t i = 0; i < config.shards; ++i) {
+      networks.transports[i].roce = std::move(opened->transports[i]);
+    }
+    networks.verbs = opened->offer;
+  } else if (config.verbs != Offer::kOff) {
     const auto opened = open_verbs(config, places, landing, memory, before, networks);
     if (!opened) why += "; verbs: " + opened.error().message;
     if (auto fine = settle("verbs", config.verbs, opened); !fine) return fine.error();

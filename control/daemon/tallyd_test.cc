@@ -147,7 +147,7 @@ TEST_F(TallydTest, TheDoctorExaminesThisMachineAndItsNode) {
     levels[finding.value("check", "")] = finding.value("level", "");
     EXPECT_EQ(finding.value("level", "") == "ok", finding.value("remedy", "").empty()) << finding;
   }
-  EXPECT_EQ(levels.size(), 17u);  // every check has something to say
+  EXPECT_EQ(levels.size(), 18u);  // every check has something to say
   EXPECT_EQ(levels["node"], "ok");
   EXPECT_EQ(levels["path"], "ok");
   Process text(tallyctl({"doctor", "--check", "node", "--check", "memlock"}));

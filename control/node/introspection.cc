@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/coordinator/records/vertex_json.h"
+#include "control/node/shards/roce_json.h"
 #include "net/rpc/params.h"
 
 namespace tally::control {
@@ -158,14 +159,27 @@ json record_json(const protocol::TraceRecord& record) {
           {"pushing_ns", record.pushing}};
 }
 
+Error no_such_job(const std::string& job) {
+  return {Status::kInvalidArgument,
+          fmt::format("no job \"{}\" runs here: tallyctl jobs lists those that do", job)};
+}
+
+// An operator can take a trace over. With --insecure the node cannot distinguish strangers over TCP
+// from operators, so a caller over TCP without proof takes no trace over from an operator.
+bool takes_over(const Caller& caller, const Caller& holder) {
+  const bool is_proven = !caller.user.empty() || caller.proof.has_value();
+  return caller.is_operator && (is_proven || !holder.is_operator);
+}
+
 }  // namespace
 
 Introspection::Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission,
-                             std::function<Caller(rpc::ConnectionId)> caller_of)
+                             std::function<Caller(rpc::ConnectionId)> caller_of, Audit audit)
     : facts_(std::move(facts)),
       shards_(shards),
       admission_(admission),
       caller_of_(std::move(caller_of)),
+      audit_(std::move(audit)),
       started_(monotonic_now()) {}
 
 void Introspection::handle(rpc::ConnectionId connection, const rpc::Request& request,
@@ -188,18 +202,25 @@ Result<const JobInstance*> Introspection::find(const std::string& job) const {
     if (found == nullptr || instance->epoch > found->epoch) found = instance.get();
   }
   if (found != nullptr) return found;
-  return Error{Status::kInvalidArgument,
-               fmt::format("no job \"{}\" runs here: tallyctl jobs lists those that do", job)};
+  return no_such_job(job);
 }
 
-// A job that the caller may not see does not exist for it.
+// Answers as for a job that does not exist, so that callers learn no names of jobs.
 Result<const JobInstance*> Introspection::find_for(rpc::ConnectionId connection,
+                                                   std::string_view method,
                                                    const std::string& job) const {
   auto found = find(job);
   if (!found || may_see(caller_of_(connection), job, (*found)->lock)) return found;
-  return Error{
-      Status::kInvalidArgument,
-      fmt::format("no job \"{}\" of yours runs here: tallyctl jobs lists those that do", job)};
+  audit_(connection, method,
+         {Status::kRefused, fmt::format("job \"{}\" is not one of this caller's", job)});
+  return no_such_job(job);
+}
+
+void Introspection::refuse(rpc::ConnectionId connection, std::string_view method, rpc::Reply& reply,
+                           const std::string& why) const {
+  const Error error{Status::kRefused, why};
+  audit_(connection, method, error);
+  reply.error(error);
 }
 
 void Introspection::status(rpc::Reply reply) const {
@@ -233,7 +254,19 @@ void Introspection::stats(rpc::Reply reply) const {
     }
     shards.push_back(std::move(shard));
   }
-  reply.result({{"shards", std::move(shards)}, {"totals", std::move(totals)}});
+  json answer = {{"shards", std::move(shards)}, {"totals", std::move(totals)}};
+  if (!shards_.has_roce()) return reply.result(std::move(answer));
+  // Only a shard's own thread may read these counters.
+  auto ports = std::make_shared<std::vector<json>>(shards_.size());
+  auto then = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each([ports](std::uint32_t i, auto&,
+                          Transports& transports) { (*ports)[i] = roce_json(*transports.roce); },
+                  [ports, then, answer = std::move(answer)]() mutable {
+                    for (std::size_t i = 0; i < ports->size(); ++i) {
+                      answer["shards"][i]["roce"] = std::move((*ports)[i]);
+                    }
+                    then->result(std::move(answer));
+                  });
 }
 
 void Introspection::jobs(rpc::ConnectionId connection, rpc::Reply reply) const {
@@ -296,7 +329,7 @@ void Introspection::metrics(rpc::ConnectionId connection, const rpc::Request& re
   rpc::Params params(request.params);
   const auto name = params.text("job", kMaxName);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  const auto instance = find_for(connection, name);
+  const auto instance = find_for(connection, request.method, name);
   if (!instance) return reply.error(instance.error());
   auto views = std::make_shared<std::vector<JobView>>(shards_.size());
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
@@ -333,15 +366,14 @@ void Introspection::trace(rpc::ConnectionId connection, const rpc::Request& requ
   const auto name = params.text("job", kMaxName);
   const bool on = params.flag_or("on", true);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  const auto instance = find_for(connection, name);
+  const auto instance = find_for(connection, request.method, name);
   if (!instance) return reply.error(instance.error());
   const JobInstanceKey key{name, (*instance)->epoch};
   const auto owner = traces_.find(key);
-  // An operator takes the trace over from who is none.
   const bool is_held = owner != traces_.end() && owner->second != connection;
-  if (is_held && (!caller_of_(connection).is_operator || caller_of_(owner->second).is_operator)) {
-    return reply.error(Status::kRefused,
-                       fmt::format("job \"{}\" is being traced by another connection", name));
+  if (is_held && !takes_over(caller_of_(connection), caller_of_(owner->second))) {
+    return refuse(connection, request.method, reply,
+                  fmt::format("job \"{}\" is being traced by another connection", name));
   }
   if (on) traces_[key] = connection;
   if (!on) traces_.erase(key);
@@ -357,12 +389,12 @@ void Introspection::take_trace(rpc::ConnectionId connection, const rpc::Request&
   const auto name = params.text("job", kMaxName);
   const auto wanted = params.number("shard", 0, shards_.size() - 1);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  const auto instance = find_for(connection, name);
+  const auto instance = find_for(connection, request.method, name);
   if (!instance) return reply.error(instance.error());
   const auto owner = traces_.find({name, (*instance)->epoch});
   if (owner == traces_.end() || owner->second != connection) {
-    return reply.error(
-        Status::kRefused,
+    return refuse(
+        connection, request.method, reply,
         fmt::format("this connection does not trace job \"{}\": it has to call node.trace first",
                     name));
   }

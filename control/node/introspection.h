@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.h"
@@ -29,9 +30,12 @@ struct NodeFacts {
 
 class Introspection {
  public:
+  // Gets the refused requests, for the log.
+  using Audit = std::function<void(rpc::ConnectionId, std::string_view method, const Error&)>;
+
   // `shards` and `admission` are borrowed. A caller sees the jobs that may_see() lets it see.
   Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission,
-                std::function<Caller(rpc::ConnectionId)> caller_of);
+                std::function<Caller(rpc::ConnectionId)> caller_of, Audit audit);
 
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   // Ends the traces that this connection switched on.
@@ -50,14 +54,18 @@ class Introspection {
 
   // The job's latest instance that has members.
   Result<const JobInstance*> find(const std::string& job) const;
-  // The same, for a caller that may see it.
-  Result<const JobInstance*> find_for(rpc::ConnectionId connection, const std::string& job) const;
+  // The same, for a caller that may see it. For another caller there is no such job.
+  Result<const JobInstance*> find_for(rpc::ConnectionId connection, std::string_view method,
+                                      const std::string& job) const;
+  void refuse(rpc::ConnectionId connection, std::string_view method, rpc::Reply& reply,
+              const std::string& why) const;
   void set_trace(protocol::JobId job_id, std::size_t records, std::function<void()> then) const;
 
   NodeFacts facts_;
   ShardSet& shards_;
   const Admission& admission_;
   std::function<Caller(rpc::ConnectionId)> caller_of_;
+  Audit audit_;
   Nanos started_;
   std::map<JobInstanceKey, rpc::ConnectionId> traces_;  // the connection that switched the trace on
 };

@@ -46,10 +46,14 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards, Store& s
       shards_(shards),
       disconnect_(std::move(disconnect)),
       admission_(limits_of(options_, shards), options_.jobs),
-      introspection_(options_.facts, shards, admission_,
-                     [this](rpc::ConnectionId connection) {
-                       return options_.access->caller(options_.peer_of(connection));
-                     }),
+      introspection_(
+          options_.facts, shards, admission_,
+          [this](rpc::ConnectionId connection) {
+            return options_.access->caller(options_.peer_of(connection));
+          },
+          [this](rpc::ConnectionId connection, std::string_view method, const Error& error) {
+            options_.access->audit(options_.peer_of(connection), method, error);
+          }),
       coordinator_(coordinator_of(options_), store, io, disconnect_),
       probe_(options_.probe, io),
       endpoints_(io, shards, admission_.capacity(), options_),
@@ -216,7 +220,9 @@ void Node::prove(rpc::ConnectionId connection, const rpc::Request& request, rpc:
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   const SharedSession session = sessions_.numbered(static_cast<std::uint32_t>(number));
   if (session == nullptr || session->proof != proof) {
-    return reply.error(Status::kRefused, "session.prove: no session has this number and proof");
+    const Error error{Status::kRefused, "session.prove: no session has this number and proof"};
+    options_.access->audit(options_.peer_of(connection), request.method, error);
+    return reply.error(error);
   }
   const std::string host = options_.peer_of(connection).host;
   if (const auto added = add_proven(session->hosts, host); !added) {

@@ -31,6 +31,7 @@ struct VerbsOffer {
   std::string device;
   std::string gid;
   std::uint8_t ack_timeout = transport::verbs::kAckTimeout;  // for both ends
+  bool in_user_space = false;  // true: by transport roce, without an RDMA device
 };
 
 struct NodeOptions {

@@ -169,7 +169,13 @@ void SessionEndpoints::attach_to_verbs(const SharedSession& session, rpc::Params
   }
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   begin(session, answer, [this, session, answer, clients = std::move(clients)] {
-    make_queue_pairs(session, clients, answer);
+    if (!options_.verbs->in_user_space) return make_queue_pairs(session, clients, answer);
+    const std::uint32_t credit = std::min(session->credit, options_.credit);
+    attach_each(session, answer, &Transports::roce,
+                [clients, credit, peer = session->number](
+                    std::uint32_t lane, transport::roce::RoceTransport& transport) {
+                  return in_hex(transport.attach(peer, clients[lane], credit));
+                });
   });
 }
 

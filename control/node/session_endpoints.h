@@ -28,7 +28,7 @@ class SessionEndpoints {
       : options_(options),
         shards_(shards),
         capacity_(capacity),
-        queue_pairs_(io, options.verbs.has_value()) {}
+        queue_pairs_(io, options.verbs && !options.verbs->in_user_space) {}
 
   // The request session.attach.
   void attach(const SharedSession& session, rpc::Request& request, rpc::Reply reply);

@@ -136,10 +136,15 @@ std::vector<std::string> arguments(const EalOptions& options, bool huge, const c
     lcores += fmt::format(",{}@{}", id, cpu >= 0 ? std::to_string(cpu) : all);
   }
   std::vector<std::string> arguments = {
-      "tally", "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-telemetry",
+      "tally", "--lcores", lcores, "--main-lcore", "0", "--no-telemetry",
       // Nothing uses physical addresses, which only root could look up.
       "--iova-mode", "va", "--file-prefix", fmt::format("tally-{}", ::getpid()), "-m",
       fmt::format("{}", options.memory_mib)};
+  if (options.pci_device.empty()) {
+    arguments.push_back("--no-pci");
+  } else {
+    arguments.insert(arguments.end(), {"-a", options.pci_device});
+  }
   if (huge) {
     arguments.push_back("--in-memory");  // needs no hugetlbfs mount and leaves no files behind
   } else {

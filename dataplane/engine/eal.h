@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -24,6 +25,8 @@ struct EalOptions {
   Hugepages hugepages = Hugepages::kAuto;
   std::uint32_t memory_mib = 64;  // reserved at start; all allocate() calls share it
   std::vector<int> cpus{};        // the CPU of each shard; empty: start() assigns them
+  // The PCI address of the only device that the EAL may open; empty: it looks for none.
+  std::string pci_device{};
   bool verbose = false;  // true: the EAL's log goes to stderr; false: kept for error messages
 };
 

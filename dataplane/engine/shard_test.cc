@@ -268,6 +268,21 @@ TEST(Mux, EveryWayHasItsTurn) {
   EXPECT_TRUE(received_from_other);
 }
 
+// A connection to a parent node may need a transport that no peer uses.
+TEST(Mux, AWayInUseIsAskedWithoutPeers) {
+  transport::Loopback first({}), other({});
+  transport::Mux mux({&first, &other});
+  other.connect(1);
+  other.send(1, RingEntry{});
+  std::array<transport::Received, 8> received;
+  EXPECT_EQ(mux.receive(received), 0U);
+  mux.use(1);
+  EXPECT_EQ(mux.receive(received), 1U);
+  mux.end_use(1);
+  other.send(1, RingEntry{});
+  EXPECT_EQ(mux.receive(received), 0U);
+}
+
 // Also where the shard does not take all of them at once.
 TEST(Mux, AnswersOfTheLastPeerOfAWayAreTakenAfterItHasGone) {
   transport::Loopback first({}), other({});

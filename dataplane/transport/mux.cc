@@ -29,19 +29,27 @@ Mux::Mux(std::vector<Transport*> ways) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) 
 void Mux::route(Peer peer, std::size_t way) {
   if (peer >= way_of_.size()) way_of_.resize(peer + 1, kNowhere);
   way_of_[peer] = static_cast<std::uint8_t>(way);
-  ++ways_[way].peers;
-  if (way != 0) ++others_;
+  use(way);
 }
 
 void Mux::forget(Peer peer) {
   if (peer >= way_of_.size() || way_of_[peer] == kNowhere) return;
-  --ways_[way_of_[peer]].peers;
+  end_use(way_of_[peer]);
   if (way_of_[peer] != 0) {
-    --others_;
     draining_ = true;
     all_pulled_ = false;
   }
   way_of_[peer] = kNowhere;
+}
+
+void Mux::use(std::size_t way) {
+  ++ways_[way].users;
+  if (way != 0) ++others_;
+}
+
+void Mux::end_use(std::size_t way) {
+  --ways_[way].users;
+  if (way != 0) --others_;
 }
 
 // For an unknown peer this is the first way, which refuses it.
@@ -58,7 +66,7 @@ std::size_t Mux::receive(std::span<Received> out) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < ways_.size(); ++i) {
     const Way& way = ways_[(turn_ + i) % ways_.size()];
-    if (way.peers > 0) count += way.transport->receive(out.subspan(count));
+    if (way.users > 0) count += way.transport->receive(out.subspan(count));
   }
   ++turn_;
   return count;
@@ -89,7 +97,7 @@ std::size_t Mux::pushed(std::span<Pushed> out) {
 std::size_t Mux::lost(std::span<Peer> out) {
   std::size_t count = 0;
   for (const Way& way : ways_) {
-    if (way.peers > 0) count += way.transport->lost(out.subspan(count));
+    if (way.users > 0) count += way.transport->lost(out.subspan(count));
   }
   return count;
 }
@@ -169,7 +177,7 @@ void Mux::disconnect(Peer peer, std::string_view why) {
 }
 
 // Arms all transports, also when one refuses, because disarm() is called for all. Also arms those
-// without peers, because events of their devices would keep the shard awake.
+// without users, because events of their devices would keep the shard awake.
 bool Mux::arm() {
   bool all = true;
   for (const Way& way : ways_) all &= way.transport->arm();

@@ -1,5 +1,6 @@
-// Joins several transports to one. Each peer uses one of them, called its way. While all peers use
-// the first way, a call goes straight to that transport; only arm() and disarm() call all of them.
+// Joins several transports to one. Each peer uses one of them, called its way. While nobody uses
+// another way than the first, a call goes straight to that transport; only arm() and disarm() call
+// all of them.
 #pragma once
 
 #include <vector>
@@ -22,6 +23,10 @@ class Mux : public Transport {
   // Ends route(). The caller calls it after it has detached the peer from its way. Does nothing for
   // a peer without a way.
   void forget(Peer peer);
+  // Others than peers use ways[way]: it is asked like a way with peers, until as many calls of
+  // end_use().
+  void use(std::size_t way);
+  void end_use(std::size_t way);
 
   // -- Transport -------------------------------------------------------------------------------
   std::size_t receive(std::span<Received> out) override;
@@ -44,7 +49,7 @@ class Mux : public Transport {
  private:
   struct Way {
     Transport* transport;
-    std::size_t peers = 0;  // that use this way
+    std::size_t users = 0;  // peers and others that use this way
     // This way's entries of the current burst. The vectors are reused, so that they keep their
     // memory.
     std::vector<Pull> pulls{};
@@ -60,7 +65,7 @@ class Mux : public Transport {
 
   std::vector<Way> ways_;
   std::size_t turn_ = 0;    // modulo the number of ways: the way that receive() asks first
-  std::size_t others_ = 0;  // peers that do not use the first way
+  std::size_t others_ = 0;  // users of other ways than the first
   // A peer of another way was forgotten. All ways are asked until the answers for it are taken.
   bool draining_ = false;
   bool all_pulled_ = true;  // the last pulled() of all ways had room for more answers than it got

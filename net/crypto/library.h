@@ -28,11 +28,11 @@ namespace tally::net::openssl {
   F(EVP_aes_256_gcm) F(EVP_sha256) F(HMAC) F(X509_VERIFY_PARAM_set1_host) \
   F(X509_VERIFY_PARAM_set1_ip_asc) F(X509_free)
 #define TALLY_LIBSSL_FUNCTIONS(F) \
-  F(SSL_CIPHER_find) F(SSL_CTX_check_private_key) F(SSL_CTX_ctrl) F(SSL_CTX_free) \
-  F(SSL_CTX_load_verify_file) F(SSL_CTX_new) F(SSL_CTX_set_ciphersuites) \
-  F(SSL_CTX_set_num_tickets) F(SSL_CTX_set_options) F(SSL_CTX_set_psk_find_session_callback) \
-  F(SSL_CTX_set_psk_use_session_callback) F(SSL_CTX_set_session_id_context) \
-  F(SSL_CTX_set_verify) F(SSL_CTX_use_PrivateKey_file) F(SSL_CTX_use_certificate_chain_file) \
+  F(SSL_CIPHER_find) F(SSL_CTX_check_private_key) F(SSL_CTX_clear_options) F(SSL_CTX_ctrl) \
+  F(SSL_CTX_free) F(SSL_CTX_load_verify_file) F(SSL_CTX_new) F(SSL_CTX_set_ciphersuites) \
+  F(SSL_CTX_set_max_early_data) F(SSL_CTX_set_num_tickets) F(SSL_CTX_set_options) \
+  F(SSL_CTX_set_psk_find_session_callback) F(SSL_CTX_set_psk_use_session_callback) \
+  F(SSL_CTX_set_session_id_context) F(SSL_CTX_set_verify) F(SSL_CTX_use_PrivateKey_file) F(SSL_CTX_use_certificate_chain_file) \
   F(SSL_SESSION_free) F(SSL_SESSION_new) F(SSL_SESSION_set1_master_key) \
   F(SSL_SESSION_set_cipher) F(SSL_SESSION_set_protocol_version) F(SSL_do_handshake) F(SSL_free) \
   F(SSL_get0_param) F(SSL_get1_peer_certificate) F(SSL_get_error) F(SSL_get_ex_data) \

@@ -33,9 +33,12 @@ Result<UniqueContext> make_context() {
                    nullptr);
   ssl.SSL_CTX_ctrl(raw, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
   ssl.SSL_CTX_set_options(raw, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+  // These are OpenSSL's defaults, but the system's openssl.cnf can change them.
+  ssl.SSL_CTX_clear_options(raw, SSL_OP_ALLOW_NO_DHE_KEX);
   const bool done =
       ssl.SSL_CTX_ctrl(raw, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) == 1 &&
-      ssl.SSL_CTX_set_num_tickets(raw, 0) == 1 && ssl.SSL_CTX_set_ciphersuites(raw, kSuites) == 1;
+      ssl.SSL_CTX_set_max_early_data(raw, 0) == 1 && ssl.SSL_CTX_set_num_tickets(raw, 0) == 1 &&
+      ssl.SSL_CTX_set_ciphersuites(raw, kSuites) == 1;
   if (!done) return failed(ssl, "TLS 1.3");
   return context;
 }

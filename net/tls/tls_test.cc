@@ -58,6 +58,22 @@ class TlsTest : public ::testing::Test {
     return folder;
   }
 
+  // What the client sends first (RFC 8446, section 4.1.2).
+  std::string hello() {
+    client.emplace(Stream::client(showing(token()), client_socket.get(), kHost).value());
+    EXPECT_EQ(client->handshake(), Handshake::kWantsRead);
+    std::string bytes(4096, '\0');
+    const ssize_t size = ::recv(server_socket.get(), bytes.data(), bytes.size(), 0);
+    EXPECT_GT(size, 0);
+    bytes.resize(static_cast<std::size_t>(size));
+    return bytes;
+  }
+  // Gives the server these bytes as the first ones of a client.
+  Handshake take(const std::string& bytes) {
+    EXPECT_GT(::send(client_socket.get(), bytes.data(), bytes.size(), 0), 0);
+    server.emplace(Stream::server(accepting(), server_socket.get()).value());
+    return server->handshake();
+  }
   // Does the handshake of both as far as it goes.
   void meet(std::shared_ptr<const ClientContext> showing,
             std::shared_ptr<const ServerContext> accepting) {
@@ -144,7 +160,7 @@ TEST_F(TlsTest, RefusesWhoNamesAKeyAndDoesNotHaveIt) {
   EXPECT_EQ(client->failure(), Failure::kKey);
 }
 
-TEST_F(TlsTest, RefusesExpiredAndRevokedTokens) {
+TEST_F(TlsTest, RefusesAnExpiredToken) {
   meet(showing(token(kNow)), accepting());
   EXPECT_EQ(server->failure(), Failure::kExpired);
   EXPECT_THAT(server->why(), HasSubstr("has expired"));
@@ -172,26 +188,13 @@ TEST_F(TlsTest, AClientRefusesAServerThatDoesNotHaveTheKey) {
 
 TEST_F(TlsTest, ReplayedHelloProvesNothing) {
   // What a client sends is kept, and sent again to another connection.
-  const auto context = accepting();
-  auto honest = Stream::client(showing(secret.text()), client_socket.get(), kHost).value();
-  EXPECT_EQ(honest.handshake(), Handshake::kWantsRead);
-  std::string hello(4096, '\0');
-  const ssize_t size = ::recv(server_socket.get(), hello.data(), hello.size(), MSG_PEEK);
-  ASSERT_GT(size, 0);
-  hello.resize(static_cast<std::size_t>(size));
-  int ends[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-  const UniqueFd attacker(ends[0]);
-  const UniqueFd victim(ends[1]);
-  ASSERT_EQ(::send(attacker.get(), hello.data(), hello.size(), 0), size);
-  auto attacked = Stream::server(context, victim.get()).value();
-  EXPECT_EQ(attacked.handshake(),
-            Handshake::kWantsRead);  // it wants the client's Finished, which needs the key
+  const std::string kept = hello();
+  EXPECT_EQ(take(kept), Handshake::kWantsRead);  // for the client's Finished, which needs the key
   std::string guess("\x17\x03\x03\x00\x35", 5);
   guess.resize(5 + 0x35, 'x');
-  ASSERT_GT(::send(attacker.get(), guess.data(), guess.size(), 0), 0);
-  EXPECT_EQ(attacked.handshake(), Handshake::kFailed);
-  EXPECT_FALSE(attacked.proof());
+  ASSERT_GT(::send(client_socket.get(), guess.data(), guess.size(), 0), 0);
+  EXPECT_EQ(server->handshake(), Handshake::kFailed);
+  EXPECT_FALSE(server->proof());
 }
 
 TEST_F(TlsTest, PlaintextAndGarbageFail) {
@@ -212,12 +215,47 @@ TEST_F(TlsTest, AHangUpIsNoWrongKey) {
 }
 
 TEST_F(TlsTest, NothingCrossesInClear) {
-  auto honest = Stream::client(showing(token()), client_socket.get(), kHost).value();
-  EXPECT_EQ(honest.handshake(), Handshake::kWantsRead);
-  std::string hello(4096, '\0');
-  hello.resize(
-      static_cast<std::size_t>(::recv(server_socket.get(), hello.data(), hello.size(), MSG_PEEK)));
-  EXPECT_THAT(hello, Not(HasSubstr("bert")));
+  EXPECT_THAT(hello(), Not(HasSubstr("bert")));
+}
+
+// The extensions of a ClientHello: type, length and contents (RFC 8446, section 4.2).
+constexpr std::string_view kVersions("\0\x2b\0\x03\x02\x03\x04", 7);
+constexpr std::string_view kPskWithDheAlone("\0\x2d\0\x02\x01\x01", 6);
+constexpr std::string_view kEarlyData("\0\x2a\0\0", 4);
+
+TEST_F(TlsTest, AClientOffersTls13WithDiffieHellmanAlone) {
+  const std::string sent = hello();
+  EXPECT_THAT(sent, HasSubstr(std::string(kVersions)));
+  EXPECT_THAT(sent, HasSubstr(std::string(kPskWithDheAlone)));
+  EXPECT_THAT(sent, Not(HasSubstr(std::string(kEarlyData))));
+}
+
+TEST_F(TlsTest, RefusesAnEarlierVersion) {
+  std::string sent = hello();
+  sent.at(sent.find(kVersions) + kVersions.size() - 1) = '\x03';  // TLS 1.2
+  EXPECT_EQ(take(sent), Handshake::kFailed);
+  EXPECT_EQ(server->failure(), Failure::kProtocol);
+}
+
+TEST_F(TlsTest, RefusesAKeyWithoutDiffieHellman) {
+  std::string sent = hello();
+  sent.at(sent.find(kPskWithDheAlone) + kPskWithDheAlone.size() - 1) = '\0';  // psk_ke
+  EXPECT_EQ(take(sent), Handshake::kFailed);
+  EXPECT_NE(server->failure(), Failure::kWrongKey) << "the server looked at the key";
+}
+
+TEST_F(TlsTest, GivesNoTicketToResumeWith) {
+  client.emplace(Stream::client(showing(token()), client_socket.get(), kHost).value());
+  server.emplace(Stream::server(accepting(), server_socket.get()).value());
+  for (int i = 0; i < 3; ++i) {
+    at_client = client->handshake();
+    at_server = server->handshake();
+  }
+  ASSERT_EQ(at_client, Handshake::kDone);
+  ASSERT_EQ(at_server, Handshake::kDone);
+  char byte = 0;
+  EXPECT_EQ(::recv(client_socket.get(), &byte, 1, 0), -1) << "the server sends more";
+  EXPECT_EQ(errno, EAGAIN);
 }
 
 TEST_F(TlsTest, CertificatesOfTheAuthorityCountAsTheSecret) {
@@ -257,7 +295,7 @@ TEST_F(TlsTest, AClientWithAKeyTakesNoCertificateInstead) {
 
 TEST_F(TlsTest, ATunnelCarriesAPlainStream) {
   auto from = Tunnel::client(showing(secret.text()), std::move(client_socket), kHost).value();
-  auto to = Tunnel::server(accepting(), std::move(server_socket)).value();
+  auto to = Tunnel::server(accepting(), std::move(server_socket), {}).value();
   UniqueFd here = from->local_end();
   const UniqueFd there = to->local_end();
   const std::string much(3 << 20, 'x');
@@ -284,10 +322,24 @@ TEST_F(TlsTest, ATunnelCarriesAPlainStream) {
 TEST_F(TlsTest, ATunnelEndsWhenTheOtherSideHasAnotherSecret) {
   auto from =
       Tunnel::client(showing(Secret::generate().text()), std::move(client_socket), kHost).value();
-  auto to = Tunnel::server(accepting(), std::move(server_socket)).value();
+  auto to = Tunnel::server(accepting(), std::move(server_socket), {}).value();
   const UniqueFd here = from->local_end();
   char byte = 0;
   EXPECT_EQ(::recv(here.get(), &byte, 1, 0), 0);
+  const UniqueFd there = to->local_end();
+  EXPECT_EQ(::recv(there.get(), &byte, 1, 0), 0);
+  EXPECT_THAT(from->failure(), HasSubstr("does not accept the key"));
+  EXPECT_FALSE(to->failure().empty());
+}
+
+TEST_F(TlsTest, ATunnelAnswersAPeerThatSpeaksInClear) {
+  auto to = Tunnel::server(accepting(), std::move(server_socket), "speak TLS\n").value();
+  ASSERT_EQ(::fcntl(client_socket.get(), F_SETFL, 0), 0);  // the test waits for the answer
+  ASSERT_EQ(::send(client_socket.get(), "{}\n", 3, 0), 3);
+  std::array<char, 32> answer{};
+  ASSERT_EQ(::recv(client_socket.get(), answer.data(), answer.size(), MSG_WAITALL), 10);
+  EXPECT_STREQ(answer.data(), "speak TLS\n");
+  EXPECT_EQ(to->failure(), "it speaks in clear");
 }
 
 TEST_F(TlsTest, NamesFilesThatCannotBeUsed) {

@@ -30,8 +30,9 @@ Result<std::unique_ptr<Tunnel>> Tunnel::client(std::shared_ptr<const ClientConte
 }
 
 Result<std::unique_ptr<Tunnel>> Tunnel::server(std::shared_ptr<const ServerContext> context,
-                                               UniqueFd socket) {
+                                               UniqueFd socket, std::string answer) {
   std::unique_ptr<Tunnel> tunnel(new Tunnel(std::move(socket)));
+  tunnel->answer_ = std::move(answer);
   auto stream = Stream::server(std::move(context), tunnel->socket_.get());
   return start(std::move(tunnel), std::move(stream));
 }
@@ -56,12 +57,45 @@ Tunnel::~Tunnel() {
   if (thread_.joinable()) thread_.join();
 }
 
+std::string Tunnel::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Tunnel::fail(std::string why) {
+  const std::lock_guard lock(mutex_);
+  failure_ = std::move(why);
+}
+
+// The first byte of TLS is that of a handshake record (RFC 8446, section 5.1).
+bool Tunnel::speaks_tls(const std::stop_token& stop) const {
+  constexpr char kHandshakeRecord = 22;
+  for (const Nanos end = monotonic_now() + kHandshake;
+       monotonic_now() < end && !stop.stop_requested();) {
+    char first = 0;
+    const ssize_t got = ::recv(socket_.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got > 0) return first == kHandshakeRecord;
+    if (got == 0 || !is_busy()) return true;  // the handshake finds the reason
+    pollfd entry{socket_.get(), POLLIN, 0};
+    ::poll(&entry, 1, kLookMs);
+  }
+  return true;
+}
+
 bool Tunnel::meet(const std::stop_token& stop) {
+  if (!answer_.empty() && !speaks_tls(stop)) {
+    fail("it speaks in clear");
+    ::send(socket_.get(), answer_.data(), answer_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    return false;
+  }
   for (const Nanos end = monotonic_now() + kHandshake;
        monotonic_now() < end && !stop.stop_requested();) {
     const Handshake step = stream_->handshake();
     if (step == Handshake::kDone) return true;
-    if (step == Handshake::kFailed) return false;
+    if (step == Handshake::kFailed) {
+      fail(stream_->why());
+      return false;
+    }
     pollfd entry{socket_.get(),
                  static_cast<short>(step == Handshake::kWantsRead ? POLLIN : POLLOUT), 0};
     ::poll(&entry, 1, kLookMs);

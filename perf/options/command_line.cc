@@ -26,8 +26,8 @@ constexpr const char* kFooter = R"(
 A run of several hosts has one that says --serve and others that say --join, as perftest has a server
 and a client: give both the same flags, or only what differs. The server's options are sent over and
 count; a flag that a joining host names itself and that differs is an error. Every host names with
---rank the workers that it runs. Anybody who reaches the port can take part: serve in networks that
-you trust. docs/perf.md has commands to copy.
+--rank the workers that it runs. All hosts show the same text ($TALLY_TOKEN); with
+TALLY_INSECURE=1 anybody who reaches the port can take part. docs/perf.md has commands to copy.
 
 Columns (docs/metrics.md has the definitions; --report-gbits: Gbit/s where GB/s stands):
   bytes, count     of the whole operation, or of all operations of a step of a model

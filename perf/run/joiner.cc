@@ -100,7 +100,11 @@ Outcome Joiner::join(std::uint32_t rank) {
   worker.conductor->send({{"event", "join"}, {"protocol", kJoinProtocol}, {"rank", rank}});
   auto answer =
       expect(*worker.conductor, "options", monotonic_now() + kAnswerTimeout, where->text());
-  if (!answer.ok()) return answer.error();
+  if (!answer.ok()) {
+    const std::string why = worker.tunnel ? worker.tunnel->failure() : "";
+    if (!why.empty()) return Error{Status::kRefused, fmt::format("{}: {}", where->text(), why)};
+    return answer.error();
+  }
   const Outcome agreed = agree(worker, *answer);
   if (!agreed.ok()) {
     worker.conductor->send({{"event", "refused"}, {"message", agreed.error().message}});

@@ -17,6 +17,7 @@ using nlohmann::json;
 constexpr Nanos kVisitorTimeout = 10 * kSecond;
 // Visitors beside the awaited ranks: other processes that connect, and ranks that connect again.
 constexpr std::size_t kMoreVisitors = 64;
+constexpr std::size_t kMostRefusedHosts = 64;   // that are reported
 constexpr std::size_t kVisitorLine = 64 << 10;  // bytes, until a visitor agrees
 constexpr Nanos kLook = 200 * kMillisecond;
 
@@ -80,7 +81,14 @@ void Lobby::let_in() {
   visitor.guest.host = net::bracketed(net::remote_host(socket->get()));
   visitor.guest.here = net::local_host(socket->get());
   if (setting_.tls != nullptr) {
-    auto tunnel = net::tls::Tunnel::server(setting_.tls, std::move(*socket));
+    static const std::string in_clear =
+        json({{"event", "refused"},
+              {"message",
+               "this run is for hosts that show its token or secret: give --token, or set "
+               "$TALLY_TOKEN"}})
+            .dump() +
+        '\n';
+    auto tunnel = net::tls::Tunnel::server(setting_.tls, std::move(*socket), in_clear);
     if (!tunnel) return;  // no memory
     visitor.guest.tunnel = std::move(*tunnel);
     socket = visitor.guest.tunnel->local_end();
@@ -157,6 +165,11 @@ void Lobby::send_away(Nanos now) {
   for (Visitor& visitor : visitors_) {
     if (visitor.agreed && visitor.gone) {
       setting_.print(fmt::format("rank {} at {} left again", visitor.rank, visitor.guest.host));
+    }
+    const std::string why = visitor.guest.tunnel ? visitor.guest.tunnel->failure() : "";
+    if (visitor.gone && !why.empty() && refused_hosts_.size() < kMostRefusedHosts &&
+        refused_hosts_.insert(visitor.guest.host).second) {
+      setting_.print(fmt::format("{} was refused: {}", visitor.guest.host, why));
     }
     visitor.gone = visitor.gone || (!visitor.agreed && now >= visitor.until);
   }

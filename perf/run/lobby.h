@@ -9,6 +9,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,7 @@ class Lobby {
   int listener_;
   std::list<Visitor> visitors_;
   std::map<std::uint32_t, std::string> refusals_;  // the last refusal of each rank
+  std::set<std::string> refused_hosts_;            // without the right token; reported
 };
 
 }  // namespace tally::perf

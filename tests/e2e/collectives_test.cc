@@ -213,13 +213,17 @@ TEST(Collectives, RunWaitsForItsOwnRound) {
   LocalNode node;
   Rank r(node.address(), 0, 1);
   tally_region* region = nullptr;
-  r.alloc<float>(1000, &region);
+  r.alloc<float>(1010, &region);
   const tally_operation five =
       operation(TALLY_ALL_REDUCE, TALLY_F32, 5, 1000, {region, 0}, {region, 0});
   const tally_operation six =
-      operation(TALLY_ALL_REDUCE, TALLY_F32, 6, 10, {region, 0}, {region, 0});
+      operation(TALLY_ALL_REDUCE, TALLY_F32, 6, 10, {region, 4000}, {region, 4000});
   ASSERT_EQ(tally_post(r.session(), &five), TALLY_OK);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  // Until the completion is there, which nobody takes.
+  const Nanos deadline = monotonic_now() + 20 * kSecond;
+  while (tally_arm(r.session()) == TALLY_OK && monotonic_now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   EXPECT_EQ(r.run(six).tag, 6u);
   EXPECT_EQ(r.run(five).round, 1u);
   EXPECT_EQ(tally_arm(r.session()), TALLY_AGAIN) << "round 0 is still to be taken";

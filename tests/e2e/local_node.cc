@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "tests/support/roce/node_links.h"
+
 namespace tally::testing {
 
 bool LocalNode::over_network() {
@@ -39,6 +41,25 @@ bool over_verbs() {
   return wanted != nullptr && std::string_view(wanted).starts_with("verbs");
 }
 
+bool in_user_space() {
+  return from_environment("TALLY_TEST_NODE", "") == "roce";
+}
+
+std::vector<control::NetworkTransports> over_roce(std::uint32_t shards,
+                                                  std::uint64_t window_bytes) {
+  std::vector<control::NetworkTransports> made;
+  for (NodeLink& one : node_links(shards)) {
+    transport::roce::TransportOptions port;
+    port.address = one.address;
+    port.mtu = one.mtu;
+    port.landing_bytes = 16 * window_bytes;
+    port.ack_timeout = Nanos{4'096} << ack_timeout();
+    made.emplace_back().roce =
+        std::make_unique<transport::roce::RoceTransport>(std::move(one.link), port);
+  }
+  return made;
+}
+
 template <typename T>
 T must(Result<T> result) {
   if (!result) throw std::runtime_error(result.error().message);
@@ -47,6 +68,7 @@ T must(Result<T> result) {
 
 std::vector<control::NetworkTransports> networks(const LocalNodeOptions& options,
                                                  std::uint64_t window_bytes) {
+  if (over_verbs() && in_user_space()) return over_roce(options.shards, window_bytes);
   std::vector<control::NetworkTransports> ports;
   for (std::uint32_t i = 0; i < options.shards && LocalNode::over_network(); ++i) {
     control::NetworkTransports& made = ports.emplace_back();
@@ -84,10 +106,11 @@ LocalNode::LocalNode(const LocalNodeOptions& options) {
   auto ports = networks(options, config.protocol.window_bytes);
   control::NodeOptions node;
   node.access = std::make_shared<control::Access>(true);  // tests may see all jobs
-  if (!ports.empty() && over_verbs()) {
+  if (!ports.empty() && ports.front().roce != nullptr) {
+    node.verbs = {"roce", "", ack_timeout(), true};
+  } else if (!ports.empty() && over_verbs()) {
     node.verbs = {ports.front().verbs->choice().device, "", ack_timeout()};
-  }
-  if (!ports.empty() && !over_verbs()) {
+  } else if (!ports.empty()) {
     const transport::fabric::FabricTransport& port = *ports.front().fabric;
     node.fabric = {port.provider(), port.host(), port.eager_bytes()};
   }

@@ -4,6 +4,11 @@
 // With $TALLY_TRANSPORT=fabric, which makes clients use that transport, clients reach the node over
 // TCP. $TALLY_TEST_HOST sets its address, $TALLY_TEST_PROVIDER libfabric's provider, and
 // $TALLY_TEST_ACK_TIMEOUT network.ack_timeout.
+//
+// With $TALLY_TRANSPORT=verbs and $TALLY_TEST_NODE=roce, each shard has transport roce. Its link is
+// one of tests/support/roce/node_links.h, as the test program is linked: to the cable of this
+// process (tests/support/roce/cable.h), whose faults $TALLY_TEST_CABLE sets, or to a port. With the
+// cable, the program must link roce_soft_adapter, which makes clients use that cable too.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -16,6 +16,7 @@ from tier import chosen  # noqa: E402
 
 UNIT = 65536  # what the weights of a class sum to
 DEVICE = os.environ.get("TALLY_TEST_DEVICE")  # RDMA between hosts instead of TCP: for guests of tests/vm
+ENDLESS = ["--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000"]
 SIZES = ["--min-bytes", "4", "--max-bytes", "4M", "--factor", "7", "--iters", "3", "--warmup", "1", "--check"]
 
 
@@ -80,9 +81,19 @@ class Cluster(unittest.TestCase):
                 served.append(name)
         return served
 
+    def nothing_left(self) -> None:
+        until = time.monotonic() + TIMEOUT
+        for node in self.nodes:
+            while json.loads(self.ctl("--json", "jobs", node=node)):
+                self.assertLess(time.monotonic(), until, f"{node} still has a job")
+                time.sleep(0.05)
+
     def endless(self, ranks: int = 3) -> Process:
         """A run that has begun and ends by what befalls it."""
-        run = self.perf(self.address("a"), "--min-bytes", "1M", "--max-bytes", "1M", "--iters", "100000000", ranks=ranks)
+        return self.begun(self.perf(self.address("a"), *ENDLESS, ranks=ranks))
+
+    @staticmethod
+    def begun(run: Process) -> Process:
         run.skip_to("^# allreduce")
         time.sleep(0.3)
         return run

@@ -41,13 +41,6 @@ class Trees(Cluster):
         self.assertEqual(again[0], again[1], "the bits do not depend on who comes first")
         self.nothing_left()
 
-    def nothing_left(self) -> None:
-        until = time.monotonic() + TIMEOUT
-        for node in self.nodes:
-            while json.loads(self.ctl("--json", "jobs", node=node)):
-                self.assertLess(time.monotonic(), until, f"{node} still has a job")
-                time.sleep(0.05)
-
     def endless_error(self, run: Process) -> str:
         text = run.finish(None)
         self.assertNotEqual(run.poll(), 0, text)

@@ -2,11 +2,14 @@
 
 The base system is made once by debootstrap, from the archive that this machine's apt uses, and kept in
 $TALLY_DEBIAN_CACHE, or tally/debian below $XDG_CACHE_HOME or ~/.cache. Beside it stand the packages that were
-downloaded and the compiler's cache, which all such machines share: what they install and compile is the same.
+downloaded and the compiler's cache, which all such machines share: what they install and compile is the same. pip finds
+its packages where this machine's does.
 """
 
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,9 +32,17 @@ mount -t tmpfs tmpfs "$1/run"
 mount --bind "$2/packages" "$1/var/cache/apt/archives"
 mkdir -p "$1/ccache"
 mount --bind "$2/ccache" "$1/ccache"
-exec chroot "$1" /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM=dumb CCACHE_DIR=/ccache \\
+root=$1 folder=$3 command=$4
+shift 4
+while [[ "$1" != -- ]]; do
+  mkdir -p "$root$1"
+  mount --bind "$1" "$root$1"
+  shift
+done
+shift
+exec chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM=dumb CCACHE_DIR=/ccache "$@" \\
   PATH=/usr/lib/ccache:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \\
-  sh -c 'cd "$0" && exec "$@"' "$3" bash -c "$4"
+  sh -c 'cd "$0" && exec "$@"' "$folder" bash -c "$command"
 """
 
 
@@ -84,6 +95,23 @@ def base_system() -> Path:
     return base
 
 
+def pip_variables() -> list[str]:
+    """Where this machine's pip finds packages, as NAME=VALUE."""
+    names = re.compile("PIP_.*|(https?|no)_proxy|SSL_CERT_FILE", re.IGNORECASE)
+    return [f"{name}={value}" for name, value in os.environ.items() if names.fullmatch(name)]
+
+
+def pip_files() -> list[Path]:
+    """pip's settings, what they name, and the authorities that this machine trusts besides Debian's."""
+    settings = [Path("/etc/pip.conf"), Path("~/.config/pip/pip.conf").expanduser()]
+    texts = [file.read_text(encoding="utf-8") for file in settings if file.is_file()] + pip_variables()
+    named = [Path(value) for text in texts for value in re.findall(r"(?<![\w/])/[\w./-]+|(?<=file://)/[\w./-]+", text)]
+    # The pages of an index in a folder link to files beside it.
+    named = [file.parent if file.name == "simple" else file for file in named]
+    found = [*settings, *named, Path("/usr/local/share/ca-certificates")]
+    return [file for file in found if len(file.parts) > 2 and file.exists()]
+
+
 class Debian:
     """One such machine, gone at the end of `with`."""
 
@@ -94,7 +122,13 @@ class Debian:
         try:
             subprocess.run(["cp", "-a", "--reflink=auto", base, self._root], check=True)
             shutil.copy("/etc/resolv.conf", self._root / "etc/resolv.conf")
+            # As Debian's installer writes it.
+            (self._root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {socket.gethostname()}\n")
             self._copy_sources()
+            for file in pip_files():
+                if file.is_file():
+                    (self._root / file.relative_to("/")).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(file, self._root / file.relative_to("/"))
         except BaseException:
             self._folder.cleanup()
             raise
@@ -118,7 +152,8 @@ class Debian:
         """(exit status, output); shown too, as it comes."""
         process = subprocess.Popen(
             ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--ipc", "bash", "-c", ENTER, "enter",
-             self._root, cache(), SOURCES, command],
+             self._root, cache(), SOURCES, command,
+             *(file for file in pip_files() if file.is_dir()), "--", *pip_variables()],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         lines = []
         for line in process.stdout:

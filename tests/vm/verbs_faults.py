@@ -5,7 +5,6 @@ Runs in the guest (verbs_test.py starts it there), with four machines in the lay
 usage: verbs_faults.py TALLYD FAULT_RANK TALLYCTL [CASE...]; $TALLY_TEST_TIER: fast, default, soak
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -13,90 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "net"))
 import faults  # noqa: E402
+from machines import Guest  # noqa: E402
 
 faults.REPETITIONS["soak"] = 5
-
-
-def call(*command: str) -> None:
-    subprocess.run(command, check=True, timeout=20, stdout=subprocess.DEVNULL)
-
-
-def resources(kind: str) -> list[dict]:
-    shown = subprocess.run(["rdma", "--json", "resource", "show", kind], check=True, timeout=20, text=True,
-                           capture_output=True).stdout
-    return json.loads(shown or "[]")
-
-
-class Machine:
-    """A soft-RoCE device; control goes over the loopback interface, and does not notice what happens to cables."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.transport = f"verbs:rxe{index}"
-
-    def popen(self, command: list, env: dict, **more) -> subprocess.Popen:
-        return subprocess.Popen(command, env={**env, "TALLY_TRANSPORT": self.transport}, **more)
-
-    def unplug(self) -> None:
-        call("ip", "-n", "switch", "link", "set", f"p{self.index}", "down")
-
-    def plug(self) -> None:
-        call("ip", "-n", "switch", "link", "set", f"p{self.index}", "up")
-
-    def pass_at_most(self, bytes_: int) -> None:
-        """Of what goes over its port of the switch: longer packets are dropped without a word."""
-        call("ip", "-n", "switch", "link", "set", f"p{self.index}", "mtu", str(bytes_))
-
-    def lose(self, share: float) -> None:
-        """Of what this machine sends; 0: nothing any more."""
-        self._lose(["tc"], f"v{self.index}", share)
-
-    def disturb(self, *how: str) -> None:
-        """What this machine sends, as netem has it; nothing: not any more."""
-        self._netem(["tc"], f"v{self.index}", *how)
-
-    def drop_from(self, source: "Machine") -> None:
-        self._from(source, 1)
-
-    def accept_from(self, source: "Machine") -> None:
-        self._from(source, 0)
-
-    def _from(self, source: "Machine", share: float) -> None:
-        """The node is machine 1: it drops the packets of one machine, or another machine drops those of all."""
-        if self.index == 1:
-            self._lose(["tc"], f"v{source.index}", share)
-        else:
-            self._lose(["ip", "netns", "exec", "switch", "tc"], f"p{self.index}", share)
-
-    def _lose(self, tc: list, link: str, share: float) -> None:
-        self._netem(tc, link, *(("loss", f"{100 * share}%") if share > 0 else ()))
-
-    @staticmethod
-    def _netem(tc: list, link: str, *how: str) -> None:
-        subprocess.run([*tc, "qdisc", "del", "dev", link, "root"], capture_output=True, timeout=20)
-        if how:
-            call(*tc, "qdisc", "add", "dev", link, "root", "netem", *how)
-
-
-class Guest:
-    """The four machines of the guest."""
-
-    address = "127.0.0.1:7733"
-    # Beside a busy host the guest's soft-RoCE is late, and takes badly what is sent twice.
-    config = "[network]\nack_timeout = 16\n"
-    node_flags = ["--verbs", "on", "--device", "rxe1"]
-    elements = 100_000
-    loss = 0.002
-
-    def __init__(self) -> None:
-        self._machines = {index: Machine(index) for index in range(1, 5)}
-
-    def machine(self, index: int) -> Machine:
-        return self._machines[index]
-
-    def held(self, pid: int) -> dict[str, int]:
-        """Of the device."""
-        return {kind: sum(entry.get("pid") == pid for entry in resources(kind)) for kind in ("qp", "mr", "cq", "pd")}
 
 
 def refusal(world: faults.World, transport: str) -> str:

@@ -69,6 +69,18 @@ TEST_F(PlanMethodsTest, ShowsAndUsesThePlanThatIsSet) {
   EXPECT_EQ(show()["source"], "closed form");
 }
 
+TEST_F(PlanMethodsTest, ShowsAJobsPlanToItsOwnerAlone) {
+  others_[8] = tally::testing::local_peer(1000);
+  others_[9] = tally::testing::local_peer(1001);
+  ask(8, "job.open", rank(0));
+  EXPECT_EQ(ask(8, "plan.show", {{"job", "train"}})->error(), "");
+  for (const char* job : {"train", "none", ""}) {
+    EXPECT_EQ(ask(9, "plan.show", {{"job", job}})->error(),
+              "plan.show is for operators and for the owner of the job");
+  }
+  EXPECT_EQ(ask(10, "plan.show", {{"job", "train"}})->error(), "") << "an operator";
+}
+
 TEST_F(PlanMethodsTest, ReportsWhichNodesReplaceWhich) {
   ask(3, "cluster.join", node("b"));
   ASSERT_EQ(set({{"text", plan_file()}})->error(), "");

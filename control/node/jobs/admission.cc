@@ -83,6 +83,11 @@ Result<JobLock> Admission::lock_of(const Applicant& applicant) const {
 Outcome Admission::unlocks(const Applicant& applicant) const {
   const JobInstance* instance = current(applicant.job);
   if (applicant.epoch != 0) {
+    // First, because a caller that may not enter the job must not learn its epoch.
+    for (const auto& one : instances_) {
+      if (one->name != applicant.job) continue;
+      if (auto may = may_enter(applicant.caller, applicant.job, one->lock); !may) return may;
+    }
     const auto found = placed_for(applicant);
     if (!found) return found.error();
     instance = *found;

@@ -141,6 +141,16 @@ TEST(Admission, AnInstanceThatIsOverTakesNoJobsPlace) {
   EXPECT_TRUE(admission.admit(trainer(1), 3).ok());
 }
 
+TEST(Admission, EpochsAreOnlyForCallersThatMayEnterTheJob) {
+  Admission admission({}, {});
+  ASSERT_TRUE(admission.admit(trainer(0), 1).ok());
+  auto applicant = trainer(1);
+  applicant.epoch = 7;
+  EXPECT_EQ(admission.unlocks(applicant).status(), Status::kStaleEpoch);
+  applicant.caller = tally::testing::shows("another");
+  EXPECT_EQ(admission.unlocks(applicant).status(), Status::kRefused);
+}
+
 TEST(Admission, JobsOfOneOwnerHaveOneNumber) {
   Admission admission({}, {{"named", "secret", 3, 0}});
   std::uint32_t session = 0;

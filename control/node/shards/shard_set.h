@@ -60,6 +60,12 @@ class ShardSet {
     return members_[shard]->transports.verbs.get();
   }
 
+  // Whether the node has a port of its own for transport roce.
+  bool has_roce() const { return members_.front()->transports.roce != nullptr; }
+
+  // Precondition: the shard does not run any more.
+  Transports& transports_of_ended(std::uint32_t shard) { return members_[shard]->transports; }
+
   const engine::ShardCounters& counters(std::uint32_t shard) const {
     return members_[shard]->shard.counters();
   }

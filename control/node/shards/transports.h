@@ -10,6 +10,7 @@
 
 #include "dataplane/transport/fabric/fabric_transport.h"
 #include "dataplane/transport/mux.h"
+#include "dataplane/transport/roce/roce_transport.h"
 #include "dataplane/transport/shm/shm_transport.h"
 #include "dataplane/transport/verbs/verbs_transport.h"
 
@@ -17,10 +18,12 @@ namespace tally::control {
 
 namespace onesided = transport::onesided;
 
-// A shard's network transports to other machines: none, one or both.
+// A shard's network transports to other machines: none, one or more.
 struct NetworkTransports {
   std::unique_ptr<transport::fabric::FabricTransport> fabric;
   std::unique_ptr<transport::verbs::VerbsTransport> verbs;
+  // Serves clients of transport verbs. A node has verbs or roce, not both.
+  std::unique_ptr<transport::roce::RoceTransport> roce;
 };
 
 struct Transports {
@@ -28,14 +31,16 @@ struct Transports {
       : shm(max_pulls),
         fabric(std::move(network.fabric)),
         verbs(std::move(network.verbs)),
+        roce(std::move(network.roce)),
         mux(ways()) {}
 
   // Binds the peer to `transport`. Call this before the peer is attached to the transport.
   void route(transport::Peer peer, const transport::Transport& transport) {
-    const auto all = ways();
-    mux.route(peer, static_cast<std::size_t>(std::find(all.begin(), all.end(), &transport) -
-                                             all.begin()));
+    mux.route(peer, way_of(transport));
   }
+  // A connection to a parent node needs turns of `transport`, until end_use().
+  void use(const transport::Transport& transport) { mux.use(way_of(transport)); }
+  void end_use(const transport::Transport& transport) { mux.end_use(way_of(transport)); }
   // Detaches the peer: nothing touches its memory after this returns. Returns the peer's doorbell
   // when it has one; closing the doorbell notifies the peer.
   UniqueFd detach(transport::Peer peer) {
@@ -77,6 +82,7 @@ struct Transports {
   std::unique_ptr<transport::fabric::FabricTransport>
       fabric;                                               // null when the node does not offer it
   std::unique_ptr<transport::verbs::VerbsTransport> verbs;  // null when the node does not offer it
+  std::unique_ptr<transport::roce::RoceTransport> roce;     // likewise
   transport::Mux mux;
 
  private:
@@ -84,7 +90,12 @@ struct Transports {
     std::vector<onesided::OneSidedTransport*> some;
     if (fabric != nullptr) some.push_back(fabric.get());
     if (verbs != nullptr) some.push_back(verbs.get());
+    if (roce != nullptr) some.push_back(roce.get());
     return some;
+  }
+  std::size_t way_of(const transport::Transport& transport) {
+    const auto all = ways();
+    return static_cast<std::size_t>(std::find(all.begin(), all.end(), &transport) - all.begin());
   }
   std::vector<transport::Transport*> ways() {
     std::vector<transport::Transport*> all{&shm};

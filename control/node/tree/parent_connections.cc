@@ -13,6 +13,7 @@ ParentConnections::ParentConnections(asio::io_context& io, ShardSet& shards, std
     : shards_(shards),
       node_(std::move(node)),
       credentials_(std::move(credentials)),
+      tasks_(io, shards),
       makers_(io, serves ? kMakers : 0),
       ender_(io, serves) {
   shards_.on_parent_lost([this](protocol::ParentId parent_id) { lost(parent_id); });
@@ -21,6 +22,7 @@ ParentConnections::ParentConnections(asio::io_context& io, ShardSet& shards, std
 // Sends no session.close, because that would take time. The parent nodes detect the end of the
 // connections.
 ParentConnections::~ParentConnections() {
+  tasks_.shards_ended();
   give_up();
   for (const auto& [job_id, bundle] : bundles_) {
     for (const SharedConnection& one : bundle->connections) {
@@ -91,6 +93,8 @@ void ParentConnections::begin(const JobInstance& instance, const SharedBundle& b
     options.epoch = instance.epoch;
     options.ranks = instance.ranks();
     options.slots = instance.slots;
+    options.roce = shards_.has_roce() ? &tasks_ : nullptr;
+    options.shard = one->shard;
     for (const Parent& above : one->parents) options.lanes.push_back(above.lane);
     const auto make = [bundle, one, options] {
       auto parent_connection = ParentSession::connect(options, one->cancel);
@@ -201,11 +205,12 @@ void ParentConnections::take_back(const SharedBundle& bundle) {
         for (const SharedConnection& one : bundle->connections) {
           for (const Parent& parent : one->parents) parents_.erase(parent.parent_id);
         }
-        bundles_.erase(bundle->job_id);
         const auto removed = std::exchange(bundle->removed, nullptr);
+        // Connections never end on this thread, because their end waits for it.
         if (!bundle->connections.empty()) {
           ender_.run([bundle] { bundle->connections.clear(); }, [](const Outcome&) {});
         }
+        bundles_.erase(bundle->job_id);
         removed();
       });
 }

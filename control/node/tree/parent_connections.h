@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "control/node/jobs/admission.h"
 #include "control/node/shards/shard_set.h"
+#include "control/node/shards/shard_tasks.h"
 #include "control/node/tree/parent_session.h"
 #include "control/threads/thread_pool.h"
 
@@ -97,6 +98,7 @@ class ParentConnections {
   ShardSet& shards_;
   const std::string node_;
   const net::tls::Credentials credentials_;
+  ShardTasks tasks_;  // before the connections, which end by it
   std::map<protocol::JobId, SharedBundle> bundles_;
   std::set<protocol::ParentId> parents_;  // in use at some shard
   std::function<void(std::uint32_t, const std::string&)> on_lost_;

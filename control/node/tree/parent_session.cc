@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "client/connections/make_connection.h"
 #include "client/session/nodes.h"
+#include "control/node/tree/roce_connection.h"
 #include "dataplane/transport/shm/segment.h"
 #include "net/rpc/rpc_channel.h"
 
@@ -84,7 +84,7 @@ Result<std::unique_ptr<ParentSession>> ParentSession::attempt(const Options& opt
   const bool known = std::all_of(options.lanes.begin(), options.lanes.end(),
                                  [&](std::uint32_t lane) { return lane < size.shards; });
   if (!geometry.valid() || !known) return rpc::unreadable("session.open", *channel);
-  auto made = client::make_connection(*channel, *opened, {}, size, {}, deadline);
+  auto made = reach(options, *channel, *opened, size, deadline);
   if (!made) return made.error();
   const std::string description = fmt::format("{}; {}", made->connection->description(), made->why);
   std::unique_ptr<ParentSession> parent_connection(
@@ -96,19 +96,39 @@ Result<std::unique_ptr<ParentSession>> ParentSession::attempt(const Options& opt
   return parent_connection;
 }
 
+Result<client::ChosenConnection> ParentSession::reach(const Options& options,
+                                                      rpc::RpcChannel& channel, const json& opened,
+                                                      const client::ConnectionSize& size,
+                                                      Nanos deadline) {
+  const bool is_here = channel.local_host().empty();  // a Unix socket
+  if (options.roce == nullptr || is_here || !opened.contains("verbs")) {
+    return client::make_connection(channel, opened, {}, size, {}, deadline);
+  }
+  auto made = RoceConnection::make({options.roce, options.shard, size}, channel, opened, deadline);
+  if (made) {
+    return client::ChosenConnection{std::move(made).value(), "by the port of network.roce"};
+  }
+  if (made.status() != Status::kUnsupported) return made.error();
+  auto other = client::make_connection(channel, opened, {}, size, {}, deadline);
+  if (other) other->why += fmt::format("; not roce: {}", made.error().message);
+  return other;
+}
+
 Outcome ParentSession::add_slots(std::uint32_t lane, const protocol::BufferLayout& layout,
                                  Nanos deadline) {
-  auto region = client::Region::allocate(layout.total_bytes());
-  if (!region) return region.error();
-  auto offer = connection_->offer(**region);
+  auto allocated = client::Region::allocate(layout.total_bytes());
+  if (!allocated) return allocated.error();
+  // From the offer on, the parent node may reach the memory, until the connection ends.
+  if (lane >= regions_.size()) regions_.resize(lane + 1);
+  regions_[lane] = std::move(allocated).value();
+  client::Region& region = *regions_[lane];
+  auto offer = connection_->offer(region);
   if (!offer) return offer.error();
   const auto reply =
       channel_.call("region.register", std::move(offer->params), offer->fds, deadline);
   if (!reply) return reply.error();
-  (*region)->id = client::read_region(*reply);
-  if ((*region)->id == 0) return rpc::unreadable("region.register", channel_);
-  if (lane >= regions_.size()) regions_.resize(lane + 1);
-  regions_[lane] = std::move(region).value();
+  region.id = client::read_region(*reply);
+  if (region.id == 0) return rpc::unreadable("region.register", channel_);
   return Unit{};
 }
 

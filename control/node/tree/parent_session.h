@@ -12,7 +12,9 @@
 #include "base/result.h"
 #include "base/system/fd.h"
 #include "client/connections/connection.h"
+#include "client/connections/make_connection.h"
 #include "client/memory/region.h"
+#include "control/node/shards/shard_tasks.h"
 #include "dataplane/engine/parent_connection.h"
 #include "dataplane/protocol/job/vertex.h"
 #include "net/rpc/rpc_channel.h"
@@ -50,6 +52,9 @@ class ParentSession final : public engine::ParentConnection {
     std::uint32_t ranks = 1;
     std::vector<std::uint32_t> lanes;  // lanes of the parent node that this shard uses
     protocol::BufferLayout slots;
+    // Of a node with transport roce: this shard can reach parent nodes by it. Otherwise null.
+    ShardTasks* roce = nullptr;
+    std::uint32_t shard = 0;  // this node's shard
   };
 
   // Connects; blocks. A parent node that is not there yet, or does not know the job yet, is asked
@@ -87,6 +92,10 @@ class ParentSession final : public engine::ParentConnection {
 
   static Result<std::unique_ptr<ParentSession>> attempt(const Options& options,
                                                         CancelToken& cancel);
+  // By the node's own port where the parent can be reached so, otherwise as a client.
+  static Result<client::ChosenConnection> reach(const Options& options, rpc::RpcChannel& channel,
+                                                const nlohmann::json& opened,
+                                                const client::ConnectionSize& size, Nanos deadline);
   Outcome add_slots(std::uint32_t lane, const protocol::BufferLayout& layout, Nanos deadline);
 
   rpc::RpcChannel channel_;

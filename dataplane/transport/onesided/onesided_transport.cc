@@ -124,6 +124,7 @@ void OneSidedTransport::place_pulls() {
 }
 
 void OneSidedTransport::release(std::uint32_t handle) {
+  done_with(operations_[handle]);
   operations_.give_back(operations_[handle]);
   place_pulls();
 }
@@ -212,10 +213,15 @@ void OneSidedTransport::end(Operation& operation, Status status) {
   if (status != Status::kOk) {
     inbox_.add(Pulled{operation.user, status, {}, 0});
     std::erase(unplaced_, operation.index);
+    done_with(operation);
     return operations_.give_back(operation);
   }
+  inbox_.add(Pulled{operation.user, Status::kOk, result_of(operation), operation.index});
+}
+
+View OneSidedTransport::result_of(Operation& operation) {
   operation.view = Span{operation.local, operation.bytes};
-  inbox_.add(Pulled{operation.user, Status::kOk, View(&operation.view, 1), operation.index});
+  return {&operation.view, 1};
 }
 
 void OneSidedTransport::on_notice(Session& session, Peer peer, const RingEntry& notice,

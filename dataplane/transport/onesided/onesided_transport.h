@@ -98,9 +98,15 @@ class OneSidedTransport : public Transport, protected Network {
   virtual void progress() = 0;
   // Returns false when something has arrived already; the shard must not sleep on fd() then.
   virtual bool may_sleep() = 0;
+  // The bytes of a pull that has ended well, valid until done_with(). They are at operation.local,
+  // where the transport does not say otherwise.
+  virtual View result_of(Operation& operation);
+  // Nobody needs the bytes of this pull any more. It may have failed.
+  virtual void done_with(const Operation&) {}
 
   // -- what a transport uses ---------------------------------------------------------------------
   Sessions& sessions() { return sessions_; }
+  const Sessions& sessions() const { return sessions_; }
   // Answers every operation of the peer and forgets the session. The transport calls it after the
   // peer's connection has ended.
   void remove(Peer peer);

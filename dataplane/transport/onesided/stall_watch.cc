@@ -12,8 +12,8 @@ constexpr Nanos kLongestGap = 1 * kSecond;
 // Does not count time against the peer in which this thread slept or was stopped.
 std::size_t StallWatch::stalled(std::size_t waiting, Nanos passed) {
   const std::size_t open = under_way_ + waiting;
-  if (open == 0 || ended_ != ended_seen_) {
-    ended_seen_ = ended_;
+  if (open == 0 || progress_ != progress_seen_) {
+    progress_seen_ = progress_;
     idle_ = 0;
     return 0;
   }

@@ -29,6 +29,15 @@ TEST(StallWatchTest, KeepsPeerWhoseOperationsEnd) {
   }
 }
 
+TEST(StallWatchTest, KeepsPeerWhoseBytesGetThrough) {
+  StallWatch watch;
+  watch.start();
+  for (int second = 1; second <= 20; ++second) {
+    watch.move_on();
+    EXPECT_EQ(watch.stalled(5, kSecond), 0U) << second;
+  }
+}
+
 TEST(StallWatchTest, KeepsIdlePeer) {
   StallWatch watch;
   for (int second = 1; second <= 60; ++second) EXPECT_EQ(watch.stalled(0, kSecond), 0U) << second;

@@ -16,9 +16,6 @@ from ports import free_port
 HERE = Path(__file__).resolve().parent
 ELASTIC = HERE.parent / "examples/train_elastic.py"
 TINY = HERE / "train_tiny.py"
-# torch's launcher keeps its store when it starts the ranks again, unless this is set. Launchers that join find the keys of
-# those before.
-NEW_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 def worker_of(launcher: int, rank: int) -> int:
@@ -37,8 +34,8 @@ def worker_of(launcher: int, rank: int) -> int:
 class Elastic(WithNodesOfItsOwn):
     """examples/train_elastic.py: the ranks are started again, and train on from the last checkpoint."""
 
-    def command(self, name, *launcher, epochs=5, pause=0.02):
-        return [sys.executable, "-m", "torch.distributed.run", *launcher, str(ELASTIC), "--epochs", str(epochs), "--pause", str(pause),
+    def program(self, name, epochs=5, pause=0.02):
+        return [str(ELASTIC), "--epochs", str(epochs), "--pause", str(pause),
                 "--checkpoint", f"{self.files.name}/{name}.pt", "--json", f"{self.files.name}/{name}.json"]
 
     def losses(self, name):
@@ -53,10 +50,9 @@ class Elastic(WithNodesOfItsOwn):
         super().tearDown()
 
     def test_a_killed_rank_trains_on_from_the_checkpoint(self):
-        flags = ("--standalone", "--nproc-per-node", "2", "--max-restarts", "2")
-        calm = group.Process(self.command("calm", *flags, pause=0), environment=group.of_launcher())
-        calm.finish(0)
-        process = group.Process(self.command("killed", *flags), environment=group.of_launcher())
+        calm = group.start_ranks([sys.executable, *self.program("calm", pause=0)], 2)
+        self.assertEqual([rank.wait() for rank in calm], [0, 0])
+        process = group.launched(2, "--standalone", "--max-restarts", "2", *self.program("killed"))
         for epoch in (2, 3) if os.environ.get("TALLY_TEST_TIER") == "soak" else (2,):  # one restart for each
             process.skip_to(f"^epoch {epoch}")
             os.kill(worker_of(process.pid, 1), signal.SIGKILL)
@@ -66,19 +62,20 @@ class Elastic(WithNodesOfItsOwn):
 
     def test_a_second_launcher_joins(self):
         port = free_port()
-        flags = ("--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "2", "--rdzv-backend", "c10d", "--rdzv-conf",
-                 "last_call_timeout=1", "--rdzv-endpoint", f"127.0.0.1:{port}", "--local-addr", "127.0.0.1")
-        first = group.Process(self.command("joined", *flags, epochs=10, pause=0.1), environment=group.of_launcher(**NEW_STORE))
-        first.skip_to("^epoch 1")
-        second = group.Process(self.command("joined", *flags, epochs=10, pause=0.1), environment=group.of_launcher(**NEW_STORE))
-        outputs = group.outputs([first, second])
-        self.assertEqual([first.poll(), second.poll()], [0, 0], outputs)
-        self.assertRegex("".join(outputs), "trains on after epoch [1-9] with 2 ranks")
-        self.assertEqual(len(self.losses("joined")), 10)
+        flags = ("--nnodes", "1:2", "--max-restarts", "2", "--rdzv-backend", "c10d", "--rdzv-conf", "last_call_timeout=1",
+                 "--rdzv-endpoint", f"127.0.0.1:{port}", "--local-addr", "127.0.0.1")
+        program = self.program("joined", epochs=100, pause=0.1)
+        launchers = [group.launched(1, *flags, *program, **group.NEW_STORE)]
+        launchers[0].skip_to("^epoch 1")
+        launchers.append(group.launched(1, *flags, *program, **group.NEW_STORE))
+        launchers[0].skip_to("^trains on after epoch [1-9][0-9]* with 2 ranks")
+        launchers[0].skip_to("^epoch")
+        for launcher in launchers:
+            launcher.signal(signal.SIGTERM)
+            launcher.finish(None)
 
     def test_several_trainings_on_one_machine(self):
-        launched = [group.Process([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(TINY), "--way", way],
-                                  environment=group.of_launcher()) for way in ("hook", "backend", "hook")]
+        launched = [group.launched(2, str(TINY), "--way", way) for way in ("hook", "backend", "hook")]
         outputs = group.outputs(launched)
         self.assertEqual([process.poll() for process in launched], [0, 0, 0], outputs)
         results = [set(re.findall("[0-9a-f]{64}", text)) for text in outputs]

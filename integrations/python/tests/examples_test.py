@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -21,20 +20,27 @@ class Examples(unittest.TestCase):
     def tearDown(self):
         self.place.cleanup()
 
-    def run_example(self, name, ranks, *flags):
+    def run_example(self, name, ranks, *flags, launcher=False):
+        """launcher: torch's starts the ranks, which takes longer."""
         report = Path(self.place.name, "report.json")
         plot = Path(self.place.name, "plot.svg")
-        done = subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks),
-             str(EXAMPLES / name), "--json", str(report), "--plot", str(plot), *flags],
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200, check=False,
-            env=group.of_launcher())
-        self.assertEqual(done.returncode, 0, done.stdout)
+        program = [str(EXAMPLES / name), "--json", str(report), "--plot", str(plot), *flags]
+        if launcher:
+            group.launched(ranks, *program).finish(timeout=200)
+        else:
+            self.run_ranks(program, ranks)
         self.assertIn("<svg", plot.read_text())
         return json.loads(report.read_text())["epochs"]
 
+    def run_ranks(self, program, ranks) -> str:
+        """Returns what rank 0 printed."""
+        processes = group.start_ranks([sys.executable, *program], ranks)
+        outputs = group.outputs(processes)
+        self.assertEqual([process.poll() for process in processes], ranks * [0], "".join(outputs))
+        return outputs[0]
+
     def test_digits(self):
-        epochs = self.run_example("train_digits.py", 2)
+        epochs = self.run_example("train_digits.py", 2, launcher=True)
         self.assertGreaterEqual(epochs[-1]["test_accuracy"], 0.97)
         self.assertTrue(all(0 <= epoch["waiting"] < 1 for epoch in epochs))
 
@@ -56,13 +62,7 @@ class Examples(unittest.TestCase):
         for name, expected in (("ddp_exchange.py", "gradients copied on tally's way: 0 bytes by the hook"),
                            ("hook_overhead.py", "copied by the hook: 0 bytes"),
                            ("collectives.py", "(2 ranks)")):
-            done = subprocess.run(
-                [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
-                 str(EXAMPLES.parent / "perf" / name), "--rounds", "1"], text=True, timeout=200,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                env=group.of_launcher())
-            self.assertEqual(done.returncode, 0, done.stdout)
-            self.assertIn(expected, done.stdout)
+            self.assertIn(expected, self.run_ranks([str(EXAMPLES.parent / "perf" / name), "--rounds", "1"], 2))
 
     def test_text(self):
         epochs = self.run_example("train_text.py", 2, "--epochs", "2")

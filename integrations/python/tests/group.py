@@ -9,6 +9,7 @@ usage of a test file: FILE [--widths 1,2] [CASE...]
 
 import argparse
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -17,25 +18,32 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests/support"))
 from ports import free_port  # noqa: E402
 from processes import Hang, Process, Tallyd  # noqa: E402
+from warm_start import WarmProgram  # noqa: E402
 
 DEADLINE_S = 240
+# Unless this is set, torch's launcher keeps its store when it starts the ranks again. Then groups of gloo, and launchers
+# that join later, find old keys in it.
+NEW_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 def node() -> Tallyd:
     return Tallyd(os.environ["TALLYD"], "--log-level", "error")
 
 
-def start_ranks(command: list, ranks: int, **more: str) -> list[Process]:
-    """Processes with the environment that torchrun gives, and each its own output."""
+def start_ranks(command: list, ranks: int, torch: bool = True, **more: str) -> list[Process]:
+    """Processes with the environment that torchrun gives, and each its own output. torch: they use it."""
     common = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1",
               "GLOO_SOCKET_IFNAME": "lo", **more}
-    return [Process(command, environment={"RANK": str(rank), "LOCAL_RANK": str(rank), **common}) for rank in range(ranks)]
+    popen = WarmProgram if torch else subprocess.Popen
+    return [Process(command, environment={"RANK": str(rank), "LOCAL_RANK": str(rank), **common}, popen=popen)
+            for rank in range(ranks)]
 
 
-def of_launcher(**more: str) -> dict:
-    """The environment of a `torch.distributed.run`, whose own port is always the same: several may run at once."""
-    return {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
-            "PET_MASTER_PORT": str(free_port()), **more}
+def launched(ranks: int, *arguments: str, **more: str) -> Process:
+    """A `torch.distributed.run`. Its own port is always the same unless it is set, and several may run at once."""
+    return Process([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), *arguments],
+                   environment={"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PET_MASTER_PORT": str(free_port()), **more},
+                   popen=WarmProgram)
 
 
 def outputs(processes: list[Process], deadline_s: float = DEADLINE_S) -> list[str]:
@@ -75,7 +83,7 @@ def run_all(cases: dict, rank: int, ranks: int) -> int:
     return failed
 
 
-def main(cases: dict, widths=(1, 2, 3, 4), prepare=None, finish=None) -> None:
+def main(cases: dict, widths=(1, 2, 3, 4), prepare=None, finish=None, torch: bool = True) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--widths", type=lambda text: [int(w) for w in text.split(",")],
                         default=list(widths))
@@ -95,7 +103,7 @@ def main(cases: dict, widths=(1, 2, 3, 4), prepare=None, finish=None) -> None:
     for ranks in arguments.widths:
         with node() as own:
             command = [sys.executable, str(Path(sys.argv[0]).resolve()), *arguments.cases]
-            processes = start_ranks(command, ranks, TALLY_ADDRESS=own.address)
+            processes = start_ranks(command, ranks, torch, TALLY_ADDRESS=own.address)
             texts = outputs(processes)
         codes = [process.poll() for process in processes]
         good = all(code == 0 for code in codes)

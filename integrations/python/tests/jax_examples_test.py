@@ -16,7 +16,7 @@ class JaxExample(unittest.TestCase):
         """Without $TALLY_ADDRESS, so the ranks share a node of their own."""
         with tempfile.TemporaryDirectory(prefix="tally-examples-") as place:
             report = Path(place, "report.json")
-            processes = group.start_ranks([sys.executable, str(EXAMPLE), "--json", str(report), *flags], ranks)
+            processes = group.start_ranks([sys.executable, str(EXAMPLE), "--json", str(report), *flags], ranks, torch=False)
             texts = group.outputs(processes, 120)
             self.assertEqual([process.poll() for process in processes], [0] * ranks, "\n".join(texts))
             return json.loads(report.read_text())["epochs"]

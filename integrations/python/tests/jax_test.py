@@ -217,4 +217,4 @@ CASES = {case.__name__: case for case in (
     end_with_work_outstanding)}
 
 if __name__ == "__main__":
-    group.main(CASES, widths=(1, 2, 3), prepare=prepare)
+    group.main(CASES, widths=(1, 2, 3), prepare=prepare, torch=False)

@@ -63,7 +63,7 @@ class OwnNodes(WithNodesOfItsOwn):
         os.kill(stopped[0], signal.SIGCONT)
 
     def test_ranks_without_torch_share_it(self):
-        processes = group.start_ranks([sys.executable, "-c", SESSION], 3)
+        processes = group.start_ranks([sys.executable, "-c", SESSION], 3, torch=False)
         outputs = group.outputs(processes)
         self.assertEqual([process.poll() for process in processes], [0, 0, 0], outputs)
 

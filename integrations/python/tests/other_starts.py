@@ -13,8 +13,8 @@ import torch.distributed as dist
 def two_backends() -> None:
     """A backend for each kind of device. The tensors of the processor go to tally."""
     if not dist.is_nccl_available():
-        try:
-            dist.init_process_group("cpu:tally,cuda:nccl")
+        try:  # a store for each rank: a later start must not find the shared store of this refused one
+            dist.init_process_group("cpu:tally,cuda:nccl", store=dist.HashStore(), rank=0, world_size=1)
             raise AssertionError("torch has no NCCL, and took it")
         except RuntimeError as error:
             assert "NCCL" in str(error), error  # torch's own refusal, as with cpu:gloo,cuda:nccl

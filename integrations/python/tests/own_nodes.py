@@ -6,6 +6,8 @@ import time
 import unittest
 from pathlib import Path
 
+from processes import end_all
+
 
 def wait_for(condition, what: str, seconds: float = 30):
     until = time.monotonic() + seconds
@@ -37,6 +39,7 @@ class WithNodesOfItsOwn(unittest.TestCase):
     def tearDown(self):
         wait_for(lambda: not children_named("tallyd", self.place.name), "all nodes are gone")
         wait_for(lambda: not os.listdir(self.place.name), "their directories are gone")
+        end_all()
         self.place.cleanup()
 
     def nodes(self):

@@ -1,6 +1,7 @@
 """A training run for failure_test.py: tiny, deterministic, and told what to suffer.
 
-usage: train_tiny.py [--way hook|backend|view] [--steps N] [--suffer WHAT] [--at STEP] [--rank R]
+usage: train_tiny.py [--way hook|backend|view] [--steps N] [--suffer WHAT] [--at STEP] [--rank R] [--pause S]
+                     [--deadline S]
 
 Prints "step N" after every step, and at the end a hash of the parameters.
 """
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--at", type=int, default=5)
     parser.add_argument("--rank", type=int, default=1)
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--deadline", type=float, default=20, help="seconds")
     arguments = parser.parse_args()
     dist.init_process_group("tally" if arguments.way == "backend" else "gloo")
     torch.manual_seed(1)
@@ -35,7 +37,7 @@ def main() -> None:
     ddp = DistributedDataParallel(model, bucket_cap_mb=1,
                                   gradient_as_bucket_view=arguments.way == "view")
     if arguments.way != "backend":
-        ddp.register_comm_hook(tally.torch.State(deadline=20), tally.torch.allreduce_hook)
+        ddp.register_comm_hook(tally.torch.State(deadline=arguments.deadline), tally.torch.allreduce_hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(arguments.steps):
         if step == arguments.at and dist.get_rank() == arguments.rank:

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -71,8 +72,13 @@ class ServiceTest : public ::testing::Test {
   std::vector<rpc::ConnectionId> ended_;
   std::vector<std::string> order_;  // of answers as they arrive: "job.open of 2"
   Access access_;
+  std::map<rpc::ConnectionId, rpc::Peer> others_;  // connections of who is no operator
   CoordinatorService service_{
-      {.peer_of = [](rpc::ConnectionId) { return tally::testing::operator_peer(); },
+      {.peer_of =
+           [this](rpc::ConnectionId connection) {
+             const auto other = others_.find(connection);
+             return other == others_.end() ? tally::testing::operator_peer() : other->second;
+           },
        .access = &access_},
       store_,
       io_,

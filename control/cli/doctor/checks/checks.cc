@@ -9,7 +9,7 @@
 namespace tally::control::doctor {
 namespace {
 
-constexpr std::array<Check, 17> kChecks = {{
+constexpr std::array<Check, 18> kChecks = {{
     {"devices", "RDMA devices, their drivers, and whether this user may use them", check_devices},
     {"libraries", "libfabric and libibverbs can be opened, with their versions", check_libraries},
     {"ports", "state, link layer and rate of each RDMA port", check_ports},
@@ -19,6 +19,7 @@ constexpr std::array<Check, 17> kChecks = {{
     {"memlock", "how much memory may be registered (RLIMIT_MEMLOCK)", check_memlock},
     {"hugepages", "hugepages of 2 MiB by NUMA node; those of shared memory", check_hugepages},
     {"rails", "the NICs of network.rails (only with --config FILE)", check_rails},
+    {"roce", "the port of network.roce (only with --config FILE)", check_roce},
     {"numa", "distance between network cards and the CPUs of shards", check_numa},
     {"counters", "errors, retries and congestion that RDMA ports have counted", check_counters},
     {"pfc", "pause frames and discards of RoCE interfaces", check_pfc},

@@ -65,6 +65,7 @@ Findings check_path(const Machine& machine);
 Findings check_memlock(const Machine& machine);
 Findings check_hugepages(const Machine& machine);
 Findings check_rails(const Machine& machine);
+Findings check_roce(const Machine& machine);
 Findings check_numa(const Machine& machine);
 Findings check_counters(const Machine& machine);
 Findings check_pfc(const Machine& machine);

@@ -1,3 +1,4 @@
+// Both CRCs that ISA-L computes.
 #include "base/crc32c.h"
 
 #include <gtest/gtest.h>
@@ -5,6 +6,8 @@
 #include <array>
 #include <string_view>
 #include <vector>
+
+#include "base/crc32.h"
 
 namespace tally {
 namespace {
@@ -60,6 +63,26 @@ TEST(Crc32c, PiecesGiveThatOfTheWhole) {
     const auto all = std::span<const std::byte>(bytes);
     EXPECT_EQ(crc32c()(all.subspan(cut), crc32c()(all.first(cut))), crc32c()(all));
   }
+}
+
+const Crc32& crc32() {
+  const auto opened = Crc32::open();
+  if (!opened) throw std::runtime_error(opened.error().message);
+  return **opened;
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+// The check value of CRC-32/ISO-HDLC in the catalogue of parametrised CRC algorithms.
+TEST(Crc32, GivesTheCheckValue) {
+  EXPECT_EQ(crc32()(bytes_of("123456789")), 0xcbf43926U);
+  EXPECT_EQ(crc32()({}), 0U);
+}
+
+TEST(Crc32, GoesOnFromWhatPrecedes) {
+  EXPECT_EQ(crc32()(bytes_of("6789"), crc32()(bytes_of("12345"))), 0xcbf43926U);
 }
 
 }  // namespace

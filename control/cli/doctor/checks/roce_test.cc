@@ -1,0 +1,79 @@
+// The port of network.roce.
+#include "tests/support/control/fake_machine.h"
+
+namespace tally::control::doctor {
+namespace {
+
+class RocePortTest : public MachineTest {
+ protected:
+  static constexpr const char* kSlot = "0000:3b:00.0";
+
+  void set_up_nic(const std::string& vendor = "0x8086") {
+    write("sys/bus/pci/devices/0000:3b:00.0/class", "0x020000");
+    write("sys/bus/pci/devices/0000:3b:00.0/vendor", vendor);
+    write("sys/bus/pci/devices/0000:3b:00.0/iommu_group/type", "DMA-FQ");
+    write("sys/bus/pci/drivers/vfio-pci/0000:3b:00.0", "");
+  }
+  void use(const std::string& device, const std::string& more = {}) {
+    configure("listen_tcp = \"tcp:127.0.0.1:0\"\n" + more + "[network]\nroce = \"" + device +
+              "\"\nroce_address = \"10.9.0.2/24\"\n");
+  }
+};
+
+TEST_F(RocePortTest, IsUnknownWithoutAConfiguration) {
+  expect(about(check_roce, "network.roce"), Level::kOk, "without --config");
+  configure("");
+  expect(about(check_roce, "network.roce"), Level::kOk, "not set");
+}
+
+TEST_F(RocePortTest, ANicNeedsVfioAnIommuAndHugepages) {
+  set_up_nic();
+  use(kSlot);
+  expect(about(check_roce, "network.roce"), Level::kOk, "an Ethernet NIC");
+  expect(about(check_roce, "driver of"), Level::kOk, "vfio-pci");
+  expect(about(check_roce, "IOMMU of"), Level::kOk, "translates");
+  expect(about(check_roce, "hugepages for"), Level::kOk, "wanted");
+  remove("sys/bus/pci/drivers/vfio-pci/0000:3b:00.0");
+  remove("sys/bus/pci/devices/0000:3b:00.0/iommu_group");
+  use(kSlot, "[memory]\nhugepages = \"off\"\n");
+  expect(about(check_roce, "driver of"), Level::kProblem, "not vfio-pci",
+         "dpdk-devbind.py --bind vfio-pci 0000:3b:00.0");
+  expect(about(check_roce, "IOMMU of"), Level::kProblem, "off", "VT-d");
+  expect(about(check_roce, "hugepages for"), Level::kProblem, "memory.hugepages", "\"on\"");
+}
+
+TEST_F(RocePortTest, ANicMustBeThereAndHaveADriverInTallyd) {
+  use(kSlot);
+  expect(about(check_roce, "network.roce"), Level::kProblem, "no such device", "lspci");
+  set_up_nic("0x15b3");
+  expect(about(check_roce, "network.roce"), Level::kProblem, "an NVIDIA NIC", "network.device");
+  write("sys/bus/pci/devices/0000:3b:00.0/class", "0x010802");
+  expect(about(check_roce, "network.roce"), Level::kProblem, "no Ethernet NIC", "lspci");
+}
+
+TEST_F(RocePortTest, AnInterfaceIsUpAndHasNoAddressOfTheKernel) {
+  use("net_af_packet0,iface=eth1,qpairs=2");
+  expect(about(check_roce, "network.roce"), Level::kProblem, "no such interface", "ip link");
+  write("sys/class/net/eth1/mtu", "1500");
+  write("sys/class/net/eth1/operstate", "down");
+  system_.addresses = {{"eth1", "fe80::1", true, 64}, {"eth2", "10.9.0.2", true, 24}};
+  expect(about(check_roce, "network.roce"), Level::kProblem, "down", "ip link set eth1 up");
+  expect(about(check_roce, "MTU of"), Level::kNote, "1500: packets carry less", "mtu 9000");
+  write("sys/class/net/eth1/operstate", "up");
+  write("sys/class/net/eth1/mtu", "9000");
+  system_.addresses = {{"eth1", "10.9.0.2", true, 24}};
+  expect(about(check_roce, "network.roce"), Level::kWarning, "an address of the kernel",
+         "ip address flush dev eth1");
+  expect(about(check_roce, "MTU of"), Level::kOk, "9000");
+}
+
+TEST_F(RocePortTest, OtherVirtualDevicesHaveNothingToCheck) {
+  use("net_memif0,role=server");
+  expect(about(check_roce, "network.roce"), Level::kOk, "net_memif0");
+  use("net_af_xdp0,iface=eth1");
+  expect(about(check_roce, "network.roce"), Level::kProblem, "does not have this driver",
+         "net_af_packet");
+}
+
+}  // namespace
+}  // namespace tally::control::doctor

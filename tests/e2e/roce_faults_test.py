@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Clients of transport verbs and a node of transport roce, over a cable that loses, doubles, swaps and damages frames.
+
+The program runs in one process (e2e_roce_test). It runs once for each rate, which all four faults have in both
+directions. Every operation must end, with the right bits. At its end the program prints the faults that happened.
+
+usage: roce_faults_test.py E2E_ROCE_TEST [--seed N]    the seed: by $TALLY_SIM_SEED, else 7
+"""
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+RATES = (0.001, 0.01, 0.05)
+WHOLE = 0.01  # the rate at which the default tier runs all cases of the e2e suite
+FEW = "Collectives.EveryKind*:Collectives.AdoptedAndStaged*:Collectives.RunWaits*:MetricsTest.Counters*"
+# 17 ms in place of 67 ms: with many losses the timeouts decide how long everything takes.
+ACK_TIMEOUT = "12"
+
+
+def cases(tier: str, rate: float) -> str:
+    """Returns a filter of gtest."""
+    if tier == "soak":
+        return "*"
+    return "-*Matrix*" if tier == "default" and rate == WHOLE else FEW
+
+
+def run(program: str, rate: float, seed: int, chosen: str) -> bool:
+    faults = f"seed={seed},loss={rate},double={rate},swap={rate},damage={rate}"
+    environment = os.environ | {"TALLY_TEST_CABLE": faults}
+    environment.setdefault("TALLY_TEST_ACK_TIMEOUT", ACK_TIMEOUT)
+    begin = time.monotonic()
+    done = subprocess.run([program, f"--gtest_filter={chosen}", "--gtest_brief=1"], env=environment,
+                          capture_output=True, text=True, check=False)
+    report = next((line for line in done.stdout.splitlines() if line.startswith("cable")), "no report")
+    print(f"rate {rate}: status {done.returncode}, {time.monotonic() - begin:.1f} s; {report}", flush=True)
+    if done.returncode == 0:
+        return True
+    print(done.stdout, done.stderr)
+    print(f"failed; replay: TALLY_TEST_CABLE={faults} TALLY_TEST_ACK_TIMEOUT={environment['TALLY_TEST_ACK_TIMEOUT']} "
+          f"TALLY_TRANSPORT=verbs TALLY_TEST_NODE=roce {program} --gtest_filter='{chosen}'")
+    return False
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("TALLY_SIM_SEED", "7")))
+    chosen = parser.parse_args()
+    tier = os.environ.get("TALLY_TEST_TIER", "default")
+    fine = [run(chosen.program, rate, chosen.seed, cases(tier, rate)) for rate in RATES]
+    return 0 if all(fine) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
