@@ -243,6 +243,7 @@ std::string PairWorld::run() {
       post(*end);
       if (load_.changes_windows && chance() < 0.05) {
         end->requester.set_window(static_cast<std::uint32_t>(4 + below(252)));
+        end->requester.set_read_window(static_cast<std::uint32_t>(4 + below(252)), chance() < 0.5);
       }
       end->requester.tick(now_);
       end->responder.tick(now_);

@@ -30,6 +30,7 @@ Endpoint::Endpoint(EndpointContext& context, const PairOptions& options, const E
       requester_(options),
       responder_(options, memory),
       congestion_(context.window),
+      long_reads_(context.grants, *this),
       source_port_(static_cast<std::uint16_t>(
           kFirstSourcePort | random_number() % (UINT16_MAX - kFirstSourcePort + 1))) {
   static_cast<void>(find_route(monotonic_now()));
@@ -151,6 +152,19 @@ void Endpoint::adapt(Nanos now) {
   const std::uint32_t share =
       std::max(context_.window / static_cast<std::uint32_t>(users), CongestionWindow::kLeast);
   requester_.set_window(std::min(congestion_.packets(), share));
+  set_read_window(now);
+}
+
+void Endpoint::set_read_window(Nanos now) {
+  const auto allows = long_reads_.update(
+      {.outstanding = requester_.has_reads(), .wanted = requester_.wants_long_read()}, now);
+  std::uint32_t window = CongestionWindow::kLeast;
+  if (allows == Grant::Allows::kAll) {
+    const auto holders =
+        static_cast<std::uint32_t>(std::clamp(context_.users, std::size_t{1}, Grants::kAtATime));
+    window = std::max(window, std::min(congestion_.packets(), context_.window / holders));
+  }
+  requester_.set_read_window(window, allows != Grant::Allows::kShort);
 }
 
 // -- what comes in -------------------------------------------------------------------------------
@@ -162,11 +176,15 @@ void Endpoint::progress(Nanos now) {
   pump(now);
   take_done();
   on_turn();
-  const bool waits = requester_.room() < Requester::kMostRequests ||
-                     requester_.timer() != Requester::kNever ||
-                     responder_.timer() != Requester::kNever || unsent_ ||
-                     (has_route_ && responder_.has_answers());
-  if (waits) mark_busy();
+  if (has_more_to_do()) mark_busy();
+}
+
+bool Endpoint::has_more_to_do() const {
+  if (requester_.timer() != Requester::kNever || responder_.timer() != Requester::kNever ||
+      unsent_ || (has_route_ && responder_.has_answers())) {
+    return true;
+  }
+  return requester_.room() < Requester::kMostRequests && !long_reads_.waits();
 }
 
 void Endpoint::take(Arrival& arrival, Nanos now) {
@@ -252,7 +270,9 @@ void Endpoint::take_done() {
       on_done(done);
     }
   }
-  if (has_failed()) refuse(to_text(requester_.failure()));
+  if (!has_failed()) return;
+  long_reads_.give_back();
+  refuse(to_text(requester_.failure()));
 }
 
 }  // namespace tally::transport::roce

@@ -15,6 +15,7 @@
 #include "dataplane/transport/roce/held_arrivals.h"
 #include "dataplane/transport/roce/link.h"
 #include "dataplane/transport/roce/pair/congestion_window.h"
+#include "dataplane/transport/roce/pair/grants.h"
 #include "dataplane/transport/roce/pair/requester.h"
 #include "dataplane/transport/roce/pair/responder.h"
 #include "dataplane/transport/roce/sends.h"
@@ -42,6 +43,7 @@ struct EndpointContext {
   IpAddress address{};           // of the port
   std::span<std::byte> tiles{};  // memory from which the port can send without a copy; borrowed
   std::uint32_t window = 0;      // packets on their way, of all connections
+  Grants grants{};
   HeldArrivals held{};
   Counters counters{};
   // Memory for messages in several pieces. Few endpoints are in the middle of one.
@@ -105,6 +107,12 @@ class Endpoint {
   virtual void on_turn() {}         // at the end of progress()
 
  private:
+  struct LongReads final : Grant {
+    LongReads(Grants& grants, Endpoint& endpoint) : Grant(grants), endpoint_(endpoint) {}
+    void on_given() override { endpoint_.mark_busy(); }
+    Endpoint& endpoint_;
+  };
+
   void take_request(Arrival& arrival, Nanos now);
   void deliver();
   void take_part(const Delivery& part, const Arrival& arrival);
@@ -115,6 +123,8 @@ class Endpoint {
   bool emit(const Outgoing& outgoing);
   void notify(Nanos now);
   void adapt(Nanos now);
+  void set_read_window(Nanos now);
+  bool has_more_to_do() const;
 
   EndpointContext& context_;
   const Ends ends_;
@@ -123,6 +133,7 @@ class Endpoint {
   Requester requester_;
   Responder responder_;
   CongestionWindow congestion_;
+  LongReads long_reads_;
   std::uint16_t source_port_ = 0;
   bool has_route_ = false;
   bool busy_ = false;  // in context_.busy

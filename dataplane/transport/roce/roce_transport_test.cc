@@ -343,6 +343,26 @@ TEST_F(RoceTransportTest, DetachAnswersEverything) {
   EXPECT_EQ(transport->attached_count(), 0U);
 }
 
+// More than may have long READs on their way at a time.
+TEST_F(RoceTransportTest, SilentPeersDoNotHoldUpTheOthers) {
+  const std::uint32_t answering = worker.number;
+  loses = [&](const OnTheWire& one) {
+    const bool to_worker = one.packet.route.source[15] == kNode[15];
+    return to_worker && one.packet.pair != answering;
+  };
+  for (Peer peer = 10; peer < 10 + 2 * Grants::kAtATime; ++peer) {
+    worker.number = 100 + peer;
+    ASSERT_TRUE(transport->attach(peer, worker.address(), 8));
+    transport->add_region(peer, kRegion, {SoftWorker::kAddress, kBytes, SoftWorker::kKey});
+    const Pull one{{peer, kRegion, 0, 60'000}, 0};
+    transport->pull({&one, 1});
+  }
+  for (std::uint64_t offset = 0; offset < 5; ++offset) pull(offset, 60'000);
+  run_until([&] { return pulled.size() == 5; });
+  EXPECT_TRUE(lost.empty()) << "the others had not ended yet";
+  for (const Pulled& got : pulled) expect_pulled(got, 60'000);
+}
+
 TEST_F(RoceTransportTest, RefusesClientsWithoutAnAddressOfItsFamily) {
   verbs::Address client = worker.address();
   client.ethernet = 0;

@@ -11,7 +11,6 @@ namespace {
 
 // Long messages ask for an acknowledgement after so many packets, so that the window opens in time.
 constexpr std::uint32_t kAskEach = 32;
-constexpr std::uint32_t kFewPackets = 4;  // a READ need not ask for fewer
 
 }  // namespace
 
@@ -64,11 +63,12 @@ bool Requester::may_send(const Request& request) const {
   const bool is_numbered = requests_.is_numbered();
   // It was sent before.
   if (is_numbered && sent_end_.after(request.first + requests_.part()) > 0) return true;
+  if (request.is_read() && !long_reads_ && request.packets > kFewPackets) return false;
   const std::uint32_t way = on_the_way();
   if (way == 0) return true;
   if (request.is_read())
     return requests_.reads() < options_.reads_out &&
-           way + std::min(request.packets, most_read()) <= window_;
+           way + std::min(request.packets, most_read()) <= read_window_;
   // One message beyond the credits finds out whether there are new ones.
   if (request.kind == WorkKind::kSend && !is_numbered && requests_.messages() >= message_limit_) {
     return false;
@@ -82,7 +82,13 @@ bool Requester::may_send(const Request& request) const {
 // the window at most, and another one is on its way while this one is answered. Connections that
 // share a shard's window with many others ask for more at a time, because requests cost too.
 std::uint32_t Requester::most_read() const {
-  return std::max(window_ / 2, std::clamp(window_, 1U, kFewPackets));
+  return std::max(read_window_ / 2, std::clamp(read_window_, 1U, kFewPackets));
+}
+
+bool Requester::wants_long_read() {
+  const Request* const current = requests_.current(acknowledged_end_);
+  return current != nullptr && !requests_.is_numbered() && current->is_read() &&
+         current->packets > kFewPackets;
 }
 
 // Makes two of a READ without PSNs: its first packets, which are next, and the others. A repair may

@@ -53,6 +53,7 @@ class Requester {
   // Works that are posted and not completed, and their requests. Where the other end lets parts of
   // READs arrive, repairs make up to 512 requests of them.
   static constexpr std::size_t kMostRequests = 128;
+  static constexpr std::uint32_t kFewPackets = 4;  // a READ need not ask for fewer
 
   explicit Requester(const PairOptions& options);
 
@@ -65,7 +66,16 @@ class Requester {
   void post(const Work& work);
 
   // The most packets that may be on their way, of requests and of answers to READs.
-  void set_window(std::uint32_t packets) { window_ = packets; }
+  void set_window(std::uint32_t packets) { window_ = read_window_ = packets; }
+  // The same before another READ is sent, and whether it may be a long one: of more than
+  // kFewPackets.
+  void set_read_window(std::uint32_t packets, bool long_reads) {
+    read_window_ = packets;
+    long_reads_ = long_reads;
+  }
+  bool has_reads() const { return requests_.reads() > 0; }  // that are not answered
+  // What is to be sent next is a long READ.
+  bool wants_long_read();
 
   // Takes an acknowledgement or an answer to a READ, whose source is the other end. Returns where
   // the payload of a READ's answer belongs. Nothing for other packets, and for those that came
@@ -132,6 +142,8 @@ class Requester {
   Psn seen_end_;          // after the last PSN of which an answer has arrived
   Psn asked_end_;         // after the last PSN that asks for an answer
   std::uint32_t window_ = 256;
+  std::uint32_t read_window_ = 256;
+  bool long_reads_ = true;
   std::uint32_t agains_ = 0;                  // requests with `again`
   bool probes_ = false;                       // the last packet is to be sent again
   std::uint64_t message_limit_ = UINT64_MAX;  // by the other end's credits
