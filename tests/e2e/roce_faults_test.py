@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Clients of transport verbs and a node of transport roce, over a cable that loses, doubles, swaps and damages frames.
+"""Clients of transport verbs and a node of transport roce, over a cable that loses, doubles, swaps and damages frames,
+and marks some as a congested switch does.
 
-The program runs in one process (e2e_roce_test). It runs once for each rate, which all four faults have in both
+The program runs in one process (e2e_roce_test). It runs once for each rate, which all five faults have in both
 directions. Every operation must end, with the right bits. At its end the program prints the faults that happened.
 
 usage: roce_faults_test.py E2E_ROCE_TEST [--seed N]    the seed: by $TALLY_SIM_SEED, else 7
 """
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
@@ -27,15 +29,15 @@ def cases(tier: str, rate: float) -> str:
 
 
 def run(program: str, rate: float, seed: int, chosen: str) -> bool:
-    faults = f"seed={seed},loss={rate},double={rate},swap={rate},damage={rate}"
-    environment = os.environ | {"TALLY_TEST_CABLE": faults}
+    faults = f"seed={seed},loss={rate},double={rate},swap={rate},damage={rate},mark={rate}"
+    environment = os.environ | {"TALLY_TRANSPORT": "verbs", "TALLY_TEST_NODE": "roce", "TALLY_TEST_CABLE": faults}
     environment.setdefault("TALLY_TEST_ACK_TIMEOUT", ACK_TIMEOUT)
     begin = time.monotonic()
     done = subprocess.run([program, f"--gtest_filter={chosen}", "--gtest_brief=1"], env=environment,
                           capture_output=True, text=True, check=False)
     report = next((line for line in done.stdout.splitlines() if line.startswith("cable")), "no report")
     print(f"rate {rate}: status {done.returncode}, {time.monotonic() - begin:.1f} s; {report}", flush=True)
-    if done.returncode == 0:
+    if done.returncode == 0 and re.search(r"[1-9][0-9]* lost.* [1-9][0-9]* marked", report):
         return True
     print(done.stdout, done.stderr)
     print(f"failed; replay: TALLY_TEST_CABLE={faults} TALLY_TEST_ACK_TIMEOUT={environment['TALLY_TEST_ACK_TIMEOUT']} "

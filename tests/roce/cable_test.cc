@@ -28,7 +28,8 @@ FrameBytes frame_to(const Station& from, const Station& to, std::uint32_t number
   packet.route = {.source_mac = from.mac(),
                   .target_mac = to.mac(),
                   .source = from.address(),
-                  .target = to.address()};
+                  .target = to.address(),
+                  .traffic_class = roce::kEcnCapable};
   packet.opcode = roce::Opcode::kSendOnly;
   packet.psn = roce::Psn(number);
   const std::vector<std::byte> payload(100, std::byte{5});
@@ -82,6 +83,13 @@ TEST(RoceCable, ReceiversRefuseEveryDamagedFrame) {
   EXPECT_GT(cable.counters().damaged, 0U);
   EXPECT_EQ(cable.counters().refused, cable.counters().damaged);
   EXPECT_EQ(numbers.size(), kFrames - cable.counters().damaged);
+}
+
+TEST(RoceCable, MarkedFramesAreIntact) {
+  Cable cable({.seed = 3, .mark = 0.5});
+  EXPECT_EQ(carried(cable).size(), kFrames);
+  EXPECT_GT(cable.counters().marked, 0U);
+  EXPECT_LT(cable.counters().marked, cable.counters().sent);
 }
 
 TEST(RoceCable, TheSeedDecidesTheFaults) {

@@ -58,10 +58,10 @@ class Recordings(unittest.TestCase):
         path.write_bytes(content)
         return path
 
-    def record(self, rate: float) -> Path:
-        """Records jobs over a cable whose frames have each fault with this chance."""
+    def record(self, rate: float, mark: float = 0) -> Path:
+        """Records jobs over a cable whose frames have each fault with this chance. mark: the chance of the mark of ECN."""
         path = self.place / f"jobs-{rate}.pcap"
-        faults = f"seed={SEED},loss={rate},double={rate},swap={rate},damage={rate}"
+        faults = f"seed={SEED},loss={rate},double={rate},swap={rate},damage={rate},mark={mark}"
         environment = {"TALLY_TRANSPORT": "verbs", "TALLY_TEST_NODE": "roce", "TALLY_TEST_ACK_TIMEOUT": "12",
                        "TALLY_TEST_RECORDING": str(path), "TALLY_TEST_CABLE": faults}
         done = subprocess.run([program, f"--gtest_filter={JOBS}", "--gtest_brief=1"], env=os.environ | environment,
@@ -90,6 +90,16 @@ class Recordings(unittest.TestCase):
         for name, least in (("reads", 10), ("again", 10), ("naks", 1), ("responses", 100)):
             self.assertGreaterEqual(sum(end[name] for end in ends), least, name)
         self.leave_out_a_request(path)
+
+    def test_jobs_over_a_congested_switch(self):
+        report = self.report(self.record(0, mark=0.1), "--notice-spacing-us", 50)
+        for connection in report["connections"]:
+            # The node's end has answered; the other end of the tests sends no notices.
+            self.assertLessEqual(sum(end["notices"] for end in connection["ends"]),
+                                 sum(end["marked"] for end in connection["ends"]))
+        ends = [end for connection in report["connections"] for end in connection["ends"]]
+        self.assertGreater(sum(end["marked"] for end in ends), 100)
+        self.assertGreater(sum(end["notices"] for end in ends), 10)
 
     def leave_out_a_request(self, path: Path) -> None:
         """Without a middle packet of a WRITE that was sent once, the recording has one violation."""

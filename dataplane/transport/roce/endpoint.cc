@@ -101,7 +101,7 @@ bool Endpoint::next(Outgoing& outgoing, Nanos now) {
 void Endpoint::pump(Nanos now) {
   if (!find_route(now)) return;
   adapt(now);
-  if (owes_notice_) notify(now);
+  if (owes_notice_) notify();
   Outgoing outgoing;
   for (int i = 0; i < kPumpBurst && next(outgoing, now); ++i, outgoing = {}) {
     if (!emit(outgoing)) {
@@ -129,13 +129,15 @@ bool Endpoint::emit(const Outgoing& outgoing) {
 }
 
 // Tells the peer that what it sends meets congestion (annex A17, congestion notification packets).
-void Endpoint::notify(Nanos now) {
+void Endpoint::notify() {
   owes_notice_ = false;
-  noticed_ = now;
   const Outgoing notice{.opcode = Opcode::kCongestion,
                         .payload = kNoticeBody.data(),
                         .bytes = static_cast<std::uint32_t>(kNoticeBody.size())};
-  if (emit(notice)) ++context_.counters.notices_sent;
+  if (!emit(notice)) return;
+  ++context_.counters.notices_sent;
+  context_.link.flush();
+  noticed_ = monotonic_now();  // when it has left, because the turn may have begun long before
 }
 
 // The window of a connection: its share of the shard's, and less after losses.

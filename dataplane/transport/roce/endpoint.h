@@ -121,7 +121,7 @@ class Endpoint {
   bool find_route(Nanos now);
   bool next(Outgoing& outgoing, Nanos now);
   bool emit(const Outgoing& outgoing);
-  void notify(Nanos now);
+  void notify();
   void adapt(Nanos now);
   void set_read_window(Nanos now);
   bool has_more_to_do() const;

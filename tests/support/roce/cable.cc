@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "dataplane/transport/roce/wire/network_order.h"
+
 namespace tally::testing {
 
 namespace roce = transport::roce;
@@ -24,7 +26,8 @@ constexpr std::size_t kMostWaiting = 1 << 14;
 constexpr int kMostFlips = 3;
 // The ICRC does not cover the MAC addresses, nor what routers change in the IP header. All bits
 // behind these headers matter, but for the byte of FECN and BECN, which counts as ones.
-constexpr std::size_t kBase = 14 + 20 + 8;
+constexpr std::size_t kEthernet = 14, kIp = 20;
+constexpr std::size_t kBase = kEthernet + kIp + 8;
 constexpr std::size_t kUncovered = kBase + 4;
 
 }  // namespace
@@ -34,12 +37,13 @@ CableFaults parse_faults(std::string_view text) {
   const std::map<std::string_view, double*> chances = {{"loss", &faults.loss},
                                                        {"double", &faults.twice},
                                                        {"swap", &faults.swap},
-                                                       {"damage", &faults.damage}};
+                                                       {"damage", &faults.damage},
+                                                       {"mark", &faults.mark}};
   const std::string whole(text);
   const auto wrong = [&whole](const char* what) {
     return std::invalid_argument(
         fmt::format("TALLY_TEST_CABLE is \"{}\": {}; write it like "
-                    "seed=7,loss=0.01,double=0.01,swap=0.01,damage=0.01",
+                    "seed=7,loss=0.01,double=0.01,swap=0.01,damage=0.01,mark=0.01",
                     whole, what));
   };
   while (!text.empty()) {
@@ -64,11 +68,11 @@ CableFaults parse_faults(std::string_view text) {
 
 std::string to_text(const CableCounters& counters) {
   return fmt::format(
-      "{} frames, {} lost, {} doubled, {} swapped, {} damaged, {} refused, {} to no station, {} "
-      "without room",
+      "{} frames, {} lost, {} doubled, {} swapped, {} damaged, {} marked, {} refused, {} to no "
+      "station, {} without room",
       counters.sent.load(), counters.lost.load(), counters.doubled.load(), counters.swapped.load(),
-      counters.damaged.load(), counters.refused.load(), counters.no_station.load(),
-      counters.no_room.load());
+      counters.damaged.load(), counters.marked.load(), counters.refused.load(),
+      counters.no_station.load(), counters.no_room.load());
 }
 
 // -- stations ------------------------------------------------------------------------------------
@@ -91,6 +95,19 @@ bool Station::draw(double chance) {
   return chance > 0 && std::uniform_real_distribution<>(0, 1)(random_) < chance;
 }
 
+// RFC 3168, section 5.
+FrameBytes Station::marked(FrameBytes frame) {
+  namespace order = roce::network_order;
+  const auto ip = std::span(frame).subspan(kEthernet, kIp);
+  const std::byte congested{roce::kEcnCongested};
+  if ((ip[1] & congested) == std::byte{0}) return frame;
+  ip[1] |= congested;
+  order::put(ip, 10, 2, 0);
+  order::put(ip, 10, 2, order::checksum_of(order::sum_of(ip)));
+  ++cable_.counters_.marked;
+  return frame;
+}
+
 void Station::damage(FrameBytes& frame) {
   const auto below = [this](std::size_t limit) {
     return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_);
@@ -108,13 +125,14 @@ void Station::damage(FrameBytes& frame) {
   }
 }
 
-void Station::send(const FrameBytes& frame) {
+void Station::send(const FrameBytes& sent) {
   const CableFaults& faults = cable_.faults_;
   CableCounters& counters = cable_.counters_;
   roce::MacAddress target;
-  std::memcpy(target.data(), frame.data(), target.size());
+  std::memcpy(target.data(), sent.data(), target.size());
   const std::shared_ptr<Station> receiver = cable_.at(target);
   const std::lock_guard lock(sending_);
+  const FrameBytes frame = draw(faults.mark) ? marked(sent) : sent;
   if (cable_.recording_ != nullptr) cable_.recording_->add(frame);
   ++counters.sent;
   if (draw(faults.loss)) {

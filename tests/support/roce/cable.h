@@ -1,6 +1,6 @@
 // An Ethernet segment inside this process, for tests. Stations send and receive whole frames of
-// RoCEv2. The cable loses, doubles, delays and damages frames, by chances from a seed, and can
-// record what is sent. Any thread.
+// RoCEv2. The cable loses, doubles, delays and damages frames, and marks them as congested, by
+// chances from a seed. It can record what is sent. Any thread.
 #pragma once
 
 #include <atomic>
@@ -32,9 +32,11 @@ struct CableFaults {
   double twice = 0;   // "double"
   double swap = 0;    // the frame arrives after later ones
   double damage = 0;  // bits are flipped that the ICRC protects
+  double mark = 0;    // as a congested switch marks it, if its sender knows of such marks (ECN)
 };
 
-// "seed=7,loss=0.01,double=0.01,swap=0.01,damage=0.01"; a part that is absent has its default.
+// "seed=7,loss=0.01,double=0.01,swap=0.01,damage=0.01,mark=0.01"; a part that is absent has its
+// default.
 // Throws std::invalid_argument.
 CableFaults parse_faults(std::string_view text);
 
@@ -45,6 +47,7 @@ struct CableCounters {
   std::atomic<std::uint64_t> doubled = 0;
   std::atomic<std::uint64_t> swapped = 0;
   std::atomic<std::uint64_t> damaged = 0;
+  std::atomic<std::uint64_t> marked = 0;
   std::atomic<std::uint64_t> refused = 0;     // damaged ones that a receiver has found
   std::atomic<std::uint64_t> no_station = 0;  // no station has the address
   std::atomic<std::uint64_t> no_room = 0;     // the receiver had too many frames to take
@@ -85,6 +88,7 @@ class Station {
   Station(Cable& cable, std::uint16_t number);
 
   bool draw(double chance);
+  FrameBytes marked(FrameBytes frame);
   void damage(FrameBytes& frame);
   void take(Waiting waiting, Nanos due);
   std::optional<Waiting> next(Nanos now);
@@ -104,7 +108,7 @@ class Station {
 
 class Cable {
  public:
-  // recording: gets each frame once, as its sender sent it, before the faults. It has the frame
+  // recording: gets each frame once, with its mark, before the other faults. It has the frame
   // before the receiver has it, so an answer comes after what it answers. Null: no recording.
   explicit Cable(const CableFaults& faults, std::unique_ptr<Recording> recording = nullptr)
       : faults_(faults), recording_(std::move(recording)) {}
