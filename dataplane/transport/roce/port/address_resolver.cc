@@ -354,7 +354,8 @@ Resolution AddressResolver::resolve(const IpAddress& target, Nanos now) {
   if (is_new) entry = add(*hop, entries_.size(), now);
   if (entry == nullptr) return {.reach = Reach::kTableFull};
   entry->used_until = now + options_.lifetime;
-  const bool is_old = is_new || now - entry->found_at >= options_.lifetime;
+  const Nanos valid_for = entry->is_known ? options_.lifetime : options_.pause;
+  const bool is_old = is_new || now - entry->found_at >= valid_for;
   if (is_old && !entry->is_asked) ask(*entry, now);
   // The old MAC serves until there is an answer, or none to any request.
   if (entry->is_known) return {.reach = Reach::kKnown, .mac = entry->mac};

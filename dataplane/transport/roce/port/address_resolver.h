@@ -35,9 +35,10 @@ struct ResolverOptions {
   std::size_t most_entries = 512;
   Nanos retry = 200 * kMillisecond;  // between requests for one address
   unsigned attempts = 5;             // requests, before an address counts as unreachable
-  // How long an entry is valid. After that the resolver asks again for an address that is in use or
-  // unreachable, and may replace an entry that is not in use.
+  // How long an entry is valid. After that the resolver asks again for an address that is in use,
+  // and may replace an entry that is not in use.
   Nanos lifetime = 60 * kSecond;
+  Nanos pause = kSecond;  // before it asks again for an address that is unreachable
 };
 
 enum class Reach : std::uint8_t {

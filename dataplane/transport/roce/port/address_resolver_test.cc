@@ -110,6 +110,7 @@ ResolverOptions options() {
   options.retry = 10;
   options.attempts = 3;
   options.lifetime = 1000;
+  options.pause = 100;
   return options;
 }
 
@@ -277,8 +278,24 @@ TEST_F(Resolver, StopsAskingAfterItsAttempts) {
   EXPECT_EQ(resolver_.counters().requests, 3U);
   receive(kArpReply, 32);  // too late
   EXPECT_EQ(resolver_.counters().unsolicited, 1U);
-  EXPECT_EQ(reach(kPeer, 1030), Reach::kAsked);  // it tries again
-  EXPECT_EQ(poll(1030), bytes_of(kArpAsk));
+  EXPECT_EQ(reach(kPeer, 129), Reach::kUnreachable);
+  EXPECT_EQ(reach(kPeer, 130), Reach::kAsked);  // it tries again
+  EXPECT_EQ(poll(130), bytes_of(kArpAsk));
+}
+
+// Its entry became old while it was cut off.
+TEST_F(Resolver, AHostThatComesBackIsSoonFoundAgain) {
+  EXPECT_EQ(reach(kPeer), Reach::kAsked);
+  poll(0);
+  receive(kArpReply, 5);
+  Nanos now = 1005;
+  EXPECT_EQ(reach(kPeer, now), Reach::kKnown);
+  while (reach(kPeer, now) == Reach::kKnown) poll(now += 10);
+  EXPECT_EQ(reach(kPeer, now), Reach::kUnreachable);
+  EXPECT_EQ(reach(kPeer, now + 100), Reach::kAsked);
+  poll(now + 100);
+  receive(kArpReply, now + 105);
+  EXPECT_EQ(mac(kPeer, now + 105), kPeerMac);
 }
 
 TEST_F(Resolver, AsksAgainWhileTheOldMacServes) {
