@@ -329,8 +329,8 @@ std::unique_ptr<Process> start_victim(const Cluster& cluster, const Row& row, Fa
   if (row.during == During::kOpening) return victim;
   EXPECT_EQ(victim->line(), "ready");
   if (row.during == During::kClosing) victim->send("close");
-  if (row.during == During::kSumming) victim->send(sum(17));
-  if (row.during == During::kSumming) victim->send("wait");
+  // In one piece, because the first may be its end.
+  if (row.during == During::kSumming) victim->send(sum(17) + "\nwait");
   return victim;
 }
 
@@ -386,6 +386,13 @@ TEST(ClientSteps, Killed) {
 TEST(ClientSteps, StoppedPastTheDeadline) {
   each_step(kClientRows, "client.", Fault::kStop,
             [](const Row& row) { client_case(row, Fault::kStop); });
+}
+
+// By an error, and not by a signal that ends the test.
+TEST(Steps, ATestLearnsThatAProcessHasEnded) {
+  Process ended({"/bin/true"});
+  EXPECT_EQ(ended.wait(), 0);
+  EXPECT_THROW(ended.send("wait"), std::runtime_error);
 }
 
 TEST(Steps, ABadSettingIsRefusedByBothSides) {

@@ -283,7 +283,7 @@ TEST_F(ConnectionsTest, EarlyPacketsOfAllConnectionsAreBounded) {
 // A requester and a peer that answers as it likes.
 class RequesterMemoryTest : public ::testing::Test {
  public:
-  static constexpr std::uint32_t kPackets = 4 * Requester::kReadPackets;  // of a work, at most
+  static constexpr std::uint32_t kPackets = 4 * kReadPackets;  // of a work, at most
 
   static PairOptions options() {
     PairOptions options;
@@ -373,24 +373,24 @@ TEST_F(RequesterMemoryTest, PiecesOfReadsAreBounded) {
 TEST_F(RequesterMemoryTest, RepairsAreFewerWhereThereIsNoRoom) {
   requester->set_window(UINT16_MAX);
   for (std::size_t i = 0; i < Requester::kMostRequests; ++i) {
-    post(WorkKind::kRead, Requester::kReadPackets);
+    post(WorkKind::kRead, kReadPackets);
   }
   progress();
   ASSERT_EQ(asked.size(), options().reads_out);
   for (const Outgoing& read : asked) {
-    for (std::uint32_t index = 1; index < Requester::kReadPackets; index += 2) answer(read, index);
+    for (std::uint32_t index = 1; index < kReadPackets; index += 2) answer(read, index);
   }
   progress();
   now += options().reorder_wait;
   progress();
-  EXPECT_GT(requester->counters().reads_repaired, Requester::kReadPackets);
+  EXPECT_GT(requester->counters().reads_repaired, kReadPackets);
   RecordProperty("bytes", static_cast<int>(most));
   EXPECT_LE(most, kMostOfRequester);
 }
 
 // The peer lets a READ wait, with one packet of it at a time, while all others are done.
 TEST_F(RequesterMemoryTest, WhatIsDoneAfterASlowReadIsBounded) {
-  post(WorkKind::kRead, Requester::kReadPackets);
+  post(WorkKind::kRead, kReadPackets);
   requester->set_window(256);
   for (int i = 0; i < 10'000; ++i) {
     post(WorkKind::kSend, 1);

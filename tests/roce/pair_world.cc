@@ -242,8 +242,9 @@ std::string PairWorld::run() {
     for (const auto& end : ends_) {
       post(*end);
       if (load_.changes_windows && chance() < 0.05) {
-        end->requester.set_window(static_cast<std::uint32_t>(4 + below(252)));
-        end->requester.set_read_window(static_cast<std::uint32_t>(4 + below(252)), chance() < 0.5);
+        end->requester.set_windows({.all = static_cast<std::uint32_t>(4 + below(252)),
+                                    .reads = static_cast<std::uint32_t>(4 + below(252)),
+                                    .long_reads = chance() < 0.5});
       }
       end->requester.tick(now_);
       end->responder.tick(now_);

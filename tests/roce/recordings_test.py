@@ -93,10 +93,6 @@ class Recordings(unittest.TestCase):
 
     def test_jobs_over_a_congested_switch(self):
         report = self.report(self.record(0, mark=0.1), "--notice-spacing-us", 50)
-        for connection in report["connections"]:
-            # The node's end has answered; the other end of the tests sends no notices.
-            self.assertLessEqual(sum(end["notices"] for end in connection["ends"]),
-                                 sum(end["marked"] for end in connection["ends"]))
         ends = [end for connection in report["connections"] for end in connection["ends"]]
         self.assertGreater(sum(end["marked"] for end in ends), 100)
         self.assertGreater(sum(end["notices"] for end in ends), 10)

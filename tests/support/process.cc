@@ -40,6 +40,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
 
 Process::Process(std::vector<std::string> command, std::vector<std::string> environment, uid_t user)
     : name_(command[0]), errors_(::memfd_create("errors", MFD_CLOEXEC)) {
+  ::signal(SIGPIPE, SIG_IGN);  // send() to a process that has ended throws, and the test goes on
   Pipe input, output;
   std::vector<char*> arguments = pointers_to(command), variables = pointers_to(environment);
   arguments.push_back(nullptr);
@@ -54,6 +55,7 @@ Process::Process(std::vector<std::string> command, std::vector<std::string> envi
     ::dup2(errors_.get(), STDERR_FILENO);
     if (user != ::geteuid() && (::setgid(user) != 0 || ::setuid(user) != 0)) ::_exit(126);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // setuid() clears it
+    ::signal(SIGPIPE, SIG_DFL);          // what is ignored stays so
     ::execve(arguments[0], arguments.data(), variables.data());
     ::_exit(127);
   }
@@ -96,7 +98,7 @@ std::string Process::line(int timeout_ms) {
 void Process::send(const std::string& text) {
   const std::string with_newline = text + "\n";
   if (::write(input_.get(), with_newline.data(), with_newline.size()) < 0) {
-    throw std::runtime_error(name_ + " does not read its input");
+    throw std::runtime_error(name_ + " has ended, or closed its input");
   }
 }
 

@@ -28,7 +28,7 @@ class Process {
   // The next line of its standard output, without the newline. Empty when no line comes within the
   // timeout, or when the output has ended.
   std::string line(int timeout_ms = 20'000);
-  // Writes a line to its standard input.
+  // Writes a line to its standard input. Throws std::runtime_error when nobody reads it any more.
   void send(const std::string& text);
   void close_input() { input_.reset(); }
   // SIGSTOP pauses it, SIGCONT continues it.

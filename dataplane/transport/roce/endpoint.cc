@@ -30,9 +30,12 @@ Endpoint::Endpoint(EndpointContext& context, const PairOptions& options, const E
       requester_(options),
       responder_(options, memory),
       congestion_(context.window),
-      long_reads_(context.grants, *this),
+      permit_(context.permits, *this),
       source_port_(static_cast<std::uint16_t>(
           kFirstSourcePort | random_number() % (UINT16_MAX - kFirstSourcePort + 1))) {
+  const std::size_t endpoints = ++context_.endpoints;
+  context_.busy.reserve(endpoints);
+  context_.still_busy.reserve(endpoints);
   static_cast<void>(find_route(monotonic_now()));
 }
 
@@ -41,6 +44,7 @@ void Endpoint::end() {
   count(context_.counters);
   std::erase(context_.busy, this);
   std::erase(context_.still_busy, this);
+  --context_.endpoints;
 }
 
 void Endpoint::count(Counters& counters) const {
@@ -140,7 +144,7 @@ void Endpoint::notify() {
   noticed_ = monotonic_now();  // when it has left, because the turn may have begun long before
 }
 
-// The window of a connection: its share of the shard's, and less after losses.
+// The windows of a connection: its share of the shard's, and less after losses.
 void Endpoint::adapt(Nanos now) {
   const RequesterCounters& counted = requester_.counters();
   if (const std::uint64_t before = std::exchange(got_through_, counted.got_through);
@@ -150,23 +154,22 @@ void Endpoint::adapt(Nanos now) {
   }
   const std::uint64_t losses = counted.reads_repaired + counted.timeouts;
   if (std::exchange(losses_, losses) != losses) congestion_.congested(now);
-  const std::size_t users = std::max({context_.users, context_.busy.size(), std::size_t{1}});
-  const std::uint32_t share =
-      std::max(context_.window / static_cast<std::uint32_t>(users), CongestionWindow::kLeast);
-  requester_.set_window(std::min(congestion_.packets(), share));
-  set_read_window(now);
-}
-
-void Endpoint::set_read_window(Nanos now) {
-  const auto allows = long_reads_.update(
-      {.outstanding = requester_.has_reads(), .wanted = requester_.wants_long_read()}, now);
-  std::uint32_t window = CongestionWindow::kLeast;
-  if (allows == Grant::Allows::kAll) {
-    const auto holders =
-        static_cast<std::uint32_t>(std::clamp(context_.users, std::size_t{1}, Grants::kAtATime));
-    window = std::max(window, std::min(congestion_.packets(), context_.window / holders));
+  const auto users =
+      static_cast<std::uint32_t>(std::max({context_.users, context_.busy.size(), std::size_t{1}}));
+  const auto share = [&](std::uint32_t of) {
+    return std::min(congestion_.packets(),
+                    std::max(context_.window / of, CongestionWindow::kLeast));
+  };
+  const auto allows = permit_.update({.outstanding = requester_.long_reads_outstanding() > 0,
+                                      .waiting = requester_.long_reads_waiting() > 0});
+  Requester::Windows windows{.all = share(users), .reads = share(users)};
+  if (allows == Permit::Allows::kAll) {
+    windows.reads = share(std::min<std::uint32_t>(users, Permits::kAtATime));
+  } else if (allows == Permit::Allows::kLittle) {
+    windows.reads = CongestionWindow::kLeast;
   }
-  requester_.set_read_window(window, allows != Grant::Allows::kShort);
+  windows.long_reads = allows != Permit::Allows::kShort;
+  requester_.set_windows(windows);
 }
 
 // -- what comes in -------------------------------------------------------------------------------
@@ -186,7 +189,7 @@ bool Endpoint::has_more_to_do() const {
       unsent_ || (has_route_ && responder_.has_answers())) {
     return true;
   }
-  return requester_.room() < Requester::kMostRequests && !long_reads_.waits();
+  return requester_.room() < Requester::kMostRequests && !permit_.waits();
 }
 
 void Endpoint::take(Arrival& arrival, Nanos now) {
@@ -272,9 +275,7 @@ void Endpoint::take_done() {
       on_done(done);
     }
   }
-  if (!has_failed()) return;
-  long_reads_.give_back();
-  refuse(to_text(requester_.failure()));
+  if (has_failed()) refuse(to_text(requester_.failure()));
 }
 
 }  // namespace tally::transport::roce

@@ -15,7 +15,7 @@
 #include "dataplane/transport/roce/held_arrivals.h"
 #include "dataplane/transport/roce/link.h"
 #include "dataplane/transport/roce/pair/congestion_window.h"
-#include "dataplane/transport/roce/pair/grants.h"
+#include "dataplane/transport/roce/pair/permits.h"
 #include "dataplane/transport/roce/pair/requester.h"
 #include "dataplane/transport/roce/pair/responder.h"
 #include "dataplane/transport/roce/sends.h"
@@ -43,11 +43,13 @@ struct EndpointContext {
   IpAddress address{};           // of the port
   std::span<std::byte> tiles{};  // memory from which the port can send without a copy; borrowed
   std::uint32_t window = 0;      // packets on their way, of all connections
-  Grants grants{};
+  Permits permits{};
   HeldArrivals held{};
   Counters counters{};
   // Memory for messages in several pieces. Few endpoints are in the middle of one.
   std::vector<std::byte> spare_message{};
+  std::size_t endpoints = 0;
+  // These two have room for all endpoints.
   std::vector<Endpoint*> busy{};        // have something to send or to wait for
   std::vector<Endpoint*> still_busy{};  // those whose turn is to come
   std::size_t users = 0;                // that were busy at the begin of the turn
@@ -107,8 +109,11 @@ class Endpoint {
   virtual void on_turn() {}         // at the end of progress()
 
  private:
-  struct LongReads final : Grant {
-    LongReads(Grants& grants, Endpoint& endpoint) : Grant(grants), endpoint_(endpoint) {}
+  class ReadPermit final : public Permit {
+   public:
+    ReadPermit(Permits& permits, Endpoint& endpoint) : Permit(permits), endpoint_(endpoint) {}
+
+   private:
     void on_given() override { endpoint_.mark_busy(); }
     Endpoint& endpoint_;
   };
@@ -123,7 +128,6 @@ class Endpoint {
   bool emit(const Outgoing& outgoing);
   void notify();
   void adapt(Nanos now);
-  void set_read_window(Nanos now);
   bool has_more_to_do() const;
 
   EndpointContext& context_;
@@ -133,7 +137,7 @@ class Endpoint {
   Requester requester_;
   Responder responder_;
   CongestionWindow congestion_;
-  LongReads long_reads_;
+  ReadPermit permit_;
   std::uint16_t source_port_ = 0;
   bool has_route_ = false;
   bool busy_ = false;  // in context_.busy

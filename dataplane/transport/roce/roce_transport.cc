@@ -229,6 +229,7 @@ void RoceTransport::progress() {
       arrival.frame = Frame();
     }
   }
+  context_.permits.set_now(now);
   // Some are left over where the last turn ran out of memory.
   if (context_.still_busy.empty()) context_.still_busy.swap(context_.busy);
   context_.users = context_.still_busy.size() + context_.busy.size();

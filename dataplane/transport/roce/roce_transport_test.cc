@@ -350,7 +350,7 @@ TEST_F(RoceTransportTest, SilentPeersDoNotHoldUpTheOthers) {
     const bool to_worker = one.packet.route.source[15] == kNode[15];
     return to_worker && one.packet.pair != answering;
   };
-  for (Peer peer = 10; peer < 10 + 2 * Grants::kAtATime; ++peer) {
+  for (Peer peer = 10; peer < 10 + 2 * Permits::kAtATime; ++peer) {
     worker.number = 100 + peer;
     ASSERT_TRUE(transport->attach(peer, worker.address(), 8));
     transport->add_region(peer, kRegion, {SoftWorker::kAddress, kBytes, SoftWorker::kKey});

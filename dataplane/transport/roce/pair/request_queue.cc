@@ -4,8 +4,25 @@
 
 namespace tally::transport::roce {
 
+Request request_of(const Work& work, std::uint64_t serial, std::uint64_t offset,
+                   std::uint32_t mtu) {
+  Request request;
+  request.kind = work.kind;
+  request.serial = serial;
+  request.offset = offset;
+  request.bytes = work.bytes - offset;
+  request.is_long = is_long_read(work, mtu);
+  if (request.is_read()) {
+    request.bytes = std::min(request.bytes, std::uint64_t{kReadPackets} * mtu);
+  }
+  request.packets = packets_of(request.bytes, mtu);
+  if (request.is_read()) request.wanted = request.missing = request.all_packets();
+  return request;
+}
+
 void RequestQueue::push_next(const Request& request) {
   requests_.insert(numbered_, request);
+  waiting_reads_ += request.is_read() ? 1 : 0;
 }
 
 void RequestQueue::drop_done() {
@@ -24,7 +41,7 @@ void RequestQueue::drop_done() {
 void RequestQueue::clear() {
   requests_.clear();
   numbered_ = place_ = 0;
-  reads_ = part_ = 0;
+  reads_ = waiting_reads_ = part_ = 0;
 }
 
 std::size_t RequestQueue::last_open() const {
@@ -69,6 +86,7 @@ void RequestQueue::number() {
   ++numbered_;
   ++messages_;
   reads_ += request.is_read() ? 1 : 0;
+  waiting_reads_ -= request.is_read() ? 1 : 0;
 }
 
 void RequestQueue::go_back_to(Psn psn) {

@@ -26,12 +26,16 @@ struct Work {
   std::optional<std::uint32_t> immediate{};  // of kSend and kWrite
 };
 
-// A message on its way. A READ has at most 64 packets, a SEND or WRITE any number.
+inline constexpr std::uint32_t kReadPackets = 64;  // of a READ request; longer READs have several
+inline constexpr std::uint32_t kFewPackets = 4;    // a READ need not ask for fewer
+
+// A message on its way. A READ has at most kReadPackets, a SEND or WRITE any number.
 struct Request {
   WorkKind kind = WorkKind::kSend;
   bool sent = false;
   bool again = false;  // of a READ: its request is to be sent again
   bool done = false;
+  bool is_long = false;      // a READ that is part of a long one
   Psn first{};               // without meaning until the request has its PSNs
   std::uint64_t serial = 0;  // of its work
   std::uint64_t offset = 0;  // in its work
@@ -54,6 +58,12 @@ struct Request {
   }
 };
 
+inline bool is_long_read(const Work& work, std::uint32_t mtu) {
+  return work.kind == WorkKind::kRead && packets_of(work.bytes, mtu) > kFewPackets;
+}
+// A SEND or WRITE, or the part of a READ that begins at `offset`.
+Request request_of(const Work& work, std::uint64_t serial, std::uint64_t offset, std::uint32_t mtu);
+
 class RequestQueue {
  public:
   explicit RequestQueue(Psn first) : next_psn_(first) {}
@@ -61,7 +71,10 @@ class RequestQueue {
   std::size_t size() const { return requests_.size(); }
   Request& operator[](std::size_t index) { return requests_[index]; }
   const Request& operator[](std::size_t index) const { return requests_[index]; }
-  void push(const Request& request) { requests_.push_back(request); }
+  void push(const Request& request) {
+    requests_.push_back(request);
+    waiting_reads_ += request.is_read() ? 1 : 0;
+  }
   // Inserts it after those that have PSNs, before all others.
   void push_next(const Request& request);
   void drop_done();
@@ -73,6 +86,8 @@ class RequestQueue {
   std::size_t last_open() const;
   // READs that have PSNs: the first that is not done, and all after it.
   std::uint32_t reads() const { return reads_; }
+  // READs that have no PSNs.
+  std::uint32_t waiting_reads() const { return waiting_reads_; }
   // Requests that have or had PSNs.
   std::uint64_t messages() const { return messages_; }
   // The request whose packets have this PSN; null when there is none.
@@ -94,6 +109,7 @@ class RequestQueue {
   std::size_t numbered_ = 0;
   Psn next_psn_;
   std::uint32_t reads_ = 0;
+  std::uint32_t waiting_reads_ = 0;
   std::uint64_t messages_ = 0;
   std::size_t place_ = 0;
   std::uint32_t part_ = 0;

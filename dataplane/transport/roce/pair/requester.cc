@@ -35,17 +35,13 @@ void Requester::post(const Work& work) {
   const std::uint64_t serial = first_serial_ + works_.size();
   const auto count = static_cast<std::uint32_t>(room_for(work));
   works_.push_back({work, count});
-  const std::uint64_t most =
-      work.kind == WorkKind::kRead ? std::uint64_t{kReadPackets} * options_.mtu : work.bytes;
   for (std::uint32_t i = 0; i < count; ++i) {
-    Request request;
-    request.kind = work.kind;
-    request.serial = serial;
-    request.offset = i * most;
-    request.bytes = std::min(most, work.bytes - request.offset);
-    request.packets = packets_of(request.bytes, options_.mtu);
-    if (request.is_read()) request.wanted = request.missing = request.all_packets();
-    requests_.push(request);
+    const std::uint64_t offset = std::uint64_t{i} * kReadPackets * options_.mtu;
+    if (is_long_read(work, options_.mtu)) {
+      long_reads_.push_back({serial, offset});
+    } else {
+      requests_.push(request_of(work, serial, offset, options_.mtu));
+    }
   }
 }
 
@@ -63,32 +59,34 @@ bool Requester::may_send(const Request& request) const {
   const bool is_numbered = requests_.is_numbered();
   // It was sent before.
   if (is_numbered && sent_end_.after(request.first + requests_.part()) > 0) return true;
-  if (request.is_read() && !long_reads_ && request.packets > kFewPackets) return false;
   const std::uint32_t way = on_the_way();
   if (way == 0) return true;
   if (request.is_read())
     return requests_.reads() < options_.reads_out &&
-           way + std::min(request.packets, most_read()) <= read_window_;
+           way + std::min(request.packets, most_read()) <= windows_.reads;
   // One message beyond the credits finds out whether there are new ones.
   if (request.kind == WorkKind::kSend && !is_numbered && requests_.messages() >= message_limit_) {
     return false;
   }
   // The window may have shrunk while packets that do not ask for an answer were on their way. Then
   // one more packet asks.
-  return way < window_ || asked_end_.after(lowest()) <= 0;
+  return way < windows_.all || asked_end_.after(lowest()) <= 0;
 }
 
 // The packets of a READ's answer come as fast as the other end can send. So a READ asks for half of
 // the window at most, and another one is on its way while this one is answered. Connections that
 // share a shard's window with many others ask for more at a time, because requests cost too.
 std::uint32_t Requester::most_read() const {
-  return std::max(read_window_ / 2, std::clamp(read_window_, 1U, kFewPackets));
+  return std::max(windows_.reads / 2, std::clamp(windows_.reads, 1U, kFewPackets));
 }
 
-bool Requester::wants_long_read() {
-  const Request* const current = requests_.current(acknowledged_end_);
-  return current != nullptr && !requests_.is_numbered() && current->is_read() &&
-         current->packets > kFewPackets;
+// READs may overtake each other, and other work may overtake READs.
+void Requester::begin_long_read() {
+  const auto [serial, offset] = long_reads_.front();
+  const Work& work = works_[serial - first_serial_].work;
+  requests_.push(request_of(work, serial, offset, options_.mtu));
+  long_reads_.pop_front();
+  ++long_reads_outstanding_;
 }
 
 // Makes two of a READ without PSNs: its first packets, which are next, and the others. A repair may
@@ -106,6 +104,7 @@ void Requester::cut(Request& read) {
   read.packets -= skipped;
   read.wanted = read.missing = read.wanted >> skipped;
   ++posted(read).open;
+  if (read.is_long) ++long_reads_outstanding_;
   requests_.push_next(first);
 }
 
@@ -114,6 +113,9 @@ bool Requester::next(Outgoing& packet, Nanos now) {
   wait_until_ = 0;
   if (agains_ > 0 && next_again(packet)) return true;
   if (probes_ && next_probe(packet)) return true;
+  if (windows_.long_reads && !long_reads_.empty() && requests_.waiting_reads() == 0) {
+    begin_long_read();
+  }
   Request* current = requests_.current(acknowledged_end_);
   if (current == nullptr || !may_send(*current)) return false;
   if (!requests_.is_numbered()) {
@@ -134,9 +136,9 @@ bool Requester::next(Outgoing& packet, Nanos now) {
     const std::uint32_t index = requests_.part();
     packet = message_packet(request, posted(request).work, index, options_.mtu);
     end = packet.psn + 1;
-    const std::uint32_t each = std::clamp(window_ / 2, 1U, kAskEach);
+    const std::uint32_t each = std::clamp(windows_.all / 2, 1U, kAskEach);
     // A full window opens again only by an answer.
-    const bool is_full = end.after(lowest()) >= static_cast<std::int32_t>(window_);
+    const bool is_full = end.after(lowest()) >= static_cast<std::int32_t>(windows_.all);
     if (is_full || index % each == each - 1) packet.asks_for_ack = true;
     request.sent = request.sent || index + 1 == request.packets;
   }
@@ -356,6 +358,8 @@ void Requester::repair(std::size_t index) {
     fresh.packets = run;
     fresh.wanted = fresh.missing = (left >> begin) & fresh.all_packets();
     left &= ~(fresh.all_packets() << begin);
+    fresh.is_long = old.is_long;
+    if (fresh.is_long) ++long_reads_outstanding_;
     requests_.push_next(fresh);
     ++posted(old).open;
     ++counters_.reads_repaired;
@@ -408,6 +412,7 @@ Nanos Requester::timer() const {
 void Requester::finish(Request& request) {
   request.done = true;
   if (std::exchange(request.again, false)) --agains_;
+  if (request.is_long) --long_reads_outstanding_;
   Posted& its = posted(request);
   if (--its.open == 0) dones_.push_back({its.work.id, true});
 }
@@ -435,6 +440,8 @@ void Requester::fail(Failure failure) {
   }
   works_.clear();
   requests_.clear();
+  long_reads_.clear();
+  long_reads_outstanding_ = 0;
   agains_ = 0;
 }
 

@@ -49,33 +49,33 @@ struct RequesterCounters {
 
 class Requester {
  public:
-  static constexpr std::uint32_t kReadPackets = 64;  // of a READ request; longer READs have several
   // Works that are posted and not completed, and their requests. Where the other end lets parts of
   // READs arrive, repairs make up to 512 requests of them.
   static constexpr std::size_t kMostRequests = 128;
-  static constexpr std::uint32_t kFewPackets = 4;  // a READ need not ask for fewer
 
   explicit Requester(const PairOptions& options);
 
   // How much work fits. Long READs take room for each of their requests.
   std::size_t room() const {
-    return kMostRequests - std::min(kMostRequests, std::max(requests_.size(), works_.size()));
+    const std::size_t requests = requests_.size() + long_reads_.size();
+    return kMostRequests - std::min(kMostRequests, std::max(requests, works_.size()));
   }
   std::size_t room_for(const Work& work) const;
   // Precondition: room_for(work) is at most room(), and failure() is kNone.
   void post(const Work& work);
 
   // The most packets that may be on their way, of requests and of answers to READs.
-  void set_window(std::uint32_t packets) { window_ = read_window_ = packets; }
-  // The same before another READ is sent, and whether it may be a long one: of more than
-  // kFewPackets.
-  void set_read_window(std::uint32_t packets, bool long_reads) {
-    read_window_ = packets;
-    long_reads_ = long_reads;
-  }
-  bool has_reads() const { return requests_.reads() > 0; }  // that are not answered
-  // What is to be sent next is a long READ.
-  bool wants_long_read();
+  struct Windows {
+    std::uint32_t all = 256;
+    std::uint32_t reads = 256;  // before another READ is sent
+    bool long_reads = true;     // READs of more than kFewPackets may begin
+  };
+  void set_windows(const Windows& windows) { windows_ = windows; }
+  void set_window(std::uint32_t packets) { windows_ = {.all = packets, .reads = packets}; }
+  // Long READs that have begun and are not complete, and those that have not begun. The latter do
+  // not keep other work waiting.
+  std::uint32_t long_reads_outstanding() const { return long_reads_outstanding_; }
+  std::size_t long_reads_waiting() const { return long_reads_.size(); }
 
   // Takes an acknowledgement or an answer to a READ, whose source is the other end. Returns where
   // the payload of a READ's answer belongs. Nothing for other packets, and for those that came
@@ -101,6 +101,12 @@ class Requester {
     std::uint32_t open = 0;  // requests that are not done
   };
 
+  // A part of a work that is a long READ.
+  struct LongRead {
+    std::uint64_t serial = 0;
+    std::uint64_t offset = 0;
+  };
+
   Posted& posted(const Request& request) { return works_[request.serial - first_serial_]; }
   Psn lowest() const;
   std::uint32_t on_the_way() const { return static_cast<std::uint32_t>(sent_end_.after(lowest())); }
@@ -112,6 +118,7 @@ class Requester {
   bool may_send(const Request& request) const;
   std::uint32_t most_read() const;
   void cut(Request& read);
+  void begin_long_read();
   // -- receiving
   std::optional<Arrived> on_read_answer(const Packet& packet, Nanos now);
   void on_acknowledgement(const Packet& packet, Nanos now);
@@ -134,16 +141,16 @@ class Requester {
 
   PairOptions options_;
   RequestQueue requests_;
-  Fifo<Posted> works_;  // by serial minus first_serial_
+  Fifo<LongRead> long_reads_;                 // that have not begun
+  std::uint32_t long_reads_outstanding_ = 0;  // requests in requests_ that are not done
+  Fifo<Posted> works_;                        // by serial minus first_serial_
   std::uint64_t first_serial_ = 0;
   Fifo<Done> dones_;
   Psn sent_end_;          // after the last PSN that was sent
   Psn acknowledged_end_;  // before it, the responder has all request packets
   Psn seen_end_;          // after the last PSN of which an answer has arrived
   Psn asked_end_;         // after the last PSN that asks for an answer
-  std::uint32_t window_ = 256;
-  std::uint32_t read_window_ = 256;
-  bool long_reads_ = true;
+  Windows windows_;
   std::uint32_t agains_ = 0;                  // requests with `again`
   bool probes_ = false;                       // the last packet is to be sent again
   std::uint64_t message_limit_ = UINT64_MAX;  // by the other end's credits

@@ -2,88 +2,14 @@
 #include "dataplane/transport/roce/pair/requester.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <array>
-#include <vector>
+#include "tests/support/roce/requester_fixture.h"
 
 namespace tally::transport::roce {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-constexpr std::uint8_t kAck = kAnyCredits;
-constexpr Nanos kAckTimeout = AnswerClock::kLeastWait / 10;  // so there are no probes
-
-class RequesterTest : public ::testing::Test {
- public:
-  static PairOptions options() {
-    PairOptions options;
-    options.first_sent = Psn(100);
-    options.mtu = 256;
-    options.reads_out = 2;
-    options.ack_timeout = kAckTimeout;
-    options.tries = 2;
-    options.reorder_wait = 10'000;
-    return options;
-  }
-  void post(WorkKind kind, std::uint64_t id, std::uint64_t bytes) {
-    requester.post({.kind = kind,
-                    .id = id,
-                    .source = kind == WorkKind::kRead ? nullptr : memory.data(),
-                    .bytes = bytes,
-                    .address = 0x1000,
-                    .key = 7});
-  }
-  // The PSNs of what is sent now.
-  std::vector<std::uint32_t> sent() {
-    std::vector<std::uint32_t> numbers;
-    packets.clear();
-    for (Outgoing packet; requester.next(packet, now); packet = {}) {
-      numbers.push_back(packet.psn.number());
-      packets.push_back(packet);
-    }
-    return numbers;
-  }
-  void acknowledge(std::uint32_t psn, std::uint8_t syndrome = kAck, std::uint32_t messages = 0) {
-    Packet packet;
-    packet.opcode = Opcode::kAcknowledge;
-    packet.psn = Psn(psn);
-    packet.aeth = {syndrome, messages};
-    requester.receive(packet, now);
-  }
-  std::optional<Arrived> answer(std::uint32_t psn, Opcode opcode, std::uint32_t bytes = 256) {
-    Packet packet;
-    packet.opcode = opcode;
-    packet.psn = Psn(psn);
-    packet.aeth = {kAck, 0};
-    packet.payload = bytes;
-    return requester.receive(packet, now);
-  }
-  void answer_all(std::uint32_t first, std::uint32_t count, std::uint32_t bytes_of_last = 256) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      answer(first + i,
-             part_of(Opcode::kReadFirst, Opcode::kReadMiddle, Opcode::kReadLast, Opcode::kReadOnly,
-                     i, count),
-             i + 1 == count ? bytes_of_last : 256);
-    }
-  }
-  std::vector<std::uint64_t> done() {
-    std::vector<std::uint64_t> ids;
-    for (Done one; requester.next_done(one);) ids.push_back(one.fine ? one.id : one.id + 1000);
-    return ids;
-  }
-  void pass(Nanos span) {
-    now += span;
-    requester.tick(now);
-  }
-
-  Requester requester{options()};
-  std::array<std::byte, 2048> memory{};
-  std::vector<Outgoing> packets;
-  Nanos now = 1;
-};
 
 TEST_F(RequesterTest, CutsMessagesIntoPackets) {
   post(WorkKind::kSend, 1, 64);
@@ -323,91 +249,6 @@ TEST_F(RequesterTest, ARefusedRequestEndsTheConnection) {
   acknowledge(101, refused_with(Refusal::kAccess));
   EXPECT_EQ(requester.failure(), Failure::kAccess);
   EXPECT_THAT(done(), ElementsAre(1, 1002, 1003));
-}
-
-TEST_F(RequesterTest, KeepsToTheWindowAndToTheReads) {
-  requester.set_window(4);
-  post(WorkKind::kWrite, 1, 2048);
-  EXPECT_THAT(sent(), ElementsAre(100, 101, 102, 103));
-  acknowledge(101);
-  EXPECT_THAT(sent(), ElementsAre(104, 105));
-  acknowledge(107);
-  EXPECT_THAT(done(), IsEmpty()) << "the answer is for what was not sent";
-  acknowledge(105);
-  sent();
-  acknowledge(107);
-  EXPECT_THAT(done(), ElementsAre(1));
-  for (std::uint64_t id = 2; id < 8; ++id) post(WorkKind::kRead, id, 256);
-  EXPECT_THAT(sent(), ElementsAre(108, 109));
-  answer(109, Opcode::kReadOnly);
-  EXPECT_THAT(sent(), IsEmpty()) << "the first may have to be sent again";
-  answer(108, Opcode::kReadOnly);
-  EXPECT_THAT(sent(), ElementsAre(110, 111));
-  answer(110, Opcode::kReadOnly);
-  EXPECT_THAT(sent(), ElementsAre(112)) << "one is still on its way";
-}
-
-TEST_F(RequesterTest, AReadAsksForHalfOfTheWindow) {
-  requester.set_window(8);
-  post(WorkKind::kRead, 1, 10 * 256 + 5);
-  EXPECT_THAT(sent(), ElementsAre(100, 104));
-  EXPECT_EQ(packets[0].reth.bytes, 4 * 256U);
-  EXPECT_EQ(packets[1].reth.address, packets[0].reth.address + 4 * 256);
-  requester.set_window(64);
-  answer_all(100, 4);
-  EXPECT_THAT(sent(), ElementsAre(108)) << "the rest fits";
-  EXPECT_EQ(packets[0].reth.bytes, 2 * 256 + 5U);
-  answer_all(104, 4);
-  EXPECT_THAT(done(), IsEmpty());
-  answer_all(108, 3, 5);
-  EXPECT_THAT(done(), ElementsAre(1));
-}
-
-TEST_F(RequesterTest, AReadAsksForAllOfASmallWindow) {
-  requester.set_window(4);
-  post(WorkKind::kRead, 1, 6 * 256);
-  EXPECT_THAT(sent(), ElementsAre(100));
-  EXPECT_EQ(packets[0].reth.bytes, 4 * 256U);
-  answer_all(100, 4);
-  EXPECT_THAT(sent(), ElementsAre(104));
-  EXPECT_EQ(packets[0].reth.bytes, 2 * 256U);
-}
-
-TEST_F(RequesterTest, AFullWindowHasAskedForAnAcknowledgement) {
-  requester.set_window(3);
-  post(WorkKind::kWrite, 1, 2048);
-  EXPECT_THAT(sent(), ElementsAre(100, 101, 102));
-  EXPECT_TRUE(packets.back().asks_for_ack);
-  acknowledge(102);
-  EXPECT_THAT(sent(), ElementsAre(103, 104, 105));
-  EXPECT_TRUE(packets.back().asks_for_ack);
-}
-
-TEST_F(RequesterTest, AsksOneMorePacketWhenTheWindowShrinksBelowWhatIsOnItsWay) {
-  post(WorkKind::kWrite, 1, 2048);
-  Outgoing packet;
-  for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(requester.next(packet, now));
-    EXPECT_FALSE(packet.asks_for_ack);
-  }
-  requester.set_window(2);
-  EXPECT_THAT(sent(), ElementsAre(105)) << "nothing before it has asked";
-  EXPECT_TRUE(packets[0].asks_for_ack);
-  acknowledge(105);
-  EXPECT_THAT(sent(), ElementsAre(106, 107));
-}
-
-TEST_F(RequesterTest, KeepsToTheCreditsOfTheOtherEnd) {
-  for (std::uint64_t id = 1; id <= 6; ++id) post(WorkKind::kSend, id, 64);
-  requester.set_window(1);
-  EXPECT_THAT(sent(), ElementsAre(100));
-  requester.set_window(100);
-  acknowledge(100, credit_code(2), 1);
-  EXPECT_THAT(sent(), ElementsAre(101, 102));
-  acknowledge(102, credit_code(0), 3);
-  EXPECT_THAT(sent(), ElementsAre(103)) << "one finds out whether there are new ones";
-  acknowledge(103, kAck, 4);
-  EXPECT_THAT(sent(), ElementsAre(104, 105));
 }
 
 TEST(RoceSyndromes, CodesNeverPromiseMore) {
