@@ -13,7 +13,7 @@ memif, vhost    READs and WRITEs of four connections, at two MTUs; and a shard's
                 "copied": the transport copies what it reads, in place of summing it out of the frames
 connections     READs of 64 connections beside those of 4, and beside those of 4 with as many bytes in flight
 tcp             the same READs and WRITEs over loopback, by transport fabric and by plain sockets
-veth            over a pair of interfaces without offloads: net_af_packet beside plain sockets; needs root
+veth            over a pair of interfaces without offloads: net_af_packet and net_af_xdp beside plain sockets; needs root
 
 usage: roce.py [--build DIR] [--rounds N] [--realtime] [--bars] [--json FILE] [memif|vhost|connections|tcp|veth ...]
 With --bars the exit status is 1 where a figure misses a bar. With --realtime the two threads, which poll all the time,
@@ -218,15 +218,19 @@ def beside_sockets(bench: Bench, kept: dict) -> None:
     if os.geteuid() != 0:
         print("veth: skipped, because network namespaces need root")
         return
+    # The loop without connections sends frames of two buffers, which net_af_xdp cannot.
+    drivers = {"net_af_packet": ["read-stateless", "write-stateless"], "net_af_xdp": ["read-stateless"]}
     with veth(1) as (space,):
-        ours = kept["veth: net_af_packet"] = bench.ports(
-            "net_af_packet0,iface=tally0", "net_af_packet1,iface=tally1", VETH_MTU,
-            ["read", "read-stateless", "write", "write-stateless"], space)
+        for driver, stateless in drivers.items():
+            kept[f"veth: {driver}"] = bench.ports(f"{driver}0,iface=tally0", f"{driver}1,iface=tally1", VETH_MTU,
+                                                  ["read", "write", *stateless], space)
     with veth(2) as (node, workers):
         theirs = kept["veth: sockets"] = bench.tcp(["sockets-read", "sockets-write"], ["10.9.0.1", workers], node)
     for work in ("read", "write"):
-        row(f"net_af_packet, MTU {VETH_MTU}", ours, work,
-            f"{ours.share(work, work + '-stateless'):.2f} of {work}-stateless", both_ends=True)
+        for driver, stateless in drivers.items():
+            ours, beside = kept[f"veth: {driver}"], f"{work}-stateless"
+            row(f"{driver}, MTU {VETH_MTU}", ours, work,
+                f"{ours.share(work, beside):.2f} of {beside}" if beside in stateless else "", both_ends=True)
         row("TCP over the same, MTU 1500", theirs, f"sockets-{work}", both_ends=True)
 
 

@@ -3,9 +3,11 @@
 each other over it by transport roce.
 
 usage: roce_trees_test.py TALLYD TALLYCTL TALLY_PERF [CASE...]
+$TALLYD_NICS: the program with further drivers, if it was built
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -22,6 +24,8 @@ LARGE = ["--min-bytes", "2M", "--max-bytes", "2M"]
 class RoceTrees(Cluster):
     """Node "a" is on machine 1 and coordinates, "b" on 2, "c" on 3. Both ranks are on 3 and share memory with "c"."""
 
+    DRIVER, SHARDS = "net_af_packet0", 2
+
     CHAIN = {"w0": "c", "w1": "c", "c": "b", "b": "a", "a": ""}
 
     def setUp(self):
@@ -36,10 +40,10 @@ class RoceTrees(Cluster):
     def start_on_port(self, name: str) -> None:
         machine = self.machine(name)
         file = self.place / f"{name}.toml"
-        file.write_text(f'[network]\nroce = "net_af_packet0,iface=eth{RAIL}"\n'
+        file.write_text(f'[network]\nroce = "{self.DRIVER},iface=eth{RAIL}"\n'
                         f'roce_address = "10.9.0.{machine.index}/24"\nack_timeout = 12\n')
         coordinator = f"tcp:{self.machine('a').address}:{PORT}"
-        self.nodes[name] = Tallyd(self.TALLYD, "--config", file, "--shards", 2, "--listen-tcp",
+        self.nodes[name] = Tallyd(self.TALLYD, "--config", file, "--shards", self.SHARDS, "--listen-tcp",
                                   f"tcp:{machine.address}:{PORT}", "--cluster", coordinator, "--cluster-name", name,
                                   "--cluster-host", name, folder=self.place, name=name, popen=machine.popen)
 
@@ -78,6 +82,30 @@ class RoceTrees(Cluster):
         # 2 MiB in packets of 1024 bytes, in three iterations and one of warm-up, each way.
         for name, ways in (("a", 1), ("b", 2), ("c", 1)):
             self.assertGreater(self.packets(name)["received"] - before[name]["received"], ways * 4 * 2048)
+
+    def test_a_chain_by_af_xdp(self):
+        """The interfaces of the test have one queue."""
+        self.TALLYD, self.DRIVER, self.SHARDS = os.environ.get("TALLYD_NICS"), "net_af_xdp0", 1
+        if not self.TALLYD:
+            self.skipTest("tallyd-nics was not built: it needs libxdp, libbpf and libmlx5")
+        self.chain()
+        self.checked(*SWEEP)
+        for name in "bc":
+            self.assertIn("driver=net_af_xdp", self.nodes[name].output())
+            self.assertIn("by the port of network.roce", self.nodes[name].output())
+            self.nodes[name].kill()
+        self.wait_for(1)
+        for name in "bc":
+            self.start_on_port(name)  # what a killed node leaves at its interface does not matter
+        self.wait_for(3)
+        self.checked(*LARGE)
+
+    def test_af_xdp_needs_a_queue_for_each_shard(self):
+        self.TALLYD, self.DRIVER, self.SHARDS = os.environ.get("TALLYD_NICS"), "net_af_xdp0", 2
+        if not self.TALLYD:
+            self.skipTest("tallyd-nics was not built: it needs libxdp, libbpf and libmlx5")
+        with self.assertRaisesRegex(Exception, "has 1 queues, and 2 are needed.*ethtool -L eth1 combined 2"):
+            self.start_on_port("a")
 
     def test_without_packets_the_nodes_use_another_transport(self):
         self.machine("b").unplug(RAIL)

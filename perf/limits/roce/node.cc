@@ -190,10 +190,13 @@ Moved Node::moved_by(const std::function<bool()>& turn) {
 
 // Polls until `poll` has found nothing for a while, and no packet has come or gone.
 void Node::settle(const std::function<bool()>& poll) {
-  const Nanos end = monotonic_now() + kTimeout;
-  for (Nanos quiet_since = monotonic_now(); monotonic_now() - quiet_since < kQuiet;) {
-    if (moved_by(poll).found) quiet_since = monotonic_now();
-    if (quiet_since > end) fail("operations do not end");
+  const Nanos begin = monotonic_now();
+  for (Nanos quiet_since = begin;;) {
+    const bool found = moved_by(poll).found;
+    const Nanos now = monotonic_now();
+    if (found) quiet_since = now;  // also where this thread has paused since
+    if (now - quiet_since >= kQuiet) return;
+    if (now - begin > kTimeout) fail("operations do not end");
   }
 }
 

@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::string_view kMellanox = "0x15b3";
 constexpr std::string_view kEthernetClass = "0x0200";
-// An IP packet with RoCE's payload of 4096 bytes.
+// An IP packet with RoCE's payload of 4096 bytes, and with the most that net_af_xdp takes.
 constexpr std::uint64_t kWholeMtu = 4180;
+constexpr std::uint64_t kXdpMtu = 2132;
 
 Finding of_driver(const Files& files, const std::string& slot) {
   const std::string what = "driver of " + slot;
@@ -50,14 +51,17 @@ Findings of_nic(const Machine& machine, const std::string& slot) {
   }
   const auto vendor = files.read(fmt::format("{}/{}/vendor", kPci, slot));
   if (vendor && *vendor == kMellanox) {
-    return {problem(what, "an NVIDIA NIC: tallyd does not have DPDK's driver for it",
-                    "leave network.roce away: it has RDMA itself (network.device)")};
+    return {note(what, "an NVIDIA NIC: only tallyd-nics has DPDK's driver for it",
+                 "start tallyd-nics, or leave network.roce away: the NIC has RDMA itself "
+                 "(network.device)"),
+            of_pages(*machine.config, slot)};
   }
   return {ok(what, "an Ethernet NIC"), of_driver(files, slot), of_iommu(files, slot),
           of_pages(*machine.config, slot)};
 }
 
-Findings of_interface(const Machine& machine, const std::string& name) {
+// whole: the MTU from which on packets carry as much as they can.
+Findings of_interface(const Machine& machine, const std::string& name, std::uint64_t whole) {
   const std::string what = "network.roce " + name;
   const std::string folder = "/sys/class/net/" + name;
   const auto mtu = machine.files.number(folder + "/mtu");
@@ -75,10 +79,10 @@ Findings of_interface(const Machine& machine, const std::string& name) {
     findings.push_back(warning(what, "has an address of the kernel, which answers there too",
                                "ip address flush dev " + name));
   }
-  findings.push_back(*mtu >= kWholeMtu
+  findings.push_back(*mtu >= whole
                          ? ok("MTU of " + name, std::to_string(*mtu))
                          : note("MTU of " + name,
-                                fmt::format("{}: packets carry less than 4096 bytes", *mtu),
+                                fmt::format("{}: packets carry less than they could", *mtu),
                                 fmt::format("ip link set {} mtu 9000, also at switches", name)));
   return findings;
 }
@@ -92,12 +96,16 @@ Findings check_roce(const Machine& machine) {
   }
   const RoceDevice device(machine.config->roce);
   if (device.is_on_pci()) return of_nic(machine, device.name());
-  if (device.name().starts_with("net_af_xdp") || device.name().starts_with("mlx5")) {
-    return {problem("network.roce " + device.name(), "tallyd does not have this driver",
-                    "use net_af_packet for an interface of the kernel")};
-  }
   const std::string interface = device.argument("iface");
-  if (device.name().starts_with("net_af_packet")) return of_interface(machine, interface);
+  if (device.name().starts_with("net_af_packet")) {
+    return of_interface(machine, interface, kWholeMtu);
+  }
+  if (device.name().starts_with("net_af_xdp")) {
+    Findings findings = of_interface(machine, interface, kXdpMtu);
+    findings.push_back(note("driver of " + interface, "only tallyd-nics has it",
+                            "start tallyd-nics in place of tallyd"));
+    return findings;
+  }
   return {ok("network.roce", device.name() + ", a virtual device")};
 }
 

@@ -46,7 +46,7 @@ TEST_F(RocePortTest, ANicMustBeThereAndHaveADriverInTallyd) {
   use(kSlot);
   expect(about(check_roce, "network.roce"), Level::kProblem, "no such device", "lspci");
   set_up_nic("0x15b3");
-  expect(about(check_roce, "network.roce"), Level::kProblem, "an NVIDIA NIC", "network.device");
+  expect(about(check_roce, "network.roce"), Level::kNote, "an NVIDIA NIC", "start tallyd-nics");
   write("sys/bus/pci/devices/0000:3b:00.0/class", "0x010802");
   expect(about(check_roce, "network.roce"), Level::kProblem, "no Ethernet NIC", "lspci");
 }
@@ -70,9 +70,14 @@ TEST_F(RocePortTest, AnInterfaceIsUpAndHasNoAddressOfTheKernel) {
 TEST_F(RocePortTest, OtherVirtualDevicesHaveNothingToCheck) {
   use("net_memif0,role=server");
   expect(about(check_roce, "network.roce"), Level::kOk, "net_memif0");
+}
+
+TEST_F(RocePortTest, AnInterfaceForAfXdpNeedsAnotherProgram) {
   use("net_af_xdp0,iface=eth1");
-  expect(about(check_roce, "network.roce"), Level::kProblem, "does not have this driver",
-         "net_af_packet");
+  expect(about(check_roce, "network.roce"), Level::kProblem, "no such interface", "ip link");
+  write("sys/class/net/eth1/mtu", "2500");
+  expect(about(check_roce, "driver of"), Level::kNote, "only tallyd-nics", "in place of tallyd");
+  expect(about(check_roce, "MTU of"), Level::kOk, "2500");
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "dataplane/transport/roce/port/drivers.h"
 
 #include <fmt/format.h>
+#include <linux/ethtool.h>
 #include <linux/if.h>
+#include <linux/sockios.h>
 #include <rte_alarm.h>
 #include <rte_bus.h>
 #include <rte_eal.h>
@@ -21,6 +23,7 @@ namespace {
 
 constexpr std::string_view kMemif = "net_memif";
 constexpr std::string_view kAfPacket = "net_af_packet";
+constexpr std::string_view kAfXdp = "net_af_xdp";
 constexpr std::string_view kVhost = "net_vhost";
 constexpr std::string_view kVirtioUser = "net_virtio_user";
 
@@ -43,6 +46,18 @@ std::uint32_t interface_mtu(unsigned index) {
   const bool is_known = ::ioctl(socket.get(), SIOCGIFNAME, &request) == 0 &&
                         ::ioctl(socket.get(), SIOCGIFMTU, &request) == 0;
   return is_known ? static_cast<std::uint32_t>(request.ifr_mtu) : RTE_ETHER_MTU;
+}
+
+// 1 where the interface's driver does not say it.
+std::uint32_t interface_queues(const std::string& name) {
+  ethtool_channels channels{};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  ifreq request{};
+  name.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  request.ifr_data = reinterpret_cast<char*>(&channels);
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) return 1;
+  return std::max({channels.combined_count, channels.rx_count, 1U});
 }
 
 void stop_and_close(std::uint16_t id) {
@@ -79,6 +94,7 @@ void close_on_interrupt_thread(std::uint16_t id) {
 //   goes on in the next buffer (DPDK 22.11): when the ring has gone around, frames get lost.
 // - af_packet's frames are 2048 bytes by default. A block must be a multiple of a page and of a
 //   frame, because the driver takes the frames of all blocks for one array.
+// - af_xdp's buffers are at most a page, with what comes before the frame.
 std::string arguments_of(const std::string& device, std::uint32_t mtu, std::uint32_t queues) {
   std::string all = device;
   const auto add = [&](std::string_view key, std::uint32_t value) {
@@ -95,7 +111,22 @@ std::string arguments_of(const std::string& device, std::uint32_t mtu, std::uint
     add("blocksz", kPageSteps * frame);
     add("qpairs", queues);
   }
+  if (device.starts_with(kAfXdp)) add("queue_count", queues);
   return all;
+}
+
+Outcome fits(const std::string& device, std::uint32_t queues) {
+  constexpr std::string_view kKey = ",iface=";
+  const std::size_t at = device.find(kKey);
+  if (!device.starts_with(kAfXdp) || at == std::string::npos) return Unit{};
+  const std::string begin = device.substr(at + kKey.size());
+  const std::string name = begin.substr(0, begin.find(','));
+  const std::uint32_t has = interface_queues(name);
+  if (has == queues) return Unit{};
+  return Error{Status::kUnsupported,
+               fmt::format("interface {} of port {} has {} queues, and {} are needed, one for each "
+                           "shard: ethtool -L {} combined {}, or set shards.count",
+                           name, device, has, queues, name, queues)};
 }
 
 bool fills_all_queues(const std::string& driver) {
@@ -116,6 +147,10 @@ std::uint32_t most_mtu(const rte_eth_dev_info& info, const std::string& driver) 
   if (driver == kMemif) return kMostMtu;
   // af_packet reports the same, but carries what its ring and the kernel's interface take.
   if (driver == kAfPacket) return interface_mtu(info.if_index);
+  if (driver == kAfXdp) {
+    constexpr std::uint32_t kMost = 3 * kBufferStep - kEthernetBytes - RTE_ETHER_CRC_LEN;
+    return std::min(interface_mtu(info.if_index), kMost);
+  }
   const bool has_mtu = info.max_mtu != UINT16_MAX && info.max_rx_pktlen > info.max_mtu;
   const std::uint32_t overhead =
       has_mtu ? info.max_rx_pktlen - info.max_mtu : RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.h"
+
 struct rte_eth_dev_info;
 
 namespace tally::transport::roce {
@@ -12,6 +14,10 @@ inline constexpr std::uint32_t kEthernetBytes = 14 + 4;  // with a VLAN tag
 inline constexpr std::uint32_t kMostMtu = 9216;          // bytes of an IP packet
 // Devices take buffers in steps of 128 to 1024 bytes, and use only whole steps.
 inline constexpr std::uint32_t kBufferStep = 1024;
+
+// Whether a device with this name can have so many queues, where DPDK's driver does not ask: an
+// interface for net_af_xdp has as many queues as the node takes, or packets would stay in others.
+Outcome fits(const std::string& device, std::uint32_t queues);
 
 // The name of a device with its arguments, and those that its driver needs for packets of this MTU
 // and so many queues.

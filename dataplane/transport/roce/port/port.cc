@@ -86,13 +86,15 @@ Outcome Port::find(const PortOptions& options) {
   facts_.name = name_of(options.device);
   if (rte_eth_dev_get_port_by_name(facts_.name.c_str(), &id_) == 0) return Unit{};
   id_ = kNone;
+  if (auto fit = fits(options.device, options.queues); !fit) return fit.error();
   if (const int code =
           rte_dev_probe(arguments_of(options.device, options.mtu, options.queues).c_str());
       code != 0) {
     return Error{
         Status::kUnavailable,
-        fmt::format("DPDK has no driver that opens port {} ({}): give the PCI address of a "
-                    "NIC that is bound to vfio-pci, or a virtual device",
+        fmt::format("DPDK has no driver here that opens port {} ({}): give the PCI address of a "
+                    "NIC that is bound to vfio-pci, or a virtual device; tallyd-nics has the "
+                    "drivers of mlx5 and af_xdp",
                     options.device, rte_strerror(-code))};
   }
   if (rte_eth_dev_get_port_by_name(facts_.name.c_str(), &id_) != 0) {
