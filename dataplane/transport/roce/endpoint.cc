@@ -156,18 +156,14 @@ void Endpoint::adapt(Nanos now) {
   if (std::exchange(losses_, losses) != losses) congestion_.congested(now);
   const auto users =
       static_cast<std::uint32_t>(std::max({context_.users, context_.busy.size(), std::size_t{1}}));
-  const auto share = [&](std::uint32_t of) {
-    return std::min(congestion_.packets(),
-                    std::max(context_.window / of, CongestionWindow::kLeast));
-  };
   const auto allows = permit_.update({.outstanding = requester_.long_reads_outstanding() > 0,
                                       .waiting = requester_.long_reads_waiting() > 0});
-  Requester::Windows windows{.all = share(users), .reads = share(users)};
-  if (allows == Permit::Allows::kAll) {
-    windows.reads = share(std::min<std::uint32_t>(users, Permits::kAtATime));
-  } else if (allows == Permit::Allows::kLittle) {
-    windows.reads = CongestionWindow::kLeast;
-  }
+  const bool holds = allows == Permit::Allows::kAll;
+  const std::uint32_t sharers = holds ? std::min<std::uint32_t>(users, Permits::kAtATime) : users;
+  const std::uint32_t share = std::max(context_.window / sharers, CongestionWindow::kLeast);
+  Requester::Windows windows;
+  windows.all = windows.reads = std::min(congestion_.packets(), share);
+  if (allows == Permit::Allows::kLittle) windows.reads = CongestionWindow::kLeast;
   windows.long_reads = allows != Permit::Allows::kShort;
   requester_.set_windows(windows);
 }
