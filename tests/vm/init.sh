@@ -31,10 +31,16 @@ mkdir -p /root/dev/shm /root/dev/pts
 mount -t tmpfs -o mode=1777 shm /root/dev/shm
 mount -t devpts pts /root/dev/pts
 mount -t tmpfs -o mode=755 run /root/run
+# The overlay has no files without names (O_TMPFILE), so /tmp is a file system in memory even where the repository is
+# below it.
+repository=/layer/repository
 case $directory/ in
-  /tmp/*) ;; # the repository is there
-  *) mount -t tmpfs -o mode=1777 tmp /root/tmp ;;
+  /tmp/*) mkdir $repository && mount -o bind "/root$directory" $repository ;;
 esac
+mount -t tmpfs -o mode=1777 tmp /root/tmp
+if [ -d $repository ]; then
+  mkdir -p "/root$directory" && mount -o bind $repository "/root$directory" || give_up 'no repository'
+fi
 mkdir /root/run/tally-vm
 cp /settings /command /root/run/tally-vm
 exec switch_root /root /bin/sh "$directory/tests/vm/start.sh"
