@@ -7,9 +7,9 @@ VLAN tag. For example:
   tcpdump -i eth1 -s 0 -B 65536 -w run.pcap udp port 4791
   check_recording.py run.pcap --recorded-at 10.9.0.1
 
-Start the recorder before the connections begin, and stop it with SIGINT. It must report that it dropped no packet:
-the checks take a packet that is missing for one that was never sent. If the recorder ran at one of the two ends, name
-that end with --recorded-at, because packets of the other end may be lost before the recorder. Without the option, each
+Start the recorder before the connections begin, and stop it with SIGINT. It must report that it dropped no packet,
+because the checks assume that packets that are not recorded were never sent. If the recorder ran at one end, name that
+end with --recorded-at, because packets of the other end may be lost before the recorder. Without the option, each
 skipped PSN is a violation. Record one run at a time if queue pairs get the same numbers again.
 
 rules (docs/roce.md has what each one finds):

@@ -38,8 +38,8 @@ class Permits {
   Nanos limit() const;
 
   Nanos now_ = 0;
-  Nanos waited_since_ = 0;  // since when somebody waits
-  Nanos usual_ = 0;         // how long others wait for a permit that is in use: a moving average
+  Nanos waited_since_ = 0;  // when the queue was last empty
+  Nanos usual_ = 0;         // how long a permit is held while others wait: a moving average
   std::size_t connections_ = 0;
   std::size_t held_ = 0;
   std::vector<Permit*> waiting_;  // has room for all connections
