@@ -182,36 +182,27 @@ TEST(RocePort, BorrowsAPayloadUntilTheDeviceFreesIt) {
   EXPECT_EQ(queue.counters().copied_packets, 0U);
 }
 
-TEST(RocePort, CopiesPayloadsThatAreNotLent) {
+// Sends a payload of so many bytes and receives it again.
+void expect_copied(std::size_t bytes, Payload kind) {
   const auto port = open_ring();
   ASSERT_NE(port, nullptr);
   PortQueue& queue = port->queue(0);
-  const Bytes payload = pattern(2000);
+  const Bytes payload = pattern(bytes);
   const Span span{payload.data(), payload.size()};
   Packet packet = packet_to(port->facts().mac);
-  ASSERT_TRUE(queue.send(packet, {&span, 1}, Payload::kCopied));
+  ASSERT_TRUE(queue.send(packet, {&span, 1}, kind));
   EXPECT_EQ(queue.borrowed(), 0U);
-  EXPECT_EQ(queue.counters().copied_bytes, 2000U);
+  EXPECT_EQ(queue.counters().copied_bytes, bytes);
   queue.flush();
   std::array<Arrival, 1> out;
   ASSERT_EQ(receive(queue, out), 1U);
   EXPECT_EQ(joined(out[0].payload()), payload);
 }
-
+TEST(RocePort, CopiesPayloadsThatAreNotLent) {
+  expect_copied(2000, Payload::kCopied);
+}
 TEST(RocePort, CopiesSmallPayloads) {
-  const auto port = open_ring();
-  ASSERT_NE(port, nullptr);
-  PortQueue& queue = port->queue(0);
-  const Bytes payload = pattern(PortQueue::kCopiedPayload);
-  const Span span{payload.data(), payload.size()};
-  Packet packet = packet_to(port->facts().mac);
-  ASSERT_TRUE(queue.send(packet, {&span, 1}));
-  EXPECT_EQ(queue.borrowed(), 0U);
-  EXPECT_EQ(queue.counters().copied_bytes, PortQueue::kCopiedPayload);
-  queue.flush();
-  std::array<Arrival, 1> out;
-  ASSERT_EQ(receive(queue, out), 1U);
-  EXPECT_EQ(joined(out[0].payload()), payload);
+  expect_copied(PortQueue::kCopiedPayload, Payload::kLent);
 }
 
 TEST(RocePort, JoinsPayloadsOfManyPieces) {
