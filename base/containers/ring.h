@@ -30,32 +30,32 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 class RingProducer {
  public:
   RingProducer() = default;
-  // The number of slots must be a power of two. The producer borrows both ranges for its whole
+  // The number of entries must be a power of two. The producer borrows both ranges for its whole
   // life.
-  RingProducer(RingIndices& indices, std::span<RingEntry> slots)
+  RingProducer(RingIndices& indices, std::span<RingEntry> entries)
       : indices_(&indices),
-        slots_(slots.data()),
-        capacity_(static_cast<std::uint32_t>(slots.size())) {}
+        entries_(entries.data()),
+        capacity_(static_cast<std::uint32_t>(entries.size())) {}
 
   // Returns false when the ring is full. A broken ring stays full, because a consumer with an
   // impossible index never drains it.
-  bool push(const RingEntry& slot) {
+  bool push(const RingEntry& entry) {
     if (tail_ - head_seen_ >= capacity_) {
-      // Acquire pairs with the consumer's release of head: the consumer has read the slot before
+      // Acquire pairs with the consumer's release of head: the consumer has read the entry before
       // the producer overwrites it.
       const std::uint32_t head = indices_->head.load(std::memory_order_acquire);
       if (tail_ - head >= capacity_) return false;
       head_seen_ = head;
     }
-    slots_[tail_ & (capacity_ - 1)] = slot;
-    // Release pairs with the consumer's acquire of tail: the slot's bytes become visible first.
+    entries_[tail_ & (capacity_ - 1)] = entry;
+    // Release pairs with the consumer's acquire of tail: the entry's bytes become visible first.
     indices_->tail.store(++tail_, std::memory_order_release);
     return true;
   }
 
  private:
   RingIndices* indices_ = nullptr;
-  RingEntry* slots_ = nullptr;
+  RingEntry* entries_ = nullptr;
   std::uint32_t capacity_ = 0;
   std::uint32_t tail_ = 0;
   std::uint32_t head_seen_ = 0;
@@ -64,17 +64,17 @@ class RingProducer {
 class RingConsumer {
  public:
   RingConsumer() = default;
-  RingConsumer(RingIndices& indices, std::span<RingEntry> slots)
+  RingConsumer(RingIndices& indices, std::span<RingEntry> entries)
       : indices_(&indices),
-        slots_(slots.data()),
-        capacity_(static_cast<std::uint32_t>(slots.size())) {}
+        entries_(entries.data()),
+        capacity_(static_cast<std::uint32_t>(entries.size())) {}
 
-  // Copies up to out.size() messages to `out`, then frees their slots. Returns the number of
+  // Copies up to out.size() messages to `out`, then frees their entries. Returns the number of
   // messages.
   std::size_t pop(std::span<RingEntry> out) {
     const std::uint32_t ready = available();
     const std::uint32_t take = ready < out.size() ? ready : static_cast<std::uint32_t>(out.size());
-    for (std::uint32_t i = 0; i < take; ++i) out[i] = slots_[(head_ + i) & (capacity_ - 1)];
+    for (std::uint32_t i = 0; i < take; ++i) out[i] = entries_[(head_ + i) & (capacity_ - 1)];
     if (take > 0) {
       head_ += take;
       // Release pairs with the producer's acquire of head.
@@ -98,7 +98,7 @@ class RingConsumer {
   }
 
   RingIndices* indices_ = nullptr;
-  RingEntry* slots_ = nullptr;
+  RingEntry* entries_ = nullptr;
   std::uint32_t capacity_ = 0;
   std::uint32_t head_ = 0;
   bool broken_ = false;

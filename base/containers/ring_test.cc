@@ -9,22 +9,22 @@ namespace tally {
 namespace {
 
 RingEntry numbered(std::uint64_t number) {
-  RingEntry slot{};
-  std::memcpy(slot.bytes, &number, sizeof number);
-  return slot;
+  RingEntry entry{};
+  std::memcpy(entry.bytes, &number, sizeof number);
+  return entry;
 }
 
-std::uint64_t number_of(const RingEntry& slot) {
+std::uint64_t number_of(const RingEntry& entry) {
   std::uint64_t number = 0;
-  std::memcpy(&number, slot.bytes, sizeof number);
+  std::memcpy(&number, entry.bytes, sizeof number);
   return number;
 }
 
 struct Ring {
   explicit Ring(std::size_t capacity)
-      : slots(capacity), producer(indices, slots), consumer(indices, slots) {}
+      : entries(capacity), producer(indices, entries), consumer(indices, entries) {}
   RingIndices indices;
-  std::vector<RingEntry> slots;
+  std::vector<RingEntry> entries;
   RingProducer producer;
   RingConsumer consumer;
 };

@@ -42,9 +42,9 @@ Result<std::unique_ptr<ShmConnection>> ShmConnection::make(const shm::SegmentGeo
     }
     Shard shard;
     shard.notices =
-        RingProducer(connection.segment_.block(i).notices, connection.segment_.notice_slots(i));
+        RingProducer(connection.segment_.block(i).notices, connection.segment_.notice_entries(i));
     shard.completions = RingConsumer(connection.segment_.block(i).completions,
-                                     connection.segment_.completion_slots(i));
+                                     connection.segment_.completion_entries(i));
     shard.doorbell = UniqueFd(pair[0]);
     connection.node_ends_.emplace_back(pair[1]);
     if (!connection.events_.add(pair[0], EPOLLIN | EPOLLRDHUP, i)) {

@@ -24,7 +24,7 @@ constexpr int kCompletions = 32;
 constexpr std::chrono::milliseconds kFenceTurn(1);
 // A notice and the contribution behind it.
 constexpr std::size_t kEagerMessage = sizeof(RingEntry) + verbs::kEagerBytes;
-constexpr std::size_t kEagerBuffersBytes = verbs::kEagerSlots * kEagerMessage;
+constexpr std::size_t kEagerBuffersBytes = verbs::kEagerPieces * kEagerMessage;
 static_assert(verbs::kProbeBytes <= kEagerBuffersBytes);
 
 // The number of a work request: the shard, and the index of its message.
@@ -184,7 +184,7 @@ std::optional<std::uint32_t> VerbsConnection::free_send(std::uint32_t number) {
 // operation is under way that last used the same piece of the node's memory.
 std::byte* VerbsConnection::with_contribution(Shard& shard, const wire::Notice& notice,
                                               std::span<const std::byte> contribution) {
-  const std::uint32_t turn = shard.sent % verbs::kEagerSlots;
+  const std::uint32_t turn = shard.sent % verbs::kEagerPieces;
   if (contribution.empty() || shard.contributions[turn].under_way) return nullptr;
   shard.contributions[turn] = {true, notice.cookie};
   constexpr std::size_t kEntries = kEagerMessage / sizeof(RingEntry);

@@ -79,7 +79,7 @@ class VerbsConnection final : public Connection {
       bool under_way = false;  // its operation has not ended
       std::uint32_t cookie = 0;
     };
-    std::array<Contribution, transport::verbs::kEagerSlots> contributions{};
+    std::array<Contribution, transport::verbs::kEagerPieces> contributions{};
     std::deque<RingEntry> completions;  // received, and not taken by receive()
     bool answered = false;              // the first message was acknowledged
   };

@@ -38,7 +38,7 @@ TEST_F(VerbsConnectionTest, ContributionsGoWithTheirNoticesWhileThereIsRoom) {
   notice.in_region = 1;
   for (std::uint32_t round = 0; round < 50; ++round) {
     std::vector<std::uint32_t> eager;
-    for (std::uint32_t i = 0; i < verbs::kEagerSlots + 1; ++i) {
+    for (std::uint32_t i = 0; i < verbs::kEagerPieces + 1; ++i) {
       const std::vector<std::byte> contribution(100 + round, std::byte(round * 8 + i));
       notice.cookie = 100 + i;
       ASSERT_TRUE(connection->send(1, notice, contribution));
@@ -46,7 +46,7 @@ TEST_F(VerbsConnectionTest, ContributionsGoWithTheirNoticesWhileThereIsRoom) {
       const auto come = notices(1);
       ASSERT_EQ(come.size(), 1U);
       ASSERT_EQ(wire::parse(come[0].message, seen), Status::kOk);
-      EXPECT_EQ(seen.in_region == 1, i == verbs::kEagerSlots);
+      EXPECT_EQ(seen.in_region == 1, i == verbs::kEagerPieces);
       if (seen.in_region != 1) eager.push_back(seen.in_region);
     }
     for (std::uint32_t i = 0; i < eager.size(); ++i) {
@@ -57,14 +57,14 @@ TEST_F(VerbsConnectionTest, ContributionsGoWithTheirNoticesWhileThereIsRoom) {
       EXPECT_EQ(answer.view[0].data[99 + round], std::byte(round * 8 + i));
       transports_[1]->release(answer.handle);
     }
-    for (std::uint32_t i = 0; i < verbs::kEagerSlots + 1; ++i) {
+    for (std::uint32_t i = 0; i < verbs::kEagerPieces + 1; ++i) {
       wire::Completion completion;
       completion.cookie = 100 + i;
       const transport::Message message{kPeer, wire::encode(completion)};
       transports_[1]->complete({&message, 1});
     }
     std::array<RingEntry, 8> entries;
-    EXPECT_EQ(connection->receive(1, entries), verbs::kEagerSlots + 1);
+    EXPECT_EQ(connection->receive(1, entries), verbs::kEagerPieces + 1);
   }
 }
 

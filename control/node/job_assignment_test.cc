@@ -70,16 +70,16 @@ TEST(JobAssignment, RanksJoinItWithItsEpoch) {
   EXPECT_TRUE(admission.admit(applicant(1, 5), 12).ok());
 }
 
-TEST(JobAssignment, LanesAndTreesAreNumberedApart) {
+TEST(JobAssignment, ShardIndicesAndTreesAreNumberedApart) {
   Admission admission({.shards = 3}, {{"heavy", "", 9, 0}});
   ASSERT_TRUE(admission.admit({.job = "heavy", .ranks = 1}, 1).ok());
   const JobInstance& instance = *admission.place(placement(1, 1), kNow)->instance;
   EXPECT_EQ(instance.shards, (std::vector<std::uint32_t>{0, 1}));
-  EXPECT_EQ(instance.lane_of(0), 0U);
+  EXPECT_EQ(instance.shard_index(0), 0U);
   EXPECT_THAT(trees_at(instance, 0), ElementsAre(1));
-  EXPECT_EQ(instance.lane_of(1), 1U);
+  EXPECT_EQ(instance.shard_index(1), 1U);
   EXPECT_THAT(trees_at(instance, 1), ElementsAre(2));
-  EXPECT_EQ(instance.lane_of(2), kNoLane);
+  EXPECT_EQ(instance.shard_index(2), kNoShardIndex);
   EXPECT_TRUE(trees_at(instance, 2).empty());
 }
 
@@ -121,7 +121,7 @@ JobAssignment deep_placement() {
   deep.vertices[1].parent = 0;
   deep.below = {{"z", "tcp:z:1", "", 0}, {"b", "tcp:b:1", "", 3}};
   deep.above = {{"c", "", "unix:/c", 2, 7}};
-  deep.slots = {64 << 10, 4, 2, 1};
+  deep.buffers = {64 << 10, 4, 2, 1};
   return deep;
 }
 
@@ -131,7 +131,7 @@ TEST(JobAssignment, RemoteShardsTravelWithIt) {
   ASSERT_TRUE(there.ok()) << there.error().message;
   EXPECT_EQ(there->below, deep.below);
   EXPECT_EQ(there->above, deep.above);
-  EXPECT_EQ(there->slots.total_bytes(), deep.slots.total_bytes());
+  EXPECT_EQ(there->buffers.total_bytes(), deep.buffers.total_bytes());
   EXPECT_EQ(there->vertices[0].child_nodes.at(0).ranks, deep.vertices[0].child_nodes.at(0).ranks);
   const auto refused = [&](auto spoil) {
     json sent = to_json(deep);
@@ -163,7 +163,7 @@ TEST(JobAssignment, ManyRemoteShardsTravel) {
       wide.below.push_back({"n" + std::to_string(i), "tcp:n:1", "", tree, i + 1U});
     }
   }
-  wide.slots = {64 << 10, 4, 2, 1};
+  wide.buffers = {64 << 10, 4, 2, 1};
   const auto there = parse_job_assignment(to_json(wide));
   ASSERT_TRUE(there.ok()) << there.error().message;
   EXPECT_EQ(there->below, wide.below);
@@ -194,8 +194,8 @@ TEST(JobAssignment, AShardKnowsItsParentsAndChildNodes) {
 TEST(JobAssignment, AChildNodeIsOneThatThePlacementNames) {
   Admission admission({.shards = 2}, {});
   JobInstance& instance = *admission.place(deep_placement(), kNow)->instance;
-  const auto child_node = [](const char* name, std::uint32_t lane, const char* token = "secret") {
-    return Admission::Applicant{"train", tally::testing::shows(token), 0, 2, 1, name, lane};
+  const auto child_node = [](const char* name, std::uint32_t shard, const char* token = "secret") {
+    return Admission::Applicant{"train", tally::testing::shows(token), 0, 2, 1, name, shard};
   };
   EXPECT_THAT(why_not(admission.admit(child_node("b", 2), 5)), HasSubstr("is below none"));
   EXPECT_THAT(why_not(admission.admit(child_node("c", 2), 5)), HasSubstr("shard 2 of node \"c\""));
@@ -218,8 +218,8 @@ TEST(JobAssignment, TreesThatThereIsNoRoomForAreRefused) {
   high.vertices[0].height = 3;
   EXPECT_THAT(why_not(admission.place(high, kNow)), HasSubstr("height 3 here"));
   JobAssignment wide = deep_placement();
-  wide.slots.bytes = 16 << 20;
-  EXPECT_THAT(why_not(admission.place(wide, kNow)), HasSubstr("slots of 16777216 bytes"));
+  wide.buffers.bytes = 16 << 20;
+  EXPECT_THAT(why_not(admission.place(wide, kNow)), HasSubstr("buffers of 16777216 bytes"));
   JobAssignment many = deep_placement();
   many.ranks = 600;
   many.vertices[0].ranks = protocol::star(1, 600).ranks;
@@ -227,7 +227,7 @@ TEST(JobAssignment, TreesThatThereIsNoRoomForAreRefused) {
   EXPECT_THAT(why_not(admission.place(many, kNow)), HasSubstr("401 children"));
 }
 
-// Of 2 ranks; but the child nodes' trees and slots are books, too.
+// The ranks are 2 everywhere; the child nodes' trees and buffers need tables too.
 TEST(JobAssignment, BooksOfTreesAreCounted) {
   const auto table = [](const JobAssignment& placement) {
     Admission admission({.shards = 2}, {});
@@ -236,7 +236,7 @@ TEST(JobAssignment, BooksOfTreesAreCounted) {
   const std::uint64_t stars = table(placement(1, 1));
   const std::uint64_t deep = table(deep_placement());
   JobAssignment wide = deep_placement();
-  wide.slots.up = wide.slots.down = 64;
+  wide.buffers.up = wide.buffers.down = 64;
   EXPECT_GT(deep, stars);
   EXPECT_GT(table(wide), deep);
   Admission admission({.max_table_bytes = stars, .shards = 2}, {});
@@ -247,26 +247,27 @@ TEST(JobAssignment, BooksOfTreesAreCounted) {
 }
 
 // It is this node's memory, whatever the coordinator wants.
-TEST(JobAssignment, SlotsAreCountedForEachShardAndNodeAboveIt) {
+TEST(JobAssignment, BuffersAreCountedForEachShardAndNodeAboveIt) {
   JobAssignment deep = deep_placement();
-  deep.slots = {256 << 10, 64, 64, 1};
-  const std::uint64_t each = deep.slots.total_bytes();
+  deep.buffers = {256 << 10, 64, 64, 1};
+  const std::uint64_t each = deep.buffers.total_bytes();
   Admission admission({.max_slot_bytes = each, .shards = 2}, {});
   const auto placed = admission.place(deep, kNow);
   ASSERT_TRUE(placed.ok()) << placed.error().message;
-  EXPECT_EQ(placed->instance->slot_bytes, each);
+  EXPECT_EQ(placed->instance->buffer_bytes, each);
   JobAssignment other = deep;
   other.job = "other";
-  EXPECT_THAT(why_not(admission.place(other, kNow)),
-              HasSubstr(fmt::format("64 slots of 262144 bytes each way between nodes take {} bytes "
-                                    "here; {} of limits.max_slot_bytes {} are taken",
-                                    each, each, each)));
+  EXPECT_THAT(
+      why_not(admission.place(other, kNow)),
+      HasSubstr(fmt::format("64 buffers of 262144 bytes each way between nodes take {} bytes "
+                            "here; {} of limits.max_slot_bytes {} are taken",
+                            each, each, each)));
   EXPECT_TRUE(admission.place(placement(2, 2, "stars"), kNow).ok()) << "they need none";
   // Of two trees with one parent at a shard there is one connection.
   Admission single({.max_slot_bytes = each, .shards = 1}, {});
   deep.vertices[0] = deep.vertices[1];
   deep.vertices[0].tree = 1;
-  EXPECT_EQ((*single.place(deep, kNow)).instance->slot_bytes, each);
+  EXPECT_EQ((*single.place(deep, kNow)).instance->buffer_bytes, each);
 }
 
 TEST(JobAssignment, WhoDoesNotKnowItMustAskTheCoordinator) {

@@ -64,7 +64,7 @@ class JobLifecycleTest : public ::testing::Test {
     made.vertices[0].child_nodes.push_back({.number = 0, .ranks = {1}});
     made.vertices[0].height = 2;
     made.below.push_back({.name = "below", .tcp = {}, .local = {}});
-    made.slots = {64 << 10, 4, 4, 1};
+    made.buffers = {64 << 10, 4, 4, 1};
     std::optional<Outcome> placed;
     jobs_->place(made, [&](const Outcome& outcome) { placed = outcome; });
     EXPECT_TRUE(until([&] { return placed.has_value(); }));
@@ -144,7 +144,7 @@ class NodePlacement : public NodeNetwork {
     made.vertices = {protocol::star(0, 1)};
     made.vertices[0].parent = 0;
     made.above.push_back({.name = "above", .tcp = "nowhere", .local = {}});
-    made.slots = {64 << 10, 4, 4, 1};
+    made.buffers = {64 << 10, 4, 4, 1};
     made.nodes = 2;
     return made;
   }

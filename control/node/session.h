@@ -54,11 +54,11 @@ struct Session {
     for (std::uint32_t i = 0; i < shards; ++i) numbers.push_back(instance->member_at(i, member));
     return numbers;
   }
-  // By shard: the session's lane there, or kNoLane.
-  std::vector<std::uint32_t> lanes(std::uint32_t shards) const {
-    std::vector<std::uint32_t> lanes;
-    for (std::uint32_t i = 0; i < shards; ++i) lanes.push_back(instance->lane_of(i));
-    return lanes;
+  // By shard: its index among those that serve the job, or kNoShardIndex.
+  std::vector<std::uint32_t> shard_indices(std::uint32_t shards) const {
+    std::vector<std::uint32_t> indices;
+    for (std::uint32_t i = 0; i < shards; ++i) indices.push_back(instance->shard_index(i));
+    return indices;
   }
 };
 

@@ -41,15 +41,15 @@ Result<std::string> in_hex(const Result<transport::verbs::Address>& address) {
 }
 
 // Takes the doorbells out of the request's descriptors, which are the segment and one doorbell for
-// each lane.
-Result<std::vector<UniqueFd>> take_doorbells(rpc::Request& request, std::uint32_t lanes) {
-  if (request.fds.size() != 1 + lanes) {
+// each shard.
+Result<std::vector<UniqueFd>> take_doorbells(rpc::Request& request, std::uint32_t shards) {
+  if (request.fds.size() != 1 + shards) {
     return Error{Status::kInvalidArgument,
                  fmt::format("session.attach: {} descriptors, expected 1 + {} shards",
-                             request.fds.size(), lanes)};
+                             request.fds.size(), shards)};
   }
   std::vector<UniqueFd> doorbells;
-  for (std::uint32_t i = 0; i < lanes; ++i) {
+  for (std::uint32_t i = 0; i < shards; ++i) {
     if (!is_doorbell(request.fds[1 + i].get())) {
       return Error{Status::kInvalidArgument, "a doorbell is not a Unix stream socket"};
     }
@@ -83,11 +83,11 @@ void SessionEndpoints::attach(const SharedSession& session, rpc::Request& reques
 void SessionEndpoints::attach_to_memory(const SharedSession& session, rpc::Request& request,
                                         rpc::Reply reply) {
   JobInstance& instance = *session->instance;
-  const auto lanes = static_cast<std::uint32_t>(instance.shards.size());
-  auto taken = take_doorbells(request, lanes);
+  const auto shards = static_cast<std::uint32_t>(instance.shards.size());
+  auto taken = take_doorbells(request, shards);
   if (!taken) return reply.error(taken.error());
   auto doorbells = std::make_shared<std::vector<UniqueFd>>(std::move(taken).value());
-  const shm::SegmentGeometry geometry{lanes, session->credit};
+  const shm::SegmentGeometry geometry{shards, session->credit};
   if (auto room = capacity_.reserve_segment(instance); !room) return reply.error(room.error());
   auto segment = shm::map_peer(request.fds[0].get(), geometry.bytes(), "session segment");
   if (!segment) {
@@ -100,12 +100,13 @@ void SessionEndpoints::attach_to_memory(const SharedSession& session, rpc::Reque
   const shm::Segment view(session->segment.mapping.data(), geometry);
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
-      [doorbells, view, session, job = instance.job_id, lane_of = session->lanes(shards_.size()),
+      [doorbells, view, session, job = instance.job_id,
+       indices = session->shard_indices(shards_.size()),
        numbers = session->numbers(shards_.size())](std::uint32_t i, engine::Shard& shard,
                                                    Transports& transports) {
-        if (const std::uint32_t lane = lane_of[i]; lane != kNoLane) {
+        if (const std::uint32_t index = indices[i]; index != kNoShardIndex) {
           transports.route(session->number, transports.shm);
-          transports.shm.attach(session->number, view, lane, std::move((*doorbells)[lane]),
+          transports.shm.attach(session->number, view, index, std::move((*doorbells)[index]),
                                 session->faulted);
         }
         join(shard, job, numbers[i], session->number);
@@ -148,8 +149,8 @@ void SessionEndpoints::attach_to_fabric(const SharedSession& session, const rpc:
   begin(session, answer, [this, session, answer, ends = std::move(*ends)] {
     attach_each(session, answer, &Transports::fabric,
                 [ends, job = session->instance->job_id, peer = session->number](
-                    std::uint32_t lane, transport::fabric::FabricTransport& transport) {
-                  const ClientEnd& end = ends[lane];
+                    std::uint32_t index, transport::fabric::FabricTransport& transport) {
+                  const ClientEnd& end = ends[index];
                   return in_hex(transport.attach(
                       peer, {job, end.name, end.secret, end.shard, end.eager_bytes}));
                 });
@@ -173,8 +174,8 @@ void SessionEndpoints::attach_to_verbs(const SharedSession& session, rpc::Params
     const std::uint32_t credit = std::min(session->credit, options_.credit);
     attach_each(session, answer, &Transports::roce,
                 [clients, credit, peer = session->number](
-                    std::uint32_t lane, transport::roce::RoceTransport& transport) {
-                  return in_hex(transport.attach(peer, clients[lane], credit));
+                    std::uint32_t index, transport::roce::RoceTransport& transport) {
+                  return in_hex(transport.attach(peer, clients[index], credit));
                 });
   });
 }
@@ -201,13 +202,13 @@ void SessionEndpoints::make_queue_pairs(const SharedSession& session,
   // The limit applies to a child node too, whose credit may exceed a receive queue.
   attempt->credit = std::min(session->credit, options_.credit);
   attempt->transports.resize(clients.size());
-  const auto lanes = session->lanes(shards_.size());
-  for (std::uint32_t i = 0; i < lanes.size(); ++i) {
-    if (lanes[i] != kNoLane) attempt->transports[lanes[i]] = shards_.verbs(i);
+  const auto indices = session->shard_indices(shards_.size());
+  for (std::uint32_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] != kNoShardIndex) attempt->transports[indices[i]] = shards_.verbs(i);
   }
-  const auto hand_over = [attempt](std::uint32_t lane,
+  const auto hand_over = [attempt](std::uint32_t index,
                                    transport::verbs::VerbsTransport& transport) {
-    return in_hex(transport.attach(attempt->peer, std::move(*attempt->made[lane])));
+    return in_hex(transport.attach(attempt->peer, std::move(*attempt->made[index])));
   };
   queue_pairs_.make(attempt, [this, session, attempt, answer, hand_over](const Outcome& done) {
     if (is_over(*session)) {
@@ -227,13 +228,13 @@ void SessionEndpoints::attach_each(const SharedSession& session, const SharedRep
   auto names = std::make_shared<std::vector<Result<std::string>>>(
       session->instance->shards.size(), Error{Status::kInternal, "not attached"});
   shards_.on_each(
-      [session, names, transport, attach, lanes = session->lanes(shards_.size()),
+      [session, names, transport, attach, indices = session->shard_indices(shards_.size()),
        numbers = session->numbers(shards_.size())](std::uint32_t i, engine::Shard& shard,
                                                    Transports& transports) {
-        if (const std::uint32_t lane = lanes[i]; lane != kNoLane) {
+        if (const std::uint32_t index = indices[i]; index != kNoShardIndex) {
           transports.route(session->number, *(transports.*transport));
-          (*names)[lane] = attach(lane, *(transports.*transport));
-          if (!(*names)[lane]) return;
+          (*names)[index] = attach(index, *(transports.*transport));
+          if (!(*names)[index]) return;
         }
         join(shard, session->instance->job_id, numbers[i], session->number);
       },

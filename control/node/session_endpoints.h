@@ -53,8 +53,8 @@ class SessionEndpoints {
   void make_queue_pairs(const SharedSession& session,
                         const std::vector<transport::verbs::Address>& clients,
                         const SharedReply& answer);
-  // `attach(lane, transport)` returns the name of the endpoint that serves the client there, or why
-  // there is none.
+  // `attach(index, transport)` returns the name of the endpoint that serves the client there, or
+  // why there is none.
   template <typename T, typename Attach>
   void attach_each(const SharedSession& session, const SharedReply& answer,
                    std::unique_ptr<T> Transports::*transport, Attach attach);

@@ -111,7 +111,7 @@ class NodeRails : public NodeNetwork {
                                         {.address = "10.0.1.1", .speed = 100, .shards = 1}}) {}
 };
 
-TEST_F(NodeRails, EachLaneHasADeviceAtBothEnds) {
+TEST_F(NodeRails, EachShardHasADeviceAtBothEnds) {
   const auto opened =
       asked(1, "session.open", {{"version", 1}, {"job", "rails"}, {"ranks", 1}, {"rank", 0}})
           ->result();

@@ -24,7 +24,7 @@ Result<Admission::Applicant> parse_opening(const json& request) {
     applicant.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
     applicant.epoch = static_cast<std::uint32_t>(params.number_or("epoch", 1, UINT32_MAX, 0));
   } else {
-    applicant.lane = static_cast<std::uint32_t>(params.number("lane", 0, protocol::kMaxTrees - 1));
+    applicant.shard = static_cast<std::uint32_t>(params.number("lane", 0, protocol::kMaxTrees - 1));
     applicant.epoch = static_cast<std::uint32_t>(params.number("epoch", 1, UINT32_MAX));
   }
   if (const auto wrong = params.finish()) return *wrong;
@@ -61,12 +61,12 @@ json opening_answer(const Session& session, const NodeOptions& options,
                  {"credit", session.credit},
                  {"deadline_ms", options.default_deadline_ms}};
   rpc::put_partition(answer, instance.plan);
-  // The previous version takes each tree for a lane.
+  // A client of the previous version expects one shard for each tree.
   if (instance.vertices.size() == instance.shards.size()) rpc::put_weights(answer, instance.plan);
   if (options.checksums) answer["checksums"] = "crc32c";
-  // The host of each lane's shard.
-  for (std::size_t lane = 0; lane < instance.shards.size() && !rails.empty(); ++lane) {
-    answer["hosts"].push_back(rails[rail_of(instance.shards[lane], rails)].address);
+  // The host of each shard.
+  for (std::size_t i = 0; i < instance.shards.size() && !rails.empty(); ++i) {
+    answer["hosts"].push_back(rails[rail_of(instance.shards[i], rails)].address);
   }
   // Eager bytes belong to operations, and a child node's messages are not notices of operations.
   const bool eager = !instance.is_child_node(session.member);

@@ -30,7 +30,7 @@ TEST(SessionOpening, ReadsARankAndAChildNode) {
   const auto child_node = parse_opening(opening_of_child_node());
   ASSERT_TRUE(child_node.ok()) << child_node.error().message;
   EXPECT_EQ(child_node->child_node, "below");
-  EXPECT_EQ(child_node->lane, 3U);
+  EXPECT_EQ(child_node->shard, 3U);
   EXPECT_EQ(child_node->epoch, 5U);
 }
 
@@ -102,14 +102,14 @@ TEST_F(OpeningAnswer, HasOnlyWhatTheNodeOffers) {
   EXPECT_FALSE(answered.contains("fabric"));
 }
 
-TEST_F(OpeningAnswer, HasTheHostOfEachLanesShard) {
+TEST_F(OpeningAnswer, HasTheHostOfEachShard) {
   EXPECT_FALSE(answer().contains("hosts"));
   rails_ = {{.address = "10.0.0.1"}, {.address = "10.0.1.1"}};
   deal_shards(rails_, 2);
   EXPECT_EQ(answer()["hosts"], (json{"10.0.1.1", "10.0.0.1"}));
 }
 
-TEST_F(OpeningAnswer, HasWeightsOnlyWhenEachTreeHasALaneOfItsOwn) {
+TEST_F(OpeningAnswer, HasWeightsOnlyWhenEachTreeHasAShardOfItsOwn) {
   EXPECT_TRUE(answer().contains("weights"));
   instance_.shards = {0};
   EXPECT_FALSE(answer().contains("weights"));

@@ -118,15 +118,15 @@ void SessionRegions::add_remote(const SharedSession& session, const rpc::Request
   const auto keys = parse_keys(request.params, region.key, session->instance->shards.size());
   if (!keys) return reply.error(keys.error());
   const auto answer = std::make_shared<rpc::Reply>(std::move(reply));
-  auto lanes = session->lanes(shards_.size());
+  auto indices = session->shard_indices(shards_.size());
   const auto id = reserve(*session, wished, 0);
   if (!id) return answer->error(id.error());
   add_at_shards(session, *id, answer,
                 [peer = session->number, number = id->number, region, keys = *keys,
-                 lanes = std::move(lanes)](std::uint32_t i, auto&, Transports& transports) {
-                  if (lanes[i] == kNoLane) return;
+                 indices = std::move(indices)](std::uint32_t i, auto&, Transports& transports) {
+                  if (indices[i] == kNoShardIndex) return;
                   onesided::Region here = region;
-                  here.key = keys[lanes[i]];
+                  here.key = keys[indices[i]];
                   transports.add_region(peer, number, here);
                 });
 }

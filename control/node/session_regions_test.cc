@@ -73,23 +73,24 @@ class NodeRegions : public NodeNetwork {
     EXPECT_TRUE(link.send(out.at(0).shard, out[0].notice, {}));
     return out[0].shard;
   }
-  // An operation of both; rank 1's contribution stays on its way. Which lane it goes by.
+  // An operation of both; rank 1's contribution stays on its way. Returns the shard that it goes
+  // to.
   std::uint32_t start() {
     post(*far_book_, *far_, *far_region_);
     api_.hold();
-    const std::uint32_t lane = post(*near_book_, *near_, *near_region_);
+    const std::uint32_t shard = post(*near_book_, *near_, *near_region_);
     EXPECT_TRUE(until([this] { return api_.held(IBV_WR_RDMA_READ) == 1; }));
-    return lane;
+    return shard;
   }
   std::shared_ptr<Answer> deregister(rpc::ConnectionId connection, const client::Region& region) {
     return asked(connection, "region.deregister", {{"region", region.id}});
   }
-  Status verdict(client::Connection& link, std::uint32_t lane) {
+  Status verdict(client::Connection& link, std::uint32_t shard) {
     wire::Completion completion;
-    std::array<RingEntry, 1> slot{};
+    std::array<RingEntry, 1> entry{};
     bool come = false;
-    EXPECT_TRUE(until([&] { return come || (come = link.receive(lane, slot) == 1); }));
-    return wire::parse(slot[0], completion) == Status::kOk ? completion.status : Status::kInternal;
+    EXPECT_TRUE(until([&] { return come || (come = link.receive(shard, entry) == 1); }));
+    return wire::parse(entry[0], completion) == Status::kOk ? completion.status : Status::kInternal;
   }
 
   std::unique_ptr<client::Region> near_region_ = client::Region::allocate(4096).value();
@@ -103,21 +104,21 @@ class NodeRegions : public NodeNetwork {
 
 // Rank 0's contribution is looked at when rank 1's has come.
 TEST_F(NodeRegions, OneThatAnOperationReadsIsNotTakenFromUnderIt) {
-  const std::uint32_t lane = start();
+  const std::uint32_t shard = start();
   EXPECT_THAT(deregister(1, *near_region_)->error(), HasSubstr("region 1 is read by an operation"));
   api_.let_go();
-  EXPECT_EQ(verdict(*near_, lane), Status::kBadRegion) << "there is no place for the result";
-  EXPECT_EQ(verdict(*far_, lane), Status::kBadRegion);
+  EXPECT_EQ(verdict(*near_, shard), Status::kBadRegion) << "there is no place for the result";
+  EXPECT_EQ(verdict(*far_, shard), Status::kBadRegion);
   EXPECT_EQ(deregister(1, *near_region_)->error(), "");
   EXPECT_THAT(deregister(1, *near_region_)->error(), HasSubstr("has no region 1"));
 }
 
 // The node reads into memory of its own.
 TEST_F(NodeRegions, OneOfAnotherMachineGoesAtOnce) {
-  const std::uint32_t lane = start();
+  const std::uint32_t shard = start();
   EXPECT_EQ(deregister(2, *far_region_)->error(), "");
   api_.let_go();
-  EXPECT_EQ(verdict(*far_, lane), Status::kBadRegion);
+  EXPECT_EQ(verdict(*far_, shard), Status::kBadRegion);
   EXPECT_EQ(deregister(1, *near_region_)->error(), "");
 }
 

@@ -203,16 +203,16 @@ EalMemory::~EalMemory() {
   if (data_ != nullptr) rte_free(data_);
 }
 
-// `running` passes the slot to the shard's thread and back. The EAL synchronizes by its own means
+// `running` passes the body to the shard's thread and back. The EAL synchronizes by its own means
 // too, but the sanitizers do not see these.
-struct Eal::Slot {
+struct Eal::Thread {
   std::atomic<bool> running{false};
   std::function<void()> body;
 };
 
 Eal::Eal(const EalOptions& options, bool on_hugepages)
     : memory_mib_(options.memory_mib), on_hugepages_(on_hugepages) {
-  for (std::uint32_t i = 0; i < options.shards; ++i) slots_.push_back(std::make_unique<Slot>());
+  for (std::uint32_t i = 0; i < options.shards; ++i) threads_.push_back(std::make_unique<Thread>());
 }
 
 Eal::~Eal() {
@@ -251,33 +251,33 @@ Result<std::unique_ptr<Eal>> Eal::start(const EalOptions& options) {
 }
 
 int Eal::run(void* argument) {
-  auto* slot = static_cast<Slot*>(argument);
+  auto* thread = static_cast<Thread*>(argument);
   // Acquire pairs with launch()'s release.
-  static_cast<void>(slot->running.load(std::memory_order_acquire));
+  static_cast<void>(thread->running.load(std::memory_order_acquire));
   // The body may own objects. They are destroyed here, on the thread that used them.
-  [&]() noexcept { std::exchange(slot->body, nullptr)(); }();
-  slot->running.store(false, std::memory_order_release);
+  [&]() noexcept { std::exchange(thread->body, nullptr)(); }();
+  thread->running.store(false, std::memory_order_release);
   return 0;
 }
 
 Outcome Eal::launch(std::uint32_t shard, std::function<void()> body) {
-  if (shard >= slots_.size()) {
+  if (shard >= threads_.size()) {
     return Error{Status::kInvalidArgument,
-                 fmt::format("shard {} cannot be launched: there are {}", shard, slots_.size())};
+                 fmt::format("shard {} cannot be launched: there are {}", shard, threads_.size())};
   }
-  Slot& slot = *slots_[shard];
+  Thread& thread = *threads_[shard];
   const unsigned lcore = shard + 1;
   // Acquire pairs with the release at the end of the previous run(). The EAL marks the thread free
   // a moment after that; rte_eal_wait_lcore() waits for it.
-  if (slot.running.load(std::memory_order_acquire)) {
+  if (thread.running.load(std::memory_order_acquire)) {
     return Error{Status::kInternal, fmt::format("shard {} is running already", shard)};
   }
   rte_eal_wait_lcore(lcore);
-  slot.body = std::move(body);
-  slot.running.store(true, std::memory_order_release);
-  if (const int failed = rte_eal_remote_launch(&Eal::run, &slot, lcore); failed != 0) {
-    slot.running.store(false, std::memory_order_relaxed);
-    slot.body = nullptr;
+  thread.body = std::move(body);
+  thread.running.store(true, std::memory_order_release);
+  if (const int failed = rte_eal_remote_launch(&Eal::run, &thread, lcore); failed != 0) {
+    thread.running.store(false, std::memory_order_relaxed);
+    thread.body = nullptr;
     return Error{Status::kInternal,
                  fmt::format("shard {} does not launch: {}", shard, rte_strerror(-failed))};
   }
@@ -285,10 +285,10 @@ Outcome Eal::launch(std::uint32_t shard, std::function<void()> body) {
 }
 
 void Eal::join() {
-  for (std::size_t shard = 0; shard < slots_.size(); ++shard) {
+  for (std::size_t shard = 0; shard < threads_.size(); ++shard) {
     rte_eal_wait_lcore(static_cast<unsigned>(shard + 1));
     // Acquire pairs with run()'s release.
-    static_cast<void>(slots_[shard]->running.load(std::memory_order_acquire));
+    static_cast<void>(threads_[shard]->running.load(std::memory_order_acquire));
   }
 }
 

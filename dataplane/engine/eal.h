@@ -74,15 +74,15 @@ class Eal {
   Result<EalMemory> allocate(std::size_t bytes, std::size_t align) const;
 
   bool on_hugepages() const { return on_hugepages_; }
-  std::uint32_t shards() const { return static_cast<std::uint32_t>(slots_.size()); }
+  std::uint32_t shards() const { return static_cast<std::uint32_t>(threads_.size()); }
 
  private:
-  struct Slot;
+  struct Thread;
 
   Eal(const EalOptions& options, bool on_hugepages);
-  static int run(void* slot);
+  static int run(void* thread);
 
-  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<std::unique_ptr<Thread>> threads_;
   std::uint32_t memory_mib_;
   bool on_hugepages_;
 };

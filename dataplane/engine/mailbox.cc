@@ -10,35 +10,35 @@
 namespace tally::engine {
 namespace {
 
-constexpr std::size_t kSlots = 256;
+constexpr std::size_t kEntries = 256;
 using Task = Mailbox::Task;
 
-Task* task_in(const RingEntry& slot) {
+Task* task_in(const RingEntry& entry) {
   Task* task = nullptr;
-  std::memcpy(&task, slot.bytes, sizeof task);
+  std::memcpy(&task, entry.bytes, sizeof task);
   return task;
 }
 
 }  // namespace
 
 Mailbox::Mailbox()
-    : slots_(kSlots),
-      producer_(indices_, slots_),
-      consumer_(indices_, slots_),
+    : entries_(kEntries),
+      producer_(indices_, entries_),
+      consumer_(indices_, entries_),
       event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (!event_) throw std::system_error(errno, std::generic_category(), "eventfd for a shard");
 }
 
 Mailbox::~Mailbox() {
-  RingEntry slot;
-  while (consumer_.pop({&slot, 1}) > 0) delete task_in(slot);
+  RingEntry entry;
+  while (consumer_.pop({&entry, 1}) > 0) delete task_in(entry);
 }
 
 void Mailbox::post(OwnedTask task) noexcept {
   Task* raw = task.get();
-  RingEntry slot{};
-  std::memcpy(slot.bytes, &raw, sizeof raw);
-  while (!producer_.push(slot)) ::sched_yield();
+  RingEntry entry{};
+  std::memcpy(entry.bytes, &raw, sizeof raw);
+  while (!producer_.push(entry)) ::sched_yield();
   static_cast<void>(task.release());  // the ring owns it now; run() frees it
   // Pairs with the exchange in arm(). When this one is first, the shard's exchange acquires the
   // task. Otherwise this one sees that the shard sleeps. (Both are exchanges, because
@@ -50,10 +50,10 @@ void Mailbox::post(OwnedTask task) noexcept {
 }
 
 std::size_t Mailbox::run() {
-  RingEntry slot;
+  RingEntry entry;
   std::size_t ran = 0;
-  while (consumer_.pop({&slot, 1}) > 0) {
-    const std::unique_ptr<Task> task(task_in(slot));
+  while (consumer_.pop({&entry, 1}) > 0) {
+    const std::unique_ptr<Task> task(task_in(entry));
     (*task)();
     ++ran;
   }

@@ -35,7 +35,7 @@ class Mailbox {
 
  private:
   RingIndices indices_;
-  std::vector<RingEntry> slots_;
+  std::vector<RingEntry> entries_;
   RingProducer producer_;
   RingConsumer consumer_;
   alignas(kCacheLine) std::atomic<bool> sleeping_{false};

@@ -2,17 +2,17 @@
 
 #include <cassert>
 
-#include "dataplane/engine/tiles/tile_slot.h"
+#include "dataplane/engine/tiles/tile_record.h"
 
 namespace tally::engine {
 
 ParentConnections::ParentConnections() : received_(kBurst) {}
 
-void ParentConnections::add(protocol::ParentId id, ParentConnection& connection, std::uint32_t lane,
-                            const protocol::BufferLayout& layout) {
-  assert(connection.slots(lane).size() >= layout.total_bytes());
+void ParentConnections::add(protocol::ParentId id, ParentConnection& connection,
+                            std::uint32_t shard, const protocol::BufferLayout& layout) {
+  assert(connection.buffers(shard).size() >= layout.total_bytes());
   if (id >= parents_.size()) parents_.resize(id + 1);
-  parents_[id] = Parent{&connection, lane, layout, false};
+  parents_[id] = Parent{&connection, shard, layout, false};
 }
 
 void ParentConnections::remove(protocol::ParentId id) {
@@ -28,12 +28,12 @@ std::size_t ParentConnections::tiles_down() const {
 std::span<const RingEntry> ParentConnections::receive(protocol::ParentId id) {
   const Parent& parent = parents_[id];
   if (!parent.live()) return {};
-  return std::span(received_).first(parent.connection->receive(parent.lane, received_));
+  return std::span(received_).first(parent.connection->receive(parent.shard, received_));
 }
 
 void ParentConnections::send(const protocol::TreeMessage& message) {
   const Parent& parent = parents_[message.to];
-  parent.connection->send(parent.lane, message.message);
+  parent.connection->send(parent.shard, message.message);
 }
 
 std::optional<protocol::ParentId> ParentConnections::next_lost() {
@@ -46,11 +46,11 @@ std::optional<protocol::ParentId> ParentConnections::next_lost() {
   return std::nullopt;
 }
 
-std::byte* ParentConnections::slot_of(const protocol::Tile& tile) const {
+std::byte* ParentConnections::buffer_of(const protocol::Tile& tile) const {
   const Parent& parent = parents_[tile.own.parent_id];
-  const std::uint64_t offset = tile.partial ? parent.layout.up_offset(tile.own.slot)
-                                            : parent.layout.down_offset(tile.own.slot);
-  return parent.connection->slots(parent.lane).data() + offset;
+  const std::uint64_t offset = tile.partial ? parent.layout.up_offset(tile.own.index)
+                                            : parent.layout.down_offset(tile.own.index);
+  return parent.connection->buffers(parent.shard).data() + offset;
 }
 
 bool ParentConnections::arm(std::vector<pollfd>& polled) {

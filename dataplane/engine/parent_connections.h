@@ -23,7 +23,7 @@ class ParentConnections {
   ParentConnections();
 
   // Precondition: no connection has this id. Throws std::bad_alloc.
-  void add(protocol::ParentId id, ParentConnection& connection, std::uint32_t lane,
+  void add(protocol::ParentId id, ParentConnection& connection, std::uint32_t shard,
            const protocol::BufferLayout& layout);
   // Does nothing when no connection has this id.
   void remove(protocol::ParentId id);
@@ -41,8 +41,8 @@ class ParentConnections {
   // Returns a connection that has been lost, each once. Its messages are not received any more.
   std::optional<protocol::ParentId> next_lost();
 
-  // Returns the tile's slot in the memory that this shard shares with the tile's parent.
-  std::byte* slot_of(const protocol::Tile& tile) const;
+  // Returns the tile's buffer in the memory that this shard shares with the tile's parent.
+  std::byte* buffer_of(const protocol::Tile& tile) const;
 
   // Arms the live connections, and appends their descriptors for poll(). Returns false when one of
   // them has a message already. The caller must call disarm() afterwards.
@@ -52,7 +52,7 @@ class ParentConnections {
  private:
   struct Parent {
     ParentConnection* connection = nullptr;  // null: no connection has this id
-    std::uint32_t lane = 0;
+    std::uint32_t shard = 0;
     protocol::BufferLayout layout;
     bool lost = false;  // next_lost() has returned it
     bool live() const { return connection != nullptr && !lost; }

@@ -13,12 +13,12 @@ class FakeConnection final : public ParentConnection {
  public:
   explicit FakeConnection(int descriptor = -1) : descriptor_(descriptor) {}
 
-  void send(std::uint32_t lane, const RingEntry& /*message*/) override { sent.push_back(lane); }
-  std::size_t receive(std::uint32_t /*lane*/, std::span<RingEntry> out) override {
+  void send(std::uint32_t shard, const RingEntry& /*message*/) override { sent.push_back(shard); }
+  std::size_t receive(std::uint32_t /*shard*/, std::span<RingEntry> out) override {
     return std::min(messages, out.size());
   }
-  std::span<std::byte> slots(std::uint32_t /*lane*/) const override { return slots_; }
-  std::uint32_t region(std::uint32_t /*lane*/) const override { return 1; }
+  std::span<std::byte> buffers(std::uint32_t /*shard*/) const override { return buffers_; }
+  std::uint32_t region(std::uint32_t /*shard*/) const override { return 1; }
   bool lost() const override { return is_lost; }
   void disconnect() override { is_lost = true; }
   bool arm() override { return messages == 0; }
@@ -28,11 +28,11 @@ class FakeConnection final : public ParentConnection {
   std::size_t messages = 0;
   bool is_lost = false;
   int disarms = 0;
-  std::vector<std::uint32_t> sent;  // lanes
+  std::vector<std::uint32_t> sent;  // shards
 
  private:
   int descriptor_;
-  mutable std::vector<std::byte> slots_ = std::vector<std::byte>(kLayout.total_bytes());
+  mutable std::vector<std::byte> buffers_ = std::vector<std::byte>(kLayout.total_bytes());
 };
 
 class ParentConnectionsTest : public ::testing::Test {
@@ -68,13 +68,13 @@ TEST_F(ParentConnectionsTest, ReportsALostConnectionOnceAndReceivesNothingFromIt
   EXPECT_FALSE(parents_.receive(0).data() == nullptr) << "the other connection is live";
 }
 
-TEST_F(ParentConnectionsTest, FindsTheSlotsOfTiles) {
+TEST_F(ParentConnectionsTest, FindsTheBuffersOfTiles) {
   EXPECT_EQ(parents_.tiles_down(), 6U);
   protocol::Tile tile;
   tile.own = {2, 1};
-  EXPECT_EQ(parents_.slot_of(tile) - second_.slots(5).data(), (2 + 1) * 64) << "after those up";
+  EXPECT_EQ(parents_.buffer_of(tile) - second_.buffers(5).data(), (2 + 1) * 64) << "after those up";
   tile.partial = true;
-  EXPECT_EQ(parents_.slot_of(tile) - second_.slots(5).data(), 64);
+  EXPECT_EQ(parents_.buffer_of(tile) - second_.buffers(5).data(), 64);
   parents_.remove(2);
   EXPECT_EQ(parents_.tiles_down(), 3U);
   parents_.remove(7);  // was never added

@@ -94,8 +94,8 @@ void Shard::remove_job(protocol::JobId job) {
 }
 
 void Shard::add_parent_connection(protocol::ParentId parent_id, ParentConnection& parent_connection,
-                                  std::uint32_t lane, const protocol::BufferLayout& layout) {
-  parents_.add(parent_id, parent_connection, lane, layout);
+                                  std::uint32_t shard, const protocol::BufferLayout& layout) {
+  parents_.add(parent_id, parent_connection, shard, layout);
   pipeline_.pool().reserve_down(parents_.tiles_down());
 }
 

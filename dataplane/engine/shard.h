@@ -53,12 +53,12 @@ class Shard {
   // Adds the connection with a parent node. Then protocol().join_parent() must name it in the same
   // task, because the shard treats earlier messages of the parent as a breach of the protocol.
   // `parent_id` is a small number that no other parent connection of the shard has. The shard
-  // borrows the parent connection until remove_parent_connection(). The parent connection's slots
+  // borrows the parent connection until remove_parent_connection(). The parent connection's buffers
   // must have at least layout.total_bytes() bytes.
   void add_parent_connection(protocol::ParentId parent_id, ParentConnection& parent_connection,
-                             std::uint32_t lane, const protocol::BufferLayout& layout);
+                             std::uint32_t shard, const protocol::BufferLayout& layout);
   // Sends the messages that remain for the parent connection, then removes it. Precondition: the
-  // protocol no longer sends to it, and no tile uses its slots. That holds after
+  // protocol no longer sends to it, and no tile uses its buffers. That holds after
   // protocol().parent_gone() when no tile of its job is in flight, and after remove_job().
   void remove_parent_connection(protocol::ParentId parent_id);
 

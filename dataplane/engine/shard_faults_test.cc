@@ -336,7 +336,7 @@ TEST_P(ShardFaultsTest, TheDeadlineNamesWhoHasNotAnnounced) {
 
 TEST_P(ShardFaultsTest, CompletionsThatAreNotTakenEndTheSession) {
   auto full = options();
-  full.loopback.completion_slots = 2;
+  full.loopback.completion_entries = 2;
   SingleShard node(full);
   Notice n = SingleShard::notice(Kind::kAllReduce, kSmall);
   for (n.round = 0; n.round < 4; ++n.round) {

@@ -55,7 +55,7 @@ class Recorder final : public transport::Transport {
   Calls& calls_;
 };
 
-// Results on their way down hold slots of the vertices above, which are given back when they are
+// Results on their way down hold buffers of the vertices above, which are given back when they are
 // placed: they go before the inputs of further tiles.
 TEST(ShardOrder, WhatIsHandedDownGoesBeforeWhatIsPulled) {
   std::vector<Calls> calls(2);  // by vertex
@@ -63,7 +63,7 @@ TEST(ShardOrder, WhatIsHandedDownGoesBeforeWhatIsPulled) {
   ShardTree::Options options;
   options.tree = {{0, {1}}, {0, {0}}};
   options.loopback = {transport::LoopbackConfig::Mode::kStaged, 0, 0};
-  options.up_slots = options.down_slots = 1;  // one tile at a time
+  options.up_buffers = options.down_buffers = 1;  // one tile at a time
   options.decorate = [&](Loopback& below) {
     return std::make_unique<Recorder>(below, calls[made++]);
   };

@@ -20,10 +20,10 @@ using wire::Notice;
 // A parent that has a message, or none.
 class QuietParentConnection final : public ParentConnection {
  public:
-  void send(std::uint32_t /*lane*/, const RingEntry& /*message*/) override {}
-  std::size_t receive(std::uint32_t /*lane*/, std::span<RingEntry> /*out*/) override { return 0; }
-  std::span<std::byte> slots(std::uint32_t /*lane*/) const override { return {}; }
-  std::uint32_t region(std::uint32_t /*lane*/) const override { return 1; }
+  void send(std::uint32_t /*shard*/, const RingEntry& /*message*/) override {}
+  std::size_t receive(std::uint32_t /*shard*/, std::span<RingEntry> /*out*/) override { return 0; }
+  std::span<std::byte> buffers(std::uint32_t /*shard*/) const override { return {}; }
+  std::uint32_t region(std::uint32_t /*shard*/) const override { return 1; }
   bool lost() const override { return is_lost; }
   void disconnect() override { is_lost = true; }
   bool arm() override {

@@ -167,7 +167,7 @@ TEST_P(ShardTreesTest, EveryTypeAndOperation) {
   }
 }
 
-// Many more tiles than slots, up and down.
+// Many more tiles than buffers, up and down.
 TEST_P(ShardTreesTest, LargeOperations) {
   auto large = options();
   large.region_bytes = 3 << 20;
@@ -300,7 +300,7 @@ TEST_P(ShardTreesTest, ADeadlineNamesTheRankThatIsMissingBelow) {
 // also tiles that wait for room in a child node that has not moved since.
 TEST_P(ShardTreesTest, NoVerdictWaitsForATurnThatNobodyTakes) {
   auto narrow = options();
-  narrow.down_slots = 1;
+  narrow.down_buffers = 1;
   for (int turns = 0; turns < 20; ++turns) {
     SCOPED_TRACE(turns);
     ShardTree tree(narrow);
@@ -324,7 +324,7 @@ TEST_P(ShardTreesTest, NoVerdictWaitsForATurnThatNobodyTakes) {
   }
 }
 
-// A parent that uses a slot that is none is disconnected; the ranks below get an error.
+// A parent that names a buffer that does not exist is disconnected; the ranks below get an error.
 TEST_P(ShardTreesTest, AParentThatBreaksTheProtocolIsLost) {
   ShardTree tree(options());
   const TreeShape shape = GetParam().tree();
@@ -338,7 +338,7 @@ TEST_P(ShardTreesTest, AParentThatBreaksTheProtocolIsLost) {
   wanted.epoch = ShardTree::kEpoch;
   wanted.tag = 1;
   wanted.count = 4096;
-  wanted.slot = 1000;
+  wanted.buffer = 1000;
   const transport::Message message{tree.child_node(last), wire::encode(wanted)};
   tree.loopback(shape[last].parent).complete({&message, 1});
   tree.settle();

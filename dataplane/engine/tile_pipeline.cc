@@ -18,11 +18,11 @@ TilePipeline::TilePipeline(const ShardConfig& config, transport::Transport& tran
       parents_(parents),
       counters_(counters),
       clock_(clock),
-      pool_(protocol::tile_slots(config.protocol), config.memory),
+      pool_(protocol::most_tiles(config.protocol), config.memory),
       pulls_(transport, pool_, config.protocol.shard, config.max_ranks),
       reducer_(config.kernels, config.crc32c, config.max_ranks),
       pushes_(transport, pool_, counters.bytes_out, config.max_ranks) {
-  kept_back_.reserve(pool_.slots().size());
+  kept_back_.reserve(pool_.records().size());
   continued_.reserve(kBurst);
   members_.reserve(protocol::kGroupSources);
 }
@@ -33,17 +33,17 @@ std::size_t TilePipeline::start_tiles() {
   bool fine = false;
   Nanos now = 0;
   for (; pulled < kTurnBytes && !fine && tiles().has_ready(); ++started) {
-    TileSlot* slot = pool_.next_up();
-    if (slot == nullptr || !tiles().start_tile(slot->tile)) break;
+    TileRecord* record = pool_.next_up();
+    if (record == nullptr || !tiles().start_tile(record->tile)) break;
     if (started == 0) now = clock_.now();  // one reading for all tiles of the turn
-    tiles().pulling(slot->tile, now);
-    pool_.take(*slot);
+    tiles().pulling(record->tile, now);
+    pool_.take(*record);
     debug_step(DebugStep::kNodeReady);
-    TilePulls::begin(*slot);
-    const std::uint64_t bytes = pulls_.pull_group(*slot);
+    TilePulls::begin(*record);
+    const std::uint64_t bytes = pulls_.pull_group(*record);
     counters_.bytes_in.add(bytes);
     pulled += bytes;
-    fine = slot->tile.fine;
+    fine = record->tile.fine;
   }
   counters_.tiles.add(started);
   return started;
@@ -52,10 +52,10 @@ std::size_t TilePipeline::start_tiles() {
 std::size_t TilePipeline::start_downs() {
   std::size_t started = 0;
   for (; tiles().has_downs(); ++started) {
-    TileSlot* slot = pool_.next_down();
-    if (slot == nullptr || !tiles().start_down(slot->tile)) break;
-    pool_.take(*slot);
-    hand_on(*slot);
+    TileRecord* record = pool_.next_down();
+    if (record == nullptr || !tiles().start_down(record->tile)) break;
+    pool_.take(*record);
+    hand_on(*record);
   }
   return started;
 }
@@ -66,12 +66,12 @@ std::size_t TilePipeline::handle_events() {
   std::size_t handled = 0;
   for (; handled < outbox.tile_events().size(); ++handled) {
     const protocol::TileEvent event = outbox.tile_events()[handled];
-    TileSlot& slot = pool_[event.handle];
+    TileRecord& record = pool_[event.handle];
     if (event.kind == protocol::TileEvent::Kind::kPull) {
-      if (pulls_.take_partial(slot, event)) take_group(slot);
+      if (pulls_.take_partial(record, event)) take_group(record);
     } else {
-      pushes_.push_down(slot, event);
-      if (slot.pushes_left == 0) end(slot, clock_.now());
+      pushes_.push_down(record, event);
+      if (record.pushes_left == 0) end(record, clock_.now());
     }
   }
   if (handled > 0) outbox.clear_tile_events();
@@ -84,102 +84,102 @@ std::size_t TilePipeline::poll_pulls(std::uint64_t most) {
   while (pulled < most) {
     const std::size_t count = pulls_.poll();
     if (count == 0) break;
-    while (TileSlot* slot = pulls_.next_complete()) pulled += take_group(*slot);
+    while (TileRecord* record = pulls_.next_complete()) pulled += take_group(*record);
     total += count;
   }
   return total;
 }
 
 // The shard stores nothing more for such a tile.
-bool TilePipeline::stopped(const TileSlot& slot) {
-  return slot.status != Status::kOk || !tiles().wanted(slot.tile);
+bool TilePipeline::stopped(const TileRecord& record) {
+  return record.status != Status::kOk || !tiles().wanted(record.tile);
 }
 
 // All inputs of the group have arrived or failed. Returns the bytes of the next group that it has
 // pulled.
-std::uint64_t TilePipeline::take_group(TileSlot& slot) {
+std::uint64_t TilePipeline::take_group(TileRecord& record) {
   debug_step(DebugStep::kNodePulled);
-  if (stopped(slot)) {
-    give_up(slot);
-  } else if (slot.tile.completes()) {
-    sum(slot);
+  if (stopped(record)) {
+    give_up(record);
+  } else if (record.tile.completes()) {
+    sum(record);
   } else {
-    return add_group(slot);
+    return add_group(record);
   }
   return 0;
 }
 
 // The tile ends when its last TileEvent has come. Until then its child nodes still report that
 // their partial sums will not come.
-void TilePipeline::give_up(TileSlot& slot) {
-  pulls_.release(slot);
-  if (slot.partials_left == 0) end(slot, clock_.now());
+void TilePipeline::give_up(TileRecord& record) {
+  pulls_.release(record);
+  if (record.partials_left == 0) end(record, clock_.now());
 }
 
 // Memory runs out before the tile begins access to any memory of the job.
-void TilePipeline::give_up_without_memory(TileSlot& slot) {
+void TilePipeline::give_up_without_memory(TileRecord& record) {
   counters_.out_of_memory.add();
-  give_up(slot);
+  give_up(record);
 }
 
 // Adds the group to the sum so far. The tile keeps nothing else of the group.
-std::uint64_t TilePipeline::add_group(TileSlot& slot) {
-  if (!TileReducer::reserve_partial(slot)) {
-    give_up_without_memory(slot);
+std::uint64_t TilePipeline::add_group(TileRecord& record) {
+  if (!TileReducer::reserve_partial(record)) {
+    give_up_without_memory(record);
     return 0;
   }
-  if (!open(slot)) return 0;
+  if (!open(record)) return 0;
   const Nanos began = clock_.now();
-  reducer_.add_group(slot);
-  if (!close(slot)) return 0;
-  tiles().next_group(slot.tile, began, clock_.now());
-  const std::uint64_t bytes = pulls_.pull_group(slot);
+  reducer_.add_group(record);
+  if (!close(record)) return 0;
+  tiles().next_group(record.tile, began, clock_.now());
+  const std::uint64_t bytes = pulls_.pull_group(record);
   counters_.bytes_in.add(bytes);
   return bytes;
 }
 
 // The last inputs have arrived. The kernels store the sum in every receiver's memory where the
 // transport allows it.
-void TilePipeline::sum(TileSlot& slot) {
-  const protocol::Tile& tile = slot.tile;
-  const auto landings = pushes_.locate(slot);
-  if (!TileReducer::reserve_results(slot, landings)) return give_up_without_memory(slot);
-  if (!open(slot)) return;
-  tiles().storing(slot.tile, clock_.now());
+void TilePipeline::sum(TileRecord& record) {
+  const protocol::Tile& tile = record.tile;
+  const auto landings = pushes_.locate(record);
+  if (!TileReducer::reserve_results(record, landings)) return give_up_without_memory(record);
+  if (!open(record)) return;
+  tiles().storing(record.tile, clock_.now());
   debug_step(DebugStep::kNodeStoring);
   if (tile.partial) counters_.bytes_up.add(tile.count * element_bytes(tile.partial_type));
-  reducer_.reduce(slot, landings, tile.partial ? parents_.slot_of(tile) : nullptr);
+  reducer_.reduce(record, landings, tile.partial ? parents_.buffer_of(tile) : nullptr);
   debug_step(DebugStep::kNodeSummed);
-  if (!close(slot)) return;
+  if (!close(record)) return;
   const Nanos now = clock_.now();
   tiles().stored(tile, now);
-  push(slot, landings, now);
+  push(record, landings, now);
 }
 
 // Stores the result at the ranks immediately. Each child node has a TileEvent of its own. The tile
 // lasts until all these have come, also when it has failed here.
-void TilePipeline::hand_on(TileSlot& slot) {
-  const protocol::Tile& tile = slot.tile;
+void TilePipeline::hand_on(TileRecord& record) {
+  const protocol::Tile& tile = record.tile;
   counters_.bytes_down.add(tile.count * element_bytes(tile.type));
-  if (!tiles().wanted(tile)) return push(slot, {}, clock_.now());
-  std::byte* const own = parents_.slot_of(tile);
-  slot.result = own;
-  auto landings = pushes_.locate(slot);
+  if (!tiles().wanted(tile)) return push(record, {}, clock_.now());
+  std::byte* const own = parents_.buffer_of(tile);
+  record.result = own;
+  auto landings = pushes_.locate(record);
   auto lost = transport_.begin_access(tile.members);
   if (lost == transport::kNoPeer) {
-    reducer_.copy(slot, landings, own);
+    reducer_.copy(record, landings, own);
     lost = transport_.end_access(tile.members);
   }
   if (lost != transport::kNoPeer) {
-    slot.fail(Status::kPeerLost, lost);
+    record.fail(Status::kPeerLost, lost);
     landings = {};
   }
-  push(slot, landings, clock_.now());
+  push(record, landings, clock_.now());
 }
 
 // Returns the sessions whose memory the shard touches to add up the group.
-std::span<const protocol::SessionId> TilePipeline::touched(const TileSlot& slot) {
-  const protocol::Tile& tile = slot.tile;
+std::span<const protocol::SessionId> TilePipeline::touched(const TileRecord& record) {
+  const protocol::Tile& tile = record.tile;
   if (tile.completes()) return tile.members;
   members_.clear();
   for (std::uint32_t i = tile.group.begin; i < tile.group.end; ++i) {
@@ -189,60 +189,61 @@ std::span<const protocol::SessionId> TilePipeline::touched(const TileSlot& slot)
 }
 
 // Begins access to memory and checks the inputs. Returns false when the tile waits or ends.
-bool TilePipeline::open(TileSlot& slot) {
-  if (const auto fenced = transport_.begin_access(touched(slot)); fenced != transport::kNoPeer) {
-    slot.fail(Status::kPeerLost, fenced);
-    give_up(slot);
+bool TilePipeline::open(TileRecord& record) {
+  if (const auto fenced = transport_.begin_access(touched(record)); fenced != transport::kNoPeer) {
+    record.fail(Status::kPeerLost, fenced);
+    give_up(record);
     return false;
   }
-  if (slot.checksums.begin == slot.checksums.end || check(slot)) return true;
+  if (record.checksums.begin == record.checksums.end || check(record)) return true;
   // The group has not been added up, so the shard can pull its inputs again.
-  if (close(slot)) slot.status == Status::kOk ? pulls_.pull_again(slot) : give_up(slot);
+  if (close(record)) record.status == Status::kOk ? pulls_.pull_again(record) : give_up(record);
   return false;
 }
 
 // Ends access and gives all inputs back, also those that the shard will pull again. A tile that
 // kept some, while it waits behind pulls of others, could prevent these from landing. Returns false
 // when some memory had gone away.
-bool TilePipeline::close(TileSlot& slot) {
-  const auto faulted = transport_.end_access(touched(slot));
-  pulls_.release(slot);
+bool TilePipeline::close(TileRecord& record) {
+  const auto faulted = transport_.end_access(touched(record));
+  pulls_.release(record);
   if (faulted == transport::kNoPeer) return true;
-  slot.fail(Status::kPeerLost, faulted);
-  give_up(slot);
+  record.fail(Status::kPeerLost, faulted);
+  give_up(record);
   return false;
 }
 
 // Returns false when an input does not match its checksums.
-bool TilePipeline::check(TileSlot& slot) {
+bool TilePipeline::check(TileRecord& record) {
   bool good = true;
-  for (std::size_t i = slot.checksums.begin; i < slot.checksums.end; ++i) {
-    if (reducer_.intact(slot, i)) continue;
+  for (std::size_t i = record.checksums.begin; i < record.checksums.end; ++i) {
+    if (reducer_.intact(record, i)) continue;
     good = false;
-    const protocol::SessionId member = slot.tile.checksums[i].where.member;
+    const protocol::SessionId member = record.tile.checksums[i].where.member;
     counters_.damaged.add();
     tiles().damaged(member);
-    if (++slot.damages[i] > kMostRepeats) slot.fail(Status::kDamaged, member);
+    if (++record.damages[i] > kMostRepeats) record.fail(Status::kDamaged, member);
   }
   return good;
 }
 
 // Child nodes get the result when they have room, by a TileEvent.
-void TilePipeline::push(TileSlot& slot, std::span<const transport::Landing> landings, Nanos now) {
-  pushes_.start(slot, landings);
-  if (slot.pushes_left == 0) return end(slot, now);
-  const bool waits = TilePushes::has_more(slot);
-  if (!waits && slot.tile.below.empty()) return;
-  const bool may = slot.down || tiles().start_pushing(slot.tile, now);
+void TilePipeline::push(TileRecord& record, std::span<const transport::Landing> landings,
+                        Nanos now) {
+  pushes_.start(record, landings);
+  if (record.pushes_left == 0) return end(record, now);
+  const bool waits = TilePushes::has_more(record);
+  if (!waits && record.tile.below.empty()) return;
+  const bool may = record.down || tiles().start_pushing(record.tile, now);
   if (!waits) return;
-  may ? push_more(slot, now) : kept_back_.push_back(slot.tile.handle);
+  may ? push_more(record, now) : kept_back_.push_back(record.tile.handle);
 }
 
-void TilePipeline::push_more(TileSlot& slot, Nanos now) {
-  if (!TilePushes::has_more(slot)) return;
-  if (!stopped(slot)) return pushes_.push_more(slot);
-  TilePushes::drop_rest(slot);
-  if (slot.pushes_left == 0) end(slot, now);
+void TilePipeline::push_more(TileRecord& record, Nanos now) {
+  if (!TilePushes::has_more(record)) return;
+  if (!stopped(record)) return pushes_.push_more(record);
+  TilePushes::drop_rest(record);
+  if (record.pushes_left == 0) end(record, now);
 }
 
 std::size_t TilePipeline::poll_pushes() {
@@ -251,11 +252,11 @@ std::size_t TilePipeline::poll_pushes() {
     const Nanos now = clock_.now();
     continued_.clear();
     while (const auto answer = pushes_.next()) {
-      TileSlot& slot = *answer->slot;
-      if (answer->below != protocol::kNone) tiles().passed_down(slot.tile, answer->below);
-      if (slot.pushes_left == 0) end(slot, now);
-      const bool kept_back = slot.tile.phase == protocol::Tile::Phase::kKeptBack;
-      if (TilePushes::has_more(slot) && !kept_back) continued_.push_back(slot.tile.handle);
+      TileRecord& record = *answer->record;
+      if (answer->below != protocol::kNone) tiles().passed_down(record.tile, answer->below);
+      if (record.pushes_left == 0) end(record, now);
+      const bool kept_back = record.tile.phase == protocol::Tile::Phase::kKeptBack;
+      if (TilePushes::has_more(record) && !kept_back) continued_.push_back(record.tile.handle);
     }
     for (const std::uint32_t handle : continued_) push_more(pool_[handle], now);
     total += count;
@@ -269,9 +270,9 @@ void TilePipeline::push_kept_back() {
   const Nanos now = clock_.now();
   std::size_t kept = 0;
   for (const std::uint32_t handle : kept_back_) {
-    TileSlot& slot = pool_[handle];
-    if (stopped(slot) || tiles().start_pushing(slot.tile, now)) {
-      push_more(slot, now);
+    TileRecord& record = pool_[handle];
+    if (stopped(record) || tiles().start_pushing(record.tile, now)) {
+      push_more(record, now);
     } else {
       kept_back_[kept++] = handle;
     }
@@ -281,21 +282,21 @@ void TilePipeline::push_kept_back() {
 
 std::vector<protocol::SessionId> TilePipeline::awaited(const protocol::Stuck& stuck) const {
   std::vector<protocol::SessionId> sessions;
-  for (const TileSlot& slot : pool_.slots()) {
-    if (slot.tile.job != stuck.job || slot.tile.operation != stuck.operation) continue;
-    TilePulls::append_awaited(slot, sessions);
-    TilePushes::append_awaited(slot, sessions);
+  for (const TileRecord& record : pool_.records()) {
+    if (record.tile.job != stuck.job || record.tile.operation != stuck.operation) continue;
+    TilePulls::append_awaited(record, sessions);
+    TilePushes::append_awaited(record, sessions);
   }
   return sessions;
 }
 
-void TilePipeline::end(TileSlot& slot, Nanos now) {
-  pool_.put_back(slot);
+void TilePipeline::end(TileRecord& record, Nanos now) {
+  pool_.put_back(record);
   debug_step(DebugStep::kNodePlaced);
-  if (slot.down) {
-    tiles().end_down(slot.tile, slot.status, slot.culprit, now);
+  if (record.down) {
+    tiles().end_down(record.tile, record.status, record.culprit, now);
   } else {
-    tiles().end_tile(slot.tile, slot.status, slot.culprit, now);
+    tiles().end_tile(record.tile, record.status, record.culprit, now);
   }
 }
 

@@ -30,7 +30,7 @@ class TilePipeline {
                protocol::Aggregator& protocol, const ParentConnections& parents,
                ShardCounters& counters, CycleClock& clock);
 
-  // The pool of the slots. The caller reserves slots here, and does nothing else to it.
+  // The pool of the records. The caller reserves records here, and does nothing else to it.
   TilePool& pool() { return pool_; }
   const TilePool& pool() const { return pool_; }
 
@@ -59,21 +59,21 @@ class TilePipeline {
   static constexpr std::uint64_t kTurnBytes = 1 << 20;
 
   protocol::Tiles& tiles() { return protocol_.tiles(); }
-  bool stopped(const TileSlot& slot);
-  std::uint64_t take_group(TileSlot& slot);
-  std::uint64_t add_group(TileSlot& slot);
-  void sum(TileSlot& slot);
-  void hand_on(TileSlot& slot);
-  bool open(TileSlot& slot);
-  bool close(TileSlot& slot);
-  bool check(TileSlot& slot);
-  std::span<const protocol::SessionId> touched(const TileSlot& slot);
-  void push(TileSlot& slot, std::span<const transport::Landing> landings, Nanos now);
-  void push_more(TileSlot& slot, Nanos now);
+  bool stopped(const TileRecord& record);
+  std::uint64_t take_group(TileRecord& record);
+  std::uint64_t add_group(TileRecord& record);
+  void sum(TileRecord& record);
+  void hand_on(TileRecord& record);
+  bool open(TileRecord& record);
+  bool close(TileRecord& record);
+  bool check(TileRecord& record);
+  std::span<const protocol::SessionId> touched(const TileRecord& record);
+  void push(TileRecord& record, std::span<const transport::Landing> landings, Nanos now);
+  void push_more(TileRecord& record, Nanos now);
   void push_kept_back();
-  void give_up(TileSlot& slot);
-  void give_up_without_memory(TileSlot& slot);
-  void end(TileSlot& slot, Nanos now);
+  void give_up(TileRecord& record);
+  void give_up_without_memory(TileRecord& record);
+  void end(TileRecord& record, Nanos now);
 
   transport::Transport& transport_;
   protocol::Aggregator& protocol_;

@@ -109,10 +109,11 @@ TEST_P(TilePipelineTest, SumOfMemoryThatWentAwayIsNotPushed) {
 
 TEST_P(TilePipelineTest, SessionsThatHaveNotAnsweredAreAwaited) {
   pipeline_.start_tiles();
-  const auto& slots = pipeline_.pool().slots();
-  const auto used = std::find_if(slots.begin(), slots.end(),
-                                 [](const TileSlot& slot) { return !slot.tile.sources.empty(); });
-  ASSERT_NE(used, slots.end());
+  const auto& records = pipeline_.pool().records();
+  const auto used = std::find_if(records.begin(), records.end(), [](const TileRecord& record) {
+    return !record.tile.sources.empty();
+  });
+  ASSERT_NE(used, records.end());
   const protocol::Stuck stuck{0, used->tile.operation};
   auto sessions = pipeline_.awaited(stuck);
   std::sort(sessions.begin(), sessions.end());

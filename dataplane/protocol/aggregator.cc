@@ -33,32 +33,30 @@ Aggregator::Aggregator(AggregatorConfig config)
       inspector_(jobs_, scheduler_) {}
 
 // When it throws, there is no such job.
-void Aggregator::add_job(JobId slot, const JobSpec& spec) {
+void Aggregator::add_job(JobId id, const JobSpec& spec) {
   JobSpec here = spec;
   if (here.plan.classes.empty()) {
     here.plan = config_.plan;
     if (here.vertices.empty()) here.vertices.push_back(star(config_.shard, spec.ranks));
   }
   here.window_bytes = std::min(spec.window_bytes, config_.window_bytes);
-  const Job& job = jobs_.add(slot, std::move(here), config_.one_class);
+  const Job& job = jobs_.add(id, std::move(here), config_.one_class);
   bool scheduled = false;
   try {
-    scheduler_.add_job(slot, {spec.weight, spec.owner, job.spec.window_bytes});
+    scheduler_.add_job(id, {spec.weight, spec.owner, job.spec.window_bytes});
     scheduled = true;
     for (std::size_t i = 0; i < job.positions.size(); ++i) {
-      // A tile takes a slot of each of its child nodes.
+      // A tile takes a buffer of each of its child nodes.
       const bool plain = job.spec.vertices[i].child_nodes.empty();
-      scheduler_.reserve(slot, job.positions[i].cls, spec.credit,
-                         plain ? UINT32_MAX : spec.slots.up);
+      scheduler_.reserve(id, job.positions[i].cls, spec.credit,
+                         plain ? UINT32_MAX : spec.buffers.up);
     }
-    const auto is_other = [&](const auto& other) {
-      return other != nullptr && other->slot != slot;
-    };
-    if (std::ranges::any_of(jobs_.all(), is_other)) scheduler_.on_probation(slot);
+    const auto is_other = [&](const auto& other) { return other != nullptr && other->id != id; };
+    if (std::ranges::any_of(jobs_.all(), is_other)) scheduler_.on_probation(id);
     reserve();
   } catch (...) {
-    if (scheduled) scheduler_.remove_job(slot);
-    jobs_.remove(slot);
+    if (scheduled) scheduler_.remove_job(id);
+    jobs_.remove(id);
     throw;
   }
 }
@@ -72,42 +70,42 @@ void Aggregator::reserve() {
   for (const auto& job : jobs_.all()) {
     if (job == nullptr) continue;
     const JobSpec& spec = job->spec;
-    const std::size_t between = spec.slots.all_up() + spec.slots.all_down() + spec.credit;
+    const std::size_t between = spec.buffers.all_up() + spec.buffers.all_down() + spec.credit;
     ranks += spec.ranks;
     down += spec.child_nodes * between;
     up += spec.parents * between;
-    results += std::size_t{spec.parents} * spec.slots.all_down();
+    results += std::size_t{spec.parents} * spec.buffers.all_down();
   }
   outbox_.reserve(ranks * 4, down, up);
   parents_.reserve(results);
 }
 
 // Does nothing for a job that found no memory.
-void Aggregator::remove_job(JobId slot) {
-  const Job* job = jobs_.find(slot);
+void Aggregator::remove_job(JobId id) {
+  const Job* job = jobs_.find(id);
   if (job == nullptr) return;
   for (std::size_t child = job->spec.ranks; child < job->members.size(); ++child) {
     outbox_.drop_member(job->members[child].member);
   }
   for (const ParentBuffers& parent : job->parents) outbox_.drop_parent(parent.parent_id);
-  parents_.remove_job(slot);
-  scheduler_.remove_job(slot);
-  jobs_.remove(slot);
+  parents_.remove_job(id);
+  scheduler_.remove_job(id);
+  jobs_.remove(id);
 }
 
-void Aggregator::join(JobId slot, std::uint16_t rank, SessionId member) {
-  jobs_.join(slot, rank, member);
-  Job& job = jobs_[slot];
+void Aggregator::join(JobId id, std::uint16_t rank, SessionId member) {
+  jobs_.join(id, rank, member);
+  Job& job = jobs_[id];
   if (!job.is_child_node(rank)) return;
   losses_.joined(job, rank);
   verdicts_.joined(job, rank);
 }
 
-void Aggregator::join_parent(JobId slot, std::uint32_t parent, ParentId parent_id,
+void Aggregator::join_parent(JobId id, std::uint32_t parent, ParentId parent_id,
                              std::uint32_t region, Nanos now) {
-  jobs_.join_parent(slot, parent, parent_id);
-  jobs_[slot].parents[parent].region = region;
-  parents_.joined(jobs_[slot], parent, now);
+  jobs_.join_parent(id, parent, parent_id);
+  jobs_[id].parents[parent].region = region;
+  parents_.joined(jobs_[id], parent, now);
 }
 
 void Aggregator::announce(SessionId member, const wire::Notice& notice, Status admissible,
@@ -126,8 +124,8 @@ void Aggregator::gone(SessionId member, Status why, Nanos now) {
   if (job != nullptr) losses_.gone(*job, child, why, now);
 }
 
-void Aggregator::gone(JobId slot, std::uint16_t child, Status why, Nanos now) {
-  Job* job = jobs_.find(slot);  // null when it found no memory
+void Aggregator::gone(JobId id, std::uint16_t child, Status why, Nanos now) {
+  Job* job = jobs_.find(id);  // null when it found no memory
   if (job != nullptr) losses_.gone(*job, child, why, now);
 }
 

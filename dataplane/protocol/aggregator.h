@@ -53,8 +53,8 @@ class Aggregator {
   // The rank's session has begun, and the rank may announce. Child node i joins as rank `ranks +
   // i`. Precondition: the rank has no session.
   void join(JobId job, std::uint16_t rank, SessionId member);
-  // The session with a parent has begun. `region`: the region of this shard's slots, as the parent
-  // knows it.
+  // The session with a parent has begun. `region`: the region of this shard's buffers, as the
+  // parent knows it.
   void join_parent(JobId job, std::uint32_t parent, ParentId parent_id, std::uint32_t region,
                    Nanos now);
   const JobInspector& inspect() const { return inspector_; }

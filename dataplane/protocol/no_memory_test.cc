@@ -10,9 +10,9 @@ namespace {
 class NoMemoryForJob : public AggregatorTest {
  protected:
   // False: there was no memory for it.
-  bool add(JobId slot) {
+  bool add(JobId id) {
     try {
-      aggregator_->add_job(slot, JobSpec{.epoch = 1, .ranks = 5, .weight = 2, .credit = kCredit});
+      aggregator_->add_job(id, JobSpec{.epoch = 1, .ranks = 5, .weight = 2, .credit = kCredit});
       testing::fail_allocation(0);
       return true;
     } catch (const std::bad_alloc&) {

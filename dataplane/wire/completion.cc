@@ -65,14 +65,14 @@ RingEntry encode(const Completion& completion) {
   layout.culprit_value.set(completion.culprit_value);
   layout.witness_value.set(completion.witness_value);
   layout.elapsed_us.set(completion.elapsed_us);
-  RingEntry slot;
-  std::memcpy(slot.bytes, &layout, sizeof layout);
-  return slot;
+  RingEntry entry;
+  std::memcpy(entry.bytes, &layout, sizeof layout);
+  return entry;
 }
 
-Status parse(const RingEntry& slot, Completion& completion) {
+Status parse(const RingEntry& entry, Completion& completion) {
   CompletionLayout layout;
-  std::memcpy(&layout, slot.bytes, sizeof layout);
+  std::memcpy(&layout, entry.bytes, sizeof layout);
   if (layout.version.get() != kVersion || layout.kind.get() != kCompletionKind ||
       layout.status.get() >= kStatusCount || layout.field.get() >= kFieldCount ||
       layout.reserved.get() != 0 ||

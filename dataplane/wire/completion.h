@@ -47,6 +47,6 @@ struct Completion {
 RingEntry encode(const Completion& completion);
 
 // Parses and validates, as parse() does for notices.
-Status parse(const RingEntry& slot, Completion& completion);
+Status parse(const RingEntry& entry, Completion& completion);
 
 }  // namespace tally::wire

@@ -96,14 +96,14 @@ RingEntry encode(const Notice& notice) {
   layout.deadline_ms.set(notice.deadline_ms);
   layout.group.set(notice.group);
   layout.root.set(notice.root);
-  RingEntry slot;
-  std::memcpy(slot.bytes, &layout, sizeof layout);
-  return slot;
+  RingEntry entry;
+  std::memcpy(entry.bytes, &layout, sizeof layout);
+  return entry;
 }
 
-Status parse(const RingEntry& slot, Notice& notice) {
+Status parse(const RingEntry& entry, Notice& notice) {
   NoticeLayout layout;
-  std::memcpy(&layout, slot.bytes, sizeof layout);
+  std::memcpy(&layout, entry.bytes, sizeof layout);
   if (layout.version.get() != kVersion) return Status::kProtocol;
   const std::uint64_t kind = layout.kind.get();
   if (kind < static_cast<std::uint64_t>(Kind::kAllReduce) ||

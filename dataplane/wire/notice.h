@@ -43,7 +43,7 @@ enum NoticeFlag : std::uint8_t {
   kHasChecksums = 2,
   // From a vertex of a tree to its parent: all ranks below the vertex have announced this
   // operation, and the parent may request partial sums (vertex.h). in_region is the region of the
-  // sender's slots. No other flag may be set with this one.
+  // sender's buffers. No other flag may be set with this one.
   kPartial = 4,
 };
 inline constexpr std::uint8_t kKnownNoticeFlags = kWantStats | kHasChecksums | kPartial;
@@ -74,7 +74,7 @@ struct Notice {
 // Offsets and extents stay below this bound, so their sums do not overflow.
 inline constexpr std::uint64_t kMaxBytes = 1ULL << 47;
 
-// Numbers of a job's regions are 1..kMaxRegions for results, statistics, checksums and slots. A
+// Numbers of a job's regions are 1..kMaxRegions for results, statistics, checksums and buffers. A
 // contribution that arrived with its notice has a higher number, which the receiving transport
 // chose (transport/onesided/payloads.h).
 inline constexpr std::uint32_t kMaxRegions = 1U << 20;
@@ -83,7 +83,7 @@ inline constexpr std::uint32_t kMaxRegions = 1U << 20;
 RingEntry encode(const Notice& notice);
 
 // Parses and validates. Returns kOk and fills `notice`, or returns the reason and leaves `notice`
-// unchanged. Never reads outside `slot`. The session's transport checks region numbers and ranges.
-Status parse(const RingEntry& slot, Notice& notice);
+// unchanged. Never reads outside `entry`. The session's transport checks region numbers and ranges.
+Status parse(const RingEntry& entry, Notice& notice);
 
 }  // namespace tally::wire

@@ -26,14 +26,14 @@ struct VertexLayout {
   Le32 round;
   Le16 group;
   Le16 part;
-  Le32 slot;
+  Le32 buffer;
   Le64 first;
   Le32 count;
   Le64 reserved[2];
   Le32 reserved_word;
 };
 static_assert(sizeof(VertexLayout) == kMessageBytes && alignof(VertexLayout) == 1);
-static_assert(offsetof(VertexLayout, slot) == 28 && offsetof(VertexLayout, count) == 40);
+static_assert(offsetof(VertexLayout, buffer) == 28 && offsetof(VertexLayout, count) == 40);
 
 bool about_tile(VertexKind kind) {
   return kind <= VertexKind::kTileResult;
@@ -51,7 +51,7 @@ bool valid(const VertexMessage& message) {
            message.group == 0 && message.part == 0 && message.first == 0;
   }
   if (about_tile(message.kind)) return message.count > 0 && message.first <= kMaxBytes;
-  return message.slot == 0 && message.first == 0 && message.count == 0;
+  return message.buffer == 0 && message.first == 0 && message.count == 0;
 }
 
 }  // namespace
@@ -74,17 +74,17 @@ RingEntry encode(const VertexMessage& message) {
   layout.round.set(message.round);
   layout.group.set(message.group);
   layout.part.set(message.part);
-  layout.slot.set(message.slot);
+  layout.buffer.set(message.buffer);
   layout.first.set(message.first);
   layout.count.set(message.count);
-  RingEntry slot;
-  std::memcpy(slot.bytes, &layout, sizeof layout);
-  return slot;
+  RingEntry entry;
+  std::memcpy(entry.bytes, &layout, sizeof layout);
+  return entry;
 }
 
-Status parse(const RingEntry& slot, VertexMessage& message) {
+Status parse(const RingEntry& entry, VertexMessage& message) {
   VertexLayout layout;
-  std::memcpy(&layout, slot.bytes, sizeof layout);
+  std::memcpy(&layout, entry.bytes, sizeof layout);
   const std::uint64_t kind = layout.kind.get();
   if (layout.version.get() != kVersion || kind < kFirstKind ||
       kind >= kFirstKind + kVertexKindNames.size() || layout.status.get() >= kStatusCount ||
@@ -103,7 +103,7 @@ Status parse(const RingEntry& slot, VertexMessage& message) {
   read.round = static_cast<std::uint32_t>(layout.round.get());
   read.group = static_cast<std::uint16_t>(layout.group.get());
   read.part = static_cast<std::uint16_t>(layout.part.get());
-  read.slot = static_cast<std::uint32_t>(layout.slot.get());
+  read.buffer = static_cast<std::uint32_t>(layout.buffer.get());
   read.first = layout.first.get();
   read.count = static_cast<std::uint32_t>(layout.count.get());
   if (!valid(read)) return Status::kProtocol;

@@ -18,11 +18,11 @@ namespace tally::wire {
 // The numbers are part of the wire format. They differ from the kinds of notices and completions.
 enum class VertexKind : std::uint8_t {
   // From child to parent:
-  kTileReady = 0x40,   // answers kTileWanted: the sum of the ranks below is in the up slot
-  kTilePlaced = 0x41,  // answers kTileResult: all below have the result; the down slot is free
+  kTileReady = 0x40,   // answers kTileWanted: the sum of the ranks below is in the up buffer
+  kTilePlaced = 0x41,  // answers kTileResult: all below have the result; the down buffer is free
   // From parent to child:
-  kTileWanted = 0x42,  // the child must sum elements [first, first + count) into the up slot
-  kTileResult = 0x43,  // the result of [first, first + count) is in the down slot
+  kTileWanted = 0x42,  // the child must sum elements [first, first + count) into the up buffer
+  kTileResult = 0x43,  // the result of [first, first + count) is in the down buffer
   kMissing = 0x44,  // the deadline has passed: the child must report which ranks below are missing
   // In both directions:
   kBroken = 0x45,  // the job has lost a member: later operations fail with this status
@@ -30,7 +30,8 @@ enum class VertexKind : std::uint8_t {
 std::string_view name(VertexKind kind);
 
 enum VertexFlag : std::uint8_t {
-  // kTileReady: there is no sum because the operation has failed. The message only frees the slot.
+  // kTileReady: there is no sum because the operation has failed. The message only frees the
+  // buffer.
   kVoid = 1,
 };
 
@@ -45,10 +46,10 @@ struct VertexMessage {
   std::uint32_t tree = 0;
   std::uint32_t tag = 0;
   std::uint32_t round = 0;
-  // A slot of the child's memory for this parent; 0 in messages without a slot. In kBroken: the
+  // A buffer of the child's memory for this parent; 0 in messages without a buffer. In kBroken: the
   // lost node by its number in the job, from 1; 0 when the loss is not a node or the node is not
   // known.
-  std::uint32_t slot = 0;
+  std::uint32_t buffer = 0;
   std::uint64_t first = 0;  // first element, counted in the operation; tile messages only
   std::uint32_t count = 0;  // number of elements, at least one; tile messages only
 };
@@ -56,7 +57,7 @@ struct VertexMessage {
 RingEntry encode(const VertexMessage& message);
 
 // Parses and validates, as parse() does for notices. The protocol checks that operation, tile and
-// slot can be right.
-Status parse(const RingEntry& slot, VertexMessage& message);
+// buffer can be right.
+Status parse(const RingEntry& entry, VertexMessage& message);
 
 }  // namespace tally::wire

@@ -18,7 +18,7 @@ VertexMessage tile() {
   message.tag = 17;
   message.round = 5;
   message.part = 0x1234;
-  message.slot = 77;
+  message.buffer = 77;
   message.first = 1ULL << 40;
   message.count = 65'536;
   return message;
@@ -44,7 +44,7 @@ TEST(VertexMessage, ComesBackAsItWasSent) {
   ready.flags = kVoid;
   VertexMessage missing = tile();
   missing.kind = VertexKind::kMissing;
-  missing.slot = missing.count = 0;
+  missing.buffer = missing.count = 0;
   missing.first = 0;
   for (const VertexMessage& sent : {tile(), ready, missing, broken()}) {
     VertexMessage got;
@@ -54,7 +54,7 @@ TEST(VertexMessage, ComesBackAsItWasSent) {
     EXPECT_EQ(got.tree, sent.tree);
     EXPECT_EQ(got.first, sent.first);
     EXPECT_EQ(got.count, sent.count);
-    EXPECT_EQ(got.slot, sent.slot);
+    EXPECT_EQ(got.buffer, sent.buffer);
     EXPECT_EQ(got.culprit, sent.culprit);
   }
 }
@@ -98,11 +98,11 @@ TEST(VertexMessage, RefusesWhatNoVertexSends) {
   refuse(
       broken(), [](M& m) { m.tag = 1; }, "a job has no tag");
   for (const std::size_t at : {0, 1, 3, 44, 59, 60, 63}) {
-    RingEntry slot = encode(tile());
-    slot.bytes[at] ^= std::byte{0x20};
+    RingEntry entry = encode(tile());
+    entry.bytes[at] ^= std::byte{0x20};
     M got;
     got.tag = 99;
-    EXPECT_EQ(parse(slot, got), Status::kProtocol) << at;
+    EXPECT_EQ(parse(entry, got), Status::kProtocol) << at;
     EXPECT_EQ(got.tag, 99u) << "set only after success";
   }
 }
@@ -111,12 +111,12 @@ TEST(VertexMessage, AnyBytesAreParsedOrRefused) {
   std::mt19937_64 random(7);
   int parsed = 0;
   for (int i = 0; i < 20'000; ++i) {
-    RingEntry slot = encode(i % 2 == 0 ? tile() : broken());
-    slot.bytes[random() % kMessageBytes] = static_cast<std::byte>(random());
+    RingEntry entry = encode(i % 2 == 0 ? tile() : broken());
+    entry.bytes[random() % kMessageBytes] = static_cast<std::byte>(random());
     VertexMessage got;
-    if (parse(slot, got) != Status::kOk) continue;
+    if (parse(entry, got) != Status::kOk) continue;
     ++parsed;
-    ASSERT_EQ(std::memcmp(encode(got).bytes, slot.bytes, kMessageBytes), 0);
+    ASSERT_EQ(std::memcmp(encode(got).bytes, entry.bytes, kMessageBytes), 0);
   }
   EXPECT_GT(parsed, 1000);
 }

@@ -66,11 +66,11 @@ TEST(Notice, RefusesWhatNoPeerSends) {
   };
   for (const Row& row : {Row{"version", 0, 2}, Row{"kind 0", 1, 0}, Row{"kind 8", 1, 8},
                          Row{"type 8", 2, 8}, Row{"operation 4", 3, 4}, Row{"flag 8", 4, 8}}) {
-    RingEntry slot = encode(sample());
-    slot.bytes[row.at] = std::byte{row.value};
+    RingEntry entry = encode(sample());
+    entry.bytes[row.at] = std::byte{row.value};
     Notice got;
     got.tag = 99;
-    EXPECT_EQ(parse(slot, got), Status::kProtocol) << row.why;
+    EXPECT_EQ(parse(entry, got), Status::kProtocol) << row.why;
     EXPECT_EQ(got.tag, 99u) << "set only after success: " << row.why;
   }
 }
@@ -100,7 +100,7 @@ TEST(Notice, RefusesValuesThatCannotBeRight) {
         n.flags = kPartial;
         n.in_region = 1U << 31;
       },
-      Status::kInvalidArgument, "a region that nobody has for slots");
+      Status::kInvalidArgument, "a region that nobody has for buffers");
   refuse([](Notice& n) { n.flags |= kPartial; }, Status::kInvalidArgument,
          "statistics of a partial sum");
   refuse([](Notice& n) { n.kind = Kind::kAllGather, n.root = 0; }, Status::kUnsupported,
@@ -112,15 +112,15 @@ TEST(Notice, RefusesValuesThatCannotBeRight) {
 TEST(Notice, AnyBytesAreParsedOrRefused) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 20'000; ++i) {
-    RingEntry slot = encode(sample());
+    RingEntry entry = encode(sample());
     for (int flips = 0; flips < 3; ++flips) {
-      slot.bytes[random() % kMessageBytes] = static_cast<std::byte>(random());
+      entry.bytes[random() % kMessageBytes] = static_cast<std::byte>(random());
     }
     Notice got;
-    if (parse(slot, got) != Status::kOk) continue;
+    if (parse(entry, got) != Status::kOk) continue;
     Notice again;
     ASSERT_EQ(parse(encode(got), again), Status::kOk);
-    ASSERT_EQ(std::memcmp(encode(again).bytes, slot.bytes, kMessageBytes), 0);
+    ASSERT_EQ(std::memcmp(encode(again).bytes, entry.bytes, kMessageBytes), 0);
   }
 }
 
@@ -152,10 +152,10 @@ TEST(Completion, ComesBackAsItWasSent) {
 
 TEST(Completion, RefusesWhatNoNodeSends) {
   const auto spoiled = [](std::size_t at, std::uint8_t value) {
-    RingEntry slot = encode(Completion{});
-    slot.bytes[at] = std::byte{value};
+    RingEntry entry = encode(Completion{});
+    entry.bytes[at] = std::byte{value};
     Completion got;
-    return parse(slot, got);
+    return parse(entry, got);
   };
   EXPECT_EQ(spoiled(0, 0), Status::kProtocol) << "version";
   EXPECT_EQ(spoiled(1, 1), Status::kProtocol) << "a notice is no completion";

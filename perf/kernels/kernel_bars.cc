@@ -47,7 +47,7 @@ std::vector<Bar> bars() {
     const std::size_t inputs = result ? 0 : 1;
     return Shape{.type = type, .bytes = kTile, .partials = inputs, .partial_result = result};
   };
-  const Shape slot = {.bytes = kLarge, .tile = kTile, .reuse_output = true};
+  const Shape reused = {.bytes = kLarge, .tile = kTile, .reuse_output = true};
   const Shape streamed = {.bytes = kLarge, .tile = kTile, .stream = true};
   const Shape stored = {.bytes = kLarge, .tile = kTile};
   constexpr auto kWide = Isa::kAvx512;
@@ -71,7 +71,7 @@ std::vector<Bar> bars() {
       {"f32 W=8, 4 KiB tiles in L1", {.bytes = 4096}, kWide, kCeiling, 0},
       {"f32 W=8 with statistics, L2", {.bytes = kTile, .stats = true}, kWide, kCeiling, 0},
       {"f32 W=8, 8 outputs of 32 KiB, L2", {.bytes = kTile / 2, .outputs = 8}, kWide, kCeiling, 0},
-      {"f32 W=8 from DRAM into a slot in cache", slot, kWide, kCeiling, 0.95},
+      {"f32 W=8 from DRAM into a buffer in cache", reused, kWide, kCeiling, 0.95},
       {"f32 W=8 from DRAM to DRAM, streamed", streamed, kWide, kCeiling, 0},
       {"f32 W=8 from DRAM to DRAM, stored", stored, kWide, kCeiling, 0},
       {"f32 W=8 in L2, over BytePS-style", l2(ElementType::kF32, 8), kWide, kByteps, 3},

@@ -120,7 +120,7 @@ void add_all() {
       add("f32_destinations_stored/W" + name, shape);
     }
   }
-  add("f32_sum_dram_slot/W8", {.bytes = kLarge, .tile = kTile, .reuse_output = true});
+  add("f32_sum_dram_buffer/W8", {.bytes = kLarge, .tile = kTile, .reuse_output = true});
   add("f32_sum_dram_stored/W8", {.bytes = kLarge, .tile = kTile});
   add("f32_sum_dram_streamed/W8", {.bytes = kLarge, .tile = kTile, .stream = true});
   add_byteps("f32_sum/W8", {.bytes = kTile});

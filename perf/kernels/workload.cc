@@ -83,7 +83,7 @@ Workload::Workload(const Shape& shape)
   spans_.resize(inputs_.size());
   for (const Span& span : spans_) views_.emplace_back(&span, 1);
   tile_outputs_.resize(shape.outputs);
-  slot_.resize(shape_.tile);
+  tile_.resize(shape_.tile);
   const std::size_t elements = shape_.tile / summation::element_bytes(shape.type);
   if (shape.stats) {
     stats_.resize((elements + summation::kStatsBlock - 1) / summation::kStatsBlock);
@@ -121,11 +121,11 @@ void Workload::reduce(const summation::Kernels& kernels) {
 
 void Workload::distribute(const summation::Kernels& kernels, summation::Reduction reduction) {
   const std::span<std::byte* const> outputs = reduction.outputs;
-  std::byte* slot = slot_.data();
-  reduction.outputs = {&slot, 1};
+  std::byte* result = tile_.data();
+  reduction.outputs = {&result, 1};
   reduction.stream_outputs = false;
   summation::reduce(kernels, reduction);
-  const Span tile{slot, shape_.tile};
+  const Span tile{result, shape_.tile};
   const View view(&tile, 1);
   reduction.inputs = {&view, 1};
   reduction.stream_outputs = shape_.stream;

@@ -79,7 +79,7 @@ class Workload {
   std::vector<Span> spans_;
   std::vector<View> views_;
   std::vector<std::byte*> tile_outputs_;
-  std::vector<std::byte> slot_;  // a tile from which the outputs are copied
+  std::vector<std::byte> tile_;  // a tile from which the outputs are copied
   std::vector<summation::BlockStats> stats_;
 };
 

@@ -17,7 +17,7 @@ from nodes import Cluster
 from trees_test import EXACT, KINDS, Trees
 
 NODES = ["a", "b", "c", "d", "e"]
-DEPTH = 4  # what nodes have slots for
+DEPTH = 4  # what nodes have buffers for
 
 
 def random_tree(dice: random.Random, workers: list, helpers: list) -> dict:

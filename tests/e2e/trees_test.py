@@ -84,7 +84,7 @@ class Trees(Cluster):
         self.sweep(2)
         five = {"e": "", **tree, "d": "e"}
         text = self.ctl("plan", "set", self.tree_plan(["w0", "w1"], ["a", "b", "c", "d", "e"], [five]), status=2)
-        self.assertIn("5 levels; nodes have slots for 4", text)
+        self.assertIn("5 levels; nodes have buffers for 4", text)
 
     def test_many_trees_one_of_them_for_small_operations(self):
         self.cluster(*self.mixed("b", "c"))

@@ -13,12 +13,12 @@ namespace {
 using transport::Random;
 
 RingEntry noise(Random& random) {
-  RingEntry slot;
-  for (std::size_t i = 0; i < sizeof slot.bytes; i += 8) {
+  RingEntry entry;
+  for (std::size_t i = 0; i < sizeof entry.bytes; i += 8) {
     const std::uint64_t word = random.next();
-    std::memcpy(slot.bytes + i, &word, sizeof word);
+    std::memcpy(entry.bytes + i, &word, sizeof word);
   }
-  return slot;
+  return entry;
 }
 
 std::uint32_t any_shard(const RawSession& session, Random& random) {
@@ -42,10 +42,10 @@ void indices(RawSession& session, Random& random, const RawOptions&) {
 
 // Any bytes of a right notice are wrong; often one that parses.
 void fields(RawSession& session, Random& random, const RawOptions&) {
-  RingEntry slot = wire::encode(session.notice(static_cast<std::uint32_t>(random.below(4)), 0));
-  const std::size_t at = random.below(sizeof slot.bytes - 2) + 2;
-  slot.bytes[at] = static_cast<std::byte>(random.below(8) == 0 ? random.next() : random.below(8));
-  session.send(any_shard(session, random), slot);
+  RingEntry entry = wire::encode(session.notice(static_cast<std::uint32_t>(random.below(4)), 0));
+  const std::size_t at = random.below(sizeof entry.bytes - 2) + 2;
+  entry.bytes[at] = static_cast<std::byte>(random.below(8) == 0 ? random.next() : random.below(8));
+  session.send(any_shard(session, random), entry);
   session.drain();
 }
 

@@ -89,7 +89,7 @@ class Endpoints : public ::testing::Test, protected Cluster {
     RpcChannel channel;
     json opened;
 
-    std::size_t lanes() const { return opened.at("lanes").get<std::size_t>(); }
+    std::size_t shards() const { return opened.at("lanes").get<std::size_t>(); }
     Result<json> attach(json more) {
       more["transport"] = "fabric";
       return channel.call("session.attach", std::move(more), {}, soon());
@@ -156,9 +156,9 @@ TEST_F(Endpoints, AnAddressThatIsTheNodesOwnIsRefused) {
 TEST_F(Endpoints, OneForeignAddressAmongSeveralIsEnough) {
   Tenant tenant = open("rails");
   json rails = json::array();
-  for (std::size_t lane = 0; lane < tenant.lanes(); ++lane) {
-    const char* host = lane + 1 == tenant.lanes() ? kElsewhere : kHere;
-    rails.push_back({{"name", endpoint(host, victims_port())}, {"secret", 1}, {"lanes", {lane}}});
+  for (std::size_t shard = 0; shard < tenant.shards(); ++shard) {
+    const char* host = shard + 1 == tenant.shards() ? kElsewhere : kHere;
+    rails.push_back({{"name", endpoint(host, victims_port())}, {"secret", 1}, {"lanes", {shard}}});
   }
   const auto attached = tenant.attach(json{{"rails", std::move(rails)}});
   EXPECT_EQ(attached.status(), Status::kRefused);

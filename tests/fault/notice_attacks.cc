@@ -104,7 +104,7 @@ void child_messages(RawSession& session, Random& random, const RawOptions&) {
   message.kind = random.pick(kKinds);
   message.epoch = session.epoch;
   message.tag = static_cast<std::uint32_t>(random.below(8));
-  message.slot = static_cast<std::uint32_t>(random.below(2) == 0 ? random.next() : 0);
+  message.buffer = static_cast<std::uint32_t>(random.below(2) == 0 ? random.next() : 0);
   message.count = static_cast<std::uint32_t>(1 + random.below(4096));
   if (message.kind == wire::VertexKind::kBroken) message.status = Status::kPeerLost;
   session.send(static_cast<std::uint32_t>(random.below(session.shards())), wire::encode(message));
@@ -169,7 +169,7 @@ void priorities(RawSession& session, Random& random, const RawOptions&) {
 // Entries of the ring change while the node reads them.
 void torn_entries(RawSession& session, Random& random, const RawOptions&) {
   const auto shard = static_cast<std::uint32_t>(random.below(session.shards()));
-  const auto slots = session.segment.notice_slots(shard);
+  const auto entries = session.segment.notice_entries(shard);
   const std::uint64_t seed = random.next();
   // As a rule a child does not have the segment.
   ::madvise(session.memory.mapping.data(), session.memory.mapping.size(), MADV_DOFORK);
@@ -177,7 +177,7 @@ void torn_entries(RawSession& session, Random& random, const RawOptions&) {
   if (writer == 0) {
     Random bytes(seed);
     for (int i = 0; i < 2000; ++i) {
-      auto& byte = slots[bytes.below(slots.size())].bytes[bytes.below(sizeof(RingEntry))];
+      auto& byte = entries[bytes.below(entries.size())].bytes[bytes.below(sizeof(RingEntry))];
       static_cast<volatile std::byte&>(byte) = static_cast<std::byte>(bytes.below(8));
     }
     ::_exit(0);

@@ -61,8 +61,8 @@ RawSession::RawSession(const RawOptions& options) : channel(must_connect(options
     doorbells.emplace_back(pair[0]);
     node_ends.emplace_back(pair[1]);
     fds.push_back(pair[1]);
-    notices_.emplace_back(segment.block(i).notices, segment.notice_slots(i));
-    completions_.emplace_back(segment.block(i).completions, segment.completion_slots(i));
+    notices_.emplace_back(segment.block(i).notices, segment.notice_entries(i));
+    completions_.emplace_back(segment.block(i).completions, segment.completion_entries(i));
   }
   must(channel.call("session.attach", json::object(), fds, monotonic_now() + kTimeout));
   data = must(shm::make_shared("raw-region", kRegionBytes));
@@ -103,9 +103,9 @@ void RawSession::ring(std::uint32_t shard) const {
 }
 
 std::size_t RawSession::drain() {
-  std::array<RingEntry, 64> slots;
+  std::array<RingEntry, 64> entries;
   std::size_t taken = 0;
-  for (RingConsumer& ring : completions_) taken += ring.pop(slots);
+  for (RingConsumer& ring : completions_) taken += ring.pop(entries);
   return taken;
 }
 

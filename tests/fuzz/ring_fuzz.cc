@@ -10,8 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   using tally::fuzz::require;
   tally::fuzz::Input input(data, bytes);
   tally::RingIndices indices;
-  std::vector<tally::RingEntry> slots(8);
-  tally::RingConsumer consumer(indices, slots);
+  std::vector<tally::RingEntry> entries(8);
+  tally::RingConsumer consumer(indices, entries);
   std::array<tally::RingEntry, 16> out;
   while (!input.empty()) {
     if (input.pick(2) == 0) {
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     if (input.pick(4) == 0) indices.head.store(input.take<std::uint32_t>());
     const bool was_broken = consumer.broken();
     const std::size_t count = consumer.pop(std::span(out).first(1 + input.pick(16)));
-    require(count <= slots.size(), "no more messages than the ring holds");
+    require(count <= entries.size(), "no more messages than the ring holds");
     require(!was_broken || (consumer.broken() && count == 0), "broken stays broken");
   }
   return 0;

@@ -9,21 +9,21 @@
 namespace {
 
 template <typename Message>
-void round_trip(const tally::RingEntry& slot) {
+void round_trip(const tally::RingEntry& entry) {
   Message message;
-  if (tally::wire::parse(slot, message) != tally::Status::kOk) return;
+  if (tally::wire::parse(entry, message) != tally::Status::kOk) return;
   const tally::RingEntry again = tally::wire::encode(message);
-  tally::fuzz::require(std::memcmp(&slot, &again, sizeof slot) == 0,
+  tally::fuzz::require(std::memcmp(&entry, &again, sizeof entry) == 0,
                        "what was parsed is encoded to the same bytes");
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
-  tally::RingEntry slot{};
-  std::memcpy(&slot, data, bytes < sizeof slot ? bytes : sizeof slot);
-  round_trip<tally::wire::Notice>(slot);
-  round_trip<tally::wire::Completion>(slot);
-  round_trip<tally::wire::VertexMessage>(slot);
+  tally::RingEntry entry{};
+  std::memcpy(&entry, data, bytes < sizeof entry ? bytes : sizeof entry);
+  round_trip<tally::wire::Notice>(entry);
+  round_trip<tally::wire::Completion>(entry);
+  round_trip<tally::wire::VertexMessage>(entry);
   return 0;
 }

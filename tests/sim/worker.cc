@@ -216,15 +216,15 @@ bool Worker::take(Nanos now) {
     if (!tolerant()) violated("job {} rank {} waits in vain", world_.job.epoch, rank_);
     return false;
   }
-  std::array<RingEntry, 4> slots;
+  std::array<RingEntry, 4> entries;
   std::size_t taken = 0;
   for (std::uint32_t shard = 0; shard < world_.nodes.size(); ++shard) {
-    const auto burst = std::span(slots).first(1 + world_.random.below(slots.size()));
+    const auto burst = std::span(entries).first(1 + world_.random.below(entries.size()));
     const std::size_t count = world_.nodes[shard]->take(peer_, burst);
     taken += count;
-    for (const RingEntry& slot : burst.first(count)) {
+    for (const RingEntry& entry : burst.first(count)) {
       wire::Completion completion;
-      if (wire::parse(slot, completion) != Status::kOk) violated("a completion does not parse");
+      if (wire::parse(entry, completion) != Status::kOk) violated("a completion does not parse");
       const Status status = book_.complete(shard, completion, outbound_);
       if (status != Status::kOk && !tolerant()) {
         violated("job {} rank {}: shard {} answers what was not asked, tag {} round {} part {}: {}",

@@ -84,9 +84,9 @@ void World::admit(std::size_t index, Memory& memory, transport::Peer& next_peer)
   const JobPlan& plan = schedule_.jobs[index];
   Job& job = jobs_[index];
   job.plan = &plan;
-  const auto slot = static_cast<protocol::JobId>(index);
+  const auto job_id = static_cast<protocol::JobId>(index);
   for (auto& node : nodes_) {
-    node->shard.protocol().add_job(slot, {plan.epoch, plan.ranks, plan.weight, plan.credit});
+    node->shard.protocol().add_job(job_id, {plan.epoch, plan.ranks, plan.weight, plan.credit});
   }
   job.workers.reserve(plan.ranks);
   for (std::uint16_t rank = 0; rank < plan.ranks; ++rank) {
@@ -94,7 +94,7 @@ void World::admit(std::size_t index, Memory& memory, transport::Peer& next_peer)
     by_peer_.emplace_back(index, rank);
     for (auto& node : nodes_) {
       node->loopback.connect(peer);
-      node->shard.protocol().join(slot, rank, peer);
+      node->shard.protocol().join(job_id, rank, peer);
     }
     set_rates(plan, rank, peer);
     job.workers.emplace_back(Surroundings{schedule_, plan, loopbacks_, random_, trace_}, rank, peer,
@@ -319,7 +319,7 @@ void World::run() {
 
 void World::check_end() {
   for (auto& node : nodes_) {
-    if (node->shard.tiles_in_flight() != 0) violated("a tile slot is not free");
+    if (node->shard.tiles_in_flight() != 0) violated("a tile is still in flight");
     if (node->loopback.views_held() != 0) violated("a view is not released");
     if (node->faulty.held() + node->loopback.pulls_outstanding() +
             node->loopback.pushes_outstanding() !=
@@ -337,8 +337,8 @@ void World::check_end() {
       if (!job.plan->healthy()) continue;
       worker.check_credit();
       for (auto& node : nodes_) {
-        const auto slot = static_cast<protocol::JobId>(index);
-        if (node->shard.protocol().inspect().operations(slot) != 0)
+        const auto job_id = static_cast<protocol::JobId>(index);
+        if (node->shard.protocol().inspect().operations(job_id) != 0)
           violated("an operation stays behind");
       }
     }
@@ -351,8 +351,8 @@ void World::check_damage(std::size_t index) const {
   const Job& job = jobs_[index];
   std::uint64_t damaged = 0;
   for (const auto& node : nodes_) {
-    const auto slot = static_cast<protocol::JobId>(index);
-    for (const auto& rank : node->shard.protocol().inspect().rank_counters(slot))
+    const auto job_id = static_cast<protocol::JobId>(index);
+    for (const auto& rank : node->shard.protocol().inspect().rank_counters(job_id))
       damaged += rank.damaged;
   }
   const bool data_alone = schedule_.seed % 2 == 0;
@@ -375,13 +375,13 @@ std::uint64_t World::corrupted() const {
 // All sessions are closed and the jobs removed, as when they end.
 void World::dismiss() {
   for (std::size_t index = 0; index < jobs_.size(); ++index) {
-    const auto slot = static_cast<protocol::JobId>(index);
+    const auto job_id = static_cast<protocol::JobId>(index);
     for (auto& node : nodes_) {
       for (const Worker& worker : jobs_[index].workers) {
         node->shard.protocol().gone(worker.peer(), Status::kPeerLeft, now_);
       }
-      if (node->shard.protocol().inspect().busy(slot)) violated("a job that ended is busy");
-      node->shard.remove_job(slot);
+      if (node->shard.protocol().inspect().busy(job_id)) violated("a job that ended is busy");
+      node->shard.remove_job(job_id);
     }
   }
   for (auto& node : nodes_) {

@@ -21,7 +21,7 @@ class ShardTree {
   static constexpr std::uint32_t kIn = 1;
   static constexpr std::uint32_t kOut = 2;
   static constexpr std::uint32_t kSide = 3;
-  static constexpr std::uint32_t kSlots = 9;
+  static constexpr std::uint32_t kBufferRegion = 9;
   static constexpr std::uint32_t kEpoch = 7;
   // Added to a child node's number in the job to get its number at the transport, so that the two
   // differ.
@@ -35,9 +35,9 @@ class ShardTree {
     std::uint32_t tiles = 4;
     std::uint32_t upper_tiles = 4;
     std::uint32_t credit = 8;
-    std::uint64_t slot_bytes = 64 << 10;
-    std::uint32_t up_slots = 4;
-    std::uint32_t down_slots = 2;
+    std::uint64_t buffer_bytes = 64 << 10;
+    std::uint32_t up_buffers = 4;
+    std::uint32_t down_buffers = 2;
     // Makes a decorator between each shard and its loopback; null: no decorator.
     std::function<std::unique_ptr<transport::Transport>(transport::Loopback&)> decorate;
   };
@@ -84,10 +84,10 @@ class ShardTree {
 
   std::vector<wire::Completion> take(std::uint16_t rank) {
     std::vector<wire::Completion> completions;
-    RingEntry slot;
-    while (loopback(workers_[rank].vertex).take(rank, {&slot, 1}) > 0) {
+    RingEntry entry;
+    while (loopback(workers_[rank].vertex).take(rank, {&entry, 1}) > 0) {
       completions.emplace_back();
-      if (wire::parse(slot, completions.back()) != Status::kOk) completions.clear();
+      if (wire::parse(entry, completions.back()) != Status::kOk) completions.clear();
     }
     return completions;
   }
@@ -129,7 +129,7 @@ class ShardTree {
   };
 
   protocol::BufferLayout layout() const {
-    return {options_.slot_bytes, options_.up_slots, options_.down_slots,
+    return {options_.buffer_bytes, options_.up_buffers, options_.down_buffers,
             height_of(options_.tree, 0) - 1};
   }
 
@@ -165,7 +165,7 @@ class ShardTree {
       spec.child_node_numbers.push_back(node_number(child));
     }
     if (v != 0) spec.parent_node_numbers.push_back(node_number(tree[v].parent));
-    spec.slots = layout();
+    spec.buffers = layout();
     spec.vertices.push_back(vertex);
     shard(v).protocol().add_job(0, spec);
     for (const std::uint16_t rank : tree[v].ranks) add_worker(v, rank);
@@ -190,10 +190,10 @@ class ShardTree {
     const transport::Peer peer = child + kPeersBetween;
     nodes_[v].peer = peer;
     nodes_[v].parent_connection = std::make_unique<LoopbackParentConnection>(
-        *parent.loopback, peer, kSlots, layout().total_bytes());
+        *parent.loopback, peer, kBufferRegion, layout().total_bytes());
     parent.shard().protocol().join(0, child, peer);
     shard(v).add_parent_connection(0, *nodes_[v].parent_connection, 0, layout());
-    shard(v).protocol().join_parent(0, 0, 0, kSlots, now_);
+    shard(v).protocol().join_parent(0, 0, 0, kBufferRegion, now_);
   }
 
   Options options_;

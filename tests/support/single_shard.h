@@ -127,10 +127,10 @@ class SingleShard {
 
   std::vector<wire::Completion> take(std::uint16_t rank) {
     std::vector<wire::Completion> completions;
-    RingEntry slot;
-    while (loopback_of(rank).take(rank, {&slot, 1}) > 0) {
+    RingEntry entry;
+    while (loopback_of(rank).take(rank, {&entry, 1}) > 0) {
       completions.emplace_back();
-      if (wire::parse(slot, completions.back()) != Status::kOk) completions.clear();
+      if (wire::parse(entry, completions.back()) != Status::kOk) completions.clear();
     }
     return completions;
   }

@@ -33,9 +33,9 @@ struct TileBench {
   }
 
   // Starts a tile that sums the inputs of the first `ranks` peers as one group, for the same peers.
-  engine::TileSlot& start(std::uint32_t ranks) {
-    engine::TileSlot& slot = *pool.next_up();
-    protocol::Tile& tile = slot.tile;
+  engine::TileRecord& start(std::uint32_t ranks) {
+    engine::TileRecord& record = *pool.next_up();
+    protocol::Tile& tile = record.tile;
     tile.count = kCount;
     tile.group = {0, ranks};
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -43,8 +43,8 @@ struct TileBench {
       tile.landings.push_back({rank, kOut, 0, kBytes, 0});
       tile.members.push_back(rank);
     }
-    pool.take(slot);
-    return slot;
+    pool.take(record);
+    return record;
   }
 
   float sum() const { return static_cast<float>(in.size() * (in.size() + 1) / 2); }

@@ -33,6 +33,16 @@ class Words(planted.PlantedTest):
         self.assertEqual(len(problems), 4, problems)
         self.assertTrue(problems[1].startswith("net/a.cc:2: told in a name: write notify"), problems[1])
 
+    def test_finds_nouns_in_names(self):
+        self.plant("net/a.cc", "int lane_of;\nTEST(Ring, SlotsAreFreed) {}\nint max_slot_bytes, planes;\n")
+        _, problems = check_words.check(self.root)
+        self.assertEqual(len(problems), 2, problems)
+        self.assertTrue(problems[1].startswith("net/a.cc:2: Slots in a name: write buffer"), problems[1])
+
+    def test_leaves_lanes_of_vectors_alone(self):
+        self.plant("summation/a.cc", "double lanes_[kSquareLanes];\n")
+        self.assertEqual(check_words.check(self.root), (1, []))
+
     def test_leaves_verbs_alone_outside_of_names(self):
         self.plant("net/a.cc", 'int essay, Tellurium;  // says so\n/* it\n tells */\nf("say", R"(\nhear)");\n')
         self.plant("tools/c.py", "told = 1\n")

@@ -42,7 +42,7 @@ class Layouter {
 
   Layout run(std::uint64_t split_bytes) {
     number_trees();
-    for (PlanNode& home : homes_) lanes_.push_back(lanes_of(home));
+    for (PlanNode& home : homes_) home_rails_.push_back(rails_of(home));
     for (PlanNode& node : nodes_) give_rails(node);
     add_vertices();
     Layout layout{{trees_, classes(split_bytes)}, {}};
@@ -90,17 +90,17 @@ class Layouter {
     }
   }
 
-  // By lane: its NIC, and its part of the bytes that the node carries.
-  static std::vector<RailTree> lanes_of(const PlanNode& node) {
+  // By shard index: its NIC, and its part of the bytes that the node carries.
+  static std::vector<RailTree> rails_of(const PlanNode& node) {
     if (node.trees.empty()) return {};
-    return over_rails(node.member.rails, node.lanes(), plan::kWeightUnit);
+    return over_rails(node.member.rails, node.shards(), plan::kWeightUnit);
   }
 
-  // A tree uses the NIC of its lane.
+  // A tree uses the NIC of its shard.
   static void give_rails(PlanNode& node) {
-    const auto lanes = lanes_of(node);
+    const auto rails = rails_of(node);
     for (std::size_t i = 0; i < node.trees.size() && !node.member.rails.empty(); ++i) {
-      node.rails.push_back(lanes[i % lanes.size()].rail);
+      node.rails.push_back(rails[i % rails.size()].rail);
     }
   }
 
@@ -116,8 +116,9 @@ class Layouter {
     }
   }
 
-  // One copy at each shard of the root. A node has a lane for each shard, or for each tree when it
-  // has fewer trees. A node that has lost NICs gets no more trees than its other NICs have shards.
+  // One copy at each shard of the root. A node uses each of its shards, or one for each tree when
+  // it has fewer trees. A node that has lost NICs gets no more trees than its other NICs have
+  // shards.
   std::uint32_t copies_at(const Shape& shape) const {
     std::uint32_t copies = homes_[shape.root()].member.shards;
     for (const VertexId id : shape.order()) {
@@ -128,13 +129,13 @@ class Layouter {
     return copies;
   }
 
-  static std::uint32_t lane_of(const PlanNode& node, std::uint32_t tree) {
+  static std::uint32_t index_of(const PlanNode& node, std::uint32_t tree) {
     const auto at = std::find(node.trees.begin(), node.trees.end(), tree) - node.trees.begin();
-    return static_cast<std::uint32_t>(at) % node.lanes();
+    return static_cast<std::uint32_t>(at) % node.shards();
   }
 
   // The index of a remote shard in the list. Appends the shard when it is new.
-  static std::uint32_t number_in(std::vector<LaneOf>& list, const LaneOf& one) {
+  static std::uint32_t number_in(std::vector<ShardOf>& list, const ShardOf& one) {
     const auto found = std::find(list.begin(), list.end(), one);
     if (found != list.end()) return static_cast<std::uint32_t>(found - list.begin());
     list.push_back(one);
@@ -177,7 +178,7 @@ class Layouter {
         continue;
       }
       const PlanNode& there = node_at(file_tree, child);
-      const auto number = number_in(here.below, {there.node, lane_of(there, tree)});
+      const auto number = number_in(here.below, {there.node, index_of(there, tree)});
       child_nodes[place_in_sum(id, child, tree)] = {static_cast<std::uint16_t>(number),
                                                     below[child]};
     }
@@ -186,7 +187,7 @@ class Layouter {
       vertex.child_nodes.push_back(std::move(child_node));
     if (const std::int32_t parent = (*up)[id]; parent != plan::kIsRoot) {
       const PlanNode& there = node_at(file_tree, static_cast<VertexId>(parent));
-      vertex.parent = number_in(here.above, {there.node, lane_of(there, tree)});
+      vertex.parent = number_in(here.above, {there.node, index_of(there, tree)});
     }
     return vertex;
   }
@@ -194,7 +195,7 @@ class Layouter {
   // The position of a child node in the sum. It is the number that the child has when every machine
   // has its own node. Substitutes have other numbers, and the bits of a sum depend on its order.
   std::uint32_t place_in_sum(VertexId id, VertexId child, std::uint32_t tree) {
-    return number_in(home_below_[id], {child, lane_of(homes_[child], tree)});
+    return number_in(home_below_[id], {child, index_of(homes_[child], tree)});
   }
 
   std::vector<protocol::SizeClass> classes(std::uint64_t split_bytes) const {
@@ -237,7 +238,7 @@ class Layouter {
     const VertexId root = found_.trees[tree].shape.root();
     std::vector<double> speeds;
     for (std::uint32_t copy = first_[tree]; copy < first_[tree + 1]; ++copy) {
-      speeds.push_back(lanes_[root][lane_of(homes_[root], copy)].weight);
+      speeds.push_back(home_rails_[root][index_of(homes_[root], copy)].weight);
     }
     const double sum = std::accumulate(speeds.begin(), speeds.end(), 0.0);
     const auto rest = weight - static_cast<std::uint32_t>(speeds.size());
@@ -260,11 +261,11 @@ class Layouter {
   // By machine: its own node, with all trees that it sums in. The partition is made for these
   // nodes, so it does not depend on substitutes.
   std::vector<PlanNode> homes_;
-  std::vector<std::vector<RailTree>> lanes_;     // of homes_
-  std::vector<std::vector<LaneOf>> home_below_;  // of homes_; with machines instead of nodes
-  std::vector<PlanNode> nodes_;                  // all nodes that may have trees
-  std::map<NodeId, std::size_t> node_index_;     // index into nodes_
-  std::vector<std::uint32_t> first_;             // first copy of each tree, then the end
+  std::vector<std::vector<RailTree>> home_rails_;  // of homes_
+  std::vector<std::vector<ShardOf>> home_below_;   // of homes_; with machines instead of nodes
+  std::vector<PlanNode> nodes_;                    // all nodes that may have trees
+  std::map<NodeId, std::size_t> node_index_;       // index into nodes_
+  std::vector<std::uint32_t> first_;               // first copy of each tree, then the end
   std::uint32_t trees_ = 0;
 };
 
@@ -331,7 +332,7 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
 Layout lay_out(const MachinePlan& plan, const Members& members, const std::vector<Ranks>& ranks,
                std::uint64_t split_bytes) {
   Layout layout = Layouter(plan, members, ranks).run(split_bytes);
-  layout.slots = slot_layout(layout.nodes, plan::wanted_pieces(plan.of()));
+  layout.buffers = buffer_layout(layout.nodes, plan::wanted_pieces(plan.of()));
   // The plan counts one gradient for each worker.
   std::size_t largest = 1;
   for (const Ranks& here : ranks) largest = std::max(largest, here.size());

@@ -115,14 +115,14 @@ TEST(Layout, DeeperTreesHaveChildNodesAndParents) {
   EXPECT_THAT(top.vertices[0].child_nodes[0].ranks, ElementsAre(0, 1, 4));
   EXPECT_THAT(top.vertices[0].child_nodes[1].ranks, ElementsAre(2, 3));
   const NodeId rack = nodes["h0"].node;
-  EXPECT_EQ(top.below.at(0), (LaneOf{rack, 0}));
-  EXPECT_EQ(top.below.at(2), (LaneOf{rack, 1})) << "the second copy is at its other shard";
+  EXPECT_EQ(top.below.at(0), (ShardOf{rack, 0}));
+  EXPECT_EQ(top.below.at(2), (ShardOf{rack, 1})) << "the second copy is at its other shard";
   EXPECT_EQ(top.vertices[1].child_nodes[0].number, 2U);
   const PlanNode& inner = nodes["h1"];
   EXPECT_EQ(inner.vertices[0].height, 1U);
   EXPECT_THAT(inner.vertices[0].ranks, ElementsAre(2, 3));
   EXPECT_EQ(inner.vertices[0].parent, 0U);
-  EXPECT_EQ(inner.above.at(inner.vertices[1].parent), (LaneOf{top.node, 1}));
+  EXPECT_EQ(inner.above.at(inner.vertices[1].parent), (ShardOf{top.node, 1}));
   const PlanNode& middle = nodes["w1"];
   EXPECT_THAT(middle.trees, ElementsAre(2, 3));
   EXPECT_EQ(middle.vertices[0].height, 2U);
@@ -170,14 +170,14 @@ TEST(Layout, ParentsAndChildrenOfRandomTreesMatch) {
           const protocol::Vertex& vertex = node.vertices[i];
           seen.insert(vertex.ranks.begin(), vertex.ranks.end());
           roots += vertex.is_root() ? 1 : 0;
-          const LaneOf here{node.node, static_cast<std::uint32_t>(i) % node.lanes()};
+          const ShardOf here{node.node, static_cast<std::uint32_t>(i) % node.shards()};
           for (const protocol::ChildNode& child_node : vertex.child_nodes) {
-            const LaneOf below = node.below.at(child_node.number);
+            const ShardOf below = node.below.at(child_node.number);
             const PlanNode& child = *nodes.at(below.node);
             const auto at =
                 std::find(child.trees.begin(), child.trees.end(), tree) - child.trees.begin();
             ASSERT_LT(at, static_cast<std::ptrdiff_t>(child.trees.size()));
-            ASSERT_EQ(below.lane, at % child.lanes());
+            ASSERT_EQ(below.index, at % child.shards());
             ASSERT_EQ(child.above.at(child.vertices[at].parent), here);
             ASSERT_LT(child.vertices[at].height, vertex.height);
           }
@@ -215,7 +215,7 @@ TEST(Layout, TreesUseTheNicsThatAreUp) {
   const Layout one = laid();
   EXPECT_THAT(one.nodes[0].rails, ElementsAre(0, 0, 1, 1)) << "a helper's loss is its own";
   EXPECT_THAT(one.nodes[1].rails, ElementsAre(0, 0));
-  EXPECT_EQ(one.nodes[1].lanes(), 2U);
+  EXPECT_EQ(one.nodes[1].shards(), 2U);
   EXPECT_THAT(one.plan.classes[0].weights, ElementsAre(15000, 14999, 5001, 5000, 12768, 12768));
   all.at(1).role = Role::kWorker;
   all.at(1).rails[0].up = false;
@@ -265,10 +265,12 @@ TEST(Layout, BuffersBetweenNodesFollowThePlan) {
   MachinePlan plan = machines(3, 0);
   add_class(plan, {}, {{65536, {-1, 0, 1}, {}}});
   plan.file.domains[0].classes[0].window = 24;
-  const auto slots = [&] { return lay_out(plan, members({"w0", "w1"}), {{0}, {1}, {2}}, 0).slots; };
-  EXPECT_EQ(slots(), (protocol::BufferLayout{64 << 10, 24, 24, 1}));
+  const auto buffers = [&] {
+    return lay_out(plan, members({"w0", "w1"}), {{0}, {1}, {2}}, 0).buffers;
+  };
+  EXPECT_EQ(buffers(), (protocol::BufferLayout{64 << 10, 24, 24, 1}));
   plan.file.domains[0].classes[0].trees[0].up = {-1, 0, 0};
-  EXPECT_EQ(slots(), protocol::BufferLayout{}) << "a star needs none";
+  EXPECT_EQ(buffers(), protocol::BufferLayout{}) << "a star needs none";
 }
 
 // By node: bytes per second for its windows.

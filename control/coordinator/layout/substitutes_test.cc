@@ -119,7 +119,7 @@ TEST(Substitutes, AreListedWithTheNodesThatTheyReplace) {
   ASSERT_EQ(layout.nodes.size(), 1U);
   EXPECT_THAT(layout.nodes[0].stands_in_for, ElementsAre("h0", "h2"));
   EXPECT_THAT(layout.nodes[0].trees, ElementsAre(0, 1, 2, 3, 4, 5));
-  EXPECT_EQ(layout.nodes[0].lanes(), 2U);
+  EXPECT_EQ(layout.nodes[0].shards(), 2U);
   all.at(1).draining = all.at(3).draining = false;
   for (const PlanNode& node : lay_out(plan, all, {{0}, {1}}, 0).nodes) {
     EXPECT_THAT(node.stands_in_for, IsEmpty());
@@ -127,11 +127,11 @@ TEST(Substitutes, AreListedWithTheNodesThatTheyReplace) {
 }
 
 // How the tree adds up, whoever does it: ranks and sums of child nodes, in order.
-std::string sum_of(const Layout& layout, const LaneOf& at, std::uint32_t tree) {
+std::string sum_of(const Layout& layout, const ShardOf& at, std::uint32_t tree) {
   for (const PlanNode& node : layout.nodes) {
     if (node.node != at.node) continue;
     const auto place = std::find(node.trees.begin(), node.trees.end(), tree) - node.trees.begin();
-    EXPECT_EQ(place % node.lanes(), at.lane);
+    EXPECT_EQ(place % node.shards(), at.index);
     const protocol::Vertex& vertex = node.vertices.at(static_cast<std::size_t>(place));
     std::string text = "(";
     for (const std::uint16_t rank : vertex.ranks) text += std::to_string(rank) + " ";
@@ -148,8 +148,8 @@ std::vector<std::string> sums_of(const Layout& layout) {
   for (const PlanNode& node : layout.nodes) {
     for (std::size_t i = 0; i < node.trees.size(); ++i) {
       if (!node.vertices[i].is_root()) continue;
-      const auto lane = static_cast<std::uint32_t>(i % node.lanes());
-      sums[node.trees[i]] = sum_of(layout, {node.node, lane}, node.trees[i]);
+      const auto index = static_cast<std::uint32_t>(i % node.shards());
+      sums[node.trees[i]] = sum_of(layout, {node.node, index}, node.trees[i]);
     }
   }
   return sums;

@@ -26,7 +26,7 @@ json to_json(const std::vector<RemoteShard>& remote_shards) {
     list.push_back({{"name", one.name},
                     {"tcp", one.tcp},
                     {"unix", one.local},
-                    {"lane", one.lane},
+                    {"lane", one.shard},
                     {"node", one.node}});
   }
   return list;
@@ -44,7 +44,7 @@ std::optional<std::vector<RemoteShard>> parse_remote_shards(const json& sent, st
     read.name = params.text("name", kMaxJobName);
     read.tcp = params.text("tcp", kMaxAddress);
     read.local = params.text("unix", kMaxAddress);
-    read.lane = static_cast<std::uint32_t>(params.number("lane", 0, protocol::kMaxTrees - 1));
+    read.shard = static_cast<std::uint32_t>(params.number("lane", 0, protocol::kMaxTrees - 1));
     read.node = static_cast<std::uint32_t>(params.number_or("node", 0, protocol::kMaxTrees, 0));
     if (params.finish() || (read.tcp.empty() && read.local.empty())) return std::nullopt;
     remote_shards.push_back(std::move(read));
@@ -52,21 +52,23 @@ std::optional<std::vector<RemoteShard>> parse_remote_shards(const json& sent, st
   return remote_shards;
 }
 
-json to_json(const protocol::BufferLayout& slots) {
-  return {
-      {"bytes", slots.bytes}, {"up", slots.up}, {"down", slots.down}, {"classes", slots.classes}};
+json to_json(const protocol::BufferLayout& buffers) {
+  return {{"bytes", buffers.bytes},
+          {"up", buffers.up},
+          {"down", buffers.down},
+          {"classes", buffers.classes}};
 }
 
-std::optional<protocol::BufferLayout> parse_slots(const json& sent) {
+std::optional<protocol::BufferLayout> parse_buffers(const json& sent) {
   if (!sent.is_object()) return std::nullopt;
   rpc::Params params(sent);
-  protocol::BufferLayout slots;
-  slots.bytes = params.number("bytes", kLeastSlotBytes, kMostSlotBytes);
-  slots.up = static_cast<std::uint32_t>(params.number("up", 1, kMostSlots));
-  slots.down = static_cast<std::uint32_t>(params.number("down", 1, kMostSlots));
-  slots.classes = static_cast<std::uint32_t>(params.number("classes", 1, kMaxHeight - 1));
-  if (params.finish() || slots.bytes % kLeastSlotBytes != 0) return std::nullopt;
-  return slots;
+  protocol::BufferLayout buffers;
+  buffers.bytes = params.number("bytes", kLeastBufferBytes, kMostBufferBytes);
+  buffers.up = static_cast<std::uint32_t>(params.number("up", 1, kMostBuffers));
+  buffers.down = static_cast<std::uint32_t>(params.number("down", 1, kMostBuffers));
+  buffers.classes = static_cast<std::uint32_t>(params.number("classes", 1, kMaxHeight - 1));
+  if (params.finish() || buffers.bytes % kLeastBufferBytes != 0) return std::nullopt;
+  return buffers;
 }
 
 std::optional<std::vector<std::string>> read_names(const json& sent) {
@@ -98,9 +100,9 @@ bool read_vertices(const json& sent, JobAssignment& placement) {
                                            .below = below->size(),
                                            .above = above->size()});
   if (!parsed) return false;
-  const auto slots = parse_slots(sent.value("slots", json()));
-  if (!slots) return false;
-  placement.slots = *slots;
+  const auto buffers = parse_buffers(sent.value("slots", json()));
+  if (!buffers) return false;
+  placement.buffers = *buffers;
   placement.vertices = std::move(*parsed);
   placement.below = std::move(*below);
   placement.above = std::move(*above);
@@ -148,7 +150,7 @@ json to_json(const JobAssignment& placement) {
   sent["vertices"] = to_json(placement.vertices);
   sent["below"] = to_json(placement.below);
   sent["above"] = to_json(placement.above);
-  sent["slots"] = to_json(placement.slots);
+  sent["slots"] = to_json(placement.buffers);
   return sent;
 }
 

@@ -25,11 +25,11 @@ inline constexpr std::size_t kMaxBelow = 32768;
 
 // A shard of another node that is a child or the parent of one of this node's shards in some tree.
 struct RemoteShard {
-  std::string name;   // the node's name
-  std::string tcp;    // the node's address; empty when it is on the same machine
-  std::string local;  // the address in that case: unix:/path
-  std::uint32_t lane = 0;
-  std::uint32_t node = 0;  // the node's number in the job, from 1; 0 means unknown
+  std::string name;         // the node's name
+  std::string tcp;          // the node's address; empty when it is on the same machine
+  std::string local;        // the address in that case: unix:/path
+  std::uint32_t shard = 0;  // its index among those that serve the job there
+  std::uint32_t node = 0;   // the node's number in the job, from 1; 0 means unknown
 
   bool operator==(const RemoteShard&) const = default;
 };
@@ -48,17 +48,17 @@ struct JobAssignment {
   std::string owner{};
   protocol::Partition plan;          // the whole plan
   std::uint64_t plan_epoch = 0;      // epoch of the plan's file; 0 means the plan has no file
-  std::vector<std::uint32_t> trees;  // trees at this node, ascending; the i-th uses lane i mod
-                                     // lanes
+  std::vector<std::uint32_t> trees;  // trees at this node, ascending; the i-th is at shard index
+                                     // i mod the number of shards
   // This node's vertex in each of them. Child node numbers are indexes of below; parents are
   // indexes of above.
   std::vector<protocol::Vertex> vertices;
   std::vector<RemoteShard> below;
   std::vector<RemoteShard> above;
-  protocol::BufferLayout slots{};  // for the whole job; empty when all trees are stars
-  std::uint32_t nodes = 1;         // nodes of the plan
-  std::uint64_t rate = 0;          // bytes of operations per second of the plan; 0 means unknown
-  // The rail of each tree here, when each tree has a lane of its own; empty means any rail.
+  protocol::BufferLayout buffers{};  // for the whole job; empty when all trees are stars
+  std::uint32_t nodes = 1;           // nodes of the plan
+  std::uint64_t rate = 0;            // bytes of operations per second of the plan; 0 means unknown
+  // The rail of each tree here, when each tree has a shard of its own; empty means any rail.
   std::vector<std::uint32_t> rails{};
   // Nodes of the plan whose vertices this node has besides its own.
   std::vector<std::string> stands_in_for{};

@@ -57,12 +57,12 @@ struct Member {
 
 using Members = std::map<NodeId, Member>;
 
-// A shard of one of a job's nodes, by the number of its lane.
-struct LaneOf {
+// A shard of one of a job's nodes, by its index among those that serve the job there.
+struct ShardOf {
   NodeId node = 0;
-  std::uint32_t lane = 0;
+  std::uint32_t index = 0;
 
-  bool operator==(const LaneOf&) const = default;
+  bool operator==(const ShardOf&) const = default;
 };
 
 // A node of a job's plan.
@@ -70,19 +70,19 @@ struct PlanNode {
   NodeId node = 0;
   std::uint64_t placement = 0;
   Member member;
-  std::vector<std::uint32_t> trees;  // ascending; the i-th uses lane i mod lanes()
+  std::vector<std::uint32_t> trees;  // ascending; the i-th is at shard index i mod shards()
   // Its vertex in each of them. Child node numbers are indexes of below; parents are indexes of
   // above.
   std::vector<protocol::Vertex> vertices;
-  std::vector<LaneOf> below;
-  std::vector<LaneOf> above;
+  std::vector<ShardOf> below;
+  std::vector<ShardOf> above;
   std::vector<std::uint32_t> rails{};  // rail of each tree; empty means any rail
   std::uint64_t rate = 0;              // for its windows: bytes of operations per second; 0 means
                                        // unknown
   // Machines of the plan whose nodes are drained or have left, and whose vertices it has.
   std::vector<std::string> stands_in_for{};
 
-  std::uint32_t lanes() const {
+  std::uint32_t shards() const {
     return std::min(member.shards, static_cast<std::uint32_t>(trees.size()));
   }
 };
@@ -91,9 +91,9 @@ struct PlanNode {
 struct Layout {
   protocol::Partition plan;
   std::vector<PlanNode> nodes;
-  std::uint64_t rate = 0;          // bytes of operations per second that the links carry; 0 means
-                                   // unknown
-  protocol::BufferLayout slots{};  // between the nodes; empty when all trees are stars
+  std::uint64_t rate = 0;            // bytes of operations per second that the links carry; 0 means
+                                     // unknown
+  protocol::BufferLayout buffers{};  // between the nodes; empty when all trees are stars
 };
 
 struct SetPlan;
@@ -114,7 +114,7 @@ struct JobRecord {
   protocol::Partition plan;
   std::uint64_t rate = 0;  // bytes of operations per second that the plan is made for; 0 means
                            // unknown
-  protocol::BufferLayout slots{};
+  protocol::BufferLayout buffers{};
   std::vector<PlanNode> nodes;  // empty: not yet placed
 };
 

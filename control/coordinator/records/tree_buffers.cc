@@ -4,7 +4,8 @@
 
 namespace tally::control {
 
-protocol::BufferLayout slot_layout(const std::vector<PlanNode>& nodes, const plan::Pieces& wanted) {
+protocol::BufferLayout buffer_layout(const std::vector<PlanNode>& nodes,
+                                     const plan::Pieces& wanted) {
   std::uint32_t height = 1;
   std::uint64_t children = 1;
   for (const PlanNode& node : nodes) {
@@ -15,8 +16,8 @@ protocol::BufferLayout slot_layout(const std::vector<PlanNode>& nodes, const pla
     }
   }
   if (height == 1) return {};
-  const plan::Pieces slots = plan::served_pieces(wanted, children);
-  return {slots.bytes, slots.count, slots.count, height - 1};
+  const plan::Pieces pieces = plan::served_pieces(wanted, children);
+  return {pieces.bytes, pieces.count, pieces.count, height - 1};
 }
 
 }  // namespace tally::control

@@ -15,37 +15,37 @@ PlanNode node(std::uint32_t height, std::uint16_t ranks, std::uint16_t child_nod
 }
 
 TEST(BufferLayout, StarsNeedNone) {
-  EXPECT_EQ(slot_layout({node(1, 8, 0), node(1, 9, 0)}, {}).total_bytes(), 0U);
+  EXPECT_EQ(buffer_layout({node(1, 8, 0), node(1, 9, 0)}, {}).total_bytes(), 0U);
 }
 
 TEST(BufferLayout, AClassForEachHeightAboveStars) {
-  EXPECT_EQ(slot_layout({node(1, 2, 0), node(2, 2, 1)}, {}).classes, 1U);
-  EXPECT_EQ(slot_layout({node(4, 0, 2), node(1, 2, 0)}, {}).classes, 3U);
+  EXPECT_EQ(buffer_layout({node(1, 2, 0), node(2, 2, 1)}, {}).classes, 1U);
+  EXPECT_EQ(buffer_layout({node(4, 0, 2), node(1, 2, 0)}, {}).classes, 3U);
 }
 
-TEST(BufferLayout, MoreChildrenMeanSmallerSlots) {
-  std::uint64_t last = kMostSlotBytes;
+TEST(BufferLayout, MoreChildrenMeanSmallerBuffers) {
+  std::uint64_t last = kMostBufferBytes;
   for (const std::uint16_t ranks : {1, 6, 7, 20, 63, 64, 255}) {
-    const auto layout = slot_layout({node(2, ranks, 1)}, {});
+    const auto layout = buffer_layout({node(2, ranks, 1)}, {});
     EXPECT_LE(layout.bytes, last);
-    EXPECT_GE(layout.bytes, kLeastSlotBytes);
-    EXPECT_EQ(layout.bytes % kLeastSlotBytes, 0U);
+    EXPECT_GE(layout.bytes, kLeastBufferBytes);
+    EXPECT_EQ(layout.bytes % kLeastBufferBytes, 0U);
     EXPECT_LE(layout.bytes * (ranks + 1U), most_tile_bytes(ranks + 1U));
     last = layout.bytes;
   }
-  EXPECT_EQ(last, kLeastSlotBytes);
-  EXPECT_EQ(slot_layout({node(2, 1, 1)}, {}).bytes, kMostSlotBytes);
+  EXPECT_EQ(last, kLeastBufferBytes);
+  EXPECT_EQ(buffer_layout({node(2, 1, 1)}, {}).bytes, kMostBufferBytes);
 }
 
-TEST(BufferLayout, StarsBesideDeeperTreesDoNotMakeTheirSlotsSmaller) {
-  EXPECT_EQ(slot_layout({node(2, 1, 1), node(1, 200, 0)}, {}).bytes, kMostSlotBytes);
+TEST(BufferLayout, StarsBesideDeeperTreesDoNotMakeTheirBuffersSmaller) {
+  EXPECT_EQ(buffer_layout({node(2, 1, 1), node(1, 200, 0)}, {}).bytes, kMostBufferBytes);
   PlanNode below = node(1, 200, 0);
   below.vertices[0].parent = 0;
-  EXPECT_EQ(slot_layout({node(2, 1, 1), below}, {}).bytes, kLeastSlotBytes);
+  EXPECT_EQ(buffer_layout({node(2, 1, 1), below}, {}).bytes, kLeastBufferBytes);
 }
 
 TEST(BufferLayout, ThePlanSetsTheirNumberAndSize) {
-  const auto layout = slot_layout({node(3, 2, 1)}, {64 << 10, 24});
+  const auto layout = buffer_layout({node(3, 2, 1)}, {64 << 10, 24});
   EXPECT_EQ(layout, (protocol::BufferLayout{64 << 10, 24, 24, 2}));
 }
 

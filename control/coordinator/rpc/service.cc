@@ -322,18 +322,18 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   if (coordinator_.jobs().has_place(caller.ticket)) caller.opens->grant(rpc::Grant::kRank);
 }
 
-// The nodes that this rank connects to: its parents, and the lanes at them.
+// The nodes that this rank connects to: its parents, and the indices of the shards there.
 json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const {
   if (job.nodes.empty()) return {{"nodes", json::array()}};
   json list = json::array(), names = json::array();
   for (const PlanNode& one : job.nodes) {
     names.push_back(one.member.name);
-    json trees = json::array(), lanes = json::array();
+    json trees = json::array(), shards = json::array();
     for (std::size_t i = 0; i < one.vertices.size(); ++i) {
       const auto& children = one.vertices[i].ranks;
       if (!std::binary_search(children.begin(), children.end(), rank)) continue;
       trees.push_back(one.trees[i]);
-      lanes.push_back(i % one.lanes());
+      shards.push_back(i % one.shards());
     }
     if (trees.empty()) continue;
     list.push_back({{"name", one.member.name},
@@ -341,7 +341,7 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
                     {"tcp", tcp_of(one)},
                     {"unix", one.member.local},
                     {"trees", std::move(trees)},
-                    {"lanes", std::move(lanes)}});
+                    {"lanes", std::move(shards)}});
   }
   json answer = {{"epoch", job.epoch},
                  {"plan_epoch", job.plan_epoch},

@@ -108,7 +108,7 @@ TEST_F(ChangingTest, OtherBuffersBetweenNodesNeedAnotherVersion) {
   coordinator_->replan("");
   const auto at_a = news(a);
   ASSERT_EQ(at_a.placements.size(), 1U);
-  EXPECT_EQ(at_a.placements[0].slots, (protocol::BufferLayout{64 << 10, 16, 16, 1}));
+  EXPECT_EQ(at_a.placements[0].buffers, (protocol::BufferLayout{64 << 10, 16, 16, 1}));
 }
 
 TEST_F(ChangingTest, LossesInTheOldVersionDoNotEndTheNewOne) {

@@ -12,15 +12,15 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-json end(const char* name, std::vector<std::uint32_t> lanes) {
-  return {{"name", name}, {"secret", 7}, {"lanes", std::move(lanes)}};
+json end(const char* name, std::vector<std::uint32_t> shards) {
+  return {{"name", name}, {"secret", 7}, {"lanes", std::move(shards)}};
 }
 json of_rails(json rails) {
   return {{"transport", "fabric"}, {"rails", std::move(rails)}};
 }
 
 // As clients with one NIC send it.
-TEST(ClientEnds, OneIsForAllLanes) {
+TEST(ClientEnds, OneIsForAllShards) {
   const auto ends = parse_ends(
       {{"transport", "fabric"}, {"name", "ab01"}, {"secret", 7}, {"eager_bytes", 8192}}, 3);
   ASSERT_TRUE(ends.ok()) << ends.error().message;
@@ -31,8 +31,8 @@ TEST(ClientEnds, OneIsForAllLanes) {
   EXPECT_EQ(transport::fabric::to_hex((*ends)[2].name), "ab01");
 }
 
-// Each counts its lanes from 0.
-TEST(ClientEnds, SeveralHaveTheirLanes) {
+// Each counts its shards from 0.
+TEST(ClientEnds, SeveralHaveTheirShards) {
   const auto ends = parse_ends(of_rails({end("aa", {0, 2}), end("bb", {3, 1})}), 4);
   ASSERT_TRUE(ends.ok()) << ends.error().message;
   std::vector<std::string> names;
@@ -45,7 +45,7 @@ TEST(ClientEnds, SeveralHaveTheirLanes) {
   EXPECT_THAT(shards, ElementsAre(0, 1, 1, 0));
 }
 
-TEST(ClientEnds, EachLaneHasOne) {
+TEST(ClientEnds, EachShardHasOne) {
   const json fine = end("aa", {0, 1});
   for (const json& rails :
        {json(), json(5), json::array(), json::array({5}), json::array({end("aa", {0})}),
@@ -62,7 +62,7 @@ TEST(ClientEnds, EachLaneHasOne) {
   EXPECT_THAT(parse_ends(of_rails(json::array({unknown})), 2).error().message, HasSubstr("colour"));
 }
 
-TEST(ClientEnds, KeysAreByLane) {
+TEST(ClientEnds, KeysAreByShard) {
   EXPECT_THAT(*parse_keys({{"key", 5}}, 5, 3), ElementsAre(5, 5, 5));
   EXPECT_THAT(*parse_keys(json::parse(R"({"keys": [1, 2, 3]})"), 5, 3), ElementsAre(1, 2, 3));
   for (const json& keys : {json(), json(1), json::array({1, 2}), json::array({1, 2, -3}),

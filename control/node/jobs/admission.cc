@@ -49,10 +49,10 @@ protocol::OwnerId Admission::number_of(const std::string& owner) const {
   return number;
 }
 
-// The shards with the least load, by the weights of their jobs: one for each lane. Each shard
-// belongs to the lane's rail. Without rails, the shards are any, in ascending order.
+// The shards with the least load, by the weights of their jobs: one for each of these rails.
+// Without rails, the shards are any, in ascending order.
 std::vector<std::uint32_t> Admission::least_used_shards(
-    std::span<const std::uint32_t> rail_of_lane) const {
+    std::span<const std::uint32_t> shard_rails) const {
   std::vector<std::uint64_t> load(limits_.shards);
   for (const auto& instance : instances_) {
     for (const std::uint32_t shard : instance->shards) load[shard] += instance->weight;
@@ -62,11 +62,11 @@ std::vector<std::uint32_t> Admission::least_used_shards(
   std::stable_sort(shards.begin(), shards.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return load[a] < load[b]; });
   std::vector<std::uint32_t> chosen;
-  for (const std::uint32_t rail : rail_of_lane) {
+  for (const std::uint32_t rail : shard_rails) {
     auto next = std::find_if(shards.begin(), shards.end(), [&](std::uint32_t shard) {
       return rails_.empty() || rail_of(shard, rails_) == rail;
     });
-    if (next == shards.end()) next = shards.begin();  // the lane's rail has gone since the plan
+    if (next == shards.end()) next = shards.begin();  // its rail has gone since the plan
     chosen.push_back(*next);
     shards.erase(next);
   }
@@ -181,11 +181,11 @@ Result<JobInstance*> Admission::form(const Applicant& applicant,
     return refused(fmt::format("job \"{}\" is configured with {} ranks, rank {} says {}", name,
                                configuration->ranks, applicant.rank, applicant.ranks));
   }
-  const std::uint32_t lanes = usable_shards(rails_, limits_.shards_of_a_job());
-  const auto trees = over_rails(rails_, lanes, protocol::kWeightUnit);
-  std::vector<std::uint32_t> rail_of_lane, weights;
+  const std::uint32_t shards = usable_shards(rails_, limits_.shards_of_a_job());
+  const auto trees = over_rails(rails_, shards, protocol::kWeightUnit);
+  std::vector<std::uint32_t> shard_rails, weights;
   for (const RailTree& tree : trees) {
-    rail_of_lane.push_back(tree.rail);
+    shard_rails.push_back(tree.rail);
     weights.push_back(tree.weight);
   }
   auto instance = std::make_unique<JobInstance>();
@@ -198,49 +198,49 @@ Result<JobInstance*> Admission::form(const Applicant& applicant,
   if (configuration == nullptr) instance->owner = applicant.owner;
   instance->plan = protocol::weighted_partition(weights, limits_.split_bytes);
   instance->rate = speed_of(rails_) / applicant.ranks;  // the NICs carry every rank's bytes
-  for (std::uint32_t tree = 0; tree < lanes; ++tree) {
+  for (std::uint32_t tree = 0; tree < shards; ++tree) {
     instance->vertices.push_back(protocol::star(tree, instance->ranks()));
   }
   std::uint32_t& last = epochs_[name];
   instance->epoch = last + 1;
-  const auto added = add(std::move(instance), rail_of_lane);
+  const auto added = add(std::move(instance), shard_rails);
   if (added) ++last;
   if (last == 0) epochs_.erase(name);
   return added;
 }
 
 Result<JobInstance*> Admission::add(std::unique_ptr<JobInstance> instance,
-                                    std::span<const std::uint32_t> rail_of_lane) {
+                                    std::span<const std::uint32_t> shard_rails) {
   instance->credit = limits_.credit_of(instance->ranks());
-  instance->table_bytes = table_bytes(*instance, static_cast<std::uint32_t>(rail_of_lane.size()));
-  instance->slot_bytes = slot_bytes(*instance, static_cast<std::uint32_t>(rail_of_lane.size()));
+  instance->table_bytes = table_bytes(*instance, static_cast<std::uint32_t>(shard_rails.size()));
+  instance->buffer_bytes = buffer_bytes(*instance, static_cast<std::uint32_t>(shard_rails.size()));
   if (auto room = capacity_.for_instance(*instance); !room) return room.error();
   instance->identity = ++last_identity_;
   instance->job_id = free_job_id();
   instance->owner_number = number_of(instance->owner);
-  instance->shards = least_used_shards(rail_of_lane);
+  instance->shards = least_used_shards(shard_rails);
   instances_.push_back(std::move(instance));
   return instances_.back().get();
 }
 
 // The rails of the assignment; without them, the rails in use, in turn.
-std::vector<std::uint32_t> Admission::rails_of_lanes(const JobAssignment& placement,
-                                                     std::uint32_t lanes) const {
+std::vector<std::uint32_t> Admission::rails_of_shards(const JobAssignment& placement,
+                                                      std::uint32_t shards) const {
   std::vector<std::uint32_t> rails = placement.rails;
   if (!rails.empty() || rails_.empty()) {
-    rails.resize(lanes);
+    rails.resize(shards);
     return rails;
   }
   const auto used = rails_in_use(rails_);
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) rails.push_back(used[lane % used.size()]);
+  for (std::uint32_t i = 0; i < shards; ++i) rails.push_back(used[i % used.size()]);
   return rails;
 }
 
 // The coordinator has checked the client. This node checks whether there is room.
 Result<Admission::Placed> Admission::place(const JobAssignment& placement, Nanos now) {
   const auto trees = static_cast<std::uint32_t>(placement.vertices.size());
-  const std::uint32_t lanes = std::min(trees, limits_.shards_of_a_job());
-  if (auto fits = serves(placement, lanes); !fits) return fits.error();
+  const std::uint32_t shards = std::min(trees, limits_.shards_of_a_job());
+  if (auto fits = serves(placement, shards); !fits) return fits.error();
   JobInstance* before = current(placement.job);
   // The earlier version's ranks move to the new version. Both are here until the ranks have left
   // the earlier one.
@@ -269,14 +269,14 @@ Result<Admission::Placed> Admission::place(const JobAssignment& placement, Nanos
   wanted->vertices = placement.vertices;
   wanted->below = placement.below;
   wanted->above = placement.above;
-  wanted->slots = placement.slots;
+  wanted->buffers = placement.buffers;
   wanted->stands_in_for = placement.stands_in_for;
   wanted->nodes = placement.nodes;
   wanted->rate = placement.rate;
   wanted->placed = true;
   wanted->placement = placement.id;
   wanted->placed_at = now;
-  const auto added = add(std::move(wanted), rails_of_lanes(placement, lanes));
+  const auto added = add(std::move(wanted), rails_of_shards(placement, shards));
   if (!added) {
     if (before != nullptr) before->over = false;
     if (last == 0) epochs_.erase(placement.job);
@@ -318,17 +318,17 @@ Result<std::uint32_t> Admission::member_of(const JobInstance& instance,
   if (applicant.child_node.empty()) return applicant.rank;
   const auto found =
       std::find_if(instance.below.begin(), instance.below.end(), [&](const RemoteShard& one) {
-        return one.name == applicant.child_node && one.lane == applicant.lane;
+        return one.name == applicant.child_node && one.shard == applicant.shard;
       });
   if (found != instance.below.end()) {
     return static_cast<std::uint32_t>(instance.ranks() + (found - instance.below.begin()));
   }
   return refused(
       fmt::format("job \"{}\": shard {} of node \"{}\" is below none of this node's in its trees",
-                  applicant.job, applicant.lane, applicant.child_node));
+                  applicant.job, applicant.shard, applicant.child_node));
 }
 
-Outcome Admission::serves(const JobAssignment& placement, std::uint32_t lanes) const {
+Outcome Admission::serves(const JobAssignment& placement, std::uint32_t shards) const {
   for (const protocol::Vertex& vertex : placement.vertices) {
     const std::uint64_t children = vertex.children();
     if (!vertex.child_nodes.empty() && children > kMostChildren) {
@@ -338,29 +338,29 @@ Outcome Admission::serves(const JobAssignment& placement, std::uint32_t lanes) c
                       placement.job, children, kMostChildren));
     }
     const bool deep = !vertex.child_nodes.empty() || !vertex.is_root();
-    // The slots between the vertex and its child nodes are of one class for each height.
-    if (vertex.height > kMaxHeight || vertex.height > placement.slots.classes + 1) {
+    // The buffers between the vertex and its child nodes are of one class for each height.
+    if (vertex.height > kMaxHeight || vertex.height > placement.buffers.classes + 1) {
       return refused(fmt::format(
-          "job \"{}\": a tree of height {} here, and this node has slots "
+          "job \"{}\": a tree of height {} here, and this node has buffers "
           "for {}: set a plan of fewer levels",
-          placement.job, vertex.height, std::min(kMaxHeight, placement.slots.classes + 1)));
+          placement.job, vertex.height, std::min(kMaxHeight, placement.buffers.classes + 1)));
     }
-    if (deep && placement.slots.bytes * children > most_tile_bytes(children)) {
+    if (deep && placement.buffers.bytes * children > most_tile_bytes(children)) {
       return refused(
-          fmt::format("job \"{}\": {} children and slots of {} bytes between nodes are more than "
+          fmt::format("job \"{}\": {} children and buffers of {} bytes between nodes are more than "
                       "this node has room for: is the coordinator of another version?",
-                      placement.job, children, placement.slots.bytes));
+                      placement.job, children, placement.buffers.bytes));
     }
   }
-  // A rank's operation that is divided over all trees takes one credit for each tree at a lane.
+  // A rank's operation that is divided over all trees takes one credit for each tree at a shard.
   const auto trees = static_cast<std::uint32_t>(placement.vertices.size());
-  const std::uint32_t most = (trees + lanes - 1) / lanes;
+  const std::uint32_t most = (trees + shards - 1) / shards;
   const std::uint32_t credit = limits_.credit_of(placement.ranks);
   if (most > credit) {
     return refused(fmt::format(
         "job \"{}\": {} trees at {} shards need a credit of {} here, and each of its {} ranks has "
         "{}: raise shards.{}, or set a plan of fewer trees",
-        placement.job, trees, lanes, most, placement.ranks, credit,
+        placement.job, trees, shards, most, placement.ranks, credit,
         credit < limits_.credit ? "job_credit" : "credit"));
   }
   return Unit{};

@@ -38,10 +38,10 @@ class Admission {
     std::uint32_t ranks = 1;
     std::uint32_t epoch = 0;  // epoch of the placed instance that the applicant wants to join; 0:
                               // the job is not placed
-    // Set when the applicant is a child node and not a rank: the node's name, and the lane of its
+    // Set when the applicant is a child node and not a rank: the node's name, and the index of its
     // shard.
     std::string child_node{};
-    std::uint32_t lane = 0;
+    std::uint32_t shard = 0;
     std::string owner{};  // owner of the job, used when this rank is the first
   };
 
@@ -100,19 +100,19 @@ class Admission {
   static Result<std::uint32_t> member_of(const JobInstance& instance, const Applicant& applicant);
   Result<Admitted> seat(JobInstance& instance, bool is_new, const Applicant& applicant,
                         std::uint32_t session);
-  // Gives the job lanes at these rails and adds it, or returns why there is no room.
+  // Gives the job a shard at each of these rails and adds it, or returns why there is no room.
   Result<JobInstance*> add(std::unique_ptr<JobInstance> instance,
-                           std::span<const std::uint32_t> rail_of_lane);
+                           std::span<const std::uint32_t> shard_rails);
   // Whether that many shards can serve the placement.
-  Outcome serves(const JobAssignment& placement, std::uint32_t lanes) const;
-  std::vector<std::uint32_t> rails_of_lanes(const JobAssignment& placement,
-                                            std::uint32_t lanes) const;
+  Outcome serves(const JobAssignment& placement, std::uint32_t shards) const;
+  std::vector<std::uint32_t> rails_of_shards(const JobAssignment& placement,
+                                             std::uint32_t shards) const;
   const ConfiguredJob* configured(const std::string& name) const;
   Result<JobLock> lock_of(const Applicant& applicant) const;
   JobInstance* current(const std::string& name) const;
   protocol::JobId free_job_id() const;
   protocol::OwnerId number_of(const std::string& owner) const;
-  std::vector<std::uint32_t> least_used_shards(std::span<const std::uint32_t> rail_of_lane) const;
+  std::vector<std::uint32_t> least_used_shards(std::span<const std::uint32_t> shard_rails) const;
 
   const AdmissionLimits limits_;
   std::vector<Rail> rails_;

@@ -11,15 +11,15 @@
 namespace tally::control {
 
 // An upper bound, because not every shard communicates with every remote shard.
-std::uint64_t table_bytes(const JobInstance& instance, std::uint32_t lanes) {
+std::uint64_t table_bytes(const JobInstance& instance, std::uint32_t shards) {
   protocol::JobSpec spec{.ranks = instance.ranks(), .credit = instance.credit};
   spec.child_nodes = static_cast<std::uint16_t>(instance.below.size());
   spec.parents = static_cast<std::uint16_t>(instance.above.size());
-  spec.slots = instance.slots;
+  spec.buffers = instance.buffers;
   std::uint64_t bytes = 0;
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+  for (std::uint32_t index = 0; index < shards; ++index) {
     spec.vertices.clear();
-    for (std::size_t i = lane; i < instance.vertices.size(); i += lanes) {
+    for (std::size_t i = index; i < instance.vertices.size(); i += shards) {
       spec.vertices.push_back(instance.vertices[i]);
     }
     bytes += protocol::Aggregator::footprint(spec);
@@ -27,13 +27,13 @@ std::uint64_t table_bytes(const JobInstance& instance, std::uint32_t lanes) {
   return bytes;
 }
 
-// One set of slots for each lane and each parent node above that lane (ParentConnections).
-std::uint64_t slot_bytes(const JobInstance& instance, std::uint32_t lanes) {
+// One set of buffers for each shard and each parent node above that shard (ParentConnections).
+std::uint64_t buffer_bytes(const JobInstance& instance, std::uint32_t shards) {
   std::set<std::pair<std::size_t, std::uint32_t>> pairs;
   for (std::size_t i = 0; i < instance.vertices.size(); ++i) {
-    if (!instance.vertices[i].is_root()) pairs.emplace(i % lanes, instance.vertices[i].parent);
+    if (!instance.vertices[i].is_root()) pairs.emplace(i % shards, instance.vertices[i].parent);
   }
-  return pairs.size() * instance.slots.total_bytes();
+  return pairs.size() * instance.buffers.total_bytes();
 }
 
 // A job instance that has ended holds memory until its last member has gone. It does not count as
@@ -52,7 +52,7 @@ Outcome Capacity::for_instance(const JobInstance& wanted) const {
                                limits_.max_ranks));
   }
   if (auto room = for_tables(wanted); !room) return room;
-  return for_slots(wanted);
+  return for_buffers(wanted);
 }
 
 Outcome Capacity::for_tables(const JobInstance& wanted) const {
@@ -69,16 +69,17 @@ Outcome Capacity::for_tables(const JobInstance& wanted) const {
   return Unit{};
 }
 
-Outcome Capacity::for_slots(const JobInstance& wanted) const {
+Outcome Capacity::for_buffers(const JobInstance& wanted) const {
   std::uint64_t taken = 0;
-  for (const auto& instance : instances_) taken += instance->slot_bytes;
-  if (wanted.slot_bytes == 0 || taken + wanted.slot_bytes <= limits_.max_slot_bytes) return Unit{};
-  return refused(
-      fmt::format("job \"{}\": {} slots of {} bytes each way between nodes take {} bytes here; {} "
-                  "of limits.max_slot_bytes {} are taken: raise it, give its plan a smaller "
-                  "\"window\" or \"chunk\", or end other jobs",
-                  wanted.name, wanted.slots.all_up(), wanted.slots.bytes, wanted.slot_bytes, taken,
-                  limits_.max_slot_bytes));
+  for (const auto& instance : instances_) taken += instance->buffer_bytes;
+  if (wanted.buffer_bytes == 0 || taken + wanted.buffer_bytes <= limits_.max_slot_bytes)
+    return Unit{};
+  return refused(fmt::format(
+      "job \"{}\": {} buffers of {} bytes each way between nodes take {} bytes here; {} "
+      "of limits.max_slot_bytes {} are taken: raise it, give its plan a smaller "
+      "\"window\" or \"chunk\", or end other jobs",
+      wanted.name, wanted.buffers.all_up(), wanted.buffers.bytes, wanted.buffer_bytes, taken,
+      limits_.max_slot_bytes));
 }
 
 // The kernel's limits apply to the whole node, so a session that exceeds them would harm every job.

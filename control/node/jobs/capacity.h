@@ -14,10 +14,10 @@
 
 namespace tally::control {
 
-// Bytes that the shards reserve for an instance with that many lanes, at most.
-std::uint64_t table_bytes(const JobInstance& instance, std::uint32_t lanes);
-// Bytes of its slots in this node's memory.
-std::uint64_t slot_bytes(const JobInstance& instance, std::uint32_t lanes);
+// Bytes that so many shards reserve for an instance, at most.
+std::uint64_t table_bytes(const JobInstance& instance, std::uint32_t shards);
+// Bytes of its buffers in this node's memory.
+std::uint64_t buffer_bytes(const JobInstance& instance, std::uint32_t shards);
 
 class Capacity {
  public:
@@ -42,7 +42,7 @@ class Capacity {
 
  private:
   Outcome for_tables(const JobInstance& wanted) const;
-  Outcome for_slots(const JobInstance& wanted) const;
+  Outcome for_buffers(const JobInstance& wanted) const;
   Outcome for_mapping(const JobInstance& wanted) const;
 
   const AdmissionLimits& limits_;

@@ -87,7 +87,7 @@ TEST_F(CapacityTest, SessionsOfAllJobsNeedDescriptors) {
   expect_refused(capacity_.for_session("train"), "has 2 sessions of 4 descriptors each");
 }
 
-TEST_F(CapacityTest, AnInstanceNeedsRoomForItsTablesAndItsSlots) {
+TEST_F(CapacityTest, AnInstanceNeedsRoomForItsTablesAndItsBuffers) {
   limits_.max_table_bytes = 1000;
   limits_.max_slot_bytes = 100;
   add("train").table_bytes = 900;
@@ -99,10 +99,10 @@ TEST_F(CapacityTest, AnInstanceNeedsRoomForItsTablesAndItsSlots) {
   wanted.table_bytes = 101;
   expect_refused(capacity_.for_instance(wanted), "limits.max_table_bytes 1000");
   wanted.table_bytes = 100;
-  wanted.slot_bytes = 101;
+  wanted.buffer_bytes = 101;
   expect_refused(capacity_.for_instance(wanted), "limits.max_slot_bytes 100");
   instances_[0]->over = true;
-  wanted.slot_bytes = 0;
+  wanted.buffer_bytes = 0;
   limits_.max_jobs = 0;
   expect_refused(capacity_.for_instance(wanted), "max_jobs is 0");
 }

@@ -21,9 +21,9 @@ std::uint32_t place_in(const std::vector<std::uint32_t>& numbers, std::uint32_t 
 
 std::vector<Vertex> as_placed(const JobInstance& instance, std::uint32_t shard) {
   std::vector<Vertex> here;
-  const std::uint32_t lane = instance.lane_of(shard);
-  if (lane == kNoLane) return here;
-  for (std::size_t i = lane; i < instance.vertices.size(); i += instance.shards.size()) {
+  const std::uint32_t index = instance.shard_index(shard);
+  if (index == kNoShardIndex) return here;
+  for (std::size_t i = index; i < instance.vertices.size(); i += instance.shards.size()) {
     here.push_back(instance.vertices[i]);
   }
   return here;
@@ -123,12 +123,12 @@ std::uint32_t JobInstance::messages_of(std::uint32_t member) const {
       std::count_if(vertices.begin(), vertices.end(), [&](const Vertex& vertex) {
         return std::any_of(vertex.child_nodes.begin(), vertex.child_nodes.end(), of_it);
       }));
-  return edges * credit + slots.all_up() + slots.all_down() + kOthers;
+  return edges * credit + buffers.all_up() + buffers.all_down() + kOthers;
 }
 
-std::uint32_t JobInstance::lane_of(std::uint32_t shard) const {
+std::uint32_t JobInstance::shard_index(std::uint32_t shard) const {
   const auto found = std::find(shards.begin(), shards.end(), shard);
-  return found == shards.end() ? kNoLane : static_cast<std::uint32_t>(found - shards.begin());
+  return found == shards.end() ? kNoShardIndex : static_cast<std::uint32_t>(found - shards.begin());
 }
 
 std::vector<std::uint32_t> JobInstance::trees() const {
@@ -155,7 +155,7 @@ protocol::JobSpec JobInstance::spec_at(std::uint32_t shard) const {
   spec.plan = plan;
   spec.vertices = vertices_at(shard);
   spec.credit = spec.vertices.empty() ? 1 : credit;
-  spec.slots = slots;
+  spec.buffers = buffers;
   for (const std::uint32_t one : below_at(shard))
     spec.child_node_numbers.push_back(below[one].node);
   for (const std::uint32_t one : above_at(shard)) {

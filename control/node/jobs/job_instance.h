@@ -18,16 +18,17 @@
 namespace tally::control {
 
 inline constexpr std::uint32_t kNobody = UINT32_MAX;
-inline constexpr std::uint32_t kNoLane = UINT32_MAX;
+inline constexpr std::uint32_t kNoShardIndex = UINT32_MAX;
 
 // An instance of a job at this node: one epoch, from the first session that joins to the end of the
 // last one. When a rank leaves, this instance is over. The job may form again under the next epoch
 // while this one winds down.
 //
-// A session has one *lane* for each shard that serves the job (rings and a doorbell, an endpoint,
-// or a queue pair). Lanes are numbered 0, 1, ... at each node. A *tree* is one of the job's plan,
-// which may have trees at other nodes too. The i-th tree of this node uses lane i mod lanes. On a
-// node that is in no cluster, trees and lanes are the same.
+// A *shard index* is the index of a shard among those that serve the job at this node: 0, 1, ... A
+// session has an end at each of them (rings and a doorbell, an endpoint, or a queue pair). A *tree*
+// is one of the job's plan, which may have trees at other nodes too. The i-th tree of this node is
+// at shard index i mod the number of these shards. On a node that is in no cluster, each shard has
+// one tree.
 struct JobInstance {
   std::string name;
   JobLock lock;
@@ -45,14 +46,14 @@ struct JobInstance {
   std::uint32_t weight = 1;
   std::uint32_t credit = 0;           // operations that a rank may have outstanding at a shard
   protocol::Partition plan;           // the whole plan, also trees of other nodes
-  std::vector<std::uint32_t> shards;  // the shards that serve the job, by lane
+  std::vector<std::uint32_t> shards;  // the shards that serve the job, by shard index
   std::uint64_t plan_epoch = 0;       // epoch of the plan's file; 0 means the plan has no file
   // This node's vertex in each tree that it takes part in, by ascending tree.
   std::vector<protocol::Vertex> vertices;
   // Shards of other nodes that are children (below) or parents (above) of this node's shards in
   // these trees. Both are empty when all trees are stars.
   std::vector<RemoteShard> below, above;
-  protocol::BufferLayout slots{};
+  protocol::BufferLayout buffers{};
   std::vector<std::string> stands_in_for{};  // nodes of the plan that this node replaces
   std::uint32_t nodes = 1;                   // nodes that have trees of the plan
   std::uint64_t rate = 0;       // bytes of operations per second that the plan is made for; 0 means
@@ -68,7 +69,7 @@ struct JobInstance {
   std::uint32_t mappings = 0;  // mappings of this process: segments, and regions that are mapped
   std::uint64_t region_bytes = 0;
   std::uint64_t table_bytes = 0;
-  std::uint64_t slot_bytes = 0;  // bytes of slots in this node's memory
+  std::uint64_t buffer_bytes = 0;  // bytes of buffers in this node's memory
   bool over = false;
   // (member, tree) of connected child nodes that have reported that no rank is left below them in
   // that tree.
@@ -77,8 +78,8 @@ struct JobInstance {
   void set_registered(bool done) {
     registration = done ? Registration::kDone : Registration::kNoMemory;
   }
-  // The session's lane at the shard; kNoLane when the shard does not serve the job.
-  std::uint32_t lane_of(std::uint32_t shard) const;
+  // The shard's index; kNoShardIndex when the shard does not serve the job.
+  std::uint32_t shard_index(std::uint32_t shard) const;
   // The vertices at the shard. They number child and parent nodes as the shard does: only those
   // that the shard exchanges messages with.
   std::vector<protocol::Vertex> vertices_at(std::uint32_t shard) const;
@@ -96,7 +97,7 @@ struct JobInstance {
   // join.
   bool is_empty(const protocol::Vertex& vertex) const;
   // Messages that a child node has in flight at most, in each direction: credit operations for each
-  // vertex that it is a child of, and the messages for its slots. Its transport may allow fewer.
+  // vertex that it is a child of, and the messages for its buffers. Its transport may allow fewer.
   std::uint32_t messages_of(std::uint32_t member) const;
   std::vector<std::uint32_t> trees() const;
   // Precondition: the tree is one of trees().

@@ -20,9 +20,9 @@ struct AdmissionLimits {
   std::uint64_t node_region_bytes = 64ull << 30;  // all jobs together
   std::uint32_t max_regions = 8192;               // per job
   // Bytes that the shards reserve for the operations of all jobs: ranks and child nodes times the
-  // credit of each, and the slots between nodes (protocol.md).
+  // credit of each, and the buffers between nodes (protocol.md).
   std::uint64_t max_table_bytes = 1ull << 30;
-  // Bytes of the slots themselves, which are in this node's memory and serve its parent nodes; of
+  // Bytes of the buffers themselves, which are in this node's memory and serve its parent nodes; of
   // all jobs together.
   std::uint64_t max_slot_bytes = 4ull << 30;
   std::uint32_t shards = 1;

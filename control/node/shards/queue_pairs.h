@@ -20,9 +20,9 @@ class QueuePairs {
  public:
   using Connections = std::vector<std::optional<transport::verbs::Connection>>;
 
-  // An attempt to make the queue pairs of one session, one for each lane.
+  // An attempt to make the queue pairs of one session, one for each shard.
   struct Attempt {
-    // By lane; borrowed for the node's life.
+    // By shard index; borrowed for the node's life.
     std::vector<const transport::verbs::VerbsTransport*> transports;
     std::vector<transport::verbs::Address> clients;
     transport::Peer peer = 0;
@@ -30,7 +30,7 @@ class QueuePairs {
     std::atomic<bool> given_up{false};  // the control thread sets it when the queue pairs are no
                                         // longer wanted
 
-    Connections made;  // by lane: all of them, or none
+    Connections made;  // by shard index: all of them, or none
     std::optional<Error> why_not;
   };
 

@@ -18,7 +18,7 @@ namespace {
 namespace verbs = transport::verbs;
 using verbs::Call;
 
-constexpr std::uint32_t kLanes = 2;
+constexpr std::uint32_t kShards = 2;
 constexpr std::uint32_t kCredit = 8;
 constexpr auto kTimeout = std::chrono::seconds(10);
 
@@ -30,7 +30,7 @@ class QueuePairsTest : public ::testing::Test {
     here_ = UniqueFd(pair[0]);
     there_ = UniqueFd(pair[1]);
     client_ = client::VerbsConnection::make(api_, {.device = {.device = "worker", .host = {}},
-                                                   .shards = kLanes,
+                                                   .shards = kShards,
                                                    .credit = kCredit,
                                                    .watch = here_.get()})
                   .value();
@@ -38,7 +38,7 @@ class QueuePairsTest : public ::testing::Test {
     for (const auto& name : introduction["names"]) {
       attempt_->clients.push_back(verbs::from_hex(name.get<std::string>()).value());
     }
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    for (std::uint32_t i = 0; i < kShards; ++i) {
       transports_.push_back(
           verbs::VerbsTransport::open(api_, {.device = {.device = "node", .host = {}},
                                              .credit = kCredit,
@@ -78,10 +78,10 @@ class QueuePairsTest : public ::testing::Test {
   QueuePairs queue_pairs_{io_, true};
 };
 
-TEST_F(QueuePairsTest, MakesOneForEachLaneAndEndsThem) {
+TEST_F(QueuePairsTest, MakesOneForEachShardAndEndsThem) {
   ASSERT_TRUE(make());
   EXPECT_FALSE(attempt_->why_not.has_value());
-  EXPECT_EQ(attempt_->made.size(), kLanes);
+  EXPECT_EQ(attempt_->made.size(), kShards);
   EXPECT_GT(api_.objects(), before_);
   bool ended = false;
   queue_pairs_.end({attempt_, &attempt_->made}, [&ended] { ended = true; });
@@ -90,7 +90,7 @@ TEST_F(QueuePairsTest, MakesOneForEachLaneAndEndsThem) {
 }
 
 TEST_F(QueuePairsTest, KeepsNoneWhenOneFails) {
-  api_.fail(Call::kModify, ETIMEDOUT, 4);  // of the second lane; the first has three calls
+  api_.fail(Call::kModify, ETIMEDOUT, 4);  // of the second shard; the first has three calls
   ASSERT_TRUE(make());
   EXPECT_TRUE(attempt_->why_not.has_value());
   EXPECT_TRUE(attempt_->made.empty());

@@ -42,9 +42,9 @@ protocol::ParentId ParentConnections::free_parent_id() {
   return parent_id;
 }
 
-void ParentConnections::add_connections(const JobInstance& instance, std::uint32_t lane,
+void ParentConnections::add_connections(const JobInstance& instance, std::uint32_t index,
                                         Bundle& bundle) {
-  const std::uint32_t shard = instance.shards[lane];
+  const std::uint32_t shard = instance.shards[index];
   const auto above = instance.above_at(shard);
   const auto first = static_cast<std::ptrdiff_t>(bundle.connections.size());
   for (std::uint32_t number = 0; number < above.size(); ++number) {
@@ -58,7 +58,7 @@ void ParentConnections::add_connections(const JobInstance& instance, std::uint32
       (*same)->shard = shard;
       (*same)->node = parent.name;
     }
-    (*same)->parents.push_back({number, parent.lane, free_parent_id()});
+    (*same)->parents.push_back({number, parent.shard, free_parent_id()});
   }
 }
 
@@ -67,10 +67,10 @@ void ParentConnections::connect(const JobInstance& instance, Nanos deadline,
   auto bundle = std::make_shared<Bundle>();
   bundle->deadline = deadline;
   bundle->job_id = instance.job_id;
-  bundle->slots = instance.slots;
+  bundle->buffers = instance.buffers;
   bundle->then = std::move(then);
-  for (std::uint32_t lane = 0; lane < instance.shards.size(); ++lane) {
-    add_connections(instance, lane, *bundle);
+  for (std::uint32_t index = 0; index < instance.shards.size(); ++index) {
+    add_connections(instance, index, *bundle);
   }
   bundles_[instance.job_id] = bundle;
   bundle->unmade = bundle->connections.size();
@@ -86,16 +86,16 @@ void ParentConnections::begin(const JobInstance& instance, const SharedBundle& b
     ParentSession::Options options;
     options.address = parent->local.empty() ? parent->tcp : parent->local;
     options.node = node_;
-    options.lane = instance.lane_of(one->shard);
+    options.shard_index = instance.shard_index(one->shard);
     options.job = instance.name;
     options.credentials = credentials_;
     if (instance.lock.key) options.token = net::auth::text_of(*instance.lock.key);
     options.epoch = instance.epoch;
     options.ranks = instance.ranks();
-    options.slots = instance.slots;
+    options.buffers = instance.buffers;
     options.roce = shards_.has_roce() ? &tasks_ : nullptr;
     options.shard = one->shard;
-    for (const Parent& above : one->parents) options.lanes.push_back(above.lane);
+    for (const Parent& above : one->parents) options.parent_shards.push_back(above.shard);
     const auto make = [bundle, one, options] {
       auto parent_connection = ParentSession::connect(options, one->cancel);
       if (parent_connection) {
@@ -143,10 +143,10 @@ void ParentConnections::hand_over(const SharedBundle& bundle) {
         for (const SharedConnection& one : bundle->connections) {
           if (one->shard != i) continue;
           for (const Parent& parent : one->parents) {
-            shard.add_parent_connection(parent.parent_id, *one->parent_connection, parent.lane,
-                                        bundle->slots);
+            shard.add_parent_connection(parent.parent_id, *one->parent_connection, parent.shard,
+                                        bundle->buffers);
             shard.protocol().join_parent(bundle->job_id, parent.number, parent.parent_id,
-                                         one->parent_connection->region(parent.lane),
+                                         one->parent_connection->region(parent.shard),
                                          monotonic_now());
           }
         }

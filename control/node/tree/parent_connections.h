@@ -50,11 +50,11 @@ class ParentConnections {
   void give_up();
 
  private:
-  // A parent of the shard's vertices: its number in the assignment, the lane of the parent node,
+  // A parent of the shard's vertices: its number in the assignment, the shard of the parent node,
   // and the shard's ParentId for it.
   struct Parent {
     std::uint32_t number = 0;
-    std::uint32_t lane = 0;
+    std::uint32_t shard = 0;
     protocol::ParentId parent_id = 0;
   };
   // The connection of a shard to a parent node.
@@ -72,7 +72,7 @@ class ParentConnections {
   // The connections of a job instance.
   struct Bundle {
     protocol::JobId job_id = 0;
-    protocol::BufferLayout slots;
+    protocol::BufferLayout buffers;
     Nanos deadline = 0;
     std::vector<SharedConnection> connections;
     std::size_t unmade = 0;
@@ -87,7 +87,7 @@ class ParentConnections {
   };
   using SharedBundle = std::shared_ptr<Bundle>;
 
-  void add_connections(const JobInstance& instance, std::uint32_t lane, Bundle& bundle);
+  void add_connections(const JobInstance& instance, std::uint32_t index, Bundle& bundle);
   protocol::ParentId free_parent_id();
   void begin(const JobInstance& instance, const SharedBundle& bundle);
   void all_made(const SharedBundle& bundle);

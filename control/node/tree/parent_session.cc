@@ -70,7 +70,7 @@ Result<std::unique_ptr<ParentSession>> ParentSession::attempt(const Options& opt
                                {"epoch", options.epoch},
                                {"ranks", options.ranks},
                                {"child_node", options.node},
-                               {"lane", options.lane}},
+                               {"lane", options.shard_index}},
                               {}, deadline);
   if (!opened) return opened.error();
   client::ConnectionSize size;
@@ -81,16 +81,16 @@ Result<std::unique_ptr<ParentSession>> ParentSession::attempt(const Options& opt
     return rpc::unreadable("session.open", *channel);
   }
   const transport::shm::SegmentGeometry geometry{size.shards, size.credit};
-  const bool known = std::all_of(options.lanes.begin(), options.lanes.end(),
-                                 [&](std::uint32_t lane) { return lane < size.shards; });
+  const bool known = std::all_of(options.parent_shards.begin(), options.parent_shards.end(),
+                                 [&](std::uint32_t shard) { return shard < size.shards; });
   if (!geometry.valid() || !known) return rpc::unreadable("session.open", *channel);
   auto made = reach(options, *channel, *opened, size, deadline);
   if (!made) return made.error();
   const std::string description = fmt::format("{}; {}", made->connection->description(), made->why);
   std::unique_ptr<ParentSession> parent_connection(
       new ParentSession(std::move(channel).value(), std::move(made->connection), description));
-  for (const std::uint32_t lane : options.lanes) {
-    if (auto added = parent_connection->add_slots(lane, options.slots, deadline); !added)
+  for (const std::uint32_t shard : options.parent_shards) {
+    if (auto added = parent_connection->add_buffers(shard, options.buffers, deadline); !added)
       return added.error();
   }
   return parent_connection;
@@ -114,14 +114,14 @@ Result<client::ChosenConnection> ParentSession::reach(const Options& options,
   return other;
 }
 
-Outcome ParentSession::add_slots(std::uint32_t lane, const protocol::BufferLayout& layout,
-                                 Nanos deadline) {
+Outcome ParentSession::add_buffers(std::uint32_t shard, const protocol::BufferLayout& layout,
+                                   Nanos deadline) {
   auto allocated = client::Region::allocate(layout.total_bytes());
   if (!allocated) return allocated.error();
   // From the offer on, the parent node may reach the memory, until the connection ends.
-  if (lane >= regions_.size()) regions_.resize(lane + 1);
-  regions_[lane] = std::move(allocated).value();
-  client::Region& region = *regions_[lane];
+  if (shard >= regions_.size()) regions_.resize(shard + 1);
+  regions_[shard] = std::move(allocated).value();
+  client::Region& region = *regions_[shard];
   auto offer = connection_->offer(region);
   if (!offer) return offer.error();
   const auto reply =
@@ -140,7 +140,7 @@ ParentSession::ParentSession(rpc::RpcChannel channel,
       connection_(std::move(connection)),
       description_(std::move(description)) {}
 
-// The parent node releases the slots before it answers. Without an answer it may still write. It
+// The parent node releases the buffers before it answers. Without an answer it may still write. It
 // then writes to memory that it shares, or that the end of the connection has closed to it.
 ParentSession::~ParentSession() {
   if (!lost_) {
@@ -161,20 +161,20 @@ void ParentSession::report_empty(const std::vector<std::uint32_t>& trees) {
       channel_.call("session.empty", {{"trees", trees}}, {}, monotonic_now() + kGoodbye));
 }
 
-void ParentSession::send(std::uint32_t lane, const RingEntry& message) {
-  lost_ |= !connection_->send_message(lane, message);
+void ParentSession::send(std::uint32_t shard, const RingEntry& message) {
+  lost_ |= !connection_->send_message(shard, message);
 }
 
-std::size_t ParentSession::receive(std::uint32_t lane, std::span<RingEntry> out) {
-  return connection_->receive(lane, out);
+std::size_t ParentSession::receive(std::uint32_t shard, std::span<RingEntry> out) {
+  return connection_->receive(shard, out);
 }
 
-std::span<std::byte> ParentSession::slots(std::uint32_t lane) const {
-  return {regions_[lane]->data(), regions_[lane]->bytes()};
+std::span<std::byte> ParentSession::buffers(std::uint32_t shard) const {
+  return {regions_[shard]->data(), regions_[shard]->bytes()};
 }
 
-std::uint32_t ParentSession::region(std::uint32_t lane) const {
-  return regions_[lane]->id;
+std::uint32_t ParentSession::region(std::uint32_t shard) const {
+  return regions_[shard]->id;
 }
 
 // Also takes the bytes off the doorbells.

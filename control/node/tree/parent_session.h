@@ -1,5 +1,5 @@
 // The connection of one of this node's shards to a parent node. It uses what clients use: a session
-// at that node, a connection to its shards, and the slots as regions.
+// at that node, a connection to its shards, and the buffers as regions.
 #pragma once
 
 #include <atomic>
@@ -42,16 +42,16 @@ class CancelToken {
 class ParentSession final : public engine::ParentConnection {
  public:
   struct Options {
-    std::string address;     // of the parent node
-    std::string node;        // this node's name
-    std::uint32_t lane = 0;  // this node's shard, by its lane number
+    std::string address;            // of the parent node
+    std::string node;               // this node's name
+    std::uint32_t shard_index = 0;  // of this shard among those that serve the job
     std::string job;
     net::tls::Credentials credentials;  // over TCP, what this node shows
     std::string token;                  // the job instance's key, where TLS shows nothing
     std::uint32_t epoch = 1;
     std::uint32_t ranks = 1;
-    std::vector<std::uint32_t> lanes;  // lanes of the parent node that this shard uses
-    protocol::BufferLayout slots;
+    std::vector<std::uint32_t> parent_shards;  // shards of the parent node that this shard uses
+    protocol::BufferLayout buffers;
     // Of a node with transport roce: this shard can reach parent nodes by it. Otherwise null.
     ShardTasks* roce = nullptr;
     std::uint32_t shard = 0;  // this node's shard
@@ -76,10 +76,10 @@ class ParentSession final : public engine::ParentConnection {
 
   // -- engine::ParentConnection: the shard's thread alone
   // ---------------------------------------------------
-  void send(std::uint32_t lane, const RingEntry& message) override;
-  std::size_t receive(std::uint32_t lane, std::span<RingEntry> out) override;
-  std::span<std::byte> slots(std::uint32_t lane) const override;
-  std::uint32_t region(std::uint32_t lane) const override;
+  void send(std::uint32_t shard, const RingEntry& message) override;
+  std::size_t receive(std::uint32_t shard, std::span<RingEntry> out) override;
+  std::span<std::byte> buffers(std::uint32_t shard) const override;
+  std::uint32_t region(std::uint32_t shard) const override;
   bool lost() const override;
   void disconnect() override { lost_ = true; }
   bool arm() override { return connection_->arm(kForever); }
@@ -96,11 +96,11 @@ class ParentSession final : public engine::ParentConnection {
   static Result<client::ChosenConnection> reach(const Options& options, rpc::RpcChannel& channel,
                                                 const nlohmann::json& opened,
                                                 const client::ConnectionSize& size, Nanos deadline);
-  Outcome add_slots(std::uint32_t lane, const protocol::BufferLayout& layout, Nanos deadline);
+  Outcome add_buffers(std::uint32_t shard, const protocol::BufferLayout& layout, Nanos deadline);
 
   rpc::RpcChannel channel_;
   UniqueFd control_socket_;                               // the channel's socket, for hang_up()
-  std::vector<std::unique_ptr<client::Region>> regions_;  // by lane; null for a lane that this
+  std::vector<std::unique_ptr<client::Region>> regions_;  // by shard; null for one that this
                                                           // shard does not use
   std::unique_ptr<client::Connection> connection_;        // is destroyed before the memory that it
                                                           // accesses

@@ -21,7 +21,7 @@ struct ByParents {
   bool operator()(const Parents* a, const Parents* b) const { return *a < *b; }
 };
 
-// A vertex with child nodes has a slot for each child. A worker's own gradient is a child too.
+// A vertex with child nodes has a buffer for each child. A worker's own gradient is a child too.
 Outcome check_children(const Network& network, const Domain& domain, const Tree& tree) {
   const auto shape = Shape::of(tree.up, "up");
   if (!shape) return shape.error();

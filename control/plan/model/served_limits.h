@@ -7,7 +7,7 @@
 
 namespace tally::plan {
 
-// The heights of vertices for which nodes have tile slots (docs/decisions/0010-trees.md).
+// The heights of vertices for which nodes keep tiles and buffers (docs/decisions/0010-trees.md).
 inline constexpr std::uint32_t kServedHeight = 4;
 // Of a domain. Each tree that differs from the others becomes at least one tree of a job.
 inline constexpr std::size_t kServedTrees = 256;

@@ -39,7 +39,7 @@ class Shape {
   std::span<const VertexId> children(VertexId id) const {
     return std::span(children_).subspan(first_[id], first_[id + 1] - first_[id]);
   }
-  // Returns the hops of the longest way down to a leaf. A vertex of height h needs slots of class
+  // Returns the hops of the longest way down to a leaf. A vertex of height h needs buffers of class
   // h.
   std::uint32_t height(VertexId id) const { return heights_[id]; }
   // Returns the hops from the root.

@@ -174,7 +174,7 @@ class DomainCheck {
       if (auto route = check_edge(parents, id, place, goes_up, goes_down); !route) return route;
     }
     if (shape->depth() <= limits_.max_height) return Unit{};
-    return wrong("{}: {} levels; nodes have slots for {}: make it flatter", place, shape->depth(),
+    return wrong("{}: {} levels; nodes have buffers for {}: make it flatter", place, shape->depth(),
                  limits_.max_height);
   }
 

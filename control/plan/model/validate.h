@@ -13,7 +13,7 @@ inline constexpr double kMinSpeed = 1;     // bytes per second
 inline constexpr double kMaxSpeed = 1e15;  // bytes per second
 
 struct Limits {
-  // The classes of slots that every node keeps. A vertex whose longest way down to a worker has h
+  // The classes of buffers that every node keeps. A vertex whose longest way down to a worker has h
   // hops uses class h, so no tree may be higher.
   std::uint32_t max_height = kServedHeight;
 };

@@ -190,8 +190,9 @@ TEST(Validate, RefusesEdgesWithoutARoute) {
 
 TEST(Validate, RefusesTreesThatAreTooHigh) {
   EXPECT_EQ(refusal_of(small_plan(), 2), "");
-  EXPECT_EQ(refusal_of(small_plan(), 1),
-            "domains[0].classes[1].trees[1].up: 2 levels; nodes have slots for 1: make it flatter");
+  EXPECT_EQ(
+      refusal_of(small_plan(), 1),
+      "domains[0].classes[1].trees[1].up: 2 levels; nodes have buffers for 1: make it flatter");
 }
 
 TEST(Validate, RefusesACertificateThatIsNotTrue) {

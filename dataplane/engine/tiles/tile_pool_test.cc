@@ -5,14 +5,14 @@
 namespace tally::engine {
 namespace {
 
-TEST(TilePool, GivesSlotsUntilAllAreInFlight) {
+TEST(TilePool, GivesRecordsUntilAllAreInFlight) {
   TilePool pool(2, std::pmr::get_default_resource());
-  TileSlot* first = pool.next_up();
+  TileRecord* first = pool.next_up();
   ASSERT_NE(first, nullptr);
-  EXPECT_EQ(pool.next_up(), first) << "a slot is free until it is taken";
+  EXPECT_EQ(pool.next_up(), first) << "a record is free until it is taken";
   EXPECT_EQ(pool.in_flight(), 0U);
   pool.take(*first);
-  TileSlot* second = pool.next_up();
+  TileRecord* second = pool.next_up();
   ASSERT_NE(second, nullptr);
   EXPECT_NE(second, first);
   pool.take(*second);
@@ -23,23 +23,23 @@ TEST(TilePool, GivesSlotsUntilAllAreInFlight) {
   EXPECT_EQ(pool.in_flight(), 1U);
 }
 
-TEST(TilePool, HandleFindsTheSlot) {
+TEST(TilePool, HandleFindsTheRecord) {
   TilePool pool(3, std::pmr::get_default_resource());
   for (int i = 0; i < 3; ++i) {
-    TileSlot* slot = pool.next_up();
-    EXPECT_EQ(&pool[slot->tile.handle], slot);
-    pool.take(*slot);
+    TileRecord* record = pool.next_up();
+    EXPECT_EQ(&pool[record->tile.handle], record);
+    pool.take(*record);
   }
 }
 
-TEST(TilePool, TilesDownHaveSlotsOfTheirOwn) {
+TEST(TilePool, TilesDownHaveRecordsOfTheirOwn) {
   TilePool pool(1, std::pmr::get_default_resource());
   EXPECT_EQ(pool.next_down(), nullptr);
   pool.reserve_down(2);
   pool.reserve_down(1);
-  EXPECT_EQ(pool.slots().size(), 3U);
+  EXPECT_EQ(pool.records().size(), 3U);
   pool.take(*pool.next_up());
-  TileSlot* down = pool.next_down();
+  TileRecord* down = pool.next_down();
   ASSERT_NE(down, nullptr);
   EXPECT_TRUE(down->down);
   pool.take(*down);
@@ -48,22 +48,22 @@ TEST(TilePool, TilesDownHaveSlotsOfTheirOwn) {
   EXPECT_EQ(pool.next_down(), down);
 }
 
-TEST(TilePool, TakenSlotHasNoFailureAndRoomForAllInputs) {
+TEST(TilePool, TakenRecordHasNoFailureAndRoomForAllInputs) {
   TilePool pool(1, std::pmr::get_default_resource());
-  TileSlot* slot = pool.next_up();
-  pool.take(*slot);
-  slot->fail(Status::kPeerLost, 7);
-  slot->fail(Status::kDamaged, 8);
-  EXPECT_EQ(slot->status, Status::kPeerLost);
-  EXPECT_EQ(slot->culprit, 7U) << "the first failure names the culprit";
-  pool.put_back(*slot);
+  TileRecord* record = pool.next_up();
+  pool.take(*record);
+  record->fail(Status::kPeerLost, 7);
+  record->fail(Status::kDamaged, 8);
+  EXPECT_EQ(record->status, Status::kPeerLost);
+  EXPECT_EQ(record->culprit, 7U) << "the first failure names the culprit";
+  pool.put_back(*record);
   pool.expect_children(5);
-  slot = pool.next_up();
-  pool.take(*slot);
-  EXPECT_EQ(slot->status, Status::kOk);
-  EXPECT_EQ(slot->culprit, protocol::kNoSession);
-  EXPECT_GE(slot->tile.sources.capacity(), 5U);
-  EXPECT_GE(slot->views.capacity(), 10U);
+  record = pool.next_up();
+  pool.take(*record);
+  EXPECT_EQ(record->status, Status::kOk);
+  EXPECT_EQ(record->culprit, protocol::kNoSession);
+  EXPECT_GE(record->tile.sources.capacity(), 5U);
+  EXPECT_GE(record->views.capacity(), 10U);
 }
 
 }  // namespace

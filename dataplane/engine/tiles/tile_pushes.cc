@@ -19,11 +19,11 @@ TilePushes::TilePushes(transport::Transport& transport, TilePool& pool, Counter&
   landings_.reserve(2 * children);
 }
 
-std::span<const transport::Landing> TilePushes::locate(const TileSlot& slot) {
+std::span<const transport::Landing> TilePushes::locate(const TileRecord& record) {
   landings_.clear();
-  for (const auto* endpoints : {&slot.tile.landings, &slot.tile.stats_landings}) {
+  for (const auto* endpoints : {&record.tile.landings, &record.tile.stats_landings}) {
     for (const protocol::Endpoint& endpoint : *endpoints) {
-      landings_.push_back(landing_of(slot.tile, endpoint));
+      landings_.push_back(landing_of(record.tile, endpoint));
     }
   }
   transport_.locate(landings_);
@@ -32,77 +32,77 @@ std::span<const transport::Landing> TilePushes::locate(const TileSlot& slot) {
 
 // Pushes results immediately where the kernels have stored them, because their place is not looked
 // up again.
-void TilePushes::start(TileSlot& slot, std::span<const transport::Landing> landings) {
-  const protocol::Tile& tile = slot.tile;
-  slot.pushes_left = static_cast<std::uint32_t>(landings.size() + tile.below.size());
-  slot.pushing = 0;
-  slot.next_push = 0;
-  slot.unpushed.clear();
-  slot.placed.assign(pushes_to_ranks(tile), 1);
-  slot.placed.resize(slot.placed.size() + tile.below.size(), 0);
+void TilePushes::start(TileRecord& record, std::span<const transport::Landing> landings) {
+  const protocol::Tile& tile = record.tile;
+  record.pushes_left = static_cast<std::uint32_t>(landings.size() + tile.below.size());
+  record.pushing = 0;
+  record.next_push = 0;
+  record.unpushed.clear();
+  record.placed.assign(pushes_to_ranks(tile), 1);
+  record.placed.resize(record.placed.size() + tile.below.size(), 0);
   pushes_.clear();
   for (std::size_t i = 0; i < landings.size(); ++i) {
     if (landings[i].direct == nullptr) {
-      slot.unpushed.push_back(static_cast<std::uint16_t>(i));
+      record.unpushed.push_back(static_cast<std::uint16_t>(i));
     } else {
-      add(slot, i, landings[i]);
+      add(record, i, landings[i]);
     }
   }
   if (!pushes_.empty()) transport_.push(pushes_);
 }
 
-void TilePushes::add(TileSlot& slot, std::size_t push, const transport::Landing& landing) {
-  const bool is_stats = push >= slot.tile.landings.size();
+void TilePushes::add(TileRecord& record, std::size_t push, const transport::Landing& landing) {
+  const bool is_stats = push >= record.tile.landings.size();
   const auto* source =
-      is_stats ? reinterpret_cast<const std::byte*>(slot.stats.data()) : slot.result;
-  pushes_.push_back({landing, source, user_of(slot.tile.handle, push)});
+      is_stats ? reinterpret_cast<const std::byte*>(record.stats.data()) : record.result;
+  pushes_.push_back({landing, source, user_of(record.tile.handle, push)});
   bytes_out_.add(landing.target.bytes);
-  slot.placed[push] = 0;
-  ++slot.pushing;
+  record.placed[push] = 0;
+  ++record.pushing;
 }
 
-void TilePushes::push_more(TileSlot& slot) {
-  const protocol::Tile& tile = slot.tile;
+void TilePushes::push_more(TileRecord& record) {
+  const protocol::Tile& tile = record.tile;
   const std::size_t results = tile.landings.size();
-  const std::uint32_t most = protocol::receivers_at_once(slot.unpushed.size());
+  const std::uint32_t most = protocol::receivers_at_once(record.unpushed.size());
   pushes_.clear();
-  while (slot.pushing < most && has_more(slot)) {
-    const std::size_t push = slot.unpushed[slot.next_push++];
+  while (record.pushing < most && has_more(record)) {
+    const std::size_t push = record.unpushed[record.next_push++];
     const protocol::Endpoint& endpoint =
         push < results ? tile.landings[push] : tile.stats_landings[push - results];
-    add(slot, push, landing_of(tile, endpoint));
+    add(record, push, landing_of(tile, endpoint));
   }
   if (!pushes_.empty()) transport_.push(pushes_);
 }
 
-void TilePushes::drop_rest(TileSlot& slot) {
-  slot.pushes_left -= static_cast<std::uint32_t>(slot.unpushed.size() - slot.next_push);
-  slot.next_push = slot.unpushed.size();
+void TilePushes::drop_rest(TileRecord& record) {
+  record.pushes_left -= static_cast<std::uint32_t>(record.unpushed.size() - record.next_push);
+  record.next_push = record.unpushed.size();
 }
 
-void TilePushes::push_down(TileSlot& slot, const protocol::TileEvent& event) {
-  protocol::Below& below = slot.tile.below[event.index];
-  below.slot = event.slot;
-  const std::size_t push = pushes_to_ranks(slot.tile) + event.index;
+void TilePushes::push_down(TileRecord& record, const protocol::TileEvent& event) {
+  protocol::Below& below = record.tile.below[event.index];
+  below.buffer = event.buffer;
+  const std::size_t push = pushes_to_ranks(record.tile) + event.index;
   transport::Landing landing{range_of(event.where), nullptr, 0, 0};
-  if (event.status == Status::kOk && store_at_child(slot, landing)) {
+  if (event.status == Status::kOk && store_at_child(record, landing)) {
     bytes_out_.add(landing.target.bytes);
-    const transport::Push one{landing, slot.result, user_of(event.handle, push)};
+    const transport::Push one{landing, record.result, user_of(event.handle, push)};
     return transport_.push({&one, 1});
   }
-  slot.fail(event.status == Status::kOk ? Status::kPeerLost : event.status, below.member);
-  slot.placed[push] = 1;
-  --slot.pushes_left;
+  record.fail(event.status == Status::kOk ? Status::kPeerLost : event.status, below.member);
+  record.placed[push] = 1;
+  --record.pushes_left;
 }
 
 // Stores the bytes immediately when the transport has the child node's memory mapped. Returns false
 // when the child node has fenced this node off, or its memory is gone.
-bool TilePushes::store_at_child(const TileSlot& slot, transport::Landing& landing) {
+bool TilePushes::store_at_child(const TileRecord& record, transport::Landing& landing) {
   transport_.locate({&landing, 1});
   if (landing.direct == nullptr) return true;
   const transport::Peer child_node = landing.target.peer;
   if (transport_.begin_access({&child_node, 1}) != transport::kNoPeer) return false;
-  std::memcpy(landing.direct, slot.result, landing.target.bytes);
+  std::memcpy(landing.direct, record.result, landing.target.bytes);
   return transport_.end_access({&child_node, 1}) == transport::kNoPeer;
 }
 
@@ -117,28 +117,29 @@ std::size_t TilePushes::poll() {
 std::optional<PushAnswer> TilePushes::next() {
   if (next_ == end_) return std::nullopt;
   const transport::Pushed& answer = answers_[next_++];
-  TileSlot& slot = pool_[slot_of(answer.user)];
+  TileRecord& record = pool_[handle_of(answer.user)];
   const std::size_t push = index_of(answer.user);
-  const std::size_t ranks = pushes_to_ranks(slot.tile);
-  slot.placed[push] = 1;
-  --slot.pushes_left;
-  if (push < ranks) --slot.pushing;
+  const std::size_t ranks = pushes_to_ranks(record.tile);
+  record.placed[push] = 1;
+  --record.pushes_left;
+  if (push < ranks) --record.pushing;
   if (answer.status != Status::kOk) {
-    slot.fail(answer.status, session_of(slot, push));
+    record.fail(answer.status, session_of(record, push));
   } else if (push >= ranks) {
-    return PushAnswer{&slot, static_cast<std::uint32_t>(push - ranks)};
+    return PushAnswer{&record, static_cast<std::uint32_t>(push - ranks)};
   }
-  return PushAnswer{&slot};
+  return PushAnswer{&record};
 }
 
-void TilePushes::append_awaited(const TileSlot& slot, std::vector<protocol::SessionId>& sessions) {
-  for (std::size_t i = 0; slot.pushes_left > 0 && i < slot.placed.size(); ++i) {
-    if (slot.placed[i] == 0) sessions.push_back(session_of(slot, i));
+void TilePushes::append_awaited(const TileRecord& record,
+                                std::vector<protocol::SessionId>& sessions) {
+  for (std::size_t i = 0; record.pushes_left > 0 && i < record.placed.size(); ++i) {
+    if (record.placed[i] == 0) sessions.push_back(session_of(record, i));
   }
 }
 
-protocol::SessionId TilePushes::session_of(const TileSlot& slot, std::size_t push) {
-  const protocol::Tile& tile = slot.tile;
+protocol::SessionId TilePushes::session_of(const TileRecord& record, std::size_t push) {
+  const protocol::Tile& tile = record.tile;
   const std::size_t results = tile.landings.size();
   const std::size_t ranks = pushes_to_ranks(tile);
   if (push < results) return tile.landings[push].member;

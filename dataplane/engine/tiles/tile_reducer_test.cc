@@ -20,15 +20,15 @@ class TileReducerTest : public ::testing::Test {
   static constexpr float kSum = 4.5F;
 
   TileReducerTest() {
-    slot_.tile.count = kCount;
-    slot_.tile.group = {0, kRanks};
+    record_.tile.count = kCount;
+    record_.tile.group = {0, kRanks};
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       in_[rank].fill(static_cast<float>(rank) + 0.5F);
       out_[rank].fill(-1);
       spans_[rank] = {reinterpret_cast<const std::byte*>(in_[rank].data()), sizeof(Floats)};
-      slot_.views.emplace_back(&spans_[rank], 1);
-      slot_.tile.sources.push_back({rank, 1, 0, sizeof(Floats), 0});
-      slot_.tile.landings.push_back({rank, 2, 0, sizeof(Floats), 0});
+      record_.views.emplace_back(&spans_[rank], 1);
+      record_.tile.sources.push_back({rank, 1, 0, sizeof(Floats), 0});
+      record_.tile.landings.push_back({rank, 2, 0, sizeof(Floats), 0});
       landings_.push_back({{}, reinterpret_cast<std::byte*>(out_[rank].data()), 0, 0});
     }
   }
@@ -42,7 +42,7 @@ class TileReducerTest : public ::testing::Test {
     return holds(reinterpret_cast<const std::byte*>(out_[rank].data()), kSum);
   }
 
-  TileSlot slot_{std::pmr::get_default_resource()};
+  TileRecord record_{std::pmr::get_default_resource()};
   std::array<Floats, kRanks> in_{}, out_{};
   std::array<Span, kRanks> spans_{};
   std::vector<transport::Landing> landings_;
@@ -50,51 +50,51 @@ class TileReducerTest : public ::testing::Test {
 };
 
 TEST_F(TileReducerTest, StoresTheSumAtEveryReceiver) {
-  ASSERT_TRUE(TileReducer::reserve_results(slot_, landings_));
-  EXPECT_FALSE(slot_.staged);
-  reducer_.reduce(slot_, landings_, nullptr);
+  ASSERT_TRUE(TileReducer::reserve_results(record_, landings_));
+  EXPECT_FALSE(record_.staged);
+  reducer_.reduce(record_, landings_, nullptr);
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(stored_at(rank)) << rank;
 }
 
 TEST_F(TileReducerTest, StagesTheSumForReceiversThatItCannotStoreAt) {
   landings_[1].direct = nullptr;
-  ASSERT_TRUE(TileReducer::reserve_results(slot_, landings_));
-  EXPECT_TRUE(slot_.staged);
-  reducer_.reduce(slot_, landings_, nullptr);
+  ASSERT_TRUE(TileReducer::reserve_results(record_, landings_));
+  EXPECT_TRUE(record_.staged);
+  reducer_.reduce(record_, landings_, nullptr);
   EXPECT_TRUE(stored_at(0));
   EXPECT_FALSE(stored_at(1));
-  EXPECT_TRUE(holds(slot_.result, kSum));
+  EXPECT_TRUE(holds(record_.result, kSum));
 }
 
 TEST_F(TileReducerTest, GroupsGiveTheSumOfOnePass) {
-  slot_.tile.group = {0, 2};
-  ASSERT_TRUE(TileReducer::reserve_partial(slot_));
-  reducer_.add_group(slot_);
-  EXPECT_TRUE(holds(slot_.partial.data(), 2));
-  slot_.tile.group = {2, 3};
-  ASSERT_TRUE(TileReducer::reserve_results(slot_, landings_));
-  reducer_.reduce(slot_, landings_, nullptr);
+  record_.tile.group = {0, 2};
+  ASSERT_TRUE(TileReducer::reserve_partial(record_));
+  reducer_.add_group(record_);
+  EXPECT_TRUE(holds(record_.partial.data(), 2));
+  record_.tile.group = {2, 3};
+  ASSERT_TRUE(TileReducer::reserve_results(record_, landings_));
+  reducer_.reduce(record_, landings_, nullptr);
   EXPECT_TRUE(stored_at(2));
 }
 
-TEST_F(TileReducerTest, PartialSumGoesToTheParentsSlot) {
+TEST_F(TileReducerTest, PartialSumGoesToTheParentsBuffer) {
   Floats own{};
-  slot_.tile.partial = true;
-  slot_.tile.landings.clear();
-  ASSERT_TRUE(TileReducer::reserve_results(slot_, {}));
-  reducer_.reduce(slot_, {}, reinterpret_cast<std::byte*>(own.data()));
+  record_.tile.partial = true;
+  record_.tile.landings.clear();
+  ASSERT_TRUE(TileReducer::reserve_results(record_, {}));
+  reducer_.reduce(record_, {}, reinterpret_cast<std::byte*>(own.data()));
   EXPECT_TRUE(holds(reinterpret_cast<const std::byte*>(own.data()), kSum));
 }
 
 TEST_F(TileReducerTest, StatisticsArePlacedBehindTheResults) {
   std::vector<BlockStats> stats(stats_blocks(kCount));
-  slot_.tile.stats_landings.push_back({1, 3, 0, stats.size() * sizeof(BlockStats), 0});
+  record_.tile.stats_landings.push_back({1, 3, 0, stats.size() * sizeof(BlockStats), 0});
   landings_.push_back({{1, 3, 0, stats.size() * sizeof(BlockStats)},
                        reinterpret_cast<std::byte*>(stats.data()),
                        0,
                        0});
-  ASSERT_TRUE(TileReducer::reserve_results(slot_, landings_));
-  reducer_.reduce(slot_, landings_, nullptr);
+  ASSERT_TRUE(TileReducer::reserve_results(record_, landings_));
+  reducer_.reduce(record_, landings_, nullptr);
   EXPECT_EQ(stats.at(0).sum_of_squares, kCount * kSum * kSum);
 }
 
@@ -102,9 +102,9 @@ TEST_F(TileReducerTest, ResultOfTheParentIsCopiedToTheRanks) {
   Floats own;
   own.fill(kSum);
   auto* const bytes = reinterpret_cast<std::byte*>(own.data());
-  slot_.result = bytes;
+  record_.result = bytes;
   landings_[2].direct = nullptr;
-  reducer_.copy(slot_, landings_, bytes);
+  reducer_.copy(record_, landings_, bytes);
   EXPECT_TRUE(stored_at(0));
   EXPECT_TRUE(stored_at(1));
   EXPECT_FALSE(stored_at(2));
@@ -114,19 +114,19 @@ TEST_F(TileReducerTest, DamagedInputIsNotIntact) {
   const Crc32c& crc32c = **Crc32c::open();
   const protocol::Checksum checksum = crc32c(std::as_bytes(std::span(in_[1])), 0);
   const Span given{reinterpret_cast<const std::byte*>(&checksum), sizeof checksum};
-  slot_.tile.checksums.push_back({1, {1, 3, 0, sizeof checksum, 0}});
-  slot_.tile.lead = sizeof(Floats);
-  slot_.views.emplace_back(&given, 1);
-  EXPECT_TRUE(reducer_.intact(slot_, 0));
+  record_.tile.checksums.push_back({1, {1, 3, 0, sizeof checksum, 0}});
+  record_.tile.lead = sizeof(Floats);
+  record_.views.emplace_back(&given, 1);
+  EXPECT_TRUE(reducer_.intact(record_, 0));
   in_[1][kCount - 1] += 1;
-  EXPECT_FALSE(reducer_.intact(slot_, 0));
+  EXPECT_FALSE(reducer_.intact(record_, 0));
 }
 
 TEST_F(TileReducerTest, TileFailsWithoutMemory) {
-  TileSlot slot(std::pmr::null_memory_resource());
-  slot.tile.count = kCount;
-  EXPECT_FALSE(TileReducer::reserve_partial(slot));
-  EXPECT_EQ(slot.status, Status::kNoMemory);
+  TileRecord record(std::pmr::null_memory_resource());
+  record.tile.count = kCount;
+  EXPECT_FALSE(TileReducer::reserve_partial(record));
+  EXPECT_EQ(record.status, Status::kNoMemory);
 }
 
 }  // namespace

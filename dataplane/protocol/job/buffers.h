@@ -1,7 +1,7 @@
-// The state of the slots between a vertex's node and its parent's node (BufferLayout). Each request
-// for a tile and each result that a parent hands down has a slot of its own. The child answers each
-// exactly once, also when the operation has failed. An up slot is free again when the parent's tile
-// has ended. A down slot is free again when the answer has come.
+// The state of the buffers between a vertex's node and its parent's node (BufferLayout). Each
+// request for a tile and each result that a parent hands down has a buffer of its own. The child
+// answers each exactly once, also when the operation has failed. An up buffer is free again when
+// the parent's tile has ended. A down buffer is free again when the answer has come.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace tally::protocol {
 
-// The parent's side: the slots in a child node's memory.
+// The parent's side: the buffers in a child node's memory.
 struct ChildBuffers {
   // In use from the request until the end of the tile.
   struct Up {
-    PoolIndex operation = kNone;  // kNone when the slot is free
+    PoolIndex operation = kNone;  // kNone when the buffer is free
     std::uint32_t handle = 0;
     std::uint32_t source = 0;  // index in the tile's sources
     std::uint64_t first = 0;
@@ -31,15 +31,15 @@ struct ChildBuffers {
     std::uint32_t handle = 0;
     std::uint32_t index = 0;  // index in the tile's `below`
     PoolIndex operation = kNone;
-    // When the shard hands on a result of its own parent: that parent, and this shard's slot of the
-    // result. At a root own_slot is kNone.
+    // When the shard hands on a result of its own parent: that parent, and this shard's buffer of
+    // the result. At a root own_buffer is kNone.
     std::uint32_t parent = 0;
-    std::uint32_t own_slot = kNone;
+    std::uint32_t own_buffer = kNone;
     std::uint64_t bytes = 0;
     wire::VertexMessage result;  // the message to the child node
   };
 
-  // A push that waits for a slot: the state that the slot will have.
+  // A push that waits for a buffer: the state that the buffer will have.
   using Waiting = Down;
 
   ChildBuffers(const BufferLayout& layout, std::size_t most_waiting);
@@ -50,10 +50,10 @@ struct ChildBuffers {
   std::vector<std::vector<std::uint32_t>> free_up;
   std::vector<std::vector<std::uint32_t>> free_down;
   std::vector<std::vector<Waiting>> waiting;  // first come, first served
-  std::uint32_t region = 0;  // the region of the slots, as the child node's notice names it
+  std::uint32_t region = 0;  // the region of the buffers, as the child node's notice names it
 };
 
-// The child's side: this shard's own slots for one parent.
+// The child's side: this shard's own buffers for one parent.
 struct ParentBuffers {
   // In use from the request until the answer.
   struct Up {

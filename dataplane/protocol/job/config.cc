@@ -15,7 +15,7 @@ constexpr std::uint32_t kMaxTileFanIn = 32;
 
 }  // namespace
 
-std::uint32_t tile_slots(const AggregatorConfig& config) {
+std::uint32_t most_tiles(const AggregatorConfig& config) {
   const std::uint32_t upper = config.one_class ? 0 : (config.max_height - 1) * config.upper_tiles;
   return (1 + kSlowPool) * (config.tiles + upper);
 }
@@ -23,7 +23,7 @@ std::uint32_t tile_slots(const AggregatorConfig& config) {
 // Vertices of height 1 have no child nodes, so their tiles' groups are small.
 std::uint64_t most_inputs(const AggregatorConfig& config, std::uint32_t ranks) {
   const std::uint64_t stars = std::uint64_t{1 + kSlowPool} * config.tiles;
-  const std::uint64_t upper = tile_slots(config) - stars;
+  const std::uint64_t upper = most_tiles(config) - stars;
   const std::uint32_t lowest = config.one_class ? ranks : std::min(ranks, kGroupSources);
   return stars * lowest + upper * std::min(ranks, config.upper_inputs);
 }

@@ -18,7 +18,8 @@ struct AggregatorConfig {
   // Tiles in flight. TileScheduler counts the tiles and bytes of slow jobs apart.
   std::uint32_t tiles = 64;
   // The largest height of a vertex. Each height has a class of tiles of its own. Each class above
-  // height 1 has `upper_tiles` tile slots, and its tiles have at most `upper_inputs` inputs.
+  // height 1 has at most `upper_tiles` tiles in flight, and its tiles have at most `upper_inputs`
+  // inputs.
   std::uint32_t max_height = 1;
   std::uint32_t upper_tiles = 16;
   std::uint32_t upper_inputs = UINT32_MAX;
@@ -34,7 +35,7 @@ struct AggregatorConfig {
 
 // Returns the number of tiles on their way up that may be in flight at once, including slow jobs'
 // tiles.
-std::uint32_t tile_slots(const AggregatorConfig& config);
+std::uint32_t most_tiles(const AggregatorConfig& config);
 
 // Returns the number of inputs of all these tiles together, for jobs of `ranks` ranks. A vertex has
 // at most as many children as its job has ranks, because each child node has ranks of its own below

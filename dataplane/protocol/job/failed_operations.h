@@ -15,30 +15,30 @@ class FailedOperations {
 
   // Precondition: the operation's verdict is given, and no tile of it is in flight. Its
   // announcements have been answered, and are freed.
-  void keep(PoolIndex slot) {
+  void keep(PoolIndex index) {
     if (size_ == most_) forget(oldest_);
-    OperationRecord& operation = table_[slot];
+    OperationRecord& operation = table_[index];
     table_.unpark(operation);
     operation.state = OperationRecord::State::kFailed;
     operation.older_failed = newest_;
     operation.newer_failed = kNone;
-    (newest_ == kNone ? oldest_ : table_[newest_].newer_failed) = slot;
-    newest_ = slot;
+    (newest_ == kNone ? oldest_ : table_[newest_].newer_failed) = index;
+    newest_ = index;
     ++size_;
   }
 
   // Removes the operation from the queue and from the table.
-  void forget(PoolIndex slot) {
-    const PoolIndex older = table_[slot].older_failed;
-    const PoolIndex newer = table_[slot].newer_failed;
+  void forget(PoolIndex index) {
+    const PoolIndex older = table_[index].older_failed;
+    const PoolIndex newer = table_[index].newer_failed;
     (older == kNone ? oldest_ : table_[older].newer_failed) = newer;
     (newer == kNone ? newest_ : table_[newer].older_failed) = older;
     --size_;
-    table_.erase(slot);
+    table_.erase(index);
   }
   // Does that when all children have the verdict.
-  void forget_if_announced(PoolIndex slot) {
-    if (table_[slot].announced == table_[slot].children) forget(slot);
+  void forget_if_announced(PoolIndex index) {
+    if (table_[index].announced == table_[index].children) forget(index);
   }
 
   PoolIndex oldest() const { return oldest_; }  // OperationRecord::newer_failed goes on; or kNone

@@ -8,14 +8,14 @@ namespace {
 class FailedOperationsTest : public ::testing::Test {
  protected:
   PoolIndex keep(std::uint32_t tag) {
-    const PoolIndex slot = table_.create(OperationKey{0, 0, tag, 0}, 2);
-    failed_.keep(slot);
-    return slot;
+    const PoolIndex index = table_.create(OperationKey{0, 0, tag, 0}, 2);
+    failed_.keep(index);
+    return index;
   }
   std::vector<std::uint32_t> tags() const {
     std::vector<std::uint32_t> tags;
-    for (PoolIndex s = failed_.oldest(); s != kNone; s = table_[s].newer_failed) {
-      tags.push_back(table_[s].key.tag);
+    for (PoolIndex i = failed_.oldest(); i != kNone; i = table_[i].newer_failed) {
+      tags.push_back(table_[i].key.tag);
     }
     return tags;
   }
@@ -46,12 +46,12 @@ TEST_F(FailedOperationsTest, ForgetsFromAnyPlace) {
 }
 
 TEST_F(FailedOperationsTest, ForgetsWhenTheLastChildHasAnnounced) {
-  const PoolIndex slot = keep(1);
-  table_.mark(slot, 0);
-  failed_.forget_if_announced(slot);
+  const PoolIndex index = keep(1);
+  table_.mark(index, 0);
+  failed_.forget_if_announced(index);
   EXPECT_EQ(failed_.size(), 1u);
-  table_.mark(slot, 1);
-  failed_.forget_if_announced(slot);
+  table_.mark(index, 1);
+  failed_.forget_if_announced(index);
   EXPECT_EQ(failed_.size(), 0u);
 }
 

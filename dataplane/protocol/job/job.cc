@@ -14,16 +14,16 @@ std::uint32_t edges_to_child_nodes(const JobSpec& spec) {
   return static_cast<std::uint32_t>(edges);
 }
 
-// Returns how many results may wait for a slot of one child node: those of roots' tiles, and those
-// that parents hand down.
+// Returns how many results may wait for a buffer of one child node: those of roots' tiles, and
+// those that parents hand down.
 std::size_t most_waiting(const JobSpec& spec) {
-  return std::size_t{spec.slots.all_up()} + std::size_t{spec.parents} * spec.slots.all_down();
+  return std::size_t{spec.buffers.all_up()} + std::size_t{spec.parents} * spec.buffers.all_down();
 }
 
 TreePosition position_of(const Vertex& vertex, const JobSpec& spec, bool one_class) {
   TreePosition position;
   position.cls = one_class ? 0 : vertex.height - 1;
-  position.slot_class = one_class || vertex.height < 2 ? 0 : vertex.height - 2;
+  position.buffer_class = one_class || vertex.height < 2 ? 0 : vertex.height - 2;
   position.child_of.assign(spec.ranks, wire::kNoRank);
   for (const std::uint16_t rank : vertex.ranks) position.child_of[rank] = rank;
   for (const ChildNode& child_node : vertex.child_nodes) {
@@ -43,7 +43,7 @@ ChildBuffers::ChildBuffers(const BufferLayout& layout, std::size_t most_waiting)
       free_down(layout.classes),
       waiting(layout.classes) {
   for (std::uint32_t cls = 0; cls < layout.classes; ++cls) {
-    // The lowest slots come first, because their memory is still in the caches.
+    // The lowest buffers come first, because their memory is still in the caches.
     for (std::uint32_t i = layout.up; i-- > 0;) free_up[cls].push_back(cls * layout.up + i);
     for (std::uint32_t i = layout.down; i-- > 0;) free_down[cls].push_back(cls * layout.down + i);
     waiting[cls].reserve(most_waiting);
@@ -53,11 +53,11 @@ ChildBuffers::ChildBuffers(const BufferLayout& layout, std::size_t most_waiting)
 ParentBuffers::ParentBuffers(const BufferLayout& layout)
     : up(layout.all_up()), down(layout.all_down()) {}
 
-Job::Job(JobId job_slot, JobSpec job_spec, bool one_class)
-    : slot(job_slot),
+Job::Job(JobId job_id, JobSpec job_spec, bool one_class)
+    : id(job_id),
       spec(std::move(job_spec)),
       members(spec.ranks + std::size_t{spec.child_nodes}),
-      parents(spec.parents, ParentBuffers(spec.slots)),
+      parents(spec.parents, ParentBuffers(spec.buffers)),
       table(static_cast<std::uint16_t>(members.size()), spec.credit,
             spec.ranks + edges_to_child_nodes(spec),
             static_cast<std::uint32_t>(spec.vertices.size())),
@@ -72,7 +72,7 @@ Job::Job(JobId job_slot, JobSpec job_spec, bool one_class)
       members[child_of(child_node)].credit += spec.credit;
   }
   for (std::uint16_t rank = 0; rank < spec.ranks; ++rank) members[rank].credit = spec.credit;
-  child_nodes.assign(spec.child_nodes, ChildBuffers(spec.slots, most_waiting(spec)));
+  child_nodes.assign(spec.child_nodes, ChildBuffers(spec.buffers, most_waiting(spec)));
 }
 
 bool Job::is_child(std::uint16_t vertex, std::uint16_t child) const {
@@ -109,9 +109,9 @@ void Job::set_deadline(PoolIndex operation, Nanos deadline) {
 std::uint64_t Job::footprint(const JobSpec& spec) {
   const std::uint64_t members = spec.ranks + std::uint64_t{spec.child_nodes};
   const std::uint64_t position = sizeof(TreePosition) + spec.ranks * sizeof(std::uint16_t);
-  const std::uint64_t up = spec.slots.all_up();
-  const std::uint64_t down = spec.slots.all_down();
-  const std::uint64_t waiting = spec.slots.classes * most_waiting(spec);
+  const std::uint64_t up = spec.buffers.all_up();
+  const std::uint64_t down = spec.buffers.all_down();
+  const std::uint64_t waiting = spec.buffers.classes * most_waiting(spec);
   const std::uint64_t child_node = up * (sizeof(ChildBuffers::Up) + sizeof(std::uint32_t)) +
                                    down * (sizeof(ChildBuffers::Down) + sizeof(std::uint32_t)) +
                                    waiting * sizeof(ChildBuffers::Waiting);

@@ -32,8 +32,8 @@ struct MemberState {
 
 // Values that the shard computes once from a Vertex.
 struct TreePosition {
-  TileClass cls = 0;             // class of the vertex's tiles
-  std::uint32_t slot_class = 0;  // class of the slots between the vertex and its child nodes
+  TileClass cls = 0;               // class of the vertex's tiles
+  std::uint32_t buffer_class = 0;  // class of the buffers between the vertex and its child nodes
   // By rank: the child that the rank is, or that it is below; kNoRank when it is elsewhere in the
   // tree.
   std::vector<std::uint16_t> child_of;
@@ -45,7 +45,7 @@ struct TreePosition {
 };
 
 struct Job {
-  Job(JobId job_slot, JobSpec job_spec, bool one_class);
+  Job(JobId job_id, JobSpec job_spec, bool one_class);
   // Returns the bytes that the state of such a job takes.
   static std::uint64_t footprint(const JobSpec& spec);
 
@@ -69,7 +69,7 @@ struct Job {
   std::uint16_t child_of(const ChildNode& child_node) const {
     return static_cast<std::uint16_t>(spec.ranks + child_node.number);
   }
-  ChildBuffers& slots_of(std::uint16_t child) { return child_nodes[child - spec.ranks]; }
+  ChildBuffers& buffers_of(std::uint16_t child) { return child_nodes[child - spec.ranks]; }
   bool is_child(std::uint16_t vertex, std::uint16_t child) const;
   // Returns the rank that stands for a child in disagreements. For a child node that is the first
   // rank below it, because all ranks below have announced the same.
@@ -87,7 +87,7 @@ struct Job {
   bool is_over(const OperationKey& key) const { return !is_broken() && table.closed(key); }
   void set_deadline(PoolIndex operation, Nanos deadline);
 
-  JobId slot;
+  JobId id;
   JobSpec spec;
   std::vector<TreePosition> positions;  // by vertex
   // By tree: the number of the job's vertex in it, or kNoVertex. Trees past the end have no vertex

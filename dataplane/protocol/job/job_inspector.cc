@@ -12,8 +12,8 @@ bool JobInspector::is_slow(JobId job) const {
   });
 }
 
-bool JobInspector::slots_free(JobId slot) const {
-  const Job& job = jobs_[slot];
+bool JobInspector::buffers_free(JobId id) const {
+  const Job& job = jobs_[id];
   const auto used = [](const auto& entry) { return entry.used; };
   for (const ParentBuffers& parent : job.parents) {
     const bool free = std::none_of(parent.up.begin(), parent.up.end(), used) &&
@@ -21,31 +21,31 @@ bool JobInspector::slots_free(JobId slot) const {
     if (!parent.gone && !free) return false;
   }
   for (std::size_t i = 0; i < job.child_nodes.size(); ++i) {
-    const ChildBuffers& slots = job.child_nodes[i];
+    const ChildBuffers& buffers = job.child_nodes[i];
     std::size_t free = 0;
-    for (std::size_t cls = 0; cls < slots.free_up.size(); ++cls) {
-      free += slots.free_up[cls].size() + slots.free_down[cls].size();
-      if (!slots.waiting[cls].empty()) return false;
+    for (std::size_t cls = 0; cls < buffers.free_up.size(); ++cls) {
+      free += buffers.free_up[cls].size() + buffers.free_down[cls].size();
+      if (!buffers.waiting[cls].empty()) return false;
     }
-    const bool all = free == slots.up.size() + slots.down.size();
+    const bool all = free == buffers.up.size() + buffers.down.size();
     if (!job.members[job.spec.ranks + i].gone && !all) return false;
   }
   return true;
 }
 
-std::vector<Waiting> JobInspector::waiting(JobId slot) const {
-  const Job& job = jobs_[slot];
+std::vector<Waiting> JobInspector::waiting(JobId id) const {
+  const Job& job = jobs_[id];
   std::vector<Waiting> waiting;
-  for (PoolIndex s = 0; s < job.table.used(); ++s) {
-    const OperationRecord& operation = job.table[s];
+  for (PoolIndex i = 0; i < job.table.used(); ++i) {
+    const OperationRecord& operation = job.table[i];
     // Part 0 stands for the operation, because every rank announces it, in one tree.
     if (operation.state != OperationRecord::State::kGathering || operation.part != 0) continue;
     Waiting entry{operation.key.tag, operation.key.round, {}, {}, operation.first_notice};
     for (const std::uint16_t rank : job.vertex(operation).ranks) {
-      if (!job.table.marked(s, rank)) entry.missing.push_back(rank);
+      if (!job.table.marked(i, rank)) entry.missing.push_back(rank);
     }
     for (const ChildNode& child_node : job.vertex(operation).child_nodes) {
-      if (job.table.marked(s, job.child_of(child_node))) continue;
+      if (job.table.marked(i, job.child_of(child_node))) continue;
       entry.missing_below.insert(entry.missing_below.end(), child_node.ranks.begin(),
                                  child_node.ranks.end());
     }

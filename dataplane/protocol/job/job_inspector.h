@@ -30,9 +30,9 @@ class JobInspector {
 
   bool busy(JobId job) const { return jobs_[job].tiles > 0; }  // tiles are in flight
   bool is_slow(JobId job) const;  // or new beside others: it gets a small part of the window
-  // Returns whether no slot between this shard and other vertices is in use. Slots of vertices that
-  // are lost do not count.
-  bool slots_free(JobId job) const;
+  // Returns whether no buffer between this shard and other vertices is in use. Buffers of vertices
+  // that are lost do not count.
+  bool buffers_free(JobId job) const;
   std::uint32_t operations(JobId job) const { return jobs_[job].table.size(); }
   // Returns the operations that wait for children. Each operation is listed only in its home tree,
   // so only when this shard has a vertex of that tree.

@@ -85,8 +85,8 @@ TraceRing::Taken TraceRing::take() {
 void account(Job& job, const OperationRecord& operation, Nanos now) {
   const bool ok = operation.verdict.status == Status::kOk;
   const bool moved = ok && operation.first != operation.end;
-  for (PoolIndex s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
-    const Announcement& announcement = job.table.announcement(s);
+  for (PoolIndex i = operation.announcements; i != kNone; i = job.table.announcement(i).next) {
+    const Announcement& announcement = job.table.announcement(i);
     if (announcement.member == kNoSession) continue;  // it is gone and got no completion
     const std::uint16_t rank = announcement.rank;
     RankCounters& counters = job.members[rank].counters;

@@ -24,7 +24,7 @@ struct JobSpec {
   std::vector<Vertex> vertices{};
   std::uint16_t child_nodes = 0;  // number of child nodes of the vertices
   std::uint16_t parents = 0;
-  BufferLayout slots{};  // the same at all vertices of the job
+  BufferLayout buffers{};  // the same at all vertices of the job
   // By number of the child node or parent: its node's number in the job, from 1, which verdicts
   // name. Empty when the numbers are unknown.
   std::vector<std::uint32_t> child_node_numbers{};

@@ -36,15 +36,15 @@ TEST_F(JobTest, AParentDecidesUntilItIsGone) {
   EXPECT_FALSE(job.leads_up(0));
 }
 
-TEST(JobFootprint, GrowsWithCreditAndSlots) {
+TEST(JobFootprint, GrowsWithCreditAndBuffers) {
   JobSpec spec{.ranks = 8, .credit = 16};
   const std::uint64_t star = Job::footprint(spec);
   spec.credit = 32;
   EXPECT_GT(Job::footprint(spec), star);
   spec.parents = 1;
-  spec.slots = BufferLayout{.bytes = 4096, .up = 2, .down = 2, .classes = 1};
+  spec.buffers = BufferLayout{.bytes = 4096, .up = 2, .down = 2, .classes = 1};
   const std::uint64_t narrow = Job::footprint(spec);
-  spec.slots.up = 64;
+  spec.buffers.up = 64;
   EXPECT_GT(Job::footprint(spec), narrow);
 }
 
@@ -80,17 +80,17 @@ TEST_F(JobTest, TheInspectorListsMissingRanksBelowChildNodesApart) {
   EXPECT_EQ(waiting[0].missing_below, (std::vector<std::uint16_t>{2, 3}));
 }
 
-TEST_F(JobTest, SlotsOfLostNodesDoNotCount) {
+TEST_F(JobTest, BuffersOfLostNodesDoNotCount) {
   Job& job = make(false);
-  EXPECT_TRUE(inspector_.slots_free(0));
+  EXPECT_TRUE(inspector_.buffers_free(0));
   job.parents[0].up[1].used = true;
-  EXPECT_FALSE(inspector_.slots_free(0));
+  EXPECT_FALSE(inspector_.buffers_free(0));
   job.parents[0].gone = true;
-  EXPECT_TRUE(inspector_.slots_free(0));
+  EXPECT_TRUE(inspector_.buffers_free(0));
   job.child_nodes[0].free_down[0].pop_back();
-  EXPECT_FALSE(inspector_.slots_free(0));
+  EXPECT_FALSE(inspector_.buffers_free(0));
   job.members[child_node(job)].gone = true;
-  EXPECT_TRUE(inspector_.slots_free(0));
+  EXPECT_TRUE(inspector_.buffers_free(0));
 }
 
 }  // namespace

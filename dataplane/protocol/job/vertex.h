@@ -39,18 +39,18 @@ struct Vertex {
 };
 
 // Memory of a vertex's node that the parent's node may read and write. For each class of the
-// parent's vertices it has `up` slots for partial sums and `down` slots for results. There is one
-// class for each height from 2 on. All slots have the same size. A tile of a class waits only for
-// slots of that class. The parent chooses the slot that a tile uses. So a node waits for room in
-// another node's memory only where it has reserved that room itself.
+// parent's vertices it has `up` buffers for partial sums and `down` buffers for results. There is
+// one class for each height from 2 on. All buffers have the same size. A tile of a class waits only
+// for buffers of that class. The parent chooses the buffer that a tile uses. So a node waits for
+// room in another node's memory only where it has reserved that room itself.
 //
-// The root cuts the tiles for all vertices, and no tile is larger than a slot. So `bytes` bounds
+// The root cuts the tiles for all vertices, and no tile is larger than a buffer. So `bytes` bounds
 // tiles at a vertex that has more children than the root. The code that chooses `bytes` must make
 // sure that every node has enough landing memory: that many bytes for each child of the node's
 // widest vertex in the job.
 struct BufferLayout {
-  std::uint64_t bytes = 0;  // of one slot
-  std::uint32_t up = 0;     // slots of a class
+  std::uint64_t bytes = 0;  // of one buffer
+  std::uint32_t up = 0;     // buffers of a class
   std::uint32_t down = 0;
   std::uint32_t classes = 0;
 
@@ -58,9 +58,9 @@ struct BufferLayout {
   std::uint32_t all_up() const { return up * classes; }
   std::uint32_t all_down() const { return down * classes; }
   // Offsets are bytes from the beginning of the region.
-  std::uint64_t up_offset(std::uint32_t slot) const { return std::uint64_t{slot} * bytes; }
-  std::uint64_t down_offset(std::uint32_t slot) const {
-    return (std::uint64_t{all_up()} + slot) * bytes;
+  std::uint64_t up_offset(std::uint32_t buffer) const { return std::uint64_t{buffer} * bytes; }
+  std::uint64_t down_offset(std::uint32_t buffer) const {
+    return (std::uint64_t{all_up()} + buffer) * bytes;
   }
   std::uint64_t total_bytes() const { return std::uint64_t{all_up() + all_down()} * bytes; }
 };

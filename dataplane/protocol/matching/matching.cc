@@ -35,8 +35,8 @@ Status check(const Job& job, std::uint16_t child, const wire::Notice& notice,
   return job.is_child(vertex, child) ? Status::kOk : Status::kInvalidArgument;
 }
 
-void park(Job& job, PoolIndex slot, std::uint16_t child, const wire::Notice& notice, Nanos now) {
-  OperationRecord& operation = job.table[slot];
+void park(Job& job, PoolIndex index, std::uint16_t child, const wire::Notice& notice, Nanos now) {
+  OperationRecord& operation = job.table[index];
   MemberState& state = job.members[child];
   ++state.outstanding;
   const bool wants_stats = (notice.flags & wire::kWantStats) != 0;
@@ -54,7 +54,7 @@ Extents extents_of(const Job& job, std::uint16_t child, SessionId member,
                    const wire::Notice& notice) {
   Extents extents;
   if (job.is_child_node(child)) {
-    extents.in = Endpoint{member, notice.in_region, 0, job.spec.slots.total_bytes()};
+    extents.in = Endpoint{member, notice.in_region, 0, job.spec.buffers.total_bytes()};
     return extents;
   }
   const Shape shape = shape_of(notice, job.spec.ranks);
@@ -75,7 +75,7 @@ void Matching::announce(Job& job, std::uint16_t child, const wire::Notice& notic
                         Status admissible, Nanos now) {
   MemberState& state = job.members[child];
   ++state.counters.notices;
-  TALLY_PROBE(announce, job.slot, child, notice.tag, notice.round, notice.part, notice.count);
+  TALLY_PROBE(announce, job.id, child, notice.tag, notice.round, notice.part, notice.count);
   if (notice.kind == wire::Kind::kCancel) return cancel(job, child, notice, now);
   const auto refuse = [&](Status status) {
     reply(job, child, notice, Verdict{.status = status, .culprit = job.blamed(child)}, 0);
@@ -86,45 +86,45 @@ void Matching::announce(Job& job, std::uint16_t child, const wire::Notice& notic
   }
   if (state.outstanding >= state.credit) return refuse(Status::kNoCredit);
   const OperationKey key{job.spec.vertices[vertex].tree, notice.group, notice.tag, notice.round};
-  PoolIndex slot = job.table.find(key);
-  if (slot == kNone) {
+  PoolIndex index = job.table.find(key);
+  if (index == kNone) {
     if (job.table.closed(key)) return refuse(Status::kDuplicate);
     if (job.is_broken() && !job.leads_up(vertex)) return reply(job, child, notice, job.broken, 0);
-    slot = open(job, key, vertex, notice, child, now);
+    index = open(job, key, vertex, notice, child, now);
   }
-  if (!job.table.mark(slot, child)) return refuse(Status::kDuplicate);
+  if (!job.table.mark(index, child)) return refuse(Status::kDuplicate);
   state.has_last = true;
   state.last_tag = notice.tag;
   state.last_round = notice.round;
-  OperationRecord& operation = job.table[slot];
+  OperationRecord& operation = job.table[index];
   if (operation.state != OperationRecord::State::kGathering) {
-    return came_late(job, slot, child, notice, now);
+    return came_late(job, index, child, notice, now);
   }
   // Each rank's time runs from its own notice. The earliest deadline counts for all ranks.
-  job.set_deadline(slot, std::min(operation.deadline, deadline_of(notice, now)));
-  park(job, slot, child, notice, now);
-  if (job.is_broken()) return verdicts_.fail(job, slot, job.broken, now);
+  job.set_deadline(index, std::min(operation.deadline, deadline_of(notice, now)));
+  park(job, index, child, notice, now);
+  if (job.is_broken()) return verdicts_.fail(job, index, job.broken, now);
   const Verdict disagreement =
       compare(operation.shape, operation.first_rank, shape_of(notice, job.spec.ranks),
               job.stand_in(vertex, child));
-  if (disagreement.status != Status::kOk) return verdicts_.fail(job, slot, disagreement, now);
+  if (disagreement.status != Status::kOk) return verdicts_.fail(job, index, disagreement, now);
   if (admissible != Status::kOk) {
     const Verdict refused{.status = admissible, .culprit = job.blamed(child)};
-    return verdicts_.fail(job, slot, refused, now);
+    return verdicts_.fail(job, index, refused, now);
   }
-  if (job.is_child_node(child)) job.slots_of(child).region = notice.in_region;
-  if (operation.announced == operation.children) become_ready(job, slot, now);
+  if (job.is_child_node(child)) job.buffers_of(child).region = notice.in_region;
+  if (operation.announced == operation.children) become_ready(job, index, now);
 }
 
 // The operation has failed, here or elsewhere.
-void Matching::came_late(Job& job, PoolIndex slot, std::uint16_t child, const wire::Notice& notice,
+void Matching::came_late(Job& job, PoolIndex index, std::uint16_t child, const wire::Notice& notice,
                          Nanos now) {
-  const OperationRecord& operation = job.table[slot];
+  const OperationRecord& operation = job.table[index];
   if (operation.state != OperationRecord::State::kFailed) {
-    return park(job, slot, child, notice, now);  // the verdict is on its way
+    return park(job, index, child, notice, now);  // the verdict is on its way
   }
   reply(job, child, notice, operation.verdict, now - operation.first_notice);
-  job.failed.forget_if_announced(slot);
+  job.failed.forget_if_announced(index);
 }
 
 // Answers a notice that is not parked and changes nothing. A child node gets no answer for a
@@ -152,11 +152,12 @@ void Matching::cancel(Job& job, std::uint16_t child, const wire::Notice& notice,
   const Operand operand = operand_of(notice);
   if (job.is_child_node(child) || notice.part >= part_count(job.spec.plan, operand)) return;
   const std::uint32_t tree = tree_of(job.spec.plan, operand, notice.part);
-  const PoolIndex slot = job.table.find(OperationKey{tree, notice.group, notice.tag, notice.round});
-  if (slot == kNone || !job.table.marked(slot, child) || !job.table[slot].is_open()) return;
+  const PoolIndex index =
+      job.table.find(OperationKey{tree, notice.group, notice.tag, notice.round});
+  if (index == kNone || !job.table.marked(index, child) || !job.table[index].is_open()) return;
   // A rank that cancels this part because another part has failed names the culprit of that one.
   const std::uint16_t culprit = notice.root < job.spec.ranks ? notice.root : child;
-  verdicts_.fail(job, slot, Verdict{.status = Status::kCancelled, .culprit = culprit}, now);
+  verdicts_.fail(job, index, Verdict{.status = Status::kCancelled, .culprit = culprit}, now);
 }
 
 Nanos Matching::deadline_of(const wire::Notice& notice, Nanos now) const {
@@ -167,8 +168,8 @@ Nanos Matching::deadline_of(const wire::Notice& notice, Nanos now) const {
 PoolIndex Matching::open(Job& job, const OperationKey& key, std::uint16_t vertex,
                          const wire::Notice& notice, std::uint16_t child, Nanos now) {
   const auto children = static_cast<std::uint16_t>(job.spec.vertices[vertex].children());
-  const PoolIndex slot = job.table.create(key, children);
-  OperationRecord& operation = job.table[slot];
+  const PoolIndex index = job.table.create(key, children);
+  OperationRecord& operation = job.table[index];
   const Part part = cut(job.spec.plan, operand_of(notice), notice.part);
   operation.shape = shape_of(notice, job.spec.ranks);
   operation.first = operation.cursor = part.first;
@@ -179,26 +180,26 @@ PoolIndex Matching::open(Job& job, const OperationKey& key, std::uint16_t vertex
   operation.first_rank = job.stand_in(vertex, child);
   operation.first_notice = now;
   operation.deadline = deadline_of(notice, now);
-  job.deadlines.insert(slot, operation.deadline);
-  return slot;
+  job.deadlines.insert(index, operation.deadline);
+  return index;
 }
 
-void Matching::become_ready(Job& job, PoolIndex slot, Nanos now) {
-  OperationRecord& operation = job.table[slot];
+void Matching::become_ready(Job& job, PoolIndex index, Nanos now) {
+  OperationRecord& operation = job.table[index];
   job.table.order_by_rank(operation);
   operation.state = OperationRecord::State::kActive;
   operation.was_ready = true;
   operation.age = age_++;
-  TALLY_PROBE(ready, job.slot, operation.key.tag, operation.key.round, operation.part,
+  TALLY_PROBE(ready, job.id, operation.key.tag, operation.key.round, operation.part,
               operation.times.last_rank,
               operation.times.last_notice - operation.times.previous_notice);
-  if (!job.vertex(operation).is_root()) return parents_.announce(job, slot, now);
-  if (operation.cursor == operation.end) return verdicts_.conclude(job, slot, now);
+  if (!job.vertex(operation).is_root()) return parents_.announce(job, index, now);
+  if (operation.cursor == operation.end) return verdicts_.conclude(job, index, now);
   const std::uint64_t bytes = traffic(operation.shape, operation.end - operation.cursor);
-  sizing_.ready(job.slot, bytes);
+  sizing_.ready(job.id, bytes);
   backlog_.add(bytes);
   operation.stream = backlog_.streams();
-  scheduler_.add(job.slot, job.position(operation).cls, slot, operation.priority, operation.age);
+  scheduler_.add(job.id, job.position(operation).cls, index, operation.priority, operation.age);
 }
 
 }  // namespace tally::protocol

@@ -40,8 +40,8 @@ TEST_F(MatchingTest, TheLastNoticeMakesAnOperationReady) {
   EXPECT_FALSE(backlog_.empty());
   EXPECT_EQ(job.child_nodes[0].region, 5u);
   std::vector<std::uint16_t> order;
-  for (PoolIndex s = job.table[0].announcements; s != kNone; s = job.table.announcement(s).next) {
-    order.push_back(job.table.announcement(s).rank);
+  for (PoolIndex i = job.table[0].announcements; i != kNone; i = job.table.announcement(i).next) {
+    order.push_back(job.table.announcement(i).rank);
   }
   EXPECT_EQ(order, (std::vector<std::uint16_t>{0, 1, child_node(job)}));
 }
@@ -87,10 +87,10 @@ TEST_F(MatchingTest, ADisagreementWithAChildNodeNamesItsFirstRank) {
   EXPECT_EQ(outbox_.completions()[0].completion.culprit, 1);
 }
 
-TEST_F(MatchingTest, TheExtentsOfAChildNodeAreItsSlots) {
+TEST_F(MatchingTest, TheExtentsOfAChildNodeAreItsBuffers) {
   const Job& job = make(true);
   const Extents of_node = extents_of(job, child_node(job), kChildNode, partial());
-  EXPECT_EQ(of_node.in.bytes, job.spec.slots.total_bytes());
+  EXPECT_EQ(of_node.in.bytes, job.spec.buffers.total_bytes());
   EXPECT_EQ(of_node.out.bytes, 0u);
   const Extents of_rank = extents_of(job, 0, 0, notice());
   EXPECT_EQ(of_rank.in.bytes, kCount * 4);

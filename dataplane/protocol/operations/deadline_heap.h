@@ -13,45 +13,46 @@ namespace tally::protocol {
 
 class DeadlineHeap {
  public:
-  // `capacity`: all slots are below it. The constructor reserves room for all of them. It writes to
-  // no memory, so the kernel gives pages only for the part that is used.
+  // `capacity`: all operations have a smaller index. The constructor reserves room for all of them.
+  // It writes to no memory, so the kernel gives pages only for the part that is used.
   explicit DeadlineHeap(PoolIndex capacity) {
     heap_.reserve(capacity);
     place_.reserve(capacity);
   }
 
   Nanos earliest() const { return heap_.empty() ? kForever : heap_.front().when; }
-  PoolIndex earliest_slot() const { return heap_.front().slot; }  // precondition: not empty
+  // Precondition: not empty.
+  PoolIndex earliest_operation() const { return heap_.front().operation; }
 
-  void insert(PoolIndex slot, Nanos when) {
-    if (slot >= place_.size()) place_.resize(slot + std::size_t{1}, kNone);
-    heap_.push_back(Entry{when, slot});
-    place_[slot] = static_cast<PoolIndex>(heap_.size() - 1);
-    rise(place_[slot]);
+  void insert(PoolIndex operation, Nanos when) {
+    if (operation >= place_.size()) place_.resize(operation + std::size_t{1}, kNone);
+    heap_.push_back(Entry{when, operation});
+    place_[operation] = static_cast<PoolIndex>(heap_.size() - 1);
+    rise(place_[operation]);
   }
 
-  // Does nothing when the slot has no deadline.
-  void remove(PoolIndex slot) {
-    const PoolIndex hole = slot < place_.size() ? place_[slot] : kNone;
+  // Does nothing when the operation has no deadline.
+  void remove(PoolIndex operation) {
+    const PoolIndex hole = operation < place_.size() ? place_[operation] : kNone;
     if (hole == kNone) return;
-    place_[slot] = kNone;
+    place_[operation] = kNone;
     const Entry last = heap_.back();
     heap_.pop_back();
     if (hole == heap_.size()) return;
     put(hole, last);
     rise(hole);
-    sink(place_[last.slot]);
+    sink(place_[last.operation]);
   }
 
  private:
   struct Entry {
     Nanos when;
-    PoolIndex slot;
+    PoolIndex operation;
   };
 
   void put(PoolIndex at, Entry entry) {
     heap_[at] = entry;
-    place_[entry.slot] = at;
+    place_[entry.operation] = at;
   }
   void swap(PoolIndex a, PoolIndex b) {
     const Entry entry = heap_[a];
@@ -77,7 +78,7 @@ class DeadlineHeap {
   }
 
   std::vector<Entry> heap_;
-  std::vector<PoolIndex> place_;  // by slot, up to the highest one used: index in heap_, or kNone
+  std::vector<PoolIndex> place_;  // by operation, up to the highest used: index in heap_, or kNone
 };
 
 }  // namespace tally::protocol

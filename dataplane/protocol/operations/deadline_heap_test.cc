@@ -13,19 +13,19 @@ TEST(DeadlineHeap, AgreesWithAMapUnderRandomUse) {
   DeadlineHeap heap(100);
   std::map<PoolIndex, Nanos> model;
   for (int tile_event = 0; tile_event < 20'000; ++tile_event) {
-    const PoolIndex slot = static_cast<PoolIndex>(random() % 100);
-    if (model.erase(slot) > 0) {
-      heap.remove(slot);
+    const PoolIndex operation = static_cast<PoolIndex>(random() % 100);
+    if (model.erase(operation) > 0) {
+      heap.remove(operation);
     } else {
       const Nanos when = static_cast<Nanos>(random() % 1000);
-      heap.insert(slot, when);
-      model[slot] = when;
+      heap.insert(operation, when);
+      model[operation] = when;
     }
     Nanos earliest = kForever;
     for (const auto& [s, when] : model) earliest = std::min(earliest, when);
     ASSERT_EQ(heap.earliest(), earliest);
     if (!model.empty()) {
-      ASSERT_EQ(model.at(heap.earliest_slot()), earliest);
+      ASSERT_EQ(model.at(heap.earliest_operation()), earliest);
     }
   }
 }

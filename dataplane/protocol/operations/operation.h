@@ -20,7 +20,7 @@ inline constexpr SessionId kNoSession = UINT32_MAX;
 using PoolIndex = std::uint32_t;
 inline constexpr PoolIndex kNone = UINT32_MAX;
 
-// The place of a rank's bytes, or of a child node's slots. The shard keeps it from the child's
+// The place of a rank's bytes, or of a child node's buffers. The shard keeps it from the child's
 // notice until its completion.
 struct Announcement {
   std::uint64_t in_offset = 0;

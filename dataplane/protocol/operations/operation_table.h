@@ -30,7 +30,7 @@ class OperationTable {
   // operation has this key, and its announcer is within credit.
   PoolIndex create(const OperationKey& key, std::uint16_t children);
   // Removes the operation. If all children have announced it, this closes its round.
-  void erase(PoolIndex slot);
+  void erase(PoolIndex index);
 
   // Returns whether all children have announced this round of the tag, or a later one, and that
   // round has ended. A notice of this round is then a duplicate, because each rank goes through the
@@ -38,16 +38,16 @@ class OperationTable {
   // two that share an entry.
   bool closed(const OperationKey& key) const;
 
-  OperationRecord& operator[](PoolIndex slot) { return operations_[slot]; }
-  const OperationRecord& operator[](PoolIndex slot) const { return operations_[slot]; }
+  OperationRecord& operator[](PoolIndex index) { return operations_[index]; }
+  const OperationRecord& operator[](PoolIndex index) const { return operations_[index]; }
   std::uint32_t size() const { return live_; }
   PoolIndex capacity() const { return capacity_; }
-  // Slots from this one on have never had an operation.
+  // Entries from this one on have never had an operation.
   PoolIndex used() const { return static_cast<PoolIndex>(operations_.size()); }
 
   // Marks the child as having announced. Returns false when it was marked already.
-  bool mark(PoolIndex slot, std::uint16_t child);
-  bool marked(PoolIndex slot, std::uint16_t child) const;
+  bool mark(PoolIndex index, std::uint16_t child);
+  bool marked(PoolIndex index, std::uint16_t child) const;
 
   void park(OperationRecord& operation, const Announcement& announcement);
   // Frees the operation's announcements.
@@ -56,8 +56,8 @@ class OperationTable {
   // announcements of all children are parked.
   void order_by_rank(OperationRecord& operation);
 
-  Announcement& announcement(PoolIndex slot) { return announcements_[slot]; }
-  const Announcement& announcement(PoolIndex slot) const { return announcements_[slot]; }
+  Announcement& announcement(PoolIndex index) { return announcements_[index]; }
+  const Announcement& announcement(PoolIndex index) const { return announcements_[index]; }
 
  private:
   struct Closed {
@@ -71,7 +71,7 @@ class OperationTable {
   static std::uint32_t hash(const OperationKey& key);
   std::uint32_t home(const OperationKey& key) const;
   std::size_t closed_index(const OperationKey& key) const;
-  void enter(PoolIndex slot);
+  void enter(PoolIndex operation);
   void widen_index();
   void unindex(const OperationKey& key);
 

@@ -49,10 +49,10 @@ TEST(OperationTable, FindsAllWhileItsIndexWidens) {
       ASSERT_EQ(table.find(OperationKey{0, 0, some->first, 1}), some->second);
     }
   }
-  for (const auto& [tag, slot] : model) {
-    ASSERT_EQ(table.find(OperationKey{0, 0, tag, 1}), slot);
+  for (const auto& [tag, index] : model) {
+    ASSERT_EQ(table.find(OperationKey{0, 0, tag, 1}), index);
     ASSERT_EQ(table.find(OperationKey{0, 0, tag, 2}), kNone);
-    table.erase(slot);
+    table.erase(index);
     ASSERT_EQ(table.find(OperationKey{0, 0, tag, 1}), kNone);
   }
   EXPECT_EQ(table.size(), 0u);
@@ -63,37 +63,37 @@ TEST(OperationTable, HoldsEveryNoticeWithinCredit) {
   constexpr std::uint32_t kCredit = 4;
   OperationTable table(kRanks, kCredit, kRanks);
   for (int lap = 0; lap < 3; ++lap) {  // each rank has operations that nobody else announces
-    std::vector<PoolIndex> slots;
+    std::vector<PoolIndex> indices;
     for (std::uint16_t rank = 0; rank < kRanks; ++rank) {
       for (std::uint32_t i = 0; i < kCredit; ++i) {
-        const PoolIndex slot = table.create(OperationKey{0, 0, rank * 100u + i, 0}, kRanks);
+        const PoolIndex index = table.create(OperationKey{0, 0, rank * 100u + i, 0}, kRanks);
         Announcement announcement;
         announcement.rank = rank;
-        ASSERT_TRUE(table.mark(slot, rank));
-        ASSERT_FALSE(table.mark(slot, rank));
-        table.park(table[slot], announcement);
-        slots.push_back(slot);
+        ASSERT_TRUE(table.mark(index, rank));
+        ASSERT_FALSE(table.mark(index, rank));
+        table.park(table[index], announcement);
+        indices.push_back(index);
       }
     }
-    for (PoolIndex slot : slots) table.erase(slot);
+    for (PoolIndex index : indices) table.erase(index);
     EXPECT_EQ(table.size(), 0u);
   }
 }
 
 TEST(OperationTable, OrdersAnnouncementsByRank) {
   OperationTable table(130, 2, 130);
-  const PoolIndex slot = table.create(OperationKey{}, 130);
+  const PoolIndex index = table.create(OperationKey{}, 130);
   for (std::uint32_t i = 0; i < 130; ++i) {
     Announcement announcement;
     announcement.rank = static_cast<std::uint16_t>(i * 37 % 130);
-    ASSERT_TRUE(table.mark(slot, announcement.rank));
-    table.park(table[slot], announcement);
+    ASSERT_TRUE(table.mark(index, announcement.rank));
+    table.park(table[index], announcement);
   }
-  EXPECT_TRUE(table.marked(slot, 129));
-  table.order_by_rank(table[slot]);
+  EXPECT_TRUE(table.marked(index, 129));
+  table.order_by_rank(table[index]);
   std::uint16_t expected = 0;
-  for (PoolIndex s = table[slot].announcements; s != kNone; s = table.announcement(s).next) {
-    EXPECT_EQ(table.announcement(s).rank, expected++);
+  for (PoolIndex i = table[index].announcements; i != kNone; i = table.announcement(i).next) {
+    EXPECT_EQ(table.announcement(i).rank, expected++);
   }
   EXPECT_EQ(expected, 130);
 }
@@ -112,9 +112,9 @@ TEST(OperationTable, RemembersWhatHasEndedInEveryTree) {
           remembered += table.closed(key) ? 1 : 0;
           continue;
         }
-        const PoolIndex slot = table.create(key, 1);
-        table.mark(slot, 0);
-        table.erase(slot);
+        const PoolIndex index = table.create(key, 1);
+        table.mark(index, 0);
+        table.erase(index);
       }
     }
   }

@@ -3,7 +3,7 @@
 //   summing   a tile of the operation is being summed
 //   pulling   no tile of it is being summed; the shard sums nothing, and a pull of it is in flight
 //   pushing   nor is a pull of it in flight; the shard sums nothing, and a push of it is in flight
-//   queueing  none of these: it waits for the window, a tile slot, or the shard's core
+//   queueing  none of these: it waits for the window, the end of a tile, or the shard's core
 // Time in the stages pulling and pushing is transfer that no sum hides. Before the operation is
 // ready, it waits for the last child's notice.
 #pragma once

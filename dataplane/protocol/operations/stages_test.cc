@@ -65,7 +65,7 @@ TEST(StageTimes, BetweenItsTilesItQueues) {
   times.sum(1, 0);
   times.push(2);
   times.placed(3, 1);
-  times.pull(false, 100, 1);  // no slot was free before
+  times.pull(false, 100, 1);  // no tile could start before
   times.sum(101, 1);
   times.push(102);
   times.placed(103, 2);

@@ -88,7 +88,7 @@ RingEntry broken_message(std::uint32_t epoch, const Verdict& broken) {
   message.epoch = epoch;
   message.status = broken.status;
   message.culprit = broken.culprit;
-  message.slot = static_cast<std::uint32_t>(broken.culprit_value);
+  message.buffer = static_cast<std::uint32_t>(broken.culprit_value);
   return wire::encode(message);
 }
 

@@ -77,23 +77,23 @@ void TileScheduler::review(Class& cls) {
   if (!full && cls.slow_jobs == 0) return;
   Quickest waiting;
   Quickest busy;
-  for (JobId job = 0; job < cls.lanes.size(); ++job) {
-    const Lane& lane = cls.lanes[job];
-    if (lane.slow) continue;
-    const Nanos turnover = lane.turnover.at(clock_);
-    if (!lane.ready.empty()) waiting.add(job, turnover);
-    if (!lane.ready.empty() || lane.turnover.in_flight() > 0) busy.add(job, turnover);
+  for (JobId job = 0; job < cls.queues.size(); ++job) {
+    const Queue& queue = cls.queues[job];
+    if (queue.slow) continue;
+    const Nanos turnover = queue.turnover.at(clock_);
+    if (!queue.ready.empty()) waiting.add(job, turnover);
+    if (!queue.ready.empty() || queue.turnover.in_flight() > 0) busy.add(job, turnover);
   }
   cls.timeout = busy.first ? timeout_for(*busy.first) : kForever;
   if (!full) return;
-  for (JobId job = 0; job < cls.lanes.size(); ++job) {
-    const Lane& lane = cls.lanes[job];
+  for (JobId job = 0; job < cls.queues.size(); ++job) {
+    const Queue& queue = cls.queues[job];
     const auto others = waiting.besides(job);
-    if (lane.slow || lane.turnover.in_flight() == 0 || !others) continue;
+    if (queue.slow || queue.turnover.in_flight() == 0 || !others) continue;
     blocked_ = true;
-    if (lane.turnover.at(clock_) <= timeout_for(*others)) continue;
+    if (queue.turnover.at(clock_) <= timeout_for(*others)) continue;
     Pool together = cls.slow;
-    together.add(lane.pool);
+    together.add(queue.pool);
     const std::uint64_t window = kSlowPool * cls.limits.window_bytes;
     const bool fits =
         together.tiles <= kSlowPool * cls.limits.tiles && together.pulls.bytes <= window;
@@ -103,48 +103,48 @@ void TileScheduler::review(Class& cls) {
 
 void TileScheduler::give(TileClass number, JobId job, std::uint64_t bytes, Nanos now) {
   Class& cls = classes_[number];
-  Lane& lane = cls.lanes[job];
-  const bool over = lane.turnover.give(bytes, reach(now));
-  if (over && lane.slow) adapt(cls, job);
+  Queue& queue = cls.queues[job];
+  const bool over = queue.turnover.give(bytes, reach(now));
+  if (over && queue.slow) adapt(cls, job);
 }
 
 // The allowance is what the job turns over in the time that the others grant.
 void TileScheduler::adapt(Class& cls, JobId job) {
-  Lane& lane = cls.lanes[job];
-  const Nanos round = lane.turnover.last();
+  Queue& queue = cls.queues[job];
+  const Nanos round = queue.turnover.last();
   if (round > cls.timeout) {
     const double part = static_cast<double>(cls.timeout) / static_cast<double>(round);
-    const auto less = static_cast<std::uint64_t>(static_cast<double>(lane.allowance) * part);
-    lane.allowance = std::max(less, kFirstAllowance);
+    const auto less = static_cast<std::uint64_t>(static_cast<double>(queue.allowance) * part);
+    queue.allowance = std::max(less, kFirstAllowance);
   }
   if (round > cls.timeout / 2) {
-    lane.quick_rounds = 0;
+    queue.quick_rounds = 0;
     return;
   }
-  ++lane.quick_rounds;
-  if (!lane.ready.empty()) lane.allowance *= 2;
-  const bool quick = lane.allowance >= cls.limits.window_bytes;
-  if (quick || lane.quick_rounds >= kQuickRounds) move(cls, job, false);
+  ++queue.quick_rounds;
+  if (!queue.ready.empty()) queue.allowance *= 2;
+  const bool quick = queue.allowance >= cls.limits.window_bytes;
+  if (quick || queue.quick_rounds >= kQuickRounds) move(cls, job, false);
 }
 
 void TileScheduler::move(Class& cls, JobId job, bool to_slow) {
-  Lane& lane = cls.lanes[job];
-  const bool waits = !lane.ready.empty();
+  Queue& queue = cls.queues[job];
+  const bool waits = !queue.ready.empty();
   std::uint32_t& tiles_of_owner = cls.jobs_of[jobs_[job].owner].tiles;
-  pool_of(cls, lane).subtract(lane.pool);
+  pool_of(cls, queue).subtract(queue.pool);
   if (to_slow) {
-    tiles_of_owner -= lane.pool.tiles;
+    tiles_of_owner -= queue.pool.tiles;
     ++cls.slow_jobs;
-    lane.allowance = kFirstAllowance;
-    lane.quick_rounds = 0;
+    queue.allowance = kFirstAllowance;
+    queue.quick_rounds = 0;
   } else {
-    tiles_of_owner += lane.pool.tiles;
+    tiles_of_owner += queue.pool.tiles;
     --cls.slow_jobs;
     catch_up(jobs_[job]);
   }
   if (waits) count_waiting(cls, job, !to_slow);
-  lane.slow = to_slow;
-  pool_of(cls, lane).add(lane.pool);
+  queue.slow = to_slow;
+  pool_of(cls, queue).add(queue.pool);
 }
 
 }  // namespace tally::protocol

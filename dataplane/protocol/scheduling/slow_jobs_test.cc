@@ -33,29 +33,29 @@ class SlowJobs : public ::testing::Test {
   // It always has an operation that is not at its end.
   JobId job(double megabits, std::uint64_t tile_bytes = kLargeTile, OwnerId owner = kNoOwner,
             std::uint64_t least_bytes = kSmallestTile) {
-    const auto slot = static_cast<JobId>(jobs_.size());
+    const auto id = static_cast<JobId>(jobs_.size());
     jobs_.push_back(
         {.rate = megabits / 8000, .tile_bytes = tile_bytes, .least_bytes = least_bytes});
-    scheduler_.add_job(slot, {.owner = owner});
-    scheduler_.reserve(slot, 0, 1);
-    if (slot > 0) scheduler_.on_probation(slot);
-    scheduler_.add(slot, 0, slot, 0, slot);
-    return slot;
+    scheduler_.add_job(id, {.owner = owner});
+    scheduler_.reserve(id, 0, 1);
+    if (id > 0) scheduler_.on_probation(id);
+    scheduler_.add(id, 0, id, 0, id);
+    return id;
   }
 
   void run(Nanos span) {
     for (const Nanos until = now_ + span; now_ < until; now_ += kTileEvent) {
       scheduler_.review(now_);
       start();
-      for (JobId slot = 0; slot < jobs_.size(); ++slot) carry(slot);
+      for (JobId id = 0; id < jobs_.size(); ++id) carry(id);
     }
   }
 
   // What it gets done in so long.
-  double rate(JobId slot, Nanos span) {
-    const std::uint64_t before = jobs_[slot].done;
+  double rate(JobId id, Nanos span) {
+    const std::uint64_t before = jobs_[id].done;
     run(span);
-    return static_cast<double>(jobs_[slot].done - before) / static_cast<double>(span);
+    return static_cast<double>(jobs_[id].done - before) / static_cast<double>(span);
   }
 
   void start() {
@@ -69,17 +69,17 @@ class SlowJobs : public ::testing::Test {
     }
   }
 
-  void carry(JobId slot) {
-    SimulatedJob& job = jobs_[slot];
-    job.was_slow |= scheduler_.is_slow(slot, 0);
+  void carry(JobId id) {
+    SimulatedJob& job = jobs_[id];
+    job.was_slow |= scheduler_.is_slow(id, 0);
     job.carried += job.rate * kTileEvent;
     while (!job.under_way.empty() && job.carried >= static_cast<double>(job.under_way.front())) {
       const std::uint64_t bytes = job.under_way.front();
       job.carried -= static_cast<double>(bytes);
       job.under_way.pop_front();
       job.done += bytes;
-      scheduler_.pulled(slot, 0, bytes, now_);
-      scheduler_.finished(slot, 0);
+      scheduler_.pulled(id, 0, bytes, now_);
+      scheduler_.finished(id, 0);
     }
     if (job.under_way.empty()) job.carried = 0;
   }
@@ -170,8 +170,8 @@ TEST_F(SlowJobs, AQuickJobHasTheWindowSoonAfterItCame) {
   EXPECT_GT(rate(quick, kSecond), 0.98 * jobs_[quick].rate);
 }
 
-// Many small tiles fill the slots, not the window.
-TEST_F(SlowJobs, TileSlotsOfASlowJobAreNoneOfTheOthers) {
+// Many small tiles reach the bound of tiles, not the window.
+TEST_F(SlowJobs, TilesOfASlowJobAreNoneOfTheOthers) {
   job(0, 16 << 10);
   run(20 * kMillisecond);
   const JobId quick = job(1000);
@@ -215,9 +215,9 @@ TEST_F(SlowJobs, BoundsHoldForRandomRates) {
                       static_cast<PoolIndex>(&one - jobs_.data()));
   }
   run(kSecond);
-  for (JobId slot = 0; slot < jobs_.size(); ++slot) {
-    EXPECT_TRUE(jobs_[slot].under_way.empty());
-    scheduler_.remove_job(slot);
+  for (JobId id = 0; id < jobs_.size(); ++id) {
+    EXPECT_TRUE(jobs_[id].under_way.empty());
+    scheduler_.remove_job(id);
   }
   jobs_.clear();
   const JobId again = job(1000);

@@ -33,19 +33,19 @@ struct TileChecksums {
 using ParentId = std::uint32_t;
 inline constexpr ParentId kNoParentId = UINT32_MAX;
 
-// A slot of this shard's own memory that the parent may access.
+// A buffer of this shard's own memory that the parent may access.
 struct OwnBuffer {
   ParentId parent_id = kNoParentId;
-  std::uint32_t slot = 0;
+  std::uint32_t index = 0;
 };
 
 // A child node that gets a result.
 struct Below {
   std::uint16_t child = 0;        // number in the job
   SessionId member = kNoSession;  // session
-  // The child node's down slot that the tile uses, from its TileEvent until the shard has notified
-  // the child node.
-  std::uint32_t slot = kNone;
+  // The child node's down buffer that the tile uses, from its TileEvent until the shard has
+  // notified the child node.
+  std::uint32_t buffer = kNone;
 };
 
 // A run of elements on its way up, as a sum of sources, or down, as a result that the shard hands
@@ -54,7 +54,7 @@ struct Below {
 // The sources are in the order of the sum: ranks in rank order, then partial sums of child nodes. A
 // TileEvent reports when a partial sum is there. The shard pulls and adds up the sources in groups
 // (groups.h). Results go to `landings` when start_pushing() allows it. They go to `below` when a
-// TileEvent names the slot.
+// TileEvent names the buffer.
 struct Tile {
   // The phase says which bytes of the tile are in flight.
   enum class Phase : std::uint8_t {
@@ -83,14 +83,14 @@ struct Tile {
   // The type of the child nodes' partial sums, and of this one: f32 for sums and averages of f16
   // and bf16, else `type`.
   ElementType partial_type = ElementType::kF32;
-  // The sum is a partial sum for the parent, and goes into `own`, an up slot.
+  // The sum is a partial sum for the parent, and goes into `own`, an up buffer.
   bool partial = false;
-  OwnBuffer own;  // of a tile on its way down: the down slot that holds the result
+  OwnBuffer own;  // of a tile on its way down: the down buffer that holds the result
   std::vector<TileChecksums> checksums;  // of the ranks that give checksums
   std::uint64_t lead = 0;                // bytes of a source that lie in its first granule
   std::vector<Endpoint> landings;
   std::vector<Endpoint> stats_landings;  // of BlockStats, for the ranks that want them
-  std::vector<Below> below;              // child nodes that get the result in a down slot
+  std::vector<Below> below;              // child nodes that get the result in a down buffer
   // Ranks whose memory the tile reads or writes, and child nodes whose memory it reads; each once.
   std::vector<SessionId> members;
 
@@ -105,7 +105,7 @@ struct Tile {
 struct TileEvent {
   enum class Kind : std::uint8_t {
     kPull,  // sources[index] is there, and the engine pulls it
-    // below[index] has room at `where`, its `slot`. The engine pushes there, then calls
+    // below[index] has room at `where`, its `buffer`. The engine pushes there, then calls
     // passed_down().
     kPush,
   };
@@ -116,7 +116,7 @@ struct TileEvent {
   // Not kOk when nothing is left to pull or push; then the tile fails.
   Status status = Status::kOk;
   Endpoint where;
-  std::uint32_t slot = kNone;  // of a push; the engine stores it in below[index]
+  std::uint32_t buffer = kNone;  // of a push; the engine stores it in below[index]
 };
 
 // An encoded message between vertices.

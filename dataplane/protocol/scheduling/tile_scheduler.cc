@@ -54,29 +54,29 @@ std::uint32_t TileScheduler::owner_of(const JobShare& share) {
 // grown only some of them.
 void TileScheduler::add_job(JobId job, const JobShare& share) {
   for (Class& cls : classes_) {
-    if (job >= cls.lanes.size()) cls.lanes.resize(job + 1);
+    if (job >= cls.queues.size()) cls.queues.resize(job + 1);
     cls.ready.reserve(job + 1);
   }
   if (job >= jobs_.size()) jobs_.resize(job + 1);
   const std::uint32_t owner = owner_of(share);
   ++owners_[owner].jobs;
   jobs_[job] = Job{.weight = share.weight, .owner = owner, .window_bytes = share.window_bytes};
-  for (Class& cls : classes_) cls.lanes[job] = Lane{};
+  for (Class& cls : classes_) cls.queues[job] = Queue{};
 }
 
 void TileScheduler::reserve(JobId job, TileClass cls, std::uint32_t operations,
                             std::uint32_t tiles) {
-  Lane& lane = classes_[cls].lanes[job];
-  lane.ready.reserve(lane.ready.capacity() + operations);
-  lane.most = std::min(lane.most, tiles);
+  Queue& queue = classes_[cls].queues[job];
+  queue.ready.reserve(queue.ready.capacity() + operations);
+  queue.most = std::min(queue.most, tiles);
 }
 
 void TileScheduler::remove_job(JobId job) {
   for (TileClass cls = 0; cls < classes_.size(); ++cls) {
-    Lane& lane = classes_[cls].lanes[job];
-    while (!lane.ready.empty()) remove(job, cls, lane.ready.front().operation);
-    if (lane.slow) --classes_[cls].slow_jobs;
-    lane = Lane{};
+    Queue& queue = classes_[cls].queues[job];
+    while (!queue.ready.empty()) remove(job, cls, queue.ready.front().operation);
+    if (queue.slow) --classes_[cls].slow_jobs;
+    queue = Queue{};
   }
   --owners_[jobs_[job].owner].jobs;
   jobs_[job] = Job{};
@@ -90,8 +90,8 @@ void TileScheduler::catch_up(Job& job) {
 }
 
 // Slow jobs do not count here, because they have a pool of their own.
-void TileScheduler::count_waiting(Class& cls, JobId slot, bool waits) {
-  const Job& job = jobs_[slot];
+void TileScheduler::count_waiting(Class& cls, JobId id, bool waits) {
+  const Job& job = jobs_[id];
   Waiting& jobs = cls.jobs_of[job.owner];
   if (waits) {
     if (jobs.count++ == 0) ++cls.owners.count, cls.owners.weight += owners_[job.owner].weight;
@@ -102,28 +102,28 @@ void TileScheduler::count_waiting(Class& cls, JobId slot, bool waits) {
   }
 }
 
-void TileScheduler::add(JobId slot, TileClass number, PoolIndex operation, std::uint8_t priority,
+void TileScheduler::add(JobId id, TileClass number, PoolIndex operation, std::uint8_t priority,
                         std::uint64_t age) {
-  Job& job = jobs_[slot];
+  Job& job = jobs_[id];
   Owner& owner = owners_[job.owner];
   Class& cls = classes_[number];
-  Lane& lane = cls.lanes[slot];
-  if (lane.ready.empty()) {
-    if (job.ready_lanes++ == 0) advance(job.served, owner.virtual_time);
-    if (owner.ready_lanes++ == 0) advance(owner.served, virtual_time_);
-    ++ready_lanes_;
-    lane.place = static_cast<std::uint32_t>(cls.ready.size());
-    cls.ready.push_back(slot);
-    if (!lane.slow) count_waiting(cls, slot, true);
+  Queue& queue = cls.queues[id];
+  if (queue.ready.empty()) {
+    if (job.ready_queues++ == 0) advance(job.served, owner.virtual_time);
+    if (owner.ready_queues++ == 0) advance(owner.served, virtual_time_);
+    ++ready_queues_;
+    queue.place = static_cast<std::uint32_t>(cls.ready.size());
+    cls.ready.push_back(id);
+    if (!queue.slow) count_waiting(cls, id, true);
   }
-  lane.ready.push_back(Ready{priority, age, operation});
-  std::push_heap(lane.ready.begin(), lane.ready.end());
+  queue.ready.push_back(Ready{priority, age, operation});
+  std::push_heap(queue.ready.begin(), queue.ready.end());
 }
 
-void TileScheduler::remove(JobId slot, TileClass number, PoolIndex operation) {
+void TileScheduler::remove(JobId id, TileClass number, PoolIndex operation) {
   Class& cls = classes_[number];
-  Lane& lane = cls.lanes[slot];
-  auto& ready = lane.ready;
+  Queue& queue = cls.queues[id];
+  auto& ready = queue.ready;
   if (ready.empty()) return;
   if (ready.front().operation == operation) {  // the usual case: its last tile has started
     std::pop_heap(ready.begin(), ready.end());
@@ -137,19 +137,19 @@ void TileScheduler::remove(JobId slot, TileClass number, PoolIndex operation) {
     std::make_heap(ready.begin(), ready.end());
   }
   if (!ready.empty()) return;
-  --jobs_[slot].ready_lanes;
-  --owners_[jobs_[slot].owner].ready_lanes;
-  --ready_lanes_;
-  cls.lanes[cls.ready.back()].place = lane.place;
-  cls.ready[lane.place] = cls.ready.back();
+  --jobs_[id].ready_queues;
+  --owners_[jobs_[id].owner].ready_queues;
+  --ready_queues_;
+  cls.queues[cls.ready.back()].place = queue.place;
+  cls.ready[queue.place] = cls.ready.back();
   cls.ready.pop_back();
-  if (!lane.slow) count_waiting(cls, slot, false);
+  if (!queue.slow) count_waiting(cls, id, false);
 }
 
-// True when the job has fewer tiles than its share of the slots. Its share is less than all slots
+// True when the job has fewer tiles in flight than its share. Its share is less than Limits::tiles
 // only while other jobs wait.
-bool TileScheduler::within_share(const Class& cls, JobId slot) const {
-  const Job& job = jobs_[slot];
+bool TileScheduler::within_share(const Class& cls, JobId id) const {
+  const Job& job = jobs_[id];
   const Waiting& jobs = cls.jobs_of[job.owner];
   std::uint64_t share = cls.limits.tiles;
   if (cls.owners.count > 1) {
@@ -157,34 +157,35 @@ bool TileScheduler::within_share(const Class& cls, JobId slot) const {
     if (jobs.tiles >= share) return false;
   }
   if (jobs.count > 1) share = std::max<std::uint64_t>(share * job.weight / jobs.weight, 1);
-  return cls.lanes[slot].pool.tiles < share;
+  return cls.queues[id].pool.tiles < share;
 }
 
 std::uint64_t TileScheduler::window_of(const Class& cls, JobId job) const {
   return std::min(jobs_[job].window_bytes, cls.limits.window_bytes);
 }
 
-bool TileScheduler::may_start(const Class& cls, JobId slot) const {
-  const Lane& lane = cls.lanes[slot];
-  const auto& [pulls, tiles] = lane.pool;
-  const std::uint64_t window = window_of(cls, slot);
-  if (tiles >= lane.most || pulls.fills(window) || lane.kept_back.fills(window)) return false;
-  if (!lane.slow) return cls.quick.has_room(cls.limits) && within_share(cls, slot);
+bool TileScheduler::may_start(const Class& cls, JobId id) const {
+  const Queue& queue = cls.queues[id];
+  const auto& [pulls, tiles] = queue.pool;
+  const std::uint64_t window = window_of(cls, id);
+  if (tiles >= queue.most || pulls.fills(window) || queue.kept_back.fills(window)) return false;
+  if (!queue.slow) return cls.quick.has_room(cls.limits) && within_share(cls, id);
   if (tiles == 0) return cls.slow.has_room(cls.limits, kSlowPool);
   return cls.slow.has_room(cls.limits, kSlowPool / 2) &&
          (tiles < kLeastSlowTiles ||
-          !(pulls.fills(lane.allowance) || lane.pushes.fills(lane.allowance)));
+          !(pulls.fills(queue.allowance) || queue.pushes.fills(queue.allowance)));
 }
 
 // Slow jobs take turns by their last start, because `served` does not count their tiles.
-bool TileScheduler::goes_before(JobId job, const Lane& lane, JobId best_job,
-                                const Lane& best) const {
-  if (job == best_job) return best.ready.front() < lane.ready.front();  // the same job, other class
+bool TileScheduler::goes_before(JobId job, const Queue& queue, JobId best_job,
+                                const Queue& best) const {
+  if (job == best_job)
+    return best.ready.front() < queue.ready.front();  // the same job, other class
   const Job& one = jobs_[job];
   const Job& other = jobs_[best_job];
-  if (lane.slow && best.slow) {
+  if (queue.slow && best.slow) {
     return one.owner == other.owner
-               ? lane.last_start < best.last_start
+               ? queue.last_start < best.last_start
                : owners_[one.owner].last_slow_start < owners_[other.owner].last_slow_start;
   }
   return one.owner == other.owner ? before(one.served, other.served)
@@ -192,16 +193,16 @@ bool TileScheduler::goes_before(JobId job, const Lane& lane, JobId best_job,
 }
 
 std::optional<TileScheduler::Choice> TileScheduler::next() const {
-  if (ready_lanes_ == 0) return std::nullopt;
-  const Lane* best = nullptr;
+  if (ready_queues_ == 0) return std::nullopt;
+  const Queue* best = nullptr;
   JobId best_job = 0;
   for (const Class& cls : classes_) {
     if (cls.slow_jobs == 0 && !cls.quick.has_room(cls.limits)) continue;
     for (const JobId job : cls.ready) {
       if (!may_start(cls, job)) continue;
-      const Lane& lane = cls.lanes[job];
-      if (best != nullptr && !goes_before(job, lane, best_job, *best)) continue;
-      best = &lane;
+      const Queue& queue = cls.queues[job];
+      if (best != nullptr && !goes_before(job, queue, best_job, *best)) continue;
+      best = &queue;
       best_job = job;
     }
   }
@@ -210,23 +211,23 @@ std::optional<TileScheduler::Choice> TileScheduler::next() const {
 }
 
 std::uint64_t TileScheduler::allowance(JobId job, TileClass cls) const {
-  const Lane& lane = classes_[cls].lanes[job];
-  return lane.slow ? lane.allowance : UINT64_MAX;
+  const Queue& queue = classes_[cls].queues[job];
+  return queue.slow ? queue.allowance : UINT64_MAX;
 }
 
 bool TileScheduler::may_push(JobId job, TileClass cls) const {
-  return !classes_[cls].lanes[job].pushes.fills(window_of(classes_[cls], job));
+  return !classes_[cls].queues[job].pushes.fills(window_of(classes_[cls], job));
 }
 
-void TileScheduler::started(JobId slot, TileClass number) {
+void TileScheduler::started(JobId id, TileClass number) {
   Class& cls = classes_[number];
-  Lane& lane = cls.lanes[slot];
-  ++lane.pool.tiles;
-  ++pool_of(cls, lane).tiles;
-  Job& job = jobs_[slot];
+  Queue& queue = cls.queues[id];
+  ++queue.pool.tiles;
+  ++pool_of(cls, queue).tiles;
+  Job& job = jobs_[id];
   Owner& owner = owners_[job.owner];
-  if (lane.slow) {  // a slow job takes nothing from others
-    lane.last_start = owner.last_slow_start = ++slow_starts_;
+  if (queue.slow) {  // a slow job takes nothing from others
+    queue.last_start = owner.last_slow_start = ++slow_starts_;
     return;
   }
   advance(virtual_time_, owner.served);
@@ -234,51 +235,51 @@ void TileScheduler::started(JobId slot, TileClass number) {
   ++cls.jobs_of[job.owner].tiles;
 }
 
-void TileScheduler::pulling(JobId slot, TileClass number, std::uint64_t bytes) {
+void TileScheduler::pulling(JobId id, TileClass number, std::uint64_t bytes) {
   Class& cls = classes_[number];
-  Lane& lane = cls.lanes[slot];
-  lane.pool.pulls.bytes += bytes;
-  pool_of(cls, lane).pulls.bytes += bytes;
-  lane.turnover.take(bytes, clock_);
-  if (lane.slow) return;
-  Job& job = jobs_[slot];
+  Queue& queue = cls.queues[id];
+  queue.pool.pulls.bytes += bytes;
+  pool_of(cls, queue).pulls.bytes += bytes;
+  queue.turnover.take(bytes, clock_);
+  if (queue.slow) return;
+  Job& job = jobs_[id];
   Owner& owner = owners_[job.owner];
   owner.served += bytes * kScale / owner.weight;
   job.served += bytes * kScale / job.weight;
 }
 
 void TileScheduler::pulled(JobId job, TileClass cls, std::uint64_t bytes, Nanos now) {
-  Lane& lane = classes_[cls].lanes[job];
-  lane.pool.pulls.bytes -= bytes;
-  pool_of(classes_[cls], lane).pulls.bytes -= bytes;
+  Queue& queue = classes_[cls].queues[job];
+  queue.pool.pulls.bytes -= bytes;
+  pool_of(classes_[cls], queue).pulls.bytes -= bytes;
   give(cls, job, bytes, now);
 }
 
 void TileScheduler::pushing(JobId job, TileClass cls, std::uint64_t bytes, Nanos now) {
-  Lane& lane = classes_[cls].lanes[job];
-  lane.pushes.bytes += bytes;
-  lane.turnover.take(bytes, reach(now));
+  Queue& queue = classes_[cls].queues[job];
+  queue.pushes.bytes += bytes;
+  queue.turnover.take(bytes, reach(now));
 }
 
 void TileScheduler::pushed(JobId job, TileClass cls, std::uint64_t bytes, Nanos now) {
-  classes_[cls].lanes[job].pushes.bytes -= bytes;
+  classes_[cls].queues[job].pushes.bytes -= bytes;
   give(cls, job, bytes, now);
 }
 
 void TileScheduler::keep_back(JobId job, TileClass cls, std::uint64_t bytes) {
-  classes_[cls].lanes[job].kept_back.bytes += bytes;
+  classes_[cls].queues[job].kept_back.bytes += bytes;
 }
 
 void TileScheduler::let_go(JobId job, TileClass cls, std::uint64_t bytes) {
-  classes_[cls].lanes[job].kept_back.bytes -= bytes;
+  classes_[cls].queues[job].kept_back.bytes -= bytes;
 }
 
 void TileScheduler::finished(JobId job, TileClass cls) {
   const Pool tile{{}, 1};
-  Lane& lane = classes_[cls].lanes[job];
-  lane.pool.subtract(tile);
-  pool_of(classes_[cls], lane).subtract(tile);
-  if (!lane.slow) --classes_[cls].jobs_of[jobs_[job].owner].tiles;
+  Queue& queue = classes_[cls].queues[job];
+  queue.pool.subtract(tile);
+  pool_of(classes_[cls], queue).subtract(tile);
+  if (!queue.slow) --classes_[cls].jobs_of[jobs_[job].owner].tiles;
 }
 
 }  // namespace tally::protocol

@@ -1,7 +1,7 @@
 // Chooses the next tile. Between owners of jobs, and then between an owner's jobs, it uses weighted
 // fair queueing on bytes pulled. Within a job it goes by priority, then by age. It also bounds what
-// is in flight. Windows of the shard and of each job bound the bytes. Tile slots bound the tiles.
-// While others wait, an owner and a job get only their shares of the slots.
+// is in flight. Windows of the shard and of each job bound the bytes. Limits::tiles bounds the
+// tiles. While others wait, an owner and a job get only their shares of the tiles.
 //
 // A window bounds the bytes of pulls. It bounds the bytes of pushes separately, by the same number.
 // More bytes than a network carries in a few milliseconds would only wait in its queues. A job that
@@ -56,7 +56,7 @@ class TileScheduler {
   struct Limits {
     // In flight: of all jobs' pulls, and of each job's pushes. One tile may always exceed it.
     std::uint64_t window_bytes = 0;
-    std::uint32_t tiles = 0;  // tile slots of the shard
+    std::uint32_t tiles = 0;  // in flight
   };
 
   struct Choice {
@@ -94,7 +94,7 @@ class TileScheduler {
   // The operation has no more tiles to start. Does nothing when the operation is not in the queue.
   void remove(JobId job, TileClass cls, PoolIndex operation);
 
-  bool has_ready() const { return ready_lanes_ > 0; }
+  bool has_ready() const { return ready_queues_ > 0; }
   // Returns the operation whose tile goes next; nothing when none is ready or the bounds are
   // reached.
   std::optional<Choice> next() const;
@@ -122,7 +122,7 @@ class TileScheduler {
   // Finds the slow jobs. The caller must call it often, and at next_review().
   void review(Nanos now);
   Nanos next_review() const { return blocked_ ? reviewed_ + kReviewEvery : kForever; }
-  bool is_slow(JobId job, TileClass cls) const { return classes_[cls].lanes[job].slow; }
+  bool is_slow(JobId job, TileClass cls) const { return classes_[cls].queues[job].slow; }
   // Returns the bytes that a slow job may have in flight in this class, each way; UINT64_MAX for
   // other jobs.
   std::uint64_t allowance(JobId job, TileClass cls) const;
@@ -159,7 +159,7 @@ class TileScheduler {
   };
 
   // A job's operations of one class.
-  struct Lane {
+  struct Queue {
     std::uint32_t most = UINT32_MAX;  // tiles that may be in flight
     Pool pool;                        // the job's part of the class's pool
     Flight pushes;
@@ -174,9 +174,9 @@ class TileScheduler {
   };
 
   struct Job {
-    std::uint32_t weight = 0;       // 0: no such job
-    std::uint32_t owner = 0;        // index in owners_
-    std::uint32_t ready_lanes = 0;  // lanes with ready operations
+    std::uint32_t weight = 0;        // 0: no such job
+    std::uint32_t owner = 0;         // index in owners_
+    std::uint32_t ready_queues = 0;  // queues with ready operations
     std::uint64_t window_bytes = UINT64_MAX;
     std::uint64_t served = 0;  // bytes over weight: virtual time within its owner
   };
@@ -185,14 +185,14 @@ class TileScheduler {
     OwnerId id = kNoOwner;
     std::uint32_t weight = 1;
     std::uint32_t jobs = 0;  // 0: the entry is free
-    std::uint32_t ready_lanes = 0;
+    std::uint32_t ready_queues = 0;
     std::uint64_t served = 0;        // bytes over weight: virtual time
     std::uint64_t virtual_time = 0;  // of the job that was served last
     std::uint64_t last_slow_start = 0;
   };
 
   // The owners, or an owner's jobs, that have ready operations and are not slow. They share the
-  // slots.
+  // tiles.
   struct Waiting {
     std::uint32_t count = 0;
     std::uint64_t weight = 0;
@@ -207,18 +207,18 @@ class TileScheduler {
     std::uint32_t slow_jobs = 0;
     Waiting owners;
     std::vector<Waiting> jobs_of;  // by owner
-    std::vector<Lane> lanes;       // by job
-    std::vector<JobId> ready;      // jobs whose lanes have ready operations
+    std::vector<Queue> queues;     // by job
+    std::vector<JobId> ready;      // jobs whose queues have ready operations
   };
 
   std::uint32_t owner_of(const JobShare& share);
   std::uint64_t window_of(const Class& cls, JobId job) const;
   bool may_start(const Class& cls, JobId job) const;
   bool within_share(const Class& cls, JobId job) const;
-  bool goes_before(JobId job, const Lane& lane, JobId best_job, const Lane& best) const;
+  bool goes_before(JobId job, const Queue& queue, JobId best_job, const Queue& best) const;
   void catch_up(Job& job);
   void count_waiting(Class& cls, JobId job, bool waits);
-  static Pool& pool_of(Class& cls, const Lane& lane) { return lane.slow ? cls.slow : cls.quick; }
+  static Pool& pool_of(Class& cls, const Queue& queue) { return queue.slow ? cls.slow : cls.quick; }
 
   // Slow jobs (slow_jobs.cc).
   Nanos reach(Nanos now);
@@ -231,7 +231,7 @@ class TileScheduler {
   std::vector<Job> jobs_;
   std::vector<Owner> owners_;
   std::uint64_t virtual_time_ = 0;  // of the owner that was served last
-  std::uint32_t ready_lanes_ = 0;
+  std::uint32_t ready_queues_ = 0;
   std::uint64_t slow_starts_ = 0;
   // A clock that counts at most 10 ms of a time in which the shard itself stands still. Such time
   // is not held against jobs.

@@ -200,7 +200,7 @@ TEST(TileScheduler, AJobWithASmallWindowLeavesTheRestToOthers) {
   EXPECT_EQ(scheduler.next()->job, 0u);
 }
 
-TEST(TileScheduler, AJobHoldsItsShareOfSlotsOnlyWhileOthersWait) {
+TEST(TileScheduler, AJobHoldsItsShareOfTilesOnlyWhileOthersWait) {
   TileScheduler scheduler({{.window_bytes = 1 << 30, .tiles = 8}});
   add_job(scheduler, 0, 3, 1);
   add_job(scheduler, 1, 1, 1);
@@ -210,10 +210,10 @@ TEST(TileScheduler, AJobHoldsItsShareOfSlotsOnlyWhileOthersWait) {
     start(scheduler, 0, 0, 1);
   }
   scheduler.add(1, 0, 1, 0, 1);
-  ASSERT_EQ(scheduler.next()->job, 1u) << "job 0 holds its 6 of 8 slots";
+  ASSERT_EQ(scheduler.next()->job, 1u) << "job 0 has its 6 of 8 tiles";
   start(scheduler, 1, 0, 1);
   start(scheduler, 1, 0, 1);
-  EXPECT_FALSE(scheduler.next()) << "all slots are taken";
+  EXPECT_FALSE(scheduler.next()) << "all 8 are in flight";
   scheduler.remove(1, 0, 1);
   scheduler.finished(1, 0);
   EXPECT_EQ(scheduler.next()->job, 0u) << "nobody else waits any more";
@@ -230,7 +230,7 @@ TEST(TileScheduler, ARemovedJobLeavesNothingBehind) {
   EXPECT_FALSE(scheduler.next());
 }
 
-// What fills one class leaves the others their slots and their window.
+// What fills one class leaves the others their tiles and their window.
 TEST(TileScheduler, AFullClassKeepsNoOtherFromGoing) {
   TileScheduler scheduler({{.window_bytes = 100, .tiles = 2}, {.window_bytes = 100, .tiles = 1}});
   add_job(scheduler, 0, 1, 4);
@@ -266,7 +266,7 @@ TEST(TileScheduler, WithinAJobPriorityGoesBeforeClass) {
   EXPECT_EQ(order, (std::vector<PoolIndex>{11, 10, 12}));
 }
 
-// As many as it has slots with its children.
+// As many as it has buffers with its children.
 TEST(TileScheduler, AJobHasAtMostItsTilesOfAClass) {
   TileScheduler scheduler({{.window_bytes = 1000, .tiles = 8}, {.window_bytes = 1000, .tiles = 8}});
   add_job(scheduler, 0, 1, 4);
@@ -314,7 +314,7 @@ TEST(TileScheduler, OwnersShareHoweverManyJobsTheyHave) {
   EXPECT_NEAR(static_cast<double>(served[21]), 2'000'000, 1000);
 }
 
-TEST(TileScheduler, AnOwnerHoldsItsShareOfSlotsOnlyWhileOthersWait) {
+TEST(TileScheduler, AnOwnerHoldsItsShareOfTilesOnlyWhileOthersWait) {
   TileScheduler scheduler({{.window_bytes = 1 << 30, .tiles = 12}});
   const auto hold = [&](JobId job) {
     int tiles = 0;

@@ -42,8 +42,8 @@ void add_landing(const Shape& shape, const Stretch& stretch, const Announcement&
 
 }  // namespace
 
-// Between vertices a tile fits a slot, also as a partial sum. So it is not too large for any vertex
-// (BufferLayout). A slow job can also have several tiles in flight.
+// Between vertices a tile fits a buffer, also as a partial sum. So it is not too large for any
+// vertex (BufferLayout). A slow job can also have several tiles in flight.
 std::uint64_t tile_elements(const AggregatorConfig& config, const Job& job,
                             const OperationRecord& operation, std::uint64_t allowance, bool fine) {
   const Shape& shape = operation.shape;
@@ -53,16 +53,16 @@ std::uint64_t tile_elements(const AggregatorConfig& config, const Job& job,
   bytes = std::min(bytes, allowance / (kSlowTiles * sources));
   std::uint64_t elements = bytes / element_bytes(shape.type);
   if (!job.vertex(operation).child_nodes.empty()) {
-    elements = std::min(elements, job.spec.slots.bytes / element_bytes(partial_type(shape)));
+    elements = std::min(elements, job.spec.buffers.bytes / element_bytes(partial_type(shape)));
   }
   return std::max(elements / kCutElements * kCutElements, kCutElements);
 }
 
-void begin_tile(const Job& job, PoolIndex slot, std::uint64_t first, std::uint64_t count,
+void begin_tile(const Job& job, PoolIndex index, std::uint64_t first, std::uint64_t count,
                 Tile& tile) {
-  const OperationRecord& operation = job.table[slot];
-  tile.job = job.slot;
-  tile.operation = slot;
+  const OperationRecord& operation = job.table[index];
+  tile.job = job.id;
+  tile.operation = index;
   tile.type = operation.shape.type;
   tile.reduction = operation.shape.operation;
   tile.divisor = operation.shape.ranks;
@@ -92,8 +92,8 @@ void add_ranks(const Job& job, const OperationRecord& operation, const Stretch& 
                Tile& tile) {
   const Shape& shape = operation.shape;
   const std::uint64_t size = element_bytes(shape.type);
-  for (PoolIndex s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
-    const Announcement& a = job.table.announcement(s);
+  for (PoolIndex i = operation.announcements; i != kNone; i = job.table.announcement(i).next) {
+    const Announcement& a = job.table.announcement(i);
     if (job.is_child_node(a.rank)) break;
     const bool contributes = pulls && stretch.contributors.has(a.rank);
     const bool receives = stretch.receivers.has(a.rank);

@@ -17,7 +17,7 @@ std::uint64_t tile_elements(const AggregatorConfig& config, const Job& job,
                             const OperationRecord& operation, std::uint64_t allowance, bool fine);
 
 // Sets what all tiles have alike, and empties the lists of endpoints.
-void begin_tile(const Job& job, PoolIndex slot, std::uint64_t first, std::uint64_t count,
+void begin_tile(const Job& job, PoolIndex index, std::uint64_t first, std::uint64_t count,
                 Tile& tile);
 
 // Adds the places of the vertex's ranks to the tile: their inputs when `pulls`, and their results.

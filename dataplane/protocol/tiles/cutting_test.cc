@@ -18,7 +18,7 @@ TEST(Backlog, StreamsFromItsThresholdOn) {
   EXPECT_TRUE(backlog.empty());
 }
 
-TEST_F(CuttingTest, ATileFitsTheSlotAndTheAllowance) {
+TEST_F(CuttingTest, ATileFitsTheBufferAndTheAllowance) {
   Job& job = make(true);
   const OperationRecord& operation = job.table[add_ready(job)];
   EXPECT_EQ(tile_elements(config_, job, operation, UINT64_MAX, false), (32u << 10) / 4);
@@ -32,7 +32,7 @@ TEST_F(CuttingTest, ATileFitsTheSlotAndTheAllowance) {
 
 TEST_F(CuttingTest, FineTilesAreSmall) {
   Job& job = make(true);
-  job.spec.slots.bytes = 1 << 20;
+  job.spec.buffers.bytes = 1 << 20;
   const OperationRecord& operation = job.table[add_ready(job)];
   const std::uint64_t coarse = tile_elements(config_, job, operation, UINT64_MAX, false);
   const std::uint64_t fine = tile_elements(config_, job, operation, UINT64_MAX, true);
@@ -42,16 +42,16 @@ TEST_F(CuttingTest, FineTilesAreSmall) {
 
 TEST_F(CuttingTest, ATileOnItsWayDownPullsNothing) {
   Job& job = make(true);
-  const PoolIndex slot = add_ready(job);
-  const OperationRecord& operation = job.table[slot];
+  const PoolIndex index = add_ready(job);
+  const OperationRecord& operation = job.table[index];
   const Stretch stretch = stretch_at(operation.shape, 4096);
   Tile tile;
-  begin_tile(job, slot, 4096, 1024, tile);
+  begin_tile(job, index, 4096, 1024, tile);
   add_ranks(job, operation, stretch, true, tile);
   EXPECT_EQ(tile.sources.size(), 2u) << "child nodes are not ranks";
   EXPECT_EQ(tile.sources[1].offset, 4096u * 4);
   EXPECT_EQ(tile.landings.size(), 2u);
-  begin_tile(job, slot, 4096, 1024, tile);
+  begin_tile(job, index, 4096, 1024, tile);
   add_ranks(job, operation, stretch, false, tile);
   EXPECT_TRUE(tile.sources.empty());
   EXPECT_EQ(tile.landings.size(), 2u);

@@ -76,15 +76,15 @@ bool Tiles::start_tile(Tile& tile) {
 }
 
 // The root cuts the operation's next tile.
-void Tiles::cut_tile(Job& job, PoolIndex slot, Tile& tile) {
-  OperationRecord& operation = job.table[slot];
+void Tiles::cut_tile(Job& job, PoolIndex index, Tile& tile) {
+  OperationRecord& operation = job.table[index];
   const Stretch stretch = stretch_at(operation.shape, operation.cursor);
-  const std::uint64_t allowance = scheduler_.allowance(job.slot, job.position(operation).cls);
+  const std::uint64_t allowance = scheduler_.allowance(job.id, job.position(operation).cls);
   const std::uint64_t most = tile_elements(config_, job, operation, allowance, tile.fine);
   // A share of a reduce-scatter may begin within a block. Then its first tile ends with the block.
   const std::uint64_t block = operation.cursor / kCutElements * kCutElements;
   const std::uint64_t end = std::min({block + most, stretch.end, operation.end});
-  begin_tile(job, slot, operation.cursor, end - operation.cursor, tile);
+  begin_tile(job, index, operation.cursor, end - operation.cursor, tile);
   operation.cursor = end;
   add_ranks(job, operation, stretch, true, tile);
   if (job.vertex(operation).child_nodes.empty()) return;
@@ -93,12 +93,12 @@ void Tiles::cut_tile(Job& job, PoolIndex slot, Tile& tile) {
 }
 
 // Any other vertex sums the next tile that its parent has requested.
-void Tiles::start_requested(Job& job, PoolIndex slot, Tile& tile) {
-  OperationRecord& operation = job.table[slot];
+void Tiles::start_requested(Job& job, PoolIndex index, Tile& tile) {
+  OperationRecord& operation = job.table[index];
   const ParentNodes::Request request = ParentNodes::take_request(job, operation);
   Stretch stretch = stretch_at(operation.shape, request.first);
   stretch.receivers = kNobody;
-  begin_tile(job, slot, request.first, request.count, tile);
+  begin_tile(job, index, request.first, request.count, tile);
   tile.partial = true;
   tile.own = request.own;
   if (tile.reduction == Operation::kAverage) tile.reduction = Operation::kSum;
@@ -114,11 +114,11 @@ bool Tiles::start_down(Tile& tile) {
   const ParentNodes::Result result = parents_.take_result();
   Job& job = jobs_[result.job];
   ParentBuffers& parent = job.parents[result.parent];
-  ParentBuffers::Down& down = parent.down[result.slot];
+  ParentBuffers::Down& down = parent.down[result.buffer];
   const OperationRecord& operation = job.table[down.operation];
   const Stretch stretch = stretch_at(operation.shape, down.result.first);
   begin_tile(job, down.operation, down.result.first, down.result.count, tile);
-  tile.own = OwnBuffer{parent.parent_id, result.slot};
+  tile.own = OwnBuffer{parent.parent_id, result.buffer};
   tile.fine = false;
   tile.stream = operation.stream;
   add_ranks(job, operation, stretch, false, tile);
@@ -127,7 +127,7 @@ bool Tiles::start_down(Tile& tile) {
   if (!wanted(tile)) tile.below.clear();
   for (std::uint32_t i = 0; i < tile.below.size(); ++i) {
     ++down.pending;
-    children_.hand_down(job, tile, i, result.parent, result.slot);
+    children_.hand_down(job, tile, i, result.parent, result.buffer);
   }
   return true;
 }
@@ -237,7 +237,7 @@ void Tiles::end_down(const Tile& tile, Status status, SessionId culprit, Nanos n
   if (status != Status::kOk) children_.release_down(job, tile);
   const std::uint32_t parent = job.vertex(job.table[tile.operation]).parent;
   ended(job, tile, status, culprit, now);
-  parents_.placed(job, parent, tile.own.slot);
+  parents_.placed(job, parent, tile.own.index);
 }
 
 // A failure is reported before the tile's request is answered. A tile that is answered is no longer
@@ -255,7 +255,7 @@ void Tiles::ended(Job& job, const Tile& tile, Status status, SessionId culprit, 
   } else {
     verdicts_.conclude_if_over(job, tile.operation, now);
   }
-  if (tile.partial) parents_.answer(job, parent, tile.own.slot, active && status == Status::kOk);
+  if (tile.partial) parents_.answer(job, parent, tile.own.index, active && status == Status::kOk);
 }
 
 }  // namespace tally::protocol

@@ -37,9 +37,9 @@ class Tiles {
   // Fills `tile` with the next tile to move, and reuses its vectors. Returns false when there is
   // none, or the window is full. Precondition: no other tile in flight has tile.handle.
   bool start_tile(Tile& tile);
-  // Does the same for a result on its way down. Such a tile takes no tile slot here. Its only
-  // buffer is tile.own, which holds the result. The caller must start these tiles before tiles that
-  // go up. It ends them with end_down(), without the events in between.
+  // Does the same for a result on its way down. The bound of tiles does not count such a tile. Its
+  // only buffer is tile.own, which holds the result. The caller must start these tiles before tiles
+  // that go up. It ends them with end_down(), without the events in between.
   bool start_down(Tile& tile);
   // When false, start_tile() or start_down() finds nothing.
   bool has_ready() const { return scheduler_.has_ready(); }
@@ -66,22 +66,22 @@ class Tiles {
   // Returns whether the tile may push its results to ranks now, to receivers_at_once() ranks at a
   // time. When false, the results are kept back, and the engine must ask again after pushes have
   // been answered. Results for child nodes do not wait for this: they go when the child node has a
-  // free slot. When a tile has no other receivers, the engine calls this once, because its
+  // free buffer. When a tile has no other receivers, the engine calls this once, because its
   // pushes begin.
   bool start_pushing(Tile& tile, Nanos now);
   // A push that a TileEvent asked for has been answered. This notifies the child node.
   void passed_down(Tile& tile, std::uint32_t index);
   // The tile has ended. `status`: kOk when its result is placed everywhere, else the reason. (A
-  // partial sum is then in its slot, and a result for child nodes is in their slots.) `culprit`:
-  // the member that caused the failure, or kNoSession. Precondition: all its pulls, pushes and
-  // TileEvents have been answered.
+  // partial sum is then in its buffer, and a result for child nodes is in their buffers.)
+  // `culprit`: the member that caused the failure, or kNoSession. Precondition: all its pulls,
+  // pushes and TileEvents have been answered.
   void end_tile(const Tile& tile, Status status, SessionId culprit, Nanos now);
   void end_down(const Tile& tile, Status status, SessionId culprit, Nanos now);
 
  private:
   TileClass class_of(const Tile& tile) const;
-  void cut_tile(Job& job, PoolIndex slot, Tile& tile);
-  void start_requested(Job& job, PoolIndex slot, Tile& tile);
+  void cut_tile(Job& job, PoolIndex index, Tile& tile);
+  void start_requested(Job& job, PoolIndex index, Tile& tile);
   void pull_group(Tile& tile, std::uint32_t begin);
   void leave_window(const Tile& tile, Nanos now);
   void ended(Job& job, const Tile& tile, Status status, SessionId culprit, Nanos now);

@@ -47,8 +47,8 @@ void ParentNodes::joined(Job& job, std::uint32_t parent, Nanos now) {
   }
   for (const RingEntry& message : above.unsent) outbox_.send_up(above.parent_id, message);
   above.unsent.clear();
-  for (PoolIndex s = 0; s < job.table.used(); ++s) {
-    const OperationRecord& operation = job.table[s];
+  for (PoolIndex i = 0; i < job.table.used(); ++i) {
+    const OperationRecord& operation = job.table[i];
     if (operation.state == State::kFree || job.vertex(operation).parent != parent) continue;
     if (operation.state == State::kActive) {
       send_partial(job, operation, operation.deadline - kTimeout - now);
@@ -59,16 +59,16 @@ void ParentNodes::joined(Job& job, std::uint32_t parent, Nanos now) {
   }
 }
 
-void ParentNodes::announce(Job& job, PoolIndex slot, Nanos now) {
-  OperationRecord& operation = job.table[slot];
+void ParentNodes::announce(Job& job, PoolIndex index, Nanos now) {
+  OperationRecord& operation = job.table[index];
   const std::uint64_t elements = operation.end - operation.first;
   if (elements > 0) {
     const std::uint64_t bytes = traffic(operation.shape, elements);
-    sizing_.ready(job.slot, bytes);
+    sizing_.ready(job.id, bytes);
     operation.stream = backlog_.streams(bytes);
   }
   send_partial(job, operation, operation.deadline - now);
-  job.set_deadline(slot, operation.deadline + kTimeout);
+  job.set_deadline(index, operation.deadline + kTimeout);
 }
 
 void ParentNodes::send_partial(const Job& job, const OperationRecord& operation, Nanos left) {
@@ -120,35 +120,35 @@ void ParentNodes::send_broken(const Job& job, ParentId except) {
 // The answer is void when the operation has failed here, or is no longer known.
 Status ParentNodes::tile_wanted(Job& job, std::uint32_t parent, const VertexMessage& message) {
   ParentBuffers& above = job.parents[parent];
-  if (message.slot >= above.up.size() || above.up[message.slot].used) return Status::kProtocol;
-  const PoolIndex slot = job.table.find(key_of(message));
-  const bool open = slot != kNone && job.table[slot].is_open();
-  if (open && !can_sum(job, job.table[slot], message)) return Status::kProtocol;
-  above.up[message.slot] = ParentBuffers::Up{true, kNone, message};
+  if (message.buffer >= above.up.size() || above.up[message.buffer].used) return Status::kProtocol;
+  const PoolIndex index = job.table.find(key_of(message));
+  const bool open = index != kNone && job.table[index].is_open();
+  if (open && !can_sum(job, job.table[index], message)) return Status::kProtocol;
+  above.up[message.buffer] = ParentBuffers::Up{true, kNone, message};
   if (!open) {
-    answer(job, parent, message.slot, false);
+    answer(job, parent, message.buffer, false);
     return Status::kOk;
   }
-  OperationRecord& operation = job.table[slot];
+  OperationRecord& operation = job.table[index];
   operation.cursor = message.first + message.count;
   backlog_.add(traffic(operation.shape, message.count));
   if (operation.first_wanted == kNone) {
-    operation.first_wanted = message.slot;
-    scheduler_.add(job.slot, job.position(operation).cls, slot, operation.priority, operation.age);
+    operation.first_wanted = message.buffer;
+    scheduler_.add(job.id, job.position(operation).cls, index, operation.priority, operation.age);
   } else {
-    above.up[operation.last_wanted].next = message.slot;
+    above.up[operation.last_wanted].next = message.buffer;
   }
-  operation.last_wanted = message.slot;
+  operation.last_wanted = message.buffer;
   return Status::kOk;
 }
 
 ParentNodes::Request ParentNodes::take_request(Job& job, OperationRecord& operation) {
   const ParentBuffers& parent = job.parents[job.vertex(operation).parent];
-  const PoolIndex slot = operation.first_wanted;
-  const ParentBuffers::Up& up = parent.up[slot];
+  const PoolIndex buffer = operation.first_wanted;
+  const ParentBuffers::Up& up = parent.up[buffer];
   operation.first_wanted = up.next;
   if (up.next == kNone) operation.last_wanted = kNone;
-  return {up.wanted.first, up.wanted.count, {parent.parent_id, slot}};
+  return {up.wanted.first, up.wanted.count, {parent.parent_id, buffer}};
 }
 
 // A parent requests tiles in ascending order, after the announcement, and only tiles to which some
@@ -163,12 +163,12 @@ bool ParentNodes::can_sum(const Job& job, const OperationRecord& operation,
   const TreePosition& position = job.position(operation);
   const std::uint64_t bytes =
       std::uint64_t{message.count} * element_bytes(partial_type(operation.shape));
-  return bytes <= job.spec.slots.bytes &&
+  return bytes <= job.spec.buffers.bytes &&
          (contributors.all || position.child_of[contributors.rank] != wire::kNoRank);
 }
 
-void ParentNodes::answer(Job& job, std::uint32_t parent, std::uint32_t slot, bool good) {
-  ParentBuffers::Up& up = job.parents[parent].up[slot];
+void ParentNodes::answer(Job& job, std::uint32_t parent, std::uint32_t buffer, bool good) {
+  ParentBuffers::Up& up = job.parents[parent].up[buffer];
   VertexMessage message = up.wanted;
   message.kind = VertexKind::kTileReady;
   message.flags = good ? 0 : wire::kVoid;
@@ -181,30 +181,30 @@ void ParentNodes::refuse_requests(Job& job, OperationRecord& operation) {
   while (operation.first_wanted != kNone) {
     const Request request = take_request(job, operation);
     backlog_.remove(traffic(operation.shape, request.count));
-    answer(job, parent, request.own.slot, false);
+    answer(job, parent, request.own.index, false);
   }
 }
 
 Status ParentNodes::tile_result(Job& job, std::uint32_t parent, const VertexMessage& message) {
   ParentBuffers& above = job.parents[parent];
-  if (message.slot >= above.down.size() || above.down[message.slot].used) {
+  if (message.buffer >= above.down.size() || above.down[message.buffer].used) {
     return Status::kProtocol;
   }
-  const PoolIndex slot = job.table.find(key_of(message));
-  const bool active = slot != kNone && job.table[slot].state == State::kActive;
+  const PoolIndex index = job.table.find(key_of(message));
+  const bool active = index != kNone && job.table[index].state == State::kActive;
   if (active) {
-    const OperationRecord& operation = job.table[slot];
+    const OperationRecord& operation = job.table[index];
     const std::uint64_t bytes = message.count * element_bytes(operation.shape.type);
-    if (!is_tile(operation, message) || bytes > job.spec.slots.bytes) return Status::kProtocol;
+    if (!is_tile(operation, message) || bytes > job.spec.buffers.bytes) return Status::kProtocol;
   }
-  above.down[message.slot] = ParentBuffers::Down{true, slot, 1, message};
+  above.down[message.buffer] = ParentBuffers::Down{true, index, 1, message};
   if (!active) {  // it has failed here: nothing waits for the result
-    placed(job, parent, message.slot);
+    placed(job, parent, message.buffer);
     return Status::kOk;
   }
-  ++job.table[slot].tiles_in_flight;
+  ++job.table[index].tiles_in_flight;
   ++job.tiles;
-  results_.push_back(Result{job.slot, parent, message.slot});
+  results_.push_back(Result{job.id, parent, message.buffer});
   return Status::kOk;
 }
 
@@ -214,8 +214,8 @@ ParentNodes::Result ParentNodes::take_result() {
   return result;
 }
 
-void ParentNodes::placed(Job& job, std::uint32_t parent, std::uint32_t slot) {
-  ParentBuffers::Down& down = job.parents[parent].down[slot];
+void ParentNodes::placed(Job& job, std::uint32_t parent, std::uint32_t buffer) {
+  ParentBuffers::Down& down = job.parents[parent].down[buffer];
   if (--down.pending > 0) return;
   VertexMessage message = down.result;
   message.kind = VertexKind::kTilePlaced;

@@ -21,10 +21,10 @@ class ParentNodes {
   struct Result {
     JobId job = 0;
     std::uint32_t parent = 0;
-    std::uint32_t slot = 0;
+    std::uint32_t buffer = 0;
   };
 
-  // A tile that a parent has requested, and this shard's slot for the sum.
+  // A tile that a parent has requested, and this shard's buffer for the sum.
   struct Request {
     std::uint64_t first = 0;
     std::uint32_t count = 0;
@@ -41,7 +41,7 @@ class ParentNodes {
   // The parent has joined: sends what it has missed.
   void joined(Job& job, std::uint32_t parent, Nanos now);
   // All children have announced the operation.
-  void announce(Job& job, PoolIndex slot, Nanos now);
+  void announce(Job& job, PoolIndex index, Nanos now);
   // Reports a failure of an operation that has a record here, to the vertex's parent.
   void report(const Job& job, std::uint16_t vertex, const OperationKey& key, std::uint16_t part,
               const Verdict& verdict);
@@ -55,8 +55,8 @@ class ParentNodes {
   Status tile_wanted(Job& job, std::uint32_t parent, const wire::VertexMessage& message);
   // Takes the operation's next request. Precondition: there is one.
   static Request take_request(Job& job, OperationRecord& operation);
-  // `good`: the sum is in the slot.
-  void answer(Job& job, std::uint32_t parent, std::uint32_t slot, bool good);
+  // `good`: the sum is in the buffer.
+  void answer(Job& job, std::uint32_t parent, std::uint32_t buffer, bool good);
   // The operation has failed: answers the requests for which no tile was started.
   void refuse_requests(Job& job, OperationRecord& operation);
 
@@ -65,8 +65,8 @@ class ParentNodes {
   bool has_results() const { return next_ < results_.size(); }
   Result take_result();  // precondition: has_results()
   // This shard's tile of the result has ended, or a child node has it everywhere. The last of them
-  // frees the slot and answers the parent.
-  void placed(Job& job, std::uint32_t parent, std::uint32_t slot);
+  // frees the buffer and answers the parent.
+  void placed(Job& job, std::uint32_t parent, std::uint32_t buffer);
 
  private:
   void send_partial(const Job& job, const OperationRecord& operation, Nanos left);

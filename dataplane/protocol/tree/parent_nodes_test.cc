@@ -11,7 +11,7 @@ using ParentNodesTest = UnitsTest;
 
 TEST_F(ParentNodesTest, RequestsMustAscendAndBeTiles) {
   Job& job = make(false);
-  const PoolIndex slot = add_ready(job);
+  const PoolIndex index = add_ready(job);
   ASSERT_EQ(parents_.tile_wanted(job, 0, message(VertexKind::kTileWanted, 4096)), Status::kOk);
   EXPECT_FALSE(backlog_.empty());
   EXPECT_TRUE(scheduler_.has_ready());
@@ -19,26 +19,26 @@ TEST_F(ParentNodesTest, RequestsMustAscendAndBeTiles) {
             Status::kProtocol);
   EXPECT_EQ(parents_.tile_wanted(job, 0, message(VertexKind::kTileWanted, 8192, 0)),
             Status::kProtocol)
-      << "the slot is in use";
+      << "the buffer is in use";
   VertexMessage across = message(VertexKind::kTileWanted, 8192, 1);
   EXPECT_EQ(parents_.tile_wanted(job, 0, across), Status::kProtocol) << "past the end";
   across.count = kCount - 8192;
   EXPECT_EQ(parents_.tile_wanted(job, 0, across), Status::kOk);
-  const auto first = ParentNodes::take_request(job, job.table[slot]);
+  const auto first = ParentNodes::take_request(job, job.table[index]);
   EXPECT_EQ(first.first, 4096u);
   EXPECT_EQ(first.own.parent_id, kParent);
-  const auto second = ParentNodes::take_request(job, job.table[slot]);
+  const auto second = ParentNodes::take_request(job, job.table[index]);
   EXPECT_EQ(second.first, 8192u);
-  EXPECT_EQ(second.own.slot, 1u);
-  EXPECT_EQ(job.table[slot].first_wanted, kNone);
+  EXPECT_EQ(second.own.index, 1u);
+  EXPECT_EQ(job.table[index].first_wanted, kNone);
 }
 
 TEST_F(ParentNodesTest, RequestsOfAFailedOperationGetVoidAnswers) {
   Job& job = make(false);
-  const PoolIndex slot = add_ready(job);
+  const PoolIndex index = add_ready(job);
   ASSERT_EQ(parents_.tile_wanted(job, 0, message(VertexKind::kTileWanted)), Status::kOk);
   ASSERT_EQ(parents_.tile_wanted(job, 0, message(VertexKind::kTileWanted, 4096, 1)), Status::kOk);
-  parents_.refuse_requests(job, job.table[slot]);
+  parents_.refuse_requests(job, job.table[index]);
   EXPECT_TRUE(backlog_.empty());
   ASSERT_EQ(outbox_.messages_up().size(), 2u);
   for (const TreeMessage& one : outbox_.messages_up()) {
@@ -47,7 +47,7 @@ TEST_F(ParentNodesTest, RequestsOfAFailedOperationGetVoidAnswers) {
     EXPECT_EQ(answer.kind, VertexKind::kTileReady);
     EXPECT_NE(answer.flags & wire::kVoid, 0);
   }
-  EXPECT_TRUE(inspector_.slots_free(0));
+  EXPECT_TRUE(inspector_.buffers_free(0));
 }
 
 TEST_F(ParentNodesTest, ReportsWaitForTheParent) {
@@ -65,9 +65,9 @@ TEST_F(ParentNodesTest, ReportsWaitForTheParent) {
 TEST_F(ParentNodesTest, AParentThatJoinsLateGetsTheAnnouncement) {
   Job& job = make(false, false);
   jobs_.join(0, child_node(job), kChildNode);
-  const PoolIndex slot = add_ready(job);
-  parents_.announce(job, slot, 0);
-  EXPECT_EQ(job.table[slot].deadline, kSecond + 4 * kSecond) << "the parent is first to see it";
+  const PoolIndex index = add_ready(job);
+  parents_.announce(job, index, 0);
+  EXPECT_EQ(job.table[index].deadline, kSecond + 4 * kSecond) << "the parent is first to see it";
   EXPECT_TRUE(outbox_.messages_up().empty());
   jobs_.join_parent(0, 0, kParent);
   parents_.joined(job, 0, 400 * kMillisecond);
@@ -78,11 +78,11 @@ TEST_F(ParentNodesTest, AParentThatJoinsLateGetsTheAnnouncement) {
 
 TEST_F(ParentNodesTest, AResultIsAnsweredWhenTheLastHasIt) {
   Job& job = make(false);
-  const PoolIndex slot = add_ready(job);
+  const PoolIndex index = add_ready(job);
   ASSERT_EQ(parents_.tile_result(job, 0, message(VertexKind::kTileResult)), Status::kOk);
-  EXPECT_EQ(job.table[slot].tiles_in_flight, 1u);
+  EXPECT_EQ(job.table[index].tiles_in_flight, 1u);
   ASSERT_TRUE(parents_.has_results());
-  EXPECT_EQ(parents_.take_result().slot, 0u);
+  EXPECT_EQ(parents_.take_result().buffer, 0u);
   EXPECT_FALSE(parents_.has_results());
   ++job.parents[0].down[0].pending;  // a child node
   parents_.placed(job, 0, 0);

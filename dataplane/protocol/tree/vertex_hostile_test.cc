@@ -21,17 +21,17 @@ TEST_F(VertexTest, RefusesWhatNoParentWants) {
   EXPECT_EQ(from_parent(message(VertexKind::kTileWanted)), Status::kProtocol) << "not announced";
   announce(1, notice());
   announce(kChildNode, partial());
-  const auto refused = [&](std::uint64_t first, std::uint32_t slot, std::uint32_t count) {
-    return from_parent(message(VertexKind::kTileWanted, first, slot, count)) == Status::kProtocol;
+  const auto refused = [&](std::uint64_t first, std::uint32_t buffer, std::uint32_t count) {
+    return from_parent(message(VertexKind::kTileWanted, first, buffer, count)) == Status::kProtocol;
   };
-  EXPECT_TRUE(refused(0, 4, 4096)) << "no such slot";
+  EXPECT_TRUE(refused(0, 4, 4096)) << "no such buffer";
   EXPECT_TRUE(refused(0, 0, 1000)) << "no tile ends there";
   EXPECT_TRUE(refused(1000, 0, 3096)) << "none begins there";
   EXPECT_TRUE(refused(8192, 0, 4096)) << "past the end";
   EXPECT_TRUE(refused(1ULL << 46, 0, 4096)) << "far past the end";
-  EXPECT_TRUE(refused(0, 0, kCount)) << "more than a slot holds";
+  EXPECT_TRUE(refused(0, 0, kCount)) << "more than a buffer holds";
   EXPECT_FALSE(refused(4096, 0, 4096));
-  EXPECT_TRUE(refused(8192, 0, kCount - 8192)) << "the slot is in use";
+  EXPECT_TRUE(refused(8192, 0, kCount - 8192)) << "the buffer is in use";
   EXPECT_TRUE(refused(4096, 1, 4096)) << "asked for already";
   EXPECT_TRUE(refused(0, 1, 4096)) << "requests rise";
   EXPECT_FALSE(refused(8192, 1, kCount - 8192));
@@ -108,7 +108,7 @@ TEST_F(VertexTest, StaysConsistentWhateverIsReceived) {
         });
         ASSERT_NE(one, flying.end()) << "it has ended";
         if (tile_event.kind == TileEvent::Kind::kPush)
-          one->tile.below[tile_event.index].slot = tile_event.slot;
+          one->tile.below[tile_event.index].buffer = tile_event.buffer;
         --one->steps_left;
       }
       aggregator_->outbox().clear_tile_events();

@@ -16,7 +16,7 @@ TEST_F(VertexTest, ChildNodesAreAddedInTheOrderOfTheVertex) {
   vertex.child_nodes = {ChildNode{2, {0}}, ChildNode{0, {1, 2}}, ChildNode{1, {3}}};
   spec.vertices = {vertex};
   spec.child_nodes = 3;
-  spec.slots = BufferLayout{.bytes = 32 << 10, .up = 2, .down = 2, .classes = 2};
+  spec.buffers = BufferLayout{.bytes = 32 << 10, .up = 2, .down = 2, .classes = 2};
   aggregator_->add_job(1, spec);
   for (std::uint16_t child_node : {0, 1, 2})
     aggregator_->join(1, 4 + child_node, kChildNode + child_node);
@@ -59,17 +59,17 @@ TEST_F(VertexTest, TheRootWaitsForTheSumsOfItsChildNodes) {
   const TileEvent push = tile_event();
   EXPECT_EQ(push.kind, TileEvent::Kind::kPush);
   EXPECT_EQ(push.where.member, kChildNode);
-  EXPECT_EQ(push.where.offset, 4u * (32 << 10)) << "behind the up slots";
+  EXPECT_EQ(push.where.offset, 4u * (32 << 10)) << "behind the up buffers";
   EXPECT_TRUE(take(false).empty()) << "not before it stands there";
   pass_down(tile, push);
   VertexMessage result = only<VertexMessage>(false);
   EXPECT_EQ(result.kind, VertexKind::kTileResult);
   aggregator_->tiles().end_tile(tile, Status::kOk, kNoSession, 0);
-  EXPECT_FALSE(aggregator_->inspect().slots_free(0));
+  EXPECT_FALSE(aggregator_->inspect().buffers_free(0));
   result.kind = VertexKind::kTilePlaced;
   ASSERT_EQ(from_child_node(result), Status::kOk);
   EXPECT_EQ(from_child_node(result), Status::kProtocol) << "once";
-  EXPECT_TRUE(aggregator_->inspect().slots_free(0));
+  EXPECT_TRUE(aggregator_->inspect().buffers_free(0));
   EXPECT_TRUE(aggregator_->outbox().completions().empty()) << "there are more tiles";
 }
 
@@ -104,15 +104,15 @@ TEST(MostInputs, UpperTilesHaveFewer) {
   EXPECT_EQ(most_inputs(config, 1024), kWithSlow * 64U * 1024);
 }
 
-// As many tiles as there are slots; then a result waits for one.
-TEST_F(VertexTest, TilesHaveTheirSlotsOrWait) {
+// As many tiles as there are buffers; then a result waits for one.
+TEST_F(VertexTest, TilesHaveTheirBuffersOrWait) {
   make(true);
   announce_all();
   Tile tiles[3];
   for (std::uint32_t i = 0; i < 3; ++i) tiles[i].handle = i;
   ASSERT_TRUE(aggregator_->tiles().start_tile(tiles[0]));
   ASSERT_TRUE(aggregator_->tiles().start_tile(tiles[1]));
-  EXPECT_FALSE(aggregator_->tiles().start_tile(tiles[2])) << "two up slots";
+  EXPECT_FALSE(aggregator_->tiles().start_tile(tiles[2])) << "two up buffers";
   EXPECT_NE(tiles[0].sources[2].offset, tiles[1].sources[2].offset);
   const auto wanted = take(false);
   const auto go_on = [&](Tile& tile, const RingEntry& request) {
@@ -132,7 +132,7 @@ TEST_F(VertexTest, TilesHaveTheirSlotsOrWait) {
   }
   ASSERT_TRUE(aggregator_->tiles().start_tile(tiles[2]));
   go_on(tiles[2], take(false)[0]);
-  EXPECT_TRUE(aggregator_->outbox().tile_events().empty()) << "two down slots, both in use";
+  EXPECT_TRUE(aggregator_->outbox().tile_events().empty()) << "two down buffers, both in use";
   results[1].kind = VertexKind::kTilePlaced;
   ASSERT_EQ(from_child_node(results[1]), Status::kOk);
   const TileEvent push = tile_event();
@@ -148,7 +148,7 @@ TEST_F(VertexTest, TilesHaveTheirSlotsOrWait) {
   }
   EXPECT_EQ(aggregator_->outbox().completions().size(), 2u);
   EXPECT_EQ(only<Completion>(false).status, Status::kOk);
-  EXPECT_TRUE(aggregator_->inspect().slots_free(0));
+  EXPECT_TRUE(aggregator_->inspect().buffers_free(0));
   EXPECT_EQ(aggregator_->inspect().operations(0), 0u);
 }
 
@@ -168,7 +168,7 @@ TEST_F(VertexTest, AVertexAnnouncesSumsAndHandsDown) {
   ASSERT_TRUE(aggregator_->tiles().start_tile(tile));
   EXPECT_TRUE(tile.partial);
   EXPECT_EQ(tile.own.parent_id, kParent);
-  EXPECT_EQ(tile.own.slot, 3u);
+  EXPECT_EQ(tile.own.index, 3u);
   EXPECT_TRUE(tile.landings.empty());
   EXPECT_TRUE(tile.below.empty());
   VertexMessage ready = only<VertexMessage>(false);
@@ -179,12 +179,12 @@ TEST_F(VertexTest, AVertexAnnouncesSumsAndHandsDown) {
   aggregator_->tiles().end_tile(tile, Status::kOk, kNoSession, 0);
   const auto answer = only<VertexMessage>(true);
   EXPECT_EQ(answer.kind, VertexKind::kTileReady);
-  EXPECT_EQ(answer.slot, 3u);
+  EXPECT_EQ(answer.buffer, 3u);
   EXPECT_EQ(answer.flags, 0);
   ASSERT_EQ(from_parent(message(VertexKind::kTileResult, 0, 1)), Status::kOk);
   EXPECT_EQ(from_parent(message(VertexKind::kTileResult, 4096, 1)), Status::kProtocol) << "in use";
   ASSERT_TRUE(aggregator_->tiles().start_down(tile));
-  EXPECT_EQ(tile.own.slot, 1u);
+  EXPECT_EQ(tile.own.index, 1u);
   EXPECT_EQ(tile.landings.size(), 2u);
   pass_down(tile, tile_event());
   VertexMessage result = only<VertexMessage>(false);

@@ -22,11 +22,11 @@ Verdict missing_rank(const Job& job, std::uint16_t rank, std::uint32_t missing) 
 }
 
 // Names the first rank that has not announced here. Names none when only child nodes are missing.
-Verdict missing_child(const Job& job, PoolIndex slot) {
-  const OperationRecord& operation = job.table[slot];
+Verdict missing_child(const Job& job, PoolIndex index) {
+  const OperationRecord& operation = job.table[index];
   const auto missing = static_cast<std::uint16_t>(operation.children - operation.announced);
   for (const std::uint16_t rank : job.vertex(operation).ranks) {
-    if (!job.table.marked(slot, rank)) return missing_rank(job, rank, missing);
+    if (!job.table.marked(index, rank)) return missing_rank(job, rank, missing);
   }
   return Verdict{.status = Status::kDeadline, .missing = missing};
 }
@@ -36,7 +36,7 @@ Verdict missing_child(const Job& job, PoolIndex slot) {
 void Deadlines::expire(Nanos now) {
   for (const auto& job : jobs_.all()) {
     while (job != nullptr && job->deadlines.earliest() <= now) {
-      overdue(*job, job->deadlines.earliest_slot(), now);
+      overdue(*job, job->deadlines.earliest_operation(), now);
     }
   }
 }
@@ -49,32 +49,32 @@ Nanos Deadlines::next() const {
   return next;
 }
 
-void Deadlines::overdue(Job& job, PoolIndex slot, Nanos now) {
-  OperationRecord& operation = job.table[slot];
+void Deadlines::overdue(Job& job, PoolIndex index, Nanos now) {
+  OperationRecord& operation = job.table[index];
   if (operation.state == State::kDraining) {
-    outbox_.add_stuck({job.slot, slot});
-    return job.deadlines.remove(slot);
+    outbox_.add_stuck({job.id, index});
+    return job.deadlines.remove(index);
   }
   if (operation.state == State::kReported) {
-    return verdicts_.give_up(job, slot, operation.verdict, now);
+    return verdicts_.give_up(job, index, operation.verdict, now);
   }
-  const Verdict verdict = missing_child(job, slot);
+  const Verdict verdict = missing_child(job, index);
   if (operation.state != State::kGathering || verdict.culprit != wire::kNoRank || operation.asked) {
-    return verdicts_.fail(job, slot, verdict, now);
+    return verdicts_.fail(job, index, verdict, now);
   }
   operation.asked = true;
-  children_.ask_missing(job, slot);
-  job.set_deadline(slot, now + kToAnswer);
+  children_.ask_missing(job, index);
+  job.set_deadline(index, now + kToAnswer);
 }
 
 // Sends nothing when the parent has a report from here already, or gets one when the child nodes
 // have answered.
 void Deadlines::asked(Job& job, const wire::VertexMessage& message, Nanos now) {
   const OperationKey key{message.tree, message.group, message.tag, message.round};
-  const PoolIndex slot = job.table.find(key);
-  if (slot != kNone) {
-    const OperationRecord& operation = job.table[slot];
-    if (operation.state == State::kGathering && !operation.asked) overdue(job, slot, now);
+  const PoolIndex index = job.table.find(key);
+  if (index != kNone) {
+    const OperationRecord& operation = job.table[index];
+    if (operation.state == State::kGathering && !operation.asked) overdue(job, index, now);
     return;
   }
   if (job.is_over(key)) return;

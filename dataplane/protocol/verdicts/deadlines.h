@@ -27,7 +27,7 @@ class Deadlines {
   void asked(Job& job, const wire::VertexMessage& message, Nanos now);
 
  private:
-  void overdue(Job& job, PoolIndex slot, Nanos now);
+  void overdue(Job& job, PoolIndex index, Nanos now);
 
   const JobRegistry& jobs_;
   Outbox& outbox_;

@@ -18,26 +18,26 @@ void Losses::gone(Job& job, std::uint16_t child, Status why, Nanos now) {
   state = MemberState{.credit = state.credit, .gone = true, .counters = state.counters};
   const Verdict verdict = job.loss_of(child, why);
   break_job(job, verdict, member, kNoParentId);
-  for (PoolIndex s = 0; s < job.table.used(); ++s) {
-    if (job.table[s].state != State::kFree) abandon(job, s, child, member, verdict, now);
+  for (PoolIndex i = 0; i < job.table.used(); ++i) {
+    if (job.table[i].state != State::kFree) abandon(job, i, child, member, verdict, now);
   }
   if (job.is_child_node(child)) children_.drop(job, child, why);
 }
 
 // Fails an operation of a session that is gone. The session gets no completion.
-void Losses::abandon(Job& job, PoolIndex slot, std::uint16_t child, SessionId member,
+void Losses::abandon(Job& job, PoolIndex index, std::uint16_t child, SessionId member,
                      const Verdict& verdict, Nanos now) {
-  OperationRecord& operation = job.table[slot];
-  for (PoolIndex s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
-    Announcement& announcement = job.table.announcement(s);
+  OperationRecord& operation = job.table[index];
+  for (PoolIndex i = operation.announcements; i != kNone; i = job.table.announcement(i).next) {
+    Announcement& announcement = job.table.announcement(i);
     if (announcement.member == member) announcement.member = kNoSession;
   }
   if (operation.state == State::kFailed) {
     // The other late children still get that verdict. The operation waits for one child less.
-    if (job.is_child(operation.vertex, child)) job.table.mark(slot, child);
-    job.failed.forget_if_announced(slot);
+    if (job.is_child(operation.vertex, child)) job.table.mark(index, child);
+    job.failed.forget_if_announced(index);
   } else if (operation.is_open()) {
-    verdicts_.fail(job, slot, verdict, now);
+    verdicts_.fail(job, index, verdict, now);
   } else {
     name_culprit(operation, verdict.culprit);
   }
@@ -54,14 +54,14 @@ void Losses::parent_gone(ParentId parent_id, Status why, Nanos now) {
   if (parent < job->spec.parent_node_numbers.size())
     verdict.culprit_value = job->spec.parent_node_numbers[parent];
   break_job(*job, verdict, kNoSession, parent_id);
-  for (PoolIndex s = 0; s < job->table.used(); ++s) {
-    const OperationRecord& operation = job->table[s];
+  for (PoolIndex i = 0; i < job->table.used(); ++i) {
+    const OperationRecord& operation = job->table[i];
     const bool orphan =
         operation.state == State::kReported && job->vertex(operation).parent == parent;
     if (orphan) {  // no parent is left to judge it
-      verdicts_.give_up(*job, s, operation.verdict, now);
+      verdicts_.give_up(*job, i, operation.verdict, now);
     } else if (operation.is_open()) {
-      verdicts_.fail(*job, s, verdict, now);
+      verdicts_.fail(*job, i, verdict, now);
     }
   }
 }
@@ -69,7 +69,7 @@ void Losses::parent_gone(ParentId parent_id, Status why, Nanos now) {
 Status Losses::broken(Job& job, const wire::VertexMessage& message, SessionId from_below,
                       ParentId from_above, Nanos now) {
   const Verdict verdict{
-      .status = message.status, .culprit = message.culprit, .culprit_value = message.slot};
+      .status = message.status, .culprit = message.culprit, .culprit_value = message.buffer};
   const bool loss = verdict.status == Status::kPeerLost || verdict.status == Status::kPeerLeft;
   if (!loss || !sensible(verdict, job.spec.ranks)) return Status::kProtocol;
   if (job.is_broken()) return Status::kOk;

@@ -35,7 +35,7 @@ class Losses {
 
  private:
   void break_job(Job& job, const Verdict& verdict, SessionId from_below, ParentId from_above);
-  void abandon(Job& job, PoolIndex slot, std::uint16_t child, SessionId member,
+  void abandon(Job& job, PoolIndex index, std::uint16_t child, SessionId member,
                const Verdict& verdict, Nanos now);
 
   JobRegistry& jobs_;

@@ -18,73 +18,73 @@ constexpr Nanos kToDrain = 4 * kSecond;
 
 }  // namespace
 
-void Verdicts::fail(Job& job, PoolIndex slot, const Verdict& verdict, Nanos now) {
-  OperationRecord& operation = job.table[slot];
-  if (!job.leads_up(operation.vertex)) return give_up(job, slot, verdict, now);
+void Verdicts::fail(Job& job, PoolIndex index, const Verdict& verdict, Nanos now) {
+  OperationRecord& operation = job.table[index];
+  if (!job.leads_up(operation.vertex)) return give_up(job, index, verdict, now);
   operation.verdict = verdict;
   parents_.report(job, operation.vertex, operation.key, operation.part, verdict);
-  stop(job, slot);
+  stop(job, index);
   operation.state = State::kReported;
-  job.set_deadline(slot, now + kGrace);
+  job.set_deadline(index, now + kGrace);
 }
 
 void Verdicts::fail_all(Job& job, const Verdict& verdict, Nanos now) {
-  for (PoolIndex s = 0; s < job.table.used(); ++s) {
-    if (job.table[s].is_open()) fail(job, s, verdict, now);
+  for (PoolIndex i = 0; i < job.table.used(); ++i) {
+    if (job.table[i].is_open()) fail(job, i, verdict, now);
   }
 }
 
 // Starts no more tiles of the operation. An operation that succeeds has none left to start.
-void Verdicts::stop(Job& job, PoolIndex slot) {
-  OperationRecord& operation = job.table[slot];
+void Verdicts::stop(Job& job, PoolIndex index) {
+  OperationRecord& operation = job.table[index];
   if (operation.state != State::kActive) return;
   const bool root = job.vertex(operation).is_root();
   const bool scheduled = root ? operation.cursor < operation.end : operation.first_wanted != kNone;
   if (scheduled) {
-    scheduler_.remove(job.slot, job.position(operation).cls, slot);
+    scheduler_.remove(job.id, job.position(operation).cls, index);
     if (root) backlog_.remove(traffic(operation.shape, operation.end - operation.cursor));
     if (!root) parents_.refuse_requests(job, operation);
   }
-  children_.stop_waiting(job, slot);
+  children_.stop_waiting(job, index);
 }
 
 // The vertex is the root, or it is cut off from the root. When it is cut off, its sums may have
 // become results elsewhere, and these may have reached some of its ranks.
-void Verdicts::give_up(Job& job, PoolIndex slot, const Verdict& verdict, Nanos now) {
-  OperationRecord& operation = job.table[slot];
+void Verdicts::give_up(Job& job, PoolIndex index, const Verdict& verdict, Nanos now) {
+  OperationRecord& operation = job.table[index];
   if (!job.vertex(operation).is_root()) operation.started = operation.cursor > operation.first;
-  finish(job, slot, verdict, now);
+  finish(job, index, verdict, now);
 }
 
 // Ends the operation with this verdict, when the buffers are no longer in use.
-void Verdicts::finish(Job& job, PoolIndex slot, const Verdict& verdict, Nanos now) {
-  OperationRecord& operation = job.table[slot];
-  job.deadlines.remove(slot);
-  stop(job, slot);
+void Verdicts::finish(Job& job, PoolIndex index, const Verdict& verdict, Nanos now) {
+  OperationRecord& operation = job.table[index];
+  job.deadlines.remove(index);
+  stop(job, index);
   operation.verdict = verdict;
   operation.state = State::kDraining;
-  if (operation.tiles_in_flight > 0) return job.set_deadline(slot, now + kToDrain);
-  conclude_if_over(job, slot, now);
+  if (operation.tiles_in_flight > 0) return job.set_deadline(index, now + kToDrain);
+  conclude_if_over(job, index, now);
 }
 
-void Verdicts::conclude_if_over(Job& job, PoolIndex slot, Nanos now) {
-  const OperationRecord& operation = job.table[slot];
+void Verdicts::conclude_if_over(Job& job, PoolIndex index, Nanos now) {
+  const OperationRecord& operation = job.table[index];
   if (operation.tiles_in_flight > 0) return;
   const bool done = operation.state == State::kActive && operation.cursor == operation.end &&
                     operation.placing == 0 && job.vertex(operation).is_root();
-  if (done || operation.state == State::kDraining) conclude(job, slot, now);
+  if (done || operation.state == State::kDraining) conclude(job, index, now);
 }
 
-void Verdicts::conclude(Job& job, PoolIndex slot, Nanos now) {
-  OperationRecord& operation = job.table[slot];
+void Verdicts::conclude(Job& job, PoolIndex index, Nanos now) {
+  OperationRecord& operation = job.table[index];
   const Nanos elapsed = now - operation.first_notice;
-  job.deadlines.remove(slot);
+  job.deadlines.remove(index);
   account(job, operation, now);
-  TALLY_PROBE(complete, job.slot, operation.key.tag, operation.key.round, operation.part,
+  TALLY_PROBE(complete, job.id, operation.key.tag, operation.key.round, operation.part,
               static_cast<int>(operation.verdict.status), elapsed);
   Outgoing outgoing{kNoSession, completion_of(operation, job.spec.epoch, elapsed)};
-  for (PoolIndex s = operation.announcements; s != kNone; s = job.table.announcement(s).next) {
-    const Announcement& announcement = job.table.announcement(s);
+  for (PoolIndex i = operation.announcements; i != kNone; i = job.table.announcement(i).next) {
+    const Announcement& announcement = job.table.announcement(i);
     if (announcement.member == kNoSession) continue;
     --job.members[announcement.rank].outstanding;
     if (job.is_child_node(announcement.rank)) continue;
@@ -93,14 +93,14 @@ void Verdicts::conclude(Job& job, PoolIndex slot, Nanos now) {
     outbox_.complete(outgoing);
   }
   if (!job.vertex(operation).child_nodes.empty()) {
-    children_.notify(job, slot, outgoing.completion);
-    if (operation.placing > 0) ChildNodes::disown(job, slot);
+    children_.notify(job, index, outgoing.completion);
+    if (operation.placing > 0) ChildNodes::disown(job, index);
   }
   const bool failed = operation.verdict.status != Status::kOk;
   if (failed && operation.announced < operation.children && !job.is_broken()) {
-    job.failed.keep(slot);
+    job.failed.keep(index);
   } else {
-    job.table.erase(slot);
+    job.table.erase(index);
   }
 }
 
@@ -108,14 +108,14 @@ void Verdicts::conclude(Job& job, PoolIndex slot, Nanos now) {
 // it does anything else.
 PoolIndex Verdicts::open_failed(Job& job, const OperationKey& key, std::uint16_t vertex,
                                 std::uint16_t part, Nanos now) {
-  const PoolIndex slot =
+  const PoolIndex index =
       job.table.create(key, static_cast<std::uint16_t>(job.spec.vertices[vertex].children()));
-  OperationRecord& operation = job.table[slot];
+  OperationRecord& operation = job.table[index];
   operation.vertex = vertex;
   operation.part = part;
   operation.first_notice = now;
   operation.deadline = kForever;
-  return slot;
+  return index;
 }
 
 // The operation may be over already, or unknown. When a parent decides an unknown operation, the
@@ -129,16 +129,16 @@ Status Verdicts::reported(Job& job, std::uint16_t child, const wire::Completion&
   }
   const Verdict verdict = verdict_of(report);
   if (!job.is_child(vertex, child) || !sensible(verdict, job.spec.ranks)) return Status::kProtocol;
-  PoolIndex slot = job.table.find(key);
-  if (slot == kNone) {
+  PoolIndex index = job.table.find(key);
+  if (index == kNone) {
     if (job.is_over(key)) return Status::kOk;
     if (job.leads_up(vertex)) {
       parents_.pass_on(job, vertex, key, report.part, verdict);
       return Status::kOk;
     }
-    slot = open_failed(job, key, vertex, report.part, now);
+    index = open_failed(job, key, vertex, report.part, now);
   }
-  if (job.table[slot].is_open()) fail(job, slot, verdict, now);
+  if (job.table[index].is_open()) fail(job, index, verdict, now);
   return Status::kOk;
 }
 
@@ -153,30 +153,30 @@ Status Verdicts::judged(Job& job, std::uint32_t parent, const wire::Completion& 
     return Status::kProtocol;
   }
   const bool ok = completion.status == Status::kOk;
-  PoolIndex slot = job.table.find(key);
-  if (slot == kNone) {
+  PoolIndex index = job.table.find(key);
+  if (index == kNone) {
     if (ok || job.is_over(key)) return Status::kOk;  // it has ended here meanwhile
-    slot = open_failed(job, key, vertex, completion.part, now);
+    index = open_failed(job, key, vertex, completion.part, now);
   }
-  OperationRecord& operation = job.table[slot];
+  OperationRecord& operation = job.table[index];
   if (operation.state == State::kDraining || operation.state == State::kFailed) return Status::kOk;
   if (ok && operation.announced < operation.children) return Status::kProtocol;
   operation.started = (completion.flags & wire::kStarted) != 0;
-  finish(job, slot, verdict, now);
+  finish(job, index, verdict, now);
   return Status::kOk;
 }
 
 void Verdicts::joined(Job& job, std::uint16_t child) {
-  for (PoolIndex s = job.failed.oldest(); s != kNone;) {
-    const OperationRecord& operation = job.table[s];
+  for (PoolIndex i = job.failed.oldest(); i != kNone;) {
+    const OperationRecord& operation = job.table[i];
     const PoolIndex next = operation.newer_failed;
-    if (job.is_child(operation.vertex, child) && job.table.mark(s, child)) {
+    if (job.is_child(operation.vertex, child) && job.table.mark(i, child)) {
       wire::Completion completion = completion_of(operation, job.spec.epoch, 0);
       completion.cookie = operation.key.tree;
       children_.send(job, child, wire::encode(completion));
-      job.failed.forget_if_announced(s);
+      job.failed.forget_if_announced(i);
     }
-    s = next;
+    i = next;
   }
 }
 

@@ -28,15 +28,15 @@ class Verdicts {
 
   // The operation has failed here. Below a parent the vertex reports it, and starts no more tiles
   // until the verdict comes. Precondition: the operation is open.
-  void fail(Job& job, PoolIndex slot, const Verdict& verdict, Nanos now);
+  void fail(Job& job, PoolIndex index, const Verdict& verdict, Nanos now);
   // Fails all open operations of the job.
   void fail_all(Job& job, const Verdict& verdict, Nanos now);
   // Ends the operation with this verdict, because no parent decides.
-  void give_up(Job& job, PoolIndex slot, const Verdict& verdict, Nanos now);
+  void give_up(Job& job, PoolIndex index, const Verdict& verdict, Nanos now);
   // Ends the operation when its last tile has ended, and its results are placed everywhere.
-  void conclude_if_over(Job& job, PoolIndex slot, Nanos now);
+  void conclude_if_over(Job& job, PoolIndex index, Nanos now);
   // Ends the operation. Precondition: no tile of it is in flight.
-  void conclude(Job& job, PoolIndex slot, Nanos now);
+  void conclude(Job& job, PoolIndex index, Nanos now);
 
   // -- verdicts of other vertices
   // A child node reports that an operation has failed.
@@ -49,8 +49,8 @@ class Verdicts {
  private:
   static PoolIndex open_failed(Job& job, const OperationKey& key, std::uint16_t vertex,
                                std::uint16_t part, Nanos now);
-  void stop(Job& job, PoolIndex slot);
-  void finish(Job& job, PoolIndex slot, const Verdict& verdict, Nanos now);
+  void stop(Job& job, PoolIndex index);
+  void finish(Job& job, PoolIndex index, const Verdict& verdict, Nanos now);
 
   Outbox& outbox_;
   TileScheduler& scheduler_;

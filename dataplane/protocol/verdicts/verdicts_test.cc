@@ -19,17 +19,17 @@ constexpr Verdict kCancelled{.status = Status::kCancelled, .culprit = 1};
 
 TEST_F(VerdictsTest, AnOperationEndsWithItsLastTileAndItsLastResult) {
   Job& job = make(true);
-  const PoolIndex slot = add_ready(job);
-  OperationRecord& operation = job.table[slot];
+  const PoolIndex index = add_ready(job);
+  OperationRecord& operation = job.table[index];
   operation.cursor = operation.end;
   operation.tiles_in_flight = 1;
-  verdicts_.conclude_if_over(job, slot, 0);
+  verdicts_.conclude_if_over(job, index, 0);
   operation.tiles_in_flight = 0;
   operation.placing = 1;
-  verdicts_.conclude_if_over(job, slot, 0);
+  verdicts_.conclude_if_over(job, index, 0);
   EXPECT_TRUE(outbox_.completions().empty());
   operation.placing = 0;
-  verdicts_.conclude_if_over(job, slot, 5 * kMicrosecond);
+  verdicts_.conclude_if_over(job, index, 5 * kMicrosecond);
   ASSERT_EQ(outbox_.completions().size(), 2u);
   EXPECT_EQ(outbox_.completions()[0].completion.cookie, 100u);
   EXPECT_EQ(outbox_.completions()[1].completion.cookie, 101u);
@@ -42,26 +42,26 @@ TEST_F(VerdictsTest, AnOperationEndsWithItsLastTileAndItsLastResult) {
 
 TEST_F(VerdictsTest, AFailureWaitsForTilesInFlight) {
   Job& job = make(true);
-  const PoolIndex slot = add_ready(job);
-  scheduler_.add(0, 1, slot, 0, 0);
-  backlog_.add(traffic(job.table[slot].shape, kCount));
-  job.table[slot].tiles_in_flight = 1;
-  verdicts_.fail(job, slot, kCancelled, 0);
-  EXPECT_EQ(job.table[slot].state, State::kDraining);
+  const PoolIndex index = add_ready(job);
+  scheduler_.add(0, 1, index, 0, 0);
+  backlog_.add(traffic(job.table[index].shape, kCount));
+  job.table[index].tiles_in_flight = 1;
+  verdicts_.fail(job, index, kCancelled, 0);
+  EXPECT_EQ(job.table[index].state, State::kDraining);
   EXPECT_FALSE(scheduler_.has_ready());
   EXPECT_TRUE(backlog_.empty());
   EXPECT_TRUE(outbox_.completions().empty());
-  job.table[slot].tiles_in_flight = 0;
-  verdicts_.conclude_if_over(job, slot, 0);
+  job.table[index].tiles_in_flight = 0;
+  verdicts_.conclude_if_over(job, index, 0);
   ASSERT_EQ(outbox_.completions().size(), 2u);
   EXPECT_EQ(outbox_.completions()[0].completion.status, Status::kCancelled);
 }
 
 TEST_F(VerdictsTest, BelowAParentAFailureIsReportedAndTheParentDecides) {
   Job& job = make(false);
-  const PoolIndex slot = add_ready(job);
-  verdicts_.fail(job, slot, kCancelled, 0);
-  EXPECT_EQ(job.table[slot].state, State::kReported);
+  const PoolIndex index = add_ready(job);
+  verdicts_.fail(job, index, kCancelled, 0);
+  EXPECT_EQ(job.table[index].state, State::kReported);
   Completion report = only<Completion>(true);
   EXPECT_EQ(report.status, Status::kCancelled);
   EXPECT_TRUE(outbox_.completions().empty());
@@ -142,8 +142,8 @@ TEST_F(LossesTest, TheNewsDoesNotGoBackWhereItCameFrom) {
 
 TEST_F(LossesTest, WithoutItsParentAVertexDecidesItself) {
   Job& job = make(false);
-  const PoolIndex slot = add_ready(job);
-  verdicts_.fail(job, slot, kCancelled, 0);
+  const PoolIndex index = add_ready(job);
+  verdicts_.fail(job, index, kCancelled, 0);
   outbox_.clear_tree_messages();
   losses_.parent_gone(kParent, Status::kPeerLost, 0);
   ASSERT_EQ(outbox_.completions().size(), 2u);
@@ -193,12 +193,12 @@ TEST_F(DeadlinesTest, AParentLearnsTheMissingRankOfAnUnknownOperation) {
 
 TEST_F(DeadlinesTest, AFailureWhoseTilesDoNotEndIsStuckOnce) {
   Job& job = make(true);
-  const PoolIndex slot = add_ready(job);
-  job.table[slot].tiles_in_flight = 1;
-  verdicts_.fail(job, slot, kCancelled, 0);
+  const PoolIndex index = add_ready(job);
+  job.table[index].tiles_in_flight = 1;
+  verdicts_.fail(job, index, kCancelled, 0);
   deadlines_.expire(4 * kSecond);
   ASSERT_EQ(outbox_.stuck().size(), 1u);
-  EXPECT_EQ(outbox_.stuck()[0].operation, slot);
+  EXPECT_EQ(outbox_.stuck()[0].operation, index);
   EXPECT_EQ(deadlines_.next(), kForever);
 }
 

@@ -17,10 +17,10 @@ using tally::testing::FakeLink;
 using ::testing::HasSubstr;
 
 constexpr Peer kChild = 2;
-constexpr std::uint32_t kSlots = 7;
+constexpr std::uint32_t kBufferRegion = 7;
 constexpr std::uint32_t kKey = 0xabc;
 constexpr std::uint32_t kCredit = 8;
-constexpr std::size_t kSlotBytes = 100'000;
+constexpr std::size_t kBufferBytes = 100'000;
 
 constexpr IpAddress address(std::uint8_t host) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 9, 0, host};
@@ -41,7 +41,7 @@ int number_of(const RingEntry& message) {
 class ParentPairTest : public ::testing::Test {
  public:
   struct Node {
-    explicit Node(std::uint8_t host) : memory(kSlotBytes) {
+    explicit Node(std::uint8_t host) : memory(kBufferBytes) {
       auto made = std::make_unique<FakeLink>();
       link = made.get();
       TransportOptions options;
@@ -58,7 +58,7 @@ class ParentPairTest : public ::testing::Test {
   };
 
   ParentPairTest() {
-    for (std::size_t i = 0; i < kSlotBytes; ++i) {
+    for (std::size_t i = 0; i < kBufferBytes; ++i) {
       child.memory[i] = static_cast<std::byte>(i * 5 + i / 1000);
     }
     own = child.transport->reserve();
@@ -70,7 +70,8 @@ class ParentPairTest : public ::testing::Test {
   }
   void add_region(std::uint32_t key) {
     parent.transport->add_region(
-        kChild, kSlots, {reinterpret_cast<std::uintptr_t>(child.memory.data()), kSlotBytes, key});
+        kChild, kBufferRegion,
+        {reinterpret_cast<std::uintptr_t>(child.memory.data()), kBufferBytes, key});
   }
   static void carry(Node& from, Node& to) {
     auto& sent = from.link->from_node;
@@ -93,7 +94,7 @@ class ParentPairTest : public ::testing::Test {
     EXPECT_TRUE(done()) << "not in time";
   }
   void pull(std::uint64_t offset, std::uint64_t bytes) {
-    const Pull one{{kChild, kSlots, offset, bytes}, offset};
+    const Pull one{{kChild, kBufferRegion, offset, bytes}, offset};
     parent.transport->pull({&one, 1});
   }
 
@@ -175,7 +176,7 @@ TEST_F(ParentPairTest, TheParentReadsAndWritesWhatIsExposed) {
   parent.transport->release(pulled[0].handle);
   std::fill(parent.memory.begin(), parent.memory.end(), std::byte{77});
   const std::byte before = child.memory[69'999], after = child.memory[90'000];
-  const Push one{{{kChild, kSlots, 70'000, 20'000}, nullptr, 0, 1}, parent.memory.data(), 5};
+  const Push one{{{kChild, kBufferRegion, 70'000, 20'000}, nullptr, 0, 1}, parent.memory.data(), 5};
   parent.transport->push({&one, 1});
   run_until([&] { return !pushed.empty(); });
   EXPECT_EQ(pushed[0].status, Status::kOk);
@@ -196,7 +197,7 @@ TEST_F(ParentPairTest, ALongAnswerLeavesWithoutMorePackets) {
 }
 
 TEST_F(ParentPairTest, OtherKeysReachNothing) {
-  parent.transport->remove_region(kChild, kSlots);
+  parent.transport->remove_region(kChild, kBufferRegion);
   add_region(kKey + 1);
   pull(0, 100);
   run_until([&] { return !pulled.empty(); });

@@ -28,10 +28,10 @@ struct SegmentGeometry {
   }
   // Entries of each ring: a power of two, and at least twice the credit, because an operation may
   // have a notice and a cancel.
-  std::uint32_t slots() const {
-    std::uint32_t slots = 2;
-    while (slots < 2 * credit) slots *= 2;
-    return slots;
+  std::uint32_t entries() const {
+    std::uint32_t entries = 2;
+    while (entries < 2 * credit) entries *= 2;
+    return entries;
   }
   std::size_t shard_bytes() const;  // of one ShardBlock with its rings; a multiple of kPage
   std::size_t bytes() const;        // of the whole segment
@@ -43,7 +43,7 @@ struct SegmentHeader {
   alignas(kCacheLine) std::atomic<std::uint32_t> fence{0};
 };
 
-// The words of one shard. The slots of its two rings follow it in the segment. Each word has a
+// The words of one shard. The entries of its two rings follow it in the segment. Each word has a
 // cache line of its own.
 struct ShardBlock {
   RingIndices notices;      // client -> shard
@@ -60,7 +60,7 @@ struct ShardBlock {
 static_assert(sizeof(ShardBlock) == 7 * kCacheLine);
 
 inline std::size_t SegmentGeometry::shard_bytes() const {
-  const std::size_t raw = sizeof(ShardBlock) + 2 * std::size_t{slots()} * sizeof(RingEntry);
+  const std::size_t raw = sizeof(ShardBlock) + 2 * std::size_t{entries()} * sizeof(RingEntry);
   return (raw + kPage - 1) / kPage * kPage;
 }
 inline std::size_t SegmentGeometry::bytes() const {
@@ -78,11 +78,11 @@ class Segment {
   ShardBlock& block(std::uint32_t shard) const {
     return *reinterpret_cast<ShardBlock*>(block_base(shard));
   }
-  std::span<RingEntry> notice_slots(std::uint32_t shard) const {
-    return {slots_base(shard), geometry_.slots()};
+  std::span<RingEntry> notice_entries(std::uint32_t shard) const {
+    return {entries_base(shard), geometry_.entries()};
   }
-  std::span<RingEntry> completion_slots(std::uint32_t shard) const {
-    return {slots_base(shard) + geometry_.slots(), geometry_.slots()};
+  std::span<RingEntry> completion_entries(std::uint32_t shard) const {
+    return {entries_base(shard) + geometry_.entries(), geometry_.entries()};
   }
   const SegmentGeometry& geometry() const { return geometry_; }
 
@@ -90,7 +90,7 @@ class Segment {
   std::byte* block_base(std::uint32_t shard) const {
     return base_ + kPage + shard * geometry_.shard_bytes();
   }
-  RingEntry* slots_base(std::uint32_t shard) const {
+  RingEntry* entries_base(std::uint32_t shard) const {
     return reinterpret_cast<RingEntry*>(block_base(shard) + sizeof(ShardBlock));
   }
 

@@ -45,8 +45,8 @@ void ShmTransport::attach(Peer peer, const Segment& segment, std::uint32_t ring,
   session.header = &segment.header();
   session.faulted = &faulted;
   session.block = &segment.block(ring);
-  session.notices = RingConsumer(session.block->notices, segment.notice_slots(ring));
-  session.completions = RingProducer(session.block->completions, segment.completion_slots(ring));
+  session.notices = RingConsumer(session.block->notices, segment.notice_entries(ring));
+  session.completions = RingProducer(session.block->completions, segment.completion_entries(ring));
   session.doorbell = std::move(doorbell);
   attached_.push_back(peer);
   if (!watch(epoll_.get(), session.doorbell.get(), EPOLLIN | EPOLLRDHUP, peer)) {
@@ -95,7 +95,7 @@ bool ShmTransport::covers(const Range& range) const {
 }
 
 std::size_t ShmTransport::receive(std::span<Received> out) {
-  std::array<RingEntry, kBurst> slots;
+  std::array<RingEntry, kBurst> entries;
   std::size_t filled = 0;
   const std::size_t sessions = attached_.size();
   for (std::size_t i = 0; i < sessions && filled < out.size(); ++i) {
@@ -103,8 +103,8 @@ std::size_t ShmTransport::receive(std::span<Received> out) {
     Session& session = sessions_[peer];
     if (session.broken) continue;
     const std::size_t room = std::min(kBurst, out.size() - filled);
-    const std::size_t count = session.notices.pop(std::span(slots).first(room));
-    for (std::size_t s = 0; s < count; ++s) out[filled++] = Received{peer, slots[s]};
+    const std::size_t count = session.notices.pop(std::span(entries).first(room));
+    for (std::size_t i = 0; i < count; ++i) out[filled++] = Received{peer, entries[i]};
     if (session.notices.broken()) refuse(session, "it broke the ring of its notices");
   }
   ++turn_;

@@ -25,8 +25,8 @@ class PortTest : public ::testing::Test {
     memory_ = std::move(make_shared("segment", geometry_.bytes())).value();
     segment_ = Segment(memory_.mapping.data(), geometry_);
     attach();
-    notices_ = RingProducer(segment_.block(0).notices, segment_.notice_slots(0));
-    completions_ = RingConsumer(segment_.block(0).completions, segment_.completion_slots(0));
+    notices_ = RingProducer(segment_.block(0).notices, segment_.notice_entries(0));
+    completions_ = RingConsumer(segment_.block(0).completions, segment_.completion_entries(0));
   }
 
   void attach() {
@@ -44,9 +44,9 @@ class PortTest : public ::testing::Test {
     return answer;
   }
   static RingEntry message(int number) {
-    RingEntry slot{};
-    std::memcpy(slot.bytes, &number, sizeof number);
-    return slot;
+    RingEntry entry{};
+    std::memcpy(entry.bytes, &number, sizeof number);
+    return entry;
   }
   static Range range(std::uint64_t offset, std::uint64_t bytes) {
     return Range{kPeer, kRegion, offset, bytes};
@@ -229,7 +229,7 @@ TEST_F(PortTest, CompletionsRingOnlyForAClientThatSleeps) {
 
 TEST_F(PortTest, AFullCompletionRingEndsTheSession) {
   const Message messages[] = {{kPeer, message(1)}};
-  for (std::uint32_t i = 0; i < geometry_.slots(); ++i) transport_.complete(messages);
+  for (std::uint32_t i = 0; i < geometry_.entries(); ++i) transport_.complete(messages);
   EXPECT_TRUE(lost().empty());
   transport_.complete(messages);
   EXPECT_EQ(lost(), std::vector<Peer>{kPeer});
@@ -239,7 +239,7 @@ TEST_F(PortTest, AFullCompletionRingEndsTheSession) {
 }
 
 TEST_F(PortTest, ALyingRingEndsTheSession) {
-  segment_.block(0).notices.tail.store(geometry_.slots() + 1);
+  segment_.block(0).notices.tail.store(geometry_.entries() + 1);
   std::vector<Received> out(4);
   EXPECT_EQ(transport_.receive(out), 0u);
   EXPECT_EQ(lost(), std::vector<Peer>{kPeer});

@@ -12,7 +12,7 @@ namespace tally::transport::verbs {
 namespace {
 
 constexpr std::uint32_t kMessages = 8;  // entries of Connection::messages for sends
-static_assert(kProbeBytes <= sizeof(RingEntry) + kEagerSlots * kEagerBytes);
+static_assert(kProbeBytes <= sizeof(RingEntry) + kEagerPieces * kEagerBytes);
 // The number of usual connections that a new completion queue has room for. With the usual credit
 // they have some entries less than a power of two, to which devices round up. A queue grows to at
 // most kMostGrowth times its first size.
@@ -107,7 +107,7 @@ Result<Connection> Connector::connect(std::uint64_t first_receive, const QueueSi
   made.registered = std::move(registered).value();
   for (std::uint32_t i = 0; i < receives; ++i) {
     // The first message may be a probe, which may use all pieces: no other message uses them yet.
-    const std::uint32_t bytes = i == 0 ? kEagerSlots * kEagerBytes : kEagerBytes;
+    const std::uint32_t bytes = i == 0 ? kEagerPieces * kEagerBytes : kEagerBytes;
     if (const int error = post_receive(made, first_receive + i, i, bytes); error != 0) {
       return Error{Status::kNoMemory, fmt::format("a receive: {}", std::strerror(error))};
     }
@@ -119,15 +119,15 @@ Result<Connection> Connector::connect(std::uint64_t first_receive, const QueueSi
 std::span<std::byte> behind(Connection& connection, std::uint32_t index) {
   const std::span<RingEntry> all = connection.messages;
   return std::as_writable_bytes(all.last(kEagerArea))
-      .subspan(index % kEagerSlots * kEagerBytes, kEagerBytes);
+      .subspan(index % kEagerPieces * kEagerBytes, kEagerBytes);
 }
 
 int post_receive(Connection& connection, std::uint64_t number, std::uint32_t index,
                  std::uint32_t behind_bytes) {
-  const RingEntry& slot = connection.messages[index];
+  const RingEntry& entry = connection.messages[index];
   const std::uint32_t key = connection.registered->lkey;
   std::array<ibv_sge, 2> pieces{
-      {{reinterpret_cast<std::uintptr_t>(slot.bytes), sizeof slot.bytes, key},
+      {{reinterpret_cast<std::uintptr_t>(entry.bytes), sizeof entry.bytes, key},
        {reinterpret_cast<std::uintptr_t>(behind(connection, index).data()), behind_bytes, key}}};
   ibv_recv_wr request{};
   request.wr_id = number;

@@ -21,8 +21,8 @@ struct SharedQueue {
   std::atomic<std::size_t> taken = 0;  // the most completions that its connections can have at once
 };
 
-// RingSlots at the end of Connection::messages: the pieces for bytes that come behind messages.
-inline constexpr std::size_t kEagerArea = kEagerSlots * kEagerBytes / sizeof(RingEntry);
+// RingEntries at the end of Connection::messages: the pieces for bytes that come behind messages.
+inline constexpr std::size_t kEagerArea = kEagerPieces * kEagerBytes / sizeof(RingEntry);
 
 // A queue pair, and the messages to which its work requests refer.
 struct Connection {
@@ -38,9 +38,9 @@ struct Connection {
   // The last member, so that it is destroyed first: then no work request refers to the others.
   QueuePair pair;
 
-  // Receives that are posted at a time: a multiple of kEagerSlots. They are posted again in the
+  // Receives that are posted at a time: a multiple of kEagerPieces. They are posted again in the
   // order in which messages come, so the number of a message gives the piece behind it.
-  std::uint32_t receives() const { return pair.sizes().receives / kEagerSlots * kEagerSlots; }
+  std::uint32_t receives() const { return pair.sizes().receives / kEagerPieces * kEagerPieces; }
 };
 
 // A device, and the completion queues of its connections: one for all connections, and more when
@@ -78,7 +78,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   std::vector<std::unique_ptr<SharedQueue>> queues_;
 };
 
-// The piece for the bytes behind messages[index]. Every kEagerSlots-th message has the same piece.
+// The piece for the bytes behind messages[index]. Every kEagerPieces-th message has the same piece.
 std::span<std::byte> behind(Connection& connection, std::uint32_t index);
 
 // Posts a receive with this wr_id into messages[index] and, behind it, into behind_bytes from the

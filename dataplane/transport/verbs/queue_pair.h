@@ -34,10 +34,10 @@ struct QueueSizes {
 
 // A small operation carries its contribution behind the notice. The receiver puts it into a second
 // piece of memory. There are few such pieces, and messages use them in turn: message n of a
-// connection uses piece n mod kEagerSlots. So the sender knows the piece of its next message. It
+// connection uses piece n mod kEagerPieces. So the sender knows the piece of its next message. It
 // sends nothing behind the notice while an unfinished operation still uses that piece.
 inline constexpr std::uint32_t kEagerBytes = 2048;
-inline constexpr std::uint32_t kEagerSlots = 4;
+inline constexpr std::uint32_t kEagerPieces = 4;
 
 // The first message of a connection may be a probe without content. It fills the longest packet
 // that a connection can have, because some network paths pass only shorter packets. A probe has

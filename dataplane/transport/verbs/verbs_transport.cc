@@ -62,10 +62,10 @@ bool VerbsTransport::send(Session& session, const RingEntry& message) {
   if (!has_room(to) || to.free_sends.empty()) return false;
   const std::uint32_t index = to.free_sends.back();
   to.free_sends.pop_back();
-  RingEntry& slot = to.messages[index];
-  slot = message;
-  ibv_send_wr& request = next_in_batch(work_id(Work::kSend, to.peer, index), slot.bytes,
-                                       sizeof slot.bytes, to.registered->lkey);
+  RingEntry& entry = to.messages[index];
+  entry = message;
+  ibv_send_wr& request = next_in_batch(work_id(Work::kSend, to.peer, index), entry.bytes,
+                                       sizeof entry.bytes, to.registered->lkey);
   request.opcode = IBV_WR_SEND;
   request.send_flags = to.pair.can_inline() ? IBV_SEND_INLINE : 0;
   ++to.sends;

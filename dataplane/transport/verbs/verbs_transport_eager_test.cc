@@ -67,11 +67,11 @@ TEST_F(VerbsEager, MessagesTakeThePiecesInTurn) {
   std::vector<wire::Notice> seen;
   for (std::uint32_t round = 0; round < 3 * kCredit; ++round) {
     std::vector<wire::Notice> now;
-    for (std::uint32_t i = 0; i < kEagerSlots; ++i) {
+    for (std::uint32_t i = 0; i < kEagerPieces; ++i) {
       first_.send(onesided::small_notice(i), filled(kEagerBytes, static_cast<int>(round + i)));
       now.push_back(arrived());
     }
-    for (std::uint32_t i = 0; i < kEagerSlots; ++i) {
+    for (std::uint32_t i = 0; i < kEagerPieces; ++i) {
       const Pulled pulled = pull({kFirst, now[i].in_region, 0, kEagerBytes});
       ASSERT_EQ(pulled.status, Status::kOk);
       EXPECT_EQ(pulled.view[0].data[0], std::byte(round + i));
@@ -163,7 +163,7 @@ TEST_F(VerbsEager, ACompletionWaitsForSmallResultsThatFindNoRoomInTheQueue) {
   EXPECT_TRUE(std::all_of(first_.memory.begin(), first_.memory.begin() + 50 * 64,
                           [](std::byte byte) { return byte == std::byte{42}; }));
   wire::Completion completion;
-  ASSERT_EQ(wire::parse(first_.slots[0], completion), Status::kOk);
+  ASSERT_EQ(wire::parse(first_.entries[0], completion), Status::kOk);
   EXPECT_EQ(completion.cookie, 7U);
 }
 

@@ -19,7 +19,7 @@ constexpr std::size_t kNothingCopied = onesided::LandingMemory::kAlignment;
 
 // The receives are the notices within credit, rounded up to whole turns of the pieces behind them.
 QueueSizes sizes(std::uint32_t credit) {
-  return {kSends, (credit + kEagerSlots - 1) / kEagerSlots * kEagerSlots, 2};
+  return {kSends, (credit + kEagerPieces - 1) / kEagerPieces * kEagerPieces, 2};
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST_F(VerbsTransportTest, ACompletionIsAMessage) {
   Message message{kFirst, {}};
   message.message.bytes[5] = std::byte{99};
   transport_->complete({&message, 1});
-  EXPECT_EQ(first_.slots[0].bytes[5], std::byte{99});
+  EXPECT_EQ(first_.entries[0].bytes[5], std::byte{99});
 }
 
 TEST_F(VerbsTransportTest, TheReceiveQueueIsAsDeepAsTheCredit) {

@@ -14,7 +14,7 @@ namespace {
 constexpr Nanos kRound = 60 * kMillisecond;
 constexpr Nanos kTimeout = 10 * kSecond;
 constexpr Nanos kQuiet = 2 * kMillisecond;
-constexpr std::uint32_t kCredit = Announcements::kSlots;
+constexpr std::uint32_t kCredit = Announcements::kTags;
 constexpr std::uint16_t kSourcePort = 0xc000;  // of the loops without connections
 
 }  // namespace

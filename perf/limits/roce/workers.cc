@@ -40,7 +40,7 @@ void Workers::connect(const transport::verbs::Address& node) {
   Worker& worker = workers_.emplace_back(options, *this);
   worker.peer_number = node.number;
   worker.source_port = static_cast<std::uint16_t>(kFirstSourcePort + index);
-  worker.responder.post_receives(2 * Announcements::kSlots);
+  worker.responder.post_receives(2 * Announcements::kTags);
 }
 
 transport::onesided::Region Workers::source_region() const {
@@ -62,20 +62,20 @@ std::byte* Workers::find(std::uint32_t key, std::uint64_t address, std::uint64_t
 
 void Workers::announce(wire::Kind kind) {
   announcements_.begin(kind);
-  for (std::uint32_t slot = 0; slot < Announcements::kSlots; ++slot) {
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) announce_next(rank, slot);
+  for (std::uint32_t tag_index = 0; tag_index < Announcements::kTags; ++tag_index) {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) announce_next(rank, tag_index);
   }
 }
 
-void Workers::announce_next(std::uint32_t index, std::uint32_t slot) {
-  const auto notice = announcements_.next(index, slot);
+void Workers::announce_next(std::uint32_t index, std::uint32_t tag_index) {
+  const auto notice = announcements_.next(index, tag_index);
   if (!notice) return;
   ++announced_;
   Worker& worker = workers_[index];
-  worker.notices[slot] = *notice;
+  worker.notices[tag_index] = *notice;
   worker.requester.post({.kind = roce::WorkKind::kSend,
-                         .source = worker.notices[slot].bytes,
-                         .bytes = sizeof worker.notices[slot].bytes});
+                         .source = worker.notices[tag_index].bytes,
+                         .bytes = sizeof worker.notices[tag_index].bytes});
 }
 
 Moved Workers::poll() {
@@ -137,12 +137,12 @@ void Workers::take_part(std::uint32_t index, const roce::Delivery& part,
   }
   if (!part.is_message) return;
   --announced_;
-  const auto slot = Announcements::ended(message);
-  if (!slot) {
+  const auto tag_index = Announcements::ended(message);
+  if (!tag_index) {
     ++failed_;
     return;
   }
-  announce_next(index, *slot);
+  announce_next(index, *tag_index);
 }
 
 void Workers::pump(Worker& worker, Nanos now) {

@@ -69,14 +69,14 @@ class Workers : public roce::ReachableMemory {
     std::uint32_t peer_number = 0;
     std::uint16_t source_port = 0;
     std::optional<roce::Outgoing> unsent{};
-    std::array<RingEntry, Announcements::kSlots> notices{};  // stay, because they may be sent again
+    std::array<RingEntry, Announcements::kTags> notices{};  // stay, because they may be sent again
   };
   static constexpr std::size_t kBurst = 32;
 
   bool find_route(Nanos now);
   void take(const roce::Arrival& arrival, Nanos now);
   void take_part(std::uint32_t index, const roce::Delivery& part, const roce::Arrival& arrival);
-  void announce_next(std::uint32_t index, std::uint32_t slot);
+  void announce_next(std::uint32_t index, std::uint32_t tag_index);
   void pump(Worker& worker, Nanos now);
   bool emit(const Worker& worker, const roce::Outgoing& outgoing);
 

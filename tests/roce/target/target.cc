@@ -61,6 +61,7 @@ Outcome Target::start() {
   PortOptions options;
   options.device = options_.device;
   options.addresses = {options_.address.address};
+  options.vlan = options_.vlan;
   auto port = Port::open(options);
   if (!port) return port.error();
   port_ = std::move(*port);

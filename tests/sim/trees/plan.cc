@@ -13,7 +13,7 @@ using wire::Kind;
 
 constexpr std::uint32_t kMaxHeight = 4;
 constexpr std::size_t kTags = 7;
-constexpr std::uint64_t kSlotBytes = 32 << 10;  // 4096 elements of any type
+constexpr std::uint64_t kBufferBytes = 32 << 10;  // 4096 elements of any type
 
 // Which level of the tree a vertex is on; the root's is 1.
 std::uint32_t level(const Tree& tree, std::uint32_t vertex) {
@@ -164,10 +164,10 @@ JobPlan random_job(Random& random, std::uint32_t nodes, bool healthy) {
     job.trees.push_back(random_tree(random, nodes, job.ranks));
   }
   job.plan = random_classes(random, static_cast<std::uint32_t>(trees));
-  job.slots.bytes = kSlotBytes * random.between(1, 2);
-  job.slots.up = static_cast<std::uint32_t>(random.between(1, 3));
-  job.slots.down = static_cast<std::uint32_t>(random.between(1, 3));
-  job.slots.classes = kMaxHeight - 1;
+  job.buffers.bytes = kBufferBytes * random.between(1, 2);
+  job.buffers.up = static_cast<std::uint32_t>(random.between(1, 3));
+  job.buffers.down = static_cast<std::uint32_t>(random.between(1, 3));
+  job.buffers.classes = kMaxHeight - 1;
   if (!healthy) job.fault = static_cast<Fault>(random.below(kFaults));
   if (job.fault == Fault::kMismatch && job.ranks == 1) job.fault = Fault::kNothing;
   const std::size_t ops = random.between(2, 16);
@@ -222,8 +222,9 @@ std::string describe(const Schedule& schedule) {
                                  schedule.tiles, schedule.upper_tiles, schedule.laziness);
   for (const JobPlan& job : schedule.jobs) {
     text += fmt::format(
-        "; {} ranks, {} ops, {} up and {} down slots, {}, victim rank {} node {}:", job.ranks,
-        job.ops.size(), job.slots.up, job.slots.down, name(job.fault), job.victim, job.victim_node);
+        "; {} ranks, {} ops, {} up and {} down buffers, {}, victim rank {} node {}:", job.ranks,
+        job.ops.size(), job.buffers.up, job.buffers.down, name(job.fault), job.victim,
+        job.victim_node);
     for (const Tree& tree : job.trees) {
       text += " [";
       for (const TreeVertex& vertex : tree) {

@@ -56,7 +56,7 @@ struct JobPlan {
   std::uint32_t weight = 1;
   protocol::Partition plan;
   std::vector<Tree> trees;
-  protocol::BufferLayout slots;
+  protocol::BufferLayout buffers;
   std::vector<OpPlan> ops;
   Fault fault = Fault::kNothing;
   std::uint16_t victim = 0;  // the rank that the fault hits

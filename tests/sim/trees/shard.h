@@ -34,7 +34,7 @@ class SimShard {
   std::uint32_t tiles_in_flight() const { return in_flight_; }
 
  private:
-  struct Slot {
+  struct Record {
     bool used = false;
     bool down = false;
     protocol::Tile tile;
@@ -48,7 +48,7 @@ class SimShard {
   };
 
   std::uint32_t free_handle();
-  void begin(Slot& slot, bool down);
+  void begin(Record& record, bool down);
   bool take_steps();
   bool start_tiles();
   void start_down(std::uint32_t handle);
@@ -56,13 +56,13 @@ class SimShard {
   void push(std::uint32_t handle);
   void pushed(std::uint32_t handle);
   void end(std::uint32_t handle);
-  static void fail(Slot& slot, Status status, protocol::SessionId culprit);
-  void make_stats(Slot& slot);
+  static void fail(Record& record, Status status, protocol::SessionId culprit);
+  void make_stats(Record& record);
 
   World& world_;
   std::uint32_t node_;
   protocol::Aggregator protocol_;
-  std::vector<Slot> slots_;
+  std::vector<Record> records_;
   std::uint32_t in_flight_ = 0;
 };
 

@@ -86,7 +86,7 @@ TEST(Trees, WithOneClassForAllHeightsThereAreDeadlocks) {
     Schedule schedule = make_schedule(seed, true);
     schedule.one_class = true;
     schedule.tiles = 1;
-    for (JobPlan& job : schedule.jobs) job.slots.up = job.slots.down = 1;
+    for (JobPlan& job : schedule.jobs) job.buffers.up = job.buffers.down = 1;
     try {
       World(schedule, silent).run();
     } catch (const Deadlock&) {
@@ -94,7 +94,7 @@ TEST(Trees, WithOneClassForAllHeightsThereAreDeadlocks) {
       // It is for want of room: with plenty of it the same plan comes to its end.
       schedule.tiles = 1000;
       schedule.window_bytes = 1 << 30;
-      for (JobPlan& job : schedule.jobs) job.slots.up = job.slots.down = 100;
+      for (JobPlan& job : schedule.jobs) job.buffers.up = job.buffers.down = 100;
       EXPECT_NO_THROW(World(schedule, silent).run());
     }
   }

@@ -9,7 +9,7 @@ namespace tally::sim::trees {
 namespace {
 
 constexpr std::uint64_t kMostEvents = 3'000'000;
-constexpr std::uint32_t kSlotRegion = 7;
+constexpr std::uint32_t kBufferRegion = 7;
 
 protocol::AggregatorConfig config_of(const Schedule& schedule) {
   protocol::AggregatorConfig config;
@@ -93,8 +93,8 @@ void World::admit(std::size_t job) {
     spec.plan = plan.plan;
     spec.child_nodes = static_cast<std::uint16_t>(children[node].size());
     spec.parents = static_cast<std::uint16_t>(parents[node].size());
-    spec.slots = plan.slots;
-    if (schedule_.one_class) spec.slots.classes = 1;
+    spec.buffers = plan.buffers;
+    if (schedule_.one_class) spec.buffers.classes = 1;
     nodes_[node].shard->protocol().add_job(static_cast<protocol::JobId>(job), spec);
   }
   jobs_.push_back(std::make_unique<Ranks>(*this, plan, job));
@@ -125,19 +125,19 @@ void World::join_ranks(std::size_t job) {
 
 void World::join_nodes(std::size_t job, std::uint32_t parent, std::uint32_t number,
                        std::uint32_t child, std::uint32_t child_number) {
-  protocol::BufferLayout slots = schedule_.jobs[job].slots;
-  if (schedule_.one_class) slots.classes = 1;
-  slot_memory_.emplace_back(slots.total_bytes());
+  protocol::BufferLayout buffers = schedule_.jobs[job].buffers;
+  if (schedule_.one_class) buffers.classes = 1;
+  buffer_memory_.emplace_back(buffers.total_bytes());
   const auto member = static_cast<std::uint32_t>(nodes_[parent].members.size());
   const auto link = static_cast<std::uint32_t>(nodes_[child].links.size());
   const std::size_t down = connect(Way::kDown, job, parent, child, link);
   const std::size_t up = connect(Way::kUp, job, child, parent, member);
-  nodes_[parent].members.push_back(Session{job, false, child, down, &slot_memory_.back()});
-  nodes_[child].links.push_back(Session{job, false, parent, up, &slot_memory_.back()});
-  const auto slot = static_cast<protocol::JobId>(job);
+  nodes_[parent].members.push_back(Session{job, false, child, down, &buffer_memory_.back()});
+  nodes_[child].links.push_back(Session{job, false, parent, up, &buffer_memory_.back()});
+  const auto job_id = static_cast<protocol::JobId>(job);
   const auto child_node = static_cast<std::uint16_t>(schedule_.jobs[job].ranks + number);
-  nodes_[parent].shard->protocol().join(slot, child_node, member);
-  nodes_[child].shard->protocol().join_parent(slot, child_number, link, kSlotRegion, 0);
+  nodes_[parent].shard->protocol().join(job_id, child_node, member);
+  nodes_[child].shard->protocol().join_parent(job_id, child_number, link, kBufferRegion, 0);
 }
 
 // -- messages
@@ -233,8 +233,8 @@ void World::trace_message(const Channel& channel, const RingEntry& message) cons
     trace_.write(now_, "{}tree {} tag {} round {} \"{}\"", head, c.cookie, c.tag, c.round,
                  status_name(c.status));
   } else if (wire::parse(message, m) == Status::kOk) {
-    trace_.write(now_, "{}{} tree {} tag {} round {} first {} count {} slot {} flags {}", head,
-                 wire::name(m.kind), m.tree, m.tag, m.round, m.first, m.count, m.slot, m.flags);
+    trace_.write(now_, "{}{} tree {} tag {} round {} first {} count {} buffer {} flags {}", head,
+                 wire::name(m.kind), m.tree, m.tag, m.round, m.first, m.count, m.buffer, m.flags);
   }
 }
 
@@ -261,21 +261,21 @@ std::byte* World::memory(std::uint32_t node, const protocol::Endpoint& where,
   if (session.is_rank) {
     return jobs_[session.job]->memory(static_cast<std::uint16_t>(session.other), where, tile);
   }
-  if (where.region != kSlotRegion || where.offset + where.bytes > session.slots->size()) {
-    violated("node {}: {} bytes at {} of node {}'s slots", node, where.bytes, where.offset,
+  if (where.region != kBufferRegion || where.offset + where.bytes > session.buffers->size()) {
+    violated("node {}: {} bytes at {} of node {}'s buffers", node, where.bytes, where.offset,
              session.other);
   }
-  return session.slots->data() + where.offset;
+  return session.buffers->data() + where.offset;
 }
 
 std::byte* World::own_memory(std::uint32_t node, const protocol::Tile& tile, bool up) {
   const Session& session = nodes_[node].links[tile.own.parent_id];
-  const protocol::BufferLayout& slots = schedule_.jobs[session.job].slots;
-  protocol::BufferLayout layout = slots;
+  const protocol::BufferLayout& buffers = schedule_.jobs[session.job].buffers;
+  protocol::BufferLayout layout = buffers;
   if (schedule_.one_class) layout.classes = 1;
   const std::uint64_t offset =
-      up ? layout.up_offset(tile.own.slot) : layout.down_offset(tile.own.slot);
-  return session.slots->data() + offset;
+      up ? layout.up_offset(tile.own.index) : layout.down_offset(tile.own.index);
+  return session.buffers->data() + offset;
 }
 
 void World::stats_of(ElementType type, std::uint64_t count, const std::byte* elements,
@@ -424,13 +424,14 @@ void World::check_end() {
     auto& protocol = nodes_[node].shard->protocol();
     if (nodes_[node].shard->tiles_in_flight() != 0) violated("node {}: a tile is in flight", node);
     for (std::size_t job = 0; job < jobs_.size(); ++job) {
-      const auto slot = static_cast<protocol::JobId>(job);
-      if (protocol.inspect().busy(slot)) violated("node {}: job {} is busy", node, job);
-      if (!protocol.inspect().slots_free(slot)) violated("node {}: job {} holds a slot", node, job);
+      const auto job_id = static_cast<protocol::JobId>(job);
+      if (protocol.inspect().busy(job_id)) violated("node {}: job {} is busy", node, job);
+      if (!protocol.inspect().buffers_free(job_id))
+        violated("node {}: job {} holds a buffer", node, job);
       const bool whole = schedule_.jobs[job].fault == Fault::kNothing;
-      if (whole && protocol.inspect().operations(slot) != 0) {
+      if (whole && protocol.inspect().operations(job_id) != 0) {
         violated("node {}: {} operations of job {} are left", node,
-                 protocol.inspect().operations(slot), job);
+                 protocol.inspect().operations(job_id), job);
       }
     }
     if (protocol.tiles().has_tiles()) violated("node {} has tiles to start", node);

@@ -40,11 +40,11 @@ class World {
   const Trace& trace() const { return trace_; }
   void send(std::uint32_t node, protocol::Aggregator& protocol);
   void start(const Transfer& transfer) { transfers_.push_back(transfer); }
-  // The bytes of a tile, of a rank or in a child node's slots. Throws when the node may not access
-  // them.
+  // The bytes of a tile, of a rank or in a child node's buffers. Throws when the node may not
+  // access them.
   std::byte* memory(std::uint32_t node, const protocol::Endpoint& where,
                     const protocol::Tile& tile);
-  // The node's own slot of a tile.
+  // The node's own buffer of a tile.
   std::byte* own_memory(std::uint32_t node, const protocol::Tile& tile, bool up);
   static void stats_of(ElementType type, std::uint64_t count, const std::byte* elements,
                        std::span<BlockStats> stats);
@@ -73,10 +73,10 @@ class World {
   struct Session {
     std::size_t job = 0;
     bool is_rank = false;
-    std::uint32_t other = 0;                  // rank or node
-    std::size_t out = 0;                      // index of the outgoing channel
-    std::vector<std::byte>* slots = nullptr;  // the child node's slots, or this node's for that
-                                              // parent
+    std::uint32_t other = 0;                    // rank or node
+    std::size_t out = 0;                        // index of the outgoing channel
+    std::vector<std::byte>* buffers = nullptr;  // the child node's buffers, or this node's for that
+                                                // parent
   };
 
   struct Node {
@@ -121,7 +121,7 @@ class World {
   std::vector<Transfer> transfers_;
   std::vector<std::unique_ptr<Ranks>> jobs_;
   std::vector<bool> befallen_;
-  std::deque<std::vector<std::byte>> slot_memory_;
+  std::deque<std::vector<std::byte>> buffer_memory_;
 };
 
 }  // namespace tally::sim::trees

@@ -20,7 +20,7 @@ inline JobSpec two_levels(bool root) {
   spec.vertices = {vertex};
   spec.child_nodes = 1;
   spec.parents = root ? 0 : 1;
-  spec.slots = BufferLayout{.bytes = 32 << 10, .up = 2, .down = 2, .classes = 2};
+  spec.buffers = BufferLayout{.bytes = 32 << 10, .up = 2, .down = 2, .classes = 2};
   return spec;
 }
 

@@ -39,39 +39,39 @@ class UnitsTest : public ::testing::Test {
 
   // Adds an operation that these children have announced. It is ready when all three have.
   static PoolIndex add(Job& job, std::uint32_t tag, const std::vector<std::uint16_t>& children) {
-    const PoolIndex slot = job.table.create(OperationKey{0, 0, tag, 0}, 3);
-    OperationRecord& operation = job.table[slot];
+    const PoolIndex index = job.table.create(OperationKey{0, 0, tag, 0}, 3);
+    OperationRecord& operation = job.table[index];
     operation.shape.ranks = job.spec.ranks;
     operation.shape.count = operation.end = kCount;
     operation.deadline = kSecond;
-    job.deadlines.insert(slot, operation.deadline);
+    job.deadlines.insert(index, operation.deadline);
     for (const std::uint16_t child : children) {
       Announcement announcement;
       announcement.member = job.members[child].member;
       announcement.rank = child;
       announcement.cookie = 100 + child;
-      job.table.mark(slot, child);
+      job.table.mark(index, child);
       job.table.park(operation, announcement);
       ++job.members[child].outstanding;
     }
-    if (children.size() < 3) return slot;
+    if (children.size() < 3) return index;
     job.table.order_by_rank(operation);
     operation.state = OperationRecord::State::kActive;
-    return slot;
+    return index;
   }
   static PoolIndex add_ready(Job& job, std::uint32_t tag = 1) {
     return add(job, tag, {0, 1, child_node(job)});
   }
 
   static wire::VertexMessage message(wire::VertexKind kind, std::uint64_t first = 0,
-                                     std::uint32_t slot = 0) {
+                                     std::uint32_t buffer = 0) {
     wire::VertexMessage m;
     m.kind = kind;
     m.epoch = 7;
     m.tag = 1;
     m.first = first;
     m.count = 4096;
-    m.slot = slot;
+    m.buffer = buffer;
     return m;
   }
 

@@ -66,7 +66,7 @@ class VertexTest : public ::testing::Test {
     announce(kChildNode, partial(tag));
   }
 
-  static VertexMessage message(VertexKind kind, std::uint64_t first = 0, std::uint32_t slot = 0,
+  static VertexMessage message(VertexKind kind, std::uint64_t first = 0, std::uint32_t buffer = 0,
                                std::uint32_t count = 4096) {
     VertexMessage m;
     m.kind = kind;
@@ -75,7 +75,7 @@ class VertexTest : public ::testing::Test {
     if (kind == VertexKind::kMissing) return m;
     m.first = first;
     m.count = count;
-    m.slot = slot;
+    m.buffer = buffer;
     return m;
   }
   Status from_child_node(const VertexMessage& m) {
@@ -124,7 +124,7 @@ class VertexTest : public ::testing::Test {
   }
   // Acts as an engine that has pushed the result to the child node.
   void pass_down(Tile& tile, const TileEvent& push) {
-    tile.below[push.index].slot = push.slot;
+    tile.below[push.index].buffer = push.buffer;
     aggregator_->tiles().passed_down(tile, push.index);
   }
   void sum(Tile& tile) {

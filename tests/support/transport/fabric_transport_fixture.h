@@ -44,8 +44,8 @@ class Client {
   }
   void know(const Name& node) { node_ = domain_->insert(node).value(); }
 
-  bool send(const RingEntry& slot, std::uint64_t secret, std::uint32_t shard = 0) {
-    const MessageBytes bytes = seal({secret, shard, 0}, slot);
+  bool send(const RingEntry& entry, std::uint64_t secret, std::uint32_t shard = 0) {
+    const MessageBytes bytes = seal({secret, shard, 0}, entry);
     return ::fi_inject(endpoint_.get(), bytes.data(), bytes.size(), node_) == 0;
   }
   // Sends a notice with the contribution behind it.

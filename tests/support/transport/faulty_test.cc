@@ -29,9 +29,9 @@ class FaultyTest : public ::testing::Test {
   }
 
   void send(Peer peer, int number) {
-    RingEntry slot{};
-    slot.bytes[1] = static_cast<std::byte>(number);
-    inner_.send(peer, slot);
+    RingEntry entry{};
+    entry.bytes[1] = static_cast<std::byte>(number);
+    inner_.send(peer, entry);
   }
   static int number(const Received& received) {
     return static_cast<int>(received.message.bytes[1]);

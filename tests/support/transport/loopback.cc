@@ -237,7 +237,7 @@ void Loopback::complete(std::span<const Message> messages) {
   for (const Message& message : messages) {
     PeerState& peer = known(message.peer);
     if (peer.life != Life::kConnected) continue;
-    if (config_.completion_slots != 0 && peer.completions.size() == config_.completion_slots) {
+    if (config_.completion_entries != 0 && peer.completions.size() == config_.completion_entries) {
       peer.life = Life::kLost;
       continue;
     }

@@ -27,7 +27,7 @@ struct LoopbackConfig {
   // bytes of each piece of a view, a multiple of 8; 0 means one piece
   std::size_t span_bytes = 0;
   // completions that a worker may leave untaken; one more and it is lost; 0 means any number
-  std::size_t completion_slots = 0;
+  std::size_t completion_entries = 0;
 };
 
 // The mode's name, for names of test cases.

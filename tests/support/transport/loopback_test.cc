@@ -122,15 +122,15 @@ TEST_P(LoopbackTest, ARangeIsWithinItsRegion) {
 }
 
 TEST_P(LoopbackTest, MessagesGoBothWays) {
-  RingEntry slot{};
-  slot.bytes[0] = std::byte{1};
+  RingEntry entry{};
+  entry.bytes[0] = std::byte{1};
   EXPECT_TRUE(loopback_.arm());
-  loopback_.send(1, slot);
+  loopback_.send(1, entry);
   EXPECT_FALSE(loopback_.arm());
   std::array<Received, 4> received;
   ASSERT_EQ(loopback_.receive(received), 1u);
   EXPECT_EQ(received[0].peer, 1u);
-  const Message message{1, slot};
+  const Message message{1, entry};
   loopback_.complete({&message, 1});
   std::array<RingEntry, 4> taken;
   EXPECT_EQ(loopback_.take(0, taken), 0u);

@@ -28,9 +28,9 @@ class Client {
         queue_(api, api.create_cq(&device_->context(), 256, nullptr)),
         pair(QueuePair::make(*device_, *queue_.get(), {64, 64}, 0, kNodesAccess).value()) {
     region_ = device_->expose(memory.data(), memory.size(), kForTheNode).value();
-    slots_key_ = device_->expose(slots.data(), sizeof slots, kForItself).value();
-    ibv_sge piece{reinterpret_cast<std::uintptr_t>(slots[0].bytes), sizeof(RingEntry),
-                  slots_key_->lkey};
+    entries_key_ = device_->expose(entries.data(), sizeof entries, kForItself).value();
+    ibv_sge piece{reinterpret_cast<std::uintptr_t>(entries[0].bytes), sizeof(RingEntry),
+                  entries_key_->lkey};
     ibv_recv_wr receive{};
     receive.sg_list = &piece;
     receive.num_sge = 1;
@@ -43,8 +43,8 @@ class Client {
     return {reinterpret_cast<std::uintptr_t>(memory.data()), memory.size(), region_->rkey};
   }
   void send(std::uint8_t content, std::uint32_t bytes = sizeof(RingEntry)) {
-    slots[1].bytes[0] = std::byte{content};
-    ibv_sge piece{reinterpret_cast<std::uintptr_t>(slots[1].bytes), bytes, slots_key_->lkey};
+    entries[1].bytes[0] = std::byte{content};
+    ibv_sge piece{reinterpret_cast<std::uintptr_t>(entries[1].bytes), bytes, entries_key_->lkey};
     ibv_send_wr request{};
     request.opcode = IBV_WR_SEND;
     request.sg_list = &piece;
@@ -63,11 +63,11 @@ class Client {
   // Sends a notice with the contribution behind it.
   void send(const wire::Notice& notice, std::span<const std::byte> contribution) {
     std::byte* message = memory.data() + kMemory - 4096;
-    const RingEntry slot = wire::encode(notice);
-    std::memcpy(message, slot.bytes, sizeof slot.bytes);
-    std::copy(contribution.begin(), contribution.end(), message + sizeof slot.bytes);
+    const RingEntry entry = wire::encode(notice);
+    std::memcpy(message, entry.bytes, sizeof entry.bytes);
+    std::copy(contribution.begin(), contribution.end(), message + sizeof entry.bytes);
     ibv_sge piece{reinterpret_cast<std::uintptr_t>(message),
-                  static_cast<std::uint32_t>(sizeof slot.bytes + contribution.size()),
+                  static_cast<std::uint32_t>(sizeof entry.bytes + contribution.size()),
                   region_->lkey};
     ibv_send_wr request{};
     request.opcode = IBV_WR_SEND;
@@ -84,14 +84,14 @@ class Client {
   ibv_cq* queue() const { return queue_.get(); }
 
   std::vector<std::byte> memory;
-  std::array<RingEntry, 2> slots{};
+  std::array<RingEntry, 2> entries{};
 
  private:
   FakeVerbs& api_;
   std::unique_ptr<Device> device_;
   CompletionQueue queue_;
   MemoryRegion region_;
-  MemoryRegion slots_key_;
+  MemoryRegion entries_key_;
 
  public:
   QueuePair pair;

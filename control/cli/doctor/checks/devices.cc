@@ -26,7 +26,7 @@ constexpr std::array<Vendor, 5> kVendors = {{
 }};
 
 struct Card {
-  std::string slot;  // 0000:3b:00.0
+  std::string address;  // 0000:3b:00.0
   const Vendor* vendor;
 };
 
@@ -36,8 +36,8 @@ bool is_network_class(const std::string& pci_class) {
 
 std::vector<Card> rdma_cards(const Files& files) {
   std::vector<Card> cards;
-  for (const std::string& slot : files.list(kPci)) {
-    const std::string folder = fmt::format("{}/{}", kPci, slot);
+  for (const std::string& address : files.list(kPci)) {
+    const std::string folder = fmt::format("{}/{}", kPci, address);
     const auto vendor = files.read(folder + "/vendor");
     const auto device = files.read(folder + "/device");
     const auto pci_class = files.read(folder + "/class");
@@ -45,7 +45,7 @@ std::vector<Card> rdma_cards(const Files& files) {
     const auto known = std::find_if(kVendors.begin(), kVendors.end(), [&](const Vendor& one) {
       return *vendor == one.id && device->starts_with(one.device_prefix);
     });
-    if (known != kVendors.end()) cards.push_back({slot, &*known});
+    if (known != kVendors.end()) cards.push_back({address, &*known});
   }
   return cards;
 }
@@ -57,7 +57,7 @@ Finding without_devices(const Files& files) {
     const bool loaded = files.exists(fmt::format("/sys/module/{}", vendor.module));
     return warning("RDMA devices",
                    fmt::format("none, though there is a card of {} at {}: {}", vendor.name,
-                               cards.front().slot, served),
+                               cards.front().address, served),
                    loaded ? fmt::format("{} is loaded: dmesg | grep {} says why it has no device "
                                         "(firmware, RoCE switched off, a namespace)",
                                         vendor.module, vendor.module.substr(0, 4))

@@ -12,9 +12,9 @@ namespace {
 
 std::size_t nvidia_gpus(const Files& files) {
   std::size_t gpus = 0;
-  for (const std::string& slot : files.list(kPci)) {
-    const auto vendor = files.read(fmt::format("{}/{}/vendor", kPci, slot));
-    const auto pci_class = files.read(fmt::format("{}/{}/class", kPci, slot));
+  for (const std::string& address : files.list(kPci)) {
+    const auto vendor = files.read(fmt::format("{}/{}/vendor", kPci, address));
+    const auto pci_class = files.read(fmt::format("{}/{}/class", kPci, address));
     if (!vendor || !pci_class || *vendor != "0x10de") continue;
     gpus += pci_class->starts_with("0x03") ? 1 : 0;  // a display or 3D controller
   }

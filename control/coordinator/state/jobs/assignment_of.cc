@@ -8,15 +8,15 @@ namespace {
 // The remote shards as the node `from` reaches them. On its own machine it uses shared memory, as
 // clients do. Else it uses a NIC that is up for the job.
 std::vector<RemoteShard> remote_shards(const JobRecord& job, const Member& from,
-                                       const std::vector<LaneOf>& lanes) {
+                                       const std::vector<ShardOf>& shards) {
   std::vector<RemoteShard> list;
-  for (const LaneOf& one : lanes) {
+  for (const ShardOf& one : shards) {
     const auto at = std::find_if(job.nodes.begin(), job.nodes.end(),
                                  [&](const PlanNode& other) { return other.node == one.node; });
     const Member& member = at->member;
     const bool here = !member.local.empty() && (member.host == from.host || member.tcp.empty());
     list.push_back({member.name, here ? "" : member.usable_tcp(), here ? member.local : "",
-                    one.lane, static_cast<std::uint32_t>(at - job.nodes.begin() + 1)});
+                    one.index, static_cast<std::uint32_t>(at - job.nodes.begin() + 1)});
   }
   return list;
 }
@@ -39,7 +39,7 @@ JobAssignment assignment_of(const JobRecord& job, const PlanNode& node) {
   assignment.vertices = node.vertices;
   assignment.below = remote_shards(job, node.member, node.below);
   assignment.above = remote_shards(job, node.member, node.above);
-  assignment.slots = job.slots;
+  assignment.buffers = job.buffers;
   assignment.nodes = static_cast<std::uint32_t>(job.nodes.size());
   assignment.rate = node.rate != 0 ? node.rate : job.rate;
   assignment.rails = node.rails;

@@ -46,7 +46,8 @@ Result<JobRecord> JobPlanner::next_version(const JobRecord& job, Wanted wanted,
   auto layout = lay_out_job(job, plan, hosts);
   if (!layout) return layout.error();
   JobRecord next = job;
-  if (layout->plan == job.plan && layout->slots == job.slots && same(layout->nodes, job.nodes)) {
+  if (layout->plan == job.plan && layout->buffers == job.buffers &&
+      same(layout->nodes, job.nodes)) {
     note_plan(next, plan);
     return next;
   }
@@ -104,7 +105,7 @@ void JobPlanner::give_plan(JobRecord& job, const Plan& plan, Layout layout) cons
   note_plan(job, plan);
   job.plan = std::move(layout.plan);
   job.rate = layout.rate;
-  job.slots = layout.slots;
+  job.buffers = layout.buffers;
   job.nodes = std::move(layout.nodes);
   for (PlanNode& one : job.nodes) one.placement = store_.next_placement();
 }

@@ -25,8 +25,8 @@ enum class Input : std::uint8_t {
   kNone,   // it failed, and there will be no view
 };
 
-struct TileSlot {
-  explicit TileSlot(std::pmr::memory_resource* memory)
+struct TileRecord {
+  explicit TileRecord(std::pmr::memory_resource* memory)
       : views(memory),
         handles(memory),
         inputs(memory),
@@ -38,7 +38,7 @@ struct TileSlot {
         unpushed(memory) {}
 
   // Reserves memory so that a tile with `children` inputs allocates nothing for pulls and pushes.
-  // The children are ranks and child nodes. When this throws, no tile has begun in this slot.
+  // The children are ranks and child nodes. When this throws, no tile has begun in this record.
   void reserve(std::size_t children) {
     if (children <= reserved) return;
     const std::size_t endpoints = 2 * children;  // with checksums, or statistics
@@ -64,7 +64,7 @@ struct TileSlot {
     culprit = member;
   }
 
-  protocol::Tile tile;       // its handle is the slot's number
+  protocol::Tile tile;       // its handle is the record's number
   std::size_t reserved = 0;  // number of children that reserve() has made room for
   bool down = false;         // a result from the parent, which the tile hands on
   // One entry per pull: the sources first, then their checksums.
@@ -80,11 +80,11 @@ struct TileSlot {
   std::pmr::vector<BlockStats> stats;
   std::pmr::vector<std::byte> staging;  // the sum, when the shard cannot store it at every receiver
   bool staged = false;                  // the sum is in `staging`
-  const std::byte* result = nullptr;    // the pushed bytes: in `staging`, or a tile down's own slot
-  std::uint32_t pulls_left = 0;         // pulls of the group that are not answered
-  std::uint32_t partials_left = 0;      // TileEvents for partial sums that have not come yet
-  std::uint32_t pushes_left = 0;        // all pushes without an answer, also those not issued yet
-  std::uint32_t pushing = 0;            // pushes to ranks in progress
+  const std::byte* result = nullptr;  // the pushed bytes: in `staging`, or a tile down's own buffer
+  std::uint32_t pulls_left = 0;       // pulls of the group that are not answered
+  std::uint32_t partials_left = 0;    // TileEvents for partial sums that have not come yet
+  std::uint32_t pushes_left = 0;      // all pushes without an answer, also those not issued yet
+  std::uint32_t pushing = 0;          // pushes to ranks in progress
   // Indices of the landings that are pushed after others; entries before next_push are done.
   std::pmr::vector<std::uint16_t> unpushed;
   std::size_t next_push = 0;
@@ -92,11 +92,12 @@ struct TileSlot {
   protocol::SessionId culprit = protocol::kNoSession;
 };
 
-// Packs a tile slot and the index of one of its endpoints into the transport's `user` value.
-inline std::uint64_t user_of(std::uint32_t slot, std::size_t index) {
-  return std::uint64_t{slot} << 16 | index;
+// Packs the handle of a tile and the index of one of its endpoints into the transport's `user`
+// value.
+inline std::uint64_t user_of(std::uint32_t handle, std::size_t index) {
+  return std::uint64_t{handle} << 16 | index;
 }
-inline std::uint32_t slot_of(std::uint64_t user) {
+inline std::uint32_t handle_of(std::uint64_t user) {
   return static_cast<std::uint32_t>(user >> 16);
 }
 inline std::size_t index_of(std::uint64_t user) {
