@@ -58,14 +58,22 @@ Outcome exchange(Target& target, Channel& channel) {
   return end ? Outcome(Unit{}) : end.error();
 }
 
-// The turns of this end.
+// The turns of this end. It takes messages from its construction on, which must come before the
+// exchange: the program may send its first message before this end has read the last word of it.
 class Turns {
  public:
   Turns(QueuePair& pair, const Options& options, std::uint64_t size)
       : pair_(pair), iterations_(options.iterations), checks_(options.checks) {
     if (options.is_client()) message_ = pair.part().first(size);
     pair.on_message([this](std::span<const std::byte> message) { take(message); });
-    if (options.is_client()) send();
+  }
+  ~Turns() { pair_.on_message(nullptr); }
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+  // The client has the first turn.
+  void begin(bool is_client) {
+    if (is_client) send();
   }
 
   // Answers a message once the last one of this end is acknowledged, because each of them is sent
@@ -125,10 +133,10 @@ class Turns {
 
 Result<Summary> run_pingpong(Target& target, Channel& channel, std::uint64_t size) {
   QueuePair& pair = *target.pairs().front();
-  if (auto done = exchange(target, channel); !done) return done.error();
   Turns turns(pair, target.options(), size);
-  auto done = run_until(target, "messages in turns", [&] { return turns.step(); });
-  pair.on_message(nullptr);
+  if (auto done = exchange(target, channel); !done) return done.error();
+  turns.begin(target.options().is_client());
+  const auto done = run_until(target, "messages in turns", [&] { return turns.step(); });
   if (!done) return done.error();
   if (turns.error()) return *turns.error();
   return Summary{turns.size(), turns.received(), target.mtu(), turns.checked()};
