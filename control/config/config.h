@@ -75,7 +75,7 @@ struct Config {
   std::uint8_t ack_timeout = transport::verbs::kAckTimeout;  // RDMA: 4.096 us << ack_timeout
   std::uint32_t mtu = 0;  // RDMA: most bytes in a packet; 0: the port's own
   std::string roce;  // DPDK's name of an Ethernet port that serves clients of verbs; empty: none
-  std::string roce_address;     // "10.9.0.2/24", of that port
+  std::string roce_address;     // "10.9.0.2/24", of that port; of the kernel: without a prefix
   std::string roce_gateway;     // empty: none
   std::uint32_t roce_vlan = 0;  // 0: none
   Offer fabric = Offer::kAuto;

@@ -169,7 +169,10 @@ std::vector<Key> network_keys() {
        "instead of an RDMA device: an Ethernet port for transport verbs, by its name for DPDK, as "
        "0000:3b:00.0 or net_vhost0,iface=/run/wire.sock",
        TextKey{At<&Config::roce>{}, true}},
-      {"network", "roce_address", "", "address and prefix of that port, as 10.9.0.2/24",
+      {"network", "roce_address", "",
+       "address and prefix of that port, as 10.9.0.2/24; with AF_XDP without a prefix, or empty: "
+       "the "
+       "kernel's address of the interface, which the kernel goes on serving",
        TextKey{At<&Config::roce_address>{}, true}},
       {"network", "roce_gateway", "", "for addresses outside of the prefix; empty: none",
        TextKey{At<&Config::roce_gateway>{}, true}},

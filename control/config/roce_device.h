@@ -18,6 +18,13 @@ class RoceDevice {
     return name_.find(':') != std::string::npos &&
            name_.find_first_not_of(kDigits) == std::string::npos;
   }
+  bool is_xdp() const { return name_.starts_with("net_af_xdp"); }
+  // Whether the kernel keeps the interface, and the port has an address of the kernel. address:
+  // that of network.roce_address. A port that has an interface alone needs a prefix to find the
+  // next hop.
+  bool is_beside_kernel(std::string_view address) const {
+    return is_xdp() && address.find('/') == address.npos;
+  }
   // "eth1" for "iface" of "net_af_packet0,iface=eth1"; empty when there is no such argument.
   std::string argument(std::string_view key) const {
     const std::string wanted = "," + std::string(key) + "=";

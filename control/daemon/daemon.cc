@@ -48,7 +48,7 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   shard.protocol.window_bytes = config.window_bytes;
   // Only members of a cluster have child nodes and parent nodes.
   if (!config.cluster.coordinators.empty()) shard.protocol.max_height = kMaxHeight;
-  shard.protocol.upper_tiles = kMostSlots;
+  shard.protocol.upper_tiles = kMostBuffers;
   shard.protocol.upper_inputs = kMostChildren;
   shard.protocol.stream_bytes = config.stream_bytes;
   shard.protocol.tile_bytes = config.tile_bytes;

@@ -1,14 +1,14 @@
 #include "control/daemon/roce_network.h"
 
-#include <arpa/inet.h>
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
-#include <cstring>
+#include <utility>
 
 #include "base/log/log.h"
+#include "control/config/rails.h"
 #include "control/config/roce_device.h"
+#include "control/daemon/roce_address.h"
+#include "dataplane/transport/roce/kernel/xdp_interface.h"
+#include "dataplane/transport/roce/port/shared_resolver.h"
 #include "dataplane/transport/roce/port_link.h"
 
 namespace tally::control {
@@ -24,39 +24,6 @@ constexpr std::uint32_t kHeaders = 84;
 constexpr std::uint32_t kMostPayload = 4096;
 constexpr std::uint32_t kEthernetMtu = 1500;
 
-// An address without a port, IPv4 or IPv6.
-std::optional<roce::IpAddress> parse_ip(const std::string& text) {
-  roce::IpAddress address{};
-  address[10] = address[11] = 0xff;
-  if (::inet_pton(AF_INET, text.c_str(), &address[12]) == 1) return address;
-  if (::inet_pton(AF_INET6, text.c_str(), address.data()) == 1) return address;
-  return std::nullopt;
-}
-
-Result<roce::LocalAddress> parse_local(const Config& config) {
-  const auto wrong = [&](const char* key, const std::string& value, const char* example) {
-    return invalid(
-        fmt::format("network.{} is \"{}\": write an address, like {}", key, value, example));
-  };
-  const std::string& text = config.roce_address;
-  const std::size_t slash = text.find('/');
-  const auto address = parse_ip(text.substr(0, slash));
-  constexpr const char* kExample = "\"10.9.0.2/24\"";
-  if (!address || slash == std::string::npos) return wrong("roce_address", text, kExample);
-  roce::LocalAddress local;
-  local.address = *address;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + slash + 1, end, local.prefix_bits);
-  const unsigned most = roce::is_ipv4(*address) ? 32 : 128;
-  if (error != std::errc() || stop != end || local.prefix_bits > most) {
-    return wrong("roce_address", text, kExample);
-  }
-  if (config.roce_gateway.empty()) return local;
-  local.gateway = parse_ip(config.roce_gateway);
-  if (!local.gateway) return wrong("roce_gateway", config.roce_gateway, "\"10.9.0.1\"");
-  return local;
-}
-
 // The MTU that the port needs. A longer one would make the buffers of frames larger.
 std::uint32_t port_mtu_for(std::uint32_t wanted) {
   return std::max(kEthernetMtu, (wanted == 0 ? kMostPayload : wanted) + kHeaders);
@@ -67,6 +34,38 @@ std::uint32_t payload_of(std::uint32_t port_mtu, std::uint32_t wanted) {
   std::uint32_t bytes = wanted == 0 ? kMostPayload : wanted;
   while (bytes > 256 && bytes + kHeaders > port_mtu) bytes /= 2;
   return bytes;
+}
+
+// The interface, where the port takes one by AF_XDP.
+Result<roce::XdpInterface> open_interface(const Config& config, const RoceAddress& address) {
+  const RoceDevice device(config.roce);
+  if (!device.is_xdp()) return roce::XdpInterface{};
+  const auto shared =
+      address.is_beside_kernel ? std::optional(address.local.address) : std::nullopt;
+  return roce::open_xdp_interface(device.argument("iface"), shared);
+}
+
+roce::PortOptions options_of(const Config& config, const RoceAddress& address,
+                             const roce::XdpInterface& xdp) {
+  roce::PortOptions options;
+  options.device = config.roce + xdp.arguments;
+  options.addresses = {address.local.address};
+  options.queues = config.shards;
+  options.mtu = port_mtu_for(config.mtu);
+  options.held_buffers = kHeldFrames;
+  options.vlan = static_cast<std::uint16_t>(config.roce_vlan);
+  options.kept = xdp.kept;
+  return options;
+}
+
+// For a port that no kernel serves.
+std::shared_ptr<roce::NextHops> resolver_of(const RoceAddress& address,
+                                            const roce::PortFacts& facts) {
+  roce::ResolverOptions resolver;
+  resolver.mac = facts.mac;
+  resolver.vlan = facts.vlan;
+  resolver.addresses = {address.local};
+  return std::make_shared<roce::SharedResolver>(resolver);
 }
 
 }  // namespace
@@ -81,48 +80,41 @@ RoceNeeds needs_of_roce(const Config& config) {
 
 Result<RoceNetwork> open_roce(const Config& config, std::size_t landing_bytes,
                               std::span<std::byte> memory, const BeforeShard& before) {
-  const auto local = parse_local(config);
-  if (!local) return local.error();
-  roce::PortOptions options;
-  options.device = config.roce;
-  options.addresses = {local->address};
-  options.queues = config.shards;
-  options.mtu = port_mtu_for(config.mtu);
-  options.held_buffers = kHeldFrames;
-  options.vlan = static_cast<std::uint16_t>(config.roce_vlan);
-  auto opened = roce::Port::open(options);
+  const auto address = roce_address(config, interfaces());
+  if (!address) return address.error();
+  auto xdp = open_interface(config, *address);
+  if (!xdp) return xdp.error();
+  auto opened = roce::Port::open(options_of(config, *address, *xdp));
   if (!opened) return opened.error();
   const std::shared_ptr<roce::Port> port = std::move(*opened);
   const roce::PortFacts& facts = port->facts();
   roce::TransportOptions transport;
-  transport.address = local->address;
+  transport.address = address->local.address;
   transport.mtu = payload_of(facts.mtu, config.mtu);
   transport.ack_timeout = kAckUnit << config.ack_timeout;
   transport.landing_bytes = landing_bytes;
   transport.kept_frames = kHeldFrames / 4 * 3;  // the others are for messages
   transport.hugepages = config.hugepages != engine::Hugepages::kOff;
-  roce::ResolverOptions resolver;
-  resolver.mac = facts.mac;
-  resolver.vlan = options.vlan;
-  resolver.addresses = {*local};
-  const auto shared = std::make_shared<roce::SharedResolver>(resolver);
+  const auto next_hops = address->is_beside_kernel ? xdp->next_hops : resolver_of(*address, facts);
   RoceNetwork network;
   for (std::uint32_t shard = 0; shard < config.shards; ++shard) {
     before(shard);
     transport.tiles = ShardSet::share_of(memory, shard, config.shards);
     network.transports.push_back(std::make_unique<roce::RoceTransport>(
-        std::make_unique<roce::PortLink>(port, shared, shard), transport));
+        std::make_unique<roce::PortLink>(port, next_hops, shard), transport));
   }
   log::info("roce", {{"device", facts.name},
                      {"driver", facts.driver},
-                     {"address", config.roce_address},
+                     {"address", address->text},
+                     {"beside_kernel", address->is_beside_kernel},
                      {"mtu", transport.mtu},
                      {"multi_segment", facts.has_multi_segment},
                      {"steering", facts.has_steering},
                      {"link", port->link().is_up}});
-  const std::string gid = config.roce_address.substr(0, config.roce_address.find('/'));
-  network.offer = {
-      .device = facts.name, .gid = gid, .ack_timeout = config.ack_timeout, .in_user_space = true};
+  network.offer = {.device = facts.name,
+                   .gid = address->text,
+                   .ack_timeout = config.ack_timeout,
+                   .in_user_space = true};
   return network;
 }
 

@@ -4,13 +4,13 @@
 
 namespace tally::transport::roce {
 
-PortLink::PortLink(std::shared_ptr<Port> port, std::shared_ptr<SharedResolver> resolver,
+PortLink::PortLink(std::shared_ptr<Port> port, std::shared_ptr<NextHops> next_hops,
                    std::uint32_t queue)
     : port_(std::move(port)),
-      resolver_(std::move(resolver)),
+      next_hops_(std::move(next_hops)),
       index_(queue),
       queue_(port_->queue(queue)) {
-  if (index_ == 0) queue_.set_resolver(resolver_.get());
+  if (index_ == 0) queue_.set_resolver(next_hops_->responder());
 }
 
 PortLink::~PortLink() {
@@ -28,10 +28,10 @@ PortCounters PortLink::counters() const {
 }
 
 std::optional<Route> PortLink::route_to(const IpAddress& target, Nanos now) {
-  const Resolution found = resolver_->resolve(target, now);
+  const Resolution found = next_hops_->resolve(target, now);
   if (found.reach != Reach::kKnown) return std::nullopt;
-  return Route{
-      .source_mac = port_->facts().mac, .target_mac = found.mac, .vlan = resolver_->vlan()};
+  const PortFacts& facts = port_->facts();
+  return Route{.source_mac = facts.mac, .target_mac = found.mac, .vlan = facts.vlan};
 }
 
 }  // namespace tally::transport::roce

@@ -4,17 +4,16 @@
 #include <memory>
 
 #include "dataplane/transport/roce/link.h"
+#include "dataplane/transport/roce/port/next_hops.h"
 #include "dataplane/transport/roce/port/port.h"
-#include "dataplane/transport/roce/port/shared_resolver.h"
 
 namespace tally::transport::roce {
 
 class PortLink : public Link {
  public:
-  // Uses one queue of the port. The links of a port share the resolver. That of the first queue
-  // moves the resolver's frames, and counts what the device has missed.
-  PortLink(std::shared_ptr<Port> port, std::shared_ptr<SharedResolver> resolver,
-           std::uint32_t queue);
+  // Uses one queue of the port. The links of a port share the next hops. That of the first queue
+  // moves the responder's frames, and counts what the device has missed.
+  PortLink(std::shared_ptr<Port> port, std::shared_ptr<NextHops> next_hops, std::uint32_t queue);
   ~PortLink() override;
 
   std::size_t receive(std::span<Arrival> out, Nanos now) override;
@@ -28,7 +27,7 @@ class PortLink : public Link {
 
  private:
   std::shared_ptr<Port> port_;
-  std::shared_ptr<SharedResolver> resolver_;
+  std::shared_ptr<NextHops> next_hops_;
   std::uint32_t index_;
   PortQueue& queue_;
 };

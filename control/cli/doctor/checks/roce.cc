@@ -16,52 +16,74 @@ constexpr std::string_view kEthernetClass = "0x0200";
 constexpr std::uint64_t kWholeMtu = 4180;
 constexpr std::uint64_t kXdpMtu = 2132;
 
-Finding of_driver(const Files& files, const std::string& slot) {
-  const std::string what = "driver of " + slot;
-  if (files.exists(fmt::format("/sys/bus/pci/drivers/vfio-pci/{}", slot))) {
+Finding of_driver(const Files& files, const std::string& address) {
+  const std::string what = "driver of " + address;
+  if (files.exists(fmt::format("/sys/bus/pci/drivers/vfio-pci/{}", address))) {
     return ok(what, "vfio-pci");
   }
   return problem(what, "not vfio-pci: DPDK cannot take the NIC",
                  fmt::format("modprobe vfio-pci; dpdk-devbind.py --bind vfio-pci {} (the kernel "
                              "loses the interface)",
-                             slot));
+                             address));
 }
 
-Finding of_iommu(const Files& files, const std::string& slot) {
-  const std::string what = "IOMMU of " + slot;
-  if (files.exists(fmt::format("{}/{}/iommu_group", kPci, slot))) return ok(what, "translates");
+Finding of_iommu(const Files& files, const std::string& address) {
+  const std::string what = "IOMMU of " + address;
+  if (files.exists(fmt::format("{}/{}/iommu_group", kPci, address))) return ok(what, "translates");
   return problem(
       what, "off: vfio-pci does not give the NIC to a process",
       "switch it on in the firmware (VT-d, AMD-Vi), and boot with intel_iommu=on on Intel");
 }
 
-Finding of_pages(const Config& config, const std::string& slot) {
-  const std::string what = "hugepages for " + slot;
+Finding of_pages(const Config& config, const std::string& address) {
+  const std::string what = "hugepages for " + address;
   if (config.hugepages != engine::Hugepages::kOff) return ok(what, "wanted: see hugepages");
   return problem(what, "memory.hugepages = \"off\"", "set it to \"on\": NICs of DPDK need them");
 }
 
-Findings of_nic(const Machine& machine, const std::string& slot) {
+Findings of_nic(const Machine& machine, const std::string& address) {
   const Files& files = machine.files;
-  const std::string what = "network.roce " + slot;
-  const auto pci_class = files.read(fmt::format("{}/{}/class", kPci, slot));
+  const std::string what = "network.roce " + address;
+  const auto pci_class = files.read(fmt::format("{}/{}/class", kPci, address));
   if (!pci_class || !pci_class->starts_with(kEthernetClass)) {
     return {problem(what, pci_class ? "no Ethernet NIC" : "no such device on the PCI bus",
                     "lspci -D -d ::0200 lists the NICs with their addresses")};
   }
-  const auto vendor = files.read(fmt::format("{}/{}/vendor", kPci, slot));
+  const auto vendor = files.read(fmt::format("{}/{}/vendor", kPci, address));
   if (vendor && *vendor == kMellanox) {
     return {note(what, "an NVIDIA NIC: only tallyd-nics has DPDK's driver for it",
                  "start tallyd-nics, or leave network.roce away: the NIC has RDMA itself "
                  "(network.device)"),
-            of_pages(*machine.config, slot)};
+            of_pages(*machine.config, address)};
   }
-  return {ok(what, "an Ethernet NIC"), of_driver(files, slot), of_iommu(files, slot),
-          of_pages(*machine.config, slot)};
+  return {ok(what, "an Ethernet NIC"), of_driver(files, address), of_iommu(files, address),
+          of_pages(*machine.config, address)};
+}
+
+Finding of_address(const Machine& machine, const std::string& name, bool is_beside_kernel) {
+  const std::string what = "address of " + name;
+  const auto all = machine.system.interfaces();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Interface& one) {
+    const std::string& wanted = machine.config->roce_address;
+    const bool is_wanted = !is_beside_kernel || wanted.empty() || wanted == one.address;
+    return one.name == name && one.address.find("fe80:") != 0 && is_wanted;
+  });
+  const bool is_there = found != all.end();
+  if (is_beside_kernel) {
+    if (is_there) return ok(what, "the kernel has one, so the port is beside the kernel");
+    return problem(what, "the kernel has none that the port could share",
+                   fmt::format("ip address add 10.9.0.2/24 dev {}; or give network.roce_address "
+                               "with its prefix, and the port has the interface alone",
+                               name));
+  }
+  if (!is_there) return ok(what, "the port's alone");
+  return warning(what, "the kernel has one too, and answers there",
+                 "ip address flush dev " + name + "; or take AF_XDP beside the kernel");
 }
 
 // whole: the MTU from which on packets carry as much as they can.
-Findings of_interface(const Machine& machine, const std::string& name, std::uint64_t whole) {
+Findings of_interface(const Machine& machine, const std::string& name, std::uint64_t whole,
+                      bool is_beside_kernel = false) {
   const std::string what = "network.roce " + name;
   const std::string folder = "/sys/class/net/" + name;
   const auto mtu = machine.files.number(folder + "/mtu");
@@ -71,20 +93,24 @@ Findings of_interface(const Machine& machine, const std::string& name, std::uint
   if (state && *state == "down") {
     findings.push_back(problem(what, "down", "ip link set " + name + " up"));
   }
-  const auto all = machine.system.interfaces();
-  const bool has_address = std::any_of(all.begin(), all.end(), [&](const Interface& one) {
-    return one.name == name && one.address.find("fe80:") != 0;
-  });
-  if (has_address) {
-    findings.push_back(warning(what, "has an address of the kernel, which answers there too",
-                               "ip address flush dev " + name));
-  }
+  findings.push_back(of_address(machine, name, is_beside_kernel));
   findings.push_back(*mtu >= whole
                          ? ok("MTU of " + name, std::to_string(*mtu))
                          : note("MTU of " + name,
                                 fmt::format("{}: packets carry less than they could", *mtu),
                                 fmt::format("ip link set {} mtu 9000, also at switches", name)));
   return findings;
+}
+
+// The kernel lists the kinds of its sockets.
+Finding of_xdp(const Files& files) {
+  const auto kinds = files.read("/proc/net/protocols");
+  if (!kinds) {
+    return unknown("AF_XDP", {Status::kUnavailable, "/proc/net/protocols cannot be read"});
+  }
+  if (kinds->find("XDP") != std::string::npos) return ok("AF_XDP", "the kernel has it");
+  return problem("AF_XDP", "the kernel is built without it (CONFIG_XDP_SOCKETS)",
+                 "take net_af_packet0 with an interface and an address for the port alone");
 }
 
 }  // namespace
@@ -101,7 +127,9 @@ Findings check_roce(const Machine& machine) {
     return of_interface(machine, interface, kWholeMtu);
   }
   if (device.name().starts_with("net_af_xdp")) {
-    Findings findings = of_interface(machine, interface, kXdpMtu);
+    Findings findings = of_interface(machine, interface, kXdpMtu,
+                                     device.is_beside_kernel(machine.config->roce_address));
+    findings.push_back(of_xdp(machine.files));
     findings.push_back(note("driver of " + interface, "only tallyd-nics has it",
                             "start tallyd-nics in place of tallyd"));
     return findings;

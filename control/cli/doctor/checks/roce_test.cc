@@ -6,7 +6,7 @@ namespace {
 
 class RocePortTest : public MachineTest {
  protected:
-  static constexpr const char* kSlot = "0000:3b:00.0";
+  static constexpr const char* kAddress = "0000:3b:00.0";
 
   void set_up_nic(const std::string& vendor = "0x8086") {
     write("sys/bus/pci/devices/0000:3b:00.0/class", "0x020000");
@@ -14,9 +14,10 @@ class RocePortTest : public MachineTest {
     write("sys/bus/pci/devices/0000:3b:00.0/iommu_group/type", "DMA-FQ");
     write("sys/bus/pci/drivers/vfio-pci/0000:3b:00.0", "");
   }
-  void use(const std::string& device, const std::string& more = {}) {
+  void use(const std::string& device, const std::string& more = {},
+           const std::string& address = "10.9.0.2/24") {
     configure("listen_tcp = \"tcp:127.0.0.1:0\"\n" + more + "[network]\nroce = \"" + device +
-              "\"\nroce_address = \"10.9.0.2/24\"\n");
+              "\"\nroce_address = \"" + address + "\"\n");
   }
 };
 
@@ -28,14 +29,14 @@ TEST_F(RocePortTest, IsUnknownWithoutAConfiguration) {
 
 TEST_F(RocePortTest, ANicNeedsVfioAnIommuAndHugepages) {
   set_up_nic();
-  use(kSlot);
+  use(kAddress);
   expect(about(check_roce, "network.roce"), Level::kOk, "an Ethernet NIC");
   expect(about(check_roce, "driver of"), Level::kOk, "vfio-pci");
   expect(about(check_roce, "IOMMU of"), Level::kOk, "translates");
   expect(about(check_roce, "hugepages for"), Level::kOk, "wanted");
   remove("sys/bus/pci/drivers/vfio-pci/0000:3b:00.0");
   remove("sys/bus/pci/devices/0000:3b:00.0/iommu_group");
-  use(kSlot, "[memory]\nhugepages = \"off\"\n");
+  use(kAddress, "[memory]\nhugepages = \"off\"\n");
   expect(about(check_roce, "driver of"), Level::kProblem, "not vfio-pci",
          "dpdk-devbind.py --bind vfio-pci 0000:3b:00.0");
   expect(about(check_roce, "IOMMU of"), Level::kProblem, "off", "VT-d");
@@ -43,7 +44,7 @@ TEST_F(RocePortTest, ANicNeedsVfioAnIommuAndHugepages) {
 }
 
 TEST_F(RocePortTest, ANicMustBeThereAndHaveADriverInTallyd) {
-  use(kSlot);
+  use(kAddress);
   expect(about(check_roce, "network.roce"), Level::kProblem, "no such device", "lspci");
   set_up_nic("0x15b3");
   expect(about(check_roce, "network.roce"), Level::kNote, "an NVIDIA NIC", "start tallyd-nics");
@@ -62,7 +63,7 @@ TEST_F(RocePortTest, AnInterfaceIsUpAndHasNoAddressOfTheKernel) {
   write("sys/class/net/eth1/operstate", "up");
   write("sys/class/net/eth1/mtu", "9000");
   system_.addresses = {{"eth1", "10.9.0.2", true, 24}};
-  expect(about(check_roce, "network.roce"), Level::kWarning, "an address of the kernel",
+  expect(about(check_roce, "address of eth1"), Level::kWarning, "the kernel has one too",
          "ip address flush dev eth1");
   expect(about(check_roce, "MTU of"), Level::kOk, "9000");
 }
@@ -78,6 +79,23 @@ TEST_F(RocePortTest, AnInterfaceForAfXdpNeedsAnotherProgram) {
   write("sys/class/net/eth1/mtu", "2500");
   expect(about(check_roce, "driver of"), Level::kNote, "only tallyd-nics", "in place of tallyd");
   expect(about(check_roce, "MTU of"), Level::kOk, "2500");
+  expect(about(check_roce, "address of eth1"), Level::kOk, "the port's alone");
+}
+
+TEST_F(RocePortTest, AfXdpBesideTheKernelNeedsAnAddressOfTheKernelAndItsSockets) {
+  write("sys/class/net/eth1/mtu", "2500");
+  write("proc/net/protocols", "protocol  size\nTCPv6     2240\nXDP       1088\n");
+  system_.addresses = {{"eth1", "fe80::1", true, 64}, {"eth2", "10.9.0.2", true, 24}};
+  use("net_af_xdp0,iface=eth1", "", "");
+  expect(about(check_roce, "address of eth1"), Level::kProblem, "none that the port could share",
+         "ip address add 10.9.0.2/24 dev eth1");
+  expect(about(check_roce, "AF_XDP"), Level::kOk, "the kernel has it");
+  system_.addresses.push_back({"eth1", "10.9.0.7", true, 24});
+  expect(about(check_roce, "address of eth1"), Level::kOk, "beside the kernel");
+  use("net_af_xdp0,iface=eth1", "", "10.9.0.2");
+  expect(about(check_roce, "address of eth1"), Level::kProblem, "none that the port could share");
+  write("proc/net/protocols", "protocol  size\nTCPv6     2240\n");
+  expect(about(check_roce, "AF_XDP"), Level::kProblem, "CONFIG_XDP_SOCKETS", "net_af_packet0");
 }
 
 }  // namespace

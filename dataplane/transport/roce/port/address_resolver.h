@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "dataplane/transport/roce/port/next_hops.h"
 #include "dataplane/transport/roce/wire/packet.h"
 
 namespace tally::transport::roce {
@@ -39,19 +40,6 @@ struct ResolverOptions {
   // and may replace an entry that is not in use.
   Nanos lifetime = 60 * kSecond;
   Nanos pause = kSecond;  // before it asks again for an address that is unreachable
-};
-
-enum class Reach : std::uint8_t {
-  kKnown,
-  kAsked,        // ask again later; poll() sends the requests
-  kUnreachable,  // no answer to any request
-  kNoRoute,      // outside all prefixes, and there is no gateway
-  kTableFull,    // all entries are in use
-};
-
-struct Resolution {
-  Reach reach = Reach::kNoRoute;
-  MacAddress mac{};  // of kKnown: of the address or of its gateway
 };
 
 // Numbers of frames.

@@ -133,6 +133,12 @@ bool fills_all_queues(const std::string& driver) {
   return driver == kAfPacket || driver == kVhost;
 }
 
+const char* needs_of_queue(const std::string& driver) {
+  if (driver != kAfXdp) return "";
+  return ": AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, memory that the process may lock "
+         "(ulimit -l unlimited), and a queue of the interface that no other process has";
+}
+
 // Whether the device reads and writes memory by the process's addresses. Virtual devices are code
 // of this process. Those of a bus do with an IOMMU.
 bool uses_virtual_addresses(const rte_eth_dev_info& info) {

@@ -26,6 +26,9 @@ std::string arguments_of(const std::string& device, std::uint32_t mtu, std::uint
 // Whether packets come to all queues that the device has, and not only to those that are set up.
 bool fills_all_queues(const std::string& driver);
 
+// What a receive queue of the driver needs of the machine, for a message; "" for most drivers.
+const char* needs_of_queue(const std::string& driver);
+
 // The longest IP packet that the device takes.
 std::uint32_t most_mtu(const rte_eth_dev_info& info, const std::string& driver);
 

@@ -68,6 +68,7 @@ Outcome validate(const PortOptions& options) {
 Result<std::unique_ptr<Port>> Port::open(const PortOptions& options) {
   if (auto valid = validate(options); !valid) return valid.error();
   std::unique_ptr<Port> port(new Port());
+  port->kept_ = options.kept;
   if (auto done = port->find(options); !done) return done.error();
   if (auto done = port->configure(options); !done) return done.error();
   if (options.queues > 1) {
@@ -119,6 +120,7 @@ Outcome Port::configure(const PortOptions& options) {
                              options.device, most, options.queues)};
   }
   facts_.queues = options.queues;
+  facts_.vlan = options.vlan;
   facts_.mtu = std::min(options.mtu, most_mtu(info, facts_.driver));
   facts_.has_multi_segment = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   facts_.has_scatter = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
@@ -196,7 +198,9 @@ Outcome Port::add_queue(const PortOptions& options, std::uint32_t index) {
   if (const int code = rte_eth_rx_queue_setup(id_, queue, receive_entries_, socket, nullptr,
                                               receive_memory_.back().pool());
       code != 0) {
-    return failed("a receive queue", options.device, code);
+    Error error = failed("a receive queue", options.device, code);
+    error.message += needs_of_queue(facts_.driver);
+    return error;
   }
   if (const int code = rte_eth_tx_queue_setup(id_, queue, transmit_entries_, socket, nullptr);
       code != 0) {

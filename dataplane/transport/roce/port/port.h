@@ -33,12 +33,15 @@ struct PortOptions {
   // receives frames in several.
   std::uint32_t receive_buffer_bytes = 0;
   bool may_borrow = true;  // false: payloads are copied, as with a device that needs it
+  // Kept until the device is closed: what it needs of the machine.
+  std::shared_ptr<const void> kept{};
 };
 
 struct PortFacts {
   std::string name;
   std::string driver;
   MacAddress mac{};
+  std::uint16_t vlan = 0;
   std::uint32_t mtu = 0;
   std::uint32_t queues = 0;
   // Whether the device sends frames out of several buffers. Otherwise PortQueue::send() copies.
@@ -85,6 +88,7 @@ class Port {
 
   static constexpr std::uint16_t kNone = UINT16_MAX;
 
+  std::shared_ptr<const void> kept_;
   std::uint16_t id_ = kNone;
   bool is_added_ = false;  // by find(), so the destructor removes it
   bool is_started_ = false;

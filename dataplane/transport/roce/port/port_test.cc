@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/roce/frames.h"
@@ -52,6 +54,19 @@ TEST(RocePort, RefusesWhatNoDeviceCan) {
   options = small("net_ring99");
   options.queues = 500;
   EXPECT_EQ(Port::open(options).status(), Status::kUnsupported);
+}
+
+TEST(RocePort, KeepsWhatTheDeviceNeedsAsLongAsItIsOpen) {
+  PortOptions options = small(unused_ring());
+  auto needed = std::make_shared<int>();
+  const std::weak_ptr<int> watched = needed;
+  options.kept = std::move(needed);
+  auto port = open(options);
+  ASSERT_NE(port, nullptr);
+  options.kept.reset();
+  EXPECT_FALSE(watched.expired());
+  port.reset();
+  EXPECT_TRUE(watched.expired());
 }
 
 TEST(RocePort, PacketsOfAllOpcodesArriveAsTheyAreSent) {

@@ -7,25 +7,25 @@
 #include <type_traits>
 
 #include "dataplane/transport/roce/port/address_resolver.h"
+#include "dataplane/transport/roce/port/next_hops.h"
 
 namespace tally::transport::roce {
 
-class SharedResolver {
+class SharedResolver final : public NextHops {
  public:
-  explicit SharedResolver(const ResolverOptions& options)
-      : vlan_(options.vlan), resolver_(options) {}
+  explicit SharedResolver(const ResolverOptions& options) : resolver_(options) {}
 
   // As AddressResolver's functions of these names.
   std::size_t receive(std::span<const std::byte> frame, Nanos now, std::span<std::byte> out) {
     return locked([&] { return resolver_.receive(frame, now, out); });
   }
-  Resolution resolve(const IpAddress& target, Nanos now) {
+  Resolution resolve(const IpAddress& target, Nanos now) override {
     return locked([&] { return resolver_.resolve(target, now); });
   }
   std::size_t poll(Nanos now, std::span<std::byte> out) {
     return locked([&] { return resolver_.poll(now, out); });
   }
-  std::uint16_t vlan() const { return vlan_; }
+  SharedResolver* responder() override { return this; }
   // Whether poll() may have a request. Without a lock, because every poll of a queue asks.
   bool is_due(Nanos now) const { return now >= next_deadline_.load(std::memory_order_relaxed); }
 
@@ -38,7 +38,6 @@ class SharedResolver {
     return result;
   }
 
-  const std::uint16_t vlan_;
   std::mutex mutex_;
   AddressResolver resolver_;
   std::atomic<Nanos> next_deadline_{kForever};

@@ -1,0 +1,163 @@
+#include "dataplane/transport/roce/kernel/xdp_interface.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/bpf.h>
+#include <linux/if.h>
+#include <linux/if_arp.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "base/system/fd.h"
+#include "dataplane/transport/roce/kernel/filter_file.h"
+#include "dataplane/transport/roce/kernel/kernel_next_hops.h"
+#include "dataplane/transport/roce/kernel/rtnetlink.h"
+
+namespace tally::transport::roce {
+namespace {
+
+constexpr std::string_view kProgram = "tally_roce";  // as filter.c calls it
+constexpr const char* kNeeds = "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF";
+
+struct Kept {
+  UniqueFd claim;
+  UniqueFd program;  // the file
+};
+
+Error about(const std::string& name, const std::string& problem) {
+  return {Status::kUnavailable, fmt::format("interface {} {}", name, problem)};
+}
+
+// The name is abstract, so it ends with its process, and belongs to this network namespace.
+Result<UniqueFd> claim(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string text = "tally-xdp-" + name;
+  text.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  const std::size_t bytes = offsetof(sockaddr_un, sun_path) + 1 + text.size();
+  UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address),
+                       static_cast<socklen_t>(bytes)) == 0) {
+    return socket;
+  }
+  if (errno == EADDRINUSE) {
+    return about(name, "is in use by another node by AF_XDP: name another one in iface=");
+  }
+  return about(name, fmt::format("cannot be claimed: {}", std::strerror(errno)));
+}
+
+// Whether the kernel has AF_XDP, and lets this process have sockets and programs.
+Outcome check_kernel(const std::string& name) {
+  const UniqueFd socket(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
+  const int error = socket ? 0 : errno;
+  if (error == EAFNOSUPPORT) {
+    return about(name,
+                 "cannot be taken by AF_XDP: this kernel is built without it "
+                 "(CONFIG_XDP_SOCKETS); take net_af_packet0 with an interface and an address for "
+                 "the port alone");
+  }
+  constexpr std::array<bpf_insn, 2> kPass = {
+      bpf_insn{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = XDP_PASS},
+      bpf_insn{.code = BPF_JMP | BPF_EXIT}};
+  UniqueFd probe;
+  if (socket) {
+    probe.reset(
+        bpf_prog_load(BPF_PROG_TYPE_XDP, "probe", "GPL", kPass.data(), kPass.size(), nullptr));
+  }
+  if (probe) return Unit{};
+  const int reason = socket ? errno : error;
+  if (reason == EPERM || reason == EACCES) {
+    return about(name, fmt::format("cannot be taken by AF_XDP: not permitted; run tallyd-nics as "
+                                   "root, or give it {}",
+                                   kNeeds));
+  }
+  return about(name, fmt::format("cannot be taken by AF_XDP: {}", std::strerror(reason)));
+}
+
+// The name of a program, or "" where this process may not see it.
+std::string name_of_program(unsigned id) {
+  const UniqueFd program(bpf_prog_get_fd_by_id(id));
+  bpf_prog_info info{};
+  unsigned bytes = sizeof info;
+  if (!program || bpf_obj_get_info_by_fd(program.get(), &info, &bytes) != 0) return "";
+  return {info.name, ::strnlen(info.name, sizeof info.name)};
+}
+
+// Only one program can be at the interface, and DPDK's driver attaches its own. The claim shows
+// that ours, if it is there, has no process.
+Outcome make_room(const std::string& name, unsigned index, bool is_beside) {
+  unsigned id = 0;
+  if (bpf_xdp_query_id(static_cast<int>(index), 0, &id) != 0 || id == 0) return Unit{};
+  const std::string program = name_of_program(id);
+  if (program == kProgram) {
+    if (bpf_xdp_detach(static_cast<int>(index), 0, nullptr) == 0) return Unit{};
+  } else if (!is_beside) {
+    return Unit{};  // libxdp finds out whether it can stay
+  }
+  return about(name, fmt::format("has an XDP program already ({}, number {}): stop the program "
+                                 "that it belongs to, or remove it by `ip link set dev {} xdp off`",
+                                 program.empty() ? "of unknown name" : program, id, name));
+}
+
+// Asks for a fact of the interface. None: there is no such interface.
+std::optional<ifreq> ask(const std::string& name, unsigned long fact) {
+  ifreq request{};
+  if (name.size() >= sizeof request.ifr_name) return std::nullopt;
+  name.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (::ioctl(socket.get(), fact, &request) != 0) return std::nullopt;
+  return request;
+}
+
+Result<MacAddress> mac_of(const std::string& name) {
+  const auto found = ask(name, SIOCGIFHWADDR);
+  if (!found || found->ifr_hwaddr.sa_family != ARPHRD_ETHER) {
+    return about(name, "is no Ethernet interface: name another one in iface=");
+  }
+  MacAddress mac{};
+  std::memcpy(mac.data(), found->ifr_hwaddr.sa_data, mac.size());
+  return mac;
+}
+
+}  // namespace
+
+Result<XdpInterface> open_xdp_interface(const std::string& name,
+                                        const std::optional<IpAddress>& beside) {
+  const auto found = ask(name, SIOCGIFINDEX);
+  if (!found) {
+    return about(name, "of network.roce is not there: `ip link` lists them");
+  }
+  const auto index = static_cast<unsigned>(found->ifr_ifindex);
+  if (auto checked = check_kernel(name); !checked) return checked.error();
+  auto claimed = claim(name);
+  if (!claimed) return claimed.error();
+  auto kept = std::make_shared<Kept>(Kept{.claim = std::move(*claimed)});
+  if (auto made = make_room(name, index, beside.has_value()); !made) return made.error();
+  XdpInterface interface;
+  if (beside) {
+    const auto mac = mac_of(name);
+    if (!mac) return mac.error();
+    auto file = make_file(filter_for(*beside, *mac));
+    if (!file) return file.error();
+    auto tables = Rtnetlink::open(index, *beside);
+    if (!tables) return tables.error();
+    kept->program = std::move(*file);
+    interface.arguments = ",xdp_prog=" + path_of(kept->program);
+    interface.next_hops = std::make_shared<KernelNextHops>(std::move(*tables));
+  }
+  interface.kept = std::move(kept);
+  return interface;
+}
+
+}  // namespace tally::transport::roce
