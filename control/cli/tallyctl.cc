@@ -194,7 +194,7 @@ int ask_node(const std::string& command, const Arguments& arguments) {
 
 int plan(const Arguments& arguments) {
   const PlanVerb verb = arguments.plan.verb;
-  const bool needs_node = verb != PlanVerb::kCheck && verb != PlanVerb::kMake;
+  const bool needs_node = verb == PlanVerb::kSet || verb == PlanVerb::kShow;
   if (needs_node) return ask_node("plan", arguments);
   return print_answer(answer_plan(arguments.plan, arguments.as_json));
 }

@@ -10,6 +10,7 @@
 #include "base/element.h"
 #include "base/text/speed.h"
 #include "control/cli/common/flags.h"
+#include "control/cli/plan/host_command.h"
 #include "control/cli/plan/plan_files.h"
 #include "control/cli/plan/plan_report.h"
 #include "control/cli/plan/workload.h"
@@ -367,11 +368,13 @@ CLI::App* add_plan(CLI::App& app, PlanArguments& arguments) {
   add_make(*plan, arguments);
   add_set(*plan, arguments);
   add_show(*plan, arguments);
+  add_explain_host(*plan, arguments);
   plan->footer("docs/planning.md says what a plan is, and how it is made.");
   return plan;
 }
 
 PlanAnswer answer_plan(const PlanArguments& arguments, bool as_json) {
+  if (arguments.verb == PlanVerb::kExplainHost) return answer_explain_host(arguments, as_json);
   return arguments.verb == PlanVerb::kMake ? answer_make(arguments, as_json)
                                            : answer_check(arguments, as_json);
 }

@@ -13,12 +13,12 @@ namespace tally::control {
 // Exit status when the command was understood but failed.
 inline constexpr int kFailed = 1;
 
-enum class PlanVerb : std::uint8_t { kCheck, kMake, kSet, kShow };
+enum class PlanVerb : std::uint8_t { kCheck, kMake, kSet, kShow, kExplainHost };
 
 struct PlanArguments {
   PlanVerb verb = PlanVerb::kCheck;
 
-  // For check and set.
+  // For check, set and explain-host.
   std::string file;
   std::string bytes = "256MiB";
   double hop_us = 5;
@@ -59,7 +59,8 @@ struct PlanAnswer {
   std::string err;
 };
 
-// Runs check and make. Reads and writes the files that the arguments name; prints nothing.
+// Runs check, make and explain-host. Reads and writes the files that the arguments name; prints
+// nothing.
 PlanAnswer answer_plan(const PlanArguments& arguments, bool as_json);
 
 }  // namespace tally::control

@@ -1,0 +1,194 @@
+// Machines from hwloc's XML.
+#include "gpu_bridge/machine/host_hwloc.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "gpu_bridge/machine/host_json.h"
+#include "gpu_bridge/machine/planner.h"
+
+namespace tally::host {
+namespace {
+
+// Two packages of one core. Below each is a PCIe switch of two GPUs, and below the first switch a
+// NIC, as hwloc exports them. The text has few line ends, because hwloc's own parser of XML wants
+// them only at some places.
+class Xml {
+ public:
+  std::string text(bool with_nvlinks) {
+    std::string body;
+    for (int i = 0; i < 2; ++i) body += package(i);
+    return fmt::format(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+        "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" "
+        "allowed_cpuset=\"0x00000003\" "
+        "allowed_nodeset=\"0x00000003\" {}>{}</object>{}</topology>",
+        sets("0x00000003"), body, with_nvlinks ? nvlinks() : "");
+  }
+
+  std::string speed = "15.753846";
+
+ private:
+  std::string sets(const std::string& mask) {
+    return fmt::format(
+        "cpuset=\"{0}\" complete_cpuset=\"{0}\" nodeset=\"{0}\" complete_nodeset=\"{0}\" "
+        "gp_index=\"{1}\"",
+        mask, id_++);
+  }
+
+  std::string package(int i) {
+    const std::string mask = fmt::format("0x0000000{}", 1 << i);
+    std::string text = fmt::format("<object type=\"Package\" os_index=\"{}\" {}>", i, sets(mask));
+    text += fmt::format("<object type=\"NUMANode\" os_index=\"{}\" {}/>", i, sets(mask));
+    text += fmt::format(
+        "<object type=\"Core\" os_index=\"{0}\" {1}><object type=\"PU\" os_index=\"{0}\" "
+        "{2}/></object>",
+        i, sets(mask), sets(mask));
+    text += fmt::format(
+        "<object type=\"Bridge\" gp_index=\"{}\" bridge_type=\"0-1\" depth=\"0\" "
+        "bridge_pci=\"000{}:[00-09]\">",
+        id_++, i);
+    // A root port, the switch's upper end, and a port of the switch for each device.
+    text += bridge(i, 0);
+    text += bridge(i, 1);
+    for (int gpu = 0; gpu < 2; ++gpu) {
+      text += bridge(i, 2 + gpu);
+      gpus_[2 * i + gpu] = id_ + 1;
+      text += device(i, 4 + gpu, "0302 [10de:20b0] [10de:1450] a1",
+                     fmt::format("nvml{}", 2 * i + gpu), 1, "NVML") +
+              "</object>";
+    }
+    if (i == 0) text += bridge(i, 6);
+    if (i == 0)
+      text += device(i, 7, "0200 [15b3:1019] [15b3:0008] 00", "eth2", 2, "") + "</object>";
+    return text + "</object></object></object></object>";
+  }
+
+  std::string bridge(int domain, int bus) {
+    return fmt::format(
+        "<object type=\"Bridge\" gp_index=\"{}\" bridge_type=\"1-1\" depth=\"1\" "
+        "bridge_pci=\"000{}:[{:02x}-09]\" "
+        "pci_busid=\"000{}:{:02x}:00.0\" pci_type=\"0604 [10b5:8796] [10b5:8796] ab\" "
+        "pci_link_speed=\"{}\">",
+        id_++, domain, bus + 1, domain, bus, speed);
+  }
+
+  std::string device(int domain, int bus, const std::string& type, const std::string& name,
+                     int os_type, const std::string& subtype) {
+    const int pci = id_++, os = id_++;
+    return fmt::format(
+        "<object type=\"PCIDev\" gp_index=\"{}\" pci_busid=\"000{}:{:02x}:00.0\" pci_type=\"{}\" "
+        "pci_link_speed=\"{}\"><object type=\"OSDev\" gp_index=\"{}\" name=\"{}\" {} "
+        "osdev_type=\"{}\"/></object>",
+        pci, domain, bus, type, speed, os, name,
+        subtype.empty() ? "" : fmt::format("subtype=\"{}\"", subtype), os_type);
+  }
+
+  // 50 GB/s between the GPUs of a pair.
+  std::string nvlinks() const {
+    std::string ids, values;
+    for (const int gpu : gpus_) ids += fmt::format("{} ", gpu);
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 4; ++j)
+        values += fmt::format("{} ", i == j ? 1000000 : i / 2 == j / 2 ? 50000 : 0);
+    }
+    return fmt::format(
+        "<distances2 type=\"OSDev\" nbobjs=\"4\" kind=\"9\" name=\"NVLinkBandwidth\" "
+        "indexing=\"gp\">"
+        "<indexes length=\"{}\">{}</indexes><u64values length=\"{}\">{}</u64values></distances2>",
+        ids.size(), ids, values.size(), values);
+  }
+
+  int id_ = 1;
+  int gpus_[4] = {};
+};
+
+class HwlocXml : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto host = read_hwloc("<");
+    if (!host.ok() && host.error().message.starts_with("this build has no hwloc")) {
+      GTEST_SKIP() << host.error().message;
+    }
+  }
+
+  static double speed(const Host& host, const char* from, const char* to) {
+    for (const Link& link : host.links) {
+      if (link.from == host.find(from) && link.to == host.find(to)) return link.speed;
+    }
+    return 0;
+  }
+};
+
+TEST_F(HwlocXml, GivesSwitchesGpusAndNics) {
+  const auto host = read_hwloc(Xml().text(false));
+  ASSERT_TRUE(host.ok()) << host.error().message;
+  EXPECT_EQ(host->all(Kind::kNuma).size(), 2u);
+  EXPECT_EQ(host->all(Kind::kSwitch).size(), 2u);
+  EXPECT_EQ(host->all(Kind::kGpu).size(), 4u);
+  ASSERT_NE(host->find("nvml3"), kNone);
+  ASSERT_NE(host->find("eth2"), kNone);
+  const VertexId parent = host->vertices[host->find("nvml3")].under;
+  EXPECT_EQ(host->vertices[parent].kind, Kind::kSwitch);
+  EXPECT_EQ(host->vertices[parent].under, host->find("numa1"));
+  EXPECT_EQ(host->vertices[host->find("eth2")].under, host->vertices[host->find("nvml0")].under);
+  EXPECT_NEAR(speed(*host, "nvml3", host->vertices[parent].name.c_str()), 15.75e9, 0.01e9);
+  EXPECT_EQ(host->notes.size(), 1u) << "the speed between the sockets";
+  const Routes routes(*host);
+  EXPECT_EQ(plan_host(routes).chosen.groups.size(), 2u);
+}
+
+TEST_F(HwlocXml, GivesNvlinksOfNvmlsMatrix) {
+  const auto host = read_hwloc(Xml().text(true));
+  ASSERT_TRUE(host.ok()) << host.error().message;
+  EXPECT_EQ(speed(*host, "nvml0", "nvml1"), 50e9);
+  EXPECT_EQ(speed(*host, "nvml3", "nvml2"), 50e9);
+  EXPECT_EQ(speed(*host, "nvml1", "nvml2"), 0);
+}
+
+TEST_F(HwlocXml, AJsonFileAddsWhatHwlocDoesNotKnow) {
+  const auto host = read_host(
+      R"({"fmt":"tally-host/1","hwloc":"box.xml","numa":[{"name":"numa0","sum":5e10}],
+          "sockets":[{"between":["numa0","numa1"],"speed":2e10}],
+          "nvlinks":[{"between":["nvml0","nvml2"],"speed":3e10}],
+          "ports":[{"nic":"eth2","speed":12.5e9}]})",
+      [](const std::string& path) -> Result<std::string> {
+        EXPECT_EQ(path, "box.xml");
+        return Xml().text(false);
+      });
+  ASSERT_TRUE(host.ok()) << host.error().message;
+  EXPECT_EQ(speed(*host, "numa1", "numa0"), 2e10);
+  EXPECT_EQ(speed(*host, "nvml2", "nvml0"), 3e10);
+  EXPECT_EQ(speed(*host, "eth2", "network"), 12.5e9);
+  EXPECT_EQ(host->vertices[host->find("numa0")].sum, 5e10);
+  EXPECT_TRUE(host->notes.empty());
+}
+
+TEST_F(HwlocXml, UnknownSpeedsAreErrors) {
+  Xml xml;
+  xml.speed = "0.000000";
+  const auto host = read_hwloc(xml.text(false));
+  ASSERT_FALSE(host.ok());
+  EXPECT_NE(host.error().message.find("has pci_link_speed 0; must be above 0 GB/s"),
+            std::string::npos)
+      << host.error().message;
+}
+
+TEST_F(HwlocXml, DamagedFilesAreErrors) {
+  EXPECT_EQ(read_hwloc("<topology>").error().message,
+            "hwloc cannot read this XML; export it again: lstopo --of xml");
+  const std::string whole = Xml().text(true);
+  std::mt19937 random(1);
+  for (std::size_t i = 0; i < whole.size(); i += 7) {
+    std::string text = whole;
+    text[i] = static_cast<char>(random() % 256);
+    for (const auto& host : {read_hwloc(text), read_hwloc(whole.substr(0, i))}) {
+      EXPECT_TRUE(host.ok() || !host.error().message.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tally::host

@@ -1,0 +1,222 @@
+#include "gpu_bridge/machine/host_json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "control/plan/json/document.h"
+#include "gpu_bridge/machine/host_hwloc.h"
+
+namespace tally::host {
+namespace {
+
+using plan::Mistake;
+using plan::Value;
+
+constexpr std::size_t kLongestName = 256;  // bytes
+constexpr double kMaxSpeed = 1e15;         // the same as in plans
+
+double speed_of(const Value& entry, std::string_view key) {
+  const Value value = entry.member(key);
+  const double speed = value.number();
+  if (std::isfinite(speed) && speed >= 1 && speed <= kMaxSpeed) return speed;
+  value.refuse("bytes per second, 1 to 1e15");
+  return 1;
+}
+
+double known_speed_of(const Value& entry, std::string_view key) {
+  return entry.has(key) ? speed_of(entry, key) : 0;
+}
+
+struct BothWays {
+  double there = 1;
+  double back = 1;
+};
+
+// "speed" for both ways, or one key for each way.
+BothWays speeds_of(const Value& entry, std::string_view there, std::string_view back) {
+  if (entry.has("speed") && (entry.has(there) || entry.has(back))) {
+    entry.refuse(fmt::format("given either \"speed\", or \"{}\" and \"{}\"", there, back));
+  }
+  if (entry.has(there) || entry.has(back)) return {speed_of(entry, there), speed_of(entry, back)};
+  const double speed = speed_of(entry, "speed");
+  return {speed, speed};
+}
+
+// Fills in a host from the lists of the file.
+class Reader {
+ public:
+  explicit Reader(Host& host) : host_(host) {}
+
+  void read(const Value& file, bool has_hwloc) {
+    each(file, "numa", kMaxNumaNodes, [&](const Value& entry) { numa(entry, has_hwloc); });
+    if (!has_hwloc) {
+      each(file, "switches", kMaxSwitches,
+           [&](const Value& entry) { device(entry, Kind::kSwitch); });
+      each(file, "gpus", kMaxGpus, [&](const Value& entry) { device(entry, Kind::kGpu); });
+      each(file, "nics", kMaxNics, [&](const Value& entry) { device(entry, Kind::kNic); });
+    }
+    each(file, "nvswitches", kMaxGpus, [&](const Value& entry) {
+      entry.expect_object({"name"});
+      add(entry, Kind::kNvswitch);
+    });
+    each(file, "sockets", kMaxNumaNodes * kMaxNumaNodes, [&](const Value& entry) {
+      join(entry, Bus::kSocket, "NUMA nodes", [](Kind kind) { return kind == Kind::kNuma; });
+    });
+    each(file, "nvlinks", kMaxNvlinks, [&](const Value& entry) {
+      join(entry, Bus::kNvlink, "GPUs or NVSwitches",
+           [](Kind kind) { return kind == Kind::kGpu || kind == Kind::kNvswitch; });
+    });
+    each(file, "ports", kMaxNics, [&](const Value& entry) { port(entry); });
+  }
+
+ private:
+  template <typename Read>
+  void each(const Value& file, std::string_view key, std::size_t most, Read&& read_entry) {
+    if (!file.has(key)) return;
+    const Value list = file.member(key);
+    const std::size_t count = list.size(most);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Value entry = list.entry(i);
+      read_entry(entry);
+    }
+  }
+
+  VertexId add(const Value& entry, Kind kind) {
+    const Value name = entry.member("name");
+    Vertex vertex{kind, name.text(kLongestName)};
+    if (vertex.name.empty() || host_.find(vertex.name) != kNone) {
+      name.refuse("a name that nothing else of the machine has, and not empty");
+    }
+    host_.vertices.push_back(std::move(vertex));
+    return static_cast<VertexId>(host_.vertices.size() - 1);
+  }
+
+  void numa(const Value& entry, bool has_hwloc) {
+    entry.expect_object({"name", "sum", "peer"});
+    VertexId id = kNone;
+    if (has_hwloc) {
+      const Value name = entry.member("name");
+      id = named(name, "NUMA node", [](Kind kind) { return kind == Kind::kNuma; });
+      if (id == kNone) return;
+    } else {
+      id = add(entry, Kind::kNuma);
+    }
+    host_.vertices[id].sum = known_speed_of(entry, "sum");
+    host_.vertices[id].peer = known_speed_of(entry, "peer");
+  }
+
+  void device(const Value& entry, Kind kind) {
+    entry.expect_object({"name", "under", "speed", "up", "down"});
+    const Value under = entry.member("under");
+    const VertexId parent =
+        named(under, "NUMA node or of a switch above it in the file",
+              [](Kind one) { return one == Kind::kNuma || one == Kind::kSwitch; });
+    const BothWays speeds = speeds_of(entry, "up", "down");
+    const VertexId id = add(entry, kind);
+    if (parent == kNone) return;
+    host_.vertices[id].under = parent;
+    host_.links.push_back({id, parent, Bus::kPcie, speeds.there});
+    host_.links.push_back({parent, id, Bus::kPcie, speeds.back});
+  }
+
+  template <typename Fits>
+  void join(const Value& entry, Bus bus, std::string_view what, Fits&& fits) {
+    entry.expect_object({"between", "speed", "forward", "back"});
+    const Value between = entry.member("between");
+    if (between.size(2) != 2)
+      return between.refuse(fmt::format("a list of the names of two {}", what));
+    const Value first = between.entry(0), second = between.entry(1);
+    const VertexId from = named(first, what, fits), to = named(second, what, fits);
+    const BothWays speeds = speeds_of(entry, "forward", "back");
+    if (from == kNone || to == kNone) return;
+    if (from == to) return between.refuse(fmt::format("two different {}", what));
+    set(between, {from, to, bus, speeds.there});
+    set(between, {to, from, bus, speeds.back});
+  }
+
+  // Adds the link. A link that hwloc's reader assumed is replaced; any other must not exist.
+  void set(const Value& between, const Link& link) {
+    for (Link& other : host_.links) {
+      if (other.from != link.from || other.to != link.to || other.bus != link.bus) continue;
+      if (link.bus != Bus::kSocket || host_.notes.empty()) {
+        return between.refuse("a pair that is not given before; add up the speeds of its links");
+      }
+      other.speed = link.speed;
+      return;
+    }
+    host_.links.push_back(link);
+  }
+
+  void port(const Value& entry) {
+    entry.expect_object({"nic", "speed", "out", "in"});
+    const Value name = entry.member("nic");
+    const VertexId nic = named(name, "NIC", [](Kind kind) { return kind == Kind::kNic; });
+    const BothWays speeds = speeds_of(entry, "out", "in");
+    if (nic == kNone) return;
+    const VertexId network = host_.all(Kind::kNetwork).front();
+    for (const Link& link : host_.links) {
+      if (link.from == nic && link.to == network)
+        return name.refuse("a NIC whose port is not given before");
+    }
+    host_.links.push_back({nic, network, Bus::kPort, speeds.there});
+    host_.links.push_back({network, nic, Bus::kPort, speeds.back});
+  }
+
+  template <typename Fits>
+  VertexId named(const Value& value, std::string_view what, Fits&& fits) {
+    const VertexId id = host_.find(value.text(kLongestName));
+    if (id != kNone && fits(host_.vertices[id].kind)) return id;
+    value.refuse(fmt::format("the name of a {}", what));
+    return kNone;
+  }
+
+  Host& host_;
+};
+
+Result<Host> read_base(const Value& file, const ReadFile& read_file) {
+  const Value name = file.member("hwloc");
+  const std::string path = name.text(4096);
+  const auto text = read_file(path);
+  if (!text) return invalid(fmt::format("hwloc: {}", text.error().message));
+  auto host = read_hwloc(*text);
+  if (!host) return invalid(fmt::format("hwloc = \"{}\": {}", path, host.error().message));
+  return host;
+}
+
+}  // namespace
+
+Result<Host> read_host(std::string_view text, const ReadFile& read_file) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string_view::npos && text[begin] == '<') return read_hwloc(text);
+  const auto document = plan::parse_document(text, kMaxHostBytes);
+  if (!document) return document.error();
+  Mistake mistake;
+  const Value file(*document, mistake);
+  const bool has_hwloc = file.has("hwloc");
+  if (has_hwloc) {
+    file.expect_object(
+        {"fmt", "name", "hwloc", "numa", "sockets", "nvswitches", "nvlinks", "ports"});
+  } else {
+    file.expect_object({"fmt", "name", "numa", "sockets", "switches", "gpus", "nics", "nvswitches",
+                        "nvlinks", "ports"});
+  }
+  if (mistake.any()) return invalid(mistake.text());
+  file.member("fmt").word({kHostFormat});
+  Host host;
+  if (has_hwloc && !mistake.any()) {
+    auto base = read_base(file, read_file);
+    if (!base) return base;
+    host = std::move(base).value();
+  } else {
+    host.vertices.push_back({Kind::kNetwork, "network"});
+  }
+  if (file.has("name")) host.name = file.member("name").text(kLongestName);
+  if (!mistake.any()) Reader(host).read(file, has_hwloc);
+  if (mistake.any()) return invalid(mistake.text());
+  if (file.has("sockets")) host.notes.clear();
+  if (auto joined = check(host); !joined) return joined.error();
+  return host;
+}
+
+}  // namespace tally::host

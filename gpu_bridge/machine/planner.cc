@@ -1,0 +1,357 @@
+#include "gpu_bridge/machine/planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "gpu_bridge/machine/rings.h"
+#include "gpu_bridge/machine/simplex.h"
+
+namespace tally::host {
+namespace {
+
+constexpr std::size_t kMostDivisions = 5000;  // 8 GPUs have 4140
+// With more places, each NIC's bytes stay in the memory next to it, and fewer divisions are
+// compared. A program grows with the number of places.
+constexpr std::size_t kMostPlaces = 4;
+constexpr std::size_t kFewDivisions = 200;
+constexpr std::size_t kMostRoots = 4096;  // ways to choose one GPU of each group
+// Smaller parts of the bytes are rounding. A place that has more than kNoPlace has a share of more
+// than kNoShare in every group, so all groups have the same places.
+constexpr double kNoPlace = 1e-9;
+constexpr double kNoShare = 1e-12;
+
+struct Place {
+  VertexId memory = kNone;
+  VertexId nic = kNone;
+};
+// What part of a GPU's share goes to each place, by VertexId of the GPU.
+using Spread = std::vector<std::vector<double>>;
+
+class Planner {
+ public:
+  explicit Planner(const Routes& routes) : routes_(routes), rings_(routes) {
+    add_places();
+    add_spreads();
+  }
+
+  HostPlan plan();
+
+ private:
+  using Sets = std::vector<GpuSet>;
+
+  void add_places();
+  void add_spreads();
+  std::vector<Group> grouped(const Sets& sets);
+  MaximumProgram program_of(const std::vector<Group>& groups) const;
+
+  Strategy even(const Sets& sets);
+  // Returns nullopt when there are too many ways to choose the GPUs.
+  std::optional<Strategy> at_roots(const Sets& sets);
+  Strategy balanced(const Sets& sets);
+  Strategy simplest(const Sets& sets, Strategy strategy);
+  Strategy best_spread(std::vector<Group> groups,
+                       const std::vector<std::vector<double>>& shares) const;
+
+  void add_named(HostPlan& plan);
+
+  const Routes& routes_;
+  Rings rings_;
+  std::vector<Place> places_;
+  std::vector<Spread> spreads_;
+};
+
+VertexId numa_above(const Host& host, VertexId device) {
+  while (host.vertices[device].kind != Kind::kNuma) device = host.vertices[device].under;
+  return device;
+}
+
+// Whether the shares of each group have the same sum at each memory and NIC.
+bool places_agree(const std::vector<Group>& groups) {
+  std::map<std::pair<VertexId, VertexId>, double> first;
+  for (const Share& share : groups[0].shares) first[{share.memory, share.nic}] += share.weight;
+  return std::all_of(groups.begin() + 1, groups.end(), [&](const Group& group) {
+    auto rest = first;
+    for (const Share& share : group.shares) rest[{share.memory, share.nic}] -= share.weight;
+    return std::all_of(rest.begin(), rest.end(),
+                       [](const auto& one) { return std::abs(one.second) <= kEqual; });
+  });
+}
+
+void Planner::add_places() {
+  const Host& host = routes_.host();
+  const auto nodes = host.all(Kind::kNuma), nics = host.all(Kind::kNic);
+  for (const VertexId nic : nics) {
+    const VertexId near = numa_above(host, nic);
+    places_.push_back({near, nic});
+    for (const VertexId memory : nodes) {
+      if (memory != near && nodes.size() * nics.size() <= kMostPlaces)
+        places_.push_back({memory, nic});
+    }
+  }
+}
+
+void Planner::add_spreads() {
+  const Host& host = routes_.host();
+  const auto nics = host.all(Kind::kNic);
+  const auto add = [&](const std::vector<double>& parts) {
+    spreads_.emplace_back(host.vertices.size(), parts);
+  };
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    std::vector<double> one(places_.size());
+    one[i] = 1;
+    add(one);
+  }
+  if (nics.size() == 1) return;
+  const auto is_near = [&](const Place& place) {
+    return place.memory == numa_above(host, place.nic);
+  };
+  std::vector<double> over_nics(places_.size());
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (is_near(places_[i])) over_nics[i] = 1.0 / static_cast<double>(nics.size());
+  }
+  add(over_nics);
+  // Each GPU by the NICs that are the fewest hops away, in equal parts.
+  Spread nearest(host.vertices.size(), std::vector<double>(places_.size()));
+  for (const VertexId gpu : host.all(Kind::kGpu)) {
+    const auto hops = [&](VertexId nic) { return routes_.pcie(gpu, nic).size(); };
+    std::size_t fewest = hops(nics[0]);
+    for (const VertexId nic : nics) fewest = std::min(fewest, hops(nic));
+    const auto count =
+        std::count_if(nics.begin(), nics.end(), [&](VertexId nic) { return hops(nic) == fewest; });
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (!is_near(places_[i]) || hops(places_[i].nic) != fewest) continue;
+      nearest[gpu][i] = 1.0 / static_cast<double>(count);
+    }
+  }
+  spreads_.push_back(nearest);
+}
+
+std::vector<Group> Planner::grouped(const Sets& sets) {
+  std::vector<Group> groups;
+  for (const GpuSet set : sets) groups.push_back(group_of(routes_, rings_.ring(set)));
+  return groups;
+}
+
+// Gives each group's GPUs these shares, with the best spread over the places.
+Strategy Planner::best_spread(std::vector<Group> groups,
+                              const std::vector<std::vector<double>>& shares) const {
+  Strategy best;
+  for (const Spread& spread : spreads_) {
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      groups[g].shares.clear();
+      for (std::size_t p = 0; p < places_.size(); ++p) {
+        for (std::size_t i = 0; i < groups[g].ring.size(); ++i) {
+          const double weight = spread[groups[g].ring[i]][p] * shares[g][i];
+          if (weight <= 0) continue;
+          groups[g].shares.push_back(
+              {groups[g].ring[i], places_[p].memory, places_[p].nic, weight});
+        }
+      }
+    }
+    if (!places_agree(groups)) continue;
+    const Cost cost = cost_of(routes_, groups);
+    if (best.groups.empty() || is_better(cost, best.cost)) best = {{}, groups, cost};
+  }
+  return best;
+}
+
+Strategy Planner::even(const Sets& sets) {
+  auto groups = grouped(sets);
+  std::vector<std::vector<double>> shares;
+  for (const Group& group : groups) {
+    shares.emplace_back(group.ring.size(), 1.0 / static_cast<double>(group.ring.size()));
+  }
+  return best_spread(std::move(groups), shares);
+}
+
+std::optional<Strategy> Planner::at_roots(const Sets& sets) {
+  auto groups = grouped(sets);
+  std::size_t ways = 1;
+  for (const Group& group : groups) {
+    ways *= group.ring.size();
+    if (ways > kMostRoots) return std::nullopt;
+  }
+  Strategy best;
+  for (std::size_t way = 0; way < ways; ++way) {
+    std::vector<std::vector<double>> shares;
+    std::size_t rest = way;
+    for (const Group& group : groups) {
+      shares.emplace_back(group.ring.size()).at(rest % group.ring.size()) = 1;
+      rest /= group.ring.size();
+    }
+    Strategy one = best_spread(groups, shares);
+    if (best.groups.empty() || is_better(one.cost, best.cost)) best = std::move(one);
+  }
+  return best;
+}
+
+// The variables are the shares by group, place and GPU, without the first GPU of each group and
+// place: it has what the others leave. Of the first group's first place this is 1 less all other
+// shares; of its other places it is a variable too, which says how many bytes go there; of the
+// other groups it is what the first group has at this place less the others.
+MaximumProgram Planner::program_of(const std::vector<Group>& groups) const {
+  const std::size_t places = places_.size();
+  std::size_t members = 0;
+  for (const Group& group : groups) members += group.ring.size();
+  MaximumProgram program;
+  program.variables = (members - groups.size() + 1) * places - 1;
+  const std::size_t width = program.variables + 1;
+  const std::size_t resources = routes_.resources().size();
+  std::vector<std::vector<double>> functions(resources, std::vector<double>(width));
+  std::vector<double> loads(resources);
+  for (const Group& group : groups) add_ring(routes_, group, 2, loads);
+  for (std::size_t r = 0; r < resources; ++r) functions[r][0] = loads[r];
+
+  std::vector<std::vector<double>> at_place(places, std::vector<double>(width));
+  std::size_t variable = 1;
+  const auto add = [&](const Group& group, std::size_t place, std::size_t member,
+                       const std::vector<double>& weight) {
+    loads.assign(resources, 0);
+    const Share share{group.ring[member], places_[place].memory, places_[place].nic, 1};
+    add_share(routes_, group, share, groups.size(), &group == &groups.front(), loads);
+    for (std::size_t r = 0; r < resources; ++r) {
+      if (loads[r] == 0) continue;
+      for (std::size_t v = 0; v < width; ++v) functions[r][v] += loads[r] * weight[v];
+    }
+  };
+  for (std::size_t place = 1; place < places; ++place) at_place[place][variable++] = 1;
+  at_place[0][0] = 1;
+  for (std::size_t place = 1; place < places; ++place) at_place[0][place] = -1;
+  program.nonnegative.push_back(at_place[0]);
+  for (const Group& group : groups) {
+    for (std::size_t place = 0; place < places; ++place) {
+      std::vector<double> left = at_place[place];
+      for (std::size_t member = 1; member < group.ring.size(); ++member) {
+        std::vector<double> weight(width);
+        weight[variable] = 1;
+        left[variable++] = -1;
+        add(group, place, member, weight);
+      }
+      add(group, place, 0, left);
+      program.nonnegative.push_back(left);
+    }
+  }
+  for (std::size_t r = 0; r < resources; ++r) {
+    auto& row = functions[r];
+    if (std::all_of(row.begin(), row.end(), [](double cell) { return cell == 0; })) continue;
+    for (double& cell : row) cell /= routes_.resources()[r].speed;
+    program.functions.push_back(std::move(row));
+  }
+  return program;
+}
+
+// The shares of the least time.
+Strategy Planner::balanced(const Sets& sets) {
+  Strategy strategy{{}, grouped(sets), {}};
+  MaximumProgram program = program_of(strategy.groups);
+  // Coefficients near 1 are what the solver's tolerances are for.
+  double largest = 0;
+  for (const auto& row : program.functions) {
+    for (const double cell : row) largest = std::max(largest, std::abs(cell));
+  }
+  for (auto& row : program.functions) {
+    for (double& cell : row) cell /= largest;
+  }
+  const std::vector<double> values = minimize_maximum(program).variables;
+  std::size_t variable = places_.size() - 1;
+  std::vector<double> at_place(places_.size());
+  at_place[0] = 1;
+  for (std::size_t place = 1; place < places_.size(); ++place) {
+    at_place[place] = values[place - 1];
+    at_place[0] -= values[place - 1];
+  }
+  for (Group& group : strategy.groups) {
+    for (std::size_t place = 0; place < places_.size(); ++place) {
+      const std::size_t first = group.shares.size();
+      double left = at_place[place];
+      group.shares.push_back({group.ring[0], places_[place].memory, places_[place].nic, 0});
+      for (std::size_t member = 1; member < group.ring.size(); ++member) {
+        const double weight = values[variable++];
+        left -= weight;
+        group.shares.push_back(
+            {group.ring[member], places_[place].memory, places_[place].nic, weight});
+      }
+      group.shares[first].weight = left;
+      if (at_place[place] <= kNoPlace) group.shares.resize(first);
+    }
+    std::erase_if(group.shares, [](const Share& share) { return share.weight <= kNoShare; });
+  }
+  strategy.cost = cost_of(routes_, strategy.groups);
+  return strategy;
+}
+
+// The strategy, or simpler shares of the same groups that are not worse.
+Strategy Planner::simplest(const Sets& sets, Strategy strategy) {
+  Strategy equal = even(sets);
+  if (is_better(equal.cost, strategy.cost)) strategy = std::move(equal);
+  std::optional<Strategy> roots = at_roots(sets);
+  if (roots && is_better(roots->cost, strategy.cost)) strategy = std::move(*roots);
+  return strategy;
+}
+
+void Planner::add_named(HostPlan& plan) {
+  const auto gpus = rings_.gpus();
+  Sets single, all(1);
+  for (std::size_t i = 0; i < gpus; ++i) {
+    single.push_back(GpuSet{1} << i);
+    all[0] |= single.back();
+  }
+  const auto add = [&](std::string_view name, Strategy strategy) {
+    strategy.name = name;
+    plan.named.push_back(std::move(strategy));
+  };
+  add("none", even(single));
+  if (gpus == 1) return;
+  const Sets parents = sets_by_parent(routes_.host()), islands = nvlink_islands(routes_);
+  if (parents.size() < gpus) add("CPU-assisted", even(parents));
+  if (islands.size() > 1 && islands.size() < gpus) {
+    add("NVLink islands", even(islands));
+    add("NVLink islands, best shares", simplest(islands, balanced(islands)));
+  }
+  if (parents.size() > 1 || islands.size() == 1) add("reduce-scatter", even(all));
+  add("reduce", *at_roots(all));
+  add("reduce-scatter, best shares", balanced(all));
+}
+
+HostPlan Planner::plan() {
+  HostPlan plan;
+  add_named(plan);
+  const bool few = places_.size() <= kMostPlaces;
+  const Divisions ways = divisions(routes_, few ? kMostDivisions : kFewDivisions, !few);
+  plan.divisions = ways.all.size();
+  plan.every_division = ways.is_every_way;
+  std::vector<double> times;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Sets& sets : ways.all) {
+    times.push_back(balanced(sets).cost.tau);
+    least = std::min(least, times.back());
+  }
+  Strategy best;
+  for (const Strategy& named : plan.named) {
+    if (best.groups.empty() || is_better(named.cost, best.cost)) best = named;
+  }
+  for (std::size_t i = 0; i < ways.all.size(); ++i) {
+    if (times[i] > least * (1 + kEqual)) continue;
+    Strategy one = simplest(ways.all[i], balanced(ways.all[i]));
+    if (is_better(one.cost, best.cost)) best = std::move(one);
+  }
+  plan.chosen = std::move(best);
+  return plan;
+}
+
+}  // namespace
+
+bool is_better(const Cost& a, const Cost& b) {
+  if (std::abs(a.tau - b.tau) > kEqual * std::max(a.tau, b.tau)) return a.tau < b.tau;
+  if (a.copies != b.copies) return a.copies < b.copies;
+  return a.moved < b.moved * (1 - kEqual);
+}
+
+HostPlan plan_host(const Routes& routes) {
+  return Planner(routes).plan();
+}
+
+}  // namespace tally::host

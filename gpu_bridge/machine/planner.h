@@ -1,0 +1,41 @@
+// Chooses how the GPUs of a machine sum before Tally: compares all strategies, and takes the one
+// with the least time per byte. Pure: the same machine gives the same plan.
+//
+// For each way to divide the GPUs into groups (rings.h), the shares that take the least time are
+// the solution of a linear program, because all loads are affine in the shares. The share of each
+// GPU is divided over the places where its bytes can go: a NUMA node's memory and a NIC. Such
+// shares need many copies. So whenever simpler shares take the same time, those with the fewest
+// copies are chosen: equal shares, or one GPU of each group with all its bytes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu_bridge/machine/host.h"
+#include "gpu_bridge/machine/strategy.h"
+
+namespace tally::host {
+
+struct Strategy {
+  std::string_view name;  // "CPU-assisted"; for people
+  std::vector<Group> groups;
+  Cost cost;
+};
+
+struct HostPlan {
+  // The strategies that have a name, in a fixed order. Those that the machine does not have, such
+  // as NVLink islands without NVLinks, are left out.
+  std::vector<Strategy> named;
+  Strategy chosen;
+  std::size_t divisions = 0;  // ways to divide the GPUs that were compared
+  bool every_division = false;
+};
+
+HostPlan plan_host(const Routes& routes);
+
+// Whether `a` is better than `b`: less time, else fewer copies, else fewer bytes over links.
+bool is_better(const Cost& a, const Cost& b);
+
+}  // namespace tally::host

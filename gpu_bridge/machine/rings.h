@@ -1,0 +1,51 @@
+// Sets of GPUs, and the order in which a set forms a ring.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "gpu_bridge/machine/host.h"
+#include "gpu_bridge/machine/strategy.h"
+
+namespace tally::host {
+
+// Bit i: the GPU i of Host::all(Kind::kGpu).
+using GpuSet = std::uint32_t;
+
+class Rings {
+ public:
+  explicit Rings(const Routes& routes);
+
+  std::size_t gpus() const { return gpus_.size(); }
+  VertexId gpu(std::size_t index) const { return gpus_[index]; }
+
+  // The order in which the set takes the least time with equal shares; among equal ones the one
+  // that moves the fewest bytes, and then the first. Sets of more than 8 GPUs keep the order of the
+  // PCIe tree, because they have too many orders.
+  const std::vector<VertexId>& ring(GpuSet set);
+
+ private:
+  std::vector<VertexId> best(std::vector<VertexId> members) const;
+
+  const Routes& routes_;
+  std::vector<VertexId> gpus_;
+  std::map<GpuSet, std::vector<VertexId>> known_;
+};
+
+// All ways to divide the GPUs into groups that are worth a comparison. Up to 8 GPUs: every way.
+// More GPUs: every way whose groups are single GPUs, the GPUs below one switch or NUMA node, those
+// that NVLinks join, what two of these sets have in common, or all GPUs.
+struct Divisions {
+  std::vector<std::vector<GpuSet>> all;
+  bool is_every_way = false;
+};
+// The first `most` of them; `only_usual`: for few GPUs too, only the ways of more GPUs.
+Divisions divisions(const Routes& routes, std::size_t most, bool only_usual);
+
+// The GPUs of each direct parent: of a switch, or of a NUMA node with GPUs of its own.
+std::vector<GpuSet> sets_by_parent(const Host& host);
+// The GPUs that NVLinks join, directly or over other GPUs.
+std::vector<GpuSet> nvlink_islands(const Routes& routes);
+
+}  // namespace tally::host
