@@ -149,12 +149,6 @@ Outcome check(const Session& session, const tally_operation& operation) {
     return refuse("count", operation.count, fmt::format("at most {} of this type", most));
   }
   if (auto fine = check_flags(operation); !fine) return fine;
-  if (operation.stream != nullptr) {
-    return Error{Status::kUnsupported,
-                 fmt::format("tag {}: stream {}: must be NULL, because this build has no GPU "
-                             "support",
-                             operation.tag, operation.stream)};
-  }
   return check_regions(session, operation);
 }
 

@@ -9,23 +9,26 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <type_traits>
 
 #include "base/debug_steps.h"
 #include "client/api/abi_arguments.h"
 #include "client/api/abi_structs.h"
 #include "client/api/call_guard.h"
 #include "client/api/fork_guard.h"
+#include "client/device/rank.h"
 #include "client/session/make_region.h"
-#include "client/session/session.h"
 
 using tally::Error;
 using tally::Nanos;
 using tally::Outcome;
+using tally::Result;
 using tally::Status;
 using tally::client::check;
 using tally::client::check_struct;
 using tally::client::code;
 using tally::client::Completed;
+using tally::client::Rank;
 using tally::client::read_struct;
 using tally::client::Region;
 using tally::client::region_of;
@@ -33,8 +36,7 @@ using tally::client::Session;
 using tally::client::translate;
 
 struct tally_session {  // NOLINT(readability-identifier-naming): the name of the C ABI
-  std::unique_ptr<Session> session;
-  int fd = -1;  // of the session; it does not change
+  std::unique_ptr<Rank> rank;
   // Empty when the last call succeeded. Only the thread whose call is under way reads and writes
   // it.
   std::string last_error;
@@ -123,12 +125,18 @@ void forget_earlier_refusal(tally_session* session) {
   if (misused && misuse.session == session) misuse.session = nullptr;
 }
 
-// Runs `body`, which returns a tally_status. An exception becomes a status.
+// Runs `body`, which returns a tally_status, with the lock of the rank, which it may take as an
+// argument. An exception becomes a status.
 template <typename Body>
 tally_status in_turn(tally_session* session, Body body) {
   try {
     forget_earlier_refusal(session);
-    return body();
+    auto lock = session->rank->lock();
+    if constexpr (std::is_invocable_v<Body, Rank::Lock&>) {
+      return body(lock);
+    } else {
+      return body();
+    }
   } catch (const std::bad_alloc&) {
     return failed(session, Error{Status::kNoMemory, "out of memory"});
   } catch (const std::exception& error) {
@@ -167,6 +175,18 @@ tally::client::RegionMaking making(Session& session) {
           [&session](std::uint64_t bytes) { return session.room_for(bytes); }};
 }
 
+Result<Region*> register_region(Rank& rank, const tally_memory& memory, Rank::Lock& lock) {
+  Session& session = rank.session();
+  auto made = tally::client::make_region(session.memory_needs(), memory, making(session));
+  if (!made) return made.error();
+  if (*made != nullptr) return session.add_region(std::move(made).value());
+  return rank.add_cuda_region(tally::client::address_of(memory.data), memory.bytes, lock);
+}
+
+tally::cuda::Stream stream_of(const tally_operation& operation) {
+  return static_cast<tally::cuda::Stream>(operation.stream);
+}
+
 }  // namespace
 
 extern "C" {
@@ -186,8 +206,8 @@ tally_status tally_open(const tally_session_options* options, tally_session** se
     if (const auto fine = check(read); !fine) return refuse(fine.error());
     auto opened = Session::open(translate(read));
     if (!opened) return refuse(opened.error());
-    const int fd = (*opened)->fd();
-    *session = new tally_session{.session = std::move(opened).value(), .fd = fd, .last_error = {}};
+    auto rank = std::make_unique<Rank>(std::move(opened).value());
+    *session = new tally_session{.rank = std::move(rank), .last_error = {}};
     return TALLY_OK;
   } catch (const std::exception& error) {
     return refuse(Error{Status::kInternal, error.what()});
@@ -204,7 +224,7 @@ void tally_close(tally_session* session) {
     return;
   }
   try {
-    session->session->log(
+    session->rank->session().log(
         1, concurrent_call_message("tally_close", other) + "; the session stays open");
   } catch (const std::exception&) {
     return;
@@ -231,16 +251,17 @@ tally_status tally_get_info(const tally_session* constant, tally_session_info* i
   auto* session = const_cast<tally_session*>(constant);
   return guarded(session, "tally_get_info", [&] {
     if (auto fine = check_struct(info); !fine) return failed(session, fine.error());
-    const auto& config = session->session->book_config();
+    const Session& opened = session->rank->session();
+    const auto& config = opened.book_config();
     tally_session_info full{};
     full.rank = config.rank;
     full.ranks = config.ranks;
-    full.shards = session->session->nodes().shards();
+    full.shards = opened.nodes().shards();
     full.credit = config.credit;
     full.epoch = config.epoch;
-    full.transport = session->session->transport();
-    full.copied_bytes = session->session->copied_bytes();
-    full.checksums = session->session->gives_checksums() ? 1 : 0;
+    full.transport = session->rank->session().transport();
+    full.copied_bytes = opened.copied_bytes();
+    full.checksums = opened.gives_checksums() ? 1 : 0;
     tally::client::write_struct(full, info);
     return TALLY_OK;
   });
@@ -251,9 +272,10 @@ tally_status tally_region_alloc(tally_session* session, size_t bytes, tally_regi
   return guarded(session, "tally_region_alloc", [&] {
     if (region == nullptr) return failed(session, is_null("tally_region_alloc", "region"));
     if (data == nullptr) return failed(session, is_null("tally_region_alloc", "data"));
-    auto made = tally::client::allocate_region(bytes, making(*session->session));
+    Session& opened = session->rank->session();
+    auto made = tally::client::allocate_region(bytes, making(opened));
     if (!made) return failed(session, made.error());
-    auto added = session->session->add_region(std::move(made).value());
+    auto added = opened.add_region(std::move(made).value());
     if (!added) return failed(session, added.error());
     *region = reinterpret_cast<tally_region*>(*added);
     *data = (*added)->data();
@@ -263,14 +285,11 @@ tally_status tally_region_alloc(tally_session* session, size_t bytes, tally_regi
 
 tally_status tally_region_register(tally_session* session, const tally_memory* memory,
                                    tally_region** region) {
-  return guarded(session, "tally_region_register", [&] {
+  return guarded(session, "tally_region_register", [&](Rank::Lock& lock) {
     tally_memory read{};
     if (region == nullptr) return failed(session, is_null("tally_region_register", "region"));
     if (auto fine = read_struct(memory, read); !fine) return failed(session, fine.error());
-    auto made = tally::client::make_region(session->session->memory_needs(), read,
-                                           making(*session->session));
-    if (!made) return failed(session, made.error());
-    auto added = session->session->add_region(std::move(made).value());
+    auto added = register_region(*session->rank, read, lock);
     if (!added) return failed(session, added.error());
     *region = reinterpret_cast<tally_region*>(*added);
     return TALLY_OK;
@@ -279,13 +298,13 @@ tally_status tally_region_register(tally_session* session, const tally_memory* m
 
 tally_status tally_region_free(tally_session* session, tally_region* region) {
   return guarded(session, "tally_region_free", [&] {
-    if (!session->session->owns(region_of(region))) {
+    if (!session->rank->session().owns(region_of(region))) {
       return failed(session, Error{Status::kBadRegion,
                                    fmt::format("tally_region_free: {} is not a region of this "
                                                "session: was it freed before?",
                                                static_cast<void*>(region))});
     }
-    return answer(session, session->session->remove_region(region_of(region)));
+    return answer(session, session->rank->remove_region(region_of(region)));
   });
 }
 
@@ -293,9 +312,10 @@ tally_status tally_post(tally_session* session, const tally_operation* operation
   return guarded(session, "tally_post", [&] {
     tally_operation read{};
     if (auto fine = read_struct(operation, read); !fine) return failed(session, fine.error());
-    if (auto fine = check(*session->session, read); !fine) return failed(session, fine.error());
-    const auto posted = session->session->post(translate(read));
-    return posted ? TALLY_OK : failed(session, posted.error());
+    if (auto fine = check(session->rank->session(), read); !fine) {
+      return failed(session, fine.error());
+    }
+    return answer(session, session->rank->post(translate(read), stream_of(read)));
   });
 }
 
@@ -312,7 +332,7 @@ int tally_poll(tally_session* session, tally_completion* completions, int max) {
     const std::size_t stride = completions->size;
     Completed completed;
     auto* at = reinterpret_cast<unsigned char*>(completions);
-    while (count < max && session->session->poll(completed)) {
+    while (count < max && session->rank->poll(completed)) {
       auto* to = reinterpret_cast<tally_completion*>(at + static_cast<std::size_t>(count) * stride);
       std::memcpy(to, &stride, sizeof stride);
       translate(completed, to);
@@ -324,19 +344,19 @@ int tally_poll(tally_session* session, tally_completion* completions, int max) {
 }
 
 tally_status tally_wait(tally_session* session, tally_completion* completion, int timeout_ms) {
-  return guarded(session, "tally_wait", [&] {
+  return guarded(session, "tally_wait", [&](Rank::Lock& lock) {
     if (auto fine = check_struct(completion); !fine) return failed(session, fine.error());
     const Nanos until = timeout_ms < 0 ? tally::kForever
                                        : tally::monotonic_now() + timeout_ms * tally::kMillisecond;
     Completed completed;
-    const Outcome outcome = session->session->wait(completed, until);
+    const Outcome outcome = session->rank->wait(lock, completed, until);
     return take_into(session, completion, outcome, completed);
   });
 }
 
 tally_status tally_cancel(tally_session* session, uint32_t tag) {
   return guarded(session, "tally_cancel",
-                 [&] { return answer(session, session->session->cancel(tag)); });
+                 [&] { return answer(session, session->rank->cancel(tag)); });
 }
 
 int tally_fd(tally_session* session) {
@@ -344,30 +364,30 @@ int tally_fd(tally_session* session) {
     without_session("tally_fd");
     return -1;
   }
-  if (!session->fork.in_child()) return session->fd;
+  if (!session->fork.in_child()) return session->rank->fd();
   guarded(session, "tally_fd", [] { return TALLY_OK; });  // sets the message
   return -1;
 }
 
 tally_status tally_arm(tally_session* session) {
   return guarded(session, "tally_arm", [&] {
-    if (session->session->arm()) return TALLY_OK;
-    const auto& held_back = session->session->held_back();
+    if (session->rank->arm()) return TALLY_OK;
+    const auto& held_back = session->rank->session().held_back();
     return held_back ? failed(session, *held_back) : TALLY_AGAIN;
   });
 }
 
 tally_status tally_run(tally_session* session, const tally_operation* operation,
                        tally_completion* completion) {
-  return guarded(session, "tally_run", [&] {
+  return guarded(session, "tally_run", [&](Rank::Lock& lock) {
     if (auto fine = check_struct(completion); !fine) return failed(session, fine.error());
     tally_operation read{};
     if (auto fine = read_struct(operation, read); !fine) return failed(session, fine.error());
-    if (auto fine = check(*session->session, read); !fine) return failed(session, fine.error());
-    const auto round = session->session->post(translate(read));
-    if (!round) return failed(session, round.error());
+    if (auto fine = check(session->rank->session(), read); !fine) {
+      return failed(session, fine.error());
+    }
     Completed completed;
-    const Outcome outcome = session->session->wait_for(read.tag, *round, completed);
+    const Outcome outcome = session->rank->run(lock, translate(read), stream_of(read), completed);
     return take_into(session, completion, outcome, completed);
   });
 }

@@ -9,12 +9,13 @@ namespace verbs = transport::verbs;
 Result<std::uint32_t> VerbsDevice::expose(const Region& region) {
   Exposed& exposed = exposed_[&region];
   if (exposed.users == 0) {
+    const bool is_dmabuf = !region.host_accessible() && region.fd() >= 0;
     auto made =
-        region.host_accessible()
-            ? device_->expose(region.data(), region.bytes(),
-                              region.writable() ? verbs::kForTheNode : verbs::kForReadsOfTheNode)
-            : device_->expose_dmabuf(region.fd(), region.base_offset(), region.bytes(),
-                                     region.address(), verbs::kForTheNode);
+        is_dmabuf
+            ? device_->expose_dmabuf(region.fd(), region.base_offset(), region.bytes(),
+                                     region.address(), verbs::kForTheNode)
+            : device_->expose(reinterpret_cast<void*>(region.address()), region.bytes(),
+                              region.writable() ? verbs::kForTheNode : verbs::kForReadsOfTheNode);
     if (!made) {
       exposed_.erase(&region);
       return made.error();

@@ -92,6 +92,12 @@ std::unique_ptr<Region> Region::registered(ibv_mr& registration, void* data, std
   return region;
 }
 
+std::unique_ptr<Region> Region::device(std::uint64_t address, std::size_t bytes) {
+  std::unique_ptr<Region> region(new Region(How::kDevice, nullptr, bytes));
+  region->address_ = address;
+  return region;
+}
+
 Result<std::unique_ptr<Region>> Region::dmabuf(int fd, std::uint64_t fd_offset, std::size_t bytes,
                                                std::uint64_t address) {
   if (fd_offset % kPage != address % kPage) {
@@ -174,7 +180,8 @@ std::uint64_t Region::copy_out(std::uint64_t offset, std::uint64_t bytes) const 
 }
 
 Outcome Region::move() {
-  if (how_ == How::kStaged || moved_) return Unit{};  // the node does not reach the caller's memory
+  // The node does not reach the caller's memory.
+  if (how_ == How::kStaged || pinned_ || moved_) return Unit{};
   if (how_ == How::kBorrowed || how_ == How::kDevice) {
     return Error{Status::kUnsupported,
                  fmt::format("memory at {} that a network adapter reaches cannot be moved: waiting "

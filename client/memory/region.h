@@ -39,6 +39,9 @@ class Region {
   static Result<std::unique_ptr<Region>> dmabuf(int fd, std::uint64_t fd_offset, std::size_t bytes,
                                                 std::uint64_t address);
 
+  // Memory of a device, of which the driver of the adapter knows the address.
+  static std::unique_ptr<Region> device(std::uint64_t address, std::size_t bytes);
+
   // Puts the pages of adopted memory back.
   ~Region();
   Region(const Region&) = delete;
@@ -72,8 +75,11 @@ class Region {
 
   // Maps other memory with the same contents at the same address. A process that has the old memfd
   // mapped keeps the old pages. For a node that cannot be fenced off in time. kUnsupported: an
-  // adapter reaches the pages. The second call does nothing.
+  // adapter reaches the pages. The second call does nothing. Staged and pinned memory stays: it is
+  // a copy that no later session uses.
   Outcome move();
+  // A device reaches these pages, so the region keeps them.
+  void pin() { pinned_ = true; }
 
   std::uint32_t id = 0;           // the region's number at the node
   std::uint32_t outstanding = 0;  // how many operations use it
@@ -101,6 +107,7 @@ class Region {
   std::byte* pages_ = nullptr;  // of kAdopted: the whole pages in the middle
   std::size_t pages_bytes_ = 0;
   bool moved_ = false;
+  bool pinned_ = false;
 };
 
 }  // namespace tally::client

@@ -57,6 +57,11 @@ class PendingOperations {
   // Bytes copied between the caller's memory and the node's.
   std::uint64_t copied_bytes() const { return copied_bytes_; }
 
+  // The error of prepare(), without the notice.
+  Outcome validate(const Post& post) const {
+    const auto prepared = prepare(post, 0);
+    return prepared ? Outcome(Unit{}) : prepared.error();
+  }
   // Checks the post and writes its notice. The caller provides a side region when the result needs
   // one.
   Result<PreparedPost> prepare(const Post& post, std::uint32_t default_deadline_ms) const;

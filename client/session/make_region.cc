@@ -55,13 +55,6 @@ Outcome check(const MemoryNeeds& needs, const tally_memory& memory) {
                     "(TALLY_MEMORY_DMABUF)",
                     static_cast<unsigned>(memory.kind)));
   }
-  if (memory.kind == TALLY_MEMORY_CUDA && memory.ibv_mr == nullptr) {
-    return Error{
-        Status::kUnsupported,
-        "TALLY_MEMORY_CUDA: this build has no GPU support; register the memory with "
-        "ibv_reg_mr and give the ibv_mr, give it as a TALLY_MEMORY_DMABUF, or copy to host "
-        "memory first"};
-  }
   if ((memory.flags & ~TALLY_REGION_STAGE) != 0) {
     return contradiction(
         fmt::format("memory flags {:#x}: must be 0 or 1 (TALLY_REGION_STAGE)", memory.flags));
@@ -122,6 +115,7 @@ Made allocate_region(std::size_t bytes, const RegionMaking& making) {
 Made make_region(const MemoryNeeds& needs, const tally_memory& memory, const RegionMaking& making) {
   if (const auto fine = check(needs, memory); !fine) return fine.error();
   if (memory.ibv_mr != nullptr) return of_registration(memory);
+  if (memory.kind == TALLY_MEMORY_CUDA) return std::unique_ptr<Region>();
   if (memory.kind == TALLY_MEMORY_DMABUF) {
     return Region::dmabuf(memory.fd, memory.fd_offset, memory.bytes,
                           memory.iova != 0 ? memory.iova : address_of(memory.data));

@@ -21,7 +21,8 @@ struct RegionMaking {
 
 // Implements tally_region_alloc. `bytes` is 1 to wire::kMaxBytes.
 Result<std::unique_ptr<Region>> allocate_region(std::size_t bytes, const RegionMaking& making);
-// Implements tally_region_register.
+// Implements tally_region_register. Null for memory of a CUDA device that an operation is to reach
+// without an ibv_mr: client/device makes its regions.
 Result<std::unique_ptr<Region>> make_region(const MemoryNeeds& needs, const tally_memory& memory,
                                             const RegionMaking& making);
 

@@ -159,8 +159,13 @@ TEST_F(MakeRegion, RefusesContradictoryDescriptions) {
   given_.data = memory_.data();
   given_.iova = 1;
   refused(Status::kInvalidArgument, "iova 0x1: must be 0");
+}
+
+TEST_F(MakeRegion, LeavesMemoryOfCudaDevicesToOthers) {
   given_.kind = TALLY_MEMORY_CUDA;
-  refused(Status::kUnsupported, "TALLY_MEMORY_CUDA: this build has no GPU support");
+  given_.data = memory_.data();
+  given_.bytes = memory_.size();
+  EXPECT_EQ(make(), nullptr);
 }
 
 // Nothing is populated for a region that the node would refuse.

@@ -72,7 +72,7 @@ void Session::shut_down() {
   }
   const Nanos until = monotonic_now() + kShutdown;
   Completed ignored;
-  while (!loss_.lost() && versions_.outstanding() + posts_.waiting() > 0) {
+  while (!loss_.lost() && outstanding() > 0) {
     if (wait(ignored, until).status() == Status::kAgain) {
       lose(Status::kNodeLost, fmt::format("{} does not answer", nodes().titles()));
     }
@@ -273,8 +273,8 @@ Outcome Session::wait(Completed& completed, Nanos until) {
       if (!loss_.try_again(versions_, regions_)) return *held_back();
       continue;
     }
-    const std::uint32_t outstanding = versions_.outstanding() + posts_.waiting();
-    if (outstanding == 0) {
+    const std::uint32_t waited_for = outstanding();
+    if (waited_for == 0) {
       if (loss_.lost()) return *loss_.lost();
       return Error{Status::kInvalidArgument,
                    "nothing is outstanding: there is nothing to wait for; post first"};
@@ -291,7 +291,7 @@ Outcome Session::wait(Completed& completed, Nanos until) {
     if (now >= until) {
       return Error{Status::kAgain, fmt::format("no completion in time: {} operations are "
                                                "outstanding",
-                                               outstanding)};
+                                               waited_for)};
     }
     if (now >= next_look_) {
       look_around(now);

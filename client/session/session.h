@@ -45,6 +45,10 @@ class Session {
   Outcome remove_region(Region* region);
   bool owns(const Region* region) const { return regions_.owns(region); }
 
+  // Whether post() would take the operation, but for its tag and the credit.
+  Outcome check(const Post& post) const {
+    return loss_.lost() ? Outcome(*loss_.lost()) : operations_.validate(post);
+  }
   // Announces the operation and returns the round of its tag.
   Result<std::uint32_t> post(const Post& post);
   Outcome cancel(std::uint32_t tag);
@@ -70,6 +74,9 @@ class Session {
   const std::optional<Error>& held_back() const { return loss_.held_back(); }
 
   const BookConfig& book_config() const { return versions_.now().config; }
+  // Operations that have no completion yet.
+  std::uint32_t outstanding() const { return versions_.outstanding() + posts_.waiting(); }
+  const std::optional<Error>& lost() const { return loss_.lost(); }
   bool gives_checksums() const { return operations_.gives_checksums(); }
   // Bytes copied between the caller's memory and the node's.
   std::uint64_t copied_bytes() const { return operations_.copied_bytes(); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "perf/ceiling/ceiling.h"
+#include "perf/ceiling/copy_meter.h"
 #include "perf/ceiling/socket_meter.h"
 
 namespace tally::perf {
@@ -53,6 +54,7 @@ Result<std::unique_ptr<Meter>> make_meter(const MeterSetting& setting) {
   if (std::ranges::count(setting.transports, transport) != std::ssize(setting.transports)) {
     return none("ranks use different transports; force one with --transport");
   }
+  if (setting.options.memory == Memory::kCuda) return CopyMeter::open(setting);
   if (transport == "shm") {
     return std::unique_ptr<Meter>(std::make_unique<MemoryMeter>(setting.options, setting.rows));
   }

@@ -11,6 +11,7 @@
 namespace tally::perf {
 
 void RowRunner::verify(std::uint32_t round) {
+  fetch();
   for (std::size_t bucket = 0; bucket < row_.buckets.size(); ++bucket) {
     verify_result(bucket, spec(round));
     verify_surroundings(bucket);

@@ -66,6 +66,17 @@ void RowRunner::refresh(std::uint32_t round) {
                     place.data() + at * element_bytes(row_.type));
     });
   }
+  for (const Arena* arena : arenas()) session_.to_device(*arena, layout_.bytes);
+}
+
+// With --memory cuda: what a verification or a hash looks at.
+void RowRunner::fetch() const {
+  for (const Arena* arena : arenas()) session_.from_device(*arena, layout_.bytes);
+}
+
+std::vector<const Arena*> RowRunner::arenas() const {
+  if (options_.in_place) return {&out_};
+  return {&in_, &out_};
 }
 
 RankRow RowRunner::run(const Hooks& hooks) {
@@ -82,6 +93,7 @@ RankRow RowRunner::run(const Hooks& hooks) {
   warm_up(hooks);
   timed_iterations(hooks);
   result_.times = samples_.take();
+  fetch();
   result_.hash = hash_result();
   if (options_.check && !options_.check_each && result_.hash != first_hash) {
     complain(result_, fmt::format("the timed iterations gave {:016x}, the verified one {:016x}",
@@ -223,6 +235,9 @@ bool RowRunner::post(std::size_t bucket) {
   }
   if (const Place place = output(bucket); place.extent.count != 0) {
     operation.out = tally_buffer{place.arena->region, place.offset};
+  }
+  if (operation.in.region != nullptr || operation.out.region != nullptr) {
+    operation.stream = session_.stream();
   }
   if (recording_ || options_.stream) posted_[bucket] = monotonic_now();
   return session_.post(operation);

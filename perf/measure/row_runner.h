@@ -45,6 +45,8 @@ class RowRunner {
   Place output(std::size_t bucket) const;
 
   void refresh(std::uint32_t round);  // new inputs, poisoned outputs
+  void fetch() const;
+  std::vector<const Arena*> arenas() const;  // that the row uses
   Nanos step(const Hooks& hooks);
   void warm_up(const Hooks& hooks);
   void timed_iterations(const Hooks& hooks);

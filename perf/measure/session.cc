@@ -13,8 +13,8 @@
 namespace tally::perf {
 namespace {
 
-constexpr std::uint32_t kBarrierTag = 0xffff0000;  // no bucket has this tag
-constexpr std::uint32_t kAgreeTag = 0xffff0002;
+constexpr std::uint32_t kBarrierTag = 0x7fff0000;  // no bucket has this tag
+constexpr std::uint32_t kAgreeTag = 0x7fff0002;
 constexpr std::uint32_t kDefaultDeadlineMs = 60'000;
 // The library ends every wait by itself, at a deadline of its own after that of the operation. A
 // wait that lasts this much longer shows that the library hangs.
@@ -22,7 +22,8 @@ constexpr std::uint32_t kGraceMs = 60'000;
 
 }  // namespace
 
-Session::Session(const Options& options, double connect_s, tally_log_fn log, void* log_context) {
+Session::Session(const Options& options, double connect_s, tally_log_fn log, void* log_context)
+    : rank_(options.rank) {
   tally_session_options open{};
   open.size = sizeof open;
   open.address = options.address.c_str();
@@ -57,6 +58,7 @@ void Session::fail(tally_status status, const char* doing) const {
 }
 
 Arena Session::allocate(Memory memory, std::uint64_t bytes) {
+  if (memory == Memory::kCuda) return allocate_on_device(bytes);
   if (memory != Memory::kAlloc) return map_and_register(memory, bytes);
   Arena arena{.bytes = bytes};
   void* data = nullptr;
@@ -96,6 +98,47 @@ Arena Session::map_and_register(Memory memory, std::uint64_t bytes) {
   const tally_status status = tally_region_register(session_, &description, &arena.region);
   if (status != TALLY_OK) fail(status, "register memory");
   return arena;
+}
+
+Arena Session::allocate_on_device(std::uint64_t bytes) {
+  if (device_ == nullptr) {
+    auto opened = Device::open(rank_);
+    if (!opened) throw Failure(TALLY_UNSUPPORTED, opened.error().message);
+    device_ = std::move(opened).value();
+  }
+  const auto made = device_->allocate(bytes);
+  if (!made) throw Failure(TALLY_NO_MEMORY, made.error().message);
+  void* const mirror = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (mirror == MAP_FAILED) {
+    throw Failure(TALLY_NO_MEMORY, fmt::format("map {} bytes: {}", bytes, std::strerror(errno)));
+  }
+  mappings_.emplace_back(mirror, bytes);
+  Arena arena{.data = mappings_.back().data(), .bytes = bytes, .device = *made};
+  tally_memory description{};
+  description.size = sizeof description;
+  description.kind = TALLY_MEMORY_CUDA;
+  description.data = reinterpret_cast<void*>(*made);
+  description.bytes = bytes;
+  const tally_status status = tally_region_register(session_, &description, &arena.region);
+  if (status != TALLY_OK) fail(status, "register memory of the GPU");
+  return arena;
+}
+
+void Session::to_device(const Arena& arena, std::uint64_t bytes) const {
+  if (arena.device == 0) return;
+  const auto copied = device_->upload(arena.device, arena.data, bytes);
+  if (!copied) throw Failure(TALLY_INTERNAL, copied.error().message);
+}
+
+void Session::from_device(const Arena& arena, std::uint64_t bytes) const {
+  if (arena.device == 0) return;
+  const auto copied = device_->download(arena.data, arena.device, bytes);
+  if (!copied) throw Failure(TALLY_INTERNAL, copied.error().message);
+}
+
+void* Session::stream() const {
+  return device_ != nullptr ? device_->stream() : nullptr;
 }
 
 bool Session::post(const tally_operation& operation) {

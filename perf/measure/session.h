@@ -1,12 +1,14 @@
 // The client library as C++ objects. A call that fails throws a Failure with the library's message.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/system/fd.h"
 #include "client/include/tally/tally.h"
+#include "perf/measure/device.h"
 #include "perf/options/options.h"
 
 namespace tally::perf {
@@ -19,8 +21,9 @@ struct Failure : std::runtime_error {
 // Memory that is registered with the session. The session owns it.
 struct Arena {
   tally_region* region = nullptr;
-  std::byte* data = nullptr;
+  std::byte* data = nullptr;  // with Memory::kCuda a mirror of the device's memory
   std::uint64_t bytes = 0;
+  cuda::Pointer device = 0;  // of Memory::kCuda
 };
 
 class Session {
@@ -34,6 +37,12 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   const tally_session_info& info() const { return info_; }
+
+  // Copy the first `bytes` between the mirror and the device; nothing for other memory.
+  void to_device(const Arena& arena, std::uint64_t bytes) const;
+  void from_device(const Arena& arena, std::uint64_t bytes) const;
+  // The stream that orders operations on memory of the device; null when there is none.
+  void* stream() const;
 
   // The memory lives as long as the session.
   Arena allocate(Memory memory, std::uint64_t bytes);
@@ -51,9 +60,12 @@ class Session {
  private:
   [[noreturn]] void fail(tally_status status, const char* doing) const;
   Arena map_and_register(Memory memory, std::uint64_t bytes);
+  Arena allocate_on_device(std::uint64_t bytes);
 
   std::vector<Mapping> mappings_;  // of the regions; unmapped after the session is closed
   std::vector<UniqueFd> files_;
+  std::uint32_t rank_ = 0;
+  std::unique_ptr<Device> device_;  // made with the first memory on it
   tally_session* session_ = nullptr;
   tally_session_info info_{};
   std::uint32_t timeout_ms_ = 0;

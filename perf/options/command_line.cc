@@ -130,7 +130,8 @@ CLI::Option* add_memory(CLI::App& app, Memory& target) {
             "--memory", fmt::format("\"{}\" is none of {}{}", text, fmt::join(kMemoryNames, ", "),
                                     tally::did_you_mean(text, kMemoryNames)));
       },
-      "alloc: the library's own; shared: a memfd; adopt, stage: as from malloc [alloc]");
+      "alloc: the library's own; shared: a memfd; adopt, stage: as from malloc; cuda: of a GPU, "
+      "in the order of a stream [alloc]");
   return option->type_name("KIND");
 }
 

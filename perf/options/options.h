@@ -18,9 +18,9 @@
 
 namespace tally::perf {
 
-enum class Memory : std::uint8_t { kAlloc, kShared, kAdopt, kStage };
-inline constexpr std::array<std::string_view, 4> kMemoryNames = {"alloc", "shared", "adopt",
-                                                                 "stage"};
+enum class Memory : std::uint8_t { kAlloc, kShared, kAdopt, kStage, kCuda };
+inline constexpr std::array<std::string_view, 5> kMemoryNames = {"alloc", "shared", "adopt",
+                                                                 "stage", "cuda"};
 
 struct Options {
   // What the run measures.

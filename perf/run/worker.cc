@@ -172,7 +172,7 @@ std::size_t most_times(const Options& options) {
   return unknown ? Samples::kMost : std::min<std::size_t>(options.iterations, Samples::kMost);
 }
 constexpr std::size_t kGatheredWords = sizeof(GatheredRow) / sizeof(std::uint64_t);
-constexpr std::uint32_t kGatherTag = 0xffff0001;
+constexpr std::uint32_t kGatherTag = 0x7fff0001;
 
 class Gather {
  public:

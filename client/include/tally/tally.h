@@ -15,8 +15,9 @@
  * call on the same session does nothing, returns TALLY_INVALID_ARGUMENT and names both calls in the
  * error message. The other call can be on another thread, or it can be the call around the
  * session's log function. tally_fd and tally_last_error are allowed during another call. Sessions
- * are independent of each other. Only transport fabric makes threads: at most four for each
- * session, for any number of nodes. These threads sleep when there is no progress to make.
+ * are independent of each other. Transport fabric makes threads: at most four for each session, for
+ * any number of nodes. The first region of kind TALLY_MEMORY_CUDA makes one thread more, which may
+ * also call the session's log function. These threads sleep when there is no progress to make.
  *
  * Structs: the caller sets `size` to sizeof(the struct) and zeroes the other fields that it does
  * not use. Later releases only append fields. A call returns TALLY_INVALID_ARGUMENT and does
@@ -97,7 +98,7 @@ typedef enum tally_memory_kind {
                               staged (copied); see tally_region_register */
   TALLY_MEMORY_SHARED = 1, /* a populated memfd with F_SEAL_SHRINK and F_SEAL_SEAL; the caller
                               has mapped it at a page boundary and sets `fd` and `fd_offset` */
-  TALLY_MEMORY_CUDA = 2,   /* a CUDA device pointer; needs an `ibv_mr` */
+  TALLY_MEMORY_CUDA = 2,   /* memory of a CUDA device; `data` is the device pointer */
   TALLY_MEMORY_DMABUF = 3  /* a dma-buf at `fd` and `fd_offset`; needs transport verbs */
 } tally_memory_kind;
 
@@ -258,7 +259,15 @@ typedef struct tally_memory {
  * The library never touches memory of a device with the CPU. A rank that gives checksums cannot
  * contribute from such memory: tally_post returns TALLY_UNSUPPORTED. After the completion the
  * caller must make the result visible to the device's own work (CUDA:
- * cudaDeviceFlushGPUDirectRDMAWrites). */
+ * cudaDeviceFlushGPUDirectRDMAWrites).
+ *
+ * TALLY_MEMORY_CUDA without `ibv_mr` is memory of one allocation of a CUDA device, such as
+ * cudaMalloc makes. The library opens CUDA's driver at run time: TALLY_UNSUPPORTED when there is
+ * none, or one before CUDA 12.0. With transport verbs the adapter reaches the memory itself, as a
+ * dma-buf or by the kernel module nvidia-peermem. Otherwise the region is staged: the bytes travel
+ * through a copy of the same size in pinned host memory, which the nodes use. The log says which of
+ * these it is, and why. The copy takes the memory that tally_region_alloc takes, and counts as
+ * locked memory. A rank may give checksums of staged regions. */
 TALLY_API tally_status tally_region_register(tally_session* session, const tally_memory* memory,
                                              tally_region** region);
 
@@ -288,10 +297,31 @@ typedef struct tally_operation {
   uint32_t priority; /* 0..255; among ready operations the higher priority goes first */
   uint32_t deadline_ms; /* 0: the session's default */
   uint32_t flags;       /* TALLY_WANT_* */
-  void* stream;         /* reserved for a CUDA stream that orders the buffers; must be NULL in this
-                           build, else TALLY_UNSUPPORTED */
+  void* stream;         /* a CUDA stream (cudaStream_t or CUstream) that orders the buffers (see
+                           below); NULL for host memory */
   uint64_t user;        /* the completion returns this value */
 } tally_operation;
+
+/* An operation with a buffer of kind TALLY_MEMORY_CUDA that the library has registered has its
+ * place in the order of `stream`, or of the legacy default stream when `stream` is NULL. It begins
+ * when the stream has done the work that was enqueued before the call. Work that is enqueued after
+ * the call begins when the result stands in the device's memory, also when the operation fails.
+ * tally_post returns at once, and neither it nor the library's thread waits for the device. The
+ * completion comes when the result stands in the device's memory, so the caller needs it only to
+ * learn of failures and to use the tag again.
+ *
+ * - All ranks post their operations on device memory in the same order, and all have device memory
+ *   (else TALLY_MISMATCH). A stream that waits for an operation holds up later work, and so ranks
+ *   with different orders could wait for each other until the deadline.
+ * - An operation of more than 1 MiB is made of chunks, which have tags of their own from 2^31 on.
+ *   Its tag must be below 2^21, and other tags of the session below 2^31.
+ * - When the stream is being captured, the call posts nothing: each launch of the graph is a round
+ *   of the operation. The tag belongs to the graph from then on. Its rounds have completions only
+ *   when they fail. The regions stay until tally_close, which must come after the last launch.
+ * - The buffers must belong to one device. Operations of one device that are outstanding or belong
+ *   to graphs are at most 256 (TALLY_NO_CREDIT).
+ * - When the device itself fails, the completion has the status TALLY_INTERNAL and CUDA's text.
+ * - tally_close cancels what is outstanding and waits at most 5 seconds for the streams. */
 
 /* Asks for the sum of squares and the number of non-finite values of the result, at the ranks that
  * receive it. Only all-reduce and reduce have them; for other kinds tally_post returns

@@ -1,0 +1,44 @@
+#include "client/device/device_contexts.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tally::client {
+
+Result<std::unique_ptr<DeviceContext>> DeviceContext::make(const cuda::Driver& driver,
+                                                           cuda::Context context) {
+  std::unique_ptr<DeviceContext> made(new DeviceContext(driver, context));
+  auto streams = gpu::CopyStreams::make(driver, context);
+  if (!streams) return streams.error();
+  made->streams_ = std::move(streams).value();
+  auto words = gpu::WordPool::make(driver, context, kMostOperations);
+  if (!words) return words.error();
+  made->words_ = std::move(words).value();
+  if (auto probed = made->words_->probe(made->streams_.up.get()); !probed) return probed.error();
+  return made;
+}
+
+Result<std::unique_ptr<gpu::OrderedOperation>> DeviceContext::take() {
+  if (!free_.empty()) {
+    auto operation = std::move(free_.back());
+    free_.pop_back();
+    return operation;
+  }
+  if (used_words_ == kMostOperations) {
+    return Error{Status::kNoCredit,
+                 fmt::format("{} operations on memory of this device are outstanding or belong to "
+                             "CUDA graphs: take completions first",
+                             kMostOperations)};
+  }
+  return gpu::OrderedOperation::make(driver_, handle_, *words_, used_words_++);
+}
+
+Outcome DeviceContext::alive() const {
+  const cuda::CurrentContext current(driver_, handle_);
+  const cuda::Code code = driver_.stream_query(streams_.down.get());
+  if (code == cuda::Code::kNotReady) return Unit{};
+  return cuda::outcome(driver_, "the device has failed: cuStreamQuery", code);
+}
+
+}  // namespace tally::client

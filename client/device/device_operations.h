@@ -1,0 +1,99 @@
+// The operations of a session on memory of devices, from tally_post to the completion. Each is
+// enqueued in the order of the caller's stream and posted chunk by chunk as the device brings the
+// bytes. One thread at a time uses it, together with the session.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "client/device/device_contexts.h"
+#include "client/device/device_operation.h"
+#include "client/device/device_regions.h"
+#include "client/session/session.h"
+
+namespace tally::client {
+
+class DeviceOperations {
+ public:
+  // An operation of a graph that begins makes `wake_fd`, an eventfd, readable.
+  DeviceOperations(const cuda::Driver& driver, Session& session, int wake_fd)
+      : driver_(driver), session_(session), wake_fd_(wake_fd), regions_(driver, session) {}
+  // No stream waits for an operation afterwards. What the devices may still use stays pinned.
+  ~DeviceOperations();
+  DeviceOperations(const DeviceOperations&) = delete;
+  DeviceOperations& operator=(const DeviceOperations&) = delete;
+
+  // Registers memory of a device. The region that is returned stands for it.
+  Result<Region*> add_region(cuda::Pointer data, std::size_t bytes);
+  Outcome remove_region(Region* region);
+  bool owns(const Region* region) const { return regions_.find(region) != nullptr; }
+
+  // Posts an operation of which a buffer at least is memory of a device, in the order of `stream`.
+  // When the stream is being captured, each launch of its graph posts the operation.
+  Outcome post(const Post& post, cuda::Stream stream);
+  // False: there is no such operation.
+  bool cancel(std::uint32_t tag);
+  void cancel_all();
+  // Whether the tag is one of an operation that is outstanding or belongs to a graph.
+  bool has(std::uint32_t tag) const { return operations_.contains(tag); }
+
+  // Takes a completion of the session. False: it is not of a chunk, and `completed` is unchanged.
+  bool take(Completed& completed);
+  // Posts the chunks that devices have brought, and tells devices of results. True when anything
+  // has changed.
+  bool progress();
+  // Ends the operations of devices that have failed, so that nobody waits for them.
+  void look_for_failures();
+  // The oldest completion; false when there is none.
+  bool take_finished(Completed& completed);
+
+  // Operations that have no completion yet. Those of graphs do not count.
+  std::uint32_t outstanding() const { return outstanding_; }
+  // Whether an event of a device is awaited that wakes nobody.
+  bool waits_for_device() const;
+
+ private:
+  // Of an operation that was captured into a graph.
+  struct Captured {
+    gpu::CopyStreams streams;
+    int wake_fd = -1;
+    std::atomic<std::uint32_t> rounds{0};  // that have begun and have not ended
+
+    static void begin_round(void* captured);  // called by a thread of the driver
+  };
+  struct Live {
+    std::unique_ptr<DeviceOperation> operation;
+    DeviceContext* context = nullptr;
+    std::unique_ptr<Captured> captured;  // null: not captured, and forgotten at its end
+
+    bool under_way() const {
+      return captured == nullptr || captured->rounds.load(std::memory_order_acquire) > 0;
+    }
+  };
+
+  Result<DeviceContext*> context_of(cuda::Context handle);
+  Outcome check(const Post& post, const DeviceBuffers& buffers) const;
+  Outcome enqueue(Live& live, cuda::Stream stream);
+  bool post_chunks(DeviceOperation& operation);
+  bool publish(const Live& live);
+  void end_chunks(DeviceOperation& operation);
+  void finish(Live& live);
+
+  const cuda::Driver& driver_;
+  Session& session_;
+  int wake_fd_;
+  DeviceRegions regions_;
+  std::map<cuda::Context, std::unique_ptr<DeviceContext>> contexts_;
+  std::unordered_map<std::uint32_t, Live> operations_;  // by tag
+  std::deque<Completed> finished_;
+  std::vector<gpu::PartCopies> copies_;  // of enqueue(); kept for its memory
+  std::uint32_t outstanding_ = 0;
+};
+
+}  // namespace tally::client

@@ -1,0 +1,50 @@
+// The regions of a session that are memory of devices, and how the nodes get at each: an adapter
+// reaches the memory itself, or the bytes travel through a copy in pinned host memory.
+#pragma once
+
+#include <cstddef>
+#include <unordered_map>
+
+#include "base/result.h"
+#include "client/memory/region.h"
+#include "client/session/session.h"
+#include "gpu_bridge/memory/device_memory.h"
+#include "gpu_bridge/memory/pinned_memory.h"
+
+namespace tally::client {
+
+struct DeviceRegion {
+  gpu::DeviceMemory memory;
+  // What the nodes know: the memory itself, or its copy, byte for byte. The session owns it.
+  Region* region = nullptr;
+  gpu::PinnedMemory pinned;  // of the copy
+  bool staged = false;
+  bool needs_flush = false;  // of what an adapter has written
+};
+
+// One thread at a time uses it, together with the session.
+class DeviceRegions {
+ public:
+  DeviceRegions(const cuda::Driver& driver, Session& session)
+      : driver_(driver), session_(session) {}
+
+  // Registers memory. A log line says how the nodes get at it, and why not by a shorter way.
+  // Precondition: the calls of CUDA that made the memory have ended.
+  Result<DeviceRegion*> add(const gpu::DeviceMemory& memory);
+  // Null: `region` is not memory of a device.
+  const DeviceRegion* find(const Region* region) const;
+  // Precondition: no operation uses the region, and no enqueued copy.
+  Outcome remove(Region* region);
+  // The copies stay pinned until the process ends, because enqueued work may still use them.
+  void abandon();
+
+ private:
+  Result<DeviceRegion> direct(const gpu::DeviceMemory& memory);
+  Result<DeviceRegion> staged(const gpu::DeviceMemory& memory);
+
+  const cuda::Driver& driver_;
+  Session& session_;
+  std::unordered_map<const Region*, DeviceRegion> regions_;
+};
+
+}  // namespace tally::client

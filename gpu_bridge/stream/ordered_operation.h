@@ -1,0 +1,108 @@
+// One operation in the order of a stream: the stream's earlier work comes first, then the copies of
+// the input to the host, the operation itself, and the copies of the result; the stream's later
+// work follows. All of it is enqueued when the operation is posted, and nothing waits for the host.
+//
+//   caller's stream   e ............................................... waits for end
+//   stream down         after e: copy 0, down=1, copy 1, down=2 ...
+//   stream up           after e: up>=1? copy 0, up>=2? copy 1 ... up=0, landed=1, end
+//
+// The copies to the host are enqueued before all waits for the host. A device maps streams to a few
+// queues, and a wait holds up all later work of its queue. So the copies that the other ranks need
+// never stand behind a wait of the same operation. Ranks that post in the same order never wait for
+// each other in a circle.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "gpu_bridge/cuda_api/driver.h"
+#include "gpu_bridge/stream/handles.h"
+#include "gpu_bridge/stream/words.h"
+
+namespace tally::gpu {
+
+// The copies of a part of an operation. The host addresses are in pinned memory. A direction
+// without bytes has no copy.
+struct PartCopies {
+  cuda::Pointer in = 0;
+  std::byte* in_host = nullptr;
+  std::size_t in_bytes = 0;
+  cuda::Pointer out = 0;
+  const std::byte* out_host = nullptr;
+  std::size_t out_bytes = 0;
+};
+
+// The two streams for copies; the directions have streams of their own, so that both directions of
+// the bus are busy.
+struct CopyStreams {
+  static Result<CopyStreams> make(const cuda::Driver& driver, cuda::Context context);
+
+  OwnedStream down;
+  OwnedStream up;
+};
+
+// Used again and again for operations of one context. A thread that posts and a thread that follows
+// the progress may be different ones, one after the other.
+class OrderedOperation {
+ public:
+  // Uses the words `index` of the pool. The pool outlives the object.
+  static Result<std::unique_ptr<OrderedOperation>> make(const cuda::Driver& driver,
+                                                        cuda::Context context, WordPool& pool,
+                                                        std::uint32_t index);
+
+  // Enqueues the copies of `parts` (at least one), in this order. Returns before they have begun.
+  // An error leaves the caller's stream free to go on; the object is then of no further use, and
+  // let_go() must be called.
+  Outcome enqueue(const CopyStreams& streams, cuda::Stream caller,
+                  std::span<const PartCopies> parts);
+  // Called by a thread of the driver. It must not call the driver.
+  struct HostCall {
+    cuda::HostFunction function = nullptr;
+    void* user = nullptr;
+  };
+  // The same during capture of the caller's stream: each launch of the graph is a round, and calls
+  // `begun` when the stream has reached it. `streams` serves this operation alone, because the
+  // capture includes it.
+  Outcome capture(const CopyStreams& streams, cuda::Stream caller,
+                  std::span<const PartCopies> parts, HostCall begun);
+
+  // Of the round under way: how many parts of the input stand in host memory.
+  std::uint32_t down() const { return load(words_.down); }
+  // The results of the parts before `count` stand in host memory. Precondition: down() >= count, so
+  // that no copy of a result runs before the stream has reached the operation.
+  void set_up(std::uint32_t count) { store(words_.up, count); }
+  bool landed() const { return load(words_.landed) != 0; }
+  // Begins the next round. Precondition: landed().
+  void next_round() {
+    store(words_.down, 0);
+    store(words_.landed, 0);
+  }
+  // No stream waits for the operation from now on, in whatever state it is. Its words are of no
+  // further use.
+  void let_go() { store(words_.up, kAllParts); }
+
+ private:
+  static constexpr std::uint32_t kAllParts = 0x7fffffff;  // comparisons are signed
+
+  OrderedOperation(const cuda::Driver& driver, cuda::Context context, WordPool& pool,
+                   std::uint32_t index)
+      : driver_(driver), context_(context), pool_(pool), words_(pool[index]) {}
+  Outcome begin(const CopyStreams& streams, cuda::Stream caller);
+  Outcome copy_down(cuda::Stream stream, std::span<const PartCopies> parts);
+  Outcome copy_up(cuda::Stream stream, std::span<const PartCopies> parts);
+  Outcome land(cuda::Stream up, cuda::Stream caller);
+  Outcome write(cuda::Stream stream, const std::uint32_t& word, std::uint32_t value);
+  Outcome await(cuda::Stream stream, const std::uint32_t& word, std::uint32_t value, unsigned how);
+
+  const cuda::Driver& driver_;
+  cuda::Context context_;
+  WordPool& pool_;
+  OperationWords& words_;
+  OwnedEvent begin_;
+  OwnedEvent down_end_;  // of captures
+  OwnedEvent end_;
+};
+
+}  // namespace tally::gpu

@@ -1,0 +1,44 @@
+#include "gpu_bridge/stream/words.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace tally::gpu {
+
+Result<std::unique_ptr<WordPool>> WordPool::make(const cuda::Driver& driver, cuda::Context context,
+                                                 std::uint32_t operations) {
+  const std::size_t bytes = operations * sizeof(OperationWords);
+  void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (address == MAP_FAILED) {
+    return Error{Status::kNoMemory,
+                 std::string("memory for the words of operations: ") + std::strerror(errno)};
+  }
+  std::unique_ptr<WordPool> pool(new WordPool(driver, context));
+  pool->memory_ = Mapping(address, bytes);
+  // After a fork a child's pages are copies, and the device must keep the parent's.
+  ::madvise(address, bytes, MADV_DONTFORK);
+  pool->words_ = new (address) OperationWords[operations];
+  pool->size_ = operations;
+  auto pinned = PinnedMemory::pin(driver, context, {pool->memory_.data(), bytes});
+  if (!pinned) return pinned.error();
+  pool->pinned_ = std::move(pinned).value();
+  return pool;
+}
+
+Outcome WordPool::probe(cuda::Stream stream) const {
+  const cuda::CurrentContext current(driver_, context_);
+  const auto code = driver_.stream_write_value32(stream, device_address(words_[0].landed), 0,
+                                                 cuda::kWriteValueDefault);
+  if (code == cuda::Code::kSuccess) return Unit{};
+  return Error{Status::kUnsupported,
+               "the device does not write words in stream order, so no operation can have a place "
+               "in the order of a stream: " +
+                   cuda::failure(driver_, "cuStreamWriteValue32", code).message +
+                   "; use host memory"};
+}
+
+}  // namespace tally::gpu

@@ -1,0 +1,182 @@
+// Operations on memory of devices that fail: no stream waits for ever, and the completion says why.
+#include <gtest/gtest.h>
+
+#include <barrier>
+
+#include "tests/e2e/cuda/fixture.h"
+
+namespace tally::testing {
+namespace {
+
+using CudaFailures = CudaTest;
+
+tally_operation all_reduce_of(std::uint32_t tag, tally_region* region, const DeviceStream& stream,
+                              std::uint32_t deadline_ms = 0) {
+  auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, tag, kCount, {region, 0}, {region, 0});
+  wanted.stream = stream.get();
+  wanted.deadline_ms = deadline_ms;
+  return wanted;
+}
+
+TEST_P(CudaFailures, AStreamGoesOnWhenARankIsMissing) {
+  std::barrier everybody(kRanks);
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    array.fill(values_of(index, kCount), stream);
+    if (index == 0) {
+      const auto done = rank.run(all_reduce_of(1, region, stream, 300));
+      EXPECT_EQ(done.status, TALLY_DEADLINE);
+      EXPECT_NE(std::string(done.message).find("rank 1"), std::string::npos) << done.message;
+      EXPECT_EQ(done.tag, 1U);
+      EXPECT_EQ(done.inputs_gone, 1U);
+      stream.finish();
+      everybody.arrive_and_wait();
+    } else {
+      everybody.arrive_and_wait();
+      const auto done = rank.run(all_reduce_of(1, region, stream));  // after the deadline
+      EXPECT_EQ(done.status, TALLY_DEADLINE);
+      stream.finish();
+    }
+  });
+}
+
+// The rounds of the chunks' tags stay the same at all ranks.
+TEST_P(CudaFailures, TheNextRoundOfTheTagSucceeds) {
+  std::barrier everybody(kRanks);
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    if (index == 1) everybody.arrive_and_wait();
+    EXPECT_EQ(rank.run(all_reduce_of(1, region, stream, 200)).status, TALLY_DEADLINE);
+    if (index == 0) everybody.arrive_and_wait();
+    everybody.arrive_and_wait();
+    array.fill(values_of(index, kCount), stream);
+    const auto done = rank.run(all_reduce_of(1, region, stream));
+    ASSERT_EQ(done.status, TALLY_OK) << done.message;
+    EXPECT_EQ(array.read(0, kCount, stream), sum_of(kRanks, kCount));
+  });
+}
+
+TEST_P(CudaFailures, CancelledOperationsEndAtAllRanks) {
+  std::barrier everybody(kRanks);
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    const auto wanted = all_reduce_of(1, region, stream);
+    if (index == 1) everybody.arrive_and_wait();
+    ASSERT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+    EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_DUPLICATE);
+    if (index == 0) {
+      ASSERT_EQ(tally_cancel(rank.session(), 1), TALLY_OK) << rank.error();
+      EXPECT_EQ(rank.wait().status, TALLY_CANCELLED);
+      everybody.arrive_and_wait();
+    } else {
+      EXPECT_EQ(rank.wait().status, TALLY_CANCELLED);
+    }
+    stream.finish();
+    EXPECT_EQ(tally_cancel(rank.session(), 1), TALLY_INVALID_ARGUMENT);
+  });
+}
+
+TEST_P(CudaFailures, ALostRankFreesTheStreamsOfOthers) {
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    if (index == 1) {
+      rank.close();
+      return;
+    }
+    const auto done = rank.run(all_reduce_of(1, region, stream));
+    EXPECT_EQ(done.status, TALLY_PEER_LEFT) << done.message;
+    stream.finish();
+  });
+}
+
+TEST_P(CudaFailures, ClosingASessionFreesItsStream) {
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    if (index == 1) return;
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    const auto wanted = all_reduce_of(1, region, stream);
+    ASSERT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+    rank.close();
+    stream.finish();
+  });
+}
+
+TEST_P(CudaFailures, ABrokenDeviceEndsItsOperations) {
+  if (options_.devices < 2) GTEST_SKIP() << "one device would fail for all ranks";
+  std::barrier everybody(kRanks);
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    Gate gate(thread);
+    gate.close(stream);
+    const auto wanted = all_reduce_of(1, region, stream);
+    ASSERT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+    everybody.arrive_and_wait();
+    if (index == 0) {
+      if (!machine_->break_device(0)) GTEST_SKIP() << "a real device is not broken by a test";
+      thread.expect_failures();
+      const auto done = rank.wait();
+      EXPECT_EQ(done.status, TALLY_INTERNAL);
+      EXPECT_NE(std::string(done.message).find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos)
+          << done.message;
+      rank.close();
+    } else {
+      gate.open();
+      EXPECT_EQ(rank.wait().status, TALLY_PEER_LEFT);
+      stream.finish();
+    }
+  });
+}
+
+TEST_P(CudaFailures, WrongRequestsAreRefused) {
+  on_each([&](std::uint32_t, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* host = nullptr;
+    rank.alloc<float>(10, &host);
+    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 1, 10, {host, 0}, {host, 0});
+    wanted.stream = stream.get();
+    EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(rank.error()).find("must be NULL"), std::string::npos) << rank.error();
+
+    tally_memory memory{};
+    memory.size = sizeof memory;
+    memory.kind = TALLY_MEMORY_CUDA;
+    memory.data = &memory;
+    memory.bytes = 100;
+    tally_region* region = nullptr;
+    EXPECT_EQ(tally_region_register(rank.session(), &memory, &region), TALLY_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(rank.error()).find("not known to CUDA"), std::string::npos)
+        << rank.error();
+    memory.data = reinterpret_cast<void*>(array.data() + 4);
+    memory.bytes = array.bytes();
+    EXPECT_EQ(tally_region_register(rank.session(), &memory, &region), TALLY_INVALID_ARGUMENT);
+
+    region = array.register_with(rank.session());
+    EXPECT_EQ(tally_post(rank.session(),
+                         [&] {
+                           wanted = all_reduce_of(1U << 21, region, stream);
+                           return &wanted;
+                         }()),
+              TALLY_INVALID_ARGUMENT);
+    wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 1U << 31, 10, {host, 0}, {host, 0});
+    EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_INVALID_ARGUMENT) << rank.error();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaFailures,
+                         ::testing::Values(CudaLayout{1, 8}, CudaLayout{2, 8}, CudaLayout{2, 1}),
+                         name_of);
+
+}  // namespace
+}  // namespace tally::testing

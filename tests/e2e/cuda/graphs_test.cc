@@ -1,0 +1,98 @@
+// Operations that are captured into CUDA graphs: each launch is a round.
+#include <gtest/gtest.h>
+
+#include <barrier>
+
+#include "tests/e2e/cuda/fixture.h"
+
+namespace tally::testing {
+namespace {
+
+using CudaGraphs = CudaTest;
+
+class CapturedGraph {
+ public:
+  template <typename Work>
+  CapturedGraph(const DeviceThread& thread, const DeviceStream& stream, Work work)
+      : thread_(thread) {
+    const cuda::Driver& driver = thread.driver();
+    thread.check(driver.stream_begin_capture(stream.get(), cuda::kCaptureModeThreadLocal));
+    work();
+    cuda::Graph graph = nullptr;
+    thread.check(driver.stream_end_capture(stream.get(), &graph));
+    thread.check(driver.graph_instantiate(&exec_, graph, 0));
+    thread.check(driver.graph_destroy(graph));
+  }
+  ~CapturedGraph() { thread_.check(thread_.driver().graph_exec_destroy(exec_)); }
+  CapturedGraph(const CapturedGraph&) = delete;
+  CapturedGraph& operator=(const CapturedGraph&) = delete;
+
+  void launch(const DeviceStream& stream) const {
+    thread_.check(thread_.driver().graph_launch(exec_, stream.get()));
+  }
+
+ private:
+  const DeviceThread& thread_;
+  cuda::GraphExec exec_ = nullptr;
+};
+
+// Each launch doubles the values, with two ranks of equal values. Several are in flight.
+TEST_P(CudaGraphs, EachLaunchIsARound) {
+  on_each([&](std::uint32_t, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    array.fill(Floats(kCount, 1.0F), stream);
+    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 9, kCount, {region, 0}, {region, 0});
+    wanted.stream = stream.get();
+    const CapturedGraph graph(thread, stream, [&] {
+      EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+    });
+    EXPECT_EQ(array.read(0, 1, stream), Floats(1, 1.0F));  // nothing has run
+    for (int launch = 0; launch < 3; ++launch) graph.launch(stream);
+    stream.finish();
+    EXPECT_EQ(array.read(0, kCount, stream), Floats(kCount, 8.0F));
+    for (int launch = 0; launch < 2; ++launch) graph.launch(stream);
+    stream.finish();
+    EXPECT_EQ(array.read(0, kCount, stream), Floats(kCount, 32.0F));
+    EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_DUPLICATE);
+    EXPECT_EQ(tally_region_free(rank.session(), region), TALLY_AGAIN);
+    tally_completion completion{};
+    completion.size = sizeof completion;
+    EXPECT_EQ(tally_poll(rank.session(), &completion, 1), 0);
+  });
+}
+
+TEST_P(CudaGraphs, ARoundThatFailsHasACompletionAndTheNextOneSucceeds) {
+  std::barrier everybody(kRanks);
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 9, kCount, {region, 0}, {region, 0});
+    wanted.stream = stream.get();
+    wanted.deadline_ms = 500;
+    const CapturedGraph graph(thread, stream, [&] {
+      EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+    });
+    if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    graph.launch(stream);
+    stream.finish();
+    tally_completion completion{};
+    completion.size = sizeof completion;
+    while (tally_poll(rank.session(), &completion, 1) == 0) std::this_thread::yield();
+    EXPECT_EQ(completion.status, TALLY_DEADLINE);
+    everybody.arrive_and_wait();
+    array.fill(values_of(index, kCount), stream);
+    graph.launch(stream);
+    stream.finish();
+    EXPECT_EQ(array.read(0, kCount, stream), sum_of(kRanks, kCount));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaGraphs,
+                         ::testing::Values(CudaLayout{1, 8}, CudaLayout{2, 8}, CudaLayout{2, 1}),
+                         name_of);
+
+}  // namespace
+}  // namespace tally::testing
