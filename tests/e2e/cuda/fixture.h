@@ -76,6 +76,14 @@ class CudaTest : public ::testing::TestWithParam<CudaLayout> {
   std::unique_ptr<CudaMachine> machine_;
 };
 
+// An adapter of transport verbs reaches memory of devices itself.
+inline std::string transport_of(const Rank& rank) {
+  tally_session_info info{};
+  info.size = sizeof info;
+  EXPECT_EQ(tally_get_info(rank.session(), &info), TALLY_OK) << rank.error();
+  return info.transport;
+}
+
 inline std::string name_of(const ::testing::TestParamInfo<CudaLayout>& layout) {
   return std::to_string(layout.param.devices) + "Devices" + std::to_string(layout.param.queues) +
          "Queues";

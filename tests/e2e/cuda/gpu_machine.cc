@@ -11,6 +11,7 @@ std::string CudaMachine::why_not(const MachineOptions& options) {
   if (!driver) return driver.error().message;
   int count = 0;
   if ((*driver)->device_get_count(&count) != cuda::Code::kSuccess) count = 0;
+  if (!options.dma_buf || !options.stream_memory_operations) return "GPUs have what they have";
   if (count >= options.devices) return {};
   return fmt::format("needs {} GPUs and this machine has {}", options.devices, count);
 }

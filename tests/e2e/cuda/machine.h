@@ -14,6 +14,8 @@ struct MachineOptions {
   // Hardware queues of a device. Real devices have what they have.
   unsigned queues = 8;
   std::uint64_t seed = 0;  // of delays; 0: none
+  bool dma_buf = true;
+  bool stream_memory_operations = true;
 };
 
 class CudaMachine {

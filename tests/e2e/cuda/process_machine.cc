@@ -16,6 +16,8 @@ CudaMachine::CudaMachine(const MachineOptions& options) {
   settings.devices = options.devices;
   settings.queues = options.queues;
   settings.seed = options.seed;
+  settings.dma_buf = options.dma_buf;
+  settings.stream_memory_operations = options.stream_memory_operations;
   if (options.seed != 0) settings.longest_delay = std::chrono::microseconds(100);
   settings.uses_host_pointers = options.seed % 2 == 0;
   test::cuda::reset(settings);

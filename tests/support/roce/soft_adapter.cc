@@ -1,6 +1,8 @@
 #include "tests/support/roce/soft_adapter.h"
 
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +24,23 @@ SoftDevice& soft(ibv_context* context) {
 int take_event(int eventfd) {
   std::uint64_t count = 0;
   return ::read(eventfd, &count, sizeof count) == sizeof count ? 0 : -1;
+}
+
+ibv_mr* add(ibv_pd* domain, std::unique_ptr<SoftRegion> region) {
+  SoftDevice& device = soft(domain->context);
+  const SoftDevice::Guard guard(device.lock());
+  region->context = domain->context;
+  region->pd = domain;
+  region->lkey = region->rkey = device.next_number++;
+  return (device.regions[region->rkey] = std::move(region)).get();
+}
+
+// Whether the kernel could pin the memory. It cannot pin memory of a CUDA of the process.
+bool can_be_pinned(void* data) {
+  std::byte byte{};
+  const iovec to{&byte, 1};
+  const iovec from{data, 1};
+  return ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0) == 1;
 }
 
 }  // namespace
@@ -122,21 +141,40 @@ ibv_mr* SoftAdapter::reg_mr(ibv_pd* domain, void* data, std::size_t bytes, unsig
     errno = EINVAL;
     return nullptr;
   }
-  SoftDevice& device = soft(domain->context);
-  const SoftDevice::Guard guard(device.lock());
+  if (!can_be_pinned(data)) {
+    errno = EFAULT;
+    return nullptr;
+  }
   auto made = std::make_unique<SoftRegion>();
-  made->context = domain->context;
-  made->pd = domain;
   made->addr = data;
   made->length = bytes;
-  made->lkey = made->rkey = device.next_number++;
   made->access = access;
-  return (device.regions[made->rkey] = std::move(made)).get();
+  made->begin = reinterpret_cast<std::uintptr_t>(data);
+  made->data = static_cast<std::byte*>(data);
+  return add(domain, std::move(made));
 }
 
-ibv_mr* SoftAdapter::reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) {
-  errno = EOPNOTSUPP;
-  return nullptr;
+// The descriptor is a memfd, in which the memory of a CUDA of the process begins at the position of
+// the file (tests/support/cuda/cuda_process.h).
+ibv_mr* SoftAdapter::reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
+                                   std::uint64_t iova, int fd, int access) {
+  constexpr std::uint64_t kPage = 4096;
+  const ::off_t position = ::lseek(fd, 0, SEEK_CUR);
+  if (position < 0 || offset % kPage != iova % kPage) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  const std::uint64_t before = offset % kPage;
+  void* const mapped = ::mmap(nullptr, before + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                              position + static_cast<::off_t>(offset - before));
+  if (mapped == MAP_FAILED) return nullptr;
+  auto made = std::make_unique<SoftRegion>();
+  made->length = bytes;
+  made->access = static_cast<unsigned>(access);
+  made->begin = iova;
+  made->data = static_cast<std::byte*>(mapped) + before;
+  made->mapping = Mapping(mapped, before + bytes);
+  return add(domain, std::move(made));
 }
 
 int SoftAdapter::dereg_mr(ibv_mr* region) {

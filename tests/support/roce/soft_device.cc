@@ -72,11 +72,11 @@ std::byte* SoftDevice::memory(const ibv_pd* of, std::uint32_t key, std::uint64_t
   const auto found = regions.find(key);
   if (found == regions.end()) return nullptr;
   const SoftRegion& region = *found->second;
-  const auto begin = reinterpret_cast<std::uintptr_t>(region.addr);
+  const std::uint64_t begin = region.begin;
   const bool is_inside = address >= begin && address - begin <= region.length &&
                          bytes <= region.length - (address - begin);
   if (region.pd != of || !is_inside || (region.access & access) != access) return nullptr;
-  return static_cast<std::byte*>(region.addr) + (address - begin);
+  return region.data + (address - begin);
 }
 
 void SoftDevice::complete(ibv_cq& queue, const ibv_wc& completion) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "base/system/fd.h"
 #include "tests/support/roce/cable.h"
 #include "tests/support/roce/soft_pair.h"
 
@@ -23,6 +24,9 @@ namespace tally::testing {
 struct SoftRegion : ibv_mr {
   SoftRegion() : ibv_mr{} {}
   unsigned access = 0;
+  std::uint64_t begin = 0;    // the address by which peers reach it
+  std::byte* data = nullptr;  // where the CPU reaches it
+  Mapping mapping{};          // of a dma-buf
 };
 
 struct SoftQueue : ibv_cq {

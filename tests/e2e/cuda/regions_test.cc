@@ -1,0 +1,92 @@
+// How the nodes get at memory of a device, and what the log says about it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cuda/fixture.h"
+
+namespace tally::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One rank that is a job by itself, with its log.
+class CudaRegions : public ::testing::Test {
+ protected:
+  void open(const MachineOptions& options) {
+    if (const auto why = CudaMachine::why_not(options); !why.empty()) GTEST_SKIP() << why;
+    machine_ = std::make_unique<CudaMachine>(options);
+    thread_ = std::make_unique<DeviceThread>(machine_->driver(), 0);
+    tally_session_options session{};
+    session.size = sizeof session;
+    session.address = node_.address().c_str();
+    session.ranks = 1;
+    session.log = [](void* log, int, const char* text) {
+      *static_cast<std::string*>(log) += std::string(text) + "\n";
+    };
+    session.log_context = &log_;
+    ASSERT_EQ(tally_open(&session, &session_), TALLY_OK) << tally_last_error(nullptr);
+    tally_session_info info{};
+    info.size = sizeof info;
+    ASSERT_EQ(tally_get_info(session_, &info), TALLY_OK);
+    has_adapter_ = std::string(info.transport) == "verbs";
+  }
+  ~CudaRegions() override { tally_close(session_); }
+
+  // The sum of one rank is its input.
+  void all_reduce() {
+    const DeviceStream stream(*thread_);
+    const DeviceArray<float> array(*thread_, 2 * kCount);
+    tally_region* const region = array.register_with(session_);
+    array.fill(values_of(3, kCount), stream);
+    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 1, kCount, {region, 0},
+                            {region, kCount * sizeof(float)});
+    wanted.stream = stream.get();
+    tally_completion completion{};
+    completion.size = sizeof completion;
+    ASSERT_EQ(tally_run(session_, &wanted, &completion), TALLY_OK) << tally_last_error(session_);
+    ASSERT_EQ(completion.status, TALLY_OK) << completion.message;
+    EXPECT_EQ(array.read(kCount, kCount, stream), values_of(3, kCount));
+    EXPECT_EQ(tally_region_free(session_, region), TALLY_OK) << tally_last_error(session_);
+  }
+
+  LocalNode node_;
+  std::unique_ptr<CudaMachine> machine_;
+  std::unique_ptr<DeviceThread> thread_;
+  tally_session* session_ = nullptr;
+  std::string log_;
+  bool has_adapter_ = false;
+};
+
+TEST_F(CudaRegions, AnAdapterReachesMemoryAsADmaBuf) {
+  ASSERT_NO_FATAL_FAILURE(open({}));
+  if (IsSkipped()) return;
+  all_reduce();
+  EXPECT_THAT(log_, HasSubstr(has_adapter_ ? "the adapter reaches it as a dma-buf"
+                                           : "only the adapters of transport verbs reach memory"));
+}
+
+TEST_F(CudaRegions, MemoryThatNoAdapterReachesIsStaged) {
+  ASSERT_NO_FATAL_FAILURE(open({.dma_buf = false}));
+  if (IsSkipped()) return;
+  all_reduce();
+  EXPECT_THAT(log_, HasSubstr("is staged (copied through pinned host memory)"));
+  if (!has_adapter_) return;
+  EXPECT_THAT(log_, HasSubstr("no dma-buf: the device makes no dma-bufs; no nvidia-peermem: "));
+}
+
+TEST_F(CudaRegions, ADeviceWithoutStreamMemoryOperationsIsRefused) {
+  ASSERT_NO_FATAL_FAILURE(open({.stream_memory_operations = false}));
+  if (IsSkipped()) return;
+  const DeviceArray<float> array(*thread_, 10);
+  tally_memory memory{};
+  memory.size = sizeof memory;
+  memory.kind = TALLY_MEMORY_CUDA;
+  memory.data = reinterpret_cast<void*>(array.data());
+  memory.bytes = array.bytes();
+  tally_region* region = nullptr;
+  EXPECT_EQ(tally_region_register(session_, &memory, &region), TALLY_UNSUPPORTED);
+  EXPECT_THAT(tally_last_error(session_), HasSubstr("does not write words in stream order"));
+}
+
+}  // namespace
+}  // namespace tally::testing
