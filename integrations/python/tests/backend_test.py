@@ -274,4 +274,5 @@ CASES = {case.__name__: case for case in (
     a_child_of_a_fork_has_memory_of_its_own, inference_mode, wrong_arguments, ranks_that_disagree)}
 
 if __name__ == "__main__":
+    group.WarmProgram.imports = ("torch",)
     group.main(CASES, prepare=prepare, finish=finish)

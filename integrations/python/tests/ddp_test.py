@@ -2,10 +2,6 @@
 
 import copy
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import group
 import numpy as np
@@ -137,12 +133,6 @@ def ordinary_memory_is_adopted(rank, ranks):
     assert state.copied_bytes < 6 * 4 * 4096, state.copied_bytes
     state.close()
     assert (again == (ranks - 1) / 2 + 4).all() and (ordinary == (ranks - 1) / 2 + 5).all()
-
-
-def buckets_older_than_the_import_are_adopted(rank, ranks):
-    late = Path(__file__).with_name("late_import.py")
-    subprocess.run([sys.executable, str(late)], check=True, timeout=60,
-                   env={**os.environ, "MASTER_PORT": str(int(os.environ["MASTER_PORT"]) + 1)})
 
 
 def unused_parameters(rank, ranks):
@@ -305,11 +295,13 @@ def a_closed_state_is_refused(rank, ranks):
 
 CASES = {case.__name__: case for case in (
     same_bits_as_the_definition, as_one_process_with_the_whole_batch, nothing_is_copied,
-    ordinary_memory_is_adopted, buckets_older_than_the_import_are_adopted,
-    unused_parameters, no_sync_adds_up, mixed_types, half_the_bytes_on_the_wire,
+    ordinary_memory_is_adopted, unused_parameters, no_sync_adds_up, mixed_types, half_the_bytes_on_the_wire,
     not_finite_is_counted, several_models_at_once,
     zero_redundancy_optimizer, ranks_with_fewer_batches_join, a_static_graph,
     a_closed_state_is_refused)}
+CASES["buckets_older_than_the_import_are_adopted"] = group.Program(
+    ("late_import.py",), (1, 2, 3, 4) if group.SOAK else (2, 3))
 
 if __name__ == "__main__":
+    group.WarmProgram.imports += ("torch.distributed.optim",)
     group.main(CASES, prepare=prepare, finish=finish)

@@ -10,7 +10,7 @@ from pathlib import Path
 import group
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-SOAK = os.environ.get("TALLY_TEST_TIER") == "soak"
+SOAK = group.SOAK
 
 
 class Examples(unittest.TestCase):
@@ -20,27 +20,28 @@ class Examples(unittest.TestCase):
     def tearDown(self):
         self.place.cleanup()
 
-    def run_example(self, name, ranks, *flags, launcher=False):
-        """launcher: torch's starts the ranks, which takes longer."""
+    def run_example(self, name, ranks, *flags, launcher=False, plot=False):
+        """launcher: torch's starts the ranks, which takes longer. plot: it draws one, which takes longer, too."""
         report = Path(self.place.name, "report.json")
-        plot = Path(self.place.name, "plot.svg")
-        program = [str(EXAMPLES / name), "--json", str(report), "--plot", str(plot), *flags]
+        drawing = Path(self.place.name, "plot.svg")
+        program = [str(EXAMPLES / name), "--json", str(report), *(["--plot", str(drawing)] if plot else []), *flags]
         if launcher:
             group.launched(ranks, *program).finish(timeout=200)
         else:
             self.run_ranks(program, ranks)
-        self.assertIn("<svg", plot.read_text())
+        if plot:
+            self.assertIn("<svg", drawing.read_text())
         return json.loads(report.read_text())["epochs"]
 
     def run_ranks(self, program, ranks) -> str:
         """Returns what rank 0 printed."""
-        processes = group.start_ranks([sys.executable, *program], ranks)
+        processes = group.start_ranks([sys.executable, *program], ranks, short_end=True)
         outputs = group.outputs(processes)
         self.assertEqual([process.poll() for process in processes], ranks * [0], "".join(outputs))
         return outputs[0]
 
     def test_digits(self):
-        epochs = self.run_example("train_digits.py", 2, launcher=True)
+        epochs = self.run_example("train_digits.py", 2, launcher=True, plot=True)
         self.assertGreaterEqual(epochs[-1]["test_accuracy"], 0.97)
         self.assertTrue(all(0 <= epoch["waiting"] < 1 for epoch in epochs))
 
@@ -59,18 +60,18 @@ class Examples(unittest.TestCase):
     def test_benchmarks_run(self):
         if not Path(os.environ["TALLYD"]).parents[1].joinpath("perf/tally-perf").exists():
             self.skipTest("built without perf/")
-        for name, expected in (("ddp_exchange.py", "gradients copied on tally's way: 0 bytes by the hook"),
-                           ("hook_overhead.py", "copied by the hook: 0 bytes"),
-                           ("collectives.py", "(2 ranks)")):
-            self.assertIn(expected, self.run_ranks([str(EXAMPLES.parent / "perf" / name), "--rounds", "1"], 2))
+        for expected, name, *flags in (
+                ("gradients copied on tally's way: 0 bytes by the hook", "ddp_exchange.py", "--steps", "5" if SOAK else "1"),
+                ("copied by the hook: 0 bytes", "hook_overhead.py"), ("(2 ranks)", "collectives.py")):
+            self.assertIn(expected, self.run_ranks([str(EXAMPLES.parent / "perf" / name), "--rounds", "1", *flags], 2))
 
     def test_text(self):
-        epochs = self.run_example("train_text.py", 2, "--epochs", "2")
+        epochs = self.run_example("train_text.py", 2, "--epochs", "2", plot=True)
         self.assertLess(epochs[-1]["loss"], 2.8)
         self.assertGreater(epochs[0]["clipped"], 0)
 
     def test_sharded_text_as_with_gloo(self):
-        epochs = self.run_example("train_gpt.py", 2, "--epochs", "5" if SOAK else "1")
+        epochs = self.run_example("train_gpt.py", 2, "--epochs", "5" if SOAK else "1", plot=True)
         self.assertLess(epochs[-1]["loss"], 2.3 if SOAK else 3.3)
         if SOAK:
             again = self.run_example("train_gpt.py", 2, "--epochs", "1")
@@ -80,11 +81,13 @@ class Examples(unittest.TestCase):
 
     def test_elastic_digits_train_on(self):
         checkpoint = ["--checkpoint", f"{self.place.name}/digits.pt"]
-        whole = self.run_example("train_elastic.py", 2, "--epochs", "2", "--checkpoint", f"{self.place.name}/whole.pt")
+        whole = self.run_example("train_elastic.py", 2, "--epochs", "2", "--checkpoint", f"{self.place.name}/whole.pt",
+                                 plot=True)
         self.run_example("train_elastic.py", 2, "--epochs", "1", *checkpoint)
         epochs = self.run_example("train_elastic.py", 2, "--epochs", "2", *checkpoint)
         self.assertEqual([e["loss"] for e in epochs], [e["loss"] for e in whole])
 
 
 if __name__ == "__main__":
+    group.WarmProgram.imports += ("torch.distributed.fsdp", "sklearn.datasets", "matplotlib.pyplot")
     unittest.main(verbosity=2)

@@ -16,7 +16,7 @@ class JaxExample(unittest.TestCase):
         """Without $TALLY_ADDRESS, so the ranks share a node of their own."""
         with tempfile.TemporaryDirectory(prefix="tally-examples-") as place:
             report = Path(place, "report.json")
-            processes = group.start_ranks([sys.executable, str(EXAMPLE), "--json", str(report), *flags], ranks, torch=False)
+            processes = group.start_ranks([sys.executable, str(EXAMPLE), "--json", str(report), *flags], ranks)
             texts = group.outputs(processes, 120)
             self.assertEqual([process.poll() for process in processes], [0] * ranks, "\n".join(texts))
             return json.loads(report.read_text())["epochs"]
@@ -29,4 +29,5 @@ class JaxExample(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    group.WarmProgram.imports = ("jax", "sklearn.datasets")
     unittest.main(verbosity=2)

@@ -30,17 +30,22 @@ def children_named(name: str, directory: str) -> list:
 
 
 class WithNodesOfItsOwn(unittest.TestCase):
+    """A node ends seconds after its last rank. So the file looks after its last test that nothing is left of any test."""
+
     def setUp(self):
         # Nodes of the ranks' own have their sockets here.
         self.place = tempfile.TemporaryDirectory(prefix="tally-failure-")
         os.environ["XDG_RUNTIME_DIR"] = self.place.name
         os.environ.pop("TALLY_ADDRESS", None)
+        unittest.addModuleCleanup(self.nothing_is_left)
 
-    def tearDown(self):
-        wait_for(lambda: not children_named("tallyd", self.place.name), "all nodes are gone")
-        wait_for(lambda: not os.listdir(self.place.name), "their directories are gone")
-        end_all()
-        self.place.cleanup()
+    def nothing_is_left(self):
+        try:
+            wait_for(lambda: not self.nodes(), f"all nodes of {self.id()} are gone")
+            wait_for(lambda: not os.listdir(self.place.name), f"the directories of the nodes of {self.id()} are gone")
+        finally:
+            end_all()
+            self.place.cleanup()
 
     def nodes(self):
         return children_named("tallyd", self.place.name)

@@ -321,4 +321,5 @@ CASES = {case.__name__: case for case in (
     a_session_can_be_closed_and_opened_again)}
 
 if __name__ == "__main__":
-    group.main(CASES, prepare=prepare, torch=False)
+    group.WarmProgram.imports = ()
+    group.main(CASES, prepare=prepare)

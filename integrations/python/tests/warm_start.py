@@ -1,14 +1,16 @@
-"""Starts Python programs that have imported torch already. A rank takes 5 s of a core to import torch and what DDP
-needs of it, and the tests start some two hundred ranks.
+"""Starts Python programs that have imported torch, or JAX, already. A rank takes 3 s of a core to import torch and what
+DDP needs of it, and the tests start more than a hundred ranks.
 
 A server imports them once and forks for each program. A keeper between the two waits for the program's end.
 
-usage: warm_start.py FD    (the server; WarmProgram alone starts it)
+usage: warm_start.py FD MODULE...    (the server; WarmProgram alone starts it)
 """
 
 import array
+import atexit
 import ctypes
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -17,20 +19,27 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 MOST_BYTES = 1 << 20  # of a request
+SHORT_END = "WARM_START_SHORT_END"  # in a program's environment: see run_to_its_end()
 
 
 class WarmProgram:
-    """In place of subprocess.Popen: for processes.Process, and only with the arguments that it gives."""
+    """In place of subprocess.Popen: for processes.Process, and only with the arguments that it gives.
 
+    imports: what the server imports. A test names what most of its programs import, before it starts the first one; but
+    no module of tally, because importing it changes torch. Without imports group.py starts ordinary processes.
+    """
+
+    imports = ("torch", "torch._dynamo")  # DDP imports the second one when it is made
     _server: socket.socket | None = None
 
     def __init__(self, words, *, stderr, env, **_):
         if WarmProgram._server is None:
-            WarmProgram._server = start_server()
+            WarmProgram._server = start_server(WarmProgram.imports)
         its_input, mine = os.pipe()
         self.stdin = os.fdopen(mine, "wb", buffering=0)
         mine, its_output = os.pipe()
@@ -64,11 +73,11 @@ class WarmProgram:
         return self.returncode
 
 
-def start_server() -> socket.socket:
+def start_server(imports: tuple[str, ...]) -> socket.socket:
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (here, there):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
-    subprocess.Popen([sys.executable, __file__, str(there.fileno())], pass_fds=[there.fileno()],
+    subprocess.Popen([sys.executable, __file__, str(there.fileno()), *imports], pass_fds=[there.fileno()],
                      env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
     there.close()
     return here
@@ -112,6 +121,8 @@ def next_program(channel: socket.socket) -> list[str]:
     wanted = json.loads(request)
     os.environ.clear()
     os.environ.update(wanted["environment"])
+    if "torch" in sys.modules:
+        sys.modules["torch"].distributed.set_debug_level_from_env()  # which torch does when it is imported
     return wanted["words"]
 
 
@@ -131,12 +142,28 @@ def run(words: list[str]) -> None:
         runpy.run_path(words[0], run_name="__main__")
 
 
+def run_to_its_end(words: list[str]) -> None:
+    """Runs the program. When it ends well and $WARM_START_SHORT_END is set, the process ends before the interpreter and
+    torch free what they have, which takes 0.3 s of a core. What the program and tally do at the end runs."""
+    short = os.environ.pop(SHORT_END, None)
+    try:
+        run(words)
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
+    if short:
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        os._exit(0)
+
+
 if __name__ == "__main__":
     end_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
-    import torch._dynamo  # noqa: F401  DDP imports it when it is made
-    import torch.distributed.fsdp  # noqa: F401
-    import torch.distributed.tensor.parallel  # noqa: F401
-
+    gc.disable()
+    for module in sys.argv[2:]:
+        importlib.import_module(module)
+    gc.enable()
     gc.freeze()  # at its end a program would look at each of these objects, and so copy its page
-    run(next_program(socket.socket(fileno=int(sys.argv[1]))))
+    run_to_its_end(next_program(socket.socket(fileno=int(sys.argv[1]))))
