@@ -313,7 +313,7 @@ typedef struct tally_operation {
  * - All ranks post their operations on device memory in the same order, and all have device memory
  *   (else TALLY_MISMATCH). A stream that waits for an operation holds up later work, and so ranks
  *   with different orders could wait for each other until the deadline.
- * - An operation of more than 1 MiB is made of chunks, which have tags of their own from 2^31 on.
+ * - An operation of more than 512 KiB is made of chunks, which have tags of their own from 2^31 on.
  *   Its tag must be below 2^21, and other tags of the session below 2^31.
  * - When the stream is being captured, the call posts nothing: each launch of the graph is a round
  *   of the operation. The tag belongs to the graph from then on. Its rounds have completions only
