@@ -15,7 +15,7 @@ Result<std::unique_ptr<DeviceContext>> DeviceContext::make(const cuda::Driver& d
   auto words = gpu::WordPool::make(driver, context, kMostOperations);
   if (!words) return words.error();
   made->words_ = std::move(words).value();
-  if (auto probed = made->words_->probe(made->streams_.up.get()); !probed) return probed.error();
+  made->device_writes_ = made->words_->device_writes(made->streams_.up.get());
   return made;
 }
 
@@ -31,7 +31,12 @@ Result<std::unique_ptr<gpu::OrderedOperation>> DeviceContext::take() {
                              "CUDA graphs: take completions first",
                              kMostOperations)};
   }
-  return gpu::OrderedOperation::make(driver_, handle_, *words_, used_words_++);
+  return gpu::OrderedOperation::make(driver_, handle_, *words_, used_words_++, device_writes_);
+}
+
+void DeviceContext::abandon() {
+  for (auto& operation : retired_) static_cast<void>(operation.release());
+  static_cast<void>(words_.release());
 }
 
 Outcome DeviceContext::alive() const {

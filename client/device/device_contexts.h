@@ -34,8 +34,9 @@ class DeviceContext {
   bool has_retired() const { return !retired_.empty(); }
   // The error of the context, after which its streams do no more work. Costs a call of the driver.
   Outcome alive() const;
-  // The words stay pinned until the process ends, because enqueued work may still use them.
-  void abandon() { static_cast<void>(words_.release()); }
+  // The words stay until the process ends, and so do the operations that are retired, because
+  // enqueued work may still use them.
+  void abandon();
 
  private:
   DeviceContext(const cuda::Driver& driver, cuda::Context handle)
@@ -45,6 +46,7 @@ class DeviceContext {
   cuda::Context handle_;
   std::unique_ptr<gpu::WordPool> words_;
   std::uint32_t used_words_ = 0;
+  bool device_writes_ = true;
   std::vector<std::unique_ptr<gpu::OrderedOperation>> free_;
   std::vector<std::unique_ptr<gpu::OrderedOperation>> retired_;
   gpu::CopyStreams streams_;

@@ -10,8 +10,11 @@ namespace tally::client {
 DeviceOperations::~DeviceOperations() {
   bool in_use = false;
   for (auto& [tag, live] : operations_) {
-    in_use |= live.under_way();
     live.operation->ordered().let_go();
+    if (!live.under_way()) continue;
+    in_use = true;
+    live.context->retire(live.operation->give_back());
+    static_cast<void>(live.captured.release());
   }
   for (const auto& [handle, context] : contexts_) in_use |= context->has_retired();
   if (!in_use) return;

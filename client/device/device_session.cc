@@ -88,7 +88,10 @@ Outcome DeviceSession::post(const Post& post, cuda::Stream stream) {
 Outcome DeviceSession::cancel(std::uint32_t tag) {
   wake();
   if (operations_.cancel(tag)) return Unit{};
-  return session_.cancel(tag);
+  // The thread may have taken the completion, of which the caller cannot know.
+  const bool has_ended = std::any_of(completed_.begin(), completed_.end(),
+                                     [&](const Completed& one) { return one.tag == tag; });
+  return has_ended ? Outcome(Unit{}) : session_.cancel(tag);
 }
 
 bool DeviceSession::poll(Completed& completed) {

@@ -28,7 +28,10 @@ std::string report(const std::string& folder, const std::string& settings = "") 
   return text;
 }
 
-const std::string kDouble = std::filesystem::path(CUDA_PROCESS).parent_path();
+// The folder of tests/support/cuda in the build.
+std::string double_folder() {
+  return std::filesystem::path(CUDA_PROCESS).parent_path();
+}
 
 // A temporary folder.
 class Folder {
@@ -61,19 +64,19 @@ TEST(CudaDriver, ReportsThatItIsTooOld) {
   EXPECT_THAT(report(folder.path()),
               HasSubstr("libcuda.so.1 has no cuGetProcAddress_v2: Tally needs the driver of CUDA "
                         "12.0 or later"));
-  EXPECT_THAT(report(kDouble, "missing=cuStreamWaitValue32"),
+  EXPECT_THAT(report(double_folder(), "missing=cuStreamWaitValue32"),
               HasSubstr("libcuda.so.1 has no cuStreamWaitValue32: Tally needs"));
 }
 
 TEST(CudaDriver, ReportsWhyItDoesNotStart) {
-  EXPECT_THAT(report(kDouble, "devices=0"),
+  EXPECT_THAT(report(double_folder(), "devices=0"),
               HasSubstr("unsupported: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is "
                         "detected): nvidia-smi shows"));
-  EXPECT_THAT(report(kDouble, "init=803"), HasSubstr("cuInit: unknown error 803"));
+  EXPECT_THAT(report(double_folder(), "init=803"), HasSubstr("cuInit: unknown error 803"));
 }
 
 TEST(CudaDriver, OpensOnceForTheProcess) {
-  EXPECT_THAT(report(kDouble), HasSubstr("a driver"));
+  EXPECT_THAT(report(double_folder()), HasSubstr("a driver"));
   const auto driver = system_driver();
   ASSERT_TRUE(driver) << driver.error().message;
   EXPECT_EQ(*system_driver(), *driver);

@@ -1,5 +1,8 @@
 #include "gpu_bridge/stream/ordered_operation.h"
 
+#include <chrono>
+#include <thread>
+
 namespace tally::gpu {
 
 using cuda::outcome;
@@ -15,9 +18,11 @@ Result<CopyStreams> CopyStreams::make(const cuda::Driver& driver, cuda::Context 
 Result<std::unique_ptr<OrderedOperation>> OrderedOperation::make(const cuda::Driver& driver,
                                                                  cuda::Context context,
                                                                  WordPool& pool,
-                                                                 std::uint32_t index) {
-  std::unique_ptr<OrderedOperation> operation(new OrderedOperation(driver, context, pool, index));
-  for (OwnedEvent* event : {&operation->begin_, &operation->down_end_, &operation->end_}) {
+                                                                 std::uint32_t index,
+                                                                 bool device_writes) {
+  std::unique_ptr<OrderedOperation> operation(
+      new OrderedOperation(driver, context, pool, index, device_writes));
+  for (OwnedEvent* event : {&operation->begin_, &operation->down_, &operation->end_}) {
     auto made = make_event(driver, context);
     if (!made) return made.error();
     *event = std::move(made).value();
@@ -29,8 +34,7 @@ Outcome OrderedOperation::enqueue(const CopyStreams& streams, cuda::Stream calle
                                   std::span<const PartCopies> parts) {
   const cuda::CurrentContext current(driver_, context_);
   if (auto done = begin(streams, caller); !done) return done;
-  if (auto done = copy_down(streams.down.get(), parts); !done) return done;
-  if (auto done = copy_up(streams.up.get(), parts); !done) return done;
+  if (auto done = copy_both(streams, parts); !done) return done;
   return land(streams.up.get(), caller);
 }
 
@@ -42,22 +46,22 @@ Outcome OrderedOperation::capture(const CopyStreams& streams, cuda::Stream calle
   const cuda::Stream down = streams.down.get();
   const cuda::Stream up = streams.up.get();
   if (auto done = begin(streams, caller); !done) return done;
-  if (auto done = await(down, words_.landed, 0, cuda::kWaitValueEq); !done) return done;
-  if (auto done = copy_down(down, parts); !done) return done;
-  auto done = outcome(driver_, "cuEventRecord", driver_.event_record(down_end_.get(), down));
-  if (!done) return done;
   // The copies to the host do not wait for the call, because it has the other stream.
-  done = outcome(driver_, "cuLaunchHostFunc",
-                 driver_.launch_host_func(up, begun.function, begun.user));
+  auto done = outcome(driver_, "cuLaunchHostFunc",
+                      driver_.launch_host_func(up, begun.function, begun.user));
   if (!done) return done;
-  if (auto copied = copy_up(up, parts); !copied) return copied;
+  done = await(down, words_.landed, 0, cuda::kWaitValueEq);
+  if (!done) return done;
+  done = copy_both(streams, parts);
+  if (!done) return done;
   // A capture ends with all its streams joined to the caller's.
-  done = outcome(driver_, "cuStreamWaitEvent", driver_.stream_wait_event(up, down_end_.get(), 0));
+  done = follow(up, down);
   if (!done) return done;
   return land(up, caller);
 }
 
 Outcome OrderedOperation::begin(const CopyStreams& streams, cuda::Stream caller) {
+  used_steps_ = 0;
   auto done = outcome(driver_, "cuEventRecord", driver_.event_record(begin_.get(), caller));
   for (const cuda::Stream stream : {streams.down.get(), streams.up.get()}) {
     if (!done) return done;
@@ -67,33 +71,47 @@ Outcome OrderedOperation::begin(const CopyStreams& streams, cuda::Stream caller)
   return done;
 }
 
-Outcome OrderedOperation::copy_down(cuda::Stream stream, std::span<const PartCopies> parts) {
-  std::uint32_t count = 0;
-  for (const PartCopies& part : parts) {
-    if (part.in_bytes > 0) {
-      auto done = outcome(driver_, "cuMemcpyDtoHAsync",
-                          driver_.memcpy_dtoh_async(part.in_host, part.in, part.in_bytes, stream));
-      if (!done) return done;
-    }
-    if (auto done = write(stream, words_.down, ++count); !done) return done;
+Outcome OrderedOperation::copy_both(const CopyStreams& streams, std::span<const PartCopies> parts) {
+  const cuda::Stream down = streams.down.get();
+  const cuda::Stream up = streams.up.get();
+  for (std::uint32_t i = 0; i < parts.size(); ++i) {
+    if (auto done = copy_down(down, parts[i], i + 1); !done) return done;
+    if (device_writes_) continue;
+    if (auto done = follow(up, down); !done) return done;
+    if (auto done = copy_up(up, parts[i], i + 1, i + 1 == parts.size()); !done) return done;
+  }
+  if (!device_writes_) return Unit{};
+  for (std::uint32_t i = 0; i < parts.size(); ++i) {
+    if (auto done = copy_up(up, parts[i], i + 1, i + 1 == parts.size()); !done) return done;
   }
   return Unit{};
 }
 
-Outcome OrderedOperation::copy_up(cuda::Stream stream, std::span<const PartCopies> parts) {
-  std::uint32_t count = 0;
-  for (const PartCopies& part : parts) {
-    ++count;
-    // A wait for the last part covers all before it.
-    const bool last = count == parts.size();
-    if (part.out_bytes == 0 && !last) continue;
-    if (auto done = await(stream, words_.up, count, cuda::kWaitValueGeq); !done) return done;
-    if (part.out_bytes == 0) continue;
-    auto done = outcome(driver_, "cuMemcpyHtoDAsync",
-                        driver_.memcpy_htod_async(part.out, part.out_host, part.out_bytes, stream));
+Outcome OrderedOperation::copy_down(cuda::Stream stream, const PartCopies& part,
+                                    std::uint32_t count) {
+  if (part.in_bytes > 0) {
+    auto done = outcome(driver_, "cuMemcpyDtoHAsync",
+                        driver_.memcpy_dtoh_async(part.in_host, part.in, part.in_bytes, stream));
     if (!done) return done;
   }
-  return Unit{};
+  return write(stream, words_.down, count);
+}
+
+// A wait for a part covers all before it, so parts without a result have none, but for the last.
+Outcome OrderedOperation::copy_up(cuda::Stream stream, const PartCopies& part, std::uint32_t count,
+                                  bool last) {
+  if (part.out_bytes == 0 && !last) return Unit{};
+  if (auto done = await(stream, words_.up, count, cuda::kWaitValueGeq); !done) return done;
+  if (part.out_bytes == 0) return Unit{};
+  return outcome(driver_, "cuMemcpyHtoDAsync",
+                 driver_.memcpy_htod_async(part.out, part.out_host, part.out_bytes, stream));
+}
+
+// What is enqueued to `up` from now on follows what has been enqueued to `down`.
+Outcome OrderedOperation::follow(cuda::Stream up, cuda::Stream down) {
+  auto done = outcome(driver_, "cuEventRecord", driver_.event_record(down_.get(), down));
+  if (!done) return done;
+  return outcome(driver_, "cuStreamWaitEvent", driver_.stream_wait_event(up, down_.get(), 0));
 }
 
 Outcome OrderedOperation::land(cuda::Stream up, cuda::Stream caller) {
@@ -104,17 +122,47 @@ Outcome OrderedOperation::land(cuda::Stream up, cuda::Stream caller) {
   return outcome(driver_, "cuStreamWaitEvent", driver_.stream_wait_event(caller, end_.get(), 0));
 }
 
-Outcome OrderedOperation::write(cuda::Stream stream, const std::uint32_t& word,
-                                std::uint32_t value) {
+Outcome OrderedOperation::write(cuda::Stream stream, std::uint32_t& word, std::uint32_t value) {
+  if (!device_writes_) return call(stream, HostStep::write, {&word, value});
   return outcome(driver_, "cuStreamWriteValue32",
                  driver_.stream_write_value32(stream, pool_.device_address(word), value,
                                               cuda::kWriteValueDefault));
 }
 
-Outcome OrderedOperation::await(cuda::Stream stream, const std::uint32_t& word, std::uint32_t value,
+Outcome OrderedOperation::await(cuda::Stream stream, std::uint32_t& word, std::uint32_t value,
                                 unsigned how) {
+  if (!device_writes_) {
+    return call(stream, HostStep::await, {&word, value, how == cuda::kWaitValueEq});
+  }
   return outcome(driver_, "cuStreamWaitValue32",
                  driver_.stream_wait_value32(stream, pool_.device_address(word), value, how));
+}
+
+// -- host functions ------------------------------------------------------------------------------
+
+Outcome OrderedOperation::call(cuda::Stream stream, cuda::HostFunction function,
+                               const HostStep& step) {
+  if (used_steps_ == steps_.size()) steps_.emplace_back();
+  HostStep& kept = steps_[used_steps_++];
+  kept = step;
+  return outcome(driver_, "cuLaunchHostFunc", driver_.launch_host_func(stream, function, &kept));
+}
+
+void OrderedOperation::HostStep::write(void* step) {
+  const auto& self = *static_cast<const HostStep*>(step);
+  store(*self.word, self.value);
+}
+
+// The library ends the wait at the latest when the operation fails, by its deadline.
+void OrderedOperation::HostStep::await(void* step) {
+  const auto& self = *static_cast<const HostStep*>(step);
+  constexpr auto kPause = std::chrono::microseconds(20);
+  for (;;) {
+    const std::uint32_t value = load(*self.word);
+    const bool reached = self.exactly ? value == self.value : value >= self.value;
+    if (reached) return;
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace tally::gpu

@@ -10,9 +10,14 @@
 // queues, and a wait holds up all later work of its queue. So the copies that the other ranks need
 // never stand behind a wait of the same operation. Ranks that post in the same order never wait for
 // each other in a circle.
+//
+// Where the device does not write and await words by itself, host functions do it. The driver runs
+// them one after the other, so a wait holds up all others. There each wait stands behind the write
+// of its part, and the waits do not overlap with later copies.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 
@@ -50,7 +55,7 @@ class OrderedOperation {
   // Uses the words `index` of the pool. The pool outlives the object.
   static Result<std::unique_ptr<OrderedOperation>> make(const cuda::Driver& driver,
                                                         cuda::Context context, WordPool& pool,
-                                                        std::uint32_t index);
+                                                        std::uint32_t index, bool device_writes);
 
   // Enqueues the copies of `parts` (at least one), in this order. Returns before they have begun.
   // An error leaves the caller's stream free to go on; the object is then of no further use, and
@@ -86,23 +91,43 @@ class OrderedOperation {
  private:
   static constexpr std::uint32_t kAllParts = 0x7fffffff;  // comparisons are signed
 
+  // What a host function does with a word.
+  struct HostStep {
+    std::uint32_t* word = nullptr;
+    std::uint32_t value = 0;
+    bool exactly = false;  // of a wait: until the word is `value`, and not at least `value`
+
+    static void write(void* step);
+    static void await(void* step);
+  };
+
   OrderedOperation(const cuda::Driver& driver, cuda::Context context, WordPool& pool,
-                   std::uint32_t index)
-      : driver_(driver), context_(context), pool_(pool), words_(pool[index]) {}
+                   std::uint32_t index, bool device_writes)
+      : driver_(driver),
+        context_(context),
+        pool_(pool),
+        words_(pool[index]),
+        device_writes_(device_writes) {}
   Outcome begin(const CopyStreams& streams, cuda::Stream caller);
-  Outcome copy_down(cuda::Stream stream, std::span<const PartCopies> parts);
-  Outcome copy_up(cuda::Stream stream, std::span<const PartCopies> parts);
+  Outcome copy_both(const CopyStreams& streams, std::span<const PartCopies> parts);
+  Outcome copy_down(cuda::Stream stream, const PartCopies& part, std::uint32_t count);
+  Outcome copy_up(cuda::Stream stream, const PartCopies& part, std::uint32_t count, bool last);
+  Outcome follow(cuda::Stream up, cuda::Stream down);
   Outcome land(cuda::Stream up, cuda::Stream caller);
-  Outcome write(cuda::Stream stream, const std::uint32_t& word, std::uint32_t value);
-  Outcome await(cuda::Stream stream, const std::uint32_t& word, std::uint32_t value, unsigned how);
+  Outcome write(cuda::Stream stream, std::uint32_t& word, std::uint32_t value);
+  Outcome await(cuda::Stream stream, std::uint32_t& word, std::uint32_t value, unsigned how);
+  Outcome call(cuda::Stream stream, cuda::HostFunction function, const HostStep& step);
 
   const cuda::Driver& driver_;
   cuda::Context context_;
   WordPool& pool_;
   OperationWords& words_;
+  bool device_writes_;
   OwnedEvent begin_;
-  OwnedEvent down_end_;  // of captures
+  OwnedEvent down_;  // a place in the stream down, for the stream up
   OwnedEvent end_;
+  std::deque<HostStep> steps_;  // whose places stay; kept for the next operation
+  std::size_t used_steps_ = 0;
 };
 
 }  // namespace tally::gpu

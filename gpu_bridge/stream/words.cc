@@ -29,16 +29,10 @@ Result<std::unique_ptr<WordPool>> WordPool::make(const cuda::Driver& driver, cud
   return pool;
 }
 
-Outcome WordPool::probe(cuda::Stream stream) const {
+bool WordPool::device_writes(cuda::Stream stream) const {
   const cuda::CurrentContext current(driver_, context_);
-  const auto code = driver_.stream_write_value32(stream, device_address(words_[0].landed), 0,
-                                                 cuda::kWriteValueDefault);
-  if (code == cuda::Code::kSuccess) return Unit{};
-  return Error{Status::kUnsupported,
-               "the device does not write words in stream order, so no operation can have a place "
-               "in the order of a stream: " +
-                   cuda::failure(driver_, "cuStreamWriteValue32", code).message +
-                   "; use host memory"};
+  return driver_.stream_write_value32(stream, device_address(words_[0].landed), 0,
+                                      cuda::kWriteValueDefault) == cuda::Code::kSuccess;
 }
 
 }  // namespace tally::gpu

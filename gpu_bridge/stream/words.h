@@ -40,8 +40,8 @@ class WordPool {
   static Result<std::unique_ptr<WordPool>> make(const cuda::Driver& driver, cuda::Context context,
                                                 std::uint32_t operations);
 
-  // Whether the device writes such words in stream order. kUnsupported with the driver's reason.
-  Outcome probe(cuda::Stream stream) const;
+  // Whether the device itself writes and awaits such words in the order of a stream.
+  bool device_writes(cuda::Stream stream) const;
 
   std::uint32_t size() const { return size_; }
   OperationWords& operator[](std::uint32_t index) const { return words_[index]; }

@@ -104,7 +104,8 @@ std::size_t ShmTransport::receive(std::span<Received> out) {
     if (session.broken) continue;
     const std::size_t room = std::min(kBurst, out.size() - filled);
     const std::size_t count = session.notices.pop(std::span(entries).first(room));
-    for (std::size_t i = 0; i < count; ++i) out[filled++] = Received{peer, entries[i]};
+    for (const RingEntry& entry : std::span(entries).first(count))
+      out[filled++] = Received{peer, entry};
     if (session.notices.broken()) refuse(session, "it broke the ring of its notices");
   }
   ++turn_;

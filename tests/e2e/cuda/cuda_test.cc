@@ -148,9 +148,7 @@ TEST_P(Cuda, NothingIsAllocatedAndNobodyWaitsForADevice) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Cuda,
-                         ::testing::Values(CudaLayout{1, 8}, CudaLayout{2, 8}, CudaLayout{2, 1}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Layouts, Cuda, kCudaLayouts, name_of);
 
 }  // namespace
 }  // namespace tally::testing

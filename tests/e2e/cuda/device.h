@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "gpu_bridge/cuda_api/driver.h"
 #include "gpu_bridge/stream/words.h"
 
@@ -115,16 +117,36 @@ class Gate {
     EXPECT_TRUE(words_);
   }
   void close(const DeviceStream& stream) {
-    thread_.check(thread_.driver().stream_wait_value32(
-        stream.get(), (*words_)->device_address(word()), 1, cuda::kWaitValueGeq));
+    const cuda::Driver& driver = thread_.driver();
+    const cuda::Code code = driver.stream_wait_value32(
+        stream.get(), (*words_)->device_address(word()), 1, cuda::kWaitValueGeq);
+    if (code != cuda::Code::kNotSupported) return thread_.check(code);
+    has_function_ = true;
+    thread_.check(driver.launch_host_func(stream.get(), wait, &word()));
   }
   void open() { gpu::store(word(), 1); }
+  // A host function that still runs must not lose its word.
+  ~Gate() {
+    open();
+    const Nanos until = monotonic_now() + kSecond;
+    while (has_function_ && gpu::load(word()) != kPassed && monotonic_now() < until) {
+      std::this_thread::yield();
+    }
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
 
  private:
   std::uint32_t& word() { return (**words_)[0].up; }
+  static constexpr std::uint32_t kPassed = 2;
+  static void wait(void* word) {
+    while (gpu::load(*static_cast<std::uint32_t*>(word)) == 0) std::this_thread::yield();
+    gpu::store(*static_cast<std::uint32_t*>(word), kPassed);
+  }
 
   const DeviceThread& thread_;
   Result<std::unique_ptr<gpu::WordPool>> words_;
+  bool has_function_ = false;
 };
 
 }  // namespace tally::testing

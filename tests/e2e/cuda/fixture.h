@@ -42,7 +42,12 @@ inline Floats sum_of(std::uint32_t ranks, std::uint64_t count) {
 struct CudaLayout {
   int devices;
   unsigned queues;
+  bool device_writes = true;  // words; otherwise host functions do
 };
+
+inline const auto kCudaLayouts =
+    ::testing::Values(CudaLayout{1, 8}, CudaLayout{2, 8}, CudaLayout{2, 1}, CudaLayout{2, 8, false},
+                      CudaLayout{2, 1, false});
 
 class CudaTest : public ::testing::TestWithParam<CudaLayout> {
  protected:
@@ -51,6 +56,7 @@ class CudaTest : public ::testing::TestWithParam<CudaLayout> {
   void SetUp() override {
     options_.devices = GetParam().devices;
     options_.queues = GetParam().queues;
+    options_.stream_memory_operations = GetParam().device_writes;
     if (const auto why = CudaMachine::why_not(options_); !why.empty()) GTEST_SKIP() << why;
     machine_ = std::make_unique<CudaMachine>(options_);
   }
@@ -86,7 +92,7 @@ inline std::string transport_of(const Rank& rank) {
 
 inline std::string name_of(const ::testing::TestParamInfo<CudaLayout>& layout) {
   return std::to_string(layout.param.devices) + "Devices" + std::to_string(layout.param.queues) +
-         "Queues";
+         "Queues" + (layout.param.device_writes ? "" : "HostFunctions");
 }
 
 }  // namespace tally::testing

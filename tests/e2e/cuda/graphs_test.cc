@@ -90,9 +90,7 @@ TEST_P(CudaGraphs, ARoundThatFailsHasACompletionAndTheNextOneSucceeds) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, CudaGraphs,
-                         ::testing::Values(CudaLayout{1, 8}, CudaLayout{2, 8}, CudaLayout{2, 1}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaGraphs, kCudaLayouts, name_of);
 
 }  // namespace
 }  // namespace tally::testing

@@ -74,19 +74,5 @@ TEST_F(CudaRegions, MemoryThatNoAdapterReachesIsStaged) {
   EXPECT_THAT(log_, HasSubstr("no dma-buf: the device makes no dma-bufs; no nvidia-peermem: "));
 }
 
-TEST_F(CudaRegions, ADeviceWithoutStreamMemoryOperationsIsRefused) {
-  ASSERT_NO_FATAL_FAILURE(open({.stream_memory_operations = false}));
-  if (IsSkipped()) return;
-  const DeviceArray<float> array(*thread_, 10);
-  tally_memory memory{};
-  memory.size = sizeof memory;
-  memory.kind = TALLY_MEMORY_CUDA;
-  memory.data = reinterpret_cast<void*>(array.data());
-  memory.bytes = array.bytes();
-  tally_region* region = nullptr;
-  EXPECT_EQ(tally_region_register(session_, &memory, &region), TALLY_UNSUPPORTED);
-  EXPECT_THAT(tally_last_error(session_), HasSubstr("does not write words in stream order"));
-}
-
 }  // namespace
 }  // namespace tally::testing

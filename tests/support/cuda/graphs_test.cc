@@ -167,6 +167,7 @@ TEST_F(CudaGraphs, RefusesWordsInCapturesWhereATestOrdersIt) {
   add(pages);
   const Stream one = stream();
   ok(cu().stream_write_value32(one, pages.pointer(), 1, 0));
+  ok(cu().stream_synchronize(one));  // before the pages are unmapped
   begin(one);
   EXPECT_EQ(cu().stream_write_value32(one, pages.pointer(), 1, 0), Code::kStreamCaptureUnsupported);
   EXPECT_EQ(end_without_graph(one), Code::kStreamCaptureInvalidated);

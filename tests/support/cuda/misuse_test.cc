@@ -133,12 +133,12 @@ TEST_F(CudaMisuse, AnOperationAfterItsMemoryBreaksTheContext) {
 
 TEST_F(CudaMisuse, DetectsRegisteredMemoryThatIsUnmapped) {
   const Stream one = stream();
-  {
-    Pages pages;
-    add(pages);
-    ok(cu().stream_wait_value32(one, pages.pointer(), 1, tally::cuda::kWaitValueEq));
-    ASSERT_TRUE(wait_until_waiting(one, soon()));
-  }
+  Pages pages;
+  add(pages);
+  ok(cu().stream_wait_value32(one, pages.pointer(), 1, tally::cuda::kWaitValueEq));
+  ASSERT_TRUE(wait_until_waiting(one, soon()));
+  // As munmap(), but no other thread's mmap() gets the address.
+  ASSERT_EQ(::mprotect(pages.data(), Pages::kBytes, PROT_NONE), 0);
   EXPECT_EQ(cu().stream_synchronize(one), Code::kIllegalAddress);
   EXPECT_THAT(expected_misuses(), ElementsAre(HasSubstr("is unmapped, but still registered")));
 }
