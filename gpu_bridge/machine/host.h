@@ -55,7 +55,7 @@ struct Host {
   std::string name;
   std::vector<Vertex> vertices;
   std::vector<Link> links;
-  std::vector<std::string> notes;  // values that are assumed, for people
+  std::vector<std::string> notes;  // for people: assumed values, and what this build lacks
 
   std::vector<VertexId> all(Kind kind) const;  // ascending
   VertexId find(std::string_view name) const;  // kNone when there is none

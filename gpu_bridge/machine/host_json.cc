@@ -6,6 +6,7 @@
 
 #include "control/plan/json/document.h"
 #include "gpu_bridge/machine/host_hwloc.h"
+#include "gpu_bridge/machine/lp.h"
 
 namespace tally::host {
 namespace {
@@ -15,6 +16,9 @@ using plan::Value;
 
 constexpr std::size_t kLongestName = 256;  // bytes
 constexpr double kMaxSpeed = 1e15;         // the same as in plans
+constexpr std::string_view kNoClp =
+    "this build has no Clp, which finds the shares of the least time, so the plan has only equal "
+    "shares and single GPUs: install coinor-libclp-dev and build again";
 
 double speed_of(const Value& entry, std::string_view key) {
   const Value value = entry.member(key);
@@ -184,9 +188,7 @@ Result<Host> read_base(const Value& file, const ReadFile& read_file) {
   return host;
 }
 
-}  // namespace
-
-Result<Host> read_host(std::string_view text, const ReadFile& read_file) {
+Result<Host> read_machine(std::string_view text, const ReadFile& read_file) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string_view::npos && text[begin] == '<') return read_hwloc(text);
   const auto document = plan::parse_document(text, kMaxHostBytes);
@@ -216,6 +218,14 @@ Result<Host> read_host(std::string_view text, const ReadFile& read_file) {
   if (mistake.any()) return invalid(mistake.text());
   if (file.has("sockets")) host.notes.clear();
   if (auto joined = check(host); !joined) return joined.error();
+  return host;
+}
+
+}  // namespace
+
+Result<Host> read_host(std::string_view text, const ReadFile& read_file) {
+  auto host = read_machine(text, read_file);
+  if (host && !lp::is_available()) host->notes.emplace_back(kNoClp);
   return host;
 }
 

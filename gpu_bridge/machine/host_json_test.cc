@@ -6,6 +6,8 @@
 
 #include <random>
 
+#include "gpu_bridge/machine/lp.h"
+
 namespace tally::host {
 namespace {
 
@@ -59,6 +61,14 @@ TEST(HostFile, GivesTheMachine) {
   const Routes routes(*host);
   EXPECT_EQ(routes.pcie(host->find("gpu0"), host->find("cpu1")).size(), 3u);
   EXPECT_TRUE(routes.has_nvlink(host->find("gpu0"), host->find("gpu1")));
+}
+
+TEST(HostFile, ANoteNamesTheLibraryThatTheBuildLacks) {
+  const auto host = read(machine_file);
+  ASSERT_TRUE(host.ok()) << host.error().message;
+  ASSERT_EQ(host->notes.size(), lp::is_available() ? 0u : 1u);
+  if (lp::is_available()) return;
+  EXPECT_NE(host->notes[0].find("coinor-libclp-dev"), std::string::npos);
 }
 
 TEST(HostFile, ErrorsNameThePlaceTheValueAndTheRemedy) {

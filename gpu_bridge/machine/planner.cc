@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "gpu_bridge/machine/lp.h"
 #include "gpu_bridge/machine/rings.h"
-#include "gpu_bridge/machine/simplex.h"
 
 namespace tally::host {
 namespace {
@@ -45,12 +45,12 @@ class Planner {
   void add_places();
   void add_spreads();
   std::vector<Group> grouped(const Sets& sets);
-  MaximumProgram program_of(const std::vector<Group>& groups) const;
+  lp::Program program_of(const std::vector<Group>& groups) const;
 
   Strategy even(const Sets& sets);
   // Returns nullopt when there are too many ways to choose the GPUs.
   std::optional<Strategy> at_roots(const Sets& sets);
-  Strategy balanced(const Sets& sets);
+  std::optional<Strategy> balanced(const Sets& sets);
   Strategy simplest(const Sets& sets, Strategy strategy);
   Strategy best_spread(std::vector<Group> groups,
                        const std::vector<std::vector<double>>& shares) const;
@@ -61,6 +61,9 @@ class Planner {
   Rings rings_;
   std::vector<Place> places_;
   std::vector<Spread> spreads_;
+  // The least time of the named strategies so far, in seconds per byte. In such units the times of
+  // programs are near 1, where the solver's tolerances are small.
+  double unit_ = 1;
 };
 
 VertexId numa_above(const Host& host, VertexId device) {
@@ -188,96 +191,68 @@ std::optional<Strategy> Planner::at_roots(const Sets& sets) {
   return best;
 }
 
-// The variables are the shares by group, place and GPU, without the first GPU of each group and
-// place: it has what the others leave. Of the first group's first place this is 1 less all other
-// shares; of its other places it is a variable too, which says how many bytes go there; of the
-// other groups it is what the first group has at this place less the others.
-MaximumProgram Planner::program_of(const std::vector<Group>& groups) const {
-  const std::size_t places = places_.size();
+// The variables are the shares by group, place and GPU; then what part of the bytes goes to each
+// place, which is the same in all groups; and last the time, in units of `unit_`.
+lp::Program Planner::program_of(const std::vector<Group>& groups) const {
+  const std::size_t places = places_.size(), resources = routes_.resources().size();
   std::size_t members = 0;
   for (const Group& group : groups) members += group.ring.size();
-  MaximumProgram program;
-  program.variables = (members - groups.size() + 1) * places - 1;
-  const std::size_t width = program.variables + 1;
-  const std::size_t resources = routes_.resources().size();
-  std::vector<std::vector<double>> functions(resources, std::vector<double>(width));
+  const std::size_t at_place = members * places, time = at_place + places;
+  lp::Program program;
+  program.variables.resize(time + 1);
+  program.variables[time].cost = 1;
+
+  lp::Row whole{{}, 1, 1};
+  for (std::size_t place = 0; place < places; ++place) whole.terms.push_back({at_place + place, 1});
+  program.rows.push_back(whole);
+
+  std::vector<lp::Row> busy(resources);
   std::vector<double> loads(resources);
   for (const Group& group : groups) add_ring(routes_, group, 2, loads);
-  for (std::size_t r = 0; r < resources; ++r) functions[r][0] = loads[r];
-
-  std::vector<std::vector<double>> at_place(places, std::vector<double>(width));
-  std::size_t variable = 1;
-  const auto add = [&](const Group& group, std::size_t place, std::size_t member,
-                       const std::vector<double>& weight) {
-    loads.assign(resources, 0);
-    const Share share{group.ring[member], places_[place].memory, places_[place].nic, 1};
-    add_share(routes_, group, share, groups.size(), &group == &groups.front(), loads);
-    for (std::size_t r = 0; r < resources; ++r) {
-      if (loads[r] == 0) continue;
-      for (std::size_t v = 0; v < width; ++v) functions[r][v] += loads[r] * weight[v];
-    }
+  const auto in_units = [&](std::size_t resource, double load) {
+    return load / routes_.resources()[resource].speed / unit_;
   };
-  for (std::size_t place = 1; place < places; ++place) at_place[place][variable++] = 1;
-  at_place[0][0] = 1;
-  for (std::size_t place = 1; place < places; ++place) at_place[0][place] = -1;
-  program.nonnegative.push_back(at_place[0]);
+  for (std::size_t r = 0; r < resources; ++r) busy[r].upper = -in_units(r, loads[r]);
+  std::size_t variable = 0;
   for (const Group& group : groups) {
     for (std::size_t place = 0; place < places; ++place) {
-      std::vector<double> left = at_place[place];
-      for (std::size_t member = 1; member < group.ring.size(); ++member) {
-        std::vector<double> weight(width);
-        weight[variable] = 1;
-        left[variable++] = -1;
-        add(group, place, member, weight);
+      lp::Row sum{{{at_place + place, -1}}, 0, 0};
+      for (const VertexId gpu : group.ring) {
+        loads.assign(resources, 0);
+        add_share(routes_, group, {gpu, places_[place].memory, places_[place].nic, 1},
+                  groups.size(), &group == &groups.front(), loads);
+        for (std::size_t r = 0; r < resources; ++r) {
+          if (loads[r] != 0) busy[r].terms.push_back({variable, in_units(r, loads[r])});
+        }
+        sum.terms.push_back({variable++, 1});
       }
-      add(group, place, 0, left);
-      program.nonnegative.push_back(left);
+      program.rows.push_back(sum);
     }
   }
-  for (std::size_t r = 0; r < resources; ++r) {
-    auto& row = functions[r];
-    if (std::all_of(row.begin(), row.end(), [](double cell) { return cell == 0; })) continue;
-    for (double& cell : row) cell /= routes_.resources()[r].speed;
-    program.functions.push_back(std::move(row));
+  for (lp::Row& row : busy) {
+    if (row.terms.empty() && row.upper == 0) continue;
+    row.terms.push_back({time, -1});
+    program.rows.push_back(std::move(row));
   }
   return program;
 }
 
-// The shares of the least time.
-Strategy Planner::balanced(const Sets& sets) {
+// The shares of the least time; nullopt when the build has no Clp, or Clp does not find them.
+std::optional<Strategy> Planner::balanced(const Sets& sets) {
   Strategy strategy{{}, grouped(sets), {}};
-  MaximumProgram program = program_of(strategy.groups);
-  // Coefficients near 1 are what the solver's tolerances are for.
-  double largest = 0;
-  for (const auto& row : program.functions) {
-    for (const double cell : row) largest = std::max(largest, std::abs(cell));
-  }
-  for (auto& row : program.functions) {
-    for (double& cell : row) cell /= largest;
-  }
-  const std::vector<double> values = minimize_maximum(program).variables;
-  std::size_t variable = places_.size() - 1;
-  std::vector<double> at_place(places_.size());
-  at_place[0] = 1;
-  for (std::size_t place = 1; place < places_.size(); ++place) {
-    at_place[place] = values[place - 1];
-    at_place[0] -= values[place - 1];
-  }
+  const auto solution = lp::minimize(program_of(strategy.groups));
+  if (!solution || solution->answer != lp::Answer::kOptimal) return std::nullopt;
+  const std::vector<double>& values = solution->values;
+  const std::size_t at_place = values.size() - 1 - places_.size();
+  std::size_t variable = 0;
   for (Group& group : strategy.groups) {
     for (std::size_t place = 0; place < places_.size(); ++place) {
-      const std::size_t first = group.shares.size();
-      double left = at_place[place];
-      group.shares.push_back({group.ring[0], places_[place].memory, places_[place].nic, 0});
-      for (std::size_t member = 1; member < group.ring.size(); ++member) {
+      for (const VertexId gpu : group.ring) {
         const double weight = values[variable++];
-        left -= weight;
-        group.shares.push_back(
-            {group.ring[member], places_[place].memory, places_[place].nic, weight});
+        if (weight <= kNoShare || values[at_place + place] <= kNoPlace) continue;
+        group.shares.push_back({gpu, places_[place].memory, places_[place].nic, weight});
       }
-      group.shares[first].weight = left;
-      if (at_place[place] <= kNoPlace) group.shares.resize(first);
     }
-    std::erase_if(group.shares, [](const Share& share) { return share.weight <= kNoShare; });
   }
   strategy.cost = cost_of(routes_, strategy.groups);
   return strategy;
@@ -301,6 +276,7 @@ void Planner::add_named(HostPlan& plan) {
   }
   const auto add = [&](std::string_view name, Strategy strategy) {
     strategy.name = name;
+    unit_ = plan.named.empty() ? strategy.cost.tau : std::min(unit_, strategy.cost.tau);
     plan.named.push_back(std::move(strategy));
   };
   add("none", even(single));
@@ -309,11 +285,13 @@ void Planner::add_named(HostPlan& plan) {
   if (parents.size() < gpus) add("CPU-assisted", even(parents));
   if (islands.size() > 1 && islands.size() < gpus) {
     add("NVLink islands", even(islands));
-    add("NVLink islands, best shares", simplest(islands, balanced(islands)));
+    if (auto best = balanced(islands)) {
+      add("NVLink islands, best shares", simplest(islands, std::move(*best)));
+    }
   }
   if (parents.size() > 1 || islands.size() == 1) add("reduce-scatter", even(all));
   add("reduce", *at_roots(all));
-  add("reduce-scatter, best shares", balanced(all));
+  if (auto best = balanced(all)) add("reduce-scatter, best shares", std::move(*best));
 }
 
 HostPlan Planner::plan() {
@@ -323,10 +301,15 @@ HostPlan Planner::plan() {
   const Divisions ways = divisions(routes_, few ? kMostDivisions : kFewDivisions, !few);
   plan.divisions = ways.all.size();
   plan.every_division = ways.is_every_way;
+  const auto fastest = [&](const Sets& sets) {
+    if (auto best = balanced(sets)) return std::move(*best);
+    plan.every_division = false;
+    return even(sets);
+  };
   std::vector<double> times;
   double least = std::numeric_limits<double>::infinity();
   for (const Sets& sets : ways.all) {
-    times.push_back(balanced(sets).cost.tau);
+    times.push_back(fastest(sets).cost.tau);
     least = std::min(least, times.back());
   }
   Strategy best;
@@ -335,7 +318,7 @@ HostPlan Planner::plan() {
   }
   for (std::size_t i = 0; i < ways.all.size(); ++i) {
     if (times[i] > least * (1 + kEqual)) continue;
-    Strategy one = simplest(ways.all[i], balanced(ways.all[i]));
+    Strategy one = simplest(ways.all[i], fastest(ways.all[i]));
     if (is_better(one.cost, best.cost)) best = std::move(one);
   }
   plan.chosen = std::move(best);

@@ -2,10 +2,11 @@
 // with the least time per byte. Pure: the same machine gives the same plan.
 //
 // For each way to divide the GPUs into groups (rings.h), the shares that take the least time are
-// the solution of a linear program, because all loads are affine in the shares. The share of each
-// GPU is divided over the places where its bytes can go: a NUMA node's memory and a NIC. Such
+// the solution of a linear program (lp.h), because all loads are affine in the shares. The share of
+// each GPU is divided over the places where its bytes can go: a NUMA node's memory and a NIC. Such
 // shares need many copies. So whenever simpler shares take the same time, those with the fewest
-// copies are chosen: equal shares, or one GPU of each group with all its bytes.
+// copies are chosen: equal shares, or one GPU of each group with all its bytes. Where the program
+// is not solved, because the build has no Clp, equal shares stand in for those of the least time.
 #pragma once
 
 #include <optional>
@@ -26,11 +27,11 @@ struct Strategy {
 
 struct HostPlan {
   // The strategies that have a name, in a fixed order. Those that the machine does not have, such
-  // as NVLink islands without NVLinks, are left out.
+  // as NVLink islands without NVLinks, are left out; so are best shares that were not found.
   std::vector<Strategy> named;
   Strategy chosen;
-  std::size_t divisions = 0;  // ways to divide the GPUs that were compared
-  bool every_division = false;
+  std::size_t divisions = 0;    // ways to divide the GPUs that were compared
+  bool every_division = false;  // of the machine, and each with the shares of the least time
 };
 
 HostPlan plan_host(const Routes& routes);

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "gpu_bridge/machine/lp.h"
 #include "gpu_bridge/machine/rings.h"
 #include "gpu_bridge/machine/test_hosts.h"
 
@@ -67,6 +68,7 @@ void every_strategy(const Routes& routes,
 }
 
 TEST(HostPlanner, ChoosesTheOptimumOfSmallRandomMachines) {
+  if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
   std::mt19937 random(3);
   for (int trial = 0; trial < 150; ++trial) {
     SCOPED_TRACE(trial);
@@ -88,6 +90,18 @@ TEST(HostPlanner, ChoosesTheOptimumOfSmallRandomMachines) {
     EXPECT_LE(plan.chosen.cost.tau, least * (1 + kEqual));
     // A share changes by at most 1/8 to a multiple of 1/4, and so no load by more than a part.
     EXPECT_GE(plan.chosen.cost.tau, least * 0.6) << "the grid has something near";
+  }
+}
+
+TEST(HostPlanner, WithoutClpThePlanIsTheBestOfSimpleSharesAndNotCalledComplete) {
+  if (lp::is_available()) GTEST_SKIP() << "this build has Clp";
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 150; ++trial) {
+    const Host host = random_host(random, 4);
+    const Routes routes(host);
+    const HostPlan plan = plan_host(routes);
+    EXPECT_FALSE(plan.every_division);
+    for (const Strategy& named : plan.named) EXPECT_FALSE(is_better(named.cost, plan.chosen.cost));
   }
 }
 
@@ -127,6 +141,7 @@ TEST(HostPlanner, NvlinksReduceToOneGpuAwayFromTheNic) {
 // With a NIC that is faster than PCIe, the link of the NIC's switch and those of the others must
 // carry the same. The NIC's switch has a NIC alone, and the others share the copies.
 TEST(HostPlanner, SharesKeepTheNicsLinkFreeWhenItBinds) {
+  if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
   Host host = nvlink_host();
   for (Link& link : host.links) {
     if (link.bus == Bus::kPort) link.speed = 1e12;
