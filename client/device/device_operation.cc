@@ -1,6 +1,9 @@
 #include "client/device/device_operation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace tally::client {
@@ -67,7 +70,16 @@ void DeviceOperation::end(std::uint32_t index, Completed&& completed) {
     return;
   }
   given_up_ = true;
+  completed.message = with_own_tag(std::move(completed.message), index);
   fail(std::move(completed));
+}
+
+// The caller does not know the tags of chunks.
+std::string DeviceOperation::with_own_tag(std::string message, std::uint32_t index) const {
+  const std::string chunk_tag = "tag " + std::to_string(chunks_[index].tag) + " ";
+  if (index == 0 || !message.starts_with(chunk_tag)) return message;
+  return fmt::format("tag {}, chunk {} of {}, {}", tag(), index + 1, size(),
+                     message.substr(chunk_tag.size()));
 }
 
 void DeviceOperation::fail(Completed&& completed) {

@@ -73,6 +73,7 @@ class DeviceOperation {
 
  private:
   void fail(Completed&& completed);
+  std::string with_own_tag(std::string message, std::uint32_t index) const;
   // Where the chunk's bytes begin in a buffer, which has the elements `whole`.
   std::uint64_t offset_of(std::uint64_t buffer_offset, const protocol::Extent& whole,
                           const protocol::Extent& part, const Chunk& chunk) const;

@@ -29,6 +29,8 @@ TEST_P(CudaFailures, AStreamGoesOnWhenARankIsMissing) {
       const auto done = rank.run(all_reduce_of(1, region, stream, 300));
       EXPECT_EQ(done.status, TALLY_DEADLINE);
       EXPECT_NE(std::string(done.message).find("rank 1"), std::string::npos) << done.message;
+      EXPECT_EQ(std::string(done.message).find("tag 1"), 0U) << done.message;
+      EXPECT_EQ(std::string(done.message).find("214748"), std::string::npos) << done.message;
       EXPECT_EQ(done.tag, 1U);
       EXPECT_EQ(done.inputs_gone, 1U);
       stream.finish();

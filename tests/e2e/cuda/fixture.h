@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -37,8 +38,9 @@ inline Floats sum_of(std::uint32_t ranks, std::uint64_t count) {
   return sum;
 }
 
-// One device for all ranks, or one for each, with 1 and 8 queues. Ranks of one process that share a
-// device share its queues, which processes do not: so one queue needs a device for each rank.
+// One device for all ranks, or one for each, with 1 and 8 queues. Ranks that are threads of one
+// process share the queues of a device, which processes do not. A wait of one rank could then stand
+// before a copy that the other rank waits for, so such ranks need a queue for each stream.
 struct CudaLayout {
   int devices;
   unsigned queues;
@@ -46,8 +48,8 @@ struct CudaLayout {
 };
 
 inline const auto kCudaLayouts =
-    ::testing::Values(CudaLayout{1, 8}, CudaLayout{2, 8}, CudaLayout{2, 1}, CudaLayout{2, 8, false},
-                      CudaLayout{2, 1, false});
+    ::testing::Values(CudaLayout{1, 32}, CudaLayout{2, 8}, CudaLayout{2, 1},
+                      CudaLayout{2, 8, false}, CudaLayout{2, 1, false});
 
 class CudaTest : public ::testing::TestWithParam<CudaLayout> {
  protected:
@@ -69,9 +71,11 @@ class CudaTest : public ::testing::TestWithParam<CudaLayout> {
     on_each(node, body);
   }
   void on_each(const LocalNode& node, const Body& body) {
+    std::barrier opened(kRanks);
     on_each_rank(kRanks, [&](std::uint32_t index) {
       const DeviceThread thread(machine_->driver(), static_cast<int>(index) % options_.devices);
       Rank rank(node.address(), index, kRanks);
+      opened.arrive_and_wait();  // a rank must not leave before the other enters the job
       ASSERT_EQ(rank.opened(), TALLY_OK) << rank.open_error();
       body(index, rank, thread);
       rank.close();

@@ -71,11 +71,11 @@ TEST_P(CudaGraphs, ARoundThatFailsHasACompletionAndTheNextOneSucceeds) {
     tally_region* const region = array.register_with(rank.session());
     auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 9, kCount, {region, 0}, {region, 0});
     wanted.stream = stream.get();
-    wanted.deadline_ms = 500;
+    wanted.deadline_ms = 1000;
     const CapturedGraph graph(thread, stream, [&] {
       EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
     });
-    if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
     graph.launch(stream);
     stream.finish();
     tally_completion completion{};
