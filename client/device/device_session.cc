@@ -16,20 +16,20 @@
 namespace tally::client {
 namespace {
 
-constexpr Nanos kClosing = 5 * kSecond;          // for the devices when a session ends
-constexpr Nanos kLookEvery = 10 * kMillisecond;  // for devices that have failed
+constexpr Nanos kDeviceClosing = 5 * kSecond;        // for the devices when a session ends
+constexpr Nanos kFailuresEvery = 10 * kMillisecond;  // for devices that have failed
 // A device writes its words without waking anybody. A thread that has waited for a time sleeps a
 // fraction of it more, so that it costs little and is late by little.
 constexpr Nanos kShortestSleep = 20 * kMicrosecond;
 constexpr Nanos kLongestSleep = 500 * kMicrosecond;
-constexpr Nanos kFraction = 16;
+constexpr Nanos kSleepFraction = 16;
 
-void ring(int fd) {
+void make_readable(int fd) {
   const std::uint64_t one = 1;
   static_cast<void>(::write(fd, &one, sizeof one));
 }
 
-void silence(int fd) {
+void make_silent(int fd) {
   std::uint64_t count = 0;
   static_cast<void>(::read(fd, &count, sizeof count));
 }
@@ -51,7 +51,7 @@ Result<std::unique_ptr<DeviceSession>> DeviceSession::begin(const cuda::Driver& 
 
 DeviceSession::~DeviceSession() {
   auto lock = this->lock();
-  const Nanos until = monotonic_now() + kClosing;
+  const Nanos until = monotonic_now() + kDeviceClosing;
   operations_.cancel_all();
   Completed ignored;
   while (operations_.outstanding() > 0 && wait(lock, ignored, until)) {
@@ -62,7 +62,7 @@ DeviceSession::~DeviceSession() {
                  "was posted to it: its buffers keep their old bytes");
   }
   ending_ = true;
-  ring(wake_fd_.get());
+  make_readable(wake_fd_.get());
   lock.unlock();
   thread_.join();
 }
@@ -142,7 +142,7 @@ Outcome DeviceSession::wait_for(std::unique_lock<std::mutex>& lock, std::uint32_
 }
 
 bool DeviceSession::arm() {
-  silence(completed_fd_.get());
+  make_silent(completed_fd_.get());
   armed_ = completed_.empty();
   return armed_;
 }
@@ -150,7 +150,7 @@ bool DeviceSession::arm() {
 // -- the thread ----------------------------------------------------------------------------------
 
 void DeviceSession::wake() {
-  if (sleeping_) ring(wake_fd_.get());
+  if (sleeping_) make_readable(wake_fd_.get());
 }
 
 void DeviceSession::run() {
@@ -191,11 +191,11 @@ bool DeviceSession::step() {
   }
   if (waiting_since_ != 0 && now >= next_look_) {
     operations_.look_for_failures();
-    next_look_ = now + kLookEvery;
+    next_look_ = now + kFailuresEvery;
   }
   if (completed_.size() == before) return worked;
   completion_.notify_all();
-  if (armed_) ring(completed_fd_.get());
+  if (armed_) make_readable(completed_fd_.get());
   armed_ = false;
   return true;
 }
@@ -207,7 +207,7 @@ void DeviceSession::rest(Nanos now) {
     const auto lock = this->lock();
     if (!session_.held_back() && !session_.arm()) return;
     if (waiting_since_ != 0) {
-      longest = std::clamp((now - waiting_since_) / kFraction, kShortestSleep, kLongestSleep);
+      longest = std::clamp((now - waiting_since_) / kSleepFraction, kShortestSleep, kLongestSleep);
     } else if (session_.outstanding() > 0) {
       longest = 20 * kMillisecond;
     }
@@ -218,7 +218,7 @@ void DeviceSession::rest(Nanos now) {
   ::ppoll(events.data(), events.size(), &time, nullptr);
   const auto lock = this->lock();
   sleeping_ = false;
-  if (events[0].revents != 0) silence(wake_fd_.get());
+  if (events[0].revents != 0) make_silent(wake_fd_.get());
 }
 
 }  // namespace tally::client

@@ -107,6 +107,17 @@ TEST(Region, AMovedRegionIsOutOfTheNodesReach) {
   EXPECT_TRUE(numbered((*region)->data(), 3 * kPage, 2)) << "the stuck node keeps the orphan";
 }
 
+// A device goes on with the pages that were pinned, so they must stay those of the region.
+TEST(Region, PinnedMemoryStaysWhereItIs) {
+  auto region = Region::allocate(4096);
+  ASSERT_TRUE(region);
+  (*region)->pin();
+  ASSERT_TRUE((*region)->move().ok());
+  const Mapping same = Mapping::shared((*region)->fd(), 4096, false);
+  same.data()[7] = std::byte{42};
+  EXPECT_EQ((*region)->data()[7], std::byte{42});
+}
+
 TEST(Region, WhatAnAdapterReachesStaysWhereItIs) {
   std::vector<std::byte> memory(kPage);
   EXPECT_EQ(Region::borrow(memory.data(), memory.size())->move().status(), Status::kUnsupported);
