@@ -145,8 +145,9 @@ MAY_USE = {
                          "dataplane/transport/roce/wire", "dataplane/transport/roce/pair",
                          "dataplane/transport/roce/port", "dataplane/transport/roce", "dataplane/engine"],
     "integrations": ["base", "base/system", "dataplane/partition", "dataplane/transport/shm", "client/include",
-                     "gpu_bridge"],
+                     "gpu_bridge/cuda_api", "gpu_bridge"],
     "tests": [ALL],
+    "integrations/python/tests": [ALL],
 }
 
 # Places that may include headers of other projects: (begin of the header's name, the places, the reason).
