@@ -65,6 +65,7 @@ TEST_P(Cuda, EachKindPutsTheRightBytesInTheRightPlace) {
         wanted.stream = stream.get();
         const auto done = rank.run(wanted);
         ASSERT_EQ(done.status, TALLY_OK) << done.message;
+        if (result.empty()) continue;
         const Floats got = out.read(0, result.size() / sizeof(float), stream);
         ASSERT_EQ(std::memcmp(got.data(), result.data(), result.size()), 0)
             << "kind " << kind << " count " << count;
