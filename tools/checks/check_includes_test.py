@@ -50,7 +50,7 @@ class Includes(planted.PlantedTest):
 
     def test_interface_headers_are_found_on_their_own_path(self):
         self.plant("client/include/tally/tally.h", "")
-        self.plant("gpu_bridge/a.cc", "#include <tally/tally.h>\n")
+        self.plant("gpu_bridge/group/a.cc", "#include <tally/tally.h>\n")
         self.plant("dataplane/engine/a.cc", "#include <tally/tally.h>\n")
         self.problems("dataplane/engine/a.cc:1:")
 

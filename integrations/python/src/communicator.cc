@@ -107,6 +107,7 @@ void Communicator::end_session(std::unique_lock<std::mutex>& lock) {
   memory_.reset();
   tally_close(session_);
   session_ = nullptr;
+  device_memory_.clear();
   std::unordered_map<std::uint64_t, Outstanding> cancelled;
   cancelled.swap(outstanding_);
   Outcome outcome;
@@ -153,6 +154,13 @@ void Communicator::forget(void* data) {
   if (!closing_) memory_->forget(data);
 }
 
+void Communicator::add_device_memory(void* data, std::size_t bytes, std::shared_ptr<void> owner) {
+  const std::lock_guard lock(mutex_);
+  if (closing_) throw Failure(TALLY_CANCELLED, "the session was closed");
+  memory_->add_device_memory(data, bytes);
+  device_memory_.push_back(std::move(owner));
+}
+
 tally_operation Communicator::describe(const Request& request, Outstanding& outstanding) {
   const std::uint64_t size = element_size(request.type);
   const std::uint64_t in = contributed(request) * size;
@@ -173,6 +181,12 @@ tally_operation Communicator::describe(const Request& request, Outstanding& outs
   operation.priority = request.priority;
   operation.deadline_ms = request.deadline_ms;
   operation.flags = request.stats ? TALLY_WANT_STATS : 0;
+  operation.stream = request.stream;
+  if (request.on_device) {
+    if (in > 0) operation.in = memory_->registered(request.in, in);
+    if (out > 0) operation.out = memory_->registered(request.out, out);
+    return operation;
+  }
   if (in > 0) {
     operation.in = memory_->place(request.in, in, outstanding.in);
     if (outstanding.in.data != nullptr) {
@@ -193,15 +207,16 @@ void Communicator::post(const Request& request, Done done) {
   if (closing_) {
     throw Failure(TALLY_INVALID_ARGUMENT, "the session is closed: open another one");
   }
-  if (request.tag && *request.tag >= kOwnTags) {
+  const std::uint32_t own_tags = request.on_device ? kOwnDeviceTags : kOwnTags;
+  if (request.tag && *request.tag >= own_tags) {
     throw Failure(TALLY_INVALID_ARGUMENT, "tag " + std::to_string(*request.tag) +
-                                              ": must be below " + std::to_string(kOwnTags));
+                                              ": must be below " + std::to_string(own_tags));
   }
   Outstanding outstanding;
   outstanding.done = std::move(done);
   try {
     tally_operation operation = describe(request, outstanding);
-    operation.tag = request.tag ? *request.tag : kOwnTags + next_tag_++ % kTagsInTurn;
+    operation.tag = request.tag ? *request.tag : own_tags + next_tag_++ % kTagsInTurn;
     operation.user = next_user_++;
     announce(operation, lock);
     outstanding_.emplace(operation.user, std::move(outstanding));

@@ -53,6 +53,9 @@ struct Request {
   bool awaited = false;
   // No value: the next tag in the order of posts, which must be the same at every rank.
   std::optional<std::uint32_t> tag;
+  // The buffers are memory of add_device_memory(), and `stream` (a CUstream) orders the operation.
+  bool on_device = false;
+  void* stream = nullptr;
 };
 
 struct Outcome {
@@ -76,6 +79,8 @@ class Communicator {
  public:
   // First tag of operations that name none. Tags from users must be below it.
   static constexpr std::uint32_t kOwnTags = 1u << 30;
+  // The same for operations on memory of devices, because tally.h wants tags below 2^21 for these.
+  static constexpr std::uint32_t kOwnDeviceTags = 1u << 20;
 
   // Throws Failure.
   explicit Communicator(const CommunicatorOptions& options);
@@ -103,6 +108,9 @@ class Communicator {
   // Lets the node use this memory in place (moves it into a memfd at the same address).
   void adopt(void* data, std::size_t bytes);
   void forget(void* data);
+  // Registers memory of one allocation of a CUDA device, until the end of the session. `owner`
+  // keeps the memory, and is released after that.
+  void add_device_memory(void* data, std::size_t bytes, std::shared_ptr<void> owner);
 
   // Ends the session: outstanding operations end as cancelled, on the communicator's own thread,
   // and later posts fail. Returns after that. In a callback on the own thread it returns at once,
@@ -152,6 +160,7 @@ class Communicator {
   std::condition_variable changed_;
   tally_session* session_ = nullptr;
   std::optional<MemoryMap> memory_;
+  std::vector<std::shared_ptr<void>> device_memory_;
   std::unordered_map<std::uint64_t, Outstanding> outstanding_;
   std::uint64_t next_user_ = 1;
   std::uint32_t next_tag_ = 0;

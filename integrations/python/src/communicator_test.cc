@@ -65,6 +65,25 @@ void on_each_rank(std::uint32_t ranks, const testing::LocalNode& node, Body body
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(Communicator, RefusesDeviceMemoryThatItDoesNotKnow) {
+  const testing::LocalNode node;
+  Communicator communicator(options(node, 0, 1));
+  float host = 1;
+  Request request = sum(&host, &host, 1);
+  request.on_device = true;
+  const auto status_of = [&] {
+    try {
+      communicator.post(request, [](const Outcome&) {});
+    } catch (const Failure& failure) {
+      return failure.status;
+    }
+    return TALLY_OK;
+  };
+  EXPECT_EQ(status_of(), TALLY_BAD_REGION);
+  request.tag = Communicator::kOwnDeviceTags;
+  EXPECT_EQ(status_of(), TALLY_INVALID_ARGUMENT);
+}
+
 TEST(Communicator, SumsAnyMemoryAndCopiesOnlyWhatItMust) {
   const testing::LocalNode node;
   on_each_rank(2, node, [](Communicator& communicator) {

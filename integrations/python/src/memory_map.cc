@@ -11,6 +11,15 @@ namespace {
 
 constexpr std::size_t kLeastBounce = 64 << 10;
 
+tally_memory memory_of(tally_memory_kind kind, void* data, std::size_t bytes) {
+  tally_memory memory{};
+  memory.size = sizeof memory;
+  memory.kind = kind;
+  memory.data = data;
+  memory.bytes = bytes;
+  return memory;
+}
+
 }  // namespace
 
 void MemoryMap::require(tally_status status) const {
@@ -26,19 +35,26 @@ const MemoryMap::Known* MemoryMap::find(const std::byte* data, std::size_t bytes
   return offset <= known.bytes && bytes <= known.bytes - offset ? &known : nullptr;
 }
 
-void MemoryMap::add(void* data, std::size_t bytes, const tally_memory& memory) {
+void MemoryMap::add(const tally_memory& memory) {
   tally_region* region = nullptr;
   require(tally_region_register(session_, &memory, &region));
-  known_[static_cast<const std::byte*>(data)] = Known{bytes, region};
+  known_[static_cast<const std::byte*>(memory.data)] = Known{memory.bytes, region};
 }
 
 void MemoryMap::adopt(void* data, std::size_t bytes) {
-  tally_memory memory{};
-  memory.size = sizeof memory;
-  memory.kind = TALLY_MEMORY_HOST;
-  memory.data = data;
-  memory.bytes = bytes;
-  add(data, bytes, memory);
+  add(memory_of(TALLY_MEMORY_HOST, data, bytes));
+}
+
+void MemoryMap::add_device_memory(void* data, std::size_t bytes) {
+  add(memory_of(TALLY_MEMORY_CUDA, data, bytes));
+}
+
+tally_buffer MemoryMap::registered(const void* data, std::size_t bytes) const {
+  std::uint64_t offset = 0;
+  const Known* const known = find(static_cast<const std::byte*>(data), bytes, offset);
+  if (known == nullptr)
+    throw Failure(TALLY_BAD_REGION, "memory of a device that is not registered");
+  return {known->region, offset};
 }
 
 bool MemoryMap::forget(void* data) {
@@ -54,13 +70,9 @@ tally_buffer MemoryMap::place(const void* data, std::size_t bytes, Bounce& bounc
   std::uint64_t offset = 0;
   if (const Known* known = find(address, bytes, offset)) return {known->region, offset};
   if (const auto segment = SharedPool::instance().find(data)) {
-    tally_memory memory{};
-    memory.size = sizeof memory;
-    memory.kind = TALLY_MEMORY_SHARED;
-    memory.data = segment->data;
-    memory.bytes = segment->bytes;
+    tally_memory memory = memory_of(TALLY_MEMORY_SHARED, segment->data, segment->bytes);
     memory.fd = segment->fd;
-    add(segment->data, segment->bytes, memory);
+    add(memory);
     if (const Known* known = find(address, bytes, offset)) return {known->region, offset};
   }
   bounce = take_bounce(bytes);

@@ -28,6 +28,10 @@ class MemoryMap {
   // Returns false when no region was registered at this address.
   bool forget(void* data);
 
+  void add_device_memory(void* data, std::size_t bytes);
+  // Returns the place of memory that was added before.
+  tally_buffer registered(const void* data, std::size_t bytes) const;
+
   // Returns the place of [data, data + bytes) for the node. Registers memory of the SharedPool on
   // its first use. Makes `bounce` non-null when the caller must copy the bytes.
   tally_buffer place(const void* data, std::size_t bytes, Bounce& bounce);
@@ -45,7 +49,7 @@ class MemoryMap {
 
   void require(tally_status status) const;
   const Known* find(const std::byte* data, std::size_t bytes, std::uint64_t& offset) const;
-  void add(void* data, std::size_t bytes, const tally_memory& memory);
+  void add(const tally_memory& memory);
   Bounce take_bounce(std::size_t bytes);
 
   tally_session* session_;

@@ -36,38 +36,6 @@ struct Collectives::Plan {
   }
 };
 
-namespace {
-
-void require_root(std::int64_t root, std::uint32_t ranks) {
-  if (root < 0 || root >= std::int64_t{ranks}) {
-    throw Failure(TALLY_INVALID_ARGUMENT, "rank " + std::to_string(root) +
-                                              " as root of a group of " + std::to_string(ranks));
-  }
-}
-
-void require_elements(const at::Tensor& tensor, std::int64_t expected, const char* what) {
-  if (tensor.numel() != expected) {
-    throw Failure(TALLY_INVALID_ARGUMENT, std::string(what) + " has " +
-                                              std::to_string(tensor.numel()) + " elements, not " +
-                                              std::to_string(expected));
-  }
-}
-
-void require_as_many(const Tensors& outputs, const Tensors& inputs) {
-  if (outputs.size() != inputs.size()) {
-    throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(outputs.size()) + " outputs for " +
-                                              std::to_string(inputs.size()) + " inputs");
-  }
-}
-
-void require_same_type(const at::Tensor& a, const at::Tensor& b) {
-  if (a.scalar_type() != b.scalar_type()) {
-    throw Failure(TALLY_INVALID_ARGUMENT, "input and output are of different types");
-  }
-}
-
-}  // namespace
-
 WorkPtr Collectives::start(Plan&& plan, std::chrono::milliseconds timeout) {
   count();
   const auto limit = timeout.count() > 0 ? timeout : timeout_.load();
@@ -162,20 +130,13 @@ void Collectives::add_all_gather(Plan& plan, const at::Tensor& output,
 
 WorkPtr Collectives::all_gather(const TensorLists& outputs, const Tensors& inputs,
                                 std::chrono::milliseconds timeout, c10d::OpType kind) {
-  if (outputs.size() != inputs.size()) {
-    throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(outputs.size()) +
-                                              " lists of outputs for " +
-                                              std::to_string(inputs.size()) + " inputs");
-  }
+  require_lists(outputs.size(), inputs.size());
   Plan plan{kind, inputs, {}};
   const auto ranks = std::int64_t{communicator_->ranks()};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
     require_dense(input, "the input");
-    if (static_cast<std::int64_t>(outputs[i].size()) != ranks) {
-      throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(outputs[i].size()) + " outputs for " +
-                                                std::to_string(ranks) + " ranks");
-    }
+    require_ranks(outputs[i].size(), communicator_->ranks());
     const at::Tensor flat = at::empty({ranks, input.numel()}, input.options());
     plan.keep.push_back(flat);
     add_all_gather(plan, flat, input);
@@ -229,10 +190,7 @@ bool Collectives::add_reduce_scatter(Plan& plan, const at::Tensor& output, const
 
 WorkPtr Collectives::reduce_scatter(const Tensors& outputs, const TensorLists& inputs,
                                     const c10d::ReduceOp& op, std::chrono::milliseconds timeout) {
-  if (outputs.size() != inputs.size()) {
-    throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(inputs.size()) + " lists of inputs for " +
-                                              std::to_string(outputs.size()) + " outputs");
-  }
+  require_lists(inputs.size(), outputs.size());
   Plan plan{c10d::OpType::REDUCE_SCATTER, {}, outputs};
   for (const Tensors& list : inputs)
     plan.inputs.insert(plan.inputs.end(), list.begin(), list.end());
@@ -244,10 +202,7 @@ WorkPtr Collectives::reduce_scatter(const Tensors& outputs, const TensorLists& i
       require_elements(input, outputs[i].numel(), "an input");
       flat.push_back(input.reshape({-1}));
     }
-    if (flat.size() != communicator_->ranks()) {
-      throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(flat.size()) + " inputs for " +
-                                                std::to_string(communicator_->ranks()) + " ranks");
-    }
+    require_ranks(flat.size(), communicator_->ranks());
     if (!add_reduce_scatter(plan, outputs[i], at::cat(flat), op)) return {};
   }
   return start(std::move(plan), timeout);

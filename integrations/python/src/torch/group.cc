@@ -26,12 +26,26 @@ bool is_sparse(const Tensors& tensors) {
                      [](const at::Tensor& tensor) { return tensor.is_sparse(); });
 }
 
+bool is_on_device(const at::Tensor& tensor) {
+  return tensor.is_cuda() || tensor.is_privateuseone();
+}
+
+bool is_on_device(const Tensors& tensors) {
+  return !tensors.empty() && is_on_device(tensors.front());
+}
+
+// Undefined when there is none.
+at::Tensor first_of(const Tensors& tensors) {
+  return tensors.empty() ? at::Tensor() : tensors.front();
+}
+
 }  // namespace
 
 Group::Group(const std::shared_ptr<Communicator>& communicator, std::chrono::milliseconds timeout,
              c10::intrusive_ptr<c10d::Backend> gloo)
     : Backend(static_cast<int>(communicator->rank()), static_cast<int>(communicator->ranks())),
       collectives_(communicator, timeout),
+      devices_(communicator),
       gloo_(std::move(gloo)),
       options_(c10::make_intrusive<c10d::Backend::Options>("tally", timeout)) {}
 
@@ -54,36 +68,63 @@ void Group::setTimeout(std::chrono::milliseconds timeout) {
 }
 
 WorkPtr Group::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  if (is_sparse(tensors)) return counted_gloo().allreduce(tensors, options);
+  if (is_sparse(tensors)) return counted_gloo(first_of(tensors)).allreduce(tensors, options);
+  if (is_on_device(tensors)) {
+    return devices_.all_reduce(tensors, options.reduceOp, limit(options.timeout),
+                               c10d::OpType::ALLREDUCE);
+  }
   auto work =
       collectives_.all_reduce(tensors, options.reduceOp, options.timeout, c10d::OpType::ALLREDUCE);
   return work ? work : counted_gloo().allreduce(tensors, options);
 }
 
 WorkPtr Group::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  return counted_gloo().allreduce_sparse(tensors, options);
+  return counted_gloo(first_of(tensors)).allreduce_sparse(tensors, options);
 }
 
 WorkPtr Group::allreduce_coalesced(Tensors& tensors,
                                    const c10d::AllreduceCoalescedOptions& options) {
+  if (is_on_device(tensors)) {
+    return devices_.all_reduce(tensors, options.reduceOp, limit(options.timeout),
+                               c10d::OpType::ALLREDUCE_COALESCED);
+  }
   auto work = collectives_.all_reduce(tensors, options.reduceOp, options.timeout,
                                       c10d::OpType::ALLREDUCE_COALESCED);
   return work ? work : counted_gloo().allreduce_coalesced(tensors, options);
 }
 
 WorkPtr Group::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  if (is_on_device(one(tensors))) {
+    return devices_.broadcast(one(tensors), options.rootRank, limit(options.timeout));
+  }
   return collectives_.broadcast(one(tensors), options.rootRank, options.timeout);
 }
 
 WorkPtr Group::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  if (is_on_device(one(tensors))) {
+    return devices_.reduce(one(tensors), options.rootRank, options.reduceOp,
+                           limit(options.timeout));
+  }
   auto work =
       collectives_.reduce(one(tensors), options.rootRank, options.reduceOp, options.timeout);
   return work ? work : counted_gloo().reduce(tensors, options);
 }
 
+WorkPtr Group::gather_all(const TensorLists& outputs, const Tensors& inputs,
+                          std::chrono::milliseconds timeout, c10d::OpType kind) {
+  return is_on_device(inputs) ? devices_.all_gather(outputs, inputs, limit(timeout), kind)
+                              : collectives_.all_gather(outputs, inputs, timeout, kind);
+}
+
+WorkPtr Group::gather_all_flat(const Tensors& outputs, const Tensors& inputs,
+                               std::chrono::milliseconds timeout) {
+  return is_on_device(inputs) ? devices_.all_gather_flat(outputs, inputs, limit(timeout))
+                              : collectives_.all_gather_flat(outputs, inputs, timeout);
+}
+
 WorkPtr Group::allgather(TensorLists& outputs, Tensors& inputs,
                          const c10d::AllgatherOptions& options) {
-  return collectives_.all_gather(outputs, inputs, options.timeout, c10d::OpType::ALLGATHER);
+  return gather_all(outputs, inputs, options.timeout, c10d::OpType::ALLGATHER);
 }
 
 // This function's lists are ordered by rank, not by input.
@@ -97,34 +138,43 @@ WorkPtr Group::allgather_coalesced(TensorLists& by_rank, Tensors& inputs,
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) outputs[i].push_back(of_rank.at(i));
   }
-  return collectives_.all_gather(outputs, inputs, options.timeout,
-                                 c10d::OpType::ALLGATHER_COALESCED);
+  return gather_all(outputs, inputs, options.timeout, c10d::OpType::ALLGATHER_COALESCED);
 }
 
 WorkPtr Group::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                const c10d::AllgatherOptions& options) {
-  return collectives_.all_gather_flat(outputs, inputs, options.timeout);
+  return gather_all_flat(outputs, inputs, options.timeout);
 }
 
 WorkPtr Group::_allgather_base(at::Tensor& output, at::Tensor& input,
                                const c10d::AllgatherOptions& options) {
-  return collectives_.all_gather_flat({output}, {input}, options.timeout);
+  return gather_all_flat({output}, {input}, options.timeout);
 }
 
 WorkPtr Group::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                               const c10d::ReduceScatterOptions& options) {
+  if (is_on_device(outputs)) {
+    return devices_.reduce_scatter(outputs, inputs, options.reduceOp, limit(options.timeout));
+  }
   auto work = collectives_.reduce_scatter(outputs, inputs, options.reduceOp, options.timeout);
   return work ? work : counted_gloo().reduce_scatter(outputs, inputs, options);
 }
 
 WorkPtr Group::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                const c10d::ReduceScatterOptions& options) {
+  if (is_on_device(outputs)) {
+    return devices_.reduce_scatter_flat(outputs, inputs, options.reduceOp, limit(options.timeout));
+  }
   auto work = collectives_.reduce_scatter_flat(outputs, inputs, options.reduceOp, options.timeout);
   return work ? work : counted_gloo().reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
 WorkPtr Group::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                     const c10d::ReduceScatterOptions& options) {
+  if (is_on_device(output)) {
+    return devices_.reduce_scatter_flat({output}, {input}, options.reduceOp,
+                                        limit(options.timeout));
+  }
   auto work =
       collectives_.reduce_scatter_flat({output}, {input}, options.reduceOp, options.timeout);
   return work ? work : counted_gloo()._reduce_scatter_base(output, input, options);
@@ -135,34 +185,34 @@ WorkPtr Group::barrier(const c10d::BarrierOptions& options) {
 }
 
 WorkPtr Group::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
-  return counted_gloo().gather(outputs, inputs, options);
+  return counted_gloo(first_of(inputs)).gather(outputs, inputs, options);
 }
 
 WorkPtr Group::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {
-  return counted_gloo().scatter(outputs, inputs, options);
+  return counted_gloo(first_of(outputs)).scatter(outputs, inputs, options);
 }
 
 WorkPtr Group::alltoall_base(at::Tensor& output, at::Tensor& input,
                              std::vector<std::int64_t>& output_sizes,
                              std::vector<std::int64_t>& input_sizes,
                              const c10d::AllToAllOptions& options) {
-  return counted_gloo().alltoall_base(output, input, output_sizes, input_sizes, options);
+  return counted_gloo(input).alltoall_base(output, input, output_sizes, input_sizes, options);
 }
 
 WorkPtr Group::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  return counted_gloo().alltoall(outputs, inputs, options);
+  return counted_gloo(first_of(inputs)).alltoall(outputs, inputs, options);
 }
 
 WorkPtr Group::send(Tensors& tensors, int to, int tag) {
-  return open_gloo().send(tensors, to, tag);
+  return open_gloo(first_of(tensors)).send(tensors, to, tag);
 }
 
 WorkPtr Group::recv(Tensors& tensors, int from, int tag) {
-  return open_gloo().recv(tensors, from, tag);
+  return open_gloo(first_of(tensors)).recv(tensors, from, tag);
 }
 
 WorkPtr Group::recvAnysource(Tensors& tensors, int tag) {
-  return open_gloo().recvAnysource(tensors, tag);
+  return open_gloo(first_of(tensors)).recvAnysource(tensors, tag);
 }
 
 void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
@@ -186,6 +236,7 @@ c10::intrusive_ptr<c10d::Backend> Group::split(
 }
 
 at::Tensor Group::allocateTensor(long elements, at::TensorOptions options) {
+  if (!options.device().is_cpu()) return at::empty({elements}, options);
   const auto bytes = static_cast<std::size_t>(elements) * options.dtype().itemsize();
   const c10::Storage storage(c10::Storage::use_byte_size_t{}, bytes, shared_allocator().get(),
                              false);
@@ -205,14 +256,18 @@ void Group::shutdown() {
   communicator()->close();
 }
 
-c10d::Backend& Group::open_gloo() const {
+c10d::Backend& Group::open_gloo(const at::Tensor& tensor) const {
   if (communicator()->closed()) throw Failure(TALLY_CANCELLED, "the group was closed");
+  if (tensor.defined() && is_on_device(tensor)) {
+    throw Failure(TALLY_UNSUPPORTED, "gloo does this, and the tensor is on " +
+                                         tensor.device().str() + ": use copies on the CPU");
+  }
   return *gloo_;
 }
 
-c10d::Backend& Group::counted_gloo() {
+c10d::Backend& Group::counted_gloo(const at::Tensor& tensor) {
   collectives_.count();
-  return open_gloo();
+  return open_gloo(tensor);
 }
 
 c10d::ErrorType Group::getError() {
@@ -238,14 +293,9 @@ void bind_group(pybind11::module_& module) {
              return c10::make_intrusive<Group>(communicator, limit, gloo);
            }),
            py::arg("communicator"), py::arg("timeout"), py::arg("gloo"))
-      .def_property_readonly("options", &Group::getBackendOptions);
-  module.def(
-      "communicator_of",
-      [](const c10::intrusive_ptr<c10d::Backend>& backend) {
-        const auto* ours = dynamic_cast<const Group*>(backend.get());
-        return ours == nullptr ? nullptr : ours->communicator();
-      },
-      py::arg("backend"));
+      .def_property_readonly("options", &Group::getBackendOptions)
+      .def_property_readonly("communicator", &Group::communicator)
+      .def_property_readonly("copied_on_devices", &Group::copied_on_devices);
 }
 
 }  // namespace tally::python

@@ -2,7 +2,8 @@
 //
 // What summation nodes do goes to them: all-reduce, reduce, broadcast, all-gather, reduce-scatter
 // and barrier. Gloo does the rest: point-to-point, all-to-all, gather and scatter, sparse tensors,
-// and the reductions and types that nodes do not have. docs/pytorch.md has the table.
+// and the reductions and types that nodes do not have. docs/pytorch.md has the table. Tensors may
+// also be on CUDA devices, for all that nodes do.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "integrations/python/src/torch/collectives.h"
+#include "integrations/python/src/torch/device_collectives.h"
 
 namespace tally::python {
 
@@ -68,7 +70,9 @@ class Group final : public c10d::Backend {
 
   // The number of collectives that this rank has called.
   void setSequenceNumberForGroup() override {}
-  std::uint64_t getSequenceNumberForGroup() override { return collectives_.sequence(); }
+  std::uint64_t getSequenceNumberForGroup() override {
+    return collectives_.sequence() + devices_.sequence();
+  }
 
   // The new group connects its ranks to a node as init_process_group() does.
   bool supportsSplitting() const override { return true; }
@@ -87,20 +91,31 @@ class Group final : public c10d::Backend {
   c10d::ErrorType getError() override;
 
   const std::shared_ptr<Communicator>& communicator() const { return collectives_.communicator(); }
+  // Bytes that were copied on devices, beside their ways to and from the node.
+  std::uint64_t copied_on_devices() const { return devices_.copied_bytes(); }
 
  private:
-  // Throw Failure after abort() or shutdown(). The second one is for collectives.
-  c10d::Backend& open_gloo() const;
-  c10d::Backend& counted_gloo();
+  // Throw Failure after abort() or shutdown(), and for a tensor on a device. The second one is for
+  // collectives.
+  c10d::Backend& open_gloo(const at::Tensor& tensor = {}) const;
+  c10d::Backend& counted_gloo(const at::Tensor& tensor = {});
+  WorkPtr gather_all(const TensorLists& outputs, const Tensors& inputs,
+                     std::chrono::milliseconds timeout, c10d::OpType kind);
+  WorkPtr gather_all_flat(const Tensors& outputs, const Tensors& inputs,
+                          std::chrono::milliseconds timeout);
+  // The time-out of a call, or the group's when the call has none.
+  std::chrono::milliseconds limit(std::chrono::milliseconds timeout) const {
+    return timeout.count() > 0 ? timeout : options_->timeout;
+  }
 
   Collectives collectives_;
+  DeviceCollectives devices_;
   c10::intrusive_ptr<c10d::Backend> gloo_;
   c10::intrusive_ptr<c10d::Backend::Options> options_;
   std::map<std::vector<int>, int> splits_;  // how often the group was split into these ranks
 };
 
-// Adds the class `Group` with its constructor `Group(communicator, timeout in seconds, gloo)`, and
-// `communicator_of(backend)`, which returns None when the backend is not tally's.
+// Adds the class `Group` with its constructor `Group(communicator, timeout in seconds, gloo)`.
 void bind_group(pybind11::module_& module);
 
 }  // namespace tally::python

@@ -37,14 +37,57 @@ std::optional<tally_op> op_of(const c10d::ReduceOp& op, at::ScalarType type) {
   return std::nullopt;
 }
 
-void require_dense(const at::Tensor& tensor, const char* what) {
-  if (!tensor.device().is_cpu()) {
+void require_dense(const at::Tensor& tensor, const char* what, c10::Device device) {
+  if (tensor.device() != device) {
     throw Failure(TALLY_UNSUPPORTED, std::string(what) + " is on " + tensor.device().str() +
-                                         "; this backend takes tensors in host memory");
+                                         "; this call takes tensors on " + device.str());
   }
   if (tensor.layout() != at::kStrided) {
     throw Failure(TALLY_UNSUPPORTED,
                   std::string(what) + " is sparse; make it dense first (to_dense())");
+  }
+}
+
+void require_elements(const at::Tensor& tensor, std::int64_t expected, const char* what) {
+  if (tensor.numel() != expected) {
+    throw Failure(TALLY_INVALID_ARGUMENT, std::string(what) + " has " +
+                                              std::to_string(tensor.numel()) + " elements, not " +
+                                              std::to_string(expected));
+  }
+}
+
+void require_same_type(const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() != b.scalar_type()) {
+    throw Failure(TALLY_INVALID_ARGUMENT, "input and output are of different types");
+  }
+}
+
+void require_as_many(const std::vector<at::Tensor>& outputs,
+                     const std::vector<at::Tensor>& inputs) {
+  if (outputs.size() != inputs.size()) {
+    throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(outputs.size()) + " outputs for " +
+                                              std::to_string(inputs.size()) + " inputs");
+  }
+}
+
+void require_lists(std::size_t lists, std::size_t tensors) {
+  if (lists != tensors) {
+    throw Failure(TALLY_INVALID_ARGUMENT,
+                  std::to_string(lists) + " lists for " + std::to_string(tensors) + " tensors");
+  }
+}
+
+void require_ranks(std::size_t tensors, std::uint32_t ranks) {
+  if (tensors != ranks) {
+    throw Failure(TALLY_INVALID_ARGUMENT,
+                  std::to_string(tensors) + " tensors for " + std::to_string(ranks) + " ranks");
+  }
+}
+
+void require_root(std::int64_t root, std::uint32_t ranks) {
+  if (root < 0 || root >= std::int64_t{ranks}) {
+    throw Failure(TALLY_INVALID_ARGUMENT, "rank " + std::to_string(root) +
+                                              " as root of a group of " + std::to_string(ranks));
   }
 }
 

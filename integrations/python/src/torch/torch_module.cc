@@ -10,6 +10,7 @@
 #include "integrations/python/src/shared_pool.h"
 #include "integrations/python/src/torch/allocator.h"
 #include "integrations/python/src/torch/bucket_reducer.h"
+#include "integrations/python/src/torch/device_reducer.h"
 #include "integrations/python/src/torch/group.h"
 
 namespace py = pybind11;
@@ -42,13 +43,24 @@ class TensorObject final : public c10::ivalue::PyObjectHolder {
 };
 
 // DistributedDataParallel wants the result as a Python object.
+c10::IValue as_object(const at::Tensor& tensor) {
+  return c10::static_intrusive_pointer_cast<c10::ivalue::PyObjectHolder>(
+      c10::make_intrusive<TensorObject>(tensor));
+}
+
 WorkPtr average(BucketReducer& reducer, std::uint32_t bucket, const at::Tensor& in,
                 const at::Tensor& out, bool stats) {
-  const c10::IValue value(c10::static_intrusive_pointer_cast<c10::ivalue::PyObjectHolder>(
-      c10::make_intrusive<TensorObject>(out)));
+  const c10::IValue value = as_object(out);
   const py::gil_scoped_release nogil;
   return c10d::Work::create_from_future(
       reducer.average(bucket, in, out, value, c10::PyObjectType::get(), stats));
+}
+
+WorkPtr average_on_device(DeviceReducer& reducer, std::uint32_t index, const at::Tensor& bucket,
+                          const std::optional<at::ScalarType>& wire, bool stats) {
+  c10::IValue value = as_object(bucket);
+  const py::gil_scoped_release nogil;
+  return reducer.average(index, bucket, wire, stats, std::move(value), c10::PyObjectType::get());
 }
 
 void bind_communicator(py::module_& module) {
@@ -98,6 +110,24 @@ void bind_reducer(py::module_& module) {
       });
 }
 
+void bind_device_reducer(py::module_& module) {
+  py::class_<DeviceReducer, std::shared_ptr<DeviceReducer>>(module, "DeviceReducer")
+      .def(py::init([](const std::shared_ptr<Communicator>& communicator, double deadline) {
+             return std::make_shared<DeviceReducer>(
+                 communicator, std::chrono::milliseconds(milliseconds(deadline)));
+           }),
+           py::arg("communicator"), py::arg("deadline"))
+      .def("average", &average_on_device, py::arg("index"), py::arg("bucket"), py::arg("wire"),
+           py::arg("stats"))
+      .def("statistics",
+           [](const DeviceReducer& reducer) {
+             const py::gil_scoped_release nogil;
+             const auto all = reducer.statistics();
+             return std::pair(all.sum_of_squares, all.nonfinite);
+           })
+      .def_property_readonly("copied_bytes", &DeviceReducer::copied_bytes);
+}
+
 }  // namespace
 }  // namespace tally::python
 
@@ -111,6 +141,7 @@ PYBIND11_MODULE(_torch, module) {
   share_pool_of_core();
   bind_communicator(module);
   bind_reducer(module);
+  bind_device_reducer(module);
   bind_group(module);
   module.def("install_allocator", &install_allocator);
   module.def(

@@ -8,7 +8,6 @@
 #include "integrations/python/src/bindings.h"
 
 namespace tally::python {
-namespace {
 
 const char* title_of(c10d::OpType kind) {
   switch (kind) {
@@ -28,8 +27,6 @@ const char* title_of(c10d::OpType kind) {
       return "tally:all_gather";
   }
 }
-
-}  // namespace
 
 Failure with_known_words(const Failure& failure) {
   const char* words = "";

@@ -17,6 +17,9 @@ namespace tally::python {
 // start the ranks again.
 Failure with_known_words(const Failure& failure);
 
+// The name of a collective's span in torch's profiler.
+const char* title_of(c10d::OpType kind);
+
 class Work final : public c10d::Work {
  public:
   // result() and the future return `outputs`. When all operations have succeeded, `finish` runs

@@ -25,7 +25,7 @@ import tally.torch._torch as _torch  # noqa: E402
 from tally.torch._backend import create as create_backend
 from tally.torch._hook import State, allreduce_hook
 
-__all__ = ["State", "allreduce_hook", "copied_bytes", "is_shared"]
+__all__ = ["State", "allreduce_hook", "copied_bytes", "copied_on_devices", "is_shared"]
 
 _torch.install_allocator()
 register()
@@ -40,3 +40,9 @@ def copied_bytes(group=None) -> int:
     """Bytes that the backend's group has copied so far, because the node cannot use their memory in place."""
     from tally.torch._backend import communicator_of
     return communicator_of(group).copied_bytes
+
+
+def copied_on_devices(group=None) -> int:
+    """Bytes that the backend's group has copied on devices, between tensors and the buffers that the nodes use."""
+    from tally.torch._backend import group_of
+    return group_of(group).copied_on_devices

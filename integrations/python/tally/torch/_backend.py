@@ -22,16 +22,23 @@ def create(store, rank: int, ranks: int, timeout: timedelta):
 
 
 def backend_of(group):
-    """Returns the backend that does the group's collectives of CPU tensors."""
-    backend = group._get_backend(torch.device("cpu"))
+    """Returns the backend that does the group's collectives of CPU tensors, or the only one that the group has."""
+    devices = group._device_types
+    cpu = torch.device("cpu")
+    backend = group._get_backend(cpu if cpu in devices else devices[0])
     while isinstance(backend, c10d._ProcessGroupWrapper):  # TORCH_DISTRIBUTED_DEBUG=DETAIL
         backend = backend.wrapped_pg
     return backend
 
 
-def communicator_of(group=None):
-    """Returns the session of a group that init_process_group or new_group has made with this backend."""
-    communicator = _torch.communicator_of(backend_of(c10d._get_default_group() if group is None else group))
-    if communicator is None:
+def group_of(group=None) -> "_torch.Group":
+    """Returns the backend of a group that init_process_group or new_group has made with it."""
+    backend = backend_of(c10d._get_default_group() if group is None else group)
+    if not isinstance(backend, _torch.Group):
         raise Error("the group's backend is not \"tally\"", "invalid argument")
-    return communicator
+    return backend
+
+
+def communicator_of(group=None) -> "_torch.Communicator":
+    """Returns the session of such a group."""
+    return group_of(group).communicator

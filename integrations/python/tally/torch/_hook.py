@@ -30,6 +30,8 @@ class State:
                    gradient_as_bucket_view, where torch would copy the results back
     deadline       seconds after which a bucket fails when not all ranks have announced it; None: the group's time-out
 
+    Buckets may also be on CUDA devices. Then results overwrite the buckets, and the loss of a node is an error.
+
     Use one State for one DistributedDataParallel. Every rank must make its States in the same order.
     """
 
@@ -50,6 +52,7 @@ class State:
         self._generation = 0
         self.communicator = self._connect()
         self._reducer = _torch.BucketReducer(self.communicator)
+        self._device_reducer: Optional[_torch.DeviceReducer] = None
         # The thread refers to the reducer only, so that a dropped State can be collected.
         rescuer = threading.Thread(target=_rescue, args=(weakref.ref(self), self._reducer),
                                    name="tally-rescue", daemon=True)
@@ -68,22 +71,35 @@ class State:
     def gradient_norm(self) -> float:
         """The 2-norm of the averaged gradients of the last backward pass (stats=True), equal at every rank. It
         leaves out non-finite elements, which nonfinite counts."""
-        return math.sqrt(self._reducer.statistics()[0])
+        return math.sqrt(self._statistics()[0])
 
     @property
     def nonfinite(self) -> int:
         """The number of infinite or NaN elements in these gradients (stats=True)."""
-        return self._reducer.statistics()[1]
+        return self._statistics()[1]
+
+    def _statistics(self) -> "tuple[float, int]":
+        return (self._device_reducer or self._reducer).statistics()
 
     @property
     def copied_bytes(self) -> int:
         """Bytes of gradients that were copied, because the node cannot use their memory in place."""
         return self.communicator.copied_bytes
 
+    @property
+    def copied_on_devices(self) -> int:
+        """Bytes that were copied on devices, between buckets and the buffers that the node uses."""
+        return self._device_reducer.copied_bytes if self._device_reducer is not None else 0
+
     def close(self) -> None:
         """Ends the session. The hook cannot be used any more."""
         self._end()
         self._outputs.clear()
+
+    def _on_devices(self) -> "_torch.DeviceReducer":
+        if self._device_reducer is None:
+            self._device_reducer = _torch.DeviceReducer(self.communicator, self._deadline)
+        return self._device_reducer
 
     def _output(self, bucket: dist.GradBucket, index: int, like: torch.Tensor) -> torch.Tensor:
         """Returns the tensor for a bucket's result. It is kept from step to step, like the bucket itself."""
@@ -134,6 +150,9 @@ def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Futur
     """For DistributedDataParallel.register_comm_hook(State(), allreduce_hook). The node computes the average of
     the gradients over all ranks while the backward pass goes on."""
     index, gradients = bucket.index(), bucket.buffer()
+    if gradients.device.type != "cpu":
+        wire = state.wire if gradients.dtype == torch.float32 else None
+        return state._on_devices().average(index, gradients, wire, state.stats).get_future()
     if state.wire is not None and gradients.dtype == torch.float32:
         small = gradients.to(state.wire)
         future = state._reducer.average(index, small, small, state.stats).get_future()

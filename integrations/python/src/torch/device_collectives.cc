@@ -1,0 +1,279 @@
+#include "integrations/python/src/torch/device_collectives.h"
+
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "integrations/python/src/torch/tensors.h"
+
+namespace tally::python {
+
+struct DeviceCollectives::Plan {
+  DeviceWork::Call call;
+  std::vector<Transfer> transfers{};
+  Tensors stash{};
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies{};  // to, from; at the end
+
+  at::Tensor readable(const at::Tensor& tensor) {
+    stash.push_back(tensor.contiguous());
+    return stash.back();
+  }
+  // As Collectives::Plan::writable().
+  at::Tensor writable(const at::Tensor& tensor, bool with_elements) {
+    stash.push_back(tensor);
+    if (tensor.is_contiguous()) return tensor;
+    stash.push_back(with_elements ? tensor.contiguous()
+                                  : at::empty(tensor.sizes(), tensor.options()));
+    copies.emplace_back(tensor, stash.back());
+    return stash.back();
+  }
+  // A transfer of tensors of this type that the node sums. Failure when it cannot.
+  Transfer summing(tally_kind kind, const at::Tensor& like, const c10d::ReduceOp& op) const {
+    const auto type = type_of(like.scalar_type());
+    const auto reduction = op_of(op, like.scalar_type());
+    if (!type || !reduction) {
+      throw Failure(TALLY_UNSUPPORTED, std::string("nodes do not have this reduction of ") +
+                                           at::toString(like.scalar_type()) + " tensors on " +
+                                           call.device.str() + ": reduce copies on the CPU");
+    }
+    Transfer transfer;
+    transfer.request.kind = kind;
+    transfer.request.type = *type;
+    transfer.request.op = *reduction;
+    transfer.wire = like.scalar_type();
+    return transfer;
+  }
+  static Transfer of_bytes(tally_kind kind, const at::Tensor& like) {
+    Transfer transfer;
+    transfer.request = moving(kind, 0, nullptr, nullptr);
+    transfer.moves = true;
+    transfer.wire = like.scalar_type();
+    return transfer;
+  }
+};
+
+namespace {
+
+constexpr std::int64_t kLongestMs = 86'400'000;
+
+at::Tensor as_rows(const at::Tensor& contiguous, std::int64_t columns) {
+  return contiguous.view({contiguous.numel() / columns, columns});
+}
+
+}  // namespace
+
+CommStreams& DeviceCollectives::streams_of(c10::Device device) {
+  const auto found = streams_.find(device.index());
+  if (found != streams_.end()) return found->second;
+  return streams_.emplace(device.index(), CommStreams(communicator_, device)).first->second;
+}
+
+c10::intrusive_ptr<DeviceWork> DeviceCollectives::start(Plan&& plan, Timeout timeout,
+                                                        c10::IValue value,
+                                                        const c10::TypePtr& type) {
+  failure_->throw_if_set();
+  plan.call.sequence = ++sequence_;
+  auto work =
+      c10::make_intrusive<DeviceWork>(communicator_, failure_, plan.call, std::move(value), type);
+  const std::lock_guard lock(mutex_);
+  DeviceTransfers transfers(*communicator_, streams_of(plan.call.device), plan.call.device);
+  std::optional<Failure> failure;
+  try {
+    for (Transfer& transfer : plan.transfers) {
+      transfer.request.deadline_ms =
+          static_cast<std::uint32_t>(std::clamp<std::int64_t>(timeout.count(), 1, kLongestMs));
+      transfers.enqueue(transfer, work);
+    }
+  } catch (const Failure& caught) {
+    failure_->set(caught);
+    failure = caught;
+  }
+  copied_bytes_ += transfers.copied_bytes();
+  const c10::Stream last = transfers.join();
+  {
+    const c10::StreamGuard guard(last);
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    for (const auto& [to, from] : plan.copies) to.copy_(from);
+  }
+  work->enqueued(last, std::move(plan.stash));
+  if (failure) throw Failure(*failure);
+  return work;
+}
+
+WorkPtr DeviceCollectives::all_reduce(const Tensors& tensors, const c10d::ReduceOp& op,
+                                      Timeout timeout, c10d::OpType kind) {
+  Plan plan{{kind, 0, tensors, tensors, tensors.front().device()}};
+  for (const at::Tensor& tensor : tensors) {
+    require_dense(tensor, "the tensor", plan.call.device);
+    Transfer transfer = plan.summing(TALLY_ALL_REDUCE, tensor, op);
+    if (tensor.numel() == 0) continue;
+    transfer.columns = tensor.numel();
+    const at::Tensor memory = as_rows(plan.writable(tensor, true), transfer.columns);
+    transfer.inputs = transfer.outputs = {{0, memory}};
+    plan.transfers.push_back(std::move(transfer));
+  }
+  return start(std::move(plan), timeout);
+}
+
+WorkPtr DeviceCollectives::reduce(const at::Tensor& tensor, std::int64_t root,
+                                  const c10d::ReduceOp& op, Timeout timeout) {
+  Plan plan{{c10d::OpType::REDUCE, 0, {tensor}, {tensor}, tensor.device()}};
+  require_dense(tensor, "the tensor", plan.call.device);
+  require_root(root, communicator_->ranks());
+  Transfer transfer = plan.summing(TALLY_REDUCE, tensor, op);
+  if (tensor.numel() > 0) {
+    transfer.request.root = static_cast<std::uint32_t>(root);
+    transfer.columns = tensor.numel();
+    const bool receives = communicator_->rank() == transfer.request.root;
+    const at::Tensor memory =
+        as_rows(receives ? plan.writable(tensor, true) : plan.readable(tensor), transfer.columns);
+    transfer.inputs = {{0, memory}};
+    if (receives) transfer.outputs = {{0, memory}};
+    plan.transfers.push_back(std::move(transfer));
+  }
+  return start(std::move(plan), timeout);
+}
+
+WorkPtr DeviceCollectives::broadcast(const at::Tensor& tensor, std::int64_t root, Timeout timeout) {
+  Plan plan{{c10d::OpType::BROADCAST, 0, {tensor}, {tensor}, tensor.device()}};
+  require_dense(tensor, "the tensor", plan.call.device);
+  require_root(root, communicator_->ranks());
+  if (tensor.numel() > 0) {
+    Transfer transfer = Plan::of_bytes(TALLY_BROADCAST, tensor);
+    transfer.request.root = static_cast<std::uint32_t>(root);
+    transfer.columns = tensor.numel();
+    const bool sends = communicator_->rank() == transfer.request.root;
+    const at::Tensor memory =
+        as_rows(sends ? plan.readable(tensor) : plan.writable(tensor, false), transfer.columns);
+    (sends ? transfer.inputs : transfer.outputs) = {{0, memory}};
+    plan.transfers.push_back(std::move(transfer));
+  }
+  return start(std::move(plan), timeout);
+}
+
+// The rows of `outputs`, one tensor after the other, are the ranks'.
+void DeviceCollectives::add_all_gather(Plan& plan, const at::Tensor& input,
+                                       const Tensors& outputs) const {
+  const std::int64_t columns = input.numel();
+  if (columns == 0) return;
+  Transfer transfer = Plan::of_bytes(TALLY_ALL_GATHER, input);
+  transfer.rows = communicator_->ranks();
+  transfer.columns = columns;
+  transfer.inputs = {{communicator_->rank(), as_rows(plan.readable(input), columns)}};
+  std::int64_t row = 0;
+  for (const at::Tensor& output : outputs) {
+    const at::Tensor rows = as_rows(plan.writable(output, false), columns);
+    transfer.outputs.push_back({row, rows});
+    row += rows.size(0);
+  }
+  plan.transfers.push_back(std::move(transfer));
+}
+
+WorkPtr DeviceCollectives::all_gather(const TensorLists& outputs, const Tensors& inputs,
+                                      Timeout timeout, c10d::OpType kind) {
+  require_lists(outputs.size(), inputs.size());
+  Plan plan{{kind, 0, inputs, {}, inputs.front().device()}};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require_dense(inputs[i], "the input", plan.call.device);
+    require_ranks(outputs[i].size(), communicator_->ranks());
+    for (const at::Tensor& output : outputs[i]) {
+      require_dense(output, "an output", plan.call.device);
+      require_elements(output, inputs[i].numel(), "an output");
+      require_same_type(output, inputs[i]);
+      plan.call.outputs.push_back(output);
+    }
+    add_all_gather(plan, inputs[i], outputs[i]);
+  }
+  return start(std::move(plan), timeout);
+}
+
+WorkPtr DeviceCollectives::all_gather_flat(const Tensors& outputs, const Tensors& inputs,
+                                           Timeout timeout) {
+  require_as_many(outputs, inputs);
+  Plan plan{{c10d::OpType::_ALLGATHER_BASE, 0, inputs, outputs, inputs.front().device()}};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require_dense(outputs[i], "the output", plan.call.device);
+    require_dense(inputs[i], "the input", plan.call.device);
+    require_same_type(outputs[i], inputs[i]);
+    require_elements(outputs[i], inputs[i].numel() * std::int64_t{communicator_->ranks()},
+                     "the output");
+    add_all_gather(plan, inputs[i], {outputs[i]});
+  }
+  return start(std::move(plan), timeout);
+}
+
+void DeviceCollectives::add_reduce_scatter(Plan& plan, const at::Tensor& output,
+                                           const Tensors& inputs, const c10d::ReduceOp& op) const {
+  Transfer transfer = plan.summing(TALLY_REDUCE_SCATTER, output, op);
+  const std::int64_t columns = output.numel();
+  if (columns == 0) return;
+  transfer.rows = communicator_->ranks();
+  transfer.columns = columns;
+  std::int64_t row = 0;
+  for (const at::Tensor& input : inputs) {
+    const at::Tensor rows = as_rows(plan.readable(input), columns);
+    transfer.inputs.push_back({row, rows});
+    row += rows.size(0);
+  }
+  transfer.outputs = {{communicator_->rank(), as_rows(plan.writable(output, false), columns)}};
+  plan.transfers.push_back(std::move(transfer));
+}
+
+WorkPtr DeviceCollectives::reduce_scatter(const Tensors& outputs, const TensorLists& inputs,
+                                          const c10d::ReduceOp& op, Timeout timeout) {
+  require_lists(inputs.size(), outputs.size());
+  Plan plan{{c10d::OpType::REDUCE_SCATTER, 0, {}, outputs, outputs.front().device()}};
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    require_dense(outputs[i], "the output", plan.call.device);
+    require_ranks(inputs[i].size(), communicator_->ranks());
+    for (const at::Tensor& input : inputs[i]) {
+      require_dense(input, "an input", plan.call.device);
+      require_elements(input, outputs[i].numel(), "an input");
+      require_same_type(outputs[i], input);
+      plan.call.inputs.push_back(input);
+    }
+    add_reduce_scatter(plan, outputs[i], inputs[i], op);
+  }
+  return start(std::move(plan), timeout);
+}
+
+WorkPtr DeviceCollectives::reduce_scatter_flat(const Tensors& outputs, const Tensors& inputs,
+                                               const c10d::ReduceOp& op, Timeout timeout) {
+  require_as_many(outputs, inputs);
+  Plan plan{{c10d::OpType::_REDUCE_SCATTER_BASE, 0, inputs, outputs, outputs.front().device()}};
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    require_dense(outputs[i], "the output", plan.call.device);
+    require_dense(inputs[i], "the input", plan.call.device);
+    require_same_type(outputs[i], inputs[i]);
+    require_elements(inputs[i], outputs[i].numel() * std::int64_t{communicator_->ranks()},
+                     "the input");
+    add_reduce_scatter(plan, outputs[i], {inputs[i]}, op);
+  }
+  return start(std::move(plan), timeout);
+}
+
+c10::intrusive_ptr<DeviceWork> DeviceCollectives::average(const at::Tensor& bucket,
+                                                          const Bucket& how, c10::IValue value,
+                                                          const c10::TypePtr& type) {
+  Plan plan{{c10d::OpType::ALLREDUCE, 0, {bucket}, {bucket}, bucket.device()}};
+  require_dense(bucket, "the bucket", plan.call.device);
+  const at::Tensor memory = plan.writable(bucket, true);
+  Transfer transfer = plan.summing(TALLY_ALL_REDUCE, bucket, c10d::ReduceOp::AVG);
+  if (how.wire) {
+    transfer.wire = *how.wire;
+    transfer.request.type = *type_of(*how.wire);
+  }
+  transfer.request.priority = how.priority;
+  transfer.request.stats = how.stats;
+  if (bucket.numel() > 0) {
+    transfer.columns = bucket.numel();
+    transfer.inputs = transfer.outputs = {{0, as_rows(memory, transfer.columns)}};
+    plan.transfers.push_back(std::move(transfer));
+  }
+  return start(std::move(plan), how.timeout, std::move(value), type);
+}
+
+}  // namespace tally::python

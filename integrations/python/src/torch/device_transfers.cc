@@ -1,0 +1,101 @@
+#include "integrations/python/src/torch/device_transfers.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+
+namespace tally::python {
+
+DeviceTransfers::DeviceTransfers(Communicator& communicator, CommStreams& streams,
+                                 c10::Device device)
+    : communicator_(communicator),
+      streams_(streams),
+      device_(device),
+      current_(c10::impl::VirtualGuardImpl(device.type()).getStream(device)),
+      begin_(device.type()) {
+  CommStreams::require_no_capture(current_);
+  begin_.record(current_);
+}
+
+CommStream& DeviceTransfers::next_stream() {
+  CommStream& stream = streams_.next();
+  if (std::find(used_.begin(), used_.end(), stream.stream) == used_.end()) {
+    begin_.block(stream.stream);
+    used_.push_back(stream.stream);
+  }
+  last_ = stream.stream;
+  return stream;
+}
+
+c10::Stream DeviceTransfers::join() const {
+  if (!last_) return current_;
+  for (const c10::Stream& stream : used_) {
+    if (stream == *last_) continue;
+    c10::Event event(device_.type());
+    event.record(stream);
+    event.block(*last_);
+  }
+  return *last_;
+}
+
+void DeviceTransfers::enqueue(const Transfer& transfer,
+                              const c10::intrusive_ptr<DeviceWork>& work) {
+  const std::int64_t bytes_of_column = transfer.rows * transfer.bytes_of_element();
+  const auto most =
+      std::max<std::int64_t>(1, std::int64_t{CommStreams::kLargestBuffer} / bytes_of_column);
+  for (std::int64_t first = 0; first < transfer.columns; first += most) {
+    enqueue_piece(transfer, first, std::min(most, transfer.columns - first), work);
+  }
+}
+
+// Results lie over the contributions.
+Request DeviceTransfers::request_of(const Transfer& transfer, std::int64_t columns,
+                                    std::byte* buffer) const {
+  const std::int64_t row = columns * transfer.bytes_of_element();
+  Request request = transfer.request;
+  request.count = static_cast<std::uint64_t>(transfer.rows * (transfer.moves ? row : columns));
+  request.in = transfer.inputs.empty() ? nullptr : buffer;
+  request.out = transfer.outputs.empty() && request.kind == TALLY_REDUCE ? nullptr : buffer;
+  std::byte* const own_row = buffer + static_cast<std::int64_t>(communicator_.rank()) * row;
+  if (request.kind == TALLY_ALL_GATHER) request.in = own_row;
+  if (request.kind == TALLY_REDUCE_SCATTER) request.out = own_row;
+  request.on_device = true;
+  return request;
+}
+
+// The copies go below autograd: the collective is no operation on the tensors for it, as NCCL's is
+// none.
+void DeviceTransfers::enqueue_piece(const Transfer& transfer, std::int64_t first,
+                                    std::int64_t count,
+                                    const c10::intrusive_ptr<DeviceWork>& work) {
+  CommStream& stream = next_stream();
+  const c10::StreamGuard guard(stream.stream);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const auto bytes = static_cast<std::size_t>(transfer.rows * count * transfer.bytes_of_element());
+  auto* const data = static_cast<std::byte*>(streams_.buffer(stream, bytes));
+  const at::Tensor buffer = at::for_blob(data, {transfer.rows, count})
+                                .options(at::TensorOptions(transfer.wire).device(device_))
+                                .target_device(device_)
+                                .make_tensor();
+  const auto each = [&](const std::vector<Transfer::Part>& parts, auto copy) {
+    for (const auto& [row, tensor] : parts) {
+      const at::Tensor columns = tensor.narrow(1, first, count);
+      copy(columns, buffer.narrow(0, row, columns.size(0)));
+      copied_bytes_ += columns.nbytes();
+    }
+  };
+  each(transfer.inputs, [](const at::Tensor& from, const at::Tensor& to) { to.copy_(from); });
+  Request request = request_of(transfer, count, data);
+  request.stream = stream.native;
+  work->begin_one();
+  try {
+    communicator_.post(request, [work](const Outcome& one) { work->end_one(one); });
+  } catch (const Failure& failure) {
+    work->end_one(Outcome::of(failure));
+    throw;
+  }
+  each(transfer.outputs, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+}
+
+}  // namespace tally::python
