@@ -260,7 +260,7 @@ tally_status tally_get_info(const tally_session* constant, tally_session_info* i
     full.credit = config.credit;
     full.epoch = config.epoch;
     full.transport = session->rank->session().transport();
-    full.copied_bytes = opened.copied_bytes();
+    full.copied_bytes = session->rank->copied_bytes();
     full.checksums = opened.gives_checksums() ? 1 : 0;
     tally::client::write_struct(full, info);
     return TALLY_OK;

@@ -102,7 +102,10 @@ Outcome DeviceOperations::enqueue(Live& live, cuda::Stream stream) {
   auto ordered = std::move(taken).value();
   const DeviceOperation& operation = *live.operation;
   copies_.clear();
-  for (std::uint32_t i = 0; i < operation.size(); ++i) copies_.push_back(operation.copies_of(i));
+  for (std::uint32_t i = 0; i < operation.size(); ++i) {
+    copies_.push_back(operation.copies_of(i));
+    live.copied_bytes += copies_.back().in_bytes + copies_.back().out_bytes;
+  }
   auto enqueued = live.captured == nullptr
                       ? ordered->enqueue(live.context->streams(), stream, copies_)
                       : ordered->capture(live.captured->streams, stream, copies_,
@@ -211,6 +214,7 @@ void DeviceOperations::finish(Live& live) {
   DeviceOperation& operation = *live.operation;
   const bool reusable = operation.ordered().landed();
   Completed completed = operation.take_verdict();
+  copied_bytes_ += live.copied_bytes;
   if (reusable) operation.ordered().next_round();
   const bool failed = completed.status != Status::kOk;
   // Nobody may be waiting for the rounds of a graph, so only failed ones have completions.

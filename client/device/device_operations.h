@@ -53,6 +53,8 @@ class DeviceOperations {
   // The oldest completion; false when there is none.
   bool take_finished(Completed& completed);
 
+  // Bytes that devices have copied from and to pinned memory, for operations that have ended.
+  std::uint64_t copied_bytes() const { return copied_bytes_; }
   // Operations that have no completion yet. Those of graphs do not count.
   std::uint32_t outstanding() const { return outstanding_; }
   // Whether an event of a device is awaited that wakes nobody.
@@ -71,6 +73,7 @@ class DeviceOperations {
     std::unique_ptr<DeviceOperation> operation;
     DeviceContext* context = nullptr;
     std::unique_ptr<Captured> captured;  // null: not captured, and forgotten at its end
+    std::uint64_t copied_bytes = 0;      // of each round
 
     bool under_way() const {
       return captured == nullptr || captured->rounds.load(std::memory_order_acquire) > 0;
@@ -94,6 +97,7 @@ class DeviceOperations {
   std::deque<Completed> finished_;
   std::vector<gpu::PartCopies> copies_;  // of enqueue(); kept for its memory
   std::uint32_t outstanding_ = 0;
+  std::uint64_t copied_bytes_ = 0;
 };
 
 }  // namespace tally::client

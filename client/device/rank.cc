@@ -17,9 +17,9 @@ Result<Region*> Rank::add_cuda_region(std::uint64_t data, std::size_t bytes, Loc
   if (device_ == nullptr) {
     auto begun = DeviceSession::begin(**driver, *session_);
     if (!begun) return begun.error();
+    const std::lock_guard guard(fd_mutex_);
     device_ = std::move(begun).value();
     lock = device_->lock();
-    const std::lock_guard guard(fd_mutex_);
     if (fd_) {
       ::epoll_ctl(fd_.get(), EPOLL_CTL_DEL, source_, nullptr);
       source_ = device_->fd();
@@ -27,6 +27,10 @@ Result<Region*> Rank::add_cuda_region(std::uint64_t data, std::size_t bytes, Loc
     }
   }
   return device_->operations().add_region(data, bytes);
+}
+
+std::uint64_t Rank::copied_bytes() const {
+  return session_->copied_bytes() + (device_ != nullptr ? device_->operations().copied_bytes() : 0);
 }
 
 Outcome Rank::remove_region(Region* region) {

@@ -29,6 +29,8 @@ class Rank {
   // Registers `bytes` of memory of a CUDA device. kUnsupported: this machine has no CUDA.
   Result<Region*> add_cuda_region(std::uint64_t data, std::size_t bytes, Lock& lock);
   Outcome remove_region(Region* region);
+  // Between the caller's memory and the nodes', by the CPU and by devices.
+  std::uint64_t copied_bytes() const;
 
   // `stream` orders the operation when a buffer is memory of a device, and must be null otherwise.
   Outcome post(const Post& post, cuda::Stream stream);

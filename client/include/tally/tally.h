@@ -191,7 +191,8 @@ typedef struct tally_session_info {
   const char* transport; /* "shm", "verbs", "fabric"; "shm, fabric" when the nodes differ; valid
                             until tally_close */
   uint64_t copied_bytes; /* bytes copied so far between the caller's memory and the node's: all of
-                            staged memory, and the edges of adopted memory */
+                            staged memory, that of devices included, and the edges of adopted
+                            memory */
   uint32_t checksums;    /* 1 when this rank gives checksums of its contributions, else 0 */
 } tally_session_info;
 

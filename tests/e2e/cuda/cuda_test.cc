@@ -129,6 +129,7 @@ TEST_P(Cuda, NothingIsAllocatedAndNobodyWaitsForADevice) {
       ASSERT_EQ(done.status, TALLY_OK) << done.message;
     };
     step();  // makes the events of the operation
+    const std::uint64_t copied = copied_bytes_of(rank);
     everybody.arrive_and_wait();
     CudaMachine::Work before;
     CudaMachine::Work after;
@@ -136,9 +137,11 @@ TEST_P(Cuda, NothingIsAllocatedAndNobodyWaitsForADevice) {
     everybody.arrive_and_wait();
     for (std::uint64_t i = 0; i < kSteps; ++i) step();
     everybody.arrive_and_wait();
+    const bool staged = transport_of(rank) != "verbs";
+    const std::uint64_t own_bytes = staged ? kSteps * kCount * sizeof(float) : 0;
+    EXPECT_EQ(copied_bytes_of(rank) - copied, 2 * own_bytes);
     if (counted && machine_->counts(after)) {
-      const bool staged = transport_of(rank) != "verbs";
-      const std::uint64_t bytes = staged ? kRanks * kSteps * kCount * sizeof(float) : 0;
+      const std::uint64_t bytes = kRanks * own_bytes;
       EXPECT_EQ(after.host_synchronizations, before.host_synchronizations);
       EXPECT_EQ(after.allocations, before.allocations);
       EXPECT_EQ(after.registrations, before.registrations);

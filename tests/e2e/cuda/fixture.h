@@ -86,12 +86,18 @@ class CudaTest : public ::testing::TestWithParam<CudaLayout> {
   std::unique_ptr<CudaMachine> machine_;
 };
 
-// An adapter of transport verbs reaches memory of devices itself.
-inline std::string transport_of(const Rank& rank) {
+inline tally_session_info info_of(const Rank& rank) {
   tally_session_info info{};
   info.size = sizeof info;
   EXPECT_EQ(tally_get_info(rank.session(), &info), TALLY_OK) << rank.error();
-  return info.transport;
+  return info;
+}
+// An adapter of transport verbs reaches memory of devices itself.
+inline std::string transport_of(const Rank& rank) {
+  return info_of(rank).transport;
+}
+inline std::uint64_t copied_bytes_of(const Rank& rank) {
+  return info_of(rank).copied_bytes;
 }
 
 inline std::string name_of(const ::testing::TestParamInfo<CudaLayout>& layout) {
