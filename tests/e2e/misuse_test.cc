@@ -287,7 +287,7 @@ TEST_F(MisuseTest, EveryMistypedFieldIsNamedWithWhatItMayBe) {
   refused([](auto& op) { op.in.offset = 4; }, TALLY_INVALID_ARGUMENT, "in and out", "apart");
   refused([](auto& op) { op.in.offset = op.out.offset = 4; }, TALLY_BAD_REGION, "at offset 4",
           "16384 bytes");
-  refused([](auto& op) { op.stream = &op; }, TALLY_UNSUPPORTED, "stream", "NULL");
+  refused([](auto& op) { op.stream = &op; }, TALLY_INVALID_ARGUMENT, "stream", "NULL");
   expect_sum();
 }
 
