@@ -58,15 +58,15 @@ class DeviceOperation {
   bool has_results() const { return up_ > published_; }
   void publish();
 
-  // Nobody wants the result any more: the chunks are to be cancelled as soon as they are posted.
+  // The operation is cancelled or has failed: chunks are cancelled as soon as they are posted.
   void give_up() { given_up_ = true; }
   bool given_up() const { return given_up_; }
   // The device does no more work. Chunks that it has not brought are not posted: no rank may sum
   // what lies in their place.
   void lose_device(const Error& why);
 
-  // Whether the next event is one of the device.
-  bool waits_for_device() const { return ended_count_ == posted_; }
+  // Whether the next event may be one of the device.
+  bool waits_for_device() const { return posted_ < size() || ended_count_ == size(); }
   bool has_ended() const { return ended_count_ == size() && (device_lost_ || ordered_->landed()); }
   // The completion of the operation. The next round begins. Precondition: has_ended().
   Completed take_verdict();

@@ -5,7 +5,16 @@
 
 #include <utility>
 
+#include "gpu_bridge/stream/stream_state.h"
+
 namespace tally::client {
+namespace {
+
+Error of_tag(std::uint32_t tag, const Error& error) {
+  return Error{error.status, fmt::format("tag {}: {}", tag, error.message)};
+}
+
+}  // namespace
 
 DeviceOperations::~DeviceOperations() {
   bool in_use = false;
@@ -58,7 +67,9 @@ Result<DeviceContext*> DeviceOperations::context_of(cuda::Context handle) {
 
 Outcome DeviceOperations::check(const Post& post, const DeviceBuffers& buffers) const {
   const std::uint32_t tag = post.notice.tag;
-  if (has(tag)) return refusal(Status::kDuplicate, tag, session_.book_config().credit);
+  if (has(tag) || session_.outstanding(tag)) {
+    return refusal(Status::kDuplicate, tag, session_.book_config().credit);
+  }
   if (buffers.in != nullptr && buffers.out != nullptr &&
       buffers.in->memory.context != buffers.out->memory.context) {
     return invalid(fmt::format(
@@ -87,10 +98,9 @@ Outcome DeviceOperations::post(const Post& post, cuda::Stream stream) {
 }
 
 Outcome DeviceOperations::enqueue(Live& live, cuda::Stream stream) {
-  unsigned capture = cuda::kCaptureNone;
-  const cuda::Code code = driver_.stream_is_capturing(stream, &capture);
-  if (code != cuda::Code::kSuccess) return cuda::failure(driver_, "cuStreamIsCapturing", code);
-  if (capture != cuda::kCaptureNone) {
+  const auto capturing = gpu::is_capturing(driver_, live.context->handle(), stream);
+  if (!capturing) return of_tag(live.operation->tag(), capturing.error());
+  if (*capturing) {
     auto streams = gpu::CopyStreams::make(driver_, live.context->handle());
     if (!streams) return streams.error();
     live.captured = std::make_unique<Captured>();
@@ -117,6 +127,12 @@ Outcome DeviceOperations::enqueue(Live& live, cuda::Stream stream) {
   }
   live.operation->follow(std::move(ordered));
   return Unit{};
+}
+
+Result<bool> DeviceOperations::is_capturing(const Post& post, cuda::Stream stream) const {
+  const DeviceBuffers buffers{regions_.find(post.in), regions_.find(post.out)};
+  if (buffers.in == nullptr && buffers.out == nullptr) return false;
+  return gpu::is_capturing(driver_, buffers.any().memory.context, stream);
 }
 
 bool DeviceOperations::cancel(std::uint32_t tag) {
@@ -147,6 +163,8 @@ bool DeviceOperations::take(Completed& completed) {
   const auto found = operations_.find(place.tag);
   if (found == operations_.end()) return false;
   DeviceOperation& operation = *found->second.operation;
+  // An operation on host memory from before the first region of a device may have any tag.
+  if (place.index >= operation.size() || !operation.outstanding(place.index)) return false;
   const bool had_failed = operation.given_up();
   operation.end(place.index, std::move(completed));
   if (operation.given_up() && !had_failed) end_chunks(operation);
@@ -174,6 +192,7 @@ bool DeviceOperations::post_chunks(DeviceOperation& operation) {
       completed.status = posted.error().status;
       completed.message = posted.error().message;
       operation.end(index, std::move(completed));
+      end_chunks(operation);
     } else if (operation.given_up()) {
       static_cast<void>(session_.cancel(operation.chunk(index).tag));
     }
@@ -217,7 +236,8 @@ void DeviceOperations::finish(Live& live) {
   copied_bytes_ += live.copied_bytes;
   if (reusable) operation.ordered().next_round();
   const bool failed = completed.status != Status::kOk;
-  // Nobody may be waiting for the rounds of a graph, so only failed ones have completions.
+  // A round of a graph has a completion only when it fails, because the caller may not wait for
+  // rounds.
   if (live.captured == nullptr || failed) finished_.push_back(std::move(completed));
   if (live.captured != nullptr) {
     live.captured->rounds.fetch_sub(1, std::memory_order_relaxed);

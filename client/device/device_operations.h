@@ -37,18 +37,23 @@ class DeviceOperations {
   // Posts an operation of which a buffer at least is memory of a device, in the order of `stream`.
   // When the stream is being captured, each launch of its graph posts the operation.
   Outcome post(const Post& post, cuda::Stream stream);
+  // Whether post() would be captured. False for an operation without memory of a device.
+  Result<bool> is_capturing(const Post& post, cuda::Stream stream) const;
   // False: there is no such operation.
   bool cancel(std::uint32_t tag);
   void cancel_all();
   // Whether the tag is one of an operation that is outstanding or belongs to a graph.
   bool has(std::uint32_t tag) const { return operations_.contains(tag); }
 
+  // The calling thread's calls of the driver do not end captures of other threads.
+  void allow_calls_during_captures() const { cuda::allow_calls_during_captures(driver_); }
+
   // Takes a completion of the session. False: it is not of a chunk, and `completed` is unchanged.
   bool take(Completed& completed);
-  // Posts the chunks that devices have brought, and tells devices of results. True when anything
-  // has changed.
+  // Posts the chunks that devices have brought, and publishes results to devices. True when
+  // anything has changed.
   bool progress();
-  // Ends the operations of devices that have failed, so that nobody waits for them.
+  // Ends the operations of devices that have failed.
   void look_for_failures();
   // The oldest completion; false when there is none.
   bool take_finished(Completed& completed);
@@ -57,7 +62,7 @@ class DeviceOperations {
   std::uint64_t copied_bytes() const { return copied_bytes_; }
   // Operations that have no completion yet. Those of graphs do not count.
   std::uint32_t outstanding() const { return outstanding_; }
-  // Whether an event of a device is awaited that wakes nobody.
+  // Whether the next event may be a word of a device, which wakes no thread.
   bool waits_for_device() const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr Nanos kDeviceClosing = 5 * kSecond;        // for the devices when a session ends
 constexpr Nanos kFailuresEvery = 10 * kMillisecond;  // for devices that have failed
-// A device writes its words without waking anybody. A thread that has waited for a time sleeps a
+// A device writes its words without waking a thread. A thread that has waited for a time sleeps a
 // fraction of it more, so that it costs little and is late by little.
 constexpr Nanos kShortestSleep = 20 * kMicrosecond;
 constexpr Nanos kLongestSleep = 500 * kMicrosecond;
@@ -53,8 +53,8 @@ DeviceSession::~DeviceSession() {
   auto lock = this->lock();
   const Nanos until = monotonic_now() + kDeviceClosing;
   operations_.cancel_all();
-  Completed ignored;
-  while (operations_.outstanding() > 0 && wait(lock, ignored, until)) {
+  while (operations_.outstanding() > 0 && monotonic_now() < until) {
+    completion_.wait_for(lock, std::chrono::milliseconds(20));
   }
   if (operations_.outstanding() > 0) {
     session_.log(1,
@@ -72,10 +72,13 @@ DeviceSession::~DeviceSession() {
 Outcome DeviceSession::post(const Post& post, cuda::Stream stream) {
   wake();
   const std::uint32_t tag = post.notice.tag;
+  // Until the caller takes the completion, the operation is outstanding for it.
+  if (operations_.has(tag) || has_completed(tag)) {
+    return refusal(Status::kDuplicate, tag, session_.book_config().credit);
+  }
   if (operations_.owns(post.in) || operations_.owns(post.out)) {
     return operations_.post(post, stream);
   }
-  if (operations_.has(tag)) return refusal(Status::kDuplicate, tag, session_.book_config().credit);
   if (tag >= Chunks::kFirstTag) {
     return invalid("tag " + std::to_string(tag) +
                    ": must be below 2147483648 in a session with memory of devices, because the "
@@ -88,10 +91,12 @@ Outcome DeviceSession::post(const Post& post, cuda::Stream stream) {
 Outcome DeviceSession::cancel(std::uint32_t tag) {
   wake();
   if (operations_.cancel(tag)) return Unit{};
-  // The thread may have taken the completion, of which the caller cannot know.
-  const bool has_ended = std::any_of(completed_.begin(), completed_.end(),
-                                     [&](const Completed& one) { return one.tag == tag; });
-  return has_ended ? Outcome(Unit{}) : session_.cancel(tag);
+  return has_completed(tag) ? Outcome(Unit{}) : session_.cancel(tag);
+}
+
+bool DeviceSession::has_completed(std::uint32_t tag) const {
+  return std::any_of(completed_.begin(), completed_.end(),
+                     [&](const Completed& one) { return one.tag == tag; });
 }
 
 bool DeviceSession::poll(Completed& completed) {
@@ -125,7 +130,7 @@ Outcome DeviceSession::wait_until(std::unique_lock<std::mutex>& lock, Completed&
       return Error{Status::kAgain, "no completion in time: " + std::to_string(outstanding()) +
                                        " operations are outstanding"};
     }
-    // Also looks by itself from time to time: held_back() wakes nobody.
+    // The loop also looks every 100 ms, because held_back() wakes no thread.
     const Nanos longest = std::min(until - now, 100 * kMillisecond);
     completion_.wait_for(lock, std::chrono::nanoseconds(longest));
   }
@@ -156,6 +161,7 @@ void DeviceSession::wake() {
 void DeviceSession::run() {
   ::prctl(PR_SET_NAME, "tally-device");
   ::prctl(PR_SET_TIMERSLACK, 1);  // short sleeps are short
+  operations_.allow_calls_during_captures();
   IdlePolicy idle;
   for (;;) {
     const Nanos now = monotonic_now();
@@ -206,6 +212,8 @@ void DeviceSession::rest(Nanos now) {
   {
     const auto lock = this->lock();
     if (!session_.held_back() && !session_.arm()) return;
+    // A post since the last step has begun to wait for a device.
+    if (waiting_since_ == 0 && operations_.waits_for_device()) return;
     if (waiting_since_ != 0) {
       longest = std::clamp((now - waiting_since_) / kSleepFraction, kShortestSleep, kLongestSleep);
     } else if (session_.outstanding() > 0) {

@@ -54,6 +54,8 @@ class DeviceSession {
   void rest(Nanos now);
   void wake();
   std::uint32_t outstanding() const;
+  // Whether there is a completion of this tag that the caller has not taken.
+  bool has_completed(std::uint32_t tag) const;
   template <typename Wanted>
   Outcome wait_until(std::unique_lock<std::mutex>& lock, Completed& completed, Nanos until,
                      Wanted wanted);

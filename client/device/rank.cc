@@ -77,6 +77,15 @@ Outcome Rank::run(Lock& lock, const Post& post, cuda::Stream stream, Completed& 
     const auto round = session_->post(post);
     return round ? session_->wait_for(post.notice.tag, *round, completed) : round.error();
   }
+  if (auto fine = check_stream(post, stream); !fine) return fine;
+  const auto capturing = device_->operations().is_capturing(post, stream);
+  if (!capturing) return capturing.error();
+  if (*capturing) {
+    return invalid(
+        fmt::format("tag {}: tally_run waits for a completion, and an operation that is "
+                    "captured into a CUDA graph has none: use tally_post",
+                    post.notice.tag));
+  }
   if (auto posted = this->post(post, stream); !posted) return posted;
   return device_->wait_for(lock, post.notice.tag, completed);
 }

@@ -74,6 +74,9 @@ class Session {
   const std::optional<Error>& held_back() const { return loss_.held_back(); }
 
   const BookConfig& book_config() const { return versions_.now().config; }
+  bool outstanding(std::uint32_t tag) const {
+    return versions_.outstanding(tag) || posts_.waits(tag);
+  }
   // Operations that have no completion yet.
   std::uint32_t outstanding() const { return versions_.outstanding() + posts_.waiting(); }
   const std::optional<Error>& lost() const { return loss_.lost(); }

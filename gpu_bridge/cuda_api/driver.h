@@ -58,6 +58,7 @@ namespace tally::cuda {
   F(stream_write_value32, cuStreamWriteValue32,                                                   \
     (Stream stream, Pointer word, std::uint32_t value, unsigned flags))                           \
   F(stream_is_capturing, cuStreamIsCapturing, (Stream stream, unsigned* status))                  \
+  F(thread_exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode, (unsigned* mode))     \
   F(stream_begin_capture, cuStreamBeginCapture, (Stream stream, unsigned mode))                   \
   F(stream_end_capture, cuStreamEndCapture, (Stream stream, Graph * graph))                       \
   F(graph_instantiate, cuGraphInstantiateWithFlags,                                               \
@@ -92,6 +93,14 @@ Error failure(const Driver& driver, const char* call, Code code);
 
 // Unit for kSuccess, else failure().
 Outcome outcome(const Driver& driver, const char* call, Code code);
+
+// By default a capture in mode global, which PyTorch uses, forbids many calls to all threads, and
+// such a call ends the capture. Afterwards no capture of another thread concerns the calls of the
+// calling thread.
+inline void allow_calls_during_captures(const Driver& driver) {
+  unsigned mode = kCaptureModeRelaxed;
+  driver.thread_exchange_stream_capture_mode(&mode);
+}
 
 // The context is the thread's current one for the life of this object.
 class CurrentContext {

@@ -1,4 +1,5 @@
 #include "gpu_bridge/group/executor.h"
+#include "gpu_bridge/stream/stream_state.h"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
@@ -255,22 +256,12 @@ Outcome Executor::check_average(const GroupOperation& operation) const {
 }
 
 Outcome Executor::check_stream(const GroupOperation& operation) const {
-  const cuda::Driver& driver = *member_.driver;
-  const cuda::CurrentContext current(driver, member_.context);
-  cuda::Context context = member_.context;
-  unsigned capture = cuda::kCaptureNone;
-  auto asked = cuda::outcome(driver, "cuStreamIsCapturing",
-                             driver.stream_is_capturing(operation.stream, &capture));
-  if (asked && operation.stream != nullptr) {
-    asked =
-        cuda::outcome(driver, "cuStreamGetCtx", driver.stream_get_ctx(operation.stream, &context));
+  const auto capturing = is_capturing(*member_.driver, member_.context, operation.stream);
+  if (!capturing) {
+    return Error{capturing.error().status,
+                 fmt::format("tag {}: {}", operation.tag, capturing.error().message)};
   }
-  if (!asked) return asked;
-  if (context != member_.context) {
-    return invalid(
-        fmt::format("tag {}: the stream is of another device than the rank's", operation.tag));
-  }
-  if (capture == cuda::kCaptureNone) return Unit{};
+  if (!*capturing) return Unit{};
   return Error{Status::kUnsupported,
                fmt::format("tag {}: the stream is being captured, and operations of groups cannot "
                            "be in a graph: post it outside of the capture",
@@ -301,7 +292,10 @@ Outcome Executor::all_reduce(const GroupOperation& operation) {
   const Lock lock(mutex_);
   if (lost_.has_value()) return *lost_;
   const ElementFacts element = facts_of(operation.type);
-  const GroupBuffer* const buffer = buffers_.find(operation.data, operation.count * element.bytes);
+  // A count whose bytes overflow fits no buffer.
+  const bool fits = element.bytes != 0 && operation.count <= SIZE_MAX / element.bytes;
+  const GroupBuffer* const buffer =
+      fits ? buffers_.find(operation.data, operation.count * element.bytes) : nullptr;
   if (auto fine = check(operation, buffer); !fine) {
     next_look_ = 0;  // the device may have failed
     wake();

@@ -75,6 +75,7 @@ void Executor::run() {
   ::prctl(PR_SET_NAME, "tally-group");
   ::prctl(PR_SET_TIMERSLACK, 1);  // short sleeps are short
   const cuda::CurrentContext current(*member_.driver, member_.context);
+  cuda::allow_calls_during_captures(*member_.driver);
   IdlePolicy idle;
   for (;;) {
     const Nanos now = monotonic_now();
@@ -286,6 +287,7 @@ void Executor::rest(Nanos now) {
   Nanos longest = 0;
   {
     const Lock lock(mutex_);
+    if (ending_) return;
     if (!arm(member_.all, Stage::kVerdict)) return;
     for (tally_session* const session : member_.columns) {
       if (!arm(session, Stage::kSum)) return;

@@ -141,6 +141,43 @@ TEST_P(CudaFailures, ABrokenDeviceEndsItsOperations) {
   });
 }
 
+TEST_P(CudaFailures, ATagIsOfOneOperationUntilItsCompletionIsTaken) {
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    tally_region* host = nullptr;
+    rank.alloc<float>(10, &host);
+    const auto on_host = operation(TALLY_ALL_REDUCE, TALLY_F32, 1, 10, {host, 0}, {host, 0});
+    const auto on_device = all_reduce_of(1, region, stream);
+    ASSERT_EQ(tally_post(rank.session(), &on_host), TALLY_OK) << rank.error();
+    EXPECT_EQ(tally_post(rank.session(), &on_device), TALLY_DUPLICATE);
+    EXPECT_EQ(rank.wait().status, TALLY_OK);
+    array.fill(values_of(index, kCount), stream);
+    ASSERT_EQ(tally_post(rank.session(), &on_device), TALLY_OK) << rank.error();
+    stream.finish();  // now or soon the library's thread has the completion
+    EXPECT_EQ(tally_post(rank.session(), &on_host), TALLY_DUPLICATE);
+    const auto done = rank.wait();
+    EXPECT_EQ(done.status, TALLY_OK) << done.message;
+    EXPECT_EQ(array.read(0, kCount, stream), sum_of(kRanks, kCount));
+  });
+}
+
+TEST_P(CudaFailures, AStreamOfAnotherDeviceIsRefused) {
+  if (options_.devices < 2) GTEST_SKIP() << "there is no other device";
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    const DeviceThread other(machine_->driver(), 1 - static_cast<int>(index));
+    const DeviceStream stream(other);
+    const auto wanted = all_reduce_of(1, region, stream);
+    for (int i = 0; i < 300; ++i) {  // more than there are places for operations
+      ASSERT_EQ(tally_post(rank.session(), &wanted), TALLY_INVALID_ARGUMENT) << rank.error();
+    }
+    EXPECT_NE(std::string(rank.error()).find("another device"), std::string::npos) << rank.error();
+  });
+}
+
 TEST_P(CudaFailures, WrongRequestsAreRefused) {
   on_each([&](std::uint32_t, Rank& rank, const DeviceThread& thread) {
     const DeviceStream stream(thread);

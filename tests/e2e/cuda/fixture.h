@@ -50,6 +50,8 @@ struct CudaLayout {
 inline const auto kCudaLayouts =
     ::testing::Values(CudaLayout{1, 32}, CudaLayout{2, 8}, CudaLayout{2, 1},
                       CudaLayout{2, 8, false}, CudaLayout{2, 1, false});
+inline const auto kDeviceForEachRank = ::testing::Values(
+    CudaLayout{2, 8}, CudaLayout{2, 1}, CudaLayout{2, 8, false}, CudaLayout{2, 1, false});
 
 class CudaTest : public ::testing::TestWithParam<CudaLayout> {
  protected:

@@ -13,10 +13,11 @@ using CudaGraphs = CudaTest;
 class CapturedGraph {
  public:
   template <typename Work>
-  CapturedGraph(const DeviceThread& thread, const DeviceStream& stream, Work work)
+  CapturedGraph(const DeviceThread& thread, const DeviceStream& stream, Work work,
+                unsigned mode = cuda::kCaptureModeThreadLocal)
       : thread_(thread) {
     const cuda::Driver& driver = thread.driver();
-    thread.check(driver.stream_begin_capture(stream.get(), cuda::kCaptureModeThreadLocal));
+    thread.check(driver.stream_begin_capture(stream.get(), mode));
     work();
     cuda::Graph graph = nullptr;
     thread.check(driver.stream_end_capture(stream.get(), &graph));
@@ -90,7 +91,51 @@ TEST_P(CudaGraphs, ARoundThatFailsHasACompletionAndTheNextOneSucceeds) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, CudaGraphs, kCudaLayouts, name_of);
+// A capture in mode global ends when any thread makes certain calls, and PyTorch's captures have
+// this mode.
+TEST_P(CudaGraphs, TheLibrarysThreadDoesNotEndACapture) {
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    if (index == 1) return;  // the capture would also forbid calls to this rank's thread
+    const DeviceStream waiting(thread);
+    const DeviceStream captured(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    Gate gate(thread);
+    gate.close(waiting);
+    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 1, kCount, {region, 0}, {region, 0});
+    wanted.stream = waiting.get();
+    ASSERT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+    const auto capture = [&] {
+      thread.check(thread.driver().memset_d32_async(array.data(), 0, kCount, captured.get()));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the thread looks for failures
+    };
+    const CapturedGraph graph(thread, captured, capture, cuda::kCaptureModeGlobal);
+    gate.open();
+    rank.close();
+    waiting.finish();
+  });
+}
+
+TEST_P(CudaGraphs, RunIsRefusedDuringACapture) {
+  on_each([&](std::uint32_t, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 1, kCount, {region, 0}, {region, 0});
+    wanted.stream = stream.get();
+    tally_completion completion{};
+    completion.size = sizeof completion;
+    const CapturedGraph graph(thread, stream, [&] {
+      EXPECT_EQ(tally_run(rank.session(), &wanted, &completion), TALLY_INVALID_ARGUMENT);
+      EXPECT_NE(std::string(rank.error()).find("use tally_post"), std::string::npos)
+          << rank.error();
+    });
+  });
+}
+
+// The branches of a graph take queues of their own, next to that of the stream. So ranks of one
+// process that share a device would meet in a queue.
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaGraphs, kDeviceForEachRank, name_of);
 
 }  // namespace
 }  // namespace tally::testing

@@ -6,6 +6,16 @@
 #include "tests/support/cuda/machine.h"
 
 namespace tally::test::cuda {
+namespace {
+
+// Which captures concern the calls of this thread.
+thread_local unsigned thread_mode = tally::cuda::kCaptureModeGlobal;
+
+}  // namespace
+
+unsigned exchange_capture_mode(unsigned mode) {
+  return std::exchange(thread_mode, mode);
+}
 
 // A copy of the pointer, because the streams lose theirs.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
@@ -45,11 +55,13 @@ Code allow_default_stream(const StreamState& stream) {
 
 Code allow_unsafe_call(const Machine& machine) {
   Code code = Code::kSuccess;
+  if (thread_mode == tally::cuda::kCaptureModeRelaxed) return code;
   for (const auto& [handle, stream] : machine.streams) {
     if (stream->capture == nullptr) continue;
     Capture& running = *stream->capture;
     const bool mine = running.thread == std::this_thread::get_id();
-    const bool forbids = running.mode == tally::cuda::kCaptureModeGlobal ||
+    const bool concerns = mine || thread_mode == tally::cuda::kCaptureModeGlobal;
+    const bool forbids = (concerns && running.mode == tally::cuda::kCaptureModeGlobal) ||
                          (mine && running.mode == tally::cuda::kCaptureModeThreadLocal);
     if (!forbids) continue;
     running.invalidated = true;

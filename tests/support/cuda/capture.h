@@ -54,6 +54,8 @@ Code capture(Machine& machine, StreamState& stream, Work work);
 // that capture.
 Code allow_default_stream(const StreamState& stream);
 // Refuses a call that captures forbid to this thread, such as cuMemFree, and invalidates those.
+// Sets the mode of the calling thread and returns the one before.
+unsigned exchange_capture_mode(unsigned mode);
 Code allow_unsafe_call(const Machine& machine);
 // Refuses a call that waits for the stream or asks for its state, while a capture has the stream or
 // forbids such calls to this thread.

@@ -68,6 +68,15 @@ Code stream_is_capturing(Stream handle, unsigned* status) {
   });
 }
 
+Code thread_exchange_stream_capture_mode(unsigned* mode) {
+  return call("cuThreadExchangeStreamCaptureMode", Needs::kInit,
+              [&](Machine&, Machine::Lock&, ContextState*) {
+                if (*mode > tally::cuda::kCaptureModeRelaxed) return Code::kInvalidValue;
+                *mode = exchange_capture_mode(*mode);
+                return Code::kSuccess;
+              });
+}
+
 Code stream_begin_capture(Stream handle, unsigned mode) {
   return stream_call("cuStreamBeginCapture", handle,
                      [&](Machine&, Machine::Lock&, StreamState& stream) {
