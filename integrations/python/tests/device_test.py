@@ -1,7 +1,6 @@
 """torch.distributed's backend with tensors on a device (device/torch_device.py)."""
 
 import datetime
-import time
 
 import group
 import torch
@@ -35,13 +34,6 @@ def equal(got, wanted):
     assert got.device.type == DEVICE.type
     got = got.cpu()
     assert got.dtype == wanted.dtype and torch.equal(got, wanted), (got, wanted)
-
-
-def until(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def on_both(collective, *tensors):
@@ -132,7 +124,7 @@ def the_stream_orders_a_call_and_the_host_does_not_wait(rank, ranks):
         tensor.fill_(0)
         assert not work.is_completed()
     equal(kept, torch.full((100_000,), 2.0 * sum(range(1, ranks + 1))))
-    until(work.is_completed)
+    torch_device.until(work.is_completed)
     assert work.is_success()
 
 
@@ -267,10 +259,12 @@ def an_error_before_the_call_is_thrown(_rank, _ranks):
 
 def a_call_ends_when_its_group_ends(_rank, ranks):
     alone = dist.new_group(backend=f"{torch_device.NAME}:tally")
+    calls = 5  # so that each communication stream of the group has its buffer
     tensor = torch.ones(200_000, device=DEVICE)
-    dist.all_reduce(tensor, group=alone, async_op=True)
+    for _ in range(calls):
+        dist.all_reduce(tensor, group=alone)
     torch.accelerator.synchronize()
-    equal(tensor, torch.full((200_000,), float(ranks)))
+    equal(tensor, torch.full((200_000,), float(ranks ** calls)))
     alone._get_backend(DEVICE).abort()
     group.raises("closed", dist.all_reduce, tensor, group=alone)
 

@@ -89,14 +89,15 @@ void* CommStreams::buffer(CommStream& stream, std::size_t bytes) {
     size = one;
     if (bytes <= one) break;
   }
-  void*& buffer = stream.buffers[size];
+  // Both own the memory, because work of the stream may go on after the session has ended.
+  std::shared_ptr<void>& buffer = stream.buffers[size];
   if (buffer == nullptr) {
     const auto made = std::make_shared<DeviceBuffer>(
         *cuda::system_driver().value(), static_cast<cuda::Stream>(stream.native), size);
     communicator_->add_device_memory(made->data(), size, made);
-    buffer = made->data();
+    buffer = std::shared_ptr<void>(made, made->data());
   }
-  return buffer;
+  return buffer.get();
 }
 
 }  // namespace tally::python

@@ -23,8 +23,8 @@ namespace tally::python {
 
 struct CommStream {
   c10::Stream stream;
-  void* native;                            // its CUstream
-  std::map<std::size_t, void*> buffers{};  // key: bytes. The communicator owns them
+  void* native;                                            // its CUstream
+  std::map<std::size_t, std::shared_ptr<void>> buffers{};  // key: bytes
 };
 
 // Of one device. One thread at a time.

@@ -3,7 +3,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include <algorithm>
-#include <optional>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -80,7 +80,7 @@ c10::intrusive_ptr<DeviceWork> DeviceCollectives::start(Plan&& plan, Timeout tim
       c10::make_intrusive<DeviceWork>(communicator_, failure_, plan.call, std::move(value), type);
   const std::lock_guard lock(mutex_);
   DeviceTransfers transfers(*communicator_, streams_of(plan.call.device), plan.call.device);
-  std::optional<Failure> failure;
+  std::exception_ptr thrown;
   try {
     for (Transfer& transfer : plan.transfers) {
       transfer.request.deadline_ms =
@@ -89,7 +89,10 @@ c10::intrusive_ptr<DeviceWork> DeviceCollectives::start(Plan&& plan, Timeout tim
     }
   } catch (const Failure& caught) {
     failure_->set(caught);
-    failure = caught;
+    thrown = std::current_exception();
+  } catch (const std::exception& caught) {  // of torch
+    failure_->set(Failure(TALLY_INTERNAL, caught.what()));
+    thrown = std::current_exception();
   }
   copied_bytes_ += transfers.copied_bytes();
   const c10::Stream last = transfers.join();
@@ -99,7 +102,7 @@ c10::intrusive_ptr<DeviceWork> DeviceCollectives::start(Plan&& plan, Timeout tim
     for (const auto& [to, from] : plan.copies) to.copy_(from);
   }
   work->enqueued(last, std::move(plan.stash));
-  if (failure) throw Failure(*failure);
+  if (thrown) std::rethrow_exception(thrown);
   return work;
 }
 

@@ -9,6 +9,7 @@ import ctypes
 import functools
 import json
 import os
+import time
 import types
 
 import torch
@@ -32,6 +33,14 @@ def held_up():
         yield
     finally:
         gate.open()
+
+
+def until(condition) -> None:
+    """Waits for what another thread does, and fails after 10 s."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def empty_cache() -> None:
