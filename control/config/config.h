@@ -75,9 +75,11 @@ struct Config {
   std::uint8_t ack_timeout = transport::verbs::kAckTimeout;  // RDMA: 4.096 us << ack_timeout
   std::uint32_t mtu = 0;  // RDMA: most bytes in a packet; 0: the port's own
   std::string roce;  // DPDK's name of an Ethernet port that serves clients of verbs; empty: none
-  std::string roce_address;     // "10.9.0.2/24", of that port; of the kernel: without a prefix
-  std::string roce_gateway;     // empty: none
-  std::uint32_t roce_vlan = 0;  // 0: none
+  // "10.9.0.2/24": an address that only this port has. Without a prefix, or empty, with AF_XDP: one
+  // of the kernel's addresses of the interface (roce_address.h).
+  std::string roce_address;
+  std::string roce_gateway;     // where roce_address has a prefix; empty: none
+  std::uint32_t roce_vlan = 0;  // where roce_address has a prefix; 0: none
   Offer fabric = Offer::kAuto;
   std::string provider;
   std::string rails;  // addresses, with commas between them (control/config/rails.h reads them)

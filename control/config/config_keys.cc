@@ -170,13 +170,15 @@ std::vector<Key> network_keys() {
        "0000:3b:00.0 or net_vhost0,iface=/run/wire.sock",
        TextKey{At<&Config::roce>{}, true}},
       {"network", "roce_address", "",
-       "address and prefix of that port, as 10.9.0.2/24; with AF_XDP without a prefix, or empty: "
-       "the "
-       "kernel's address of the interface, which the kernel goes on serving",
+       "IP address of that port. One that only the port has: with its prefix, as 10.9.0.2/24. One "
+       "that it shares with the kernel, only with net_af_xdp: an address of the interface, without "
+       "a prefix, or empty for the first one",
        TextKey{At<&Config::roce_address>{}, true}},
-      {"network", "roce_gateway", "", "for addresses outside of the prefix; empty: none",
+      {"network", "roce_gateway", "",
+       "gateway of that port, where roce_address has a prefix: for addresses outside of it; empty: "
+       "none",
        TextKey{At<&Config::roce_gateway>{}, true}},
-      {"network", "roce_vlan", "", "of that port; 0: none",
+      {"network", "roce_vlan", "", "VLAN of that port, where roce_address has a prefix; 0: none",
        or_zero(number(At<&Config::roce_vlan>{}, 1, 4094))},
       {"network", "fabric", "fabric",
        "transport fabric for workers on other machines; auto: where libfabric is installed",

@@ -5,8 +5,8 @@
 
 #include "base/log/log.h"
 #include "control/config/rails.h"
+#include "control/config/roce_address.h"
 #include "control/config/roce_device.h"
-#include "control/daemon/roce_address.h"
 #include "dataplane/transport/roce/kernel/xdp_interface.h"
 #include "dataplane/transport/roce/port/shared_resolver.h"
 #include "dataplane/transport/roce/port_link.h"

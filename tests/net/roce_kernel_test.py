@@ -143,14 +143,18 @@ class BesideTheKernel(Cluster):
             self.checked(kind)
         self.uses_ports("10.77.0.{}")
 
+    def has_entry(self, machine, target: str, text: str) -> None:
+        """The kernel's table shows this text for the target, soon."""
+        until = time.monotonic() + TIMEOUT
+        while text not in (shown := self.ip(machine, "neigh", "show", "to", target, "dev", INTERFACE)):
+            self.assertLess(time.monotonic(), until, shown)
+            time.sleep(0.1)
+
     def kernel_verifies(self, machine, target: str) -> None:
         """An entry that is old, as long as the node uses it."""
         machine.run(["sh", "-c", f"echo 1 >/proc/sys/net/ipv4/neigh/{INTERFACE}/delay_first_probe_time"], check=True)
         self.ip(machine, "neigh", "change", target, "dev", INTERFACE, "nud", "stale")
-        until = time.monotonic() + TIMEOUT
-        while "REACHABLE" not in self.ip(machine, "neigh", "show", "to", target):
-            self.assertLess(time.monotonic(), until)
-            time.sleep(0.1)
+        self.has_entry(machine, target, "REACHABLE")
 
     def test_the_kernel_finds_the_next_hop(self):
         """Also when its table is emptied, and by a gateway."""
@@ -163,6 +167,8 @@ class BesideTheKernel(Cluster):
                 self.ip(machine, "neigh", "flush", "dev", INTERFACE)
             time.sleep(0.1)
         run.finish()
+        self.checked()
+        self.has_entry(b, "10.79.0.1", "lladdr")  # the node has the kernel ask again after the last flush
         self.uses_ports("10.79.0.{}")
         self.kernel_verifies(b, "10.79.0.1")
         for name in "ab":
@@ -214,6 +220,12 @@ class BesideTheKernel(Cluster):
         self.assertEqual(self.program_at(a), "")
         self.pings("b", a.address)
 
+    def test_a_port_that_is_alone_starts_again_after_kill(self):
+        for _ in range(2):
+            self.start_on_port("a", address="10.79.9.{}/24")
+            self.nodes["a"].kill()
+            self.assertTrue(self.program_at(self.machine("a")))
+
     def check_upper_interface(self, address: str) -> None:
         """The driver of "blue", which is above eth0, has no XDP. So the kernel runs the program after its own work."""
         for machine in self.network.machines:
@@ -254,6 +266,9 @@ class BesideTheKernel(Cluster):
         self.refuses("not permitted; run tallyd-nics|memory that the process may lock",
                      as_user=("prlimit", "--memlock=65536", "setpriv", "--bounding-set", "-all,+net_admin,+net_raw,+bpf"))
         self.refuses("interface eth0 is in use by another node", name="a")
+        self.ip(self.machine("a"), "link", "property", "add", "dev", INTERFACE, "altname", "lan0")
+        self.refuses("interface lan0 is in use by another node", name="a", device="net_af_xdp0,iface=lan0",
+                     address="10.79.9.{}/24")
         self.assertEqual(self.program_at(self.machine("a")), PROGRAM)
         self.ip(b, "address", "flush", "dev", INTERFACE)
         self.refuses("interface eth0 of network.roce is not there, or has no address of the kernel", address="")
@@ -268,8 +283,10 @@ class BesideTheKernel(Cluster):
         subprocess.run(["clang", "-target", "bpf", "-O2", "-x", "c", "-", "-c", "-o", foreign], input=source, text=True,
                        check=True)
         self.ip(b, "link", "set", "dev", INTERFACE, "xdp", "obj", str(foreign), "sec", "xdp")
-        self.refuses("interface eth0 has an XDP program already .other, number .*ip link set dev eth0 xdp off")
-        self.assertEqual(self.program_at(b), "other")
+        for address in ("10.79.0.{}", "10.79.9.{}/24"):  # beside the kernel, and alone
+            self.refuses("interface eth0 has an XDP program already .other, number .*ip link set dev eth0 xdp off",
+                         address=address)
+            self.assertEqual(self.program_at(b), "other")
         self.ip(b, "link", "set", "dev", INTERFACE, "xdp", "off")
         self.start_on_port("b")
 

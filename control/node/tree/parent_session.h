@@ -99,11 +99,11 @@ class ParentSession final : public engine::ParentConnection {
   Outcome add_buffers(std::uint32_t shard, const protocol::BufferLayout& layout, Nanos deadline);
 
   rpc::RpcChannel channel_;
-  UniqueFd control_socket_;                               // the channel's socket, for hang_up()
-  std::vector<std::unique_ptr<client::Region>> regions_;  // by shard; null for one that this
-                                                          // shard does not use
-  std::unique_ptr<client::Connection> connection_;        // is destroyed before the memory that it
-                                                          // accesses
+  UniqueFd control_socket_;  // the channel's socket, for hang_up()
+  // By shard of the parent node; null where this shard does not use that shard.
+  std::vector<std::unique_ptr<client::Region>> regions_;
+  // Is destroyed before the memory that it accesses.
+  std::unique_ptr<client::Connection> connection_;
   std::string description_;
   mutable bool lost_ = false;
 };

@@ -1,10 +1,9 @@
 // The Ethernet port that network.roce gives to DPDK.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "control/cli/doctor/checks/checks.h"
 #include "control/cli/doctor/rdma.h"
+#include "control/config/roce_address.h"
 #include "control/config/roce_device.h"
 
 namespace tally::control::doctor {
@@ -15,6 +14,7 @@ constexpr std::string_view kEthernetClass = "0x0200";
 // An IP packet with RoCE's payload of 4096 bytes, and with the most that net_af_xdp takes.
 constexpr std::uint64_t kWholeMtu = 4180;
 constexpr std::uint64_t kXdpMtu = 2132;
+constexpr std::string_view kBeforeRemedy = ": ";  // in an error of roce_address()
 
 Finding of_driver(const Files& files, const std::string& address) {
   const std::string what = "driver of " + address;
@@ -37,8 +37,43 @@ Finding of_iommu(const Files& files, const std::string& address) {
 
 Finding of_pages(const Config& config, const std::string& address) {
   const std::string what = "hugepages for " + address;
-  if (config.hugepages != engine::Hugepages::kOff) return ok(what, "wanted: see hugepages");
+  if (config.hugepages != engine::Hugepages::kOff) {
+    return ok(what, "memory.hugepages allows them; the check hugepages counts the free ones");
+  }
   return problem(what, "memory.hugepages = \"off\"", "set it to \"on\": NICs of DPDK need them");
+}
+
+// By the rules of tallyd. `interface`: that of the kernel; empty: the port has none.
+Finding of_address(const Machine& machine, const std::string& port, const std::string& interface) {
+  const std::string what = "address of " + port;
+  const std::vector<Interface> all = machine.system.interfaces();
+  const auto address = roce_address(*machine.config, all);
+  if (!address) {
+    const std::string& message = address.error().message;
+    const std::size_t end = message.find(kBeforeRemedy);
+    return problem(what, message.substr(0, end), message.substr(end + kBeforeRemedy.size()));
+  }
+  if (address->is_beside_kernel) {
+    return ok(what, fmt::format("{}, which the port shares with the kernel: packets of RoCE go to "
+                                "the node, all others to the kernel",
+                                address->text));
+  }
+  const std::vector<std::string> of_kernel = kernel_addresses(interface, all);
+  if (of_kernel.empty()) return ok(what, address->text + ", which only the port has");
+  const std::string found =
+      fmt::format("the kernel has {} on {}", fmt::join(of_kernel, ", "), port);
+  if (RoceDevice(machine.config->roce).is_xdp()) {
+    return warning(
+        what, found + ", where it receives nothing while the node runs: the port takes all packets",
+        fmt::format("to share the interface with the kernel, write network.roce_address without a "
+                    "prefix, or leave it out; otherwise: ip address flush dev {}",
+                    interface));
+  }
+  return warning(
+      what, found + ", and receives a copy of each packet of the port, which it may answer too",
+      fmt::format("ip address flush dev {}; or share the interface with the kernel, by "
+                  "network.roce = \"net_af_xdp0,iface={}\" and tallyd-nics",
+                  interface, interface));
 }
 
 Findings of_nic(const Machine& machine, const std::string& address) {
@@ -54,46 +89,27 @@ Findings of_nic(const Machine& machine, const std::string& address) {
     return {note(what, "an NVIDIA NIC: only tallyd-nics has DPDK's driver for it",
                  "start tallyd-nics, or leave network.roce away: the NIC has RDMA itself "
                  "(network.device)"),
-            of_pages(*machine.config, address)};
+            of_pages(*machine.config, address), of_address(machine, address, "")};
   }
   return {ok(what, "an Ethernet NIC"), of_driver(files, address), of_iommu(files, address),
-          of_pages(*machine.config, address)};
-}
-
-Finding of_address(const Machine& machine, const std::string& name, bool is_beside_kernel) {
-  const std::string what = "address of " + name;
-  const auto all = machine.system.interfaces();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Interface& one) {
-    const std::string& wanted = machine.config->roce_address;
-    const bool is_wanted = !is_beside_kernel || wanted.empty() || wanted == one.address;
-    return one.name == name && one.address.find("fe80:") != 0 && is_wanted;
-  });
-  const bool is_there = found != all.end();
-  if (is_beside_kernel) {
-    if (is_there) return ok(what, "the kernel has one, so the port is beside the kernel");
-    return problem(what, "the kernel has none that the port could share",
-                   fmt::format("ip address add 10.9.0.2/24 dev {}; or give network.roce_address "
-                               "with its prefix, and the port has the interface alone",
-                               name));
-  }
-  if (!is_there) return ok(what, "the port's alone");
-  return warning(what, "the kernel has one too, and answers there",
-                 "ip address flush dev " + name + "; or take AF_XDP beside the kernel");
+          of_pages(*machine.config, address), of_address(machine, address, "")};
 }
 
 // whole: the MTU from which on packets carry as much as they can.
-Findings of_interface(const Machine& machine, const std::string& name, std::uint64_t whole,
-                      bool is_beside_kernel = false) {
+Findings of_interface(const Machine& machine, const std::string& name, std::uint64_t whole) {
   const std::string what = "network.roce " + name;
   const std::string folder = "/sys/class/net/" + name;
   const auto mtu = machine.files.number(folder + "/mtu");
-  if (!mtu) return {problem(what, "no such interface", "ip link lists them")};
+  if (name.empty() || !mtu) {
+    return {problem(what, "no such interface",
+                    "ip link lists them; network.roce names it as in net_af_packet0,iface=eth1")};
+  }
   Findings findings;
   const auto state = machine.files.read(folder + "/operstate");
   if (state && *state == "down") {
-    findings.push_back(problem(what, "down", "ip link set " + name + " up"));
+    findings.push_back(problem(what, "the interface is down", "ip link set " + name + " up"));
   }
-  findings.push_back(of_address(machine, name, is_beside_kernel));
+  findings.push_back(of_address(machine, name, name));
   findings.push_back(*mtu >= whole
                          ? ok("MTU of " + name, std::to_string(*mtu))
                          : note("MTU of " + name,
@@ -109,8 +125,9 @@ Finding of_xdp(const Files& files) {
     return unknown("AF_XDP", {Status::kUnavailable, "/proc/net/protocols cannot be read"});
   }
   if (kinds->find("XDP") != std::string::npos) return ok("AF_XDP", "the kernel has it");
-  return problem("AF_XDP", "the kernel is built without it (CONFIG_XDP_SOCKETS)",
-                 "take net_af_packet0 with an interface and an address for the port alone");
+  return problem(
+      "AF_XDP", "the kernel is built without it (CONFIG_XDP_SOCKETS)",
+      "use net_af_packet0, with an address in network.roce_address that only the port has");
 }
 
 }  // namespace
@@ -126,15 +143,15 @@ Findings check_roce(const Machine& machine) {
   if (device.name().starts_with("net_af_packet")) {
     return of_interface(machine, interface, kWholeMtu);
   }
-  if (device.name().starts_with("net_af_xdp")) {
-    Findings findings = of_interface(machine, interface, kXdpMtu,
-                                     device.is_beside_kernel(machine.config->roce_address));
+  if (device.is_xdp()) {
+    Findings findings = of_interface(machine, interface, kXdpMtu);
     findings.push_back(of_xdp(machine.files));
     findings.push_back(note("driver of " + interface, "only tallyd-nics has it",
                             "start tallyd-nics in place of tallyd"));
     return findings;
   }
-  return {ok("network.roce", device.name() + ", a virtual device")};
+  return {ok("network.roce", device.name() + ", a virtual device"),
+          of_address(machine, device.name(), "")};
 }
 
 }  // namespace tally::control::doctor

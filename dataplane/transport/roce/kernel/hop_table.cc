@@ -42,7 +42,9 @@ void HopTable::record(const IpAddress& target, const Resolution& answer, Nanos n
   if (entry == nullptr) return;
   const bool is_asked = answer.reach == Reach::kAsked;
   if (!is_asked || entry->found.reach != Reach::kKnown) entry->found = answer;
-  entry->due = now + (is_asked ? options_.retry : options_.renewal);
+  // The kernel asks again for an address that was unreachable, perhaps long ago.
+  const bool is_soon = is_asked || answer.reach == Reach::kUnreachable;
+  entry->due = now + (is_soon ? options_.retry : options_.renewal);
 }
 
 Nanos HopTable::next_deadline() const {

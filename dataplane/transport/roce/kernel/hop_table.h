@@ -14,7 +14,7 @@ namespace tally::transport::roce {
 
 struct HopTableOptions {
   std::size_t most_entries = 512;
-  Nanos retry = 10 * kMillisecond;  // between questions while the kernel has asked the network
+  Nanos retry = 10 * kMillisecond;  // between questions while the kernel asks the network
   Nanos renewal = kSecond;          // between questions about an address that is in use
   Nanos lifetime = 60 * kSecond;    // an address is in use so long after resolve()
 };

@@ -48,6 +48,15 @@ TEST_F(LookUpTest, AHopThatDoesNotAnswerIsUnreachableAndAskedAgain) {
   EXPECT_EQ(tables_.used(), std::vector{kGateway});
 }
 
+// use() would make a permanent entry an empty one.
+TEST_F(LookUpTest, AnEntryThatMayBePermanentIsNotUsed) {
+  set_entry(HopState::kNotRead);
+  EXPECT_EQ(look_up().reach, Reach::kAsked);
+  set_entry(HopState::kUnusable);
+  EXPECT_EQ(look_up().reach, Reach::kUnreachable);
+  EXPECT_TRUE(tables_.used().empty());
+}
+
 TEST_F(LookUpTest, WithoutARouteNothingIsAsked) {
   tables_.set_route(kTarget, {.is_answered = true});
   EXPECT_EQ(look_up().reach, Reach::kNoRoute);

@@ -7,9 +7,9 @@ Resolution look_up(KernelTables& tables, const IpAddress& target) {
   if (!route.is_answered) return {.reach = Reach::kAsked};
   if (!route.hop) return {.reach = Reach::kNoRoute};
   const HopEntry entry = tables.entry(*route.hop);
-  // The kernel does not see the packets of the port, so it would take an entry for unused. Its use
-  // has the kernel verify the entry from time to time. An entry that an operator made is kKnown and
-  // stays as it is.
+  // The kernel does not see the port's packets, so it would take the entry for unused and would not
+  // verify it. An operator's permanent entry is kKnown or kUnusable. An entry of unknown state may
+  // be permanent. So neither is used.
   switch (entry.state) {
     case HopState::kKnown:
       return {.reach = Reach::kKnown, .mac = entry.mac};
@@ -17,7 +17,10 @@ Resolution look_up(KernelTables& tables, const IpAddress& target) {
       tables.use(*route.hop);
       return {.reach = Reach::kKnown, .mac = entry.mac};
     case HopState::kAsking:
+    case HopState::kNotRead:
       return {.reach = Reach::kAsked};
+    case HopState::kUnusable:
+      return {.reach = Reach::kUnreachable};
     case HopState::kFailed:
       tables.use(*route.hop);
       return {.reach = Reach::kUnreachable};

@@ -12,10 +12,12 @@ namespace tally::transport::roce {
 
 // What the kernel knows of a MAC address: its states NUD_* (ip-neighbour(8)).
 enum class HopState : std::uint8_t {
-  kNone,    // no entry, or an empty one
-  kAsking,  // the kernel has asked, and no answer is there
+  kNotRead,  // the kernel did not say
+  kNone,     // no entry, or an empty one
+  kAsking,   // the kernel has asked, and no answer is there
   kKnown,
-  kStale,  // known, and for long no packet has come from there
+  kStale,     // known, and for long no packet has come from there
+  kUnusable,  // known, but no single host can have this MAC address
   kFailed,
 };
 
@@ -25,7 +27,7 @@ struct HopEntry {
 };
 
 struct RouteAnswer {
-  bool is_answered = false;        // false: the kernel could not be asked
+  bool is_answered = false;        // false: the kernel did not say
   std::optional<IpAddress> hop{};  // the address or a gateway; none: no route
 };
 
@@ -34,15 +36,16 @@ class KernelTables {
  public:
   virtual ~KernelTables() = default;
 
-  // By routes of the port's interface alone.
+  // By routes of the port's interface alone. Without one, the kernel takes an IPv4 address for one
+  // of a host on the link.
   virtual RouteAnswer route_to(const IpAddress& target) = 0;
   virtual HopEntry entry(const IpAddress& hop) = 0;
-  // Has the kernel do what it does when it sends there itself: it asks for an address that it does
-  // not know, and asks again for one that is stale.
+  // Makes the kernel resolve the address as if it sent a packet there: it asks for an unknown MAC
+  // address, and verifies a stale one. Makes a permanent entry an empty one.
   virtual void use(const IpAddress& hop) = 0;
 };
 
-// What the tables say about packets to the target. Has the kernel ask where they do not know.
+// What the tables say about packets to the target. Makes the kernel ask where they do not know.
 Resolution look_up(KernelTables& tables, const IpAddress& target);
 
 }  // namespace tally::transport::roce

@@ -2,8 +2,9 @@
 // addresses. libmnl writes and reads the messages.
 #pragma once
 
+#include <cstddef>
 #include <memory>
-#include <string>
+#include <span>
 
 #include "base/result.h"
 #include "dataplane/transport/roce/kernel/kernel_tables.h"
@@ -30,8 +31,8 @@ class Rtnetlink final : public KernelTables {
   Rtnetlink(std::unique_ptr<mnl_socket, Closer> socket, unsigned interface, const IpAddress& own)
       : socket_(std::move(socket)), interface_(interface), own_(own) {}
   // Sends the request and waits for the kernel's answer, which it writes over the request. Returns
-  // 0, or the kernel's errno.
-  int exchange(Request& request);
+  // the answer; empty: there is none.
+  std::span<const std::byte> exchange(Request& request);
 
   std::unique_ptr<mnl_socket, Closer> socket_;
   unsigned interface_;

@@ -39,11 +39,12 @@ Error about(const std::string& name, const std::string& problem) {
   return {Status::kUnavailable, fmt::format("interface {} {}", name, problem)};
 }
 
-// The name is abstract, so it ends with its process, and belongs to this network namespace.
-Result<UniqueFd> claim(const std::string& name) {
+// The socket's name is abstract, so it ends with its process, and belongs to this network
+// namespace. It has the interface's number, because an interface can have several names.
+Result<UniqueFd> claim(const std::string& name, int index) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string text = "tally-xdp-" + name;
+  const std::string text = fmt::format("tally-xdp-{}", index);
   text.copy(address.sun_path + 1, sizeof address.sun_path - 1);
   const std::size_t bytes = offsetof(sockaddr_un, sun_path) + 1 + text.size();
   UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -62,10 +63,11 @@ Outcome check_kernel(const std::string& name) {
   const UniqueFd socket(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
   const int error = socket ? 0 : errno;
   if (error == EAFNOSUPPORT) {
-    return about(name,
-                 "cannot be taken by AF_XDP: this kernel is built without it "
-                 "(CONFIG_XDP_SOCKETS); take net_af_packet0 with an interface and an address for "
-                 "the port alone");
+    return about(
+        name,
+        "cannot be taken by AF_XDP: this kernel is built without it "
+        "(CONFIG_XDP_SOCKETS); use net_af_packet0, with an address in network.roce_address "
+        "that only the port has");
   }
   constexpr std::array<bpf_insn, 2> kPass = {
       bpf_insn{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = XDP_PASS},
@@ -86,28 +88,39 @@ Outcome check_kernel(const std::string& name) {
 }
 
 // The name of a program, or "" where this process may not see it.
-std::string name_of_program(unsigned id) {
-  const UniqueFd program(bpf_prog_get_fd_by_id(id));
+std::string name_of(const UniqueFd& program) {
   bpf_prog_info info{};
   unsigned bytes = sizeof info;
   if (!program || bpf_obj_get_info_by_fd(program.get(), &info, &bytes) != 0) return "";
   return {info.name, ::strnlen(info.name, sizeof info.name)};
 }
 
-// Only one program can be at the interface, and DPDK's driver attaches its own. The claim shows
-// that ours, if it is there, has no process.
-Outcome make_room(const std::string& name, unsigned index, bool is_beside) {
+// Whether libxdp can go on with the program, because it is one of libxdp.
+bool is_of_libxdp(std::string_view program) {
+  return program == "xsk_def_prog" || program == "xdp_dispatcher";
+}
+
+// Only one program can be at the interface. DPDK's driver attaches one, and removes the one that it
+// finds when it closes, also after a failure to attach its own. The claim shows that ours, if it is
+// there, has no process.
+Outcome make_room(const std::string& name, int index, bool is_beside) {
   unsigned id = 0;
-  if (bpf_xdp_query_id(static_cast<int>(index), 0, &id) != 0 || id == 0) return Unit{};
-  const std::string program = name_of_program(id);
-  if (program == kProgram) {
-    if (bpf_xdp_detach(static_cast<int>(index), 0, nullptr) == 0) return Unit{};
-  } else if (!is_beside) {
-    return Unit{};  // libxdp finds out whether it can stay
+  if (const int code = bpf_xdp_query_id(index, 0, &id); code != 0) {
+    return about(name, fmt::format("does not tell its XDP program: {}", std::strerror(-code)));
+  }
+  if (id == 0) return Unit{};
+  const UniqueFd program(bpf_prog_get_fd_by_id(id));
+  const std::string found = name_of(program);
+  if (!is_beside && is_of_libxdp(found)) return Unit{};
+  if (found == kProgram) {
+    bpf_xdp_attach_opts seen{};  // the kernel removes this program, and no other
+    seen.sz = sizeof seen;
+    seen.old_prog_fd = program.get();
+    if (bpf_xdp_detach(index, 0, &seen) == 0) return Unit{};
   }
   return about(name, fmt::format("has an XDP program already ({}, number {}): stop the program "
                                  "that it belongs to, or remove it by `ip link set dev {} xdp off`",
-                                 program.empty() ? "of unknown name" : program, id, name));
+                                 found.empty() ? "of unknown name" : found, id, name));
 }
 
 // Asks for a fact of the interface. None: there is no such interface.
@@ -136,11 +149,13 @@ Result<XdpInterface> open_xdp_interface(const std::string& name,
                                         const std::optional<IpAddress>& beside) {
   const auto found = ask(name, SIOCGIFINDEX);
   if (!found) {
-    return about(name, "of network.roce is not there: `ip link` lists them");
+    return about(name,
+                 "of network.roce is not there: `ip link` lists them (a name in iface= has at "
+                 "most 15 characters)");
   }
-  const auto index = static_cast<unsigned>(found->ifr_ifindex);
+  const int index = found->ifr_ifindex;
   if (auto checked = check_kernel(name); !checked) return checked.error();
-  auto claimed = claim(name);
+  auto claimed = claim(name, index);
   if (!claimed) return claimed.error();
   auto kept = std::make_shared<Kept>(Kept{.claim = std::move(*claimed)});
   if (auto made = make_room(name, index, beside.has_value()); !made) return made.error();
@@ -150,7 +165,7 @@ Result<XdpInterface> open_xdp_interface(const std::string& name,
     if (!mac) return mac.error();
     auto file = make_file(filter_for(*beside, *mac));
     if (!file) return file.error();
-    auto tables = Rtnetlink::open(index, *beside);
+    auto tables = Rtnetlink::open(static_cast<unsigned>(index), *beside);
     if (!tables) return tables.error();
     kept->program = std::move(*file);
     interface.arguments = ",xdp_prog=" + path_of(kept->program);

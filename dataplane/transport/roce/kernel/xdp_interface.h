@@ -23,8 +23,9 @@ struct XdpInterface {
 };
 
 // Claims the interface for this process, and removes the program that a killed process has left
-// there. beside: the kernel's address of the interface that the port shares; none: the port is
-// alone. An error has the interface and the remedy.
+// there. Refuses an interface with a program of another project. beside: the kernel's address of
+// the interface that the port shares; none: the port is alone. An error has the interface and the
+// remedy.
 Result<XdpInterface> open_xdp_interface(const std::string& name,
                                         const std::optional<IpAddress>& beside);
 

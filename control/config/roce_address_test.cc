@@ -1,5 +1,6 @@
-#include "control/daemon/roce_address.h"
+#include "control/config/roce_address.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tally::control {
@@ -22,8 +23,11 @@ class RoceAddressTest : public ::testing::Test {
   void expect_error(std::string_view first, std::string_view second) {
     const auto result = roce_address(config_, interfaces_);
     ASSERT_FALSE(result.ok());
-    EXPECT_NE(result.error().message.find(first), std::string::npos) << result.error().message;
-    EXPECT_NE(result.error().message.find(second), std::string::npos) << result.error().message;
+    const std::string& message = result.error().message;
+    const std::size_t remedy = message.find(": ");
+    ASSERT_NE(remedy, std::string::npos) << message;
+    EXPECT_NE(message.substr(0, remedy).find(first), std::string::npos) << message;
+    EXPECT_NE(message.find(second, remedy), std::string::npos) << message;
   }
 
   Config config_;
@@ -46,9 +50,19 @@ TEST_F(RoceAddressTest, AnAddressWithoutAPrefixIsOneOfTheKernels) {
   EXPECT_TRUE(found().is_beside_kernel);
   EXPECT_EQ(found().local.address, kIpv6);
   config_.roce_address = "10.9.0.7";
-  expect_error("interface eth1 has 10.9.0.2, fd00::2", "add the prefix (\"10.9.0.7/24\")");
+  expect_error("the kernel has 10.9.0.2, fd00::2 on interface eth1",
+               "add the prefix (\"10.9.0.7/24\")");
+  config_.roce_address = "fd00::7";
+  expect_error("network.roce_address is \"fd00::7\"", "add the prefix (\"fd00::7/64\")");
   config_.roce_address = "here";
   expect_error("network.roce_address is \"here\"", "10.9.0.2");
+}
+
+TEST_F(RoceAddressTest, AnAddressWithALabelCounts) {
+  interfaces_.back().name = "eth1:1";
+  EXPECT_EQ(found().local.address, kIpv4);
+  interfaces_.back().name = "eth11";
+  EXPECT_EQ(found().local.address, kIpv6);
 }
 
 TEST_F(RoceAddressTest, AnAddressWithAPrefixIsOfThePortAlone) {
@@ -62,13 +76,28 @@ TEST_F(RoceAddressTest, AnAddressWithAPrefixIsOfThePortAlone) {
   EXPECT_EQ(alone.text, "10.9.0.2");
 }
 
+TEST_F(RoceAddressTest, AGatewayIsNear) {
+  config_.roce_address = "10.9.0.2/24";
+  for (const char* gateway : {"here", "10.9.1.1", "fd00::1", "0.0.0.0"}) {
+    config_.roce_gateway = gateway;
+    expect_error(fmt::format("network.roce_gateway is \"{}\"", gateway), "on the port's link");
+  }
+  config_.roce_address = "fd00::2/64";
+  config_.roce_gateway = "fd00::1";
+  EXPECT_TRUE(found().local.gateway.has_value());
+  config_.roce_gateway = "fe80::1";
+  expect_error("network.roce_gateway is \"fe80::1\"", "on the port's link");
+}
+
 TEST_F(RoceAddressTest, OtherDevicesNeedAPrefix) {
   config_.roce = "net_af_packet0,iface=eth1";
   expect_error("network.roce_address is \"\"", "10.9.0.2/24");
   config_.roce_address = "10.9.0.2";
-  expect_error("network.roce_address is \"10.9.0.2\"", "10.9.0.2/24");
+  expect_error("network.roce_address is \"10.9.0.2\", without a prefix", "10.9.0.2/24");
   config_.roce_address = "10.9.0.2/33";
   expect_error("network.roce_address is \"10.9.0.2/33\"", "10.9.0.2/24");
+  config_.roce_address = "224.0.0.1/24";
+  expect_error("network.roce_address is \"224.0.0.1/24\"", "10.9.0.2/24");
 }
 
 TEST_F(RoceAddressTest, TheInterfaceNeedsAnAddressThatIsNotLinkLocal) {
@@ -86,6 +115,8 @@ TEST_F(RoceAddressTest, WhatTheKernelDecidesIsRefused) {
   config_.roce = "net_af_xdp0,iface=eth1,xdp_prog=/tmp/x.o";
   expect_error("xdp_prog=/tmp/x.o", "leave xdp_prog= out");
   config_.roce = "net_af_xdp0";
+  expect_error("network.roce is \"net_af_xdp0\"", "net_af_xdp0,iface=eth1");
+  config_.roce_address = "10.9.0.9/24";
   expect_error("network.roce is \"net_af_xdp0\"", "net_af_xdp0,iface=eth1");
 }
 
