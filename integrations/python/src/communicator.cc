@@ -19,8 +19,6 @@ namespace tally::python {
 namespace {
 
 constexpr int kBurst = 16;
-// Operations without a tag use this many tags in turn. It is more than can be outstanding.
-constexpr std::uint32_t kTagsInTurn = 4096;
 constexpr int kLongestSleepMs = 100;  // a waiting thread then checks signals and deadlines
 
 std::uint64_t element_size(tally_type type) {
@@ -108,6 +106,7 @@ void Communicator::end_session(std::unique_lock<std::mutex>& lock) {
   tally_close(session_);
   session_ = nullptr;
   device_memory_.clear();
+  of_graphs_.clear();
   std::unordered_map<std::uint64_t, Outstanding> cancelled;
   cancelled.swap(outstanding_);
   Outcome outcome;
@@ -216,10 +215,16 @@ void Communicator::post(const Request& request, Done done) {
   outstanding.done = std::move(done);
   try {
     tally_operation operation = describe(request, outstanding);
-    operation.tag = request.tag ? *request.tag : own_tags + next_tag_++ % kTagsInTurn;
     operation.user = next_user_++;
-    announce(operation, lock);
-    outstanding_.emplace(operation.user, std::move(outstanding));
+    if (request.in_graph) {
+      operation.tag = kOwnDeviceTags + kTagsInTurn + static_cast<std::uint32_t>(of_graphs_.size());
+      announce(operation, lock);
+      of_graphs_.emplace(operation.user, std::move(outstanding.done));
+    } else {
+      operation.tag = request.tag ? *request.tag : own_tags + next_tag_++ % kTagsInTurn;
+      announce(operation, lock);
+      outstanding_.emplace(operation.user, std::move(outstanding));
+    }
   } catch (...) {
     if (memory_) {
       memory_->give_back(outstanding.in);
@@ -238,7 +243,7 @@ void Communicator::poll() {
 
 void Communicator::watch() {
   const std::lock_guard lock(mutex_);
-  watched_ = !outstanding_.empty();
+  watched_ = has_work();
   if (watched_ && waiters_ == 0) changed_.notify_one();
 }
 
@@ -288,11 +293,15 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
   if (count <= 0) return 0;
   std::vector<Ended> ended;
   for (int i = 0; i < count; ++i) {
-    const auto found = outstanding_.find(completions[static_cast<std::size_t>(i)].user);
-    if (found == outstanding_.end()) continue;
-    ended.push_back(
-        {outcome_of(completions[static_cast<std::size_t>(i)]), std::move(found->second)});
-    outstanding_.erase(found);
+    const tally_completion& completion = completions[static_cast<std::size_t>(i)];
+    if (const auto graph = of_graphs_.find(completion.user); graph != of_graphs_.end()) {
+      ended.push_back({outcome_of(completion), Outstanding{.done = graph->second}});
+    } else if (const auto found = outstanding_.find(completion.user); found != outstanding_.end()) {
+      ended.push_back({outcome_of(completion), std::move(found->second)});
+      outstanding_.erase(found);
+    } else {
+      continue;
+    }
     if (first_failure_ == TALLY_OK) first_failure_ = ended.back().outcome.status;
   }
   copy_results(ended, lock);
@@ -303,7 +312,7 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   for (Ended& one : ended) one.operation.done(one.outcome);
   lock.lock();
-  watched_ &= !outstanding_.empty();
+  watched_ &= has_work();
   wake_sleepers(sleepers_);  // a sleeper may wait for one of these
   return ended.size();
 }
@@ -332,7 +341,7 @@ void Communicator::progress() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] {
-      watched_ &= !outstanding_.empty();
+      watched_ &= has_work();
       return closing_ || (watched_ && waiters_ == 0);
     });
     if (closing_) return end_session(lock);

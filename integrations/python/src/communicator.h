@@ -56,6 +56,9 @@ struct Request {
   // The buffers are memory of add_device_memory(), and `stream` (a CUstream) orders the operation.
   bool on_device = false;
   void* stream = nullptr;
+  // The stream is being captured: each launch of the CUDA graph is a round of the operation. `done`
+  // is called for each round that fails, until the session ends.
+  bool in_graph = false;
 };
 
 struct Outcome {
@@ -81,6 +84,9 @@ class Communicator {
   static constexpr std::uint32_t kOwnTags = 1u << 30;
   // The same for operations on memory of devices, because tally.h wants tags below 2^21 for these.
   static constexpr std::uint32_t kOwnDeviceTags = 1u << 20;
+  // Operations without a tag use this many tags in turn. It is more than can be outstanding. The
+  // tags after these are of operations of graphs, which keep them.
+  static constexpr std::uint32_t kTagsInTurn = 4096;
 
   // Throws Failure.
   explicit Communicator(const CommunicatorOptions& options);
@@ -145,6 +151,7 @@ class Communicator {
     Outstanding operation;
   };
 
+  bool has_work() const { return !outstanding_.empty() || !of_graphs_.empty(); }
   void announce(const tally_operation& operation, std::unique_lock<std::mutex>& lock);
   tally_operation describe(const Request& request, Outstanding& outstanding);
   std::size_t take(std::unique_lock<std::mutex>& lock);
@@ -162,11 +169,12 @@ class Communicator {
   std::optional<MemoryMap> memory_;
   std::vector<std::shared_ptr<void>> device_memory_;
   std::unordered_map<std::uint64_t, Outstanding> outstanding_;
+  std::unordered_map<std::uint64_t, Done> of_graphs_;  // operations that CUDA graphs post
   std::uint64_t next_user_ = 1;
   std::uint32_t next_tag_ = 0;
   int waiters_ = 0;
   std::uint64_t sleepers_ = 0;  // threads that sleep on descriptors: waiters and the own thread
-  bool watched_ = false;        // an operation is outstanding that no thread may await
+  bool watched_ = false;        // there is an operation that no thread may await
   int copying_ = 0;             // threads that copy results out of bounces
   bool closing_ = false;
   bool closed_ = false;  // the session is over, and all callbacks have run

@@ -1,6 +1,8 @@
 """torch.distributed's backend with tensors on a device (device/torch_device.py)."""
 
+import concurrent.futures
 import datetime
+import weakref
 
 import group
 import torch
@@ -8,6 +10,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import WorkResult
 
 import tally.torch
+from tally.torch import _torch
+from tally.torch._connect import connect
 import torch_device
 
 DEVICE = torch.device(torch_device.NAME)
@@ -212,15 +216,62 @@ def a_missing_rank_is_an_error_and_the_stream_goes_on(rank, ranks):
     dist.destroy_process_group(alone)
 
 
-def refuses_to_be_captured(_rank, ranks):
+def each_launch_of_a_graph_is_a_round(rank, ranks):
+    """Between the launches, other calls of the group use its streams and buffers."""
+    stream, graph = torch.Stream(DEVICE), torch_device.Graph()
+    count, launches = 300_000, 3
+    tensor, whole = torch.full((count,), rank + 1.0, device=DEVICE), torch.zeros(2 * ranks, device=DEVICE)
+    torch.accelerator.synchronize()
+    with graph.of(stream):
+        dist.all_reduce(tensor)
+        work = dist.all_gather_into_tensor(whole, tensor[:2], async_op=True)
+        work.wait()
+        tensor.mul_(2)
+        assert work.is_completed() and work.is_success()
+    equal(tensor, torch.full((count,), rank + 1.0))
+    torch.accelerator.synchronize()
+    total = sum(range(1, ranks + 1))
+    for launch in range(launches):
+        graph.launch(stream)
+        other = torch.full((count,), float(launch), device=DEVICE)
+        dist.all_reduce(other)
+        equal(other, torch.full((count,), float(launch * ranks)))
+    torch.accelerator.synchronize()
+    before = total * (2 * ranks) ** (launches - 1)
+    equal(tensor, torch.full((count,), 2.0 * before))
+    equal(whole, torch.full((2 * ranks,), float(before)))
+
+
+def a_launch_that_fails_is_an_error_of_the_next_call(rank, ranks):
+    if ranks == 1:
+        return
+    alone = dist.new_group(backend=f"{torch_device.NAME}:tally", timeout=datetime.timedelta(seconds=1))
+    stream, graph = torch.Stream(DEVICE), torch_device.Graph()
+    tensor = torch.ones(1000, device=DEVICE)
+    torch.accelerator.synchronize()
+    with graph.of(stream):
+        dist.all_reduce(tensor, group=alone)
+    if rank == 0:
+        graph.launch(stream)
+        stream.synchronize()  # it goes on
+        torch_device.until(lambda: alone._get_backend(DEVICE).get_error().name == "TIMEOUT")
+        group.raises("Timed out: tag", dist.all_reduce, tensor, group=alone)
+    dist.barrier()
+    dist.destroy_process_group(alone)
+
+
+def what_a_graph_cannot_have_is_refused(_rank, _ranks):
     if torch_device.IS_GPU:
         return
-    tensor = torch.ones(10, device=DEVICE)
-    stream = torch.Stream(DEVICE)
-    with stream, torch_device.captured(stream):
-        group.raises("outside of CUDA graphs", dist.all_reduce, tensor)
-    dist.all_reduce(tensor)
-    equal(tensor, torch.full((10,), float(ranks)))
+    state, tensor, most = tally.torch.State(stats=True), torch.ones(10, device=DEVICE), 256
+    alone = dist.new_group(backend=f"{torch_device.NAME}:tally")
+    with torch_device.Graph().of(torch.Stream(DEVICE)):
+        group.raises("use State(stats=False)", state._on_devices().average, 0, tensor, None, True)
+        for _ in range(most):
+            dist.all_reduce(tensor, group=alone)
+        group.raises("belong to CUDA graphs", dist.all_reduce, tensor, group=alone)
+    state.close()
+    dist.destroy_process_group(alone)
 
 
 def a_group_may_have_the_device_alone(rank, ranks):
@@ -269,6 +320,29 @@ def a_call_ends_when_its_group_ends(_rank, ranks):
     group.raises("closed", dist.all_reduce, tensor, group=alone)
 
 
+def a_work_of_a_group_that_is_gone_is_an_error(rank, ranks):
+    """Its session is being destroyed, which takes until the stream has reached the work."""
+    if ranks > 2:
+        return
+    store = dist.PrefixStore("gone", dist.distributed_c10d._get_default_store())
+    communicator = connect(store, rank, ranks, 30)
+    gone = weakref.ref(communicator)
+    own = _torch.Group(communicator, 30, dist.group.WORLD._get_backend(torch.device("cpu")))
+    tensor = torch.ones(200_000, device=DEVICE)
+    own.allreduce([tensor]).wait()
+    held = [communicator]
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        with torch_device.held_up():
+            work = own.allreduce([tensor])
+            del own, communicator
+            pool.submit(held.clear)
+            torch_device.until(lambda: gone() is None)
+            waits = [pool.submit(group.raises, "closed", work.wait, *timeout) for timeout in ((), (datetime.timedelta(seconds=20),))]
+            concurrent.futures.wait(waits, timeout=0.3)
+        for wait in waits:
+            wait.result()
+
+
 if __name__ == "__main__":
     group.main({
         "all-reduce": all_reduces_each_type_and_operation,
@@ -285,8 +359,11 @@ if __name__ == "__main__":
         "freed-memory": memory_is_freed_and_comes_back,
         "missing-rank": a_missing_rank_is_an_error_and_the_stream_goes_on,
         "no-memory": an_error_before_the_call_is_thrown,
-        "captured": refuses_to_be_captured,
+        "graph": each_launch_of_a_graph_is_a_round,
+        "graph-fails": a_launch_that_fails_is_an_error_of_the_next_call,
+        "graph-refused": what_a_graph_cannot_have_is_refused,
         "device-alone": a_group_may_have_the_device_alone,
         "many-calls": more_calls_than_may_be_outstanding,
         "abort": a_call_ends_when_its_group_ends,
+        "group-gone": a_work_of_a_group_that_is_gone_is_an_error,
     }, widths=(1, 2, 3), prepare=prepare, finish=finish)

@@ -157,4 +157,5 @@ if __name__ == "__main__":
         "hook-statistics": hook_with_statistics,
         "hook-missing-rank": a_missing_rank_is_an_error_within_a_step,
         "fsdp2": fsdp2,
+        "exchange": group.Program(("exchange_on_device.py", "--model", "1M", "--rounds", "1", "--steps", "1"), (2,)),
     }, widths=(2,), prepare=prepare, finish=finish)

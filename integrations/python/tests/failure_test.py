@@ -153,6 +153,9 @@ class Launcher(WithNodesOfItsOwn):
         process.finish(None)
         self.assertNotEqual(process.poll(), 0)
 
+    @unittest.skipUnless(SOAK, "in other tiers Failures.test_names_what_is_missing starts the ranks")
+    def test_names_what_is_missing(self):
+        self.assertIn("/nowhere/tallyd", self.launch(1, TINY[1], status=1, TALLYD="/nowhere/tallyd"))
 
 
 if __name__ == "__main__":

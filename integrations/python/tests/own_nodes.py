@@ -30,7 +30,8 @@ def children_named(name: str, directory: str) -> list:
 
 
 class WithNodesOfItsOwn(unittest.TestCase):
-    """A node ends seconds after its last rank. So the file looks after its last test that nothing is left of any test."""
+    """After each test its processes are ended. A node ends seconds after its last rank, so the file looks after its last
+    test that no node is left of any."""
 
     def setUp(self):
         # Nodes of the ranks' own have their sockets here.
@@ -38,13 +39,13 @@ class WithNodesOfItsOwn(unittest.TestCase):
         os.environ["XDG_RUNTIME_DIR"] = self.place.name
         os.environ.pop("TALLY_ADDRESS", None)
         unittest.addModuleCleanup(self.nothing_is_left)
+        self.addCleanup(end_all)
 
     def nothing_is_left(self):
         try:
             wait_for(lambda: not self.nodes(), f"all nodes of {self.id()} are gone")
             wait_for(lambda: not os.listdir(self.place.name), f"the directories of the nodes of {self.id()} are gone")
         finally:
-            end_all()
             self.place.cleanup()
 
     def nodes(self):

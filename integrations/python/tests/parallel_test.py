@@ -1,5 +1,7 @@
-"""torch.distributed's ways to train in parallel, over the backend "tally": gloo's losses, and the same bits in every
-run. Also what programs use beside the collectives: point-to-point, objects, meshes, futures, timeouts, profiles."""
+"""torch.distributed's ways to train in parallel, over the backend "tally". The losses are gloo's, and a second run
+begins with the same bits. Outside of tier soak a way trains with the numbers of ranks in WAYS, and again for fewer steps.
+
+Also what programs use beside the collectives: point-to-point, objects, meshes, futures, timeouts, profiles."""
 
 from datetime import timedelta
 

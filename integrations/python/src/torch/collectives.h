@@ -6,14 +6,12 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <vector>
 
+#include "integrations/python/src/torch/tensors.h"
 #include "integrations/python/src/torch/work.h"
 
 namespace tally::python {
 
-using Tensors = std::vector<at::Tensor>;
-using TensorLists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 // Every rank of the group must call the same functions in the same order. The functions throw
@@ -21,11 +19,9 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 // does not have.
 class Collectives {
  public:
-  Collectives(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout)
-      : communicator_(std::move(communicator)), timeout_(timeout) {}
+  explicit Collectives(std::shared_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
 
-  // Of operations that are called without one.
-  void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
   // The number of collectives that this rank has called. count() is for those that gloo does.
   std::uint64_t sequence() const { return sequence_; }
   void count() { ++sequence_; }
@@ -60,7 +56,6 @@ class Collectives {
   void add_all_gather(Plan& plan, const at::Tensor& output, const at::Tensor& input) const;
 
   std::shared_ptr<Communicator> communicator_;
-  std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<std::uint64_t> sequence_{0};
 };
 

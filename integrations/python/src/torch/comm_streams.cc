@@ -67,16 +67,27 @@ CommStreams::CommStreams(std::shared_ptr<Communicator> communicator, c10::Device
   }
 }
 
-void CommStreams::require_no_capture(const c10::Stream& stream) {
+AllowedCalls::AllowedCalls(c10::Device device) : mode_(cuda::kCaptureModeRelaxed) {
+  driver_for(device).thread_exchange_stream_capture_mode(&mode_);
+}
+
+AllowedCalls::~AllowedCalls() {
+  cuda::system_driver().value()->thread_exchange_stream_capture_mode(&mode_);
+}
+
+bool CommStreams::is_capturing(const c10::Stream& stream) {
   const c10::impl::VirtualGuardImpl guard(stream.device_type());
   auto* const native = static_cast<cuda::Stream>(guard.getStreamNativeHandle(stream));
+  const cuda::Driver& driver = driver_for(stream.device());
   unsigned status = cuda::kCaptureNone;
-  if (driver_for(stream.device()).stream_is_capturing(native, &status) == cuda::Code::kSuccess &&
-      status == cuda::kCaptureNone) {
-    return;
+  const cuda::Code code = driver.stream_is_capturing(native, &status);
+  if (code == cuda::Code::kSuccess && status != cuda::kCaptureInvalidated) {
+    return status != cuda::kCaptureNone;
   }
   throw Failure(TALLY_UNSUPPORTED,
-                "the current stream is being captured: call collectives outside of CUDA graphs");
+                code == cuda::Code::kSuccess
+                    ? "the capture of the current stream into a CUDA graph has failed before"
+                    : cuda::failure(driver, "cuStreamIsCapturing", code).message);
 }
 
 CommStream& CommStreams::next() {
@@ -89,15 +100,23 @@ void* CommStreams::buffer(CommStream& stream, std::size_t bytes) {
     size = one;
     if (bytes <= one) break;
   }
-  // Both own the memory, because work of the stream may go on after the session has ended.
   std::shared_ptr<void>& buffer = stream.buffers[size];
-  if (buffer == nullptr) {
-    const auto made = std::make_shared<DeviceBuffer>(
-        *cuda::system_driver().value(), static_cast<cuda::Stream>(stream.native), size);
-    communicator_->add_device_memory(made->data(), size, made);
-    buffer = std::shared_ptr<void>(made, made->data());
-  }
+  if (buffer == nullptr) buffer = new_buffer(stream.native, size);
   return buffer.get();
+}
+
+void* CommStreams::buffer_of_graph(void* native, std::size_t bytes) {
+  of_graphs_.push_back(new_buffer(native, bytes));
+  return of_graphs_.back().get();
+}
+
+// The session and this object own the memory, because work of the stream may go on after the
+// session has ended.
+std::shared_ptr<void> CommStreams::new_buffer(void* native, std::size_t bytes) {
+  const auto made = std::make_shared<DeviceBuffer>(*cuda::system_driver().value(),
+                                                   static_cast<cuda::Stream>(native), bytes);
+  communicator_->add_device_memory(made->data(), bytes, made);
+  return {made, made->data()};
 }
 
 }  // namespace tally::python

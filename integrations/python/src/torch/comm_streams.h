@@ -27,6 +27,18 @@ struct CommStream {
   std::map<std::size_t, std::shared_ptr<void>> buffers{};  // key: bytes
 };
 
+// Calls of this thread do not end captures into CUDA graphs: buffers can be made during one.
+class AllowedCalls {
+ public:
+  explicit AllowedCalls(c10::Device device);  // throws Failure
+  ~AllowedCalls();
+  AllowedCalls(const AllowedCalls&) = delete;
+  AllowedCalls& operator=(const AllowedCalls&) = delete;
+
+ private:
+  unsigned mode_;  // of captures, as CUDA counts them
+};
+
 // Of one device. One thread at a time.
 class CommStreams {
  public:
@@ -38,19 +50,24 @@ class CommStreams {
   // Throws Failure when the device is none of CUDA's.
   CommStreams(std::shared_ptr<Communicator> communicator, c10::Device device);
 
-  // Throws Failure when the stream is being captured into a graph: the operations of a graph have
-  // no completions, and the works of torch need them.
-  static void require_no_capture(const c10::Stream& stream);
+  // Whether the stream is being captured into a CUDA graph. Throws Failure.
+  static bool is_capturing(const c10::Stream& stream);
 
   // The streams in turn. All ranks take them in the same order.
   CommStream& next();
   // Returns a buffer of at least `bytes`, which are at most kLargestBuffer. The work that uses it
   // must be enqueued on the stream. Throws Failure.
   void* buffer(CommStream& stream, std::size_t bytes);
+  // Returns a buffer for an operation of a graph, whose launches may come while other work uses the
+  // streams. It stays until the session ends. `native` is a stream of the device.
+  void* buffer_of_graph(void* native, std::size_t bytes);
 
  private:
+  std::shared_ptr<void> new_buffer(void* native, std::size_t bytes);
+
   std::shared_ptr<Communicator> communicator_;
   std::vector<CommStream> streams_;
+  std::vector<std::shared_ptr<void>> of_graphs_;  // buffers
   std::size_t next_ = 0;
 };
 

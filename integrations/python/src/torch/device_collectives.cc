@@ -2,47 +2,29 @@
 
 #include <c10/core/StreamGuard.h>
 
-#include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
-
-#include "integrations/python/src/torch/tensors.h"
+#include <vector>
 
 namespace tally::python {
 
 struct DeviceCollectives::Plan {
   DeviceWork::Call call;
+  c10::Device device;
   std::vector<Transfer> transfers{};
-  Tensors stash{};
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies{};  // to, from; at the end
+  CallMemory memory{};
 
-  at::Tensor readable(const at::Tensor& tensor) {
-    stash.push_back(tensor.contiguous());
-    return stash.back();
-  }
-  // As Collectives::Plan::writable().
-  at::Tensor writable(const at::Tensor& tensor, bool with_elements) {
-    stash.push_back(tensor);
-    if (tensor.is_contiguous()) return tensor;
-    stash.push_back(with_elements ? tensor.contiguous()
-                                  : at::empty(tensor.sizes(), tensor.options()));
-    copies.emplace_back(tensor, stash.back());
-    return stash.back();
-  }
   // A transfer of tensors of this type that the node sums. Failure when it cannot.
   Transfer summing(tally_kind kind, const at::Tensor& like, const c10d::ReduceOp& op) const {
-    const auto type = type_of(like.scalar_type());
-    const auto reduction = op_of(op, like.scalar_type());
-    if (!type || !reduction) {
+    const auto request = reducing(kind, like.scalar_type(), op);
+    if (!request) {
       throw Failure(TALLY_UNSUPPORTED, std::string("nodes do not have this reduction of ") +
                                            at::toString(like.scalar_type()) + " tensors on " +
-                                           call.device.str() + ": reduce copies on the CPU");
+                                           device.str() + ": reduce copies on the CPU");
     }
     Transfer transfer;
-    transfer.request.kind = kind;
-    transfer.request.type = *type;
-    transfer.request.op = *reduction;
+    transfer.request = *request;
     transfer.wire = like.scalar_type();
     return transfer;
   }
@@ -56,8 +38,6 @@ struct DeviceCollectives::Plan {
 };
 
 namespace {
-
-constexpr std::int64_t kLongestMs = 86'400'000;
 
 at::Tensor as_rows(const at::Tensor& contiguous, std::int64_t columns) {
   return contiguous.view({contiguous.numel() / columns, columns});
@@ -76,15 +56,15 @@ c10::intrusive_ptr<DeviceWork> DeviceCollectives::start(Plan&& plan, Timeout tim
                                                         const c10::TypePtr& type) {
   failure_->throw_if_set();
   plan.call.sequence = ++sequence_;
-  auto work =
-      c10::make_intrusive<DeviceWork>(communicator_, failure_, plan.call, std::move(value), type);
+  auto work = c10::make_intrusive<DeviceWork>(communicator_, failure_, std::move(plan.call),
+                                              plan.device, std::move(value), type);
   const std::lock_guard lock(mutex_);
-  DeviceTransfers transfers(*communicator_, streams_of(plan.call.device), plan.call.device);
+  const AllowedCalls allowed(plan.device);
+  DeviceTransfers transfers(*communicator_, streams_of(plan.device), plan.device);
   std::exception_ptr thrown;
   try {
     for (Transfer& transfer : plan.transfers) {
-      transfer.request.deadline_ms =
-          static_cast<std::uint32_t>(std::clamp<std::int64_t>(timeout.count(), 1, kLongestMs));
+      transfer.request.deadline_ms = deadline_of(timeout);
       transfers.enqueue(transfer, work);
     }
   } catch (const Failure& caught) {
@@ -99,22 +79,22 @@ c10::intrusive_ptr<DeviceWork> DeviceCollectives::start(Plan&& plan, Timeout tim
   {
     const c10::StreamGuard guard(last);
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    for (const auto& [to, from] : plan.copies) to.copy_(from);
+    for (const auto& [to, from] : plan.memory.copies) to.copy_(from);
   }
-  work->enqueued(last, std::move(plan.stash));
+  work->enqueued(last, std::move(plan.memory.keep), transfers.in_graph());
   if (thrown) std::rethrow_exception(thrown);
   return work;
 }
 
 WorkPtr DeviceCollectives::all_reduce(const Tensors& tensors, const c10d::ReduceOp& op,
                                       Timeout timeout, c10d::OpType kind) {
-  Plan plan{{kind, 0, tensors, tensors, tensors.front().device()}};
+  Plan plan{{kind, 0, tensors, tensors}, tensors.front().device()};
   for (const at::Tensor& tensor : tensors) {
-    require_dense(tensor, "the tensor", plan.call.device);
+    require_dense(tensor, "the tensor", plan.device);
     Transfer transfer = plan.summing(TALLY_ALL_REDUCE, tensor, op);
     if (tensor.numel() == 0) continue;
     transfer.columns = tensor.numel();
-    const at::Tensor memory = as_rows(plan.writable(tensor, true), transfer.columns);
+    const at::Tensor memory = as_rows(plan.memory.writable(tensor, true), transfer.columns);
     transfer.inputs = transfer.outputs = {{0, memory}};
     plan.transfers.push_back(std::move(transfer));
   }
@@ -123,8 +103,8 @@ WorkPtr DeviceCollectives::all_reduce(const Tensors& tensors, const c10d::Reduce
 
 WorkPtr DeviceCollectives::reduce(const at::Tensor& tensor, std::int64_t root,
                                   const c10d::ReduceOp& op, Timeout timeout) {
-  Plan plan{{c10d::OpType::REDUCE, 0, {tensor}, {tensor}, tensor.device()}};
-  require_dense(tensor, "the tensor", plan.call.device);
+  Plan plan{{c10d::OpType::REDUCE, 0, {tensor}, {tensor}}, tensor.device()};
+  require_dense(tensor, "the tensor", plan.device);
   require_root(root, communicator_->ranks());
   Transfer transfer = plan.summing(TALLY_REDUCE, tensor, op);
   if (tensor.numel() > 0) {
@@ -132,7 +112,8 @@ WorkPtr DeviceCollectives::reduce(const at::Tensor& tensor, std::int64_t root,
     transfer.columns = tensor.numel();
     const bool receives = communicator_->rank() == transfer.request.root;
     const at::Tensor memory =
-        as_rows(receives ? plan.writable(tensor, true) : plan.readable(tensor), transfer.columns);
+        as_rows(receives ? plan.memory.writable(tensor, true) : plan.memory.readable(tensor),
+                transfer.columns);
     transfer.inputs = {{0, memory}};
     if (receives) transfer.outputs = {{0, memory}};
     plan.transfers.push_back(std::move(transfer));
@@ -141,8 +122,8 @@ WorkPtr DeviceCollectives::reduce(const at::Tensor& tensor, std::int64_t root,
 }
 
 WorkPtr DeviceCollectives::broadcast(const at::Tensor& tensor, std::int64_t root, Timeout timeout) {
-  Plan plan{{c10d::OpType::BROADCAST, 0, {tensor}, {tensor}, tensor.device()}};
-  require_dense(tensor, "the tensor", plan.call.device);
+  Plan plan{{c10d::OpType::BROADCAST, 0, {tensor}, {tensor}}, tensor.device()};
+  require_dense(tensor, "the tensor", plan.device);
   require_root(root, communicator_->ranks());
   if (tensor.numel() > 0) {
     Transfer transfer = Plan::of_bytes(TALLY_BROADCAST, tensor);
@@ -150,7 +131,8 @@ WorkPtr DeviceCollectives::broadcast(const at::Tensor& tensor, std::int64_t root
     transfer.columns = tensor.numel();
     const bool sends = communicator_->rank() == transfer.request.root;
     const at::Tensor memory =
-        as_rows(sends ? plan.readable(tensor) : plan.writable(tensor, false), transfer.columns);
+        as_rows(sends ? plan.memory.readable(tensor) : plan.memory.writable(tensor, false),
+                transfer.columns);
     (sends ? transfer.inputs : transfer.outputs) = {{0, memory}};
     plan.transfers.push_back(std::move(transfer));
   }
@@ -165,10 +147,10 @@ void DeviceCollectives::add_all_gather(Plan& plan, const at::Tensor& input,
   Transfer transfer = Plan::of_bytes(TALLY_ALL_GATHER, input);
   transfer.rows = communicator_->ranks();
   transfer.columns = columns;
-  transfer.inputs = {{communicator_->rank(), as_rows(plan.readable(input), columns)}};
+  transfer.inputs = {{communicator_->rank(), as_rows(plan.memory.readable(input), columns)}};
   std::int64_t row = 0;
   for (const at::Tensor& output : outputs) {
-    const at::Tensor rows = as_rows(plan.writable(output, false), columns);
+    const at::Tensor rows = as_rows(plan.memory.writable(output, false), columns);
     transfer.outputs.push_back({row, rows});
     row += rows.size(0);
   }
@@ -177,34 +159,17 @@ void DeviceCollectives::add_all_gather(Plan& plan, const at::Tensor& input,
 
 WorkPtr DeviceCollectives::all_gather(const TensorLists& outputs, const Tensors& inputs,
                                       Timeout timeout, c10d::OpType kind) {
-  require_lists(outputs.size(), inputs.size());
-  Plan plan{{kind, 0, inputs, {}, inputs.front().device()}};
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require_dense(inputs[i], "the input", plan.call.device);
-    require_ranks(outputs[i].size(), communicator_->ranks());
-    for (const at::Tensor& output : outputs[i]) {
-      require_dense(output, "an output", plan.call.device);
-      require_elements(output, inputs[i].numel(), "an output");
-      require_same_type(output, inputs[i]);
-      plan.call.outputs.push_back(output);
-    }
-    add_all_gather(plan, inputs[i], outputs[i]);
-  }
+  Plan plan{{kind, 0, inputs, joined(outputs)}, inputs.front().device()};
+  require_gather(outputs, inputs, communicator_->ranks(), plan.device);
+  for (std::size_t i = 0; i < inputs.size(); ++i) add_all_gather(plan, inputs[i], outputs[i]);
   return start(std::move(plan), timeout);
 }
 
 WorkPtr DeviceCollectives::all_gather_flat(const Tensors& outputs, const Tensors& inputs,
                                            Timeout timeout) {
-  require_as_many(outputs, inputs);
-  Plan plan{{c10d::OpType::_ALLGATHER_BASE, 0, inputs, outputs, inputs.front().device()}};
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require_dense(outputs[i], "the output", plan.call.device);
-    require_dense(inputs[i], "the input", plan.call.device);
-    require_same_type(outputs[i], inputs[i]);
-    require_elements(outputs[i], inputs[i].numel() * std::int64_t{communicator_->ranks()},
-                     "the output");
-    add_all_gather(plan, inputs[i], {outputs[i]});
-  }
+  Plan plan{{c10d::OpType::_ALLGATHER_BASE, 0, inputs, outputs}, inputs.front().device()};
+  require_gather_flat(outputs, inputs, communicator_->ranks(), plan.device);
+  for (std::size_t i = 0; i < inputs.size(); ++i) add_all_gather(plan, inputs[i], {outputs[i]});
   return start(std::move(plan), timeout);
 }
 
@@ -217,27 +182,20 @@ void DeviceCollectives::add_reduce_scatter(Plan& plan, const at::Tensor& output,
   transfer.columns = columns;
   std::int64_t row = 0;
   for (const at::Tensor& input : inputs) {
-    const at::Tensor rows = as_rows(plan.readable(input), columns);
+    const at::Tensor rows = as_rows(plan.memory.readable(input), columns);
     transfer.inputs.push_back({row, rows});
     row += rows.size(0);
   }
-  transfer.outputs = {{communicator_->rank(), as_rows(plan.writable(output, false), columns)}};
+  transfer.outputs = {
+      {communicator_->rank(), as_rows(plan.memory.writable(output, false), columns)}};
   plan.transfers.push_back(std::move(transfer));
 }
 
 WorkPtr DeviceCollectives::reduce_scatter(const Tensors& outputs, const TensorLists& inputs,
                                           const c10d::ReduceOp& op, Timeout timeout) {
-  require_lists(inputs.size(), outputs.size());
-  Plan plan{{c10d::OpType::REDUCE_SCATTER, 0, {}, outputs, outputs.front().device()}};
+  Plan plan{{c10d::OpType::REDUCE_SCATTER, 0, joined(inputs), outputs}, outputs.front().device()};
+  require_scatter(outputs, inputs, communicator_->ranks(), plan.device);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    require_dense(outputs[i], "the output", plan.call.device);
-    require_ranks(inputs[i].size(), communicator_->ranks());
-    for (const at::Tensor& input : inputs[i]) {
-      require_dense(input, "an input", plan.call.device);
-      require_elements(input, outputs[i].numel(), "an input");
-      require_same_type(outputs[i], input);
-      plan.call.inputs.push_back(input);
-    }
     add_reduce_scatter(plan, outputs[i], inputs[i], op);
   }
   return start(std::move(plan), timeout);
@@ -245,14 +203,9 @@ WorkPtr DeviceCollectives::reduce_scatter(const Tensors& outputs, const TensorLi
 
 WorkPtr DeviceCollectives::reduce_scatter_flat(const Tensors& outputs, const Tensors& inputs,
                                                const c10d::ReduceOp& op, Timeout timeout) {
-  require_as_many(outputs, inputs);
-  Plan plan{{c10d::OpType::_REDUCE_SCATTER_BASE, 0, inputs, outputs, outputs.front().device()}};
+  Plan plan{{c10d::OpType::_REDUCE_SCATTER_BASE, 0, inputs, outputs}, outputs.front().device()};
+  require_scatter_flat(outputs, inputs, communicator_->ranks(), plan.device);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    require_dense(outputs[i], "the output", plan.call.device);
-    require_dense(inputs[i], "the input", plan.call.device);
-    require_same_type(outputs[i], inputs[i]);
-    require_elements(inputs[i], outputs[i].numel() * std::int64_t{communicator_->ranks()},
-                     "the input");
     add_reduce_scatter(plan, outputs[i], {inputs[i]}, op);
   }
   return start(std::move(plan), timeout);
@@ -261,9 +214,15 @@ WorkPtr DeviceCollectives::reduce_scatter_flat(const Tensors& outputs, const Ten
 c10::intrusive_ptr<DeviceWork> DeviceCollectives::average(const at::Tensor& bucket,
                                                           const Bucket& how, c10::IValue value,
                                                           const c10::TypePtr& type) {
-  Plan plan{{c10d::OpType::ALLREDUCE, 0, {bucket}, {bucket}, bucket.device()}};
-  require_dense(bucket, "the bucket", plan.call.device);
-  const at::Tensor memory = plan.writable(bucket, true);
+  Plan plan{{c10d::OpType::ALLREDUCE, 0, {bucket}, {bucket}}, bucket.device()};
+  require_dense(bucket, "the bucket", plan.device);
+  const auto current = c10::impl::VirtualGuardImpl(plan.device.type()).getStream(plan.device);
+  if (how.stats && CommStreams::is_capturing(current)) {
+    throw Failure(TALLY_UNSUPPORTED,
+                  "the current stream is being captured, and statistics come with a completion, "
+                  "which operations of CUDA graphs do not have: use State(stats=False)");
+  }
+  const at::Tensor memory = plan.memory.writable(bucket, true);
   Transfer transfer = plan.summing(TALLY_ALL_REDUCE, bucket, c10d::ReduceOp::AVG);
   if (how.wire) {
     transfer.wire = *how.wire;

@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #include "integrations/python/src/torch/collectives.h"
 #include "integrations/python/src/torch/comm_streams.h"

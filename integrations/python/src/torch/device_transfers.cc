@@ -13,9 +13,9 @@ DeviceTransfers::DeviceTransfers(Communicator& communicator, CommStreams& stream
       streams_(streams),
       device_(device),
       current_(c10::impl::VirtualGuardImpl(device.type()).getStream(device)),
+      in_graph_(CommStreams::is_capturing(current_)),
       begin_(device.type()) {
-  CommStreams::require_no_capture(current_);
-  begin_.record(current_);
+  if (!in_graph_) begin_.record(current_);
 }
 
 CommStream& DeviceTransfers::next_stream() {
@@ -41,6 +41,7 @@ c10::Stream DeviceTransfers::join() const {
 
 void DeviceTransfers::enqueue(const Transfer& transfer,
                               const c10::intrusive_ptr<DeviceWork>& work) {
+  if (in_graph_) return enqueue_in_graph(transfer, work);
   const std::int64_t bytes_of_column = transfer.rows * transfer.bytes_of_element();
   const auto most =
       std::max<std::int64_t>(1, std::int64_t{CommStreams::kLargestBuffer} / bytes_of_column);
@@ -66,36 +67,57 @@ Request DeviceTransfers::request_of(const Transfer& transfer, std::int64_t colum
 
 // The copies go below autograd: the collective is no operation on the tensors for it, as NCCL's is
 // none.
-void DeviceTransfers::enqueue_piece(const Transfer& transfer, std::int64_t first,
-                                    std::int64_t count,
-                                    const c10::intrusive_ptr<DeviceWork>& work) {
-  CommStream& stream = next_stream();
-  const c10::StreamGuard guard(stream.stream);
+template <typename Post>
+void DeviceTransfers::exchange(const Transfer& transfer, std::int64_t first, std::int64_t count,
+                               void* buffer, Post post) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const auto bytes = static_cast<std::size_t>(transfer.rows * count * transfer.bytes_of_element());
-  auto* const data = static_cast<std::byte*>(streams_.buffer(stream, bytes));
-  const at::Tensor buffer = at::for_blob(data, {transfer.rows, count})
+  const at::Tensor matrix = at::for_blob(buffer, {transfer.rows, count})
                                 .options(at::TensorOptions(transfer.wire).device(device_))
                                 .target_device(device_)
                                 .make_tensor();
   const auto each = [&](const std::vector<Transfer::Part>& parts, auto copy) {
     for (const auto& [row, tensor] : parts) {
       const at::Tensor columns = tensor.narrow(1, first, count);
-      copy(columns, buffer.narrow(0, row, columns.size(0)));
+      copy(columns, matrix.narrow(0, row, columns.size(0)));
       copied_bytes_ += columns.nbytes();
     }
   };
   each(transfer.inputs, [](const at::Tensor& from, const at::Tensor& to) { to.copy_(from); });
-  Request request = request_of(transfer, count, data);
-  request.stream = stream.native;
-  work->begin_one();
-  try {
-    communicator_.post(request, [work](const Outcome& one) { work->end_one(one); });
-  } catch (const Failure& failure) {
-    work->end_one(Outcome::of(failure));
-    throw;
-  }
+  post(request_of(transfer, count, static_cast<std::byte*>(buffer)));
   each(transfer.outputs, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+}
+
+void DeviceTransfers::enqueue_piece(const Transfer& transfer, std::int64_t first,
+                                    std::int64_t count,
+                                    const c10::intrusive_ptr<DeviceWork>& work) {
+  CommStream& stream = next_stream();
+  const c10::StreamGuard guard(stream.stream);
+  const auto bytes = static_cast<std::size_t>(transfer.rows * count * transfer.bytes_of_element());
+  exchange(transfer, first, count, streams_.buffer(stream, bytes), [&](Request request) {
+    request.stream = stream.native;
+    work->begin_one();
+    try {
+      communicator_.post(request, [work](const Outcome& one) { work->end_one(one); });
+    } catch (const Failure& failure) {
+      work->end_one(Outcome::of(failure));
+      throw;
+    }
+  });
+}
+
+void DeviceTransfers::enqueue_in_graph(const Transfer& transfer,
+                                       const c10::intrusive_ptr<DeviceWork>& work) {
+  void* const native = c10::impl::VirtualGuardImpl(device_.type()).getStreamNativeHandle(current_);
+  const auto bytes =
+      static_cast<std::size_t>(transfer.rows * transfer.columns * transfer.bytes_of_element());
+  exchange(transfer, 0, transfer.columns, streams_.buffer_of_graph(native, bytes),
+           [&](Request request) {
+             request.stream = native;
+             request.in_graph = true;
+             communicator_.post(request, [failure = work->group_failure()](const Outcome& round) {
+               failure->set(with_known_words(round.failure()));
+             });
+           });
 }
 
 }  // namespace tally::python

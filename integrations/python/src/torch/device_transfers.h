@@ -34,6 +34,10 @@ struct Transfer {
 // The transfers of one call. A large matrix is cut by columns into pieces. Each piece is an
 // operation of the node, and has the next of the communication streams. The caller holds a lock on
 // the streams for the life of the object.
+//
+// While the current stream is being captured into a CUDA graph, a matrix is one operation of the
+// graph, on that stream and with a buffer of its own. Rounds of it that fail are failures of the
+// group, and have no part in the work.
 class DeviceTransfers {
  public:
   // All of it follows what the current stream of `device` has now. Throws Failure.
@@ -44,6 +48,7 @@ class DeviceTransfers {
   void enqueue(const Transfer& transfer, const c10::intrusive_ptr<DeviceWork>& work);
   // Returns a stream that waits for all of it.
   c10::Stream join() const;
+  bool in_graph() const { return in_graph_; }
   // Bytes that were copied between tensors and buffers.
   std::uint64_t copied_bytes() const { return copied_bytes_; }
 
@@ -51,12 +56,18 @@ class DeviceTransfers {
   CommStream& next_stream();
   void enqueue_piece(const Transfer& transfer, std::int64_t first, std::int64_t count,
                      const c10::intrusive_ptr<DeviceWork>& work);
+  void enqueue_in_graph(const Transfer& transfer, const c10::intrusive_ptr<DeviceWork>& work);
+  // Copies the inputs into the buffer, calls `post`, and copies the outputs out of it.
+  template <typename Post>
+  void exchange(const Transfer& transfer, std::int64_t first, std::int64_t count, void* buffer,
+                Post post);
   Request request_of(const Transfer& transfer, std::int64_t columns, std::byte* buffer) const;
 
   Communicator& communicator_;
   CommStreams& streams_;
   c10::Device device_;
   c10::Stream current_;
+  const bool in_graph_;
   c10::Event begin_;  // of current_
   std::vector<c10::Stream> used_;
   std::optional<c10::Stream> last_;

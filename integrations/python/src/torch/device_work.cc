@@ -5,9 +5,6 @@
 
 #include <utility>
 
-#include "integrations/python/src/bindings.h"
-#include "integrations/python/src/torch/work.h"
-
 namespace tally::python {
 
 void DeviceFailure::set(const Failure& failure) {
@@ -21,22 +18,20 @@ void DeviceFailure::throw_if_set() const {
 }
 
 DeviceWork::DeviceWork(const std::shared_ptr<Communicator>& communicator,
-                       std::shared_ptr<DeviceFailure> failure, const Call& call, c10::IValue value,
-                       const c10::TypePtr& type)
-    : c10d::Work(static_cast<int>(communicator->rank()), call.kind, title_of(call.kind),
-                 call.inputs),
-      communicator_(communicator),
+                       std::shared_ptr<DeviceFailure> failure, Call call, c10::Device device,
+                       c10::IValue value, const c10::TypePtr& type)
+    : CollectiveWork(communicator, std::move(call)),
       group_failure_(std::move(failure)),
-      call_(call),
-      value_(value.isNone() ? c10::IValue(call.outputs) : std::move(value)),
+      device_(device),
+      value_(value.isNone() ? c10::IValue(call_.outputs) : std::move(value)),
       future_(c10::make_intrusive<c10::ivalue::Future>(
           type != nullptr ? type : c10::ListType::create(c10::TensorType::get()),
-          std::vector<c10::Device>{call.device})),
+          std::vector<c10::Device>{device})),
       verdict_(c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get())) {}
 
 DeviceWork::~DeviceWork() {
   if (!stream_) return;
-  const c10::impl::VirtualGuardImpl guard(call_.device.type());
+  const c10::impl::VirtualGuardImpl guard(device_.type());
   for (const at::Tensor& tensor : stash_) {
     guard.recordDataPtrOnStream(tensor.storage().data_ptr(), *stream_);
   }
@@ -44,76 +39,55 @@ DeviceWork::~DeviceWork() {
 
 void DeviceWork::end_one(const Outcome& outcome) {
   {
-    const std::lock_guard lock(outcome_mutex_);
-    if (outcome.status != TALLY_OK && !failure_) failure_ = with_known_words(outcome.failure());
+    const std::lock_guard lock(sums_mutex_);
     sum_of_squares_ += outcome.sum_of_squares;
     nonfinite_ += outcome.nonfinite;
   }
-  if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) end_all();
+  end_operation(outcome);
 }
 
-void DeviceWork::enqueued(const c10::Stream& stream, std::vector<at::Tensor> stash) {
+void DeviceWork::enqueued(const c10::Stream& stream, Tensors stash, bool in_graph) {
   stream_ = stream;
-  end_.emplace(call_.device.type());
+  in_graph_ = in_graph;
+  end_.emplace(device_.type());
   end_->record(stream);
   stash_ = std::move(stash);
-  std::optional<Failure> failure;
-  {
-    const std::lock_guard lock(outcome_mutex_);
-    failure = failure_;
-  }
-  if (failure) {
-    future_->setError(std::make_exception_ptr(*failure));
+  if (const auto failed = failure()) {
+    future_->setError(std::make_exception_ptr(*failed));
   } else {
     const c10::StreamGuard guard(stream);  // markCompleted() records an event of this stream
     future_->markCompleted(std::exchange(value_, {}));
   }
-  end_one({});
+  end_operation({});
 }
 
 void DeviceWork::end_all() {
-  if (failure_) group_failure_->set(*failure_);
-  const auto exception = failure_ ? std::make_exception_ptr(*failure_) : nullptr;
-  finish(exception);
-  ended_.store(true, std::memory_order_release);
+  const auto failed = failure();
+  if (failed) group_failure_->set(*failed);
+  finish(failed ? std::make_exception_ptr(*failed) : nullptr);
+  set_ended();
   using c10d::WorkResult;
   WorkResult verdict = WorkResult::SUCCESS;
-  if (failure_) {
-    verdict = failure_->status == TALLY_DEADLINE ? WorkResult::TIMEOUT : WorkResult::COMM_ERROR;
+  if (failed) {
+    verdict = failed->status == TALLY_DEADLINE ? WorkResult::TIMEOUT : WorkResult::COMM_ERROR;
   }
   verdict_->markCompleted(c10::IValue(static_cast<std::int64_t>(verdict)));
 }
 
 bool DeviceWork::isCompleted() {
-  if (const auto communicator = ended() ? nullptr : communicator_.lock()) communicator->poll();
-  return ended() && end_->query();
-}
-
-bool DeviceWork::isSuccess() const {
-  return ended() && exception() == nullptr;
-}
-
-void DeviceWork::abort() {
-  if (const auto communicator = communicator_.lock()) communicator->close();
-}
-
-bool DeviceWork::wait_on_host(std::chrono::milliseconds timeout) const {
-  const auto communicator = communicator_.lock();
-  return communicator == nullptr ||
-         communicator->await([&] { return ended(); },
-                             monotonic_now() + timeout.count() * kMillisecond, check_signals);
+  poll();
+  return ended() && (in_graph_ || end_->query());
 }
 
 bool DeviceWork::wait(std::chrono::milliseconds timeout) {
   RECORD_FUNCTION("tally:wait", std::vector<c10::IValue>());
-  if (timeout.count() > 0 && !ended() && !wait_on_host(timeout)) {
-    throw Failure(TALLY_AGAIN, "Timed out waiting " + std::to_string(timeout.count()) +
-                                   "ms for the collective, which goes on");
-  }
+  // A session that ends cancels the collective, and its streams go on without the results.
+  const auto open = communicator();
+  if (timeout.count() > 0 || open == nullptr || open->closed()) wait_on_host(timeout);
   if (ended()) {
     if (const std::exception_ptr error = exception()) std::rethrow_exception(error);
   }
-  end_->block(c10::impl::VirtualGuardImpl(call_.device.type()).getStream(call_.device));
+  end_->block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   const std::lock_guard lock(stash_mutex_);
   stash_.clear();
   return true;

@@ -44,7 +44,8 @@ at::Tensor first_of(const Tensors& tensors) {
 Group::Group(const std::shared_ptr<Communicator>& communicator, std::chrono::milliseconds timeout,
              c10::intrusive_ptr<c10d::Backend> gloo)
     : Backend(static_cast<int>(communicator->rank()), static_cast<int>(communicator->ranks())),
-      collectives_(communicator, timeout),
+      timeout_(timeout),
+      collectives_(communicator),
       devices_(communicator),
       gloo_(std::move(gloo)),
       options_(c10::make_intrusive<c10d::Backend::Options>("tally", timeout)) {}
@@ -63,7 +64,7 @@ c10::intrusive_ptr<c10d::Backend::Options> Group::getBackendOptions() {
 
 void Group::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
-  collectives_.set_timeout(timeout);
+  timeout_ = timeout;
   gloo_->setTimeout(timeout);
 }
 
@@ -73,8 +74,8 @@ WorkPtr Group::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options
     return devices_.all_reduce(tensors, options.reduceOp, limit(options.timeout),
                                c10d::OpType::ALLREDUCE);
   }
-  auto work =
-      collectives_.all_reduce(tensors, options.reduceOp, options.timeout, c10d::OpType::ALLREDUCE);
+  auto work = collectives_.all_reduce(tensors, options.reduceOp, limit(options.timeout),
+                                      c10d::OpType::ALLREDUCE);
   return work ? work : counted_gloo().allreduce(tensors, options);
 }
 
@@ -88,7 +89,7 @@ WorkPtr Group::allreduce_coalesced(Tensors& tensors,
     return devices_.all_reduce(tensors, options.reduceOp, limit(options.timeout),
                                c10d::OpType::ALLREDUCE_COALESCED);
   }
-  auto work = collectives_.all_reduce(tensors, options.reduceOp, options.timeout,
+  auto work = collectives_.all_reduce(tensors, options.reduceOp, limit(options.timeout),
                                       c10d::OpType::ALLREDUCE_COALESCED);
   return work ? work : counted_gloo().allreduce_coalesced(tensors, options);
 }
@@ -97,7 +98,7 @@ WorkPtr Group::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options
   if (is_on_device(one(tensors))) {
     return devices_.broadcast(one(tensors), options.rootRank, limit(options.timeout));
   }
-  return collectives_.broadcast(one(tensors), options.rootRank, options.timeout);
+  return collectives_.broadcast(one(tensors), options.rootRank, limit(options.timeout));
 }
 
 WorkPtr Group::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
@@ -106,20 +107,20 @@ WorkPtr Group::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
                            limit(options.timeout));
   }
   auto work =
-      collectives_.reduce(one(tensors), options.rootRank, options.reduceOp, options.timeout);
+      collectives_.reduce(one(tensors), options.rootRank, options.reduceOp, limit(options.timeout));
   return work ? work : counted_gloo().reduce(tensors, options);
 }
 
 WorkPtr Group::gather_all(const TensorLists& outputs, const Tensors& inputs,
                           std::chrono::milliseconds timeout, c10d::OpType kind) {
   return is_on_device(inputs) ? devices_.all_gather(outputs, inputs, limit(timeout), kind)
-                              : collectives_.all_gather(outputs, inputs, timeout, kind);
+                              : collectives_.all_gather(outputs, inputs, limit(timeout), kind);
 }
 
 WorkPtr Group::gather_all_flat(const Tensors& outputs, const Tensors& inputs,
                                std::chrono::milliseconds timeout) {
   return is_on_device(inputs) ? devices_.all_gather_flat(outputs, inputs, limit(timeout))
-                              : collectives_.all_gather_flat(outputs, inputs, timeout);
+                              : collectives_.all_gather_flat(outputs, inputs, limit(timeout));
 }
 
 WorkPtr Group::allgather(TensorLists& outputs, Tensors& inputs,
@@ -156,7 +157,8 @@ WorkPtr Group::reduce_scatter(Tensors& outputs, TensorLists& inputs,
   if (is_on_device(outputs)) {
     return devices_.reduce_scatter(outputs, inputs, options.reduceOp, limit(options.timeout));
   }
-  auto work = collectives_.reduce_scatter(outputs, inputs, options.reduceOp, options.timeout);
+  auto work =
+      collectives_.reduce_scatter(outputs, inputs, options.reduceOp, limit(options.timeout));
   return work ? work : counted_gloo().reduce_scatter(outputs, inputs, options);
 }
 
@@ -165,7 +167,8 @@ WorkPtr Group::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs
   if (is_on_device(outputs)) {
     return devices_.reduce_scatter_flat(outputs, inputs, options.reduceOp, limit(options.timeout));
   }
-  auto work = collectives_.reduce_scatter_flat(outputs, inputs, options.reduceOp, options.timeout);
+  auto work =
+      collectives_.reduce_scatter_flat(outputs, inputs, options.reduceOp, limit(options.timeout));
   return work ? work : counted_gloo().reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
@@ -176,12 +179,12 @@ WorkPtr Group::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                         limit(options.timeout));
   }
   auto work =
-      collectives_.reduce_scatter_flat({output}, {input}, options.reduceOp, options.timeout);
+      collectives_.reduce_scatter_flat({output}, {input}, options.reduceOp, limit(options.timeout));
   return work ? work : counted_gloo()._reduce_scatter_base(output, input, options);
 }
 
 WorkPtr Group::barrier(const c10d::BarrierOptions& options) {
-  return collectives_.barrier(options.timeout);
+  return collectives_.barrier(limit(options.timeout));
 }
 
 WorkPtr Group::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
@@ -294,6 +297,7 @@ void bind_group(pybind11::module_& module) {
            }),
            py::arg("communicator"), py::arg("timeout"), py::arg("gloo"))
       .def_property_readonly("options", &Group::getBackendOptions)
+      .def("get_error", &Group::getError)
       .def_property_readonly("communicator", &Group::communicator)
       .def_property_readonly("copied_on_devices", &Group::copied_on_devices);
 }

@@ -9,6 +9,8 @@
 #include <pybind11/pybind11.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -105,9 +107,10 @@ class Group final : public c10d::Backend {
                           std::chrono::milliseconds timeout);
   // The time-out of a call, or the group's when the call has none.
   std::chrono::milliseconds limit(std::chrono::milliseconds timeout) const {
-    return timeout.count() > 0 ? timeout : options_->timeout;
+    return timeout.count() > 0 ? timeout : timeout_.load();
   }
 
+  std::atomic<std::chrono::milliseconds> timeout_;
   Collectives collectives_;
   DeviceCollectives devices_;
   c10::intrusive_ptr<c10d::Backend> gloo_;

@@ -1,8 +1,48 @@
 #include "integrations/python/src/torch/tensors.h"
 
+#include <algorithm>
 #include <string>
 
 namespace tally::python {
+namespace {
+
+void require_elements(const at::Tensor& tensor, std::int64_t expected, const char* what) {
+  if (tensor.numel() != expected) {
+    throw Failure(TALLY_INVALID_ARGUMENT, std::string(what) + " has " +
+                                              std::to_string(tensor.numel()) + " elements, not " +
+                                              std::to_string(expected));
+  }
+}
+
+void require_same_type(const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() != b.scalar_type()) {
+    throw Failure(TALLY_INVALID_ARGUMENT, "input and output are of different types");
+  }
+}
+
+void require_as_many(const std::vector<at::Tensor>& outputs,
+                     const std::vector<at::Tensor>& inputs) {
+  if (outputs.size() != inputs.size()) {
+    throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(outputs.size()) + " outputs for " +
+                                              std::to_string(inputs.size()) + " inputs");
+  }
+}
+
+void require_lists(std::size_t lists, std::size_t tensors) {
+  if (lists != tensors) {
+    throw Failure(TALLY_INVALID_ARGUMENT,
+                  std::to_string(lists) + " lists for " + std::to_string(tensors) + " tensors");
+  }
+}
+
+void require_ranks(std::size_t tensors, std::uint32_t ranks) {
+  if (tensors != ranks) {
+    throw Failure(TALLY_INVALID_ARGUMENT,
+                  std::to_string(tensors) + " tensors for " + std::to_string(ranks) + " ranks");
+  }
+}
+
+}  // namespace
 
 std::optional<tally_type> type_of(at::ScalarType type) {
   switch (type) {
@@ -48,47 +88,78 @@ void require_dense(const at::Tensor& tensor, const char* what, c10::Device devic
   }
 }
 
-void require_elements(const at::Tensor& tensor, std::int64_t expected, const char* what) {
-  if (tensor.numel() != expected) {
-    throw Failure(TALLY_INVALID_ARGUMENT, std::string(what) + " has " +
-                                              std::to_string(tensor.numel()) + " elements, not " +
-                                              std::to_string(expected));
-  }
-}
-
-void require_same_type(const at::Tensor& a, const at::Tensor& b) {
-  if (a.scalar_type() != b.scalar_type()) {
-    throw Failure(TALLY_INVALID_ARGUMENT, "input and output are of different types");
-  }
-}
-
-void require_as_many(const std::vector<at::Tensor>& outputs,
-                     const std::vector<at::Tensor>& inputs) {
-  if (outputs.size() != inputs.size()) {
-    throw Failure(TALLY_INVALID_ARGUMENT, std::to_string(outputs.size()) + " outputs for " +
-                                              std::to_string(inputs.size()) + " inputs");
-  }
-}
-
-void require_lists(std::size_t lists, std::size_t tensors) {
-  if (lists != tensors) {
-    throw Failure(TALLY_INVALID_ARGUMENT,
-                  std::to_string(lists) + " lists for " + std::to_string(tensors) + " tensors");
-  }
-}
-
-void require_ranks(std::size_t tensors, std::uint32_t ranks) {
-  if (tensors != ranks) {
-    throw Failure(TALLY_INVALID_ARGUMENT,
-                  std::to_string(tensors) + " tensors for " + std::to_string(ranks) + " ranks");
-  }
-}
-
 void require_root(std::int64_t root, std::uint32_t ranks) {
   if (root < 0 || root >= std::int64_t{ranks}) {
     throw Failure(TALLY_INVALID_ARGUMENT, "rank " + std::to_string(root) +
                                               " as root of a group of " + std::to_string(ranks));
   }
+}
+
+void require_gather(const TensorLists& outputs, const Tensors& inputs, std::uint32_t ranks,
+                    c10::Device device) {
+  require_lists(outputs.size(), inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require_dense(inputs[i], "the input", device);
+    require_ranks(outputs[i].size(), ranks);
+    for (const at::Tensor& output : outputs[i]) {
+      require_dense(output, "an output", device);
+      require_elements(output, inputs[i].numel(), "an output");
+      require_same_type(output, inputs[i]);
+    }
+  }
+}
+
+void require_gather_flat(const Tensors& outputs, const Tensors& inputs, std::uint32_t ranks,
+                         c10::Device device) {
+  require_as_many(outputs, inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require_dense(outputs[i], "the output", device);
+    require_dense(inputs[i], "the input", device);
+    require_same_type(outputs[i], inputs[i]);
+    require_elements(outputs[i], inputs[i].numel() * std::int64_t{ranks}, "the output");
+  }
+}
+
+void require_scatter(const Tensors& outputs, const TensorLists& inputs, std::uint32_t ranks,
+                     c10::Device device) {
+  require_lists(inputs.size(), outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    require_dense(outputs[i], "the output", device);
+    require_ranks(inputs[i].size(), ranks);
+    for (const at::Tensor& input : inputs[i]) {
+      require_dense(input, "an input", device);
+      require_elements(input, outputs[i].numel(), "an input");
+      require_same_type(outputs[i], input);
+    }
+  }
+}
+
+void require_scatter_flat(const Tensors& outputs, const Tensors& inputs, std::uint32_t ranks,
+                          c10::Device device) {
+  require_as_many(outputs, inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require_dense(outputs[i], "the output", device);
+    require_dense(inputs[i], "the input", device);
+    require_same_type(outputs[i], inputs[i]);
+    require_elements(inputs[i], outputs[i].numel() * std::int64_t{ranks}, "the input");
+  }
+}
+
+Tensors joined(const TensorLists& lists) {
+  Tensors all;
+  for (const Tensors& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+std::optional<Request> reducing(tally_kind kind, at::ScalarType type, const c10d::ReduceOp& op) {
+  const auto element = type_of(type);
+  const auto reduction = op_of(op, type);
+  if (!element || !reduction) return std::nullopt;
+  Request request;
+  request.kind = kind;
+  request.type = *element;
+  request.op = *reduction;
+  return request;
 }
 
 Request moving(tally_kind kind, std::uint64_t bytes, const void* in, void* out) {
@@ -99,6 +170,24 @@ Request moving(tally_kind kind, std::uint64_t bytes, const void* in, void* out) 
   request.in = in;
   request.out = out;
   return request;
+}
+
+std::uint32_t deadline_of(std::chrono::milliseconds timeout) {
+  constexpr std::int64_t kDay = 86'400'000;
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(timeout.count(), 1, kDay));
+}
+
+at::Tensor CallMemory::readable(const at::Tensor& tensor) {
+  keep.push_back(tensor.contiguous());
+  return keep.back();
+}
+
+at::Tensor CallMemory::writable(const at::Tensor& tensor, bool with_elements) {
+  keep.push_back(tensor);
+  if (tensor.is_contiguous()) return tensor;
+  keep.push_back(with_elements ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options()));
+  copies.emplace_back(tensor, keep.back());
+  return keep.back();
 }
 
 }  // namespace tally::python

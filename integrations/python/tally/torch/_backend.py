@@ -22,7 +22,7 @@ def create(store, rank: int, ranks: int, timeout: timedelta):
 
 
 def backend_of(group):
-    """Returns the backend that does the group's collectives of CPU tensors, or the only one that the group has."""
+    """Returns the group's backend for CPU tensors. A group without one has one backend, which is returned."""
     devices = group._device_types
     cpu = torch.device("cpu")
     backend = group._get_backend(cpu if cpu in devices else devices[0])

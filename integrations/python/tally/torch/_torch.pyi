@@ -1,6 +1,7 @@
 from typing import Any, Dict, Optional, Tuple
 
 from torch import Tensor, dtype
+from torch._C._distributed_c10d import ErrorType
 from torch.distributed import Work
 
 class Communicator:
@@ -39,6 +40,7 @@ class Group:
     def __init__(self, communicator: Communicator, timeout: float, gloo: Any) -> None: ...
     @property
     def options(self) -> Any: ...
+    def get_error(self) -> ErrorType: ...
     @property
     def communicator(self) -> Communicator: ...
     @property

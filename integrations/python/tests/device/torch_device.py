@@ -57,14 +57,36 @@ def fail_next(function: str, code: int) -> None:
     _cuda.tally_test_cuda_fail(function.encode(), ctypes.c_ulonglong(1), ctypes.c_uint(code))
 
 
-@contextlib.contextmanager
-def captured(stream: torch.Stream):
-    """Captures what the stream gets into a graph, and forgets the graph."""
-    handle, graph = ctypes.c_void_p(stream.stream_id), ctypes.c_void_p()
-    assert _cuda.cuStreamBeginCapture(handle, 0) == 0
-    yield
-    assert _cuda.cuStreamEndCapture(handle, ctypes.byref(graph)) == 0
-    assert _cuda.cuGraphDestroy(graph) == 0
+class Graph:
+    """A CUDA graph of what a stream gets within `with Graph().of(stream)`."""
+
+    @contextlib.contextmanager
+    def of(self, stream: torch.Stream):
+        if IS_GPU:
+            made = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(made):
+                yield
+            self._launch = lambda _: made.replay()
+            return
+        with stream:
+            made, graph = ctypes.c_void_p(), ctypes.c_void_p()
+            assert _cuda.cuStreamBeginCapture(_handle(stream), 0) == 0  # as torch.cuda.graph: in mode global
+            try:
+                yield
+            finally:
+                ended = _cuda.cuStreamEndCapture(_handle(stream), ctypes.byref(graph))
+            assert ended == 0, ended
+            assert _cuda.cuGraphInstantiateWithFlags(ctypes.byref(made), graph, ctypes.c_ulonglong(0)) == 0
+            assert _cuda.cuGraphDestroy(graph) == 0
+        self._launch = lambda stream: _cuda.cuGraphLaunch(made, _handle(stream))
+
+    def launch(self, stream: torch.Stream) -> None:
+        with stream:
+            assert not self._launch(stream)
+
+
+def _handle(stream: torch.Stream) -> ctypes.c_void_p:
+    return ctypes.c_void_p(stream.stream_id)
 
 
 def check_at_end() -> None:
