@@ -1,4 +1,4 @@
-// The own declarations beside those of cuda.h, where that is installed.
+// Compares the own declarations with those of cuda.h, where that is installed.
 #include "gpu_bridge/cuda_api/cuda_abi.h"
 
 #include <gtest/gtest.h>
@@ -10,39 +10,16 @@
 #include <type_traits>
 
 #include "gpu_bridge/cuda_api/driver.h"
+#include "tests/support/abi_comparison.h"
 
 namespace tally::cuda {
 namespace {
 
-// A type without the names of enumerations: what the calling convention sees.
-template <typename Type, bool = std::is_enum_v<Type>>
-struct Plain {
-  using Is = Type;
-};
-template <typename Type>
-struct Plain<Type, true> {
-  using Is = std::underlying_type_t<Type>;
-};
-template <typename Type>
-struct Plain<const Type, false> {
-  using Is = const typename Plain<Type>::Is;
-};
-template <typename Type>
-struct Plain<Type*, false> {
-  using Is = typename Plain<Type>::Is*;
-};
-template <typename Result, typename... Parameters>
-struct Plain<Result (*)(Parameters...), false> {
-  using Is = typename Plain<Result>::Is (*)(typename Plain<Parameters>::Is...);
-};
+using test::kCompatible;
 
-template <typename Own, typename Theirs>
-constexpr bool kCompatible = std::is_same_v<typename Plain<Own>::Is, typename Plain<Theirs>::Is>;
-
-#define TALLY_SAME_FUNCTION(member, function, parameters)                   \
-  static_assert(kCompatible<decltype(Driver::member), decltype(&function)>, \
-                #function " has other parameters in cuda.h");
-TALLY_CUDA_FUNCTIONS(TALLY_SAME_FUNCTION)
+#define TALLY_SAME_MEMBER(member, function, parameters) \
+  TALLY_SAME_FUNCTION(Driver::member, function);
+TALLY_CUDA_FUNCTIONS(TALLY_SAME_MEMBER)
 
 // Many names of functions are macros of cuda.h. Where the macro appends a version to the name
 // (cuMemAlloc_v2), the driver finds that version by the name; any other function has to be in the
@@ -64,12 +41,6 @@ static_assert(std::is_same_v<Event, CUevent> && std::is_same_v<Graph, CUgraph>);
 static_assert(std::is_same_v<GraphExec, CUgraphExec> && std::is_same_v<Pointer, CUdeviceptr>);
 static_assert(std::is_same_v<HostFunction, CUhostFn>);
 
-template <typename Own, typename Theirs>
-constexpr bool same(Own own, Theirs theirs) {
-  return static_cast<long>(own) == static_cast<long>(theirs);
-}
-
-#define TALLY_SAME(own, theirs) static_assert(same(own, theirs))
 TALLY_SAME(Code::kSuccess, CUDA_SUCCESS);
 TALLY_SAME(Code::kInvalidValue, CUDA_ERROR_INVALID_VALUE);
 TALLY_SAME(Code::kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);

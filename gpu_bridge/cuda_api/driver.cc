@@ -1,61 +1,43 @@
 #include "gpu_bridge/cuda_api/driver.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <type_traits>
-#include <utility>
+#include "base/system/shared_library.h"
 
 namespace tally::cuda {
 namespace {
-
-constexpr const char* kLibrary = "libcuda.so.1";
 
 // cuGetProcAddress_v2: the function that has the semantics of a version of CUDA.
 using Finder = Code (*)(const char* function, void** address, int version, unsigned long long flags,
                         unsigned* status);
 
-Error unsupported(std::string why) {
-  return Error{Status::kUnsupported, std::move(why)};
-}
-
-// The name of the first function that is missing; null when all are there.
-const char* fill(Driver& driver, Finder finder) {
-  const char* missing = nullptr;
-  const auto find = [&](auto& member, const char* name) {
-    void* address = nullptr;
-    unsigned status = 0;
-    const Code code = finder(name, &address, kVersion, 0, &status);
-    if (code != Code::kSuccess || address == nullptr) {
-      if (missing == nullptr) missing = name;
-      return;
-    }
-    member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(address);
-  };
-#define TALLY_CUDA_FIND(member, function, parameters) find(driver.member, #function);
-  TALLY_CUDA_FUNCTIONS(TALLY_CUDA_FIND)
-#undef TALLY_CUDA_FIND
-  return missing;
+// Null: the driver has no such function.
+void* address_of(Finder finder, const char* name) {
+  void* address = nullptr;
+  unsigned status = 0;
+  return finder(name, &address, kVersion, 0, &status) == Code::kSuccess ? address : nullptr;
 }
 
 Result<const Driver*> open() {
-  static Driver driver;  // the functions of the library, which stays open
-  void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* const why = ::dlerror();
-    return unsupported(fmt::format(
-        "{} cannot be opened ({}): install NVIDIA's driver, and in a container its libraries",
-        kLibrary, why != nullptr ? why : "no reason given"));
+  static Driver driver;
+  auto library = SharedLibrary::open("libcuda.so.1",
+                                     "install NVIDIA's driver, and in a container its libraries");
+  if (!library) return library.error();
+  Finder finder = nullptr;
+  library->find("cuGetProcAddress_v2", finder);
+  if (finder != nullptr) {
+    library->keep_open();
+#define TALLY_CUDA_FIND(member, function, parameters) \
+  library->set(#function, address_of(finder, #function), driver.member);
+    TALLY_CUDA_FUNCTIONS(TALLY_CUDA_FIND)
+#undef TALLY_CUDA_FIND
   }
-  const auto finder = reinterpret_cast<Finder>(::dlsym(library, "cuGetProcAddress_v2"));
-  const char* const missing = finder == nullptr ? "cuGetProcAddress_v2" : fill(driver, finder);
-  if (missing != nullptr) {
-    return unsupported(fmt::format("{} has no {}: Tally needs the driver of CUDA 12.0 or later",
-                                   kLibrary, missing));
-  }
+  const Outcome complete = library->check_complete("Tally needs the driver of CUDA 12.0 or later");
+  if (!complete) return complete.error();
   if (const Code code = driver.init(0); code != Code::kSuccess) {
-    return unsupported(failure(driver, "cuInit", code).message +
-                       ": nvidia-smi shows the devices that this machine or container has");
+    return Error{Status::kUnsupported,
+                 failure(driver, "cuInit", code).message +
+                     ": nvidia-smi shows the devices that this machine or container has"};
   }
   return &driver;
 }
@@ -70,7 +52,7 @@ Result<const Driver*> system_driver() {
 Error failure(const Driver& driver, const char* call, Code code) {
   const char* name = nullptr;
   const char* text = nullptr;
-  // The name and the text of a code that the driver does not know are null.
+  // For an unknown code the driver sets the name and the text to null.
   driver.get_error_name(code, &name);
   driver.get_error_string(code, &text);
   const Status status = code == Code::kOutOfMemory    ? Status::kNoMemory

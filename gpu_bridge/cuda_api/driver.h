@@ -19,9 +19,7 @@ namespace tally::cuda {
   F(get_error_string, cuGetErrorString, (Code code, const char** text))                           \
   F(device_get_count, cuDeviceGetCount, (int* count))                                             \
   F(device_get, cuDeviceGet, (Device * device, int ordinal))                                      \
-  F(device_get_name, cuDeviceGetName, (char* name, int bytes, Device device))                     \
   F(device_get_attribute, cuDeviceGetAttribute, (int* value, Attribute attribute, Device device)) \
-  F(device_get_pci_bus_id, cuDeviceGetPCIBusId, (char* text, int bytes, Device device))           \
   F(primary_ctx_retain, cuDevicePrimaryCtxRetain, (Context * context, Device device))             \
   F(primary_ctx_release, cuDevicePrimaryCtxRelease, (Device device))                              \
   F(ctx_push_current, cuCtxPushCurrent, (Context context))                                        \

@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include "tests/support/cuda/cuda_process.h"
+#include "tests/support/program_output.h"
+#include "tests/support/temporary_directory.h"
 
 namespace tally::cuda {
 namespace {
@@ -18,65 +19,37 @@ using ::testing::StartsWith;
 // What system_driver() reports in a process that finds libcuda.so.1 in this folder, with these
 // settings of tests/support/cuda.
 std::string report(const std::string& folder, const std::string& settings = "") {
-  const std::string command = "LD_LIBRARY_PATH='" + folder +
-                              "':\"$LD_LIBRARY_PATH\" TALLY_TEST_CUDA='" + settings + "' '" +
-                              DRIVER_REPORT + "'";
-  std::FILE* const output = ::popen(command.c_str(), "r");
-  std::string text;
-  for (int c = std::fgetc(output); c != EOF; c = std::fgetc(output)) text += static_cast<char>(c);
-  EXPECT_EQ(::pclose(output), 0);
-  return text;
+  return test::output_with_libraries(DRIVER_REPORT, folder, "TALLY_TEST_CUDA='" + settings + "'");
 }
-
-// The folder of tests/support/cuda in the build.
-std::string double_folder() {
-  return std::filesystem::path(CUDA_PROCESS).parent_path();
-}
-
-// A temporary folder.
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "tally-driver-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 TEST(CudaDriver, ReportsThatThereIsNone) {
-  const Folder folder;
+  const test::TemporaryDirectory folder;
   // On a machine that has a driver, the broken one comes first.
-  std::ofstream(folder.path() / "libcuda.so.1") << "not a library";
+  std::ofstream(folder / "libcuda.so.1") << "not a library";
   const std::string text = report(folder.path());
   EXPECT_THAT(text, StartsWith("unsupported: libcuda.so.1 cannot be opened"));
   EXPECT_THAT(text, HasSubstr("install NVIDIA's driver"));
 }
 
 TEST(CudaDriver, ReportsThatItIsTooOld) {
-  const Folder folder;
-  std::filesystem::create_symlink(OLD_DRIVER, folder.path() / "libcuda.so.1");
+  const test::TemporaryDirectory folder;
+  std::filesystem::create_symlink(OLD_DRIVER, folder / "libcuda.so.1");
   EXPECT_THAT(report(folder.path()),
               HasSubstr("libcuda.so.1 has no cuGetProcAddress_v2: Tally needs the driver of CUDA "
                         "12.0 or later"));
-  EXPECT_THAT(report(double_folder(), "missing=cuStreamWaitValue32"),
+  EXPECT_THAT(report(CUDA_FOLDER, "missing=cuStreamWaitValue32"),
               HasSubstr("libcuda.so.1 has no cuStreamWaitValue32: Tally needs"));
 }
 
 TEST(CudaDriver, ReportsWhyItDoesNotStart) {
-  EXPECT_THAT(report(double_folder(), "devices=0"),
+  EXPECT_THAT(report(CUDA_FOLDER, "devices=0"),
               HasSubstr("unsupported: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is "
                         "detected): nvidia-smi shows"));
-  EXPECT_THAT(report(double_folder(), "init=803"), HasSubstr("cuInit: unknown error 803"));
+  EXPECT_THAT(report(CUDA_FOLDER, "init=803"), HasSubstr("cuInit: unknown error 803"));
 }
 
 TEST(CudaDriver, OpensOnceForTheProcess) {
-  EXPECT_THAT(report(double_folder()), HasSubstr("a driver"));
+  EXPECT_THAT(report(CUDA_FOLDER), HasSubstr("a driver"));
   const auto driver = system_driver();
   ASSERT_TRUE(driver) << driver.error().message;
   EXPECT_EQ(*system_driver(), *driver);

@@ -1,52 +1,33 @@
 #include "gpu_bridge/nccl_api/library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <type_traits>
 #include <utility>
+
+#include "base/system/shared_library.h"
 
 namespace tally::nccl {
 namespace {
 
 constexpr const char* kLibraryName = "libnccl.so.2";
 
-Error no_library(std::string why) {
-  return Error{Status::kUnsupported, std::move(why)};
-}
-
-// The name of the first function that is missing; null when all are there.
-const char* fill(Library& library, void* file) {
-  const char* missing = nullptr;
-  const auto find = [&](auto& member, const char* name) {
-    void* const address = ::dlsym(file, name);
-    if (address == nullptr && missing == nullptr) missing = name;
-    member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(address);
-  };
-#define TALLY_NCCL_FIND(type, member, function, parameters) find(library.member, #function);
+Result<const Library*> open_library() {
+  static Library library;
+  auto file = SharedLibrary::open(kLibraryName, "install NCCL, or load PyTorch first");
+  if (!file) return file.error();
+#define TALLY_NCCL_FIND(type, member, function, parameters) file->find(#function, library.member);
   TALLY_NCCL_FUNCTIONS(TALLY_NCCL_FIND)
 #undef TALLY_NCCL_FIND
-  return missing;
-}
-
-Result<const Library*> open_library() {
-  static Library library;  // the functions of the library, which stays open
-  void* const file = ::dlopen(kLibraryName, RTLD_NOW | RTLD_LOCAL);
-  if (file == nullptr) {
-    const char* const why = ::dlerror();
-    return no_library(fmt::format("{} cannot be opened ({}): install NCCL, or load PyTorch first",
-                                  kLibraryName, why != nullptr ? why : "no reason given"));
-  }
-  if (const char* const missing = fill(library, file); missing != nullptr) {
-    return no_library(
-        fmt::format("{} has no {}: Tally needs NCCL 2.13 or later", kLibraryName, missing));
-  }
+  const Outcome complete = file->check_complete("Tally needs NCCL 2.13 or later");
+  if (!complete) return complete.error();
+  file->keep_open();
   int version = 0;
   const Code code = library.get_version(&version);
   if (code != Code::kSuccess) return failure(library, nullptr, "ncclGetVersion", code);
   if (version < kOldestVersion) {
-    return no_library(fmt::format("{} has version {}: Tally needs NCCL 2.13 ({}) or later",
-                                  kLibraryName, version, kOldestVersion));
+    return Error{Status::kUnsupported,
+                 fmt::format("{} has version {}: Tally needs NCCL 2.13 ({}) or later", kLibraryName,
+                             version, kOldestVersion)};
   }
   return &library;
 }

@@ -1,37 +1,27 @@
 #include "dataplane/transport/fabric/library.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <cstdlib>
+
+#include "base/system/shared_library.h"
 
 namespace tally::transport::fabric {
 namespace {
 
-constexpr const char* kName = "libfabric.so.1";
-
-template <typename Function>
-bool find(void* handle, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(handle, name));
-  return function != nullptr;
-}
+constexpr const char* kRemedy = "install libfabric1";
 
 Result<Library> load() {
   const Undisturbed undisturbed;
-  void* handle = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    return Error{Status::kUnsupported,
-                 fmt::format("libfabric cannot be opened ({}): install libfabric1", ::dlerror())};
-  }
+  auto file = SharedLibrary::open("libfabric.so.1", kRemedy);
+  if (!file) return file.error();
   Library library;
-  const bool complete =
-      find(handle, "fi_getinfo", library.getinfo) &&
-      find(handle, "fi_freeinfo", library.freeinfo) &&
-      find(handle, "fi_dupinfo", library.dupinfo) && find(handle, "fi_fabric", library.fabric) &&
-      find(handle, "fi_strerror", library.strerror) && find(handle, "fi_version", library.version);
-  if (!complete) {
-    return Error{Status::kUnsupported, fmt::format("{} is not libfabric", kName)};
-  }
+  file->find("fi_getinfo", library.getinfo);
+  file->find("fi_freeinfo", library.freeinfo);
+  file->find("fi_dupinfo", library.dupinfo);
+  file->find("fi_fabric", library.fabric);
+  file->find("fi_strerror", library.strerror);
+  file->find("fi_version", library.version);
+  if (const Outcome complete = file->check_complete(kRemedy); !complete) return complete.error();
+  file->keep_open();
   return library;
 }
 

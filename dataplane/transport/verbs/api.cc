@@ -1,59 +1,52 @@
 #include "dataplane/transport/verbs/api.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <cerrno>
+
+#include "base/system/shared_library.h"
 
 namespace tally::transport::verbs {
 namespace {
 
-constexpr const char* kName = "libibverbs.so.1";
-
 // The functions that libibverbs exports. The functions of the data path are called through objects.
 class SystemApi final : public Api {
  public:
-  // Returns the name of the first function that is missing; null when all are there.
-  const char* load(void* handle) {
-    const char* missing = nullptr;
-    const auto find = [&](auto& function, const char* name) {
-      function =
-          reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(handle, name));
-      if (function == nullptr && missing == nullptr) missing = name;
-    };
-    find(get_device_list_, "ibv_get_device_list");
-    find(free_device_list_, "ibv_free_device_list");
-    find(get_device_name_, "ibv_get_device_name");
-    find(open_device_, "ibv_open_device");
-    find(close_device_, "ibv_close_device");
-    find(query_device_, "ibv_query_device");
-    find(query_port_, "ibv_query_port");
-    find(query_gid_table_, "_ibv_query_gid_table");
-    find(get_async_event_, "ibv_get_async_event");
-    find(ack_async_event_, "ibv_ack_async_event");
-    find(alloc_pd_, "ibv_alloc_pd");
-    find(dealloc_pd_, "ibv_dealloc_pd");
-    find(reg_mr_, "ibv_reg_mr_iova2");
-    find(dereg_mr_, "ibv_dereg_mr");
-    find(create_comp_channel_, "ibv_create_comp_channel");
-    find(destroy_comp_channel_, "ibv_destroy_comp_channel");
-    find(create_cq_, "ibv_create_cq");
-    find(resize_cq_, "ibv_resize_cq");
-    find(destroy_cq_, "ibv_destroy_cq");
-    find(get_cq_event_, "ibv_get_cq_event");
-    find(ack_cq_events_, "ibv_ack_cq_events");
-    find(create_qp_, "ibv_create_qp");
-    find(modify_qp_, "ibv_modify_qp");
-    find(destroy_qp_, "ibv_destroy_qp");
-    const char* needed = missing;
-    find(reg_dmabuf_mr_, "ibv_reg_dmabuf_mr");  // since rdma-core 34
+  Outcome load(SharedLibrary& library) {
+    library.find("ibv_get_device_list", get_device_list_);
+    library.find("ibv_free_device_list", free_device_list_);
+    library.find("ibv_get_device_name", get_device_name_);
+    library.find("ibv_open_device", open_device_);
+    library.find("ibv_close_device", close_device_);
+    library.find("ibv_query_device", query_device_);
+    library.find("ibv_query_port", query_port_);
+    library.find("_ibv_query_gid_table", query_gid_table_);
+    library.find("ibv_get_async_event", get_async_event_);
+    library.find("ibv_ack_async_event", ack_async_event_);
+    library.find("ibv_alloc_pd", alloc_pd_);
+    library.find("ibv_dealloc_pd", dealloc_pd_);
+    library.find("ibv_reg_mr_iova2", reg_mr_);
+    library.find("ibv_dereg_mr", dereg_mr_);
+    library.find("ibv_create_comp_channel", create_comp_channel_);
+    library.find("ibv_destroy_comp_channel", destroy_comp_channel_);
+    library.find("ibv_create_cq", create_cq_);
+    library.find("ibv_resize_cq", resize_cq_);
+    library.find("ibv_destroy_cq", destroy_cq_);
+    library.find("ibv_get_cq_event", get_cq_event_);
+    library.find("ibv_ack_cq_events", ack_cq_events_);
+    library.find("ibv_create_qp", create_qp_);
+    library.find("ibv_modify_qp", modify_qp_);
+    library.find("ibv_destroy_qp", destroy_qp_);
+    const Outcome complete = library.check_complete("rdma-core 34 or newer is needed");
+    if (!complete) return complete;
+    library.keep_open();
+    // The rest may be missing.
+    library.find("ibv_reg_dmabuf_mr", reg_dmabuf_mr_);  // since rdma-core 34
     // Must come before the first registration. On kernels that do not copy pinned pages at a fork,
     // a child would give the parent's memory other pages than the adapter has. On other kernels it
     // does nothing.
     decltype(&::ibv_fork_init) fork_init = nullptr;
-    find(fork_init, "ibv_fork_init");
+    library.find("ibv_fork_init", fork_init);
     if (fork_init != nullptr) fork_init();
-    return needed;
+    return Unit{};
   }
 
   ibv_device** get_device_list(int* count) override { return get_device_list_(count); }
@@ -156,18 +149,11 @@ class SystemApi final : public Api {
 };
 
 Result<Api*> load() {
-  void* handle = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    return Error{Status::kUnsupported,
-                 fmt::format("libibverbs cannot be opened ({}): install libibverbs1 and "
-                             "ibverbs-providers",
-                             ::dlerror())};
-  }
+  auto library =
+      SharedLibrary::open("libibverbs.so.1", "install libibverbs1 and ibverbs-providers");
+  if (!library) return library.error();
   static SystemApi api;
-  if (const char* missing = api.load(handle)) {
-    return Error{Status::kUnsupported,
-                 fmt::format("{} has no {}: rdma-core 34 or newer is needed", kName, missing)};
-  }
+  if (const Outcome loaded = api.load(*library); !loaded) return loaded.error();
   return &api;
 }
 

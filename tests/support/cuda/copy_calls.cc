@@ -10,7 +10,8 @@
 namespace tally::test::cuda {
 namespace {
 
-constexpr auto kSlice = std::chrono::milliseconds(1);  // a sleeping thread sees a cancellation
+constexpr auto kSlice =
+    std::chrono::milliseconds(1);  // the longest sleep between two checks for a cancellation
 constexpr std::size_t kWordBytes = sizeof(std::uint32_t);
 
 // A direction of copies.

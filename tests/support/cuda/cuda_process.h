@@ -1,7 +1,7 @@
 // A CUDA of the process: libcuda.so.1 with devices that are threads and memory of this process. It
-// behaves as real devices do where programs notice: streams run asynchronously on in-order hardware
-// queues, the CPU cannot touch device memory, copies take time, a context stays broken after an
-// error. It detects misuse, which real devices answer with undefined behavior.
+// behaves as real devices do in what programs can observe: streams run asynchronously on in-order
+// hardware queues, the CPU cannot touch device memory, copies take time, a context stays broken
+// after an error. It detects misuse, which real devices answer with undefined behavior.
 //
 // A gtest program links it and may then call the control functions below. cuda::system_driver()
 // opens the same copy of the library, because the program has loaded it by its name libcuda.so.1:
@@ -67,6 +67,10 @@ struct Settings {
   // not, so every use of freed memory is detected.
   bool reuses_addresses = false;
   bool allocation_synchronizes = false;  // cuMemAlloc blocks as cuMemFree does
+  // cuMemHostRegister and cuMemHostUnregister block until the context's work has ended.
+  bool registration_synchronizes = false;
+  // A call that enqueues blocks while its hardware queue has so many operations; 0: never.
+  std::size_t queue_depth = 0;
   bool dma_buf = true;
   bool stream_memory_operations = true;           // waits for words and writes of words
   bool captures_stream_memory_operations = true;  // also into a graph

@@ -1,8 +1,6 @@
 // The exported functions of errors, devices and contexts.
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "tests/support/cuda/enqueue.h"
 #include "tests/support/cuda/entry.h"
 #include "tests/support/cuda/exports.h"
@@ -128,23 +126,9 @@ Code device_get(Device* device, int ordinal) {
   });
 }
 
-Code device_get_name(char* name, int bytes, Device device) {
-  return device_call("cuDeviceGetName", device, [&](Machine&, Machine::Lock&) {
-    std::snprintf(name, static_cast<std::size_t>(bytes), "test device %d", device);
-    return Code::kSuccess;
-  });
-}
-
 Code device_get_attribute(int* value, Attribute attribute, Device device) {
   return device_call("cuDeviceGetAttribute", device, [&](Machine& all, Machine::Lock&) {
     *value = attribute_value(all.settings, attribute);
-    return Code::kSuccess;
-  });
-}
-
-Code device_get_pci_bus_id(char* text, int bytes, Device device) {
-  return device_call("cuDeviceGetPCIBusId", device, [&](Machine&, Machine::Lock&) {
-    std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02X:00.0", device + 1);
     return Code::kSuccess;
   });
 }

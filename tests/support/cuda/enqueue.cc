@@ -31,12 +31,28 @@ OperationPtr put(StreamState& stream, std::size_t queue, Work work,
   return operation;
 }
 
+namespace {
+
+// As CUDA, blocks the caller while the stream's queue is full. The caller holds the lock.
+void await_room(Machine& machine, const StreamState& stream) {
+  const std::size_t most = machine.settings.queue_depth;
+  if (most == 0) return;
+  const auto& queues = stream.context->queues;
+  const Queue& queue = *queues[stream.queue % queues.size()];
+  Machine::Lock lock(machine.mutex, std::adopt_lock);
+  machine.changed.wait(lock, [&] { return queue.pending().size() < most; });
+  lock.release();
+}
+
+}  // namespace
+
 Code enqueue(Machine& machine, StreamState& stream, Work work, OperationPtr* made,
              std::vector<OperationPtr> after) {
   if (made != nullptr) *made = nullptr;
   if (stream.capture != nullptr) return capture(machine, stream, std::move(work));
   const Code code = allow_default_stream(stream);
   if (code != Code::kSuccess) return code;
+  await_room(machine, stream);
   for (OperationPtr& one : implicit_order(stream)) after.push_back(std::move(one));
   stream.last = put(stream, stream.queue, std::move(work), std::move(after));
   if (made != nullptr) *made = stream.last;

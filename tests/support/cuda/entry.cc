@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uintptr_t kLegacyStream = 1;  // CU_STREAM_LEGACY
 
-// Says what is wrong with a handle that is in no table.
+// Reports the misuse of a handle that is in no table.
 template <typename Handle>
 void unknown_handle(Machine& machine, const char* function, const char* kind, Handle handle) {
   const bool old = reinterpret_cast<std::uintptr_t>(handle) <= machine.next_handle;

@@ -1,4 +1,4 @@
-// What a test orders and what it learns: failures of calls, misuse, counters. Guarded by
+// What a test orders and what it reads: failures of calls, misuse, counters. Guarded by
 // Machine::mutex.
 #pragma once
 

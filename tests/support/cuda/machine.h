@@ -41,7 +41,8 @@ struct EventState {
 };
 using EventPtr = std::shared_ptr<EventState>;
 
-// The primary context of a device. It and its threads exist while somebody retains it.
+// The primary context of a device. It and its threads exist from the first retain to the
+// last release.
 struct ContextState {
   ContextState(Machine& owner, Device of, Context own);
 
@@ -103,7 +104,7 @@ struct Machine {
   std::uint64_t next_buffer = 1;
   Ledger ledger;
   std::vector<std::unique_ptr<DeviceMemory>> memory;    // by device
-  std::vector<std::unique_ptr<ContextState>> contexts;  // by device; null: nobody retains it
+  std::vector<std::unique_ptr<ContextState>> contexts;  // by device; null: not retained
   HostMemory host;
   std::map<Stream, StreamPtr> streams;
   std::map<Event, EventPtr> events;

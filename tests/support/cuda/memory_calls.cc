@@ -28,7 +28,7 @@ void report_users(Machine& machine, const HostMemory::Range& range) {
   }
 }
 
-// What CUDA says of a pointer: a part of device memory, or of registered memory.
+// CUDA's description of a pointer: a part of device memory, or of registered memory.
 struct Known {
   Context context;
   unsigned type;
@@ -127,8 +127,9 @@ Code mem_free(Pointer pointer) {
 
 Code mem_host_register(void* data, std::size_t bytes, unsigned) {
   return call("cuMemHostRegister", Needs::kContext,
-              [&](Machine& all, Machine::Lock&, ContextState* current) {
+              [&](Machine& all, Machine::Lock& lock, ContextState* current) {
                 if (const Code code = allow_unsafe_call(all); code != Code::kSuccess) return code;
+                if (all.settings.registration_synchronizes) drain(all, lock, *current);
                 const Pointer begin = reinterpret_cast<std::uintptr_t>(data);
                 if (data == nullptr || bytes == 0) return Code::kInvalidValue;
                 if (all.device_of(begin) >= 0 || !is_mapped(data, bytes)) {
@@ -144,8 +145,9 @@ Code mem_host_register(void* data, std::size_t bytes, unsigned) {
 
 Code mem_host_unregister(void* data) {
   return call("cuMemHostUnregister", Needs::kContext,
-              [&](Machine& all, Machine::Lock&, ContextState*) {
+              [&](Machine& all, Machine::Lock& lock, ContextState* current) {
                 if (const Code code = allow_unsafe_call(all); code != Code::kSuccess) return code;
+                if (all.settings.registration_synchronizes) drain(all, lock, *current);
                 const auto* found = all.host.at(reinterpret_cast<std::uintptr_t>(data));
                 if (found == nullptr) {
                   all.misuse("cuMemHostUnregister of " + text_of(data) +

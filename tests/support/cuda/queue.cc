@@ -69,7 +69,7 @@ void Queue::run() {
     operation->after.clear();
     ++machine_.ledger.counters.operations;
     machine_.changed.notify_all();
-    // A kernel may own objects with destructors of their own, which must not meet the lock.
+    // A kernel may own objects, and their destructors must run without the lock.
     auto finished = std::move(operation->work.run);
     operation->work.run = nullptr;
     lock.unlock();

@@ -14,8 +14,8 @@ namespace tally::test::cuda {
 struct Machine;
 struct ContextState;
 
-// Runs operations strictly in the order in which they were enqueued. So one that waits blocks those
-// behind it, also of other streams.
+// Runs operations strictly in the order of their enqueueing. An operation that waits blocks all
+// later operations of the queue, also those of other streams.
 class Queue {
  public:
   Queue(Machine& machine, ContextState& context, std::uint64_t seed);

@@ -36,6 +36,24 @@ TEST_F(CudaQueues, RunsAStreamInOrderWithoutTheCaller) {
   EXPECT_TRUE(std::is_sorted(order_.begin(), order_.end()));
 }
 
+TEST_F(CudaQueues, AFullQueueBlocksTheCaller) {
+  restart({.queues = 1, .queue_depth = 3});
+  const Stream one = stream();
+  Gate gate;
+  ok(launch(one, gate.kernel()));
+  mark(one, 1);
+  mark(one, 2);
+  auto blocked = std::async(std::launch::async, [&] {
+    const tally::cuda::CurrentContext current(cu(), context_);
+    mark(one, 3);
+  });
+  EXPECT_EQ(blocked.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  gate.open();
+  blocked.get();
+  ok(cu().stream_synchronize(one));
+  EXPECT_THAT(order_, ElementsAre(1, 2, 3));
+}
+
 TEST_F(CudaQueues, StreamsOfTwoQueuesRunAtOnce) {
   const Stream one = stream(), two = stream();
   Gate first, second;

@@ -49,6 +49,8 @@ void set(Settings& settings, const std::string& name, const std::string& text) {
       {"memory", [&] { settings.memory_bytes = value; }},
       {"reuses_addresses", [&] { settings.reuses_addresses = value != 0; }},
       {"allocation_synchronizes", [&] { settings.allocation_synchronizes = value != 0; }},
+      {"registration_synchronizes", [&] { settings.registration_synchronizes = value != 0; }},
+      {"queue_depth", [&] { settings.queue_depth = value; }},
       {"dma_buf", [&] { settings.dma_buf = value != 0; }},
       {"memory_operations", [&] { settings.stream_memory_operations = value != 0; }},
       {"captures_memory_operations",

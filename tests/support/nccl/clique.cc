@@ -62,7 +62,7 @@ void meet(CommState& comm, Meeting& meeting, std::uint64_t place) {
     clique.changed.wait(lock, [&] {
       return meeting.done || meeting.mismatched || (comm.aborted && !meeting.computing);
     });
-    // The others wait for this rank again, and must not touch its memory.
+    // The other ranks wait for this rank again, and must not touch its memory.
     if (!meeting.done && !meeting.mismatched) --meeting.arrived;
     while (meeting.done && !comm.aborted && Clock::now() < meeting.end) {
       clique.changed.wait_until(lock, meeting.end);

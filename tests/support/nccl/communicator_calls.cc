@@ -1,4 +1,4 @@
-// The exported functions that make and end communicators, and what they say about themselves.
+// The exported functions of communicators, versions and errors.
 #include <cstring>
 
 #include "tests/support/nccl/clique.h"

@@ -1,11 +1,11 @@
 // An NCCL of the process: libnccl.so.2 over the CUDA of the process (tests/support/cuda). The ranks
 // of a communicator are threads of the program, each with a device of its own. It behaves as NCCL
-// does where programs notice:
+// does in what programs can observe:
 //
 // - A call enqueues and returns. The operation blocks its stream until all ranks have reached it.
 // - The operations of a communicator run in the order of the calls, also on different streams.
 // - The calls of a group are one operation.
-// - A rank that aborts its communicator ends its own operations. The others wait on.
+// - A rank that aborts its communicator ends its own operations. The other ranks continue to wait.
 //
 // It detects misuse, which NCCL answers with a hang or with wrong sums: ranks that call different
 // operations, other memory than that of devices, a communicator that is destroyed, two ranks on one

@@ -198,7 +198,7 @@ TEST_F(NcclProcess, ReducesWithEachOperatorAndType) {
   });
 }
 
-TEST_F(NcclProcess, CallsReturnBeforeTheOthersCome) {
+TEST_F(NcclProcess, CallsReturnBeforeTheOtherRanksCall) {
   for (const unsigned queues : {1U, 8U}) {
     restart({}, queues);
     std::atomic<bool> waited = false;

@@ -39,7 +39,7 @@ struct Operation {
 // The calls of a group.
 using Batch = std::vector<Operation>;
 
-// Does what call `index` of the batches, one for each rank, asks for. The memory exists.
+// Executes call `index` of the batches, one for each rank. Precondition: the memory exists.
 void perform(const std::vector<const Batch*>& batches, std::size_t index);
 
 }  // namespace tally::test::nccl
