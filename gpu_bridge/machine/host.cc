@@ -21,7 +21,20 @@ Error lacks(std::string_view what, std::string_view key) {
   return invalid(fmt::format("the machine has no {}; add one to \"{}\"", what, key));
 }
 
-// Checks that PCIe and the sockets join the vertex to all NUMA nodes.
+// Whether the way from a device towards the CPU leads over switches to a NUMA node.
+bool is_below_numa(const Host& host, VertexId device) {
+  VertexId at = host.vertices[device].under;
+  // A circle of switches ends nowhere; a walk longer than the list has found one.
+  for (std::size_t hops = 0; hops < host.vertices.size(); ++hops) {
+    if (at >= host.vertices.size()) return false;
+    if (host.vertices[at].kind != Kind::kSwitch) return host.vertices[at].kind == Kind::kNuma;
+    at = host.vertices[at].under;
+  }
+  return false;
+}
+
+// Checks that PCIe and the sockets join every vertex to the first NUMA node. (NVSwitches and the
+// network need no such link.)
 Outcome check_joined(const Host& host) {
   std::vector<bool> seen(host.vertices.size());
   std::deque<VertexId> next = {host.all(Kind::kNuma).front()};
@@ -30,7 +43,8 @@ Outcome check_joined(const Host& host) {
     const VertexId at = next.front();
     next.pop_front();
     for (const Link& link : host.links) {
-      if (link.from != at || seen[link.to] || link.bus == Bus::kNvlink) continue;
+      if (link.from != at || seen[link.to]) continue;
+      if (link.bus != Bus::kPcie && link.bus != Bus::kSocket) continue;
       seen[link.to] = true;
       next.push_back(link.to);
     }
@@ -53,6 +67,11 @@ std::string_view kind_name(Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+std::string_view bus_name(Bus bus) {
+  constexpr std::string_view kNames[] = {"PCIe", "sockets", "NVLink", "port"};
+  return kNames[static_cast<std::size_t>(bus)];
+}
+
 std::vector<VertexId> Host::all(Kind kind) const {
   std::vector<VertexId> found;
   for (VertexId id = 0; id < vertices.size(); ++id) {
@@ -67,24 +86,33 @@ VertexId Host::find(std::string_view wanted) const {
   return found == vertices.end() ? kNone : static_cast<VertexId>(found - vertices.begin());
 }
 
+Outcome check_bounds(const Host& host) {
+  const struct {
+    Kind kind;
+    std::size_t most;
+    std::string_view names;
+  } kBounds[] = {{Kind::kNuma, kMaxNumaNodes, "NUMA nodes"},
+                 {Kind::kSwitch, kMaxSwitches, "switches"},
+                 {Kind::kGpu, kMaxGpus, "GPUs"},
+                 {Kind::kNic, kMaxNics, "NICs"},
+                 {Kind::kNvswitch, kMaxNvswitches, "NVSwitches"}};
+  for (const auto& [kind, most, names] : kBounds) {
+    if (host.all(kind).size() <= most) continue;
+    return invalid(fmt::format("the machine has more than {} {}; leave some out", most, names));
+  }
+  return Unit{};
+}
+
 Outcome check(const Host& host) {
   if (host.all(Kind::kNuma).empty()) return lacks("NUMA node", "numa");
   if (host.all(Kind::kGpu).empty()) return lacks("GPU", "gpus");
   if (host.all(Kind::kNic).empty()) return lacks("NIC", "nics");
-  if (host.all(Kind::kGpu).size() > kMaxGpus) {
-    return invalid(
-        fmt::format("{} GPUs; must be at most {}", host.all(Kind::kGpu).size(), kMaxGpus));
-  }
-  for (const Vertex& vertex : host.vertices) {
-    // A circle of switches ends nowhere; a walk longer than the list has found one.
-    const Vertex* above = &vertex;
-    for (std::size_t hops = 0; is_device(above->kind); ++hops) {
-      if (above->under >= host.vertices.size() || hops > host.vertices.size()) {
-        return invalid(fmt::format("{} \"{}\" is below no NUMA node; name one, or a switch that is",
-                                   kind_name(vertex.kind), vertex.name));
-      }
-      above = &host.vertices[above->under];
-    }
+  if (auto few = check_bounds(host); !few) return few;
+  for (VertexId id = 0; id < host.vertices.size(); ++id) {
+    const Vertex& vertex = host.vertices[id];
+    if (!is_device(vertex.kind) || is_below_numa(host, id)) continue;
+    return invalid(fmt::format("{} \"{}\" is below no NUMA node; name one, or a switch that is",
+                               kind_name(vertex.kind), vertex.name));
   }
   return check_joined(host);
 }
@@ -177,10 +205,9 @@ std::string Routes::name(ResourceId resource) const {
                ? fmt::format("sums at {}", numa)
                : fmt::format("copies from GPU to GPU through {}", numa);
   }
-  constexpr std::string_view kBuses[] = {"PCIe", "sockets", "NVLink", "port"};
   const Link& link = host_.links[one.index];
   return fmt::format("{} -> {} ({})", host_.vertices[link.from].name, host_.vertices[link.to].name,
-                     kBuses[static_cast<std::size_t>(link.bus)]);
+                     bus_name(link.bus));
 }
 
 }  // namespace tally::host

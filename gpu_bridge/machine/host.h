@@ -13,12 +13,14 @@
 
 namespace tally::host {
 
-// Bounds for files, so that a wrong file cannot make planning slow.
+// Bounds for files. Planning then ends within seconds to minutes.
 inline constexpr std::size_t kMaxGpus = 32;
 inline constexpr std::size_t kMaxNics = 32;
 inline constexpr std::size_t kMaxNumaNodes = 32;
 inline constexpr std::size_t kMaxSwitches = 256;
-inline constexpr std::size_t kMaxNvlinks = 2048;
+inline constexpr std::size_t kMaxNvswitches = 32;
+inline constexpr std::size_t kMaxNvlinks = 2048;          // one for both directions
+inline constexpr double kMinSpeed = 1, kMaxSpeed = 1e15;  // bytes per second
 
 enum class Kind : std::uint8_t {
   kNuma,    // a NUMA node: CPU cores, their memory, and the root of their PCIe devices
@@ -48,7 +50,8 @@ struct Link {
   VertexId from = 0;
   VertexId to = 0;
   Bus bus = Bus::kPcie;
-  double speed = 0;  // bytes per second, above 0
+  double speed = 0;         // bytes per second, above 0
+  bool is_assumed = false;  // no file gives the speed
 };
 
 struct Host {
@@ -61,9 +64,12 @@ struct Host {
   VertexId find(std::string_view name) const;  // kNone when there is none
 };
 
-// Checks what routes and planners rely on: there is a NUMA node, a GPU and a NIC, every device is
-// below a NUMA node, and the NUMA nodes are joined. An error names the vertex and the remedy.
+// Checks what routes and planners rely on: there is a NUMA node, a GPU and a NIC, no kind has more
+// vertices than its bound, every device is below a NUMA node, and PCIe and the sockets join all. An
+// error names the vertex or the kind, and the remedy.
 Outcome check(const Host& host);
+// The part of check() about bounds, for readers that stop at the first vertex too many.
+Outcome check_bounds(const Host& host);
 
 // What a strategy loads: a direction of a link, or the cores or the root of a NUMA node.
 struct Resource {
@@ -75,7 +81,7 @@ struct Resource {
 using ResourceId = std::uint32_t;  // index in Routes::resources()
 using Route = std::vector<ResourceId>;
 
-// Which way bytes take. PCIe routes have the fewest hops, among equals those of the lowest ids.
+// Which way bytes take: over the fewest links, and among equal ways over those of the lowest ids.
 class Routes {
  public:
   // Precondition: check(host). The host must outlive the routes.
@@ -84,7 +90,8 @@ class Routes {
   const Host& host() const { return host_; }
   const std::vector<Resource>& resources() const { return resources_; }
 
-  // Between host memory (a NUMA node), GPUs, NICs and the network. Empty when from == to.
+  // Between host memory (a NUMA node), GPUs, NICs and the network, over PCIe, sockets and ports.
+  // Empty when from == to, and where no such links lead: from a NIC without a port to the network.
   const Route& pcie(VertexId from, VertexId to) const { return pcie_[from][to]; }
   // From GPU to GPU: over an NVLink that joins them, else over an NVSwitch, else over PCIe.
   const Route& peer(VertexId from, VertexId to) const { return peer_[from][to]; }
@@ -108,5 +115,6 @@ class Routes {
 };
 
 std::string_view kind_name(Kind kind);  // "NUMA node"
+std::string_view bus_name(Bus bus);     // "PCIe"
 
 }  // namespace tally::host

@@ -90,12 +90,19 @@ class TopologyReader {
   }
 
   Result<Host> read() {
-    add_numa_nodes();
+    if (auto added = add_numa_nodes(); !added) return added.error();
     hwloc_obj_t device = nullptr;
     while ((device = hwloc_get_next_pcidev(topology_, device)) != nullptr) {
       const Kind kind = is_gpu(device) ? Kind::kGpu : Kind::kNic;
       if (kind == Kind::kNic && !is_nic(device)) continue;
       if (auto added = add_device(device, kind); !added) return added.error();
+    }
+    for (const Kind kind : {Kind::kNuma, Kind::kGpu, Kind::kNic}) {
+      if (!host_.all(kind).empty()) continue;
+      return invalid(
+          fmt::format("the XML has no {}; export it on the GPU machine itself, with its "
+                      "PCI devices: lstopo --of xml",
+                      kind_name(kind)));
     }
     if (auto added = add_nvlinks(); !added) return added.error();
     if (auto right = check(host_); !right) {
@@ -106,6 +113,12 @@ class TopologyReader {
   }
 
  private:
+  // What is above a device or a switch, and the speed of the link to it.
+  struct Above {
+    VertexId parent = kNone;
+    double gigabytes = 0;  // per second
+  };
+
   static bool is_nic(hwloc_obj_t device) {
     if (device->attr->pcidev.class_id >> 8 != 0x02) return false;
     for (hwloc_obj_t one = device->io_first_child; one != nullptr; one = one->next_sibling) {
@@ -115,34 +128,32 @@ class TopologyReader {
     return false;
   }
 
-  VertexId add(Kind kind, std::string name) {
+  Result<VertexId> add(Kind kind, const std::string& name) {
     // Ports of one card may have the same name; each vertex needs its own.
     std::string unique = name;
     for (int i = 2; host_.find(unique) != kNone; ++i) unique = fmt::format("{}#{}", name, i);
     host_.vertices.push_back({kind, std::move(unique)});
+    if (auto few = check_bounds(host_); !few) return few.error();
     return static_cast<VertexId>(host_.vertices.size() - 1);
   }
 
-  void add_numa_nodes() {
+  Outcome add_numa_nodes() {
     hwloc_obj_t node = nullptr;
-    while ((node = hwloc_get_next_obj_by_type(topology_, HWLOC_OBJ_NUMANODE, node)) != nullptr &&
-           numa_.size() < kMaxNumaNodes) {
-      numa_[node->os_index] = add(Kind::kNuma, fmt::format("numa{}", node->os_index));
+    while ((node = hwloc_get_next_obj_by_type(topology_, HWLOC_OBJ_NUMANODE, node)) != nullptr) {
+      const auto added = add(Kind::kNuma, fmt::format("numa{}", node->os_index));
+      if (!added) return added.error();
+      numa_[node->os_index] = *added;
     }
     for (const auto& [a, from] : numa_) {
       for (const auto& [b, to] : numa_) {
-        if (a != b) host_.links.push_back({from, to, Bus::kSocket, kSocketSpeed});
+        if (a != b) host_.links.push_back({from, to, Bus::kSocket, kSocketSpeed, true});
       }
     }
-    if (numa_.size() > 1) {
-      host_.notes.push_back(
-          "links between NUMA nodes are assumed to have 37.5 GB/s each way; \"sockets\" of a JSON "
-          "file "
-          "with \"hwloc\" says what they have");
-    }
+    return Unit{};
   }
 
-  // The NUMA node that the device is nearest to; the first when it has several.
+  // The NUMA node that the device is nearest to. The first of several; number 0 for devices of
+  // processors without memory of their own.
   VertexId numa_of(hwloc_obj_t device) const {
     const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology_, device);
     const int node =
@@ -151,25 +162,30 @@ class TopologyReader {
     return found != numa_.end() ? found->second : kNone;
   }
 
-  // Adds the device below the nearest switch. A bridge that leads to one place only is a part of a
-  // link, whose speed is that of its slowest part.
+  // The nearest switch above, else the NUMA node. A bridge that leads to one place only is a part
+  // of the link, whose speed is that of its slowest part; `gigabytes` is the speed of its lowest
+  // part.
+  Result<Above> above(hwloc_obj_t object, double gigabytes) {
+    for (hwloc_obj_t bridge = object->parent; bridge != nullptr && bridge->type == HWLOC_OBJ_BRIDGE;
+         bridge = bridge->parent) {
+      if (is_switch(bridge)) {
+        const auto parent = switch_of(bridge);
+        if (!parent) return parent.error();
+        return Above{*parent, gigabytes};
+      }
+      if (bridge->attr->bridge.upstream_type != HWLOC_OBJ_BRIDGE_PCI) continue;
+      const double part = bridge->attr->bridge.upstream.pci.linkspeed;
+      if (part > 0 && (gigabytes <= 0 || part < gigabytes)) gigabytes = part;
+    }
+    return Above{numa_of(object), gigabytes};
+  }
+
   Outcome add_device(hwloc_obj_t device, Kind kind) {
-    const std::string name = name_of(device, kind);
-    double speed = device->attr->pcidev.linkspeed;
-    hwloc_obj_t above = device->parent;
-    for (; above != nullptr && above->type == HWLOC_OBJ_BRIDGE; above = above->parent) {
-      if (is_switch(above)) break;
-      slow_down(speed, above);
-    }
-    VertexId parent = kNone;
-    if (above != nullptr && above->type == HWLOC_OBJ_BRIDGE) {
-      auto found = switch_of(above);
-      if (!found) return found.error();
-      parent = *found;
-    } else {
-      parent = numa_of(device);
-    }
-    return join(add(kind, name), parent, speed);
+    const auto to = above(device, device->attr->pcidev.linkspeed);
+    if (!to) return to.error();
+    const auto id = add(kind, name_of(device, kind));
+    if (!id) return id.error();
+    return join(*id, *to);
   }
 
   // Whether it is the upper end of a PCIe switch: it has several bridges or devices below.
@@ -177,53 +193,34 @@ class TopologyReader {
     return bridge->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI && bridge->io_arity > 1;
   }
 
-  static void slow_down(double& speed, hwloc_obj_t bridge) {
-    if (bridge->attr->bridge.upstream_type != HWLOC_OBJ_BRIDGE_PCI) return;
-    const double part = bridge->attr->bridge.upstream.pci.linkspeed;
-    if (part > 0 && (speed <= 0 || part < speed)) speed = part;
-  }
-
   Result<VertexId> switch_of(hwloc_obj_t bridge) {
     const auto known = switches_.find(bridge);
     if (known != switches_.end()) return known->second;
     const auto& pci = bridge->attr->bridge.upstream.pci;
-    double speed = pci.linkspeed;
-    hwloc_obj_t above = bridge->parent;
-    for (; above != nullptr && above->type == HWLOC_OBJ_BRIDGE && !is_switch(above);
-         above = above->parent) {
-      slow_down(speed, above);
-    }
-    VertexId parent = kNone;
-    if (above != nullptr && above->type == HWLOC_OBJ_BRIDGE) {
-      auto found = switch_of(above);
-      if (!found) return found;
-      parent = *found;
-    } else {
-      parent = numa_of(bridge);
-    }
-    if (switches_.size() >= kMaxSwitches) {
-      return invalid(fmt::format("more than {} PCIe switches", kMaxSwitches));
-    }
-    const VertexId id =
+    const auto to = above(bridge, pci.linkspeed);
+    if (!to) return to.error();
+    const auto id =
         add(Kind::kSwitch,
             fmt::format("pcie{:04x}:{:02x}", static_cast<unsigned>(pci.domain), unsigned{pci.bus}));
-    switches_[bridge] = id;
-    if (auto joined = join(id, parent, speed); !joined) return joined.error();
+    if (!id) return id;
+    switches_[bridge] = *id;
+    if (auto joined = join(*id, *to); !joined) return joined.error();
     return id;
   }
 
-  Outcome join(VertexId id, VertexId parent, double gigabytes) {
+  Outcome join(VertexId id, const Above& to) {
     Vertex& vertex = host_.vertices[id];
-    if (parent == kNone) return Unit{};  // check() names the vertex
-    if (!(gigabytes > 0) || gigabytes > 1e6) {
-      return invalid(fmt::format(
-          "{} \"{}\" has pci_link_speed {}; must be above 0 GB/s: export the XML on the "
-          "machine as root, or describe the machine in JSON",
-          kind_name(vertex.kind), vertex.name, gigabytes));
+    if (to.parent == kNone) return Unit{};  // check() names the vertex
+    if (!(to.gigabytes > 0 && to.gigabytes <= kMaxSpeed / kGiga)) {
+      return invalid(
+          fmt::format("{} \"{}\" has pci_link_speed {}; must be above 0 GB/s, and at most 1e6: "
+                      "export the XML on "
+                      "the machine as root, or describe the machine in JSON",
+                      kind_name(vertex.kind), vertex.name, to.gigabytes));
     }
-    vertex.under = parent;
-    host_.links.push_back({id, parent, Bus::kPcie, gigabytes * kGiga});
-    host_.links.push_back({parent, id, Bus::kPcie, gigabytes * kGiga});
+    vertex.under = to.parent;
+    host_.links.push_back({id, to.parent, Bus::kPcie, to.gigabytes * kGiga});
+    host_.links.push_back({to.parent, id, Bus::kPcie, to.gigabytes * kGiga});
     return Unit{};
   }
 
@@ -237,24 +234,44 @@ class TopologyReader {
     // Merges the ports of the NVSwitches to one. It refuses matrices without ports.
     hwloc_distances_transform(topology_, matrix, HWLOC_DISTANCES_TRANSFORM_MERGE_SWITCH_PORTS,
                               nullptr, 0);
-    std::vector<VertexId> ends(matrix->nbobjs, kNone);
-    for (unsigned i = 0; i < matrix->nbobjs; ++i) ends[i] = nvlink_end(matrix->objs[i]);
-    for (unsigned i = 0; i < matrix->nbobjs; ++i) {
-      for (unsigned j = 0; j < matrix->nbobjs; ++j) {
-        const auto megabytes = matrix->values[i * matrix->nbobjs + j];
-        if (i == j || megabytes == 0 || ends[i] == kNone || ends[j] == kNone || ends[i] == ends[j])
-          continue;
-        host_.links.push_back(
-            {ends[i], ends[j], Bus::kNvlink, static_cast<double>(megabytes) * kMega});
-      }
-    }
+    auto added = add_nvlinks_of(*matrix);
     hwloc_distances_release(topology_, matrix);
-    if (host_.links.size() <= kMaxNvlinks + 4 * kMaxSwitches) return Unit{};
-    return invalid(fmt::format("more than {} NVLinks", kMaxNvlinks));
+    return added;
   }
 
-  // A GPU by the name of its NVML device or by its PCI device, or an NVSwitch.
-  VertexId nvlink_end(hwloc_obj_t object) {
+  Outcome add_nvlinks_of(const hwloc_distances_s& matrix) {
+    std::vector<VertexId> ends;
+    for (unsigned i = 0; i < matrix.nbobjs; ++i) {
+      const auto end = nvlink_end(matrix.objs[i]);
+      if (!end) return end.error();
+      ends.push_back(*end);
+    }
+    std::size_t links = 0;  // each direction is one
+    for (unsigned i = 0; i < matrix.nbobjs; ++i) {
+      for (unsigned j = 0; j < matrix.nbobjs; ++j) {
+        const auto megabytes = matrix.values[i * matrix.nbobjs + j];
+        const VertexId from = ends[i], to = ends[j];
+        if (megabytes == 0 || from == kNone || to == kNone || from == to) continue;
+        const double speed = static_cast<double>(megabytes) * kMega;
+        if (speed > kMaxSpeed) {
+          return invalid(fmt::format(
+              "the NVLinks from {} to {} have {} MB/s; must be at most 1e9: export the XML again",
+              host_.vertices[from].name, host_.vertices[to].name, megabytes));
+        }
+        if (++links > 2 * kMaxNvlinks) {
+          return invalid(
+              fmt::format("the machine has more than {} NVLinks; describe it in JSON "
+                          "without some of them",
+                          kMaxNvlinks));
+        }
+        host_.links.push_back({from, to, Bus::kNvlink, speed});
+      }
+    }
+    return Unit{};
+  }
+
+  // A GPU by the name of its NVML device or by its PCI device, or an NVSwitch; kNone for others.
+  Result<VertexId> nvlink_end(hwloc_obj_t object) {
     if (object == nullptr) return kNone;
     if (view(object->subtype) == "NVSwitch") return add(Kind::kNvswitch, "nvswitch");
     if (object->type == HWLOC_OBJ_OS_DEVICE) object = object->parent;
@@ -268,10 +285,6 @@ class TopologyReader {
   std::map<unsigned, VertexId> numa_;  // by the number of the operating system
   std::map<hwloc_obj_t, VertexId> switches_;
 };
-
-}  // namespace
-
-namespace {
 
 Error unreadable() {
   return invalid("hwloc cannot read this XML; export it again: lstopo --of xml");

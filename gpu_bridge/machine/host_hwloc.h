@@ -3,8 +3,8 @@
 // hwloc knows the tree of PCIe with the speeds of its links, and the NUMA node of each part. GPUs
 // are PCI devices of NVIDIA's or AMD's compute and display classes, or have a device of the
 // operating system that CUDA, NVML or RSMI names. NVLinks come from the matrix "NVLinkBandwidth"
-// that hwloc's NVML plugin adds. hwloc does not know the speed of links between sockets: it is
-// assumed, and the host has a note of it.
+// that hwloc's NVML plugin adds. hwloc does not know the speed of links between sockets: the reader
+// assumes it, and marks the links.
 #pragma once
 
 #include <string_view>

@@ -2,8 +2,10 @@
 #include "gpu_bridge/machine/host_hwloc.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "gpu_bridge/machine/host_json.h"
@@ -13,23 +15,28 @@
 namespace tally::host {
 namespace {
 
-// Two packages of one core. Below each is a PCIe switch of two GPUs, and below the first switch a
-// NIC, as hwloc exports them. The text has few line ends, because hwloc's own parser of XML wants
+// Packages of one core. Below each is a PCIe switch of two GPUs, and below the first switch the
+// NICs, as hwloc exports them. The text has few line ends, because hwloc's own parser of XML wants
 // them only at some places.
 class Xml {
  public:
   std::string text(bool with_nvlinks) {
     std::string body;
-    for (int i = 0; i < 2; ++i) body += package(i);
+    for (int i = 0; i < packages; ++i) body += package(i);
+    const std::string all = fmt::format("0x{:08x}", (1 << packages) - 1);
     return fmt::format(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
         "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" "
-        "allowed_cpuset=\"0x00000003\" "
-        "allowed_nodeset=\"0x00000003\" {}>{}</object>{}</topology>",
-        sets("0x00000003"), body, with_nvlinks ? nvlinks() : "");
+        "allowed_cpuset=\"{0}\" "
+        "allowed_nodeset=\"{0}\" {1}>{2}</object>{3}</topology>",
+        all, sets(all), body, with_nvlinks ? nvlinks() : "");
   }
 
+  int packages = 2;
+  int nics = 1;
   std::string speed = "15.753846";
+  std::string nvlink_speed = "50000";  // MB/s, from the first GPU of a pair to the second
+  std::string nvlink_back = "50000";
 
  private:
   std::string sets(const std::string& mask) {
@@ -40,7 +47,7 @@ class Xml {
   }
 
   std::string package(int i) {
-    const std::string mask = fmt::format("0x0000000{}", 1 << i);
+    const std::string mask = fmt::format("0x{:08x}", 1 << i);
     std::string text = fmt::format("<object type=\"Package\" os_index=\"{}\" {}>", i, sets(mask));
     text += fmt::format("<object type=\"NUMANode\" os_index=\"{}\" {}/>", i, sets(mask));
     text += fmt::format(
@@ -56,14 +63,17 @@ class Xml {
     text += bridge(i, 1);
     for (int gpu = 0; gpu < 2; ++gpu) {
       text += bridge(i, 2 + gpu);
-      gpus_[2 * i + gpu] = id_ + 1;
+      gpus_.push_back(id_ + 1);
       text += device(i, 4 + gpu, "0302 [10de:20b0] [10de:1450] a1",
                      fmt::format("nvml{}", 2 * i + gpu), 1, "NVML") +
               "</object>";
     }
-    if (i == 0) text += bridge(i, 6);
-    if (i == 0)
-      text += device(i, 7, "0200 [15b3:1019] [15b3:0008] 00", "eth2", 2, "") + "</object>";
+    for (int nic = 0; i == 0 && nic < nics; ++nic) {
+      text += bridge(i, 6 + 2 * nic);
+      text += device(i, 7 + 2 * nic, "0200 [15b3:1019] [15b3:0008] 00",
+                     fmt::format("eth{}", 2 + nic), 2, "") +
+              "</object>";
+    }
     return text + "</object></object></object></object>";
   }
 
@@ -87,23 +97,26 @@ class Xml {
         subtype.empty() ? "" : fmt::format("subtype=\"{}\"", subtype), os_type);
   }
 
-  // 50 GB/s between the GPUs of a pair.
+  // Between the GPUs of a pair.
   std::string nvlinks() const {
     std::string ids, values;
     for (const int gpu : gpus_) ids += fmt::format("{} ", gpu);
-    for (int i = 0; i < 4; ++i) {
-      for (int j = 0; j < 4; ++j)
-        values += fmt::format("{} ", i == j ? 1000000 : i / 2 == j / 2 ? 50000 : 0);
+    const int count = 2 * packages;
+    for (int i = 0; i < count; ++i) {
+      for (int j = 0; j < count; ++j) {
+        const std::string pair = i < j ? nvlink_speed : nvlink_back;
+        values += i == j ? "1000000 " : i / 2 == j / 2 ? pair + " " : "0 ";
+      }
     }
     return fmt::format(
-        "<distances2 type=\"OSDev\" nbobjs=\"4\" kind=\"9\" name=\"NVLinkBandwidth\" "
+        "<distances2 type=\"OSDev\" nbobjs=\"{}\" kind=\"9\" name=\"NVLinkBandwidth\" "
         "indexing=\"gp\">"
         "<indexes length=\"{}\">{}</indexes><u64values length=\"{}\">{}</u64values></distances2>",
-        ids.size(), ids, values.size(), values);
+        count, ids.size(), ids, values.size(), values);
   }
 
   int id_ = 1;
-  int gpus_[4] = {};
+  std::vector<int> gpus_;
 };
 
 class HwlocXml : public testing::Test {
@@ -136,7 +149,10 @@ TEST_F(HwlocXml, GivesSwitchesGpusAndNics) {
   EXPECT_EQ(host->vertices[parent].under, host->find("numa1"));
   EXPECT_EQ(host->vertices[host->find("eth2")].under, host->vertices[host->find("nvml0")].under);
   EXPECT_NEAR(speed(*host, "nvml3", host->vertices[parent].name.c_str()), 15.75e9, 0.01e9);
-  EXPECT_EQ(host->notes.size(), 1u) << "the speed between the sockets";
+  EXPECT_EQ(std::count_if(host->links.begin(), host->links.end(),
+                          [](const Link& link) { return link.is_assumed; }),
+            2)
+      << "the speed between the sockets";
   const Routes routes(*host);
   EXPECT_EQ(plan_host(routes).chosen.groups.size(), 2u);
 }
@@ -167,14 +183,88 @@ TEST_F(HwlocXml, AJsonFileAddsWhatHwlocDoesNotKnow) {
   EXPECT_EQ(host->notes.size(), lp::is_available() ? 0u : 1u);
 }
 
+TEST_F(HwlocXml, ANoteNamesALinkWhoseSpeedIsAssumed) {
+  Xml xml;
+  xml.packages = 3;
+  const auto notes_of = [&](const std::string& text) {
+    const auto host = read_host(
+        text, [&](const std::string&) -> Result<std::string> { return Xml(xml).text(false); });
+    EXPECT_TRUE(host.ok()) << host.error().message;
+    return host.ok() ? host->notes : std::vector<std::string>();
+  };
+  const std::size_t others = lp::is_available() ? 0 : 1;
+  ASSERT_EQ(notes_of(Xml(xml).text(false)).size(), 1 + others);
+  const auto rest = notes_of(R"({"fmt":"tally-host/1","hwloc":"box.xml",
+      "sockets":[{"between":["numa0","numa1"],"speed":2e10},{"between":["numa2","numa0"],"speed":2e10}]})");
+  ASSERT_EQ(rest.size(), 1 + others) << "one of three links is still assumed";
+  EXPECT_EQ(rest[0],
+            "links between NUMA nodes without a known speed, such as numa1 - numa2, are assumed to "
+            "have 37.5 GB/s each way; give their speeds in \"sockets\" of a JSON file with "
+            "\"hwloc\"");
+}
+
+TEST_F(HwlocXml, WhatAJsonFileAddsIsGivenOnce) {
+  const auto refusal_of = [&](const std::string& keys) {
+    const auto host =
+        read_host(R"({"fmt":"tally-host/1","hwloc":"box.xml",)" + keys + "}",
+                  [](const std::string&) -> Result<std::string> { return Xml().text(true); });
+    EXPECT_FALSE(host.ok());
+    return host.ok() ? "" : host.error().message;
+  };
+  EXPECT_EQ(refusal_of(R"("sockets":[{"between":["numa0","numa1"],"speed":2e10},
+                                     {"between":["numa1","numa0"],"speed":3e10}])"),
+            "sockets[1].between = [...]: must be a pair that is not given before; add up the "
+            "speeds of its links");
+  EXPECT_EQ(refusal_of(R"("nvlinks":[{"between":["nvml0","nvml1"],"speed":2e10}])"),
+            "nvlinks[0].between = [...]: must be a pair that is not given before; add up the "
+            "speeds of its links");
+  EXPECT_EQ(refusal_of(R"("numa":[{"name":"numa0","sum":1e10},{"name":"numa0","peer":1e10}])"),
+            "numa[1].name = \"numa0\": must be a NUMA node that is not given before");
+}
+
+std::string refusal_of(Xml xml, bool with_nvlinks = false) {
+  const auto host = read_hwloc(xml.text(with_nvlinks));
+  EXPECT_FALSE(host.ok());
+  return host.ok() ? "" : host.error().message;
+}
+
 TEST_F(HwlocXml, UnknownSpeedsAreErrors) {
   Xml xml;
-  xml.speed = "0.000000";
-  const auto host = read_hwloc(xml.text(false));
-  ASSERT_FALSE(host.ok());
-  EXPECT_NE(host.error().message.find("has pci_link_speed 0; must be above 0 GB/s"),
-            std::string::npos)
-      << host.error().message;
+  for (const auto& [speed, shown] : {std::pair{"0.000000", "0"}, {"-1", "-1"}, {"nan", "nan"}}) {
+    xml.speed = speed;
+    EXPECT_THAT(refusal_of(xml), testing::HasSubstr(fmt::format(
+                                     "has pci_link_speed {}; must be above 0 GB/s", shown)));
+  }
+  for (const auto& [speed, shown] : {std::pair{"inf", "inf"}, {"1e7", "10000000"}}) {
+    xml.speed = speed;
+    EXPECT_THAT(refusal_of(xml),
+                testing::HasSubstr(fmt::format(
+                    "has pci_link_speed {}; must be above 0 GB/s, and at most 1e6", shown)));
+  }
+}
+
+TEST_F(HwlocXml, NvlinksFasterThanAnyAreErrors) {
+  Xml xml;
+  xml.nvlink_back = "18446744073709551615";
+  EXPECT_THAT(refusal_of(xml, true),
+              testing::HasSubstr("the NVLinks from nvml1 to nvml0 have 18446744073709551615 MB/s; "
+                                 "must be at most 1e9"));
+}
+
+TEST_F(HwlocXml, MoreNicsThanTheBoundAreAnError) {
+  Xml xml;
+  xml.nics = kMaxNics;
+  EXPECT_TRUE(read_hwloc(Xml(xml).text(false)).ok());
+  xml.nics = kMaxNics + 20;
+  EXPECT_EQ(refusal_of(xml), "the machine has more than 32 NICs; leave some out");
+}
+
+TEST_F(HwlocXml, AMachineWithoutNicsIsAnErrorOfTheXml) {
+  Xml xml;
+  xml.nics = 0;
+  EXPECT_EQ(refusal_of(xml),
+            "the XML has no NIC; export it on the GPU machine itself, with its PCI devices: lstopo "
+            "--of xml");
 }
 
 TEST_F(HwlocXml, DamagedFilesAreErrors) {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "control/plan/json/document.h"
 #include "gpu_bridge/machine/host_hwloc.h"
@@ -15,7 +17,6 @@ using plan::Mistake;
 using plan::Value;
 
 constexpr std::size_t kLongestName = 256;  // bytes
-constexpr double kMaxSpeed = 1e15;         // the same as in plans
 constexpr std::string_view kNoClp =
     "this build has no Clp, which finds the shares of the least time, so the plan has only equal "
     "shares and single GPUs: install coinor-libclp-dev and build again";
@@ -23,9 +24,9 @@ constexpr std::string_view kNoClp =
 double speed_of(const Value& entry, std::string_view key) {
   const Value value = entry.member(key);
   const double speed = value.number();
-  if (std::isfinite(speed) && speed >= 1 && speed <= kMaxSpeed) return speed;
+  if (std::isfinite(speed) && speed >= kMinSpeed && speed <= kMaxSpeed) return speed;
   value.refuse("bytes per second, 1 to 1e15");
-  return 1;
+  return kMinSpeed;
 }
 
 double known_speed_of(const Value& entry, std::string_view key) {
@@ -33,8 +34,8 @@ double known_speed_of(const Value& entry, std::string_view key) {
 }
 
 struct BothWays {
-  double there = 1;
-  double back = 1;
+  double there = kMinSpeed;
+  double back = kMinSpeed;
 };
 
 // "speed" for both ways, or one key for each way.
@@ -60,7 +61,7 @@ class Reader {
       each(file, "gpus", kMaxGpus, [&](const Value& entry) { device(entry, Kind::kGpu); });
       each(file, "nics", kMaxNics, [&](const Value& entry) { device(entry, Kind::kNic); });
     }
-    each(file, "nvswitches", kMaxGpus, [&](const Value& entry) {
+    each(file, "nvswitches", kMaxNvswitches, [&](const Value& entry) {
       entry.expect_object({"name"});
       add(entry, Kind::kNvswitch);
     });
@@ -101,8 +102,9 @@ class Reader {
     VertexId id = kNone;
     if (has_hwloc) {
       const Value name = entry.member("name");
-      id = named(name, "NUMA node", [](Kind kind) { return kind == Kind::kNuma; });
+      id = named(name, "one of the NUMA nodes", [](Kind kind) { return kind == Kind::kNuma; });
       if (id == kNone) return;
+      if (!described_.insert(id).second) return name.refuse("a NUMA node that is not given before");
     } else {
       id = add(entry, Kind::kNuma);
     }
@@ -114,7 +116,7 @@ class Reader {
     entry.expect_object({"name", "under", "speed", "up", "down"});
     const Value under = entry.member("under");
     const VertexId parent =
-        named(under, "NUMA node or of a switch above it in the file",
+        named(under, "a NUMA node or of a switch above it in the file",
               [](Kind one) { return one == Kind::kNuma || one == Kind::kSwitch; });
     const BothWays speeds = speeds_of(entry, "up", "down");
     const VertexId id = add(entry, kind);
@@ -124,6 +126,7 @@ class Reader {
     host_.links.push_back({parent, id, Bus::kPcie, speeds.back});
   }
 
+  // `what`: what may be at both ends, in the plural.
   template <typename Fits>
   void join(const Value& entry, Bus bus, std::string_view what, Fits&& fits) {
     entry.expect_object({"between", "speed", "forward", "back"});
@@ -131,22 +134,30 @@ class Reader {
     if (between.size(2) != 2)
       return between.refuse(fmt::format("a list of the names of two {}", what));
     const Value first = between.entry(0), second = between.entry(1);
-    const VertexId from = named(first, what, fits), to = named(second, what, fits);
+    const std::string one = fmt::format("one of the {}", what);
+    const VertexId from = named(first, one, fits), to = named(second, one, fits);
     const BothWays speeds = speeds_of(entry, "forward", "back");
     if (from == kNone || to == kNone) return;
     if (from == to) return between.refuse(fmt::format("two different {}", what));
+    const auto is_nvswitch = [&](VertexId id) {
+      return host_.vertices[id].kind == Kind::kNvswitch;
+    };
+    // Routes go over one NVSwitch, because those of a machine count as one.
+    if (is_nvswitch(from) && is_nvswitch(to)) {
+      return between.refuse("two GPUs, or a GPU and an NVSwitch");
+    }
     set(between, {from, to, bus, speeds.there});
     set(between, {to, from, bus, speeds.back});
   }
 
-  // Adds the link. A link that hwloc's reader assumed is replaced; any other must not exist.
+  // Adds the link. An assumed link is replaced; any other must not exist.
   void set(const Value& between, const Link& link) {
     for (Link& other : host_.links) {
       if (other.from != link.from || other.to != link.to || other.bus != link.bus) continue;
-      if (link.bus != Bus::kSocket || host_.notes.empty()) {
+      if (!other.is_assumed) {
         return between.refuse("a pair that is not given before; add up the speeds of its links");
       }
-      other.speed = link.speed;
+      other = link;
       return;
     }
     host_.links.push_back(link);
@@ -155,7 +166,8 @@ class Reader {
   void port(const Value& entry) {
     entry.expect_object({"nic", "speed", "out", "in"});
     const Value name = entry.member("nic");
-    const VertexId nic = named(name, "NIC", [](Kind kind) { return kind == Kind::kNic; });
+    const VertexId nic =
+        named(name, "one of the NICs", [](Kind kind) { return kind == Kind::kNic; });
     const BothWays speeds = speeds_of(entry, "out", "in");
     if (nic == kNone) return;
     const VertexId network = host_.all(Kind::kNetwork).front();
@@ -167,15 +179,17 @@ class Reader {
     host_.links.push_back({network, nic, Bus::kPort, speeds.back});
   }
 
+  // `what`: the end of "must be the name of ...".
   template <typename Fits>
   VertexId named(const Value& value, std::string_view what, Fits&& fits) {
     const VertexId id = host_.find(value.text(kLongestName));
     if (id != kNone && fits(host_.vertices[id].kind)) return id;
-    value.refuse(fmt::format("the name of a {}", what));
+    value.refuse(fmt::format("the name of {}", what));
     return kNone;
   }
 
   Host& host_;
+  std::set<VertexId> described_;  // NUMA nodes of hwloc's that the file has described
 };
 
 Result<Host> read_base(const Value& file, const ReadFile& read_file) {
@@ -216,16 +230,27 @@ Result<Host> read_machine(std::string_view text, const ReadFile& read_file) {
   if (file.has("name")) host.name = file.member("name").text(kLongestName);
   if (!mistake.any()) Reader(host).read(file, has_hwloc);
   if (mistake.any()) return invalid(mistake.text());
-  if (file.has("sockets")) host.notes.clear();
   if (auto joined = check(host); !joined) return joined.error();
   return host;
+}
+
+void add_notes(Host& host) {
+  const auto assumed = std::find_if(host.links.begin(), host.links.end(),
+                                    [](const Link& link) { return link.is_assumed; });
+  if (assumed != host.links.end()) {
+    host.notes.push_back(fmt::format(
+        "links between NUMA nodes without a known speed, such as {} - {}, are assumed to have {} "
+        "GB/s each way; give their speeds in \"sockets\" of a JSON file with \"hwloc\"",
+        host.vertices[assumed->from].name, host.vertices[assumed->to].name, assumed->speed / 1e9));
+  }
+  if (!lp::is_available()) host.notes.emplace_back(kNoClp);
 }
 
 }  // namespace
 
 Result<Host> read_host(std::string_view text, const ReadFile& read_file) {
   auto host = read_machine(text, read_file);
-  if (host && !lp::is_available()) host->notes.emplace_back(kNoClp);
+  if (host) add_notes(*host);
   return host;
 }
 

@@ -17,8 +17,8 @@ inline constexpr std::size_t kMaxHostBytes = 16 << 20;
 using ReadFile = std::function<Result<std::string>(const std::string& path)>;
 
 // Parses and validates the text: the JSON file, or hwloc's XML alone (host_hwloc.h). An error names
-// the place, the value and what it must be. Never throws. In a build without Clp the last note of
-// the machine reports what its plans then lack.
+// the place, the value and what it must be. Never throws. The notes of the machine report assumed
+// speeds, and what its plans lack in a build without Clp.
 Result<Host> read_host(std::string_view text, const ReadFile& read_file);
 
 }  // namespace tally::host

@@ -29,9 +29,8 @@ Result<Host> read(std::string text) {
   return read_host(text, no_file);
 }
 
-// The file with the first `old` replaced.
-std::string with(const std::string& old, const std::string& put) {
-  std::string text = machine_file;
+// The text with the first `old` replaced.
+std::string with(const std::string& old, const std::string& put, std::string text = machine_file) {
   const auto at = text.find(old);
   EXPECT_NE(at, std::string::npos) << old;
   return text.replace(at, old.size(), put);
@@ -87,7 +86,11 @@ TEST(HostFile, ErrorsNameThePlaceTheValueAndTheRemedy) {
        "gpus[1].name = \"gpu0\": must be a name that nothing else of the machine has, and not "
        "empty"},
       {"[\"gpu0\",\"gpu1\"]", "[\"gpu0\",\"cpu0\"]",
-       "nvlinks[0].between[1] = \"cpu0\": must be the name of a GPUs or NVSwitches"},
+       "nvlinks[0].between[1] = \"cpu0\": must be the name of one of the GPUs or NVSwitches"},
+      {"[\"cpu0\",\"cpu1\"]", "[\"cpu0\",\"p0\"]",
+       "sockets[0].between[1] = \"p0\": must be the name of one of the NUMA nodes"},
+      {"\"nic\":\"nic0\"", "\"nic\":\"gpu0\"",
+       "ports[0].nic = \"gpu0\": must be the name of one of the NICs"},
       {"[\"gpu0\",\"gpu1\"]", "[\"gpu0\"]",
        "nvlinks[0].between = [...]: must be a list of the names of two GPUs or NVSwitches"},
       {"[\"gpu0\",\"nvs\"]", "[\"gpu1\",\"gpu0\"]",
@@ -110,6 +113,28 @@ TEST(HostFile, ErrorsNameThePlaceTheValueAndTheRemedy) {
   }
 }
 
+// Bytes between NUMA nodes do not go out of one NIC and in by another.
+TEST(HostFile, TheNetworkDoesNotJoinNumaNodes) {
+  std::string text = with("\"sockets\":[{\"between\":[\"cpu0\",\"cpu1\"],\"speed\":37.5e9}],", "");
+  text =
+      with("\"nics\":[", "\"nics\":[{\"name\":\"nic1\",\"under\":\"cpu1\",\"speed\":1e9},", text);
+  text = with("\"ports\":[", "\"ports\":[{\"nic\":\"nic1\",\"speed\":1e9},", text);
+  const auto host = read(text);
+  ASSERT_FALSE(host.ok());
+  EXPECT_EQ(host.error().message,
+            "NUMA node \"cpu1\" is not joined to NUMA node \"cpu0\"; add the missing link");
+}
+
+// The NVSwitches of a machine count as one, so such a link would join nothing.
+TEST(HostFile, ALinkBetweenNvswitchesIsAnError) {
+  std::string text = with("{\"name\":\"nvs\"}", "{\"name\":\"nvs\"},{\"name\":\"nvs1\"}");
+  text = with("[\"gpu0\",\"nvs\"]", "[\"nvs1\",\"nvs\"]", text);
+  const auto host = read(text);
+  ASSERT_FALSE(host.ok());
+  EXPECT_EQ(host.error().message,
+            "nvlinks[1].between = [...]: must be two GPUs, or a GPU and an NVSwitch");
+}
+
 TEST(HostFile, AMachineNeedsAGpuAndANic) {
   EXPECT_EQ(read(R"({"fmt":"tally-host/1"})").error().message,
             "the machine has no NUMA node; add one to \"numa\"");
@@ -117,6 +142,31 @@ TEST(HostFile, AMachineNeedsAGpuAndANic) {
             "the machine has no GPU; add one to \"gpus\"");
   EXPECT_EQ(read(R"({"fmt":"tally-host/1","hwloc":"a.xml"})").error().message,
             "hwloc: a.xml: cannot be read");
+}
+
+TEST(HostFile, NumbersAndNamesThatPlannersCannotUseAreErrors) {
+  const struct {
+    const char *old, *put, *message;
+  } kCases[] = {
+      {"37.5e9", "NaN", "not JSON: "},
+      {"37.5e9", "1e999", "not JSON: "},
+      {"37.5e9", "1e16", "sockets[0].speed = 1e+16: must be bytes per second, 1 to 1e15"},
+      {"37.5e9", "0.1", "sockets[0].speed = 0.1: must be bytes per second, 1 to 1e15"},
+      {"\"sum\":1e11", "\"sum\":0", "numa[0].sum = 0: must be bytes per second, 1 to 1e15"},
+      {"\"sum\":1e11", "\"sum\":1,\"sum\":2", "\"sum\": given twice in one object; leave one out"},
+      {"\"p0\",\"under\":\"cpu0\"", "\"p0\",\"under\":\"p0\"",
+       "switches[0].under = \"p0\": must be the name of a NUMA node or of a switch above it in the "
+       "file"},
+      {"{\"name\":\"gpu1\",", "{", "gpus[1].name: missing; must be given"},
+      {"\"nvs\"}", "\"network\"}",
+       "nvswitches[0].name = \"network\": must be a name that nothing else of the machine has, and "
+       "not empty"},
+  };
+  for (const auto& one : kCases) {
+    const auto host = read(with(one.old, one.put));
+    ASSERT_FALSE(host.ok()) << one.message;
+    EXPECT_TRUE(host.error().message.starts_with(one.message)) << host.error().message;
+  }
 }
 
 TEST(HostFile, DamagedFilesAreErrors) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -120,18 +121,44 @@ Solution optimum(Clp_Simplex* model, const Program& program) {
   return solution;
 }
 
+// The first row that the values miss by more than kTolerance allows; nullopt when they meet all.
+std::optional<std::size_t> missed_row(const Program& program, const std::vector<double>& values) {
+  for (std::size_t i = 0; i < program.rows.size(); ++i) {
+    const Row& row = program.rows[i];
+    double sum = 0, sizes = 1;
+    for (const Term& term : row.terms) {
+      sum += term.factor * values[term.variable];
+      sizes += std::abs(term.factor) * std::max(1.0, std::abs(values[term.variable]));
+    }
+    const double slack = kTolerance * sizes;
+    if (!(sum >= row.lower - slack && sum <= row.upper + slack)) return i;
+  }
+  return std::nullopt;
+}
+
 Result<Solution> solve(const Program& program, const Bounds& bounds) {
   const Model model(Clp_newModel());
   Clp_setLogLevel(model.get(), 0);
   Clp_setPrimalTolerance(model.get(), kTolerance);
   Clp_setDualTolerance(model.get(), kTolerance);
+  // The caller scales. Clp applies its tolerances to what it has scaled itself, and so its solution
+  // may miss rows of this program by more.
+  Clp_scaling(model.get(), 0);
   load(model.get(), program);
   Clp_setMaximumIterations(model.get(), bounds.iterations);
   Clp_setMaximumSeconds(model.get(), bounds.seconds);
   Clp_dual(model.get(), 0);
-  // The second status: 2 to 4 when the solution of the scaled program misses limits of this one.
+  // The second status: 2 to 4 when the solution of a changed program misses limits of this one.
   const int status = Clp_status(model.get()), second = Clp_secondaryStatus(model.get());
-  if (status == 0 && (second < 2 || second > 4)) return optimum(model.get(), program);
+  if (status == 0 && (second < 2 || second > 4)) {
+    Solution solution = optimum(model.get(), program);
+    const auto missed = missed_row(program, solution.values);
+    if (!missed) return solution;
+    return Error{
+        Status::kInternal,
+        fmt::format("Clp {} misses row {} of a linear program of {} variables and {} rows",
+                    Clp_Version(), *missed, program.variables.size(), program.rows.size())};
+  }
   if (status == 1) return Solution{Answer::kInfeasible, 0, {}};
   if (status == 2) return Solution{Answer::kUnbounded, 0, {}};
   if (status == 3) {

@@ -15,8 +15,8 @@
 namespace tally::lp {
 
 inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
-// A solution misses the limits of a row, and the least cost, by no more than this. Values of
-// variables are never outside their limits.
+// A solution misses the limits of a row by no more than this, times 1 plus the sizes of the row's
+// factors, if values are near 1. Values of variables are never outside their limits.
 inline constexpr double kTolerance = 1e-9;
 inline constexpr std::size_t kMostTerms = 10'000'000;  // and as many rows, and variables
 
@@ -69,7 +69,8 @@ bool is_available();
 
 // Errors: kUnsupported when this build has no Clp; kInvalidArgument names the row or variable that
 // is wrong (a value that is not finite, limits that cross, an index that is too large); kRefused
-// when a bound is reached; kInternal when Clp gives up. Never throws except std::bad_alloc.
+// when a bound is reached; kInternal when Clp gives up, or its values miss a row. Never throws
+// except std::bad_alloc.
 Result<Solution> minimize(const Program& program, const Bounds& bounds = {});
 
 }  // namespace tally::lp

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -168,6 +169,33 @@ TEST_F(LinearProgram, AssignsAsWellAsTheBestOfAllPermutations) {
     const Solution found = optimum_of(program);
     EXPECT_NEAR(found.cost, least, 1e-9);
     EXPECT_EQ(found.values, optimum_of(program).values) << "the same program, the same solution";
+  }
+}
+
+// Two groups give each of three places the same part, as plans of GPU machines do. The cost is near
+// 1, and the factors of places that are too slow are as large as 1e15.
+TEST_F(LinearProgram, MeetsRowsBesideFactorsThatDifferALot) {
+  constexpr std::size_t kPlaces = 3, kTime = 3 * kPlaces;
+  std::mt19937 random(13);
+  for (int trial = 0; trial < 200; ++trial) {
+    SCOPED_TRACE(trial);
+    double factors[2][kPlaces], unit = kUnlimited;
+    for (std::size_t place = 0; place < kPlaces; ++place) {
+      for (auto& group : factors) group[place] = std::pow(10, random() % 150 / 10.0);
+      unit = std::min(unit, std::max(factors[0][place], factors[1][place]));
+    }
+    Program program{std::vector<Variable>(kTime + 1), {{{}, 1, 1}}};
+    program.variables[kTime].cost = 1;
+    for (std::size_t place = 0; place < kPlaces; ++place) {
+      program.rows[0].terms.push_back({2 * kPlaces + place, 1});
+      for (std::size_t group = 0; group < 2; ++group) {
+        const std::size_t share = group * kPlaces + place;
+        program.rows.push_back({{{2 * kPlaces + place, -1}, {share, 1}}, 0, 0});
+        program.rows.push_back(
+            {{{share, factors[group][place] / unit}, {kTime, -1}}, -kUnlimited, 0});
+      }
+    }
+    optimum_of(program);
   }
 }
 

@@ -18,10 +18,12 @@ constexpr std::size_t kMostDivisions = 5000;  // 8 GPUs have 4140
 constexpr std::size_t kMostPlaces = 4;
 constexpr std::size_t kFewDivisions = 200;
 constexpr std::size_t kMostRoots = 4096;  // ways to choose one GPU of each group
-// Smaller parts of the bytes are rounding. A place that has more than kNoPlace has a share of more
-// than kNoShare in every group, so all groups have the same places.
-constexpr double kNoPlace = 1e-9;
+// Smaller parts of the bytes are rounding. Where a place has more than kNoPlace, the shares of each
+// group there sum to more than lp::kTolerance, so one of at most kMaxGpus shares is more than
+// kNoShare. So all groups have the same places.
+constexpr double kNoPlace = 2 * lp::kTolerance;
 constexpr double kNoShare = 1e-12;
+static_assert(kMaxGpus * kNoShare < lp::kTolerance);
 
 struct Place {
   VertexId memory = kNone;
@@ -208,7 +210,7 @@ lp::Program Planner::program_of(const std::vector<Group>& groups) const {
 
   std::vector<lp::Row> busy(resources);
   std::vector<double> loads(resources);
-  for (const Group& group : groups) add_ring(routes_, group, 2, loads);
+  for (const Group& group : groups) add_ring(routes_, group, loads);
   const auto in_units = [&](std::size_t resource, double load) {
     return load / routes_.resources()[resource].speed / unit_;
   };
@@ -258,7 +260,8 @@ std::optional<Strategy> Planner::balanced(const Sets& sets) {
   return strategy;
 }
 
-// The strategy, or simpler shares of the same groups that are not worse.
+// The strategy, or simpler shares of the same groups where they are better: mostly because they
+// take the same time with fewer copies.
 Strategy Planner::simplest(const Sets& sets, Strategy strategy) {
   Strategy equal = even(sets);
   if (is_better(equal.cost, strategy.cost)) strategy = std::move(equal);
@@ -300,25 +303,27 @@ HostPlan Planner::plan() {
   const bool few = places_.size() <= kMostPlaces;
   const Divisions ways = divisions(routes_, few ? kMostDivisions : kFewDivisions, !few);
   plan.divisions = ways.all.size();
-  plan.every_division = ways.is_every_way;
-  const auto fastest = [&](const Sets& sets) {
-    if (auto best = balanced(sets)) return std::move(*best);
-    plan.every_division = false;
-    return even(sets);
-  };
-  std::vector<double> times;
+  plan.is_every_way = ways.is_every_way;
+  // The ways whose times are equal to the least time so far, or were when they were added.
+  std::vector<std::pair<const Sets*, Strategy>> fastest;
   double least = std::numeric_limits<double>::infinity();
   for (const Sets& sets : ways.all) {
-    times.push_back(fastest(sets).cost.tau);
-    least = std::min(least, times.back());
+    std::optional<Strategy> one = balanced(sets);
+    if (!one) {
+      ++plan.unsolved;
+      one = even(sets);
+    }
+    if (one->cost.tau > least * (1 + kEqual)) continue;
+    least = std::min(least, one->cost.tau);
+    fastest.emplace_back(&sets, std::move(*one));
   }
   Strategy best;
   for (const Strategy& named : plan.named) {
     if (best.groups.empty() || is_better(named.cost, best.cost)) best = named;
   }
-  for (std::size_t i = 0; i < ways.all.size(); ++i) {
-    if (times[i] > least * (1 + kEqual)) continue;
-    Strategy one = simplest(ways.all[i], fastest(ways.all[i]));
+  for (auto& [sets, strategy] : fastest) {
+    if (strategy.cost.tau > least * (1 + kEqual)) continue;
+    Strategy one = simplest(*sets, std::move(strategy));
     if (is_better(one.cost, best.cost)) best = std::move(one);
   }
   plan.chosen = std::move(best);
@@ -326,12 +331,6 @@ HostPlan Planner::plan() {
 }
 
 }  // namespace
-
-bool is_better(const Cost& a, const Cost& b) {
-  if (std::abs(a.tau - b.tau) > kEqual * std::max(a.tau, b.tau)) return a.tau < b.tau;
-  if (a.copies != b.copies) return a.copies < b.copies;
-  return a.moved < b.moved * (1 - kEqual);
-}
 
 HostPlan plan_host(const Routes& routes) {
   return Planner(routes).plan();

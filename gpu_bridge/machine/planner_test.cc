@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <map>
 
 #include "gpu_bridge/machine/lp.h"
 #include "gpu_bridge/machine/rings.h"
@@ -76,7 +78,7 @@ TEST(HostPlanner, ChoosesTheOptimumOfSmallRandomMachines) {
     ASSERT_TRUE(check(host).ok());
     const Routes routes(host);
     const HostPlan plan = plan_host(routes);
-    EXPECT_TRUE(plan.every_division);
+    EXPECT_TRUE(plan.every_division());
     double least = 1e9;
     every_strategy(routes, [&](const std::vector<Group>& groups) {
       const Cost cost = cost_of(routes, groups);
@@ -93,6 +95,76 @@ TEST(HostPlanner, ChoosesTheOptimumOfSmallRandomMachines) {
   }
 }
 
+// Differences near the solver's tolerances are the hardest.
+TEST(HostPlanner, ComparesEveryDivisionWhereSpeedsDifferByLittle) {
+  if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 60; ++trial) {
+    SCOPED_TRACE(trial);
+    HostBuilder builder;
+    const VertexId cpus[] = {builder.numa("cpu0"), builder.numa("cpu1")};
+    builder.join(cpus[0], cpus[1], Bus::kSocket, kSocketsSpeed);
+    VertexId switches[2];
+    for (int i = 0; i < 2; ++i) {
+      switches[i] = builder.device(Kind::kSwitch, "p" + std::to_string(i), cpus[i]);
+      builder.port(builder.device(Kind::kNic, "nic" + std::to_string(i), switches[i]), kNicSpeed);
+    }
+    for (int i = 0; i < 4; ++i) {
+      builder.device(Kind::kGpu, "gpu" + std::to_string(i), switches[i % 2]);
+    }
+    for (Link& link : builder.host.links) link.speed *= 1 + 1e-11 * (random() % 1000);
+    const Routes routes(builder.host);
+    const HostPlan plan = plan_host(routes);
+    EXPECT_EQ(plan.divisions, 15u);
+    EXPECT_TRUE(plan.every_division());
+  }
+}
+
+// Speeds of 1 B/s to 1e15 B/s, as a file may have them.
+TEST(HostPlanner, AllGroupsDivideTheBytesAlikeWhereSpeedsDifferALot) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 600; ++trial) {
+    SCOPED_TRACE(trial);
+    HostBuilder builder;
+    builder.host = random_host(random, 4);
+    const VertexId numa = builder.host.all(Kind::kNuma).back();
+    builder.port(builder.device(Kind::kNic, "nic1", numa), kNicSpeed);
+    for (Link& link : builder.host.links) link.speed = std::pow(10, random() % 1500 / 100.0);
+    const Routes routes(builder.host);
+    HostPlan plan = plan_host(routes);
+    EXPECT_TRUE(std::isfinite(plan.chosen.cost.tau));
+    plan.named.push_back(plan.chosen);
+    for (const Strategy& strategy : plan.named) {
+      std::map<std::pair<VertexId, VertexId>, double> first;
+      for (const Share& share : strategy.groups[0].shares) {
+        first[{share.memory, share.nic}] += share.weight;
+      }
+      for (const Group& group : strategy.groups) {
+        double whole = 0;
+        auto rest = first;
+        for (const Share& share : group.shares) {
+          whole += share.weight;
+          rest[{share.memory, share.nic}] -= share.weight;
+        }
+        EXPECT_NEAR(whole, 1, 1e-8) << strategy.name;
+        for (const auto& [place, weight] : rest) EXPECT_NEAR(weight, 0, 1e-8) << strategy.name;
+      }
+    }
+  }
+}
+
+TEST(HostPlanner, NvlinksOneWayMakeNoIsland) {
+  HostBuilder builder;
+  const VertexId cpu = builder.numa("cpu");
+  const VertexId gpus[] = {builder.device(Kind::kGpu, "gpu0", cpu),
+                           builder.device(Kind::kGpu, "gpu1", cpu),
+                           builder.device(Kind::kGpu, "gpu2", cpu)};
+  builder.host.links.push_back({gpus[1], gpus[0], Bus::kNvlink, kNvlinkSpeed});
+  builder.join(gpus[1], gpus[2], Bus::kNvlink, kNvlinkSpeed);
+  const Routes routes(builder.host);
+  EXPECT_EQ(nvlink_islands(routes), (std::vector<GpuSet>{0b001, 0b110}));
+}
+
 TEST(HostPlanner, WithoutClpThePlanIsTheBestOfSimpleSharesAndNotCalledComplete) {
   if (lp::is_available()) GTEST_SKIP() << "this build has Clp";
   std::mt19937 random(3);
@@ -100,7 +172,7 @@ TEST(HostPlanner, WithoutClpThePlanIsTheBestOfSimpleSharesAndNotCalledComplete) 
     const Host host = random_host(random, 4);
     const Routes routes(host);
     const HostPlan plan = plan_host(routes);
-    EXPECT_FALSE(plan.every_division);
+    EXPECT_FALSE(plan.every_division());
     for (const Strategy& named : plan.named) EXPECT_FALSE(is_better(named.cost, plan.chosen.cost));
   }
 }
@@ -199,7 +271,7 @@ TEST(HostPlanner, SixteenGpusWithEightNics) {
   }
   const Routes routes(builder.host);
   const HostPlan plan = plan_host(routes);
-  EXPECT_FALSE(plan.every_division);
+  EXPECT_FALSE(plan.every_division());
   // Eight NICs each carry an eighth.
   EXPECT_NEAR(plan.chosen.cost.tau, 1 / (8 * kNicSpeed), 1e-3 / kNicSpeed);
   // Equal shares by the nearest NICs are as fast as any, and bytes do not cross the sockets.

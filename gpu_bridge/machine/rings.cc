@@ -93,10 +93,7 @@ std::vector<VertexId> Rings::best(std::vector<VertexId> members) const {
   Cost least;
   do {
     const Cost cost = cost_of(routes_, {group_of(routes_, members)});
-    const bool better =
-        least.loads.empty() || cost.tau < least.tau * (1 - kEqual) ||
-        (cost.tau <= least.tau * (1 + kEqual) && cost.moved < least.moved * (1 - kEqual));
-    if (!better) continue;
+    if (!least.loads.empty() && !is_better(cost, least)) continue;
     best = members;
     least = cost;
   } while (std::next_permutation(members.begin() + 1, members.end()));
@@ -140,7 +137,9 @@ std::vector<GpuSet> nvlink_islands(const Routes& routes) {
       before = island;
       for (std::size_t i = 0; i < gpus.size(); ++i) {
         for (std::size_t j = 0; j < gpus.size(); ++j) {
-          if ((before & bit(i)) != 0 && routes.has_nvlink(gpus[i], gpus[j])) island |= bit(j);
+          const bool joined =
+              routes.has_nvlink(gpus[i], gpus[j]) && routes.has_nvlink(gpus[j], gpus[i]);
+          if ((before & bit(i)) != 0 && joined) island |= bit(j);
         }
       }
     }

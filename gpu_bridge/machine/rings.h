@@ -18,11 +18,11 @@ class Rings {
   explicit Rings(const Routes& routes);
 
   std::size_t gpus() const { return gpus_.size(); }
-  VertexId gpu(std::size_t index) const { return gpus_[index]; }
 
-  // The order in which the set takes the least time with equal shares; among equal ones the one
-  // that moves the fewest bytes, and then the first. Sets of more than 8 GPUs keep the order of the
-  // PCIe tree, because they have too many orders.
+  // The order whose hops take the least time; among equal orders the one that moves the fewest
+  // bytes, and then the first. (Copies to host memory do not count. Equal shares change the bytes
+  // of all hops alike.) Sets of more than 8 GPUs keep the order of the PCIe tree, because they have
+  // too many orders.
   const std::vector<VertexId>& ring(GpuSet set);
 
  private:
@@ -40,12 +40,14 @@ struct Divisions {
   std::vector<std::vector<GpuSet>> all;
   bool is_every_way = false;
 };
-// The first `most` of them; `only_usual`: for few GPUs too, only the ways of more GPUs.
+// The first `most` of them. With `only_usual`, 8 GPUs or fewer have only the ways that more GPUs
+// have.
 Divisions divisions(const Routes& routes, std::size_t most, bool only_usual);
 
 // The GPUs of each direct parent: of a switch, or of a NUMA node with GPUs of its own.
 std::vector<GpuSet> sets_by_parent(const Host& host);
-// The GPUs that NVLinks join, directly or over other GPUs.
+// The GPUs that NVLinks join in both directions, directly, over an NVSwitch or over other GPUs.
+// Each GPU is in one island.
 std::vector<GpuSet> nvlink_islands(const Routes& routes);
 
 }  // namespace tally::host

@@ -2,6 +2,7 @@
 // gradients are in it, and each link counts the elements that it carries. The steps and the routes
 // are written here again, from the definitions in strategy.h, without the planner's code.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,6 +14,80 @@
 
 namespace tally::host {
 namespace {
+
+// A share as elements of an operation.
+struct Slice {
+  std::size_t group = 0;
+  VertexId gpu = kNone;
+  VertexId memory = kNone;
+  VertexId nic = kNone;
+  std::uint64_t first = 0;  // element
+  std::uint64_t count = 0;  // elements, above 0
+};
+
+bool has_place_of(const Share& a, const Share& b) {
+  return a.memory == b.memory && a.nic == b.nic;
+}
+
+// The end of the shares that begin at `from` and have its memory and NIC.
+std::size_t end_of_place(const std::vector<Share>& shares, std::size_t from) {
+  std::size_t end = from;
+  while (end < shares.size() && has_place_of(shares[end], shares[from])) ++end;
+  return end;
+}
+
+double weight_of(const std::vector<Share>& shares, std::size_t from, std::size_t end) {
+  double weight = 0;
+  for (std::size_t i = from; i < end; ++i) weight += shares[i].weight;
+  return weight;
+}
+
+std::uint64_t boundary(double part, std::uint64_t count, std::uint64_t granule) {
+  if (part >= 1) return count;
+  const double granules = static_cast<double>(count) / static_cast<double>(granule);
+  const auto rounded = static_cast<std::uint64_t>(std::llround(std::max(part, 0.0) * granules));
+  return std::min(rounded * granule, count);
+}
+
+// Divides `count` elements as the shares say. Boundaries are multiples of `granule` elements. In
+// each group the slices cover every element once, in ascending order. An element has the same
+// memory and NIC in all groups.
+std::vector<Slice> divide(const std::vector<Group>& groups, std::uint64_t count,
+                          std::uint64_t granule) {
+  std::vector<Slice> slices;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::vector<Share>& shares = groups[g].shares;
+    // The first group decides where a place begins and ends, so that rounding of sums cannot move
+    // an element to another memory in another group.
+    const std::vector<Share>& first = groups.front().shares;
+    std::size_t place = 0, share = 0;
+    double before = 0;
+    while (place < first.size() && share < shares.size()) {
+      const std::size_t place_end = end_of_place(first, place);
+      const std::size_t share_end = end_of_place(shares, share);
+      const double after =
+          place_end == first.size() ? 1 : before + weight_of(first, place, place_end);
+      const std::uint64_t begin = boundary(before, count, granule);
+      const std::uint64_t elements = boundary(after, count, granule) - begin;
+      const double total = weight_of(shares, share, share_end);
+      double weight = 0;
+      std::uint64_t at = 0;
+      for (; share < share_end; ++share) {
+        weight += shares[share].weight;
+        const std::uint64_t end =
+            share + 1 == share_end ? elements : boundary(weight / total, elements, granule);
+        if (end > at) {
+          slices.push_back({g, shares[share].gpu, shares[share].memory, shares[share].nic,
+                            begin + at, end - at});
+        }
+        at = std::max(at, end);
+      }
+      place = place_end;
+      before = after;
+    }
+  }
+  return slices;
+}
 
 using Contributors = std::uint32_t;  // bit: a GPU
 using Buffer = std::vector<Contributors>;
@@ -229,6 +304,27 @@ void expect_all_as_computed(const Host& host) {
     const bool whole = std::all_of(strategy.groups.begin(), strategy.groups.end(), is_even) ||
                        strategy.cost.copies == strategy.groups.size();
     expect_as_computed(routes, strategy, kElements, whole ? 1e-6 : 8 * 8 * 4);
+  }
+}
+
+TEST(StrategyDivide, CoversEveryElementOnceInEachGroup) {
+  const Group uneven{{1, 2, 3}, false, {{1, 8, 9, 0.5}, {2, 8, 9, 0.1}, {3, 7, 9, 0.4}}};
+  const Group even{{4, 5}, false, {{4, 8, 9, 0.3}, {5, 8, 9, 0.3}, {4, 7, 9, 0.4}}};
+  for (const std::uint64_t granule : {1u, 3u, 64u}) {
+    for (const std::uint64_t count : {0u, 1u, 5u, 64u, 1001u}) {
+      const auto slices = divide({uneven, even}, count, granule);
+      std::vector<std::uint64_t> at(2);
+      std::vector<std::vector<VertexId>> memory(2);
+      for (const Slice& slice : slices) {
+        EXPECT_EQ(slice.first, at[slice.group]);
+        EXPECT_GT(slice.count, 0u);
+        at[slice.group] += slice.count;
+        EXPECT_TRUE(at[slice.group] == count || at[slice.group] % granule == 0);
+        memory[slice.group].insert(memory[slice.group].end(), slice.count, slice.memory);
+      }
+      EXPECT_THAT(at, testing::Each(count));
+      EXPECT_EQ(memory[0], memory[1]);
+    }
   }
 }
 

@@ -25,36 +25,18 @@ void for_each_hop(const Group& group, Visit&& visit) {
   }
 }
 
-bool has_place_of(const Share& a, const Share& b) {
-  return a.memory == b.memory && a.nic == b.nic;
-}
-
-// The end of the shares that begin at `from` and have its memory and NIC.
-std::size_t end_of_place(const std::vector<Share>& shares, std::size_t from) {
-  std::size_t end = from;
-  while (end < shares.size() && has_place_of(shares[end], shares[from])) ++end;
-  return end;
-}
-
-double weight_of(const std::vector<Share>& shares, std::size_t from, std::size_t end) {
+// The part of the bytes of a GPU, at all places together.
+double weight_of(const Group& group, VertexId gpu) {
   double weight = 0;
-  for (std::size_t i = from; i < end; ++i) weight += shares[i].weight;
+  for (const Share& share : group.shares) weight += share.gpu == gpu ? share.weight : 0;
   return weight;
 }
 
-std::uint64_t boundary(double part, std::uint64_t count, std::uint64_t granule) {
-  if (part >= 1) return count;
-  const double granules = static_cast<double>(count) / static_cast<double>(granule);
-  const auto rounded = static_cast<std::uint64_t>(std::llround(std::max(part, 0.0) * granules));
-  return std::min(rounded * granule, count);
-}
-
 std::string shares_in_words(const Host& host, const Group& group) {
-  if (is_even(group) && group.ring.size() > 1) return "equal shares";
+  if (is_even(group)) return "equal shares";
   std::string text;
   for (const VertexId gpu : group.ring) {
-    double weight = 0;
-    for (const Share& share : group.shares) weight += share.gpu == gpu ? share.weight : 0;
+    const double weight = weight_of(group, gpu);
     if (weight <= kEqual) continue;
     text += fmt::format("{}{} {:.4g}%", text.empty() ? "" : ", ", host.vertices[gpu].name,
                         100 * weight);
@@ -80,15 +62,19 @@ Group group_of(const Routes& routes, std::vector<VertexId> ring) {
 bool is_even(const Group& group) {
   const double even = 1.0 / static_cast<double>(group.ring.size());
   return std::all_of(group.ring.begin(), group.ring.end(), [&](VertexId gpu) {
-    double weight = 0;
-    for (const Share& share : group.shares) weight += share.gpu == gpu ? share.weight : 0;
-    return std::abs(weight - even) <= kEqual;
+    return std::abs(weight_of(group, gpu) - even) <= kEqual;
   });
 }
 
-void add_ring(const Routes& routes, const Group& group, double bytes, std::vector<double>& loads) {
+bool is_better(const Cost& a, const Cost& b) {
+  if (std::abs(a.tau - b.tau) > kEqual * std::max(a.tau, b.tau)) return a.tau < b.tau;
+  if (a.copies != b.copies) return a.copies < b.copies;
+  return a.moved < b.moved * (1 - kEqual);
+}
+
+void add_ring(const Routes& routes, const Group& group, std::vector<double>& loads) {
   for_each_hop(group, [&](VertexId from, VertexId to, double part) {
-    add_route(routes.peer(from, to), bytes * part, loads);
+    add_route(routes.peer(from, to), 2 * part, loads);
   });
 }
 
@@ -115,7 +101,7 @@ Cost cost_of(const Routes& routes, const std::vector<Group>& groups) {
   Cost cost;
   cost.loads.assign(routes.resources().size(), 0);
   for (const Group& group : groups) {
-    add_ring(routes, group, 2, cost.loads);
+    add_ring(routes, group, cost.loads);
     for (const Share& share : group.shares) {
       add_share(routes, group, share, groups.size(), &group == &groups.front(), cost.loads);
     }
@@ -129,43 +115,6 @@ Cost cost_of(const Routes& routes, const std::vector<Group>& groups) {
     cost.tau = std::max(cost.tau, time);
   }
   return cost;
-}
-
-std::vector<Slice> divide(const std::vector<Group>& groups, std::uint64_t count,
-                          std::uint64_t granule) {
-  std::vector<Slice> slices;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::vector<Share>& shares = groups[g].shares;
-    // The first group decides where a place begins and ends, so that rounding of sums cannot move
-    // an element to another memory in another group.
-    const std::vector<Share>& first = groups.front().shares;
-    std::size_t place = 0, share = 0;
-    double before = 0;
-    while (place < first.size() && share < shares.size()) {
-      const std::size_t place_end = end_of_place(first, place);
-      const std::size_t share_end = end_of_place(shares, share);
-      const double after =
-          place_end == first.size() ? 1 : before + weight_of(first, place, place_end);
-      const std::uint64_t begin = boundary(before, count, granule);
-      const std::uint64_t elements = boundary(after, count, granule) - begin;
-      const double total = weight_of(shares, share, share_end);
-      double weight = 0;
-      std::uint64_t at = 0;
-      for (; share < share_end; ++share) {
-        weight += shares[share].weight;
-        const std::uint64_t end =
-            share + 1 == share_end ? elements : boundary(weight / total, elements, granule);
-        if (end > at) {
-          slices.push_back({g, shares[share].gpu, shares[share].memory, shares[share].nic,
-                            begin + at, end - at});
-        }
-        at = std::max(at, end);
-      }
-      place = place_end;
-      before = after;
-    }
-  }
-  return slices;
 }
 
 std::string describe(const Host& host, const std::vector<Group>& groups) {

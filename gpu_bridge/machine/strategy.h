@@ -8,8 +8,8 @@
 //   5. Each GPU copies its share of the result from host memory.
 //   6. Within each group NCCL gathers the shares, so that each GPU has the whole result.
 // These are the steps of BytePS (Jiang et al., OSDI '20), sections 4.2.1 and 4.2.2. Steps overlap,
-// as in BytePS's pipeline, so the link that is busy for longest decides the time:
-//   time per byte = max over links of (bytes that the link carries per byte of gradient) / speed.
+// as in BytePS's pipeline, so the resource (host.h) that is busy for longest decides the time:
+//   time per byte = max over resources of (its load in bytes per byte of gradient) / speed.
 //
 // What links carry, per byte of gradient. In a group of l GPUs, GPU i has the share s_i; a group's
 // shares sum to 1. The paper states the totals for equal shares; the terms for each hop are derived
@@ -27,7 +27,6 @@
 // each GPU's link with 2 (n-1)/n + 1/n, and a switch's link with 2 (n-1)/n + 1/k.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -35,7 +34,8 @@
 
 namespace tally::host {
 
-// Times and shares that differ by less, relatively, are equal: the rest is rounding.
+// Times that differ by less, relatively, are equal, and so are shares that differ by less. The rest
+// is rounding.
 inline constexpr double kEqual = 1e-9;
 
 // The part of the bytes that a GPU moves between its group and host memory.
@@ -43,7 +43,7 @@ struct Share {
   VertexId gpu = kNone;
   VertexId memory = kNone;  // NUMA node
   VertexId nic = kNone;
-  double weight = 0;  // above 0; the weights of a group sum to 1
+  double weight = 0;  // above 0; the weights of a group sum to 1, but for rounding
 };
 
 // GPUs that reduce and gather by NCCL. Of all groups of a strategy, the shares with the same memory
@@ -58,44 +58,32 @@ struct Group {
 // NVLink. Over a switch one way is as good, because each GPU then sends and receives the same.
 Group group_of(const Routes& routes, std::vector<VertexId> ring);
 
-// Whether all GPUs have equal shares, so that ncclReduceScatter and ncclAllGather fit. Otherwise an
-// executor calls ncclReduce and ncclBroadcast for each share.
+// Whether all GPUs have equal shares, as ncclReduceScatter and ncclAllGather divide bytes.
 bool is_even(const Group& group);
 
+// Per byte of gradient.
 struct Cost {
-  std::vector<double> loads;  // bytes, or bytes of input, by ResourceId, per byte of gradient
-  double tau = 0;             // seconds per byte of gradient
-  ResourceId binds = 0;       // the resource that decides tau
-  std::size_t copies = 0;     // shares: copies to host memory, and so many back
+  std::vector<double> loads;  // bytes, or bytes of input, by ResourceId
+  double tau = 0;             // seconds
+  ResourceId binds = 0;       // the first resource that decides tau
+  std::size_t copies = 0;     // shares: each is a copy to host memory and one back
   double moved = 0;           // bytes over all links together
 };
 
-// Adds what the group's rings carry before shares count: 2 for each hop.
-void add_ring(const Routes& routes, const Group& group, double bytes, std::vector<double>& loads);
-// Adds what `weight` more of a share changes. Shares of the first group add what Tally moves.
-// `groups`: how many the strategy has.
+// Whether `a` is better than `b`: less time, else fewer copies, else fewer bytes over links.
+bool is_better(const Cost& a, const Cost& b);
+
+// Adds what the hops of the group's rings would carry if no GPU had a share: 2 in all.
+void add_ring(const Routes& routes, const Group& group, std::vector<double>& loads);
+// Adds what the share changes: hops of its GPU carry less, and copies more. Shares of the first
+// group also add what moves between host memory and Tally, and what the CPU reads to sum `groups`
+// groups.
 void add_share(const Routes& routes, const Group& group, const Share& share, std::size_t groups,
                bool is_first, std::vector<double>& loads);
 
 Cost cost_of(const Routes& routes, const std::vector<Group>& groups);
 
-// A share as elements of an operation.
-struct Slice {
-  std::size_t group = 0;
-  VertexId gpu = kNone;
-  VertexId memory = kNone;
-  VertexId nic = kNone;
-  std::uint64_t first = 0;  // element
-  std::uint64_t count = 0;  // elements, above 0
-};
-
-// Divides `count` elements as the shares say. Boundaries are multiples of `granule` elements, above
-// 0. In each group the slices cover every element once, in ascending order. An element has the same
-// memory and NIC in all groups.
-std::vector<Slice> divide(const std::vector<Group>& groups, std::uint64_t count,
-                          std::uint64_t granule);
-
-// In words: "gpu0 gpu1 | gpu2 gpu3: ...".
+// In words: "gpu0 gpu1 (equal shares) | gpu2 gpu3 (gpu2 75%, gpu3 25%) | gpu4".
 std::string describe(const Host& host, const std::vector<Group>& groups);
 
 }  // namespace tally::host

@@ -1,7 +1,6 @@
 // What strategies cost, against the formulas in strategy.h.
 #include "gpu_bridge/machine/strategy.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "gpu_bridge/machine/planner.h"
@@ -140,25 +139,16 @@ TEST(StrategyCost, SumsCountWhatEachGroupBrings) {
   }
 }
 
-TEST(StrategyDivide, CoversEveryElementOnceInEachGroup) {
-  const Group uneven{{1, 2, 3}, false, {{1, 8, 9, 0.5}, {2, 8, 9, 0.1}, {3, 7, 9, 0.4}}};
-  const Group even{{4, 5}, false, {{4, 8, 9, 0.3}, {5, 8, 9, 0.3}, {4, 7, 9, 0.4}}};
-  for (const std::uint64_t granule : {1u, 3u, 64u}) {
-    for (const std::uint64_t count : {0u, 1u, 5u, 64u, 1001u}) {
-      const auto slices = divide({uneven, even}, count, granule);
-      std::vector<std::uint64_t> at(2);
-      std::vector<std::vector<VertexId>> memory(2);
-      for (const Slice& slice : slices) {
-        EXPECT_EQ(slice.first, at[slice.group]);
-        EXPECT_GT(slice.count, 0u);
-        at[slice.group] += slice.count;
-        EXPECT_TRUE(at[slice.group] == count || at[slice.group] % granule == 0);
-        memory[slice.group].insert(memory[slice.group].end(), slice.count, slice.memory);
-      }
-      EXPECT_THAT(at, testing::Each(count));
-      EXPECT_EQ(memory[0], memory[1]);
-    }
-  }
+TEST(StrategyCost, TimeDecidesBeforeCopiesAndCopiesBeforeBytes) {
+  const auto cost = [](double tau, std::size_t copies, double moved) {
+    return Cost{{}, tau, 0, copies, moved};
+  };
+  EXPECT_TRUE(is_better(cost(1, 9, 9), cost(1.1, 1, 1)));
+  EXPECT_FALSE(is_better(cost(1.1, 1, 1), cost(1, 9, 9)));
+  EXPECT_TRUE(is_better(cost(1 + 1e-12, 1, 9), cost(1, 2, 1)));
+  EXPECT_FALSE(is_better(cost(1, 2, 1), cost(1 + 1e-12, 1, 9)));
+  EXPECT_TRUE(is_better(cost(1, 1, 1), cost(1, 1, 1.1)));
+  EXPECT_FALSE(is_better(cost(1, 1, 1), cost(1, 1, 1 + 1e-12)));
 }
 
 TEST(StrategyDescribe, NamesGroupsAndShares) {
@@ -166,6 +156,11 @@ TEST(StrategyDescribe, NamesGroupsAndShares) {
   const Named machine(host);
   EXPECT_EQ(describe(host, machine.named("reduce-scatter").groups),
             "gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7 (equal shares)");
+  const VertexId gpu0 = host.find("gpu0"), gpu1 = host.find("gpu1"), gpu2 = host.find("gpu2");
+  const Group pair{
+      {gpu0, gpu1}, false, {{gpu0, 1, 2, 0.5}, {gpu1, 1, 2, 0.25}, {gpu0, 1, 3, 0.25}}};
+  const Group single{{gpu2}, false, {{gpu2, 1, 2, 0.75}, {gpu2, 1, 3, 0.25}}};
+  EXPECT_EQ(describe(host, {pair, single}), "gpu0 gpu1 (gpu0 75%, gpu1 25%) | gpu2");
 }
 
 }  // namespace

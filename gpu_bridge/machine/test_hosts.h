@@ -32,8 +32,8 @@ class HostBuilder {
   Host host;
 };
 
-// Two sockets with one PCIe switch each, so many GPUs below each switch, and a NIC at the first
-// socket: the machine of section 4.2.1 has 4.
+// Two sockets, each with a PCIe switch of `gpus_per_switch` GPUs, and a NIC at the first socket.
+// With 4 GPUs it is the machine of section 4.2.1.
 Host pcie_host(int gpus_per_switch = 4);
 // Four PCIe switches of two GPUs, two at each socket. The NIC is below the first switch. An
 // NVSwitch joins all GPUs: the machine of section 4.2.2.

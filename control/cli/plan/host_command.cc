@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "control/cli/common/tables.h"
 #include "control/cli/plan/host_report.h"
 #include "control/cli/plan/plan_files.h"
 #include "gpu_bridge/machine/host_json.h"
@@ -11,8 +12,9 @@
 namespace tally::control {
 namespace {
 
+// Messages have names from the file.
 PlanAnswer refuse_host(const std::string& message) {
-  return {2, "", fmt::format("tallyctl: {}\n", message)};
+  return {2, "", fmt::format("tallyctl: {}\n", format_value(message, Format::kText))};
 }
 
 }  // namespace

@@ -147,5 +147,20 @@ TEST_F(ExplainHost, NamesWithControlCharactersDoNotReachTheTerminal) {
   EXPECT_EQ(shown.out.find('\x1b'), std::string::npos);
 }
 
+TEST_F(ExplainHost, RefusalsWithControlCharactersDoNotReachTheTerminal) {
+  std::string text = kExampleHost;
+  for (std::size_t at = 0; (at = text.find("cpu1", at)) != std::string::npos;) {
+    text.replace(at, 4, "cpu\\u001b");
+  }
+  const std::size_t sockets = text.find(" \"sockets\"");
+  text.erase(sockets, text.find('\n', sockets) - sockets);
+  const std::string path = file(text);
+  const PlanAnswer shown = answer(path);
+  EXPECT_EQ(shown.status, 2);
+  EXPECT_EQ(shown.err, "tallyctl: " + path +
+                           ": NUMA node \"cpu?\" is not joined to NUMA node \"cpu0\"; add the "
+                           "missing link\n");
+}
+
 }  // namespace
 }  // namespace tally::control

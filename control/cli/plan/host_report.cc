@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 
 #include "base/text/speed.h"
 #include "control/cli/common/tables.h"
@@ -68,19 +70,21 @@ json load_report(const host::Routes& routes, const host::Cost& cost) {
                      {"bytes", cost.loads[i]},
                      {"busy", cost.loads[i] / speed / cost.tau}});
   }
-  std::stable_sort(loads.begin(), loads.end(), [](const json& a, const json& b) {
-    return a["busy"].get<double>() > b["busy"].get<double>() + host::kEqual;
-  });
+  // Whole steps, so that loads that differ by rounding stay in the order of the links.
+  const auto steps = [](const json& load) {
+    return std::round(load["busy"].get<double>() / host::kEqual);
+  };
+  std::stable_sort(loads.begin(), loads.end(),
+                   [&](const json& a, const json& b) { return steps(a) > steps(b); });
   return loads;
 }
 
 json links_report(const host::Host& machine) {
-  constexpr std::string_view kBuses[] = {"pcie", "sockets", "nvlink", "port"};
   json links = json::array();
   for (const host::Link& link : machine.links) {
     links.push_back({{"from", machine.vertices[link.from].name},
                      {"to", machine.vertices[link.to].name},
-                     {"kind", kBuses[static_cast<std::size_t>(link.bus)]},
+                     {"kind", host::bus_name(link.bus)},
                      {"speed", link.speed}});
   }
   return links;
@@ -99,23 +103,42 @@ json vertices_report(const host::Host& machine) {
   return vertices;
 }
 
+// Which ways to divide the GPUs were compared with the chosen one, and with which shares.
+std::string compared_text(const host::HostPlan& plan) {
+  const std::string_view way = plan.is_every_way ? "way" : "usual way";
+  if (plan.divisions == 1) return fmt::format("there is one {} to divide the GPUs", way);
+  std::string text =
+      fmt::format("no other of {} {}s to divide the GPUs takes less time", plan.divisions, way);
+  if (plan.unsolved == plan.divisions) return text + " with equal shares";
+  if (plan.unsolved > 0) {
+    text += fmt::format(
+        " ({} of them with equal shares, because the shares of the least time were not found)",
+        plan.unsolved);
+  }
+  return text;
+}
+
 // Why the chosen strategy is the one.
 std::string reason_of(const host::HostPlan& plan) {
   const host::Cost& chosen = plan.chosen.cost;
-  std::size_t equal = 0;
+  bool by_copies = false, by_bytes = false;
   const host::Strategy* next = nullptr;
   for (const host::Strategy& other : plan.named) {
     if (!plan.chosen.name.empty() && other.name == plan.chosen.name) continue;
     if (other.cost.tau <= chosen.tau * (1 + host::kEqual)) {
-      ++equal;
+      by_copies |= chosen.copies < other.cost.copies;
+      by_bytes |= chosen.copies == other.cost.copies && host::is_better(chosen, other.cost);
     } else if (next == nullptr || other.cost.tau < next->cost.tau) {
       next = &other;
     }
   }
-  std::string text = fmt::format(
-      "no other of {} {} takes less time", plan.divisions,
-      plan.every_division ? "ways to divide the GPUs" : "usual ways to divide the GPUs");
-  if (equal > 0) text += ", and of those that take the same it has the fewest copies";
+  std::string text = compared_text(plan);
+  if (by_bytes) {
+    text +=
+        ", and of those with the same time and as few copies it moves the fewest bytes over links";
+  } else if (by_copies) {
+    text += ", and of those with the same time it has the fewest copies to host memory";
+  }
   if (next != nullptr) {
     text +=
         fmt::format("; \"{}\" takes {:.2f} times as long", next->name, next->cost.tau / chosen.tau);
@@ -131,7 +154,8 @@ std::string speeds_text(double there, double back, std::string_view there_name,
 
 double speed_between(const json& report, const json& from, const json& to) {
   for (const json& link : report["links"]) {
-    if (link["from"] == from && link["to"] == to && link["kind"] == "pcie") return link["speed"];
+    const bool is_pcie = link["kind"] == host::bus_name(host::Bus::kPcie);
+    if (is_pcie && link["from"] == from && link["to"] == to) return link["speed"];
   }
   return 0;
 }
@@ -159,21 +183,27 @@ std::string tree_text(const json& report, const json& vertex, std::size_t depth)
 
 // Links that are no part of the tree, one line for both directions.
 std::string links_text(const json& report) {
-  std::string text;
-  for (const json& link : report["links"]) {
-    if (link["kind"] == "pcie") continue;
+  struct BothWays {
+    const json* link = nullptr;
     double back = 0;
-    bool is_second = false;
-    for (const json& other : report["links"]) {
-      if (&other == &link) is_second = back > 0;
-      if (other["from"] == link["to"] && other["to"] == link["from"] &&
-          other["kind"] == link["kind"]) {
-        back = other["speed"];
-      }
+  };
+  std::vector<BothWays> lines;
+  std::map<std::array<std::string, 3>, std::size_t> known;  // lines, by bus and ends
+  for (const json& link : report["links"]) {
+    const std::string bus = link["kind"], from = link["from"], to = link["to"];
+    if (bus == host::bus_name(host::Bus::kPcie)) continue;
+    const auto opposite = known.find({bus, to, from});
+    if (opposite != known.end()) {
+      lines[opposite->second].back = link["speed"];
+      continue;
     }
-    if (is_second) continue;
-    text += fmt::format("{} {} - {}, {}\n", plain(link["kind"]), plain(link["from"]),
-                        plain(link["to"]), speeds_text(link["speed"], back, "there", "back"));
+    known[{bus, from, to}] = lines.size();
+    lines.push_back({&link});
+  }
+  std::string text;
+  for (const auto& [link, back] : lines) {
+    text += fmt::format("{} {} - {}, {}\n", plain((*link)["kind"]), plain((*link)["from"]),
+                        plain((*link)["to"]), speeds_text((*link)["speed"], back, "there", "back"));
   }
   return text;
 }
@@ -205,7 +235,7 @@ json host_report(const host::Routes& routes, const host::HostPlan& plan) {
   json report = {
       {"name", machine.name},           {"vertices", vertices_report(machine)},
       {"links", links_report(machine)}, {"notes", machine.notes},
-      {"divisions", plan.divisions},    {"every_division", plan.every_division},
+      {"divisions", plan.divisions},    {"every_division", plan.every_division()},
       {"strategies", json::array()},    {"chosen", strategy_report(routes, plan.chosen)}};
   for (const host::Strategy& strategy : plan.named) {
     report["strategies"].push_back(strategy_report(routes, strategy));
