@@ -297,25 +297,25 @@ tally_status tally_region_register(tally_session* session, const tally_memory* m
 }
 
 tally_status tally_region_free(tally_session* session, tally_region* region) {
-  return guarded(session, "tally_region_free", [&] {
+  return guarded(session, "tally_region_free", [&](Rank::Lock& lock) {
     if (!session->rank->session().owns(region_of(region))) {
       return failed(session, Error{Status::kBadRegion,
                                    fmt::format("tally_region_free: {} is not a region of this "
                                                "session: was it freed before?",
                                                static_cast<void*>(region))});
     }
-    return answer(session, session->rank->remove_region(region_of(region)));
+    return answer(session, session->rank->remove_region(lock, region_of(region)));
   });
 }
 
 tally_status tally_post(tally_session* session, const tally_operation* operation) {
-  return guarded(session, "tally_post", [&] {
+  return guarded(session, "tally_post", [&](Rank::Lock& lock) {
     tally_operation read{};
     if (auto fine = read_struct(operation, read); !fine) return failed(session, fine.error());
     if (auto fine = check(session->rank->session(), read); !fine) {
       return failed(session, fine.error());
     }
-    return answer(session, session->rank->post(translate(read), stream_of(read)));
+    return answer(session, session->rank->post(lock, translate(read), stream_of(read)));
   });
 }
 

@@ -63,10 +63,10 @@ void DeviceOperation::end(std::uint32_t index, Completed&& completed) {
   ++ended_count_;
   while (up_ < size() && ended_[up_]) ++up_;
   // Of chunk 0: the round of the operation's own tag.
-  if (index == 0) verdict_.round = completed.round;
+  if (index == 0) completion_.round = completed.round;
   if (completed.status == Status::kOk) {
-    verdict_.stats.sum_of_squares += completed.stats.sum_of_squares;
-    verdict_.stats.nonfinite += completed.stats.nonfinite;
+    completion_.stats.sum_of_squares += completed.stats.sum_of_squares;
+    completion_.stats.nonfinite += completed.stats.nonfinite;
     return;
   }
   given_up_ = true;
@@ -83,16 +83,16 @@ std::string DeviceOperation::with_own_tag(std::string message, std::uint32_t ind
 }
 
 void DeviceOperation::fail(Completed&& completed) {
-  verdict_.inputs_gone |= completed.inputs_gone;
-  if (verdict_.status != Status::kOk) return;
-  verdict_.status = completed.status;
-  verdict_.culprit = completed.culprit;
-  verdict_.message = std::move(completed.message);
+  completion_.inputs_gone |= completed.inputs_gone;
+  if (completion_.status != Status::kOk) return;
+  completion_.status = completed.status;
+  completion_.culprit = completed.culprit;
+  completion_.message = std::move(completed.message);
 }
 
 void DeviceOperation::publish() {
   published_ = up_;
-  ordered_->set_up(up_);
+  if (!device_lost_) ordered_->set_up(up_);  // otherwise the streams are released, or will be
 }
 
 void DeviceOperation::lose_device(const Error& why) {
@@ -108,8 +108,8 @@ void DeviceOperation::lose_device(const Error& why) {
   fail(std::move(completed));
 }
 
-Completed DeviceOperation::take_verdict() {
-  Completed completed = std::exchange(verdict_, Completed{});
+Completed DeviceOperation::take_completion() {
+  Completed completed = std::exchange(completion_, Completed{});
   completed.tag = tag();
   completed.user = post_.user;
   // In place, copies of the result may have overwritten the input.

@@ -44,32 +44,34 @@ class DeviceOperation {
 
   void follow(std::unique_ptr<gpu::OrderedOperation> ordered) { ordered_ = std::move(ordered); }
   gpu::OrderedOperation& ordered() { return *ordered_; }
-  std::unique_ptr<gpu::OrderedOperation> give_back() { return std::move(ordered_); }
+  std::unique_ptr<gpu::OrderedOperation> take_ordered() { return std::move(ordered_); }
 
   // Whether a chunk can be posted: the device has brought it to the host. Each chunk is posted,
   // also after a failure, because the rounds of its tag must be the same at all ranks.
-  bool has_next() const { return posted_ < size() && posted_ < ordered_->down(); }
+  bool has_next() const { return !device_lost_ && posted_ < size() && posted_ < ordered_->down(); }
   std::uint32_t next() const { return posted_; }
   void posted() { ++posted_; }
+  bool has_posted() const { return posted_ > 0; }
   bool outstanding(std::uint32_t index) const { return index < posted_ && !ended_[index]; }
   // Takes the end of a posted chunk. The first failure is the operation's.
   void end(std::uint32_t index, Completed&& completed);
-  // Whether chunks at the front have ended of which the device does not know.
+  // Whether chunks at the front have ended and are not published to the device.
   bool has_results() const { return up_ > published_; }
   void publish();
 
   // The operation is cancelled or has failed: chunks are cancelled as soon as they are posted.
   void give_up() { given_up_ = true; }
   bool given_up() const { return given_up_; }
-  // The device does no more work. Chunks that it has not brought are not posted: no rank may sum
-  // what lies in their place.
+  // The device does no more work for the operation, in this round and later ones. Chunks that it
+  // has not brought are not posted: no rank may sum what lies in their place.
   void lose_device(const Error& why);
+  bool device_lost() const { return device_lost_; }
 
   // Whether the next event may be one of the device.
   bool waits_for_device() const { return posted_ < size() || ended_count_ == size(); }
   bool has_ended() const { return ended_count_ == size() && (device_lost_ || ordered_->landed()); }
   // The completion of the operation. The next round begins. Precondition: has_ended().
-  Completed take_verdict();
+  Completed take_completion();
 
  private:
   void fail(Completed&& completed);
@@ -88,11 +90,11 @@ class DeviceOperation {
   std::uint32_t posted_ = 0;
   std::uint32_t ended_count_ = 0;
   std::uint32_t up_ = 0;         // chunks at the front that have ended
-  std::uint32_t published_ = 0;  // the last value of up_ that the device knows
+  std::uint32_t published_ = 0;  // the value of up_ that the device has
   bool given_up_ = false;
   bool device_lost_ = false;
   std::vector<bool> ended_;
-  Completed verdict_;
+  Completed completion_;
 };
 
 }  // namespace tally::client

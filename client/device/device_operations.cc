@@ -1,10 +1,13 @@
 #include "client/device/device_operations.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "client/device/keep_until_exit.h"
+#include "client/device/unlocked.h"
+#include "gpu_bridge/stream/progress_thread.h"
 #include "gpu_bridge/stream/stream_state.h"
 
 namespace tally::client {
@@ -18,52 +21,58 @@ Error of_tag(std::uint32_t tag, const Error& error) {
 
 DeviceOperations::~DeviceOperations() {
   bool in_use = false;
-  for (auto& [tag, live] : operations_) {
-    live.operation->ordered().let_go();
+  for (Live& live : operations_) {
+    live.operation->ordered().release_streams();
     if (!live.under_way()) continue;
     in_use = true;
-    live.context->retire(live.operation->give_back());
-    static_cast<void>(live.captured.release());
+    live.context->retire(live.operation->take_ordered());
+    if (live.captured != nullptr) keep_until_exit(std::move(live.captured));
   }
   for (const auto& [handle, context] : contexts_) in_use |= context->has_retired();
   if (!in_use) return;
-  regions_.abandon();
-  for (const auto& [handle, context] : contexts_) context->abandon();
+  regions_.keep_pinned();
+  for (auto& [handle, context] : contexts_) keep_until_exit(std::move(context));
 }
 
 // -- regions -------------------------------------------------------------------------------------
 
-Result<Region*> DeviceOperations::add_region(cuda::Pointer data, std::size_t bytes) {
+Result<Region*> DeviceOperations::add_region(Lock& lock, cuda::Pointer data, std::size_t bytes) {
   const auto memory = gpu::describe(driver_, data, bytes);
   if (!memory) return memory.error();
-  if (const auto context = context_of(memory->context); !context) return context.error();
-  const auto added = regions_.add(*memory);
+  if (auto has_context = add_context(lock, memory->context); !has_context) {
+    return has_context.error();
+  }
+  const auto added = regions_.add(lock, *memory);
   if (!added) return added.error();
   return (*added)->region;
 }
 
-Outcome DeviceOperations::remove_region(Region* region) {
+Outcome DeviceOperations::add_context(Lock& lock, cuda::Context handle) {
+  if (contexts_.contains(handle)) return Unit{};
+  auto made = [&] {
+    const Unlocked unlocked(lock);
+    return DeviceContext::make(driver_, handle);
+  }();
+  if (!made) return made.error();
+  contexts_.emplace(handle, std::move(made).value());
+  return Unit{};
+}
+
+Outcome DeviceOperations::remove_region(Lock& lock, Region* region) {
   const DeviceRegion* const removed = regions_.find(region);
-  for (const auto& [tag, live] : operations_) {
+  for (const Live& live : operations_) {
     const DeviceBuffers& buffers = live.operation->buffers();
     if (buffers.in != removed && buffers.out != removed) continue;
     const char* const why = live.captured != nullptr
                                 ? "belongs to a CUDA graph, and the region stays until tally_close"
                                 : "is outstanding";
-    return Error{Status::kAgain, fmt::format("the operation of tag {} on the region {}", tag, why)};
+    return Error{Status::kAgain, fmt::format("the operation of tag {} on the region {}",
+                                             live.operation->tag(), why)};
   }
-  return regions_.remove(region);
+  return regions_.remove(lock, region);
 }
 
 // -- posting -------------------------------------------------------------------------------------
-
-Result<DeviceContext*> DeviceOperations::context_of(cuda::Context handle) {
-  const auto known = contexts_.find(handle);
-  if (known != contexts_.end()) return known->second.get();
-  auto made = DeviceContext::make(driver_, handle);
-  if (!made) return made.error();
-  return contexts_.emplace(handle, std::move(made).value()).first->second.get();
-}
 
 Outcome DeviceOperations::check(const Post& post, const DeviceBuffers& buffers) const {
   const std::uint32_t tag = post.notice.tag;
@@ -78,28 +87,34 @@ Outcome DeviceOperations::check(const Post& post, const DeviceBuffers& buffers) 
   return session_.check(post);
 }
 
-Outcome DeviceOperations::post(const Post& post, cuda::Stream stream) {
+Outcome DeviceOperations::post(Lock& lock, const Post& post, cuda::Stream stream) {
   const DeviceBuffers buffers{regions_.find(post.in), regions_.find(post.out)};
   if (auto fine = check(post, buffers); !fine) return fine;
   const auto& config = session_.book_config();
   const wire::Notice& notice = post.notice;
   const protocol::Shape shape{notice.kind, notice.type,  notice.operation,
                               notice.root, config.ranks, notice.count};
-  Live live;
-  live.operation = std::make_unique<DeviceOperation>(post, shape, config.rank, buffers);
-  if (auto fine = live.operation->check(); !fine) return fine;
-  const auto context = context_of(buffers.any().memory.context);
-  if (!context) return context.error();
-  live.context = *context;
-  if (auto enqueued = enqueue(live, stream); !enqueued) return enqueued;
-  if (live.captured == nullptr) ++outstanding_;
-  operations_.emplace(notice.tag, std::move(live));
-  return Unit{};
+  Live made;
+  made.operation = std::make_unique<DeviceOperation>(post, shape, config.rank, buffers);
+  if (auto fine = made.operation->check(); !fine) return fine;
+  made.context = contexts_.at(buffers.any().memory.context).get();
+  if (auto prepared = prepare(made, stream); !prepared) return prepared;
+  Live& live = add(std::move(made));
+  // A queue of the device may be full, and becomes empty only as operations go on: also this one,
+  // because its own calls may be more than fit.
+  live.enqueuing = true;
+  const auto enqueued = [&] {
+    const Unlocked unlocked(lock);
+    return enqueue(live, stream);
+  }();
+  live.enqueuing = false;
+  return enqueued ? enqueued : stop_enqueuing(live, enqueued.error());
 }
 
-Outcome DeviceOperations::enqueue(Live& live, cuda::Stream stream) {
+Outcome DeviceOperations::prepare(Live& live, cuda::Stream stream) {
+  DeviceOperation& operation = *live.operation;
   const auto capturing = gpu::is_capturing(driver_, live.context->handle(), stream);
-  if (!capturing) return of_tag(live.operation->tag(), capturing.error());
+  if (!capturing) return of_tag(operation.tag(), capturing.error());
   if (*capturing) {
     auto streams = gpu::CopyStreams::make(driver_, live.context->handle());
     if (!streams) return streams.error();
@@ -107,26 +122,50 @@ Outcome DeviceOperations::enqueue(Live& live, cuda::Stream stream) {
     live.captured->streams = std::move(streams).value();
     live.captured->wake_fd = wake_fd_;
   }
-  auto taken = live.context->take();
-  if (!taken) return taken.error();
-  auto ordered = std::move(taken).value();
-  const DeviceOperation& operation = *live.operation;
+  auto ordered = live.context->take();
+  if (!ordered) return ordered.error();
+  operation.follow(std::move(ordered).value());
   copies_.clear();
   for (std::uint32_t i = 0; i < operation.size(); ++i) {
     copies_.push_back(operation.copies_of(i));
     live.copied_bytes += copies_.back().in_bytes + copies_.back().out_bytes;
   }
-  auto enqueued = live.captured == nullptr
-                      ? ordered->enqueue(live.context->streams(), stream, copies_)
-                      : ordered->capture(live.captured->streams, stream, copies_,
-                                         {Captured::begin_round, live.captured.get()});
-  if (!enqueued) {
-    ordered->let_go();
-    live.context->retire(std::move(ordered));
-    return enqueued;
-  }
-  live.operation->follow(std::move(ordered));
   return Unit{};
+}
+
+DeviceOperations::Live& DeviceOperations::add(Live live) {
+  if (live.captured == nullptr) ++outstanding_;
+  operations_.push_back(std::move(live));
+  Live& added = operations_.back();
+  by_tag_.emplace(added.operation->tag(), std::prev(operations_.end()));
+  return added;
+}
+
+void DeviceOperations::remove(Live& live) {
+  if (live.captured == nullptr) --outstanding_;
+  const auto found = by_tag_.find(live.operation->tag());
+  operations_.erase(found->second);
+  by_tag_.erase(found);
+}
+
+Outcome DeviceOperations::enqueue(Live& live, cuda::Stream stream) {
+  gpu::OrderedOperation& ordered = live.operation->ordered();
+  if (live.captured == nullptr) return ordered.enqueue(live.context->streams(), stream, copies_);
+  return ordered.capture(live.captured->streams, stream, copies_,
+                         {Captured::begin_round, live.captured.get()});
+}
+
+Outcome DeviceOperations::stop_enqueuing(Live& live, const Error& error) {
+  DeviceOperation& operation = *live.operation;
+  operation.ordered().release_streams();
+  if (operation.has_posted()) {
+    operation.lose_device(error);
+    end_chunks(operation);
+    return Unit{};
+  }
+  live.context->retire(operation.take_ordered());
+  remove(live);
+  return error;
 }
 
 Result<bool> DeviceOperations::is_capturing(const Post& post, cuda::Stream stream) const {
@@ -136,15 +175,14 @@ Result<bool> DeviceOperations::is_capturing(const Post& post, cuda::Stream strea
 }
 
 bool DeviceOperations::cancel(std::uint32_t tag) {
-  const auto found = operations_.find(tag);
-  if (found == operations_.end()) return false;
-  if (!found->second.under_way()) return false;
-  end_chunks(*found->second.operation);
+  const auto found = by_tag_.find(tag);
+  if (found == by_tag_.end() || !found->second->under_way()) return false;
+  end_chunks(*found->second->operation);
   return true;
 }
 
 void DeviceOperations::cancel_all() {
-  for (auto& [tag, live] : operations_) {
+  for (Live& live : operations_) {
     if (live.under_way()) end_chunks(*live.operation);
   }
 }
@@ -152,21 +190,20 @@ void DeviceOperations::cancel_all() {
 void DeviceOperations::Captured::begin_round(void* captured) {
   auto& self = *static_cast<Captured*>(captured);
   self.rounds.fetch_add(1, std::memory_order_release);
-  const std::uint64_t one = 1;
-  static_cast<void>(::write(self.wake_fd, &one, sizeof one));
+  gpu::make_readable(self.wake_fd);
 }
 
 // -- progress ------------------------------------------------------------------------------------
 
 bool DeviceOperations::take(Completed& completed) {
-  const Chunks::Place place = Chunks::place_of(completed.tag);
-  const auto found = operations_.find(place.tag);
-  if (found == operations_.end()) return false;
-  DeviceOperation& operation = *found->second.operation;
+  const Chunks::ChunkId chunk = Chunks::chunk_id_of(completed.tag);
+  const auto found = by_tag_.find(chunk.tag);
+  if (found == by_tag_.end()) return false;
+  DeviceOperation& operation = *found->second->operation;
   // An operation on host memory from before the first region of a device may have any tag.
-  if (place.index >= operation.size() || !operation.outstanding(place.index)) return false;
+  if (chunk.index >= operation.size() || !operation.outstanding(chunk.index)) return false;
   const bool had_failed = operation.given_up();
-  operation.end(place.index, std::move(completed));
+  operation.end(chunk.index, std::move(completed));
   if (operation.given_up() && !had_failed) end_chunks(operation);
   return true;
 }
@@ -179,12 +216,11 @@ void DeviceOperations::end_chunks(DeviceOperation& operation) {
   }
 }
 
-bool DeviceOperations::post_chunks(DeviceOperation& operation) {
-  bool any = false;
+bool DeviceOperations::post_chunks(DeviceOperation& operation, bool& any) {
   while (operation.has_next()) {
     const std::uint32_t index = operation.next();
     const auto posted = session_.post(operation.post_of(index));
-    if (posted.status() == Status::kNoCredit) return any;
+    if (posted.status() == Status::kNoCredit) return false;
     any = true;
     operation.posted();
     if (!posted) {
@@ -197,7 +233,7 @@ bool DeviceOperations::post_chunks(DeviceOperation& operation) {
       static_cast<void>(session_.cancel(operation.chunk(index).tag));
     }
   }
-  return any;
+  return true;
 }
 
 bool DeviceOperations::publish(const Live& live) {
@@ -214,27 +250,29 @@ bool DeviceOperations::publish(const Live& live) {
 
 bool DeviceOperations::progress() {
   bool any = false;
+  bool has_credit = true;
   for (auto at = operations_.begin(); at != operations_.end();) {
-    Live& live = at->second;
-    any |= post_chunks(*live.operation);
+    Live& live = *at++;
+    if (has_credit) has_credit = post_chunks(*live.operation, any);
     any |= publish(live);
-    if (!live.operation->has_ended()) {
-      ++at;
-      continue;
-    }
+    if (live.enqueuing || !live.operation->has_ended()) continue;
     any = true;
     finish(live);
-    at = live.captured == nullptr ? operations_.erase(at) : std::next(at);
   }
   return any;
 }
 
 void DeviceOperations::finish(Live& live) {
   DeviceOperation& operation = *live.operation;
-  const bool reusable = operation.ordered().landed();
-  Completed completed = operation.take_verdict();
+  gpu::OrderedOperation& ordered = operation.ordered();
+  const bool reusable = ordered.landed() && !operation.device_lost();
+  if (reusable) {
+    ordered.next_round();
+  } else {
+    ordered.release_streams();
+  }
+  Completed completed = operation.take_completion();
   copied_bytes_ += live.copied_bytes;
-  if (reusable) operation.ordered().next_round();
   const bool failed = completed.status != Status::kOk;
   // A round of a graph has a completion only when it fails, because the caller may not wait for
   // rounds.
@@ -243,20 +281,19 @@ void DeviceOperations::finish(Live& live) {
     live.captured->rounds.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
-  --outstanding_;
   if (reusable) {
-    live.context->give_back(operation.give_back());
+    live.context->give_back(operation.take_ordered());
   } else {
-    operation.ordered().let_go();
-    live.context->retire(operation.give_back());
+    live.context->retire(operation.take_ordered());
   }
+  remove(live);
 }
 
 void DeviceOperations::look_for_failures() {
   for (const auto& [handle, context] : contexts_) {
     const auto alive = context->alive();
     if (alive) continue;
-    for (auto& [tag, live] : operations_) {
+    for (Live& live : operations_) {
       if (live.context != context.get() || !live.under_way()) continue;
       live.operation->lose_device(alive.error());
       end_chunks(*live.operation);
@@ -271,11 +308,15 @@ bool DeviceOperations::take_finished(Completed& completed) {
   return true;
 }
 
+bool DeviceOperations::is_idle() const {
+  return std::none_of(operations_.begin(), operations_.end(),
+                      [](const Live& live) { return live.under_way(); });
+}
+
 bool DeviceOperations::waits_for_device() const {
-  for (const auto& [tag, live] : operations_) {
-    if (live.under_way() && live.operation->waits_for_device()) return true;
-  }
-  return false;
+  return std::any_of(operations_.begin(), operations_.end(), [](const Live& live) {
+    return live.under_way() && live.operation->waits_for_device();
+  });
 }
 
 }  // namespace tally::client

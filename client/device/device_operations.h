@@ -1,18 +1,23 @@
 // The operations of a session on memory of devices, from tally_post to the completion. Each is
 // enqueued in the order of the caller's stream and posted chunk by chunk as the device brings the
-// bytes. One thread at a time uses it, together with the session.
+// bytes. One thread at a time uses it, together with the session, under a lock.
+//
+// Functions that take the lock give it up around calls of CUDA that may block until devices have
+// done work: a device does it only while another thread calls progress() and take().
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
-#include "client/device/device_contexts.h"
+#include "client/device/device_context.h"
 #include "client/device/device_operation.h"
 #include "client/device/device_regions.h"
 #include "client/session/session.h"
@@ -21,6 +26,8 @@ namespace tally::client {
 
 class DeviceOperations {
  public:
+  using Lock = std::unique_lock<std::mutex>;
+
   // An operation of a graph that begins makes `wake_fd`, an eventfd, readable.
   DeviceOperations(const cuda::Driver& driver, Session& session, int wake_fd)
       : driver_(driver), session_(session), wake_fd_(wake_fd), regions_(driver, session) {}
@@ -30,20 +37,21 @@ class DeviceOperations {
   DeviceOperations& operator=(const DeviceOperations&) = delete;
 
   // Registers memory of a device. The region that is returned stands for it.
-  Result<Region*> add_region(cuda::Pointer data, std::size_t bytes);
-  Outcome remove_region(Region* region);
+  Result<Region*> add_region(Lock& lock, cuda::Pointer data, std::size_t bytes);
+  Outcome remove_region(Lock& lock, Region* region);
   bool owns(const Region* region) const { return regions_.find(region) != nullptr; }
 
   // Posts an operation of which a buffer at least is memory of a device, in the order of `stream`.
-  // When the stream is being captured, each launch of its graph posts the operation.
-  Outcome post(const Post& post, cuda::Stream stream);
+  // When the stream is being captured, each launch of its graph posts the operation. Once chunks
+  // are posted, an error of CUDA ends the operation and is no error of this function.
+  Outcome post(Lock& lock, const Post& post, cuda::Stream stream);
   // Whether post() would be captured. False for an operation without memory of a device.
   Result<bool> is_capturing(const Post& post, cuda::Stream stream) const;
   // False: there is no such operation.
   bool cancel(std::uint32_t tag);
   void cancel_all();
   // Whether the tag is one of an operation that is outstanding or belongs to a graph.
-  bool has(std::uint32_t tag) const { return operations_.contains(tag); }
+  bool has(std::uint32_t tag) const { return by_tag_.contains(tag); }
 
   // The calling thread's calls of the driver do not end captures of other threads.
   void allow_calls_during_captures() const { cuda::allow_calls_during_captures(driver_); }
@@ -62,6 +70,8 @@ class DeviceOperations {
   std::uint64_t copied_bytes() const { return copied_bytes_; }
   // Operations that have no completion yet. Those of graphs do not count.
   std::uint32_t outstanding() const { return outstanding_; }
+  // No operation is outstanding, and no round of a graph.
+  bool is_idle() const;
   // Whether the next event may be a word of a device, which wakes no thread.
   bool waits_for_device() const;
 
@@ -79,16 +89,24 @@ class DeviceOperations {
     DeviceContext* context = nullptr;
     std::unique_ptr<Captured> captured;  // null: not captured, and forgotten at its end
     std::uint64_t copied_bytes = 0;      // of each round
+    bool enqueuing = false;              // post() of it goes on
 
     bool under_way() const {
       return captured == nullptr || captured->rounds.load(std::memory_order_acquire) > 0;
     }
   };
 
-  Result<DeviceContext*> context_of(cuda::Context handle);
+  Outcome add_context(Lock& lock, cuda::Context handle);
   Outcome check(const Post& post, const DeviceBuffers& buffers) const;
+  // Takes what the operation needs from its context.
+  Outcome prepare(Live& live, cuda::Stream stream);
+  Live& add(Live live);
+  void remove(Live& live);
   Outcome enqueue(Live& live, cuda::Stream stream);
-  bool post_chunks(DeviceOperation& operation);
+  // The operation, which is not all enqueued, ends.
+  Outcome stop_enqueuing(Live& live, const Error& error);
+  // False: the credit is used up.
+  bool post_chunks(DeviceOperation& operation, bool& any);
   bool publish(const Live& live);
   void end_chunks(DeviceOperation& operation);
   void finish(Live& live);
@@ -98,9 +116,12 @@ class DeviceOperations {
   int wake_fd_;
   DeviceRegions regions_;
   std::map<cuda::Context, std::unique_ptr<DeviceContext>> contexts_;
-  std::unordered_map<std::uint32_t, Live> operations_;  // by tag
+  // In the order of the posts, which is the same at all ranks. Chunks get credit in this order: if
+  // operations overtook each other, ranks could use it up for different ones, and none would end.
+  std::list<Live> operations_;
+  std::unordered_map<std::uint32_t, std::list<Live>::iterator> by_tag_;
   std::deque<Completed> finished_;
-  std::vector<gpu::PartCopies> copies_;  // of enqueue(); kept for its memory
+  std::vector<gpu::PartCopies> copies_;  // of post(), which the caller's thread uses; kept
   std::uint32_t outstanding_ = 0;
   std::uint64_t copied_bytes_ = 0;
 };

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <utility>
+
+#include "client/device/keep_until_exit.h"
+#include "client/device/unlocked.h"
 
 namespace tally::client {
 
@@ -11,13 +15,13 @@ const DeviceRegion* DeviceRegions::find(const Region* region) const {
   return found == regions_.end() ? nullptr : &found->second;
 }
 
-Result<DeviceRegion*> DeviceRegions::add(const gpu::DeviceMemory& memory) {
+Result<DeviceRegion*> DeviceRegions::add(Lock& lock, const gpu::DeviceMemory& memory) {
   auto made = direct(memory);
   if (!made) {
     session_.log(0, fmt::format("CUDA region of {} bytes is staged (copied through pinned host "
                                 "memory): {}",
                                 memory.bytes, made.error().message));
-    made = staged(memory);
+    made = staged(lock, memory);
     if (!made) return made.error();
   }
   const Region* const region = made->region;
@@ -61,28 +65,50 @@ Result<DeviceRegion> DeviceRegions::direct(const gpu::DeviceMemory& memory) {
                fmt::format("{}; no nvidia-peermem: {}", no_dmabuf, by_address.error().message)};
 }
 
-Result<DeviceRegion> DeviceRegions::staged(const gpu::DeviceMemory& memory) {
+Result<DeviceRegion> DeviceRegions::staged(Lock& lock, const gpu::DeviceMemory& memory) {
   if (auto room = session_.room_for(memory.bytes); !room) return room.error();
-  auto region = Region::allocate(memory.bytes);
+  auto region = [&] {
+    const Unlocked unlocked(lock);  // it takes seconds for many GB
+    return Region::allocate(memory.bytes);
+  }();
   if (!region) return region.error();
   (*region)->pin();
-  DeviceRegion made{.memory = memory, .staged = true};
-  auto pinned = gpu::PinnedMemory::pin(driver_, memory.context, {(*region)->data(), memory.bytes});
-  if (!pinned) return pinned.error();
-  made.pinned = std::move(pinned).value();
   const auto added = session_.add_region(std::move(region).value());
   if (!added) return added.error();
-  made.region = *added;
-  return made;
+  // Last, because memory must not be unmapped while it is pinned.
+  auto pinned = [&] {
+    const Unlocked unlocked(lock);
+    return gpu::PinnedMemory::pin(driver_, memory.context, {(*added)->data(), memory.bytes});
+  }();
+  if (!pinned) {
+    static_cast<void>(session_.remove_region(*added));
+    return pinned.error();
+  }
+  return DeviceRegion{
+      .memory = memory, .region = *added, .pinned = std::move(pinned).value(), .staged = true};
 }
 
-Outcome DeviceRegions::remove(Region* region) {
-  regions_.erase(region);  // the device lets go of the pages before they are unmapped
-  return session_.remove_region(region);
+Outcome DeviceRegions::remove(Lock& lock, Region* region) {
+  const auto found = regions_.find(region);
+  {
+    const Unlocked unlocked(lock);
+    found->second.pinned = {};
+  }
+  auto removed = session_.remove_region(region);
+  if (removed) regions_.erase(found);
+  return removed;
 }
 
-void DeviceRegions::abandon() {
-  for (auto& [region, device] : regions_) device.pinned.abandon();
+void DeviceRegions::keep_pinned() {
+  struct Kept {
+    Mapping mapping;
+    gpu::PinnedMemory pinned;
+  };
+  for (auto& [region, device] : regions_) {
+    if (!device.staged) continue;
+    keep_until_exit(
+        std::make_unique<Kept>(Kept{device.region->take_mapping(), std::move(device.pinned)}));
+  }
 }
 
 }  // namespace tally::client

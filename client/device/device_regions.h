@@ -1,8 +1,9 @@
-// The regions of a session that are memory of devices, and how the nodes get at each: an adapter
+// The regions of a session that are memory of devices, and the way of the nodes to each: an adapter
 // reaches the memory itself, or the bytes travel through a copy in pinned host memory.
 #pragma once
 
 #include <cstddef>
+#include <mutex>
 #include <unordered_map>
 
 #include "base/result.h"
@@ -15,32 +16,36 @@ namespace tally::client {
 
 struct DeviceRegion {
   gpu::DeviceMemory memory;
-  // What the nodes know: the memory itself, or its copy, byte for byte. The session owns it.
+  // What the nodes use: the memory itself, or its copy, byte for byte. The session owns it.
   Region* region = nullptr;
   gpu::PinnedMemory pinned;  // of the copy
   bool staged = false;
   bool needs_flush = false;  // of what an adapter has written
 };
 
-// One thread at a time uses it, together with the session.
+// One thread at a time uses it, together with the session, under a lock. Functions that take the
+// lock give it up around calls of CUDA that may block until devices have done work.
 class DeviceRegions {
  public:
+  using Lock = std::unique_lock<std::mutex>;
+
   DeviceRegions(const cuda::Driver& driver, Session& session)
       : driver_(driver), session_(session) {}
 
-  // Registers memory. A log line says how the nodes get at it, and why not by a shorter way.
-  // Precondition: the calls of CUDA that made the memory have ended.
-  Result<DeviceRegion*> add(const gpu::DeviceMemory& memory);
+  // Registers memory. A log line has the way to it, and why there is no shorter one. Precondition:
+  // the calls of CUDA that made the memory have ended.
+  Result<DeviceRegion*> add(Lock& lock, const gpu::DeviceMemory& memory);
   // Null: `region` is not memory of a device.
   const DeviceRegion* find(const Region* region) const;
   // Precondition: no operation uses the region, and no enqueued copy.
-  Outcome remove(Region* region);
-  // The copies stay pinned until the process ends, because enqueued work may still use them.
-  void abandon();
+  Outcome remove(Lock& lock, Region* region);
+  // The copies stay pinned and mapped until the process ends, because enqueued work may still use
+  // them. CUDA would also refuse to pin other memory at their addresses.
+  void keep_pinned();
 
  private:
   Result<DeviceRegion> direct(const gpu::DeviceMemory& memory);
-  Result<DeviceRegion> staged(const gpu::DeviceMemory& memory);
+  Result<DeviceRegion> staged(Lock& lock, const gpu::DeviceMemory& memory);
 
   const cuda::Driver& driver_;
   Session& session_;

@@ -1,51 +1,33 @@
 #include "client/device/device_session.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "base/idle.h"
+#include "gpu_bridge/stream/progress_thread.h"
 
 namespace tally::client {
 namespace {
 
 constexpr Nanos kDeviceClosing = 5 * kSecond;        // for the devices when a session ends
 constexpr Nanos kFailuresEvery = 10 * kMillisecond;  // for devices that have failed
-// A device writes its words without waking a thread. A thread that has waited for a time sleeps a
-// fraction of it more, so that it costs little and is late by little.
-constexpr Nanos kShortestSleep = 20 * kMicrosecond;
-constexpr Nanos kLongestSleep = 500 * kMicrosecond;
-constexpr Nanos kSleepFraction = 16;
-
-void make_readable(int fd) {
-  const std::uint64_t one = 1;
-  static_cast<void>(::write(fd, &one, sizeof one));
-}
-
-void make_silent(int fd) {
-  std::uint64_t count = 0;
-  static_cast<void>(::read(fd, &count, sizeof count));
-}
 
 }  // namespace
 
 Result<std::unique_ptr<DeviceSession>> DeviceSession::begin(const cuda::Driver& driver,
                                                             Session& session) {
-  UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  UniqueFd completed(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake || !completed) {
-    return Error{Status::kNoMemory, std::string("eventfd: ") + std::strerror(errno)};
-  }
+  auto wake = gpu::make_event_fd();
+  auto completed = gpu::make_event_fd();
+  if (!wake) return wake.error();
+  if (!completed) return completed.error();
   std::unique_ptr<DeviceSession> begun(
-      new DeviceSession(driver, session, std::move(wake), std::move(completed)));
-  begun->thread_ = std::thread([self = begun.get()] { self->run(); });
+      new DeviceSession(driver, session, std::move(*wake), std::move(*completed)));
+  begun->thread_ =
+      gpu::start_progress_thread("tally-device", [self = begun.get()] { self->run(); });
   return begun;
 }
 
@@ -53,23 +35,26 @@ DeviceSession::~DeviceSession() {
   auto lock = this->lock();
   const Nanos until = monotonic_now() + kDeviceClosing;
   operations_.cancel_all();
-  while (operations_.outstanding() > 0 && monotonic_now() < until) {
-    completion_.wait_for(lock, std::chrono::milliseconds(20));
+  wake();
+  while (!operations_.is_idle() && monotonic_now() < until) {
+    completion_.wait_for(lock, std::chrono::milliseconds(1));
   }
-  if (operations_.outstanding() > 0) {
+  if (!operations_.is_idle()) {
     session_.log(1,
                  "the session is closed although a CUDA stream has not reached an operation that "
-                 "was posted to it: its buffers keep their old bytes");
+                 "was posted to it: when it does, the result has undefined content; the "
+                 "operation's pinned memory stays until the process ends");
   }
   ending_ = true;
-  make_readable(wake_fd_.get());
+  gpu::make_readable(wake_fd_.get());
   lock.unlock();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 // -- calls ---------------------------------------------------------------------------------------
 
-Outcome DeviceSession::post(const Post& post, cuda::Stream stream) {
+Outcome DeviceSession::post(std::unique_lock<std::mutex>& lock, const Post& post,
+                            cuda::Stream stream) {
   wake();
   const std::uint32_t tag = post.notice.tag;
   // Until the caller takes the completion, the operation is outstanding for it.
@@ -77,7 +62,7 @@ Outcome DeviceSession::post(const Post& post, cuda::Stream stream) {
     return refusal(Status::kDuplicate, tag, session_.book_config().credit);
   }
   if (operations_.owns(post.in) || operations_.owns(post.out)) {
-    return operations_.post(post, stream);
+    return operations_.post(lock, post, stream);
   }
   if (tag >= Chunks::kFirstTag) {
     return invalid("tag " + std::to_string(tag) +
@@ -122,6 +107,7 @@ Outcome DeviceSession::wait_until(std::unique_lock<std::mutex>& lock, Completed&
     }
     if (session_.held_back()) return *session_.held_back();
     if (outstanding() == 0) {
+      if (take_completions()) continue;  // of operations that the session has ended itself
       if (session_.lost()) return *session_.lost();
       return invalid("nothing is outstanding: there is nothing to wait for; post first");
     }
@@ -147,20 +133,18 @@ Outcome DeviceSession::wait_for(std::unique_lock<std::mutex>& lock, std::uint32_
 }
 
 bool DeviceSession::arm() {
-  make_silent(completed_fd_.get());
-  armed_ = completed_.empty();
+  gpu::make_unreadable(completed_fd_.get());
+  armed_ = completed_.empty() && !session_.held_back();
   return armed_;
 }
 
 // -- the thread ----------------------------------------------------------------------------------
 
 void DeviceSession::wake() {
-  if (sleeping_) make_readable(wake_fd_.get());
+  if (sleeping_) gpu::make_readable(wake_fd_.get());
 }
 
 void DeviceSession::run() {
-  ::prctl(PR_SET_NAME, "tally-device");
-  ::prctl(PR_SET_TIMERSLACK, 1);  // short sleeps are short
   operations_.allow_calls_during_captures();
   IdlePolicy idle;
   for (;;) {
@@ -179,15 +163,21 @@ void DeviceSession::run() {
   }
 }
 
-bool DeviceSession::step() {
-  bool worked = false;
-  const std::size_t before = completed_.size();
+bool DeviceSession::take_completions() {
+  bool any = false;
   Completed completed;
   while (session_.poll(completed)) {
-    worked = true;
+    any = true;
     if (!operations_.take(completed)) completed_.push_back(std::move(completed));
   }
+  return any;
+}
+
+bool DeviceSession::step() {
+  const std::size_t before = completed_.size();
+  bool worked = take_completions();
   worked |= operations_.progress();
+  Completed completed;
   while (operations_.take_finished(completed)) completed_.push_back(std::move(completed));
   const Nanos now = monotonic_now();
   if (worked || !operations_.waits_for_device()) {
@@ -199,11 +189,14 @@ bool DeviceSession::step() {
     operations_.look_for_failures();
     next_look_ = now + kFailuresEvery;
   }
-  if (completed_.size() == before) return worked;
-  completion_.notify_all();
-  if (armed_) make_readable(completed_fd_.get());
-  armed_ = false;
-  return true;
+  const bool has_more = completed_.size() != before;
+  if (has_more) completion_.notify_all();
+  // A session that is over also wakes the caller.
+  if (armed_ && (has_more || session_.held_back())) {
+    gpu::make_readable(completed_fd_.get());
+    armed_ = false;
+  }
+  return worked || has_more;
 }
 
 // Sleeps until the session or the caller has something, or for as long as a device may take.
@@ -215,18 +208,17 @@ void DeviceSession::rest(Nanos now) {
     // A post since the last step has begun to wait for a device.
     if (waiting_since_ == 0 && operations_.waits_for_device()) return;
     if (waiting_since_ != 0) {
-      longest = std::clamp((now - waiting_since_) / kSleepFraction, kShortestSleep, kLongestSleep);
+      longest = gpu::sleep_after(now - waiting_since_);
     } else if (session_.outstanding() > 0) {
       longest = 20 * kMillisecond;
     }
     sleeping_ = true;
   }
   std::array<pollfd, 2> events{pollfd{wake_fd_.get(), POLLIN, 0}, pollfd{session_.fd(), POLLIN, 0}};
-  const timespec time{longest / kSecond, longest % kSecond};
-  ::ppoll(events.data(), events.size(), &time, nullptr);
+  gpu::sleep_until_event(events, longest);
   const auto lock = this->lock();
   sleeping_ = false;
-  if (events[0].revents != 0) make_silent(wake_fd_.get());
+  if (events[0].revents != 0) gpu::make_unreadable(wake_fd_.get());
 }
 
 }  // namespace tally::client

@@ -30,7 +30,7 @@ class DeviceSession {
 
   DeviceOperations& operations() { return operations_; }
   // As Session's, for operations on memory of devices and others.
-  Outcome post(const Post& post, cuda::Stream stream);
+  Outcome post(std::unique_lock<std::mutex>& lock, const Post& post, cuda::Stream stream);
   Outcome cancel(std::uint32_t tag);
   bool poll(Completed& completed);
   // Gives the lock up while it waits.
@@ -40,7 +40,7 @@ class DeviceSession {
 
   // Becomes readable when there are completions.
   int fd() const { return completed_fd_.get(); }
-  bool arm();  // false when completions are there already
+  bool arm();  // false when completions are there already, or with held_back() of the session
 
  private:
   DeviceSession(const cuda::Driver& driver, Session& session, UniqueFd wake, UniqueFd completed)
@@ -50,7 +50,8 @@ class DeviceSession {
         operations_(driver, session, wake_fd_.get()) {}
 
   void run();
-  bool step();  // true when it has done something
+  bool step();              // true when it has done something
+  bool take_completions();  // of the session
   void rest(Nanos now);
   void wake();
   std::uint32_t outstanding() const;
@@ -69,7 +70,9 @@ class DeviceSession {
   std::deque<Completed> completed_;
   bool ending_ = false;
   bool sleeping_ = false;
-  bool armed_ = false;
+  // Whether a completion makes fd() readable. From the beginning, because the caller may have armed
+  // the session before.
+  bool armed_ = true;
   Nanos waiting_since_ = 0;  // for a device; 0: not
   Nanos next_look_ = 0;
   std::thread thread_;

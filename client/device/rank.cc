@@ -26,16 +26,16 @@ Result<Region*> Rank::add_cuda_region(std::uint64_t data, std::size_t bytes, Loc
       watch(fd_.get(), source_, EPOLLIN, 0);
     }
   }
-  return device_->operations().add_region(data, bytes);
+  return device_->operations().add_region(lock, data, bytes);
 }
 
 std::uint64_t Rank::copied_bytes() const {
   return session_->copied_bytes() + (device_ != nullptr ? device_->operations().copied_bytes() : 0);
 }
 
-Outcome Rank::remove_region(Region* region) {
+Outcome Rank::remove_region(Lock& lock, Region* region) {
   if (device_ != nullptr && device_->operations().owns(region)) {
-    return device_->operations().remove_region(region);
+    return device_->operations().remove_region(lock, region);
   }
   return session_->remove_region(region);
 }
@@ -52,9 +52,9 @@ Outcome Rank::check_stream(const Post& post, cuda::Stream stream) const {
                   post.notice.tag, static_cast<void*>(stream)));
 }
 
-Outcome Rank::post(const Post& post, cuda::Stream stream) {
+Outcome Rank::post(Lock& lock, const Post& post, cuda::Stream stream) {
   if (auto fine = check_stream(post, stream); !fine) return fine;
-  if (device_ != nullptr) return device_->post(post, stream);
+  if (device_ != nullptr) return device_->post(lock, post, stream);
   const auto posted = session_->post(post);
   return posted ? Outcome(Unit{}) : posted.error();
 }
@@ -86,7 +86,7 @@ Outcome Rank::run(Lock& lock, const Post& post, cuda::Stream stream, Completed& 
                     "captured into a CUDA graph has none: use tally_post",
                     post.notice.tag));
   }
-  if (auto posted = this->post(post, stream); !posted) return posted;
+  if (auto posted = this->post(lock, post, stream); !posted) return posted;
   return device_->wait_for(lock, post.notice.tag, completed);
 }
 

@@ -28,12 +28,12 @@ class Rank {
 
   // Registers `bytes` of memory of a CUDA device. kUnsupported: this machine has no CUDA.
   Result<Region*> add_cuda_region(std::uint64_t data, std::size_t bytes, Lock& lock);
-  Outcome remove_region(Region* region);
+  Outcome remove_region(Lock& lock, Region* region);
   // Between the caller's memory and the nodes', by the CPU and by devices.
   std::uint64_t copied_bytes() const;
 
   // `stream` orders the operation when a buffer is memory of a device, and must be null otherwise.
-  Outcome post(const Post& post, cuda::Stream stream);
+  Outcome post(Lock& lock, const Post& post, cuda::Stream stream);
   Outcome cancel(std::uint32_t tag);
   bool poll(Completed& completed);
   Outcome wait(Lock& lock, Completed& completed, Nanos until);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "dataplane/transport/shm/memory.h"
@@ -80,6 +81,9 @@ class Region {
   Outcome move();
   // A device reaches these pages, so the region keeps them.
   void pin() { pinned_ = true; }
+  // Gives the mapping of allocated memory away. It must stay for as long as the region, because
+  // data() does not change.
+  Mapping take_mapping() { return std::move(memory_.mapping); }
 
   std::uint32_t id = 0;           // the region's number at the node
   std::uint32_t outstanding = 0;  // how many operations use it

@@ -8,13 +8,17 @@ namespace tally::client {
 namespace {
 
 // A chunk of 512 KiB takes 10 to 20 us on a bus of 25 to 50 GB/s, and its copies and waits cost the
-// host about 5 us. Large operations have 16 chunks or more, so that the first and the last copy,
-// which nothing overlaps, are a small part of the time.
+// host about 5 us (estimated; no GPU has run this). Large operations have 16 chunks or more, so
+// that the first and the last copy, which nothing overlaps, are a small part of the time.
 constexpr std::uint64_t kLeastBytes = 512 << 10;
 constexpr std::uint64_t kUsualBytes = 4 << 20;
 constexpr std::uint64_t kUsualCount = 16;
 // Chunks begin at multiples of this many elements, for aligned copies.
 constexpr std::uint64_t kAlignment = 1024;
+
+// A scattered or gathered operation has at least one chunk for each rank, and a tag has numbers for
+// kMost chunks.
+static_assert(Chunks::kMost >= wire::kMaxRanks);
 
 std::uint64_t divide_up(std::uint64_t value, std::uint64_t by) {
   return (value + by - 1) / by;

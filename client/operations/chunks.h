@@ -26,11 +26,11 @@ class Chunks {
   static constexpr std::uint32_t kTagLimit = kFirstTag / kMost;
 
   // The operation's tag, and the index of the chunk, of a chunk's tag.
-  struct Place {
+  struct ChunkId {
     std::uint32_t tag = 0;
     std::uint32_t index = 0;
   };
-  static Place place_of(std::uint32_t tag) {
+  static ChunkId chunk_id_of(std::uint32_t tag) {
     if (tag < kFirstTag) return {tag, 0};
     return {(tag - kFirstTag) / kMost, tag % kMost};
   }

@@ -83,8 +83,8 @@ TEST(Chunks, OfDifferentTagsHaveDifferentTags) {
     EXPECT_TRUE(chunks.check());
     for (std::uint32_t i = 0; i < chunks.size(); ++i) {
       EXPECT_TRUE(tags.insert(chunks[i].tag).second);
-      EXPECT_EQ(Chunks::place_of(chunks[i].tag).tag, tag);
-      EXPECT_EQ(Chunks::place_of(chunks[i].tag).index, i);
+      EXPECT_EQ(Chunks::chunk_id_of(chunks[i].tag).tag, tag);
+      EXPECT_EQ(Chunks::chunk_id_of(chunks[i].tag).index, i);
     }
   }
 }

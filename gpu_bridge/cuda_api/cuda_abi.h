@@ -56,8 +56,11 @@ enum class Code : unsigned {
 
 // CUdevice_attribute.
 enum class Attribute : unsigned {
+  kPciBusId = 33,
+  kPciDeviceId = 34,
   kAsyncEngineCount = 40,
   kUnifiedAddressing = 41,
+  kPciDomainId = 50,
   kCanUseHostPointerForRegisteredMemory = 91,
   kHostRegisterSupported = 99,
   kGpuDirectRdmaSupported = 116,

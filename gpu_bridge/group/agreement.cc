@@ -14,7 +14,7 @@ tally_operation host_operation(tally_kind kind, std::uint32_t tag, std::uint32_t
   operation.kind = kind;
   operation.tag = tag;
   operation.deadline_ms = deadline_ms;
-  operation.priority = 255;  // these are small, and others wait for them
+  operation.priority = 255;  // these are small, and the other ranks wait for them
   return operation;
 }
 

@@ -1,12 +1,12 @@
-// How all ranks of a job agree on the end of each operation, and how they learn that a rank has
-// died or has given up. Both go through a session of a job of Tally of all ranks, on memory of the
-// host.
+// The agreement of all ranks of a job on the end of each operation, and the detection of a rank
+// that has died or has ended its group. Both go through a session of a job of Tally of all ranks,
+// on memory of the host.
 //
-// - Verdicts: when a rank has ended its part of an operation, it announces how. Each rank gets the
-//   worst of all. So an operation ends in the same way at all ranks.
-// - Watches: two operations that never end in peace. Rank 0 does not announce the first and rank 1
-//   not the second, so every rank waits for one at least. When a rank dies, Tally ends them.
-//   end() ends them too.
+// - Verdicts: a rank announces the status of its part of an operation. Each rank gets the worst of
+//   all. So an operation ends with the same status at all ranks.
+// - Watches: two barriers that end only with the group. Rank 0 does not announce the first and rank
+//   1 not the second, so every rank waits for at least one of them. When a rank dies, Tally ends
+//   them. end() ends them too.
 #pragma once
 
 #include <array>
@@ -29,11 +29,11 @@ enum class Stage : std::uint8_t {
 };
 const char* stage_name(Stage stage);
 
-// How a rank's part of an operation ended.
+// The end of a rank's part of an operation.
 struct Verdict {
   Status status = Status::kOk;
   Stage stage = Stage::kNone;
-  std::uint32_t rank = 0;  // among all; that ended so
+  std::uint32_t rank = 0;  // of the part, among all ranks
 
   // Of two verdicts the greater code is the worse one.
   std::int64_t code() const;
@@ -59,7 +59,7 @@ class Agreement {
   // Announces this rank's verdict of the operation `index`, below kMostOperations. All ranks have
   // given the operation this tag.
   Outcome announce(std::uint32_t index, std::uint32_t tag, const Verdict& verdict);
-  // Nobody waits for the verdict of this tag any more.
+  // Cancels the announced verdict of this tag.
   void withdraw(std::uint32_t tag) { tally_cancel(session_, tag); }
   // The next verdict of all ranks. False: none yet.
   struct Agreed {

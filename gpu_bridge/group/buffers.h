@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <vector>
 
 #include "base/result.h"
@@ -26,14 +27,14 @@ class GroupBuffers {
 
   Outcome add(cuda::Pointer data, std::size_t bytes);
   Outcome remove(cuda::Pointer data);
-  // The buffer that has all the bytes; null: none.
+  // The buffer that has all the bytes, until it is removed; null: none.
   const GroupBuffer* find(cuda::Pointer data, std::size_t bytes) const;
 
  private:
   Outcome release(GroupBuffer& buffer);
 
   std::vector<tally_session*> columns_;
-  std::vector<GroupBuffer> buffers_;
+  std::list<GroupBuffer> buffers_;  // which stay where they are, because operations point to them
 };
 
 }  // namespace tally::gpu

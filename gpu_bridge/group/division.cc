@@ -67,10 +67,14 @@ Outcome Division::add_members(const host::Group& group) {
       return invalid(fmt::format("group {}: a share belongs to vertex {}, which is not in the ring",
                                  members_.size(), share.gpu));
     }
+    if (share.weight < 0) {
+      return invalid(fmt::format("group {}: the share of vertex {} is {}, and must not be below 0",
+                                 members_.size(), share.gpu, share.weight));
+    }
     sum += share.weight;
     if (share.weight > 0) add(share.gpu);
   }
-  if (std::abs(sum - 1) > kSameBoundary) {
+  if (!(std::abs(sum - 1) <= kSameBoundary)) {  // also when it is no number
     return invalid(
         fmt::format("group {}: its shares sum to {}, and must sum to 1", members_.size(), sum));
   }
@@ -135,7 +139,7 @@ Chunking Division::chunks(std::uint64_t count, std::size_t element_bytes,
   const std::uint64_t wanted = std::max(chunk_bytes / element_bytes / unit, std::uint64_t{1});
   const std::uint64_t least = (count + kMostChunks * unit - 1) / (kMostChunks * unit);
   const std::uint64_t chunk = std::max(wanted, least) * unit;
-  return {count, chunk, static_cast<std::uint32_t>((count + chunk - 1) / chunk)};
+  return {count, chunk, static_cast<std::uint32_t>(count / chunk + (count % chunk != 0 ? 1 : 0))};
 }
 
 std::uint64_t Division::boundary(std::size_t column, std::uint64_t count) const {

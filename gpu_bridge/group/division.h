@@ -67,7 +67,7 @@ class Division {
   static constexpr std::uint32_t kMostChunks = 64;
 
   // The groups of all hosts, in the order that numbers them. kInvalidArgument: the shares of a
-  // group do not sum to 1, or a share belongs to a GPU of another group.
+  // group do not sum to 1, one is below 0, or one belongs to a GPU of another group.
   static Result<Division> make(const std::vector<host::Group>& groups);
 
   std::size_t groups() const { return members_.size(); }

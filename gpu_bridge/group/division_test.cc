@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <random>
 
 #include "gpu_bridge/machine/planner.h"
@@ -77,6 +79,13 @@ TEST(Division, RefusesSharesThatAreWrong) {
   foreign.ring = {7};
   EXPECT_THAT(Division::make({foreign}).error().message, HasSubstr("not in the ring"));
   EXPECT_FALSE(Division::make({}));
+  host::Group negative = group_with(0, {0.5, 0.5});
+  negative.shares[0].weight = -0.5;
+  negative.shares[1].weight = 1.5;
+  EXPECT_EQ(Division::make({negative}).status(), Status::kInvalidArgument);
+  host::Group nothing = group_with(0, {0.5, 0.5});
+  nothing.shares[1].weight = std::nan("");
+  EXPECT_FALSE(Division::make({nothing}));
 }
 
 TEST(Division, ChunksHaveEvenPieces) {
@@ -89,6 +98,15 @@ TEST(Division, ChunksHaveEvenPieces) {
   EXPECT_EQ(division.chunks(1, 4, 1 << 20).size, 1U);
   EXPECT_EQ(division.chunks(1, 4, 1 << 20)[0].count, 1U);
   EXPECT_LE(division.chunks(std::uint64_t{1} << 34, 4, 1).size, Division::kMostChunks);
+}
+
+TEST(Division, ChunksOfAnySizeHoldAllElements) {
+  const auto division = Division::make({group_with(0, {1})}).value();
+  for (const std::size_t element_bytes : {1, 4, 8}) {
+    const Chunking chunks = division.chunks(1000, element_bytes, SIZE_MAX);
+    ASSERT_EQ(chunks.size, 1U);
+    EXPECT_EQ(chunks[0].count, 1000U);
+  }
 }
 
 // Whatever the planner chooses, the columns cover every element once in every group.

@@ -1,12 +1,11 @@
 #include "gpu_bridge/group/executor.h"
-#include "gpu_bridge/stream/stream_state.h"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+
+#include "gpu_bridge/stream/progress_thread.h"
+#include "gpu_bridge/stream/stream_state.h"
 
 namespace tally::gpu {
 namespace {
@@ -88,10 +87,9 @@ Result<std::unique_ptr<MachineGroup>> MachineGroup::make(const Division& divisio
   collectives.release();
   if (!fine) return fine.error();
   Executor::Parts parts{division, member, options, {}, {}, {}, {}};
-  parts.wake = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!parts.wake) {
-    return Error{Status::kNoMemory, fmt::format("eventfd: {}", std::strerror(errno))};
-  }
+  auto wake = make_event_fd();
+  if (!wake) return wake.error();
+  parts.wake = std::move(wake).value();
   auto pipeline =
       Pipeline::make(*member.driver, member.context, member.columns.size(), options.depth);
   if (!pipeline) return pipeline.error();
@@ -118,9 +116,7 @@ Executor::Executor(Parts parts)
       own_columns_(division_.columns_of(member_.group, member_.rank)),
       wake_(std::move(parts.wake)) {
   for (std::size_t i = 0; i < works_.size(); ++i) works_[i].marks = std::move(parts.marks[i]);
-  completions_.reserve(works_.size());
-  completion_chunks_.reserve(works_.size());
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_progress_thread("tally-group", [this] { run(); });
 }
 
 Executor::~Executor() {
@@ -278,12 +274,12 @@ Result<GroupWork*> Executor::take(const GroupOperation& operation, const Chunkin
                    fmt::format("tag {}: the tag has an outstanding operation", operation.tag)};
     }
   }
-  if (free == nullptr || completions_.size() + outstanding() >= kMostOperations ||
+  if (free == nullptr || ended_.size() + outstanding() >= kMostOperations ||
       chunks_ + chunks.size > kMostOutstandingChunks) {
     return Error{Status::kNoCredit,
                  fmt::format("tag {}: {} operations of {} chunks are outstanding: take completions "
                              "first",
-                             operation.tag, completions_.size() + outstanding(), chunks_)};
+                             operation.tag, ended_.size() + outstanding(), chunks_)};
   }
   return free;
 }

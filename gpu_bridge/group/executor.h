@@ -5,6 +5,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -66,6 +67,11 @@ class Executor final : public MachineGroup {
 
  private:
   class StagesOf;
+  // An operation whose completion the caller has not taken.
+  struct Ended {
+    GroupCompletion completion;
+    std::uint32_t chunks = 0;
+  };
   using Lock = std::unique_lock<std::mutex>;
 
   // -- posting: executor.cc ---------------------------------------------------------------------
@@ -84,8 +90,10 @@ class Executor final : public MachineGroup {
   bool follow(GroupWork& work);
   void take(const tally_completion& completion);
   bool has_ended(GroupWork& work);
+  // The group was lost so long ago that operations end without their device and without Tally.
+  bool has_given_up() const;
   void look_for_failures(Nanos now);
-  // Ends the group: no stream and no rank waits for this rank any more.
+  // Ends the group: from now on no stream and no rank waits for this rank.
   void lose(Stage stage, const Error& error, std::uint32_t culprit);
   void finish(GroupWork& work, const Verdict& verdict, std::string message);
   bool arm(tally_session* session, Stage stage);
@@ -106,10 +114,9 @@ class Executor final : public MachineGroup {
   std::mutex mutex_;
   std::condition_variable completion_;
   std::array<GroupWork, kMostOperations> works_;
-  std::vector<GroupCompletion> completions_;
-  std::vector<std::uint32_t> completion_chunks_;  // of the same
-  std::vector<pollfd> events_;                    // of the thread
-  std::uint32_t chunks_ = 0;  // of operations whose completions the caller has not taken
+  std::deque<Ended> ended_;     // oldest first
+  std::vector<pollfd> events_;  // of the thread
+  std::uint32_t chunks_ = 0;    // of operations whose completions the caller has not taken
   std::optional<Error> lost_;
   Nanos lost_at_ = 0;
   Nanos progressed_ = 0;

@@ -1,26 +1,20 @@
 // What the thread of a group does.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/idle.h"
 #include "gpu_bridge/group/executor.h"
+#include "gpu_bridge/stream/progress_thread.h"
 
 namespace tally::gpu {
 namespace {
 
 constexpr Nanos kLookForErrorsEvery = 50 * kMillisecond;
-// After the loss of the group: how long an operation may wait for its device and for Tally.
+// After the loss of the group, an operation waits so long for its device and for Tally.
 constexpr Nanos kGrace = 5 * kSecond;
-// A device ends its work without waking a thread. A thread that has waited for a time sleeps a
-// fraction of it more, so that it costs little and is late by little.
-constexpr Nanos kShortestSleep = 20 * kMicrosecond;
-constexpr Nanos kLongestSleep = 500 * kMicrosecond;
-constexpr Nanos kFraction = 16;
 
 using State = GroupWork::State;
 
@@ -33,11 +27,10 @@ void GroupWork::fail(std::uint32_t rank, Stage stage, const Error& error) {
 }
 
 bool Executor::take_one(GroupCompletion& completion) {
-  if (completions_.empty()) return false;
-  completion = std::move(completions_.front());
-  completions_.erase(completions_.begin());
-  chunks_ -= completion_chunks_.front();
-  completion_chunks_.erase(completion_chunks_.begin());
+  if (ended_.empty()) return false;
+  completion = std::move(ended_.front().completion);
+  chunks_ -= ended_.front().chunks;
+  ended_.pop_front();
   return true;
 }
 
@@ -66,14 +59,10 @@ Outcome Executor::wait(GroupCompletion& completion, int timeout_ms) {
 }
 
 void Executor::wake() {
-  if (!sleeping_) return;
-  const std::uint64_t one = 1;
-  static_cast<void>(::write(wake_.get(), &one, sizeof one));
+  if (sleeping_) make_readable(wake_.get());
 }
 
 void Executor::run() {
-  ::prctl(PR_SET_NAME, "tally-group");
-  ::prctl(PR_SET_TIMERSLACK, 1);  // short sleeps are short
   const cuda::CurrentContext current(*member_.driver, member_.context);
   cuda::allow_calls_during_captures(*member_.driver);
   IdlePolicy idle;
@@ -158,9 +147,13 @@ bool Executor::take_verdicts() {
   return any;
 }
 
+bool Executor::has_given_up() const {
+  return lost_.has_value() && monotonic_now() - lost_at_ > kGrace;
+}
+
 // Whether this rank's part has ended.
 bool Executor::has_ended(GroupWork& work) {
-  const bool gave_up = lost_.has_value() && monotonic_now() - lost_at_ > kGrace;
+  const bool gave_up = has_given_up();
   if (work.completed < work.posted) return gave_up;
   if (!work.has_end) return true;
   const auto code = member_.driver->event_query(work.marks.end.get());
@@ -171,6 +164,11 @@ bool Executor::has_ended(GroupWork& work) {
 }
 
 bool Executor::follow(GroupWork& work) {
+  // A node that has stopped gives no verdict.
+  if (work.state == State::kAgreeing && has_given_up()) {
+    finish(work, work.verdict, work.message);
+    return true;
+  }
   if (work.state != State::kRunning) return false;
   if (!work.begun && member_.driver->event_query(work.marks.begin.get()) != cuda::Code::kNotReady) {
     work.begun = true;
@@ -207,8 +205,7 @@ void Executor::finish(GroupWork& work, const Verdict& verdict, std::string messa
         fmt::format("tag {}: stage {}{}: {}{}{}", work.operation.tag, stage_name(verdict.stage),
                     where, status_name(verdict.status), message.empty() ? "" : ": ", message);
   }
-  completions_.push_back(std::move(completion));
-  completion_chunks_.push_back(work.chunks.size);
+  ended_.push_back({std::move(completion), work.chunks.size});
   work.state = State::kFree;
   completion_.notify_all();
 }
@@ -222,16 +219,18 @@ void Executor::look_for_failures(Nanos now) {
   if (auto fine = collectives_.asynchronous_error(); !fine) {
     return lose(Stage::kReduce, fine.error(), own_rank());
   }
-  const bool begun = std::any_of(works_.begin(), works_.end(), [](const GroupWork& work) {
+  const auto begun = std::find_if(works_.begin(), works_.end(), [](const GroupWork& work) {
     return work.state == State::kRunning && work.begun;
   });
   const Nanos limit = 2 * options_.deadline_ms * kMillisecond;
-  if (!begun || now - progressed_ < limit) return;
+  if (begun == works_.end() || now - progressed_ < limit) return;
   // Tally's stage has deadlines of its own.
   lose(Stage::kReduce,
-       {Status::kDeadline, fmt::format("no stage has made progress for {} ms: another GPU of the "
-                                       "group has not come",
-                                       limit / kMillisecond)},
+       {Status::kDeadline,
+        fmt::format("the operation of tag {} has made no progress for {} ms, twice "
+                    "GroupOptions::deadline_ms: another GPU of the group has not reached it; call "
+                    "all_reduce() at all ranks in the same order, or set a longer deadline",
+                    begun->operation.tag, limit / kMillisecond)},
        own_rank());
 }
 
@@ -266,7 +265,7 @@ Nanos Executor::longest_sleep(Nanos now) const {
     if (work.state != State::kRunning) continue;
     any = true;
     if (work.completed < work.posted) continue;
-    return std::clamp((now - progressed_) / kFraction, kShortestSleep, kLongestSleep);
+    return sleep_after(now - progressed_);
   }
   return any ? 20 * kMillisecond : kSecond;
 }
@@ -302,14 +301,10 @@ void Executor::rest(Nanos now) {
     longest = longest_sleep(now);
     sleeping_ = true;
   }
-  const timespec time{longest / kSecond, longest % kSecond};
-  ::ppoll(events.data(), events.size(), &time, nullptr);
+  sleep_until_event(events, longest);
   const Lock lock(mutex_);
   sleeping_ = false;
-  if (events[0].revents != 0) {
-    std::uint64_t count = 0;
-    static_cast<void>(::read(wake_.get(), &count, sizeof count));
-  }
+  if (events[0].revents != 0) make_unreadable(wake_.get());
 }
 
 }  // namespace tally::gpu

@@ -27,8 +27,8 @@
 // group usable. A failure of NCCL or of a device, and the loss of a rank, end the group: all
 // outstanding operations fail at all ranks, and new ones are refused.
 //
-// Threads: any thread, one call at a time. A thread of the object, "tally-group", follows the
-// operations.
+// Threads: any thread, one call at a time; only wait() may run beside another call. A thread of the
+// object, "tally-group", follows the operations.
 #pragma once
 
 #include <memory>
@@ -108,8 +108,8 @@ class MachineGroup {
   // kAgain while an operation uses it.
   virtual Outcome remove_buffer(cuda::Pointer data) = 0;
 
-  // Enqueues everything and returns, without waiting for a device. After an error nothing is
-  // enqueued.
+  // Enqueues everything and returns, without waiting for a device. But CUDA blocks a caller while a
+  // stream has some 1000 calls outstanding. After an error nothing is enqueued.
   virtual Outcome all_reduce(const GroupOperation& operation) = 0;
 
   // A completion comes when the result stands in the memory of this GPU and all ranks have ended

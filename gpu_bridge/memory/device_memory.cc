@@ -43,6 +43,7 @@ Result<DeviceMemory> describe(const cuda::Driver& driver, Pointer data, std::siz
   }
   if (driver.pointer_get_attribute(&memory.context, PointerAttribute::kContext, data) !=
           Code::kSuccess ||
+      memory.context == nullptr ||
       driver.pointer_get_attribute(&memory.device, PointerAttribute::kDeviceOrdinal, data) !=
           Code::kSuccess) {
     return refuse("belongs to no context");

@@ -1,4 +1,4 @@
-// What the driver says about memory of a device, and how a network adapter gets at it.
+// The driver's description of memory of a device, and access of network adapters to it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ struct DeviceMemory {
   cuda::Device device = 0;
 };
 
-// kInvalidArgument: the range is not memory of a device, or does not lie in one allocation.
+// kInvalidArgument: the range is not memory of a device, does not lie in one allocation, or belongs
+// to no context.
 Result<DeviceMemory> describe(const cuda::Driver& driver, cuda::Pointer data, std::size_t bytes);
 
 // Memory of a device as a dma-buf, in which `data` lies at `offset`.

@@ -31,8 +31,6 @@ class PinnedMemory {
   cuda::Pointer device_address(const std::byte* byte) const {
     return device_begin_ + static_cast<cuda::Pointer>(byte - memory_.data());
   }
-  // Leaves the memory pinned until the process ends, because enqueued work may still use it.
-  void abandon() { driver_ = nullptr; }
 
  private:
   void swap(PinnedMemory& other) noexcept;

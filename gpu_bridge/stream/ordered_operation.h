@@ -48,8 +48,8 @@ struct CopyStreams {
   OwnedStream up;
 };
 
-// Used again and again for operations of one context. A thread that posts and a thread that follows
-// the progress may be different ones, one after the other.
+// Used again and again for operations of one context. One thread enqueues or captures; another one
+// may use the functions of the progress at the same time.
 class OrderedOperation {
  public:
   // Uses the words `index` of the pool. The pool outlives the object.
@@ -58,8 +58,9 @@ class OrderedOperation {
                                                         std::uint32_t index, bool device_writes);
 
   // Enqueues the copies of `parts` (at least one), in this order. Returns before they have begun.
-  // An error leaves the caller's stream free to go on; the object is then of no further use, and
-  // let_go() must be called.
+  // Blocks while a queue of the device is full; then set_up() of this operation and of earlier ones
+  // must go on, by another thread. An error leaves the caller's stream free to go on; the object is
+  // then of no further use, and release_streams() must be called.
   Outcome enqueue(const CopyStreams& streams, cuda::Stream caller,
                   std::span<const PartCopies> parts);
   // Called by a thread of the driver. It must not call the driver.
@@ -84,9 +85,9 @@ class OrderedOperation {
     store(words_.down, 0);
     store(words_.landed, 0);
   }
-  // No stream waits for the operation from now on, in whatever state it is. Its words are of no
-  // further use.
-  void let_go() { store(words_.up, kAllParts); }
+  // No stream waits for the operation from now on, in any state of it. Copies of the result may run
+  // at once, with any bytes. The words are of no further use.
+  void release_streams() { store(words_.up, kAllParts); }
 
  private:
   static constexpr std::uint32_t kAllParts = 0x7fffffff;  // comparisons are signed

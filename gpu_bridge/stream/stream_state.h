@@ -1,4 +1,4 @@
-// What the driver says about a caller's stream.
+// The driver's description of a caller's stream.
 #pragma once
 
 #include "base/result.h"

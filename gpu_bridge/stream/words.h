@@ -1,5 +1,5 @@
-// Words in pinned host memory by which a device and the host tell each other how far an operation
-// is. A device writes and awaits them in stream order, without the host.
+// Words in pinned host memory that hold the progress of an operation, for a device and the host.
+// The device writes and awaits them in stream order, without the host.
 #pragma once
 
 #include <atomic>
@@ -40,10 +40,10 @@ class WordPool {
   static Result<std::unique_ptr<WordPool>> make(const cuda::Driver& driver, cuda::Context context,
                                                 std::uint32_t operations);
 
-  // Whether the device itself writes and awaits such words in the order of a stream.
+  // Whether the device itself writes and awaits such words in the order of a stream. Enqueues a
+  // write to a word that no operation has.
   bool device_writes(cuda::Stream stream) const;
 
-  std::uint32_t size() const { return size_; }
   OperationWords& operator[](std::uint32_t index) const { return words_[index]; }
   cuda::Pointer device_address(const std::uint32_t& word) const {
     return pinned_.device_address(reinterpret_cast<const std::byte*>(&word));
@@ -58,7 +58,7 @@ class WordPool {
   Mapping memory_;
   PinnedMemory pinned_;  // of memory_
   OperationWords* words_ = nullptr;
-  std::uint32_t size_ = 0;
+  std::uint32_t* probe_ = nullptr;  // of no operation
 };
 
 }  // namespace tally::gpu

@@ -47,12 +47,19 @@ def stream_order(build: Path, ranks: int) -> dict:
     """What stream_order prints at rank 0."""
     with Tallyd(program(build, "control/tallyd"), "--log-level", "error", config="open_jobs = true\n") as node:
         command = [program(build, "perf/stream_order"), node.address]
-        others = [subprocess.Popen([*command, str(rank), str(ranks)]) for rank in range(1, ranks)]
-        result = json.loads(run(*command, "0", str(ranks)))
-        for other in others:
-            if other.wait(timeout=TIMEOUT) != 0:
-                raise SystemExit(f"a rank of stream_order ended with {other.returncode}")
-        return result
+        others = []
+        try:
+            for rank in range(1, ranks):
+                others.append(subprocess.Popen([*command, str(rank), str(ranks)]))
+            result = json.loads(run(*command, "0", str(ranks)))
+            for other in others:
+                if other.wait(timeout=TIMEOUT) != 0:
+                    raise SystemExit(f"a rank of stream_order ended with {other.returncode}")
+            return result
+        finally:
+            for other in others:
+                other.kill()  # does nothing to one that has ended
+                other.wait()
 
 
 def show(ranks: int, rows: list[dict], order: dict) -> None:

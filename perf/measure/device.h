@@ -13,7 +13,7 @@
 
 namespace tally::perf {
 
-// One thread uses it, which is the one that opened it.
+// Only the thread that opened it may use it.
 class Device {
  public:
   // Ranks take the devices of a machine in turns.

@@ -146,7 +146,7 @@ MAY_USE = {
                          "dataplane/transport/roce/wire", "dataplane/transport/roce/pair",
                          "dataplane/transport/roce/port", "dataplane/transport/roce", "dataplane/engine"],
     "integrations": ["base", "base/system", "dataplane/partition", "dataplane/transport/shm", "client/include",
-                     "gpu_bridge/cuda_api", "gpu_bridge"],
+                     "gpu_bridge/cuda_api", "gpu_bridge/nccl_api", "gpu_bridge", "gpu_bridge/group"],
     "tests": [ALL],
     "integrations/python/tests": [ALL],
 }

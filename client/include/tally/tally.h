@@ -307,9 +307,9 @@ typedef struct tally_operation {
  * place in the order of `stream`, or of the legacy default stream when `stream` is NULL. It begins
  * when the stream has done the work that was enqueued before the call. Work that is enqueued after
  * the call begins when the result stands in the device's memory, also when the operation fails.
- * tally_post returns at once, and neither it nor the library's thread waits for the device. The
- * completion comes when the result stands in the device's memory, so the caller needs it only to
- * learn of failures and to use the tag again.
+ * Neither tally_post nor the library's thread waits for the stream. But CUDA blocks a caller while
+ * a stream has some 1000 calls outstanding. The completion comes when the result stands in the
+ * device's memory, so the caller needs it only to learn of failures and to use the tag again.
  *
  * - All ranks post their operations on device memory in the same order, and all have device memory
  *   (else TALLY_MISMATCH). A stream that waits for an operation holds up later work, and so ranks
@@ -318,10 +318,14 @@ typedef struct tally_operation {
  *   Its tag must be below 2^21, and other tags of the session below 2^31.
  * - When the stream is being captured, the call posts nothing: each launch of the graph is a round
  *   of the operation. The tag belongs to the graph from then on. Its rounds have completions only
- *   when they fail. The regions stay until tally_close, which must come after the last launch.
+ *   when they fail. The regions stay until tally_close. tally_close must come after the last launch
+ *   has ended (cudaStreamSynchronize).
  * - The buffers must belong to one device. Operations of one device that are outstanding or belong
  *   to graphs are at most 256 (TALLY_NO_CREDIT).
  * - When the device itself fails, the completion has the status TALLY_INTERNAL and CUDA's text.
+ * - When a call of CUDA fails in tally_post, tally_post returns the error (TALLY_INTERNAL or
+ *   TALLY_NO_MEMORY) and nothing is announced. When chunks were announced before, it returns
+ *   TALLY_OK and the completion has the error. In both cases the content of `out` is undefined.
  * - tally_close cancels what is outstanding and waits at most 5 seconds for the streams. */
 
 /* Asks for the sum of squares and the number of non-finite values of the result, at the ranks that

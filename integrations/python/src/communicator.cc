@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/element.h"
@@ -54,23 +55,9 @@ std::uint64_t Communicator::received(const Request& request) const {
 
 Communicator::Communicator(const CommunicatorOptions& options)
     : options_(options), process_(::getpid()) {
-  tally_session_options with{};
-  with.size = sizeof with;
-  with.address = options.address.empty() ? nullptr : options.address.c_str();
-  with.job = options.job.c_str();
-  with.token = options.token.empty() ? nullptr : options.token.c_str();
-  with.rank = options.rank;
-  with.ranks = options.ranks;
-  with.connect_timeout_ms = options.connect_timeout_ms;
-  with.default_deadline_ms = options.deadline_ms;
-  if (options.checksums) {
-    with.checksums = *options.checksums ? TALLY_CHECKSUMS_ON : TALLY_CHECKSUMS_OFF;
-  }
   wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
   if (!wake_) throw Failure(TALLY_INTERNAL, std::string("eventfd: ") + std::strerror(errno));
-  if (const tally_status status = tally_open(&with, &session_); status != TALLY_OK) {
-    throw Failure(status, tally_last_error(nullptr));
-  }
+  session_ = open_session(options);
   memory_.emplace(session_);
   progress_ = std::thread([this] { progress(); });
 }
@@ -100,6 +87,11 @@ void Communicator::close() {
 
 // Runs on the own thread, so that a callback on any thread may close the session.
 void Communicator::end_session(std::unique_lock<std::mutex>& lock) {
+  auto ends = std::exchange(at_close_, {});
+  lock.unlock();
+  for (const auto& end : ends) end();
+  ends.clear();
+  lock.lock();
   changed_.wait(lock, [&] { return copying_ == 0; });
   copied_at_close_ = memory_->copied_bytes();
   memory_.reset();
@@ -109,12 +101,15 @@ void Communicator::end_session(std::unique_lock<std::mutex>& lock) {
   of_graphs_.clear();
   std::unordered_map<std::uint64_t, Outstanding> cancelled;
   cancelled.swap(outstanding_);
+  auto delivered = std::exchange(delivered_, {});
   Outcome outcome;
   outcome.status = TALLY_CANCELLED;
   outcome.message = "the session was closed while the operation was outstanding";
   lock.unlock();
+  for (const Ended& one : delivered) one.operation.done(one.outcome);
   for (auto& [user, operation] : cancelled) operation.done(outcome);
   cancelled.clear();
+  delivered.clear();
   lock.lock();
   closed_ = true;
   changed_.notify_all();
@@ -158,6 +153,20 @@ void Communicator::add_device_memory(void* data, std::size_t bytes, std::shared_
   if (closing_) throw Failure(TALLY_CANCELLED, "the session was closed");
   memory_->add_device_memory(data, bytes);
   device_memory_.push_back(std::move(owner));
+}
+
+void Communicator::deliver(Done done, Outcome outcome) {
+  const std::lock_guard lock(mutex_);
+  delivered_.push_back({std::move(outcome), Outstanding{.done = std::move(done)}});
+  watched_ = true;
+  if (waiters_ == 0) changed_.notify_one();
+  wake_sleepers(sleepers_);
+}
+
+void Communicator::at_close(std::function<void()> end) {
+  const std::lock_guard lock(mutex_);
+  if (closing_) throw Failure(TALLY_CANCELLED, "the session was closed");
+  at_close_.push_back(std::move(end));
 }
 
 tally_operation Communicator::describe(const Request& request, Outstanding& outstanding) {
@@ -283,15 +292,10 @@ void Communicator::copy_results(const std::vector<Ended>& ended,
   if (--copying_ == 0 && closing_) changed_.notify_all();
 }
 
-// The results of a whole burst are in their places before the first callback, because a callback
-// may close the session, and with it the bounces.
-std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
-  if (session_ == nullptr) return 0;
+void Communicator::take_completions(std::vector<Ended>& ended) {
   std::array<tally_completion, kBurst> completions{};
   completions[0].size = sizeof completions[0];
   const int count = tally_poll(session_, completions.data(), kBurst);
-  if (count <= 0) return 0;
-  std::vector<Ended> ended;
   for (int i = 0; i < count; ++i) {
     const tally_completion& completion = completions[static_cast<std::size_t>(i)];
     if (const auto graph = of_graphs_.find(completion.user); graph != of_graphs_.end()) {
@@ -299,22 +303,33 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
     } else if (const auto found = outstanding_.find(completion.user); found != outstanding_.end()) {
       ended.push_back({outcome_of(completion), std::move(found->second)});
       outstanding_.erase(found);
-    } else {
-      continue;
     }
-    if (first_failure_ == TALLY_OK) first_failure_ = ended.back().outcome.status;
+  }
+}
+
+// The results of a whole burst are in their places before the first callback, because a callback
+// may close the session, and with it the bounces.
+std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
+  if (session_ == nullptr) return 0;
+  std::vector<Ended> ended = std::exchange(delivered_, {});
+  take_completions(ended);
+  if (ended.empty()) return 0;
+  for (const Ended& one : ended) {
+    if (first_failure_ == TALLY_OK) first_failure_ = one.outcome.status;
   }
   copy_results(ended, lock);
   for (Ended& one : ended) {
     memory_->give_back(one.operation.in);
     memory_->give_back(one.operation.out);
   }
+  const std::size_t count = ended.size();
   lock.unlock();
   for (Ended& one : ended) one.operation.done(one.outcome);
+  ended.clear();  // callbacks may hold tensors, whose end needs the GIL
   lock.lock();
   watched_ &= has_work();
   wake_sleepers(sleepers_);  // a sleeper may wait for one of these
-  return ended.size();
+  return count;
 }
 
 // Returns whether there may be something to take.

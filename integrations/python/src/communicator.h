@@ -23,19 +23,9 @@
 #include "base/system/fd.h"
 #include "integrations/python/src/failure.h"
 #include "integrations/python/src/memory_map.h"
+#include "integrations/python/src/session.h"
 
 namespace tally::python {
-
-struct CommunicatorOptions {
-  std::string address;  // empty means libtally's default
-  std::string job = "default";
-  std::string token;
-  std::uint32_t rank = 0;
-  std::uint32_t ranks = 1;
-  std::uint32_t connect_timeout_ms = 0;
-  std::uint32_t deadline_ms = 0;
-  std::optional<bool> checksums;  // no value: the environment decides
-};
 
 struct Request {
   tally_kind kind = TALLY_ALL_REDUCE;
@@ -118,6 +108,13 @@ class Communicator {
   // keeps the memory, and is released after that.
   void add_device_memory(void* data, std::size_t bytes, std::shared_ptr<void> owner);
 
+  // Ends an operation that went another way than through this session: a thread that takes
+  // completions calls `done`. From any thread, until the last function of at_close() has returned.
+  void deliver(Done done, Outcome outcome);
+  // `end` runs when the session begins to end, on the communicator's own thread, and may deliver().
+  // Throws Failure when the session is closed.
+  void at_close(std::function<void()> end);
+
   // Ends the session: outstanding operations end as cancelled, on the communicator's own thread,
   // and later posts fail. Returns after that. In a callback on the own thread it returns at once,
   // and the session ends after the callback. A caller must not hold what a callback waits for.
@@ -126,6 +123,7 @@ class Communicator {
   // Returns true on the communicator's own thread.
   bool on_own_thread() const { return progress_.get_id() == std::this_thread::get_id(); }
 
+  const CommunicatorOptions& options() const { return options_; }
   const std::string& address() const { return options_.address; }
   std::uint32_t rank() const { return options_.rank; }
   std::uint32_t ranks() const { return options_.ranks; }
@@ -151,10 +149,13 @@ class Communicator {
     Outstanding operation;
   };
 
-  bool has_work() const { return !outstanding_.empty() || !of_graphs_.empty(); }
+  bool has_work() const {
+    return !outstanding_.empty() || !of_graphs_.empty() || !delivered_.empty();
+  }
   void announce(const tally_operation& operation, std::unique_lock<std::mutex>& lock);
   tally_operation describe(const Request& request, Outstanding& outstanding);
   std::size_t take(std::unique_lock<std::mutex>& lock);
+  void take_completions(std::vector<Ended>& ended);
   void copy_results(const std::vector<Ended>& ended, std::unique_lock<std::mutex>& lock);
   void progress();
   bool sleep_until_something(std::unique_lock<std::mutex>& lock);
@@ -170,6 +171,8 @@ class Communicator {
   std::vector<std::shared_ptr<void>> device_memory_;
   std::unordered_map<std::uint64_t, Outstanding> outstanding_;
   std::unordered_map<std::uint64_t, Done> of_graphs_;  // operations that CUDA graphs post
+  std::vector<Ended> delivered_;
+  std::vector<std::function<void()>> at_close_;
   std::uint64_t next_user_ = 1;
   std::uint32_t next_tag_ = 0;
   int waiters_ = 0;

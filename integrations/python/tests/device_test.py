@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import datetime
+import logging
+import os
 import weakref
 
 import group
@@ -11,7 +13,7 @@ from torch._C._distributed_c10d import WorkResult
 
 import tally.torch
 from tally.torch import _torch
-from tally.torch._connect import connect
+from tally.torch._connect import connect, logger
 import torch_device
 
 DEVICE = torch.device(torch_device.NAME)
@@ -343,6 +345,44 @@ def a_work_of_a_group_that_is_gone_is_an_error(rank, ranks):
             wait.result()
 
 
+class Lines(logging.Handler):
+    """The lines of the log."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+
+
+def without_nccl_machine_groups_have_no_effect(rank, ranks):
+    """machine_groups_test.py has those with NCCL. The variable of rank 0 counts."""
+    if torch_device.IS_GPU:
+        return
+    variable, lines = "TALLY_MACHINE_GROUPS", Lines()
+    logger.addHandler(lines)
+    try:
+        if rank == 0:
+            os.environ[variable] = "1"
+        alone = dist.new_group(backend=f"{torch_device.NAME}:tally")
+        for count in (10, 300_000, 300_000):
+            tensor = torch.full((count,), rank + 1.0, device=DEVICE)
+            dist.all_reduce(tensor, group=alone)
+            equal(tensor, torch.full((count,), float(sum(range(1, ranks + 1)))))
+        dist.destroy_process_group(alone)
+        if rank == 0:
+            os.environ[variable] = "yes"
+        group.raises("rank 0: TALLY_MACHINE_GROUPS is 'yes': use 1 or 0", dist.new_group,
+                     backend=f"{torch_device.NAME}:tally")
+    finally:
+        os.environ.pop(variable, None)
+        logger.removeHandler(lines)
+    found = [line for line in lines.lines if "MACHINE_GROUPS" in line]
+    assert len(found) == (rank == 0), found
+    assert not found or "is without effect: rank 0: " in found[0] and "libnccl.so.2" in found[0], found
+
+
 if __name__ == "__main__":
     group.main({
         "all-reduce": all_reduces_each_type_and_operation,
@@ -362,6 +402,7 @@ if __name__ == "__main__":
         "graph": each_launch_of_a_graph_is_a_round,
         "graph-fails": a_launch_that_fails_is_an_error_of_the_next_call,
         "graph-refused": what_a_graph_cannot_have_is_refused,
+        "machine-groups": without_nccl_machine_groups_have_no_effect,
         "device-alone": a_group_may_have_the_device_alone,
         "many-calls": more_calls_than_may_be_outstanding,
         "abort": a_call_ends_when_its_group_ends,

@@ -114,9 +114,9 @@ TEST_P(Cuda, OperationsHaveTheirPlaceInTheOrderOfTheStream) {
   });
 }
 
-TEST_P(Cuda, NothingIsAllocatedAndNobodyWaitsForADevice) {
+TEST_P(Cuda, AnOperationAllocatesNothingAndDoesNotBlockTheHost) {
   constexpr std::uint64_t kSteps = 20;
-  std::barrier everybody(kRanks);
+  std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
     const DeviceStream stream(thread);
     const DeviceArray<float> array(thread, 2 * kCount);
@@ -130,13 +130,13 @@ TEST_P(Cuda, NothingIsAllocatedAndNobodyWaitsForADevice) {
     };
     step();  // makes the events of the operation
     const std::uint64_t copied = copied_bytes_of(rank);
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
     CudaMachine::Work before;
     CudaMachine::Work after;
     const bool counted = index == 0 && machine_->counts(before);
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
     for (std::uint64_t i = 0; i < kSteps; ++i) step();
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
     const bool staged = transport_of(rank) != "verbs";
     const std::uint64_t own_bytes = staged ? kSteps * kCount * sizeof(float) : 0;
     EXPECT_EQ(copied_bytes_of(rank) - copied, 2 * own_bytes);
@@ -148,7 +148,7 @@ TEST_P(Cuda, NothingIsAllocatedAndNobodyWaitsForADevice) {
       EXPECT_EQ(after.bytes_down - before.bytes_down, bytes);
       EXPECT_EQ(after.bytes_up - before.bytes_up, bytes);
     }
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
   });
 }
 

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 #include <tally/tally.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,6 +19,21 @@
 #include "gpu_bridge/stream/words.h"
 
 namespace tally::testing {
+
+// Whether a thread of this name exists and blocks SIGUSR1.
+inline bool blocks_signals(const std::string& name) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    std::string line;
+    bool has_name = false;
+    while (std::getline(status, line)) {
+      has_name |= line == "Name:\t" + name;
+      if (!has_name || !line.starts_with("SigBlk:")) continue;
+      return ((std::stoull(line.substr(7), nullptr, 16) >> (SIGUSR1 - 1)) & 1) != 0;
+    }
+  }
+  return false;
+}
 
 // The primary context of a device is the thread's current one, for the life of the object.
 class DeviceThread {

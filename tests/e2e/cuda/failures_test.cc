@@ -1,4 +1,4 @@
-// Operations on memory of devices that fail: no stream waits for ever, and the completion says why.
+// Operations on memory of devices that fail: no stream waits forever, and the completion says why.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -19,7 +19,7 @@ tally_operation all_reduce_of(std::uint32_t tag, tally_region* region, const Dev
 }
 
 TEST_P(CudaFailures, AStreamGoesOnWhenARankIsMissing) {
-  std::barrier everybody(kRanks);
+  std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
     const DeviceStream stream(thread);
     const DeviceArray<float> array(thread, kCount);
@@ -34,9 +34,9 @@ TEST_P(CudaFailures, AStreamGoesOnWhenARankIsMissing) {
       EXPECT_EQ(done.tag, 1U);
       EXPECT_EQ(done.inputs_gone, 1U);
       stream.finish();
-      everybody.arrive_and_wait();
+      all_ranks.arrive_and_wait();
     } else {
-      everybody.arrive_and_wait();
+      all_ranks.arrive_and_wait();
       const auto done = rank.run(all_reduce_of(1, region, stream));  // after the deadline
       EXPECT_EQ(done.status, TALLY_DEADLINE);
       stream.finish();
@@ -46,15 +46,15 @@ TEST_P(CudaFailures, AStreamGoesOnWhenARankIsMissing) {
 
 // The rounds of the chunks' tags stay the same at all ranks.
 TEST_P(CudaFailures, TheNextRoundOfTheTagSucceeds) {
-  std::barrier everybody(kRanks);
+  std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
     const DeviceStream stream(thread);
     const DeviceArray<float> array(thread, kCount);
     tally_region* const region = array.register_with(rank.session());
-    if (index == 1) everybody.arrive_and_wait();
+    if (index == 1) all_ranks.arrive_and_wait();
     EXPECT_EQ(rank.run(all_reduce_of(1, region, stream, 200)).status, TALLY_DEADLINE);
-    if (index == 0) everybody.arrive_and_wait();
-    everybody.arrive_and_wait();
+    if (index == 0) all_ranks.arrive_and_wait();
+    all_ranks.arrive_and_wait();
     array.fill(values_of(index, kCount), stream);
     const auto done = rank.run(all_reduce_of(1, region, stream));
     ASSERT_EQ(done.status, TALLY_OK) << done.message;
@@ -63,19 +63,19 @@ TEST_P(CudaFailures, TheNextRoundOfTheTagSucceeds) {
 }
 
 TEST_P(CudaFailures, CancelledOperationsEndAtAllRanks) {
-  std::barrier everybody(kRanks);
+  std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
     const DeviceStream stream(thread);
     const DeviceArray<float> array(thread, kCount);
     tally_region* const region = array.register_with(rank.session());
     const auto wanted = all_reduce_of(1, region, stream);
-    if (index == 1) everybody.arrive_and_wait();
+    if (index == 1) all_ranks.arrive_and_wait();
     ASSERT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
     EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_DUPLICATE);
     if (index == 0) {
       ASSERT_EQ(tally_cancel(rank.session(), 1), TALLY_OK) << rank.error();
       EXPECT_EQ(rank.wait().status, TALLY_CANCELLED);
-      everybody.arrive_and_wait();
+      all_ranks.arrive_and_wait();
     } else {
       EXPECT_EQ(rank.wait().status, TALLY_CANCELLED);
     }
@@ -114,7 +114,7 @@ TEST_P(CudaFailures, ClosingASessionFreesItsStream) {
 
 TEST_P(CudaFailures, ABrokenDeviceEndsItsOperations) {
   if (options_.devices < 2) GTEST_SKIP() << "one device would fail for all ranks";
-  std::barrier everybody(kRanks);
+  std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
     const DeviceStream stream(thread);
     const DeviceArray<float> array(thread, kCount);
@@ -123,7 +123,7 @@ TEST_P(CudaFailures, ABrokenDeviceEndsItsOperations) {
     gate.close(stream);
     const auto wanted = all_reduce_of(1, region, stream);
     ASSERT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
     if (index == 0) {
       if (!machine_->break_device(0)) GTEST_SKIP() << "a real device is not broken by a test";
       thread.expect_failures();
@@ -141,7 +141,7 @@ TEST_P(CudaFailures, ABrokenDeviceEndsItsOperations) {
   });
 }
 
-TEST_P(CudaFailures, ATagIsOfOneOperationUntilItsCompletionIsTaken) {
+TEST_P(CudaFailures, ATagHasOneOperationUntilItsCompletionIsTaken) {
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
     const DeviceStream stream(thread);
     const DeviceArray<float> array(thread, kCount);
@@ -215,6 +215,34 @@ TEST_P(CudaFailures, WrongRequestsAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CudaFailures, kCudaLayouts, name_of);
+
+// A session that gives up leaves memory pinned, and that memory keeps its addresses.
+TEST(CudaGivenUp, TheNextSessionOfTheProcessRegistersMemory) {
+  if (const auto why = CudaMachine::why_not({}); !why.empty()) GTEST_SKIP() << why;
+  const CudaMachine machine;
+  const LocalNode node;
+  const DeviceThread thread(machine.driver(), 0);
+  const DeviceStream held_up(thread);
+  const DeviceStream stream(thread);
+  const DeviceArray<float> array(thread, kCount);
+  array.fill(values_of(0, kCount), stream);
+  Gate gate(thread);
+  gate.close(held_up);
+  {
+    Rank rank(node.address(), 0, 1);
+    const auto wanted = all_reduce_of(1, array.register_with(rank.session()), held_up);
+    ASSERT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+    rank.close();  // gives up after 5 s
+  }
+  {
+    Rank rank(node.address(), 0, 1);
+    const auto done = rank.run(all_reduce_of(1, array.register_with(rank.session()), stream));
+    EXPECT_EQ(done.status, TALLY_OK) << done.message;
+    EXPECT_EQ(array.read(0, kCount, stream), values_of(0, kCount));
+  }
+  gate.open();
+  held_up.finish();
+}
 
 }  // namespace
 }  // namespace tally::testing

@@ -11,7 +11,8 @@ std::string CudaMachine::why_not(const MachineOptions& options) {
   if (!driver) return driver.error().message;
   int count = 0;
   if ((*driver)->device_get_count(&count) != cuda::Code::kSuccess) count = 0;
-  if (!options.dma_buf || !options.stream_memory_operations) return "GPUs have what they have";
+  if (!options.dma_buf || !options.stream_memory_operations)
+    return "needs a device without dma-bufs or stream memory operations";
   if (count >= options.devices) return {};
   return fmt::format("needs {} GPUs and this machine has {}", options.devices, count);
 }
@@ -25,6 +26,10 @@ bool CudaMachine::counts(Work&) const {
 }
 
 bool CudaMachine::break_device(int) {
+  return false;
+}
+
+bool CudaMachine::fail(const char*, std::uint64_t) {
   return false;
 }
 

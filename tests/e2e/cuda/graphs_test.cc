@@ -65,7 +65,7 @@ TEST_P(CudaGraphs, EachLaunchIsARound) {
 }
 
 TEST_P(CudaGraphs, ARoundThatFailsHasACompletionAndTheNextOneSucceeds) {
-  std::barrier everybody(kRanks);
+  std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
     const DeviceStream stream(thread);
     const DeviceArray<float> array(thread, kCount);
@@ -83,7 +83,7 @@ TEST_P(CudaGraphs, ARoundThatFailsHasACompletionAndTheNextOneSucceeds) {
     completion.size = sizeof completion;
     while (tally_poll(rank.session(), &completion, 1) == 0) std::this_thread::yield();
     EXPECT_EQ(completion.status, TALLY_DEADLINE);
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
     array.fill(values_of(index, kCount), stream);
     graph.launch(stream);
     stream.finish();
@@ -116,6 +116,84 @@ TEST_P(CudaGraphs, TheLibrarysThreadDoesNotEndACapture) {
   });
 }
 
+// The memory that a device has not written lies in host memory still, with old bytes.
+TEST_P(CudaGraphs, ABrokenDeviceContributesToNoLaterRound) {
+  std::barrier all_ranks(kRanks);
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* const region = array.register_with(rank.session());
+    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 9, kCount, {region, 0}, {region, 0});
+    wanted.stream = stream.get();
+    wanted.deadline_ms = 1000;
+    const CapturedGraph graph(thread, stream, [&] {
+      EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+    });
+    tally_completion completion{};
+    completion.size = sizeof completion;
+    const auto expect_failure = [&] {
+      const Nanos until = monotonic_now() + 10 * kSecond;
+      int taken = 0;
+      while (taken == 0 && monotonic_now() < until) {
+        taken = tally_poll(rank.session(), &completion, 1);
+        std::this_thread::yield();
+      }
+      ASSERT_EQ(taken, 1);
+      EXPECT_NE(completion.status, TALLY_OK);
+    };
+    bool breaks = true;
+    if (index == 0) {
+      graph.launch(stream);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the chunks are posted
+      breaks = machine_->break_device(0);
+      if (breaks) thread.expect_failures();
+      expect_failure();
+    }
+    all_ranks.arrive_and_wait();
+    for (int round = 0; round < 2 && index == 1; ++round) {
+      graph.launch(stream);
+      stream.finish();
+      expect_failure();
+    }
+    all_ranks.arrive_and_wait();
+    if (!breaks) GTEST_SKIP() << "a real device is not broken by a test";
+  });
+}
+
+class CudaGraphsOnASlowBus : public CudaTest {
+ protected:
+  void SetUp() override {
+    options_.bandwidth_up = 100'000;
+    CudaTest::SetUp();
+  }
+};
+
+// The library's thread, which sleeps during the last copy, may not have seen the end of the round.
+TEST_P(CudaGraphsOnASlowBus, ASessionThatClosesRightAfterARoundUnpinsItsMemory) {
+  std::barrier all_ranks(kRanks);
+  for (int i = 0; i < 5; ++i) {
+    on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+      const DeviceStream stream(thread);
+      const DeviceArray<float> array(thread, 1000);
+      tally_region* const region = array.register_with(rank.session());
+      auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 9, 1000, {region, 0}, {region, 0});
+      wanted.stream = stream.get();
+      const CapturedGraph graph(thread, stream, [&] {
+        EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+      });
+      graph.launch(stream);
+      stream.finish();
+      rank.close();
+      all_ranks.arrive_and_wait();
+      CudaMachine::Work work;
+      if (index == 0 && machine_->counts(work)) {
+        EXPECT_EQ(work.pinned, 0U) << i;
+      }
+      all_ranks.arrive_and_wait();
+    });
+  }
+}
+
 TEST_P(CudaGraphs, RunIsRefusedDuringACapture) {
   on_each([&](std::uint32_t, Rank& rank, const DeviceThread& thread) {
     const DeviceStream stream(thread);
@@ -136,6 +214,8 @@ TEST_P(CudaGraphs, RunIsRefusedDuringACapture) {
 // The branches of a graph take queues of their own, next to that of the stream. So ranks of one
 // process that share a device would meet in a queue.
 INSTANTIATE_TEST_SUITE_P(Layouts, CudaGraphs, kDeviceForEachRank, name_of);
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaGraphsOnASlowBus, ::testing::Values(CudaLayout{2, 8}),
+                         name_of);
 
 }  // namespace
 }  // namespace tally::testing

@@ -33,10 +33,10 @@ class GroupFailures : public ::testing::Test {
       const DeviceArray<float> array(rank.thread(), kElementsOf);
       ASSERT_TRUE(rank.group().add_buffer(array.data(), array.bytes()));
       array.fill(group_values(rank.index(), kElementsOf), rank.stream());
-      everybody_.arrive_and_wait();
+      all_ranks_.arrive_and_wait();
       body(rank, group_operation(array, rank.stream(), kElementsOf));
       rank.stream().finish();  // not left waiting
-      everybody_.arrive_and_wait();
+      all_ranks_.arrive_and_wait();
       rank.close();
     });
   }
@@ -50,11 +50,11 @@ class GroupFailures : public ::testing::Test {
     EXPECT_LT(operation.tag, 10U);
   }
 
-  std::barrier<> everybody_{kGpus};
+  std::barrier<> all_ranks_{kGpus};
   std::unique_ptr<Cluster> cluster_;
 };
 
-TEST_F(GroupFailures, AGroupThatComesTooLateFailsTheOperationAtAllRanks) {
+TEST_F(GroupFailures, ALateGroupFailsTheOperationAtAllRanks) {
   begin(500);
   std::barrier late(kGpus);
   on_each([&](GroupRank& rank, const gpu::GroupOperation& operation) {
@@ -75,7 +75,7 @@ TEST_F(GroupFailures, AGroupThatComesTooLateFailsTheOperationAtAllRanks) {
   });
 }
 
-TEST_F(GroupFailures, ARankThatNeverComesEndsTheGroup) {
+TEST_F(GroupFailures, AMissingRankEndsTheGroup) {
   begin(400);
   on_each([&](GroupRank& rank, const gpu::GroupOperation& operation) {
     if (rank.index() == 5) return;
@@ -90,7 +90,7 @@ TEST_F(GroupFailures, AnErrorOfNcclEndsTheGroup) {
   begin();
   test::nccl::fail("ncclReduceScatter", 3, nccl::Code::kSystemError);
   on_each([&](GroupRank& rank, const gpu::GroupOperation& operation) {
-    if (rank.group().all_reduce(operation)) {  // else it has heard of the failure already
+    if (rank.group().all_reduce(operation)) {  // otherwise the failure is known already
       const auto done = rank.wait();
       EXPECT_NE(done.status, Status::kOk);
       EXPECT_THAT(done.message, HasSubstr("stage "));
@@ -121,7 +121,7 @@ TEST_F(GroupFailures, ABrokenDeviceEndsTheGroup) {
       test::cuda::break_context(6, cuda::Code::kIllegalAddress);
     }
     const auto posted = rank.group().all_reduce(operation);
-    if (!posted) return;  // it has heard of the failure already
+    if (!posted) return;  // the failure is known already
     const auto done = rank.wait();
     EXPECT_NE(done.status, Status::kOk);
     if (rank.index() == 6) {
@@ -130,7 +130,7 @@ TEST_F(GroupFailures, ABrokenDeviceEndsTheGroup) {
   });
 }
 
-TEST_F(GroupFailures, ARankThatVanishesEndsTheGroup) {
+TEST_F(GroupFailures, ARankThatLeavesEndsTheGroup) {
   begin();
   on_each([&](GroupRank& rank, const gpu::GroupOperation& operation) {
     if (rank.index() == 2) {
@@ -146,7 +146,7 @@ TEST_F(GroupFailures, ARankThatVanishesEndsTheGroup) {
   });
 }
 
-TEST_F(GroupFailures, AClosedGroupFailsWhatIsOutstandingEverywhere) {
+TEST_F(GroupFailures, AClosedGroupFailsOutstandingOperationsAtAllRanks) {
   begin();
   on_each([&](GroupRank& rank, const gpu::GroupOperation& operation) {
     if (rank.index() == 7) {
@@ -162,7 +162,7 @@ TEST_F(GroupFailures, AClosedGroupFailsWhatIsOutstandingEverywhere) {
   });
 }
 
-TEST_F(GroupFailures, ANodeThatEndsEndsTheGroup) {
+TEST_F(GroupFailures, TheEndOfTheNodeEndsTheGroup) {
   begin();
   on_each([&](GroupRank& rank, const gpu::GroupOperation& operation) {
     if (rank.index() == 0) {
@@ -174,7 +174,7 @@ TEST_F(GroupFailures, ANodeThatEndsEndsTheGroup) {
   });
 }
 
-TEST_F(GroupFailures, RefusesStreamsThatItCannotUse) {
+TEST_F(GroupFailures, RefusesAStreamThatIsBeingCaptured) {
   begin();
   on_each([&](GroupRank& rank, const gpu::GroupOperation& operation) {
     const auto& cu = rank.thread().driver();
@@ -207,9 +207,9 @@ std::unique_ptr<gpu::Agreement> agree(const Rank& rank, std::uint32_t index) {
 }
 
 // A process that is one rank, and dies after the first verdict. It begins before there are threads.
-class MortalRank {
+class ProcessRank {
  public:
-  explicit MortalRank(std::uint32_t index) {
+  explicit ProcessRank(std::uint32_t index) {
     EXPECT_EQ(::pipe(address_), 0);
     child_ = ::fork();
     if (child_ != 0) return;
@@ -219,15 +219,15 @@ class MortalRank {
     const auto agreement = agree(rank, index);
     ::_exit(0);
   }
-  ~MortalRank() {
+  ~ProcessRank() {
     int status = 0;
     EXPECT_EQ(::waitpid(child_, &status, 0), child_);
     EXPECT_EQ(status, 0);
     ::close(address_[0]);
     ::close(address_[1]);
   }
-  MortalRank(const MortalRank&) = delete;
-  MortalRank& operator=(const MortalRank&) = delete;
+  ProcessRank(const ProcessRank&) = delete;
+  ProcessRank& operator=(const ProcessRank&) = delete;
   void join(const std::string& address) const {
     EXPECT_GT(::write(address_[1], address.data(), address.size()), 0);
   }
@@ -237,11 +237,11 @@ class MortalRank {
   pid_t child_ = 0;
 };
 
-TEST(GroupAgreement, ARankThatDiesEndsTheWatchesOfAllOthers) {
+TEST(GroupAgreement, ADeadRankEndsTheWatchesOfTheOthers) {
   for (std::uint32_t dying = 0; dying < kAll; ++dying) {
-    const MortalRank mortal(dying);
+    const ProcessRank process(dying);
     const LocalNode node;
-    mortal.join(node.address());
+    process.join(node.address());
     on_each_rank(kAll, [&](std::uint32_t index) {
       if (index == dying) return;
       const Rank rank(node.address(), index, kAll);
@@ -257,7 +257,7 @@ TEST(GroupAgreement, ARankThatDiesEndsTheWatchesOfAllOthers) {
   }
 }
 
-TEST_F(GroupFailures, RefusesMoreThanItHasRoomFor) {
+TEST_F(GroupFailures, RefusesMoreThanTheLimitOfOperations) {
   begin();
   on_each([&](GroupRank& rank, const gpu::GroupOperation& operation) {
     auto wanted = operation;

@@ -153,14 +153,14 @@ class Cluster {
 
   // Runs `body` for each rank on a thread. The groups are closed when all bodies have returned.
   void on_each(const std::function<void(GroupRank&)>& body) {
-    std::barrier everybody(static_cast<std::ptrdiff_t>(division_.ranks()));
+    std::barrier all_ranks(static_cast<std::ptrdiff_t>(division_.ranks()));
     std::vector<std::thread> threads;
     for (std::size_t group = 0; group < division_.groups(); ++group) {
       for (std::uint32_t rank = 0; rank < division_.members(group).size(); ++rank) {
         threads.emplace_back([&, group, rank] {
           GroupRank one(*node_, division_, group, rank, ids_[group], options_);
           body(one);
-          everybody.arrive_and_wait();
+          all_ranks.arrive_and_wait();
           one.close();
         });
       }

@@ -164,6 +164,11 @@ TEST(MachineGroups, GroupsOfDifferentSizesSum) {
   run_strategy(groups);
 }
 
+TEST(MachineGroups, TheThreadOfAGroupGetsNoSignals) {
+  Cluster cluster(two_hosts());
+  cluster.on_each([&](GroupRank&) { EXPECT_TRUE(blocks_signals("tally-group")); });
+}
+
 TEST(MachineGroups, OneHardwareQueueIsEnough) {
   ClusterOptions options;
   options.cuda.queues = 1;
@@ -223,7 +228,7 @@ TEST(MachineGroups, EachOperatorAndType) {
 
 TEST(MachineGroups, OperationsHaveTheirPlaceInTheOrderOfTheStream) {
   Cluster cluster(two_hosts());
-  std::barrier everybody(static_cast<std::ptrdiff_t>(cluster.division().ranks()));
+  std::barrier all_ranks(static_cast<std::ptrdiff_t>(cluster.division().ranks()));
   cluster.on_each([&](GroupRank& rank) {
     constexpr std::uint64_t kMany = 200'000;
     constexpr std::uint32_t kSteps = 4;
@@ -258,7 +263,42 @@ TEST(MachineGroups, OperationsHaveTheirPlaceInTheOrderOfTheStream) {
       EXPECT_EQ(done.status, Status::kOk) << done.message;
     }
     EXPECT_EQ(rank.group().wait(completion, 5).status(), Status::kInvalidArgument);
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
+  });
+}
+
+// Buffers that come and go leave the buffers of outstanding operations alone.
+TEST(MachineGroups, BuffersOfOutstandingOperationsStay) {
+  Cluster cluster(two_hosts());
+  std::barrier all_ranks(static_cast<std::ptrdiff_t>(cluster.division().ranks()));
+  cluster.on_each([&](GroupRank& rank) {
+    constexpr std::uint64_t kFew = 1000;
+    std::vector<std::unique_ptr<DeviceArray<float>>> arrays;
+    for (int i = 0; i < 9; ++i) {
+      arrays.push_back(std::make_unique<DeviceArray<float>>(rank.thread(), kFew));
+    }
+    const auto add = [&](int i) {
+      ASSERT_TRUE(rank.group().add_buffer(arrays[i]->data(), arrays[i]->bytes()));
+    };
+    for (int i = 0; i < 3; ++i) add(i);
+    arrays[1]->fill(group_values(rank.index(), kFew), rank.stream());
+    Gate gate(rank.thread());
+    gate.close(rank.stream());
+    ASSERT_TRUE(rank.group().all_reduce(group_operation(*arrays[1], rank.stream(), kFew)));
+    const auto remove = [&](int i) {
+      const auto removed = rank.group().remove_buffer(arrays[i]->data());
+      EXPECT_TRUE(removed) << (removed ? "" : removed.error().message);
+    };
+    remove(0);
+    remove(2);
+    for (int i = 3; i < 9; ++i) add(i);
+    remove(8);
+    EXPECT_EQ(rank.group().remove_buffer(arrays[1]->data()).status(), Status::kAgain);
+    gate.open();
+    const auto done = rank.wait();
+    EXPECT_EQ(done.status, Status::kOk) << done.message;
+    EXPECT_EQ(arrays[1]->read(0, kFew, rank.stream()), group_sum(8, kFew));
+    all_ranks.arrive_and_wait();
   });
 }
 
@@ -310,9 +350,9 @@ TEST(MachineGroups, SchedulesWithDelaysGiveRightResults) {
   }
 }
 
-TEST(MachineGroups, NothingIsAllocatedAndNobodyWaitsForADevice) {
+TEST(MachineGroups, AnOperationAllocatesNothingAndDoesNotBlockTheHost) {
   Cluster cluster(two_hosts());
-  std::barrier everybody(static_cast<std::ptrdiff_t>(cluster.division().ranks()));
+  std::barrier all_ranks(static_cast<std::ptrdiff_t>(cluster.division().ranks()));
   cluster.on_each([&](GroupRank& rank) {
     constexpr std::uint64_t kMany = 300'000;
     const DeviceArray<float> array(rank.thread(), kMany);
@@ -324,18 +364,18 @@ TEST(MachineGroups, NothingIsAllocatedAndNobodyWaitsForADevice) {
       }
     };
     step(4);  // the sessions make the events of their operations
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
     auto before = test::cuda::counters();
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
     step(6);
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
     auto after = test::cuda::counters();
     EXPECT_EQ(after.host_synchronizations, before.host_synchronizations);
     EXPECT_EQ(after.allocations, before.allocations);
     for (const char* call : {"cuStreamCreate", "cuMemHostRegister"}) {
       EXPECT_EQ(after.calls[call], before.calls[call]) << call;
     }
-    everybody.arrive_and_wait();
+    all_ranks.arrive_and_wait();
   });
 }
 

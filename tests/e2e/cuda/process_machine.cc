@@ -15,6 +15,9 @@ CudaMachine::CudaMachine(const MachineOptions& options) {
   test::cuda::Settings settings;
   settings.devices = options.devices;
   settings.queues = options.queues;
+  settings.queue_depth = options.queue_depth;
+  settings.bandwidth_up = options.bandwidth_up;
+  settings.registration_synchronizes = options.registration_synchronizes;
   settings.seed = options.seed;
   settings.dma_buf = options.dma_buf;
   settings.stream_memory_operations = options.stream_memory_operations;
@@ -35,15 +38,23 @@ CudaMachine::~CudaMachine() {
 
 bool CudaMachine::counts(Work& work) const {
   auto counters = test::cuda::counters();
-  work = {counters.host_synchronizations, counters.allocations,
+  work = {counters.host_synchronizations,
+          counters.allocations,
           counters.calls["cuMemHostRegister"] + counters.calls["cuStreamCreate"] +
               counters.calls["cuEventCreate"],
-          counters.bytes_down, counters.bytes_up};
+          counters.bytes_down,
+          counters.bytes_up,
+          counters.live_registrations};
   return true;
 }
 
 bool CudaMachine::break_device(int device) {
   test::cuda::break_context(device, cuda::Code::kIllegalAddress);
+  return true;
+}
+
+bool CudaMachine::fail(const char* function, std::uint64_t nth) {
+  test::cuda::fail(function, nth, cuda::Code::kOutOfMemory);
   return true;
 }
 

@@ -1,6 +1,9 @@
 // How the nodes get at memory of a device, and what the log says about it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+
+#include <barrier>
 
 #include "tests/e2e/cuda/fixture.h"
 
@@ -30,7 +33,9 @@ class CudaRegions : public ::testing::Test {
     ASSERT_EQ(tally_get_info(session_, &info), TALLY_OK);
     has_adapter_ = std::string(info.transport) == "verbs";
   }
-  ~CudaRegions() override { tally_close(session_); }
+  ~CudaRegions() override {
+    if (session_ != nullptr) tally_close(session_);
+  }
 
   // The sum of one rank is its input.
   void all_reduce() {
@@ -72,6 +77,73 @@ TEST_F(CudaRegions, MemoryThatNoAdapterReachesIsStaged) {
   EXPECT_THAT(log_, HasSubstr("is staged (copied through pinned host memory)"));
   if (!has_adapter_) return;
   EXPECT_THAT(log_, HasSubstr("no dma-buf: the device makes no dma-bufs; no nvidia-peermem: "));
+}
+
+TEST_F(CudaRegions, MemoryThatCannotBePinnedIsRefused) {
+  ASSERT_NO_FATAL_FAILURE(open({.dma_buf = false}));
+  if (IsSkipped()) return;
+  all_reduce();  // the first region also pins memory for words
+  const DeviceArray<float> array(*thread_, kCount);
+  ASSERT_TRUE(machine_->fail("cuMemHostRegister", 1));
+  tally_memory memory{};
+  memory.size = sizeof memory;
+  memory.kind = TALLY_MEMORY_CUDA;
+  memory.data = reinterpret_cast<void*>(array.data());
+  memory.bytes = array.bytes();
+  tally_region* region = nullptr;
+  EXPECT_EQ(tally_region_register(session_, &memory, &region), TALLY_NO_MEMORY);
+  EXPECT_THAT(tally_last_error(session_), HasSubstr("cannot be pinned"));
+  all_reduce();
+}
+
+TEST_F(CudaRegions, PostsThatFailTakeNoPlaces) {
+  ASSERT_NO_FATAL_FAILURE(open({}));
+  if (IsSkipped()) return;
+  const DeviceStream stream(*thread_);
+  const DeviceArray<float> array(*thread_, kCount);
+  tally_region* const region = array.register_with(session_);
+  auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 1, kCount, {region, 0}, {region, 0});
+  wanted.stream = stream.get();
+  for (int i = 0; i < 300; ++i) {  // more than there are places for operations
+    if (!machine_->fail("cuEventCreate", 1)) GTEST_SKIP() << "calls of a real driver do not fail";
+    ASSERT_EQ(tally_post(session_, &wanted), TALLY_NO_MEMORY) << tally_last_error(session_);
+  }
+  all_reduce();
+}
+
+// A caller may register its first memory of a device while it waits for other operations.
+TEST_F(CudaRegions, TheDescriptorKeepsItsPromiseAtTheFirstRegion) {
+  if (const auto why = CudaMachine::why_not({}); !why.empty()) GTEST_SKIP() << why;
+  machine_ = std::make_unique<CudaMachine>();
+  std::barrier all_ranks(2);
+  on_each_rank(2, [&](std::uint32_t index) {
+    const DeviceThread thread(machine_->driver(), 0);
+    Rank rank(node_.address(), index, 2, "two");
+    const DeviceArray<float> array(thread, kCount);
+    tally_region* host = nullptr;
+    rank.alloc<float>(10, &host);
+    const auto on_host = operation(TALLY_ALL_REDUCE, TALLY_F32, 1, 10, {host, 0}, {host, 0});
+    if (index == 1) all_ranks.arrive_and_wait();
+    ASSERT_EQ(tally_post(rank.session(), &on_host), TALLY_OK) << rank.error();
+    if (index == 0) {
+      const int fd = tally_fd(rank.session());
+      ASSERT_EQ(tally_arm(rank.session()), TALLY_OK) << rank.error();
+      array.register_with(rank.session());
+      all_ranks.arrive_and_wait();
+      pollfd event{fd, POLLIN, 0};
+      EXPECT_EQ(::poll(&event, 1, 20'000), 1);
+    }
+    EXPECT_EQ(rank.wait().status, TALLY_OK);
+    all_ranks.arrive_and_wait();
+  });
+}
+
+// The handlers of signals belong to the program's own threads.
+TEST_F(CudaRegions, TheLibrarysThreadGetsNoSignals) {
+  ASSERT_NO_FATAL_FAILURE(open({}));
+  if (IsSkipped()) return;
+  all_reduce();
+  EXPECT_TRUE(blocks_signals("tally-device"));
 }
 
 }  // namespace

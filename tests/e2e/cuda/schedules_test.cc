@@ -16,7 +16,7 @@
 namespace tally::testing {
 namespace {
 
-constexpr std::uint32_t kMembers = 2;
+constexpr std::uint32_t kRanks = 2;
 constexpr std::size_t kStreams = 3;
 constexpr std::uint64_t kElements = 700'000;  // of a buffer
 constexpr std::size_t kBuffers = 6;           // one for each operation of a schedule
@@ -44,7 +44,7 @@ std::vector<Step> schedule_of(std::uint64_t seed) {
   for (std::size_t i = 0; i < size; ++i) {
     const std::uint64_t most = below(16) == 0 ? kElements : below(4) == 0 ? 20'000 : 300;
     Step step{kKinds[below(5)], 1 + below(most), below(2) == 0,
-              below(kStreams),  Trouble::kNone,  static_cast<std::uint32_t>(below(kMembers))};
+              below(kStreams),  Trouble::kNone,  static_cast<std::uint32_t>(below(kRanks))};
     if (trouble && i + 1 == size) {
       step.trouble = below(2) == 0 ? Trouble::kCancelled : Trouble::kLeftOut;
     }
@@ -58,12 +58,12 @@ std::int32_t value_of(std::uint64_t seed, std::uint32_t rank, std::uint64_t elem
   return static_cast<std::int32_t>((seed * 31 + rank * 7919 + element * 2654435761U) % 1000);
 }
 
-class Member {
+class ScheduledRank {
  public:
-  Member(const LocalNode& node, const cuda::Driver& driver, std::uint32_t index)
+  ScheduledRank(const LocalNode& node, const cuda::Driver& driver, std::uint32_t index)
       : index_(index),
         thread_(driver, static_cast<int>(index)),
-        rank_(node.address(), index, kMembers) {
+        rank_(node.address(), index, kRanks) {
     EXPECT_EQ(rank_.opened(), TALLY_OK) << rank_.open_error();
     for (std::size_t i = 0; i < kStreams; ++i) {
       streams_.push_back(std::make_unique<DeviceStream>(thread_));
@@ -73,19 +73,19 @@ class Member {
       regions_.push_back(arrays_.back()->register_with(rank_.session()));
     }
   }
-  ~Member() { rank_.close(); }
-  Member(const Member&) = delete;
-  Member& operator=(const Member&) = delete;
+  ~ScheduledRank() { rank_.close(); }
+  ScheduledRank(const ScheduledRank&) = delete;
+  ScheduledRank& operator=(const ScheduledRank&) = delete;
 
-  void run(std::uint64_t seed, std::barrier<>& everybody) {
+  void run(std::uint64_t seed, std::barrier<>& all_ranks) {
     const auto steps = schedule_of(seed);
     const Step& last = steps.back();
     const bool leaves_out = last.trouble == Trouble::kLeftOut && last.culprit == index_;
     const std::size_t posted = steps.size() - (leaves_out ? 1 : 0);
     for (std::size_t i = 0; i < posted; ++i) post(seed, i, steps[i]);
     for (std::size_t i = 0; i < posted; ++i) take(seed, steps);
-    everybody.arrive_and_wait();
-    if (leaves_out) {  // and comes too late
+    all_ranks.arrive_and_wait();
+    if (leaves_out) {  // and posts too late
       post(seed, posted, last);
       take(seed, steps);
     }
@@ -133,7 +133,7 @@ class Member {
     if (step.trouble != Trouble::kNone) return;
     std::vector<std::vector<std::int32_t>> inputs;
     std::vector<const std::byte*> starts;
-    for (std::uint32_t rank = 0; rank < kMembers; ++rank) {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       inputs.push_back(input_of(seed, at, rank, step.count));
       starts.push_back(reinterpret_cast<const std::byte*>(inputs.back().data()));
     }
@@ -141,7 +141,7 @@ class Member {
                                 ElementType::kI32,
                                 Operation::kSum,
                                 1,
-                                kMembers,
+                                kRanks,
                                 step.count};
     compute_expected(shape, starts, expected_);
     const auto result = result_of(shape, static_cast<std::uint16_t>(index_), expected_);
@@ -165,17 +165,17 @@ class Member {
 void run_schedules(const MachineOptions& options, std::uint64_t first, std::uint64_t count) {
   const CudaMachine machine(options);
   const LocalNode node;
-  std::barrier everybody(kMembers);
-  on_each_rank(kMembers, [&](std::uint32_t index) {
-    Member member(node, machine.driver(), index);
+  std::barrier all_ranks(kRanks);
+  on_each_rank(kRanks, [&](std::uint32_t index) {
+    ScheduledRank rank(node, machine.driver(), index);
     for (std::uint64_t seed = first; seed < first + count; ++seed) {
-      member.run(seed, everybody);
+      rank.run(seed, all_ranks);
     }
   });
 }
 
 TEST(CudaSchedules, GiveRightResultsAndLeaveNoStreamWaiting) {
-  MachineOptions options{.devices = kMembers};
+  MachineOptions options{.devices = kRanks};
   if (const auto why = CudaMachine::why_not(options); !why.empty()) GTEST_SKIP() << why;
   if (const char* seed = std::getenv("TALLY_TEST_SEED"); seed != nullptr) {
     options.seed = 1;
@@ -185,7 +185,7 @@ TEST(CudaSchedules, GiveRightResultsAndLeaveNoStreamWaiting) {
   const bool all = transport == nullptr || std::string_view(transport) == "shm";
   const std::uint64_t wanted = test_tier() == "fast"   ? 1'000
                                : test_tier() == "soak" ? 100'000
-                                                       : 10'000;
+                                                       : 4'000;
   // The others are tests of the transports.
   const std::uint64_t schedules = all ? wanted : wanted / 20;
   constexpr std::uint64_t kBatch = 250;

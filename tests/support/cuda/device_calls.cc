@@ -73,8 +73,13 @@ Code device_call(const char* function, Device device, Body body) {
   });
 }
 
-int attribute_value(const Settings& settings, Attribute attribute) {
+int attribute_value(const Settings& settings, Attribute attribute, Device device) {
   switch (attribute) {
+    case Attribute::kPciBusId:
+      return device;
+    case Attribute::kPciDeviceId:
+    case Attribute::kPciDomainId:
+      return 0;
     case Attribute::kAsyncEngineCount:
       return 2;
     case Attribute::kUnifiedAddressing:
@@ -128,7 +133,7 @@ Code device_get(Device* device, int ordinal) {
 
 Code device_get_attribute(int* value, Attribute attribute, Device device) {
   return device_call("cuDeviceGetAttribute", device, [&](Machine& all, Machine::Lock&) {
-    *value = attribute_value(all.settings, attribute);
+    *value = attribute_value(all.settings, attribute, device);
     return Code::kSuccess;
   });
 }

@@ -59,11 +59,16 @@ const cuda::Driver& driver_for(c10::Device device) {
 
 CommStreams::CommStreams(std::shared_ptr<Communicator> communicator, c10::Device device)
     : communicator_(std::move(communicator)) {
-  driver_for(device);
+  const cuda::Driver& driver = driver_for(device);
   const c10::impl::VirtualGuardImpl guard(device.type());
   for (std::size_t i = 0; i < kStreams; ++i) {
     const c10::Stream stream = guard.getStreamFromGlobalPool(device, true);
     streams_.push_back({stream, guard.getStreamNativeHandle(stream)});
+  }
+  const auto code =
+      driver.stream_get_ctx(static_cast<cuda::Stream>(streams_.front().native), &context_);
+  if (code != cuda::Code::kSuccess) {
+    throw Failure(TALLY_INTERNAL, cuda::failure(driver, "cuStreamGetCtx", code).message);
   }
 }
 
@@ -94,12 +99,15 @@ CommStream& CommStreams::next() {
   return streams_[next_++ % kStreams];
 }
 
-void* CommStreams::buffer(CommStream& stream, std::size_t bytes) {
-  std::size_t size = kBufferSizes.front();
-  for (const std::size_t one : kBufferSizes) {
-    size = one;
-    if (bytes <= one) break;
+std::size_t CommStreams::buffer_bytes(std::size_t bytes) {
+  for (const std::size_t size : kBufferSizes) {
+    if (bytes <= size) return size;
   }
+  return kBufferSizes.back();
+}
+
+void* CommStreams::buffer(CommStream& stream, std::size_t bytes) {
+  const std::size_t size = buffer_bytes(bytes);
   std::shared_ptr<void>& buffer = stream.buffers[size];
   if (buffer == nullptr) buffer = new_buffer(stream.native, size);
   return buffer.get();

@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "gpu_bridge/cuda_api/driver.h"
 #include "integrations/python/src/communicator.h"
 
 namespace tally::python {
@@ -53,11 +54,15 @@ class CommStreams {
   // Whether the stream is being captured into a CUDA graph. Throws Failure.
   static bool is_capturing(const c10::Stream& stream);
 
+  cuda::Context context() const { return context_; }
+
   // The streams in turn. All ranks take them in the same order.
   CommStream& next();
   // Returns a buffer of at least `bytes`, which are at most kLargestBuffer. The work that uses it
   // must be enqueued on the stream. Throws Failure.
   void* buffer(CommStream& stream, std::size_t bytes);
+  // The size of the buffer.
+  static std::size_t buffer_bytes(std::size_t bytes);
   // Returns a buffer for an operation of a graph, whose launches may come while other work uses the
   // streams. It stays until the session ends. `native` is a stream of the device.
   void* buffer_of_graph(void* native, std::size_t bytes);
@@ -66,6 +71,7 @@ class CommStreams {
   std::shared_ptr<void> new_buffer(void* native, std::size_t bytes);
 
   std::shared_ptr<Communicator> communicator_;
+  cuda::Context context_ = nullptr;
   std::vector<CommStream> streams_;
   std::vector<std::shared_ptr<void>> of_graphs_;  // buffers
   std::size_t next_ = 0;

@@ -2,6 +2,7 @@
 
 #include <c10/core/StreamGuard.h>
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
@@ -51,16 +52,36 @@ CommStreams& DeviceCollectives::streams_of(c10::Device device) {
   return streams_.emplace(device.index(), CommStreams(communicator_, device)).first->second;
 }
 
+// Only large all-reduces use machine groups. Operations of CUDA graphs do not.
+MachineReducer* DeviceCollectives::machine_for(const Plan& plan) {
+  if (!communicator_->options().machine_groups) return nullptr;
+  const bool is_large =
+      std::any_of(plan.transfers.begin(), plan.transfers.end(), [](const Transfer& transfer) {
+        return transfer.request.kind == TALLY_ALL_REDUCE &&
+               static_cast<std::uint64_t>(transfer.columns * transfer.bytes_of_element()) >=
+                   MachineReducer::kLeastBytes;
+      });
+  const auto current = c10::impl::VirtualGuardImpl(plan.device.type()).getStream(plan.device);
+  if (!is_large || CommStreams::is_capturing(current)) return nullptr;
+  try {
+    return machines_.of(streams_of(plan.device), plan.device);
+  } catch (const Failure& caught) {
+    failure_->set(caught);
+    throw;
+  }
+}
+
 c10::intrusive_ptr<DeviceWork> DeviceCollectives::start(Plan&& plan, Timeout timeout,
                                                         c10::IValue value,
                                                         const c10::TypePtr& type) {
   failure_->throw_if_set();
   plan.call.sequence = ++sequence_;
-  auto work = c10::make_intrusive<DeviceWork>(communicator_, failure_, std::move(plan.call),
-                                              plan.device, std::move(value), type);
   const std::lock_guard lock(mutex_);
   const AllowedCalls allowed(plan.device);
-  DeviceTransfers transfers(*communicator_, streams_of(plan.device), plan.device);
+  MachineReducer* const machine = machine_for(plan);
+  auto work = c10::make_intrusive<DeviceWork>(communicator_, failure_, std::move(plan.call),
+                                              plan.device, std::move(value), type);
+  DeviceTransfers transfers(*communicator_, streams_of(plan.device), machine, plan.device);
   std::exception_ptr thrown;
   try {
     for (Transfer& transfer : plan.transfers) {

@@ -15,6 +15,7 @@
 #include "integrations/python/src/torch/comm_streams.h"
 #include "integrations/python/src/torch/device_transfers.h"
 #include "integrations/python/src/torch/device_work.h"
+#include "integrations/python/src/torch/machines.h"
 
 namespace tally::python {
 
@@ -25,7 +26,7 @@ class DeviceCollectives {
   using Timeout = std::chrono::milliseconds;
 
   explicit DeviceCollectives(std::shared_ptr<Communicator> communicator)
-      : communicator_(std::move(communicator)) {}
+      : communicator_(std::move(communicator)), machines_(communicator_) {}
 
   WorkPtr all_reduce(const Tensors& tensors, const c10d::ReduceOp& op, Timeout timeout,
                      c10d::OpType kind);
@@ -62,6 +63,7 @@ class DeviceCollectives {
   c10::intrusive_ptr<DeviceWork> start(Plan&& plan, Timeout timeout, c10::IValue value = {},
                                        const c10::TypePtr& type = nullptr);
   CommStreams& streams_of(c10::Device device);
+  MachineReducer* machine_for(const Plan& plan);
   void add_all_gather(Plan& plan, const at::Tensor& input, const Tensors& outputs) const;
   void add_reduce_scatter(Plan& plan, const at::Tensor& output, const Tensors& inputs,
                           const c10d::ReduceOp& op) const;
@@ -72,6 +74,7 @@ class DeviceCollectives {
   std::atomic<std::uint64_t> copied_bytes_{0};
   std::mutex mutex_;  // guards the streams, and the order of what is enqueued on them
   std::map<c10::DeviceIndex, CommStreams> streams_;
+  Machines machines_;
 };
 
 }  // namespace tally::python

@@ -8,9 +8,10 @@
 namespace tally::python {
 
 DeviceTransfers::DeviceTransfers(Communicator& communicator, CommStreams& streams,
-                                 c10::Device device)
+                                 MachineReducer* machine, c10::Device device)
     : communicator_(communicator),
       streams_(streams),
+      machine_(machine),
       device_(device),
       current_(c10::impl::VirtualGuardImpl(device.type()).getStream(device)),
       in_graph_(CommStreams::is_capturing(current_)),
@@ -42,11 +43,13 @@ c10::Stream DeviceTransfers::join() const {
 void DeviceTransfers::enqueue(const Transfer& transfer,
                               const c10::intrusive_ptr<DeviceWork>& work) {
   if (in_graph_) return enqueue_in_graph(transfer, work);
+  const bool by_machine =
+      machine_ != nullptr && machine_->takes(request_of(transfer, transfer.columns, nullptr));
   const std::int64_t bytes_of_column = transfer.rows * transfer.bytes_of_element();
   const auto most =
       std::max<std::int64_t>(1, std::int64_t{CommStreams::kLargestBuffer} / bytes_of_column);
   for (std::int64_t first = 0; first < transfer.columns; first += most) {
-    enqueue_piece(transfer, first, std::min(most, transfer.columns - first), work);
+    enqueue_piece(transfer, first, std::min(most, transfer.columns - first), by_machine, work);
   }
 }
 
@@ -88,16 +91,22 @@ void DeviceTransfers::exchange(const Transfer& transfer, std::int64_t first, std
 }
 
 void DeviceTransfers::enqueue_piece(const Transfer& transfer, std::int64_t first,
-                                    std::int64_t count,
+                                    std::int64_t count, bool by_machine,
                                     const c10::intrusive_ptr<DeviceWork>& work) {
   CommStream& stream = next_stream();
   const c10::StreamGuard guard(stream.stream);
   const auto bytes = static_cast<std::size_t>(transfer.rows * count * transfer.bytes_of_element());
-  exchange(transfer, first, count, streams_.buffer(stream, bytes), [&](Request request) {
+  void* const buffer = streams_.buffer(stream, bytes);
+  exchange(transfer, first, count, buffer, [&](Request request) {
     request.stream = stream.native;
     work->begin_one();
+    const auto end = [work](const Outcome& one) { work->end_one(one); };
     try {
-      communicator_.post(request, [work](const Outcome& one) { work->end_one(one); });
+      if (by_machine) {
+        machine_->post(request, buffer, CommStreams::buffer_bytes(bytes), end);
+      } else {
+        communicator_.post(request, end);
+      }
     } catch (const Failure& failure) {
       work->end_one(Outcome::of(failure));
       throw;

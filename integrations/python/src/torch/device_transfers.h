@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "integrations/python/src/machine/reducer.h"
 #include "integrations/python/src/torch/comm_streams.h"
 #include "integrations/python/src/torch/device_work.h"
 
@@ -40,8 +41,10 @@ struct Transfer {
 // group, and have no part in the work.
 class DeviceTransfers {
  public:
-  // All of it follows what the current stream of `device` has now. Throws Failure.
-  DeviceTransfers(Communicator& communicator, CommStreams& streams, c10::Device device);
+  // All of it follows what the current stream of `device` has now. `machine` may be null. Throws
+  // Failure.
+  DeviceTransfers(Communicator& communicator, CommStreams& streams, MachineReducer* machine,
+                  c10::Device device);
 
   // Enqueues the copies and posts the operations, which are `work`'s. Throws Failure; pieces may be
   // under way then.
@@ -55,7 +58,7 @@ class DeviceTransfers {
  private:
   CommStream& next_stream();
   void enqueue_piece(const Transfer& transfer, std::int64_t first, std::int64_t count,
-                     const c10::intrusive_ptr<DeviceWork>& work);
+                     bool by_machine, const c10::intrusive_ptr<DeviceWork>& work);
   void enqueue_in_graph(const Transfer& transfer, const c10::intrusive_ptr<DeviceWork>& work);
   // Copies the inputs into the buffer, calls `post`, and copies the outputs out of it.
   template <typename Post>
@@ -65,6 +68,7 @@ class DeviceTransfers {
 
   Communicator& communicator_;
   CommStreams& streams_;
+  MachineReducer* machine_;
   c10::Device device_;
   c10::Stream current_;
   const bool in_graph_;

@@ -67,20 +67,22 @@ void bind_communicator(py::module_& module) {
   py::class_<Communicator, std::shared_ptr<Communicator>>(module, "Communicator")
       .def(py::init([](const std::string& address, const std::string& job, const std::string& token,
                        std::uint32_t rank, std::uint32_t ranks, double connect_timeout,
-                       double deadline) {
-             const CommunicatorOptions options{address,
-                                               job,
-                                               token,
-                                               rank,
-                                               ranks,
-                                               milliseconds(connect_timeout),
-                                               milliseconds(deadline)};
+                       double deadline, bool machine_groups) {
+             const CommunicatorOptions options{.address = address,
+                                               .job = job,
+                                               .token = token,
+                                               .rank = rank,
+                                               .ranks = ranks,
+                                               .connect_timeout_ms = milliseconds(connect_timeout),
+                                               .deadline_ms = milliseconds(deadline),
+                                               .checksums = {},
+                                               .machine_groups = machine_groups};
              const py::gil_scoped_release nogil;
              return connect(options);
            }),
            py::kw_only(), py::arg("address"), py::arg("job"), py::arg("token") = "",
            py::arg("rank"), py::arg("ranks"), py::arg("connect_timeout") = 0.0,
-           py::arg("deadline") = 0.0)
+           py::arg("deadline") = 0.0, py::arg("machine_groups") = false)
       .def_property_readonly("address", &Communicator::address)
       .def_property_readonly("rank", &Communicator::rank)
       .def_property_readonly("ranks", &Communicator::ranks)

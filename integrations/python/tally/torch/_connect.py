@@ -45,6 +45,7 @@ def connect(store, rank: int, ranks: int, deadline: float,
 
     store: a store of torch.distributed that only this group uses. $TALLY_ADDRESS names the node and $TALLY_TOKEN
     the job's secret. Without an address rank 0 finds or starts a node on this machine.
+    $TALLY_MACHINE_GROUPS of rank 0 counts for all ranks.
     deadline: seconds, the process group's time-out. lost: the address of a node that was lost."""
     follow_debug_level()
     store = of_this_start("tally", store)
@@ -53,7 +54,8 @@ def connect(store, rank: int, ranks: int, deadline: float,
     if rank == 0:
         try:
             offer = {"address": os.environ.get("TALLY_ADDRESS") or own_node(instead_of=lost),
-                     "job": f"torch-{uuid.uuid4().hex[:16]}", "host": socket.gethostname()}
+                     "job": f"torch-{uuid.uuid4().hex[:16]}", "host": socket.gethostname(),
+                     "machine_groups": _wants_machine_groups()}
         except Error as error:
             offer = {"error": error.args[0], "status": error.status}
         store.set(key, json.dumps(offer))
@@ -66,10 +68,18 @@ def connect(store, rank: int, ranks: int, deadline: float,
         raise Error(f"rank 0 started a node on {offer['host']} and this is {socket.gethostname()}: "
                     "ranks on several machines need $TALLY_ADDRESS", "unavailable", 0)
     communicator = _torch.Communicator(address=address, job=offer["job"], token=os.environ.get("TALLY_TOKEN", ""),
-                                       rank=rank, ranks=ranks, connect_timeout=start, deadline=deadline)
+                                       rank=rank, ranks=ranks, connect_timeout=start, deadline=deadline,
+                                       machine_groups=offer["machine_groups"])
     if rank == 0:
         logger.info("tally: %d ranks, job %s at %s; time-out %g s, to connect %g s", ranks, offer["job"], address, deadline, start)
     return communicator
+
+
+def _wants_machine_groups() -> bool:
+    value = os.environ.get("TALLY_MACHINE_GROUPS", "0")
+    if value not in ("0", "1"):
+        raise Error(f"TALLY_MACHINE_GROUPS is {value!r}: use 1 or 0", "invalid argument")
+    return value == "1"
 
 
 def _get(store, key: str, seconds: float) -> bytes:

@@ -6,7 +6,8 @@ from torch.distributed import Work
 
 class Communicator:
     def __init__(self, *, address: str, job: str, token: str = "", rank: int, ranks: int,
-                 connect_timeout: float = 0.0, deadline: float = 0.0) -> None: ...
+                 connect_timeout: float = 0.0, deadline: float = 0.0,
+                 machine_groups: bool = False) -> None: ...
     @property
     def address(self) -> str: ...
     @property

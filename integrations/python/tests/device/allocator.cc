@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -18,9 +19,12 @@ struct Block {
   cuda::Pointer data = 0;
   std::size_t bytes = 0;
   c10::StreamId stream = 0;          // of the allocation
+  int ordinal = 0;                   // of the device
   std::set<c10::StreamId> users{};   // other streams that have used it since
   std::vector<cuda::Event> waits{};  // events that must have happened before the next use
 };
+
+using Key = std::tuple<int, c10::StreamId, std::size_t>;  // ordinal, stream, bytes
 
 class CachingAllocator final : public c10::Allocator {
  public:
@@ -49,13 +53,14 @@ class CachingAllocator final : public c10::Allocator {
     const auto found = used_.find(data);
     Block block = std::move(found->second);
     used_.erase(found);
+    const cuda::CurrentContext current(driver(), context_of(block.ordinal));
     for (const c10::StreamId user : std::exchange(block.users, {})) {
       cuda::Event event = nullptr;
       check("cuEventCreate", driver().event_create(&event, cuda::kEventDisableTiming));
       check("cuEventRecord", driver().event_record(event, reinterpret_cast<cuda::Stream>(user)));
       block.waits.push_back(event);
     }
-    free_.emplace(std::pair(block.stream, block.bytes), std::move(block));
+    free_.emplace(Key(block.ordinal, block.stream, block.bytes), std::move(block));
   }
 
   void empty() {
@@ -89,8 +94,8 @@ class CachingAllocator final : public c10::Allocator {
 
   void* take(std::size_t bytes, c10::StreamId stream) {
     const std::lock_guard lock(mutex_);
-    Block block{.bytes = bytes, .stream = stream};
-    const auto [from, to] = free_.equal_range(std::pair(stream, bytes));
+    Block block{.bytes = bytes, .stream = stream, .ordinal = ordinal()};
+    const auto [from, to] = free_.equal_range(Key(block.ordinal, stream, bytes));
     const auto ready = std::find_if(from, to, [](auto& one) { return is_ready(one.second); });
     if (ready != to) {
       block = std::move(ready->second);
@@ -105,7 +110,7 @@ class CachingAllocator final : public c10::Allocator {
 
   std::mutex mutex_;  // guards all below
   std::unordered_map<void*, Block> used_;
-  std::multimap<std::pair<c10::StreamId, std::size_t>, Block> free_;
+  std::multimap<Key, Block> free_;
 };
 
 }  // namespace

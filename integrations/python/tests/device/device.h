@@ -1,6 +1,7 @@
 // A device of PyTorch for tests: "process", registered as PrivateUse1. Its memory, streams and
 // events are those of device 0 of the CUDA of the process (tests/support/cuda). So code for GPUs
-// runs under PyTorch without a GPU.
+// runs under PyTorch without a GPU. Threads that are ranks of their own have a device each
+// (use_ordinal()).
 //
 // Copies between two tensors of the device, and fill_, zero_, add_, mul_ and div_ of dense tensors,
 // are enqueued on the current stream. All other operators run on the CPU: they wait for the stream,
@@ -18,6 +19,10 @@ namespace tally::torch_device {
 inline constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 inline const c10::Device kDevice(kType, 0);
 
+// The number in CUDA of the calling thread's device. A thread sets it before it uses the device.
+void use_ordinal(int ordinal);
+int ordinal();
+cuda::Context context_of(int ordinal);
 // The driver. The device's primary context is current on the calling thread afterwards.
 const cuda::Driver& driver();
 // Throws with the name of the call unless the code is kSuccess.

@@ -1,11 +1,11 @@
 // Streams and events: what c10's device guard asks of a device.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include <array>
-#include <atomic>
+#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "integrations/python/tests/device/device.h"
 
@@ -13,15 +13,19 @@ namespace tally::torch_device {
 namespace {
 
 thread_local c10::StreamId current_id = 0;
+thread_local int current_ordinal = 0;
 
-cuda::Context primary_context(const cuda::Driver& driver) {
-  static const cuda::Context context = [&] {
+// Retained for the life of the process.
+cuda::Context primary_context(const cuda::Driver& driver, int ordinal) {
+  static std::mutex mutex;
+  static std::map<int, cuda::Context> contexts;
+  const std::lock_guard lock(mutex);
+  cuda::Context& context = contexts[ordinal];
+  if (context == nullptr) {
     cuda::Device device = 0;
-    cuda::Context made = nullptr;
-    check("cuDeviceGet", driver.device_get(&device, 0));
-    check("cuDevicePrimaryCtxRetain", driver.primary_ctx_retain(&made, device));
-    return made;
-  }();
+    check("cuDeviceGet", driver.device_get(&device, ordinal));
+    check("cuDevicePrimaryCtxRetain", driver.primary_ctx_retain(&context, device));
+  }
   return context;
 }
 
@@ -44,9 +48,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return c10::Stream(c10::Stream::DEFAULT, kDevice);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
-    static const std::array<c10::Stream, 4> pool{new_stream(), new_stream(), new_stream(),
-                                                 new_stream()};
-    static std::atomic<std::size_t> next{0};
+    static std::mutex mutex;
+    static std::map<int, std::vector<c10::Stream>> pools;  // by ordinal
+    static std::size_t next = 0;
+    const std::lock_guard lock(mutex);
+    auto& pool = pools[current_ordinal];
+    while (pool.size() < 4) pool.push_back(new_stream());
     return pool[next++ % pool.size()];
   }
   c10::Stream getNewStream(c10::Device, int) const override { return new_stream(); }
@@ -107,9 +114,21 @@ const cuda::Driver& driver() {
   thread_local bool has_context = false;
   if (!has_context) {
     has_context = true;
-    check("cuCtxPushCurrent", opened.ctx_push_current(primary_context(opened)));
+    check("cuCtxPushCurrent", opened.ctx_push_current(primary_context(opened, current_ordinal)));
   }
   return opened;
+}
+
+void use_ordinal(int ordinal) {
+  current_ordinal = ordinal;
+}
+
+int ordinal() {
+  return current_ordinal;
+}
+
+cuda::Context context_of(int ordinal) {
+  return primary_context(driver(), ordinal);
 }
 
 void check(const char* call, cuda::Code code) {

@@ -66,6 +66,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   at::RegisterPrivateUse1HooksInterface(hooks);
   c10::SetAllocator(kType, &allocator());
   pybind11::class_<Gate, std::shared_ptr<Gate>>(module, "Gate").def("open", &Gate::open);
+  module.def("use_ordinal", &use_ordinal);
   module.def("close_gate", &close_gate);
   module.def("empty_cache", &empty_cache, pybind11::call_guard<pybind11::gil_scoped_release>());
 }

@@ -47,6 +47,11 @@ def empty_cache() -> None:
     (torch.cuda if IS_GPU else _torch_device).empty_cache()
 
 
+def use_ordinal(ordinal: int) -> None:
+    """The device of the calling thread is this one of CUDA's. A thread calls it before it uses the device."""
+    _torch_device.use_ordinal(ordinal)
+
+
 def report() -> dict:
     """Counters, calls, misuse and waiting streams of the CUDA of the process."""
     return json.loads(_cuda.tally_test_cuda_report().decode())

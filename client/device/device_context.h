@@ -1,9 +1,9 @@
 // What operations of one CUDA context share: streams for copies, and the words and events of
-// operations, which are used again and again. One thread at a time.
+// operations, which are used again and again. One thread at a time. Enqueued work may use an object
+// that has retired operations, which must then never be destroyed.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -34,9 +34,6 @@ class DeviceContext {
   bool has_retired() const { return !retired_.empty(); }
   // The error of the context, after which its streams do no more work. Costs a call of the driver.
   Outcome alive() const;
-  // The words stay until the process ends, and so do the operations that are retired, because
-  // enqueued work may still use them.
-  void abandon();
 
  private:
   DeviceContext(const cuda::Driver& driver, cuda::Context handle)

@@ -1,4 +1,4 @@
-#include "client/device/device_contexts.h"
+#include "client/device/device_context.h"
 
 #include <fmt/format.h>
 
@@ -31,12 +31,9 @@ Result<std::unique_ptr<gpu::OrderedOperation>> DeviceContext::take() {
                              "CUDA graphs: take completions first",
                              kMostOperations)};
   }
-  return gpu::OrderedOperation::make(driver_, handle_, *words_, used_words_++, device_writes_);
-}
-
-void DeviceContext::abandon() {
-  for (auto& operation : retired_) static_cast<void>(operation.release());
-  static_cast<void>(words_.release());
+  auto made = gpu::OrderedOperation::make(driver_, handle_, *words_, used_words_, device_writes_);
+  if (made) ++used_words_;
+  return made;
 }
 
 Outcome DeviceContext::alive() const {
