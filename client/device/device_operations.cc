@@ -1,8 +1,12 @@
 #include "client/device/device_operations.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include "client/device/keep_until_exit.h"
@@ -69,13 +73,22 @@ Outcome DeviceOperations::remove_region(Lock& lock, Region* region) {
     return Error{Status::kAgain, fmt::format("the operation of tag {} on the region {}",
                                              live.operation->tag(), why)};
   }
-  return regions_.remove(lock, region);
+  // The copies of operations that have failed may still be enqueued.
+  const bool in_use = contexts_.at(removed->memory.context)->has_retired();
+  return regions_.remove(lock, region, in_use);
 }
 
 // -- posting -------------------------------------------------------------------------------------
 
 Outcome DeviceOperations::check(const Post& post, const DeviceBuffers& buffers) const {
   const std::uint32_t tag = post.notice.tag;
+  for (const DeviceRegion* const region : {buffers.in, buffers.out}) {
+    if (region == nullptr || !region->removing) continue;
+    return Error{Status::kBadRegion,
+                 fmt::format("tag {}: tally_region_free has failed for this region: use another "
+                             "one, or close the session",
+                             tag)};
+  }
   if (has(tag) || session_.outstanding(tag)) {
     return refusal(Status::kDuplicate, tag, session_.book_config().credit);
   }
@@ -103,9 +116,13 @@ Outcome DeviceOperations::post(Lock& lock, const Post& post, cuda::Stream stream
   // A queue of the device may be full, and becomes empty only as operations go on: also this one,
   // because its own calls may be more than fit.
   live.enqueuing = true;
-  const auto enqueued = [&] {
+  const auto enqueued = [&]() -> Outcome {
     const Unlocked unlocked(lock);
-    return enqueue(live, stream);
+    try {
+      return enqueue(live, stream);
+    } catch (const std::bad_alloc&) {
+      return of_tag(notice.tag, {Status::kNoMemory, "no memory is left to enqueue the operation"});
+    }
   }();
   live.enqueuing = false;
   return enqueued ? enqueued : stop_enqueuing(live, enqueued.error());
@@ -120,7 +137,10 @@ Outcome DeviceOperations::prepare(Live& live, cuda::Stream stream) {
     if (!streams) return streams.error();
     live.captured = std::make_unique<Captured>();
     live.captured->streams = std::move(streams).value();
-    live.captured->wake_fd = wake_fd_;
+    live.captured->wake_fd = UniqueFd(::fcntl(wake_fd_, F_DUPFD_CLOEXEC, 0));
+    if (!live.captured->wake_fd) {
+      return of_tag(operation.tag(), {Status::kNoMemory, std::strerror(errno)});
+    }
   }
   auto ordered = live.context->take();
   if (!ordered) return ordered.error();
@@ -190,7 +210,7 @@ void DeviceOperations::cancel_all() {
 void DeviceOperations::Captured::begin_round(void* captured) {
   auto& self = *static_cast<Captured*>(captured);
   self.rounds.fetch_add(1, std::memory_order_release);
-  gpu::make_readable(self.wake_fd);
+  gpu::make_readable(self.wake_fd.get());
 }
 
 // -- progress ------------------------------------------------------------------------------------
@@ -291,6 +311,12 @@ void DeviceOperations::finish(Live& live) {
 
 void DeviceOperations::look_for_failures() {
   for (const auto& [handle, context] : contexts_) {
+    // A call that waits for room in a queue may hold a lock of the driver, and returns an error
+    // when the device fails.
+    const bool is_enqueuing = std::any_of(
+        operations_.begin(), operations_.end(),
+        [&](const Live& live) { return live.enqueuing && live.context == context.get(); });
+    if (is_enqueuing) continue;
     const auto alive = context->alive();
     if (alive) continue;
     for (Live& live : operations_) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/system/fd.h"
 #include "client/device/device_context.h"
 #include "client/device/device_operation.h"
 #include "client/device/device_regions.h"
@@ -79,7 +80,7 @@ class DeviceOperations {
   // Of an operation that was captured into a graph.
   struct Captured {
     gpu::CopyStreams streams;
-    int wake_fd = -1;
+    UniqueFd wake_fd;  // its own, because rounds may begin after the session's end
     std::atomic<std::uint32_t> rounds{0};  // that have begun and have not ended
 
     static void begin_round(void* captured);  // called by a thread of the driver
@@ -89,7 +90,7 @@ class DeviceOperations {
     DeviceContext* context = nullptr;
     std::unique_ptr<Captured> captured;  // null: not captured, and forgotten at its end
     std::uint64_t copied_bytes = 0;      // of each round
-    bool enqueuing = false;              // post() of it goes on
+    bool enqueuing = false;              // post() is still enqueuing it
 
     bool under_way() const {
       return captured == nullptr || captured->rounds.load(std::memory_order_acquire) > 0;
@@ -103,7 +104,7 @@ class DeviceOperations {
   Live& add(Live live);
   void remove(Live& live);
   Outcome enqueue(Live& live, cuda::Stream stream);
-  // The operation, which is not all enqueued, ends.
+  // Ends an operation that is only partly enqueued.
   Outcome stop_enqueuing(Live& live, const Error& error);
   // False: the credit is used up.
   bool post_chunks(DeviceOperation& operation, bool& any);
@@ -118,10 +119,11 @@ class DeviceOperations {
   std::map<cuda::Context, std::unique_ptr<DeviceContext>> contexts_;
   // In the order of the posts, which is the same at all ranks. Chunks get credit in this order: if
   // operations overtook each other, ranks could use it up for different ones, and none would end.
+  // Rounds of graphs have their place by the capture, and end by the deadline in that case.
   std::list<Live> operations_;
   std::unordered_map<std::uint32_t, std::list<Live>::iterator> by_tag_;
   std::deque<Completed> finished_;
-  std::vector<gpu::PartCopies> copies_;  // of post(), which the caller's thread uses; kept
+  std::vector<gpu::PartCopies> copies_;  // of post(); kept for its memory
   std::uint32_t outstanding_ = 0;
   std::uint64_t copied_bytes_ = 0;
 };

@@ -88,9 +88,12 @@ Result<DeviceRegion> DeviceRegions::staged(Lock& lock, const gpu::DeviceMemory& 
       .memory = memory, .region = *added, .pinned = std::move(pinned).value(), .staged = true};
 }
 
-Outcome DeviceRegions::remove(Lock& lock, Region* region) {
+Outcome DeviceRegions::remove(Lock& lock, Region* region, bool in_use) {
   const auto found = regions_.find(region);
-  {
+  found->second.removing = true;
+  if (in_use) {
+    keep_pinned(found->second);
+  } else {
     const Unlocked unlocked(lock);
     found->second.pinned = {};
   }
@@ -100,15 +103,17 @@ Outcome DeviceRegions::remove(Lock& lock, Region* region) {
 }
 
 void DeviceRegions::keep_pinned() {
+  for (auto& [region, device] : regions_) keep_pinned(device);
+}
+
+void DeviceRegions::keep_pinned(DeviceRegion& device) {
   struct Kept {
     Mapping mapping;
     gpu::PinnedMemory pinned;
   };
-  for (auto& [region, device] : regions_) {
-    if (!device.staged) continue;
-    keep_until_exit(
-        std::make_unique<Kept>(Kept{device.region->take_mapping(), std::move(device.pinned)}));
-  }
+  if (!device.staged) return;
+  keep_until_exit(
+      std::make_unique<Kept>(Kept{device.region->take_mapping(), std::move(device.pinned)}));
 }
 
 }  // namespace tally::client

@@ -21,6 +21,7 @@ struct DeviceRegion {
   gpu::PinnedMemory pinned;  // of the copy
   bool staged = false;
   bool needs_flush = false;  // of what an adapter has written
+  bool removing = false;     // not pinned any more, and of no use to operations
 };
 
 // One thread at a time uses it, together with the session, under a lock. Functions that take the
@@ -37,8 +38,9 @@ class DeviceRegions {
   Result<DeviceRegion*> add(Lock& lock, const gpu::DeviceMemory& memory);
   // Null: `region` is not memory of a device.
   const DeviceRegion* find(const Region* region) const;
-  // Precondition: no operation uses the region, and no enqueued copy.
-  Outcome remove(Lock& lock, Region* region);
+  // Precondition: no operation uses the region. in_use: enqueued copies may still use it, so its
+  // copy stays as by keep_pinned().
+  Outcome remove(Lock& lock, Region* region, bool in_use);
   // The copies stay pinned and mapped until the process ends, because enqueued work may still use
   // them. CUDA would also refuse to pin other memory at their addresses.
   void keep_pinned();
@@ -46,6 +48,7 @@ class DeviceRegions {
  private:
   Result<DeviceRegion> direct(const gpu::DeviceMemory& memory);
   Result<DeviceRegion> staged(Lock& lock, const gpu::DeviceMemory& memory);
+  static void keep_pinned(DeviceRegion& device);
 
   const cuda::Driver& driver_;
   Session& session_;

@@ -51,8 +51,8 @@ Result<roce::LocalAddress> with_prefix(const std::string& text) {
   return local;
 }
 
-// The port's own resolver asks a gateway for its MAC address, so it must be near.
-bool is_near(const roce::IpAddress& gateway, const roce::LocalAddress& local) {
+// The port's own resolver asks a gateway for its MAC address, so it must be on the link.
+bool is_on_link(const roce::IpAddress& gateway, const roce::LocalAddress& local) {
   const bool v4 = roce::is_ipv4(local.address);
   const unsigned bits = local.prefix_bits + (v4 ? frames::kIpv4PrefixBits : 0);
   return frames::is_unicast(gateway) && roce::is_ipv4(gateway) == v4 &&
@@ -66,7 +66,7 @@ Result<RoceAddress> of_its_own(const Config& config) {
   RoceAddress found{.local = *local, .text = text.substr(0, text.find('/'))};
   if (config.roce_gateway.empty()) return found;
   found.local.gateway = parse_ip(config.roce_gateway);
-  if (!found.local.gateway || !is_near(*found.local.gateway, found.local)) {
+  if (!found.local.gateway || !is_on_link(*found.local.gateway, found.local)) {
     return wrong("roce_gateway", config.roce_gateway,
                  "which is no IP address within the prefix of network.roce_address",
                  "write the address of the gateway on the port's link, or leave it out");

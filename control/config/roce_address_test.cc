@@ -58,7 +58,7 @@ TEST_F(RoceAddressTest, AnAddressWithoutAPrefixIsOneOfTheKernels) {
   expect_error("network.roce_address is \"here\"", "10.9.0.2");
 }
 
-TEST_F(RoceAddressTest, AnAddressWithALabelCounts) {
+TEST_F(RoceAddressTest, FindsAnAddressWithALabel) {
   interfaces_.back().name = "eth1:1";
   EXPECT_EQ(found().local.address, kIpv4);
   interfaces_.back().name = "eth11";
@@ -76,7 +76,7 @@ TEST_F(RoceAddressTest, AnAddressWithAPrefixIsOfThePortAlone) {
   EXPECT_EQ(alone.text, "10.9.0.2");
 }
 
-TEST_F(RoceAddressTest, AGatewayIsNear) {
+TEST_F(RoceAddressTest, AGatewayIsOnTheLink) {
   config_.roce_address = "10.9.0.2/24";
   for (const char* gateway : {"here", "10.9.1.1", "fd00::1", "0.0.0.0"}) {
     config_.roce_gateway = gateway;

@@ -108,8 +108,9 @@ class MachineGroup {
   // kAgain while an operation uses it.
   virtual Outcome remove_buffer(cuda::Pointer data) = 0;
 
-  // Enqueues everything and returns, without waiting for a device. But CUDA blocks a caller while a
-  // stream has some 1000 calls outstanding. After an error nothing is enqueued.
+  // Enqueues everything and returns, without waiting for a device. After an error nothing is
+  // enqueued. CUDA blocks a caller while a stream has some 1000 calls outstanding. While it does,
+  // the group notices no failure: a rank of the machine that is lost then blocks the call for ever.
   virtual Outcome all_reduce(const GroupOperation& operation) = 0;
 
   // A completion comes when the result stands in the memory of this GPU and all ranks have ended

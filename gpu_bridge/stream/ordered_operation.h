@@ -85,8 +85,8 @@ class OrderedOperation {
     store(words_.down, 0);
     store(words_.landed, 0);
   }
-  // No stream waits for the operation from now on, in any state of it. Copies of the result may run
-  // at once, with any bytes. The words are of no further use.
+  // No stream waits for the round under way from now on, in any state of it. Copies of the result
+  // may run at once, with any bytes. The words are of no further use.
   void release_streams() { store(words_.up, kAllParts); }
 
  private:

@@ -55,11 +55,11 @@ inline Result<UniqueFd> make_event_fd() {
 // Both take a descriptor of make_event_fd(). Any thread, also in a host function of CUDA.
 inline void make_readable(int event_fd) {
   const std::uint64_t one = 1;
-  static_cast<void>(::write(event_fd, &one, sizeof one));
+  static_cast<void>(!::write(event_fd, &one, sizeof one));
 }
 inline void make_unreadable(int event_fd) {
   std::uint64_t count = 0;
-  static_cast<void>(::read(event_fd, &count, sizeof count));
+  static_cast<void>(!::read(event_fd, &count, sizeof count));
 }
 
 // Sleeps until a descriptor has an event, but not longer than `longest`.

@@ -226,7 +226,7 @@ void Communicator::post(const Request& request, Done done) {
     tally_operation operation = describe(request, outstanding);
     operation.user = next_user_++;
     if (request.in_graph) {
-      operation.tag = kOwnDeviceTags + kTagsInTurn + static_cast<std::uint32_t>(of_graphs_.size());
+      operation.tag = kOwnDeviceTags + kTagsInTurn + next_graph_tag_++;
       announce(operation, lock);
       of_graphs_.emplace(operation.user, std::move(outstanding.done));
     } else {
@@ -334,8 +334,12 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
 
 // Returns whether there may be something to take.
 bool Communicator::sleep_until_something(std::unique_lock<std::mutex>& lock) {
-  if (session_ == nullptr || tally_arm(session_) != TALLY_OK) return true;
+  if (session_ == nullptr) return true;
+  const tally_status armed = tally_arm(session_);
+  if (armed == TALLY_AGAIN) return true;
   std::array<pollfd, 2> sources{{{tally_fd(session_), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
+  // A session that is over may stay readable.
+  if (armed != TALLY_OK) sources[0].fd = -1;
   ++sleepers_;
   lock.unlock();
   const int ready = ::poll(sources.data(), sources.size(), kLongestSleepMs);

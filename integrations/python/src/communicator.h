@@ -175,6 +175,7 @@ class Communicator {
   std::vector<std::function<void()>> at_close_;
   std::uint64_t next_user_ = 1;
   std::uint32_t next_tag_ = 0;
+  std::uint32_t next_graph_tag_ = 0;
   int waiters_ = 0;
   std::uint64_t sleepers_ = 0;  // threads that sleep on descriptors: waiters and the own thread
   bool watched_ = false;        // there is an operation that no thread may await

@@ -103,16 +103,31 @@ def a_host_sends_its_bytes_once() -> None:
 
 
 def the_hook_averages() -> None:
+    count = 600_000
+
     def body(rank, store):
         reducer = _torch.DeviceReducer(connect(store, rank, RANKS, 30), 30)
-        for wire, stats in ((None, False), (torch.bfloat16, False), (None, True)):
-            bucket = filled(rank, 600_000)
+        # The first call makes the group. Calls with statistics do not use it.
+        for wire, stats in ((None, False), (None, False), (torch.bfloat16, False), (None, True)):
+            bucket = filled(rank, count)
+            torch.accelerator.synchronize()
+            barrier.wait()
+            if rank == 0:
+                counted.append(torch_device.report()["bytes_down"])
+            barrier.wait()
             reducer.average(0, bucket, wire, stats).wait()
             check(bucket, SUM / RANKS)
-        assert reducer.statistics() == (600_000 * (SUM / RANKS) ** 2, 0)
+        torch.accelerator.synchronize()
         barrier.wait()
-    barrier = threading.Barrier(RANKS)
+        if rank == 0:
+            counted.append(torch_device.report()["bytes_down"])
+        assert reducer.statistics() == (count * (SUM / RANKS) ** 2, 0)
+        barrier.wait()
+    barrier, counted = threading.Barrier(RANKS), []
     on_each_rank(body)
+    by_check = RANKS * 4 * count
+    moved = [after - before - by_check for before, after in zip(counted, counted[1:])]
+    assert moved[1:] == [4 * count, 2 * count, RANKS * 4 * count], moved
 
 
 def a_rank_that_leaves_is_an_error_of_the_others() -> None:

@@ -30,8 +30,8 @@ def children_named(name: str, directory: str) -> list:
 
 
 class WithNodesOfItsOwn(unittest.TestCase):
-    """After each test its processes are ended. A node ends seconds after its last rank, so the file looks after its last
-    test that no node is left of any."""
+    """After each test its processes are ended. A node ends seconds after its last rank, so a check after the last test
+    of the file finds the nodes that any test has left."""
 
     def setUp(self):
         # Nodes of the ranks' own have their sockets here.

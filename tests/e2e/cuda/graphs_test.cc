@@ -116,7 +116,7 @@ TEST_P(CudaGraphs, TheLibrarysThreadDoesNotEndACapture) {
   });
 }
 
-// The memory that a device has not written lies in host memory still, with old bytes.
+// Host memory that the device has not written still has the bytes of an earlier round.
 TEST_P(CudaGraphs, ABrokenDeviceContributesToNoLaterRound) {
   std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {

@@ -96,7 +96,7 @@ TEST_F(CudaRegions, MemoryThatCannotBePinnedIsRefused) {
   all_reduce();
 }
 
-TEST_F(CudaRegions, PostsThatFailTakeNoPlaces) {
+TEST_F(CudaRegions, FailedPostsDoNotUseUpOperations) {
   ASSERT_NO_FATAL_FAILURE(open({}));
   if (IsSkipped()) return;
   const DeviceStream stream(*thread_);
@@ -111,8 +111,31 @@ TEST_F(CudaRegions, PostsThatFailTakeNoPlaces) {
   all_reduce();
 }
 
+// Its copies may still be enqueued.
+TEST_F(CudaRegions, AFreedRegionOfAFailedPostStaysPinned) {
+  ASSERT_NO_FATAL_FAILURE(open({.dma_buf = false}));
+  if (IsSkipped()) return;
+  const DeviceStream stream(*thread_);
+  const DeviceArray<float> array(*thread_, kCount);
+  tally_region* const region = array.register_with(session_);
+  CudaMachine::Work before;
+  CudaMachine::Work after;
+  Gate gate(*thread_);
+  gate.close(stream);
+  if (!machine_->counts(before)) GTEST_SKIP() << "calls of a real driver do not fail";
+  ASSERT_TRUE(machine_->fail("cuMemcpyHtoDAsync", 1));
+  auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 1, kCount, {region, 0}, {region, 0});
+  wanted.stream = stream.get();
+  ASSERT_NE(tally_post(session_, &wanted), TALLY_OK);
+  EXPECT_EQ(tally_region_free(session_, region), TALLY_OK) << tally_last_error(session_);
+  ASSERT_TRUE(machine_->counts(after));
+  EXPECT_EQ(after.pinned, before.pinned);
+  gate.open();
+  stream.finish();
+}
+
 // A caller may register its first memory of a device while it waits for other operations.
-TEST_F(CudaRegions, TheDescriptorKeepsItsPromiseAtTheFirstRegion) {
+TEST_F(CudaRegions, ArmBeforeTheFirstRegionStillWakesTheCaller) {
   if (const auto why = CudaMachine::why_not({}); !why.empty()) GTEST_SKIP() << why;
   machine_ = std::make_unique<CudaMachine>();
   std::barrier all_ranks(2);

@@ -51,6 +51,7 @@ Finding of_address(const Machine& machine, const std::string& port, const std::s
   if (!address) {
     const std::string& message = address.error().message;
     const std::size_t end = message.find(kBeforeRemedy);
+    if (end == message.npos) return problem(what, message, "change network.roce_address");
     return problem(what, message.substr(0, end), message.substr(end + kBeforeRemedy.size()));
   }
   if (address->is_beside_kernel) {

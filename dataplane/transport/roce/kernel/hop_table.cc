@@ -1,6 +1,7 @@
 #include "dataplane/transport/roce/kernel/hop_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tally::transport::roce {
 
@@ -42,8 +43,10 @@ void HopTable::record(const IpAddress& target, const Resolution& answer, Nanos n
   if (entry == nullptr) return;
   const bool is_asked = answer.reach == Reach::kAsked;
   if (!is_asked || entry->found.reach != Reach::kKnown) entry->found = answer;
-  // The kernel asks again for an address that was unreachable, perhaps long ago.
-  const bool is_soon = is_asked || answer.reach == Reach::kUnreachable;
+  // The first answer that an address is unreachable may be old. The question makes the kernel ask
+  // the network again, so the answer may change soon.
+  const bool is_first = !is_asked && !std::exchange(entry->answered, true);
+  const bool is_soon = is_asked || (is_first && answer.reach == Reach::kUnreachable);
   entry->due = now + (is_soon ? options_.retry : options_.renewal);
 }
 

@@ -42,6 +42,7 @@ class HopTable {
     Resolution found{.reach = Reach::kAsked};
     Nanos due = 0;
     Nanos used_until = 0;
+    bool answered = false;  // ever
   };
 
   Entry* find(const IpAddress& target);

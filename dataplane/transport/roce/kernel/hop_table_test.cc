@@ -46,11 +46,15 @@ TEST_F(HopTableTest, AnAddressThatTheKernelAsksForIsDueSoon) {
   EXPECT_EQ(table_.next_due(now_), ipv4(1));
 }
 
-// Its entry in the kernel's table may be as old as the host's last end.
-TEST_F(HopTableTest, AnAddressThatDoesNotAnswerIsDueSoon) {
+// The kernel's entry may be from an earlier time at which the host was down.
+TEST_F(HopTableTest, AnAddressThatDoesNotAnswerIsDueSoonOnce) {
   resolve();
   record({.reach = Reach::kUnreachable});
   EXPECT_EQ(table_.next_deadline(), now_ + kSmall.retry);
+  record(kAsked);
+  EXPECT_EQ(table_.next_deadline(), now_ + kSmall.retry);
+  record({.reach = Reach::kUnreachable});
+  EXPECT_EQ(table_.next_deadline(), now_ + kSmall.renewal);
   record({.reach = Reach::kNoRoute});
   EXPECT_EQ(table_.next_deadline(), now_ + kSmall.renewal);
 }

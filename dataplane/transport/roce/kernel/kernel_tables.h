@@ -41,7 +41,7 @@ class KernelTables {
   virtual RouteAnswer route_to(const IpAddress& target) = 0;
   virtual HopEntry entry(const IpAddress& hop) = 0;
   // Makes the kernel resolve the address as if it sent a packet there: it asks for an unknown MAC
-  // address, and verifies a stale one. Makes a permanent entry an empty one.
+  // address, and verifies a stale one. A permanent entry becomes empty.
   virtual void use(const IpAddress& hop) = 0;
 };
 

@@ -103,7 +103,7 @@ TEST(ReadRoute, OtherErrorsAreNoAnswer) {
   EXPECT_FALSE(read_route({}, kTarget).is_answered);
 }
 
-TEST(ReadEntry, KnowsTheStatesOfTheKernel) {
+TEST(ReadEntry, ReadsEachStateOfAnEntry) {
   const auto state = [](std::uint16_t bits, const MacAddress& mac = kMac) {
     return read_entry(Message::entry(bits).with(NDA_LLADDR, mac).bytes()).state;
   };

@@ -111,7 +111,7 @@ TEST_F(RtnetlinkTest, AHopIsOfThePortsInterface) {
   EXPECT_EQ(tables_->entry(link_local(9)).state, HopState::kNone);
 }
 
-TEST_F(RtnetlinkTest, KnowsThatThereIsNoWay) {
+TEST_F(RtnetlinkTest, ReportsThatThereIsNoRoute) {
   open(kOwn6);
   ASSERT_TRUE(ip("-6 route add prohibit fd02::/64"));
   ASSERT_TRUE(ip("-6 route add blackhole fd03::/64"));
@@ -122,7 +122,7 @@ TEST_F(RtnetlinkTest, KnowsThatThereIsNoWay) {
   EXPECT_EQ(look_up(kOwn6).reach, Reach::kNoRoute);
 }
 
-TEST_F(RtnetlinkTest, AnInterfaceThatIsDownOrGoneLeadsNowhere) {
+TEST_F(RtnetlinkTest, AnInterfaceThatIsDownOrGoneHasNoRoute) {
   ASSERT_TRUE(ip("link set v0 down"));
   EXPECT_EQ(look_up(ipv4(0, 9)).reach, Reach::kNoRoute);
   ASSERT_TRUE(ip("link delete v0"));

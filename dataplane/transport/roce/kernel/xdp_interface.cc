@@ -106,7 +106,8 @@ bool is_of_libxdp(std::string_view program) {
 Outcome make_room(const std::string& name, int index, bool is_beside) {
   unsigned id = 0;
   if (const int code = bpf_xdp_query_id(index, 0, &id); code != 0) {
-    return about(name, fmt::format("does not tell its XDP program: {}", std::strerror(-code)));
+    return about(name,
+                 fmt::format("cannot be asked for its XDP program: {}", std::strerror(-code)));
   }
   if (id == 0) return Unit{};
   const UniqueFd program(bpf_prog_get_fd_by_id(id));

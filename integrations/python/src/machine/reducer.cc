@@ -1,13 +1,12 @@
 #include "integrations/python/src/machine/reducer.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <utility>
 
 #include "base/element.h"
-#include "base/system/blocked_signals.h"
+#include "gpu_bridge/stream/progress_thread.h"
 
 namespace tally::python {
 namespace {
@@ -22,8 +21,7 @@ Failure failure_of(const Error& error) {
 
 MachineReducer::MachineReducer(Communicator& communicator, Parts parts)
     : communicator_(communicator), parts_(std::move(parts)), process_(::getpid()) {
-  const BlockedSignals blocked;
-  thread_ = std::thread([this] { follow(); });
+  thread_ = gpu::start_progress_thread("tally-machine", [this] { follow(); });
 }
 
 MachineReducer::~MachineReducer() {
@@ -100,7 +98,6 @@ Outcome MachineReducer::outcome_of(const gpu::GroupCompletion& completion) const
 }
 
 void MachineReducer::follow() {
-  ::pthread_setname_np(::pthread_self(), "tally-machine");
   std::unique_lock lock(mutex_);
   while (!closing_) {
     if (outstanding_.empty()) {

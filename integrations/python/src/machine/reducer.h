@@ -45,8 +45,8 @@ class MachineReducer {
   MachineReducer& operator=(const MachineReducer&) = delete;
 
   cuda::Context context() const { return parts_.context; }
-  // Whether post() takes an operation like this, of so many elements or in parts of so many
-  // together. All ranks give the same answer.
+  // Whether post() takes this operation, also in parts that have `request.count` elements together.
+  // All ranks give the same answer.
   bool takes(const Request& request) const;
 
   // As Communicator::post(), for an all-reduce in place: `request.in` and `request.out` are in the

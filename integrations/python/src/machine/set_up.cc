@@ -67,8 +67,8 @@ struct Step {
   }
 };
 
-// A rank that fails makes others wait for it in vain, so the other reasons come first. kOk: no rank
-// has failed.
+// A rank that fails also makes other ranks fail, because they wait for it. So the errors of waits
+// come last. kOk: no rank has failed.
 Error first_problem(const std::vector<Step>& steps) {
   const auto waited = [](Status status) {
     return status == Status::kPeerLost || status == Status::kPeerLeft ||

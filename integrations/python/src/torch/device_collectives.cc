@@ -52,12 +52,12 @@ CommStreams& DeviceCollectives::streams_of(c10::Device device) {
   return streams_.emplace(device.index(), CommStreams(communicator_, device)).first->second;
 }
 
-// Only large all-reduces use machine groups. Operations of CUDA graphs do not.
+// Only large all-reduces without statistics use machine groups. Operations of CUDA graphs do not.
 MachineReducer* DeviceCollectives::machine_for(const Plan& plan) {
   if (!communicator_->options().machine_groups) return nullptr;
   const bool is_large =
       std::any_of(plan.transfers.begin(), plan.transfers.end(), [](const Transfer& transfer) {
-        return transfer.request.kind == TALLY_ALL_REDUCE &&
+        return transfer.request.kind == TALLY_ALL_REDUCE && !transfer.request.stats &&
                static_cast<std::uint64_t>(transfer.columns * transfer.bytes_of_element()) >=
                    MachineReducer::kLeastBytes;
       });
@@ -66,7 +66,7 @@ MachineReducer* DeviceCollectives::machine_for(const Plan& plan) {
   try {
     return machines_.of(streams_of(plan.device), plan.device);
   } catch (const Failure& caught) {
-    failure_->set(caught);
+    if (caught.status != TALLY_INVALID_ARGUMENT) failure_->set(caught);
     throw;
   }
 }

@@ -43,8 +43,8 @@ c10::Stream DeviceTransfers::join() const {
 void DeviceTransfers::enqueue(const Transfer& transfer,
                               const c10::intrusive_ptr<DeviceWork>& work) {
   if (in_graph_) return enqueue_in_graph(transfer, work);
-  const bool by_machine =
-      machine_ != nullptr && machine_->takes(request_of(transfer, transfer.columns, nullptr));
+  const bool by_machine = machine_ != nullptr && transfer.request.kind == TALLY_ALL_REDUCE &&
+                          machine_->takes(request_of(transfer, transfer.columns, nullptr));
   const std::int64_t bytes_of_column = transfer.rows * transfer.bytes_of_element();
   const auto most =
       std::max<std::int64_t>(1, std::int64_t{CommStreams::kLargestBuffer} / bytes_of_column);
@@ -61,9 +61,9 @@ Request DeviceTransfers::request_of(const Transfer& transfer, std::int64_t colum
   request.count = static_cast<std::uint64_t>(transfer.rows * (transfer.moves ? row : columns));
   request.in = transfer.inputs.empty() ? nullptr : buffer;
   request.out = transfer.outputs.empty() && request.kind == TALLY_REDUCE ? nullptr : buffer;
-  std::byte* const own_row = buffer + static_cast<std::int64_t>(communicator_.rank()) * row;
-  if (request.kind == TALLY_ALL_GATHER) request.in = own_row;
-  if (request.kind == TALLY_REDUCE_SCATTER) request.out = own_row;
+  const std::int64_t own_row = static_cast<std::int64_t>(communicator_.rank()) * row;
+  if (request.kind == TALLY_ALL_GATHER) request.in = buffer + own_row;
+  if (request.kind == TALLY_REDUCE_SCATTER) request.out = buffer + own_row;
   request.on_device = true;
   return request;
 }
