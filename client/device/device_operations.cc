@@ -310,17 +310,18 @@ void DeviceOperations::finish(Live& live) {
 }
 
 void DeviceOperations::look_for_failures() {
-  for (const auto& [handle, context] : contexts_) {
+  for (const auto& [handle, known] : contexts_) {
+    const DeviceContext* const context = known.get();
     // A call that waits for room in a queue may hold a lock of the driver, and returns an error
     // when the device fails.
-    const bool is_enqueuing = std::any_of(
-        operations_.begin(), operations_.end(),
-        [&](const Live& live) { return live.enqueuing && live.context == context.get(); });
+    const bool is_enqueuing =
+        std::any_of(operations_.begin(), operations_.end(),
+                    [&](const Live& live) { return live.enqueuing && live.context == context; });
     if (is_enqueuing) continue;
     const auto alive = context->alive();
     if (alive) continue;
     for (Live& live : operations_) {
-      if (live.context != context.get() || !live.under_way()) continue;
+      if (live.context != context || !live.under_way()) continue;
       live.operation->lose_device(alive.error());
       end_chunks(*live.operation);
     }
