@@ -170,9 +170,10 @@ std::vector<Key> network_keys() {
        "0000:3b:00.0 or net_vhost0,iface=/run/wire.sock",
        TextKey{At<&Config::roce>{}, true}},
       {"network", "roce_address", "",
-       "IP address of that port. One that only the port has: with its prefix, as 10.9.0.2/24. One "
-       "that it shares with the kernel, only with net_af_xdp: an address of the interface, without "
-       "a prefix, or empty for the first one",
+       "IP address of that port. With a prefix, as 10.9.0.2/24, only the port has the address. "
+       "With "
+       "net_af_xdp also without a prefix: the port shares this address of the interface with the "
+       "kernel; empty: the first address of the interface",
        TextKey{At<&Config::roce_address>{}, true}},
       {"network", "roce_gateway", "",
        "gateway of that port, where roce_address has a prefix: for addresses outside of it; empty: "

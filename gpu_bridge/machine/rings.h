@@ -19,10 +19,10 @@ class Rings {
 
   std::size_t gpus() const { return gpus_.size(); }
 
-  // The order whose hops take the least time; among equal orders the one that moves the fewest
-  // bytes, and then the first. (Copies to host memory do not count. Equal shares change the bytes
-  // of all hops alike.) Sets of more than 8 GPUs keep the order of the PCIe tree, because they have
-  // too many orders.
+  // The order whose hops take the least time. If several do, the one of them that moves the fewest
+  // bytes, and if these are equal too, the first. Copies to host memory are not compared, and equal
+  // shares are assumed, because they change the bytes of all hops alike. Sets of more than 8 GPUs
+  // keep the order of the PCIe tree, because they have too many orders.
   const std::vector<VertexId>& ring(GpuSet set);
 
  private:

@@ -58,7 +58,7 @@ def stream_order(build: Path, ranks: int) -> dict:
             return result
         finally:
             for other in others:
-                other.kill()  # does nothing to one that has ended
+                other.kill()  # no effect on a process that has ended
                 other.wait()
 
 

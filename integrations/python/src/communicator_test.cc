@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "integrations/python/src/shared_pool.h"
+#include "integrations/python/src/test_waited.h"
 #include "tests/e2e/local_node.h"
 
 namespace tally::python {
@@ -32,20 +33,6 @@ Request sum(const float* in, float* out, std::uint64_t count) {
   request.out = out;
   return request;
 }
-
-// An operation that somebody may wait for.
-struct Waited {
-  std::atomic<bool> ended{false};
-  Outcome outcome;
-
-  Done done() {
-    return [this](const Outcome& one) {
-      outcome = one;
-      ended.store(true, std::memory_order_release);
-    };
-  }
-  bool over() const { return ended.load(std::memory_order_acquire); }
-};
 
 template <typename Body>
 void on_each_rank(std::uint32_t ranks, const testing::LocalNode& node, Body body) {

@@ -52,6 +52,15 @@ def check(tensor, value):
     assert torch.equal(tensor.cpu(), torch.full(tensor.shape, value, dtype=tensor.dtype)), tensor
 
 
+def count_all(rank, barrier, counted) -> None:
+    """Appends what the devices have done, when all ranks are here and no device has work."""
+    torch.accelerator.synchronize()
+    barrier.wait()
+    if rank == 0:
+        counted.append(torch_device.report())
+    barrier.wait()
+
+
 def sums_and_averages() -> None:
     def body(rank, store):
         own = backend(rank, store)
@@ -79,17 +88,9 @@ def a_host_sends_its_bytes_once() -> None:
         tensors[rank] = filled(rank, LARGE)
         for _ in range(2):  # makes the group, and the buffers of all streams
             own.allreduce([tensors[rank]]).wait()
-        torch.accelerator.synchronize()
-        barrier.wait()
-        if rank == 0:
-            counted.append(torch_device.report())
-        barrier.wait()
+        count_all(rank, barrier, counted)
         own.allreduce([tensors[rank]]).wait()
-        torch.accelerator.synchronize()
-        barrier.wait()
-        if rank == 0:
-            counted.append(torch_device.report())
-        barrier.wait()
+        count_all(rank, barrier, counted)
         check(tensors[rank], RANKS ** 2 * SUM)
         barrier.wait()
         own.shutdown()
@@ -110,23 +111,17 @@ def the_hook_averages() -> None:
         # The first call makes the group. Calls with statistics do not use it.
         for wire, stats in ((None, False), (None, False), (torch.bfloat16, False), (None, True)):
             bucket = filled(rank, count)
-            torch.accelerator.synchronize()
-            barrier.wait()
-            if rank == 0:
-                counted.append(torch_device.report()["bytes_down"])
-            barrier.wait()
+            count_all(rank, barrier, counted)
             reducer.average(0, bucket, wire, stats).wait()
             check(bucket, SUM / RANKS)
-        torch.accelerator.synchronize()
-        barrier.wait()
-        if rank == 0:
-            counted.append(torch_device.report()["bytes_down"])
+        count_all(rank, barrier, counted)
         assert reducer.statistics() == (count * (SUM / RANKS) ** 2, 0)
         barrier.wait()
     barrier, counted = threading.Barrier(RANKS), []
     on_each_rank(body)
     by_check = RANKS * 4 * count
-    moved = [after - before - by_check for before, after in zip(counted, counted[1:])]
+    down = [report["bytes_down"] for report in counted]
+    moved = [after - before - by_check for before, after in zip(down, down[1:])]
     assert moved[1:] == [4 * count, 2 * count, RANKS * 4 * count], moved
 
 

@@ -37,27 +37,43 @@ class CapturedGraph {
   cuda::GraphExec exec_ = nullptr;
 };
 
+// The graph of an all-reduce in place, of tag 9.
+struct AllReduceGraph {
+  AllReduceGraph(Rank& rank, const DeviceThread& thread, std::uint64_t count = kCount,
+                 std::uint32_t deadline_ms = 0)
+      : stream(thread),
+        array(thread, count),
+        region(array.register_with(rank.session())),
+        wanted(operation(TALLY_ALL_REDUCE, TALLY_F32, 9, count, {region, 0}, {region, 0})),
+        graph(thread, stream, [&] {
+          wanted.stream = stream.get();
+          wanted.deadline_ms = deadline_ms;
+          EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
+        }) {}
+
+  void launch() const { graph.launch(stream); }
+
+  DeviceStream stream;
+  DeviceArray<float> array;
+  tally_region* region;
+  tally_operation wanted;
+  CapturedGraph graph;
+};
+
 // Each launch doubles the values, with two ranks of equal values. Several are in flight.
 TEST_P(CudaGraphs, EachLaunchIsARound) {
   on_each([&](std::uint32_t, Rank& rank, const DeviceThread& thread) {
-    const DeviceStream stream(thread);
-    const DeviceArray<float> array(thread, kCount);
-    tally_region* const region = array.register_with(rank.session());
-    array.fill(Floats(kCount, 1.0F), stream);
-    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 9, kCount, {region, 0}, {region, 0});
-    wanted.stream = stream.get();
-    const CapturedGraph graph(thread, stream, [&] {
-      EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
-    });
-    EXPECT_EQ(array.read(0, 1, stream), Floats(1, 1.0F));  // nothing has run
-    for (int launch = 0; launch < 3; ++launch) graph.launch(stream);
-    stream.finish();
-    EXPECT_EQ(array.read(0, kCount, stream), Floats(kCount, 8.0F));
-    for (int launch = 0; launch < 2; ++launch) graph.launch(stream);
-    stream.finish();
-    EXPECT_EQ(array.read(0, kCount, stream), Floats(kCount, 32.0F));
-    EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_DUPLICATE);
-    EXPECT_EQ(tally_region_free(rank.session(), region), TALLY_AGAIN);
+    const AllReduceGraph graph(rank, thread);
+    graph.array.fill(Floats(kCount, 1.0F), graph.stream);
+    EXPECT_EQ(graph.array.read(0, 1, graph.stream), Floats(1, 1.0F));  // nothing has run
+    for (int launch = 0; launch < 3; ++launch) graph.launch();
+    graph.stream.finish();
+    EXPECT_EQ(graph.array.read(0, kCount, graph.stream), Floats(kCount, 8.0F));
+    for (int launch = 0; launch < 2; ++launch) graph.launch();
+    graph.stream.finish();
+    EXPECT_EQ(graph.array.read(0, kCount, graph.stream), Floats(kCount, 32.0F));
+    EXPECT_EQ(tally_post(rank.session(), &graph.wanted), TALLY_DUPLICATE);
+    EXPECT_EQ(tally_region_free(rank.session(), graph.region), TALLY_AGAIN);
     tally_completion completion{};
     completion.size = sizeof completion;
     EXPECT_EQ(tally_poll(rank.session(), &completion, 1), 0);
@@ -67,27 +83,19 @@ TEST_P(CudaGraphs, EachLaunchIsARound) {
 TEST_P(CudaGraphs, ARoundThatFailsHasACompletionAndTheNextOneSucceeds) {
   std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
-    const DeviceStream stream(thread);
-    const DeviceArray<float> array(thread, kCount);
-    tally_region* const region = array.register_with(rank.session());
-    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 9, kCount, {region, 0}, {region, 0});
-    wanted.stream = stream.get();
-    wanted.deadline_ms = 1000;
-    const CapturedGraph graph(thread, stream, [&] {
-      EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
-    });
+    const AllReduceGraph graph(rank, thread, kCount, 1000);
     if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
-    graph.launch(stream);
-    stream.finish();
+    graph.launch();
+    graph.stream.finish();
     tally_completion completion{};
     completion.size = sizeof completion;
     while (tally_poll(rank.session(), &completion, 1) == 0) std::this_thread::yield();
     EXPECT_EQ(completion.status, TALLY_DEADLINE);
     all_ranks.arrive_and_wait();
-    array.fill(values_of(index, kCount), stream);
-    graph.launch(stream);
-    stream.finish();
-    EXPECT_EQ(array.read(0, kCount, stream), sum_of(kRanks, kCount));
+    graph.array.fill(values_of(index, kCount), graph.stream);
+    graph.launch();
+    graph.stream.finish();
+    EXPECT_EQ(graph.array.read(0, kCount, graph.stream), sum_of(kRanks, kCount));
   });
 }
 
@@ -120,15 +128,7 @@ TEST_P(CudaGraphs, TheLibrarysThreadDoesNotEndACapture) {
 TEST_P(CudaGraphs, ABrokenDeviceContributesToNoLaterRound) {
   std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
-    const DeviceStream stream(thread);
-    const DeviceArray<float> array(thread, kCount);
-    tally_region* const region = array.register_with(rank.session());
-    auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 9, kCount, {region, 0}, {region, 0});
-    wanted.stream = stream.get();
-    wanted.deadline_ms = 1000;
-    const CapturedGraph graph(thread, stream, [&] {
-      EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
-    });
+    const AllReduceGraph graph(rank, thread, kCount, 1000);
     tally_completion completion{};
     completion.size = sizeof completion;
     const auto expect_failure = [&] {
@@ -143,7 +143,7 @@ TEST_P(CudaGraphs, ABrokenDeviceContributesToNoLaterRound) {
     };
     bool breaks = true;
     if (index == 0) {
-      graph.launch(stream);
+      graph.launch();
       std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the chunks are posted
       breaks = machine_->break_device(0);
       if (breaks) thread.expect_failures();
@@ -151,8 +151,8 @@ TEST_P(CudaGraphs, ABrokenDeviceContributesToNoLaterRound) {
     }
     all_ranks.arrive_and_wait();
     for (int round = 0; round < 2 && index == 1; ++round) {
-      graph.launch(stream);
-      stream.finish();
+      graph.launch();
+      graph.stream.finish();
       expect_failure();
     }
     all_ranks.arrive_and_wait();
@@ -173,16 +173,9 @@ TEST_P(CudaGraphsOnASlowBus, ASessionThatClosesRightAfterARoundUnpinsItsMemory) 
   std::barrier all_ranks(kRanks);
   for (int i = 0; i < 5; ++i) {
     on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
-      const DeviceStream stream(thread);
-      const DeviceArray<float> array(thread, 1000);
-      tally_region* const region = array.register_with(rank.session());
-      auto wanted = operation(TALLY_ALL_REDUCE, TALLY_F32, 9, 1000, {region, 0}, {region, 0});
-      wanted.stream = stream.get();
-      const CapturedGraph graph(thread, stream, [&] {
-        EXPECT_EQ(tally_post(rank.session(), &wanted), TALLY_OK) << rank.error();
-      });
-      graph.launch(stream);
-      stream.finish();
+      const AllReduceGraph graph(rank, thread, 1000);
+      graph.launch();
+      graph.stream.finish();
       rank.close();
       all_ranks.arrive_and_wait();
       CudaMachine::Work work;

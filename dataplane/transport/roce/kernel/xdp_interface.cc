@@ -100,9 +100,9 @@ bool is_of_libxdp(std::string_view program) {
   return program == "xsk_def_prog" || program == "xdp_dispatcher";
 }
 
-// Only one program can be at the interface. DPDK's driver attaches one, and removes the one that it
-// finds when it closes, also after a failure to attach its own. The claim shows that ours, if it is
-// there, has no process.
+// An interface has at most one XDP program. When DPDK's driver closes, it removes the program that
+// is there, also one that it has not attached. This process holds the claim, so a program of Tally
+// at the interface is of a process that has ended.
 Outcome make_room(const std::string& name, int index, bool is_beside) {
   unsigned id = 0;
   if (const int code = bpf_xdp_query_id(index, 0, &id); code != 0) {

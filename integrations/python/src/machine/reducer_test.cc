@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "gpu_bridge/nccl_api/library.h"
 #include "integrations/python/src/machine/set_up.h"
+#include "integrations/python/src/test_waited.h"
 #include "net/rpc/rpc_channel.h"
 #include "tests/e2e/cuda/device.h"
 #include "tests/e2e/local_node.h"
@@ -29,19 +30,6 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kCount = 300'007;  // more than kLeastBytes of float
 constexpr const char* kJob = "torch-test";
-
-// A Done whose outcome a thread may await.
-struct Waited {
-  std::atomic<bool> ended{false};
-  Outcome outcome;
-
-  Done done() {
-    return [this](const Outcome& one) {
-      outcome = one;
-      ended.store(true, std::memory_order_release);
-    };
-  }
-};
 
 struct MachineRank {
   MachineRank(const std::string& address, std::uint32_t rank, std::uint32_t ranks,

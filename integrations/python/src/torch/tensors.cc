@@ -95,18 +95,28 @@ void require_root(std::int64_t root, std::uint32_t ranks) {
   }
 }
 
-void require_gather(const TensorLists& outputs, const Tensors& inputs, std::uint32_t ranks,
-                    c10::Device device) {
-  require_lists(outputs.size(), inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require_dense(inputs[i], "the input", device);
-    require_ranks(outputs[i].size(), ranks);
-    for (const at::Tensor& output : outputs[i]) {
-      require_dense(output, "an output", device);
-      require_elements(output, inputs[i].numel(), "an output");
-      require_same_type(output, inputs[i]);
+namespace {
+
+// Each list has a piece for each rank, and each piece the shape of the list's tensor.
+void require_pieces(const Tensors& tensors, const char* tensor_name, const TensorLists& lists,
+                    const char* piece_name, std::uint32_t ranks, c10::Device device) {
+  require_lists(lists.size(), tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    require_dense(tensors[i], tensor_name, device);
+    require_ranks(lists[i].size(), ranks);
+    for (const at::Tensor& piece : lists[i]) {
+      require_dense(piece, piece_name, device);
+      require_elements(piece, tensors[i].numel(), piece_name);
+      require_same_type(piece, tensors[i]);
     }
   }
+}
+
+}  // namespace
+
+void require_gather(const TensorLists& outputs, const Tensors& inputs, std::uint32_t ranks,
+                    c10::Device device) {
+  require_pieces(inputs, "the input", outputs, "an output", ranks, device);
 }
 
 void require_gather_flat(const Tensors& outputs, const Tensors& inputs, std::uint32_t ranks,
@@ -122,16 +132,7 @@ void require_gather_flat(const Tensors& outputs, const Tensors& inputs, std::uin
 
 void require_scatter(const Tensors& outputs, const TensorLists& inputs, std::uint32_t ranks,
                      c10::Device device) {
-  require_lists(inputs.size(), outputs.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    require_dense(outputs[i], "the output", device);
-    require_ranks(inputs[i].size(), ranks);
-    for (const at::Tensor& input : inputs[i]) {
-      require_dense(input, "an input", device);
-      require_elements(input, outputs[i].numel(), "an input");
-      require_same_type(outputs[i], input);
-    }
-  }
+  require_pieces(outputs, "the output", inputs, "an input", ranks, device);
 }
 
 void require_scatter_flat(const Tensors& outputs, const Tensors& inputs, std::uint32_t ranks,
