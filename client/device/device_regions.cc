@@ -38,6 +38,10 @@ Result<DeviceRegion> DeviceRegions::direct(const gpu::DeviceMemory& memory) {
                              "verbs reach memory of a device",
                              needs.transport)};
   }
+  if (session_.gives_checksums()) {
+    return Error{Status::kUnsupported,
+                 "the session gives checksums, and the CPU makes them of host memory alone"};
+  }
   DeviceRegion made{.memory = memory};
   made.needs_flush = gpu::needs_flush(driver_, memory.device);
   const auto add = [&](std::unique_ptr<Region> region, const std::string& how) -> Outcome {

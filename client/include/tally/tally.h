@@ -268,7 +268,7 @@ typedef struct tally_memory {
  * dma-buf or by the kernel module nvidia-peermem. Otherwise the region is staged: the bytes travel
  * through a copy of the same size in pinned host memory, which the nodes use. The log says which of
  * these it is, and why. The copy takes the memory that tally_region_alloc takes, and counts as
- * locked memory. A rank may give checksums of staged regions. */
+ * locked memory. Regions of a rank that gives checksums are always staged. */
 TALLY_API tally_status tally_region_register(tally_session* session, const tally_memory* memory,
                                              tally_region** region);
 

@@ -2,7 +2,9 @@
 // one device for all.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
+#include <limits>
 
 #include "tests/e2e/cuda/fixture.h"
 #include "tests/support/reference.h"
@@ -34,6 +36,37 @@ TEST_P(Cuda, AllReducesOfEachSizeInAndOutOfPlace) {
       }
     }
     ASSERT_EQ(tally_region_free(rank.session(), region), TALLY_OK) << rank.error();
+  });
+}
+
+TEST_P(Cuda, StatisticsAndChecksumsAreAsOnTheHost) {
+  checksums_ = TALLY_CHECKSUMS_ON;
+  on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
+    ASSERT_EQ(info_of(rank).checksums, 1U);
+    const DeviceStream stream(thread);
+    const DeviceArray<float> array(thread, kLargest);
+    tally_region* const region = array.register_with(rank.session());
+    tally_region* host_region = nullptr;
+    float* const host = rank.alloc<float>(kLargest, &host_region);
+    Floats values = values_of(index, kLargest);
+    if (index == 0) values[kLargest - 1] = std::numeric_limits<float>::infinity();
+    std::copy(values.begin(), values.end(), host);
+    array.fill(values, stream);
+    auto wanted =
+        operation(TALLY_ALL_REDUCE, TALLY_F32, 1, kLargest, {host_region, 0}, {host_region, 0});
+    wanted.flags = TALLY_WANT_STATS;
+    const auto on_host = rank.run(wanted);
+    ASSERT_EQ(on_host.status, TALLY_OK) << on_host.message;
+    wanted.in.region = wanted.out.region = region;
+    wanted.stream = stream.get();
+    wanted.tag = 2;
+    const auto on_device = rank.run(wanted);
+    ASSERT_EQ(on_device.status, TALLY_OK) << on_device.message;
+    EXPECT_EQ(on_device.nonfinite, 1U);
+    EXPECT_EQ(on_device.nonfinite, on_host.nonfinite);
+    EXPECT_GT(on_device.sum_of_squares, 0);
+    EXPECT_EQ(on_device.sum_of_squares, on_host.sum_of_squares);  // integers: exact in any order
+    EXPECT_EQ(array.read(0, kLargest, stream), Floats(host, host + kLargest));
   });
 }
 

@@ -76,7 +76,7 @@ class CudaTest : public ::testing::TestWithParam<CudaLayout> {
     std::barrier opened(kRanks);
     on_each_rank(kRanks, [&](std::uint32_t index) {
       const DeviceThread thread(machine_->driver(), static_cast<int>(index) % options_.devices);
-      Rank rank(node.address(), index, kRanks);
+      Rank rank(node.address(), index, kRanks, "test", "", checksums_);
       opened.arrive_and_wait();  // a rank must not leave before the other enters the job
       ASSERT_EQ(rank.opened(), TALLY_OK) << rank.open_error();
       body(index, rank, thread);
@@ -85,6 +85,7 @@ class CudaTest : public ::testing::TestWithParam<CudaLayout> {
   }
 
   MachineOptions options_;
+  tally_checksums checksums_ = TALLY_CHECKSUMS_DEFAULT;
   std::unique_ptr<CudaMachine> machine_;
 };
 
