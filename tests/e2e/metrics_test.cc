@@ -1,6 +1,6 @@
 // What a node says of a job that runs there: counters, times, who is waited for, traces.
 #include <gtest/gtest.h>
-#include <unistd.h>
+#include <signal.h>
 
 #include <atomic>
 #include <chrono>
@@ -15,6 +15,8 @@
 #include "net/rpc/rpc_channel.h"
 #include "tests/e2e/local_node.h"
 #include "tests/e2e/ranks.h"
+#include "tests/support/process.h"
+#include "tests/support/temporary_directory.h"
 
 namespace tally::testing {
 namespace {
@@ -198,22 +200,33 @@ class TraceCommandTest : public MetricsTest {
     MetricsTest::SetUp();
   }
 
-  // Runs it while the job works, and checks what it wrote.
-  void check_trace(const std::string& before, const std::string& after) {
-    const std::string file = ::testing::TempDir() + "tally-trace-" + std::to_string(::getpid());
-    const std::string command = before + std::getenv("TALLYCTL") + " --address " + node_.address() +
-                                " trace bert --out " + file + after;
-    std::atomic<bool> done{false};
-    std::thread tracer([&] {
-      EXPECT_EQ(std::system(command.c_str()), 0) << command;
-      done = true;
-    });
-    while (!done) run(kLarge, 5);
-    tracer.join();
+  // The command traces while the job works. interrupt ends it early.
+  void check_trace(const char* seconds, bool interrupt) {
+    const test::TemporaryDirectory directory;
+    const std::string file = directory / "trace";
+    Process command({std::getenv("TALLYCTL"), "--address", node_.address(), "trace", "bert",
+                     "--out", file, "--seconds", seconds});
+    wait_for_the_trace();
+    std::atomic<int> status{-1};
+    std::thread waiter([&] { status = command.wait(); });
+    // Small operations, because one must end within the command's time on a busy machine too.
+    run(kSmall, 5);
+    if (interrupt) command.signal(SIGINT);
+    while (status == -1) run(kSmall, 5);
+    waiter.join();
+    ASSERT_EQ(status, 0);
     const json document = json::parse(std::ifstream(file), nullptr, false);
-    std::remove(file.c_str());
     ASSERT_TRUE(document.contains("traceEvents"));
     check_events(document["traceEvents"]);
+  }
+
+  // Another connection cannot end the trace while the command has it.
+  void wait_for_the_trace() {
+    auto channel = connect();
+    const Nanos timeout = monotonic_now() + 20 * kSecond;
+    while (ask(channel, "node.trace", {{"job", "bert"}, {"on", false}}).ok()) {
+      ASSERT_LT(monotonic_now(), timeout);
+    }
   }
 
   static void check_events(const json& events) {
@@ -234,11 +247,11 @@ class TraceCommandTest : public MetricsTest {
 };
 
 TEST_F(TraceCommandTest, WritesATraceThatViewersOpen) {
-  check_trace("", " --seconds 1");
+  check_trace("1", false);
 }
 
 TEST_F(TraceCommandTest, WritesWhatItHasWhenItIsInterrupted) {
-  check_trace("timeout --preserve-status --signal INT 1.5 ", " --seconds 600");
+  check_trace("600", true);
 }
 
 }  // namespace
