@@ -17,7 +17,23 @@ using ::testing::StartsWith;
 
 namespace {
 
-class Hostile : public ::testing::TestWithParam<std::string>, protected Cluster {};
+class Hostile : public ::testing::TestWithParam<std::string>, protected Cluster {
+ protected:
+  // What a rank of another job says that comes in the middle of the attack. The limits of a node
+  // that asks for no token are for all, so strangers' jobs may fill them for a moment: the rank
+  // comes again, as a launcher does.
+  std::string newcomers_line() const {
+    // With a sanitizer each request of an attack takes the node tens of milliseconds.
+    const Cluster::RankOptions patient{.elements = 50'000,
+                                       .connect_ms = is_sanitized() ? 100'000U : 0U};
+    const Nanos until = monotonic_now() + 60 * kSecond;
+    for (;;) {
+      const std::string line = rank(0, 1, "newcomer", patient)->line(120'000);
+      const bool full = line.find("of limits.max_table_bytes") != std::string::npos;
+      if (!full || monotonic_now() > until) return line;
+    }
+  }
+};
 
 TEST_P(Hostile, HarmsItsOwnJobAlone) {
   const int rounds = test_tier() == "soak" ? 5000 : test_tier() == "fast" ? 100 : 300;
@@ -46,11 +62,7 @@ TEST_P(Hostile, HarmsItsOwnJobAlone) {
   for (const auto& rank : healthy) {
     EXPECT_EQ(rank->line(120'000), "looped " + std::to_string(rounds) + " wrong 0");
   }
-  // With a sanitizer each request of an attack takes the node tens of milliseconds.
-  const Cluster::RankOptions patient{.elements = 50'000,
-                                     .connect_ms = is_sanitized() ? 100'000U : 0U};
-  EXPECT_EQ(rank(0, 1, "newcomer", patient)->line(120'000), "ready")
-      << "the node takes others meanwhile";
+  EXPECT_EQ(newcomers_line(), "ready") << "the node takes others meanwhile";
 
   for (Process* attacker : {&hostile, &lonely}) {
     attacker->close_input();
