@@ -52,6 +52,9 @@ Outcome OrderedOperation::capture(const CopyStreams& streams, cuda::Stream calle
   if (!done) return done;
   done = await(down, words_.landed, 0, cuda::kWaitValueEq);
   if (!done) return done;
+  // From here on `down` counts this round, also for the stream up.
+  done = follow(up, down);
+  if (!done) return done;
   done = copy_both(streams, parts);
   if (!done) return done;
   // A capture ends with all its streams joined to the caller's.
@@ -98,9 +101,16 @@ Outcome OrderedOperation::copy_down(cuda::Stream stream, const PartCopies& part,
 }
 
 // A wait for a part covers all before it, so parts without a result have none, but for the last.
+// The host releases `up` of an operation that it gives up, so the stream awaits the input by
+// itself: the copy of the result may read the same host memory, and the caller may then free the
+// memory of the device. Without a failure, this wait ends long before the result is there.
 Outcome OrderedOperation::copy_up(cuda::Stream stream, const PartCopies& part, std::uint32_t count,
                                   bool last) {
   if (part.out_bytes == 0 && !last) return Unit{};
+  if (device_writes_) {  // otherwise the stream follows the copy already
+    auto done = await(stream, words_.down, count, cuda::kWaitValueGeq);
+    if (!done) return done;
+  }
   if (auto done = await(stream, words_.up, count, cuda::kWaitValueGeq); !done) return done;
   if (part.out_bytes == 0) return Unit{};
   return outcome(driver_, "cuMemcpyHtoDAsync",

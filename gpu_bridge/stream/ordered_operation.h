@@ -4,7 +4,8 @@
 //
 //   caller's stream   e ............................................... waits for end
 //   stream down         after e: copy 0, down=1, copy 1, down=2 ...
-//   stream up           after e: up>=1? copy 0, up>=2? copy 1 ... up=0, landed=1, end
+//   stream up           after e: down>=1? up>=1? copy 0, down>=2? up>=2? copy 1 ...
+//                       up=0, landed=1, end
 //
 // The copies to the host are enqueued before all waits for the host. A device maps streams to a few
 // queues, and a wait holds up all later work of its queue. So the copies that the other ranks need
@@ -85,8 +86,9 @@ class OrderedOperation {
     store(words_.down, 0);
     store(words_.landed, 0);
   }
-  // No stream waits for the round under way from now on, in any state of it. Copies of the result
-  // may run at once, with any bytes. The words are of no further use.
+  // No stream waits for the host in the round under way from now on, in any state of it. The copy
+  // of a result runs as soon as its input has been copied, with any bytes. The caller's stream goes
+  // on when all copies have ended. The words are of no further use.
   void release_streams() { store(words_.up, kAllParts); }
 
  private:

@@ -17,8 +17,8 @@ namespace tally::gpu {
 // Of one operation. Each word has one writer at a time, and a cache line of its own, because the
 // host polls some while the device writes others. All are 0 between two operations.
 struct OperationWords {
-  // How many parts of the input have reached host memory. The device writes it; the host puts it
-  // back to 0.
+  // How many parts of the input have reached host memory. The device writes and awaits it; the host
+  // puts it back to 0.
   alignas(64) std::uint32_t down = 0;
   // 1: all parts of the result stand in the device's memory. The device writes 1, the host 0.
   alignas(64) std::uint32_t landed = 0;
