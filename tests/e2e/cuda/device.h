@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -20,8 +21,8 @@
 
 namespace tally::testing {
 
-// Whether a thread of this name exists and blocks SIGUSR1.
-inline bool blocks_signals(const std::string& name) {
+// Whether the thread of this name blocks SIGUSR1; none: no thread has the name yet.
+inline std::optional<bool> thread_blocks_signals(const std::string& name) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream status(task.path() / "status");
     std::string line;
@@ -32,6 +33,17 @@ inline bool blocks_signals(const std::string& name) {
       return ((std::stoull(line.substr(7), nullptr, 16) >> (SIGUSR1 - 1)) & 1) != 0;
     }
   }
+  return std::nullopt;
+}
+
+// Whether a thread of this name blocks SIGUSR1. Waits for the thread, because a thread names itself
+// some time after its start.
+inline bool blocks_signals(const std::string& name) {
+  const Nanos until = monotonic_now() + 20 * kSecond;
+  do {
+    if (const auto blocks = thread_blocks_signals(name)) return *blocks;
+    std::this_thread::yield();
+  } while (monotonic_now() < until);
   return false;
 }
 
