@@ -42,6 +42,8 @@ struct Vertex {
   // Only of NUMA nodes:
   double sum = 0;   // bytes of input that its cores sum
   double peer = 0;  // copies from GPU to GPU that pass through it, all together
+
+  bool operator==(const Vertex&) const = default;
 };
 
 enum class Bus : std::uint8_t { kPcie, kSocket, kNvlink, kPort };
@@ -52,6 +54,8 @@ struct Link {
   Bus bus = Bus::kPcie;
   double speed = 0;         // bytes per second, above 0
   bool is_assumed = false;  // no file gives the speed
+
+  bool operator==(const Link&) const = default;
 };
 
 struct Host {
@@ -62,6 +66,7 @@ struct Host {
 
   std::vector<VertexId> all(Kind kind) const;  // ascending
   VertexId find(std::string_view name) const;  // kNone when there is none
+  bool operator==(const Host&) const = default;
 };
 
 // Checks what routes and planners rely on: there is a NUMA node, a GPU and a NIC, no kind has more

@@ -192,19 +192,27 @@ TEST(HostPlanner, TheRingOfASetIsTheBestOfAllOrders) {
   }
 }
 
+TEST(HostPlanner, GivesTheSamePlanAgain) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 20; ++trial) {
+    SCOPED_TRACE(trial);
+    const Host host = random_host(random, 5), copy = host;
+    const HostPlan plan = plan_host(Routes(host)), again = plan_host(Routes(copy));
+    EXPECT_EQ(plan.divisions, again.divisions);
+    EXPECT_EQ(describe(host, plan.chosen.groups), describe(host, again.chosen.groups));
+    EXPECT_EQ(plan.chosen.cost.loads, again.chosen.cost.loads);
+  }
+}
+
 TEST(HostPlanner, PcieSwitchesSumTheirGpusFirst) {
-  const Host host = pcie_host();
-  const Routes routes(host);
-  const HostPlan plan = plan_host(routes);
+  const HostPlan& plan = plan_of(pcie_host());
   EXPECT_EQ(plan.divisions, 4140u) << "the ways to divide 8 GPUs";
   EXPECT_EQ(plan.chosen.name, "CPU-assisted");
   EXPECT_NEAR(plan.chosen.cost.tau, 1.75 / kPcieSpeed, 1e-20);
 }
 
 TEST(HostPlanner, NvlinksReduceToOneGpuAwayFromTheNic) {
-  const Host host = nvlink_host();
-  const Routes routes(host);
-  const HostPlan plan = plan_host(routes);
+  const HostPlan& plan = plan_of(nvlink_host());
   EXPECT_EQ(plan.chosen.name, "reduce");
   EXPECT_EQ(plan.chosen.cost.copies, 1u);
   EXPECT_NEAR(plan.chosen.cost.tau, 1 / kNicSpeed, 1e-20);
@@ -233,15 +241,11 @@ TEST(HostPlanner, SharesKeepTheNicsLinkFreeWhenItBinds) {
 }
 
 TEST(HostPlanner, MixedMachinesSumOverNvlinksFirst) {
-  const Host quads = mixed_host(true);
-  const Routes routes(quads);
-  const HostPlan plan = plan_host(routes);
+  const HostPlan& plan = plan_of(mixed_host(true));
   EXPECT_NEAR(plan.chosen.cost.tau, 1 / kNicSpeed, 1e-20);
   ASSERT_EQ(plan.chosen.groups.size(), 2u);
-  const Host pairs = mixed_host(false);
-  const Routes of_pairs(pairs);
   // The pairs below a switch would load its link twice, so all four sum first.
-  EXPECT_LT(plan_host(of_pairs).chosen.cost.tau, 2 / kPcieSpeed);
+  EXPECT_LT(plan_of(mixed_host(false)).chosen.cost.tau, 2 / kPcieSpeed);
 }
 
 TEST(HostPlanner, OneGpuCopiesAll) {

@@ -294,7 +294,7 @@ void expect_as_computed(const Routes& routes, const Strategy& strategy, std::uin
 void expect_all_as_computed(const Host& host) {
   ASSERT_TRUE(check(host).ok());
   const Routes routes(host);
-  const HostPlan plan = plan_host(routes);
+  const HostPlan& plan = plan_of(host);
   // Equal shares of 8, 4, 2 or 1 GPUs, halved, are whole elements. Others are rounded: each of at
   // most 8 shares in each of 8 groups by less than one element for each of 4 uses of a link.
   constexpr std::uint64_t kElements = 16 * 105;
@@ -355,7 +355,7 @@ TEST(HostSimulation, RandomMachines) {
 TEST(HostSimulation, OperationsOfFewElements) {
   const Host host = nvlink_host();
   const Routes routes(host);
-  for (const Strategy& strategy : plan_host(routes).named) {
+  for (const Strategy& strategy : plan_of(host).named) {
     for (const std::uint64_t elements : {1u, 2u, 3u, 7u, 13u}) {
       SCOPED_TRACE(fmt::format("{} elements, {}", elements, strategy.name));
       Machine machine(host, elements);

@@ -12,7 +12,7 @@ namespace {
 
 class Named {
  public:
-  explicit Named(const Host& host) : routes_(host), plan_(plan_host(routes_)) {}
+  explicit Named(const Host& host) : routes_(host), plan_(plan_of(host)) {}
 
   const Strategy& named(std::string_view name) const {
     for (const Strategy& strategy : plan_.named) {
@@ -38,7 +38,7 @@ class Named {
 
  private:
   Routes routes_;
-  HostPlan plan_;
+  const HostPlan& plan_;
 };
 
 // BytePS, section 4.2.1: with l GPUs at a switch, (l-1)/l in step 1 and in step 6, and 1/l in steps

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <list>
+#include <utility>
+
 namespace tally::host {
 
 HostBuilder::HostBuilder() {
@@ -113,6 +116,14 @@ Host random_host(std::mt19937& random, int most_gpus) {
     }
   }
   return builder.host;
+}
+
+const HostPlan& plan_of(const Host& host) {
+  static std::list<std::pair<Host, HostPlan>> made;  // whose places stay
+  for (const auto& [planned, plan] : made) {
+    if (planned == host) return plan;
+  }
+  return made.emplace_back(host, plan_host(Routes(host))).second;
 }
 
 }  // namespace tally::host

@@ -1,4 +1,5 @@
-// For tests: GPU machines of each kind, as in BytePS (OSDI '20), section 4.2, and random ones.
+// For tests: GPU machines of each kind, as in BytePS (OSDI '20), section 4.2, and random ones;
+// and their plans.
 #pragma once
 
 #include <random>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "gpu_bridge/machine/host.h"
+#include "gpu_bridge/machine/planner.h"
 
 namespace tally::host {
 
@@ -42,5 +44,10 @@ Host nvlink_host();
 Host mixed_host(bool quads);
 // At most `most_gpus` GPUs with random links; every speed is one of a few.
 Host random_host(std::mt19937& random, int most_gpus);
+
+// The plan of this machine, for tests that are not about the planner's runs themselves. It is made
+// once in a process, because a plan for 8 GPUs takes seconds with a sanitizer. One thread at a
+// time.
+const HostPlan& plan_of(const Host& host);
 
 }  // namespace tally::host

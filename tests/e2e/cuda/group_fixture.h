@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "gpu_bridge/group/machine_group.h"
-#include "gpu_bridge/machine/planner.h"
+#include "gpu_bridge/machine/test_hosts.h"
 #include "gpu_bridge/nccl_api/library.h"
 #include "tests/e2e/cuda/device.h"
 #include "tests/e2e/local_node.h"
@@ -43,7 +43,7 @@ inline Groups groups_of(const host::HostPlan& plan, const std::string& strategy,
 }
 
 inline Groups groups_of(const host::Host& host, const std::string& strategy, std::size_t hosts) {
-  return groups_of(plan_host(host::Routes(host)), strategy, hosts);
+  return groups_of(plan_of(host), strategy, hosts);
 }
 
 // What the devices of a cluster have.
@@ -185,11 +185,10 @@ inline std::vector<float> group_values(std::uint32_t rank, std::uint64_t count) 
 }
 
 inline std::vector<float> group_sum(std::uint32_t ranks, std::uint64_t count) {
-  std::vector<float> sum(count);
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const auto values = group_values(rank, count);
-    for (std::uint64_t i = 0; i < count; ++i) sum[i] += values[i];
-  }
+  std::vector<float> sum = group_values(0, count);
+  // Each rank's values are greater by 3 than those of the rank before it.
+  const auto more = static_cast<float>(3 * (ranks * (ranks - 1) / 2));
+  for (float& value : sum) value = static_cast<float>(ranks) * value + more;
   return sum;
 }
 

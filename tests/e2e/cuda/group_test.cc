@@ -136,7 +136,7 @@ void run_strategy(const Groups& groups) {
 
 TEST_P(GroupStrategies, EachStrategyGivesTheSumAndMovesTheBytesOfItsFormulas) {
   const host::Host host = GetParam().make();
-  const host::HostPlan plan = plan_host(host::Routes(host));
+  const host::HostPlan& plan = plan_of(host);
   std::size_t ran = 0;
   for (const char* strategy : kStrategies) {
     SCOPED_TRACE(strategy);
