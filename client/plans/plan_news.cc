@@ -21,6 +21,12 @@ constexpr std::array<std::pair<const char*, Kind>, 5> kKinds = {{{"prepare", Kin
                                                                  {"leave", Kind::kLeave},
                                                                  {"called off", Kind::kCalledOff}}};
 
+// The term of an elected coordinator; 0: the message has none.
+std::uint64_t term_of(const json& message) {
+  const json term = message.is_object() ? message.value("term", json()) : json();
+  return term.is_number_unsigned() ? term.get<std::uint64_t>() : 0;
+}
+
 // Returns none when the answer cannot be read.
 std::optional<PlanUpdate> read(json answer) {
   try {
@@ -61,6 +67,9 @@ Result<std::optional<PlanUpdate>> PlanNews::poll() {
   auto answer = channel_.answer(request_);
   if (!answer) return std::optional<PlanUpdate>();
   if (!*answer) return answer->error();
+  const std::uint64_t term = term_of(**answer);
+  if (term < term_) return Error{Status::kUnavailable, "the coordinator's term has ended"};
+  term_ = term;
   auto update = read(std::move(*answer).value());
   if (!update) {
     return Error{Status::kProtocol,

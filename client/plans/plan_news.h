@@ -54,6 +54,7 @@ class PlanNews {
 
   rpc::RpcChannel channel_;
   std::uint64_t request_ = 0;
+  std::uint64_t term_ = 0;  // the highest that a message had; a lower one is refused
 };
 
 }  // namespace tally::client

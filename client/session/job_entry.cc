@@ -59,7 +59,12 @@ class Entry {
       ::usleep(kPause / kMicrosecond);
       nodes_.clear();
       log_lines_.clear();
-      const auto asked = ask(*channel);
+      auto asked = ask(*channel);
+      if (asked.status() == Status::kNodeLost && least_term_ > 0) {
+        channel = reach();
+        if (!channel) return channel.error();
+        asked = Unit{};
+      }
       entered = asked ? enter(*channel) : asked;
     }
     if (!entered) return entered.error();
@@ -166,7 +171,12 @@ class Entry {
       for (const std::string& address : addresses) {
         const Nanos slice = addresses.size() > 1 ? monotonic_now() + kConnectSlice : kForever;
         auto channel = reach(address, std::min(deadline_, slice));
-        if (channel || channel.status() != Status::kUnavailable) return channel;
+        if (channel.status() == Status::kNodeLost && elect(addresses)) {
+          give_up_.answered(monotonic_now());
+          give_up_.set_elected();
+        } else if (channel || channel.status() != Status::kUnavailable) {
+          return channel;
+        }
         why += (why.empty() ? "" : "; ") + channel.error().message;
       }
       if (give_up_.is_over(monotonic_now() + kPause)) {
@@ -194,7 +204,8 @@ class Entry {
     if (asked) return node;
     if (asked.status() != Status::kUnavailable) return asked.error();
     give_up_.answered(monotonic_now());
-    auto coordinator = rpc::follow(*node, deadline_);
+    auto coordinator = rpc::follow(*node, deadline_, &is_elected_);
+    if (is_elected_) give_up_.set_elected();
     if (!coordinator) {
       return Error{Status::kUnavailable,
                    fmt::format("{}; {}", asked.error().message, coordinator.error().message)};
@@ -202,6 +213,20 @@ class Entry {
     if (const auto trusted = coordinator->check_owner(); !trusted) return trusted.error();
     if (const auto there = ask(*coordinator); !there) return there.error();
     return coordinator;
+  }
+
+  // Whether these nodes elect their coordinator. When it ends while the rank waits for its answer,
+  // the next one may know the job.
+  bool elect(const std::vector<std::string>& addresses) {
+    for (const std::string& address : addresses) {
+      if (is_elected_ || least_term_ > 0) return true;
+      const Nanos until = std::min(deadline_, monotonic_now() + kConnectSlice);
+      auto node = connect(address, until, credentials_);
+      if (!node) continue;
+      const auto answer = node->call("cluster.coordinator", json::object(), {}, until);
+      is_elected_ = answer && rpc::is_elected(*answer);
+    }
+    return is_elected_ || least_term_ > 0;
   }
 
   // Asks again while the job instance is ending and the next one has not begun.
@@ -223,12 +248,24 @@ class Entry {
       return Unit{};
     }
     if (!reply) return reply.error();
+    if (auto acts = check_term(*reply); !acts) return acts;
     try {
       placement_ = read(*reply);
     } catch (const json::exception&) {
       return rpc::unreadable("job.open", channel);
     }
     if (placement_.nodes.size() > protocol::kMaxTrees) return rpc::unreadable("job.open", channel);
+    return Unit{};
+  }
+
+  // A coordinator that stood still while the next one was elected has a lower term than that one.
+  Outcome check_term(const json& reply) {
+    const json sent = reply.is_object() ? reply.value("term", json()) : json();
+    const std::uint64_t term = sent.is_number_unsigned() ? sent.get<std::uint64_t>() : 0;
+    if (term < least_term_) {
+      return Error{Status::kUnavailable, "the coordinator's term has ended: another one acts"};
+    }
+    least_term_ = term;
     return Unit{};
   }
 
@@ -368,6 +405,8 @@ class Entry {
   net::tls::Credentials credentials_;
   JoinTimeout give_up_{deadline_};
   Placement placement_;
+  std::uint64_t least_term_ = 0;  // of coordinators whose answers this rank uses
+  bool is_elected_ = false;       // a node has said that it elects its coordinator
   BookConfig book_;
   std::uint32_t deadline_ms_ = 0;
   const Crc32c* crc32c_ = nullptr;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "tests/support/client/scripted_node.h"
 
 namespace tally::client {
@@ -220,6 +222,30 @@ TEST_F(JobEntryTest, AsksAgainWhileNodesJoinTheCoordinator) {
   EXPECT_TRUE(entered.ok()) << entered.error().message;
 }
 
+TEST_F(JobEntryTest, NamesALostCoordinatorThatIsNotElected) {
+  ScriptedNode node(entry_path("n"), [](const std::string& method, const json&) -> json {
+    if (method == "job.open") return refusal(Status::kNodeLost, "it ended");
+    return {{"result", {{"name", "n"}, {"coordinator", ""}}}};
+  });
+  EXPECT_EQ(enter(node.address(), 30 * kSecond).status(), Status::kNodeLost);
+  const auto requests = node.requests();
+  EXPECT_EQ(std::count_if(requests.begin(), requests.end(),
+                          [](const auto& one) { return one.first == "job.open"; }),
+            1);
+}
+
+TEST_F(JobEntryTest, AsksTheNextCoordinatorThatIsElected) {
+  int asked = 0;
+  ScriptedNode node(entry_path("n"), [&](const std::string& method, const json&) -> json {
+    if (method == "cluster.coordinator") return {{"result", {{"elected", true}}}};
+    if (method == "job.open" && ++asked == 1) return refusal(Status::kNodeLost, "it ended");
+    if (method == "job.open") return {{"result", {{"nodes", json::array()}, {"term", 7}}}};
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  const auto entered = enter(node.address(), 30 * kSecond);
+  EXPECT_TRUE(entered.ok()) << entered.error().message;
+}
+
 TEST(JoinTimeout, CountsFromTheFirstAnswer) {
   JoinTimeout timeout(30 * kSecond);
   EXPECT_FALSE(timeout.is_over(20 * kSecond)) << "a coordinator may start late";
@@ -227,6 +253,8 @@ TEST(JoinTimeout, CountsFromTheFirstAnswer) {
   timeout.answered(20 * kSecond + kSecond / 2);
   EXPECT_FALSE(timeout.is_over(21 * kSecond - 1));
   EXPECT_TRUE(timeout.is_over(21 * kSecond));
+  timeout.set_elected();
+  EXPECT_FALSE(timeout.is_over(25 * kSecond)) << "the next coordinator is elected";
   timeout = JoinTimeout(30 * kSecond);
   timeout.answered(29 * kSecond + kSecond / 2);
   EXPECT_TRUE(timeout.is_over(30 * kSecond)) << "the deadline";
@@ -244,6 +272,7 @@ TEST_F(JobEntryTest, FollowsAMemberToItsCoordinator) {
   });
   const auto entered = enter(member.address());
   EXPECT_TRUE(entered.ok()) << entered.error().message;
+  EXPECT_EQ(member.requests().size(), 2U) << "job.open and cluster.coordinator";
 }
 
 }  // namespace

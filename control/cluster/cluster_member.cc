@@ -1,6 +1,5 @@
 #include "control/cluster/cluster_member.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/system/blocked_signals.h"
+#include "control/cluster/interruptible.h"
 #include "net/tcp.h"
 
 namespace tally::control {
@@ -22,10 +22,11 @@ namespace {
 using nlohmann::json;
 
 constexpr Nanos kFirstPause = 100 * kMillisecond;
-constexpr Nanos kLongestPause = 2 * kSecond;
-constexpr Nanos kElection = 2 * kSecond;  // for other nodes that start at the same time
-constexpr Nanos kAnswer = 5 * kSecond;    // for answers to join and to reports
-constexpr Nanos kNews = 20 * kSecond;     // the coordinator holds the request for 10 s
+constexpr Nanos kAnswer = 5 * kSecond;  // for answers to join and to reports
+constexpr Nanos kNews = 20 * kSecond;   // the coordinator holds the request for 10 s
+// The same where coordinators are elected, because another one acts soon.
+constexpr Nanos kShortNews = 2500 * kMillisecond;
+constexpr std::uint64_t kShortHoldMs = 1000;
 constexpr std::size_t kMostReports = 32;  // in one request, because a request's size is limited
 
 // Distinguishes this process from all others.
@@ -48,34 +49,13 @@ std::string reachable_tcp(std::string_view listening, std::string_view local_hos
   return std::string(listening);
 }
 
-// A duplicate of a descriptor, which no other thread closes meanwhile. Shutting it down shuts down
-// the connection.
-class ClusterMember::Interruptible {
- public:
-  Interruptible(ClusterMember& member, int fd) : member_(member) {
-    const std::lock_guard lock(member_.mutex_);
-    place_ = member_.open_.emplace(member_.open_.end(), ::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (member_.stopping_) ::shutdown(fd, SHUT_RDWR);
-  }
-  ~Interruptible() {
-    const std::lock_guard lock(member_.mutex_);
-    member_.open_.erase(place_);
-  }
-  Interruptible(const Interruptible&) = delete;
-  Interruptible& operator=(const Interruptible&) = delete;
-
- private:
-  ClusterMember& member_;
-  std::list<UniqueFd>::iterator place_;
-};
-
 ClusterMember::ClusterMember(Options options, asio::io_context& io, Node& node)
     : options_(std::move(options)),
       io_(io),
       node_(node),
       instance_(make_instance()),
       rails_(options_.rails) {
-  node_.on_over([this](std::uint64_t placement) { report(applied_, {placement, true, ""}); });
+  node_.on_over([this](std::uint64_t placement) { on_over(placement); });
   const BlockedSignals blocked;
   listener_ = std::thread([this] { listen_for_news(); });
   reporter_ = std::thread([this] { send_reports(); });
@@ -106,93 +86,13 @@ bool ClusterMember::pause(Nanos span) {
   return !changed_.wait_for(lock, std::chrono::nanoseconds(span), [this] { return stopping_; });
 }
 
-// -- News ------------------------------------------------------------------------------------
-
-void ClusterMember::listen_for_news() {
-  Nanos wait = kFirstPause;
-  while (!stopping()) {
-    const auto address = find_coordinator();
-    const bool was_member = address && be_member_at(*address);
-    set_electing(false);
-    if (was_member) {
-      wait = kFirstPause;
-      searching_since_ = 0;
-      refused_.clear();
-    } else if (address) {
-      refused_.insert(*address);
-    }
-    if (!pause(wait)) return;
-    wait = std::min(2 * wait, kLongestPause);
-  }
-}
-
-// Returns none when no member answers or this node stops.
-std::optional<std::string> ClusterMember::find_coordinator() {
-  const auto addresses = options_.cluster.addresses();
-  if (searching_since_ == 0) {
-    searching_since_ = monotonic_now();
-    stepped_aside_ = false;
-  }
-  while (!stopping()) {
-    // This node reports its election before it queries the others. So the others see it, or this
-    // node sees theirs.
-    set_electing(!stepped_aside_);
-    const auto answers = ask_all();
-    const bool patient = monotonic_now() - searching_since_ < kElection;
-    const auto choice = choose_coordinator(answers, patient);
-    const bool itself = choice.join && answers[*choice.join].is_this_node;
-    if (choice.join && !(itself && stepped_aside_)) {
-      if (!itself) set_electing(false);
-      return addresses[*choice.join];
-    }
-    const bool anybody =
-        std::any_of(answers.begin(), answers.end(), [](const auto& one) { return one.answers; });
-    if (!anybody) return std::nullopt;
-    if (std::exchange(stepped_aside_, choice.step_aside) && itself) continue;
-    if (choice.step_aside) set_electing(false);
-    if (!pause(kFirstPause)) break;
-  }
-  return std::nullopt;
-}
-
-std::vector<CoordinatorAnswer> ClusterMember::ask_all() {
-  const auto addresses = options_.cluster.addresses();
-  std::vector<CoordinatorAnswer> answers(addresses.size());
-  std::optional<Error> why;
-  bool anybody = false;
-  for (std::size_t i = 0; i < addresses.size() && !stopping(); ++i) {
-    auto channel = rpc::RpcChannel::connect(addresses[i], 0, options_.credentials);
-    Result<CoordinatorAnswer> answer = CoordinatorAnswer{};
-    if (channel) {
-      const Interruptible interruptible(*this, channel->fd());
-      answer = ask_coordinator(*channel, instance_, monotonic_now() + kElection);
-    } else {
-      answer = channel.error();
-    }
-    if (!answer) {
-      if (!why) why = answer.error();
-      continue;
-    }
-    answers[i] = *answer;
-    answers[i].answers &= answer->has_members || !refused_.contains(addresses[i]);
-    anybody |= answers[i].answers;
-  }
-  if (!anybody) refused_.clear();
-  if (!anybody && why) complain(addresses.front(), *why);
-  return answers;
-}
-
-void ClusterMember::set_electing(bool electing) {
-  const std::lock_guard lock(mutex_);
-  electing_ = electing;
-}
-
 CoordinatorStatus ClusterMember::status() const {
   const std::lock_guard lock(mutex_);
-  return {instance_, options_.cluster.name, membership_ != 0 ? coordinator_ : "", electing_};
+  return {instance_, options_.cluster.name, membership_ != 0 ? coordinator_ : "", electing_,
+          least_term_ > 0};
 }
 
-json ClusterMember::introduction(const rpc::RpcChannel& channel) {
+json ClusterMember::introduction(const rpc::RpcChannel& channel, std::set<std::uint64_t>& had) {
   const ClusterConfig& cluster = options_.cluster;
   json self = {{"version", 1},
                {"name", cluster.name},
@@ -207,6 +107,10 @@ json ClusterMember::introduction(const rpc::RpcChannel& channel) {
   rails_are_news_ = false;
   // A coordinator that does not know rails is not sent an empty list.
   if (!rails_.empty()) self["rails"] = to_json(reachable(rails_));
+  for (const auto& [placement, served] : placements_) had.insert(placement);
+  if (term_ == 0) return self;
+  self["was"] = node_number_;
+  self["placements"] = had;
   return self;
 }
 
@@ -230,47 +134,112 @@ void ClusterMember::set_rails(std::vector<Rail> rails) {
   changed_.notify_all();
 }
 
+void ClusterMember::set_term(std::uint64_t term) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (term <= least_term_) return;
+    least_term_ = term;
+    if (membership_ != 0 && term_ < term) {
+      for (const UniqueFd& fd : open_) ::shutdown(fd.get(), SHUT_RDWR);
+    }
+  }
+  changed_.notify_all();
+}
+
+std::uint64_t ClusterMember::least_term() const {
+  const std::lock_guard lock(mutex_);
+  return least_term_;
+}
+
+// A coordinator that was stopped while another one was elected, and goes on, has a lower term. A
+// message without a term counts as 0.
+Outcome ClusterMember::check_term(const json& message) {
+  const json sent = message.is_object() ? message.value("term", json()) : json();
+  const std::uint64_t term = sent.is_number_unsigned() ? sent.get<std::uint64_t>() : 0;
+  const std::lock_guard lock(mutex_);
+  if (term < least_term_) {
+    return refused(fmt::format("its term {} has ended: a coordinator with term {} has been elected",
+                               term, least_term_));
+  }
+  least_term_ = term;
+  return Unit{};
+}
+
 // Joins and stays until the membership ends. Returns true when this node was a member there.
 bool ClusterMember::be_member_at(const std::string& address) {
   auto channel = rpc::RpcChannel::connect(address, 0, options_.credentials);
   if (!channel) return complain(address, channel.error()), false;
   const Interruptible interruptible(*this, channel->fd());
+  std::set<std::uint64_t> had;
   const auto joined =
-      channel->call("cluster.join", introduction(*channel), {}, monotonic_now() + kAnswer);
+      channel->call("cluster.join", introduction(*channel, had), {}, monotonic_now() + kAnswer);
   if (!joined) return complain(address, joined.error()), false;
   const json number = joined->is_object() ? joined->value("node", json()) : json();
   if (!number.is_number_unsigned()) {
     return complain(address, {Status::kProtocol, "it did not say this node's number"}), false;
   }
-  Membership membership = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    membership_ = membership = ++last_membership_;
-    node_number_ = number.get<std::uint64_t>();
-    coordinator_ = address;
-    electing_ = false;
-    reports_.clear();
-  }
+  if (const auto fine = check_term(*joined); !fine) return complain(address, fine.error()), false;
+  const std::uint64_t term = joined->value("term", std::uint64_t{0});
+  const Membership membership = begin_membership(address, number.get<std::uint64_t>(), term, had);
   complaint_.clear();
-  log::info("cluster-joined", {{"coordinator", address}, {"name", options_.cluster.name}});
+  log::info("cluster-joined",
+            {{"coordinator", address}, {"name", options_.cluster.name}, {"term", term}});
+  const json wish = term > 0 ? json{{"wait_ms", kShortHoldMs}} : json::object();
   Result<json> news = json::object();
   while (news) {
-    news = channel->call("cluster.next", json::object(), {}, monotonic_now() + kNews);
-    if (news) take(*news, membership);
+    news =
+        channel->call("cluster.next", wish, {}, monotonic_now() + (term > 0 ? kShortNews : kNews));
+    if (!news) break;
+    if (const auto fine = check_term(*news); !fine) {
+      news = fine.error();
+    } else {
+      take(*news, membership);
+    }
   }
-  {
-    const std::lock_guard lock(mutex_);
-    membership_ = 0;
-  }
-  changed_.notify_all();
-  asio::post(io_, [this] {
-    applied_ = 0;
-    node_.forget_placements();
-  });
+  end_membership();
   if (!stopping()) {
     log::warning("cluster-lost", {{"coordinator", address}, {"error", news.error().message}});
   }
   return true;
+}
+
+// had: the placements that this node has reported when it joined.
+ClusterMember::Membership ClusterMember::begin_membership(const std::string& address,
+                                                          std::uint64_t node, std::uint64_t term,
+                                                          const std::set<std::uint64_t>& had) {
+  Membership membership = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    membership_ = membership = ++last_membership_;
+    node_number_ = node;
+    term_ = term;
+    coordinator_ = address;
+    electing_ = false;
+    reports_.clear();
+    for (const std::uint64_t placement : had) {
+      const auto found = placements_.find(placement);
+      const bool over = found == placements_.end();
+      if (over || found->second) reports_.push_back({placement, over, ""});
+    }
+  }
+  changed_.notify_all();
+  return membership;
+}
+
+void ClusterMember::end_membership() {
+  bool keeps = false;
+  {
+    const std::lock_guard lock(mutex_);
+    membership_ = 0;
+    keeps = term_ > 0;
+  }
+  changed_.notify_all();
+  // The next coordinator gives the numbers of placements again, unless it has been elected.
+  if (keeps) return;
+  asio::post(io_, [this] {
+    applied_ = 0;
+    node_.forget_placements();
+  });
 }
 
 // Logs each error once, until another error occurs or the node joins.
@@ -309,13 +278,49 @@ void ClusterMember::take(const json& news, Membership membership) {
 // Withdrawn assignments go first, because they make room.
 void ClusterMember::apply(const std::vector<JobAssignment>& placements,
                           const std::vector<std::uint64_t>& withdraw, Membership membership) {
+  {
+    const std::lock_guard lock(mutex_);
+    // An elected coordinator that the node has joined meanwhile has not been told of these. It
+    // sends again what it still wants.
+    if (least_term_ > 0 && membership != membership_) return;
+  }
   applied_ = membership;
   for (const std::uint64_t placement : withdraw) node_.withdraw(placement);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const JobAssignment& placement : placements) {
+      if (term_ > 0) placements_.emplace(placement.id, false);
+    }
+  }
   for (const JobAssignment& placement : placements) {
     node_.place(placement, [this, membership, id = placement.id](const Outcome& outcome) {
-      report(membership, {id, false, outcome ? "" : outcome.error().message});
+      on_placed(membership, id, outcome);
     });
   }
+}
+
+// A placement of an elected coordinator is known to the next one too. So the report goes to the
+// present coordinator, or waits until the node joins the next one.
+void ClusterMember::on_placed(Membership membership, std::uint64_t placement,
+                              const Outcome& outcome) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = placements_.find(placement); found != placements_.end()) {
+      membership = membership_;
+      found->second = true;
+      if (!outcome) placements_.erase(found);
+    }
+  }
+  report(membership, {placement, false, outcome ? "" : outcome.error().message});
+}
+
+void ClusterMember::on_over(std::uint64_t placement) {
+  Membership membership = applied_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (placements_.erase(placement) > 0) membership = membership_;
+  }
+  report(membership, {placement, true, ""});
 }
 
 // -- Reports ---------------------------------------------------------------------------------

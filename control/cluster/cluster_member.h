@@ -1,12 +1,15 @@
 // This node as a member of a cluster. It joins a coordinator, receives placements, and reports
 // their outcome. When the coordinator is lost, the node joins it again, or another one. Running
-// jobs continue meanwhile.
+// jobs continue meanwhile. Where coordinators are elected, the next one knows the placements: the
+// node reports which of them it still has. It refuses a coordinator of a lower term than the
+// highest that it knows.
 #pragma once
 
 #include <asio/io_context.hpp>
 #include <condition_variable>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -48,6 +51,9 @@ class ClusterMember {
 
   // Reports to the coordinator which rails are up. Any thread.
   void set_rails(std::vector<Rail> rails);
+  // A coordinator has been elected, with that term. This node leaves one of a lower term. Any
+  // thread.
+  void set_term(std::uint64_t term);
   // Ends the membership. The coordinator notices it by the end of the connection. Control thread
   // only.
   void stop();
@@ -71,7 +77,14 @@ class ClusterMember {
   std::vector<CoordinatorAnswer> ask_all();
   void set_electing(bool electing);
   bool be_member_at(const std::string& address);
-  nlohmann::json introduction(const rpc::RpcChannel& channel);
+  // Sets `had` to the placements that it has.
+  nlohmann::json introduction(const rpc::RpcChannel& channel, std::set<std::uint64_t>& had);
+  std::uint64_t least_term() const;
+  bool elects() const;  // whether the coordinators of this cluster are elected, as far as known
+  Outcome check_term(const nlohmann::json& message);
+  Membership begin_membership(const std::string& address, std::uint64_t node, std::uint64_t term,
+                              const std::set<std::uint64_t>& had);
+  void end_membership();
   void take(const nlohmann::json& news, Membership membership);
   void complain(const std::string& address, const Error& error);
 
@@ -84,6 +97,8 @@ class ClusterMember {
   void apply(const std::vector<JobAssignment>& placements,
              const std::vector<std::uint64_t>& withdraw, Membership membership);
   void report(Membership membership, Report report);
+  void on_over(std::uint64_t placement);
+  void on_placed(Membership membership, std::uint64_t placement, const Outcome& outcome);
 
   bool pause(Nanos span);  // returns false once stop() was called
   bool stopping() const;
@@ -101,6 +116,8 @@ class ClusterMember {
   bool stepped_aside_ = false;     // for another node that may join itself
   std::set<std::string> refused_;  // addresses that refused this node although they have no other
                                    // member
+  // Addresses without an answer, and since when; empty where coordinators are not elected.
+  std::map<std::string, Nanos> silent_;
 
   mutable std::mutex mutex_;  // protects the members below
   std::condition_variable changed_;
@@ -108,7 +125,11 @@ class ClusterMember {
   Membership membership_ = 0;
   Membership last_membership_ = 0;
   std::uint64_t node_number_ = 0;  // this node's number at the coordinator
-  std::string coordinator_;        // the coordinator's address
+  std::uint64_t term_ = 0;         // the coordinator's; 0: it has not been elected
+  std::uint64_t least_term_ = 0;   // the highest term that this node knows
+  // The placements of elected coordinators that this node has; true: it serves them already.
+  std::map<std::uint64_t, bool> placements_;
+  std::string coordinator_;  // the coordinator's address
   bool electing_ = false;
   std::vector<Report> reports_;
   std::vector<Rail> rails_;

@@ -48,5 +48,22 @@ TEST(CoordinatorSearch, ANodeOutsideTheListWaitsForListedNodes) {
   EXPECT_EQ(joins({kNoAnswer, kIdle}), 1u);
 }
 
+constexpr CoordinatorAnswer elected(std::uint64_t term) {
+  return {true, false, term > 0, false, term};
+}
+
+TEST(CoordinatorSearch, JoinsTheElectedNodeWithTheHighestTerm) {
+  EXPECT_EQ(joins({elected(0), elected(7), elected(9)}), 2u) << "7 has been stopped and goes on";
+  EXPECT_EQ(joins({elected(9), elected(0), elected(7)}), 0u);
+  EXPECT_EQ(joins({elected(0), kNoAnswer, elected(0)}), std::nullopt) << "none acts yet";
+}
+
+TEST(CoordinatorSearch, JoinsNoTermBelowTheHighestThatItKnows) {
+  EXPECT_EQ(choose_coordinator(Answers{elected(7), elected(0)}, false, 8).join, std::nullopt);
+  EXPECT_EQ(choose_coordinator(Answers{elected(7), elected(8)}, false, 8).join, 1u);
+  EXPECT_EQ(choose_coordinator(Answers{kServes, kSelf}, false, 8).join, std::nullopt)
+      << "a coordinator without a term counts as 0";
+}
+
 }  // namespace
 }  // namespace tally::control

@@ -39,6 +39,13 @@ struct ClusterConfig {
   std::string host;          // workers that give the same host are on its machine
   Role role = Role::kHelper;
   std::uint64_t speed = 0;  // bytes per second of its NIC, each way; 0: unknown
+  // Where the nodes of `coordinators` elect one of them and keep its state: "etcd:URL,URL"; empty:
+  // in memory, without an election.
+  std::string store;
+  std::string store_prefix = "tally/";  // of the keys of this cluster there
+  std::string store_user;               // empty: without a user
+  std::string store_password_file;      // of that user
+  std::string store_authority;          // PEM file for https; empty: the system's authorities
 
   std::vector<std::string> addresses() const;  // of the coordinators
 };

@@ -10,6 +10,7 @@
 #include "base/text/plain_names.h"
 #include "control/config/config_keys.h"
 #include "control/config/rails.h"
+#include "control/config/store_address.h"
 #include "net/address.h"
 #include "net/tcp.h"
 
@@ -52,7 +53,26 @@ Outcome is_address(const std::string& text) {
   return local.ok() ? Outcome(Unit{}) : local.error();
 }
 
+Outcome check_store(const ClusterConfig& cluster) {
+  if (cluster.store.empty()) return Unit{};
+  if (const auto endpoints = parse_store(cluster.store); !endpoints) {
+    return invalid(
+        fmt::format("cluster.store = \"{}\": {}", cluster.store, endpoints.error().message));
+  }
+  if (cluster.coordinators.empty()) {
+    return invalid(
+        "cluster.store is set and cluster.coordinators is not: list the addresses of all nodes "
+        "that "
+        "have cluster.store, this one too");
+  }
+  if (cluster.store_user.empty() != cluster.store_password_file.empty()) {
+    return invalid("cluster.store_user and cluster.store_password_file belong together: set both");
+  }
+  return Unit{};
+}
+
 Outcome check_cluster(const ClusterConfig& cluster) {
+  if (auto store = check_store(cluster); !store) return store;
   for (const std::string& address : cluster.addresses()) {
     const Outcome sound = is_address(address);
     if (sound) continue;

@@ -263,6 +263,20 @@ std::vector<Key> cluster_keys() {
       {"cluster", "speed", "cluster-speed",
        "bytes per second of this machine's NIC, each way; 0: unknown",
        or_zero(speed(At<&Config::cluster, &ClusterConfig::speed>{}, kPage, 1024 * kGib))},
+      {"cluster", "store", "cluster-store",
+       "where nodes elect their coordinator and keep its state: etcd:https://host:2379, with "
+       "commas "
+       "between several; empty: in the coordinator's memory",
+       TextKey{At<&Config::cluster, &ClusterConfig::store>{}, true}},
+      {"cluster", "store_prefix", "", "of this cluster's keys in the store",
+       TextKey{At<&Config::cluster, &ClusterConfig::store_prefix>{}}},
+      {"cluster", "store_user", "", "user in the store; empty: none",
+       TextKey{At<&Config::cluster, &ClusterConfig::store_user>{}, true}},
+      {"cluster", "store_password_file", "", "a file with that user's password",
+       TextKey{At<&Config::cluster, &ClusterConfig::store_password_file>{}, true}},
+      {"cluster", "store_authority", "",
+       "PEM file with the authority that signs the store's certificates; empty: the system's",
+       TextKey{At<&Config::cluster, &ClusterConfig::store_authority>{}, true}},
   };
 }
 

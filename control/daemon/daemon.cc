@@ -14,6 +14,7 @@
 #include "control/config/config_keys.h"
 #include "control/config/rails.h"
 #include "control/coordinator/records/tree_buffers.h"
+#include "control/daemon/leadership_options.h"
 #include "control/daemon/networks.h"
 #include "control/daemon/node_security.h"
 #include "control/daemon/roce_network.h"
@@ -83,7 +84,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Config& config) {
     if (auto running = daemon->launch(config.poll == PollMode::kBusy); !running) {
       return running.error();
     }
-    daemon->join_cluster(config);
+    if (auto joins = daemon->join_cluster(config); !joins) return joins.error();
   } catch (const std::bad_alloc&) {
     return Error{Status::kNoMemory,
                  "no memory for the shards: use fewer shards, or lower limits.max_ranks"};
@@ -204,6 +205,7 @@ Outcome Daemon::build(const Config& config) {
   options.access = security->access;
   options.credentials = security->credentials;
   options.coordinators = config.cluster.coordinators;
+  options.is_elected = !config.cluster.store.empty();
   options.status = [this] { return member_ ? member_->status() : CoordinatorStatus{}; };
   options.name = config.cluster.name;
   options.probe = probe_options(config, shard.kernels);
@@ -262,8 +264,8 @@ Outcome Daemon::launch(bool busy) {
   return Unit{};
 }
 
-void Daemon::join_cluster(const Config& config) {
-  if (config.cluster.coordinators.empty()) return;
+Outcome Daemon::join_cluster(const Config& config) {
+  if (config.cluster.coordinators.empty()) return Unit{};
   const bool has_scheme = config.listen.starts_with("unix:");
   ClusterMember::Options options;
   options.cluster = config.cluster;
@@ -273,10 +275,29 @@ void Daemon::join_cluster(const Config& config) {
   options.rails = rails_;
   options.credentials = credentials_;
   member_ = std::make_unique<ClusterMember>(std::move(options), io_, *node_);
+  return config.cluster.store.empty() ? Unit{} : take_part_in_election(config.cluster);
+}
+
+Outcome Daemon::take_part_in_election(const ClusterConfig& cluster) {
+  auto options = leadership_options(cluster);
+  if (!options) return options.error();
+  auto leadership = Leadership::start(
+      io_, std::move(options).value(),
+      {.begin =
+           [this](Store& store, std::uint64_t term) {
+             node_->coordinator().begin_term(store, term);
+             member_->set_term(term);
+           },
+       .end = [this](const Error& why) { node_->coordinator().end_term(why.message); },
+       .other = [this](std::uint64_t term) { member_->set_term(term); }});
+  if (!leadership) return leadership.error();
+  leadership_ = std::move(leadership).value();
+  return Unit{};
 }
 
 Daemon::~Daemon() {
   stop();
+  leadership_.reset();
   server_.reset();
   node_.reset();
   member_.reset();
@@ -346,6 +367,7 @@ void Daemon::stop() {
   if (!running_) return;
   running_ = false;
   lone_.reset();
+  if (leadership_ != nullptr) leadership_->stop();
   if (member_ != nullptr) member_->stop();
   server_->stop_listening();
   node_->hang_up([this] {

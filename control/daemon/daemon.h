@@ -13,6 +13,7 @@
 #include "control/cluster/cluster_member.h"
 #include "control/config/config.h"
 #include "control/coordinator/state/memory_store.h"
+#include "control/coordinator/store/leadership.h"
 #include "control/daemon/idle_limit.h"
 #include "control/machine/cpu_claims.h"
 #include "control/machine/lone_shard.h"
@@ -53,7 +54,8 @@ class Daemon {
   std::vector<int> claim_cpus(const Config& config);
   void move_lone_shard(const std::vector<int>& cpus, std::string_view why);
   Outcome launch(bool busy);
-  void join_cluster(const Config& config);
+  Outcome join_cluster(const Config& config);
+  Outcome take_part_in_election(const ClusterConfig& cluster);
   template <typename Run>
   static void serve(const Run& run);
   void watch_for_idleness();
@@ -82,6 +84,7 @@ class Daemon {
   std::unique_ptr<ClusterMember> member_;  // null when the node is in no cluster
   std::unique_ptr<Node> node_;
   std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<Leadership> leadership_;  // null: this node does not elect its coordinator
   bool running_ = false;
 };
 

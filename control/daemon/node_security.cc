@@ -1,39 +1,16 @@
 #include "control/daemon/node_security.h"
 
-#include <fmt/format.h>
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <string_view>
 #include <utility>
 
-#include "base/log/log.h"
+#include "control/daemon/private_file.h"
 
 namespace tally::control {
 namespace {
 
 using net::auth::Secret;
 
-Error bad_file(const std::string& path, std::string_view why) {
-  return invalid(fmt::format("security.secret_file \"{}\": {}", path, why));
-}
-
-// The first line of the file, which only its owner and its group may read.
-Result<std::string> read_secret(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return bad_file(path, std::strerror(errno));
-  if ((info.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
-    return bad_file(path, fmt::format("others can read it or change it: chmod 0600 {}", path));
-  }
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line) || line.empty()) {
-    return bad_file(path, file.is_open() ? "it has no secret: `tallyctl token secret` makes one"
-                                         : std::strerror(errno));
-  }
-  return line;
-}
+constexpr std::string_view kKey = "security.secret_file";
 
 }  // namespace
 
@@ -44,10 +21,11 @@ Result<NodeSecurity> make_security(const Config& config) {
                     .credentials = {}};
   net::auth::KeyRing& keys = made.access->keys();
   if (!options.secret_file.empty()) {
-    auto text = read_secret(options.secret_file);
+    auto text = read_private_line(kKey, options.secret_file,
+                                  "it has no secret: `tallyctl token secret` makes one");
     if (!text) return text.error();
     auto secret = Secret::parse(*text);
-    if (!secret) return bad_file(options.secret_file, secret.error().message);
+    if (!secret) return bad_private_file(kKey, options.secret_file, secret.error().message);
     if (auto added = keys.add_secret(std::move(*secret)); !added) return added.error();
     made.credentials = net::tls::Credentials(std::move(*text));
   } else if (options.certificates.any()) {

@@ -33,6 +33,7 @@ CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
                           .jobs = options.jobs},
           .default_deadline_ms = options.default_deadline_ms,
           .coordinators = options.coordinators,
+          .is_elected = options.is_elected,
           .status = options.status,
           .peer_of = options.peer_of,
           .access = options.access.get()};

@@ -58,6 +58,8 @@ class Node : public rpc::Service {
   // Forgets the placements' numbers, because the coordinator that gave them is gone. Running jobs
   // continue.
   void forget_placements() { jobs_.forget_placements(); }
+  // This node as a coordinator.
+  CoordinatorService& coordinator() { return coordinator_; }
   std::uint32_t highest_epoch() const { return admission_.highest_epoch(); }
 
   // Call this when the node ends. Every shard detaches all sessions before any client sees the end

@@ -48,6 +48,7 @@ struct NodeOptions {
   std::vector<ConfiguredJob> jobs;
   // Options of this node as a coordinator, which every node can be.
   std::string coordinators;  // cluster.coordinators; empty: the node is in no cluster
+  bool is_elected = false;   // it acts as a coordinator only during terms that it is elected for
   std::function<CoordinatorStatus()> status = [] { return CoordinatorStatus{}; };
   std::string name;  // the node's name as a member
   probe::ProbeOptions probe;

@@ -32,13 +32,18 @@ bool has_member(const json& nodes, const std::string& name) {
 
 }  // namespace
 
-Result<RpcChannel> follow(RpcChannel& member, Nanos deadline) {
+bool is_elected(const json& answer) {
+  return answer.is_object() && answer.value("elected", json()) == true;
+}
+
+Result<RpcChannel> follow(RpcChannel& member, Nanos deadline, bool* elected) {
   const auto unavailable = [&](const std::string& why) {
     return Error{Status::kUnavailable,
                  fmt::format("the node at {} is no coordinator, and {}", member.address(), why)};
   };
   const auto answer = member.call("cluster.coordinator", json::object(), {}, deadline);
   if (!answer) return unavailable("names none: " + answer.error().message);
+  if (elected != nullptr) *elected = is_elected(*answer);
   const std::string address = text_of(*answer, "coordinator");
   const std::string name = text_of(*answer, "name");
   if (address.empty() || name.empty()) return unavailable("is not a member at one");

@@ -1,6 +1,8 @@
 // Finds the coordinator of a node that is a member and not the coordinator itself.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "base/clock.h"
 #include "base/result.h"
 #include "net/rpc/rpc_channel.h"
@@ -11,7 +13,10 @@ namespace tally::rpc {
 // list that node as a member; it is not asked for a further coordinator. kUnavailable: the node is
 // not a member, has an older version, or names a coordinator that does not answer; the message says
 // which, with the address. A node that the client reaches over a network cannot redirect the client
-// to a Unix socket.
-Result<RpcChannel> follow(RpcChannel& member, Nanos deadline);
+// to a Unix socket. Sets *elected where the node answers: whether nodes elect their coordinator.
+Result<RpcChannel> follow(RpcChannel& member, Nanos deadline, bool* elected = nullptr);
+
+// Whether an answer to cluster.coordinator says that nodes elect their coordinator.
+bool is_elected(const nlohmann::json& answer);
 
 }  // namespace tally::rpc

@@ -52,6 +52,8 @@ std::optional<std::vector<RemoteShard>> parse_remote_shards(const json& sent, st
   return remote_shards;
 }
 
+}  // namespace
+
 json to_json(const protocol::BufferLayout& buffers) {
   return {{"bytes", buffers.bytes},
           {"up", buffers.up},
@@ -71,7 +73,7 @@ std::optional<protocol::BufferLayout> parse_buffers(const json& sent) {
   return buffers;
 }
 
-std::optional<std::vector<std::string>> read_names(const json& sent) {
+std::optional<std::vector<std::string>> parse_names(const json& sent) {
   if (!sent.is_array() || sent.size() > protocol::kMaxTrees) return std::nullopt;
   std::vector<std::string> names;
   for (const json& one : sent) {
@@ -81,6 +83,8 @@ std::optional<std::vector<std::string>> read_names(const json& sent) {
   }
   return names;
 }
+
+namespace {
 
 // Reads this node's vertices in the trees. Without them, all trees are stars.
 bool read_vertices(const json& sent, JobAssignment& placement) {
@@ -109,6 +113,8 @@ bool read_vertices(const json& sent, JobAssignment& placement) {
   return true;
 }
 
+}  // namespace
+
 json to_json(const JobLock& lock) {
   return {{"digest", lock.digest},
           {"user", lock.user},
@@ -131,8 +137,6 @@ std::optional<JobLock> parse_lock(const json& sent) {
   lock.key = std::move(*shown);
   return lock;
 }
-
-}  // namespace
 
 json to_json(const JobAssignment& placement) {
   json sent = {{"placement", placement.id},          {"job", placement.job},
@@ -197,7 +201,7 @@ Result<JobAssignment> parse_job_assignment(const json& sent) {
                         : 1;
   const json rate = sent.value("rate", json());
   if (rate.is_number_unsigned()) placement.rate = rate.get<std::uint64_t>();
-  auto stands_in_for = read_names(sent.value("stands_in_for", json::array()));
+  auto stands_in_for = parse_names(sent.value("stands_in_for", json::array()));
   if (!stands_in_for) return wrong("whose \"stands_in_for\" has no valid names");
   placement.stands_in_for = std::move(*stands_in_for);
   if (!sent.contains("rails")) return placement;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,13 @@ struct JobAssignment {
   // Nodes of the plan whose vertices this node has besides its own.
   std::vector<std::string> stands_in_for{};
 };
+
+// The parts that the store's records have too. Parsing validates; nullopt: not valid.
+nlohmann::json to_json(const JobLock& lock);
+std::optional<JobLock> parse_lock(const nlohmann::json& sent);
+nlohmann::json to_json(const protocol::BufferLayout& buffers);
+std::optional<protocol::BufferLayout> parse_buffers(const nlohmann::json& sent);
+std::optional<std::vector<std::string>> parse_names(const nlohmann::json& sent);  // of nodes
 
 nlohmann::json to_json(const JobAssignment& placement);
 // Parses and validates: trees are of the plan, each once; vertices are as vertex.h requires.

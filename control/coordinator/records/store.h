@@ -116,6 +116,9 @@ struct JobRecord {
                            // unknown
   protocol::BufferLayout buffers{};
   std::vector<PlanNode> nodes;  // empty: not yet placed
+  // Ranks may use it: all its nodes serve it, and where it follows another version, all its ranks
+  // know from which rounds on they use it.
+  bool runs = false;
 };
 
 // A record never changes; the store replaces it. All ranks of a job are answered from one record.

@@ -22,6 +22,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t kMostHoldMs = 10'000;  // of cluster.next
 constexpr std::size_t kMostReports = 1024;     // of one request
+constexpr std::size_t kMostPlacements = 8192;  // at a node: two versions of each of its jobs
 constexpr std::size_t kMostError = 1024;       // bytes
 
 Error other_version(std::uint64_t version, std::string_view who) {
@@ -43,6 +44,17 @@ std::optional<Coordinator::Report> parse_report(const json& entry, bool over) {
   return report;
 }
 
+// Reads the placements that a node has from an earlier membership. False: they are no such list.
+bool read_placements(const json& params, std::vector<std::uint64_t>& placements) {
+  const json list = params.value("placements", json::array());
+  if (!list.is_array() || list.size() > kMostPlacements) return false;
+  for (const json& one : list) {
+    if (!one.is_number_unsigned()) return false;
+    placements.push_back(one.get<std::uint64_t>());
+  }
+  return true;
+}
+
 // The request's parameters without these lists, which Params cannot read.
 json without(const json& params, std::initializer_list<const char*> lists) {
   json rest = params;
@@ -50,17 +62,16 @@ json without(const json& params, std::initializer_list<const char*> lists) {
   return rest;
 }
 
+Error not_the_coordinator() {
+  return {Status::kUnavailable,
+          "this node is not the coordinator now: ask another one of "
+          "cluster.coordinators, or try again in some seconds"};
+}
+
 Error bad_rails() {
   return {Status::kInvalidArgument,
           fmt::format("\"rails\" is a list of at most {} {{address, tcp, speed, shards, up}}",
                       kMaxRails)};
-}
-
-// The address of the NIC that the job uses there, which is up.
-const std::string& tcp_of(const PlanNode& node) {
-  const auto& rails = node.member.rails;
-  const bool by_rail = !node.rails.empty() && !rails[node.rails.front()].tcp.empty();
-  return by_rail ? rails[node.rails.front()].tcp : node.member.tcp;
 }
 
 }  // namespace
@@ -70,10 +81,11 @@ CoordinatorService::CoordinatorService(
     std::function<void(rpc::ConnectionId, std::string_view)> disconnect)
     : options_(std::move(options)),
       disconnect_(std::move(disconnect)),
-      store_(store),
-      coordinator_(options_.coordinator, store_),
-      plans_(coordinator_),
-      timer_(io) {}
+      idle_store_(store),
+      store_(&store),
+      timer_(io) {
+  act_over(store, 0);
+}
 
 void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request& request,
                                 rpc::Reply reply) {
@@ -106,7 +118,8 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
       options_.access->audit(options_.peer_of(connection), method, may.error());
       return reply.error(may.error());
     }
-    plans_.handle(connection, request, std::move(reply));
+    if (options_.is_elected && term_ == 0) return reply.error(not_the_coordinator());
+    plans_->handle(connection, request, std::move(reply));
   } else {
     return reply.unknown_method(method);
   }
@@ -114,7 +127,7 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
 }
 
 void CoordinatorService::closed(rpc::ConnectionId connection) {
-  plans_.closed(connection);
+  plans_->closed(connection);
   const auto found = callers_.find(connection);
   if (found == callers_.end()) return;
   const Conversation caller = std::move(found->second);
@@ -123,11 +136,15 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
     by_node_.erase(*caller.node);
     constexpr const char* kWhy = "its connection to the coordinator ended";
     log::warning("cluster-left", {{"node", caller.name}, {"why", kWhy}});
-    coordinator_.leave(*caller.node, kWhy);
+    if (term_ != 0) {
+      coordinator_->await(*caller.node, monotonic_now());
+    } else {
+      coordinator_->leave(*caller.node, kWhy);
+    }
   }
   if (caller.ticket != 0) {
     by_ticket_.erase(caller.ticket);
-    coordinator_.close(caller.ticket);
+    coordinator_->close(caller.ticket);
   }
   act();
 }
@@ -136,9 +153,11 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
 
 void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& request,
                               rpc::Reply reply) {
-  const json rest = without(request.params, {"rails"});
+  const json rest = without(request.params, {"rails", "placements"});
   rpc::Params params(rest);
   const auto version = params.number("version", 0, UINT32_MAX);
+  ReturningNode returning;
+  returning.was = params.number_or("was", 1, UINT64_MAX, 0);
   Member member;
   member.name = params.text("name", kMaxJobName);
   member.host = params.text("host", kMaxJobName);
@@ -169,6 +188,9 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
                        "this node stands alone: to be a coordinator it needs cluster.coordinators "
                        "(with its own address) or a secret (security.secret_file)");
   }
+  if (options_.is_elected && term_ == 0) {
+    return reply.error(not_the_coordinator());
+  }
   auto rails = parse_rails(request.params.value("rails", json::array()));
   if (!rails) return reply.error(bad_rails());
   member.rails = std::move(*rails);
@@ -177,7 +199,13 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
   if (caller.node) {
     return reply.error(Status::kInvalidArgument, "a node has joined on this connection already");
   }
-  const auto joined = coordinator_.join(member, epoch, monotonic_now());
+  if (!read_placements(request.params, returning.placements)) {
+    return reply.error(
+        Status::kInvalidArgument,
+        fmt::format("\"placements\" is a list of at most {} numbers", kMostPlacements));
+  }
+  if (term_ != 0) end_earlier(returning.was, member.name);
+  const auto joined = coordinator_->join(member, epoch, monotonic_now(), returning);
   if (!joined) return reply.error(joined.error());
   caller.node = *joined;
   caller.name = member.name;
@@ -188,9 +216,9 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
                                {"tcp", member.tcp},
                                {"shards", member.shards},
                                {"rails", member.rails.size()},
-                               {"members", store_.members().size()}});
+                               {"members", store_->members().size()}});
   reply.grant(rpc::Grant::kNode);
-  reply.result({{"node", *joined}});
+  reply.result(with_term({{"node", *joined}}));
 }
 
 bool CoordinatorService::take_reports(NodeId node, const json& params) {
@@ -200,7 +228,7 @@ bool CoordinatorService::take_reports(NodeId node, const json& params) {
     for (const json& entry : list) {
       const auto report = parse_report(entry, key == std::string_view("over"));
       if (!report) return false;
-      coordinator_.report(node, *report);
+      coordinator_->report(node, *report);
     }
   }
   return true;
@@ -226,7 +254,7 @@ void CoordinatorService::next(rpc::ConnectionId connection, const rpc::Request& 
                        "\"done\" and \"over\" are lists of {placement, error}");
   }
   caller.news = std::move(reply);
-  coordinator_.listen(*caller.node, monotonic_now() + static_cast<Nanos>(hold) * kMillisecond);
+  coordinator_->listen(*caller.node, monotonic_now() + static_cast<Nanos>(hold) * kMillisecond);
 }
 
 void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
@@ -234,7 +262,7 @@ void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
   rpc::Params params(rest);
   const NodeId node = params.number("node", 1, UINT64_MAX);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
-  if (const auto known = coordinator_.members().has(node); !known)
+  if (const auto known = coordinator_->members().has(node); !known)
     return reply.error(known.error());
   reply.grant(rpc::Grant::kNode);
   if (!take_reports(node, request.params)) {
@@ -244,7 +272,7 @@ void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
   if (request.params.contains("rails")) {
     auto rails = parse_rails(request.params["rails"]);
     if (!rails) return reply.error(bad_rails());
-    coordinator_.set_rails(node, std::move(*rails), monotonic_now());
+    coordinator_->set_rails(node, std::move(*rails), monotonic_now());
   }
   reply.result(json::object());
 }
@@ -253,8 +281,8 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
   rpc::Params params(request.params);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   json list = json::array();
-  for (const auto& [node, member] : store_.members()) {
-    const NodeLoad load = coordinator_.jobs().load_of(node);
+  for (const auto& [node, member] : store_->members()) {
+    const NodeLoad load = coordinator_->jobs().load_of(node);
     list.push_back({{"node", node},
                     {"name", member.name},
                     {"host", member.host},
@@ -293,7 +321,7 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
                        fmt::format("rank {}: must be below ranks {}", opening.rank, opening.ranks));
   }
   // On a node of a cluster, the answer "no nodes" would make a job of this node alone.
-  if (store_.members().empty() && !options_.coordinators.empty()) {
+  if (store_->members().empty() && !options_.coordinators.empty()) {
     return reply.error(Status::kUnavailable,
                        fmt::format("this node belongs to a cluster and no node has joined here: "
                                    "ask its coordinator, {}, or try again when they have",
@@ -301,7 +329,7 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   }
   auto caller_of_rank = options_.access->caller(peer, token);
   if (caller_of_rank) opening.caller = std::move(*caller_of_rank);
-  const Outcome unlocked = caller_of_rank ? coordinator_.unlocks(opening) : caller_of_rank.error();
+  const Outcome unlocked = caller_of_rank ? coordinator_->unlocks(opening) : caller_of_rank.error();
   if (!unlocked) {
     options_.access->audit(peer, request.method, unlocked.error());
     return reply.error(unlocked.error());
@@ -312,59 +340,14 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   }
   if (caller.ticket != 0) {  // a rank that opens again gives up its earlier place
     by_ticket_.erase(caller.ticket);
-    coordinator_.close(caller.ticket);
+    coordinator_->close(caller.ticket);
     caller.messages.clear();
   }
   caller.ticket = ++last_ticket_;
   caller.opens = std::move(reply);
   by_ticket_[caller.ticket] = connection;
-  coordinator_.open(caller.ticket, opening, monotonic_now());
-  if (coordinator_.jobs().has_place(caller.ticket)) caller.opens->grant(rpc::Grant::kRank);
-}
-
-// The nodes that this rank connects to: its parents, and the indices of the shards there.
-json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const {
-  if (job.nodes.empty()) return {{"nodes", json::array()}};
-  json list = json::array(), names = json::array();
-  for (const PlanNode& one : job.nodes) {
-    names.push_back(one.member.name);
-    json trees = json::array(), shards = json::array();
-    for (std::size_t i = 0; i < one.vertices.size(); ++i) {
-      const auto& children = one.vertices[i].ranks;
-      if (!std::binary_search(children.begin(), children.end(), rank)) continue;
-      trees.push_back(one.trees[i]);
-      shards.push_back(i % one.shards());
-    }
-    if (trees.empty()) continue;
-    list.push_back({{"name", one.member.name},
-                    {"host", one.member.host},
-                    {"tcp", tcp_of(one)},
-                    {"unix", one.member.local},
-                    {"trees", std::move(trees)},
-                    {"lanes", std::move(shards)}});
-  }
-  json answer = {{"epoch", job.epoch},
-                 {"plan_epoch", job.plan_epoch},
-                 {"nodes", std::move(list)},
-                 {"names", std::move(names)},
-                 {"deadline_ms", options_.default_deadline_ms}};
-  if (job.lock.key) answer["key"] = net::auth::text_of(*job.lock.key);
-  rpc::put_partition(answer, job.plan);
-  rpc::put_weights(answer, job.plan);
-  return answer;
-}
-
-const std::string& CoordinatorService::opened_text(const SharedJob& job, std::uint32_t rank) {
-  std::vector<bool> parents;
-  for (const PlanNode& one : job->nodes) {
-    for (const protocol::Vertex& vertex : one.vertices) {
-      parents.push_back(std::binary_search(vertex.ranks.begin(), vertex.ranks.end(), rank));
-    }
-  }
-  if (last_answer_.job.lock() != job || last_answer_.parents != parents) {
-    last_answer_ = {job, std::move(parents), rpc::to_text(opened(*job, rank))};
-  }
-  return last_answer_.text;
+  coordinator_->open(caller.ticket, opening, monotonic_now());
+  if (coordinator_->jobs().has_place(caller.ticket)) caller.opens->grant(rpc::Grant::kRank);
 }
 
 // -- Messages to send ------------------------------------------------------------------------
@@ -385,7 +368,8 @@ void CoordinatorService::send_news(const Coordinator::News& news) {
   json withdraw = json::array();
   for (const std::uint64_t one : news.withdraw) withdraw.push_back({{"placement", one}});
   rpc::Reply reply = std::move(*std::exchange(caller.news, std::nullopt));
-  reply.result({{"placements", std::move(placements)}, {"withdraw", std::move(withdraw)}});
+  reply.result(
+      with_term({{"placements", std::move(placements)}, {"withdraw", std::move(withdraw)}}));
 }
 
 void CoordinatorService::answer_rank(const Coordinator::Answer& answer) {
@@ -403,7 +387,7 @@ void CoordinatorService::answer_rank(const Coordinator::Answer& answer) {
 // client, which must then find the current coordinator.
 rpc::Gate CoordinatorService::gate(rpc::ConnectionId connection) {
   return [this, connection](std::function<void()> send) {
-    store_.when_settled(
+    store_->when_settled(
         [connection, disconnect = disconnect_, send = std::move(send)](const Outcome& settled) {
           if (settled) return send();
           disconnect(connection, settled.error().message);
@@ -413,7 +397,7 @@ rpc::Gate CoordinatorService::gate(rpc::ConnectionId connection) {
 
 void CoordinatorService::act() {
   const Nanos now = monotonic_now();
-  const auto actions = coordinator_.act(now);
+  const auto actions = coordinator_->act(now);
   for (const NodeId node : actions.lost) {
     const auto found = by_node_.find(node);
     if (found == by_node_.end()) continue;
@@ -433,7 +417,7 @@ void CoordinatorService::act() {
     answer_rank(answer);
   }
   for (const auto& notification : actions.notifications) notify_rank(notification);
-  const Nanos next = coordinator_.next_deadline();
+  const Nanos next = coordinator_->next_deadline();
   if (next == kForever) {
     timer_.cancel();
     return;

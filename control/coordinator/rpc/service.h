@@ -30,6 +30,7 @@ struct CoordinatorStatus {
   std::string name;          // cluster.name
   std::string coordinator;   // address of its coordinator; empty: it is no member
   bool is_electing = false;  // it has found no coordinator yet, and may join itself
+  bool is_elected = false;   // its coordinators are elected in a store
 };
 
 struct CoordinatorServiceOptions {
@@ -38,6 +39,9 @@ struct CoordinatorServiceOptions {
   // cluster.coordinators of this node. When it is empty, the node is in no cluster, and
   // job.open answers without nodes.
   std::string coordinators;
+  // True: this node acts as a coordinator only from begin_term() to end_term(). False: always, when
+  // nodes join it.
+  bool is_elected = false;
   std::function<CoordinatorStatus()> status = [] { return CoordinatorStatus{}; };
   // The peer of a connection.
   std::function<rpc::Peer(rpc::ConnectionId)> peer_of = [](rpc::ConnectionId) {
@@ -50,13 +54,20 @@ struct CoordinatorServiceOptions {
 class CoordinatorService {
  public:
   // `disconnect` ends a connection, also those whose answers a lost store keeps back. Borrows
-  // `store` and `io`.
+  // `store` and `io`. A service with is_elected uses `store` while no term lasts; it stays empty.
   CoordinatorService(CoordinatorServiceOptions options, Store& store, asio::io_context& io,
                      std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
 
   // Handles the methods cluster.*, job.* and plan.*.
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void closed(rpc::ConnectionId connection);
+
+  // This node has been elected: it takes over the state in `store`, which is borrowed until
+  // end_term(). All its messages carry `term`, which is above 0 and higher than that of any
+  // coordinator before it.
+  void begin_term(Store& store, std::uint64_t term);
+  // Ends the connections of nodes and ranks, which then look for the next coordinator.
+  void end_term(std::string_view why);
 
  private:
   // What a node or a rank does on a connection.
@@ -86,10 +97,16 @@ class CoordinatorService {
   void drain(const rpc::Request& request, rpc::Reply reply);
   void notify_rank(const Coordinator::Notification& notification);
   static void send_next_message(Conversation& caller);
+  // Ends the connection on which a node has joined as that number, because it joins again. This end
+  // may not know yet that the connection is broken.
+  void end_earlier(NodeId was, const std::string& name);
   bool take_reports(NodeId node, const nlohmann::json& params);
   nlohmann::json opened(const JobRecord& job, std::uint32_t rank) const;
   const std::string& opened_text(const SharedJob& job, std::uint32_t rank);
 
+  void act_over(Store& store, std::uint64_t term);
+  // Adds the term to a message, where there is one.
+  nlohmann::json with_term(nlohmann::json message) const;
   // All answers go through this gate.
   rpc::Gate gate(rpc::ConnectionId connection);
   // Sends the messages of Coordinator::act(), and sets the timer for its next deadline.
@@ -99,9 +116,11 @@ class CoordinatorService {
 
   CoordinatorServiceOptions options_;
   std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
-  Store& store_;
-  Coordinator coordinator_;
-  PlanMethods plans_;
+  Store& idle_store_;
+  Store* store_;
+  std::uint64_t term_ = 0;  // 0: no term lasts, or nodes elect no coordinator
+  std::optional<Coordinator> coordinator_;
+  std::optional<PlanMethods> plans_;
   std::unordered_map<rpc::ConnectionId, Conversation> callers_;
   std::map<NodeId, rpc::ConnectionId> by_node_;
   std::map<Coordinator::Ticket, rpc::ConnectionId> by_ticket_;

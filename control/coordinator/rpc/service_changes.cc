@@ -49,7 +49,7 @@ void CoordinatorService::next_message(rpc::ConnectionId connection, const rpc::R
     return reply.error(Status::kInvalidArgument, "job.next waits for its answer already");
   }
   caller.asks = std::move(reply);
-  coordinator_.listen(caller.ticket);
+  coordinator_->listen(caller.ticket);
   send_next_message(caller);
 }
 
@@ -69,11 +69,11 @@ void CoordinatorService::report_of_rank(rpc::ConnectionId connection, const rpc:
                        "no rank has a place by this connection: job.open first");
   }
   Conversation& caller = found->second;
-  const bool is_changing = coordinator_.jobs().changing(caller.ticket, epoch).has_value();
+  const bool is_changing = coordinator_->jobs().changing(caller.ticket, epoch).has_value();
   if (!is_changing) caller.rounds.clear();  // no change waits for them, so they are not kept
   if (is_changing && !read_rounds(request.params.value("rounds", json::array()), caller.rounds)) {
     caller.rounds.clear();
-    coordinator_.call_off_change(caller.ticket, epoch, "its tags cannot be read, or are too many");
+    coordinator_->call_off_change(caller.ticket, epoch, "its tags cannot be read, or are too many");
     return reply.error(
         Status::kInvalidArgument,
         fmt::format("\"rounds\" is a list of [tag, round], at most {} in all", kMostTags));
@@ -82,10 +82,10 @@ void CoordinatorService::report_of_rank(rpc::ConnectionId connection, const rpc:
   const Rounds rounds = std::exchange(caller.rounds, {});
   const auto* which = std::find(kReports.begin(), kReports.end(), report);
   if (report == "cannot") {
-    coordinator_.call_off_change(caller.ticket, epoch, why);
+    coordinator_->call_off_change(caller.ticket, epoch, why);
   } else if (which != kReports.end()) {
-    coordinator_.report_change(caller.ticket, epoch,
-                               static_cast<Change::Report>(which - kReports.begin()), rounds);
+    coordinator_->report_change(caller.ticket, epoch,
+                                static_cast<Change::Report>(which - kReports.begin()), rounds);
   } else {
     return reply.error(Status::kInvalidArgument,
                        R"("said" is "ready", "knows", "moved", "left" or "cannot")");
@@ -99,7 +99,7 @@ void CoordinatorService::leave(rpc::ConnectionId connection, const rpc::Request&
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (const auto found = callers_.find(connection); found != callers_.end()) {
     by_ticket_.erase(found->second.ticket);
-    coordinator_.close(std::exchange(found->second.ticket, 0));
+    coordinator_->close(std::exchange(found->second.ticket, 0));
   }
   reply.revoke(rpc::Grant::kRank);
   reply.result(json::object());
@@ -124,7 +124,7 @@ void CoordinatorService::notify_rank(const Coordinator::Notification& notificati
   }
   if (!notification.why.empty()) message["why"] = notification.why;
   Conversation& caller = callers_.at(connection->second);
-  caller.messages.push_back(std::move(message));
+  caller.messages.push_back(with_term(std::move(message)));
   send_next_message(caller);
 }
 
@@ -143,12 +143,12 @@ void CoordinatorService::drain(const rpc::Request& request, rpc::Reply reply) {
   const bool look = params.flag_or("look", false);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (!look) {
-    if (const auto done = coordinator_.drain(node, undo, monotonic_now()); !done) {
+    if (const auto done = coordinator_->drain(node, undo, monotonic_now()); !done) {
       return reply.error(done.error());
     }
     log::info("cluster-drain", {{"node", node}, {"draining", !undo}});
   }
-  const auto drained = coordinator_.drained(node);
+  const auto drained = coordinator_->drained(node);
   if (!drained) return reply.error(drained.error());
   json waiting = json::array();
   for (const auto& one : drained->waiting) {

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/coordinator/state/jobs/assignment_of.h"
+
 namespace tally::control {
 
-Coordinator::Coordinator(CoordinatorOptions options, Store& store)
+Coordinator::Coordinator(CoordinatorOptions options, Store& store, Nanos now)
     : store_(store),
       plans_(store),
       departed_(store, plans_),
@@ -16,20 +18,79 @@ Coordinator::Coordinator(CoordinatorOptions options, Store& store)
       admission_({options.open_jobs, options.max_jobs, options.max_ranks, std::move(options.jobs)}),
       planner_(members_, departed_, plans_, store, options.split_bytes),
       versions_(jobs_, news_),
-      changes_(jobs_, plans_) {}
+      changes_(jobs_, plans_) {
+  for (const auto& [epoch, job] : store_.jobs()) {
+    for (const PlanNode& one : job->nodes) {
+      awaited_[one.node] = one.member.name;
+      news_.add(one.node, now, kReturn);
+    }
+  }
+}
 
 // -- Nodes -----------------------------------------------------------------------------------
 
-Result<NodeId> Coordinator::join(const Member& member, std::uint32_t epoch, Nanos now) {
-  auto node = members_.join(member, epoch);
+Result<NodeId> Coordinator::join(const Member& member, std::uint32_t epoch, Nanos now,
+                                 const ReturningNode& returning) {
+  const auto awaited = awaited_.find(returning.was);
+  const bool returns = awaited != awaited_.end() && awaited->second == member.name;
+  auto node = members_.join(member, epoch, returns ? returning.was : 0);
   if (!node) return node;
+  if (returns) awaited_.erase(awaited);
+  // Jobs that the coordinator before this one was ending may have earlier numbers of the node.
+  std::vector<NodeId> earlier;
+  for (const auto& [number, name] : awaited_) {
+    if (name == member.name) earlier.push_back(number);
+  }
+  for (const NodeId number : earlier) leave(number, "it has been started again");
   news_.add(*node, now);
+  take_back(*node, returning.placements);
   changes_.members_changed(now);
   return node;
 }
 
+// Jobs whose placement the node has lost end. A placement that the node has not got yet is sent
+// again. Placements of unknown jobs, and of those that are over, end at the node: a message that
+// said so may be lost.
+void Coordinator::take_back(NodeId node, const std::vector<std::uint64_t>& placements) {
+  std::vector<std::uint32_t> lost;
+  for (const auto& [epoch, state] : jobs_.states()) {
+    if (!state.nodes.contains(node) || state.stage == JobStage::kOver) continue;
+    const JobRecord& job = *jobs_.record(epoch);
+    for (const PlanNode& one : job.nodes) {
+      if (one.node != node) continue;
+      if (std::find(placements.begin(), placements.end(), one.placement) != placements.end())
+        continue;
+      if (state.unconfirmed.contains(node)) {
+        news_.assign(node, assignment_of(job, one));
+      } else {
+        lost.push_back(epoch);
+      }
+    }
+  }
+  const std::string name = members_.all().at(node).name;
+  for (const std::uint32_t epoch : lost) {
+    versions_.gone_from(epoch, node, refused(fmt::format("node \"{}\" dropped it", name)));
+  }
+  for (const std::uint64_t placement : placements) {
+    const auto epoch = jobs_.placed_at(node, placement);
+    if (!epoch || jobs_.find(*epoch)->stage == JobStage::kOver) news_.withdraw(node, placement);
+  }
+  versions_.forget_over(node, placements);
+}
+
+void Coordinator::await(NodeId node, Nanos now) {
+  const auto name = members_.leave(node, true);
+  if (!name) return;
+  awaited_[node] = *name;
+  news_.add(node, now, kReturn);
+}
+
 void Coordinator::leave(NodeId node, std::string_view why) {
-  const auto name = members_.leave(node);
+  auto name = members_.leave(node);
+  if (const auto awaited = awaited_.find(node); !name && awaited != awaited_.end()) {
+    name = awaited->second;
+  }
+  awaited_.erase(node);
   if (!name) return;
   news_.erase(node);
   versions_.node_left(node,
@@ -46,7 +107,7 @@ Outcome Coordinator::set_speeds(std::map<std::string, Measured> measured) {
 
 void Coordinator::report(NodeId node, const Report& report) {
   const auto epoch = jobs_.placed_at(node, report.placement);
-  if (!epoch) return;
+  if (!epoch || !members_.has(node)) return;  // an awaited node must join first
   const std::string& name = members_.all().at(node).name;
   if (report.over) {
     versions_.gone_from(*epoch, node, refused(fmt::format("node \"{}\" dropped it", name)));

@@ -51,6 +51,14 @@ struct CoordinatorOptions {
   std::vector<ConfiguredJob> jobs;
 };
 
+inline constexpr Nanos kReturn = 10 * kSecond;  // limit for an awaited node
+
+// What a node that joins still has from an earlier membership.
+struct ReturningNode {
+  NodeId was = 0;  // its number there
+  std::vector<std::uint64_t> placements;
+};
+
 class Coordinator {
  public:
   using Ticket = control::Ticket;
@@ -62,9 +70,9 @@ class Coordinator {
 
   // Borrows the store, and takes over the state that an earlier coordinator left there: numbering
   // continues; plans, speeds and drains stay in force. Members of that state count as departed
-  // until they join here. Its jobs are unknown until they form again, with other epochs; their
-  // running instances continue.
-  Coordinator(CoordinatorOptions options, Store& store);
+  // until they join here. Its running jobs continue; their nodes are awaited. Jobs that no rank
+  // uses yet are unknown, and form again with other epochs.
+  Coordinator(CoordinatorOptions options, Store& store, Nanos now = 0);
   Coordinator(const Coordinator&) = delete;  // its units refer to each other
 
   const ClusterMembers& members() const { return members_; }
@@ -72,9 +80,14 @@ class Coordinator {
   const Plans& plans() const { return plans_; }
 
   // -- Nodes ---------------------------------------------------------------------------------
-  // Adds a member. epoch is the largest epoch of any job that was placed at the node.
-  Result<NodeId> join(const Member& member, std::uint32_t epoch, Nanos now);
+  // Adds a member. epoch is the largest epoch of any job that was placed at the node. A node that
+  // is awaited keeps its number and the placements that it still has.
+  Result<NodeId> join(const Member& member, std::uint32_t epoch, Nanos now,
+                      const ReturningNode& returning = {});
   void leave(NodeId node, std::string_view why);
+  // The node is no member any more, and is awaited: until kReturn has passed, it may join again
+  // without harm to its jobs.
+  void await(NodeId node, Nanos now);
   // Sets the node's NICs. Jobs that form from now on use them; running jobs use them when they have
   // not changed for kCalm.
   void set_rails(NodeId node, std::vector<Rail> rails, Nanos now);
@@ -152,6 +165,7 @@ class Coordinator {
   Nanos next_deadline() const;  // kForever when there is none
 
  private:
+  void take_back(NodeId node, const std::vector<std::uint64_t>& placements);
   void place_gathered(Nanos now);
   void begin_change(std::uint32_t epoch, Nanos now);
 
@@ -160,6 +174,7 @@ class Coordinator {
   DepartedMembers departed_;
   ClusterMembers members_;
   NewsQueue news_;
+  std::map<NodeId, std::string> awaited_;  // names of nodes that may join again
   JobTable jobs_;
   RankAdmission admission_;
   JobPlanner planner_;

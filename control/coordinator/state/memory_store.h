@@ -46,6 +46,15 @@ class MemoryStore : public Store {
 
   void when_settled(std::function<void(const Outcome&)> then) override { then(Unit{}); }
 
+ protected:
+  std::uint32_t last_epoch() const { return last_epoch_; }
+  // The last numbers that another coordinator has given.
+  void continue_from(std::uint32_t epoch, NodeId node, std::uint64_t placement) {
+    last_epoch_ = epoch;
+    last_node_ = node;
+    last_placement_ = placement;
+  }
+
  private:
   Members members_;
   Members departed_;

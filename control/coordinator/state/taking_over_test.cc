@@ -15,9 +15,15 @@ using ::testing::IsEmpty;
 class TakingOverTest : public CoordinatorTest {
  protected:
   void take_over() {
-    coordinator_.emplace(options_, store_);
+    coordinator_.emplace(options_, store_, now_);
     answers_.clear();
     sent_.clear();
+  }
+  NodeId returns(const char* name, NodeId was, std::vector<std::uint64_t> placements) {
+    const auto node = coordinator_->join(member(name), 0, now_, {was, std::move(placements)});
+    EXPECT_TRUE(node.ok()) << node.error().message;
+    coordinator_->listen(*node, now_ + kHold);
+    return *node;
   }
   const Member& member_of(NodeId node) const { return store_.members().at(node); }
 };
@@ -42,21 +48,118 @@ TEST_F(TakingOverTest, NumberingContinues) {
   EXPECT_EQ(answer(2).epoch, 2U);
 }
 
-TEST_F(TakingOverTest, MembersAndJobsMustJoinAgain) {
+TEST_F(TakingOverTest, JobsThatNoRankUsesAreForgotten) {
   const NodeId a = join("a");
   coordinator_->open(1, opening(0), now_);
-  serve(a);
+  EXPECT_EQ(news(a).placements.size(), 1U);
   take_over();
   EXPECT_THAT(store_.members(), IsEmpty());
   EXPECT_THAT(store_.jobs(), IsEmpty());
   EXPECT_THAT(store_.departed(), IsEmpty()) << "no plan names it";
   EXPECT_EQ(coordinator_->jobs().current("train"), nullptr);
-  EXPECT_THAT(coordinator_->progress(), IsEmpty());
   EXPECT_EQ(coordinator_->next_deadline(), kForever);
   coordinator_->report(a, {1, false, ""});
   coordinator_->close(1);
   coordinator_->open(2, opening(1), now_);
   EXPECT_THAT(answer(2).nodes, IsEmpty());
+}
+
+TEST_F(TakingOverTest, ANodeThatReturnsKeepsItsNumberAndItsRunningJobs) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t at_a = serve(a), at_b = serve(b);
+  EXPECT_EQ(answer(1).epoch, 1U);
+  take_over();
+  ASSERT_NE(coordinator_->jobs().current("train"), nullptr);
+  EXPECT_EQ(returns("a", a, {at_a}), a);
+  EXPECT_EQ(returns("b", b, {at_b}), b);
+  EXPECT_THAT(news(a).withdraw, IsEmpty());
+  coordinator_->open(2, opening(1), now_);
+  EXPECT_EQ(answer(2).epoch, 1U) << "a rank whose answer was lost enters the same job";
+  EXPECT_EQ(answer(2).lock.key->identity, store_.jobs().at(1)->lock.key->identity);
+  coordinator_->report(a, {at_a, true, ""});
+  EXPECT_EQ(coordinator_->jobs().current("train"), nullptr) << "a rank has left it";
+  EXPECT_THAT(news(b).withdraw, ElementsAre(at_b));
+  coordinator_->report(b, {at_b, true, ""});
+  EXPECT_THAT(store_.jobs(), IsEmpty());
+}
+
+TEST_F(TakingOverTest, ANodeThatReturnsLetsGoOfUnknownPlacements) {
+  const NodeId a = join("a");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t placed = news(a).placements.at(0).id;  // it has yet to acknowledge it
+  take_over();
+  const NodeId again = returns("a", a, {placed});
+  EXPECT_THAT(news(again).withdraw, ElementsAre(placed));
+}
+
+TEST_F(TakingOverTest, AWithdrawalThatGotLostIsSentAgain) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t at_a = serve(a), at_b = serve(b);
+  coordinator_->report(a, {at_a, true, ""});
+  EXPECT_THAT(news(b).withdraw, ElementsAre(at_b));  // lost with the connection
+  coordinator_->await(b, now_);
+  returns("b", b, {at_b});
+  EXPECT_THAT(news(b).withdraw, ElementsAre(at_b));
+}
+
+TEST_F(TakingOverTest, ANodeReturnsAlthoughAnEarlierJobHasItsEarlierNumber) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  serve(a), serve(b);
+  coordinator_->leave(a, "it has ended");  // b has yet to drop the job
+  const NodeId later = join("a");
+  auto other = opening(0);
+  other.job = "other";
+  coordinator_->open(2, other, now_);
+  const std::uint64_t at_a = serve(later), at_b = serve(b);
+  take_over();
+  EXPECT_EQ(returns("a", later, {at_a}), later);
+  returns("b", b, {at_b});
+  EXPECT_NE(coordinator_->jobs().current("other"), nullptr);
+  EXPECT_EQ(coordinator_->jobs().current("train"), nullptr) << "its node has been started again";
+}
+
+TEST_F(TakingOverTest, AJobEndsWhenANodeHasLostItOrIsStartedAgain) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  serve(a), serve(b);
+  take_over();
+  returns("a", a, {});
+  EXPECT_EQ(coordinator_->jobs().current("train"), nullptr) << "its placement is gone";
+  EXPECT_GT(join("b"), b) << "it has been started again";
+  EXPECT_THAT(store_.jobs(), IsEmpty());
+}
+
+TEST_F(TakingOverTest, ANodeThatDoesNotReturnInTimeHasLeft) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t at_a = serve(a);
+  serve(b);
+  take_over();
+  returns("a", a, {at_a});
+  EXPECT_LE(coordinator_->next_deadline(), now_ + kReturn);
+  now_ += kReturn - 1;
+  EXPECT_THAT(news(a).withdraw, IsEmpty());
+  now_ += 1;
+  EXPECT_THAT(news(a).withdraw, ElementsAre(at_a));
+  EXPECT_EQ(coordinator_->jobs().current("train"), nullptr);
+}
+
+TEST_F(TakingOverTest, ANodeThatLosesItsConnectionReturnsToItsJobs) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t at_a = serve(a);
+  EXPECT_EQ(news(b).placements.size(), 1U);  // lost with the connection
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  coordinator_->await(a, now_);
+  coordinator_->await(b, now_);
+  EXPECT_EQ(returns("a", a, {at_a}), a);
+  EXPECT_EQ(returns("b", b, {}), b);
+  EXPECT_TRUE(member_of(b).draining);
+  EXPECT_NE(serve(b), 0U) << "what it has not got is sent again";
+  EXPECT_EQ(answer(1).epoch, 1U);
 }
 
 TEST_F(TakingOverTest, PlansAndSpeedsStayInForce) {

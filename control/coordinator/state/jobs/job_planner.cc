@@ -52,6 +52,7 @@ Result<JobRecord> JobPlanner::next_version(const JobRecord& job, Wanted wanted,
     return next;
   }
   next.follows = job.epoch;
+  next.runs = false;
   next.epoch = store_.next_epoch();
   give_plan(next, plan, std::move(layout).value());
   return next;

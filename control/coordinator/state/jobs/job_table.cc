@@ -28,7 +28,32 @@ std::vector<std::uint32_t> JobState::missing_ranks() const {
 }
 
 JobTable::JobTable(Store& store) : store_(store) {
-  while (!store_.jobs().empty()) store_.erase_job(store_.jobs().begin()->first);
+  for (const auto& [epoch, job] : JobsByEpoch(store_.jobs())) {
+    if (job->runs && !job->nodes.empty()) {
+      take_over(*job);
+    } else {
+      store_.erase_job(epoch);
+    }
+  }
+}
+
+void JobTable::take_over(const JobRecord& job) {
+  JobState& state = states_[job.epoch];
+  state.stage = JobStage::kRunning;
+  state.by_rank.assign(job.ranks, 0);
+  state.hosts.resize(job.ranks);
+  for (const PlanNode& one : job.nodes) state.nodes.insert(one.node);
+  // Epochs rise, so the version before this one is known already.
+  JobState* before = find(job.follows);
+  if (before == nullptr) return;
+  before->stage = JobStage::kLeaving;
+  before->next = job.epoch;
+}
+
+void JobTable::set_runs(std::uint32_t epoch) {
+  JobRecord job = *record(epoch);
+  job.runs = true;
+  update(std::move(job));
 }
 
 JobState& JobTable::add(JobRecord record) {

@@ -58,7 +58,8 @@ struct NodeLoad {
 
 class JobTable {
  public:
-  // Borrows the store, and erases the jobs that an earlier coordinator left there.
+  // Borrows the store, and takes over the running jobs that an earlier coordinator left there: at
+  // all their nodes, and without ranks. Erases the others, which no rank uses yet.
   explicit JobTable(Store& store);
 
   // -- Versions --------------------------------------------------------------------------------
@@ -66,6 +67,8 @@ class JobTable {
   JobState& add(JobRecord record);
   // Replaces the version's record.
   void update(JobRecord record);
+  // Notes in the record that ranks may use the version.
+  void set_runs(std::uint32_t epoch);
   // Erases the version, and frees the places of its ranks.
   void erase(std::uint32_t epoch);
   std::map<std::uint32_t, JobState>& states() { return states_; }
@@ -104,6 +107,8 @@ class JobTable {
   std::optional<ChangingRank> changing(Ticket ticket, std::uint32_t epoch) const;
 
  private:
+  void take_over(const JobRecord& job);
+
   Store& store_;
   std::map<std::uint32_t, JobState> states_;  // by epoch
   std::map<Ticket, std::uint32_t> places_;    // epoch of each ticket's job

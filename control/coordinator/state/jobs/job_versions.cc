@@ -43,6 +43,7 @@ void JobVersions::confirm(std::uint32_t epoch, NodeId node) {
   state->unconfirmed.erase(node);
   if (state->stage != JobStage::kPlacing || !state->unconfirmed.empty()) return;
   state->stage = JobStage::kRunning;
+  jobs_.set_runs(epoch);
   for (std::uint32_t rank = 0; rank < state->by_rank.size(); ++rank) {
     const Ticket ticket = state->by_rank[rank];
     if (state->waiting.contains(ticket)) answer(ticket, jobs_.record(epoch), rank);
@@ -51,18 +52,35 @@ void JobVersions::confirm(std::uint32_t epoch, NodeId node) {
 }
 
 // The first node to drop a job ends it for all nodes. A version that is leaving stays until its
-// ranks have closed their sessions.
+// ranks have closed their sessions. Without a change, which ended with the coordinator before this
+// one, all its nodes report that.
 void JobVersions::gone_from(std::uint32_t epoch, NodeId node, const Error& why) {
   JobState* state = jobs_.find(epoch);
   if (state == nullptr) return;
   if (state->stage == JobStage::kLeaving) {
     state->released.insert(node);
+    const bool is_left = std::includes(state->released.begin(), state->released.end(),
+                                       state->nodes.begin(), state->nodes.end());
+    if (!state->change && is_left) end(epoch, refused("its job has another version"));
     return;
   }
   state->nodes.erase(node);
   state->unconfirmed.erase(node);
   if (state->stage == JobStage::kNext) return fail_next(epoch, why.message);
   end(epoch, why);
+}
+
+void JobVersions::forget_over(NodeId node, const std::vector<std::uint64_t>& placements) {
+  std::vector<std::uint32_t> epochs;
+  for (const auto& [epoch, state] : jobs_.states()) {
+    if (state.stage != JobStage::kOver || !state.nodes.contains(node)) continue;
+    for (const PlanNode& one : jobs_.record(epoch)->nodes) {
+      const bool has =
+          std::find(placements.begin(), placements.end(), one.placement) != placements.end();
+      if (one.node == node && !has) epochs.push_back(epoch);
+    }
+  }
+  for (const std::uint32_t epoch : epochs) gone_from(epoch, node, refused("it is over"));
 }
 
 // No version ends before the node is erased from all of them: the end of one withdraws the others
@@ -199,6 +217,7 @@ void JobVersions::settle_change(std::uint32_t epoch) {
   if (stage == Change::Stage::kMoving && state->stage == JobStage::kRunning) {
     JobState& running = *jobs_.find(state->next);
     running.stage = JobStage::kRunning;
+    jobs_.set_runs(state->next);
     running.wanted = std::exchange(state->wanted, Wanted::kNothing);
     jobs_.move_ranks(*state);
     state->stage = JobStage::kLeaving;

@@ -50,6 +50,9 @@ class JobVersions {
   void confirm(std::uint32_t epoch, NodeId node);
   // The node does not serve the version, or not any more.
   void gone_from(std::uint32_t epoch, NodeId node, const Error& why);
+  // The node has joined again and has only these placements: versions that are over have ended
+  // there where it has them no more.
+  void forget_over(NodeId node, const std::vector<std::uint64_t>& placements);
   // A member has left, and what it served with it.
   void node_left(NodeId node, const Error& why);
 

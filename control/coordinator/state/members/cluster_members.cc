@@ -9,7 +9,7 @@
 
 namespace tally::control {
 
-Result<NodeId> ClusterMembers::join(const Member& member, std::uint32_t epoch) {
+Result<NodeId> ClusterMembers::join(const Member& member, std::uint32_t epoch, NodeId was) {
   if (const auto same = find(member.name)) {
     const Member& other = all().at(*same);
     return refused(
@@ -21,7 +21,7 @@ Result<NodeId> ClusterMembers::join(const Member& member, std::uint32_t epoch) {
     return refused(fmt::format("node \"{}\": there are {} members, and no room for more",
                                member.name, all().size()));
   }
-  const NodeId node = store_.next_node();
+  const NodeId node = was != 0 ? was : store_.next_node();
   Member joined = with_measured(member);
   joined.draining = departed_.is_drained(member.name);
   store_.put(node, joined);
@@ -30,11 +30,12 @@ Result<NodeId> ClusterMembers::join(const Member& member, std::uint32_t epoch) {
   return node;
 }
 
-std::optional<std::string> ClusterMembers::leave(NodeId node) {
+std::optional<std::string> ClusterMembers::leave(NodeId node, bool stays_drained) {
   const auto found = all().find(node);
   if (found == all().end()) return std::nullopt;
   Member departed = found->second;
-  departed.draining = false;  // an operator drains a node to restart it, and then uses it
+  if (!stays_drained)
+    departed.draining = false;  // an operator drains a node to restart it, and then uses it
   departed_.remember(node, departed);
   store_.erase(node);
   return departed.name;

@@ -22,10 +22,12 @@ class ClusterMembers {
   // Borrows both.
   ClusterMembers(Store& store, DepartedMembers& departed) : store_(store), departed_(departed) {}
 
-  // Adds a member. epoch is the largest epoch of any job that was placed at the node.
-  Result<NodeId> join(const Member& member, std::uint32_t epoch);
-  // Returns the name of the member that has left; nullopt: there is no such member.
-  std::optional<std::string> leave(NodeId node);
+  // Adds a member. epoch is the largest epoch of any job that was placed at the node. was: the
+  // number that it had and gets again; 0: a new one.
+  Result<NodeId> join(const Member& member, std::uint32_t epoch, NodeId was = 0);
+  // Returns the name of the member that has left; nullopt: there is no such member. stays_drained:
+  // it is drained when it joins again, if it is drained now.
+  std::optional<std::string> leave(NodeId node, bool stays_drained = false);
   // Returns whether this changes the node's NICs.
   bool set_rails(NodeId node, std::vector<Rail> rails);
   // Sets measured speeds by member name. They also hold for a member that leaves and joins again.

@@ -5,10 +5,11 @@
 
 namespace tally::control {
 
-void NewsQueue::add(NodeId node, Nanos now) {
+void NewsQueue::add(NodeId node, Nanos now, Nanos silence) {
   Listener& listener = listeners_[node];
   listener.news.node = node;
-  listener.until = now + kMostSilence;
+  listener.listens = false;
+  listener.until = now + silence;
 }
 
 void NewsQueue::listen(NodeId node, Nanos until) {
@@ -19,7 +20,10 @@ void NewsQueue::listen(NodeId node, Nanos until) {
 }
 
 void NewsQueue::assign(NodeId node, JobAssignment assignment) {
-  listeners_.at(node).news.placements.push_back(std::move(assignment));
+  auto& waiting = listeners_.at(node).news.placements;
+  const bool waits = std::any_of(waiting.begin(), waiting.end(),
+                                 [&](const JobAssignment& one) { return one.id == assignment.id; });
+  if (!waits) waiting.push_back(std::move(assignment));
 }
 
 bool NewsQueue::withdraw(NodeId node, std::uint64_t assignment) {

@@ -25,11 +25,13 @@ struct NodeNews {
 
 class NewsQueue {
  public:
-  void add(NodeId node, Nanos now);
+  // The node must ask for news within `silence`. Its news wait, also those from before this call.
+  void add(NodeId node, Nanos now, Nanos silence = kMostSilence);
   void erase(NodeId node) { listeners_.erase(node); }
   // The node waits for news until then. Does nothing for a node that has left.
   void listen(NodeId node, Nanos until);
 
+  // Does nothing when the assignment waits already.
   void assign(NodeId node, JobAssignment assignment);
   // Returns whether the node knows the assignment, and so must be notified. Otherwise the
   // assignment leaves the queue, and the node never learns of it.

@@ -1,0 +1,53 @@
+// The terms of a coordinator that nodes elect: it acts over the state of the coordinator before it,
+// and no more when another one is elected.
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "control/coordinator/rpc/service.h"
+
+namespace tally::control {
+
+using nlohmann::json;
+
+void CoordinatorService::act_over(Store& store, std::uint64_t term) {
+  store_ = &store;
+  term_ = term;
+  plans_.reset();
+  coordinator_.emplace(options_.coordinator, store, monotonic_now());
+  plans_.emplace(*coordinator_);
+}
+
+void CoordinatorService::begin_term(Store& store, std::uint64_t term) {
+  end_term("this node begins to act as the coordinator");
+  act_over(store, term);
+  act();
+}
+
+void CoordinatorService::end_term(std::string_view why) {
+  // Their waiting answers end here too. The store of the term is still there, and keeps them back.
+  for (const auto& [connection, caller] : std::exchange(callers_, {})) disconnect_(connection, why);
+  by_node_.clear();
+  by_ticket_.clear();
+  last_answer_ = {};
+  timer_.cancel();
+  act_over(idle_store_, 0);
+}
+
+void CoordinatorService::end_earlier(NodeId was, const std::string& name) {
+  const auto found = by_node_.find(was);
+  if (found == by_node_.end()) return;
+  const rpc::ConnectionId connection = found->second;
+  Conversation& caller = callers_.at(connection);
+  if (caller.name != name) return;
+  caller.node.reset();
+  by_node_.erase(found);
+  coordinator_->await(was, monotonic_now());
+  disconnect_(connection, "its node joins again");
+}
+
+json CoordinatorService::with_term(json message) const {
+  if (term_ != 0) message["term"] = term_;
+  return message;
+}
+
+}  // namespace tally::control

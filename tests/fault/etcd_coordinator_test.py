@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Nodes that elect their coordinator in a real etcd: takeovers while jobs run and form, with no failed operation.
+
+usage: etcd_coordinator_test.py TALLYD TALLYCTL TALLY_PERF [TEST...]
+
+The acting coordinator is killed and stopped, and members of etcd are killed. That happens once or twice, and in tier soak
+as often as KILLS, STOPS and MEMBERS say.
+"""
+
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+import unittest
+import urllib.request
+from base64 import b64encode
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from nodes import ENDLESS, Cluster, run_tests  # noqa: E402
+from ports import free_port  # noqa: E402
+from processes import TIMEOUT, Process  # noqa: E402
+
+SOAK = os.environ.get("TALLY_TEST_TIER") == "soak"
+KILLS, STOPS, MEMBERS = (50, 20, 20) if SOAK else (2, 1, 1)
+SHORT = ["--min-bytes", "4", "--max-bytes", "1M", "--factor", "64", "--iters", "3", "--warmup", "1", "--check"]
+TAKEOVER_S = {"kill": 3.0, "stop": 6.0}  # promised on an idle machine; these tests print what they saw
+ROOM = 10  # times the promise: a test machine may be busy
+
+
+@unittest.skipUnless(shutil.which("etcd"), "etcd is not installed (apt install etcd-server)")
+class Etcd(Cluster):
+    NAMES = ("a", "b", "c")
+
+    def setUp(self):
+        super().setUp()
+        self.etcd = {}
+        self.ports = {number: (free_port(), free_port()) for number in range(3)}
+
+    # -- etcd ----------------------------------------------------------------------------------------
+
+    def start_member(self, number: int, members: int) -> None:
+        client, peer = self.ports[number]
+        peers = ",".join(f"m{one}=http://127.0.0.1:{self.ports[one][1]}" for one in range(members))
+        self.etcd[number] = Process([
+            "etcd", "--name", f"m{number}", "--data-dir", self.place / f"etcd-{number}",
+            "--listen-client-urls", f"http://127.0.0.1:{client}", "--advertise-client-urls",
+            f"http://127.0.0.1:{client}", "--listen-peer-urls", f"http://127.0.0.1:{peer}",
+            "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}", "--initial-cluster", peers,
+            "--logger", "zap", "--log-outputs", self.place / f"etcd-{number}.log"])
+
+    def start_etcd(self, members: int = 1) -> None:
+        for number in range(members):
+            self.start_member(number, members)
+        self.store = "etcd:" + ",".join(f"http://127.0.0.1:{self.ports[one][0]}" for one in range(members))
+
+    def ask_etcd(self, method: str, body: dict) -> dict:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.ports[0][0]}/v3/{method}", json.dumps(body).encode())
+        until = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+                    return json.load(answer)
+            except OSError:  # it is still starting
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    # -- nodes ---------------------------------------------------------------------------------------
+
+    def start_node(self, name: str, *more: str) -> None:
+        addresses = ",".join(self.address(one) for one in self.NAMES)
+        self.start(name, "--cluster", addresses, "--cluster-name", name, "--cluster-host", "here", *more, shards=1)
+
+    def start_nodes(self) -> str:
+        """Nodes a, b and c, of which one acts and none has trees; nodes d and e, which have. Returns the one that
+        acts."""
+        for name in self.NAMES:
+            self.start_node(name, "--cluster-store", self.store)
+        for name in ("d", "e"):
+            self.start_node(name)
+        acting = self.wait_for_members(5)
+        for name in self.NAMES:
+            self.ctl("drain", name, node=acting)
+        return acting
+
+    def members(self, name: str) -> int:
+        """How many nodes have joined this one; 0: it does not act, or does not answer."""
+        with socket.socket(socket.AF_UNIX) as channel:
+            channel.settimeout(TIMEOUT)
+            try:
+                channel.connect(f"{self.place}/{name}.sock")
+                request = {"jsonrpc": "2.0", "id": 1, "method": "cluster.coordinator", "params": {}}
+                channel.sendall(json.dumps(request).encode() + b"\n")
+                with channel.makefile() as lines:
+                    answer = lines.readline()
+            except OSError:
+                return 0
+        return json.loads(answer)["result"]["members"] if answer else 0
+
+    def wait_for_members(self, count: int, without: str = "") -> str:
+        """The node that so many have joined."""
+        until = time.monotonic() + TIMEOUT
+        while time.monotonic() < until:
+            for name in self.NAMES:
+                if name != without and self.members(name) >= count:
+                    return name
+            time.sleep(0.02)
+        self.fail(f"no coordinator with {count} members")
+        return ""
+
+    def take_over(self, kind: str, before: str, members: int) -> str:
+        """Waits until another node acts, and prints how long it took."""
+        since = time.monotonic()
+        name = self.wait_for_members(1, without=before)
+        first = time.monotonic() - since
+        self.wait_for_members(members, without=before)
+        print(f"after {kind} of {before}: {name} acts after {first:.2f} s, has {members} members after "
+              f"{time.monotonic() - since:.2f} s", flush=True)
+        self.assertLess(first, TAKEOVER_S[kind] * ROOM)
+        return name
+
+    def forming(self) -> Process:
+        """A job that forms now, and checks its results."""
+        return self.perf(f"{self.address('d')},{self.address('e')}", *SHORT, ranks=2)
+
+    def running(self) -> Process:
+        return self.begun(self.perf(self.address("d"), *ENDLESS, ranks=2))
+
+    def goes_on(self, run: Process) -> None:
+        self.assertIsNone(run.poll(), run.output())
+
+    # -- tests ---------------------------------------------------------------------------------------
+
+    def test_a_killed_coordinator(self):
+        self.start_etcd()
+        acting = self.start_nodes()
+        run = self.running()
+        for _ in range(KILLS):
+            self.nodes[acting].kill()
+            job = self.forming()
+            following = self.take_over("kill", acting, 4)
+            job.finish()
+            self.goes_on(run)
+            self.start_node(acting, "--cluster-store", self.store)
+            self.wait_for_members(5)
+            jobs = json.loads(self.ctl("--json", "jobs", node="d"))
+            self.assertEqual(len([job for job in jobs if job["ranks"] == 2]), 1, jobs)
+            acting = following
+
+    def test_a_stopped_coordinator_that_goes_on(self):
+        self.start_etcd()
+        acting = self.start_nodes()
+        run = self.running()
+        for _ in range(STOPS):
+            self.nodes[acting].pause()
+            following = self.take_over("stop", acting, 4)
+            self.nodes[acting].resume()
+            self.assertEqual(self.wait_for_members(5), following)
+            self.assertEqual(self.members(acting), 0, "it does not act any more")
+            self.forming().finish()
+            self.goes_on(run)
+            acting = following
+
+    def test_a_killed_member_of_etcd(self):
+        self.start_etcd(3)
+        self.start_nodes()
+        run = self.running()
+        for round_number in range(MEMBERS):
+            number = round_number % 3
+            self.etcd[number].kill()
+            self.forming().finish()
+            self.goes_on(run)
+            self.start_member(number, 3)
+            self.wait_for_members(5)
+
+    def test_plans_and_drains_survive(self):
+        self.start_etcd()
+        acting = self.start_nodes()
+        self.ctl("plan", "set", self.plan({"d": 32768, "e": 32768}), node=acting)
+        shown = json.loads(self.ctl("--json", "plan", "show", node=acting))
+        self.nodes[acting].kill()
+        following = self.take_over("kill", acting, 4)
+        self.assertEqual(json.loads(self.ctl("--json", "plan", "show", node=following)), shown)
+        nodes = json.loads(self.ctl("--json", "nodes", node=following))
+        self.assertEqual({node["name"] for node in nodes if node["draining"]}, set(self.NAMES) - {acting})
+
+    def test_with_a_password(self):
+        self.start_etcd()
+        key = b64encode(b"tally/").decode()
+        end = b64encode(b"tally0").decode()
+        self.ask_etcd("auth/user/add", {"name": "root", "password": "r"})
+        self.ask_etcd("auth/role/add", {"name": "root"})
+        self.ask_etcd("auth/user/grant", {"user": "root", "role": "root"})
+        self.ask_etcd("auth/user/add", {"name": "tally", "password": "p"})
+        self.ask_etcd("auth/role/add", {"name": "tally"})
+        self.ask_etcd("auth/role/grant", {"name": "tally", "perm": {"permType": "READWRITE", "key": key,
+                                                                    "range_end": end}})
+        self.ask_etcd("auth/user/grant", {"user": "tally", "role": "tally"})
+        self.ask_etcd("auth/enable", {})
+        password = self.place / "password"
+        config = self.place / "store.toml"
+        config.write_text(f'[cluster]\nstore_user = "tally"\nstore_password_file = "{password}"\n')
+        password.write_text("p\n")
+        password.chmod(0o600)
+        for name in self.NAMES:
+            self.start_node(name, "--cluster-store", self.store, "--config", str(config))
+        acting = self.wait_for_members(3)
+        self.nodes[acting].kill()
+        self.take_over("kill", acting, 2)
+
+
+if __name__ == "__main__":
+    run_tests()
