@@ -13,9 +13,10 @@ constexpr Nanos kSilence = 60 * kSecond;
 
 }  // namespace
 
-PlanChange::PlanChange(std::optional<rpc::RpcChannel> coordinator) {
+PlanChange::PlanChange(std::optional<rpc::RpcChannel> coordinator, rpc::HighestTerm term)
+    : term_(term) {
   if (!coordinator) return;
-  auto news = PlanNews::open(std::move(*coordinator));
+  auto news = PlanNews::open(std::move(*coordinator), term_);
   if (news) news_ = std::move(news).value();
 }
 

@@ -36,8 +36,10 @@ class PlanChange {
  public:
   // `coordinator` is the channel on which the job was opened; none when the nodes have no
   // coordinator. A coordinator of an older release refuses the first request and announces no
-  // changes.
-  explicit PlanChange(std::optional<rpc::RpcChannel> coordinator);
+  // changes. `term` is the highest of a coordinator that the rank knows so far.
+  explicit PlanChange(std::optional<rpc::RpcChannel> coordinator, rpc::HighestTerm term = {});
+  PlanChange(const PlanChange&) = delete;  // news_ refers to term_
+  PlanChange& operator=(const PlanChange&) = delete;
 
   bool has_coordinator() const { return news_.has_value(); }
   // Readable when the coordinator has sent something. -1: there is no coordinator.
@@ -73,6 +75,7 @@ class PlanChange {
   PlanStep lose_coordinator(const Error& why);
   PlanStep drop_next(std::string note);
 
+  rpc::HighestTerm term_;  // of all connections to coordinators in this session
   std::optional<PlanNews> news_;
   PlanSwitch plans_;
   std::uint32_t epoch_ = 0;             // of the version to which the plan changes

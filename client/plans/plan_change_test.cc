@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 using Kind = PlanStep::Kind;
 
 constexpr Nanos kLongSilence = 61 * kSecond;
+constexpr std::uint64_t kTerm = 7;
 
 // A coordinator whose answers the test gives, in this order.
 class PlanChangeTest : public ::testing::Test {
@@ -30,12 +31,13 @@ class PlanChangeTest : public ::testing::Test {
             [this](const std::string& method, const json&) -> json {
               return method == "job.next" ? answer() : json{{"result", json::object()}};
             })),
-        change_(rpc::RpcChannel::connect(node_->address(), monotonic_now() + 5 * kSecond).value()) {
-  }
+        change_(rpc::RpcChannel::connect(node_->address(), monotonic_now() + 5 * kSecond).value(),
+                known_term()) {}
   ~PlanChangeTest() override { end(); }
 
   void answer_next(json update) {
     const std::lock_guard lock(mutex_);
+    if (!update.contains("term")) update["term"] = kTerm;
     updates_.push_back(std::move(update));
     changed_.notify_one();
   }
@@ -88,6 +90,14 @@ class PlanChangeTest : public ::testing::Test {
     }
     EXPECT_EQ(change_.plans().stage(), PlanSwitch::Stage::kKnowing);
   }
+  // The term with which the coordinator has answered job.open.
+  static rpc::HighestTerm known_term() {
+    rpc::HighestTerm term;
+    const json answer = {{"term", kTerm}};
+    EXPECT_TRUE(term.accept(answer).ok());
+    EXPECT_EQ(term.value(), kTerm);
+    return term;
+  }
   static BookConfig config() {
     BookConfig config;
     config.partition = protocol::even_partition(1, 1 << 20);
@@ -137,6 +147,12 @@ TEST_F(PlanChangeTest, ChangesInTheOrderOfTheCoordinator) {
   EXPECT_EQ(count_reports("moved", "left"), 1);
   EXPECT_EQ(count_reports("knows", "left"), 1);
   EXPECT_EQ(change_.plans().stage(), PlanSwitch::Stage::kSteady);
+}
+
+TEST_F(PlanChangeTest, ATermBelowThatOfTheJobsEntryEndsTheConnection) {
+  answer_next({{"change", "prepare"}, {"epoch", 4}, {"nodes", json::array()}, {"term", kTerm - 1}});
+  EXPECT_EQ(wait_for_step().kind, Kind::kDropNext);
+  EXPECT_FALSE(change_.has_coordinator());
 }
 
 TEST_F(PlanChangeTest, IgnoresAnotherEpoch) {

@@ -21,12 +21,6 @@ constexpr std::array<std::pair<const char*, Kind>, 5> kKinds = {{{"prepare", Kin
                                                                  {"leave", Kind::kLeave},
                                                                  {"called off", Kind::kCalledOff}}};
 
-// The term of an elected coordinator; 0: the message has none.
-std::uint64_t term_of(const json& message) {
-  const json term = message.is_object() ? message.value("term", json()) : json();
-  return term.is_number_unsigned() ? term.get<std::uint64_t>() : 0;
-}
-
 // Returns none when the answer cannot be read.
 std::optional<PlanUpdate> read(json answer) {
   try {
@@ -50,8 +44,8 @@ std::optional<PlanUpdate> read(json answer) {
 
 }  // namespace
 
-Result<PlanNews> PlanNews::open(rpc::RpcChannel channel) {
-  PlanNews news(std::move(channel));
+Result<PlanNews> PlanNews::open(rpc::RpcChannel channel, rpc::HighestTerm& term) {
+  PlanNews news(std::move(channel), term);
   if (auto asked = news.request_next(); !asked) return asked.error();
   return news;
 }
@@ -67,9 +61,7 @@ Result<std::optional<PlanUpdate>> PlanNews::poll() {
   auto answer = channel_.answer(request_);
   if (!answer) return std::optional<PlanUpdate>();
   if (!*answer) return answer->error();
-  const std::uint64_t term = term_of(**answer);
-  if (term < term_) return Error{Status::kUnavailable, "the coordinator's term has ended"};
-  term_ = term;
+  if (const auto acts = term_->accept(**answer); !acts) return acts.error();
   auto update = read(std::move(*answer).value());
   if (!update) {
     return Error{Status::kProtocol,

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "net/rpc/rpc_channel.h"
+#include "net/rpc/terms.h"
 
 namespace tally::client {
 
@@ -29,8 +30,10 @@ struct PlanUpdate {
 
 class PlanNews {
  public:
-  // Sends the first request. `channel` must be the channel on which the job was opened.
-  static Result<PlanNews> open(rpc::RpcChannel channel);
+  // Sends the first request. `channel` must be the channel on which the job was opened. `term` is
+  // the session's, and borrowed: it keeps the highest term of coordinators that the rank knows, and
+  // messages with a lower one are refused.
+  static Result<PlanNews> open(rpc::RpcChannel channel, rpc::HighestTerm& term);
 
   int fd() const { return channel_.fd(); }
   const std::string& address() const { return channel_.address(); }
@@ -48,13 +51,14 @@ class PlanNews {
   void leave();
 
  private:
-  explicit PlanNews(rpc::RpcChannel channel) : channel_(std::move(channel)) {}
+  PlanNews(rpc::RpcChannel channel, rpc::HighestTerm& term)
+      : channel_(std::move(channel)), term_(&term) {}
   Outcome request_next();
   Outcome send_report(nlohmann::json params);
 
   rpc::RpcChannel channel_;
+  rpc::HighestTerm* term_;
   std::uint64_t request_ = 0;
-  std::uint64_t term_ = 0;  // the highest that a message had; a lower one is refused
 };
 
 }  // namespace tally::client

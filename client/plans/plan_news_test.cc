@@ -18,9 +18,10 @@ using ::testing::HasSubstr;
 class PlanNewsTest : public ::testing::Test {
  protected:
   static std::string path() { return "/tmp/tally-news-" + std::to_string(::getpid()); }
-  static PlanNews open(const ScriptedNode& node) {
+  PlanNews open(const ScriptedNode& node) {
     return PlanNews::open(
-               rpc::RpcChannel::connect(node.address(), monotonic_now() + 5 * kSecond).value())
+               rpc::RpcChannel::connect(node.address(), monotonic_now() + 5 * kSecond).value(),
+               term_)
         .value();
   }
   // Until something has come.
@@ -32,6 +33,8 @@ class PlanNewsTest : public ::testing::Test {
       if (::poll(&source, 1, 10'000) != 1) return Error{Status::kDeadline, "nothing comes"};
     }
   }
+
+  rpc::HighestTerm term_;
 };
 
 TEST_F(PlanNewsTest, ReturnsUpdatesInTheirOrder) {
@@ -87,6 +90,22 @@ TEST_F(PlanNewsTest, ManyTagsComeInPieces) {
   }
   EXPECT_EQ(reported, 5000U);
   EXPECT_EQ(pieces, 3U);
+}
+
+// A coordinator that was stopped goes on, and the rank reaches it again.
+TEST_F(PlanNewsTest, AnotherConnectionKeepsTheHighestTerm) {
+  std::atomic<int> asked{0};
+  ScriptedNode node(path(), [&](const std::string&, const json&) -> json {
+    const int term = ++asked <= 2 ? 9 : 8;
+    return {{"result", {{"change", "go"}, {"epoch", 5}, {"term", term}}}};
+  });
+  PlanNews first = open(node);
+  EXPECT_TRUE(wait(first).ok());
+  PlanNews second = open(node);
+  auto update = wait(second);
+  while (update) update = wait(second);
+  EXPECT_EQ(update.status(), Status::kUnavailable);
+  EXPECT_THAT(update.error().message, HasSubstr("term 8 has ended"));
 }
 
 TEST_F(PlanNewsTest, AnOlderCoordinatorAndNonsenseEndIt) {

@@ -60,7 +60,7 @@ class Entry {
       nodes_.clear();
       log_lines_.clear();
       auto asked = ask(*channel);
-      if (asked.status() == Status::kNodeLost && least_term_ > 0) {
+      if (asked.status() == Status::kNodeLost && term_.value() > 0) {
         channel = reach();
         if (!channel) return channel.error();
         asked = Unit{};
@@ -70,6 +70,7 @@ class Entry {
     if (!entered) return entered.error();
     debug_step(DebugStep::kClientAttached);
     JobEntry made = finish();
+    made.term = term_;
     if (!placement_.nodes.empty()) made.coordinator = std::move(*channel);
     return made;
   }
@@ -219,14 +220,14 @@ class Entry {
   // the next one may know the job.
   bool elect(const std::vector<std::string>& addresses) {
     for (const std::string& address : addresses) {
-      if (is_elected_ || least_term_ > 0) return true;
+      if (is_elected_ || term_.value() > 0) return true;
       const Nanos until = std::min(deadline_, monotonic_now() + kConnectSlice);
       auto node = connect(address, until, credentials_);
       if (!node) continue;
       const auto answer = node->call("cluster.coordinator", json::object(), {}, until);
       is_elected_ = answer && rpc::is_elected(*answer);
     }
-    return is_elected_ || least_term_ > 0;
+    return is_elected_ || term_.value() > 0;
   }
 
   // Asks again while the job instance is ending and the next one has not begun.
@@ -248,24 +249,13 @@ class Entry {
       return Unit{};
     }
     if (!reply) return reply.error();
-    if (auto acts = check_term(*reply); !acts) return acts;
+    if (auto acts = term_.accept(*reply); !acts) return acts;
     try {
       placement_ = read(*reply);
     } catch (const json::exception&) {
       return rpc::unreadable("job.open", channel);
     }
     if (placement_.nodes.size() > protocol::kMaxTrees) return rpc::unreadable("job.open", channel);
-    return Unit{};
-  }
-
-  // A coordinator that stood still while the next one was elected has a lower term than that one.
-  Outcome check_term(const json& reply) {
-    const json sent = reply.is_object() ? reply.value("term", json()) : json();
-    const std::uint64_t term = sent.is_number_unsigned() ? sent.get<std::uint64_t>() : 0;
-    if (term < least_term_) {
-      return Error{Status::kUnavailable, "the coordinator's term has ended: another one acts"};
-    }
-    least_term_ = term;
     return Unit{};
   }
 
@@ -405,8 +395,8 @@ class Entry {
   net::tls::Credentials credentials_;
   JoinTimeout give_up_{deadline_};
   Placement placement_;
-  std::uint64_t least_term_ = 0;  // of coordinators whose answers this rank uses
-  bool is_elected_ = false;       // a node has said that it elects its coordinator
+  rpc::HighestTerm term_;    // of coordinators whose answers this rank uses
+  bool is_elected_ = false;  // a node has said that it elects its coordinator
   BookConfig book_;
   std::uint32_t deadline_ms_ = 0;
   const Crc32c* crc32c_ = nullptr;

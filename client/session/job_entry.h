@@ -18,6 +18,7 @@
 #include "client/session/plan_versions.h"
 #include "client/session/session_options.h"
 #include "net/rpc/rpc_channel.h"
+#include "net/rpc/terms.h"
 
 namespace tally::client {
 
@@ -37,6 +38,7 @@ struct JobEntry {
   // The channel on which the job was opened, when the nodes have a coordinator. The coordinator
   // announces changes of the plan on it.
   std::optional<rpc::RpcChannel> coordinator{};
+  rpc::HighestTerm term{};  // of the coordinators that have answered this rank
 };
 
 // Moves the version of the plan, with its nodes, out of the entry.

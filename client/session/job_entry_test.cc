@@ -243,7 +243,8 @@ TEST_F(JobEntryTest, AsksTheNextCoordinatorThatIsElected) {
     return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
   });
   const auto entered = enter(node.address(), 30 * kSecond);
-  EXPECT_TRUE(entered.ok()) << entered.error().message;
+  ASSERT_TRUE(entered.ok()) << entered.error().message;
+  EXPECT_EQ(entered->term.value(), 7U);
 }
 
 TEST(JoinTimeout, CountsFromTheFirstAnswer) {

@@ -50,7 +50,7 @@ Session::Session(SessionOptions options, SharedByConnections shared, JobEntry en
     : options_(std::move(options)),
       shared_(std::move(shared)),
       versions_(version_of(entry)),
-      change_(std::move(entry.coordinator)),
+      change_(std::move(entry.coordinator), entry.term),
       watch_(versions_.now(), change_.fd()),
       posts_(options_.rank),
       operations_(options_.rank, options_.ranks, entry.crc32c) {

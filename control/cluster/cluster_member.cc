@@ -14,6 +14,7 @@
 #include "base/log/log.h"
 #include "base/system/blocked_signals.h"
 #include "control/cluster/interruptible.h"
+#include "net/rpc/terms.h"
 #include "net/tcp.h"
 
 namespace tally::control {
@@ -151,11 +152,9 @@ std::uint64_t ClusterMember::least_term() const {
   return least_term_;
 }
 
-// A coordinator that was stopped while another one was elected, and goes on, has a lower term. A
-// message without a term counts as 0.
+// The election may report a higher term than any message has had.
 Outcome ClusterMember::check_term(const json& message) {
-  const json sent = message.is_object() ? message.value("term", json()) : json();
-  const std::uint64_t term = sent.is_number_unsigned() ? sent.get<std::uint64_t>() : 0;
+  const std::uint64_t term = rpc::term_of(message);
   const std::lock_guard lock(mutex_);
   if (term < least_term_) {
     return refused(fmt::format("its term {} has ended: a coordinator with term {} has been elected",
@@ -179,11 +178,10 @@ bool ClusterMember::be_member_at(const std::string& address) {
     return complain(address, {Status::kProtocol, "it did not say this node's number"}), false;
   }
   if (const auto fine = check_term(*joined); !fine) return complain(address, fine.error()), false;
-  const std::uint64_t term = joined->value("term", std::uint64_t{0});
+  const std::uint64_t term = rpc::term_of(*joined);
   const Membership membership = begin_membership(address, number.get<std::uint64_t>(), term, had);
   complaint_.clear();
-  log::info("cluster-joined",
-            {{"coordinator", address}, {"name", options_.cluster.name}, {"term", term}});
+  log_joined(address, term);
   const json wish = term > 0 ? json{{"wait_ms", kShortHoldMs}} : json::object();
   Result<json> news = json::object();
   while (news) {
@@ -201,6 +199,12 @@ bool ClusterMember::be_member_at(const std::string& address) {
     log::warning("cluster-lost", {{"coordinator", address}, {"error", news.error().message}});
   }
   return true;
+}
+
+void ClusterMember::log_joined(const std::string& address, std::uint64_t term) const {
+  const log::Field coordinator("coordinator", address), name("name", options_.cluster.name);
+  if (term == 0) return log::info("cluster-joined", {coordinator, name});
+  log::info("cluster-joined", {coordinator, name, {"term", term}});
 }
 
 // had: the placements that this node has reported when it joined.

@@ -87,6 +87,7 @@ class ClusterMember {
   void end_membership();
   void take(const nlohmann::json& news, Membership membership);
   void complain(const std::string& address, const Error& error);
+  void log_joined(const std::string& address, std::uint64_t term) const;
 
   void send_reports();
   Outcome send(rpc::RpcChannel& channel, std::uint64_t node, const std::vector<Report>& batch,

@@ -213,6 +213,7 @@ TEST_F(ClusterTest, WhatRunsRunsOnWithoutTheCoordinator) {
   nodes_["b"].stop();
   EXPECT_TRUE(nodes_["b"]->printed("event=cluster-joined"));
   EXPECT_TRUE(nodes_["b"]->printed("event=cluster-lost"));
+  EXPECT_FALSE(nodes_["b"]->printed("term=")) << "there is no election";
 }
 
 TEST_F(ClusterTest, TheFirstOfTheListJoinsWhoStandsInForIt) {
