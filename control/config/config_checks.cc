@@ -56,14 +56,12 @@ Outcome is_address(const std::string& text) {
 Outcome check_store(const ClusterConfig& cluster) {
   if (cluster.store.empty()) return Unit{};
   if (const auto endpoints = parse_store(cluster.store); !endpoints) {
-    return invalid(
-        fmt::format("cluster.store = \"{}\": {}", cluster.store, endpoints.error().message));
+    return invalid(fmt::format("cluster.store: {}", endpoints.error().message));
   }
   if (cluster.coordinators.empty()) {
     return invalid(
         "cluster.store is set and cluster.coordinators is not: list the addresses of all nodes "
-        "that "
-        "have cluster.store, this one too");
+        "that have cluster.store, this one too");
   }
   if (cluster.store_user.empty() != cluster.store_password_file.empty()) {
     return invalid("cluster.store_user and cluster.store_password_file belong together: set both");

@@ -21,26 +21,25 @@ bool is_of_this_host(std::string_view host) {
   return loopback || host == "localhost" || host == "[::1]" || host == "::1";
 }
 
-// A host and a port, and nothing that a URL could have besides.
+// A host and a port, and nothing that a URL could have besides. Errors do not show the text: it may
+// have a password.
 Result<std::string> parse_endpoint(std::string text) {
   if (text.ends_with('/')) text.pop_back();
   const bool safe = text.starts_with(kSafe);
-  if (!safe && !text.starts_with(kPlain)) {
-    return invalid(fmt::format("\"{}\": write https://host:port", text));
-  }
+  if (!safe && !text.starts_with(kPlain)) return invalid("write https://host:port");
   const std::string there = text.substr(safe ? kSafe.size() : kPlain.size());
   const bool plain = there.find_first_of("/?#@\\%") == there.npos;
-  const auto address = plain ? net::parse_host_port("address", "tcp:" + there)
-                             : Result<net::HostPort>(invalid("it has more than a host and a port"));
-  if (!address) {
+  if (!plain) {
     return invalid(
-        fmt::format("\"{}\": {}: write https://host:port", text, address.error().message));
+        "it has more than a host and a port: write https://host:port, and the user and the "
+        "password in cluster.store_user and cluster.store_password_file");
   }
+  const auto address = net::parse_host_port("address", "tcp:" + there);
+  if (!address) return invalid("it has no port from 1 to 65535: write https://host:port");
   if (safe || is_of_this_host(address->host)) return text;
   return invalid(
-      fmt::format("\"{}\": http:// is for addresses of this host, because passwords and keys of "
-                  "jobs travel there: write https://",
-                  text));
+      "http:// is for addresses of this host, because passwords and keys of jobs travel there: "
+      "write https://");
 }
 
 }  // namespace
@@ -52,7 +51,9 @@ Result<std::vector<std::string>> parse_store(std::string_view store) {
   std::vector<std::string> endpoints;
   for (std::string& text : between_commas(std::string(store.substr(kScheme.size())))) {
     auto endpoint = parse_endpoint(std::move(text));
-    if (!endpoint) return endpoint.error();
+    if (!endpoint) {
+      return invalid(fmt::format("address {}: {}", endpoints.size() + 1, endpoint.error().message));
+    }
     endpoints.push_back(std::move(endpoint).value());
   }
   if (endpoints.empty()) return invalid("it has no address behind etcd:");

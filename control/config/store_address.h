@@ -10,7 +10,8 @@
 
 namespace tally::control {
 
-// The endpoints, without a slash at their end. An error says what is wrong with the value.
+// The endpoints, without a slash at their end. An error says what is wrong with which address, and
+// shows nothing of the value, which may have a password.
 Result<std::vector<std::string>> parse_store(std::string_view store);
 
 }  // namespace tally::control
