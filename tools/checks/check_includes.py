@@ -97,7 +97,7 @@ MAY_USE = {
     "control/coordinator/rpc": ["base", "base/log", "base/text", "dataplane/wire", "net", "net/rpc", "net/server",
                                 "control/plan/model", "control/plan/json", ACCESS, "control/coordinator/state"],
     "control/coordinator/store/etcd": ["base", "base/system", "net/crypto"],
-    "control/coordinator/store": ["base", "base/log", "dataplane/wire", "net/rpc", "control/plan/model", "control/plan/json",
+    "control/coordinator/store": ["base", "base/log", "base/text", "dataplane/wire", "net/rpc", "control/plan/model", "control/plan/json",
                                   RECORDS, "control/coordinator/state", "control/coordinator/store/etcd"],
     "control/probe": ["base", "base/system", "base/log", "summation", "net", "net/rpc", "net/server", "control/threads",
                       "control/machine"],

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <asio/post.hpp>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/log/log.h"
+#include "base/text/quoted.h"
 #include "control/coordinator/store/record_json.h"
 
 namespace tally::control {
@@ -31,6 +33,11 @@ constexpr const char* kLastNode = "last/node";
 constexpr const char* kLastPlacement = "last/placement";
 constexpr const char* kLastWrite = "last/write";
 
+// The last numbers that coordinators have given, each with the largest that there can be.
+constexpr std::array<std::pair<const char*, std::uint64_t>, 3> kLastNumbers = {
+    {{kLastEpoch, UINT32_MAX}, {kLastNode, UINT64_MAX}, {kLastPlacement, UINT64_MAX}}};
+constexpr std::size_t kMostShown = 60;  // bytes of a value in an error
+
 std::string key_of(std::string_view kind, std::uint64_t number) {
   return fmt::format("{}{}", kind, number);
 }
@@ -45,6 +52,16 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
 void complain(const std::string& key) {
   log::error("store-unreadable",
              {{"key", key}, {"remedy", "upgrade this node; it goes on without"}});
+}
+
+Error unreadable_number(const std::string& key, std::string_view value, std::uint64_t most) {
+  return refused(fmt::format(
+      "etcd: the key {} has the value {}{}, and must have \"v\" and a number of at most {}: write "
+      "the "
+      "value that a backup of etcd has; or end all jobs and nodes, and erase all keys of "
+      "cluster.store_prefix, with the plans and drains there",
+      key, quoted(value.substr(0, kMostShown), "\\x%02x"),
+      value.size() > kMostShown ? fmt::format(" (of {} bytes)", value.size()) : "", most));
 }
 
 // Calls use(rest of the key, value) for each key that begins so. Logs the keys that it refuses.
@@ -101,21 +118,29 @@ void EtcdStore::load_page(const std::shared_ptr<Loading>& loading, const std::st
     if (range->more && !range->values.empty()) {
       return load_page(loading, range->values.back().key + '\0');
     }
-    loading->store->take_over(std::move(loading->values));
+    if (const auto taken = loading->store->take_over(std::move(loading->values)); !taken) {
+      return loading->then(taken.error());
+    }
     loading->then(std::move(loading->store));
   };
   store.client_.call("kv/range", etcd::page_request(first, store.prefix_, kPage), loading->deadline,
                      take);
 }
 
-void EtcdStore::take_over(std::map<std::string, std::string> stored) {
+Outcome EtcdStore::take_over(std::map<std::string, std::string> stored) {
   if (const auto last = stored.find(kLastWrite); last != stored.end()) {
     last_ = std::move(last->second);
     stored.erase(last);
   }
+  if (auto numbers = take_over_numbers(stored); !numbers) return numbers;
   auto read = values_.read(std::move(stored));
   for (const std::string& key : read.unreadable) complain(key);
-  const auto& values = read.values;
+  take_over_records(read.values);
+  add(std::move(read.left_over));
+  return Unit{};
+}
+
+void EtcdStore::take_over_records(const std::map<std::string, std::string>& values) {
   const auto take_member = [](const auto& rest, const auto& value, const auto& put) {
     const auto node = number_in(rest);
     auto member = read_member(value);
@@ -141,25 +166,25 @@ void EtcdStore::take_over(std::map<std::string, std::string> stored) {
     if (job != nullptr) MemoryStore::put(job);
     return job != nullptr;
   });
-  take_over_numbers(values);
-  add(std::move(read.left_over));
-}
-
-void EtcdStore::take_over_numbers(const std::map<std::string, std::string>& values) {
-  const auto last = [&](const char* key) -> std::uint64_t {
-    const auto found = values.find(key);
-    if (found == values.end()) return 0;
-    const auto number = number_in(found->second);
-    if (!number) complain(key);
-    return number.value_or(0);
-  };
-  continue_from(static_cast<std::uint32_t>(last(kLastEpoch)), last(kLastNode),
-                last(kLastPlacement));
   const auto speeds = values.find(kSpeeds);
   if (speeds == values.end()) return;
   auto read = read_speeds(speeds->second);
   if (read) return MemoryStore::put_speeds(std::move(*read));
   complain(kSpeeds);
+}
+
+Outcome EtcdStore::take_over_numbers(const std::map<std::string, std::string>& stored) {
+  std::array<std::uint64_t, kLastNumbers.size()> numbers{};
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto& [key, most] = kLastNumbers[i];
+    const auto found = stored.find(key);
+    if (found == stored.end()) continue;  // none has been given
+    const auto number = number_in(LargeValues::whole(found->second));
+    if (!number || *number > most) return unreadable_number(prefix_ + key, found->second, most);
+    numbers[i] = *number;
+  }
+  continue_from(static_cast<std::uint32_t>(numbers[0]), numbers[1], numbers[2]);
+  return Unit{};
 }
 
 // -- Writes ------------------------------------------------------------------------------------

@@ -35,7 +35,9 @@ struct ElectionFence {
 class EtcdStore : public MemoryStore {
  public:
   // Reads the state below `prefix`. Calls `then` once. client is borrowed by the store too.
-  // lost: is called when the store is lost; the store may be destroyed there.
+  // lost: is called when the store is lost; the store may be destroyed there. A record that cannot
+  // be read is left out. The last numbers must be readable (an error: kRefused), because numbers
+  // that were given already must not be given again.
   using Loaded = std::function<void(Result<std::unique_ptr<EtcdStore>>)>;
   static void load(etcd::Client& client, std::string prefix, ElectionFence fence,
                    std::function<void(const Error&)> lost, Loaded then);
@@ -64,8 +66,9 @@ class EtcdStore : public MemoryStore {
   EtcdStore(etcd::Client& client, std::string prefix, ElectionFence fence,
             std::function<void(const Error&)> lost);
   static void load_page(const std::shared_ptr<Loading>& loading, const std::string& first);
-  void take_over(std::map<std::string, std::string> stored);
-  void take_over_numbers(const std::map<std::string, std::string>& values);
+  Outcome take_over(std::map<std::string, std::string> stored);
+  void take_over_records(const std::map<std::string, std::string>& values);
+  Outcome take_over_numbers(const std::map<std::string, std::string>& stored);
 
   void write(const std::string& key, const std::string& value);
   void remove(const std::string& key);

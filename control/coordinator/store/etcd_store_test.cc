@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/text/quoted.h"
 #include "tests/support/control/coordinator_fixture.h"
 #include "tests/support/control/etcd_fixture.h"
 
@@ -42,6 +43,10 @@ class EtcdStoreTest : public EtcdTest {
         });
     EXPECT_TRUE(run_until([&] { return over; }));
     return store;
+  }
+  void put(etcd::Client& client, const std::string& key, const std::string& value) {
+    const json writes = json::array({etcd::put_operation(key, value)});
+    EXPECT_TRUE(call(client, "kv/txn", {{"success", writes}}).ok());
   }
   // "settled", or why the store is lost.
   std::string settles(EtcdStore& store) {
@@ -184,8 +189,7 @@ TEST_F(EtcdStoreTest, ARefusedWriteLosesTheStore) {
 TEST_F(EtcdStoreTest, UnreadableRecordsAreLeftOut) {
   const auto there = client();
   json writes = json::array();
-  for (const char* key :
-       {"member/1", "member/x", "departed/2", "job/1", "plan/p", "speeds", "last/epoch"}) {
+  for (const char* key : {"member/1", "member/x", "departed/2", "job/1", "plan/p", "speeds"}) {
     writes.push_back(etcd::put_operation(std::string("t/state/") + key, "v{\"name\": 3}"));
   }
   ASSERT_TRUE(call(*there, "kv/txn", {{"success", writes}}).ok());
@@ -193,6 +197,30 @@ TEST_F(EtcdStoreTest, UnreadableRecordsAreLeftOut) {
   ASSERT_NE(store, nullptr) << lost_;
   EXPECT_TRUE(store->members().empty() && store->departed().empty() && store->jobs().empty());
   EXPECT_TRUE(store->plans().empty() && store->speeds().empty());
+}
+
+// A coordinator that counted from 0 would give numbers again that nodes and ranks still use.
+TEST_F(EtcdStoreTest, AnUnreadableNumberIsAnError) {
+  const auto there = client();
+  for (const char* key : {"last/epoch", "last/node", "last/placement"}) {
+    const std::string whole = std::string("t/state/") + key;
+    for (const std::string value :
+         {"v", "v{\"name\": 3}", "7", "v-7", "v99999999999999999999", "p[\"part/1/1/0\"]", ""}) {
+      put(*there, whole, value);
+      lost_.clear();
+      EXPECT_EQ(open(*there), nullptr) << key << " " << value;
+      EXPECT_THAT(lost_, HasSubstr(whole));
+      EXPECT_THAT(lost_, HasSubstr(quoted(value, "")));
+      EXPECT_THAT(lost_, HasSubstr("write the value that a backup"));
+    }
+    put(*there, whole, "v7");
+    EXPECT_NE(open(*there), nullptr) << lost_;
+  }
+  put(*there, "t/state/last/epoch", "v4294967296");
+  EXPECT_EQ(open(*there), nullptr) << "an epoch has 32 bits";
+  put(*there, "t/state/last/epoch", "v" + std::string(100'000, 'x'));
+  EXPECT_EQ(open(*there), nullptr);
+  EXPECT_LT(lost_.size(), 500U);
 }
 
 }  // namespace

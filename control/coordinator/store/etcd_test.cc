@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -157,7 +158,7 @@ TEST_F(EtcdTest, ATermOutlastsAChangeOfEtcdsLeader) {
   Candidate a(io_, *there);
   ASSERT_TRUE(run_until([&] { return a.term != 0; }));
   const etcd::Revision term = a.term;
-  int failures = 0, kept = 0;
+  std::atomic<int> failures{0}, kept{0};
   etcd_.set_faults([&](const std::string& name, const json&) -> std::optional<FakeEtcd::Fault> {
     if (name != "lease/keepalive") return std::nullopt;
     if (failures == 5) return ++kept, std::nullopt;
@@ -216,6 +217,27 @@ TEST_F(EtcdTest, OneNodeActsAndTheNextTakesOver) {
   ASSERT_TRUE(run_until([&] { return b.store != nullptr; }));
   EXPECT_GT(b.term, a.term);
   EXPECT_EQ(b.store->members().at(1).name, "kept");
+}
+
+TEST_F(EtcdTest, ANodeThatCannotReadTheLastNumbersDoesNotAct) {
+  const auto there = client();
+  const auto put_epoch = [&](const char* value) {
+    const json writes = json::array({etcd::put_operation("t/state/last/epoch", value)});
+    ASSERT_TRUE(call(*there, "kv/txn", {{"success", writes}}).ok());
+  };
+  put_epoch("vseven");
+  Leader a(io_, etcd_.endpoint());
+  std::atomic<bool> resigns{false};
+  etcd_.set_faults([&](const std::string& name, const json&) -> std::optional<FakeEtcd::Fault> {
+    if (name == "lease/revoke") resigns = true;
+    return std::nullopt;
+  });
+  ASSERT_TRUE(run_until([&] { return a.store != nullptr || resigns; }));
+  EXPECT_EQ(a.store, nullptr) << "another node may be able to read it";
+  etcd_.set_faults({});
+  put_epoch("v7");
+  ASSERT_TRUE(run_until([&] { return a.store != nullptr; }));
+  EXPECT_EQ(a.store->next_epoch(), 8U);
 }
 
 TEST_F(EtcdTest, AnswersThatWaitEndWithTheirTerm) {

@@ -28,6 +28,10 @@ std::vector<std::string> part_keys(std::string_view text) {
 
 }  // namespace
 
+std::string_view LargeValues::whole(std::string_view stored) {
+  return stored.starts_with(kWhole) ? stored.substr(1) : std::string_view();
+}
+
 std::vector<Write> LargeValues::put(const std::string& key, const std::string& value) {
   std::vector<Write> writes;
   if (value.size() <= part_bytes_) {

@@ -21,6 +21,9 @@ class LargeValues {
   LargeValues(std::string writer, std::size_t part_bytes)
       : writer_(std::move(writer)), part_bytes_(part_bytes) {}
 
+  // The value that the store has in one piece; empty: it is in parts, or no value of this class.
+  static std::string_view whole(std::string_view stored);
+
   // The writes that set or erase the value of a key.
   std::vector<Write> put(const std::string& key, const std::string& value);
   std::vector<Write> erase(const std::string& key);

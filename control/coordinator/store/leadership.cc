@@ -48,8 +48,10 @@ void Leadership::begin_term(etcd::Revision term) {
 void Leadership::take_over(etcd::Revision term, Result<std::unique_ptr<EtcdStore>> loaded) {
   if (!loaded) {
     election_->resign();
+    complain_of_state(loaded.error());
     return end_term(loaded.error());
   }
+  state_complaint_.clear();
   store_ = std::move(loaded).value();
   complaint_.clear();
   log::info(
@@ -60,9 +62,9 @@ void Leadership::take_over(etcd::Revision term, Result<std::unique_ptr<EtcdStore
 
 void Leadership::end_term(const Error& why) {
   if (term_ == 0) return;
-  log::warning("coordinator-ended", {{"term", term_}, {"why", why.message}});
-  term_ = 0;
-  if (store_ == nullptr) return;
+  const etcd::Revision term = std::exchange(term_, 0);
+  if (store_ == nullptr) return;  // it has not begun to act
+  log::warning("coordinator-ended", {{"term", term}, {"why", why.message}});
   store_->abandon(why);
   events_.end(why);
   store_.reset();
@@ -73,6 +75,13 @@ void Leadership::see_other(etcd::Revision term) {
   if (term <= other_) return;
   other_ = term;
   events_.other(term);
+}
+
+// Logs each error once, until another error occurs or the state can be read.
+void Leadership::complain_of_state(const Error& error) {
+  if (state_complaint_ == error.message) return;
+  state_complaint_ = error.message;
+  log::error("coordinator-without-state", {{"error", error.message}});
 }
 
 // Logs each error once, until another error occurs or etcd answers.

@@ -51,6 +51,7 @@ class Leadership {
   void take_over(etcd::Revision term, Result<std::unique_ptr<EtcdStore>> loaded);
   void end_term(const Error& why);
   void see_other(etcd::Revision term);
+  void complain_of_state(const Error& error);
   void complain(const Error& error);
 
   const LeadershipOptions options_;
@@ -60,7 +61,8 @@ class Leadership {
   std::unique_ptr<EtcdStore> store_;  // null: this node does not act
   etcd::Revision term_ = 0;           // that this node has won; 0: none
   etcd::Revision other_ = 0;          // the latest term of another node
-  std::string complaint_;             // the last one; each is logged once
+  std::string state_complaint_;       // the last ones; each is logged once
+  std::string complaint_;
   const std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
 
