@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "control/coordinator/store/etcd/client.h"
+#include "control/coordinator/store/etcd/curl_library.h"
 #include "control/coordinator/store/etcd/messages.h"
 #include "tests/support/control/fake_etcd.h"
 
@@ -30,6 +31,9 @@ class EtcdTest : public ::testing::Test {
   using json = nlohmann::json;
   static constexpr Nanos kDeadline = 30 * kSecond;
 
+  void SetUp() override {
+    if (const auto curl = etcd::curl_library(); !curl) GTEST_SKIP() << curl.error().message;
+  }
   // Runs the control thread until then.
   template <typename Condition>
   bool run_until(const Condition& condition) {

@@ -5,10 +5,11 @@
 namespace tally::control::etcd {
 namespace {
 
+constexpr const char* kLibraryName = "libcurl.so.4";
 constexpr const char* kRemedy = "cluster.store needs libcurl 7.85 or later; install libcurl4";
 
 Result<CurlLibrary> load() {
-  auto file = SharedLibrary::open("libcurl.so.4", kRemedy);
+  auto file = SharedLibrary::open(kLibraryName, kRemedy);
   if (!file) return file.error();
   CurlLibrary library;
 #define TALLY_FIND(name) file->find(#name, library.name);
