@@ -117,7 +117,7 @@ struct JobRecord {
   protocol::BufferLayout buffers{};
   std::vector<PlanNode> nodes;  // empty: not yet placed
   // Ranks may use it: all its nodes serve it, and where it follows another version, all its ranks
-  // know from which rounds on they use it.
+  // know from which rounds on they use it. Not any more when it is over.
   bool runs = false;
 };
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/control/coordinator_fixture.h"
+#include "tests/support/control/placed_jobs.h"
 #include "tests/support/control/set_plans.h"
 
 namespace tally::control {
@@ -145,6 +145,34 @@ TEST_F(TakingOverTest, ANodeThatDoesNotReturnInTimeHasLeft) {
   now_ += 1;
   EXPECT_THAT(news(a).withdraw, ElementsAre(at_a));
   EXPECT_EQ(coordinator_->jobs().current("train"), nullptr);
+}
+
+TEST_F(TakingOverTest, AVersionThatIsLeavingEndsWithoutANodeThatDoesNotReturn) {
+  const NodeId a = 1, b = 2;
+  JobRecord before = job_record(1, {a, b}), running = job_record(2, {a});
+  running.follows = before.epoch;
+  before.runs = running.runs = true;
+  store_.put(std::make_shared<const JobRecord>(before));
+  store_.put(std::make_shared<const JobRecord>(running));
+  take_over();
+  returns("a", a, {11, 21});
+  coordinator_->report(a, {11, true, ""});
+  EXPECT_TRUE(store_.jobs().contains(1)) << "b may return, with ranks that use it";
+  now_ += kReturn;
+  act();
+  EXPECT_FALSE(store_.jobs().contains(1));
+  EXPECT_TRUE(store_.jobs().contains(2));
+}
+
+TEST_F(TakingOverTest, AJobThatIsOverDoesNotRunAgain) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t at_a = serve(a), at_b = serve(b);
+  coordinator_->report(a, {at_a, true, ""});
+  ASSERT_TRUE(store_.jobs().contains(1)) << "b has it";
+  take_over();
+  EXPECT_THAT(store_.jobs(), IsEmpty());
+  EXPECT_THAT(news(returns("b", b, {at_b})).withdraw, ElementsAre(at_b));
 }
 
 TEST_F(TakingOverTest, ANodeThatLosesItsConnectionReturnsToItsJobs) {

@@ -50,9 +50,10 @@ void JobTable::take_over(const JobRecord& job) {
   before->next = job.epoch;
 }
 
-void JobTable::set_runs(std::uint32_t epoch) {
+void JobTable::set_runs(std::uint32_t epoch, bool runs) {
+  if (record(epoch)->runs == runs) return;
   JobRecord job = *record(epoch);
-  job.runs = true;
+  job.runs = runs;
   update(std::move(job));
 }
 

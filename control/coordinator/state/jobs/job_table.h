@@ -59,7 +59,7 @@ struct NodeLoad {
 class JobTable {
  public:
   // Borrows the store, and takes over the running jobs that an earlier coordinator left there: at
-  // all their nodes, and without ranks. Erases the others, which no rank uses yet.
+  // all their nodes, and without ranks. Erases the others, which no rank uses yet or any more.
   explicit JobTable(Store& store);
 
   // -- Versions --------------------------------------------------------------------------------
@@ -67,8 +67,8 @@ class JobTable {
   JobState& add(JobRecord record);
   // Replaces the version's record.
   void update(JobRecord record);
-  // Notes in the record that ranks may use the version.
-  void set_runs(std::uint32_t epoch);
+  // Notes in the record whether ranks may use the version.
+  void set_runs(std::uint32_t epoch, bool runs);
   // Erases the version, and frees the places of its ranks.
   void erase(std::uint32_t epoch);
   std::map<std::uint32_t, JobState>& states() { return states_; }

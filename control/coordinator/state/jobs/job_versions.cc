@@ -43,7 +43,7 @@ void JobVersions::confirm(std::uint32_t epoch, NodeId node) {
   state->unconfirmed.erase(node);
   if (state->stage != JobStage::kPlacing || !state->unconfirmed.empty()) return;
   state->stage = JobStage::kRunning;
-  jobs_.set_runs(epoch);
+  jobs_.set_runs(epoch, true);
   for (std::uint32_t rank = 0; rank < state->by_rank.size(); ++rank) {
     const Ticket ticket = state->by_rank[rank];
     if (state->waiting.contains(ticket)) answer(ticket, jobs_.record(epoch), rank);
@@ -59,15 +59,21 @@ void JobVersions::gone_from(std::uint32_t epoch, NodeId node, const Error& why) 
   if (state == nullptr) return;
   if (state->stage == JobStage::kLeaving) {
     state->released.insert(node);
-    const bool is_left = std::includes(state->released.begin(), state->released.end(),
-                                       state->nodes.begin(), state->nodes.end());
-    if (!state->change && is_left) end(epoch, refused("its job has another version"));
-    return;
+    return end_when_left(epoch);
   }
   state->nodes.erase(node);
   state->unconfirmed.erase(node);
   if (state->stage == JobStage::kNext) return fail_next(epoch, why.message);
   end(epoch, why);
+}
+
+// All its nodes that are still there have reported that it is over.
+void JobVersions::end_when_left(std::uint32_t epoch) {
+  const JobState* state = jobs_.find(epoch);
+  if (state == nullptr || state->stage != JobStage::kLeaving || state->change) return;
+  const bool is_left = std::includes(state->released.begin(), state->released.end(),
+                                     state->nodes.begin(), state->nodes.end());
+  if (is_left) end(epoch, refused("its job has another version"));
 }
 
 void JobVersions::forget_over(NodeId node, const std::vector<std::uint64_t>& placements) {
@@ -86,13 +92,14 @@ void JobVersions::forget_over(NodeId node, const std::vector<std::uint64_t>& pla
 // No version ends before the node is erased from all of them: the end of one withdraws the others
 // from their nodes.
 void JobVersions::node_left(NodeId node, const Error& why) {
-  std::vector<std::uint32_t> epochs;
+  std::vector<std::uint32_t> epochs, leaving;
   for (auto& [epoch, state] : jobs_.states()) {
     state.unconfirmed.erase(node);
-    const bool had = state.nodes.erase(node) > 0;
-    if (had && state.stage != JobStage::kLeaving) epochs.push_back(epoch);
+    if (state.nodes.erase(node) == 0) continue;
+    (state.stage == JobStage::kLeaving ? leaving : epochs).push_back(epoch);
   }
   for (const std::uint32_t epoch : epochs) gone_from(epoch, node, why);
+  for (const std::uint32_t epoch : leaving) end_when_left(epoch);
 }
 
 // -- Ranks -----------------------------------------------------------------------------------
@@ -217,7 +224,7 @@ void JobVersions::settle_change(std::uint32_t epoch) {
   if (stage == Change::Stage::kMoving && state->stage == JobStage::kRunning) {
     JobState& running = *jobs_.find(state->next);
     running.stage = JobStage::kRunning;
-    jobs_.set_runs(state->next);
+    jobs_.set_runs(state->next, true);
     running.wanted = std::exchange(state->wanted, Wanted::kNothing);
     jobs_.move_ranks(*state);
     state->stage = JobStage::kLeaving;
@@ -262,6 +269,7 @@ void JobVersions::end(std::uint32_t epoch, const Error& why) {
       answer(ticket, Error{why.status, fmt::format("job \"{}\": {}", name, why.message)}, 0);
     }
     withdraw(epoch, *state);
+    if (!state->nodes.empty()) jobs_.set_runs(epoch, false);
   }
   if (state->nodes.empty()) jobs_.erase(epoch);
 }

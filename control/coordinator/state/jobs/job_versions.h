@@ -89,6 +89,7 @@ class JobVersions {
   void settle_change(std::uint32_t epoch);
   void fail_next(std::uint32_t epoch, const std::string& why);
   void end_other_versions(std::uint32_t epoch, const Error& why);
+  void end_when_left(std::uint32_t epoch);
   void lose_rank(std::uint32_t epoch, Ticket ticket);
 
   JobTable& jobs_;
