@@ -11,6 +11,7 @@ namespace tally::control {
 
 Coordinator::Coordinator(CoordinatorOptions options, Store& store, Nanos now)
     : store_(store),
+      return_until_(store.members().empty() && store.jobs().empty() ? now : now + kReturn),
       plans_(store),
       departed_(store, plans_),
       members_(store, departed_),
@@ -148,9 +149,18 @@ void Coordinator::place_gathered(Nanos now) {
     if (placed) {
       versions_.place(std::move(placed).value(), now);
     } else {
-      versions_.end(epoch, placed.error());
+      versions_.end(epoch, cannot_place(placed.error(), now));
     }
   }
+}
+
+// Nodes join a coordinator that takes over one after another. Until all had time for it, a job that
+// these nodes cannot serve is no reason to refuse the job: its ranks ask again.
+Error Coordinator::cannot_place(const Error& why, Nanos now) const {
+  if (now >= return_until_) return why;
+  return {Status::kUnavailable,
+          fmt::format("{}; nodes may yet join this coordinator, which has just taken over",
+                      why.message)};
 }
 
 // -- Drains and plans ------------------------------------------------------------------------

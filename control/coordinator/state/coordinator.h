@@ -167,9 +167,11 @@ class Coordinator {
  private:
   void take_back(NodeId node, const std::vector<std::uint64_t>& placements);
   void place_gathered(Nanos now);
+  Error cannot_place(const Error& why, Nanos now) const;
   void begin_change(std::uint32_t epoch, Nanos now);
 
   Store& store_;
+  const Nanos return_until_;  // members of an earlier coordinator may return until then
   Plans plans_;
   DepartedMembers departed_;
   ClusterMembers members_;

@@ -147,6 +147,20 @@ TEST_F(TakingOverTest, ANodeThatDoesNotReturnInTimeHasLeft) {
   EXPECT_EQ(coordinator_->jobs().current("train"), nullptr);
 }
 
+TEST_F(TakingOverTest, AJobWaitsForNodesThatHaveYetToJoin) {
+  join("a"), join("b");
+  ASSERT_TRUE(coordinator_->drain("a", false, now_).ok());
+  take_over();
+  join("a");
+  coordinator_->open(1, opening(0), now_);
+  EXPECT_THAT(error(1), HasSubstr("nodes may yet join"));
+  EXPECT_EQ(answers_.at(1).status(), Status::kUnavailable) << "the rank asks again";
+  now_ += kReturn;
+  coordinator_->open(2, opening(0), now_);
+  EXPECT_THAT(error(2), HasSubstr("all nodes are draining"));
+  EXPECT_EQ(answers_.at(2).status(), Status::kRefused);
+}
+
 TEST_F(TakingOverTest, AVersionThatIsLeavingEndsWithoutANodeThatDoesNotReturn) {
   const NodeId a = 1, b = 2;
   JobRecord before = job_record(1, {a, b}), running = job_record(2, {a});
