@@ -3,8 +3,8 @@
 
 usage: etcd_coordinator_test.py TALLYD TALLYCTL TALLY_PERF [TEST...]
 
-The acting coordinator is killed and stopped, and members of etcd are killed. That happens once or twice, and in tier soak
-as often as KILLS, STOPS and MEMBERS say.
+The acting coordinator is killed, stopped, and cut off from etcd, and members of etcd are killed. That happens once or
+twice, and in tier soak as often as KILLS, STOPS, CUTS and MEMBERS say.
 """
 
 import json
@@ -23,11 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from nodes import ENDLESS, Cluster, run_tests  # noqa: E402
 from ports import free_port  # noqa: E402
 from processes import TIMEOUT, Process  # noqa: E402
+from proxy import Proxy  # noqa: E402
 
 SOAK = os.environ.get("TALLY_TEST_TIER") == "soak"
-KILLS, STOPS, MEMBERS = (50, 20, 20) if SOAK else (2, 1, 1)
+KILLS, STOPS, CUTS, MEMBERS = (50, 20, 20, 20) if SOAK else (2, 1, 1, 1)
 SHORT = ["--min-bytes", "4", "--max-bytes", "1M", "--factor", "64", "--iters", "3", "--warmup", "1", "--check"]
-TAKEOVER_S = {"kill": 3.0, "stop": 6.0}  # promised on an idle machine; these tests print what they saw
+TAKEOVER_S = {"kill": 3.0, "stop": 6.0, "cut": 6.0}  # promised on an idle machine; these tests print what they saw
 ROOM = 10  # times the promise: a test machine may be busy
 
 
@@ -38,6 +39,8 @@ class Etcd(Cluster):
     def setUp(self):
         super().setUp()
         self.etcd = {}
+        self.links = {}  # by name of a node: its network to etcd, where a test cuts that
+        self.took = []  # seconds until another node acted
         self.ports = {number: (free_port(), free_port()) for number in range(3)}
 
     # -- etcd ----------------------------------------------------------------------------------------
@@ -69,17 +72,27 @@ class Etcd(Cluster):
                     raise
                 time.sleep(0.1)
 
+    def link_nodes(self) -> None:
+        """Each node reaches etcd over a network of its own."""
+        for name in self.NAMES:
+            self.links[name] = Proxy(self.ports[0][0])
+            self.addCleanup(self.links[name].close)
+
     # -- nodes ---------------------------------------------------------------------------------------
 
     def start_node(self, name: str, *more: str) -> None:
         addresses = ",".join(self.address(one) for one in self.NAMES)
         self.start(name, "--cluster", addresses, "--cluster-name", name, "--cluster-host", "here", *more, shards=1)
 
+    def start_candidate(self, name: str, *more: str) -> None:
+        link = self.links.get(name)
+        self.start_node(name, "--cluster-store", f"etcd:http://127.0.0.1:{link.port}" if link else self.store, *more)
+
     def start_nodes(self) -> str:
         """Nodes a, b and c, of which one acts and none has trees; nodes d and e, which have. Returns the one that
         acts."""
         for name in self.NAMES:
-            self.start_node(name, "--cluster-store", self.store)
+            self.start_candidate(name)
         for name in ("d", "e"):
             self.start_node(name)
         acting = self.wait_for_members(5)
@@ -117,11 +130,24 @@ class Etcd(Cluster):
         since = time.monotonic()
         name = self.wait_for_members(1, without=before)
         first = time.monotonic() - since
+        self.took.append(first)
         self.wait_for_members(members, without=before)
         print(f"after {kind} of {before}: {name} acts after {first:.2f} s, has {members} members after "
               f"{time.monotonic() - since:.2f} s", flush=True)
         self.assertLess(first, TAKEOVER_S[kind] * ROOM)
         return name
+
+    def print_times(self, kind: str) -> None:
+        took = sorted(self.took)
+        print(f"{len(took)} takeovers after {kind}: {took[0]:.2f} s at least, {took[len(took) // 2]:.2f} s in the median, "
+              f"{took[-1]:.2f} s at most", flush=True)
+
+    def wait_until_idle(self, name: str) -> None:
+        """Until the node does not act any more."""
+        until = time.monotonic() + TIMEOUT
+        while self.members(name) > 0:
+            self.assertLess(time.monotonic(), until, f"{name} still acts")
+            time.sleep(0.02)
 
     def forming(self) -> Process:
         """A job that forms now, and checks its results."""
@@ -145,11 +171,12 @@ class Etcd(Cluster):
             following = self.take_over("kill", acting, 4)
             job.finish()
             self.goes_on(run)
-            self.start_node(acting, "--cluster-store", self.store)
+            self.start_candidate(acting)
             self.wait_for_members(5)
             jobs = json.loads(self.ctl("--json", "jobs", node="d"))
             self.assertEqual(len([job for job in jobs if job["ranks"] == 2]), 1, jobs)
             acting = following
+        self.print_times("kill")
 
     def test_a_stopped_coordinator_that_goes_on(self):
         self.start_etcd()
@@ -164,6 +191,25 @@ class Etcd(Cluster):
             self.forming().finish()
             self.goes_on(run)
             acting = following
+        self.print_times("stop")
+
+    def test_a_coordinator_that_is_cut_off_from_etcd(self):
+        self.start_etcd()
+        self.link_nodes()
+        acting = self.start_nodes()
+        run = self.running()
+        for _ in range(CUTS):
+            self.links[acting].cut()
+            job = self.forming()
+            following = self.take_over("cut", acting, 4)
+            self.wait_until_idle(acting)
+            job.finish()
+            self.links[acting].restore()
+            self.assertEqual(self.wait_for_members(5), following)
+            self.forming().finish()
+            self.goes_on(run)
+            acting = following
+        self.print_times("cut")
 
     def test_a_killed_member_of_etcd(self):
         self.start_etcd(3)
@@ -207,11 +253,11 @@ class Etcd(Cluster):
         password.write_text("p\n")
         password.chmod(0o600)
         for name in self.NAMES:
-            self.start_node(name, "--cluster-store", self.store, "--config", str(config))
+            self.start_candidate(name, "--config", str(config))
         acting = self.wait_for_members(3)
         self.nodes[acting].kill()
         self.take_over("kill", acting, 2)
 
 
 if __name__ == "__main__":
-    run_tests()
+    run_tests(few=("Etcd.test_a_killed_coordinator",))
