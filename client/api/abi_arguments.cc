@@ -113,13 +113,14 @@ Outcome check_regions(const Session& session, const tally_operation& operation) 
 }
 
 Outcome check_flags(const tally_operation& operation) {
-  if ((operation.flags & ~TALLY_WANT_STATS) != 0) {
+  if ((operation.flags & ~(TALLY_WANT_STATS | TALLY_PRESERVE)) != 0) {
     return Error{Status::kInvalidArgument,
-                 fmt::format("tag {}: flags {:#x}: must be 0 or 1 (TALLY_WANT_STATS)",
+                 fmt::format("tag {}: flags {:#x}: must be made of 1 (TALLY_WANT_STATS) and 2 "
+                             "(TALLY_PRESERVE)",
                              operation.tag, operation.flags)};
   }
   const bool sums = operation.kind == TALLY_ALL_REDUCE || operation.kind == TALLY_REDUCE;
-  if (operation.flags == 0 || sums) return Unit{};
+  if ((operation.flags & TALLY_WANT_STATS) == 0 || sums) return Unit{};
   return Error{Status::kUnsupported,
                fmt::format("tag {}: kind {} with TALLY_WANT_STATS: statistics are made of "
                            "TALLY_ALL_REDUCE and TALLY_REDUCE alone; leave the flag out",
@@ -168,6 +169,7 @@ Post translate(const tally_operation& from) {
   to.in = region_of(from.in.region);
   to.out = region_of(from.out.region);
   to.stats = (from.flags & TALLY_WANT_STATS) != 0;
+  to.preserve = (from.flags & TALLY_PRESERVE) != 0;
   to.user = from.user;
   return to;
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/system/alarm.h"
 #include "base/system/fd.h"
 
 namespace tally::client {
@@ -25,8 +26,8 @@ class SessionEvents {
 
   // Readable when an event has happened or the alarm has come.
   int fd() const { return epoll_.get(); }
-  // kForever means no alarm. Makes a system call only when the time changes.
-  void set_alarm(Nanos when);
+  // As Alarm::set().
+  void set_alarm(Nanos when) { alarm_.set(when); }
 
   // Calls `happened(data)` for each event of an added descriptor. Returns true when the control
   // connection has ended, also in an earlier call. Takes a few system calls.
@@ -56,8 +57,7 @@ class SessionEvents {
   void own(std::uint32_t data);
 
   UniqueFd epoll_;
-  UniqueFd alarm_;
-  Nanos alarm_at_ = kForever;
+  Alarm alarm_;
   std::vector<int> watched_;
   bool ended_ = false;
 };

@@ -73,6 +73,39 @@ std::map<std::uint32_t, std::uint32_t> OperationBook::next_rounds() const {
   return rounds;
 }
 
+void OperationBook::begin_at(std::uint32_t number, const TagRounds& rounds) {
+  Tag& tag = tags_[number];
+  tag.next_round = tag.succeeded = rounds.next;
+  tag.status = Status::kOk;
+  if (!rounds.failure) return;
+  tag.succeeded = rounds.failure->succeeded;
+  tag.status = rounds.failure->status;
+  tag.culprit = rounds.failure->culprit;
+}
+
+RoundsByTag OperationBook::rounds() const {
+  RoundsByTag rounds;
+  for (const auto& [number, tag] : tags_) {
+    TagRounds& of = rounds[number] = {tag.next_round, {}, false};
+    if (tag.status != Status::kOk) of.failure = {tag.status, tag.culprit, tag.succeeded};
+  }
+  return rounds;
+}
+
+// No round of a tag has ended in this book while its rounds begin where those before end.
+void OperationBook::inherit(const OperationBook& before) {
+  for (const auto& [number, old] : before.tags_) {
+    const auto found = tags_.find(number);
+    if (found == tags_.end()) continue;
+    Tag& tag = found->second;
+    const std::uint32_t posted = tag.entry != UINT32_MAX ? 1 : 0;
+    if (tag.next_round - posted != old.next_round) continue;
+    tag.succeeded = old.succeeded;
+    tag.status = old.status;
+    tag.culprit = old.culprit;
+  }
+}
+
 // Operations usually end long before their deadlines, so the search happens once in a deadline.
 Nanos OperationBook::earliest_until(Nanos now) const {
   if (earliest_ > now || outstanding_ == 0) return earliest_;
@@ -115,6 +148,7 @@ Status OperationBook::post(wire::Notice notice, std::uint64_t user, Nanos until,
   earliest_ = std::min(earliest_, until);
   entry.notice = notice;
   entry.verdict = wire::Completion{};
+  entry.loss.reset();
   entry.part_ended.assign(parts, false);
   tag.entry = index;
   ++outstanding_;
@@ -197,29 +231,66 @@ void OperationBook::fail(Entry& entry, const wire::Completion& verdict) {
   entry.failed = true;
 }
 
-void OperationBook::finish(Entry& entry) {
-  finished_.push_back(Finished{entry.verdict, entry.user, entry.notice.tag, entry.notice.round,
-                               entry.failed && entry.started});
+void OperationBook::remove(Entry& entry) {
   tags_[entry.notice.tag].entry = UINT32_MAX;
   entry.live = false;
   free_.push_back(entry.notice.cookie & 0xffff);
   if (--outstanding_ == 0) earliest_ = kForever;
 }
 
+void OperationBook::finish(Entry& entry) {
+  finished_.push_back(Finished{entry.verdict, entry.user, entry.notice.tag, entry.notice.round,
+                               entry.failed && entry.started});
+  Tag& tag = tags_[entry.notice.tag];
+  tag.status = entry.verdict.status;
+  tag.culprit = entry.verdict.culprit;
+  if (tag.status == Status::kOk) tag.succeeded = entry.notice.round + 1;
+  remove(entry);
+}
+
+Status OperationBook::note_loss(const wire::Completion& completion) {
+  Entry* entry = entry_of(completion);
+  if (entry == nullptr) return Status::kProtocol;
+  entry->loss = completion;
+  return Status::kOk;
+}
+
+// Ends an operation that gets no verdict from the nodes.
+void OperationBook::give_up(Entry& entry, Status status, std::uint16_t culprit) {
+  for (std::size_t part = 0; part < entry.part_ended.size(); ++part) {
+    if (!entry.part_ended[part]) --used_credit_[shard_of(entry.notice, part)];
+  }
+  wire::Completion verdict;
+  verdict.status = status;
+  verdict.culprit = culprit;
+  verdict.part = UINT16_MAX;       // an earlier verdict of a shard has priority
+  verdict.flags = wire::kStarted;  // the result may have begun to land
+  fail(entry, verdict);
+  finish(entry);
+}
+
 void OperationBook::abandon(Status status) {
   for (Entry& entry : entries_) {
-    if (!entry.live) continue;
-    for (std::size_t part = 0; part < entry.part_ended.size(); ++part) {
-      if (entry.part_ended[part]) continue;
-      --used_credit_[shard_of(entry.notice, part)];
-    }
-    wire::Completion verdict;
-    verdict.status = status;
-    verdict.part = UINT16_MAX;       // an earlier verdict of a shard has priority
-    verdict.flags = wire::kStarted;  // the result may have begun to land
-    fail(entry, verdict);
-    finish(entry);
+    if (entry.live) give_up(entry, status, wire::kNoRank);
   }
+}
+
+std::vector<Interrupted> OperationBook::interrupt() {
+  std::vector<Interrupted> interrupted;
+  for (Entry& entry : entries_) {
+    if (!entry.live) continue;
+    if (entry.failed || entry.taken_back) {
+      give_up(entry, Status::kCancelled, config_.rank);
+      continue;
+    }
+    interrupted.push_back({entry.notice, entry.user, entry.loss});
+    tags_[entry.notice.tag].next_round = entry.notice.round;
+    remove(entry);
+  }
+  std::fill(used_credit_.begin(), used_credit_.end(), 0);
+  std::sort(interrupted.begin(), interrupted.end(),
+            [](const auto& one, const auto& other) { return one.notice.tag < other.notice.tag; });
+  return interrupted;
 }
 
 bool OperationBook::take(Finished& finished) {

@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "client/operations/tag_rounds.h"
 #include "dataplane/partition/partition.h"
 #include "dataplane/wire/completion.h"
 #include "dataplane/wire/notice.h"
@@ -45,6 +47,14 @@ struct Finished {
   bool started = false;  // failed after result bytes may have landed
 };
 
+// An operation that its version cannot end, because nodes of it are lost. Another version may carry
+// its round.
+struct Interrupted {
+  wire::Notice notice;  // as posted
+  std::uint64_t user = 0;
+  std::optional<wire::Completion> verdict;  // by which a node reported the loss
+};
+
 class OperationBook {
  public:
   explicit OperationBook(BookConfig config);
@@ -65,8 +75,16 @@ class OperationBook {
   Status complete(std::uint32_t shard, const wire::Completion& completion,
                   std::vector<Outbound>& out);
 
+  // Takes a completion that reports a lost node or rank, and keeps the operation: interrupt() or
+  // abandon() follows. kProtocol as with complete().
+  Status note_loss(const wire::Completion& completion);
+
   // Ends all outstanding operations with this status, because the node is gone or fenced off.
   void abandon(Status status);
+  // Removes the outstanding operations and returns them in the order of their tags; their rounds
+  // count as not posted. Operations that have failed already, or were cancelled, end instead. The
+  // nodes must be fenced off.
+  std::vector<Interrupted> interrupt();
 
   // Takes the oldest finished operation; false when there is none.
   bool take(Finished& finished);
@@ -78,7 +96,13 @@ class OperationBook {
   std::uint32_t next_round(std::uint32_t tag) const;
   std::map<std::uint32_t, std::uint32_t> next_rounds() const;
   // Sets the round of the tag's next operation. Precondition: the tag has no outstanding operation.
-  void begin_at(std::uint32_t tag, std::uint32_t round) { tags_[tag].next_round = round; }
+  void begin_at(std::uint32_t tag, std::uint32_t round) { begin_at(tag, {round, {}, false}); }
+  // The same, with the end of the round before it, which another book has seen.
+  void begin_at(std::uint32_t tag, const TagRounds& rounds);
+  // The rounds of each tag. Precondition: nothing is outstanding.
+  RoundsByTag rounds() const;
+  // Notes how rounds have ended in the book of the version before this one.
+  void inherit(const OperationBook& before);
   // Returns a time that is not later than any outstanding `until`; kForever when nothing is
   // outstanding. The function searches for the exact minimum only when the stored time has come at
   // `now`.
@@ -99,9 +123,13 @@ class OperationBook {
     wire::Notice notice;           // as posted, without part
     wire::Completion verdict;      // of the part that decides so far, when a part has failed
     std::vector<bool> part_ended;  // by part
+    std::optional<wire::Completion> loss;
   };
   struct Tag {
     std::uint32_t next_round = 0;
+    std::uint32_t succeeded = 0;  // one more than the last round that ended well
+    Status status = Status::kOk;  // of the last round that ended
+    std::uint16_t culprit = wire::kNoRank;
     std::uint32_t entry = UINT32_MAX;  // index of the outstanding entry; UINT32_MAX when there is
                                        // none
   };
@@ -113,6 +141,8 @@ class OperationBook {
   // `culprit` is the rank that caused the cancel.
   void take_back(Entry& entry, std::uint16_t culprit, std::vector<Outbound>& out) const;
   void fail(Entry& entry, const wire::Completion& verdict);
+  void give_up(Entry& entry, Status status, std::uint16_t culprit);
+  void remove(Entry& entry);
   void finish(Entry& entry);
 
   BookConfig config_;

@@ -297,5 +297,60 @@ TEST_F(OperationBookTest, ATagContinuesWithTheRoundOfAnotherBook) {
   EXPECT_EQ(book_.next_rounds(), next);
 }
 
+TEST_F(OperationBookTest, InterruptedOperationsAreNotPosted) {
+  ASSERT_EQ(post(8, kLarge), Status::kOk);
+  const auto eighth = out_;
+  ASSERT_EQ(post(5, 8), Status::kOk);
+  ASSERT_EQ(complete(eighth[0]), Status::kOk) << "one of its two parts has ended";
+  ASSERT_EQ(book_.note_loss(answer(eighth[1], Status::kNodeLost)), Status::kOk);
+  const auto interrupted = book_.interrupt();
+  ASSERT_EQ(interrupted.size(), 2U);
+  EXPECT_EQ(interrupted[0].notice.tag, 5U);
+  EXPECT_FALSE(interrupted[0].verdict);
+  EXPECT_EQ(interrupted[1].user, 1008U);
+  ASSERT_TRUE(interrupted[1].verdict);
+  EXPECT_EQ(interrupted[1].verdict->status, Status::kNodeLost);
+  EXPECT_EQ(book_.outstanding(), 0U);
+  EXPECT_FALSE(book_.has_finished());
+  EXPECT_EQ(book_.rounds(), (RoundsByTag{{5, {}}, {8, {}}}));
+  for (std::uint32_t tag = 0; tag < 3; ++tag) EXPECT_EQ(post(tag, kLarge), Status::kOk) << "credit";
+}
+
+TEST_F(OperationBookTest, WhatHasFailedIsNotInterrupted) {
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  ASSERT_EQ(complete(out_[0], Status::kDeadline), Status::kOk);
+  ASSERT_EQ(post(6, 8), Status::kOk);
+  ASSERT_EQ(book_.cancel(6, cancels_), Status::kOk);
+  EXPECT_TRUE(book_.interrupt().empty());
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kDeadline);
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kCancelled);
+  const RoundsByTag rounds = book_.rounds();
+  EXPECT_EQ(rounds.at(5).failure->status, Status::kDeadline);
+  EXPECT_EQ(rounds.at(6).failure->status, Status::kCancelled);
+  EXPECT_EQ(rounds.at(6).next, 1U);
+}
+
+TEST_F(OperationBookTest, AFailureCountsUntilTheNextRoundEndsWell) {
+  ASSERT_EQ(post(5, 8), Status::kOk);
+  ASSERT_EQ(complete(out_[0]), Status::kOk);
+  for (int round = 1; round < 3; ++round) {
+    ASSERT_EQ(post(5, 8), Status::kOk);
+    ASSERT_EQ(complete(out_[0], Status::kDeadline), Status::kOk);
+  }
+  EXPECT_EQ(book_.rounds().at(5).failure, (RoundFailure{Status::kDeadline, wire::kNoRank, 1}));
+  OperationBook after(config());
+  after.begin_at(5, 3);
+  after.begin_at(6, 0);
+  after.inherit(book_);
+  EXPECT_EQ(after.rounds().at(5), book_.rounds().at(5));
+  ASSERT_EQ(post(5, 8), Status::kOk);
+  ASSERT_EQ(complete(out_[0]), Status::kOk);
+  EXPECT_EQ(book_.rounds().at(5), (TagRounds{4, {}, false}));
+  after.inherit(book_);
+  EXPECT_TRUE(after.rounds().at(5).failure) << "it has other rounds now";
+}
+
 }  // namespace
 }  // namespace tally::client

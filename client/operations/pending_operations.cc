@@ -9,6 +9,18 @@ namespace {
 
 // Contributions of this size, with those of the other ranks, are probably not in the caches.
 constexpr std::uint64_t kBeyondCaches = 4 << 20;
+// Tags of which the last round is kept, so at most 32 MiB of contributions. The interrupted rounds
+// of other small operations fail.
+constexpr std::size_t kMostKept = 4096;
+constexpr std::uint64_t kAlignment = 64;  // of the result in the memory of again()
+
+std::uint64_t bytes_of(const wire::Notice& notice) {
+  return notice.count * element_bytes(notice.type);
+}
+
+bool is_small(const wire::Notice& notice) {
+  return bytes_of(notice) <= wire::kMostEagerBytes;
+}
 
 BlockStats sum_of_stats(const Region& side, std::uint64_t elements) {
   BlockStats sum;
@@ -77,7 +89,13 @@ void PendingOperations::use_regions(const PreparedPost& prepared) {
                                       prepared.extents.in.count * element_bytes(post.notice.type));
   }
   if ((prepared.notice.flags & wire::kHasChecksums) != 0) give_checksums(prepared);
-  pending_[index] = {post, prepared.extents, prepared.side};
+  Pending& pending = pending_[index];
+  pending.post = post;
+  pending.extents = prepared.extents;
+  pending.side = prepared.side;
+  pending.again = prepared.again;
+  pending.is_copied = false;
+  if (keeps_) copy_input(pending);
 }
 
 // Computes the checksums of the bytes that the caller sees, so that the node notices every later
@@ -104,7 +122,7 @@ std::span<const std::byte> PendingOperations::contribution(std::uint32_t index) 
   return {post.in->data() + post.notice.in_offset, bytes};
 }
 
-void PendingOperations::end(const Finished& finished, Completed& completed) {
+bool PendingOperations::end(const Finished& finished, Completed& completed) {
   const auto index = static_cast<std::uint32_t>(finished.user);
   Pending& pending = pending_[index];
   const Post& post = pending.post;
@@ -121,16 +139,106 @@ void PendingOperations::end(const Finished& finished, Completed& completed) {
           post.out->copy_out(post.notice.out_offset, elements * element_bytes(post.notice.type));
     }
     if (post.stats) completed.stats = sum_of_stats(*pending.side, elements);
+    if (Kept* kept = kept_round(pending, finished.round)) kept->contribution.swap(pending.copy);
   } else {
     // In place, an input byte is lost when a result byte has landed on it. The caller's copy of
     // staged memory is the exception, because it is written only after success.
     const bool in_place = overlap(post, pending.extents) && post.in->how() != Region::How::kStaged;
-    completed.inputs_gone = finished.started && in_place;
+    completed.inputs_gone = finished.started && in_place && !pending.is_copied;
+    if (finished.started && in_place && pending.is_copied) restore(index);
   }
   for (Region* region : {post.in, post.out, pending.side}) {
     if (region != nullptr) --region->outstanding;
   }
   free_.push_back(index);
+  return !pending.again;
+}
+
+// -- repairs -------------------------------------------------------------------------------------
+
+// The copy's memory stays with the entry, so that steady use allocates nothing.
+void PendingOperations::copy_input(Pending& pending) const {
+  const Post& post = pending.post;
+  const std::uint64_t bytes = pending.extents.in.count * element_bytes(post.notice.type);
+  const bool wanted = is_small(post.notice) || (post.preserve && overlap(post, pending.extents));
+  if (!wanted || (bytes > 0 && !post.in->host_accessible())) return;
+  const std::byte* data = bytes > 0 ? post.in->data() + post.notice.in_offset : nullptr;
+  pending.copy.assign(data, data + bytes);
+  pending.is_copied = true;
+}
+
+// Where the contribution to that round is kept, which has ended well; null when it is not.
+PendingOperations::Kept* PendingOperations::kept_round(const Pending& pending,
+                                                       std::uint32_t round) {
+  if (!pending.is_copied || !is_small(pending.post.notice)) return nullptr;
+  const std::uint32_t tag = pending.post.notice.tag;
+  const auto found = kept_.find(tag);
+  if (found == kept_.end() && kept_.size() >= kMostKept) return nullptr;
+  Kept& kept = found != kept_.end() ? found->second : kept_[tag];
+  if (kept.round > round) return nullptr;  // the caller takes this completion late
+  kept.post = pending.post;
+  kept.round = round;
+  return &kept;
+}
+
+void PendingOperations::keep_ended(const Finished& finished) {
+  if (finished.verdict.status != Status::kOk) return;
+  const Pending& pending = pending_[finished.user];
+  if (Kept* kept = kept_round(pending, finished.round)) kept->contribution = pending.copy;
+}
+
+bool PendingOperations::is_spoiled(std::uint64_t number) const {
+  const Pending& pending = pending_[number];
+  const Post& post = pending.post;
+  return !pending.is_copied && overlap(post, pending.extents) &&
+         post.in->how() != Region::How::kStaged;
+}
+
+void PendingOperations::restore(std::uint64_t number) {
+  const Pending& pending = pending_[number];
+  const Post& post = pending.post;
+  const std::uint64_t bytes = pending.extents.in.count * element_bytes(post.notice.type);
+  if (bytes == 0) return;
+  if (pending.is_copied) {
+    std::memcpy(post.in->data() + post.notice.in_offset, pending.copy.data(), bytes);
+  }
+  copied_bytes_ += post.in->copy_in(post.notice.in_offset, bytes);
+}
+
+bool PendingOperations::stands_with_others(std::uint64_t number) const {
+  const wire::Notice& notice = pending_[number].post.notice;
+  return !is_small(notice) || bytes_of(notice) == 0;
+}
+
+void PendingOperations::mark_kept(RoundsByTag& rounds) const {
+  for (const auto& [tag, kept] : kept_) {
+    const auto found = rounds.find(tag);
+    if (found == rounds.end()) continue;
+    found->second.kept = !found->second.failure && kept.round + 1 == found->second.next;
+  }
+}
+
+std::uint64_t PendingOperations::bytes_for_again(std::uint32_t tag) const {
+  const Kept& kept = kept_.at(tag);
+  return bytes_of(kept.post.notice) + kept.contribution.size() + kAlignment;
+}
+
+PreparedPost PendingOperations::again(std::uint32_t tag, Region& memory,
+                                      std::uint32_t deadline_ms) const {
+  const Kept& kept = kept_.at(tag);
+  std::memcpy(memory.data(), kept.contribution.data(), kept.contribution.size());
+  Post post = kept.post;
+  post.in = post.out = &memory;
+  post.stats = post.preserve = false;
+  post.notice.flags = 0;
+  post.notice.in_offset = 0;
+  post.notice.out_offset = (kept.contribution.size() + kAlignment - 1) / kAlignment * kAlignment;
+  auto prepared = prepare(post, deadline_ms).value();
+  prepared.notice.flags = 0;  // without checksums
+  prepared.notice.round = kept.round;
+  prepared.side_bytes = 0;
+  prepared.again = true;
+  return prepared;
 }
 
 std::vector<std::uint32_t> PendingOperations::tags() const {

@@ -1,13 +1,16 @@
 // The buffers of a session's operations between post and completion. At the post it checks them,
 // writes the notice, copies staged memory, and computes checksums. At the completion it copies the
-// result, reads the statistics, and releases the regions. The regions belong to the caller. It
-// knows no node and no book. One thread at a time uses it, as with the session.
+// result, reads the statistics, and releases the regions. In a job that can be repaired it also
+// keeps the contributions that may be needed again. The regions belong to the caller. It knows no
+// node and no book. One thread at a time uses it, as with the session.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/block_stats.h"
@@ -16,6 +19,7 @@
 #include "client/memory/region.h"
 #include "client/operations/operation_book.h"
 #include "client/operations/post.h"
+#include "client/operations/tag_rounds.h"
 #include "dataplane/partition/collective.h"
 #include "dataplane/wire/notice.h"
 
@@ -39,6 +43,7 @@ struct PreparedPost {
   wire::Notice notice;
   std::uint64_t side_bytes = 0;  // of the region for statistics and checksums
   Region* side = nullptr;
+  bool again = false;  // the library does a round again, of which the caller has the completion
 
   bool needs_side() const { return notice.flags != 0; }
   void use_side(Region& region) {
@@ -77,8 +82,29 @@ class PendingOperations {
   // memory of a device. Empty with checksums too, because a node cannot ask for these bytes again
   // when they are damaged on their way.
   std::span<const std::byte> contribution(std::uint32_t index) const;
-  // The operation has ended: fills `completed`, less the message of a failure.
-  void end(const Finished& finished, Completed& completed);
+  // The operation has ended: fills `completed`, less the message of a failure. False: it was a
+  // round that the library did again, and the caller gets no completion.
+  bool end(const Finished& finished, Completed& completed);
+
+  // -- Repairs ---------------------------------------------------------------------------------
+  // Operations have numbers as in begin(). From now on, small contributions are copied at the post,
+  // and others in place when the post asks for that.
+  void keep_inputs() { keeps_ = true; }
+  // Whether a loss may have destroyed the contribution, of which there is no copy.
+  bool is_spoiled(std::uint64_t number) const;
+  // Writes the contribution where the post had it, so that the operation can be done again.
+  void restore(std::uint64_t number);
+  // Whether the result stands here when the round has succeeded at another rank. Small results are
+  // eager: one rank may have its result while that of another is on its way.
+  bool stands_with_others(std::uint64_t number) const;
+  // As end() will, for an operation of which the caller has not taken the completion yet.
+  void keep_ended(const Finished& finished);
+  // Notes the rounds that this rank can do again.
+  void mark_kept(RoundsByTag& rounds) const;
+  // The memory that again() needs, and the post of the tag's last round with the contribution in
+  // that memory. Precondition: the round is marked.
+  std::uint64_t bytes_for_again(std::uint32_t tag) const;
+  PreparedPost again(std::uint32_t tag, Region& memory, std::uint32_t deadline_ms) const;
 
   // The tag of the last operation of each entry; 0 for an entry without one. A caller checks which
   // of them are outstanding.
@@ -89,9 +115,20 @@ class PendingOperations {
     Post post;
     Extents extents;
     Region* side = nullptr;
+    bool again = false;
+    bool is_copied = false;
+    std::vector<std::byte> copy;  // of the contribution
+  };
+  // The last round of a tag, which was small and ended well.
+  struct Kept {
+    Post post;
+    std::uint32_t round = 0;
+    std::vector<std::byte> contribution;
   };
 
   std::uint32_t next_index();
+  void copy_input(Pending& pending) const;
+  Kept* kept_round(const Pending& pending, std::uint32_t round);
   void use_regions(const PreparedPost& prepared);
   protocol::Shape shape_of(const wire::Notice& notice) const;
   void give_checksums(const PreparedPost& prepared) const;
@@ -102,6 +139,8 @@ class PendingOperations {
   std::vector<Pending> pending_;
   std::vector<std::uint32_t> free_;
   std::uint64_t copied_bytes_ = 0;
+  bool keeps_ = false;
+  std::unordered_map<std::uint32_t, Kept> kept_;  // by tag
 };
 
 }  // namespace tally::client

@@ -147,5 +147,81 @@ TEST_F(PendingOperationsTest, GivesChecksumsOfTheContribution) {
   EXPECT_EQ(given, (**crc32c)(std::span(region_->data() + 8, kElements * 4)));
 }
 
+TEST_F(PendingOperationsTest, ASmallContributionIsKeptForAnotherTime) {
+  operations_.keep_inputs();
+  std::byte* const data = region_->data() + 8;
+  std::fill_n(data, kElements * 4, std::byte{3});
+  const std::uint32_t number = begin();
+  EXPECT_FALSE(operations_.is_spoiled(number)) << "in place, with a copy";
+  EXPECT_FALSE(operations_.stands_with_others(number)) << "it may be eager";
+  std::fill_n(data, kElements * 4, std::byte{9});  // part of a result
+  operations_.restore(number);
+  EXPECT_EQ(data[63], std::byte{3});
+  EXPECT_EQ(end(number, Status::kOk).round, 2U);
+  std::fill_n(data, kElements * 4, std::byte{9});
+  RoundsByTag rounds{{7, {3, {}, false}}, {8, {3, {}, false}}};
+  operations_.mark_kept(rounds);
+  EXPECT_TRUE(rounds.at(7).kept);
+  EXPECT_FALSE(rounds.at(8).kept);
+  rounds = {{7, {4, {}, false}}};
+  operations_.mark_kept(rounds);
+  EXPECT_FALSE(rounds.at(7).kept) << "another round";
+
+  ASSERT_LE(operations_.bytes_for_again(7), side_->bytes());
+  const auto again = operations_.again(7, *side_, kDefaultDeadline);
+  EXPECT_EQ(side_->data()[63], std::byte{3});
+  EXPECT_EQ(again.notice.in_region, 6U);
+  EXPECT_GE(again.notice.out_offset, again.notice.in_offset + kElements * 4);
+  std::uint32_t second = 0;
+  operations_.begin(again, [&](std::uint32_t index) {
+    second = index;
+    return PlacedPost{};
+  });
+  Completed completed;
+  EXPECT_FALSE(operations_.end({{}, second, 7, 2, false}, completed)) << "the caller knows it";
+}
+
+TEST_F(PendingOperationsTest, ALargeContributionInPlaceIsKeptOnRequest) {
+  auto large = Region::allocate(1 << 20).value();
+  post_.in = post_.out = large.get();
+  post_.notice.count = 1 << 16;
+  operations_.keep_inputs();
+  const std::uint32_t spoiled = begin();
+  EXPECT_TRUE(operations_.is_spoiled(spoiled));
+  EXPECT_TRUE(operations_.stands_with_others(spoiled));
+  EXPECT_TRUE(end(spoiled, Status::kNodeLost, true).inputs_gone);
+  post_.preserve = true;
+  large->data()[8] = std::byte{5};
+  const std::uint32_t preserved = begin();
+  EXPECT_FALSE(operations_.is_spoiled(preserved));
+  large->data()[8] = std::byte{6};
+  EXPECT_FALSE(end(preserved, Status::kNodeLost, true).inputs_gone);
+  EXPECT_EQ(large->data()[8], std::byte{5});
+  RoundsByTag rounds{{7, {3, {}, false}}};
+  operations_.mark_kept(rounds);
+  EXPECT_FALSE(rounds.at(7).kept);
+}
+
+TEST_F(PendingOperationsTest, ARoundIsKeptBeforeTheCallerTakesItsCompletion) {
+  operations_.keep_inputs();
+  region_->data()[8] = std::byte{3};
+  const std::uint32_t third = begin();
+  region_->data()[8] = std::byte{4};
+  const std::uint32_t fourth = begin();
+  operations_.keep_ended({{}, fourth, 7, 4, false});
+  wire::Completion failed;
+  failed.status = Status::kDeadline;
+  operations_.keep_ended({failed, third, 7, 5, false});
+  RoundsByTag rounds{{7, {5, {}, false}}};
+  operations_.mark_kept(rounds);
+  EXPECT_TRUE(rounds.at(7).kept);
+  Completed completed;
+  operations_.end({{}, third, 7, 3, false}, completed);
+  operations_.mark_kept(rounds);
+  EXPECT_TRUE(rounds.at(7).kept) << "an earlier completion, taken later";
+  operations_.again(7, *side_, kDefaultDeadline);
+  EXPECT_EQ(side_->data()[0], std::byte{4});
+}
+
 }  // namespace
 }  // namespace tally::client

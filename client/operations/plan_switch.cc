@@ -33,6 +33,17 @@ void PlanSwitch::call_off() {
   if (holds()) finish();
 }
 
+void PlanSwitch::interrupt() {
+  finish();
+  hold();
+}
+
+FirstRounds PlanSwitch::repaired() {
+  FirstRounds first = std::move(first_);
+  finish();
+  return first;
+}
+
 bool PlanSwitch::go_on_alone() {
   if (stage_ == Stage::kKnowing) return false;
   call_off();

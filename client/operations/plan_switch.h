@@ -38,6 +38,11 @@ class PlanSwitch {
 
   // Cancels the change; the old version continues.
   void call_off();
+  // The version in use is lost. This rank posts nothing until a repair, which is a change without
+  // an old version: hold() is done, know() follows, and repaired() takes the place of go().
+  void interrupt();
+  // All ranks know the decision. Returns the first rounds of the new version, which carries all.
+  FirstRounds repaired();
   // The coordinator is lost. False in stage kKnowing: the other ranks may have moved or not, so
   // this rank cannot follow them. Otherwise the old version continues, or in stage kMoving both
   // versions as decided.

@@ -17,6 +17,7 @@ struct Post {
   Region* in = nullptr;
   Region* out = nullptr;
   bool stats = false;
+  bool preserve = false;  // in place: keep a copy of the contribution, so that a repair can use it
   std::uint64_t user = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "client/operations/post_placement.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tally::client {
@@ -14,18 +15,40 @@ constexpr Nanos kVerdictGrace = 5 * kSecond;
 
 PlacedPost PostPlacement::place(const Books& books, const wire::Notice& notice, std::uint64_t user,
                                 Nanos now, std::vector<Outbound>& out) {
-  const bool holds = books.plans.holds();
+  if (const auto found = closed_.find(notice.tag); found != closed_.end() && !waits(notice.tag)) {
+    Closed& closed = found->second;
+    const Waiting post{notice, user, closed.next};
+    end(post, closed.failure.status, closed.failure.culprit);
+    if (++closed.next == closed.end) closed_.erase(found);
+    return {Status::kOk, PlanSwitch::By::kNone, user, post.round};
+  }
+  const bool holds = books.plans.holds() || again_.contains(notice.tag);
   // Otherwise the book itself finds the duplicate.
   if (holds || books.old != nullptr || !waiting_.empty()) {
-    const bool outstanding = waits(notice.tag) || books.now.outstanding(notice.tag) ||
+    const bool carried = books.now.outstanding(notice.tag) && !again_.contains(notice.tag);
+    const bool outstanding = waits(notice.tag) || carried ||
                              (books.old != nullptr && books.old->outstanding(notice.tag));
     if (outstanding) return {Status::kDuplicate};
   }
   if (!holds) return place_in_book(books, notice, user, now, out);
-  if (waiting_.size() >= books.credit) return {Status::kNoCredit};
-  const std::uint32_t round = books.now.next_round(notice.tag);
+  const auto held = std::count_if(waiting_.begin(), waiting_.end(),
+                                  [](const Waiting& post) { return !post.interrupted; });
+  if (held >= static_cast<std::ptrdiff_t>(books.credit)) return {Status::kNoCredit};
+  const bool again = std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& post) {
+    return post.again && post.notice.tag == notice.tag;
+  });
+  const std::uint32_t round = round_of(books, notice.tag) + (again ? 1 : 0);
   waiting_.push_back({notice, user, round});
   return {Status::kOk, PlanSwitch::By::kNone, user, round};
+}
+
+// The round that the next post of the tag gets.
+std::uint32_t PostPlacement::round_of(const Books& books, std::uint32_t tag) {
+  if (books.old != nullptr) {
+    const std::uint32_t round = books.old->next_round(tag);
+    if (books.plans.carrier(tag, round) == PlanSwitch::By::kOld) return round;
+  }
+  return books.now.next_round(tag);
 }
 
 PlacedPost PostPlacement::place_in_book(const Books& books, const wire::Notice& notice,
@@ -49,8 +72,11 @@ std::optional<PlacedPost> PostPlacement::place_waiting(const Books& books, std::
                                                        Nanos now, std::vector<Outbound>& out) {
   for (; !books.plans.holds() && at < waiting_.size(); ++at) {
     const Waiting& post = waiting_[at];
-    const PlacedPost placed = place_in_book(books, post.notice, post.user, now, out);
+    if (!post.again && again_.contains(post.notice.tag)) continue;
+    PlacedPost placed = place_in_book(books, post.notice, post.user, now, out);
     if (placed.status != Status::kOk) continue;
+    placed.tag = post.notice.tag;
+    placed.cancelled = post.cancelled;
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(at));
     return placed;
   }
@@ -59,28 +85,79 @@ std::optional<PlacedPost> PostPlacement::place_waiting(const Books& books, std::
 
 bool PostPlacement::waits(std::uint32_t tag) const {
   return std::any_of(waiting_.begin(), waiting_.end(),
-                     [tag](const Waiting& one) { return one.notice.tag == tag; });
+                     [tag](const Waiting& one) { return one.notice.tag == tag && !one.again; });
 }
 
 bool PostPlacement::cancel(std::uint32_t tag) {
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(),
-                                  [tag](const Waiting& one) { return one.notice.tag == tag; });
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [tag](const Waiting& one) {
+    return one.notice.tag == tag && !one.again;
+  });
   if (found == waiting_.end()) return false;
-  end(*found, Status::kCancelled);
+  if (found->interrupted) {
+    found->cancelled = true;
+    return true;
+  }
+  end(*found, Status::kCancelled, rank_);
   waiting_.erase(found);
   return true;
 }
 
-void PostPlacement::end_waiting(Status status) {
-  for (const Waiting& post : std::exchange(waiting_, {})) end(post, status);
+void PostPlacement::end_waiting(Status status, std::uint16_t culprit) {
+  for (const Waiting& post : std::exchange(waiting_, {})) end(post, status, culprit);
 }
 
-// Ends a post that was sent to no node.
-void PostPlacement::end(const Waiting& post, Status status) {
+// Ends a post outside any book. The result of an interrupted one may have begun to land.
+void PostPlacement::end(const Waiting& post, Status status, std::uint16_t culprit) {
   wire::Completion verdict;
   verdict.status = status;
-  verdict.culprit = status == Status::kCancelled ? rank_ : wire::kNoRank;
-  ended_.push_back({verdict, post.user, post.notice.tag, post.round, false});
+  verdict.culprit = culprit;
+  if (status != Status::kOk && post.verdict) verdict = *post.verdict;
+  const bool started = status != Status::kOk && post.interrupted;
+  ended_.push_back({verdict, post.user, post.notice.tag, post.round, started});
+}
+
+void PostPlacement::hold(std::vector<Interrupted> interrupted) {
+  std::vector<Waiting> held;
+  for (Interrupted& one : interrupted) {
+    const bool again = again_.contains(one.notice.tag);
+    held.push_back({one.notice, one.user, one.notice.round, true, false, again, one.verdict});
+  }
+  waiting_.insert(waiting_.begin(), std::make_move_iterator(held.begin()),
+                  std::make_move_iterator(held.end()));
+}
+
+PlacedPost PostPlacement::do_again(const wire::Notice& notice, std::uint64_t user) {
+  again_.insert(notice.tag);
+  Waiting post{notice, user, notice.round};
+  post.again = true;
+  waiting_.insert(waiting_.begin(), post);
+  return {Status::kOk, PlanSwitch::By::kNone, user, notice.round};
+}
+
+void PostPlacement::close(const Waiting& post, const RepairRounds& decided, bool safe) {
+  const auto failed = decided.failed.find(post.notice.tag);
+  const RoundFailure failure = failed != decided.failed.end() ? failed->second : RoundFailure{};
+  const bool well = failed == decided.failed.end() || post.round < failure.succeeded;
+  Waiting ended = post;
+  ended.verdict.reset();  // the loss is repaired
+  if (well && safe) {
+    end(ended, Status::kOk, wire::kNoRank);
+  } else if (well) {
+    end(ended, Status::kNodeLost, wire::kNoRank);
+  } else {
+    end(ended, failure.status, failure.culprit);
+  }
+}
+
+void PostPlacement::close_later(const RepairRounds& decided,
+                                std::map<std::uint32_t, std::uint32_t> next) {
+  for (const auto& [tag, closed] : closed_) next[tag] = closed.next;
+  for (const auto& [tag, first] : decided.first) {
+    if (next[tag] >= first) continue;
+    const auto failed = decided.failed.find(tag);
+    closed_[tag] = {next[tag], first,
+                    failed != decided.failed.end() ? failed->second : RoundFailure{}};
+  }
 }
 
 void PostPlacement::take_over(OperationBook& book) {

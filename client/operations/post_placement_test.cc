@@ -152,5 +152,143 @@ TEST_F(PostPlacementTest, TakesFinishedOperationsOver) {
   EXPECT_EQ(finished_.user, 107U);
 }
 
+// A rank with an interrupted operation of tags 7 and 8, each of round 0, that waits for a repair.
+class InterruptedPostsTest : public PostPlacementTest {
+ protected:
+  InterruptedPostsTest() {
+    for (const std::uint32_t tag : {7, 8}) {
+      Interrupted one;
+      one.notice.tag = tag;
+      one.notice.count = 16;
+      one.user = tag + 100;
+      interrupted_.push_back(one);
+      now_.begin_at(tag, 0);
+    }
+    plans_.interrupt();
+    posts_.hold(interrupted_);
+  }
+  void repair(const RepairRounds& decided, bool safe = true) {
+    const RoundsByTag own = now_.rounds();
+    plans_.know(decided.first);
+    plans_.repaired();
+    for (const auto& [tag, first] : decided.first) now_.begin_at(tag, first);
+    posts_.close_rounds(decided, own, [safe](std::uint64_t) { return safe; });
+  }
+  Status ended(std::uint64_t user) {
+    Finished finished;
+    if (!posts_.take(finished)) return Status::kAgain;
+    EXPECT_EQ(finished.user, user);
+    return finished.verdict.status;
+  }
+
+  std::vector<Interrupted> interrupted_;
+};
+
+TEST_F(InterruptedPostsTest, AreDoneAgainOrEndAsElsewhere) {
+  EXPECT_EQ(place(7).status, Status::kDuplicate);
+  EXPECT_EQ(posts_.waiting(), 2U);
+  repair({.first = {{7, 1}, {8, 0}}, .failed = {}});
+  EXPECT_EQ(ended(107), Status::kOk);
+  std::size_t at = 0;
+  const auto placed = place_waiting(at);
+  ASSERT_TRUE(placed);
+  EXPECT_EQ(placed->user, 108U);
+  EXPECT_EQ(out_[0].notice.round, 0U);
+  EXPECT_EQ(now_.next_round(7), 1U);
+}
+
+TEST_F(InterruptedPostsTest, AResultThatMayNotHaveArrivedIsNoSuccess) {
+  repair({.first = {{7, 1}, {8, 0}}, .failed = {}}, false);
+  EXPECT_EQ(ended(107), Status::kNodeLost);
+}
+
+TEST_F(InterruptedPostsTest, AFailureElsewhereHoldsForRoundsThatAreNotPostedYet) {
+  repair({.first = {{7, 3}, {8, 1}},
+          .failed = {{7, {Status::kDeadline, 0, 1}}, {8, {Status::kCancelled, 1, 0}}}});
+  EXPECT_EQ(ended(107), Status::kOk) << "round 0 had succeeded elsewhere";
+  EXPECT_EQ(ended(108), Status::kCancelled);
+  for (const std::uint32_t round : {1U, 2U}) {
+    const PlacedPost placed = place(7);
+    EXPECT_EQ(placed.status, Status::kOk);
+    EXPECT_EQ(placed.round, round);
+    EXPECT_TRUE(out_.empty());
+    EXPECT_EQ(ended(107), Status::kDeadline);
+  }
+  place(7);
+  ASSERT_EQ(out_.size(), 1U);
+  EXPECT_EQ(out_[0].notice.round, 3U);
+}
+
+TEST_F(InterruptedPostsTest, ACancelledOneIsAnnouncedAndThenCancelled) {
+  EXPECT_TRUE(posts_.cancel(7));
+  EXPECT_EQ(ended(0), Status::kAgain);
+  repair({.first = {{7, 0}, {8, 0}}, .failed = {}});
+  std::size_t at = 0;
+  const auto placed = place_waiting(at);
+  ASSERT_TRUE(placed);
+  EXPECT_TRUE(placed->cancelled);
+  EXPECT_EQ(placed->tag, 7U);
+}
+
+TEST_F(InterruptedPostsTest, ANodesVerdictHoldsWhenTheSessionEnds) {
+  posts_.end_waiting(Status::kNodeLost);
+  wire::Completion verdict;
+  verdict.status = Status::kPeerLost;
+  interrupted_[0].verdict = verdict;
+  EXPECT_EQ(ended(107), Status::kNodeLost);
+  EXPECT_EQ(ended(108), Status::kNodeLost);
+  posts_.hold(interrupted_);
+  posts_.end_waiting(Status::kNodeLost);
+  Finished finished;
+  ASSERT_TRUE(posts_.take(finished));
+  EXPECT_EQ(finished.verdict.status, Status::kPeerLost);
+  EXPECT_TRUE(finished.started);
+}
+
+TEST_F(InterruptedPostsTest, ThePostOfARoundThatIsDoneAgainWaits) {
+  repair({.first = {{7, 2}, {8, 1}, {9, 0}}, .failed = {}});
+  EXPECT_EQ(ended(107), Status::kOk);
+  EXPECT_EQ(ended(108), Status::kOk);
+  wire::Notice notice;
+  notice.tag = 9;
+  notice.count = 16;
+  posts_.do_again(notice, 500);
+  EXPECT_TRUE(posts_.does_again(9));
+  EXPECT_EQ(place(9).by, By::kNone);
+  EXPECT_EQ(place(9).status, Status::kDuplicate);
+  std::size_t at = 0;
+  auto placed = place_waiting(at);
+  ASSERT_TRUE(placed);
+  EXPECT_EQ(placed->user, 500U);
+  const auto sent = out_;
+  EXPECT_FALSE(place_waiting(at));
+  end_last(now_, sent);
+  ASSERT_TRUE(now_.take(finished_));
+  posts_.done_again(9);
+  at = 0;
+  placed = place_waiting(at);
+  ASSERT_TRUE(placed);
+  EXPECT_EQ(placed->user, 109U);
+  EXPECT_EQ(out_[0].notice.round, 1U);
+}
+
+TEST_F(InterruptedPostsTest, APostBehindARoundThatIsInterruptedAgainHasTheNextRound) {
+  now_.begin_at(9, 4);
+  repair({.first = {{7, 1}, {8, 1}, {9, 3}}, .failed = {}});
+  EXPECT_EQ(ended(107), Status::kOk);
+  EXPECT_EQ(ended(108), Status::kOk);
+  wire::Notice notice;
+  notice.tag = 9;
+  notice.count = 16;
+  notice.round = 3;
+  posts_.do_again(notice, 500);
+  std::size_t at = 0;
+  ASSERT_TRUE(place_waiting(at));
+  plans_.interrupt();
+  posts_.hold(now_.interrupt());
+  EXPECT_EQ(now_.next_round(9), 3U);
+  EXPECT_EQ(place(9).round, 4U);
+}
+
 }  // namespace
 }  // namespace tally::client

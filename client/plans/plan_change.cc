@@ -7,16 +7,17 @@
 namespace tally::client {
 namespace {
 
-// The coordinator gives a change up after 30 s, and reports that. A coordinator that is silent for
-// longer is lost.
-constexpr Nanos kSilence = 60 * kSecond;
+// The coordinator gives a change up after 30 s and a repair after 60 s, and reports that. A
+// coordinator that is silent for longer is lost.
+constexpr Nanos kSilence = 65 * kSecond;
 
 }  // namespace
 
-PlanChange::PlanChange(std::optional<rpc::RpcChannel> coordinator, rpc::HighestTerm term)
-    : term_(term) {
+PlanChange::PlanChange(std::optional<rpc::RpcChannel> coordinator, bool repairs,
+                       rpc::HighestTerm term)
+    : term_(term), repairs_(repairs) {
   if (!coordinator) return;
-  auto news = PlanNews::open(std::move(*coordinator), term_);
+  auto news = PlanNews::open(std::move(*coordinator), term_, repairs);
   if (news) news_ = std::move(news).value();
 }
 
@@ -37,13 +38,25 @@ PlanStep PlanChange::next(Nanos now) {
 std::optional<PlanStep> PlanChange::step_of(PlanUpdate update, Nanos now) {
   using Kind = PlanUpdate::Kind;
   using Step = PlanStep::Kind;
-  if (update.kind == Kind::kPrepare) return PlanStep{Step::kPrepare, std::move(update)};
+  if (interrupted_) silent_until_ = now + kSilence;
+  if (update.kind == Kind::kPrepare) {
+    // A planned change that was announced before the coordinator knew of the loss.
+    if (interrupted_ && !update.repair) return std::nullopt;
+    return PlanStep{Step::kPrepare, std::move(update)};
+  }
+  if (update.kind == Kind::kEnded) {
+    if (!interrupted_) return std::nullopt;  // this rank finds out by itself
+    const Status status = update.culprit == wire::kNoRank ? Status::kNodeLost : Status::kPeerLost;
+    return PlanStep{
+        .kind = Step::kEndSession, .why = {status, update.why}, .culprit = update.culprit};
+  }
   if (update.epoch != epoch_) return std::nullopt;  // sent before a report of this rank arrived
   switch (update.kind) {
     case Kind::kDecided:
       if (!plans_.holds() || why_not_) return std::nullopt;
       silent_until_ = now + kSilence;
-      plans_.know(std::move(update.first));
+      plans_.know(std::move(update.rounds.first));
+      failed_ = std::move(update.rounds.failed);
       static_cast<void>(news_->report(epoch_, "knows"));
       return std::nullopt;
     case Kind::kGo:
@@ -51,10 +64,10 @@ std::optional<PlanStep> PlanChange::step_of(PlanUpdate update, Nanos now) {
       if (why_not_) {
         const std::string why = fmt::format(
             "this rank did not take the job's new plan, which the other ranks use: {}", *why_not_);
-        return PlanStep{Step::kEndSession, {}, {Status::kNodeLost, why}};
+        return PlanStep{.kind = Step::kEndSession, .why = {Status::kNodeLost, why}};
       }
       silent_until_ = kForever;
-      return PlanStep{Step::kGo};
+      return PlanStep{interrupted_ ? Step::kRepaired : Step::kGo};
     case Kind::kLeave:
       if (!reported_moved_) return std::nullopt;
       return PlanStep{Step::kLeave};
@@ -64,8 +77,12 @@ std::optional<PlanStep> PlanChange::step_of(PlanUpdate update, Nanos now) {
 }
 
 PlanStep PlanChange::drop_next(std::string note) {
-  plans_.call_off();
-  silent_until_ = kForever;
+  if (interrupted_) {
+    plans_.interrupt();
+  } else {
+    plans_.call_off();
+    silent_until_ = kForever;
+  }
   epoch_ = 0;
   return {.kind = PlanStep::Kind::kDropNext, .note = std::move(note)};
 }
@@ -73,27 +90,46 @@ PlanStep PlanChange::drop_next(std::string note) {
 PlanStep PlanChange::lose_coordinator(const Error& why) {
   const std::string address = news_->address();
   news_.reset();
+  if (interrupted_) {
+    return {.kind = PlanStep::Kind::kEndSession,
+            .why = {Status::kNodeLost,
+                    fmt::format("the coordinator at {} went away before it repaired the job: {}",
+                                address, why.message)}};
+  }
   if (!plans_.go_on_alone()) {
-    return {PlanStep::Kind::kEndSession,
-            {},
-            {Status::kUnavailable,
-             fmt::format("the coordinator at {} went away while the job's plan changed, and "
-                         "this rank cannot know which plan the other ranks use ({})",
-                         address, why.message)}};
+    return {.kind = PlanStep::Kind::kEndSession,
+            .why = {Status::kUnavailable,
+                    fmt::format("the coordinator at {} went away while the job's plan changed, and "
+                                "this rank cannot know which plan the other ranks use ({})",
+                                address, why.message)}};
   }
   if (why.status == Status::kUnsupported) return drop_next({});
   return drop_next(
       fmt::format("the coordinator at {} is gone: {}; the job runs on", address, why.message));
 }
 
-void PlanChange::prepared(std::uint32_t epoch,
-                          const std::map<std::uint32_t, std::uint32_t>& next_rounds, Nanos now) {
+void PlanChange::prepared(std::uint32_t epoch, const RoundsByTag& rounds, Nanos now) {
   epoch_ = epoch;
   why_not_.reset();
   reported_moved_ = false;
   silent_until_ = now + kSilence;
   plans_.hold();
-  if (news_) static_cast<void>(news_->report_ready(epoch, next_rounds));
+  if (news_) static_cast<void>(news_->report_ready(epoch, rounds));
+}
+
+void PlanChange::interrupt(std::uint32_t epoch, const std::string& why, Nanos now) {
+  interrupted_ = true;
+  plans_.interrupt();
+  epoch_ = 0;
+  why_not_.reset();
+  silent_until_ = now + kSilence;
+  static_cast<void>(news_->report_loss(epoch, why));
+}
+
+RepairRounds PlanChange::repaired() {
+  interrupted_ = false;
+  epoch_ = 0;
+  return {plans_.repaired(), std::exchange(failed_, {})};
 }
 
 void PlanChange::refuse(std::uint32_t epoch, const std::string& why) {

@@ -19,7 +19,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using Kind = PlanStep::Kind;
 
-constexpr Nanos kLongSilence = 61 * kSecond;
+constexpr Nanos kLongSilence = 66 * kSecond;
 constexpr std::uint64_t kTerm = 7;
 
 // A coordinator whose answers the test gives, in this order.
@@ -32,7 +32,7 @@ class PlanChangeTest : public ::testing::Test {
               return method == "job.next" ? answer() : json{{"result", json::object()}};
             })),
         change_(rpc::RpcChannel::connect(node_->address(), monotonic_now() + 5 * kSecond).value(),
-                known_term()) {}
+                true, known_term()) {}
   ~PlanChangeTest() override { end(); }
 
   void answer_next(json update) {
@@ -80,7 +80,7 @@ class PlanChangeTest : public ::testing::Test {
     const PlanStep step = wait_for_step();
     ASSERT_EQ(step.kind, Kind::kPrepare);
     EXPECT_TRUE(step.update.version.contains("nodes"));
-    change_.prepared(step.update.epoch, {{7, 2}}, 0);
+    change_.prepared(step.update.epoch, {{7, {2, {}, false}}}, 0);
     EXPECT_TRUE(change_.plans().holds());
   }
   void know() {
@@ -197,8 +197,60 @@ TEST_F(PlanChangeTest, ALostCoordinatorAfterTheDecisionEndsTheSession) {
   EXPECT_EQ(step.why.status, Status::kUnavailable);
 }
 
+TEST_F(PlanChangeTest, AnInterruptedRankWaitsForItsRepair) {
+  change_.interrupt(3, "node b is gone", 0);
+  EXPECT_TRUE(change_.is_interrupted());
+  EXPECT_TRUE(change_.plans().holds());
+  answer_next(
+      {{"change", "prepare"}, {"epoch", 9}, {"nodes", json::array()}});  // was planned before
+  answer_next({{"change", "prepare"}, {"epoch", 4}, {"nodes", json::array()}, {"repair", true}});
+  const PlanStep step = wait_for_step();
+  ASSERT_EQ(step.kind, Kind::kPrepare);
+  EXPECT_EQ(step.update.epoch, 4U);
+  change_.prepared(4, {{7, {2, {}, false}}}, 0);
+  answer_next({{"change", "decided"},
+               {"epoch", 4},
+               {"first", json::parse("[[7, 3]]")},
+               {"failed", json::parse("[[7, 4, 1, 2]]")}});
+  answer_next("go");
+  ASSERT_EQ(wait_for_step().kind, Kind::kRepaired);
+  const RepairRounds decided = change_.repaired();
+  EXPECT_EQ(decided.first.at(7), 3U);
+  EXPECT_EQ(decided.failed.at(7), (RoundFailure{Status::kDeadline, 1, 2}));
+  EXPECT_FALSE(change_.is_interrupted());
+  EXPECT_FALSE(change_.plans().holds());
+  EXPECT_EQ(count_reports("lost", "knows"), 1);
+}
+
+TEST_F(PlanChangeTest, AnAttemptThatIsCalledOffLeavesTheRankInterrupted) {
+  change_.interrupt(3, "node b is gone", 0);
+  answer_next({{"change", "prepare"}, {"epoch", 4}, {"nodes", json::array()}, {"repair", true}});
+  ASSERT_EQ(wait_for_step().kind, Kind::kPrepare);
+  change_.prepared(4, {}, 0);
+  answer_next("called off");
+  ASSERT_EQ(wait_for_step().kind, Kind::kDropNext);
+  EXPECT_TRUE(change_.is_interrupted());
+  EXPECT_TRUE(change_.plans().holds());
+  EXPECT_NE(change_.silent_until(), kForever);
+  answer_next({{"change", "ended"}, {"epoch", 3}, {"why", "rank 2 has left"}, {"culprit", 2}});
+  const PlanStep step = wait_for_step();
+  ASSERT_EQ(step.kind, Kind::kEndSession);
+  EXPECT_EQ(step.why.status, Status::kPeerLost);
+  EXPECT_EQ(step.why.message, "rank 2 has left");
+  EXPECT_EQ(step.culprit, 2);
+}
+
+TEST_F(PlanChangeTest, WithoutItsCoordinatorAnInterruptedRankGivesUp) {
+  change_.interrupt(3, "node b is gone", 0);
+  EXPECT_EQ(change_.next(change_.silent_until() - 1).kind, Kind::kNone);
+  const PlanStep step = change_.next(kLongSilence);
+  ASSERT_EQ(step.kind, Kind::kEndSession);
+  EXPECT_EQ(step.why.status, Status::kNodeLost);
+}
+
 TEST(PlanChange, WithoutACoordinatorNothingComes) {
-  PlanChange change{std::nullopt};
+  PlanChange change{std::nullopt, false};
+  EXPECT_FALSE(change.repairs());
   EXPECT_EQ(change.fd(), -1);
   EXPECT_EQ(change.next(kForever - 1).kind, Kind::kNone);
   change.leave();

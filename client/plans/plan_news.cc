@@ -15,11 +15,12 @@ constexpr Nanos kLeaving = 2 * kSecond;    // for the answer to job.leave
 constexpr std::size_t kTagsAtOnce = 2000;  // in one request, because a request has a maximum size
 constexpr std::size_t kMostWhy = 512;      // bytes
 
-constexpr std::array<std::pair<const char*, Kind>, 5> kKinds = {{{"prepare", Kind::kPrepare},
+constexpr std::array<std::pair<const char*, Kind>, 6> kKinds = {{{"prepare", Kind::kPrepare},
                                                                  {"decided", Kind::kDecided},
                                                                  {"go", Kind::kGo},
                                                                  {"leave", Kind::kLeave},
-                                                                 {"called off", Kind::kCalledOff}}};
+                                                                 {"called off", Kind::kCalledOff},
+                                                                 {"ended", Kind::kEnded}}};
 
 // Returns none when the answer cannot be read.
 std::optional<PlanUpdate> read(json answer) {
@@ -32,9 +33,18 @@ std::optional<PlanUpdate> read(json answer) {
     update.kind = kind->second;
     answer.at("epoch").get_to(update.epoch);
     for (const json& one : answer.value("first", json::array())) {
-      update.first[one.at(0).get<std::uint32_t>()] = one.at(1).get<std::uint32_t>();
+      update.rounds.first[one.at(0).get<std::uint32_t>()] = one.at(1).get<std::uint32_t>();
     }
+    for (const json& one : answer.value("failed", json::array())) {
+      const auto status = one.at(1).get<std::uint16_t>();
+      if (status == 0 || status >= kStatusCount) return std::nullopt;
+      update.rounds.failed[one.at(0).get<std::uint32_t>()] = {static_cast<Status>(status),
+                                                              one.at(2).get<std::uint16_t>(),
+                                                              one.at(3).get<std::uint32_t>()};
+    }
+    update.repair = answer.value("repair", false);
     update.why = answer.value("why", "");
+    update.culprit = answer.value("culprit", wire::kNoRank);
     if (update.kind == Kind::kPrepare) update.version = std::move(answer);
     return update;
   } catch (const json::exception&) {
@@ -44,14 +54,16 @@ std::optional<PlanUpdate> read(json answer) {
 
 }  // namespace
 
-Result<PlanNews> PlanNews::open(rpc::RpcChannel channel, rpc::HighestTerm& term) {
-  PlanNews news(std::move(channel), term);
+Result<PlanNews> PlanNews::open(rpc::RpcChannel channel, rpc::HighestTerm& term, bool repairs) {
+  PlanNews news(std::move(channel), term, repairs);
   if (auto asked = news.request_next(); !asked) return asked.error();
   return news;
 }
 
 Outcome PlanNews::request_next() {
-  const auto asked = channel_.ask("job.next", json::object(), monotonic_now() + kSending);
+  json params = json::object();
+  if (repairs_) params["repairs"] = true;
+  const auto asked = channel_.ask("job.next", std::move(params), monotonic_now() + kSending);
   if (!asked) return asked.error();
   request_ = *asked;
   return Unit{};
@@ -81,18 +93,32 @@ Outcome PlanNews::report(std::uint32_t epoch, std::string_view what) {
   return send_report({{"epoch", epoch}, {"said", what}});
 }
 
-Outcome PlanNews::report_ready(std::uint32_t epoch,
-                               const std::map<std::uint32_t, std::uint32_t>& next_rounds) {
-  json rounds = json::array();
-  for (const auto& [tag, round] : next_rounds) {
-    rounds.push_back(json::array({tag, round}));
-    if (rounds.size() < kTagsAtOnce) continue;
-    auto sent =
-        send_report({{"epoch", epoch}, {"said", "ready"}, {"rounds", rounds}, {"more", true}});
-    if (!sent) return sent;
-    rounds.clear();
+// The three lists of a report go in as many requests as they need.
+Outcome PlanNews::report_ready(std::uint32_t epoch, const RoundsByTag& rounds) {
+  json next = json::array(), failed = json::array(), kept = json::array();
+  const auto send = [&](bool more) {
+    json params = {
+        {"epoch", epoch}, {"said", "ready"}, {"rounds", std::exchange(next, json::array())}};
+    if (more) params["more"] = true;
+    if (!failed.empty()) params["failed"] = std::exchange(failed, json::array());
+    if (!kept.empty()) params["kept"] = std::exchange(kept, json::array());
+    return send_report(std::move(params));
+  };
+  for (const auto& [tag, of] : rounds) {
+    next.push_back(json::array({tag, of.next}));
+    if (of.failure) {
+      failed.push_back(json::array({tag, static_cast<std::uint16_t>(of.failure->status),
+                                    of.failure->culprit, of.failure->succeeded}));
+    }
+    if (of.kept) kept.push_back(tag);
+    if (next.size() < kTagsAtOnce) continue;
+    if (auto sent = send(true); !sent) return sent;
   }
-  return send_report({{"epoch", epoch}, {"said", "ready"}, {"rounds", std::move(rounds)}});
+  return send(false);
+}
+
+Outcome PlanNews::report_loss(std::uint32_t epoch, std::string_view why) {
+  return send_report({{"epoch", epoch}, {"said", "lost"}, {"why", why.substr(0, kMostWhy)}});
 }
 
 Outcome PlanNews::report_refusal(std::uint32_t epoch, std::string_view why) {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,27 +12,30 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "client/operations/tag_rounds.h"
 #include "net/rpc/rpc_channel.h"
 #include "net/rpc/terms.h"
 
 namespace tally::client {
 
 struct PlanUpdate {
-  enum class Kind : std::uint8_t { kPrepare, kDecided, kGo, kLeave, kCalledOff };
+  enum class Kind : std::uint8_t { kPrepare, kDecided, kGo, kLeave, kCalledOff, kEnded };
   Kind kind = Kind::kPrepare;
-  std::uint32_t epoch = 0;                       // of the version to which the job changes
-  nlohmann::json version;                        // of kPrepare: the input of enter_version()
-  std::map<std::uint32_t, std::uint32_t> first;  // of kDecided: by tag, the first round of the new
-                                                 // version
-  std::string why;                               // of kCalledOff
+  std::uint32_t epoch = 0;  // of the version to which the job changes; of kEnded: that was lost
+  nlohmann::json version;   // of kPrepare: the input of enter_version()
+  bool repair = false;      // of kPrepare: the version in use is lost
+  RepairRounds rounds;      // of kDecided; `failed` in a repair only
+  std::string why;          // of kCalledOff and kEnded
+  std::uint16_t culprit = wire::kNoRank;  // of kEnded: the rank that is lost or has left
 };
 
 class PlanNews {
  public:
   // Sends the first request. `channel` must be the channel on which the job was opened. `term` is
   // the session's, and borrowed: it keeps the highest term of coordinators that the rank knows, and
-  // messages with a lower one are refused.
-  static Result<PlanNews> open(rpc::RpcChannel channel, rpc::HighestTerm& term);
+  // messages with a lower one are refused. `repairs`: the coordinator repairs jobs, and this rank
+  // can be repaired.
+  static Result<PlanNews> open(rpc::RpcChannel channel, rpc::HighestTerm& term, bool repairs);
 
   int fd() const { return channel_.fd(); }
   const std::string& address() const { return channel_.address(); }
@@ -44,20 +46,21 @@ class PlanNews {
 
   // Reports "ready", "knows", "moved" or "left" for the change to the version of this epoch.
   Outcome report(std::uint32_t epoch, std::string_view what);
-  Outcome report_ready(std::uint32_t epoch,
-                       const std::map<std::uint32_t, std::uint32_t>& next_rounds);
+  Outcome report_ready(std::uint32_t epoch, const RoundsByTag& rounds);
+  Outcome report_loss(std::uint32_t epoch, std::string_view why);
   Outcome report_refusal(std::uint32_t epoch, std::string_view why);
   // Leaves the job. The rank's place in the job is free when the coordinator has answered.
   void leave();
 
  private:
-  PlanNews(rpc::RpcChannel channel, rpc::HighestTerm& term)
-      : channel_(std::move(channel)), term_(&term) {}
+  PlanNews(rpc::RpcChannel channel, rpc::HighestTerm& term, bool repairs)
+      : channel_(std::move(channel)), term_(&term), repairs_(repairs) {}
   Outcome request_next();
   Outcome send_report(nlohmann::json params);
 
   rpc::RpcChannel channel_;
   rpc::HighestTerm* term_;
+  bool repairs_;
   std::uint64_t request_ = 0;
 };
 

@@ -18,10 +18,10 @@ using ::testing::HasSubstr;
 class PlanNewsTest : public ::testing::Test {
  protected:
   static std::string path() { return "/tmp/tally-news-" + std::to_string(::getpid()); }
-  PlanNews open(const ScriptedNode& node) {
+  PlanNews open(const ScriptedNode& node, bool repairs = false) {
     return PlanNews::open(
                rpc::RpcChannel::connect(node.address(), monotonic_now() + 5 * kSecond).value(),
-               term_)
+               term_, repairs)
         .value();
   }
   // Until something has come.
@@ -60,11 +60,12 @@ TEST_F(PlanNewsTest, ReturnsUpdatesInTheirOrder) {
   EXPECT_EQ((*update)->kind, PlanUpdate::Kind::kPrepare);
   EXPECT_EQ((*update)->epoch, 5U);
   EXPECT_TRUE((*update)->version.contains("nodes"));
-  EXPECT_TRUE(news.report_ready(5, {{7, 3}}).ok());  // its answer is none to the question
+  EXPECT_TRUE(
+      news.report_ready(5, {{7, {3, {}, false}}}).ok());  // its answer is none to the question
   update = wait(news);
   ASSERT_TRUE(update.ok());
   EXPECT_EQ((*update)->kind, PlanUpdate::Kind::kDecided);
-  EXPECT_EQ((*update)->first.at(7), 3U);
+  EXPECT_EQ((*update)->rounds.first.at(7), 3U);
   update = wait(news);
   ASSERT_TRUE(update.ok());
   EXPECT_EQ((*update)->why, "no room");
@@ -74,8 +75,8 @@ TEST_F(PlanNewsTest, ReturnsUpdatesInTheirOrder) {
 TEST_F(PlanNewsTest, ManyTagsComeInPieces) {
   ScriptedNode node(path(), [](const auto&, const auto&) { return json(); });
   PlanNews news = open(node);
-  std::map<std::uint32_t, std::uint32_t> rounds;
-  for (std::uint32_t tag = 0; tag < 5000; ++tag) rounds[UINT32_MAX - tag] = UINT32_MAX;
+  RoundsByTag rounds;
+  for (std::uint32_t tag = 0; tag < 5000; ++tag) rounds[UINT32_MAX - tag].next = UINT32_MAX;
   ASSERT_TRUE(news.report_ready(5, rounds).ok());
   std::size_t reported = 0, pieces = 0;
   for (const Nanos until = monotonic_now() + 20 * kSecond;
@@ -108,12 +109,46 @@ TEST_F(PlanNewsTest, AnotherConnectionKeepsTheHighestTerm) {
   EXPECT_THAT(update.error().message, HasSubstr("term 8 has ended"));
 }
 
+TEST_F(PlanNewsTest, ARepairHasMoreToReport) {
+  ScriptedNode node(path(), [](const std::string& method, const json& params) -> json {
+    if (method != "job.next") return {{"result", json::object()}};
+    EXPECT_TRUE(params.value("repairs", false));
+    return {{"result",
+             {{"change", "ended"}, {"epoch", 5}, {"why", "rank 1 has left"}, {"culprit", 1}}}};
+  });
+  PlanNews news = open(node, true);
+  const auto update = wait(news);
+  ASSERT_TRUE(update.ok());
+  EXPECT_EQ((*update)->kind, PlanUpdate::Kind::kEnded);
+  EXPECT_EQ((*update)->why, "rank 1 has left");
+  EXPECT_EQ((*update)->culprit, 1);
+  ASSERT_TRUE(news.report_loss(5, "gone").ok());
+  const RoundsByTag rounds = {{7, {3, RoundFailure{Status::kDeadline, 2, 1}, false}},
+                              {9, {1, {}, true}}};
+  ASSERT_TRUE(news.report_ready(6, rounds).ok());
+  const json expected = json::parse(R"({"epoch": 6, "said": "ready", "rounds": [[7, 3], [9, 1]],
+                                        "failed": [[7, 4, 2, 1]], "kept": [9]})");
+  bool lost = false, ready = false;
+  for (const Nanos until = monotonic_now() + 20 * kSecond;
+       !(lost && ready) && monotonic_now() < until; ::usleep(1000)) {
+    for (const auto& [method, params] : node.requests()) {
+      lost |= method == "job.report" && params.at("said") == "lost" && params.at("why") == "gone";
+      ready |= params == expected;
+    }
+  }
+  EXPECT_TRUE(lost);
+  EXPECT_TRUE(ready);
+}
+
 TEST_F(PlanNewsTest, AnOlderCoordinatorAndNonsenseEndIt) {
   for (const char* answer :
        {R"({"error": {"code": -32601, "message": "no such method"}})",
         R"({"result": {"change": "something else", "epoch": 5}})",
         R"({"result": {"change": "go"}})",
-        R"({"result": {"change": "decided", "epoch": 5, "first": [[7]]}})", R"({"result": 3})"}) {
+        R"({"result": {"change": "decided", "epoch": 5, "first": [[7]]}})",
+        R"({"result": {"change": "decided", "epoch": 5, "failed": [[7, 0, 1, 2]]}})",
+        R"({"result": {"change": "decided", "epoch": 5, "failed": [[7, 99, 1, 2]]}})",
+        R"({"result": 3})"}) {
     ScriptedNode node(path(), [&](const auto&, const auto&) { return json::parse(answer); });
     PlanNews news = open(node);
     const auto update = wait(news);

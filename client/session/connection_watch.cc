@@ -16,8 +16,10 @@
 namespace tally::client {
 namespace {
 
-constexpr int kEvents = 64;                              // the next call finds the others
-constexpr std::uint32_t kCoordinatorEvent = UINT32_MAX;  // no node has this number
+constexpr int kEvents = 64;  // the next call finds the others
+// No node has these numbers.
+constexpr std::uint32_t kCoordinatorEvent = UINT32_MAX;
+constexpr std::uint32_t kAlarmEvent = UINT32_MAX - 1;
 
 Error cannot_make_watch() {
   return {Status::kNoMemory, fmt::format("descriptors for a session: {}", std::strerror(errno))};
@@ -34,8 +36,9 @@ Outcome ConnectionWatch::begin(PlanVersion& first) {
   if (coordinator_ < 0 && first.nodes.size() == 1) return Unit{};
   if (!epoll_) return cannot_make_watch();
   if (auto added = add(first); !added) return added;
-  const bool watched =
-      coordinator_ < 0 || watch(epoll_.get(), coordinator_, EPOLLIN, kCoordinatorEvent);
+  if (coordinator_ < 0) return Unit{};
+  const bool watched = watch(epoll_.get(), coordinator_, EPOLLIN, kCoordinatorEvent) &&
+                       watch(epoll_.get(), alarm_.fd(), EPOLLIN, kAlarmEvent);
   if (!watched) return cannot_make_watch();
   return Unit{};
 }
@@ -48,7 +51,7 @@ Outcome ConnectionWatch::add(PlanVersion& version) {
   return Unit{};
 }
 
-void ConnectionWatch::mark_events(const PlanVersions& versions) const {
+void ConnectionWatch::mark_events(const PlanVersions& versions) {
   for (PlanVersion* version : versions.all()) {
     if (!epoll_ || version == versions.next()) version->nodes.connections().mark_all();
   }
@@ -57,6 +60,7 @@ void ConnectionWatch::mark_events(const PlanVersions& versions) const {
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEvents, 0);
   for (int i = 0; i < count; ++i) {
     const std::uint32_t event = events[static_cast<std::size_t>(i)].data.u32;
+    if (event == kAlarmEvent) alarm_.take();
     for (PlanVersion* version : versions.all()) {
       const std::uint32_t node = event - version->first_event;
       if (node < version->nodes.size()) version->nodes.connections().mark(node);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/system/alarm.h"
 #include "base/system/fd.h"
 #include "client/session/plan_versions.h"
 
@@ -27,14 +28,19 @@ class ConnectionWatch {
 
   // Marks the connections that have events, for ConnectionTable::read_events(). The connections of
   // the next version are all marked, because nobody receives from them.
-  void mark_events(const PlanVersions& versions) const;
+  void mark_events(const PlanVersions& versions);
   // Sleeps until an event comes, or until `until`. False: a completion was already there.
   bool sleep(const PlanVersions& versions, Nanos now, Nanos until) const;
+  // Makes fd() readable at `when`, while no connection can. Without a coordinator it does nothing.
+  void set_alarm(Nanos when) {
+    if (epoll_) alarm_.set(when);
+  }
 
  private:
   int only_connection_;
   int coordinator_;
   UniqueFd epoll_;
+  Alarm alarm_;
   std::uint32_t next_event_ = 0;
 };
 

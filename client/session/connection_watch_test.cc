@@ -43,6 +43,15 @@ TEST_F(ConnectionWatchTest, AConnectionAloneIsItsOwnDescriptor) {
   EXPECT_EQ(first_.connection->event_reads, 1);
 }
 
+TEST_F(ConnectionWatchTest, TheAlarmIsAnEventOnce) {
+  ConnectionWatch watch(versions_.now(), coordinator_.get());
+  ASSERT_TRUE(watch.begin(versions_.now()).ok());
+  watch.set_alarm(1);
+  EXPECT_TRUE(readable(watch.fd()));
+  watch.mark_events(versions_);
+  EXPECT_FALSE(readable(watch.fd()));
+}
+
 TEST_F(ConnectionWatchTest, MarksTheConnectionsWithEvents) {
   ConnectionWatch watch(versions_.now(), coordinator_.get());
   ASSERT_TRUE(watch.begin(versions_.now()).ok());

@@ -40,7 +40,8 @@ struct Placement {
   std::vector<NodeEntry> nodes;  // empty: the node that was asked is the only one
   // of all nodes of the job, also those without a session of this rank
   std::vector<std::string> names;
-  std::string key;  // what this rank shows to the nodes; empty: the same as to the coordinator
+  std::string key;       // what this rank shows to the nodes; empty: the same as to the coordinator
+  bool repairs = false;  // the coordinator repairs jobs
 };
 
 class Entry {
@@ -122,8 +123,15 @@ class Entry {
   JobEntry finish() {
     Nodes nodes(std::move(nodes_));
     book_.shards = nodes.shards_of_trees();
-    return JobEntry{book_,   std::move(nodes),      placement_.names, deadline_ms_,
-                    crc32c_, std::move(log_lines_), std::nullopt};
+    return JobEntry{book_,
+                    std::move(nodes),
+                    placement_.names,
+                    deadline_ms_,
+                    crc32c_,
+                    std::move(log_lines_),
+                    std::nullopt,
+                    {},
+                    placement_.repairs};
   }
 
   Outcome enter(rpc::RpcChannel& channel) {
@@ -273,6 +281,7 @@ class Entry {
     }
     if (!placement.nodes.empty()) placement.epoch = reply.at("epoch");
     placement.key = reply.value("key", "");
+    placement.repairs = reply.value("repairs", false);
     if (const auto names = reply.find("names"); names != reply.end()) {
       names->get_to(placement.names);
     }

@@ -39,6 +39,7 @@ struct JobEntry {
   // announces changes of the plan on it.
   std::optional<rpc::RpcChannel> coordinator{};
   rpc::HighestTerm term{};  // of the coordinators that have answered this rank
+  bool repairs = false;     // the coordinator repairs jobs that have lost a node
 };
 
 // Moves the version of the plan, with its nodes, out of the entry.

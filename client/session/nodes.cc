@@ -169,6 +169,11 @@ std::string Nodes::titles_of_broken() const {
   return titles_where([this](std::size_t node) { return connections_[node].broken(); });
 }
 
+void Nodes::hang_up() {
+  connections_.hang_up();
+  for (SessionNode& node : nodes_) node.channel.hang_up();
+}
+
 Outcome Nodes::close(Nanos deadline) {
   Outcome all = Unit{};
   for (SessionNode& node : nodes_) {

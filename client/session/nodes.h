@@ -76,6 +76,8 @@ class Nodes {
   std::string titles_of_broken() const;
   // Closes the session at all nodes. The error is that of the first node that does not answer.
   Outcome close(Nanos deadline);
+  // Ends all connections, after the fence. The nodes see that the session has ended.
+  void hang_up();
 
  private:
   std::string titles_where(const std::function<bool(std::size_t)>& chosen) const;

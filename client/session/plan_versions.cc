@@ -24,10 +24,38 @@ void PlanVersions::go_over(PlanSwitch& plans) {
     next_->book.begin_at(tag, std::max(round, plans.first(tag)));
   }
   for (const std::uint32_t tag : plans.behind()) next_->book.begin_at(tag, plans.first(tag));
+  next_->book.inherit(now_->book);
   old_ = std::exchange(now_, std::move(next_));
 }
 
+void PlanVersions::keep_rounds(const PlanSwitch& plans) {
+  if (!old_) return;
+  now_->book.inherit(old_->book);
+  RoundsByTag before = old_->book.rounds();
+  for (const std::uint32_t tag : plans.behind())
+    before.try_emplace(tag);  // also tags without posts
+  for (const auto& [tag, rounds] : before) {
+    if (rounds.next < plans.first(tag)) now_->book.begin_at(tag, rounds);
+  }
+}
+
+void PlanVersions::keep_only_now() {
+  old_.reset();
+  next_.reset();
+}
+
+void PlanVersions::replace(const RepairRounds& decided) {
+  for (const auto& [tag, first] : decided.first) {
+    const auto failed = decided.failed.find(tag);
+    TagRounds rounds{first, {}, false};
+    if (failed != decided.failed.end()) rounds.failure = failed->second;
+    next_->book.begin_at(tag, rounds);
+  }
+  now_ = std::move(next_);
+}
+
 void PlanVersions::remove(const PlanVersion& version) {
+  if (&version == old_.get()) now_->book.inherit(old_->book);
   (&version == old_.get() ? old_ : next_).reset();
 }
 
@@ -77,12 +105,16 @@ MemoryNeeds PlanVersions::memory_needs() const {
 
 bool PlanVersions::arm(Nanos until) const {
   bool armed = true;
-  for (PlanVersion* version : all()) armed &= version->nodes.connections().arm(until);
+  for (PlanVersion* version : all()) {
+    if (!version->is_lost) armed &= version->nodes.connections().arm(until);
+  }
   return armed;
 }
 
 void PlanVersions::disarm() const {
-  for (PlanVersion* version : all()) version->nodes.connections().disarm();
+  for (PlanVersion* version : all()) {
+    if (!version->is_lost) version->nodes.connections().disarm();
+  }
 }
 
 bool PlanVersions::fence(Nanos deadline) const {

@@ -29,6 +29,7 @@ struct PlanVersion {
   Nodes nodes;
   std::vector<std::string> names;  // of all nodes of the job, by number
   OperationBook book;
+  bool is_lost = false;  // no connection leads to its nodes any more
 };
 
 class PlanVersions {
@@ -53,6 +54,13 @@ class PlanVersions {
   // The next version carries new rounds from now on. The books begin at the rounds of `plans`.
   // Precondition: there is a next version and no old one.
   void go_over(PlanSwitch& plans);
+  // After a loss: the book of the version that carries new rounds gets those of the old version
+  // that have not ended. The old and the next version go away.
+  void keep_rounds(const PlanSwitch& plans);
+  void keep_only_now();
+  // After a repair: the next version takes the place of the lost one. Precondition: it is the only
+  // other version.
+  void replace(const RepairRounds& decided);
   // Removes the old or the next version.
   void remove(const PlanVersion& version);
 

@@ -73,6 +73,53 @@ TEST_F(PlanVersionsTest, AVersionThatIsNotTakenIsRemoved) {
   EXPECT_EQ(versions_.now().config.epoch, 3U);
 }
 
+// Tag 7 has failed in round 0, tag 8 is outstanding in round 0, and tag 9 is not posted. The others
+// have posted tag 9 once.
+class LostVersionsTest : public PlanVersionsTest {
+ protected:
+  LostVersionsTest() {
+    versions_.add_next(std::move(second_.version));
+    RecordedVersion::post(versions_.now(), 7);
+    versions_.now().book.abandon(Status::kDeadline);
+    RecordedVersion::post(versions_.now(), 8);
+    plans_.hold();
+    plans_.know({{7, 1}, {8, 1}, {9, 1}});
+    versions_.go_over(plans_);
+  }
+};
+
+TEST_F(LostVersionsTest, ThisRanksRoundsGoBackToThoseThatHaveNotEnded) {
+  versions_.old()->book.interrupt();
+  versions_.keep_rounds(plans_);
+  versions_.keep_only_now();
+  const RoundsByTag rounds = versions_.now().book.rounds();
+  EXPECT_EQ(rounds.at(7).next, 1U);
+  EXPECT_EQ(rounds.at(7).failure->status, Status::kDeadline);
+  EXPECT_EQ(rounds.at(8), (TagRounds{0, {}, false}));
+  EXPECT_EQ(rounds.at(9), (TagRounds{0, {}, false})) << "a tag that this rank has not used";
+}
+
+TEST_F(LostVersionsTest, FailuresOutliveTheVersionInWhichTheyHappened) {
+  versions_.old()->book.abandon(Status::kCancelled);  // tag 8
+  RecordedVersion::post(versions_.now(), 8);
+  versions_.remove(*versions_.old());
+  versions_.now().book.interrupt();
+  EXPECT_EQ(versions_.now().book.rounds().at(8).next, 1U);
+  EXPECT_EQ(versions_.now().book.rounds().at(8).failure->status, Status::kCancelled);
+}
+
+TEST_F(LostVersionsTest, TheNextVersionTakesThePlaceOfTheLostOne) {
+  versions_.keep_only_now();
+  ScriptedNode c(path("c"), answer);
+  RecordedVersion third(c, 5);
+  PlanVersion& next = versions_.add_next(std::move(third.version));
+  versions_.replace({{{7, 2}, {9, 0}}, {{7, {Status::kDeadline, 1, 1}}}});
+  EXPECT_EQ(&versions_.now(), &next);
+  EXPECT_EQ(versions_.all().count, 1U);
+  EXPECT_EQ(next.book.next_round(7), 2U);
+  EXPECT_EQ(next.book.rounds().at(7).failure, (RoundFailure{Status::kDeadline, 1, 1}));
+}
+
 TEST_F(PlanVersionsTest, IsFencedOnceAllNodesAre) {
   versions_.add_next(std::move(second_.version));
   EXPECT_TRUE(versions_.fence(0));

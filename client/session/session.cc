@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/debug_steps.h"
-#include "client/session/verdict_text.h"
+#include "client/operations/verdict_text.h"
 #include "net/address.h"
 
 namespace tally::client {
@@ -18,9 +18,6 @@ constexpr Nanos kLookEvery = 1 * kMillisecond;
 constexpr Nanos kLookAnyway = 20 * kMillisecond;  // also while busy, for the coordinator
 constexpr Nanos kClosing = 30 * kSecond;          // of a session: the node releases many GB
 constexpr Nanos kShutdown = 5 * kSecond;          // for outstanding operations when a session ends
-// For the sessions and regions of a new version. The coordinator gives up a little later.
-constexpr Nanos kPreparing = 20 * kSecond;
-constexpr Nanos kClosingVersion = 10 * kSecond;
 constexpr std::size_t kEntries = 32;
 
 }  // namespace
@@ -50,10 +47,13 @@ Session::Session(SessionOptions options, SharedByConnections shared, JobEntry en
     : options_(std::move(options)),
       shared_(std::move(shared)),
       versions_(version_of(entry)),
-      change_(std::move(entry.coordinator), entry.term),
+      change_(std::move(entry.coordinator), entry.repairs, entry.term),
       watch_(versions_.now(), change_.fd()),
       posts_(options_.rank),
-      operations_(options_.rank, options_.ranks, entry.crc32c) {
+      operations_(options_.rank, options_.ranks, entry.crc32c),
+      version_changes_({options_, shared_, versions_, change_, watch_, regions_, posts_}),
+      repair_({versions_, change_, regions_, posts_, operations_}) {
+  if (change_.repairs()) operations_.keep_inputs();
   if (options_.deadline_ms == 0) options_.deadline_ms = entry.deadline_ms;
 }
 
@@ -67,6 +67,9 @@ Session::~Session() {
 
 // Cancels everything outstanding, so that the memory is the caller's again.
 void Session::shut_down() {
+  if (repair_.noted() != nullptr || repair_.is_interrupted()) {
+    return lose(Status::kCancelled, "the session is closed before its job is repaired");
+  }
   for (const std::uint32_t tag : operations_.tags()) {
     if (posts_.waits(tag) || versions_.outstanding(tag)) static_cast<void>(cancel(tag));
   }
@@ -86,35 +89,31 @@ void Session::shut_down() {
   change_.leave();
 }
 
-void Session::lose(Status status, const std::string& why) {
+void Session::lose(Status status, const std::string& why, std::uint16_t culprit) {
   if (loss_.lost()) return;
   loss_.begin(status, why, options_);
-  posts_.end_waiting(status);
+  posts_.end_waiting(status, culprit);
   loss_.end_access(versions_, regions_, monotonic_now() + options_.fence_timeout, options_);
   versions_.hang_up();
   change_.end();  // fd() has nothing more to report
 }
 
-const char* Session::transport() {
-  return transports_.emplace(nodes().transport()).first->c_str();
+void Session::lose_node(const std::string& why) {
+  if (!repair_.note(why)) return lose(Status::kNodeLost, why);
+  next_look_ = 0;
 }
 
 // -- regions -------------------------------------------------------------------------------------
 
-Outcome Session::room_for(std::uint64_t bytes) {
-  if (loss_.lost()) return *loss_.lost();
-  return SessionRegions::room_for(versions_, bytes);
-}
-
 Result<Region*> Session::add_region(std::unique_ptr<Region> region) {
-  if (loss_.lost()) return *loss_.lost();
+  if (auto may = await_repair(); !may) return may.error();
   const auto added = regions_.add(versions_, std::move(region));
   if (!added) return added.error();
   return accept(*added);
 }
 
 Region* Session::accept(const SessionRegions::Added& added) {
-  if (added.refused_by_next) call_off(added.refused_by_next->message);
+  if (added.refused_by_next) must_end(version_changes_.call_off(added.refused_by_next->message));
   return added.region;
 }
 
@@ -126,6 +125,7 @@ Outcome Session::remove_region(Region* region) {
     return Error{Status::kAgain,
                  fmt::format("{} operations on the region are outstanding", region->outstanding)};
   }
+  static_cast<void>(await_repair());
   return regions_.remove(versions_, *region, loss_.lost().has_value());
 }
 
@@ -136,6 +136,7 @@ Result<std::uint32_t> Session::post(const Post& post) {
   auto prepared = operations_.prepare(post, options_.deadline_ms);
   if (!prepared) return prepared.error();
   if (prepared->needs_side()) {
+    if (auto may = await_repair(); !may) return may.error();
     const auto side = regions_.side_region(versions_, prepared->side_bytes);
     if (!side) return side.error();
     prepared->use_side(*accept(*side));
@@ -169,10 +170,10 @@ void Session::send(const PlacedPost& placed) {
 
 void Session::send(PlanVersion& by, std::span<const std::byte> contribution) {
   for (const Outbound& outbound : outbound_) {
-    if (loss_.lost()) break;
+    if (loss_.lost() || repair_.noted() != nullptr) break;
     if (!by.nodes.send(outbound.shard, outbound.notice, contribution)) {
-      lose(Status::kNodeLost,
-           fmt::format("{} does not take notices any more", by.nodes.titles_of({outbound.shard})));
+      lose_node(
+          fmt::format("{} does not take notices any more", by.nodes.titles_of({outbound.shard})));
     }
   }
   outbound_.clear();
@@ -186,6 +187,9 @@ void Session::place_waiting() {
         posts_.place_waiting(versions_.books(change_.plans()), at, monotonic_now(), outbound_);
     if (!placed) return;
     send(*placed);
+    if (placed->cancelled && versions_.now().book.cancel(placed->tag, outbound_) == Status::kOk) {
+      send(versions_.now());
+    }
   }
 }
 
@@ -194,7 +198,7 @@ Outcome Session::cancel(std::uint32_t tag) {
   if (posts_.cancel(tag)) return Unit{};
   PlanVersion* const old = versions_.old();
   PlanVersion& by = old != nullptr && old->book.outstanding(tag) ? *old : versions_.now();
-  if (by.book.cancel(tag, outbound_) != Status::kOk) {
+  if (posts_.does_again(tag) || by.book.cancel(tag, outbound_) != Status::kOk) {
     return Error{Status::kInvalidArgument,
                  fmt::format("tag {} is not outstanding: it was not posted, or its "
                              "completion has been taken",
@@ -205,6 +209,7 @@ Outcome Session::cancel(std::uint32_t tag) {
 }
 
 bool Session::pump() {
+  if (repair_.is_interrupted()) return false;
   std::array<RingEntry, kEntries> entries;
   bool any = false;
   for (PlanVersion* version : {&versions_.now(), versions_.old()}) {
@@ -215,7 +220,7 @@ bool Session::pump() {
       for (const RingEntry& entry : std::span(entries).first(count)) {
         wire::Completion completion;
         if (wire::parse(entry, completion) != Status::kOk ||
-            version->book.complete(shard, completion, outbound_) != Status::kOk) {
+            complete(*version, shard, completion) != Status::kOk) {
           lose(Status::kProtocol, fmt::format("{} sent a completion for no outstanding operation",
                                               version->nodes.titles_of({shard})));
           outbound_.clear();
@@ -230,6 +235,14 @@ bool Session::pump() {
   return any;
 }
 
+Status Session::complete(PlanVersion& version, std::uint32_t shard,
+                         const wire::Completion& completion) {
+  const auto known = repair_.take_loss(version, completion);
+  if (!known) return version.book.complete(shard, completion, outbound_);
+  next_look_ = 0;
+  return *known;
+}
+
 bool Session::take(Completed& completed) {
   if (!set_aside_.empty()) {
     completed = std::move(set_aside_.front());
@@ -237,21 +250,23 @@ bool Session::take(Completed& completed) {
     return true;
   }
   Finished finished;
-  PlanVersion* by = &versions_.now();
-  if (!posts_.take(finished) && !by->book.take(finished)) {
-    by = versions_.old();
-    if (by == nullptr || !by->book.take(finished)) return false;
+  PlanVersion* by = nullptr;
+  for (bool again = true; again;) {
+    by = &versions_.now();
+    if (!posts_.take(finished) && !by->book.take(finished)) {
+      by = versions_.old();
+      if (by == nullptr || !by->book.take(finished)) return false;
+    }
+    again = !operations_.end(finished, completed);
+    if (!again) continue;
+    posts_.done_again(finished.tag);
+    place_waiting();
   }
-  operations_.end(finished, completed);
   if (completed.status == Status::kOk) return true;
-  if (const std::string* why = loss_.reason_of(completed.status)) {
-    completed.message = fmt::format("tag {} round {}: {}", finished.tag, finished.round, *why);
-    return true;
-  }
-  wire::Completion verdict = finished.verdict;
-  verdict.tag = finished.tag;
-  verdict.round = finished.round;
-  completed.message = verdict_text(verdict, book_config().rank, by->names);
+  const std::string* why = loss_.reason_of(completed.status);
+  completed.message = why != nullptr
+                          ? fmt::format("tag {} round {}: {}", finished.tag, finished.round, *why)
+                          : verdict_text(finished, book_config().rank, by->names);
   return true;
 }
 
@@ -321,6 +336,7 @@ bool Session::arm() {
   if (held_back() && !loss_.try_again(versions_, regions_)) return false;
   if (!set_aside_.empty() || posts_.has_ended() || versions_.has_finished()) return false;
   const Nanos until = std::min(versions_.earliest_until(monotonic_now()), change_.silent_until());
+  watch_.set_alarm(repair_.is_interrupted() ? until : kForever);
   return versions_.arm(until) || loss_.lost();
 }
 
@@ -329,16 +345,18 @@ void Session::look_around(Nanos now) {
   if (loss_.lost()) return;
   next_look_ = now + kLookEvery;
   if (!poll_nodes()) return;
-  poll_coordinator();
-  if (!loss_.lost() && versions_.earliest_until(now) <= now) {
-    lose(Status::kNodeLost, fmt::format("{} gave no verdict at the operation's deadline",
-                                        versions_.overdue_nodes(now)));
+  if (!repair_.is_interrupted() && versions_.earliest_until(now) <= now) {
+    lose_node(fmt::format("{} gave no verdict at the operation's deadline",
+                          versions_.overdue_nodes(now)));
   }
+  if (repair_.noted() != nullptr) interrupt();
+  poll_coordinator();
 }
 
 bool Session::poll_nodes() {
   watch_.mark_events(versions_);
   for (PlanVersion* version : versions_.all()) {
+    if (version->is_lost) continue;
     if (version->nodes.connections().broken()) {
       lose(Status::kProtocol,
            fmt::format("{} broke the completion ring", version->nodes.titles_of_broken()));
@@ -347,13 +365,15 @@ bool Session::poll_nodes() {
     if (!version->nodes.connections().read_events()) continue;
     const std::string why = version->nodes.why_gone();
     if (version == versions_.next()) {
-      call_off(why);
+      // The other ranks may go over already. Then this rank goes over too, and is repaired.
+      if (change_.repairs() && change_.plans().stage() == PlanSwitch::Stage::kKnowing) continue;
+      if (must_end(version_changes_.call_off(why))) return false;
     } else if (version == versions_.old() && !change_.needs_old(version->book)) {
-      if (!leave_old()) return false;
+      if (must_end(version_changes_.leave_old())) return false;
     } else {
       pump();  // takes what the node sent before it went
-      lose(Status::kNodeLost, why);
-      return false;
+      lose_node(why);
+      return !loss_.lost();
     }
   }
   return !loss_.lost();
@@ -366,84 +386,63 @@ void Session::poll_coordinator() {
   while (!loss_.lost()) {
     const PlanStep step = change_.next(monotonic_now());
     switch (step.kind) {
-      case StepKind::kNone: {
-        const PlanVersion* old = versions_.old();
-        if (old != nullptr && !change_.needs_old(old->book)) change_.moved();
-        return;
-      }
+      case StepKind::kNone:
+        return version_changes_.report_moved();
       case StepKind::kPrepare:
         prepare(step.update);
         break;
       case StepKind::kGo:
-        versions_.go_over(change_.plans());
-        log(0, fmt::format("the job uses a new plan, of epoch {}", book_config().epoch));
+        version_changes_.go_over();
         place_waiting();
+        break;
+      case StepKind::kRepaired:
+        if (!must_end(repair_.go_over(options_))) place_waiting();
         break;
       case StepKind::kLeave:
-        if (versions_.old() == nullptr || leave_old()) change_.left();
+        must_end(version_changes_.leave());
         break;
       case StepKind::kDropNext:
-        if (!step.note.empty()) log(0, step.note);
-        if (versions_.next() != nullptr) close(*versions_.next());
-        place_waiting();
+        if (!must_end(version_changes_.drop_next(step.note))) place_waiting();
         break;
       case StepKind::kEndSession:
-        lose(step.why.status, step.why.message);
+        lose(step.why.status, step.why.message, step.culprit);
         break;
     }
   }
 }
 
-// Opens sessions with the nodes of the new version, and keeps the numbers of the regions there.
 void Session::prepare(const PlanUpdate& update) {
-  if (versions_.next() != nullptr || versions_.old() != nullptr) {
-    return change_.refuse(update.epoch, "its last change of the plan has not ended");
+  if (update.repair && !repair_.is_interrupted()) {
+    repair_.note("the coordinator repairs it");
+    interrupt();
+    if (loss_.lost()) return;
   }
-  const auto refuse = [&](const Error& why) {
-    log(1, fmt::format("the job's new plan is not taken: {}", why.message));
-    // After a failed fence the session is lost and its channel closed: then this does nothing.
-    change_.refuse(update.epoch, why.message);
-  };
-  const Nanos deadline = monotonic_now() + kPreparing;
-  auto entry = enter_version(options_, shared_, update.version, deadline);
-  if (!entry) return refuse(entry.error());
-  for (const auto& [warning, text] : entry->log_lines) log(warning ? 1 : 0, text);
-  // Only a version that is complete becomes the next one: an allocation that fails on the way ends
-  // this change of the plan, and not the changes after it.
-  auto next = version_of(*entry);
-  Outcome fine = watch_.add(*next);
-  if (fine) fine = regions_.add_all_to(next->nodes, deadline);
-  const auto next_rounds = versions_.now().book.next_rounds();
-  PlanVersion& added = versions_.add_next(std::move(next));
-  if (!fine) {
-    close(added);
-    return refuse(fine.error());
-  }
-  change_.prepared(update.epoch, next_rounds, monotonic_now());
+  must_end(version_changes_.prepare(
+      update, repair_.is_interrupted() ? repair_.rounds() : versions_.now().book.rounds()));
 }
 
-void Session::call_off(const std::string& why) {
-  log(1, fmt::format("the job's new plan is not taken: {}", why));
-  close(*versions_.next());
-  change_.call_off(why);
+bool Session::must_end(const Outcome& outcome) {
+  if (!outcome) lose(Status::kNodeLost, outcome.error().message);
+  return loss_.lost().has_value();
 }
 
-bool Session::leave_old() {
-  change_.moved();
-  posts_.take_over(versions_.old()->book);
-  return close(*versions_.old());
+// -- repairs -------------------------------------------------------------------------------------
+
+void Session::interrupt() {
+  const std::string why = *repair_.noted();
+  if (!repair_.interrupt(why, options_)) lose(Status::kNodeLost, why);
 }
 
-bool Session::close(PlanVersion& version) {
-  const auto closed = version.nodes.close(monotonic_now() + kClosingVersion);
-  if (!closed && !version.nodes.connections().fence(monotonic_now() + kSecond)) {
-    lose(Status::kNodeLost, closed.error().message);
-    return false;
+Outcome Session::await_repair() {
+  while (!loss_.lost() && (repair_.noted() != nullptr || repair_.is_interrupted())) {
+    const Nanos now = monotonic_now();
+    if (now >= next_look_) {
+      look_around(now);
+    } else if (watch_.sleep(versions_, now, change_.silent_until())) {
+      next_look_ = 0;
+    }
   }
-  regions_.withdraw_all_from(version.nodes);
-  version.nodes.connections().hang_up();
-  versions_.remove(version);
-  return true;
+  return loss_.lost() ? Outcome(*loss_.lost()) : Unit{};
 }
 
 }  // namespace tally::client

@@ -1,8 +1,8 @@
 // A rank's session with the nodes of its job. The session puts its units together: the versions of
 // the job's plan with their nodes and books, the regions, the operations between post and
-// completion, the changes of the plan, and the loss of a node. The caller's thread drives it; one
-// thread at a time uses it. tally.cc adds the C interface. Errors are values with a message for the
-// user.
+// completion, the changes of the plan, and the loss of a node, which is repaired or ends it. The
+// caller's thread drives it; one thread at a time uses it. tally.cc adds the C interface. Errors
+// are values with a message for the user.
 #pragma once
 
 #include <memory>
@@ -27,6 +27,8 @@
 #include "client/session/session_loss.h"
 #include "client/session/session_options.h"
 #include "client/session/session_regions.h"
+#include "client/session/session_repair.h"
+#include "client/session/version_changes.h"
 
 namespace tally::client {
 
@@ -40,7 +42,10 @@ class Session {
 
   // Asks whether the nodes accept one more region of so many bytes. The caller asks before it
   // populates the memory.
-  Outcome room_for(std::uint64_t bytes);
+  Outcome room_for(std::uint64_t bytes) {
+    const auto may = await_repair();
+    return may ? SessionRegions::room_for(versions_, bytes) : may;
+  }
   Result<Region*> add_region(std::unique_ptr<Region> region);
   Outcome remove_region(Region* region);
   bool owns(const Region* region) const { return regions_.owns(region); }
@@ -66,7 +71,7 @@ class Session {
   // The needs of all nodes, including those of a coming version.
   MemoryNeeds memory_needs() const { return versions_.memory_needs(); }
   // "shm", or "shm, fabric" when the nodes differ. The text is valid for the life of the session.
-  const char* transport();
+  const char* transport() { return transports_.emplace(nodes().transport()).first->c_str(); }
   bool arm();  // false when completions are there already, or with held_back()
   // Set when the session is over and a node has stopped in the middle of a tile. Outstanding
   // operations do not complete until the session fences the node off or moves the regions away from
@@ -96,18 +101,21 @@ class Session {
   void place_waiting();
   // Takes the completions that the shards sent; true when there were any.
   bool pump();
+  Status complete(PlanVersion& version, std::uint32_t shard, const wire::Completion& completion);
   bool take(Completed& completed);
   void look_around(Nanos now);  // finds lost nodes, news, and operations past their `until`
   bool poll_nodes();            // false: the session is over
   void poll_coordinator();
   void prepare(const PlanUpdate& update);
-  // Calls the change of the plan off, because this rank cannot use the next version.
-  void call_off(const std::string& why);
-  bool leave_old();  // false: the session is over
-  // Closes a version that no operation uses. False: a node did not release the memory, and the
-  // session is over.
-  bool close(PlanVersion& version);
-  void lose(Status status, const std::string& why);
+  // An error ends the session. Returns whether the session is over.
+  bool must_end(const Outcome& outcome);
+  // Loses a node, or a rank at a node. A repair begins at the next look_around(), or the session is
+  // over.
+  void lose_node(const std::string& why);
+  void interrupt();
+  // Waits until the nodes can be asked. An error: the session is over.
+  Outcome await_repair();
+  void lose(Status status, const std::string& why, std::uint16_t culprit = wire::kNoRank);
   void shut_down();
 
   SessionOptions options_;
@@ -119,6 +127,8 @@ class Session {
   PostPlacement posts_;
   PendingOperations operations_;
   SessionLoss loss_;
+  VersionChanges version_changes_;
+  SessionRepair repair_;
   IdlePolicy idle_;
   std::vector<Completed> set_aside_;               // by wait_for(), oldest first
   std::vector<Outbound> outbound_;                 // empty between calls

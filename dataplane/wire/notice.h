@@ -22,6 +22,11 @@ inline constexpr std::uint16_t kNoRank = 0xffff;
 // Region number 0 means "no region".
 inline constexpr std::uint32_t kNoRegion = 0;
 
+// Operations of at most this size may be eager: their results go behind the completion, so a rank
+// may have its result while those of others are on their way. Each transport has a limit of its own
+// below this one.
+inline constexpr std::uint64_t kMostEagerBytes = 8192;
+
 // The collectives differ only in which ranks contribute to a range and which ranks receive it
 // (partition/collective.h). The numbers are part of the wire format.
 enum class Kind : std::uint8_t {

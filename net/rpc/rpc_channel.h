@@ -72,6 +72,9 @@ class RpcChannel {
   // other requests.
   std::optional<Result<nlohmann::json>> answer(std::uint64_t id);
 
+  // Ends the connection. Later calls fail as after a loss.
+  void hang_up() { socket_.reset(); }
+
   // Becomes readable, or has a hang-up, when the node ends the connection. -1 after the channel is
   // lost.
   int fd() const { return socket_.get(); }

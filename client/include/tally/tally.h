@@ -297,7 +297,7 @@ typedef struct tally_operation {
   uint32_t root;     /* rank; of reduce and broadcast */
   uint32_t priority; /* 0..255; among ready operations the higher priority goes first */
   uint32_t deadline_ms; /* 0: the session's default */
-  uint32_t flags;       /* TALLY_WANT_* */
+  uint32_t flags;       /* TALLY_WANT_STATS, TALLY_PRESERVE */
   void* stream;         /* a CUDA stream (cudaStream_t or CUstream) that orders the buffers (see
                            below); NULL for host memory */
   uint64_t user;        /* the completion returns this value */
@@ -332,6 +332,13 @@ typedef struct tally_operation {
  * receive it. Only all-reduce and reduce have them; for other kinds tally_post returns
  * TALLY_UNSUPPORTED. The first such operation of a size makes a call to the node for memory. */
 #define TALLY_WANT_STATS 1u
+
+/* Keeps a copy of what this rank contributes in place, until the operation has ended. Without it, a
+ * node that is lost in the middle may leave no contribution from which the operation could be done
+ * again, and the operation fails at all ranks. Operations apart, and those of at most 8 KiB, need
+ * no such copy. The flag has no effect when the job cannot be repaired: without a coordinator, or
+ * with a rank of an older release. Memory of a device is not copied. */
+#define TALLY_PRESERVE 2u
 
 /* Announces the operation. The node owns the buffers until the caller takes the completion. Each
  * tag has at most one outstanding operation (else TALLY_DUPLICATE). After a failure nothing is

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/containers/ring.h"
+#include "dataplane/wire/notice.h"
 
 namespace tally::transport::fabric {
 
@@ -31,7 +32,7 @@ struct Store {
 inline constexpr std::size_t kMessageBytes = sizeof(Envelope) + sizeof(RingEntry);
 // Most bytes of a contribution that goes behind its notice, and of an operation whose results go
 // behind its completion.
-inline constexpr std::size_t kEagerBytes = 8192;
+inline constexpr std::size_t kEagerBytes = wire::kMostEagerBytes;
 inline constexpr std::size_t kLongestMessage = kMessageBytes + kEagerBytes + 8 * sizeof(Store);
 using MessageBytes = std::array<std::byte, kMessageBytes>;
 

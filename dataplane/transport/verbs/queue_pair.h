@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "dataplane/transport/verbs/device.h"
+#include "dataplane/wire/notice.h"
 
 namespace tally::transport::verbs {
 
@@ -37,6 +38,7 @@ struct QueueSizes {
 // connection uses piece n mod kEagerPieces. So the sender knows the piece of its next message. It
 // sends nothing behind the notice while an unfinished operation still uses that piece.
 inline constexpr std::uint32_t kEagerBytes = 2048;
+static_assert(kEagerBytes <= wire::kMostEagerBytes);
 inline constexpr std::uint32_t kEagerPieces = 4;
 
 // The first message of a connection may be a probe without content. It fills the longest packet

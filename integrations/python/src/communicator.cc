@@ -188,7 +188,7 @@ tally_operation Communicator::describe(const Request& request, Outstanding& outs
   operation.root = request.root;
   operation.priority = request.priority;
   operation.deadline_ms = request.deadline_ms;
-  operation.flags = request.stats ? TALLY_WANT_STATS : 0;
+  operation.flags = TALLY_PRESERVE | (request.stats ? TALLY_WANT_STATS : 0U);
   operation.stream = request.stream;
   if (request.on_device) {
     if (in > 0) operation.in = memory_->registered(request.in, in);

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "client/operations/operation_book.h"
 #include "dataplane/wire/completion.h"
 
 namespace tally::client {
@@ -12,5 +13,8 @@ namespace tally::client {
 // announced: tag 17 round 4), 3.2 s". `nodes` has the names of the job's nodes, by number.
 std::string verdict_text(const wire::Completion& verdict, std::uint16_t own_rank,
                          std::span<const std::string> nodes = {});
+// The same of a finished operation, of which the verdict may name no round.
+std::string verdict_text(const Finished& finished, std::uint16_t own_rank,
+                         std::span<const std::string> nodes);
 
 }  // namespace tally::client

@@ -1,4 +1,4 @@
-#include "client/session/verdict_text.h"
+#include "client/operations/verdict_text.h"
 
 #include <gtest/gtest.h>
 

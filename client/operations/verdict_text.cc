@@ -1,4 +1,4 @@
-#include "client/session/verdict_text.h"
+#include "client/operations/verdict_text.h"
 
 #include <fmt/format.h>
 
@@ -89,6 +89,14 @@ std::string verdict_text(const wire::Completion& verdict, std::uint16_t own_rank
       fmt::format("tag {} round {}: {}", verdict.tag, verdict.round, what_happened(verdict, nodes));
   if (verdict.culprit == own_rank) text += " (this rank)";
   return text;
+}
+
+std::string verdict_text(const Finished& finished, std::uint16_t own_rank,
+                         std::span<const std::string> nodes) {
+  wire::Completion verdict = finished.verdict;
+  verdict.tag = finished.tag;
+  verdict.round = finished.round;
+  return verdict_text(verdict, own_rank, nodes);
 }
 
 }  // namespace tally::client

@@ -1,0 +1,118 @@
+#include "client/session/session_repair.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "client/operations/verdict_text.h"
+
+namespace tally::client {
+namespace {
+
+constexpr Nanos kFenceTime = 1 * kSecond;  // after this the regions move
+
+}  // namespace
+
+bool SessionRepair::note(const std::string& why) {
+  if (!units_.change.repairs()) return false;
+  if (!noted_) noted_ = why;
+  return true;
+}
+
+std::optional<Status> SessionRepair::take_loss(PlanVersion& version,
+                                               const wire::Completion& completion) {
+  const Status status = completion.status;
+  const bool is_loss = status == Status::kNodeLost || status == Status::kPeerLost ||
+                       status == Status::kPeerLeft || status == Status::kStaleEpoch;
+  if (!is_loss || !units_.change.repairs()) return std::nullopt;
+  const Status known = version.book.note_loss(completion);
+  if (known == Status::kOk) note(verdict_text(completion, version.config.rank, version.names));
+  return known;
+}
+
+// As SessionLoss::end_access(), but a failure is final.
+bool SessionRepair::end_access(const SessionOptions& options) const {
+  const PlanVersions& versions = units_.versions;
+  if (versions.fence(monotonic_now() + kFenceTime)) return true;
+  options.write_log(1, "a node cannot be fenced off in time: moving the regions out of its reach");
+  const Outcome moved = units_.regions.move_used();
+  return moved || versions.fence(monotonic_now());
+}
+
+bool SessionRepair::interrupt(const std::string& why, const SessionOptions& options) {
+  noted_.reset();
+  since_ = monotonic_now();
+  PlanVersions& versions = units_.versions;
+  const std::uint32_t epoch = versions.now().config.epoch;
+  if (!end_access(options)) return false;
+  std::vector<Interrupted> interrupted;
+  for (PlanVersion* version : {versions.old(), &versions.now()}) {
+    if (version == nullptr) continue;
+    std::vector<Interrupted> more = version->book.interrupt();
+    interrupted.insert(interrupted.end(), more.begin(), more.end());
+    units_.posts.take_over(version->book);
+  }
+  for (const Finished& finished : units_.posts.ended()) units_.operations.keep_ended(finished);
+  versions.keep_rounds(units_.change.plans());
+  for (PlanVersion* version : versions.all()) {
+    units_.regions.withdraw_all_from(version->nodes);
+    version->nodes.hang_up();
+    version->is_lost = true;
+  }
+  versions.keep_only_now();
+  options.write_log(1, fmt::format("the job of epoch {} waits for a repair: {}", epoch, why));
+  units_.posts.hold(std::move(interrupted));
+  units_.change.interrupt(epoch, why, since_);
+  return true;
+}
+
+// An operation whose contribution is lost counts as failed. If it has succeeded elsewhere, the
+// decision says so.
+RoundsByTag SessionRepair::rounds() const {
+  RoundsByTag rounds = units_.versions.now().book.rounds();
+  units_.posts.for_each_interrupted(
+      [&](std::uint64_t user, std::uint32_t tag, std::uint32_t round) {
+        if (!units_.operations.is_spoiled(user)) return;
+        TagRounds& of = rounds[tag];
+        const std::uint32_t succeeded = of.failure ? of.failure->succeeded : round;
+        of = {round + 1, RoundFailure{Status::kNodeLost, wire::kNoRank, succeeded}, false};
+      });
+  units_.operations.mark_kept(rounds);
+  return rounds;
+}
+
+Outcome SessionRepair::go_over(const SessionOptions& options) {
+  const RepairRounds decided = units_.change.repaired();
+  const RoundsByTag own = units_.versions.now().book.rounds();
+  RoundsByTag reported = own;
+  units_.operations.mark_kept(reported);
+  units_.versions.replace(decided);
+  units_.posts.close_rounds(
+      decided, own, [&](std::uint64_t user) { return units_.operations.stands_with_others(user); });
+  units_.posts.for_each_interrupted(
+      [&](std::uint64_t user, std::uint32_t, std::uint32_t) { units_.operations.restore(user); });
+  for (const auto& [tag, rounds] : reported) {
+    const auto first = decided.first.find(tag);
+    if (first == decided.first.end() || rounds.next <= first->second || !rounds.kept) continue;
+    if (auto posted = do_again(tag, options.deadline_ms); !posted) return posted;
+  }
+  const PlanVersion& now = units_.versions.now();
+  options.write_log(
+      1,
+      fmt::format("the job is repaired after {} ms and goes on in epoch {}, with {}",
+                  (monotonic_now() - since_) / kMillisecond, now.config.epoch, now.nodes.titles()));
+  return Unit{};
+}
+
+Outcome SessionRepair::do_again(std::uint32_t tag, std::uint32_t deadline_ms) {
+  const auto memory =
+      units_.regions.side_region(units_.versions, units_.operations.bytes_for_again(tag));
+  if (!memory) return memory.error();
+  const auto post = units_.operations.again(tag, *memory->region, deadline_ms);
+  units_.operations.begin(
+      post, [&](std::uint32_t number) { return units_.posts.do_again(post.notice, number); });
+  return Unit{};
+}
+
+}  // namespace tally::client

@@ -1,0 +1,67 @@
+// The repair of a session whose job has lost a node (docs/decisions/0035). The session is
+// interrupted from then on: it has fenced off all nodes, its operations wait, and the coordinator
+// has the loss. When all ranks have opened the next version and agree on its first rounds, each
+// operation either ends as it ended elsewhere, or is done again. The session owns it; one thread at
+// a time uses it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "client/operations/pending_operations.h"
+#include "client/operations/post_placement.h"
+#include "client/plans/plan_change.h"
+#include "client/session/plan_versions.h"
+#include "client/session/session_options.h"
+#include "client/session/session_regions.h"
+
+namespace tally::client {
+
+// The units of a session that take part in its repair.
+struct RepairedUnits {
+  PlanVersions& versions;
+  PlanChange& change;
+  SessionRegions& regions;
+  PostPlacement& posts;
+  PendingOperations& operations;
+};
+
+class SessionRepair {
+ public:
+  explicit SessionRepair(const RepairedUnits& units) : units_(units) {}
+
+  // Something was lost that a repair can replace. The first loss counts, until interrupt(). False:
+  // the job cannot be repaired.
+  bool note(const std::string& why);
+  // A completion that reports a lost node or rank, or a version that has ended because of that. Its
+  // operation stays outstanding. None: another completion, or the job cannot be repaired.
+  std::optional<Status> take_loss(PlanVersion& version, const wire::Completion& completion);
+  // The loss that calls for interrupt(); null when there is none.
+  const std::string* noted() const { return noted_ ? &*noted_ : nullptr; }
+  // Whether the session waits for its repair.
+  bool is_interrupted() const { return units_.change.is_interrupted(); }
+
+  // Takes the memory back from all nodes, keeps the operations, and reports the loss. False: a node
+  // keeps the memory, and the session is over. Waits about a second for a node that has stopped.
+  bool interrupt(const std::string& why, const SessionOptions& options);
+  // The rounds of this rank, for the coordinator. Precondition: is_interrupted().
+  RoundsByTag rounds() const;
+  // All ranks know the decision: the next version takes the place of the lost one. Ends the
+  // operations whose rounds are closed, and makes the others ready to be placed, as well as rounds
+  // that have ended here and must be done again. An error: the session is over.
+  Outcome go_over(const SessionOptions& options);
+
+ private:
+  bool end_access(const SessionOptions& options) const;
+  Outcome do_again(std::uint32_t tag, std::uint32_t deadline_ms);
+
+  RepairedUnits units_;
+  std::optional<std::string> noted_;
+  Nanos since_ = 0;
+};
+
+}  // namespace tally::client
