@@ -144,7 +144,7 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
   }
   if (caller.ticket != 0) {
     by_ticket_.erase(caller.ticket);
-    coordinator_->close(caller.ticket);
+    coordinator_->close(caller.ticket, "died or lost its connection to the coordinator");
   }
   act();
 }
@@ -417,6 +417,7 @@ void CoordinatorService::act() {
     answer_rank(answer);
   }
   for (const auto& notification : actions.notifications) notify_rank(notification);
+  for (const auto& event : actions.repairs) log_repair(event, now);
   const Nanos next = coordinator_->next_deadline();
   if (next == kForever) {
     timer_.cancel();

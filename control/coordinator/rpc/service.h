@@ -79,7 +79,7 @@ class CoordinatorService {
     std::optional<rpc::Reply> opens;     // the waiting job.open
     std::optional<rpc::Reply> asks;      // the waiting job.next
     std::list<nlohmann::json> messages;  // for the rank's next job.next
-    Rounds rounds;                       // of a report that spans several requests
+    RankRounds rounds;                   // of a report that spans several requests
   };
 
   void join(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
@@ -97,6 +97,7 @@ class CoordinatorService {
   void drain(const rpc::Request& request, rpc::Reply reply);
   void notify_rank(const Coordinator::Notification& notification);
   static void send_next_message(Conversation& caller);
+  static void log_repair(const RepairEvent& event, Nanos now);
   // Ends the connection on which a node has joined as that number, because it joins again. This end
   // may not know yet that the connection is broken.
   void end_earlier(NodeId was, const std::string& name);

@@ -17,20 +17,57 @@ using nlohmann::json;
 constexpr std::size_t kMostTags = 1 << 17;  // of a rank
 constexpr std::size_t kMostWhy = 1024;
 
-constexpr std::array<const char*, 5> kWords = {"prepare", "decided", "go", "leave", "called off"};
-constexpr std::array<const char*, 4> kReports = {"ready", "knows", "moved", "left"};
+constexpr std::array<const char*, 6> kWords = {"prepare", "decided",    "go",
+                                               "leave",   "called off", "ended"};
+constexpr std::array<const char*, 6> kReports = {"ready", "knows",  "moved",
+                                                 "left",  "cannot", "lost"};
+constexpr std::array<const char*, 3> kLists = {"rounds", "failed", "kept"};
+
+bool is_at_most(const json& value, std::uint64_t most) {
+  return value.is_number_unsigned() && value.get<std::uint64_t>() <= most;
+}
 
 // Adds the pairs of a list of [tag, round]. Returns false when it is no such list, or too long.
-bool read_rounds(const json& list, Rounds& rounds) {
+bool read_next(const json& list, Rounds& rounds) {
   if (!list.is_array()) return false;
   for (const json& one : list) {
-    const bool pair = one.is_array() && one.size() == 2 && one[0].is_number_unsigned() &&
-                      one[1].is_number_unsigned() && one[0].get<std::uint64_t>() <= UINT32_MAX &&
-                      one[1].get<std::uint64_t>() <= UINT32_MAX;
+    const bool pair = one.is_array() && one.size() == 2 && is_at_most(one[0], UINT32_MAX) &&
+                      is_at_most(one[1], UINT32_MAX);
     if (!pair || rounds.size() >= kMostTags) return false;
     rounds[one[0].get<std::uint32_t>()] = one[1].get<std::uint32_t>();
   }
   return true;
+}
+
+// The same of [tag, status, culprit, succeeded].
+bool read_failed(const json& list, RoundFailures& failed) {
+  if (!list.is_array()) return false;
+  for (const json& one : list) {
+    const bool fine = one.is_array() && one.size() == 4 && is_at_most(one[0], UINT32_MAX) &&
+                      is_at_most(one[1], kStatusCount - 1) && one[1] != 0 &&
+                      is_at_most(one[2], UINT16_MAX) && is_at_most(one[3], UINT32_MAX);
+    if (!fine || failed.size() >= kMostTags) return false;
+    failed[one[0].get<std::uint32_t>()] = {static_cast<Status>(one[1].get<std::uint16_t>()),
+                                           one[2].get<std::uint16_t>(),
+                                           one[3].get<std::uint32_t>()};
+  }
+  return true;
+}
+
+// The same of tags.
+bool read_kept(const json& list, std::set<std::uint32_t>& kept) {
+  if (!list.is_array()) return false;
+  for (const json& one : list) {
+    if (!is_at_most(one, UINT32_MAX) || kept.size() >= kMostTags) return false;
+    kept.insert(one.get<std::uint32_t>());
+  }
+  return true;
+}
+
+bool read_rounds(const json& params, RankRounds& rounds) {
+  const auto list = [&params](const char* name) { return params.value(name, json::array()); };
+  return read_next(list("rounds"), rounds.next) && read_failed(list("failed"), rounds.failed) &&
+         read_kept(list("kept"), rounds.kept);
 }
 
 }  // namespace
@@ -38,6 +75,7 @@ bool read_rounds(const json& list, Rounds& rounds) {
 void CoordinatorService::next_message(rpc::ConnectionId connection, const rpc::Request& request,
                                       rpc::Reply reply) {
   rpc::Params params(request.params);
+  const bool repairs = params.flag_or("repairs", false);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   const auto found = callers_.find(connection);
   if (found == callers_.end() || found->second.ticket == 0 || found->second.opens) {
@@ -49,17 +87,17 @@ void CoordinatorService::next_message(rpc::ConnectionId connection, const rpc::R
     return reply.error(Status::kInvalidArgument, "job.next waits for its answer already");
   }
   caller.asks = std::move(reply);
-  coordinator_->listen(caller.ticket);
+  coordinator_->listen(caller.ticket, repairs);
   send_next_message(caller);
 }
 
 void CoordinatorService::report_of_rank(rpc::ConnectionId connection, const rpc::Request& request,
                                         rpc::Reply reply) {
   json rest = request.params;
-  rest.erase("rounds");
+  for (const char* list : kLists) rest.erase(list);
   rpc::Params params(rest);
   const auto epoch = static_cast<std::uint32_t>(params.number("epoch", 1, UINT32_MAX));
-  const std::string report = params.text("said", kMaxJobName);
+  const std::string what = params.text("said", kMaxJobName);
   const std::string why = params.text_or("why", kMostWhy, "");
   const bool more = params.flag_or("more", false);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
@@ -70,26 +108,27 @@ void CoordinatorService::report_of_rank(rpc::ConnectionId connection, const rpc:
   }
   Conversation& caller = found->second;
   const bool is_changing = coordinator_->jobs().changing(caller.ticket, epoch).has_value();
-  if (!is_changing) caller.rounds.clear();  // no change waits for them, so they are not kept
-  if (is_changing && !read_rounds(request.params.value("rounds", json::array()), caller.rounds)) {
-    caller.rounds.clear();
-    coordinator_->call_off_change(caller.ticket, epoch, "its tags cannot be read, or are too many");
+  if (!is_changing) caller.rounds = {};  // no change waits for them, so they are not kept
+  if (is_changing && !read_rounds(request.params, caller.rounds)) {
+    caller.rounds = {};
+    coordinator_->report(caller.ticket, epoch,
+                         {Change::Report::kCannot, {}, "its tags cannot be read, or are too many"});
     return reply.error(
         Status::kInvalidArgument,
-        fmt::format("\"rounds\" is a list of [tag, round], at most {} in all", kMostTags));
+        fmt::format("\"rounds\" is a list of [tag, round], \"failed\" of [tag, status, culprit, "
+                    "succeeded], \"kept\" of tags, at most {} each",
+                    kMostTags));
   }
   if (more) return reply.result(json::object());
-  const Rounds rounds = std::exchange(caller.rounds, {});
-  const auto* which = std::find(kReports.begin(), kReports.end(), report);
-  if (report == "cannot") {
-    coordinator_->call_off_change(caller.ticket, epoch, why);
-  } else if (which != kReports.end()) {
-    coordinator_->report_change(caller.ticket, epoch,
-                                static_cast<Change::Report>(which - kReports.begin()), rounds);
-  } else {
+  RankRounds rounds = std::exchange(caller.rounds, {});
+  const auto* which = std::find(kReports.begin(), kReports.end(), what);
+  if (which == kReports.end()) {
     return reply.error(Status::kInvalidArgument,
-                       R"("said" is "ready", "knows", "moved", "left" or "cannot")");
+                       R"("said" is "ready", "knows", "moved", "left", "cannot" or "lost")");
   }
+  coordinator_->report(
+      caller.ticket, epoch,
+      {static_cast<Change::Report>(which - kReports.begin()), std::move(rounds), why});
   reply.result(json::object());
 }
 
@@ -107,7 +146,8 @@ void CoordinatorService::leave(rpc::ConnectionId connection, const rpc::Request&
 
 void CoordinatorService::notify_rank(const Coordinator::Notification& notification) {
   const char* word = kWords[static_cast<std::size_t>(notification.word)];
-  if (notification.rank == 0) {  // log once for all ranks
+  const bool is_change = notification.word != Change::Word::kEnded;
+  if (is_change && notification.rank == 0) {  // log once for all ranks
     log::info("plan-change", {{"epoch", notification.epoch},
                               {"stage", word},
                               {"why", notification.why.empty() ? "-" : notification.why}});
@@ -119,13 +159,34 @@ void CoordinatorService::notify_rank(const Coordinator::Notification& notificati
     message = opened(*notification.version, notification.rank);
   message["change"] = word;
   message["epoch"] = notification.epoch;
-  for (const auto& [tag, round] : notification.rounds) {
+  if (notification.is_repair) message["repair"] = true;
+  for (const auto& [tag, round] : notification.decision.first) {
     message["first"].push_back(json::array({tag, round}));
   }
+  for (const auto& [tag, failure] : notification.decision.failed) {
+    message["failed"].push_back(json::array(
+        {tag, static_cast<std::uint16_t>(failure.status), failure.culprit, failure.succeeded}));
+  }
   if (!notification.why.empty()) message["why"] = notification.why;
+  if (notification.culprit) message["culprit"] = *notification.culprit;
   Conversation& caller = callers_.at(connection->second);
   caller.messages.push_back(with_term(std::move(message)));
   send_next_message(caller);
+}
+
+void CoordinatorService::log_repair(const RepairEvent& event, Nanos now) {
+  if (!event.has_ended) {
+    log::warning("repair", {{"job", event.job}, {"epoch", event.epoch}, {"why", event.why}});
+    return;
+  }
+  const Nanos took = event.since == 0 ? 0 : now - event.since;
+  const auto ms = took / kMillisecond;
+  if (event.repaired_by != 0) {
+    log::info("repaired", {{"job", event.job}, {"epoch", event.repaired_by}, {"ms", ms}});
+  } else {
+    log::warning("not-repaired",
+                 {{"job", event.job}, {"epoch", event.epoch}, {"ms", ms}, {"why", event.why}});
+  }
 }
 
 void CoordinatorService::send_next_message(Conversation& caller) {

@@ -51,7 +51,8 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
                  {"plan_epoch", job.plan_epoch},
                  {"nodes", std::move(list)},
                  {"names", std::move(names)},
-                 {"deadline_ms", options_.default_deadline_ms}};
+                 {"deadline_ms", options_.default_deadline_ms},
+                 {"repairs", true}};
   if (job.lock.key) answer["key"] = net::auth::text_of(*job.lock.key);
   rpc::put_partition(answer, job.plan);
   rpc::put_weights(answer, job.plan);

@@ -31,6 +31,13 @@ Change::Change(std::uint32_t ranks, Nanos now)
   enter(Stage::kAsking, Word::kPrepare);
 }
 
+Change Change::repair(std::uint32_t ranks) {
+  Change change(ranks, 0);
+  change.deadline_ = kForever;
+  change.repair_.emplace(ranks);
+  return change;
+}
+
 void Change::enter(Stage stage, Word word) {
   stage_ = stage;
   std::fill(reported_.begin(), reported_.end(), false);
@@ -38,25 +45,34 @@ void Change::enter(Stage stage, Word word) {
   for (std::uint32_t rank = 0; rank < missing_; ++rank) instructions_.push_back({rank, word});
 }
 
-void Change::report(std::uint32_t rank, Report report, const Rounds& rounds) {
+void Change::report(std::uint32_t rank, Report report, const RankRounds& rounds) {
   if (ended() || report != awaited(stage_) || rank >= reported_.size() || reported_[rank]) return;
   reported_[rank] = true;
-  for (const auto& [tag, round] : rounds) {
-    if (stage_ != Stage::kAsking) break;
-    std::uint32_t& first = rounds_[tag];
-    first = std::max(first, round);
-  }
+  if (stage_ == Stage::kAsking) add(rank, rounds);
   if (--missing_ > 0) return;
   switch (stage_) {
     case Stage::kAsking:
+      if (is_repair()) decision_ = repair_->decide();
       return enter(Stage::kDeciding, Word::kDecided);
     case Stage::kDeciding:
-      return enter(Stage::kMoving, Word::kGo);
+      return enter(is_repair() ? Stage::kOver : Stage::kMoving, Word::kGo);
     case Stage::kMoving:
       return enter(Stage::kLeaving, Word::kLeave);
     default:
       stage_ = Stage::kOver;
   }
+}
+
+void Change::add(std::uint32_t rank, const RankRounds& rounds) {
+  if (is_repair()) return repair_->add(rank, rounds);
+  for (const auto& [tag, round] : rounds.next) {
+    std::uint32_t& first = decision_.first[tag];
+    first = std::max(first, round);
+  }
+}
+
+bool Change::has_reported(std::uint32_t rank) const {
+  return stage_ != Stage::kAsking || (rank < reported_.size() && reported_[rank]);
 }
 
 void Change::call_off(std::string why) {

@@ -14,19 +14,22 @@
 // Until all ranks have confirmed, the change can be called off, and a deadline calls it off: the
 // old version stays in use. A rank that loses the coordinator may keep the old version as long as
 // it has not confirmed the decision, because no rank moves before all have confirmed.
+//
+// A *repair* is a change whose old version is lost. Ranks have interrupted its operations, report
+// which rounds have ended, and go on by the decision of repair_rounds.h. The change is over when
+// all ranks have confirmed, because nothing of the old version has to end. It has no deadline of
+// its own: job_repairs.h limits all attempts of a repair together.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "control/coordinator/state/repair_rounds.h"
 
 namespace tally::control {
-
-// A round by tag. Tags that are missing here have round 0.
-using Rounds = std::map<std::uint32_t, std::uint32_t>;
 
 // The time from the first request until all ranks have confirmed. It is less than the default
 // deadline of operations, so an operation that waits for a post that is held back still succeeds.
@@ -35,21 +38,24 @@ inline constexpr Nanos kChangeTimeout = 30 * kSecond;
 class Change {
  public:
   enum class Stage : std::uint8_t { kAsking, kDeciding, kMoving, kLeaving, kOver, kCalledOff };
-  // What the coordinator sends to the ranks.
-  enum class Word : std::uint8_t { kPrepare, kDecided, kGo, kLeave, kCalledOff };
-  // What the ranks report.
-  enum class Report : std::uint8_t { kReady, kKnows, kMoved, kLeft };
+  // What the coordinator sends to the ranks. kEnded is not part of a change: the job has lost its
+  // version, and there is no repair.
+  enum class Word : std::uint8_t { kPrepare, kDecided, kGo, kLeave, kCalledOff, kEnded };
+  // What the ranks report: the end of each stage; that they cannot change; and that they have lost
+  // the version in use, which is no part of a change either.
+  enum class Report : std::uint8_t { kReady, kKnows, kMoved, kLeft, kCannot, kLost };
 
   struct Instruction {
     std::uint32_t rank = 0;
     Word word = Word::kPrepare;
   };
 
-  Change(std::uint32_t ranks, Nanos now);
+  Change(std::uint32_t ranks, Nanos now);  // to another plan
+  static Change repair(std::uint32_t ranks);
 
-  // Takes a rank's report. A report of another stage than the present one is late or wrong, and has
-  // no effect. rounds is used with kReady only.
-  void report(std::uint32_t rank, Report report, const Rounds& rounds = {});
+  // Takes a rank's report of the end of a stage. A report of another stage than the present one is
+  // late or wrong, and has no effect. rounds is used with kReady only.
+  void report(std::uint32_t rank, Report report, const RankRounds& rounds = {});
   // Calls the change off, for a reason of a rank or of the coordinator. Has no effect from moving
   // on.
   void call_off(std::string why);
@@ -58,10 +64,13 @@ class Change {
   void tick(Nanos now);
 
   Stage stage() const { return stage_; }
+  bool is_repair() const { return repair_.has_value(); }
   bool ended() const { return stage_ == Stage::kOver || stage_ == Stage::kCalledOff; }
   Nanos deadline() const;  // kForever when there is none
-  // The first round of each tag that the new version carries. Valid from deciding on.
-  const Rounds& rounds() const { return rounds_; }
+  // Valid from deciding on.
+  const RoundDecision& decision() const { return decision_; }
+  // Whether the rank has reported in this change.
+  bool has_reported(std::uint32_t rank) const;
   // The ranks whose report this stage still waits for.
   std::vector<std::uint32_t> waits_for() const;
   const std::string& why_called_off() const { return why_; }
@@ -71,12 +80,14 @@ class Change {
 
  private:
   void enter(Stage stage, Word word);
+  void add(std::uint32_t rank, const RankRounds& rounds);
 
   Stage stage_ = Stage::kAsking;
   Nanos deadline_;
   std::vector<bool> reported_;  // by rank: the stage's report has arrived
   std::uint32_t missing_;
-  Rounds rounds_;
+  RoundDecision decision_;
+  std::optional<RepairRounds> repair_;  // of a repair: what the ranks have reported
   std::string why_;
   std::vector<Instruction> instructions_;
 };

@@ -170,6 +170,8 @@ class Simulation {
         rank.plans.finish();
         rank.version = rank.next_version;
         return report(number, Change::Report::kLeft);
+      case Change::Word::kEnded:
+        ADD_FAILURE() << "only of repairs";
     }
   }
 
@@ -186,12 +188,12 @@ class Simulation {
       const Sent first = sent_[random_() % sent_.size()];
       const auto next = std::find_if(sent_.begin(), sent_.end(),
                                      [&](const Sent& one) { return one.rank == first.rank; });
-      if (next->version == to_) change_->report(next->rank, next->report, next->rounds);
+      if (next->version == to_) change_->report(next->rank, next->report, {next->rounds});
       sent_.erase(next);
     }
     for (const Change::Instruction& one : change_->take()) {
       Rank& rank = ranks_[one.rank];
-      if (rank.connected) rank.inbox.push_back({one.word, to_, change_->rounds()});
+      if (rank.connected) rank.inbox.push_back({one.word, to_, change_->decision().first});
     }
     const bool at_last = change_->stage() == Change::Stage::kOver;
     if (at_last) version_ = to_;

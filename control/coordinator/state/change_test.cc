@@ -37,27 +37,27 @@ void all_report(Change& change, std::uint32_t ranks, Change::Report report) {
 TEST(Change, GoesThroughItsStages) {
   Change change(3, kStart);
   EXPECT_EQ(change.take().size(), 3U);
-  change.report(1, Change::Report::kReady, {{7, 4}, {9, 1}});
-  change.report(0, Change::Report::kReady, {{7, 5}});
-  change.report(0, Change::Report::kReady, {{7, 50}});  // twice
+  change.report(1, Change::Report::kReady, {{{7, 4}, {9, 1}}});
+  change.report(0, Change::Report::kReady, {{{7, 5}}});
+  change.report(0, Change::Report::kReady, {{{7, 50}}});  // twice
   EXPECT_THAT(change.waits_for(), ElementsAre(2));
   EXPECT_THAT(change.take(), IsEmpty());
-  change.report(2, Change::Report::kReady, {{3, 2}, {7, 5}});
+  change.report(2, Change::Report::kReady, {{{3, 2}, {7, 5}}});
   EXPECT_EQ(change.stage(), Stage::kDeciding);
   EXPECT_EQ(instruction(change, 3), Change::Word::kDecided);
-  EXPECT_THAT(change.rounds(), ElementsAre(Pair(3, 2), Pair(7, 5), Pair(9, 1)));
+  EXPECT_THAT(change.decision().first, ElementsAre(Pair(3, 2), Pair(7, 5), Pair(9, 1)));
   change.report(2, Change::Report::kMoved);  // too early
   all_report(change, 3, Change::Report::kKnows);
   EXPECT_EQ(change.stage(), Stage::kMoving);
   EXPECT_EQ(instruction(change, 3), Change::Word::kGo);
   EXPECT_EQ(change.deadline(), kForever);
-  change.report(1, Change::Report::kReady, {{7, 99}});  // too late
+  change.report(1, Change::Report::kReady, {{{7, 99}}});  // too late
   all_report(change, 3, Change::Report::kMoved);
   EXPECT_EQ(instruction(change, 3), Change::Word::kLeave);
   EXPECT_FALSE(change.ended());
   all_report(change, 3, Change::Report::kLeft);
   EXPECT_EQ(change.stage(), Stage::kOver);
-  EXPECT_THAT(change.rounds(), ElementsAre(Pair(3, 2), Pair(7, 5), Pair(9, 1)));
+  EXPECT_THAT(change.decision().first, ElementsAre(Pair(3, 2), Pair(7, 5), Pair(9, 1)));
 }
 
 TEST(Change, CanBeCalledOffUntilAllRanksConfirm) {
@@ -107,7 +107,7 @@ class EveryOrder {
       if (next_report[rank] > 3) continue;
       Change change = before;
       auto reports = next_report;
-      change.report(rank, static_cast<Change::Report>(reports[rank]), {{7, rank + 1}});
+      change.report(rank, static_cast<Change::Report>(reports[rank]), {{{7, rank + 1}}});
       // A rank sends the next report after the next instruction, which all ranks' reports precede.
       ++reports[rank];
       ends += judge(change, reports, disturbed);
@@ -128,7 +128,7 @@ class EveryOrder {
       if (one.word == Change::Word::kGo) {
         EXPECT_GT(reports[0], static_cast<int>(Change::Report::kKnows));
         EXPECT_GT(reports[1], static_cast<int>(Change::Report::kKnows));
-        EXPECT_THAT(change.rounds(), ElementsAre(Pair(7, 2)));
+        EXPECT_THAT(change.decision().first, ElementsAre(Pair(7, 2)));
       }
       const bool all_knew = reports[0] > static_cast<int>(Change::Report::kKnows) &&
                             reports[1] > static_cast<int>(Change::Report::kKnows);
@@ -145,6 +145,42 @@ TEST(Change, NoRankMovesBeforeAllConfirmInAnyOrder) {
   Change change(2, kStart);
   change.take();
   EXPECT_GT(EveryOrder().explore(change, {0, 0}, false), 100U);
+}
+
+TEST(Change, ARepairIsOverWhenAllRanksConfirm) {
+  Change change = Change::repair(2);
+  EXPECT_TRUE(change.is_repair());
+  EXPECT_EQ(instruction(change, 2), Change::Word::kPrepare);
+  change.tick(kForever - 1);
+  EXPECT_EQ(change.deadline(), kForever) << "its attempts have a limit together";
+  EXPECT_FALSE(change.has_reported(1));
+  change.report(1, Change::Report::kReady, {{{7, 4}}, {}, {7}});
+  EXPECT_TRUE(change.has_reported(1));
+  EXPECT_FALSE(change.has_reported(0));
+  change.report(0, Change::Report::kReady,
+                {{{7, 3}, {8, 2}}, {{8, {Status::kDeadline, 1, 1}}}, {}});
+  EXPECT_EQ(instruction(change, 2), Change::Word::kDecided);
+  EXPECT_THAT(change.decision().first, ElementsAre(Pair(7, 3), Pair(8, 2)));
+  EXPECT_THAT(change.decision().failed,
+              ElementsAre(Pair(8, RoundFailure{Status::kDeadline, 1, 1})));
+  change.report(0, Change::Report::kKnows);
+  EXPECT_THAT(change.take(), IsEmpty());
+  change.report(1, Change::Report::kKnows);
+  EXPECT_EQ(instruction(change, 2), Change::Word::kGo);
+  EXPECT_EQ(change.stage(), Stage::kOver);
+  change.call_off("too late");
+  EXPECT_EQ(change.stage(), Stage::kOver);
+}
+
+TEST(Change, ARepairCanBeCalledOffUntilAllRanksConfirm) {
+  Change change = Change::repair(2);
+  all_report(change, 2, Change::Report::kReady);
+  change.report(0, Change::Report::kKnows);
+  change.take();
+  change.call_off("node \"b\" has left");
+  EXPECT_EQ(instruction(change, 2), Change::Word::kCalledOff);
+  change.report(1, Change::Report::kKnows);
+  EXPECT_THAT(change.take(), IsEmpty());
 }
 
 TEST(Change, NamesAtMostEightRanks) {

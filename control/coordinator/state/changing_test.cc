@@ -28,11 +28,11 @@ TEST_F(ChangingTest, TheTreesOfADrainedNodeGoToOtherNodes) {
   EXPECT_EQ(last_.version->nodes.size(), 1U);
   EXPECT_EQ(last_.version->nodes[0].member.name, "a");
   EXPECT_GT(next_, first_);
-  coordinator_->report_change(1, next_, Report::kReady, {{7, 3}});
+  coordinator_->report(1, next_, {Report::kReady, {{{7, 3}}}});
   EXPECT_EQ(waiting("b"), "waits for rank 1 to make ready for its new plan");
-  coordinator_->report_change(2, next_, Report::kReady, {{7, 4}});
+  coordinator_->report(2, next_, {Report::kReady, {{{7, 4}}}});
   EXPECT_THAT(instructions(), ElementsAre(Word::kDecided));
-  EXPECT_EQ(last_.rounds, (Rounds{{7, 4}}));
+  EXPECT_EQ(last_.decision.first, (Rounds{{7, 4}}));
   EXPECT_EQ(epoch(), first_);
   both_report(Report::kKnows);
   EXPECT_THAT(instructions(), ElementsAre(Word::kGo));
@@ -40,13 +40,14 @@ TEST_F(ChangingTest, TheTreesOfADrainedNodeGoToOtherNodes) {
   both_report(Report::kMoved);
   EXPECT_THAT(instructions(), ElementsAre(Word::kLeave));
   EXPECT_EQ(coordinator_->jobs().load_of(b).jobs, 1U);
-  coordinator_->report_change(1, next_, Report::kLeft, {});
+  coordinator_->report(1, next_, {Report::kLeft});
   EXPECT_EQ(waiting("b"), "waits for rank 1 to close their sessions of its old plan");
-  coordinator_->report_change(2, next_, Report::kLeft, {});
+  coordinator_->report(2, next_, {Report::kLeft});
   EXPECT_EQ(coordinator_->jobs().load_of(b).jobs, 0U);
   EXPECT_EQ(waiting("b"), "");
   EXPECT_EQ(news(b).withdraw.size(), 1U);
   EXPECT_EQ(news(a).withdraw.size(), 1U);
+  EXPECT_THAT(instructions(), IsEmpty()) << "the change is over before its nodes have let go";
   // A job that forms now has no trees there.
   coordinator_->open(5, opening(0, "other", "", 1), now_);
   EXPECT_EQ(news(a).placements.size(), 1U);
@@ -70,14 +71,14 @@ TEST_F(ChangingTest, ALostRankCallsTheChangeOff) {
   const NodeId a = join("a"), b = join("b");
   run_job({a, b});
   begin_drain("b", {a});
-  coordinator_->report_change(1, next_, Report::kReady, {});
+  coordinator_->report(1, next_, {Report::kReady});
   coordinator_->close(2);
   EXPECT_THAT(instructions(), ElementsAre(Word::kCalledOff));
   EXPECT_THAT(last_.why, HasSubstr("rank 1"));
   EXPECT_EQ(epoch(), first_);
   EXPECT_EQ(news(a).withdraw.size(), 1U) << "the version that never was";
   EXPECT_THAT(news(b).withdraw, IsEmpty());
-  coordinator_->report_change(1, next_, Report::kKnows, {});  // too late
+  coordinator_->report(1, next_, {Report::kKnows});  // too late
   EXPECT_THAT(instructions(), IsEmpty());
 }
 
@@ -85,12 +86,12 @@ TEST_F(ChangingTest, ARankThatCannotChangeOrDoesNotAnswerCallsTheChangeOff) {
   const NodeId a = join("a"), b = join("b");
   run_job({a, b});
   begin_drain("b", {a});
-  coordinator_->call_off_change(2, next_, "no memory");
+  coordinator_->report(2, next_, {Report::kCannot, {}, "no memory"});
   EXPECT_THAT(instructions(), ElementsAre(Word::kCalledOff));
   EXPECT_EQ(waiting("b"), "rank 1: no memory");
   news(a);
   begin_drain("b", {a});
-  coordinator_->report_change(2, next_, Report::kReady, {});
+  coordinator_->report(2, next_, {Report::kReady});
   EXPECT_LE(coordinator_->next_deadline(), now_ + kChangeTimeout);
   for (const Nanos until = now_ + kChangeTimeout; now_ < until;) {
     now_ += 5 * kSecond;

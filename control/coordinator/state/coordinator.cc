@@ -19,7 +19,8 @@ Coordinator::Coordinator(CoordinatorOptions options, Store& store, Nanos now)
       admission_({options.open_jobs, options.max_jobs, options.max_ranks, std::move(options.jobs)}),
       planner_(members_, departed_, plans_, store, options.split_bytes),
       versions_(jobs_, news_),
-      changes_(jobs_, plans_) {
+      changes_(jobs_, plans_),
+      repairs_(jobs_) {
   for (const auto& [epoch, job] : store_.jobs()) {
     for (const PlanNode& one : job->nodes) {
       awaited_[one.node] = one.member.name;
@@ -45,7 +46,7 @@ Result<NodeId> Coordinator::join(const Member& member, std::uint32_t epoch, Nano
   for (const NodeId number : earlier) leave(number, "it has been started again");
   news_.add(*node, now);
   take_back(*node, returning.placements);
-  changes_.members_changed(now);
+  members_changed(now);
   return node;
 }
 
@@ -96,10 +97,16 @@ void Coordinator::leave(NodeId node, std::string_view why) {
   news_.erase(node);
   versions_.node_left(node,
                       {Status::kUnavailable, fmt::format("node \"{}\" has left: {}", *name, why)});
+  repairs_.members_changed();
+}
+
+void Coordinator::members_changed(Nanos now, Nanos calm) {
+  changes_.members_changed(now, calm);
+  repairs_.members_changed();
 }
 
 void Coordinator::set_rails(NodeId node, std::vector<Rail> rails, Nanos now) {
-  if (members_.set_rails(node, std::move(rails))) changes_.members_changed(now);
+  if (members_.set_rails(node, std::move(rails))) members_changed(now);
 }
 
 Outcome Coordinator::set_speeds(std::map<std::string, Measured> measured) {
@@ -111,7 +118,7 @@ void Coordinator::report(NodeId node, const Report& report) {
   if (!epoch || !members_.has(node)) return;  // an awaited node must join first
   const std::string& name = members_.all().at(node).name;
   if (report.over) {
-    versions_.gone_from(*epoch, node, refused(fmt::format("node \"{}\" dropped it", name)));
+    versions_.over_at(*epoch, node, refused(fmt::format("node \"{}\" dropped it", name)));
   } else if (!report.error.empty()) {
     versions_.gone_from(*epoch, node, refused(fmt::format("node \"{}\": {}", name, report.error)));
   } else {
@@ -171,7 +178,7 @@ Outcome Coordinator::drain(const std::string& node, bool undo, Nanos now) {
   if (!undo) {
     changes_.want_new_layouts();
   } else if (*changed) {
-    changes_.members_changed(now, 0);
+    members_changed(now, 0);
   }
   return Unit{};
 }
@@ -210,6 +217,26 @@ void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
   }
 }
 
+void Coordinator::advance_repairs(Nanos now) {
+  const auto due = repairs_.due(now);
+  for (const std::uint32_t epoch : due.expired) {
+    const Delay delay = delay_of_repair(jobs_, epoch);
+    versions_.give_up(epoch,
+                      {Status::kUnavailable, fmt::format("{}; not repaired within {} s: the job {}",
+                                                         jobs_.find(epoch)->repair->why,
+                                                         kRepairTimeout / kSecond, delay.why)},
+                      delay.culprit);
+  }
+  for (const std::uint32_t epoch : due.attempts) {
+    auto next = planner_.repaired(*jobs_.record(epoch), jobs_.find(epoch)->hosts);
+    if (next) {
+      versions_.begin_next(std::move(next).value(), now);
+    } else {
+      repairs_.wait_for_members(epoch, next.error().message);
+    }
+  }
+}
+
 // -- Messages to send ------------------------------------------------------------------------
 
 Coordinator::Actions Coordinator::act(Nanos now) {
@@ -220,14 +247,17 @@ Coordinator::Actions Coordinator::act(Nanos now) {
   const auto ready = changes_.ready(now);  // changes that settle now come before these
   versions_.advance_changes(now);
   for (const std::uint32_t epoch : ready) begin_change(epoch, now);
+  advance_repairs(now);
   actions.news = news_.take(now);
   actions.answers = versions_.take_answers();
   actions.notifications = versions_.take_notifications();
+  actions.repairs = versions_.take_repair_events();
   return actions;
 }
 
 Nanos Coordinator::next_deadline() const {
-  return std::min({changes_.next_deadline(), news_.next_deadline(), versions_.next_deadline()});
+  return std::min({changes_.next_deadline(), news_.next_deadline(), versions_.next_deadline(),
+                   repairs_.next_deadline()});
 }
 
 }  // namespace tally::control

@@ -9,6 +9,10 @@
 // name may form again, and the remaining nodes are notified. The job ends when each of its nodes
 // has reported that it is over there, or has left.
 //
+// A running job whose node is lost is *repaired* where all its ranks can: it gets a next version
+// over the members that are left, and the lost one ends when all ranks know of that. Where they
+// cannot, the job is over.
+//
 // A running job gets another plan when one of its nodes is drained, when nodes have joined, or when
 // an operator sets one. The new plan is a version with an epoch of its own. It is *next* until all
 // ranks know of it (change.h), and then runs. The version before it is *leaving* until no rank has
@@ -31,6 +35,7 @@
 #include "control/coordinator/records/store.h"
 #include "control/coordinator/state/change.h"
 #include "control/coordinator/state/jobs/job_planner.h"
+#include "control/coordinator/state/jobs/job_repairs.h"
 #include "control/coordinator/state/jobs/job_table.h"
 #include "control/coordinator/state/jobs/job_versions.h"
 #include "control/coordinator/state/jobs/plan_changes.h"
@@ -109,20 +114,15 @@ class Coordinator {
   // Whether what the rank shows is enough for open() (RankAdmission::unlocks()).
   Outcome unlocks(const Opening& opening) const { return admission_.unlocks(opening, jobs_); }
   void open(Ticket ticket, const Opening& opening, Nanos now);
-  // The rank is gone, answered or not; another one may take its place.
-  void close(Ticket ticket) { versions_.close(ticket); }
-  // The rank can be notified when its job's plan changes. A rank of the previous libtally version
-  // never listens.
-  void listen(Ticket ticket) { jobs_.listen(ticket); }
-  // Takes the rank's report on the change to the version of that epoch; rounds is used with kReady
-  // only.
-  void report_change(Ticket ticket, std::uint32_t epoch, Change::Report report,
-                     const Rounds& rounds) {
-    versions_.report(ticket, epoch, report, rounds);
-  }
-  // The rank cannot change to that version: calls the change off.
-  void call_off_change(Ticket ticket, std::uint32_t epoch, const std::string& why) {
-    versions_.call_off(ticket, epoch, why);
+  // The rank is gone, answered or not; another one may take its place. how: for the ranks that a
+  // repair keeps waiting.
+  void close(Ticket ticket, std::string_view how = "has left") { versions_.close(ticket, how); }
+  // The rank can be notified when its job's plan changes; repairs: it can be repaired too. A rank
+  // of the previous libtally version never listens.
+  void listen(Ticket ticket, bool repairs = false) { jobs_.listen(ticket, repairs); }
+  // Takes the rank's report on the change to the version of that epoch, or on the loss of it.
+  void report(Ticket ticket, std::uint32_t epoch, const RankReport& report) {
+    versions_.report(ticket, epoch, report);
   }
 
   // -- Nodes that leave in good order ----------------------------------------------------------
@@ -157,8 +157,9 @@ class Coordinator {
   struct Actions {
     std::vector<Answer> answers;
     std::vector<Notification> notifications;
-    std::vector<News> news;    // for nodes that listened; each must listen again
-    std::vector<NodeId> lost;  // nodes that were silent for too long; they have left
+    std::vector<News> news;            // for nodes that listened; each must listen again
+    std::vector<NodeId> lost;          // nodes that were silent for too long; they have left
+    std::vector<RepairEvent> repairs;  // to log
   };
   // The messages to send. Call this after events, and at next_deadline().
   Actions act(Nanos now);
@@ -169,6 +170,8 @@ class Coordinator {
   void place_gathered(Nanos now);
   Error cannot_place(const Error& why, Nanos now) const;
   void begin_change(std::uint32_t epoch, Nanos now);
+  void advance_repairs(Nanos now);
+  void members_changed(Nanos now, Nanos calm = kCalm);
 
   Store& store_;
   const Nanos return_until_;  // members of an earlier coordinator may return until then
@@ -182,6 +185,7 @@ class Coordinator {
   JobPlanner planner_;
   JobVersions versions_;
   PlanChanges changes_;
+  JobRepairs repairs_;
 };
 
 }  // namespace tally::control

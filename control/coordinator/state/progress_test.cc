@@ -77,10 +77,10 @@ TEST_F(ProgressTest, ReportsAChangeAsOneJob) {
   const std::uint32_t next = first + 1;
   const auto both = [&](Change::Report report) {
     act();
-    for (Coordinator::Ticket ticket : {1, 2}) coordinator_->report_change(ticket, next, report, {});
+    for (Coordinator::Ticket ticket : {1, 2}) coordinator_->report(ticket, next, {report});
   };
   act();
-  coordinator_->report_change(1, next, Change::Report::kReady, {});
+  coordinator_->report(1, next, {Change::Report::kReady});
   EXPECT_THAT(only().waits_for, HasSubstr("waits for rank 1 to make ready"));
   both(Change::Report::kReady);
   both(Change::Report::kKnows);

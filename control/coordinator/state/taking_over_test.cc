@@ -204,6 +204,31 @@ TEST_F(TakingOverTest, ANodeThatLosesItsConnectionReturnsToItsJobs) {
   EXPECT_EQ(answer(1).epoch, 1U);
 }
 
+TEST_F(TakingOverTest, AVersionThatIsLeavingDoesNotChangeAgain) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0, "train", "t", 1), now_);
+  const std::uint64_t old_a = serve(a), old_b = serve(b);
+  act();
+  coordinator_->listen(1);
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  act();
+  const std::uint64_t new_a = serve(a);
+  act();
+  const std::uint32_t next = notifications_.at(0).epoch;
+  coordinator_->report(1, next, {Change::Report::kReady});
+  coordinator_->report(1, next, {Change::Report::kKnows});
+  act();
+  take_over();
+  returns("a", a, {old_a, new_a});
+  returns("b", b, {old_b});
+  for (int i = 0; i < 8; ++i) {
+    now_ += 5 * kSecond;
+    news(a), news(b);
+  }
+  ASSERT_NE(coordinator_->jobs().current("train"), nullptr) << "no time limit is over";
+  EXPECT_EQ(coordinator_->jobs().current("train")->epoch, next);
+}
+
 TEST_F(TakingOverTest, PlansAndSpeedsStayInForce) {
   const NodeId first = join("a");
   join("b");

@@ -42,7 +42,7 @@ class ChangingTest : public CoordinatorTest {
   }
   void both_report(Report report, const Rounds& rounds = {}) {
     for (Coordinator::Ticket ticket : {1, 2})
-      coordinator_->report_change(ticket, next_, report, rounds);
+      coordinator_->report(ticket, next_, {report, {rounds}});
   }
   std::string waiting(const char* node) {
     const auto drained = coordinator_->drained(node);

@@ -41,21 +41,37 @@ Result<JobRecord> JobPlanner::place(JobRecord job, const std::vector<std::string
 
 Result<JobRecord> JobPlanner::next_version(const JobRecord& job, Wanted wanted,
                                            const std::vector<std::string>& hosts) const {
-  Plan plan = plans_.find(job.name);
-  if (wanted == Wanted::kOwnPlan) plan = job.made_by->closed_form ? nullptr : job.made_by;
+  const Plan plan = wanted == Wanted::kOwnPlan ? own_plan(job) : plans_.find(job.name);
   auto layout = lay_out_job(job, plan, hosts);
   if (!layout) return layout.error();
-  JobRecord next = job;
   if (layout->plan == job.plan && layout->buffers == job.buffers &&
       same(layout->nodes, job.nodes)) {
-    note_plan(next, plan);
-    return next;
+    JobRecord same = job;
+    note_plan(same, plan);
+    return same;
   }
+  return follow(job, plan, std::move(layout).value());
+}
+
+Result<JobRecord> JobPlanner::repaired(const JobRecord& job,
+                                       const std::vector<std::string>& hosts) const {
+  const Plan plan = own_plan(job);
+  auto layout = lay_out_job(job, plan, hosts);
+  if (!layout) return layout.error();
+  return follow(job, plan, std::move(layout).value());
+}
+
+JobRecord JobPlanner::follow(const JobRecord& job, const Plan& plan, Layout layout) const {
+  JobRecord next = job;
   next.follows = job.epoch;
   next.runs = false;
   next.epoch = store_.next_epoch();
-  give_plan(next, plan, std::move(layout).value());
+  give_plan(next, plan, std::move(layout));
   return next;
+}
+
+JobPlanner::Plan JobPlanner::own_plan(const JobRecord& job) {
+  return job.made_by->closed_form ? nullptr : job.made_by;
 }
 
 JobPlanner::Plan JobPlanner::closed_form() const {

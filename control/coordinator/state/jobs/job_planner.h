@@ -42,11 +42,16 @@ class JobPlanner {
   // job's own epoch when trees and nodes stay as they are. Precondition: wanted is not kNothing.
   Result<JobRecord> next_version(const JobRecord& job, Wanted wanted,
                                  const std::vector<std::string>& hosts) const;
+  // The record of the version that repairs the lost one: by the job's own plan, always with a new
+  // epoch.
+  Result<JobRecord> repaired(const JobRecord& job, const std::vector<std::string>& hosts) const;
 
  private:
   using Plan = std::shared_ptr<const SetPlan>;  // nullptr: stars by the closed form
 
   Plan closed_form() const;
+  static Plan own_plan(const JobRecord& job);
+  JobRecord follow(const JobRecord& job, const Plan& plan, Layout layout) const;
   Result<Layout> lay_out_job(const JobRecord& job, const Plan& plan,
                              const std::vector<std::string>& hosts) const;
   void note_plan(JobRecord& job, const Plan& plan) const;

@@ -10,7 +10,7 @@ namespace tally::control {
 
 bool JobState::is_alive() const {
   return stage == JobStage::kGathering || stage == JobStage::kPlacing ||
-         stage == JobStage::kRunning;
+         stage == JobStage::kRunning || stage == JobStage::kRepairing;
 }
 
 std::optional<std::uint32_t> JobState::rank_of(Ticket ticket) const {
@@ -132,12 +132,15 @@ void JobTable::take_place(Ticket ticket, std::uint32_t epoch, std::uint32_t rank
   places_[ticket] = epoch;
 }
 
-std::optional<std::uint32_t> JobTable::erase_ticket(Ticket ticket) {
-  listening_.erase(ticket);
+std::optional<std::uint32_t> JobTable::version_of(Ticket ticket) const {
   const auto found = places_.find(ticket);
-  if (found == places_.end()) return std::nullopt;
-  const std::uint32_t epoch = found->second;
-  places_.erase(found);
+  return found == places_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<std::uint32_t> JobTable::erase_ticket(Ticket ticket) {
+  const auto epoch = version_of(ticket);
+  listening_.erase(ticket);
+  places_.erase(ticket);
   return epoch;
 }
 
@@ -148,16 +151,22 @@ void JobTable::move_ranks(JobState& from) {
   }
 }
 
-void JobTable::listen(Ticket ticket) {
-  if (has_place(ticket)) listening_.insert(ticket);
+void JobTable::listen(Ticket ticket, bool repairs) {
+  if (has_place(ticket)) listening_[ticket] = repairs;
 }
 
-std::vector<std::uint32_t> JobTable::ranks_not_listening(const JobState& state) const {
+std::vector<std::uint32_t> JobTable::ranks_not_listening(const JobState& state,
+                                                         bool repairs) const {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < state.by_rank.size(); ++rank) {
-    if (!listening_.contains(state.by_rank[rank])) ranks.push_back(rank);
+    const auto found = listening_.find(state.by_rank[rank]);
+    if (found == listening_.end() || (repairs && !found->second)) ranks.push_back(rank);
   }
   return ranks;
+}
+
+bool JobTable::is_repairable(const JobState& state) const {
+  return !state.deserted && ranks_not_listening(state, true).empty();
 }
 
 std::optional<JobTable::ChangingRank> JobTable::changing(Ticket ticket, std::uint32_t epoch) const {

@@ -18,11 +18,28 @@ namespace tally::control {
 
 using Ticket = std::uint64_t;  // identifies a rank that has asked; never 0, never reused
 
-enum class JobStage : std::uint8_t { kGathering, kPlacing, kRunning, kNext, kLeaving, kOver };
+enum class JobStage : std::uint8_t {
+  kGathering,
+  kPlacing,
+  kRunning,
+  kRepairing,
+  kNext,
+  kLeaving,
+  kOver
+};
 
 // The change that a running job still needs: a new layout of its own plan, or the plan in force,
 // which implies a new layout.
 enum class Wanted : std::uint8_t { kNothing, kOwnPlan, kPlanInForce };
+
+// The repair of a version that is lost.
+struct Repair {
+  std::string why;                     // the version is lost
+  Nanos since = 0;                     // 0: the repair has just begun
+  std::uint32_t attempts = 0;          // that have failed
+  std::optional<Nanos> attempt_at{0};  // the next attempt; nullopt: the last one has just failed
+  std::set<std::uint32_t> reported{};  // ranks that have reported the loss
+};
 
 // The state of one version of a job.
 struct JobState {
@@ -38,8 +55,10 @@ struct JobState {
   Wanted wanted = Wanted::kNothing;  // begins as soon as possible
   std::uint32_t next = 0;            // epoch of the next version; 0 when there is none
   std::optional<Change> change{};    // begins when all nodes have acknowledged the next version
-  std::set<NodeId> released{};       // while leaving: nodes that a rank has left already
+  std::set<NodeId> released{};       // nodes that have ended it already, because a rank has left;
+                                     // while it leaves, is repaired, or can be repaired
   std::string trouble{};             // why the last attempt failed
+  std::optional<Repair> repair{};    // while repairing
 
   // Whether the job's name stands for this version: not while it is next, leaving or over.
   bool is_alive() const;
@@ -88,15 +107,20 @@ class JobTable {
   // Gives the ticket the rank's place. Precondition: the place is free.
   void take_place(Ticket ticket, std::uint32_t epoch, std::uint32_t rank, const std::string& host);
   bool has_place(Ticket ticket) const { return places_.contains(ticket); }
+  // The version in which the ticket has a place; nullopt: in none.
+  std::optional<std::uint32_t> version_of(Ticket ticket) const;
   // Erases the ticket. Returns the epoch of its job, whose by_rank still names the ticket; nullopt
   // when it has no place.
   std::optional<std::uint32_t> erase_ticket(Ticket ticket);
   // The ranks of the version `from` have their places in its next version from now on.
   void move_ranks(JobState& from);
-  // The rank can be notified when its job's plan changes. Does nothing when it has no place.
-  void listen(Ticket ticket);
-  // The ranks that cannot be notified of changes.
-  std::vector<std::uint32_t> ranks_not_listening(const JobState& state) const;
+  // The rank can be notified when its job's plan changes; repairs: it can be repaired too. Does
+  // nothing when it has no place.
+  void listen(Ticket ticket, bool repairs = false);
+  // The ranks that cannot be notified of changes; repairs: that cannot be repaired.
+  std::vector<std::uint32_t> ranks_not_listening(const JobState& state, bool repairs = false) const;
+  // Whether no rank has left the version, and all its ranks can be repaired.
+  bool is_repairable(const JobState& state) const;
 
   // A rank whose job is changing.
   struct ChangingRank {
@@ -112,7 +136,8 @@ class JobTable {
   Store& store_;
   std::map<std::uint32_t, JobState> states_;  // by epoch
   std::map<Ticket, std::uint32_t> places_;    // epoch of each ticket's job
-  std::set<Ticket> listening_;                // ranks that can be notified of changes
+  std::map<Ticket, bool> listening_;          // ranks that can be notified of changes; true: that
+                                              // can be repaired
 };
 
 // "\"a\", \"b\"": those nodes of the job.

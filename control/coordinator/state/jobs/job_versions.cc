@@ -51,23 +51,37 @@ void JobVersions::confirm(std::uint32_t epoch, NodeId node) {
   state->waiting.clear();
 }
 
-// The first node to drop a job ends it for all nodes. A version that is leaving stays until its
-// ranks have closed their sessions. Without a change, which ended with the coordinator before this
-// one, all its nodes report that.
+// The first node to drop a job ends it for all nodes, where it cannot be repaired.
 void JobVersions::gone_from(std::uint32_t epoch, NodeId node, const Error& why) {
   JobState* state = jobs_.find(epoch);
   if (state == nullptr) return;
   if (state->stage == JobStage::kLeaving) {
-    state->released.insert(node);
-    return end_when_left(epoch);
+    if (!begin_repair(used_with(epoch), why.message)) over_at(epoch, node, why);
+    return;
   }
   state->nodes.erase(node);
   state->unconfirmed.erase(node);
   if (state->stage == JobStage::kNext) return fail_next(epoch, why.message);
+  if (state->stage == JobStage::kRepairing || begin_repair(epoch, why.message)) return;
   end(epoch, why);
 }
 
-// All its nodes that are still there have reported that it is over.
+// A version that is leaving stays until its ranks have closed their sessions. Where ranks can be
+// repaired, they report what they lose, and close their sessions first.
+void JobVersions::over_at(std::uint32_t epoch, NodeId node, const Error& why) {
+  JobState* state = jobs_.find(epoch);
+  if (state == nullptr) return;
+  const bool is_leaving = state->stage == JobStage::kLeaving;
+  const bool is_running = state->stage == JobStage::kRunning;
+  const bool goes_on = is_leaving || state->stage == JobStage::kRepairing ||
+                       (is_running && jobs_.is_repairable(*state));
+  if (!goes_on) return gone_from(epoch, node, why);
+  state->released.insert(node);
+  end_when_left(epoch);
+}
+
+// Without a change, which ended with the coordinator before this one, all its nodes that are still
+// there report that a version is over.
 void JobVersions::end_when_left(std::uint32_t epoch) {
   const JobState* state = jobs_.find(epoch);
   if (state == nullptr || state->stage != JobStage::kLeaving || state->change) return;
@@ -96,7 +110,8 @@ void JobVersions::node_left(NodeId node, const Error& why) {
   for (auto& [epoch, state] : jobs_.states()) {
     state.unconfirmed.erase(node);
     if (state.nodes.erase(node) == 0) continue;
-    (state.stage == JobStage::kLeaving ? leaving : epochs).push_back(epoch);
+    const bool is_unused = state.stage == JobStage::kLeaving && used_with(epoch) == 0;
+    (is_unused ? leaving : epochs).push_back(epoch);
   }
   for (const std::uint32_t epoch : epochs) gone_from(epoch, node, why);
   for (const std::uint32_t epoch : leaving) end_when_left(epoch);
@@ -116,15 +131,22 @@ void JobVersions::enter(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
   state.waiting.insert(ticket);
 }
 
-void JobVersions::close(Ticket ticket) {
+void JobVersions::close(Ticket ticket, std::string_view how) {
   const auto epoch = jobs_.erase_ticket(ticket);
   if (!epoch) return;
+  const auto rank = jobs_.find(*epoch)->rank_of(ticket);
   lose_rank(*epoch, ticket);
   JobState* state = jobs_.find(*epoch);
   if (state == nullptr) return;
   state->waiting.erase(ticket);
   const bool begun = state->stage != JobStage::kGathering && state->stage != JobStage::kPlacing;
   state->deserted |= begun;
+  if (state->stage == JobStage::kRepairing) {
+    return give_up(*epoch, {Status::kPeerLost, fmt::format("rank {} {}", *rank, how)}, rank);
+  }
+  if (state->stage == JobStage::kRunning && !state->released.empty()) {
+    return end(*epoch, refused("a rank has left it"));
+  }
   if (begun || !state->waiting.empty()) return;
   end(*epoch, refused("nobody waits for it any more"));
 }
@@ -142,15 +164,16 @@ void JobVersions::lose_rank(std::uint32_t epoch, Ticket ticket) {
   }
 }
 
-void JobVersions::report(Ticket ticket, std::uint32_t epoch, Change::Report report,
-                         const Rounds& rounds) {
+void JobVersions::report(Ticket ticket, std::uint32_t epoch, const RankReport& report) {
+  if (report.report == Change::Report::kLost) return lose(ticket, epoch, report.why);
+  if (report.report == Change::Report::kCannot) return cannot_change(ticket, epoch, report.why);
   const auto changing = jobs_.changing(ticket, epoch);
   if (!changing) return;  // the report arrives after the end of the change
-  jobs_.find(changing->from)->change->report(changing->rank, report, rounds);
+  jobs_.find(changing->from)->change->report(changing->rank, report.report, report.rounds);
   settle_change(changing->from);
 }
 
-void JobVersions::call_off(Ticket ticket, std::uint32_t epoch, const std::string& why) {
+void JobVersions::cannot_change(Ticket ticket, std::uint32_t epoch, const std::string& why) {
   const auto changing = jobs_.changing(ticket, epoch);
   if (!changing) return;
   jobs_.find(changing->from)->change->call_off(fmt::format("rank {}: {}", changing->rank, why));
@@ -182,8 +205,10 @@ void JobVersions::advance_changes(Nanos now) {
   std::vector<std::uint32_t> changing;
   for (auto& [epoch, state] : jobs_.states()) {
     if (state.next == 0) continue;
-    if (!state.change && jobs_.find(state.next)->unconfirmed.empty()) {
-      state.change.emplace(static_cast<std::uint32_t>(state.by_rank.size()), now);
+    const bool may_begin = state.stage == JobStage::kRunning || state.stage == JobStage::kRepairing;
+    if (!state.change && may_begin && jobs_.find(state.next)->unconfirmed.empty()) {
+      const auto ranks = static_cast<std::uint32_t>(state.by_rank.size());
+      state.change = state.repair ? Change::repair(ranks) : Change(ranks, now);
     }
     if (state.change) state.change->tick(now);
     changing.push_back(epoch);
@@ -207,9 +232,13 @@ void JobVersions::notify_ranks(JobState& state) {
   for (const Change::Instruction& one : state.change->take()) {
     const Ticket ticket = state.by_rank[one.rank];
     if (ticket == 0) continue;
-    RankNotification notification{ticket, one.rank, one.word, state.next, {}, {}, {}};
-    if (one.word == Change::Word::kPrepare) notification.version = jobs_.record(state.next);
-    if (one.word == Change::Word::kDecided) notification.rounds = state.change->rounds();
+    RankNotification notification{
+        .ticket = ticket, .rank = one.rank, .word = one.word, .epoch = state.next};
+    if (one.word == Change::Word::kPrepare) {
+      notification.version = jobs_.record(state.next);
+      notification.is_repair = state.change->is_repair();
+    }
+    if (one.word == Change::Word::kDecided) notification.decision = state.change->decision();
     if (one.word == Change::Word::kCalledOff) notification.why = state.change->why_called_off();
     notifications_.push_back(std::move(notification));
   }
@@ -222,24 +251,30 @@ void JobVersions::settle_change(std::uint32_t epoch) {
   notify_ranks(*state);
   const Change::Stage stage = state->change->stage();
   if (stage == Change::Stage::kMoving && state->stage == JobStage::kRunning) {
-    JobState& running = *jobs_.find(state->next);
-    running.stage = JobStage::kRunning;
-    jobs_.set_runs(state->next, true);
-    running.wanted = std::exchange(state->wanted, Wanted::kNothing);
-    jobs_.move_ranks(*state);
-    state->stage = JobStage::kLeaving;
+    use_next(*state);
   } else if (stage == Change::Stage::kOver) {
+    if (state->stage == JobStage::kRepairing) finish_repair(epoch);
     state->change.reset();
     end(epoch, refused("its job has another version"));
   } else if (stage == Change::Stage::kCalledOff) {
     const std::string why = state->change->why_called_off();
-    state->trouble = why;
     state->change.reset();
-    end(std::exchange(state->next, 0), refused(why));
+    fail_next(state->next, why);
   }
 }
 
-// The next version fails, and the job keeps the version that it has.
+// The ranks use the next version from now on.
+void JobVersions::use_next(JobState& state) {
+  JobState& running = *jobs_.find(state.next);
+  running.stage = JobStage::kRunning;
+  jobs_.set_runs(state.next, true);
+  running.wanted = std::exchange(state.wanted, Wanted::kNothing);
+  jobs_.move_ranks(state);
+  state.stage = JobStage::kLeaving;
+}
+
+// The next version fails, and the job keeps the version that it has. A repair makes another
+// attempt.
 void JobVersions::fail_next(std::uint32_t epoch, const std::string& why) {
   const std::uint32_t before = jobs_.record(epoch)->follows;
   JobState* state = jobs_.find(before);
@@ -250,6 +285,10 @@ void JobVersions::fail_next(std::uint32_t epoch, const std::string& why) {
     }
     state->next = 0;
     state->trouble = why;
+    if (state->repair) {
+      ++state->repair->attempts;
+      state->repair->attempt_at.reset();
+    }
   }
   end(epoch, refused(why));
 }
@@ -262,6 +301,7 @@ void JobVersions::end(std::uint32_t epoch, const Error& why) {
   if (state->stage != JobStage::kOver) {
     end_other_versions(epoch, why);
     state->stage = JobStage::kOver;
+    state->repair.reset();
     for (const NodeId node : state->released) state->nodes.erase(node);
     const std::string& name = jobs_.record(epoch)->name;
     for (const Ticket ticket : std::exchange(state->waiting, {})) {
@@ -276,7 +316,7 @@ void JobVersions::end(std::uint32_t epoch, const Error& why) {
 
 void JobVersions::end_other_versions(std::uint32_t epoch, const Error& why) {
   const JobState& state = *jobs_.find(epoch);
-  if (state.stage != JobStage::kRunning) return;
+  if (state.stage != JobStage::kRunning && state.stage != JobStage::kRepairing) return;
   if (state.next != 0) fail_next(state.next, why.message);
   const std::uint32_t before = jobs_.record(epoch)->follows;
   JobState* leaving = jobs_.find(before);
@@ -300,6 +340,10 @@ std::vector<RankAnswer> JobVersions::take_answers() {
 
 std::vector<RankNotification> JobVersions::take_notifications() {
   return std::exchange(notifications_, {});
+}
+
+std::vector<RepairEvent> JobVersions::take_repair_events() {
+  return std::exchange(repair_events_, {});
 }
 
 }  // namespace tally::control

@@ -1,12 +1,15 @@
 // How the versions of jobs go from stage to stage (coordinator.h has the stages): nodes take
-// assignments and drop them, ranks change to the next version, jobs end. It queues news for nodes,
-// and answers and notifications for ranks, which the coordinator takes and sends. The coordinator's
-// thread calls this, with the time. Precondition of place(), begin_next() and enter(): the version
-// exists. Other calls about a version that has ended do nothing.
+// assignments and drop them, ranks change to the next version, lost versions are repaired or end
+// their job. It queues news for nodes, and answers and notifications for ranks, which the
+// coordinator takes and sends. The coordinator's thread calls this, with the time. Precondition of
+// place(), begin_next() and enter(): the version exists. Other calls about a version that has ended
+// do nothing.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -30,10 +33,29 @@ struct RankNotification {
   Ticket ticket = 0;
   std::uint32_t rank = 0;
   Change::Word word = Change::Word::kPrepare;
-  std::uint32_t epoch = 0;  // of the next version
-  SharedJob version{};      // the next version, with kPrepare
-  Rounds rounds{};          // with kDecided
-  std::string why{};        // with kCalledOff
+  std::uint32_t epoch = 0;                 // of the next version; with kEnded, of the lost one
+  SharedJob version{};                     // the next version, with kPrepare
+  bool is_repair = false;                  // with kPrepare
+  RoundDecision decision{};                // with kDecided
+  std::string why{};                       // with kCalledOff and kEnded
+  std::optional<std::uint32_t> culprit{};  // with kEnded: the rank that is lost
+};
+
+// What a rank reports. `rounds` is used with kReady; why with kCannot and kLost.
+struct RankReport {
+  Change::Report report = Change::Report::kReady;
+  RankRounds rounds{};
+  std::string why{};
+};
+
+// For the log: a repair has begun, or has ended.
+struct RepairEvent {
+  std::string job;
+  std::uint32_t epoch = 0;  // of the lost version
+  std::string why;          // it is lost; or why there is no repair
+  bool has_ended = false;
+  std::uint32_t repaired_by = 0;  // the epoch that the job has now; 0: none
+  Nanos since = 0;                // when the repair began
 };
 
 class JobVersions {
@@ -50,6 +72,8 @@ class JobVersions {
   void confirm(std::uint32_t epoch, NodeId node);
   // The node does not serve the version, or not any more.
   void gone_from(std::uint32_t epoch, NodeId node, const Error& why);
+  // The version is over at the node, because a rank has left it there.
+  void over_at(std::uint32_t epoch, NodeId node, const Error& why);
   // The node has joined again and has only these placements: versions that are over have ended
   // there where it has them no more.
   void forget_over(NodeId node, const std::vector<std::uint64_t>& placements);
@@ -60,13 +84,10 @@ class JobVersions {
   void answer(Ticket ticket, Result<SharedJob> outcome, std::uint32_t rank);
   // The rank takes its place in the version. It is answered at once when the version runs.
   void enter(Ticket ticket, std::uint32_t epoch, std::uint32_t rank, const std::string& host);
-  // The rank is gone, answered or not.
-  void close(Ticket ticket);
-  // Takes the rank's report on the change to the version of that epoch; rounds is used with kReady
-  // only.
-  void report(Ticket ticket, std::uint32_t epoch, Change::Report report, const Rounds& rounds);
-  // The rank cannot change to that version: calls the change off.
-  void call_off(Ticket ticket, std::uint32_t epoch, const std::string& why);
+  // The rank is gone, answered or not. how: "has left".
+  void close(Ticket ticket, std::string_view how);
+  // Takes the rank's report on the change to the version of that epoch, or on the loss of it.
+  void report(Ticket ticket, std::uint32_t epoch, const RankReport& report);
 
   // -- Time ------------------------------------------------------------------------------------
   // Ends the versions that nodes have not acknowledged in time.
@@ -78,9 +99,13 @@ class JobVersions {
   // Ends the job in all its versions. It is erased when none of its nodes has it any more.
   void end(std::uint32_t epoch, const Error& why);
 
-  // What to send now; each is returned once.
+  // Ends a job whose lost version is not repaired. culprit: the rank that is to blame.
+  void give_up(std::uint32_t epoch, const Error& why, std::optional<std::uint32_t> culprit);
+
+  // What to send now, and to log; each is returned once.
   std::vector<RankAnswer> take_answers();
   std::vector<RankNotification> take_notifications();
+  std::vector<RepairEvent> take_repair_events();
 
  private:
   void ask_nodes(const JobRecord& job, JobState& state, Nanos now);
@@ -91,11 +116,21 @@ class JobVersions {
   void end_other_versions(std::uint32_t epoch, const Error& why);
   void end_when_left(std::uint32_t epoch);
   void lose_rank(std::uint32_t epoch, Ticket ticket);
+  void lose(Ticket ticket, std::uint32_t epoch, const std::string& why);
+  void lose_again(std::uint32_t epoch, std::uint32_t rank, const std::string& why);
+  void cannot_change(Ticket ticket, std::uint32_t epoch, const std::string& why);
+  bool begin_repair(std::uint32_t epoch, const std::string& why);
+  void finish_repair(std::uint32_t epoch);
+  void use_next(JobState& state);
+  std::uint32_t used_with(std::uint32_t leaving) const;
+  void notify_ended(Ticket ticket, std::uint32_t epoch, const std::string& why,
+                    std::optional<std::uint32_t> culprit);
 
   JobTable& jobs_;
   NewsQueue& news_;
   std::vector<RankAnswer> answers_;
   std::vector<RankNotification> notifications_;
+  std::vector<RepairEvent> repair_events_;
 };
 
 }  // namespace tally::control

@@ -53,7 +53,7 @@ class JobVersionsTest : public ::testing::Test {
   }
   void both_report(std::uint32_t epoch, std::initializer_list<Change::Report> reports) {
     for (const Change::Report report : reports) {
-      for (const Ticket ticket : {11, 12}) versions_.report(ticket, epoch, report, {});
+      for (const Ticket ticket : {11, 12}) versions_.report(ticket, epoch, {report});
     }
   }
   std::string error() {
@@ -104,15 +104,15 @@ TEST_F(JobVersionsTest, UnconfirmedNodesEndAJobAtTheDeadline) {
 
 TEST_F(JobVersionsTest, AJobEndsWhenItsLastWaitingRankGoes) {
   place(1, {1});
-  versions_.close(11);
+  versions_.close(11, "has left");
   EXPECT_EQ(jobs_.find(1)->stage, JobStage::kPlacing);
-  versions_.close(12);
+  versions_.close(12, "has left");
   EXPECT_EQ(jobs_.find(1), nullptr);
 }
 
 TEST_F(JobVersionsTest, ARankThatLeavesARunningJobDesertsIt) {
   run(1, {1});
-  versions_.close(11);
+  versions_.close(11, "has left");
   EXPECT_TRUE(jobs_.find(1)->deserted);
   EXPECT_THAT(jobs_.find(1)->missing_ranks(), ElementsAre(0));
 }
@@ -142,7 +142,7 @@ TEST_F(JobVersionsTest, AChangeThatIsCalledOffEndsOnlyTheNextVersion) {
   versions_.confirm(2, 2);
   versions_.advance_changes(kNow);
   versions_.take_notifications();
-  versions_.call_off(12, 2, "no room");
+  versions_.report(12, 2, {Change::Report::kCannot, {}, "no room"});
   EXPECT_EQ(jobs_.find(1)->trouble, "rank 1: no room");
   EXPECT_EQ(jobs_.find(1)->stage, JobStage::kRunning);
   EXPECT_THAT(send(), ElementsAre(22));

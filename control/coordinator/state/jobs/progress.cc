@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "control/coordinator/state/jobs/job_repairs.h"
 #include "control/coordinator/state/plans.h"
 
 namespace tally::control {
@@ -12,7 +13,9 @@ namespace {
 DrainingJob waiting_for(const JobTable& jobs, std::uint32_t epoch) {
   const JobState& state = *jobs.find(epoch);
   DrainingJob waiting{jobs.record(epoch)->name, "", false};
-  if (state.change) {
+  if (state.repair) {
+    waiting.what = delay_of_repair(jobs, epoch).why;
+  } else if (state.change) {
     static constexpr const char* kWhat[] = {"make ready for its new plan", "know of its new plan",
                                             "end what goes by its old plan",
                                             "close their sessions of its old plan"};
@@ -80,6 +83,11 @@ std::vector<JobProgress> progress_of(const JobTable& jobs) {
       case JobStage::kPlacing:
         one.stage = "placing";
         one.waits_for = name_nodes(job, state.unconfirmed);
+        break;
+      case JobStage::kRepairing:
+        one.stage = "repairing";
+        one.waits_for = delay_of_repair(jobs, epoch).why;
+        one.trouble = state.repair->why;
         break;
       case JobStage::kOver:
         one.stage = "ending";

@@ -19,11 +19,11 @@ struct JobProgress {
   std::uint32_t ranks = 0;  // ranks of the job; come is how many of them have asked
   std::uint32_t come = 0;
   std::vector<std::string> nodes;  // nodes with its trees; empty: not yet placed
-  // "gathering", "placing", "running", "changing", or "ending": it is over, but not yet at all its
-  // nodes.
+  // "gathering", "placing", "running", "changing", "repairing", or "ending": it is over, but not
+  // yet at all its nodes.
   std::string_view stage;
-  std::string waits_for;  // the ranks or nodes, or what its change waits for
-  std::string trouble;    // why its last change failed
+  std::string waits_for;  // the ranks or nodes, or what its change or repair waits for
+  std::string trouble;    // why its last change failed, or why it is repaired
 };
 
 // A job that has trees at a drained node.

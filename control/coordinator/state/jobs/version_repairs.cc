@@ -1,0 +1,121 @@
+// How lost versions are repaired, or end their job (job_versions.h).
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "control/coordinator/state/jobs/job_versions.h"
+#include "control/coordinator/state/plans.h"
+
+namespace tally::control {
+namespace {
+
+// Whether both versions come from one plan of an operator, or both from the closed form.
+bool have_same_plan(const JobRecord& one, const JobRecord& other) {
+  const auto is_closed_form = [](const JobRecord& job) {
+    return job.made_by == nullptr || job.made_by->closed_form;
+  };
+  return one.made_by == other.made_by || (is_closed_form(one) && is_closed_form(other));
+}
+
+}  // namespace
+
+// The version that ranks use together with this one, which they leave; 0: they do not use this one
+// any more.
+std::uint32_t JobVersions::used_with(std::uint32_t leaving) const {
+  const JobState* state = jobs_.find(leaving);
+  const bool is_used = state != nullptr && state->stage == JobStage::kLeaving && state->change &&
+                       state->change->stage() == Change::Stage::kMoving;
+  return is_used ? state->next : 0;
+}
+
+// Returns false when the version does not run, or cannot be repaired. A change that the repair
+// calls off is wanted afterwards too, unless it only was to find another layout.
+bool JobVersions::begin_repair(std::uint32_t epoch, const std::string& why) {
+  JobState* state = jobs_.find(epoch);
+  if (state == nullptr || state->stage != JobStage::kRunning) return false;
+  if (!jobs_.is_repairable(*state)) return false;
+  const JobRecord& job = *jobs_.record(epoch);
+  if (state->next != 0 && !have_same_plan(job, *jobs_.record(state->next))) {
+    state->wanted = Wanted::kPlanInForce;
+  }
+  end_other_versions(epoch, refused(why));
+  state->stage = JobStage::kRepairing;
+  state->repair.emplace().why = why;
+  state->trouble.clear();
+  repair_events_.push_back({.job = job.name, .epoch = epoch, .why = why});
+  return true;
+}
+
+void JobVersions::finish_repair(std::uint32_t epoch) {
+  JobState& state = *jobs_.find(epoch);
+  repair_events_.push_back({.job = jobs_.record(epoch)->name,
+                            .epoch = epoch,
+                            .why = state.repair->why,
+                            .has_ended = true,
+                            .repaired_by = state.next,
+                            .since = state.repair->since});
+  use_next(state);
+  state.repair.reset();
+}
+
+void JobVersions::give_up(std::uint32_t epoch, const Error& why,
+                          std::optional<std::uint32_t> culprit) {
+  const JobState* state = jobs_.find(epoch);
+  if (state == nullptr || state->stage != JobStage::kRepairing) return;
+  repair_events_.push_back({.job = jobs_.record(epoch)->name,
+                            .epoch = epoch,
+                            .why = why.message,
+                            .has_ended = true,
+                            .since = state->repair->since});
+  const std::vector<Ticket> ranks = state->by_rank;
+  end(epoch, why);
+  for (const Ticket ticket : ranks) {
+    if (ticket != 0) notify_ended(ticket, epoch, why.message, culprit);
+  }
+}
+
+void JobVersions::notify_ended(Ticket ticket, std::uint32_t epoch, const std::string& why,
+                               std::optional<std::uint32_t> culprit) {
+  notifications_.push_back({.ticket = ticket,
+                            .word = Change::Word::kEnded,
+                            .epoch = epoch,
+                            .why = why,
+                            .culprit = culprit});
+}
+
+// The rank has lost the version of that epoch, and waits for a repair or for the end. A version
+// that its job uses no more has another one after it, of which the rank is about to read.
+void JobVersions::lose(Ticket ticket, std::uint32_t epoch, const std::string& why) {
+  const auto current = jobs_.version_of(ticket);
+  JobState* state = current ? jobs_.find(*current) : nullptr;
+  if (state == nullptr || state->stage == JobStage::kOver) {
+    return notify_ended(ticket, epoch, fmt::format("{}; the job is over", why), {});
+  }
+  const auto rank = state->rank_of(ticket);
+  if (!rank) return;
+  if (state->next != 0 && epoch == state->next) return cannot_change(ticket, epoch, why);
+  if (epoch != *current && used_with(epoch) != *current) return;
+  if (state->stage == JobStage::kRepairing) return lose_again(*current, *rank, why);
+  if (begin_repair(*current, fmt::format("rank {}: {}", *rank, why))) {
+    state->repair->reported.insert(*rank);
+  } else if (state->deserted) {
+    const auto left = state->missing_ranks();
+    const auto culprit = left.empty() ? std::nullopt : std::optional(left.front());
+    notify_ended(ticket, epoch, fmt::format("{}; {} has left", why, name_ranks(left)), culprit);
+  } else {
+    const auto old = jobs_.ranks_not_listening(*state, true);
+    notify_ended(ticket, epoch, fmt::format("{}; {} cannot be repaired", why, name_ranks(old)), {});
+  }
+}
+
+// All ranks may report one loss. A rank that reports it twice, or after it has reported on the
+// attempt, has lost something of the attempt.
+void JobVersions::lose_again(std::uint32_t epoch, std::uint32_t rank, const std::string& why) {
+  JobState& state = *jobs_.find(epoch);
+  const bool is_first = state.repair->reported.insert(rank).second;
+  const bool has_answered = state.change && state.change->has_reported(rank);
+  if (state.next == 0 || (is_first && !has_answered)) return;
+  fail_next(state.next, fmt::format("rank {}: {}", rank, why));
+}
+
+}  // namespace tally::control
