@@ -272,7 +272,7 @@ TEST_F(MisuseTest, EveryMistypedFieldIsNamedWithWhatItMayBe) {
   refused([](auto& op) { op.op = static_cast<tally_op>(4); }, TALLY_INVALID_ARGUMENT, "op 4",
           "TALLY_MAX");
   refused([](auto& op) { op.priority = 256; }, TALLY_INVALID_ARGUMENT, "priority 256", "255");
-  refused([](auto& op) { op.flags = 6; }, TALLY_INVALID_ARGUMENT, "flags 0x6", "TALLY_WANT_STATS");
+  refused([](auto& op) { op.flags = 12; }, TALLY_INVALID_ARGUMENT, "flags 0xc", "TALLY_WANT_STATS");
   refused(
       [](auto& op) {
         op.kind = TALLY_REDUCE;

@@ -98,6 +98,14 @@ class Cluster(unittest.TestCase):
         time.sleep(0.3)
         return run
 
+    def until_repaired(self, run: Process, times: int = 1) -> None:
+        """Waits until the run has been repaired so often."""
+        until = time.monotonic() + TIMEOUT
+        while run.output().count("is repaired") < times:
+            self.assertIsNone(run.poll(), run.output())
+            self.assertLess(time.monotonic(), until, run.output())
+            time.sleep(0.05)
+
     def tallyctl(self, *words: str, node: str = "a") -> subprocess.CompletedProcess:
         return subprocess.run([self.TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
                               timeout=TIMEOUT, check=False)

@@ -1,8 +1,11 @@
 // A rank that does what it is told, one command per line of its input, and says how it ended:
-//   sum TAG COUNT [out]   posts an all-reduce of f32, in place or out of place
+//   sum TAG COUNT [out|preserve]   posts an all-reduce of f32, in place or out of place; preserve:
+//                         in place, with TALLY_PRESERVE
 //   announce TAG COUNT KIND TYPE OP ROOT   the same of any kind, by the numbers of tally.h
 //   wait                  takes a completion: "TAG STATUS CULPRIT GONE | message", and verifies
-//   loop TAG COUNT N      N rounds of sum and wait: "looped N wrong W" or the first failure
+//   loop TAG COUNT N [out|preserve]   N rounds of sum and wait: "looped N wrong W" or the first
+//                         failure
+//   worst                 the longest round of the last loop: "worst MS repairs N"
 //   open                  a new session in the place of the old one
 //   close, free, region   the session, the region; another region, of a page
 //   inputs                does the input of the last sum still stand there? "inputs wrong N"
@@ -16,12 +19,15 @@
 #include <tally/tally.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -34,6 +40,8 @@ struct State {
   std::uint32_t deadline_ms = 0;
   std::uint64_t count = 0;
   bool out_of_place = false;
+  std::chrono::steady_clock::duration worst{};
+  int repairs = 0;  // of this process's sessions
 };
 
 void print(const std::string& text) {
@@ -68,13 +76,13 @@ bool announce(State& state, const tally_operation& operation) {
   return false;
 }
 
-bool post(State& state, std::uint32_t tag, std::uint64_t count, bool out_of_place) {
+bool post(State& state, std::uint32_t tag, std::uint64_t count, const std::string& where) {
   if (state.session == nullptr || count > state.max) {
     print("refused: no session, or more than its memory");
     return false;
   }
   state.count = count;
-  state.out_of_place = out_of_place;
+  state.out_of_place = where == "out";
   for (std::uint64_t i = 0; i < count; ++i) state.data[i] = value(state.options.rank, i);
   tally_operation op{};
   op.size = sizeof op;
@@ -82,7 +90,8 @@ bool post(State& state, std::uint32_t tag, std::uint64_t count, bool out_of_plac
   op.tag = tag;
   op.count = count;
   op.in = {state.region, 0};
-  op.out = {state.region, out_of_place ? state.max * sizeof(float) : 0};
+  op.out = {state.region, state.out_of_place ? state.max * sizeof(float) : 0};
+  op.flags = where == "preserve" ? TALLY_PRESERVE : 0;
   op.deadline_ms = state.deadline_ms;
   return announce(state, op);
 }
@@ -146,11 +155,16 @@ std::uint64_t wrong_marks(const State& state) {
   return wrong;
 }
 
-void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds) {
+void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds,
+          const std::string& where) {
+  using std::chrono::steady_clock;
   std::uint64_t bad = 0;
+  state.worst = {};
   for (int round = 0; round < rounds; ++round) {
     tally_completion completion;
-    if (!post(state, tag, count, false) || !wait(state, completion)) return;
+    const auto begin = steady_clock::now();
+    if (!post(state, tag, count, where) || !wait(state, completion)) return;
+    state.worst = std::max(state.worst, steady_clock::now() - begin);
     if (completion.status != TALLY_OK) return report(state, completion);
     bad += wrong(state);
   }
@@ -209,15 +223,18 @@ void obey(State& state, const std::string& line) {
   words >> command;
   if (command == "sum") {
     words >> tag >> count >> where;
-    if (post(state, tag, count, where == "out")) print("posted");
+    if (post(state, tag, count, where)) print("posted");
   } else if (command == "announce") {
     announce_any(state, words);
   } else if (command == "wait") {
     tally_completion completion;
     if (wait(state, completion)) report(state, completion);
   } else if (command == "loop") {
-    words >> tag >> count >> rounds;
-    loop(state, tag, count, rounds);
+    words >> tag >> count >> rounds >> where;
+    loop(state, tag, count, rounds, where);
+  } else if (command == "worst") {
+    const auto worst = std::chrono::duration_cast<std::chrono::milliseconds>(state.worst);
+    print("worst " + std::to_string(worst.count()) + " repairs " + std::to_string(state.repairs));
   } else if (command == "open") {
     open(state);
   } else if (command == "close") {
@@ -278,7 +295,11 @@ int main(int argc, char** argv) {
   state.options.job = argv[2];
   state.options.rank = static_cast<std::uint32_t>(std::atoi(argv[3]));
   state.options.ranks = static_cast<std::uint32_t>(std::atoi(argv[4]));
-  state.options.log = [](void*, int, const char*) {};
+  state.options.log_context = &state;
+  state.options.log = [](void* context, int, const char* text) {
+    const bool repaired = std::string_view(text).find("is repaired") != std::string_view::npos;
+    if (repaired) ++static_cast<State*>(context)->repairs;
+  };
   if (argc > 5) state.max = static_cast<std::size_t>(std::atol(argv[5]));
   if (argc > 6) state.options.connect_timeout_ms = static_cast<std::uint32_t>(std::atoi(argv[6]));
   open(state);
