@@ -75,7 +75,7 @@ std::map<std::uint32_t, std::uint32_t> OperationBook::next_rounds() const {
 
 void OperationBook::begin_at(std::uint32_t number, const TagRounds& rounds) {
   Tag& tag = tags_[number];
-  tag.next_round = tag.succeeded = rounds.next;
+  tag.next_round = tag.begin = tag.succeeded = rounds.next;
   tag.status = Status::kOk;
   if (!rounds.failure) return;
   tag.succeeded = rounds.failure->succeeded;
@@ -92,15 +92,14 @@ RoundsByTag OperationBook::rounds() const {
   return rounds;
 }
 
-// No round of a tag has ended in this book while its rounds begin where those before end.
 void OperationBook::inherit(const OperationBook& before) {
   for (const auto& [number, old] : before.tags_) {
     const auto found = tags_.find(number);
     if (found == tags_.end()) continue;
     Tag& tag = found->second;
-    const std::uint32_t posted = tag.entry != UINT32_MAX ? 1 : 0;
-    if (tag.next_round - posted != old.next_round) continue;
-    tag.succeeded = old.succeeded;
+    if (tag.succeeded == tag.begin) tag.succeeded = old.succeeded;  // none has succeeded here
+    const std::uint32_t outstanding = tag.entry != UINT32_MAX ? 1 : 0;
+    if (tag.next_round - outstanding > tag.begin) continue;  // one has ended here
     tag.status = old.status;
     tag.culprit = old.culprit;
   }

@@ -101,7 +101,8 @@ class OperationBook {
   void begin_at(std::uint32_t tag, const TagRounds& rounds);
   // The rounds of each tag. Precondition: nothing is outstanding.
   RoundsByTag rounds() const;
-  // Notes how rounds have ended in the book of the version before this one.
+  // Notes how rounds have ended in the book of the version before this one. For the time when that
+  // version goes away, because until then rounds end there.
   void inherit(const OperationBook& before);
   // Returns a time that is not later than any outstanding `until`; kForever when nothing is
   // outstanding. The function searches for the exact minimum only when the stored time has come at
@@ -127,6 +128,7 @@ class OperationBook {
   };
   struct Tag {
     std::uint32_t next_round = 0;
+    std::uint32_t begin = 0;      // the first round in this book
     std::uint32_t succeeded = 0;  // one more than the last round that ended well
     Status status = Status::kOk;  // of the last round that ended
     std::uint16_t culprit = wire::kNoRank;

@@ -140,7 +140,7 @@ void PostPlacement::close(const Waiting& post, const RepairRounds& decided, bool
   const bool well = failed == decided.failed.end() || post.round < failure.succeeded;
   Waiting ended = post;
   ended.verdict.reset();  // the loss is repaired
-  if (well && safe) {
+  if (well && safe && post.interrupted) {
     end(ended, Status::kOk, wire::kNoRank);
   } else if (well) {
     end(ended, Status::kNodeLost, wire::kNoRank);

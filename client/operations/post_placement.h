@@ -120,6 +120,7 @@ class PostPlacement {
   static PlacedPost place_in_book(const Books& books, const wire::Notice& notice,
                                   std::uint64_t user, Nanos now, std::vector<Outbound>& out);
   void end(const Waiting& post, Status status, std::uint16_t culprit);
+  // A post that was sent to no node has no result, whatever others say.
   void close(const Waiting& post, const RepairRounds& decided, bool safe);
   // `next`: by tag, the next round that this rank posts.
   void close_later(const RepairRounds& decided, std::map<std::uint32_t, std::uint32_t> next);

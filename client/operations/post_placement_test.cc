@@ -290,5 +290,11 @@ TEST_F(InterruptedPostsTest, APostBehindARoundThatIsInterruptedAgainHasTheNextRo
   EXPECT_EQ(place(9).round, 4U);
 }
 
+TEST_F(InterruptedPostsTest, APostThatWasNeverSentHasNoResult) {
+  EXPECT_EQ(place(9).by, By::kNone);
+  repair({.first = {{7, 0}, {8, 0}, {9, 1}}, .failed = {}});
+  EXPECT_EQ(ended(109), Status::kNodeLost);
+}
+
 }  // namespace
 }  // namespace tally::client

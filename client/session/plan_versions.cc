@@ -24,7 +24,6 @@ void PlanVersions::go_over(PlanSwitch& plans) {
     next_->book.begin_at(tag, std::max(round, plans.first(tag)));
   }
   for (const std::uint32_t tag : plans.behind()) next_->book.begin_at(tag, plans.first(tag));
-  next_->book.inherit(now_->book);
   old_ = std::exchange(now_, std::move(next_));
 }
 

@@ -81,11 +81,28 @@ class LostVersionsTest : public PlanVersionsTest {
     versions_.add_next(std::move(second_.version));
     RecordedVersion::post(versions_.now(), 7);
     versions_.now().book.abandon(Status::kDeadline);
-    RecordedVersion::post(versions_.now(), 8);
+    wire::Notice eighth;
+    eighth.tag = 8;
+    eighth.count = 16;
+    versions_.now().book.post(eighth, 8, kForever, eighth_);
     plans_.hold();
     plans_.know({{7, 1}, {8, 1}, {9, 1}});
     versions_.go_over(plans_);
   }
+  // Ends the outstanding operation of tag 8 well.
+  void succeed_eighth() {
+    for (const Outbound& sent : eighth_) {
+      wire::Completion completion;
+      completion.tag = sent.notice.tag;
+      completion.round = sent.notice.round;
+      completion.part = sent.notice.part;
+      completion.cookie = sent.notice.cookie;
+      std::vector<Outbound> none;
+      ASSERT_EQ(versions_.old()->book.complete(sent.shard, completion, none), Status::kOk);
+    }
+  }
+
+  std::vector<Outbound> eighth_;  // its notices
 };
 
 TEST_F(LostVersionsTest, ThisRanksRoundsGoBackToThoseThatHaveNotEnded) {
@@ -106,6 +123,26 @@ TEST_F(LostVersionsTest, FailuresOutliveTheVersionInWhichTheyHappened) {
   versions_.now().book.interrupt();
   EXPECT_EQ(versions_.now().book.rounds().at(8).next, 1U);
   EXPECT_EQ(versions_.now().book.rounds().at(8).failure->status, Status::kCancelled);
+}
+
+TEST_F(LostVersionsTest, AFailureInTheNewVersionHidesNoneBefore) {
+  RecordedVersion::post(versions_.now(), 7);
+  versions_.now().book.abandon(Status::kCancelled);
+  versions_.old()->book.interrupt();
+  versions_.keep_rounds(plans_);
+  EXPECT_EQ(versions_.now().book.rounds().at(7).next, 2U);
+  EXPECT_EQ(versions_.now().book.rounds().at(7).failure,
+            (RoundFailure{Status::kCancelled, wire::kNoRank, 0}));
+}
+
+TEST_F(LostVersionsTest, ASuccessInTheOldVersionCountsAlsoAfterAFailureInTheNewOne) {
+  succeed_eighth();
+  RecordedVersion::post(versions_.now(), 8);
+  versions_.now().book.abandon(Status::kCancelled);
+  versions_.remove(*versions_.old());
+  EXPECT_EQ(versions_.now().book.rounds().at(8).next, 2U);
+  EXPECT_EQ(versions_.now().book.rounds().at(8).failure,
+            (RoundFailure{Status::kCancelled, wire::kNoRank, 1}));
 }
 
 TEST_F(LostVersionsTest, TheNextVersionTakesThePlaceOfTheLostOne) {
