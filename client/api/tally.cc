@@ -177,6 +177,8 @@ tally::client::RegionMaking making(Session& session) {
 
 Result<Region*> register_region(Rank& rank, const tally_memory& memory, Rank::Lock& lock) {
   Session& session = rank.session();
+  // Waits for a repair, because the nodes after it may need other memory.
+  if (auto may = session.room_for(0); !may) return may.error();
   auto made = tally::client::make_region(session.memory_needs(), memory, making(session));
   if (!made) return made.error();
   if (*made != nullptr) return session.add_region(std::move(made).value());

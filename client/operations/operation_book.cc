@@ -250,7 +250,7 @@ void OperationBook::finish(Entry& entry) {
 Status OperationBook::note_loss(const wire::Completion& completion) {
   Entry* entry = entry_of(completion);
   if (entry == nullptr) return Status::kProtocol;
-  entry->loss = completion;
+  if (!entry->loss) entry->loss = completion;
   return Status::kOk;
 }
 
@@ -278,11 +278,11 @@ std::vector<Interrupted> OperationBook::interrupt() {
   std::vector<Interrupted> interrupted;
   for (Entry& entry : entries_) {
     if (!entry.live) continue;
-    if (entry.failed || entry.taken_back) {
+    if (entry.failed) {
       give_up(entry, Status::kCancelled, config_.rank);
       continue;
     }
-    interrupted.push_back({entry.notice, entry.user, entry.loss});
+    interrupted.push_back({entry.notice, entry.user, entry.loss, entry.taken_back});
     tags_[entry.notice.tag].next_round = entry.notice.round;
     remove(entry);
   }

@@ -53,6 +53,7 @@ struct Interrupted {
   wire::Notice notice;  // as posted
   std::uint64_t user = 0;
   std::optional<wire::Completion> verdict;  // by which a node reported the loss
+  bool cancelled = false;                   // by the caller
 };
 
 class OperationBook {
@@ -82,8 +83,8 @@ class OperationBook {
   // Ends all outstanding operations with this status, because the node is gone or fenced off.
   void abandon(Status status);
   // Removes the outstanding operations and returns them in the order of their tags; their rounds
-  // count as not posted. Operations that have failed already, or were cancelled, end instead. The
-  // nodes must be fenced off.
+  // count as not posted. Operations that have failed already end instead. The nodes must be fenced
+  // off.
   std::vector<Interrupted> interrupt();
 
   // Takes the oldest finished operation; false when there is none.
@@ -99,7 +100,7 @@ class OperationBook {
   void begin_at(std::uint32_t tag, std::uint32_t round) { begin_at(tag, {round, {}, false}); }
   // The same, with the end of the round before it, which another book has seen.
   void begin_at(std::uint32_t tag, const TagRounds& rounds);
-  // The rounds of each tag. Precondition: nothing is outstanding.
+  // The rounds of each tag. An outstanding round counts as ended.
   RoundsByTag rounds() const;
   // Notes how rounds have ended in the book of the version before this one. For the time when that
   // version goes away, because until then rounds end there.

@@ -9,9 +9,10 @@ namespace {
 
 // Contributions of this size, with those of the other ranks, are probably not in the caches.
 constexpr std::uint64_t kBeyondCaches = 4 << 20;
-// Tags of which the last round is kept, so at most 32 MiB of contributions. The interrupted rounds
-// of other small operations fail.
+// Tags of which the last round is kept, so at most 32 MiB of contributions.
 constexpr std::size_t kMostKept = 4096;
+// An operation that is interrupted more often may be what its nodes die of.
+constexpr std::uint32_t kMostRestores = 8;
 constexpr std::uint64_t kAlignment = 64;  // of the result in the memory of again()
 
 std::uint64_t bytes_of(const wire::Notice& notice) {
@@ -95,6 +96,7 @@ void PendingOperations::use_regions(const PreparedPost& prepared) {
   pending.side = prepared.side;
   pending.again = prepared.again;
   pending.is_copied = false;
+  pending.restores = 0;
   if (keeps_) copy_input(pending);
 }
 
@@ -139,11 +141,11 @@ bool PendingOperations::end(const Finished& finished, Completed& completed) {
           post.out->copy_out(post.notice.out_offset, elements * element_bytes(post.notice.type));
     }
     if (post.stats) completed.stats = sum_of_stats(*pending.side, elements);
-    if (Kept* kept = kept_round(pending, finished.round)) kept->contribution.swap(pending.copy);
+    keep_ended(finished);
   } else {
     // In place, an input byte is lost when a result byte has landed on it. The caller's copy of
     // staged memory is the exception, because it is written only after success.
-    const bool in_place = overlap(post, pending.extents) && post.in->how() != Region::How::kStaged;
+    const bool in_place = overlap(post, pending.extents) && post.out->how() != Region::How::kStaged;
     completed.inputs_gone = finished.started && in_place && !pending.is_copied;
     if (finished.started && in_place && pending.is_copied) restore(index);
   }
@@ -167,36 +169,32 @@ void PendingOperations::copy_input(Pending& pending) const {
   pending.is_copied = true;
 }
 
-// Where the contribution to that round is kept, which has ended well; null when it is not.
-PendingOperations::Kept* PendingOperations::kept_round(const Pending& pending,
-                                                       std::uint32_t round) {
-  if (!pending.is_copied || !is_small(pending.post.notice)) return nullptr;
-  const std::uint32_t tag = pending.post.notice.tag;
-  const auto found = kept_.find(tag);
-  if (found == kept_.end() && kept_.size() >= kMostKept) return nullptr;
-  Kept& kept = found != kept_.end() ? found->second : kept_[tag];
-  if (kept.round > round) return nullptr;  // the caller takes this completion late
-  kept.post = pending.post;
-  kept.round = round;
-  return &kept;
-}
-
+// The copy stays with the entry, because the memory of a large one would stay with the tag.
 void PendingOperations::keep_ended(const Finished& finished) {
-  if (finished.verdict.status != Status::kOk) return;
   const Pending& pending = pending_[finished.user];
-  if (Kept* kept = kept_round(pending, finished.round)) kept->contribution = pending.copy;
+  const bool ended_well = finished.verdict.status == Status::kOk;
+  if (!ended_well || !pending.is_copied || !is_small(pending.post.notice)) return;
+  const auto found = kept_.find(finished.tag);
+  if (found == kept_.end() && kept_.size() >= kMostKept) kept_.erase(kept_.begin());
+  Kept& kept = found != kept_.end() ? found->second : kept_[finished.tag];
+  if (kept.round > finished.round) return;  // the caller takes this completion late
+  kept.post = pending.post;
+  kept.round = finished.round;
+  kept.contribution = pending.copy;
 }
 
 bool PendingOperations::is_spoiled(std::uint64_t number) const {
   const Pending& pending = pending_[number];
   const Post& post = pending.post;
+  if (pending.restores >= kMostRestores) return true;
   return !pending.is_copied && overlap(post, pending.extents) &&
-         post.in->how() != Region::How::kStaged;
+         post.out->how() != Region::How::kStaged;
 }
 
 void PendingOperations::restore(std::uint64_t number) {
-  const Pending& pending = pending_[number];
+  Pending& pending = pending_[number];
   const Post& post = pending.post;
+  ++pending.restores;
   const std::uint64_t bytes = pending.extents.in.count * element_bytes(post.notice.type);
   if (bytes == 0) return;
   if (pending.is_copied) {

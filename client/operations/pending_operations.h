@@ -90,7 +90,8 @@ class PendingOperations {
   // Operations have numbers as in begin(). From now on, small contributions are copied at the post,
   // and others in place when the post asks for that.
   void keep_inputs() { keeps_ = true; }
-  // Whether a loss may have destroyed the contribution, of which there is no copy.
+  // Whether the operation cannot be done again: a loss may have destroyed the contribution, of
+  // which there is no copy, or the operation has been interrupted too often.
   bool is_spoiled(std::uint64_t number) const;
   // Writes the contribution where the post had it, so that the operation can be done again.
   void restore(std::uint64_t number);
@@ -117,6 +118,7 @@ class PendingOperations {
     Region* side = nullptr;
     bool again = false;
     bool is_copied = false;
+    std::uint32_t restores = 0;
     std::vector<std::byte> copy;  // of the contribution
   };
   // The last round of a tag, which was small and ended well.
@@ -128,7 +130,6 @@ class PendingOperations {
 
   std::uint32_t next_index();
   void copy_input(Pending& pending) const;
-  Kept* kept_round(const Pending& pending, std::uint32_t round);
   void use_regions(const PreparedPost& prepared);
   protocol::Shape shape_of(const wire::Notice& notice) const;
   void give_checksums(const PreparedPost& prepared) const;

@@ -24,19 +24,26 @@ Outcome fits(const Post& post, const char* name, const Region* region, std::uint
   return Unit{};
 }
 
+std::uint64_t place_of(const Region& region, std::uint64_t offset) {
+  return (region.host_accessible() ? address_of(region.data()) : region.address()) + offset;
+}
+
 }  // namespace
 
+// One memory may be registered as several regions.
 bool overlap(const Post& post, const Extents& extents) {
-  if (post.in == nullptr || post.in != post.out) return false;
+  if (post.in == nullptr || post.out == nullptr) return false;
   const std::uint64_t size = element_bytes(post.notice.type);
-  return post.notice.in_offset < post.notice.out_offset + extents.out.count * size &&
-         post.notice.out_offset < post.notice.in_offset + extents.in.count * size;
+  const std::uint64_t in = place_of(*post.in, post.notice.in_offset);
+  const std::uint64_t out = place_of(*post.out, post.notice.out_offset);
+  return in < out + extents.out.count * size && out < in + extents.in.count * size;
 }
 
 Outcome check(const Post& post, const Extents& extents, bool checksums) {
   const std::uint64_t size = element_bytes(post.notice.type);
-  if (overlap(post, extents) && post.notice.in_offset + extents.out.first * size !=
-                                    post.notice.out_offset + extents.in.first * size) {
+  if (overlap(post, extents) &&
+      place_of(*post.in, post.notice.in_offset) + extents.out.first * size !=
+          place_of(*post.out, post.notice.out_offset) + extents.in.first * size) {
     return Error{
         Status::kInvalidArgument,
         fmt::format("tag {}: in and out overlap, but not element on element: in place, out "

@@ -111,7 +111,7 @@ void PostPlacement::end(const Waiting& post, Status status, std::uint16_t culpri
   wire::Completion verdict;
   verdict.status = status;
   verdict.culprit = culprit;
-  if (status != Status::kOk && post.verdict) verdict = *post.verdict;
+  if (status != Status::kOk && post.verdict && culprit == wire::kNoRank) verdict = *post.verdict;
   const bool started = status != Status::kOk && post.interrupted;
   ended_.push_back({verdict, post.user, post.notice.tag, post.round, started});
 }
@@ -120,21 +120,22 @@ void PostPlacement::hold(std::vector<Interrupted> interrupted) {
   std::vector<Waiting> held;
   for (Interrupted& one : interrupted) {
     const bool again = again_.contains(one.notice.tag);
-    held.push_back({one.notice, one.user, one.notice.round, true, false, again, one.verdict});
+    held.push_back(
+        {one.notice, one.user, one.notice.round, true, one.cancelled, again, one.verdict});
   }
   waiting_.insert(waiting_.begin(), std::make_move_iterator(held.begin()),
                   std::make_move_iterator(held.end()));
 }
 
 PlacedPost PostPlacement::do_again(const wire::Notice& notice, std::uint64_t user) {
-  again_.insert(notice.tag);
+  ++again_[notice.tag];
   Waiting post{notice, user, notice.round};
   post.again = true;
   waiting_.insert(waiting_.begin(), post);
   return {Status::kOk, PlanSwitch::By::kNone, user, notice.round};
 }
 
-void PostPlacement::close(const Waiting& post, const RepairRounds& decided, bool safe) {
+void PostPlacement::close(const Waiting& post, const RoundDecision& decided, bool safe) {
   const auto failed = decided.failed.find(post.notice.tag);
   const RoundFailure failure = failed != decided.failed.end() ? failed->second : RoundFailure{};
   const bool well = failed == decided.failed.end() || post.round < failure.succeeded;
@@ -149,7 +150,7 @@ void PostPlacement::close(const Waiting& post, const RepairRounds& decided, bool
   }
 }
 
-void PostPlacement::close_later(const RepairRounds& decided,
+void PostPlacement::close_later(const RoundDecision& decided,
                                 std::map<std::uint32_t, std::uint32_t> next) {
   for (const auto& [tag, closed] : closed_) next[tag] = closed.next;
   for (const auto& [tag, first] : decided.first) {

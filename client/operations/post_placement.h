@@ -9,7 +9,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -58,8 +57,8 @@ class PostPlacement {
   // Ends the waiting post of this tag as cancelled. False: no such post waits. An interrupted
   // operation is cancelled when it is placed, because other ranks do it again too.
   bool cancel(std::uint32_t tag);
-  // Ends all waiting posts with this status and culprit. An interrupted operation of which a node
-  // reported the end has that verdict.
+  // Ends all waiting posts with this status and culprit. Without a culprit, an interrupted
+  // operation of which a node reported the end has that verdict.
   void end_waiting(Status status, std::uint16_t culprit = wire::kNoRank);
 
   // Interrupted operations wait before all other posts.
@@ -74,7 +73,7 @@ class PostPlacement {
   // first ones. `own` has the rounds of this rank. `is_safe(user)` tells whether the result of a
   // round that succeeded elsewhere stands here.
   template <typename IsSafe>
-  void close_rounds(const RepairRounds& decided, const RoundsByTag& own, IsSafe is_safe) {
+  void close_rounds(const RoundDecision& decided, const RoundsByTag& own, IsSafe is_safe) {
     std::map<std::uint32_t, std::uint32_t> next;
     for (const auto& [tag, rounds] : own) next[tag] = rounds.next;
     std::erase_if(waiting_, [&](const Waiting& post) {
@@ -90,7 +89,9 @@ class PostPlacement {
   // done_again().
   PlacedPost do_again(const wire::Notice& notice, std::uint64_t user);
   bool does_again(std::uint32_t tag) const { return again_.contains(tag); }
-  void done_again(std::uint32_t tag) { again_.erase(tag); }
+  void done_again(std::uint32_t tag) {
+    if (--again_[tag] == 0) again_.erase(tag);
+  }
 
   // Takes the finished operations over from the book of a version that goes away.
   void take_over(OperationBook& book);
@@ -121,15 +122,15 @@ class PostPlacement {
                                   std::uint64_t user, Nanos now, std::vector<Outbound>& out);
   void end(const Waiting& post, Status status, std::uint16_t culprit);
   // A post that was sent to no node has no result, whatever others say.
-  void close(const Waiting& post, const RepairRounds& decided, bool safe);
+  void close(const Waiting& post, const RoundDecision& decided, bool safe);
   // `next`: by tag, the next round that this rank posts.
-  void close_later(const RepairRounds& decided, std::map<std::uint32_t, std::uint32_t> next);
+  void close_later(const RoundDecision& decided, std::map<std::uint32_t, std::uint32_t> next);
 
   std::uint16_t rank_;
   std::vector<Waiting> waiting_;  // oldest first
   std::deque<Finished> ended_;
   std::map<std::uint32_t, Closed> closed_;  // by tag
-  std::set<std::uint32_t> again_;           // tags
+  std::map<std::uint32_t, int> again_;      // by tag: how many that have not been taken
 };
 
 }  // namespace tally::client

@@ -167,7 +167,7 @@ class InterruptedPostsTest : public PostPlacementTest {
     plans_.interrupt();
     posts_.hold(interrupted_);
   }
-  void repair(const RepairRounds& decided, bool safe = true) {
+  void repair(const RoundDecision& decided, bool safe = true) {
     const RoundsByTag own = now_.rounds();
     plans_.know(decided.first);
     plans_.repaired();

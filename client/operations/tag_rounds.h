@@ -32,7 +32,7 @@ using RoundsByTag = std::map<std::uint32_t, TagRounds>;
 
 // What holds for all ranks: by tag, the first round that the next version carries, and how rounds
 // before that have failed.
-struct RepairRounds {
+struct RoundDecision {
   std::map<std::uint32_t, std::uint32_t> first;
   std::map<std::uint32_t, RoundFailure> failed;
 };

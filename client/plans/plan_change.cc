@@ -114,7 +114,9 @@ void PlanChange::prepared(std::uint32_t epoch, const RoundsByTag& rounds, Nanos 
   reported_moved_ = false;
   silent_until_ = now + kSilence;
   plans_.hold();
-  if (news_) static_cast<void>(news_->report_ready(epoch, rounds));
+  if (!news_) return;
+  const auto sent = news_->report_ready(epoch, rounds, interrupted_);
+  if (!sent) refuse(epoch, sent.error().message);
 }
 
 void PlanChange::interrupt(std::uint32_t epoch, const std::string& why, Nanos now) {
@@ -123,10 +125,10 @@ void PlanChange::interrupt(std::uint32_t epoch, const std::string& why, Nanos no
   epoch_ = 0;
   why_not_.reset();
   silent_until_ = now + kSilence;
-  static_cast<void>(news_->report_loss(epoch, why));
+  if (news_) static_cast<void>(news_->report_loss(epoch, why));
 }
 
-RepairRounds PlanChange::repaired() {
+RoundDecision PlanChange::repaired() {
   interrupted_ = false;
   epoch_ = 0;
   return {plans_.repaired(), std::exchange(failed_, {})};

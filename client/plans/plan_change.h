@@ -67,7 +67,7 @@ class PlanChange {
   // Waits for the repair.
   bool is_interrupted() const { return interrupted_; }
   // Ends the interruption: what all ranks have decided. After kRepaired.
-  RepairRounds repaired();
+  RoundDecision repaired();
   // Whether posts or outstanding operations of this rank need the old version.
   bool needs_old(const OperationBook& old) const;
   // Reports once that the rank does not need the old version.

@@ -214,7 +214,7 @@ TEST_F(PlanChangeTest, AnInterruptedRankWaitsForItsRepair) {
                {"failed", json::parse("[[7, 4, 1, 2]]")}});
   answer_next("go");
   ASSERT_EQ(wait_for_step().kind, Kind::kRepaired);
-  const RepairRounds decided = change_.repaired();
+  const RoundDecision decided = change_.repaired();
   EXPECT_EQ(decided.first.at(7), 3U);
   EXPECT_EQ(decided.failed.at(7), (RoundFailure{Status::kDeadline, 1, 2}));
   EXPECT_FALSE(change_.is_interrupted());

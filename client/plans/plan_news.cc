@@ -10,10 +10,10 @@ namespace {
 using nlohmann::json;
 using Kind = PlanUpdate::Kind;
 
-constexpr Nanos kSending = 5 * kSecond;    // for the coordinator to read a request
-constexpr Nanos kLeaving = 2 * kSecond;    // for the answer to job.leave
-constexpr std::size_t kTagsAtOnce = 2000;  // in one request, because a request has a maximum size
-constexpr std::size_t kMostWhy = 512;      // bytes
+constexpr Nanos kSending = 5 * kSecond;   // for the coordinator to read a request
+constexpr Nanos kLeaving = 2 * kSecond;   // for the answer to job.leave
+constexpr std::size_t kTagsAtOnce = 800;  // in one request, because a request has a maximum size
+constexpr std::size_t kMostWhy = 512;     // bytes
 
 constexpr std::array<std::pair<const char*, Kind>, 6> kKinds = {{{"prepare", Kind::kPrepare},
                                                                  {"decided", Kind::kDecided},
@@ -94,7 +94,7 @@ Outcome PlanNews::report(std::uint32_t epoch, std::string_view what) {
 }
 
 // The three lists of a report go in as many requests as they need.
-Outcome PlanNews::report_ready(std::uint32_t epoch, const RoundsByTag& rounds) {
+Outcome PlanNews::report_ready(std::uint32_t epoch, const RoundsByTag& rounds, bool is_repair) {
   json next = json::array(), failed = json::array(), kept = json::array();
   const auto send = [&](bool more) {
     json params = {
@@ -106,11 +106,11 @@ Outcome PlanNews::report_ready(std::uint32_t epoch, const RoundsByTag& rounds) {
   };
   for (const auto& [tag, of] : rounds) {
     next.push_back(json::array({tag, of.next}));
-    if (of.failure) {
+    if (is_repair && of.failure) {
       failed.push_back(json::array({tag, static_cast<std::uint16_t>(of.failure->status),
                                     of.failure->culprit, of.failure->succeeded}));
     }
-    if (of.kept) kept.push_back(tag);
+    if (is_repair && of.kept) kept.push_back(tag);
     if (next.size() < kTagsAtOnce) continue;
     if (auto sent = send(true); !sent) return sent;
   }

@@ -24,7 +24,7 @@ struct PlanUpdate {
   std::uint32_t epoch = 0;  // of the version to which the job changes; of kEnded: that was lost
   nlohmann::json version;   // of kPrepare: the input of enter_version()
   bool repair = false;      // of kPrepare: the version in use is lost
-  RepairRounds rounds;      // of kDecided; `failed` in a repair only
+  RoundDecision rounds;     // of kDecided; `failed` in a repair only
   std::string why;          // of kCalledOff and kEnded
   std::uint16_t culprit = wire::kNoRank;  // of kEnded: the rank that is lost or has left
 };
@@ -46,7 +46,8 @@ class PlanNews {
 
   // Reports "ready", "knows", "moved" or "left" for the change to the version of this epoch.
   Outcome report(std::uint32_t epoch, std::string_view what);
-  Outcome report_ready(std::uint32_t epoch, const RoundsByTag& rounds);
+  // `is_repair`: reports failures and kept rounds too.
+  Outcome report_ready(std::uint32_t epoch, const RoundsByTag& rounds, bool is_repair);
   Outcome report_loss(std::uint32_t epoch, std::string_view why);
   Outcome report_refusal(std::uint32_t epoch, std::string_view why);
   // Leaves the job. The rank's place in the job is free when the coordinator has answered.

@@ -43,7 +43,7 @@ void PlanVersions::keep_only_now() {
   next_.reset();
 }
 
-void PlanVersions::replace(const RepairRounds& decided) {
+void PlanVersions::replace(const RoundDecision& decided) {
   for (const auto& [tag, first] : decided.first) {
     const auto failed = decided.failed.find(tag);
     TagRounds rounds{first, {}, false};

@@ -60,7 +60,7 @@ class PlanVersions {
   void keep_only_now();
   // After a repair: the next version takes the place of the lost one. Precondition: it is the only
   // other version.
-  void replace(const RepairRounds& decided);
+  void replace(const RoundDecision& decided);
   // Removes the old or the next version.
   void remove(const PlanVersion& version);
 

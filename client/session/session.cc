@@ -67,18 +67,19 @@ Session::~Session() {
 
 // Cancels everything outstanding, so that the memory is the caller's again.
 void Session::shut_down() {
-  if (repair_.noted() != nullptr || repair_.is_interrupted()) {
-    return lose(Status::kCancelled, "the session is closed before its job is repaired");
-  }
   for (const std::uint32_t tag : operations_.tags()) {
     if (posts_.waits(tag) || versions_.outstanding(tag)) static_cast<void>(cancel(tag));
   }
-  const Nanos until = monotonic_now() + kShutdown;
   Completed ignored;
-  while (!loss_.lost() && outstanding() > 0) {
+  const Nanos until = monotonic_now() + kShutdown;
+  while (!loss_.lost() && !repair_.is_needed() && outstanding() > 0) {
     if (wait(ignored, until).status() == Status::kAgain) {
       lose(Status::kNodeLost, fmt::format("{} does not answer", nodes().titles()));
     }
+  }
+  if (!loss_.lost() && repair_.is_needed()) {
+    change_.leave();
+    return lose(Status::kCancelled, "the session is closed before its job is repaired");
   }
   // The node releases the memory before it answers. Without an answer it may not have released it.
   for (PlanVersion* version : versions_.all()) {
@@ -140,8 +141,7 @@ Result<std::uint32_t> Session::post(const Post& post) {
     const auto side = regions_.side_region(versions_, prepared->side_bytes);
     if (!side) return side.error();
     prepared->use_side(*accept(*side));
-    // accept() calls the change of the plan off when the next version refuses the region, and that
-    // ends the session when a node does not let go of its memory.
+    // accept() ends the session when a node of the next version keeps its memory.
     if (loss_.lost()) return *loss_.lost();
   }
   const PlacedPost placed = operations_.begin(*prepared, [&](std::uint32_t number) {
@@ -335,6 +335,7 @@ bool Session::arm() {
   look_around(monotonic_now());
   if (held_back() && !loss_.try_again(versions_, regions_)) return false;
   if (!set_aside_.empty() || posts_.has_ended() || versions_.has_finished()) return false;
+  if (repair_.noted() != nullptr) return false;
   const Nanos until = std::min(versions_.earliest_until(monotonic_now()), change_.silent_until());
   watch_.set_alarm(repair_.is_interrupted() ? until : kForever);
   return versions_.arm(until) || loss_.lost();
@@ -351,6 +352,7 @@ void Session::look_around(Nanos now) {
   }
   if (repair_.noted() != nullptr) interrupt();
   poll_coordinator();
+  if (repair_.noted() != nullptr) next_look_ = 0;
 }
 
 bool Session::poll_nodes() {
@@ -366,7 +368,10 @@ bool Session::poll_nodes() {
     const std::string why = version->nodes.why_gone();
     if (version == versions_.next()) {
       // The other ranks may go over already. Then this rank goes over too, and is repaired.
-      if (change_.repairs() && change_.plans().stage() == PlanSwitch::Stage::kKnowing) continue;
+      if (change_.repairs() && change_.plans().stage() == PlanSwitch::Stage::kKnowing) {
+        version->nodes.connections().hang_up();
+        continue;
+      }
       if (must_end(version_changes_.call_off(why))) return false;
     } else if (version == versions_.old() && !change_.needs_old(version->book)) {
       if (must_end(version_changes_.leave_old())) return false;
@@ -413,17 +418,14 @@ void Session::poll_coordinator() {
 
 void Session::prepare(const PlanUpdate& update) {
   if (update.repair && !repair_.is_interrupted()) {
-    repair_.note("the coordinator repairs it");
+    if (!repair_.note("the coordinator repairs it")) {
+      return change_.refuse(update.epoch, "this session cannot be repaired");
+    }
     interrupt();
     if (loss_.lost()) return;
   }
   must_end(version_changes_.prepare(
       update, repair_.is_interrupted() ? repair_.rounds() : versions_.now().book.rounds()));
-}
-
-bool Session::must_end(const Outcome& outcome) {
-  if (!outcome) lose(Status::kNodeLost, outcome.error().message);
-  return loss_.lost().has_value();
 }
 
 // -- repairs -------------------------------------------------------------------------------------
@@ -434,7 +436,7 @@ void Session::interrupt() {
 }
 
 Outcome Session::await_repair() {
-  while (!loss_.lost() && (repair_.noted() != nullptr || repair_.is_interrupted())) {
+  while (!loss_.lost() && repair_.is_needed()) {
     const Nanos now = monotonic_now();
     if (now >= next_look_) {
       look_around(now);

@@ -108,7 +108,10 @@ class Session {
   void poll_coordinator();
   void prepare(const PlanUpdate& update);
   // An error ends the session. Returns whether the session is over.
-  bool must_end(const Outcome& outcome);
+  bool must_end(const Outcome& outcome) {
+    if (!outcome) lose(Status::kNodeLost, outcome.error().message);
+    return loss_.lost().has_value();
+  }
   // Loses a node, or a rank at a node. A repair begins at the next look_around(), or the session is
   // over.
   void lose_node(const std::string& why);

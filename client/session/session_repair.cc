@@ -10,7 +10,7 @@
 namespace tally::client {
 namespace {
 
-constexpr Nanos kFenceTime = 1 * kSecond;  // after this the regions move
+constexpr Nanos kFenceTime = 1 * kSecond;  // for a shard that is in the middle of a tile
 
 }  // namespace
 
@@ -31,21 +31,14 @@ std::optional<Status> SessionRepair::take_loss(PlanVersion& version,
   return known;
 }
 
-// As SessionLoss::end_access(), but a failure is final.
-bool SessionRepair::end_access(const SessionOptions& options) const {
-  const PlanVersions& versions = units_.versions;
-  if (versions.fence(monotonic_now() + kFenceTime)) return true;
-  options.write_log(1, "a node cannot be fenced off in time: moving the regions out of its reach");
-  const Outcome moved = units_.regions.move_used();
-  return moved || versions.fence(monotonic_now());
-}
-
 bool SessionRepair::interrupt(const std::string& why, const SessionOptions& options) {
   noted_.reset();
   since_ = monotonic_now();
   PlanVersions& versions = units_.versions;
   const std::uint32_t epoch = versions.now().config.epoch;
-  if (!end_access(options)) return false;
+  if (!units_.change.repairs()) return false;  // the coordinator has gone meanwhile
+  // Regions that have moved serve no later version, so a move is for sessions that end.
+  if (!versions.fence(since_ + kFenceTime)) return false;
   std::vector<Interrupted> interrupted;
   for (PlanVersion* version : {versions.old(), &versions.now()}) {
     if (version == nullptr) continue;
@@ -83,7 +76,7 @@ RoundsByTag SessionRepair::rounds() const {
 }
 
 Outcome SessionRepair::go_over(const SessionOptions& options) {
-  const RepairRounds decided = units_.change.repaired();
+  const RoundDecision decided = units_.change.repaired();
   const RoundsByTag own = units_.versions.now().book.rounds();
   RoundsByTag reported = own;
   units_.operations.mark_kept(reported);

@@ -44,6 +44,8 @@ class SessionRepair {
   const std::string* noted() const { return noted_ ? &*noted_ : nullptr; }
   // Whether the session waits for its repair.
   bool is_interrupted() const { return units_.change.is_interrupted(); }
+  // The same, or it is about to be interrupted.
+  bool is_needed() const { return noted_ || is_interrupted(); }
 
   // Takes the memory back from all nodes, keeps the operations, and reports the loss. False: a node
   // keeps the memory, and the session is over. Waits about a second for a node that has stopped.
@@ -56,7 +58,6 @@ class SessionRepair {
   Outcome go_over(const SessionOptions& options);
 
  private:
-  bool end_access(const SessionOptions& options) const;
   Outcome do_again(std::uint32_t tag, std::uint32_t deadline_ms);
 
   RepairedUnits units_;

@@ -337,7 +337,8 @@ typedef struct tally_operation {
  * node that is lost in the middle may leave no contribution from which the operation could be done
  * again, and the operation fails at all ranks. Operations apart, and those of at most 8 KiB, need
  * no such copy. The flag has no effect when the job cannot be repaired: without a coordinator, or
- * with a rank of an older release. Memory of a device is not copied. */
+ * with a rank of an older release. Memory of a device that an adapter reaches itself is not copied.
+ */
 #define TALLY_PRESERVE 2u
 
 /* Announces the operation. The node owns the buffers until the caller takes the completion. Each
