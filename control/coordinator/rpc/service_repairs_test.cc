@@ -126,7 +126,7 @@ TEST_F(ServiceRepairsTest, ARankThatDoesNotNameRepairsIsNotRepaired) {
   lose(0, 1);
   const json ended = message(0);
   EXPECT_EQ(ended["change"], "ended");
-  EXPECT_EQ(ended["why"], "gone; ranks 0, 1 cannot be repaired");
+  EXPECT_EQ(ended["why"], "gone; not repaired: ranks 0, 1 not there, or of an older release");
   EXPECT_FALSE(ended.contains("culprit"));
 }
 

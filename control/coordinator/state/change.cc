@@ -49,6 +49,10 @@ void Change::report(std::uint32_t rank, Report report, const RankRounds& rounds)
   if (ended() || report != awaited(stage_) || rank >= reported_.size() || reported_[rank]) return;
   reported_[rank] = true;
   if (stage_ == Stage::kAsking) add(rank, rounds);
+  const std::size_t tags = is_repair() ? repair_->tags() : decision_.first.size();
+  if (tags > kMostDecidedTags) {
+    return call_off(fmt::format("its ranks have used more than {} tags", kMostDecidedTags));
+  }
   if (--missing_ > 0) return;
   switch (stage_) {
     case Stage::kAsking:

@@ -35,6 +35,9 @@ namespace tally::control {
 // deadline of operations, so an operation that waits for a post that is held back still succeeds.
 inline constexpr Nanos kChangeTimeout = 30 * kSecond;
 
+// The tags of all ranks together. Each rank gets the decision about all of them.
+inline constexpr std::size_t kMostDecidedTags = 1 << 17;
+
 class Change {
  public:
   enum class Stage : std::uint8_t { kAsking, kDeciding, kMoving, kLeaving, kOver, kCalledOff };

@@ -189,5 +189,21 @@ TEST(Change, NamesAtMostEightRanks) {
   EXPECT_EQ(name_ranks({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
 }
 
+TEST(Change, IsCalledOffWhenItsRanksHaveUsedTooManyTags) {
+  Change planned(2, 0);
+  Change repair = Change::repair(2);
+  for (Change* change : {&planned, &repair}) {
+    for (const std::uint32_t rank : {0U, 1U}) {
+      RankRounds rounds;
+      for (std::uint32_t tag = 0; tag < kMostDecidedTags * 2 / 3; ++tag) {
+        rounds.next[rank << 20 | tag] = 1;
+      }
+      EXPECT_EQ(change->stage(), Change::Stage::kAsking);
+      change->report(rank, Change::Report::kReady, rounds);
+    }
+    EXPECT_EQ(change->stage(), Change::Stage::kCalledOff);
+  }
+}
+
 }  // namespace
 }  // namespace tally::control

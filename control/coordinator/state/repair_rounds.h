@@ -55,6 +55,7 @@ class RepairRounds {
   // Adds what a rank reports. Precondition: it has not reported yet. Entries about a tag that the
   // rank has not used, or that contradict each other, come from no correct rank, and do not count.
   void add(std::uint32_t rank, const RankRounds& rounds);
+  std::size_t tags() const { return tags_.size(); }  // that ranks have named
   // Precondition: all ranks have been added.
   RoundDecision decide() const;
 

@@ -81,7 +81,7 @@ TEST_F(RepairingTest, JobsWithARankThatCannotBeRepairedEndAsBefore) {
   act();
   ASSERT_THAT(notifications_, SizeIs(1)) << "to the rank that waits";
   EXPECT_EQ(notifications_[0].ticket, 1U);
-  EXPECT_EQ(ended(), "node \"b\" is lost; rank 1 cannot be repaired");
+  EXPECT_EQ(ended(), "node \"b\" is lost; not repaired: rank 1 not there, or of an older release");
   EXPECT_EQ(stage(), "running");
   coordinator_->leave(b, "its cable was cut");
   EXPECT_EQ(epoch(), 0U);
@@ -264,7 +264,7 @@ TEST_F(RepairingTest, ALossThatIsReportedAfterARankHasLeftIsBlamedOnThatRank) {
   coordinator_->close(2);
   EXPECT_THAT(instructions(), IsEmpty()) << "as before";
   lose(1, first_, "peer lost");
-  EXPECT_EQ(ended(1), "peer lost; rank 1 has left");
+  EXPECT_EQ(ended(1), "peer lost; rank 1 left, died or lost its connection to the coordinator");
   coordinator_->leave(a, "its cable was cut");
   EXPECT_EQ(epoch(), 0U);
 }

@@ -101,10 +101,16 @@ void JobVersions::lose(Ticket ticket, std::uint32_t epoch, const std::string& wh
   } else if (state->deserted) {
     const auto left = state->missing_ranks();
     const auto culprit = left.empty() ? std::nullopt : std::optional(left.front());
-    notify_ended(ticket, epoch, fmt::format("{}; {} has left", why, name_ranks(left)), culprit);
+    notify_ended(ticket, epoch,
+                 fmt::format("{}; {} left, died or lost its connection to the coordinator", why,
+                             name_ranks(left)),
+                 culprit);
   } else {
     const auto old = jobs_.ranks_not_listening(*state, true);
-    notify_ended(ticket, epoch, fmt::format("{}; {} cannot be repaired", why, name_ranks(old)), {});
+    notify_ended(
+        ticket, epoch,
+        fmt::format("{}; not repaired: {} not there, or of an older release", why, name_ranks(old)),
+        {});
   }
 }
 
