@@ -3,7 +3,7 @@
 
 usage: repair_test.py TALLYD TALLYCTL TALLY_PERF FAULT_RANK [TEST...]
 
-Node a coordinates and has no trees. The others are killed, stopped and started again, as often as LOSSES says.
+Node a coordinates and has no trees. The others are killed and started again, as often as LOSSES says.
 """
 
 import json
