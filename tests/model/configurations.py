@@ -1,0 +1,111 @@
+"""What run.py checks: configurations of the model in which its requirements hold, mutants in which they must not, and
+situations that must occur. options.pml explains the options, state.pml the requirements and goals."""
+
+import dataclasses
+
+FAST, QUICK, SOAK = range(3)  # the first tier that includes a check
+
+NEVER_ENDS = "invalid end state"
+GOALS = {"closed": 1, "repeated": 2, "again": 3, "spoiled": 4, "later": 5, "second": 6, "moving": 7, "over": 8,
+         "alone": 9, "late_write": 10}
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    name: str
+    options: tuple[str, ...]
+    tier: int = QUICK
+    finds: tuple[str, ...] = ()  # requirements of which one must be violated; none: all must hold
+    goal: str = ""  # a run must reach it
+    ends: bool = False  # also shows that no run goes on for ever
+
+    def macros(self) -> dict[str, str]:
+        """The options and their values. An option without a value has the value 1."""
+        return {name: value or "1" for name, _, value in (option.partition("=") for option in self.options)}
+
+
+def _check(name: str, options: str, tier: int = QUICK, **more) -> Check:
+    return Check(name, tuple(options.split()), tier, **more)
+
+
+# Budgets are upper bounds, so each configuration includes those with fewer faults.
+HOLD = [
+    _check("out-of-place", "LOSSES=2", FAST, ends=True),
+    _check("in-place", "LOSSES=2 IN_PLACE", FAST, ends=True),
+    _check("preserve", "LOSSES=2 IN_PLACE PRESERVE"),
+    _check("eager", "EAGER LOSSES=2", FAST, ends=True),
+    _check("breaks", "LOSSES=1 BREAKS=2"),
+    _check("parts", "PARTS=2 NODES=3 LOSSES=2"),
+    _check("parts-in-place", "PARTS=2 LOSSES=2 IN_PLACE"),
+    _check("parts-preserve", "PARTS=2 LOSSES=2 IN_PLACE PRESERVE", SOAK),
+    _check("change", "LOSSES=1 CHANGES=1", FAST),
+    _check("change-failures", "LOSSES=1 CHANGES=1 FAILURES=2"),
+    _check("change-in-place", "LOSSES=1 CHANGES=1 FAILURES=1 IN_PLACE"),
+    _check("change-eager", "EAGER LOSSES=1 CHANGES=1 FAILURES=1"),
+    _check("change-breaks", "LOSSES=1 CHANGES=1 BREAKS=1"),
+    _check("change-parts", "PARTS=2 LOSSES=1 CHANGES=1"),
+    _check("failures", "ROUNDS=3 LOSSES=2 FAILURES=2"),
+    _check("failures-in-place", "LOSSES=2 FAILURES=2 IN_PLACE", SOAK),
+    _check("failures-eager", "EAGER LOSSES=2 FAILURES=1"),
+    _check("cancels", "LOSSES=1 CANCELS=2 FAILURES=1"),
+    _check("cancels-eager", "EAGER LOSSES=1 CANCELS=1 FAILURES=1"),
+    _check("crash", "LOSSES=1 CRASHES=1", FAST, ends=True),
+    _check("crash-change", "LOSSES=1 CHANGES=1 CRASHES=1"),
+    _check("coordinator", "LOSSES=1 COORDINATOR_LOSSES=1", FAST, ends=True),
+    _check("coordinator-change", "LOSSES=1 CHANGES=1 COORDINATOR_LOSSES=1"),
+    _check("late-go", "LOSSES=2 LATE_GO"),
+    _check("ranks", "RANKS=3 LOSSES=1 FAILURES=1"),
+    _check("ranks-in-place", "RANKS=3 LOSSES=1 FAILURES=1 IN_PLACE", SOAK),
+    _check("ranks-eager", "RANKS=3 EAGER LOSSES=1"),
+    _check("ranks-losses", "RANKS=3 LOSSES=2 FAILURES=1", SOAK),
+    _check("ranks-losses-eager", "RANKS=3 EAGER LOSSES=2", SOAK),
+    _check("ranks-change", "RANKS=3 LOSSES=1 CHANGES=1 ROUNDS=1", SOAK),
+    _check("ranks-cancels", "RANKS=3 EAGER LOSSES=1 FAILURES=1 CANCELS=1", SOAK),
+    _check("ranks-crash", "RANKS=3 LOSSES=1 BREAKS=1 CRASHES=1 ROUNDS=1", SOAK),
+    _check("cancels-breaks", "LOSSES=1 BREAKS=1 CANCELS=2 FAILURES=1", SOAK),
+    _check("parts-breaks", "PARTS=2 NODES=3 LOSSES=2 BREAKS=1", SOAK),
+    _check("change-parts-failures", "PARTS=2 LOSSES=1 CHANGES=1 FAILURES=1", SOAK),
+    _check("change-losses", "LOSSES=2 CHANGES=1 FAILURES=1", SOAK),
+    _check("change-rounds", "ROUNDS=3 LOSSES=1 CHANGES=1 FAILURES=2 CANCELS=1", SOAK),
+    _check("change-twice", "LOSSES=1 CHANGES=2", SOAK),
+    _check("change-eager-breaks", "EAGER LOSSES=1 BREAKS=1 CHANGES=1", SOAK),
+    _check("crash-breaks", "LOSSES=1 BREAKS=1 CHANGES=1 CRASHES=1", SOAK),
+    _check("coordinator-breaks", "LOSSES=1 BREAKS=1 CHANGES=1 COORDINATOR_LOSSES=1", SOAK),
+]
+
+MUTANTS = [
+    _check("no-commit", "LOSSES=1 NO_COMMIT", FAST, finds=("wrong_result",)),
+    _check("no-fence", "LOSSES=1 NO_FENCE", FAST, finds=("application_buffer_written",)),
+    _check("fences-lost-only", "PARTS=2 NODES=3 LOSSES=1 FENCES_LOST_ONLY", FAST,
+           finds=("application_buffer_written",)),
+    _check("no-closing", "LOSSES=1 NO_CLOSING", FAST, finds=(NEVER_ENDS,)),
+    _check("first-is-minimum", "LOSSES=1 FIRST_IS_MINIMUM", FAST, finds=("wrong_round",)),
+    _check("eager-not-kept", "EAGER LOSSES=1 EAGER_NOT_KEPT", FAST, finds=("operation_fails",)),
+    _check("eager-stands", "EAGER LOSSES=1 EAGER_NOT_KEPT EAGER_STANDS", finds=("wrong_result",)),
+    _check("not-spoiled", "LOSSES=1 IN_PLACE NOT_SPOILED", FAST, finds=("wrong_result",)),
+    _check("not-restored", "LOSSES=1 IN_PLACE PRESERVE NOT_RESTORED", finds=("wrong_result",)),
+    _check("go-early", "CHANGES=1 COORDINATOR_LOSSES=1 GO_EARLY", FAST, finds=("session_ends",)),
+    _check("failures-unsaid", "LOSSES=1 FAILURES=1 FAILURES_UNSAID", FAST, finds=("wrong_result",)),
+    _check("calls-off-repair", "LOSSES=2 CALLS_OFF_REPAIR", finds=("session_ends",)),
+    _check("stale-go", "LOSSES=2 LATE_GO STALE_GO", FAST, finds=("wrong_round",)),
+    _check("unused-tag-ended", "LOSSES=1 CHANGES=1 UNUSED_TAG_ENDED", finds=("wrong_round", "wrong_result")),
+    _check("old-end-forgotten", "LOSSES=1 CHANGES=1 FAILURES=1 OLD_END_FORGOTTEN", finds=("wrong_result",)),
+    _check("old-failure-hidden", "LOSSES=1 CHANGES=1 FAILURES=2 OLD_FAILURE_HIDDEN", finds=("wrong_result",)),
+    _check("inherits-at-go", "ROUNDS=3 LOSSES=1 CHANGES=1 FAILURES=2 INHERITS_AT_GO", finds=("operation_fails",)),
+    _check("kept-when-taken", "EAGER LOSSES=1 KEPT_WHEN_TAKEN", finds=("operation_fails",)),
+    _check("again-miscounted", "EAGER LOSSES=2 AGAIN_MISCOUNTED", finds=("wrong_round",)),
+    _check("calls-off-knowing", "LOSSES=1 CHANGES=1 CALLS_OFF_KNOWING", finds=("session_ends",)),
+]
+
+REACHED = [
+    _check("closed", "LOSSES=1", goal="closed"),
+    _check("repeated", "LOSSES=1", goal="repeated"),
+    _check("again", "EAGER LOSSES=1", goal="again"),
+    _check("spoiled", "LOSSES=1 IN_PLACE", goal="spoiled"),
+    _check("later", "LOSSES=1 FAILURES=1", goal="later"),
+    _check("second", "LOSSES=2", goal="second"),
+    _check("moving", "LOSSES=1 CHANGES=1", goal="moving"),
+    _check("over", "LOSSES=1 CRASHES=1", goal="over"),
+    _check("alone", "COORDINATOR_LOSSES=1", goal="alone"),
+    _check("late-write", "LOSSES=1", goal="late_write"),
+]

@@ -1,0 +1,305 @@
+// The coordinator. It stands for control/coordinator/state/change.h and repair_rounds.h (one change and its decision),
+// and control/coordinator/state/jobs/job_versions.h (when a version is lost, and what follows). Nodes take their
+// assignments at once, so a version is there when its change begins.
+
+inline tell(w, word, which, how) {
+  if
+  :: closed & BIT(w)
+  :: else -> to_rank[w] ! word, target, which, how
+  fi
+}
+inline tell_all(word, which, how) {
+  for (j : 0 .. RANKS - 1) {
+    tell(j, word, which, how)
+  }
+}
+
+inline forget_reports() {
+  first_round = 1;
+  furthest = 0;
+  furthest_kept = 0;
+  has_succeeded = false;
+  succeeded = 0
+}
+
+inline enter(next_stage) {
+  change = next_stage;
+  reported = 0
+}
+
+inline end_change() {
+  enter(NO_CHANGE);
+  target = 0;
+  forget_reports()
+}
+
+// JobVersions::fail_next().
+inline call_change_off() {
+  EVENT("call_off epoch=%d\n", target);
+  tell_all(CALLED_OFF, 0, 0);
+  end_change()
+}
+
+// The next version: where the present one has lost nodes, others take their parts; a planned change moves all parts.
+// When no node is left, one returns.
+#define IS_USABLE(n, v, p) (!(lost & BIT(n)) && !(PARTS > 1 && HAS_NODE(v, n)))
+inline lay_out(v, moves) {
+  for (i : 0 .. PARTS - 1) {
+    k = owner[AT(current, i)];
+    if
+    :: moves -> k = (k + 1) % NODES
+    :: else
+    fi;
+    if
+    :: lost & BIT(k) ->
+       if
+       :: IS_USABLE(0, current, i) -> k = 0
+       :: !IS_USABLE(0, current, i) && IS_USABLE(1, current, i) -> k = 1
+#if NODES > 2
+       :: !IS_USABLE(0, current, i) && !IS_USABLE(1, current, i) && IS_USABLE(2, current, i) -> k = 2
+#endif
+       :: else -> lost = lost & ~BIT(k)
+       fi
+    :: else
+    fi;
+    owner[AT(v, i)] = k
+  }
+}
+
+inline begin_change(word, moves) {
+  last_epoch++;
+  target = last_epoch;
+  lay_out(target, moves);
+  enter(ASKING);
+  EVENT("begin epoch=%d\n", target);
+  tell_all(word, 0, 0)
+}
+
+// JobVersions::begin_repair(). A rank has left the job: it cannot be repaired, and ends.
+inline begin_repair() {
+  if
+  :: change == ASKING || change == DECIDING -> call_change_off()
+  :: else -> end_change()
+  fi;
+  leaving = 0;
+  said_lost = 0;
+  if
+  :: closed -> stage_of_job = OVER
+  :: else -> stage_of_job = REPAIRING; EVENT("repair epoch=%d\n", current)
+  fi
+}
+
+#define IS_USED(v) ((v) == current || ((v) == leaving && change == MOVING))
+inline lose_node(n) {
+  losses_left--;
+  AFTER_FAULT;
+  EVENT("lose node=%d\n", n);
+  flag = (stage_of_job == RUNNING &&
+          (HAS_NODE(current, n) || (leaving != 0 && change == MOVING && HAS_NODE(leaving, n))));
+  lost = lost | BIT(n);
+  if
+  :: flag -> begin_repair()
+  :: !flag && target != 0 && (change == ASKING || change == DECIDING) && HAS_NODE(target, n) -> call_change_off()
+  :: else
+  fi
+}
+#define MAY_LOSE(n) \
+  (losses_left > 0 && FAULT_COMES && stage_of_job < OVER && !(lost & BIT(n)) && \
+   (HAS_NODE(current, n) || (target != 0 && HAS_NODE(target, n)) || (leaving != 0 && HAS_NODE(leaving, n))))
+
+// JobVersions::lose() and lose_again().
+inline take_loss(w) {
+  if
+  :: target != 0 && m_epoch == target && (change == ASKING || change == DECIDING) -> call_change_off()
+  :: !IS_USED(m_epoch)
+  :: IS_USED(m_epoch) && stage_of_job == REPAIRING ->
+     flag = !(said_lost & BIT(w)) && !((change == ASKING && (reported & BIT(w))) || change == DECIDING);
+     said_lost = said_lost | BIT(w);
+     if
+     :: target == 0 || flag
+     :: else -> call_change_off()
+     fi
+  :: IS_USED(m_epoch) && stage_of_job == RUNNING && closed -> to_rank[w] ! ENDED, 0, 0, 0
+  :: IS_USED(m_epoch) && stage_of_job == RUNNING && !closed ->
+     begin_repair();
+     said_lost = BIT(w)
+  fi
+}
+
+// RepairRounds::add(), or the largest round in a planned change.
+inline add_rounds(w) {
+  i = m_round;
+  if
+  :: m_failure != 0 && m_failure < m_round -> i = m_failure
+  :: m_failure != 0 && m_failure >= m_round -> i = m_round - 1
+  :: else
+  fi;
+  if
+  :: i > succeeded -> succeeded = i
+  :: else
+  fi;
+#ifdef FIRST_IS_MINIMUM
+  if
+  :: reported == BIT(w) || m_round < first_round -> first_round = m_round
+  :: else
+  fi;
+  has_succeeded = true
+#else
+  if
+  :: m_round > first_round -> first_round = m_round; furthest = 0; furthest_kept = 0; has_succeeded = false
+  :: else
+  fi;
+  if
+  :: m_round == first_round ->
+     furthest++;
+     furthest_kept = furthest_kept + (m_failure == 0 && m_kept);
+     has_succeeded = has_succeeded || m_failure == 0
+  :: else
+  fi
+#endif
+}
+
+// All ranks know the decision: JobVersions::use_next(), and the end of a repair.
+inline move() {
+  EVENT("go epoch=%d\n", target);
+  if
+  :: stage_of_job == REPAIRING ->
+     REACHES_GOAL(GOAL_SECOND, target > current + 1);
+     current = target;
+     stage_of_job = RUNNING;
+     said_lost = 0;
+     end_change()
+  :: else ->
+     leaving = current;
+     current = target;
+     enter(MOVING)
+  fi
+}
+
+// RepairRounds::decide(). In a planned change no round has failed or is done again.
+inline decide() {
+  k = (has_succeeded -> 0 : succeeded);
+  if
+  :: has_succeeded && furthest < RANKS && furthest_kept == furthest -> first_round--
+  :: else
+  fi;
+  EVENT("decide epoch=%d first=%d failure=%d\n", target, first_round, k);
+  tell_all(DECIDED, first_round, k);
+  enter(DECIDING);
+#ifdef GO_EARLY
+  tell_all(GO, 0, 0);
+  move();
+#endif
+  forget_reports()
+}
+
+// Change::report().
+inline take_report(w) {
+  reported = reported | BIT(w);
+  if
+  :: change == ASKING -> add_rounds(w)
+  :: else
+  fi;
+  if
+  :: reported == ALL ->
+     if
+     :: change == ASKING -> decide()
+     :: change == DECIDING -> tell_all(GO, 0, 0); move()
+     :: change == MOVING -> tell_all(LEAVE, 0, 0); enter(LEAVING)
+     :: else -> end_change(); leaving = 0
+     fi
+  :: else
+  fi
+}
+#define IS_AWAITED(w) \
+  (m_epoch == target && !(reported & BIT(w)) && \
+   ((change == ASKING && m_word == READY) || (change == DECIDING && m_word == KNOWS) || \
+    (change == MOVING && m_word == MOVED) || (change == LEAVING && m_word == LEFT)))
+
+// JobVersions::close(). A job that is being repaired ends with the rank.
+inline take_close(w) {
+  closed = closed | BIT(w);
+  if
+  :: change == ASKING || change == DECIDING -> call_change_off()
+  :: else
+  fi;
+  if
+  :: stage_of_job == REPAIRING ->
+     stage_of_job = OVER;
+     tell_all(ENDED, 0, 0)
+  :: else
+  fi;
+  do
+  :: len(to_rank[w]) > 0 -> to_rank[w] ? m_word, m_epoch, m_round, m_failure
+  :: else -> break
+  od
+}
+
+inline hear(w) {
+  to_coordinator[w] ? m_word, m_epoch, m_round, m_failure, m_kept;
+  EVENT("hear rank=%d word=%e epoch=%d\n", w, m_word, m_epoch);
+  if
+  :: m_word == CLOSED -> take_close(w)
+  :: m_word == LOST && stage_of_job == OVER -> to_rank[w] ! ENDED, 0, 0, 0
+  :: m_word == LOST && stage_of_job != OVER -> take_loss(w)
+  :: m_word == CANNOT && m_epoch == target && (change == ASKING || change == DECIDING) -> call_change_off()
+  :: m_word != LOST && IS_AWAITED(w) -> take_report(w)
+#ifdef LATE_GO
+  :: m_word == KNOWS && m_epoch != target && stage_of_job < OVER ->
+     for (j : 0 .. RANKS - 1) {
+       if
+       :: closed & BIT(j)
+       :: else -> to_rank[j] ! GO, m_epoch, 0, 0
+       fi
+     }
+#endif
+  :: else  // on another change, or late
+  fi
+}
+
+// The coordinator stops. What ranks have said is lost.
+inline stop_coordinator() {
+  coordinator_losses_left--;
+  AFTER_FAULT;
+  EVENT("stop_coordinator version=%d\n", current);
+  stage_of_job = GONE;
+  end_change();
+  leaving = 0;
+  said_lost = 0;
+  closed = 0
+}
+inline drop_report(w) { to_coordinator[w] ? m_word, m_epoch, m_round, m_failure, m_kept }
+
+proctype Coordinator() {
+end:
+  do
+#ifdef LATE_FAULTS
+  :: ANY_UNFINISHED && resolve < RESOLVED -> resolve++
+  :: ANY_UNFINISHED && resolve < RESOLVED -> resolve = 0
+#endif
+  :: STEP(nempty(to_coordinator[0]) && stage_of_job != GONE, hear(0))
+  :: STEP(nempty(to_coordinator[1]) && stage_of_job != GONE, hear(1))
+#if RANKS > 2
+  :: STEP(nempty(to_coordinator[2]) && stage_of_job != GONE, hear(2))
+#endif
+  :: STEP(stage_of_job == REPAIRING && change == NO_CHANGE && last_epoch < VERSIONS, begin_change(REPAIR, false))
+  :: STEP(MAY_LOSE(0), lose_node(0))
+  :: STEP(MAY_LOSE(1), lose_node(1))
+#if NODES > 2
+  :: STEP(MAY_LOSE(2), lose_node(2))
+#endif
+#if CHANGES > 0
+  :: STEP(changes_left > 0 && stage_of_job == RUNNING && change == NO_CHANGE && FAULT_COMES && !closed,
+          changes_left--; AFTER_FAULT; begin_change(PREPARE, true))
+  :: STEP((change == ASKING || change == DECIDING) && stage_of_job == RUNNING, call_change_off())  // Change::tick()
+#endif
+#if COORDINATOR_LOSSES > 0
+  :: STEP(coordinator_losses_left > 0 && FAULT_COMES && stage_of_job < OVER, stop_coordinator())
+  :: STEP(stage_of_job == GONE && nempty(to_coordinator[0]), drop_report(0))
+  :: STEP(stage_of_job == GONE && nempty(to_coordinator[1]), drop_report(1))
+#if RANKS > 2
+  :: STEP(stage_of_job == GONE && nempty(to_coordinator[2]), drop_report(2))
+#endif
+#endif
+  od
+}

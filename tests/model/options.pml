@@ -1,0 +1,105 @@
+// The options of the model, each a macro (-DNAME or -DNAME=value). run.py has the configurations that
+// are checked.
+//
+// Size:
+//   RANKS     ranks of the job: 2 or 3
+//   NODES     nodes of the cluster: 2 or 3. Those that carry no part are spares
+//   PARTS     parts of an operation, each at a shard of its own: 1 or 2. Node p has part p at the start
+//   ROUNDS    rounds of the one tag
+// Faults, by how many times they may happen. The default of all is 0:
+//   LOSSES    the coordinator loses a node. The node may have stopped, or it lives on and does not know
+//   BREAKS    a rank alone loses a node: it reports that, or cannot take the next version
+//   CHANGES   planned changes to another version. Node p+1 gets part p
+//   FAILURES  a node ends a round with an error: a deadline, a mismatch, damaged bytes
+//   CANCELS   a rank cancels its operation
+//   CRASHES   a rank stops
+//   COORDINATOR_LOSSES  the coordinator stops (at most 1); what it has sent may be lost
+//   LATE_GO   the coordinator sends `go` for a decision that it has called off, when a rank says late that it knows
+// Kind of the operations; without an option they are out of place:
+//   IN_PLACE  the result replaces the contribution in the same buffer
+//   PRESERVE  with IN_PLACE: the client keeps a copy of the contribution
+//   EAGER     contributions travel with notices, results with completions
+// Mutants. Each leaves out one rule, and the check must find the error:
+//   NO_COMMIT          a rank gets its completion when the result stands there, and perhaps not at others
+//   NO_FENCE           an interrupted rank leaves all nodes their access
+//   FENCES_LOST_ONLY   an interrupted rank fences the lost nodes of a version, and not the others
+//   NO_CLOSING         an interrupted operation is posted again although its round has ended elsewhere
+//   FIRST_IS_MINIMUM   the decision takes the smallest round, not the largest
+//   EAGER_NOT_KEPT     no rank keeps contributions of eager rounds
+//   EAGER_STANDS       with EAGER_NOT_KEPT: an eager round that succeeded elsewhere is closed like any other
+//   NOT_SPOILED        an interrupted operation in place is posted again without a copy
+//   NOT_RESTORED       with PRESERVE: the copy is not written back
+//   GO_EARLY           the coordinator sends `go` with the decision, before all ranks know it
+//   FAILURES_UNSAID    a rank does not report that its last round failed
+//   CALLS_OFF_REPAIR   a rank that knows the decision of a repair calls it off for a lost node
+//   STALE_GO           with LATE_GO: a rank that holds its posts back obeys every `go`
+// Mutants that had been in the code:
+//   UNUSED_TAG_ENDED   a tag that a rank has not used counts as moved when the old version is lost
+//   OLD_END_FORGOTTEN  a rank forgets how its last round in the old version ended when it leaves that
+//   OLD_FAILURE_HIDDEN a failure in the new version hides one in the old version
+//   INHERITS_AT_GO     the new version begins with the last failure of the old one, where rounds still end
+//   KEPT_WHEN_TAKEN    an eager round is kept from the time when the application takes its completion
+//   AGAIN_MISCOUNTED   a post behind a round that is to be done again gets the number of that round
+//   CALLS_OFF_KNOWING  a rank that knows the decision of a planned change calls it off for a lost node
+// Output:
+//   TRACE         a line for each transition (README.md has the format)
+//   LATE_FAULTS   for simulated runs: faults come later, when operations have ended
+//   GOAL=number   fails when a run reaches this goal (state.pml): shows that a configuration has such runs
+
+#ifndef RANKS
+#define RANKS 2
+#endif
+#ifndef NODES
+#define NODES 2
+#endif
+#ifndef PARTS
+#define PARTS 1
+#endif
+#ifndef ROUNDS
+#define ROUNDS 2
+#endif
+#ifndef LOSSES
+#define LOSSES 0
+#endif
+#ifndef BREAKS
+#define BREAKS 0
+#endif
+#ifndef CHANGES
+#define CHANGES 0
+#endif
+#ifndef FAILURES
+#define FAILURES 0
+#endif
+#ifndef CANCELS
+#define CANCELS 0
+#endif
+#ifndef CRASHES
+#define CRASHES 0
+#endif
+#ifndef COORDINATOR_LOSSES
+#define COORDINATOR_LOSSES 0
+#endif
+
+#if RANKS < 2 || RANKS > 3
+#error "RANKS must be 2 or 3"
+#endif
+#if NODES < 2 || NODES > 3
+#error "NODES must be 2 or 3"
+#endif
+#if PARTS < 1 || PARTS > 2
+#error "PARTS must be 1 or 2"
+#endif
+#if ROUNDS > 7
+#error "ROUNDS must be at most 7, because a byte holds a set of rounds"
+#endif
+#if defined(EAGER) && (PARTS > 1 || defined(IN_PLACE))
+#error "eager operations have one part, and the client keeps their contributions, so IN_PLACE adds nothing"
+#endif
+#if defined(PRESERVE) && !defined(IN_PLACE)
+#error "PRESERVE is for IN_PLACE"
+#endif
+
+// A loss may destroy the contribution of an interrupted operation.
+#if defined(IN_PLACE) && !defined(PRESERVE)
+#define MAY_SPOIL
+#endif

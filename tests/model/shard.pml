@@ -1,0 +1,137 @@
+// The shard of one part in one version, at the node that owns the part. It stands for
+// dataplane/protocol/matching/matching.h (notices), dataplane/protocol/tiles/tiles.h (pull, sum, push) and
+// dataplane/protocol/verdicts/verdicts.h (the end). Nodes know nothing of repairs. A node that the coordinator has
+// lost goes on as before, or does nothing more: no shard has to take a step.
+
+// The rank has an operation there that has not ended.
+#define POSTED_TO(w, v, p) \
+  (rank[w].version == (v) && !(rank[w].parts_ended & BIT(p)) && (SHARD(v, p).open & BIT(w)))
+#if RANKS == 2
+#define ALL_POSTED_TO(v, p) (POSTED_TO(0, v, p) && POSTED_TO(1, v, p) && rank[0].number == rank[1].number)
+#else
+#define ALL_POSTED_TO(v, p) \
+  (POSTED_TO(0, v, p) && POSTED_TO(1, v, p) && POSTED_TO(2, v, p) && rank[0].number == rank[1].number && \
+   rank[0].number == rank[2].number)
+#endif
+#define READY_TO_SUM(v, p) \
+  (ALL_POSTED_TO(v, p) && SHARD(v, p).done != rank[0].number && !(SHARD(v, p).failed & BIT(rank[0].number)))
+#define MAY_PUSH(v, p, w) \
+  ((SHARD(v, p).open & BIT(w)) && !(SHARD(v, p).pushed & BIT(w)) && \
+   (SHARD(v, p).pushing > 0 || READY_TO_SUM(v, p)))
+
+// Before the first push: the pulls. Contributions in place that a result has replaced are wrong. (The pulls need no
+// step of their own: what they read changes only when an operation ends, and then its ranks have fenced the shard.)
+inline pull(v, p) {
+  SHARD(v, p).pushing = rank[0].number;
+  SHARD(v, p).right = true;
+  for (x : 0 .. RANKS - 1) {
+#ifdef IN_PLACE
+    SHARD(v, p).right = SHARD(v, p).right && RESULT(x, p) == 0;
+#endif
+    SHARD(v, p).right = SHARD(v, p).right && rank[x].round == rank[x].number
+  }
+  EVENT("pull version=%d part=%d round=%d right=%d\n", v, p, SHARD(v, p).pushing, SHARD(v, p).right)
+}
+
+// One push lands, and its acknowledgement comes back. After the last one the operation has succeeded.
+inline push(v, p, w) {
+  if
+  :: SHARD(v, p).pushing == 0 -> pull(v, p)
+  :: else
+  fi;
+  EVENT("push version=%d part=%d rank=%d round=%d\n", v, p, w, SHARD(v, p).pushing);
+  REACHES_GOAL(GOAL_LATE_WRITE, SHARD(v, p).open != ALL);
+  REQUIRE(application_buffer_written, rank[w].status == POSTED);
+  RESULT(w, p) = (SHARD(v, p).right -> SHARD(v, p).pushing : WRONG);
+  SHARD(v, p).pushed = SHARD(v, p).pushed | BIT(w);
+  if
+  :: SHARD(v, p).pushed == ALL ->
+     SHARD(v, p).done = SHARD(v, p).pushing;
+     SHARD(v, p).pushing = 0;
+     SHARD(v, p).pushed = 0
+  :: else
+  fi
+}
+#ifdef NO_COMMIT
+#define HAS_SUCCEEDED(v, p, w) \
+  (SHARD(v, p).done == rank[w].number || \
+   (SHARD(v, p).pushing == rank[w].number && (SHARD(v, p).pushed & BIT(w))))
+#else
+#define HAS_SUCCEEDED(v, p, w) (SHARD(v, p).done == rank[w].number)
+#endif
+#define HAS_FAILED(v, p, w) (SHARD(v, p).failed & BIT(rank[w].number))
+
+// Verdicts::fail(): the round ends with an error. The shard keeps the verdict for ranks that announce it later. When
+// another part has failed, or a rank has cancelled, this one may fail too.
+#define MAY_FAIL(v, p, w) \
+  (POSTED_TO(w, v, p) && SHARD(v, p).done != rank[w].number && !HAS_FAILED(v, p, w) && \
+   (failures_left > 0 || (failed_rounds & BIT(rank[w].number))))
+inline fail(v, p, w) {
+  k = rank[w].number;
+  EVENT("fail version=%d part=%d round=%d\n", v, p, k);
+  if
+  :: failed_rounds & BIT(k)
+  :: else -> failures_left--
+  fi;
+  failed_rounds = failed_rounds | BIT(k);
+  SHARD(v, p).failed = SHARD(v, p).failed | BIT(k);
+  if
+  :: SHARD(v, p).pushing == k -> SHARD(v, p).pushing = 0; SHARD(v, p).pushed = 0
+  :: else
+  fi
+#ifdef EAGER
+  ;
+  for (x : 0 .. RANKS - 1) {
+    if
+    :: rank[x].kept == k -> excused_rounds = excused_rounds | BIT(k)  // it succeeded there, and is done again
+    :: else
+    fi
+  }
+#endif
+}
+
+#ifdef EAGER
+// Verdicts::conclude() of an eager operation. It follows the last notice at once: to do it later would add nothing,
+// because its results may be taken late, or never. A rank may do a round again that it has kept.
+#define AGAIN_AT(w, v) (rank[w].again && rank[w].again_version == (v) && (SHARD(v, 0).open & BIT(w)))
+#define CONTRIBUTES(w, v, r) \
+  ((AGAIN_AT(w, v) && rank[w].kept == (r)) || (!AGAIN_AT(w, v) && POSTED_TO(w, v, 0) && rank[w].number == (r)))
+inline conclude_eager(v, r) {
+  flag = !(SHARD(v, 0).failed & BIT(r)) && SHARD(v, 0).done != r;
+  good = true;
+  for (x : 0 .. RANKS - 1) {
+    flag = flag && CONTRIBUTES(x, v, r);
+    good = good && (AGAIN_AT(x, v) || rank[x].round == rank[x].number)
+  }
+  if
+  :: flag ->
+     SHARD(v, 0).done = r;
+     SHARD(v, 0).right = good;
+     EVENT("conclude version=%d round=%d right=%d\n", v, r, good)
+  :: else
+  fi
+}
+#endif
+
+#if !defined(EAGER) || FAILURES > 0 || CANCELS > 0
+#define SHARDS_STEP
+proctype Shard(byte v; byte p) {
+end:
+  do
+#ifndef EAGER
+  :: STEP(MAY_PUSH(v, p, 0), push(v, p, 0))
+  :: STEP(MAY_PUSH(v, p, 1), push(v, p, 1))
+#if RANKS > 2
+  :: STEP(MAY_PUSH(v, p, 2), push(v, p, 2))
+#endif
+#endif
+#if FAILURES > 0 || CANCELS > 0
+  :: STEP(MAY_FAIL(v, p, 0), fail(v, p, 0))
+  :: STEP(MAY_FAIL(v, p, 1), fail(v, p, 1))
+#if RANKS > 2
+  :: STEP(MAY_FAIL(v, p, 2), fail(v, p, 2))
+#endif
+#endif
+  od
+}
+#endif
