@@ -57,14 +57,15 @@ hidden byte wrong_round;                 // a rank counts another round than the
 //   MOVED, LEFT  the old version is not needed; is closed
 //   CLOSED  the connection has ended
 mtype = { PREPARE, REPAIR, DECIDED, GO, LEAVE, CALLED_OFF, ENDED, LOST, READY, KNOWS, CANNOT, MOVED, LEFT, CLOSED };
-chan to_rank[RANKS] = [8] of { mtype, byte, byte, byte };             // word, epoch, first round, failure
-chan to_coordinator[RANKS] = [6] of { mtype, byte, byte, byte, byte }; // word, epoch, next round, failure, kept
+#define VERSIONS (1 + LOSSES + BREAKS + CHANGES + CRASHES)  // as many as a run can have
+// Each version adds few messages. A channel that is full is an error of the model, which Spin reports.
+chan to_rank[RANKS] = [2 * VERSIONS + 4] of { mtype, byte, byte, byte };  // word, epoch, first round, failure
+chan to_coordinator[RANKS] = [VERSIONS + 5] of { mtype, byte, byte, byte, byte }; // word, epoch, next round, failure, kept
 
 // Rounds count from 1. A "failure" is 0 when the last round that has ended succeeded. Otherwise it is the first
 // round of those that did not succeed (RoundFailure::succeeded of client/operations/tag_rounds.h).
 
 // -- Versions and nodes --------------------------------------------------------------------------
-#define VERSIONS (1 + LOSSES + BREAKS + CHANGES + CRASHES)
 #define AT(v, p) (((v) - 1) * PARTS + (p))
 byte owner[VERSIONS * PARTS];  // the node that has the part in the version
 byte lost;                     // the nodes that the coordinator has lost, or that return as new ones
