@@ -120,6 +120,8 @@ void PostPlacement::hold(std::vector<Interrupted> interrupted) {
   std::vector<Waiting> held;
   for (Interrupted& one : interrupted) {
     const bool again = again_.contains(one.notice.tag);
+    // A rank that a node reports as lost may only be interrupted, too.
+    if (one.verdict && one.verdict->status != Status::kNodeLost) one.verdict.reset();
     held.push_back(
         {one.notice, one.user, one.notice.round, true, one.cancelled, again, one.verdict});
   }

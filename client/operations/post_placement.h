@@ -58,7 +58,7 @@ class PostPlacement {
   // operation is cancelled when it is placed, because other ranks do it again too.
   bool cancel(std::uint32_t tag);
   // Ends all waiting posts with this status and culprit. Without a culprit, an interrupted
-  // operation of which a node reported the end has that verdict.
+  // operation for which a node reported a lost node has that verdict.
   void end_waiting(Status status, std::uint16_t culprit = wire::kNoRank);
 
   // Interrupted operations wait before all other posts.

@@ -233,16 +233,23 @@ TEST_F(InterruptedPostsTest, ACancelledOneIsAnnouncedAndThenCancelled) {
 TEST_F(InterruptedPostsTest, ANodesVerdictHoldsWhenTheSessionEnds) {
   posts_.end_waiting(Status::kNodeLost);
   wire::Completion verdict;
-  verdict.status = Status::kPeerLost;
+  verdict.status = Status::kNodeLost;
+  verdict.witness = 3;
   interrupted_[0].verdict = verdict;
+  verdict.status = Status::kPeerLost;
+  verdict.culprit = 0;
+  interrupted_[1].verdict = verdict;
   EXPECT_EQ(ended(107), Status::kNodeLost);
   EXPECT_EQ(ended(108), Status::kNodeLost);
   posts_.hold(interrupted_);
   posts_.end_waiting(Status::kNodeLost);
   Finished finished;
   ASSERT_TRUE(posts_.take(finished));
-  EXPECT_EQ(finished.verdict.status, Status::kPeerLost);
+  EXPECT_EQ(finished.verdict.witness, 3);
   EXPECT_TRUE(finished.started);
+  ASSERT_TRUE(posts_.take(finished));
+  EXPECT_EQ(finished.verdict.status, Status::kNodeLost);
+  EXPECT_EQ(finished.verdict.culprit, wire::kNoRank) << "that rank may be interrupted, too";
 }
 
 TEST_F(InterruptedPostsTest, ThePostOfARoundThatIsDoneAgainWaits) {
