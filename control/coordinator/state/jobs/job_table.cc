@@ -70,7 +70,12 @@ void JobTable::update(JobRecord record) {
 }
 
 void JobTable::erase(std::uint32_t epoch) {
-  std::erase_if(places_, [epoch](const auto& place) { return place.second == epoch; });
+  const JobState* state = find(epoch);
+  const auto departed = state != nullptr ? state->departed : std::nullopt;
+  std::erase_if(places_, [&](const auto& place) {
+    if (place.second == epoch && departed) departed_.emplace(place.first, *departed);
+    return place.second == epoch;
+  });
   states_.erase(epoch);
   store_.erase_job(epoch);
 }
@@ -140,8 +145,17 @@ std::optional<std::uint32_t> JobTable::version_of(Ticket ticket) const {
 std::optional<std::uint32_t> JobTable::erase_ticket(Ticket ticket) {
   const auto epoch = version_of(ticket);
   listening_.erase(ticket);
+  departed_.erase(ticket);
   places_.erase(ticket);
   return epoch;
+}
+
+const Departure* JobTable::departed_from(Ticket ticket) const {
+  const auto erased = departed_.find(ticket);
+  if (erased != departed_.end()) return &erased->second;
+  const auto epoch = version_of(ticket);
+  const JobState* state = epoch ? find(*epoch) : nullptr;
+  return state != nullptr && state->departed ? &*state->departed : nullptr;
 }
 
 void JobTable::move_ranks(JobState& from) {

@@ -41,6 +41,12 @@ struct Repair {
   std::set<std::uint32_t> reported{};  // ranks that have reported the loss
 };
 
+// A rank that has gone, and how: "died or lost its connection to the coordinator".
+struct Departure {
+  std::uint32_t rank = 0;
+  std::string how;
+};
+
 // The state of one version of a job.
 struct JobState {
   JobStage stage = JobStage::kGathering;
@@ -51,6 +57,7 @@ struct JobState {
   std::vector<std::string> hosts;  // by rank
   std::set<Ticket> waiting;        // ranks without an answer
   bool deserted = false;  // a rank has left: the nodes are about to report that the job is over
+  std::optional<Departure> departed{};  // the first one
   // The fields below are for a change to another version.
   Wanted wanted = Wanted::kNothing;  // begins as soon as possible
   std::uint32_t next = 0;            // epoch of the next version; 0 when there is none
@@ -112,6 +119,8 @@ class JobTable {
   // Erases the ticket. Returns the epoch of its job, whose by_rank still names the ticket; nullopt
   // when it has no place.
   std::optional<std::uint32_t> erase_ticket(Ticket ticket);
+  // Who ended the ticket's job, which is over; nullptr when nobody did.
+  const Departure* departed_from(Ticket ticket) const;
   // The ranks of the version `from` have their places in its next version from now on.
   void move_ranks(JobState& from);
   // The rank can be notified when its job's plan changes; repairs: it can be repaired too. Does
@@ -136,6 +145,7 @@ class JobTable {
   Store& store_;
   std::map<std::uint32_t, JobState> states_;  // by epoch
   std::map<Ticket, std::uint32_t> places_;    // epoch of each ticket's job
+  std::map<Ticket, Departure> departed_;      // of tickets whose job is over and erased
   std::map<Ticket, bool> listening_;          // ranks that can be notified of changes; true: that
                                               // can be repaired
 };

@@ -123,6 +123,8 @@ class JobVersions {
   void finish_repair(std::uint32_t epoch);
   void use_next(JobState& state);
   std::uint32_t used_with(std::uint32_t leaving) const;
+  void notify_departed(Ticket ticket, std::uint32_t epoch, const std::string& why,
+                       const Departure* departed);
   void notify_ended(Ticket ticket, std::uint32_t epoch, const std::string& why,
                     std::optional<std::uint32_t> culprit);
 

@@ -83,13 +83,23 @@ void JobVersions::notify_ended(Ticket ticket, std::uint32_t epoch, const std::st
                             .culprit = culprit});
 }
 
+// Another rank has ended the job, or it is over for another reason.
+void JobVersions::notify_departed(Ticket ticket, std::uint32_t epoch, const std::string& why,
+                                  const Departure* departed) {
+  if (departed == nullptr) {
+    return notify_ended(ticket, epoch, fmt::format("{}; the job is over", why), {});
+  }
+  notify_ended(ticket, epoch, fmt::format("rank {} {}", departed->rank, departed->how),
+               departed->rank);
+}
+
 // The rank has lost the version of that epoch, and waits for a repair or for the end. A version
 // that its job uses no more has another one after it, of which the rank is about to read.
 void JobVersions::lose(Ticket ticket, std::uint32_t epoch, const std::string& why) {
   const auto current = jobs_.version_of(ticket);
   JobState* state = current ? jobs_.find(*current) : nullptr;
   if (state == nullptr || state->stage == JobStage::kOver) {
-    return notify_ended(ticket, epoch, fmt::format("{}; the job is over", why), {});
+    return notify_departed(ticket, epoch, why, jobs_.departed_from(ticket));
   }
   const auto rank = state->rank_of(ticket);
   if (!rank) return;
@@ -99,12 +109,7 @@ void JobVersions::lose(Ticket ticket, std::uint32_t epoch, const std::string& wh
   if (begin_repair(*current, fmt::format("rank {}: {}", *rank, why))) {
     state->repair->reported.insert(*rank);
   } else if (state->deserted) {
-    const auto left = state->missing_ranks();
-    const auto culprit = left.empty() ? std::nullopt : std::optional(left.front());
-    notify_ended(ticket, epoch,
-                 fmt::format("{}; {} left, died or lost its connection to the coordinator", why,
-                             name_ranks(left)),
-                 culprit);
+    notify_departed(ticket, epoch, why, jobs_.departed_from(ticket));
   } else {
     const auto old = jobs_.ranks_not_listening(*state, true);
     notify_ended(
