@@ -1,5 +1,5 @@
 // Which address of cluster.coordinators a node joins. Where the nodes elect their coordinator in a
-// store (cluster.store), that is the one that acts with the highest term. Otherwise the node
+// store (cluster.store), the node joins the acting coordinator with the highest term. Otherwise it
 // prefers a coordinator with members, and then takes the first address that answers. At most one
 // node may choose its own address.
 #pragma once

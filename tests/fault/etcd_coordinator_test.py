@@ -100,8 +100,8 @@ class Etcd(Cluster):
         self.start_node(name, "--cluster-store", f"etcd:http://127.0.0.1:{link.port}" if link else self.store, *more)
 
     def start_nodes(self) -> str:
-        """Nodes a, b and c, of which one acts and none has trees; nodes d and e, which have. Returns the one that
-        acts."""
+        """Starts nodes a, b and c, which may coordinate and have no trees, and nodes d and e, which have trees.
+        Returns the acting coordinator."""
         for name in self.NAMES:
             self.start_candidate(name)
         for name in ("d", "e"):

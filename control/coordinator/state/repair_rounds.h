@@ -34,7 +34,8 @@ using RoundFailures = std::map<std::uint32_t, RoundFailure>;  // by tag
 
 // What a rank reports when it is ready to change.
 struct RankRounds {
-  // The round of each tag that the rank posts next; in a repair, the first one that has not ended.
+  // By tag. In a planned change: the round that the rank posts next. In a repair: the first round
+  // that has not ended at the rank.
   Rounds next;
   // For a repair: of tags whose last round has ended with an error, and of tags whose last round
   // has ended well and can be done again.

@@ -54,7 +54,7 @@ class RepairingTest : public ChangingTest {
   void all_listen(const std::vector<NodeId>& nodes) {
     for (const NodeId node : nodes) coordinator_->listen(node, now_ + kHold);
   }
-  // How the job stands: its present version, or the last one that has ended.
+  // The progress of the job's present version. When it has none: of the last version.
   Coordinator::Progress progress() const {
     Coordinator::Progress present;
     for (const auto& one : coordinator_->progress()) {

@@ -119,7 +119,8 @@ class JobTable {
   // Erases the ticket. Returns the epoch of its job, whose by_rank still names the ticket; nullopt
   // when it has no place.
   std::optional<std::uint32_t> erase_ticket(Ticket ticket);
-  // Who ended the ticket's job, which is over; nullptr when nobody did.
+  // The first rank that has gone from the ticket's job, also when the job is over; nullptr when
+  // none has.
   const Departure* departed_from(Ticket ticket) const;
   // The ranks of the version `from` have their places in its next version from now on.
   void move_ranks(JobState& from);
