@@ -180,7 +180,7 @@ std::vector<std::uint32_t> JobTable::ranks_not_listening(const JobState& state,
 }
 
 bool JobTable::is_repairable(const JobState& state) const {
-  return !state.deserted && ranks_not_listening(state, true).empty();
+  return !state.departed && ranks_not_listening(state, true).empty();
 }
 
 std::optional<JobTable::ChangingRank> JobTable::changing(Ticket ticket, std::uint32_t epoch) const {

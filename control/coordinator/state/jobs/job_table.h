@@ -56,8 +56,8 @@ struct JobState {
   std::vector<Ticket> by_rank;     // 0 when no rank has asked
   std::vector<std::string> hosts;  // by rank
   std::set<Ticket> waiting;        // ranks without an answer
-  bool deserted = false;  // a rank has left: the nodes are about to report that the job is over
-  std::optional<Departure> departed{};  // the first one
+  // The first rank that has left: the nodes are about to report that the job is over.
+  std::optional<Departure> departed{};
   // The fields below are for a change to another version.
   Wanted wanted = Wanted::kNothing;  // begins as soon as possible
   std::uint32_t next = 0;            // epoch of the next version; 0 when there is none

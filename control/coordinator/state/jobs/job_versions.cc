@@ -140,8 +140,7 @@ void JobVersions::close(Ticket ticket, std::string_view how) {
   if (state == nullptr) return;
   state->waiting.erase(ticket);
   const bool begun = state->stage != JobStage::kGathering && state->stage != JobStage::kPlacing;
-  if (begun && !state->deserted) state->departed = {*rank, std::string(how)};
-  state->deserted |= begun;
+  if (begun && !state->departed) state->departed = {*rank, std::string(how)};
   if (state->stage == JobStage::kRepairing) {
     return give_up(*epoch, {Status::kPeerLost, fmt::format("rank {} {}", *rank, how)}, rank);
   }

@@ -113,7 +113,7 @@ TEST_F(JobVersionsTest, AJobEndsWhenItsLastWaitingRankGoes) {
 TEST_F(JobVersionsTest, ARankThatLeavesARunningJobDesertsIt) {
   run(1, {1});
   versions_.close(11, "has left");
-  EXPECT_TRUE(jobs_.find(1)->deserted);
+  EXPECT_TRUE(jobs_.find(1)->departed);
   EXPECT_THAT(jobs_.find(1)->missing_ranks(), ElementsAre(0));
 }
 

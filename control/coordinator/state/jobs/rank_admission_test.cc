@@ -40,7 +40,7 @@ TEST_F(RankAdmissionTest, ARankOfADesertedJobAsksAgain) {
   jobs_.take_place(11, 1, 0, "");
   const RankAdmission admission(rules_);
   EXPECT_EQ(admission.admits({"train", shows("t"), 0, 2}, jobs_).error().status, Status::kRefused);
-  state.deserted = true;
+  state.departed = {1, "has left"};
   EXPECT_EQ(admission.admits({"train", shows("t"), 0, 2}, jobs_).error().status,
             Status::kStaleEpoch);
 }

@@ -108,7 +108,7 @@ void JobVersions::lose(Ticket ticket, std::uint32_t epoch, const std::string& wh
   if (state->stage == JobStage::kRepairing) return lose_again(*current, *rank, why);
   if (begin_repair(*current, fmt::format("rank {}: {}", *rank, why))) {
     state->repair->reported.insert(*rank);
-  } else if (state->deserted) {
+  } else if (state->departed) {
     notify_departed(ticket, epoch, why, jobs_.departed_from(ticket));
   } else {
     const auto old = jobs_.ranks_not_listening(*state, true);
