@@ -52,10 +52,7 @@ TEST_F(RepairingChangesTest, ANodeOfTheOldVersionIsALossWhileRanksStillUseIt) {
     const NodeId a = join("a"), b = join("b");
     run_repairable_job({a, b});
     begin_drain("b", {a});
-    for (const Report report : {Report::kReady, Report::kKnows}) {
-      both_report(report);
-      instructions();
-    }
+    move_ranks();
     const std::uint32_t newest = next_;
     if (!used) {
       both_report(Report::kMoved);
@@ -87,10 +84,7 @@ TEST_F(RepairingChangesTest, ARankMayLoseTheOldVersionWhileTheJobMoves) {
   const NodeId a = join("a"), b = join("b");
   run_repairable_job({a, b});
   begin_drain("b", {a});
-  for (const Report report : {Report::kReady, Report::kKnows}) {
-    both_report(report);
-    instructions();
-  }
+  move_ranks();
   lose(2, first_);  // it has yet to read kGo
   EXPECT_EQ(stage(), "repairing");
   repair_with({a});

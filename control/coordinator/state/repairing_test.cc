@@ -209,10 +209,7 @@ TEST_F(RepairingTest, AnAttemptFailsWhenItsNodesDoNotTakeTheirTreesInTime) {
 TEST_F(RepairingTest, ARankThatLosesAnAttemptsNodesCallsItOff) {
   const NodeId a = join("a"), b = join("b");
   run_repairable_job({a, b});
-  lose(1, first_);
-  act();
-  serve(a), serve(b);
-  ASSERT_THAT(instructions(), ElementsAre(Word::kPrepare));
+  begin_repair({a, b});
   lose(2, first_);
   EXPECT_THAT(instructions(), IsEmpty()) << "the same loss";
   lose(2, first_);
@@ -231,10 +228,7 @@ TEST_F(RepairingTest, ARankThatLosesAnAttemptsNodesCallsItOff) {
 TEST_F(RepairingTest, ALossThatARankReportsAfterItIsReadyIsOfTheAttempt) {
   const NodeId a = join("a"), b = join("b");
   run_repairable_job({a, b});
-  lose(1, first_);
-  act();
-  serve(a), serve(b);
-  ASSERT_THAT(instructions(), ElementsAre(Word::kPrepare));
+  begin_repair({a, b});
   coordinator_->report(2, next_, {Report::kReady});
   lose(2, first_);
   EXPECT_THAT(instructions(), ElementsAre(Word::kCalledOff));

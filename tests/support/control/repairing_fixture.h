@@ -20,7 +20,21 @@ class RepairingTest : public ChangingTest {
     run_job(nodes);
     for (Coordinator::Ticket ticket : {1, 2}) coordinator_->listen(ticket, true);
   }
-  // Continues from there until the repair is over.
+  // A rank has lost the running version, and these nodes serve the first attempt to repair it.
+  void begin_repair(const std::vector<NodeId>& nodes) {
+    lose(1, first_);
+    act();
+    for (const NodeId node : nodes) serve(node);
+    ASSERT_THAT(instructions(), ::testing::ElementsAre(Word::kPrepare));
+  }
+  // All ranks know the decision of a planned change, and move.
+  void move_ranks() {
+    for (const Report report : {Report::kReady, Report::kKnows}) {
+      both_report(report);
+      instructions();
+    }
+  }
+  // Continues from the plan of an attempt until the repair is over.
   void repair_with(const std::vector<NodeId>& nodes) {
     all_listen(nodes);
     for (const NodeId node : nodes) serve(node);
