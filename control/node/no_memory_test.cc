@@ -38,22 +38,22 @@ class NoMemory : public NodeNetwork {
     json result;
     std::size_t allocations = 0;  // of this thread, that may fail
   };
-  // The n-th allocation fails; 0: none. The last ones may not: nlohmann's json allocates where it
-  // is destroyed, which cannot fail.
+  // The n-th allocation fails; 0: none. The request is destroyed after it: nlohmann's json
+  // allocates there, which cannot fail.
   Handled handle(std::size_t n, const char* method, const json& params,
                  std::vector<UniqueFd> fds = {}) {
-    constexpr std::size_t kMany = 1'000'000, kLast = 2;
+    constexpr std::size_t kMany = 1'000'000;
     auto answer = std::make_shared<Answer>();
     rpc::Request request{method, params, std::move(fds)};
     rpc::Reply reply{answer, 1, true};
     testing::fail_allocation(n == 0 ? kMany : n);
     static_cast<void>(
-        within_memory([&] { node_->handle(1, std::move(request), std::move(reply)); }));
+        within_memory([&] { node_->handle(1, request, std::move(reply)); }));
     const std::size_t made = kMany - testing::allocations_left;
     testing::fail_allocation(0);
     if (!until([&] { return answer->has_come(); })) return {"no answer", {}};
     if (!answer->error().empty()) return {answer->error(), {}};
-    return {"", answer->result(), made - kLast};
+    return {"", answer->result(), made};
   }
   // Has each allocation of `request` fail in turn: it is refused, or done all the same and then
   // undone, and nothing is left. How often it was refused.

@@ -80,7 +80,7 @@ Node::~Node() {
   options_.access->keys().set_instances({});
 }
 
-void Node::handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) {
+void Node::handle(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply) {
   const std::string& method = request.method;
   const rpc::Peer peer = options_.peer_of(connection);
   if (const auto may = options_.access->may_call(peer, method); !may) {

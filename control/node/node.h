@@ -33,7 +33,7 @@ class Node : public rpc::Service {
        std::function<void(rpc::ConnectionId, std::string_view)> disconnect);
   ~Node() override;
 
-  void handle(rpc::ConnectionId connection, rpc::Request request, rpc::Reply reply) override;
+  void handle(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply) override;
   void closed(rpc::ConnectionId connection) override;
 
   // Updates which rails are up, for jobs that form from now on.

@@ -318,8 +318,8 @@ void Connection::dispatch(std::string_view line) {
                     "some of them first",
                     most));
   }
-  service_.handle(id_, Request{std::move(call.method), std::move(call.params), std::move(fds_)},
-                  std::move(reply));
+  Request request{std::move(call.method), std::move(call.params), std::move(fds_)};
+  service_.handle(id_, request, std::move(reply));
 }
 
 void Connection::answer(std::string line) {

@@ -86,7 +86,8 @@ class Reply {
 class Service {
  public:
   virtual ~Service() = default;
-  virtual void handle(ConnectionId connection, Request request, Reply reply) = 0;
+  // The caller keeps the request; parts of it may be moved out.
+  virtual void handle(ConnectionId connection, Request& request, Reply reply) = 0;
   // The connection has ended. The server calls this once for each connection that it has served,
   // also when no request came, and never inside handle().
   virtual void closed(ConnectionId connection) = 0;

@@ -101,7 +101,8 @@ class NodeNetwork : public ::testing::Test {
   std::shared_ptr<Answer> ask(rpc::ConnectionId connection, const char* method, json params,
                               std::vector<UniqueFd> fds = {}) {
     auto answer = std::make_shared<Answer>();
-    node_->handle(connection, {method, std::move(params), std::move(fds)}, {answer, 1, true});
+    rpc::Request request{method, std::move(params), std::move(fds)};
+    node_->handle(connection, request, {answer, 1, true});
     return answer;
   }
   std::shared_ptr<Answer> asked(rpc::ConnectionId connection, const char* method, json params,

@@ -31,7 +31,7 @@ inline std::string call(std::string_view method, int id,
 // A service with the methods that the tests need.
 class TestService : public Service {
  public:
-  void handle(ConnectionId connection, Request request, Reply reply) override {
+  void handle(ConnectionId connection, Request& request, Reply reply) override {
     last = connection;
     ++handled;
     closed_before_last = closings.size();
