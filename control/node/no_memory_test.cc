@@ -47,8 +47,7 @@ class NoMemory : public NodeNetwork {
     rpc::Request request{method, params, std::move(fds)};
     rpc::Reply reply{answer, 1, true};
     testing::fail_allocation(n == 0 ? kMany : n);
-    static_cast<void>(
-        within_memory([&] { node_->handle(1, request, std::move(reply)); }));
+    static_cast<void>(within_memory([&] { node_->handle(1, request, std::move(reply)); }));
     const std::size_t made = kMany - testing::allocations_left;
     testing::fail_allocation(0);
     if (!until([&] { return answer->has_come(); })) return {"no answer", {}};

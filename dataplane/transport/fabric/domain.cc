@@ -9,13 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "base/clock.h"
 #include "base/random_number.h"
 #include "base/system/memory_limit.h"
+#include "dataplane/transport/fabric/provider_sockets.h"
 
 namespace tally::transport::fabric {
 namespace {
@@ -41,28 +40,6 @@ std::string joined(std::span<const std::string_view> words) {
   std::string text;
   for (const auto word : words) text += fmt::format("{}{}", text.empty() ? "" : ", ", word);
   return text;
-}
-
-// Returns the descriptors that an epoll watches; none when the descriptor is not an epoll.
-std::vector<int> watched_by(int epoll) {
-  std::ifstream info(fmt::format("/proc/self/fdinfo/{}", epoll));
-  std::vector<int> found;
-  for (std::string line; std::getline(info, line);) {
-    int fd = -1;
-    if (std::sscanf(line.c_str(), "tfd: %d", &fd) == 1) found.push_back(fd);
-  }
-  return found;
-}
-
-// For the providers net and tcp. A queue's descriptor is an epoll over a second epoll and a signal.
-// The second epoll watches the sockets. Every completion raises the signal, and nothing lowers it
-// (fi_trywait does nothing there), so the queue's descriptor would stay readable for ever.
-// Completions come from this thread's own progress, so the thread need only wait for the sockets.
-int sockets_behind(int wait_fd) {
-  for (const int fd : watched_by(wait_fd)) {
-    if (!watched_by(fd).empty()) return fd;
-  }
-  return wait_fd;
 }
 
 void ask_for(fi_info& hints, bool threads) {
@@ -200,7 +177,7 @@ Outcome Domain::make_queue() {
   }
   error = ::fi_control(&completions->fid, FI_GETWAIT, &wait_fd_);
   if (error != 0) return failed("getting a descriptor to sleep on", error);
-  if (provider_ == "net" || provider_ == "tcp") wait_fd_ = sockets_behind(wait_fd_);
+  if (has_sockets()) wait_fd_ = sockets_behind(wait_fd_);
   return Unit{};
 }
 
@@ -291,6 +268,15 @@ Result<Fid<fid_ep>> Domain::endpoint() {
                   error);
   }
   return endpoint;
+}
+
+void Domain::close(Fid<fid_ep>& endpoint, const std::function<void()>& progress) const {
+  sockaddr_in6 name{};
+  std::size_t bytes = sizeof name;
+  if (has_sockets() && ::fi_getname(&endpoint->fid, &name, &bytes) == 0) {
+    end_connections(wait_fd_, ntohs(name.sin6_port), progress);
+  }
+  endpoint.reset();
 }
 
 Result<Name> Domain::name_of(fid_ep& endpoint) const {

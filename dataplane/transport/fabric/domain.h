@@ -15,6 +15,7 @@
 #include <rdma/fi_rma.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -96,6 +97,9 @@ class Domain {
   // sources of 2.6).
   bool for_one() const { return registers() || provider_.ends_with(";ofi_rxm"); }
   Result<Fid<fid_ep>> endpoint();
+  // Closes an endpoint whose domain goes on. May call `progress`, which reads completions(), before
+  // that (provider_sockets.h has the reason).
+  void close(Fid<fid_ep>& endpoint, const std::function<void()>& progress) const;
   Result<Name> name_of(fid_ep& endpoint) const;
   std::string text_of(const Name& name) const;  // "10.0.0.1:40000", or the provider's own text
   // Posts a buffer that takes several messages, until it has no room for another (FI_MULTI_RECV).
@@ -165,6 +169,8 @@ class Domain {
       : library_(library), provider_(provider) {}
   static Result<std::unique_ptr<Domain>> open(const Library& library, std::string_view provider,
                                               const DomainOptions& options);
+  // Whether wait_fd() watches the provider's sockets.
+  bool has_sockets() const { return provider_ == "net" || provider_ == "tcp"; }
   Outcome find(const DomainOptions& options);
   Outcome enter();
   Outcome make_queue();

@@ -67,7 +67,7 @@ Result<Name> FabricTransport::connect(Connected& session, Domain& domain, const 
 // provider's reports about them before it uses their memory again.
 void FabricTransport::let_go(Connected& session, Domain& domain) {
   session.broken = true;
-  session.endpoint.reset();
+  if (session.endpoint) domain.close(session.endpoint, [&] { progress(domain); });
   progress(domain);
   if (session.address != FI_ADDR_UNSPEC) domain.remove(session.address);
 }

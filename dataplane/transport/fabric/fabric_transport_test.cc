@@ -3,8 +3,11 @@
 #include "dataplane/transport/fabric/fabric_transport.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "tests/support/transport/fabric_transport_fixture.h"
@@ -305,6 +308,44 @@ TEST_P(FabricTransportTest, TheOthersOfAJobSleepWhenOneIsGone) {
 
 INSTANTIATE_TEST_SUITE_P(, FabricTransportTest,
                          ::testing::Values(Provider::kAsItIs, Provider::kLayered, Provider::kPicky),
+                         [](const auto& provider) {
+                           return kNames[static_cast<std::size_t>(provider.param)];
+                         });
+
+class StrangersFabricTransportTest : public FabricTransportTest {};
+
+// Writes over memory that has been freed, so that its use is noticed.
+std::vector<std::vector<unsigned char>> fill_freed_memory() {
+  std::vector<std::vector<unsigned char>> filled;
+  for (std::size_t bytes = 16; bytes <= 1024; bytes += 16) {
+    for (int i = 0; i < 16; ++i) filled.emplace_back(bytes, 0xa5);
+  }
+  return filled;
+}
+
+// libfabric's record of a connection that has said nothing yet outlives the endpoint.
+TEST_P(StrangersFabricTransportTest, AStrangersSilentConnectionEndsWithItsSession) {
+  Client second(1000, options_);
+  const auto name = transport_->attach(5, {.job = 1, .name = second.name(), .secret = kSecret});
+  ASSERT_TRUE(name.ok());
+  const UniqueFd stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto* address = reinterpret_cast<const sockaddr*>(name->data());
+  ASSERT_EQ(::connect(stranger.get(), address, sizeof(sockaddr_in)), 0) << std::strerror(errno);
+  int turns = 0;
+  const auto some_turns = [&] { return ++turns % 2000 == 0; };
+  ASSERT_TRUE(until(some_turns));  // the transport accepts it
+  transport_->detach(5);
+  const auto filled = fill_freed_memory();
+  ::shutdown(stranger.get(), SHUT_RDWR);
+  ASSERT_TRUE(until(some_turns));
+  Pulled answer;
+  ASSERT_TRUE(pull(answer, {kPeer, 1, 0, 10}));
+  EXPECT_EQ(answer.status, Status::kOk);
+  transport_->release(answer.handle);
+}
+
+INSTANTIATE_TEST_SUITE_P(, StrangersFabricTransportTest,
+                         ::testing::Values(Provider::kAsItIs, Provider::kLayered),
                          [](const auto& provider) {
                            return kNames[static_cast<std::size_t>(provider.param)];
                          });
