@@ -30,11 +30,15 @@ bool is_for_operators(std::string_view method) {
   });
 }
 
+bool opens_job(std::string_view method) {
+  return method == "job.open" || method == "job.resume";
+}
+
 // Methods of who has a session or a place in a job already. A token that ends in the middle of a
 // job ends no job.
 bool goes_on(std::string_view method) {
   return (method.starts_with("session.") && method != "session.open") ||
-         method.starts_with("region.") || (method.starts_with("job.") && method != "job.open");
+         method.starts_with("region.") || (method.starts_with("job.") && !opens_job(method));
 }
 
 bool is_id(std::string_view text) {
@@ -125,7 +129,7 @@ Outcome Access::may_call(const rpc::Peer& peer, std::string_view method) const {
 void Access::audit(const rpc::Peer& peer, std::string_view method, const Error& error) {
   if (error.status != Status::kRefused) return;
   constexpr std::string_view kReason = "access-refused";
-  if (method == "job.open" || method == "session.open" || method == "session.prove") {
+  if (opens_job(method) || method == "session.open" || method == "session.prove") {
     wrong_.add(peer.source, monotonic_now());
   }
   if (limiter_.allows(kReason, monotonic_now())) {

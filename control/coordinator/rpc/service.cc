@@ -103,7 +103,7 @@ void CoordinatorService::handle(rpc::ConnectionId connection, const rpc::Request
     return jobs(connection, request, std::move(reply));
   } else if (method == "cluster.coordinator") {
     return coordinator_status(request, std::move(reply));
-  } else if (method == "job.open") {
+  } else if (method == "job.open" || method == "job.resume") {
     open(connection, request, std::move(reply));
   } else if (method == "job.next") {
     next_message(connection, request, std::move(reply));
@@ -312,6 +312,13 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   opening.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
   opening.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
   opening.host = params.text_or("host", kMaxJobName, "");
+  const bool resumes = request.method == "job.resume";
+  std::vector<std::uint32_t> epochs;
+  for (const char* which : {"epoch", "next"}) {
+    if (resumes) {
+      epochs.push_back(static_cast<std::uint32_t>(params.number_or(which, 0, UINT32_MAX, 0)));
+    }
+  }
   const rpc::Peer peer = options_.peer_of(connection);
   opening.owner = peer.source;
   if (const auto wrong = params.finish()) return reply.error(*wrong);
@@ -336,7 +343,7 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   }
   Conversation& caller = callers_[connection];
   if (caller.opens) {
-    return reply.error(Status::kInvalidArgument, "job.open waits for its answer already");
+    return reply.error(Status::kInvalidArgument, request.method + " waits for its answer already");
   }
   if (caller.ticket != 0) {  // a rank that opens again gives up its earlier place
     by_ticket_.erase(caller.ticket);
@@ -346,7 +353,11 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   caller.ticket = ++last_ticket_;
   caller.opens = std::move(reply);
   by_ticket_[caller.ticket] = connection;
-  coordinator_->open(caller.ticket, opening, monotonic_now());
+  if (resumes) {
+    coordinator_->resume(caller.ticket, opening, epochs);
+  } else {
+    coordinator_->open(caller.ticket, opening, monotonic_now());
+  }
   if (coordinator_->jobs().has_place(caller.ticket)) caller.opens->grant(rpc::Grant::kRank);
 }
 

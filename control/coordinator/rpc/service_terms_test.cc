@@ -74,6 +74,15 @@ TEST_F(TermsTest, ANodeJoinsAgainAlthoughItsOldConnectionSeemsToLast) {
   EXPECT_EQ(first_.members().size(), 1U);
 }
 
+TEST_F(TermsTest, ARankResumesItsJob) {
+  const json resuming = changed(changed(rank(0), "epoch", 1), "next", 2);
+  EXPECT_THAT(call(1, "job.resume", resuming)->error(), HasSubstr("no node has joined here"));
+  elected_.begin_term(first_, 7);
+  call(1, "cluster.join", node("a"));
+  EXPECT_THAT(call(2, "job.resume", resuming)->error(),
+              HasSubstr("the version that rank 0 has is over"));
+}
+
 TEST_F(TermsTest, TakesAndShowsNoPlanWithoutATerm) {
   for (const char* method : {"plan.set", "plan.show"}) {
     EXPECT_THAT(call(1, method)->error(), HasSubstr("not the coordinator now")) << method;

@@ -15,7 +15,7 @@ Coordinator::Coordinator(CoordinatorOptions options, Store& store, Nanos now)
       plans_(store),
       departed_(store, plans_),
       members_(store, departed_),
-      jobs_(store),
+      jobs_(store, return_until_),
       admission_({options.open_jobs, options.max_jobs, options.max_ranks, std::move(options.jobs)}),
       planner_(members_, departed_, plans_, store, options.split_bytes),
       versions_(jobs_, news_),
@@ -136,10 +136,24 @@ void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
     return versions_.answer(ticket, may.error(), 0);
   }
   const JobRecord* job = jobs_.current(opening.job);
+  if (job != nullptr && jobs_.find(job->epoch)->stage == JobStage::kRepairing) {
+    // The process that had this place would resume the job.
+    const Error again{Status::kStaleEpoch,
+                      fmt::format("rank {} has been started again", opening.rank)};
+    versions_.give_up(job->epoch, again, opening.rank);
+    return versions_.answer(ticket, again, 0);
+  }
   const std::uint32_t epoch = job != nullptr ? job->epoch : store_.next_epoch();
   if (job == nullptr) jobs_.add(admission_.new_job(opening, epoch));
   versions_.enter(ticket, epoch, opening.rank, opening.host);
   place_gathered(now);
+}
+
+void Coordinator::resume(Ticket ticket, const Opening& opening,
+                         const std::vector<std::uint32_t>& epochs) {
+  const auto epoch = admission_.may_resume(opening, epochs, jobs_);
+  if (!epoch) return versions_.answer(ticket, epoch.error(), 0);
+  versions_.resume(ticket, *epoch, opening.rank, opening.host);
 }
 
 // Places the jobs that wait for no further rank.
@@ -227,6 +241,7 @@ void Coordinator::advance_repairs(Nanos now) {
                                                          kRepairTimeout / kSecond, delay.why)},
                       delay.culprit);
   }
+  for (const std::uint32_t epoch : due.not_resumed) versions_.not_resumed(epoch);
   for (const std::uint32_t epoch : due.attempts) {
     auto next = planner_.repaired(*jobs_.record(epoch), jobs_.find(epoch)->hosts);
     if (next) {

@@ -114,6 +114,9 @@ class Coordinator {
   // Whether what the rank shows is enough for open() (RankAdmission::unlocks()).
   Outcome unlocks(const Opening& opening) const { return admission_.unlocks(opening, jobs_); }
   void open(Ticket ticket, const Opening& opening, Nanos now);
+  // The rank has one of these versions of its job, and lost its coordinator. It takes its place at
+  // this one. The answer says which version the job has. Errors as of RankAdmission::may_resume().
+  void resume(Ticket ticket, const Opening& opening, const std::vector<std::uint32_t>& epochs);
   // The rank is gone, answered or not; another one may take its place. how: for the ranks that a
   // repair keeps waiting.
   void close(Ticket ticket, std::string_view how = "has left") { versions_.close(ticket, how); }

@@ -37,6 +37,8 @@ TEST_F(TakingOverTest, NumberingContinues) {
   const NodeId again = join("a");
   EXPECT_GT(again, a);
   EXPECT_THAT(coordinator_->members().has(a).error().message, HasSubstr("no member"));
+  coordinator_->open(3, opening(0), now_);
+  EXPECT_THAT(error(3), HasSubstr("rank 0 has been started again"));
   coordinator_->open(2, opening(0), now_);
   const auto placements = news(again).placements;
   ASSERT_EQ(placements.size(), 1U);
@@ -78,10 +80,70 @@ TEST_F(TakingOverTest, ANodeThatReturnsKeepsItsNumberAndItsRunningJobs) {
   EXPECT_EQ(answer(2).epoch, 1U) << "a rank whose answer was lost enters the same job";
   EXPECT_EQ(answer(2).lock.key->identity, store_.jobs().at(1)->lock.key->identity);
   coordinator_->report(a, {at_a, true, ""});
+  EXPECT_NE(coordinator_->jobs().current("train"), nullptr) << "its ranks may want a repair";
+  now_ += kReturn;
+  act();
   EXPECT_EQ(coordinator_->jobs().current("train"), nullptr) << "a rank has left it";
   EXPECT_THAT(news(b).withdraw, ElementsAre(at_b));
   coordinator_->report(b, {at_b, true, ""});
   EXPECT_THAT(store_.jobs(), IsEmpty());
+}
+
+TEST_F(TakingOverTest, RanksResumeTheirJobWhichIsRepaired) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t at_a = serve(a);
+  serve(b);
+  take_over();
+  returns("a", a, {at_a});
+  coordinator_->resume(3, opening(0), {1, 0});
+  EXPECT_EQ(answer(3).epoch, 1U);
+  coordinator_->listen(3, true);
+  coordinator_->report(3, 1, {Change::Report::kLost, {}, "node \"b\" died"});
+  EXPECT_THAT(news(a).placements, IsEmpty()) << "rank 1 has not come yet";
+  coordinator_->resume(4, opening(1), {1, 0});
+  EXPECT_EQ(answer(4).epoch, 1U);
+  coordinator_->listen(4, true);
+  const auto placements = news(a).placements;
+  ASSERT_EQ(placements.size(), 1U);
+  EXPECT_EQ(placements[0].follows, 1U);
+  EXPECT_THAT(placements[0].trees, ElementsAre(0, 1));
+}
+
+TEST_F(TakingOverTest, AJobWhoseRanksDoNotComeBackIsNotRepaired) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t at_a = serve(a);
+  serve(b);
+  take_over();
+  returns("a", a, {at_a});
+  coordinator_->resume(3, opening(0), {1, 0});
+  coordinator_->listen(3, true);
+  coordinator_->report(3, 1, {Change::Report::kLost, {}, "node \"b\" died"});
+  act();
+  now_ += kReturn;
+  coordinator_->listen(a, now_ + kHold);
+  act();
+  ASSERT_FALSE(notifications_.empty());
+  const auto& last = notifications_.back();
+  EXPECT_EQ(last.word, Change::Word::kEnded);
+  EXPECT_EQ(last.culprit, 1U);
+  EXPECT_THAT(last.why, HasSubstr("not repaired: rank 1 did not come to the new coordinator"));
+}
+
+TEST_F(TakingOverTest, ARankThatLostItsConnectionHasNotLeft) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  coordinator_->open(2, opening(1), now_);
+  serve(a), serve(b);
+  coordinator_->resume(3, opening(1), {1, 0});
+  EXPECT_THAT(error(3), HasSubstr("rank 1 has an earlier connection"));
+  coordinator_->close(2, "died or lost its connection to the coordinator");
+  coordinator_->resume(4, opening(1), {1, 0});
+  EXPECT_EQ(answer(4).epoch, 1U);
+  for (const Coordinator::Ticket ticket : {1, 4}) coordinator_->listen(ticket, true);
+  coordinator_->leave(b, "its cable was cut");
+  EXPECT_EQ(news(a).placements.size(), 1U) << "the job is repaired";
 }
 
 TEST_F(TakingOverTest, ANodeThatReturnsLetsGoOfUnknownPlacements) {
@@ -121,14 +183,17 @@ TEST_F(TakingOverTest, ANodeReturnsAlthoughAnEarlierJobHasItsEarlierNumber) {
   EXPECT_EQ(coordinator_->jobs().current("train"), nullptr) << "its node has been started again";
 }
 
-TEST_F(TakingOverTest, AJobEndsWhenANodeHasLostItOrIsStartedAgain) {
+TEST_F(TakingOverTest, AJobThatANodeHasLostEndsUnlessItsRanksComeBack) {
   const NodeId a = join("a"), b = join("b");
   coordinator_->open(1, opening(0), now_);
   serve(a), serve(b);
   take_over();
   returns("a", a, {});
-  EXPECT_EQ(coordinator_->jobs().current("train"), nullptr) << "its placement is gone";
+  EXPECT_EQ(coordinator_->progress().at(0).stage, "repairing") << "its placement is gone";
   EXPECT_GT(join("b"), b) << "it has been started again";
+  now_ += kReturn;
+  act();
+  EXPECT_EQ(coordinator_->jobs().current("train"), nullptr);
   EXPECT_THAT(store_.jobs(), IsEmpty());
 }
 

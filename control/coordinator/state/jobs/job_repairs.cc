@@ -30,12 +30,23 @@ void JobRepairs::wait_for_members(std::uint32_t epoch, const std::string& why) {
   state->repair->attempt_at = kForever;
 }
 
+JobRepairs::Ranks JobRepairs::ranks_of(JobState& state, Nanos now) {
+  if (state.resume_until == 0) return Ranks::kThere;
+  const bool all = jobs_.ranks_not_listening(state, true).empty();
+  if (!all && now < state.resume_until) return Ranks::kComing;
+  state.resume_until = 0;
+  return all ? Ranks::kThere : Ranks::kMissing;
+}
+
 JobRepairs::Due JobRepairs::due(Nanos now) {
   Due due;
   for (auto& [epoch, state] : jobs_.states()) {
+    const Ranks ranks = ranks_of(state, now);
+    if (ranks == Ranks::kMissing) due.not_resumed.push_back(epoch);
     if (!state.repair) continue;
     Repair& repair = *state.repair;
     if (repair.since == 0) repair.since = now;
+    if (ranks != Ranks::kThere) continue;
     if (repair.since + kRepairTimeout <= now) {
       due.expired.push_back(epoch);
       continue;
@@ -50,7 +61,8 @@ JobRepairs::Due JobRepairs::due(Nanos now) {
 Nanos JobRepairs::next_deadline() const {
   Nanos next = kForever;
   for (const auto& [epoch, state] : jobs_.states()) {
-    if (!state.repair) continue;
+    if (state.resume_until != 0) next = std::min(next, state.resume_until);
+    if (!state.repair || state.resume_until != 0) continue;
     next = std::min(next, state.repair->since + kRepairTimeout);
     if (state.next == 0) next = std::min(next, state.repair->attempt_at.value_or(0));
   }
@@ -59,6 +71,11 @@ Nanos JobRepairs::next_deadline() const {
 
 Delay delay_of_repair(const JobTable& jobs, std::uint32_t epoch) {
   const JobState& state = *jobs.find(epoch);
+  if (state.resume_until != 0) {
+    const auto ranks = jobs.ranks_not_listening(state, true);
+    return {fmt::format("waits for {} to come to this coordinator", name_ranks(ranks)),
+            ranks.front()};
+  }
   if (state.change) {
     const auto ranks = state.change->waits_for();
     const bool asking = state.change->stage() == Change::Stage::kAsking;

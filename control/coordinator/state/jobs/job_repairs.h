@@ -1,5 +1,6 @@
 // When the repairs of lost versions make their attempts, and when they give up. The first attempt
-// is made at once. After a failed one, the next is made when members have changed, or after a pause
+// is made at once; where a new coordinator has taken the job over, when all ranks have resumed it.
+// After a failed one, the next is made when members have changed, or after a pause
 // that grows. When the members cannot serve the job's plan, it waits until they change. All
 // attempts together have kRepairTimeout. The coordinator's thread calls this, with the time; no
 // call fails.
@@ -31,11 +32,17 @@ class JobRepairs {
   struct Due {
     std::vector<std::uint32_t> attempts;  // epochs of lost versions that get another attempt now
     std::vector<std::uint32_t> expired;   // and of those whose time is over
+    // Epochs of versions of an earlier coordinator that not all ranks have resumed in time.
+    std::vector<std::uint32_t> not_resumed;
   };
   Due due(Nanos now);
   Nanos next_deadline() const;  // kForever when there is none
 
  private:
+  // The ranks of a version that an earlier coordinator had. kMissing: their time is over.
+  enum class Ranks : std::uint8_t { kThere, kComing, kMissing };
+  Ranks ranks_of(JobState& state, Nanos now);
+
   JobTable& jobs_;
 };
 

@@ -43,6 +43,26 @@ TEST_F(JobRepairsTest, TheFirstAttemptIsMadeAtOnce) {
   EXPECT_EQ(repairs_.next_deadline(), kNow + kRepairTimeout);
 }
 
+TEST_F(JobRepairsTest, TheFirstAttemptWaitsForTheRanksOfAnEarlierCoordinator) {
+  constexpr Nanos kUntil = kNow + 10 * kSecond;
+  JobState& state = lose(1);
+  state.resume_until = kUntil;
+  jobs_.take_place(11, 1, 0, "");
+  jobs_.listen(11, true);
+  EXPECT_THAT(repairs_.due(kNow).attempts, IsEmpty());
+  EXPECT_EQ(repairs_.next_deadline(), kUntil);
+  EXPECT_EQ(delay_of_repair(jobs_, 1).why, "waits for rank 1 to come to this coordinator");
+  jobs_.take_place(12, 1, 1, "");
+  jobs_.listen(12, true);
+  EXPECT_THAT(repairs_.due(kNow + 1).attempts, ElementsAre(1));
+}
+
+TEST_F(JobRepairsTest, GivesUpWhenRanksDoNotComeBack) {
+  lose(1).resume_until = kNow + 1;
+  EXPECT_THAT(repairs_.due(kNow).not_resumed, IsEmpty());
+  EXPECT_THAT(repairs_.due(kNow + 1).not_resumed, ElementsAre(1));
+}
+
 TEST_F(JobRepairsTest, PausesGrowUpToALimit) {
   JobState& state = lose(1);
   Nanos now = kNow;

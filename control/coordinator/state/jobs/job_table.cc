@@ -27,19 +27,20 @@ std::vector<std::uint32_t> JobState::missing_ranks() const {
   return ranks;
 }
 
-JobTable::JobTable(Store& store) : store_(store) {
+JobTable::JobTable(Store& store, Nanos resume_until) : store_(store) {
   for (const auto& [epoch, job] : JobsByEpoch(store_.jobs())) {
     if (job->runs && !job->nodes.empty()) {
-      take_over(*job);
+      take_over(*job, resume_until);
     } else {
       store_.erase_job(epoch);
     }
   }
 }
 
-void JobTable::take_over(const JobRecord& job) {
+void JobTable::take_over(const JobRecord& job, Nanos resume_until) {
   JobState& state = states_[job.epoch];
   state.stage = JobStage::kRunning;
+  state.resume_until = resume_until;
   state.by_rank.assign(job.ranks, 0);
   state.hosts.resize(job.ranks);
   for (const PlanNode& one : job.nodes) state.nodes.insert(one.node);
@@ -180,7 +181,7 @@ std::vector<std::uint32_t> JobTable::ranks_not_listening(const JobState& state,
 }
 
 bool JobTable::is_repairable(const JobState& state) const {
-  return !state.departed && ranks_not_listening(state, true).empty();
+  return !state.departed && (state.resume_until != 0 || ranks_not_listening(state, true).empty());
 }
 
 std::optional<JobTable::ChangingRank> JobTable::changing(Ticket ticket, std::uint32_t epoch) const {

@@ -58,6 +58,9 @@ struct JobState {
   std::set<Ticket> waiting;        // ranks without an answer
   // The first rank that has left: the nodes are about to report that the job is over.
   std::optional<Departure> departed{};
+  // An earlier coordinator had this version, and its ranks may resume it until then; 0: all have,
+  // or the time is over.
+  Nanos resume_until = 0;
   // The fields below are for a change to another version.
   Wanted wanted = Wanted::kNothing;  // begins as soon as possible
   std::uint32_t next = 0;            // epoch of the next version; 0 when there is none
@@ -85,8 +88,9 @@ struct NodeLoad {
 class JobTable {
  public:
   // Borrows the store, and takes over the running jobs that an earlier coordinator left there: at
-  // all their nodes, and without ranks. Erases the others, which no rank uses yet or any more.
-  explicit JobTable(Store& store);
+  // all their nodes, and without ranks, which may resume them until then. Erases the others, which
+  // no rank uses yet or any more.
+  explicit JobTable(Store& store, Nanos resume_until = 0);
 
   // -- Versions --------------------------------------------------------------------------------
   // Adds a version, with free places for its ranks. Its epoch is new.
@@ -129,7 +133,8 @@ class JobTable {
   void listen(Ticket ticket, bool repairs = false);
   // The ranks that cannot be notified of changes; repairs: that cannot be repaired.
   std::vector<std::uint32_t> ranks_not_listening(const JobState& state, bool repairs = false) const;
-  // Whether no rank has left the version, and all its ranks can be repaired.
+  // Whether no rank has left the version, and all its ranks can be repaired, or may still resume
+  // it.
   bool is_repairable(const JobState& state) const;
 
   // A rank whose job is changing.
@@ -141,7 +146,7 @@ class JobTable {
   std::optional<ChangingRank> changing(Ticket ticket, std::uint32_t epoch) const;
 
  private:
-  void take_over(const JobRecord& job);
+  void take_over(const JobRecord& job, Nanos resume_until);
 
   Store& store_;
   std::map<std::uint32_t, JobState> states_;  // by epoch

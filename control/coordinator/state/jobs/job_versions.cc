@@ -131,6 +131,14 @@ void JobVersions::enter(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
   state.waiting.insert(ticket);
 }
 
+void JobVersions::resume(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
+                         const std::string& host) {
+  jobs_.take_place(ticket, epoch, rank, host);
+  JobState& state = *jobs_.find(epoch);
+  if (state.departed && state.departed->rank == rank) state.departed.reset();
+  answer(ticket, jobs_.record(epoch), rank);
+}
+
 void JobVersions::close(Ticket ticket, std::string_view how) {
   const auto epoch = jobs_.erase_ticket(ticket);
   if (!epoch) return;

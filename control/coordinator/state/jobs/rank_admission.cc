@@ -52,6 +52,27 @@ Outcome RankAdmission::may_enter(const Opening& opening, const JobRecord& job,
   return Unit{};
 }
 
+Result<std::uint32_t> RankAdmission::may_resume(const Opening& opening,
+                                                const std::vector<std::uint32_t>& epochs,
+                                                const JobTable& jobs) const {
+  if (auto may = unlocks(opening, jobs); !may) return may.error();
+  const JobRecord* job = jobs.current(opening.job);
+  const bool is_known = job != nullptr && job->ranks == opening.ranks &&
+                        std::find(epochs.begin(), epochs.end(), job->epoch) != epochs.end();
+  if (!is_known) {
+    return Error{
+        Status::kStaleEpoch,
+        fmt::format("job \"{}\": the version that rank {} has is over", opening.job, opening.rank)};
+  }
+  if (jobs.find(job->epoch)->by_rank[opening.rank] != 0) {
+    return Error{
+        Status::kUnavailable,
+        fmt::format("job \"{}\": rank {} has an earlier connection here that has not ended",
+                    opening.job, opening.rank)};
+  }
+  return job->epoch;
+}
+
 Outcome RankAdmission::may_form(const Opening& opening, const JobTable& jobs) const {
   const ConfiguredJob* configuration = configured(opening.job);
   if (configuration == nullptr && !rules_.open_jobs) {

@@ -45,6 +45,28 @@ TEST_F(RankAdmissionTest, ARankOfADesertedJobAsksAgain) {
             Status::kStaleEpoch);
 }
 
+TEST_F(RankAdmissionTest, ARankResumesAVersionThatItHas) {
+  jobs_.add(job_record(4, {})).stage = JobStage::kLeaving;
+  JobState& state = jobs_.add(job_record(5, {}));
+  const RankAdmission admission(rules_);
+  const auto resume = [&](const char* token, std::uint32_t rank, std::uint32_t ranks,
+                          const std::vector<std::uint32_t>& epochs) {
+    return admission.may_resume({"train", shows(token), rank, ranks}, epochs, jobs_);
+  };
+  for (const JobStage stage : {JobStage::kRunning, JobStage::kRepairing}) {
+    state.stage = stage;
+    EXPECT_EQ(resume("t", 1, 2, {4, 5}).value(), 5U);
+    EXPECT_EQ(resume("t", 1, 2, {5, 0}).value(), 5U);
+    EXPECT_EQ(resume("t", 1, 2, {4, 0}).status(), Status::kStaleEpoch);
+    EXPECT_EQ(resume("t", 1, 3, {5, 0}).status(), Status::kStaleEpoch);
+    EXPECT_EQ(resume("u", 1, 2, {5, 0}).status(), Status::kRefused);
+  }
+  jobs_.take_place(11, 5, 1, "");
+  EXPECT_EQ(resume("t", 1, 2, {5, 0}).status(), Status::kUnavailable);
+  state.stage = JobStage::kOver;
+  EXPECT_EQ(resume("t", 0, 2, {4, 5}).status(), Status::kStaleEpoch);
+}
+
 TEST_F(RankAdmissionTest, AJobFormsWithinTheConfigurationAndTheLimits) {
   EXPECT_EQ(refusal({"bert", shows("t"), 0, 3}), "job \"bert\": wrong token");
   EXPECT_EQ(refusal({"bert", shows("secret"), 0, 2}),

@@ -74,6 +74,20 @@ void JobVersions::give_up(std::uint32_t epoch, const Error& why,
   }
 }
 
+void JobVersions::not_resumed(std::uint32_t epoch) {
+  const JobState& state = *jobs_.find(epoch);
+  if (state.stage == JobStage::kRunning && !state.released.empty()) {
+    end(epoch, refused("a rank has left it"));
+  } else if (state.repair) {
+    const auto missing = jobs_.ranks_not_listening(state, true);
+    give_up(epoch,
+            {Status::kPeerLost,
+             fmt::format("{}; not repaired: {} did not come to the new coordinator in time",
+                         state.repair->why, name_ranks(missing))},
+            missing.front());
+  }
+}
+
 void JobVersions::notify_ended(Ticket ticket, std::uint32_t epoch, const std::string& why,
                                std::optional<std::uint32_t> culprit) {
   notifications_.push_back({.ticket = ticket,
