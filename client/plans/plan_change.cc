@@ -13,15 +13,29 @@ constexpr Nanos kSilence = 65 * kSecond;
 
 }  // namespace
 
-PlanChange::PlanChange(std::optional<rpc::RpcChannel> coordinator, bool repairs,
-                       rpc::HighestTerm term)
-    : term_(term), repairs_(repairs) {
-  if (!coordinator) return;
-  auto news = PlanNews::open(std::move(*coordinator), term_, repairs);
+PlanChange::PlanChange(KnownCoordinator coordinator, Search search)
+    : term_(coordinator.term),
+      repairs_(coordinator.repairs),
+      search_for_next_(std::move(search)),
+      current_(coordinator.epoch) {
+  if (coordinator.channel) connect(std::move(*coordinator.channel));
+  fd_has_changed_ = false;
+}
+
+void PlanChange::connect(rpc::RpcChannel channel) {
+  auto news = PlanNews::open(std::move(channel), term_, repairs_);
   if (news) news_ = std::move(news).value();
+  fd_has_changed_ = true;
 }
 
 PlanStep PlanChange::next(Nanos now) {
+  if (leaves_by_itself_ && reported_moved_) {
+    leaves_by_itself_ = false;
+    return {PlanStep::Kind::kLeave};
+  }
+  if (search_) {
+    if (auto step = next_of_search(now)) return std::move(*step);
+  }
   while (news_) {
     auto update = news_->poll();
     if (!update) return lose_coordinator(update.error());
@@ -61,19 +75,25 @@ std::optional<PlanStep> PlanChange::step_of(PlanUpdate update, Nanos now) {
       return std::nullopt;
     case Kind::kGo:
       if (plans_.stage() != PlanSwitch::Stage::kKnowing) return std::nullopt;
-      if (why_not_) {
-        const std::string why = fmt::format(
-            "this rank did not take the job's new plan, which the other ranks use: {}", *why_not_);
-        return PlanStep{.kind = Step::kEndSession, .why = {Status::kNodeLost, why}};
-      }
-      silent_until_ = kForever;
-      return PlanStep{interrupted_ ? Step::kRepaired : Step::kGo};
+      return go();
     case Kind::kLeave:
       if (!reported_moved_) return std::nullopt;
       return PlanStep{Step::kLeave};
     default:
       return drop_next({});
   }
+}
+
+PlanStep PlanChange::go() {
+  using Step = PlanStep::Kind;
+  if (why_not_) {
+    const std::string why = fmt::format(
+        "this rank did not take the job's new plan, which the other ranks use: {}", *why_not_);
+    return PlanStep{.kind = Step::kEndSession, .why = {Status::kNodeLost, why}};
+  }
+  silent_until_ = kForever;
+  current_ = epoch_;
+  return PlanStep{interrupted_ ? Step::kRepaired : Step::kGo};
 }
 
 PlanStep PlanChange::drop_next(std::string note) {
@@ -87,26 +107,74 @@ PlanStep PlanChange::drop_next(std::string note) {
   return {.kind = PlanStep::Kind::kDropNext, .note = std::move(note)};
 }
 
+// -- when the coordinator is gone ----------------------------------------------------------------
+
+// A change for which all ranks may have decided stays as it is, until the next coordinator says
+// which version the job has.
 PlanStep PlanChange::lose_coordinator(const Error& why) {
-  const std::string address = news_->address();
+  address_ = news_->address();
   news_.reset();
-  if (interrupted_) {
+  fd_has_changed_ = true;
+  leaves_by_itself_ = plans_.stage() == PlanSwitch::Stage::kMoving;
+  if (why.status == Status::kUnsupported || !search_for_next_) return go_on_alone(why);
+  silent_until_ = kForever;
+  search_.emplace(search_for_next_(current_, epoch_, term_));
+  if (plans_.stage() == PlanSwitch::Stage::kHolding) return drop_next({});
+  return {};
+}
+
+std::optional<PlanStep> PlanChange::next_of_search(Nanos now) {
+  auto found = search_->take();
+  if (!found) return std::nullopt;
+  search_.reset();
+  fd_has_changed_ = true;
+  if (!*found) return go_on_alone(found->error());
+  return resume(std::move(**found), now);
+}
+
+PlanStep PlanChange::resume(ResumedJob found, Nanos now) {
+  const std::string address = found.channel.address();
+  term_ = found.term;
+  connect(std::move(found.channel));
+  if (!news_) return go_on_alone({Status::kNodeLost, "the next one is gone too"});
+  const bool knows = plans_.stage() == PlanSwitch::Stage::kKnowing;
+  if (found.epoch != current_) {
+    if (knows && found.epoch == epoch_) return go();
     return {.kind = PlanStep::Kind::kEndSession,
             .why = {Status::kNodeLost,
-                    fmt::format("the coordinator at {} went away before it repaired the job: {}",
-                                address, why.message)}};
+                    fmt::format("the coordinator at {} has epoch {} of the job, and this rank {}",
+                                address, found.epoch, current_)}};
+  }
+  if (interrupted_) {
+    silent_until_ = now + kSilence;
+    static_cast<void>(news_->report_loss(current_, why_lost_));
+  }
+  std::string note = fmt::format("the coordinator is now at {}", address);
+  return plans_.holds() ? drop_next(std::move(note))
+                        : PlanStep{.kind = PlanStep::Kind::kDropNext, .note = std::move(note)};
+}
+
+PlanStep PlanChange::go_on_alone(const Error& why) {
+  if (interrupted_) {
+    return {
+        .kind = PlanStep::Kind::kEndSession,
+        .why = {Status::kNodeLost,
+                fmt::format("{}; the coordinator at {} went away before it repaired the job: {}",
+                            why_lost_, address_, why.message)}};
   }
   if (!plans_.go_on_alone()) {
     return {.kind = PlanStep::Kind::kEndSession,
             .why = {Status::kUnavailable,
                     fmt::format("the coordinator at {} went away while the job's plan changed, and "
                                 "this rank cannot know which plan the other ranks use ({})",
-                                address, why.message)}};
+                                address_, why.message)}};
   }
   if (why.status == Status::kUnsupported) return drop_next({});
   return drop_next(
-      fmt::format("the coordinator at {} is gone: {}; the job runs on", address, why.message));
+      fmt::format("the coordinator at {} is gone: {}; the job runs on", address_, why.message));
 }
+
+// -- what the session has done -------------------------------------------------------------------
 
 void PlanChange::prepared(std::uint32_t epoch, const RoundsByTag& rounds, Nanos now) {
   epoch_ = epoch;
@@ -124,7 +192,9 @@ void PlanChange::interrupt(std::uint32_t epoch, const std::string& why, Nanos no
   plans_.interrupt();
   epoch_ = 0;
   why_not_.reset();
-  silent_until_ = now + kSilence;
+  why_lost_ = why;
+  leaves_by_itself_ = false;
+  if (news_) silent_until_ = now + kSilence;
   if (news_) static_cast<void>(news_->report_loss(epoch, why));
 }
 
@@ -148,9 +218,9 @@ bool PlanChange::needs_old(const OperationBook& old) const {
 }
 
 void PlanChange::moved() {
-  if (!news_ || reported_moved_) return;
+  if (reported_moved_) return;
   reported_moved_ = true;
-  static_cast<void>(news_->report(epoch_, "moved"));
+  if (news_) static_cast<void>(news_->report(epoch_, "moved"));
 }
 
 void PlanChange::left() {

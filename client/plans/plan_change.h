@@ -1,18 +1,24 @@
 // A rank's side of a change of the job's plan. It reads what the coordinator announces, and decides
 // what this rank must do next. The session carries each step out and reports the result, which goes
 // to the coordinator. It knows no node and no region. One thread at a time uses it, as with the
-// session. Errors of the coordinator become steps.
+// session. Errors of the coordinator become steps. When the coordinator is gone, it looks for the
+// next one and goes on there: with the version in use, or with the next one where all ranks had
+// decided for it. The operations of a job that has lost nothing go on meanwhile.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "client/operations/operation_book.h"
 #include "client/operations/plan_switch.h"
+#include "client/plans/coordinator_search.h"
+#include "client/plans/known_coordinator.h"
 #include "client/plans/plan_news.h"
 
 namespace tally::client {
@@ -36,19 +42,24 @@ struct PlanStep {
 
 class PlanChange {
  public:
-  // `coordinator` is the channel on which the job was opened; none when the nodes have no
-  // coordinator. A coordinator of an older release refuses the first request and announces no
-  // changes. `repairs`: the coordinator repairs jobs. `term` is the highest of a coordinator that
-  // the rank knows so far.
-  PlanChange(std::optional<rpc::RpcChannel> coordinator, bool repairs, rpc::HighestTerm term = {});
+  // Returns how to find the next coordinator, for a rank that has the version of the first epoch,
+  // and may have changed to that of the second; 0: there is no second.
+  using Search =
+      std::function<CoordinatorSearch::Find(std::uint32_t, std::uint32_t, const rpc::HighestTerm&)>;
+
+  // Without `search`, no coordinator follows the first one.
+  explicit PlanChange(KnownCoordinator coordinator, Search search = {});
   PlanChange(const PlanChange&) = delete;  // news_ refers to term_
   PlanChange& operator=(const PlanChange&) = delete;
 
-  bool has_coordinator() const { return news_.has_value(); }
-  // Whether the coordinator can repair the job when a node is lost.
-  bool repairs() const { return news_ && repairs_; }
-  // Readable when the coordinator has sent something. -1: there is no coordinator.
-  int fd() const { return news_ ? news_->fd() : -1; }
+  // There is a coordinator, or the rank looks for one.
+  bool has_coordinator() const { return news_ || search_; }
+  // Whether the job can be repaired when a node is lost.
+  bool repairs() const { return has_coordinator() && repairs_; }
+  // Readable when the coordinator has sent something, or has been found. -1: there is none.
+  int fd() const { return news_ ? news_->fd() : search_ ? search_->fd() : -1; }
+  // Whether fd() stands for something else than at the last call.
+  bool fd_has_changed() { return std::exchange(fd_has_changed_, false); }
   // Returns the next step without waiting.
   PlanStep next(Nanos now);
   // next() has a step at this time although the coordinator sends nothing.
@@ -79,12 +90,22 @@ class PlanChange {
   // Leaves the job at the coordinator.
   void leave();
   // Ends the connection to the coordinator.
-  void end() { news_.reset(); }
+  void end() {
+    news_.reset();
+    search_.reset();
+  }
 
  private:
+  std::optional<PlanStep> next_of_search(Nanos now);
   std::optional<PlanStep> step_of(PlanUpdate update, Nanos now);
+  PlanStep go();
+  // The coordinator is gone. Begins to look for the next one.
   PlanStep lose_coordinator(const Error& why);
+  PlanStep resume(ResumedJob found, Nanos now);
+  // No coordinator follows.
+  PlanStep go_on_alone(const Error& why);
   PlanStep drop_next(std::string note);
+  void connect(rpc::RpcChannel channel);
 
   rpc::HighestTerm term_;  // of all connections to coordinators in this session
   std::optional<PlanNews> news_;
@@ -95,6 +116,14 @@ class PlanChange {
   std::uint32_t epoch_ = 0;                       // of the version to which the plan changes
   std::optional<std::string> why_not_;            // set: this rank has called the change off
   bool reported_moved_ = false;
+  // The coordinator of the change is gone, so this rank leaves the old version by itself.
+  bool leaves_by_itself_ = false;
+  Search search_for_next_;
+  std::optional<CoordinatorSearch> search_;
+  std::string address_;        // of the last coordinator
+  std::string why_lost_;       // the version of an interrupted rank
+  std::uint32_t current_ = 0;  // epoch of the version that carries new rounds
+  bool fd_has_changed_ = false;
   Nanos silent_until_ = kForever;  // a coordinator that is silent until then counts as lost
 };
 

@@ -5,8 +5,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <memory>
 #include <mutex>
 
@@ -21,20 +24,26 @@ using Kind = PlanStep::Kind;
 
 constexpr Nanos kLongSilence = 66 * kSecond;
 constexpr std::uint64_t kTerm = 7;
+constexpr std::uint32_t kEpoch = 3;  // of the version in use; 4: of the next one
+
+rpc::RpcChannel channel_to(const ScriptedNode& node) {
+  return rpc::RpcChannel::connect(node.address(), monotonic_now() + 5 * kSecond).value();
+}
 
 // A coordinator whose answers the test gives, in this order.
 class PlanChangeTest : public ::testing::Test {
  protected:
-  PlanChangeTest()
-      : node_(std::make_unique<ScriptedNode>(
-            "/tmp/tally-plan-change-" + std::to_string(::getpid()),
-            [this](const std::string& method, const json&) -> json {
-              return method == "job.next" ? answer() : json{{"result", json::object()}};
-            })),
-        change_(rpc::RpcChannel::connect(node_->address(), monotonic_now() + 5 * kSecond).value(),
-                true, known_term()) {}
+  explicit PlanChangeTest(PlanChange::Search search = {})
+      : node_(node("")), change_({channel_to(*node_), true, known_term(), kEpoch}, search) {}
   ~PlanChangeTest() override { end(); }
 
+  std::unique_ptr<ScriptedNode> node(const char* which) {
+    return std::make_unique<ScriptedNode>(
+        "/tmp/tally-plan-change-" + std::to_string(::getpid()) + which,
+        [this](const std::string& method, const json&) -> json {
+          return method == "job.next" ? answer() : json{{"result", json::object()}};
+        });
+  }
   void answer_next(json update) {
     const std::lock_guard lock(mutex_);
     if (!update.contains("term")) update["term"] = kTerm;
@@ -47,6 +56,10 @@ class PlanChangeTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     over_ = true;
     changed_.notify_one();
+  }
+  void begin_answers() {
+    const std::lock_guard lock(mutex_);
+    over_ = false;
   }
   void end() {
     end_answers();
@@ -105,10 +118,6 @@ class PlanChangeTest : public ::testing::Test {
   }
 
  private:
-  bool has_answer() const {
-    pollfd source{change_.fd(), POLLIN, 0};
-    return ::poll(&source, 1, 10'000) == 1;
-  }
   json answer() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return over_ || !updates_.empty(); });
@@ -117,7 +126,10 @@ class PlanChangeTest : public ::testing::Test {
     updates_.pop_front();
     return {{"result", std::move(update)}};
   }
-
+  bool has_answer() const {
+    pollfd source{change_.fd(), POLLIN, 0};
+    return ::poll(&source, 1, 10'000) == 1;
+  }
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<json> updates_;
@@ -248,8 +260,168 @@ TEST_F(PlanChangeTest, WithoutItsCoordinatorAnInterruptedRankGivesUp) {
   EXPECT_EQ(step.why.status, Status::kNodeLost);
 }
 
+// The coordinator ends, and the rank finds another one when the test says so.
+class NextCoordinatorTest : public PlanChangeTest {
+ protected:
+  NextCoordinatorTest() : PlanChangeTest(search()) {}
+  ~NextCoordinatorTest() override {
+    change_.end();
+    end_answers();
+  }
+
+  // Returns the step with which the search begins.
+  PlanStep lose_coordinator() {
+    end();
+    PlanStep step;
+    while (searched_.empty()) step = change_.next(0);
+    return step;
+  }
+  void find(std::uint32_t epoch) {
+    next_ = node("-next");
+    rpc::HighestTerm term = known_term();
+    found_.set_value(ResumedJob{channel_to(*next_), epoch, term});
+  }
+  void find_none() { found_.set_value(Error{Status::kUnavailable, "no node answers"}); }
+  // The reports to the next coordinator, when it has got `last`.
+  int count_reports_to_next(const std::string& report) {
+    std::swap(node_, next_);
+    return count_reports(report, report);
+  }
+
+  std::vector<std::uint32_t> searched_;  // the epochs that the search was for
+
+ private:
+  PlanChange::Search search() {
+    return [this](std::uint32_t epoch, std::uint32_t next, const rpc::HighestTerm& term) {
+      searched_ = {epoch, next};
+      EXPECT_EQ(term.value(), kTerm);
+      return [this](const std::atomic<bool>& stop) -> Result<ResumedJob> {
+        auto found = found_.get_future();
+        while (found.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+          if (stop) return Error{Status::kCancelled, "stopped"};
+        }
+        return found.get();
+      };
+    };
+  }
+
+  std::promise<Result<ResumedJob>> found_;
+  std::unique_ptr<ScriptedNode> next_;
+};
+
+TEST_F(NextCoordinatorTest, IsAskedFromThenOn) {
+  EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
+  EXPECT_EQ(searched_, (std::vector<std::uint32_t>{kEpoch, 0}));
+  EXPECT_TRUE(change_.repairs());
+  EXPECT_TRUE(change_.fd_has_changed());
+  begin_answers();
+  find(kEpoch);
+  const PlanStep step = wait_for_step();
+  EXPECT_EQ(step.kind, Kind::kDropNext);
+  EXPECT_THAT(step.note, HasSubstr("the coordinator is now at"));
+  EXPECT_TRUE(change_.fd_has_changed());
+  prepare();
+}
+
+TEST_F(NextCoordinatorTest, AChangeWithoutADecisionIsOff) {
+  prepare();
+  EXPECT_EQ(lose_coordinator().kind, Kind::kDropNext);
+  EXPECT_FALSE(change_.plans().holds());
+  EXPECT_TRUE(change_.has_coordinator());
+}
+
+TEST_F(NextCoordinatorTest, SaysWhetherTheOthersHaveChanged) {
+  prepare();
+  know();
+  EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
+  EXPECT_EQ(searched_, (std::vector<std::uint32_t>{kEpoch, 4}));
+  EXPECT_TRUE(change_.plans().holds());
+  find(4);
+  EXPECT_EQ(wait_for_step().kind, Kind::kGo);
+}
+
+TEST_F(NextCoordinatorTest, SaysThatTheOthersHaveNotChanged) {
+  prepare();
+  know();
+  EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
+  find(kEpoch);
+  EXPECT_EQ(wait_for_step().kind, Kind::kDropNext);
+  EXPECT_FALSE(change_.plans().holds());
+}
+
+TEST_F(NextCoordinatorTest, IsToldOfALossAgain) {
+  EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
+  change_.interrupt(kEpoch, "node b is gone", 0);
+  EXPECT_EQ(change_.silent_until(), kForever) << "the search has its own limit";
+  find(kEpoch);
+  EXPECT_EQ(wait_for_step().kind, Kind::kDropNext);
+  EXPECT_TRUE(change_.is_interrupted());
+  EXPECT_TRUE(change_.plans().holds());
+  EXPECT_NE(change_.silent_until(), kForever);
+  EXPECT_EQ(count_reports_to_next("lost"), 1);
+}
+
+TEST_F(NextCoordinatorTest, FinishesARepairForWhichAllHadDecided) {
+  change_.interrupt(kEpoch, "node b is gone", 0);
+  answer_next({{"change", "prepare"}, {"epoch", 4}, {"nodes", json::array()}, {"repair", true}});
+  ASSERT_EQ(wait_for_step().kind, Kind::kPrepare);
+  change_.prepared(4, {}, 0);
+  know();
+  EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
+  find(4);
+  ASSERT_EQ(wait_for_step().kind, Kind::kRepaired);
+  EXPECT_EQ(change_.repaired().first.at(7), 3U);
+}
+
+TEST_F(NextCoordinatorTest, HasAnotherJob) {
+  EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
+  find(9);
+  const PlanStep step = wait_for_step();
+  EXPECT_EQ(step.kind, Kind::kEndSession);
+  EXPECT_THAT(step.why.message, HasSubstr("has epoch 9 of the job, and this rank 3"));
+}
+
+TEST_F(NextCoordinatorTest, ARankThatHasMovedLeavesTheOldVersionByItself) {
+  const OperationBook old(config());
+  prepare();
+  know();
+  answer_next("go");
+  ASSERT_EQ(wait_for_step().kind, Kind::kGo);
+  change_.plans().go({{7, 2}});
+  EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
+  EXPECT_EQ(searched_, (std::vector<std::uint32_t>{4, 4}));
+  change_.plans().posted(7, 2);
+  ASSERT_FALSE(change_.needs_old(old));
+  change_.moved();
+  EXPECT_EQ(change_.next(0).kind, Kind::kLeave);
+  change_.left();
+  EXPECT_EQ(change_.next(0).kind, Kind::kNone);
+  EXPECT_EQ(change_.plans().stage(), PlanSwitch::Stage::kSteady);
+}
+
+TEST_F(NextCoordinatorTest, WithoutOneAnInterruptedRankGivesUp) {
+  EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
+  change_.interrupt(kEpoch, "node b is gone", 0);
+  find_none();
+  const PlanStep step = wait_for_step();
+  ASSERT_EQ(step.kind, Kind::kEndSession);
+  EXPECT_EQ(step.why.status, Status::kNodeLost);
+  EXPECT_THAT(step.why.message, HasSubstr("node b is gone; the coordinator at"));
+  EXPECT_THAT(step.why.message, HasSubstr("no node answers"));
+}
+
+TEST_F(NextCoordinatorTest, WithoutOneTheJobRunsOn) {
+  EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
+  find_none();
+  const PlanStep step = wait_for_step();
+  EXPECT_EQ(step.kind, Kind::kDropNext);
+  EXPECT_THAT(step.note, HasSubstr("no node answers; the job runs on"));
+  EXPECT_FALSE(change_.has_coordinator());
+  EXPECT_FALSE(change_.repairs());
+}
+
 TEST(PlanChange, WithoutACoordinatorNothingComes) {
-  PlanChange change{std::nullopt, false};
+  PlanChange change{KnownCoordinator()};
   EXPECT_FALSE(change.repairs());
   EXPECT_EQ(change.fd(), -1);
   EXPECT_EQ(change.next(kForever - 1).kind, Kind::kNone);

@@ -37,10 +37,14 @@ Outcome ConnectionWatch::begin(PlanVersion& first) {
   if (!epoll_) return cannot_make_watch();
   if (auto added = add(first); !added) return added;
   if (coordinator_ < 0) return Unit{};
-  const bool watched = watch(epoll_.get(), coordinator_, EPOLLIN, kCoordinatorEvent) &&
-                       watch(epoll_.get(), alarm_.fd(), EPOLLIN, kAlarmEvent);
-  if (!watched) return cannot_make_watch();
-  return Unit{};
+  if (!watch(epoll_.get(), alarm_.fd(), EPOLLIN, kAlarmEvent)) return cannot_make_watch();
+  return watch_coordinator(coordinator_);
+}
+
+// The epoll forgets a descriptor when it is closed.
+Outcome ConnectionWatch::watch_coordinator(int fd) {
+  if (fd < 0 || watch(epoll_.get(), fd, EPOLLIN, kCoordinatorEvent)) return Unit{};
+  return cannot_make_watch();
 }
 
 Outcome ConnectionWatch::add(PlanVersion& version) {

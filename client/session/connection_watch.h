@@ -21,6 +21,9 @@ class ConnectionWatch {
 
   // Watches the coordinator and the first version.
   Outcome begin(PlanVersion& first);
+  // Watches another coordinator. Its descriptor before is closed. -1: there is none. Precondition:
+  // begin() had one.
+  Outcome watch_coordinator(int fd);
   // Watches one more version until its connections close.
   Outcome add(PlanVersion& version);
   // The same descriptor for the life of the session.

@@ -8,6 +8,7 @@
 
 #include "base/debug_steps.h"
 #include "client/connections/make_connection.h"
+#include "client/session/join_timeout.h"
 #include "dataplane/transport/shm/segment.h"
 #include "net/address.h"
 #include "net/rpc/follow.h"
@@ -71,8 +72,8 @@ class Entry {
     if (!entered) return entered.error();
     debug_step(DebugStep::kClientAttached);
     JobEntry made = finish();
-    made.term = term_;
-    if (!placement_.nodes.empty()) made.coordinator = std::move(*channel);
+    made.coordinator = {std::nullopt, placement_.repairs, term_, made.book.epoch};
+    if (!placement_.nodes.empty()) made.coordinator.channel = std::move(*channel);
     return made;
   }
 
@@ -123,15 +124,9 @@ class Entry {
   JobEntry finish() {
     Nodes nodes(std::move(nodes_));
     book_.shards = nodes.shards_of_trees();
-    return JobEntry{book_,
-                    std::move(nodes),
-                    placement_.names,
-                    deadline_ms_,
-                    crc32c_,
-                    std::move(log_lines_),
-                    std::nullopt,
-                    {},
-                    placement_.repairs};
+    return JobEntry{
+        book_, std::move(nodes), placement_.names, deadline_ms_, crc32c_, std::move(log_lines_),
+        {}};
   }
 
   Outcome enter(rpc::RpcChannel& channel) {

@@ -2,7 +2,6 @@
 // session with each node. A node without a cluster answers that it is the only node.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "base/result.h"
 #include "client/connections/shared_by_connections.h"
 #include "client/operations/operation_book.h"
+#include "client/plans/known_coordinator.h"
 #include "client/session/nodes.h"
 #include "client/session/plan_versions.h"
 #include "client/session/session_options.h"
@@ -35,37 +35,11 @@ struct JobEntry {
     std::string text;
   };
   std::vector<Line> log_lines;
-  // The channel on which the job was opened, when the nodes have a coordinator. The coordinator
-  // announces changes of the plan on it.
-  std::optional<rpc::RpcChannel> coordinator{};
-  rpc::HighestTerm term{};  // of the coordinators that have answered this rank
-  bool repairs = false;     // the coordinator repairs jobs that have lost a node
+  KnownCoordinator coordinator{};
 };
 
 // Moves the version of the plan, with its nodes, out of the entry.
 std::unique_ptr<PlanVersion> version_of(JobEntry& entry);
-
-// When a rank stops asking for its job: at its deadline, or some time after the first answer that
-// the job is unavailable. In that time nodes can join a coordinator that has just started, or elect
-// the next one.
-class JoinTimeout {
- public:
-  explicit JoinTimeout(Nanos deadline) : deadline_(deadline) {}
-  void answered(Nanos now) { first_ = std::min(first_, now); }
-  // The nodes elect their coordinator, which takes longer.
-  void set_elected() { joining_ = kElecting; }
-  bool is_over(Nanos now) const {
-    return now >= deadline_ || (first_ <= now && now - first_ >= joining_);
-  }
-
- private:
-  static constexpr Nanos kJoining = 1 * kSecond;
-  static constexpr Nanos kElecting = 15 * kSecond;
-
-  Nanos deadline_;
-  Nanos first_ = kForever;
-  Nanos joining_ = kJoining;
-};
 
 // Opens all sessions, and waits at most options.connect_timeout. Precondition: `options.checksums`
 // is set.

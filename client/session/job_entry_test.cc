@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "client/session/join_timeout.h"
 #include "tests/support/client/scripted_node.h"
 
 namespace tally::client {
@@ -244,7 +245,7 @@ TEST_F(JobEntryTest, AsksTheNextCoordinatorThatIsElected) {
   });
   const auto entered = enter(node.address(), 30 * kSecond);
   ASSERT_TRUE(entered.ok()) << entered.error().message;
-  EXPECT_EQ(entered->term.value(), 7U);
+  EXPECT_EQ(entered->coordinator.term.value(), 7U);
 }
 
 TEST(JoinTimeout, CountsFromTheFirstAnswer) {

@@ -154,6 +154,12 @@ std::string Nodes::titles_where(const std::function<bool(std::size_t)>& chosen) 
   return fmt::format("{}", fmt::join(titles, ", "));
 }
 
+std::vector<std::string> Nodes::addresses() const {
+  std::vector<std::string> addresses;
+  for (const SessionNode& node : nodes_) addresses.push_back(node.channel.address());
+  return addresses;
+}
+
 std::string Nodes::titles() const {
   return titles_where([](std::size_t) { return true; });
 }

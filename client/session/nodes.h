@@ -68,6 +68,8 @@ class Nodes {
   bool send(std::uint32_t shard, wire::Notice notice,
             std::span<const std::byte> contribution) const;
 
+  // Of all nodes.
+  std::vector<std::string> addresses() const;
   // Texts for messages, with name and address: the nodes that are gone, with the reason; all nodes;
   // the nodes of these shards; the nodes that broke a ring.
   std::string why_gone() const;

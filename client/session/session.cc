@@ -9,6 +9,7 @@
 
 #include "base/debug_steps.h"
 #include "client/operations/verdict_text.h"
+#include "client/session/resume_job.h"
 #include "net/address.h"
 
 namespace tally::client {
@@ -36,9 +37,8 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   const auto lines = std::move(entry->log_lines);
   std::unique_ptr<Session> session(
       new Session(std::move(options), shared, std::move(entry).value()));
-  if (auto watched = session->watch_.begin(session->versions_.now()); !watched) {
+  if (auto watched = session->watch_.begin(session->versions_.now()); !watched)
     return watched.error();
-  }
   for (const auto& [warning, text] : lines) session->log(warning ? 1 : 0, text);
   return session;
 }
@@ -47,7 +47,7 @@ Session::Session(SessionOptions options, SharedByConnections shared, JobEntry en
     : options_(std::move(options)),
       shared_(std::move(shared)),
       versions_(version_of(entry)),
-      change_(std::move(entry.coordinator), entry.repairs, entry.term),
+      change_(std::move(entry.coordinator), search_from(options_, versions_)),
       watch_(versions_.now(), change_.fd()),
       posts_(options_.rank),
       operations_(options_.rank, options_.ranks, entry.crc32c),
@@ -392,7 +392,7 @@ void Session::poll_coordinator() {
     const PlanStep step = change_.next(monotonic_now());
     switch (step.kind) {
       case StepKind::kNone:
-        return version_changes_.report_moved();
+        return static_cast<void>(must_end(version_changes_.after_steps()));
       case StepKind::kPrepare:
         prepare(step.update);
         break;

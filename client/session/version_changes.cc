@@ -68,9 +68,11 @@ void VersionChanges::go_over() {
       0, fmt::format("the job uses a new plan, of epoch {}", units_.versions.now().config.epoch));
 }
 
-void VersionChanges::report_moved() {
+Outcome VersionChanges::after_steps() {
   const PlanVersion* old = units_.versions.old();
   if (old != nullptr && !units_.change.needs_old(old->book)) units_.change.moved();
+  if (!units_.change.fd_has_changed()) return Unit{};
+  return units_.watch.watch_coordinator(units_.change.fd());
 }
 
 Outcome VersionChanges::leave() {

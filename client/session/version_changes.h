@@ -40,8 +40,9 @@ class VersionChanges {
   Outcome drop_next(const std::string& note);
   // All ranks know the decision: the next version carries new rounds.
   void go_over();
-  // Reports when no operation of this rank needs the old version any more.
-  void report_moved();
+  // The coordinator has nothing more for now. Reports when no operation of this rank needs the old
+  // version any more, and watches the coordinator where that is another one.
+  Outcome after_steps();
   // No rank needs the old version any more: closes it, and reports that.
   Outcome leave();
   // Closes the old version, which no operation of this rank needs. Keeps its completions.

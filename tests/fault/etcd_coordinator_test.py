@@ -4,12 +4,13 @@
 usage: etcd_coordinator_test.py TALLYD TALLYCTL TALLY_PERF [TEST...]
 
 The acting coordinator is killed, stopped, and cut off from etcd, and members of etcd are killed. That happens once or
-twice, and in tier soak as often as KILLS, STOPS, CUTS and MEMBERS say.
+twice, and in tier soak as often as KILLS, STOPS, CUTS, MEMBERS and REPAIRS say.
 """
 
 import ctypes
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -26,7 +27,7 @@ from processes import TIMEOUT, Process  # noqa: E402
 from proxy import Proxy  # noqa: E402
 
 SOAK = os.environ.get("TALLY_TEST_TIER") == "soak"
-KILLS, STOPS, CUTS, MEMBERS = (50, 20, 20, 20) if SOAK else (2, 1, 1, 1)
+KILLS, STOPS, CUTS, MEMBERS, REPAIRS = (50, 20, 20, 20, 10) if SOAK else (2, 1, 1, 1, 1)
 SHORT = ["--min-bytes", "4", "--max-bytes", "1M", "--factor", "64", "--iters", "3", "--warmup", "1", "--check"]
 TAKEOVER_S = {"kill": 3.0, "stop": 6.0, "cut": 6.0}  # promised on an idle machine; these tests print what they saw
 SKIPPED = 77
@@ -99,15 +100,15 @@ class Etcd(Cluster):
         link = self.links.get(name)
         self.start_node(name, "--cluster-store", f"etcd:http://127.0.0.1:{link.port}" if link else self.store, *more)
 
-    def start_nodes(self) -> str:
-        """Starts nodes a, b and c, which may coordinate and have no trees, and nodes d and e, which have trees.
-        Returns the acting coordinator."""
+    def start_nodes(self, drained: bool = True) -> str:
+        """Starts nodes a, b and c, which may coordinate, and nodes d and e. drained: a, b and c have no trees. Returns
+        the acting coordinator."""
         for name in self.NAMES:
             self.start_candidate(name)
         for name in ("d", "e"):
             self.start_node(name)
         acting = self.wait_for_members(5)
-        for name in self.NAMES:
+        for name in self.NAMES if drained else ():
             self.ctl("drain", name, node=acting)
         return acting
 
@@ -169,6 +170,10 @@ class Etcd(Cluster):
 
     def goes_on(self, run: Process) -> None:
         self.assertIsNone(run.poll(), run.output())
+
+    def trees_of(self, node: str, coordinator: str) -> int:
+        nodes = json.loads(self.ctl("--json", "nodes", node=coordinator))
+        return next(one["trees"] for one in nodes if one["name"] == node)
 
     # -- tests ---------------------------------------------------------------------------------------
 
@@ -233,6 +238,51 @@ class Etcd(Cluster):
             self.goes_on(run)
             self.start_member(number, 3)
             self.wait_for_members(5)
+
+    def test_a_node_that_is_killed_after_a_takeover(self):
+        self.start_etcd()
+        acting = self.start_nodes()
+        run = self.running()
+        for times in range(1, REPAIRS + 1):
+            self.nodes[acting].kill()
+            following = self.take_over("kill", acting, 4)
+            self.nodes["e"].kill()
+            self.until_repaired(run, times)
+            self.start_node("e")
+            self.start_candidate(acting)
+            self.wait_for_members(5)
+            acting = following
+        self.goes_on(run)
+
+    def test_a_killed_coordinator_with_trees(self):
+        """The job has lost a node, and the coordinator that would repair it."""
+        self.start_etcd()
+        acting = self.start_nodes(drained=False)
+        run = self.running()
+        for times in range(1, REPAIRS + 1):
+            self.nodes[acting].kill()
+            following = self.take_over("kill", acting, 4)
+            self.until_repaired(run, times)
+            self.start_candidate(acting)
+            self.wait_for_members(5)
+            acting = following
+        self.goes_on(run)
+        took = [int(ms) for ms in re.findall(r"is repaired after (\d+) ms", run.output())]
+        print(f"{len(took)} repairs at ranks: at most {max(took)} ms, the takeover included", flush=True)
+
+    def test_a_job_changes_its_plan_after_a_takeover(self):
+        self.start_etcd()
+        acting = self.start_nodes()
+        run = self.running()
+        self.nodes[acting].kill()
+        following = self.take_over("kill", acting, 4)
+        self.assertGreater(self.trees_of("e", following), 0)
+        self.ctl("drain", "e", node=following)
+        until = time.monotonic() + TIMEOUT
+        while self.trees_of("e", following) > 0:
+            self.assertLess(time.monotonic(), until, run.output())
+            time.sleep(0.05)
+        self.goes_on(run)
 
     def test_plans_and_drains_survive(self):
         self.start_etcd()

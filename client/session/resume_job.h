@@ -1,0 +1,39 @@
+// How a rank whose coordinator is gone takes its place at the next one. No thread-safety is needed:
+// the function has copies of all that it uses.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "client/plans/plan_change.h"
+#include "client/session/plan_versions.h"
+#include "client/session/session_options.h"
+#include "net/rpc/terms.h"
+
+namespace tally::client {
+
+// A rank that has one or two versions of its job.
+struct Resumption {
+  std::vector<std::string> addresses;  // where to ask for the coordinator
+  std::string job;
+  std::string token;  // as in SessionOptions
+  std::uint16_t rank = 0;
+  std::uint16_t ranks = 1;
+  std::uint32_t epoch = 0;  // of the version that carries its operations
+  std::uint32_t next = 0;   // of the version to which it may have changed; 0: there is none
+  rpc::HighestTerm term;    // of the coordinators that have answered it
+};
+
+// Asks the addresses in turn, for at most 15 s where nodes elect their coordinator, and for 1 s
+// elsewhere (JoinTimeout). The error of a coordinator that does not know the job, or refuses the
+// rank, is returned at once; otherwise that of the last attempt.
+Result<ResumedJob> resume_job(Resumption wanted, const std::atomic<bool>& stop);
+
+// How a session searches: at its addresses, and at the nodes of its versions. Both are borrowed;
+// what a search uses is copied when it begins.
+PlanChange::Search search_from(const SessionOptions& options, const PlanVersions& versions);
+
+}  // namespace tally::client
