@@ -349,7 +349,7 @@ TEST_F(NextCoordinatorTest, SaysThatTheOthersHaveNotChanged) {
   EXPECT_FALSE(change_.plans().holds());
 }
 
-TEST_F(NextCoordinatorTest, IsToldOfALossAgain) {
+TEST_F(NextCoordinatorTest, GetsTheReportOfALossAgain) {
   EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
   change_.interrupt(kEpoch, "node b is gone", 0);
   EXPECT_EQ(change_.silent_until(), kForever) << "the search has its own limit";

@@ -14,9 +14,9 @@
 #include "client/connections/shared_by_connections.h"
 #include "client/operations/operation_book.h"
 #include "client/plans/known_coordinator.h"
-#include "client/session/nodes.h"
-#include "client/session/plan_versions.h"
 #include "client/session/session_options.h"
+#include "client/versions/nodes.h"
+#include "client/versions/plan_versions.h"
 #include "net/rpc/rpc_channel.h"
 #include "net/rpc/terms.h"
 

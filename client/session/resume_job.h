@@ -9,8 +9,8 @@
 
 #include "base/result.h"
 #include "client/plans/plan_change.h"
-#include "client/session/plan_versions.h"
 #include "client/session/session_options.h"
+#include "client/versions/plan_versions.h"
 #include "net/rpc/terms.h"
 
 namespace tally::client {

@@ -20,15 +20,15 @@
 #include "client/operations/post.h"
 #include "client/operations/post_placement.h"
 #include "client/plans/plan_change.h"
-#include "client/session/connection_watch.h"
 #include "client/session/job_entry.h"
-#include "client/session/nodes.h"
-#include "client/session/plan_versions.h"
 #include "client/session/session_loss.h"
 #include "client/session/session_options.h"
 #include "client/session/session_regions.h"
 #include "client/session/session_repair.h"
 #include "client/session/version_changes.h"
+#include "client/versions/connection_watch.h"
+#include "client/versions/nodes.h"
+#include "client/versions/plan_versions.h"
 
 namespace tally::client {
 

@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "client/session/plan_versions.h"
 #include "client/session/session_options.h"
 #include "client/session/session_regions.h"
+#include "client/versions/plan_versions.h"
 
 namespace tally::client {
 

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "client/memory/region.h"
-#include "client/session/plan_versions.h"
+#include "client/versions/plan_versions.h"
 
 namespace tally::client {
 

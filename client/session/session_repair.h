@@ -15,9 +15,9 @@
 #include "client/operations/pending_operations.h"
 #include "client/operations/post_placement.h"
 #include "client/plans/plan_change.h"
-#include "client/session/plan_versions.h"
 #include "client/session/session_options.h"
 #include "client/session/session_regions.h"
+#include "client/versions/plan_versions.h"
 
 namespace tally::client {
 

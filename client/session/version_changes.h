@@ -9,10 +9,10 @@
 #include "client/connections/shared_by_connections.h"
 #include "client/operations/post_placement.h"
 #include "client/plans/plan_change.h"
-#include "client/session/connection_watch.h"
-#include "client/session/plan_versions.h"
 #include "client/session/session_options.h"
 #include "client/session/session_regions.h"
+#include "client/versions/connection_watch.h"
+#include "client/versions/plan_versions.h"
 
 namespace tally::client {
 

@@ -139,7 +139,7 @@ byte succeeded;      // the largest of all ranks
 typedef RankState {
   byte status;
   byte round;              // of the application's operation, or else of its next one
-  // Versions (client/session/plan_versions.h); 0: there is none.
+  // Versions (client/versions/plan_versions.h); 0: there is none.
   byte now, old, coming;
   // The books: the round of the next post, and the failure.
   byte next, failure, old_next, old_failure;

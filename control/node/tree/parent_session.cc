@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "client/session/nodes.h"
+#include "client/versions/nodes.h"
 #include "control/node/tree/roce_connection.h"
 #include "dataplane/transport/shm/segment.h"
 #include "net/rpc/rpc_channel.h"

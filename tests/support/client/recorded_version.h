@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/session/plan_versions.h"
+#include "client/versions/plan_versions.h"
 #include "tests/support/client/recording_connection.h"
 #include "tests/support/client/scripted_node.h"
 

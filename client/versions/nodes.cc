@@ -1,4 +1,4 @@
-#include "client/session/nodes.h"
+#include "client/versions/nodes.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "client/session/plan_versions.h"
+#include "client/versions/plan_versions.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "client/session/connection_watch.h"
+#include "client/versions/connection_watch.h"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "client/session/connection_watch.h"
+#include "client/versions/connection_watch.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -12,7 +12,7 @@
 
 #include "client/operations/operation_book.h"
 #include "client/operations/post_placement.h"
-#include "client/session/nodes.h"
+#include "client/versions/nodes.h"
 
 namespace tally::client {
 

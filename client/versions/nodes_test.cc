@@ -1,6 +1,6 @@
 // A session's nodes: which tree is whose, one number for a region at all of them, and what a
 // coordinator's answer leads to.
-#include "client/session/nodes.h"
+#include "client/versions/nodes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
