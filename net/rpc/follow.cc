@@ -36,7 +36,7 @@ bool is_elected(const json& answer) {
   return answer.is_object() && answer.value("elected", json()) == true;
 }
 
-Result<RpcChannel> follow(RpcChannel& member, Nanos deadline, bool* elected) {
+Result<RpcChannel> follow(RpcChannel& member, Nanos deadline, bool* elected, Nanos handshake) {
   const auto unavailable = [&](const std::string& why) {
     return Error{Status::kUnavailable,
                  fmt::format("the node at {} is no coordinator, and {}", member.address(), why)};
@@ -51,7 +51,7 @@ Result<RpcChannel> follow(RpcChannel& member, Nanos deadline, bool* elected) {
   if (address == member.address() || (remote && !address.starts_with(net::kTcpScheme))) {
     return unavailable(fmt::format("names {}, where a client cannot go", address));
   }
-  auto channel = RpcChannel::connect(address, 0, member.credentials());
+  auto channel = RpcChannel::connect(address, 0, member.credentials(), handshake);
   if (!channel) return unavailable(fmt::format("its coordinator: {}", channel.error().message));
   const auto nodes = channel->call("cluster.nodes", json::object(), {}, deadline);
   if (!nodes) return unavailable(fmt::format("its coordinator: {}", nodes.error().message));

@@ -14,7 +14,9 @@ namespace tally::rpc {
 // not a member, has an older version, or names a coordinator that does not answer; the message says
 // which, with the address. A node that the client reaches over a network cannot redirect the client
 // to a Unix socket. Sets *elected where the node answers: whether nodes elect their coordinator.
-Result<RpcChannel> follow(RpcChannel& member, Nanos deadline, bool* elected = nullptr);
+// `handshake` as of RpcChannel::connect().
+Result<RpcChannel> follow(RpcChannel& member, Nanos deadline, bool* elected = nullptr,
+                          Nanos handshake = 3 * kSecond);
 
 // Whether an answer to cluster.coordinator says that nodes elect their coordinator.
 bool is_elected(const nlohmann::json& answer);

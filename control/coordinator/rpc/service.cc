@@ -144,7 +144,7 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
   }
   if (caller.ticket != 0) {
     by_ticket_.erase(caller.ticket);
-    coordinator_->close(caller.ticket, "died or lost its connection to the coordinator");
+    coordinator_->lose(caller.ticket);
   }
   act();
 }

@@ -38,6 +38,14 @@ Change Change::repair(std::uint32_t ranks) {
   return change;
 }
 
+Change Change::taken_over(std::uint32_t ranks) {
+  Change change(ranks, 0);
+  change.stage_ = Stage::kMoving;
+  change.taken_over_ = true;
+  change.instructions_.clear();
+  return change;
+}
+
 void Change::enter(Stage stage, Word word) {
   stage_ = stage;
   std::fill(reported_.begin(), reported_.end(), false);
@@ -89,6 +97,10 @@ void Change::call_off(std::string why) {
 // has.
 void Change::lost(std::uint32_t rank) {
   call_off(fmt::format("the connection of rank {} to the coordinator has ended", rank));
+}
+
+void Change::resume(std::uint32_t rank) {
+  if (stage_ == Stage::kLeaving && !reported_[rank]) instructions_.push_back({rank, Word::kLeave});
 }
 
 void Change::tick(Nanos now) {

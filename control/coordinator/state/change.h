@@ -13,7 +13,8 @@
 //
 // Until all ranks have confirmed, the change can be called off, and a deadline calls it off: the
 // old version stays in use. A rank that loses the coordinator may keep the old version as long as
-// it has not confirmed the decision, because no rank moves before all have confirmed.
+// it has not confirmed the decision, because no rank moves before all have confirmed. After that
+// the next coordinator knows which version the job has.
 //
 // A *repair* is a change whose old version is lost. Ranks have interrupted its operations, report
 // which rounds have ended, and go on by the decision of repair_rounds.h. The change is over when
@@ -55,6 +56,9 @@ class Change {
 
   Change(std::uint32_t ranks, Nanos now);  // to another plan
   static Change repair(std::uint32_t ranks);
+  // A change to another plan that an earlier coordinator has brought to moving. Ranks report again
+  // what they had reported.
+  static Change taken_over(std::uint32_t ranks);
 
   // Takes a rank's report of the end of a stage. A report of another stage than the present one is
   // late or wrong, and has no effect. rounds is used with kReady only.
@@ -64,10 +68,14 @@ class Change {
   void call_off(std::string why);
   // The rank's connection to the coordinator has ended.
   void lost(std::uint32_t rank);
+  // The rank has another connection. It reports again that it has moved. The instruction to leave
+  // may be lost, and is sent again.
+  void resume(std::uint32_t rank);
   void tick(Nanos now);
 
   Stage stage() const { return stage_; }
   bool is_repair() const { return repair_.has_value(); }
+  bool is_taken_over() const { return taken_over_; }
   bool ended() const { return stage_ == Stage::kOver || stage_ == Stage::kCalledOff; }
   Nanos deadline() const;  // kForever when there is none
   // Valid from deciding on.
@@ -86,6 +94,7 @@ class Change {
   void add(std::uint32_t rank, const RankRounds& rounds);
 
   Stage stage_ = Stage::kAsking;
+  bool taken_over_ = false;
   Nanos deadline_;
   std::vector<bool> reported_;  // by rank: the stage's report has arrived
   std::uint32_t missing_;

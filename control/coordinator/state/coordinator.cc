@@ -15,7 +15,7 @@ Coordinator::Coordinator(CoordinatorOptions options, Store& store, Nanos now)
       plans_(store),
       departed_(store, plans_),
       members_(store, departed_),
-      jobs_(store, return_until_),
+      jobs_(store, now + kResume),
       admission_({options.open_jobs, options.max_jobs, options.max_ranks, std::move(options.jobs)}),
       planner_(members_, departed_, plans_, store, options.split_bytes),
       versions_(jobs_, news_),
@@ -50,9 +50,9 @@ Result<NodeId> Coordinator::join(const Member& member, std::uint32_t epoch, Nano
   return node;
 }
 
-// Jobs whose placement the node has lost end. A placement that the node has not got yet is sent
-// again. Placements of unknown jobs, and of those that are over, end at the node: a message that
-// said so may be lost.
+// Jobs whose placement the node has lost are repaired, or end. A placement that the node has not
+// got yet is sent again. Placements of unknown jobs, and of those that are over, end at the node: a
+// message that said so may be lost.
 void Coordinator::take_back(NodeId node, const std::vector<std::uint64_t>& placements) {
   std::vector<std::uint32_t> lost;
   for (const auto& [epoch, state] : jobs_.states()) {
@@ -132,17 +132,17 @@ void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
   if (members_.all().empty()) {
     return versions_.answer(ticket, std::make_shared<const JobRecord>(), 0);
   }
+  if (unlocks(opening) && versions_.ends_for(opening.job, opening.rank)) {
+    return versions_.answer(
+        ticket,
+        Error{Status::kStaleEpoch,
+              fmt::format("job \"{}\": its last run is ending: ask again", opening.job)},
+        0);
+  }
   if (const auto may = admission_.admits(opening, jobs_); !may) {
     return versions_.answer(ticket, may.error(), 0);
   }
   const JobRecord* job = jobs_.current(opening.job);
-  if (job != nullptr && jobs_.find(job->epoch)->stage == JobStage::kRepairing) {
-    // The process that had this place would resume the job.
-    const Error again{Status::kStaleEpoch,
-                      fmt::format("rank {} has been started again", opening.rank)};
-    versions_.give_up(job->epoch, again, opening.rank);
-    return versions_.answer(ticket, again, 0);
-  }
   const std::uint32_t epoch = job != nullptr ? job->epoch : store_.next_epoch();
   if (job == nullptr) jobs_.add(admission_.new_job(opening, epoch));
   versions_.enter(ticket, epoch, opening.rank, opening.host);

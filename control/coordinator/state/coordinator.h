@@ -57,6 +57,9 @@ struct CoordinatorOptions {
 };
 
 inline constexpr Nanos kReturn = 10 * kSecond;  // limit for an awaited node
+// Limit for the ranks of a job that is taken over. A rank may need 10 s to notice that the machine
+// of its coordinator is lost.
+inline constexpr Nanos kResume = 20 * kSecond;
 
 // What a node that joins still has from an earlier membership.
 struct ReturningNode {
@@ -119,7 +122,12 @@ class Coordinator {
   void resume(Ticket ticket, const Opening& opening, const std::vector<std::uint32_t>& epochs);
   // The rank is gone, answered or not; another one may take its place. how: for the ranks that a
   // repair keeps waiting.
-  void close(Ticket ticket, std::string_view how = "has left") { versions_.close(ticket, how); }
+  void close(Ticket ticket) { versions_.close(ticket, "has left"); }
+  // The rank's connection has ended. It may resume its job, where this coordinator has taken that
+  // over.
+  void lose(Ticket ticket) {
+    versions_.close(ticket, "died or lost its connection to the coordinator", true);
+  }
   // The rank can be notified when its job's plan changes; repairs: it can be repaired too. A rank
   // of the previous libtally version never listens.
   void listen(Ticket ticket, bool repairs = false) { jobs_.listen(ticket, repairs); }

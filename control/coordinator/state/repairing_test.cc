@@ -241,15 +241,15 @@ TEST_F(RepairingTest, ARankThatGoesDuringARepairEndsTheJob) {
   act();
   serve(a);
   ASSERT_THAT(instructions(), ElementsAre(Word::kPrepare));
-  coordinator_->close(2, "has lost its connection to the coordinator");
+  coordinator_->lose(2);
   act();
   ASSERT_THAT(notifications_, SizeIs(2)) << "to the rank that is left";
   EXPECT_EQ(notifications_[0].word, Word::kCalledOff);
-  EXPECT_EQ(ended(1), "rank 1 has lost its connection to the coordinator");
+  EXPECT_EQ(ended(1), "rank 1 died or lost its connection to the coordinator");
   EXPECT_EQ(epoch(), 0U);
   EXPECT_THAT(news(a).withdraw, SizeIs(2));
   lose(1, first_);  // it crossed the end
-  EXPECT_EQ(ended(1), "rank 1 has lost its connection to the coordinator");
+  EXPECT_EQ(ended(1), "rank 1 died or lost its connection to the coordinator");
 }
 
 TEST_F(RepairingTest, ALossThatIsReportedAfterARankHasLeftIsBlamedOnThatRank) {

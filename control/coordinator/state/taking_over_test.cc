@@ -38,7 +38,7 @@ TEST_F(TakingOverTest, NumberingContinues) {
   EXPECT_GT(again, a);
   EXPECT_THAT(coordinator_->members().has(a).error().message, HasSubstr("no member"));
   coordinator_->open(3, opening(0), now_);
-  EXPECT_THAT(error(3), HasSubstr("rank 0 has been started again"));
+  EXPECT_THAT(error(3), HasSubstr("its last run is ending"));
   coordinator_->open(2, opening(0), now_);
   const auto placements = news(again).placements;
   ASSERT_EQ(placements.size(), 1U);
@@ -81,7 +81,7 @@ TEST_F(TakingOverTest, ANodeThatReturnsKeepsItsNumberAndItsRunningJobs) {
   EXPECT_EQ(answer(2).lock.key->identity, store_.jobs().at(1)->lock.key->identity);
   coordinator_->report(a, {at_a, true, ""});
   EXPECT_NE(coordinator_->jobs().current("train"), nullptr) << "its ranks may want a repair";
-  now_ += kReturn;
+  now_ += kResume;
   act();
   EXPECT_EQ(coordinator_->jobs().current("train"), nullptr) << "a rank has left it";
   EXPECT_THAT(news(b).withdraw, ElementsAre(at_b));
@@ -121,7 +121,7 @@ TEST_F(TakingOverTest, AJobWhoseRanksDoNotComeBackIsNotRepaired) {
   coordinator_->listen(3, true);
   coordinator_->report(3, 1, {Change::Report::kLost, {}, "node \"b\" died"});
   act();
-  now_ += kReturn;
+  now_ += kResume;
   coordinator_->listen(a, now_ + kHold);
   act();
   ASSERT_FALSE(notifications_.empty());
@@ -131,6 +131,60 @@ TEST_F(TakingOverTest, AJobWhoseRanksDoNotComeBackIsNotRepaired) {
   EXPECT_THAT(last.why, HasSubstr("not repaired: rank 1 did not come to the new coordinator"));
 }
 
+TEST_F(TakingOverTest, ARankMayResumeAgain) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0), now_);
+  const std::uint64_t at_a = serve(a);
+  serve(b);
+  take_over();
+  returns("a", a, {at_a});
+  coordinator_->resume(3, opening(0), {1, 0});
+  coordinator_->listen(3, true);
+  coordinator_->report(3, 1, {Change::Report::kLost, {}, "node \"b\" died"});
+  coordinator_->lose(3);
+  EXPECT_EQ(coordinator_->progress().at(0).stage, "repairing");
+  for (const std::uint32_t rank : {0U, 1U}) {
+    coordinator_->resume(4 + rank, opening(rank), {1, 0});
+    coordinator_->listen(4 + rank, true);
+  }
+  EXPECT_EQ(news(a).placements.size(), 1U);
+}
+
+TEST_F(TakingOverTest, RanksThatHaveMovedReportItAgain) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0, "train", "t", 1), now_);
+  const std::uint64_t old_a = serve(a), old_b = serve(b);
+  act();
+  coordinator_->listen(1, true);
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  act();
+  const std::uint64_t new_a = serve(a);
+  act();
+  const std::uint32_t next = notifications_.at(0).epoch;
+  coordinator_->report(1, next, {Change::Report::kReady});
+  coordinator_->report(1, next, {Change::Report::kKnows});
+  act();
+  take_over();
+  returns("a", a, {old_a, new_a});
+  returns("b", b, {old_b});
+  coordinator_->resume(3, opening(0, "train", "t", 1), {1, next});
+  EXPECT_EQ(answer(3).epoch, next);
+  coordinator_->listen(3, true);
+  notifications_.clear();
+  coordinator_->report(3, next, {Change::Report::kMoved});
+  act();
+  ASSERT_EQ(notifications_.size(), 1U);
+  EXPECT_EQ(notifications_[0].word, Change::Word::kLeave);
+  coordinator_->lose(3);
+  coordinator_->resume(4, opening(0, "train", "t", 1), {next, 0});
+  coordinator_->listen(4, true);
+  act();
+  ASSERT_EQ(notifications_.size(), 2U) << "the first one may be lost";
+  EXPECT_EQ(notifications_[1].word, Change::Word::kLeave);
+  coordinator_->report(4, next, {Change::Report::kLeft});
+  EXPECT_THAT(news(b).withdraw, ElementsAre(old_b));
+}
+
 TEST_F(TakingOverTest, ARankThatLostItsConnectionHasNotLeft) {
   const NodeId a = join("a"), b = join("b");
   coordinator_->open(1, opening(0), now_);
@@ -138,7 +192,7 @@ TEST_F(TakingOverTest, ARankThatLostItsConnectionHasNotLeft) {
   serve(a), serve(b);
   coordinator_->resume(3, opening(1), {1, 0});
   EXPECT_THAT(error(3), HasSubstr("rank 1 has an earlier connection"));
-  coordinator_->close(2, "died or lost its connection to the coordinator");
+  coordinator_->lose(2);
   coordinator_->resume(4, opening(1), {1, 0});
   EXPECT_EQ(answer(4).epoch, 1U);
   for (const Coordinator::Ticket ticket : {1, 4}) coordinator_->listen(ticket, true);
@@ -191,7 +245,7 @@ TEST_F(TakingOverTest, AJobThatANodeHasLostEndsUnlessItsRanksComeBack) {
   returns("a", a, {});
   EXPECT_EQ(coordinator_->progress().at(0).stage, "repairing") << "its placement is gone";
   EXPECT_GT(join("b"), b) << "it has been started again";
-  now_ += kReturn;
+  now_ += kResume;
   act();
   EXPECT_EQ(coordinator_->jobs().current("train"), nullptr);
   EXPECT_THAT(store_.jobs(), IsEmpty());
@@ -208,6 +262,9 @@ TEST_F(TakingOverTest, ANodeThatDoesNotReturnInTimeHasLeft) {
   now_ += kReturn - 1;
   EXPECT_THAT(news(a).withdraw, IsEmpty());
   now_ += 1;
+  EXPECT_THAT(news(a).withdraw, IsEmpty());
+  EXPECT_EQ(coordinator_->progress().at(0).stage, "repairing") << "when its ranks come";
+  now_ += kResume - kReturn;
   EXPECT_THAT(news(a).withdraw, ElementsAre(at_a));
   EXPECT_EQ(coordinator_->jobs().current("train"), nullptr);
 }

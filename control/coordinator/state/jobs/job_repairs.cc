@@ -30,23 +30,23 @@ void JobRepairs::wait_for_members(std::uint32_t epoch, const std::string& why) {
   state->repair->attempt_at = kForever;
 }
 
-JobRepairs::Ranks JobRepairs::ranks_of(JobState& state, Nanos now) {
-  if (state.resume_until == 0) return Ranks::kThere;
+JobRepairs::Return JobRepairs::return_of(JobState& state, Nanos now) {
+  if (state.resume_until == 0) return Return::kComplete;
   const bool all = jobs_.ranks_not_listening(state, true).empty();
-  if (!all && now < state.resume_until) return Ranks::kComing;
+  if (!all && now < state.resume_until) return Return::kUnderWay;
   state.resume_until = 0;
-  return all ? Ranks::kThere : Ranks::kMissing;
+  return all ? Return::kComplete : Return::kExpired;
 }
 
 JobRepairs::Due JobRepairs::due(Nanos now) {
   Due due;
   for (auto& [epoch, state] : jobs_.states()) {
-    const Ranks ranks = ranks_of(state, now);
-    if (ranks == Ranks::kMissing) due.not_resumed.push_back(epoch);
+    const Return ranks = return_of(state, now);
+    if (ranks == Return::kExpired) due.not_resumed.push_back(epoch);
     if (!state.repair) continue;
     Repair& repair = *state.repair;
     if (repair.since == 0) repair.since = now;
-    if (ranks != Ranks::kThere) continue;
+    if (ranks != Return::kComplete) continue;
     if (repair.since + kRepairTimeout <= now) {
       due.expired.push_back(epoch);
       continue;
@@ -71,10 +71,10 @@ Nanos JobRepairs::next_deadline() const {
 
 Delay delay_of_repair(const JobTable& jobs, std::uint32_t epoch) {
   const JobState& state = *jobs.find(epoch);
-  if (state.resume_until != 0) {
-    const auto ranks = jobs.ranks_not_listening(state, true);
-    return {fmt::format("waits for {} to come to this coordinator", name_ranks(ranks)),
-            ranks.front()};
+  const auto coming = jobs.ranks_not_listening(state, true);
+  if (state.resume_until != 0 && !coming.empty()) {
+    return {fmt::format("waits for {} to come to this coordinator", name_ranks(coming)),
+            coming.front()};
   }
   if (state.change) {
     const auto ranks = state.change->waits_for();

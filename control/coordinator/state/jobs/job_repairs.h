@@ -39,9 +39,10 @@ class JobRepairs {
   Nanos next_deadline() const;  // kForever when there is none
 
  private:
-  // The ranks of a version that an earlier coordinator had. kMissing: their time is over.
-  enum class Ranks : std::uint8_t { kThere, kComing, kMissing };
-  Ranks ranks_of(JobState& state, Nanos now);
+  // Whether all ranks of a version of an earlier coordinator have come to this one. kExpired: some
+  // have not, and their time is over.
+  enum class Return : std::uint8_t { kComplete, kUnderWay, kExpired };
+  Return return_of(JobState& state, Nanos now);
 
   JobTable& jobs_;
 };

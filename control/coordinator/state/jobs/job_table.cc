@@ -49,6 +49,7 @@ void JobTable::take_over(const JobRecord& job, Nanos resume_until) {
   if (before == nullptr) return;
   before->stage = JobStage::kLeaving;
   before->next = job.epoch;
+  before->change = Change::taken_over(job.ranks);
 }
 
 void JobTable::set_runs(std::uint32_t epoch, bool runs) {

@@ -67,7 +67,7 @@ void JobVersions::gone_from(std::uint32_t epoch, NodeId node, const Error& why) 
 }
 
 // A version that is leaving stays until its ranks have closed their sessions. Where ranks can be
-// repaired, they report what they lose, and close their sessions first.
+// repaired, or may resume the version, they report what they lose, and close their sessions first.
 void JobVersions::over_at(std::uint32_t epoch, NodeId node, const Error& why) {
   JobState* state = jobs_.find(epoch);
   if (state == nullptr) return;
@@ -80,11 +80,12 @@ void JobVersions::over_at(std::uint32_t epoch, NodeId node, const Error& why) {
   end_when_left(epoch);
 }
 
-// Without a change, which ended with the coordinator before this one, all its nodes that are still
-// there report that a version is over.
+// Ranks of an earlier coordinator may not report that they have left a version. All its nodes that
+// are still there report then that it is over.
 void JobVersions::end_when_left(std::uint32_t epoch) {
   const JobState* state = jobs_.find(epoch);
-  if (state == nullptr || state->stage != JobStage::kLeaving || state->change) return;
+  const bool is_leaving = state != nullptr && state->stage == JobStage::kLeaving;
+  if (!is_leaving || !state->change || !state->change->is_taken_over()) return;
   const bool is_left = std::includes(state->released.begin(), state->released.end(),
                                      state->nodes.begin(), state->nodes.end());
   if (is_left) end(epoch, refused("its job has another version"));
@@ -137,9 +138,15 @@ void JobVersions::resume(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
   JobState& state = *jobs_.find(epoch);
   if (state.departed && state.departed->rank == rank) state.departed.reset();
   answer(ticket, jobs_.record(epoch), rank);
+  const std::uint32_t before = jobs_.record(epoch)->follows;
+  JobState* leaving = jobs_.find(before);
+  if (leaving == nullptr || leaving->stage != JobStage::kLeaving || !leaving->change) return;
+  leaving->by_rank[rank] = ticket;
+  leaving->change->resume(rank);
+  settle_change(before);
 }
 
-void JobVersions::close(Ticket ticket, std::string_view how) {
+void JobVersions::close(Ticket ticket, std::string_view how, bool may_resume) {
   const auto epoch = jobs_.erase_ticket(ticket);
   if (!epoch) return;
   const auto rank = jobs_.find(*epoch)->rank_of(ticket);
@@ -147,6 +154,7 @@ void JobVersions::close(Ticket ticket, std::string_view how) {
   JobState* state = jobs_.find(*epoch);
   if (state == nullptr) return;
   state->waiting.erase(ticket);
+  if (may_resume && state->resume_until != 0) return;
   const bool begun = state->stage != JobStage::kGathering && state->stage != JobStage::kPlacing;
   if (begun && !state->departed) state->departed = {*rank, std::string(how)};
   if (state->stage == JobStage::kRepairing) {

@@ -84,14 +84,18 @@ class JobVersions {
   void answer(Ticket ticket, Result<SharedJob> outcome, std::uint32_t rank);
   // The rank takes its place in the version. It is answered at once when the version runs.
   void enter(Ticket ticket, std::uint32_t epoch, std::uint32_t rank, const std::string& host);
-  // The rank has the version, and takes its place in it at this coordinator. Precondition: the
-  // place is free.
+  // The rank has the version, and takes its place in it at this coordinator, and in the version
+  // before while that is leaving. Precondition: the place is free.
   void resume(Ticket ticket, std::uint32_t epoch, std::uint32_t rank, const std::string& host);
+  // A rank opens the job, and has a place in a version that is lost or over: so the process that
+  // had the place is gone. Ends that version. Returns whether there was one.
+  bool ends_for(const std::string& job, std::uint32_t rank);
   // Not all ranks of a version of an earlier coordinator have resumed it in time. It goes on while
   // it has lost nothing.
   void not_resumed(std::uint32_t epoch);
-  // The rank is gone, answered or not. how: "has left".
-  void close(Ticket ticket, std::string_view how);
+  // The rank is gone, answered or not. how: "has left". may_resume: only its connection has ended.
+  // A version of an earlier coordinator waits for it then.
+  void close(Ticket ticket, std::string_view how, bool may_resume = false);
   // Takes the rank's report on the change to the version of that epoch, or on the loss of it.
   void report(Ticket ticket, std::uint32_t epoch, const RankReport& report);
 

@@ -57,7 +57,9 @@ Result<std::uint32_t> RankAdmission::may_resume(const Opening& opening,
                                                 const JobTable& jobs) const {
   if (auto may = unlocks(opening, jobs); !may) return may.error();
   const JobRecord* job = jobs.current(opening.job);
-  const bool is_known = job != nullptr && job->ranks == opening.ranks &&
+  const JobStage stage = job != nullptr ? jobs.find(job->epoch)->stage : JobStage::kOver;
+  const bool is_in_use = stage == JobStage::kRunning || stage == JobStage::kRepairing;
+  const bool is_known = is_in_use && job->ranks == opening.ranks &&
                         std::find(epochs.begin(), epochs.end(), job->epoch) != epochs.end();
   if (!is_known) {
     return Error{
@@ -67,7 +69,8 @@ Result<std::uint32_t> RankAdmission::may_resume(const Opening& opening,
   if (jobs.find(job->epoch)->by_rank[opening.rank] != 0) {
     return Error{
         Status::kUnavailable,
-        fmt::format("job \"{}\": rank {} has an earlier connection here that has not ended",
+        fmt::format("job \"{}\": rank {} has an earlier connection here that has not ended: ask "
+                    "again, or end the other process of this rank",
                     opening.job, opening.rank)};
   }
   return job->epoch;

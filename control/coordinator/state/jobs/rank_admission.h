@@ -42,7 +42,7 @@ class RankAdmission {
   Outcome admits(const Opening& opening, const JobTable& jobs) const;
   // Which of these versions the rank may resume: the one that runs or is repaired, if its place
   // there is free. kStaleEpoch: none of them runs any more. kUnavailable: another connection has
-  // the place, which may be the rank's own, of which this end does not know yet that it is broken.
+  // the place. It may be the rank's own, which is broken and has not ended here yet.
   Result<std::uint32_t> may_resume(const Opening& opening, const std::vector<std::uint32_t>& epochs,
                                    const JobTable& jobs) const;
   // The record of a job that the rank forms. Precondition: admits().

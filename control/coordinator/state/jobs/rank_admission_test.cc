@@ -61,6 +61,9 @@ TEST_F(RankAdmissionTest, ARankResumesAVersionThatItHas) {
     EXPECT_EQ(resume("t", 1, 3, {5, 0}).status(), Status::kStaleEpoch);
     EXPECT_EQ(resume("u", 1, 2, {5, 0}).status(), Status::kRefused);
   }
+  state.stage = JobStage::kPlacing;
+  EXPECT_EQ(resume("t", 1, 2, {5, 0}).status(), Status::kStaleEpoch);
+  state.stage = JobStage::kRunning;
   jobs_.take_place(11, 5, 1, "");
   EXPECT_EQ(resume("t", 1, 2, {5, 0}).status(), Status::kUnavailable);
   state.stage = JobStage::kOver;

@@ -74,6 +74,22 @@ void JobVersions::give_up(std::uint32_t epoch, const Error& why,
   }
 }
 
+bool JobVersions::ends_for(const std::string& job, std::uint32_t rank) {
+  const JobRecord* record = jobs_.current(job);
+  if (record == nullptr || rank >= record->ranks) return false;
+  const JobState& state = *jobs_.find(record->epoch);
+  if (state.by_rank[rank] != 0) return false;
+  const Error again{Status::kPeerLost, fmt::format("rank {} opens the job anew", rank)};
+  if (state.stage == JobStage::kRepairing) {
+    give_up(record->epoch, again, rank);
+  } else if (state.resume_until != 0 && !state.released.empty()) {
+    end(record->epoch, again);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void JobVersions::not_resumed(std::uint32_t epoch) {
   const JobState& state = *jobs_.find(epoch);
   if (state.stage == JobStage::kRunning && !state.released.empty()) {
@@ -82,7 +98,8 @@ void JobVersions::not_resumed(std::uint32_t epoch) {
     const auto missing = jobs_.ranks_not_listening(state, true);
     give_up(epoch,
             {Status::kPeerLost,
-             fmt::format("{}; not repaired: {} did not come to the new coordinator in time",
+             fmt::format("{}; not repaired: {} did not come to the new coordinator in time, or "
+                         "cannot be repaired",
                          state.repair->why, name_ranks(missing))},
             missing.front());
   }
