@@ -1,5 +1,6 @@
 #include "client/plans/coordinator_search.h"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 
 #include <system_error>
@@ -14,7 +15,8 @@ CoordinatorSearch::CoordinatorSearch(Find find) : over_(::eventfd(0, EFD_CLOEXEC
   try {
     thread_ = std::thread([this, find = std::move(find)] { run(find); });
   } catch (const std::system_error& error) {
-    found_ = Error{Status::kNoMemory, error.what()};
+    found_ = Error{Status::kNoMemory,
+                   fmt::format("no thread to look for another one: {}", error.what())};
   }
 }
 
@@ -34,6 +36,8 @@ void CoordinatorSearch::run(const Find& find) {
 
 std::optional<Result<ResumedJob>> CoordinatorSearch::take() {
   const std::lock_guard lock(mutex_);
+  eventfd_t ignored = 0;
+  if (found_ && over_) ::eventfd_read(over_.get(), &ignored);  // a forked process may keep it open
   return std::exchange(found_, std::nullopt);
 }
 

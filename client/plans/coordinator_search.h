@@ -26,8 +26,8 @@ struct ResumedJob {
 
 class CoordinatorSearch {
  public:
-  // Looks until it has found one, or there is none, or `stop` is set, which it must notice within
-  // some seconds. Runs in the thread of the search.
+  // Looks until it has found one, or there is none, or `stop` is set, which it must notice within a
+  // second. Runs in the thread of the search.
   using Find = std::function<Result<ResumedJob>(const std::atomic<bool>& stop)>;
 
   // Begins to search.
@@ -37,7 +37,7 @@ class CoordinatorSearch {
   CoordinatorSearch(const CoordinatorSearch&) = delete;
   CoordinatorSearch& operator=(const CoordinatorSearch&) = delete;
 
-  // Readable when the search is over. -1: there is no descriptor for it.
+  // Readable when the search is over. -1: there is no descriptor left, and it is over already.
   int fd() const { return over_.get(); }
   // Returns the outcome once it is there, without waiting; none before that.
   std::optional<Result<ResumedJob>> take();

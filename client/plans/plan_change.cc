@@ -29,21 +29,17 @@ void PlanChange::connect(rpc::RpcChannel channel) {
 }
 
 PlanStep PlanChange::next(Nanos now) {
-  if (leaves_by_itself_ && reported_moved_) {
-    leaves_by_itself_ = false;
-    return {PlanStep::Kind::kLeave};
-  }
   if (search_) {
     if (auto step = next_of_search(now)) return std::move(*step);
   }
   while (news_) {
     auto update = news_->poll();
-    if (!update) return lose_coordinator(update.error());
+    if (!update) return lose_coordinator(update.error(), now);
     if (!*update) break;
     if (auto step = step_of(std::move(**update), now)) return std::move(*step);
   }
   if (news_ && now >= silent_until_) {
-    return lose_coordinator({Status::kDeadline, "it has been silent for too long"});
+    return lose_coordinator({Status::kDeadline, "it has been silent for too long"}, now);
   }
   return {};
 }
@@ -64,6 +60,10 @@ std::optional<PlanStep> PlanChange::step_of(PlanUpdate update, Nanos now) {
     return PlanStep{
         .kind = Step::kEndSession, .why = {status, update.why}, .culprit = update.culprit};
   }
+  if (update.kind == Kind::kLeave) {
+    const bool leaves = update.epoch == current_ && reported_moved_ && !interrupted_;
+    return leaves ? std::optional(PlanStep{Step::kLeave}) : std::nullopt;
+  }
   if (update.epoch != epoch_) return std::nullopt;  // sent before a report of this rank arrived
   switch (update.kind) {
     case Kind::kDecided:
@@ -76,9 +76,6 @@ std::optional<PlanStep> PlanChange::step_of(PlanUpdate update, Nanos now) {
     case Kind::kGo:
       if (plans_.stage() != PlanSwitch::Stage::kKnowing) return std::nullopt;
       return go();
-    case Kind::kLeave:
-      if (!reported_moved_) return std::nullopt;
-      return PlanStep{Step::kLeave};
     default:
       return drop_next({});
   }
@@ -111,16 +108,20 @@ PlanStep PlanChange::drop_next(std::string note) {
 
 // A change for which all ranks may have decided stays as it is, until the next coordinator says
 // which version the job has.
-PlanStep PlanChange::lose_coordinator(const Error& why) {
+PlanStep PlanChange::lose_coordinator(const Error& why, Nanos now) {
   address_ = news_->address();
   news_.reset();
   fd_has_changed_ = true;
-  leaves_by_itself_ = plans_.stage() == PlanSwitch::Stage::kMoving;
-  if (why.status == Status::kUnsupported || !search_for_next_) return go_on_alone(why);
+  if (why.status == Status::kUnsupported) return drop_next({});  // it announces no changes
+  if (!search_for_next_) return go_on_alone(why);
   silent_until_ = kForever;
-  search_.emplace(search_for_next_(current_, epoch_, term_));
-  if (plans_.stage() == PlanSwitch::Stage::kHolding) return drop_next({});
-  return {};
+  searched_ = epoch_;
+  search_.emplace(search_for_next_(current_, searched_, term_));
+  if (auto over = next_of_search(now)) return std::move(*over);
+  if (plans_.stage() == PlanSwitch::Stage::kKnowing) return {};
+  return drop_next(
+      fmt::format("the coordinator at {} is gone: {}; this rank looks for the next one", address_,
+                  why.message));
 }
 
 std::optional<PlanStep> PlanChange::next_of_search(Nanos now) {
@@ -132,26 +133,36 @@ std::optional<PlanStep> PlanChange::next_of_search(Nanos now) {
   return resume(std::move(**found), now);
 }
 
+// The coordinator has nothing of what this rank has reported to the one before it.
 PlanStep PlanChange::resume(ResumedJob found, Nanos now) {
-  const std::string address = found.channel.address();
+  address_ = found.channel.address();
   term_ = found.term;
   connect(std::move(found.channel));
-  if (!news_) return go_on_alone({Status::kNodeLost, "the next one is gone too"});
-  const bool knows = plans_.stage() == PlanSwitch::Stage::kKnowing;
-  if (found.epoch != current_) {
-    if (knows && found.epoch == epoch_) return go();
-    return {.kind = PlanStep::Kind::kEndSession,
-            .why = {Status::kNodeLost,
-                    fmt::format("the coordinator at {} has epoch {} of the job, and this rank {}",
-                                address, found.epoch, current_)}};
+  if (!news_) return go_on_alone({Status::kNodeLost, "it has ended too"});
+  const std::string note = fmt::format("the coordinator is now at {}", address_);
+  const bool has_changed = found.epoch != current_ && found.epoch == searched_;
+  if (has_changed && plans_.stage() == PlanSwitch::Stage::kKnowing) {
+    PlanStep step = go();
+    if (interrupted_) moved();  // this rank has no old version
+    return step;
   }
-  if (interrupted_) {
+  if (interrupted_ && (has_changed || found.epoch == current_)) {
     silent_until_ = now + kSilence;
     static_cast<void>(news_->report_loss(current_, why_lost_));
+    return drop_next(note);
   }
-  std::string note = fmt::format("the coordinator is now at {}", address);
-  return plans_.holds() ? drop_next(std::move(note))
-                        : PlanStep{.kind = PlanStep::Kind::kDropNext, .note = std::move(note)};
+  if (found.epoch != current_) {
+    return {.kind = PlanStep::Kind::kEndSession,
+            .why = {Status::kNodeLost,
+                    fmt::format("the coordinator at {} has version {} of the job, and this rank "
+                                "version {}: open a new session",
+                                address_, found.epoch, current_)}};
+  }
+  if (plans_.holds()) return drop_next(note);
+  const bool has_moved = plans_.stage() == PlanSwitch::Stage::kSteady || reported_moved_;
+  reported_moved_ = false;
+  if (has_moved) moved();
+  return {.kind = PlanStep::Kind::kDropNext, .note = note};
 }
 
 PlanStep PlanChange::go_on_alone(const Error& why) {
@@ -169,7 +180,6 @@ PlanStep PlanChange::go_on_alone(const Error& why) {
                                 "this rank cannot know which plan the other ranks use ({})",
                                 address_, why.message)}};
   }
-  if (why.status == Status::kUnsupported) return drop_next({});
   return drop_next(
       fmt::format("the coordinator at {} is gone: {}; the job runs on", address_, why.message));
 }
@@ -193,7 +203,6 @@ void PlanChange::interrupt(std::uint32_t epoch, const std::string& why, Nanos no
   epoch_ = 0;
   why_not_.reset();
   why_lost_ = why;
-  leaves_by_itself_ = false;
   if (news_) silent_until_ = now + kSilence;
   if (news_) static_cast<void>(news_->report_loss(epoch, why));
 }
@@ -220,12 +229,12 @@ bool PlanChange::needs_old(const OperationBook& old) const {
 void PlanChange::moved() {
   if (reported_moved_) return;
   reported_moved_ = true;
-  if (news_) static_cast<void>(news_->report(epoch_, "moved"));
+  if (news_) static_cast<void>(news_->report(current_, "moved"));
 }
 
 void PlanChange::left() {
   plans_.finish();
-  if (news_) static_cast<void>(news_->report(epoch_, "left"));
+  if (news_) static_cast<void>(news_->report(current_, "left"));
 }
 
 void PlanChange::leave() {

@@ -56,9 +56,9 @@ class PlanChange {
   bool has_coordinator() const { return news_ || search_; }
   // Whether the job can be repaired when a node is lost.
   bool repairs() const { return has_coordinator() && repairs_; }
-  // Readable when the coordinator has sent something, or has been found. -1: there is none.
+  // Readable when the coordinator has sent something, or the search is over. -1: there is none.
   int fd() const { return news_ ? news_->fd() : search_ ? search_->fd() : -1; }
-  // Whether fd() stands for something else than at the last call.
+  // Whether fd() is another descriptor than at the last call.
   bool fd_has_changed() { return std::exchange(fd_has_changed_, false); }
   // Returns the next step without waiting.
   PlanStep next(Nanos now);
@@ -100,7 +100,7 @@ class PlanChange {
   std::optional<PlanStep> step_of(PlanUpdate update, Nanos now);
   PlanStep go();
   // The coordinator is gone. Begins to look for the next one.
-  PlanStep lose_coordinator(const Error& why);
+  PlanStep lose_coordinator(const Error& why, Nanos now);
   PlanStep resume(ResumedJob found, Nanos now);
   // No coordinator follows.
   PlanStep go_on_alone(const Error& why);
@@ -116,8 +116,7 @@ class PlanChange {
   std::uint32_t epoch_ = 0;                       // of the version to which the plan changes
   std::optional<std::string> why_not_;            // set: this rank has called the change off
   bool reported_moved_ = false;
-  // The coordinator of the change is gone, so this rank leaves the old version by itself.
-  bool leaves_by_itself_ = false;
+  std::uint32_t searched_ = 0;  // the second epoch of the search
   Search search_for_next_;
   std::optional<CoordinatorSearch> search_;
   std::string address_;        // of the last coordinator

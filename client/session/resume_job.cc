@@ -10,59 +10,76 @@
 #include "client/session/join_timeout.h"
 #include "net/address.h"
 #include "net/rpc/follow.h"
-#include "net/tls/credentials.h"
 
 namespace tally::client {
 namespace {
 
 using nlohmann::json;
 
-constexpr Nanos kBeforeNextRound = 50 * kMillisecond;  // before the addresses are asked again
-constexpr Nanos kForNetwork = 500 * kMillisecond;      // for the network to answer a connection
-constexpr Nanos kForAnswer = 2 * kSecond;              // for a coordinator to answer
+// The time before the addresses are asked again: it doubles from the first to the second. Many
+// ranks search at once.
+constexpr Nanos kFirstPause = 50 * kMillisecond, kLongestPause = 400 * kMillisecond;
+constexpr Nanos kForNetwork = 500 * kMillisecond;  // for the network to answer a connection
+constexpr Nanos kForNode = 500 * kMillisecond;     // for a node to name its coordinator
+// For a coordinator to answer, which may have to wait for its store.
+constexpr Nanos kForCoordinator = 10 * kSecond;
+constexpr Nanos kLook = 10 * kMillisecond;  // between two looks whether to stop
 
 class JobResumption {
  public:
-  JobResumption(Resumption wanted, net::tls::Credentials credentials)
-      : wanted_(std::move(wanted)), credentials_(std::move(credentials)) {
+  JobResumption(const Resumption& wanted, const std::atomic<bool>& stop)
+      : wanted_(wanted), stop_(stop), term_(wanted.term) {
     give_up_.answered(monotonic_now());
-    if (wanted_.term.value() > 0) give_up_.set_elected();
+    if (term_.value() > 0) give_up_.set_elected();
   }
 
-  Result<ResumedJob> run(const std::atomic<bool>& stop) {
-    for (;;) {
-      Error last{Status::kUnavailable, "there is no address to ask"};
-      for (const std::string& address : wanted_.addresses) {
-        if (stop) return Error{Status::kCancelled, "the session has ended"};
-        auto resumed = at(address);
+  Result<ResumedJob> run() {
+    Error last{Status::kUnavailable, "there is no address to ask"};
+    for (Nanos pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      for (std::size_t i = 0; i < wanted_.addresses.size(); ++i) {
+        // Ranks begin at different addresses.
+        auto resumed = at(wanted_.addresses[(i + wanted_.rank) % wanted_.addresses.size()]);
+        if (stop_) return Error{Status::kCancelled, "the session has ended"};
         if (resumed || is_final(resumed.status())) return resumed;
         last = resumed.error();
+        if (give_up_.is_over(monotonic_now())) return last;
       }
-      if (give_up_.is_over(monotonic_now() + kBeforeNextRound)) return last;
-      ::usleep(kBeforeNextRound / kMicrosecond);
+      if (give_up_.is_over(monotonic_now() + pause)) return last;
+      for (const Nanos until = monotonic_now() + pause; monotonic_now() < until && !stop_;) look();
     }
   }
 
  private:
-  // Whether another coordinator, or a later attempt, would give no other answer.
+  // Whether no later attempt can succeed.
   static bool is_final(Status status) {
     return status == Status::kStaleEpoch || status == Status::kRefused ||
-           status == Status::kUnsupported || status == Status::kInvalidArgument;
+           status == Status::kInvalidArgument;
   }
+  static void look() { ::usleep(kLook / kMicrosecond); }
 
   // At the node there, or at the coordinator that it names.
   Result<ResumedJob> at(const std::string& address) {
-    auto node = rpc::RpcChannel::connect(address, 0, credentials_, kForNetwork);
-    if (!node) return Error{Status::kUnavailable, node.error().message};
+    auto node = rpc::RpcChannel::connect(address, 0, wanted_.credentials, kForNetwork);
+    if (!node || stop_) return unavailable(node);
     if (const auto trusted = node->check_owner(); !trusted) return trusted.error();
     auto here = resume(*node);
-    if (here.status() != Status::kUnavailable) return here;
+    // A member answers kUnavailable, one of an older release kUnsupported.
+    if (here || stop_ || is_final(here.status())) return here;
     bool is_elected = false;
-    auto coordinator = rpc::follow(*node, monotonic_now() + kForAnswer, &is_elected);
+    auto coordinator = rpc::follow(*node, monotonic_now() + kForNode, &is_elected, kForNetwork);
     if (is_elected) give_up_.set_elected();
-    if (!coordinator) return Error{Status::kUnavailable, coordinator.error().message};
+    if (!coordinator) {
+      return Error{Status::kUnavailable,
+                   fmt::format("{}; {}", here.error().message, coordinator.error().message)};
+    }
     if (const auto trusted = coordinator->check_owner(); !trusted) return trusted.error();
-    return resume(*coordinator);
+    auto there = resume(*coordinator);
+    return there || is_final(there.status()) ? std::move(there) : unavailable(there);
+  }
+
+  template <typename T>
+  static Error unavailable(const Result<T>& why) {
+    return {Status::kUnavailable, why ? "" : why.error().message};
   }
 
   Result<ResumedJob> resume(rpc::RpcChannel& channel) {
@@ -70,34 +87,49 @@ class JobResumption {
                    {"token", channel.token()},         {"rank", wanted_.rank},
                    {"ranks", wanted_.ranks},           {"host", net::host_name()},
                    {"epoch", wanted_.epoch},           {"next", wanted_.next}};
-    auto answer = channel.call("job.resume", std::move(params), {}, monotonic_now() + kForAnswer);
+    const auto asked = channel.ask("job.resume", std::move(params), monotonic_now() + kForNode);
+    if (!asked) return asked.error();
+    const auto answer = wait_for(channel, *asked);
     if (!answer) return answer.error();
-    if (const auto acts = wanted_.term.accept(*answer); !acts) return acts.error();
+    if (const auto acts = term_.accept(*answer); !acts) return acts.error();
     const auto epoch = answer->find("epoch");
     if (epoch == answer->end() || !epoch->is_number_unsigned()) {
       return rpc::unreadable("job.resume", channel);
     }
-    return ResumedJob{std::move(channel), epoch->get<std::uint32_t>(), wanted_.term};
+    return ResumedJob{std::move(channel), epoch->get<std::uint32_t>(), term_};
   }
 
-  Resumption wanted_;
-  net::tls::Credentials credentials_;
+  Result<json> wait_for(rpc::RpcChannel& channel, std::uint64_t request) {
+    for (const Nanos until = monotonic_now() + kForCoordinator; monotonic_now() < until; look()) {
+      if (stop_) break;
+      if (auto answer = channel.answer(request)) return std::move(*answer);
+    }
+    return Error{Status::kUnavailable,
+                 fmt::format("the node at {} does not answer", channel.address())};
+  }
+
+  const Resumption& wanted_;
+  const std::atomic<bool>& stop_;
+  rpc::HighestTerm term_;
   JoinTimeout give_up_{kForever};
 };
 
 }  // namespace
 
-Result<ResumedJob> resume_job(Resumption wanted, const std::atomic<bool>& stop) {
-  auto credentials = net::tls::Credentials::of_user(wanted.token);
-  if (!credentials) return credentials.error();
-  return JobResumption(std::move(wanted), std::move(*credentials)).run(stop);
+Result<ResumedJob> resume_job(const Resumption& wanted, const std::atomic<bool>& stop) {
+  return JobResumption(wanted, stop).run();
 }
 
 PlanChange::Search search_from(const SessionOptions& options, const PlanVersions& versions) {
-  return [&](std::uint32_t epoch, std::uint32_t next, const rpc::HighestTerm& term) {
+  return [&](std::uint32_t epoch, std::uint32_t next,
+             const rpc::HighestTerm& term) -> CoordinatorSearch::Find {
+    auto credentials = net::tls::Credentials::of_user(options.token);
+    if (!credentials) {
+      return [why = credentials.error()](const auto&) -> Result<ResumedJob> { return why; };
+    }
     Resumption wanted{net::split_addresses(options.address),
                       options.job,
-                      options.token,
+                      std::move(*credentials),
                       options.rank,
                       options.ranks,
                       epoch,

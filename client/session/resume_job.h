@@ -1,5 +1,4 @@
-// How a rank whose coordinator is gone takes its place at the next one. No thread-safety is needed:
-// the function has copies of all that it uses.
+// How a rank whose coordinator is gone takes its place at the next one.
 #pragma once
 
 #include <atomic>
@@ -12,6 +11,7 @@
 #include "client/session/session_options.h"
 #include "client/versions/plan_versions.h"
 #include "net/rpc/terms.h"
+#include "net/tls/credentials.h"
 
 namespace tally::client {
 
@@ -19,7 +19,7 @@ namespace tally::client {
 struct Resumption {
   std::vector<std::string> addresses;  // where to ask for the coordinator
   std::string job;
-  std::string token;  // as in SessionOptions
+  net::tls::Credentials credentials;  // of the rank's user
   std::uint16_t rank = 0;
   std::uint16_t ranks = 1;
   std::uint32_t epoch = 0;  // of the version that carries its operations
@@ -27,10 +27,11 @@ struct Resumption {
   rpc::HighestTerm term;    // of the coordinators that have answered it
 };
 
-// Asks the addresses in turn, for at most 15 s where nodes elect their coordinator, and for 1 s
+// Asks the addresses in turn, for some 15 s where nodes elect their coordinator, and for some 1 s
 // elsewhere (JoinTimeout). The error of a coordinator that does not know the job, or refuses the
-// rank, is returned at once; otherwise that of the last attempt.
-Result<ResumedJob> resume_job(Resumption wanted, const std::atomic<bool>& stop);
+// rank, is returned at once; otherwise that of the last attempt. Borrows both. Any thread may call
+// it; another one may set `stop`.
+Result<ResumedJob> resume_job(const Resumption& wanted, const std::atomic<bool>& stop);
 
 // How a session searches: at its addresses, and at the nodes of its versions. Both are borrowed;
 // what a search uses is copied when it begins.

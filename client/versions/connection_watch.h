@@ -21,8 +21,8 @@ class ConnectionWatch {
 
   // Watches the coordinator and the first version.
   Outcome begin(PlanVersion& first);
-  // Watches another coordinator. Its descriptor before is closed. -1: there is none. Precondition:
-  // begin() had one.
+  // Watches another coordinator; -1: there is none. Preconditions: begin() had one, and its
+  // descriptor is closed.
   Outcome watch_coordinator(int fd);
   // Watches one more version until its connections close.
   Outcome add(PlanVersion& version);
