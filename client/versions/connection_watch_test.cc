@@ -82,6 +82,18 @@ TEST_F(ConnectionWatchTest, TheCoordinatorEndsASleep) {
   EXPECT_EQ(first_.connection->event_reads, 0) << "it is no connection";
 }
 
+TEST_F(ConnectionWatchTest, AnotherCoordinatorEndsASleepToo) {
+  ConnectionWatch watch(versions_.now(), coordinator_.get());
+  ASSERT_TRUE(watch.begin(versions_.now()).ok());
+  coordinator_.reset();
+  EXPECT_TRUE(watch.watch_coordinator(-1).ok());
+  const UniqueFd next(::eventfd(0, EFD_CLOEXEC));
+  ASSERT_TRUE(watch.watch_coordinator(next.get()).ok());
+  EXPECT_FALSE(readable(watch.fd()));
+  ::eventfd_write(next.get(), 1);
+  EXPECT_TRUE(readable(watch.fd()));
+}
+
 TEST_F(ConnectionWatchTest, DoesNotSleepBesideACompletion) {
   ConnectionWatch watch(versions_.now(), -1);
   ASSERT_TRUE(watch.begin(versions_.now()).ok());

@@ -81,6 +81,20 @@ TEST_F(TermsTest, ARankResumesItsJob) {
   call(1, "cluster.join", node("a"));
   EXPECT_THAT(call(2, "job.resume", resuming)->error(),
               HasSubstr("the version that rank 0 has is over"));
+  const auto opens = call(2, "job.open", changed(rank(0), "ranks", 1));
+  const json placement = call(1, "cluster.next")->result()["placements"][0]["placement"];
+  call(1, "cluster.next", {{"done", json::array({{{"placement", placement}}})}});
+  ASSERT_EQ(opens->result()["epoch"], 1);
+  elected_.end_term("another node acts");
+  elected_.begin_term(first_, 8);
+  const json join = changed(node("a"), "placements", json::array({placement}));
+  call(3, "cluster.join", changed(join, "was", 1));
+  const auto resumed = call(4, "job.resume", changed(resuming, "ranks", 1));
+  EXPECT_EQ(resumed->result()["epoch"], 1);
+  EXPECT_EQ(resumed->result()["term"], 8);
+  EXPECT_FALSE(call(4, "job.next", {{"repairs", true}})->has_come()) << "it waits for news";
+  EXPECT_THAT(call(5, "job.resume", changed(resuming, "ranks", 1))->error(),
+              HasSubstr("has an earlier connection here"));
 }
 
 TEST_F(TermsTest, TakesAndShowsNoPlanWithoutATerm) {
