@@ -104,6 +104,9 @@ Outcome Agreement::post_watch(std::size_t watch, std::uint32_t deadline_ms) {
 void Agreement::end() {
   if (ending_ || ranks_ == 1) return;
   ending_ = true;
+  // Each rank learns of a lost rank from its own nodes. The end of this rank's watches could reach
+  // the others first, and name this rank.
+  if (has_lost_rank_) return;
   for (std::size_t watch = 0; watch < kWatches; ++watch) {
     if (owns_watch(watch)) {
       // The last announcement of the barrier.
@@ -139,6 +142,7 @@ void Agreement::take_watch(const tally_completion& completion) {
                  : fmt::format("rank {} has ended its group", completion.culprit);
   } else {
     ended_ = fmt::format("{}: {}", name, completion.message);
+    has_lost_rank_ = completion.status == TALLY_PEER_LOST;
   }
 }
 
