@@ -166,6 +166,7 @@ bool Agreement::poll(Agreed& agreed) {
       agreed.verdict = {static_cast<Status>(completion.status), Stage::kVerdict,
                         completion.culprit};
       agreed.message = completion.message;
+      has_lost_rank_ |= completion.status == TALLY_PEER_LOST;
     }
     return true;
   }

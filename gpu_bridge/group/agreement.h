@@ -72,7 +72,7 @@ class Agreement {
   // Why the watches have ended; empty while they have not.
   const std::string& ended() const { return ended_; }
   std::uint32_t culprit() const { return culprit_; }
-  // Ends the watches of all ranks, unless a lost rank has ended them. Only the first call does
+  // Ends the watches of all ranks, unless the loss of a rank does so. Only the first call does
   // something.
   void end();
 
@@ -100,7 +100,7 @@ class Agreement {
   std::array<bool, kWatches> watching_{};
   bool ending_ = false;
   std::string ended_;
-  bool has_lost_rank_ = false;  // this is why the watches have ended
+  bool has_lost_rank_ = false;  // Tally has reported it
   std::uint32_t culprit_ = TALLY_NO_RANK;
 };
 
