@@ -26,8 +26,8 @@ struct ResumedJob {
 
 class CoordinatorSearch {
  public:
-  // Looks until it has found one, or there is none, or `stop` is set, which it must notice within a
-  // second. Runs in the thread of the search.
+  // Looks until it has found one, or there is none, or `stop` is set, which it must notice within
+  // some seconds. Runs in the thread of the search.
   using Find = std::function<Result<ResumedJob>(const std::atomic<bool>& stop)>;
 
   // Begins to search.

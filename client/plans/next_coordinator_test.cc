@@ -50,8 +50,8 @@ class NextCoordinatorTest : public PlanChangeTest {
 
  private:
   PlanChange::Search search() {
-    return [this](std::uint32_t epoch, std::uint32_t next, const rpc::HighestTerm& term) {
-      searched_ = {epoch, next};
+    return [this](const std::vector<std::uint32_t>& epochs, const rpc::HighestTerm& term) {
+      searched_ = epochs;
       EXPECT_EQ(term.value(), kTerm);
       return [this](const std::atomic<bool>& stop) -> Result<ResumedJob> {
         auto found = found_.get_future();
@@ -69,7 +69,7 @@ class NextCoordinatorTest : public PlanChangeTest {
 
 TEST_F(NextCoordinatorTest, IsAskedFromThenOn) {
   EXPECT_THAT(lose_coordinator().note, HasSubstr("this rank looks for the next one"));
-  EXPECT_EQ(searched_, (std::vector<std::uint32_t>{kEpoch, 0}));
+  EXPECT_EQ(searched_, std::vector<std::uint32_t>{kEpoch});
   EXPECT_TRUE(change_.repairs());
   EXPECT_TRUE(change_.fd_has_changed());
   begin_answers();
@@ -117,12 +117,24 @@ TEST_F(NextCoordinatorTest, ARankThatKnowsStaysWithTheOthers) {
   EXPECT_FALSE(change_.plans().holds());
 }
 
-// The others have moved to a version that this rank has lost.
+// The others have moved to a version of which this rank does not know that it is in use.
 TEST_F(NextCoordinatorTest, ARankThatKnewIsInterruptedMeanwhile) {
   prepare();
   know();
   EXPECT_EQ(lose_coordinator().kind, Kind::kNone);
   change_.interrupt(kEpoch, "node b is gone", 0);
+  find(4);
+  EXPECT_EQ(wait_for_step().kind, Kind::kDropNext);
+  EXPECT_TRUE(change_.is_interrupted());
+  EXPECT_EQ(count_reports_to_next("lost"), 1);
+}
+
+TEST_F(NextCoordinatorTest, ARankThatKnewWasInterruptedBefore) {
+  prepare();
+  know();
+  change_.interrupt(kEpoch, "node b is gone", 0);
+  EXPECT_EQ(lose_coordinator().kind, Kind::kDropNext);
+  EXPECT_EQ(searched_, (std::vector<std::uint32_t>{kEpoch, 4}));
   find(4);
   EXPECT_EQ(wait_for_step().kind, Kind::kDropNext);
   EXPECT_TRUE(change_.is_interrupted());

@@ -90,6 +90,7 @@ PlanStep PlanChange::go() {
   }
   silent_until_ = kForever;
   current_ = epoch_;
+  known_ = 0;
   return PlanStep{interrupted_ ? Step::kRepaired : Step::kGo};
 }
 
@@ -114,9 +115,16 @@ PlanStep PlanChange::lose_coordinator(const Error& why, Nanos now) {
   fd_has_changed_ = true;
   if (why.status == Status::kUnsupported) return drop_next({});  // it announces no changes
   if (!search_for_next_) return go_on_alone(why);
+  return look_for_next(why, now);
+}
+
+PlanStep PlanChange::look_for_next(const Error& why, Nanos now) {
   silent_until_ = kForever;
-  searched_ = epoch_;
-  search_.emplace(search_for_next_(current_, searched_, term_));
+  std::vector<std::uint32_t> epochs = {current_};
+  for (const std::uint32_t other : {epoch_, known_}) {
+    if (other != 0) epochs.push_back(other);
+  }
+  search_.emplace(search_for_next_(epochs, term_));
   if (auto over = next_of_search(now)) return std::move(*over);
   if (plans_.stage() == PlanSwitch::Stage::kKnowing) return {};
   return drop_next(
@@ -138,17 +146,17 @@ PlanStep PlanChange::resume(ResumedJob found, Nanos now) {
   address_ = found.channel.address();
   term_ = found.term;
   connect(std::move(found.channel));
-  if (!news_) return go_on_alone({Status::kNodeLost, "it has ended too"});
+  if (!news_) return look_for_next({Status::kNodeLost, "it has ended"}, now);
   const std::string note = fmt::format("the coordinator is now at {}", address_);
-  const bool has_changed = found.epoch != current_ && found.epoch == searched_;
+  const bool has_changed = found.epoch != current_ && found.epoch == epoch_;
   if (has_changed && plans_.stage() == PlanSwitch::Stage::kKnowing) {
     PlanStep step = go();
-    if (interrupted_) moved();  // this rank has no old version
+    if (step.kind == PlanStep::Kind::kRepaired) moved();  // this rank has no old version
     return step;
   }
-  if (interrupted_ && (has_changed || found.epoch == current_)) {
+  if (interrupted_ && (found.epoch == current_ || found.epoch == known_)) {
     silent_until_ = now + kSilence;
-    static_cast<void>(news_->report_loss(current_, why_lost_));
+    static_cast<void>(news_->report_loss(found.epoch, why_lost_));
     return drop_next(note);
   }
   if (found.epoch != current_) {
@@ -199,6 +207,7 @@ void PlanChange::prepared(std::uint32_t epoch, const RoundsByTag& rounds, Nanos 
 
 void PlanChange::interrupt(std::uint32_t epoch, const std::string& why, Nanos now) {
   interrupted_ = true;
+  if (plans_.stage() == PlanSwitch::Stage::kKnowing) known_ = epoch_;
   plans_.interrupt();
   epoch_ = 0;
   why_not_.reset();

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -42,10 +43,9 @@ struct PlanStep {
 
 class PlanChange {
  public:
-  // Returns how to find the next coordinator, for a rank that has the version of the first epoch,
-  // and may have changed to that of the second; 0: there is no second.
-  using Search =
-      std::function<CoordinatorSearch::Find(std::uint32_t, std::uint32_t, const rpc::HighestTerm&)>;
+  // Returns how to find the next coordinator, for a rank whose job has one of these versions.
+  using Search = std::function<CoordinatorSearch::Find(const std::vector<std::uint32_t>& epochs,
+                                                       const rpc::HighestTerm& term)>;
 
   // Without `search`, no coordinator follows the first one.
   explicit PlanChange(KnownCoordinator coordinator, Search search = {});
@@ -101,6 +101,7 @@ class PlanChange {
   PlanStep go();
   // The coordinator is gone. Begins to look for the next one.
   PlanStep lose_coordinator(const Error& why, Nanos now);
+  PlanStep look_for_next(const Error& why, Nanos now);
   PlanStep resume(ResumedJob found, Nanos now);
   // No coordinator follows.
   PlanStep go_on_alone(const Error& why);
@@ -116,7 +117,9 @@ class PlanChange {
   std::uint32_t epoch_ = 0;                       // of the version to which the plan changes
   std::optional<std::string> why_not_;            // set: this rank has called the change off
   bool reported_moved_ = false;
-  std::uint32_t searched_ = 0;  // the second epoch of the search
+  // The version of which the rank knew the decision when it was interrupted; 0: there was none. The
+  // other ranks may have changed to it.
+  std::uint32_t known_ = 0;
   Search search_for_next_;
   std::optional<CoordinatorSearch> search_;
   std::string address_;        // of the last coordinator

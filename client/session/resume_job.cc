@@ -20,7 +20,7 @@ using nlohmann::json;
 // ranks search at once.
 constexpr Nanos kFirstPause = 50 * kMillisecond, kLongestPause = 400 * kMillisecond;
 constexpr Nanos kForNetwork = 500 * kMillisecond;  // for the network to answer a connection
-constexpr Nanos kForNode = 500 * kMillisecond;     // for a node to name its coordinator
+constexpr Nanos kForNode = 2 * kSecond;            // for a node to name its coordinator
 // For a coordinator to answer, which may have to wait for its store.
 constexpr Nanos kForCoordinator = 10 * kSecond;
 constexpr Nanos kLook = 10 * kMillisecond;  // between two looks whether to stop
@@ -42,7 +42,7 @@ class JobResumption {
         if (stop_) return Error{Status::kCancelled, "the session has ended"};
         if (resumed || is_final(resumed.status())) return resumed;
         last = resumed.error();
-        if (give_up_.is_over(monotonic_now())) return last;
+        if (pause > kFirstPause && give_up_.is_over(monotonic_now())) return last;
       }
       if (give_up_.is_over(monotonic_now() + pause)) return last;
       for (const Nanos until = monotonic_now() + pause; monotonic_now() < until && !stop_;) look();
@@ -61,7 +61,7 @@ class JobResumption {
   Result<ResumedJob> at(const std::string& address) {
     auto node = rpc::RpcChannel::connect(address, 0, wanted_.credentials, kForNetwork);
     if (!node || stop_) return unavailable(node);
-    if (const auto trusted = node->check_owner(); !trusted) return trusted.error();
+    if (const auto trusted = node->check_owner(); !trusted) return unavailable(trusted);
     auto here = resume(*node);
     // A member answers kUnavailable, one of an older release kUnsupported.
     if (here || stop_ || is_final(here.status())) return here;
@@ -72,7 +72,7 @@ class JobResumption {
       return Error{Status::kUnavailable,
                    fmt::format("{}; {}", here.error().message, coordinator.error().message)};
     }
-    if (const auto trusted = coordinator->check_owner(); !trusted) return trusted.error();
+    if (const auto trusted = coordinator->check_owner(); !trusted) return unavailable(trusted);
     auto there = resume(*coordinator);
     return there || is_final(there.status()) ? std::move(there) : unavailable(there);
   }
@@ -83,10 +83,14 @@ class JobResumption {
   }
 
   Result<ResumedJob> resume(rpc::RpcChannel& channel) {
+    // A process that stands still takes requests too, and answers none.
+    const auto lives =
+        channel.call("cluster.coordinator", json::object(), {}, monotonic_now() + kForNode);
+    if (!lives && lives.status() != Status::kUnsupported) return unavailable(lives);
     json params = {{"version", rpc::kProtocolVersion}, {"job", wanted_.job},
                    {"token", channel.token()},         {"rank", wanted_.rank},
                    {"ranks", wanted_.ranks},           {"host", net::host_name()},
-                   {"epoch", wanted_.epoch},           {"next", wanted_.next}};
+                   {"epochs", wanted_.epochs}};
     const auto asked = channel.ask("job.resume", std::move(params), monotonic_now() + kForNode);
     if (!asked) return asked.error();
     const auto answer = wait_for(channel, *asked);
@@ -121,7 +125,7 @@ Result<ResumedJob> resume_job(const Resumption& wanted, const std::atomic<bool>&
 }
 
 PlanChange::Search search_from(const SessionOptions& options, const PlanVersions& versions) {
-  return [&](std::uint32_t epoch, std::uint32_t next,
+  return [&](const std::vector<std::uint32_t>& epochs,
              const rpc::HighestTerm& term) -> CoordinatorSearch::Find {
     auto credentials = net::tls::Credentials::of_user(options.token);
     if (!credentials) {
@@ -132,8 +136,7 @@ PlanChange::Search search_from(const SessionOptions& options, const PlanVersions
                       std::move(*credentials),
                       options.rank,
                       options.ranks,
-                      epoch,
-                      next,
+                      epochs,
                       term};
     for (const PlanVersion* version : versions.all()) {
       for (const std::string& address : version->nodes.addresses()) {

@@ -15,16 +15,15 @@
 
 namespace tally::client {
 
-// A rank that has one or two versions of its job.
+// A rank of a running job.
 struct Resumption {
   std::vector<std::string> addresses;  // where to ask for the coordinator
   std::string job;
   net::tls::Credentials credentials;  // of the rank's user
   std::uint16_t rank = 0;
   std::uint16_t ranks = 1;
-  std::uint32_t epoch = 0;  // of the version that carries its operations
-  std::uint32_t next = 0;   // of the version to which it may have changed; 0: there is none
-  rpc::HighestTerm term;    // of the coordinators that have answered it
+  std::vector<std::uint32_t> epochs;  // the versions that its job may have
+  rpc::HighestTerm term;              // of the coordinators that have answered it
 };
 
 // Asks the addresses in turn, for some 15 s where nodes elect their coordinator, and for some 1 s

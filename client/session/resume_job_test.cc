@@ -29,7 +29,7 @@ class ResumeJobTest : public ::testing::Test {
     return term;
   }
   Result<ResumedJob> resume(std::vector<std::string> addresses, std::uint64_t term = 7) {
-    return resume_job({std::move(addresses), "train", {}, 1, 2, 3, 4, term_of(term)}, stop_);
+    return resume_job({std::move(addresses), "train", {}, 1, 2, {3, 4}, term_of(term)}, stop_);
   }
 
   std::atomic<bool> stop_{false};
@@ -44,14 +44,13 @@ TEST_F(ResumeJobTest, TakesItsPlaceAtTheCoordinator) {
   EXPECT_EQ(resumed->epoch, 4U);
   EXPECT_EQ(resumed->term.value(), 9U);
   const auto requests = node.requests();
-  ASSERT_EQ(requests.size(), 1U);
-  EXPECT_EQ(requests[0].first, "job.resume");
-  const json& params = requests[0].second;
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_EQ(requests[1].first, "job.resume");
+  const json& params = requests[1].second;
   EXPECT_EQ(params.at("job"), "train");
   EXPECT_EQ(params.at("rank"), 1);
   EXPECT_EQ(params.at("ranks"), 2);
-  EXPECT_EQ(params.at("epoch"), 3);
-  EXPECT_EQ(params.at("next"), 4);
+  EXPECT_EQ(params.at("epochs"), json::array({3, 4}));
 }
 
 TEST_F(ResumeJobTest, FollowsAMemberToItsCoordinator) {
@@ -82,13 +81,14 @@ TEST_F(ResumeJobTest, AsksAgainUntilALaterCoordinatorActs) {
 }
 
 TEST_F(ResumeJobTest, ACoordinatorWithoutTheJobEndsTheSearch) {
-  ScriptedNode node(resume_path("a"), [](const std::string&, const json&) -> json {
+  ScriptedNode node(resume_path("a"), [](const std::string& method, const json&) -> json {
+    if (method != "job.resume") return {{"result", json::object()}};
     return refusal(Status::kStaleEpoch, "it is over");
   });
   const auto resumed = resume({node.address()});
   EXPECT_EQ(resumed.status(), Status::kStaleEpoch);
   EXPECT_THAT(resumed.error().message, HasSubstr("it is over"));
-  EXPECT_EQ(node.requests().size(), 1U);
+  EXPECT_EQ(node.requests().size(), 2U);
 }
 
 TEST_F(ResumeJobTest, WithoutAnElectionItGivesUpSoon) {
@@ -109,7 +109,8 @@ TEST_F(ResumeJobTest, AMemberOfAnOlderReleaseNamesItsCoordinatorToo) {
 }
 
 TEST_F(ResumeJobTest, CanBeStoppedWhileACoordinatorDoesNotAnswer) {
-  ScriptedNode node(resume_path("a"), [this](const std::string&, const json&) -> json {
+  ScriptedNode node(resume_path("a"), [this](const std::string& method, const json&) -> json {
+    if (method != "job.resume") return {{"result", json::object()}};
     stop_ = true;
     return {};
   });

@@ -24,6 +24,7 @@ constexpr std::uint64_t kMostHoldMs = 10'000;  // of cluster.next
 constexpr std::size_t kMostReports = 1024;     // of one request
 constexpr std::size_t kMostPlacements = 8192;  // at a node: two versions of each of its jobs
 constexpr std::size_t kMostError = 1024;       // bytes
+constexpr std::size_t kMostEpochs = 4;         // of a rank that resumes
 
 Error other_version(std::uint64_t version, std::string_view who) {
   return {Status::kUnsupported,
@@ -51,6 +52,17 @@ bool read_placements(const json& params, std::vector<std::uint64_t>& placements)
   for (const json& one : list) {
     if (!one.is_number_unsigned()) return false;
     placements.push_back(one.get<std::uint64_t>());
+  }
+  return true;
+}
+
+// Reads the versions that a rank has. False: they are no such list.
+bool read_epochs(const json& params, std::vector<std::uint32_t>& epochs) {
+  const json list = params.value("epochs", json());
+  if (!list.is_array() || list.empty() || list.size() > kMostEpochs) return false;
+  for (const json& one : list) {
+    if (!one.is_number_unsigned() || one.get<std::uint64_t>() > UINT32_MAX) return false;
+    epochs.push_back(one.get<std::uint32_t>());
   }
   return true;
 }
@@ -277,34 +289,12 @@ void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
   reply.result(json::object());
 }
 
-void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) const {
-  rpc::Params params(request.params);
-  if (const auto wrong = params.finish()) return reply.error(*wrong);
-  json list = json::array();
-  for (const auto& [node, member] : store_->members()) {
-    const NodeLoad load = coordinator_->jobs().load_of(node);
-    list.push_back({{"node", node},
-                    {"name", member.name},
-                    {"host", member.host},
-                    {"role", role_name(member.role)},
-                    {"tcp", member.tcp},
-                    {"unix", member.local},
-                    {"shards", member.shards},
-                    {"speed", member.usable_speed()},
-                    {"rails", to_json(member.rails)},
-                    {"draining", member.draining},
-                    {"stands_in_for", load.stands_in_for},
-                    {"jobs", load.jobs},
-                    {"trees", load.trees}});
-  }
-  reply.result(std::move(list));
-}
-
 // -- Ranks -----------------------------------------------------------------------------------
 
 void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& request,
                               rpc::Reply reply) {
-  rpc::Params params(request.params);
+  const json rest = without(request.params, {"epochs"});
+  rpc::Params params(rest);
   const auto version = params.number("version", 0, UINT32_MAX);
   Coordinator::Opening opening;
   opening.job = params.text("job", kMaxJobName);
@@ -312,17 +302,17 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   opening.ranks = static_cast<std::uint32_t>(params.number("ranks", 1, wire::kMaxRanks));
   opening.rank = static_cast<std::uint32_t>(params.number("rank", 0, wire::kMaxRanks - 1));
   opening.host = params.text_or("host", kMaxJobName, "");
-  const bool resumes = request.method == "job.resume";
-  std::vector<std::uint32_t> epochs;
-  for (const char* which : {"epoch", "next"}) {
-    if (resumes) {
-      epochs.push_back(static_cast<std::uint32_t>(params.number_or(which, 0, UINT32_MAX, 0)));
-    }
-  }
   const rpc::Peer peer = options_.peer_of(connection);
   opening.owner = peer.source;
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (version != rpc::kProtocolVersion) return reply.error(other_version(version, "client"));
+  const bool resumes = request.method == "job.resume";
+  std::vector<std::uint32_t> epochs;
+  if (resumes != read_epochs(request.params, epochs)) {
+    return reply.error(
+        Status::kInvalidArgument,
+        fmt::format("\"epochs\" of job.resume is a list of 1 to {} versions", kMostEpochs));
+  }
   if (opening.rank >= opening.ranks) {
     return reply.error(Status::kInvalidArgument,
                        fmt::format("rank {}: must be below ranks {}", opening.rank, opening.ranks));

@@ -1,6 +1,6 @@
-// What the coordinator answers about itself and its jobs: cluster.jobs (the state of all jobs, also
-// of jobs that no node serves yet), job.open (where a job is), cluster.coordinator, and who may see
-// what.
+// What the coordinator answers about itself, its members and its jobs: cluster.nodes, cluster.jobs
+// (the state of all jobs, also of jobs that no node serves yet), job.open (where a job is),
+// cluster.coordinator, and who may see what.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -107,6 +107,29 @@ void CoordinatorService::jobs(rpc::ConnectionId connection, const rpc::Request& 
                     {"plan_epoch", job.plan_epoch},
                     {"waits_for", job.waits_for},
                     {"trouble", job.trouble}});
+  }
+  reply.result(std::move(list));
+}
+
+void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) const {
+  rpc::Params params(request.params);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  json list = json::array();
+  for (const auto& [node, member] : store_->members()) {
+    const NodeLoad load = coordinator_->jobs().load_of(node);
+    list.push_back({{"node", node},
+                    {"name", member.name},
+                    {"host", member.host},
+                    {"role", role_name(member.role)},
+                    {"tcp", member.tcp},
+                    {"unix", member.local},
+                    {"shards", member.shards},
+                    {"speed", member.usable_speed()},
+                    {"rails", to_json(member.rails)},
+                    {"draining", member.draining},
+                    {"stands_in_for", load.stands_in_for},
+                    {"jobs", load.jobs},
+                    {"trees", load.trees}});
   }
   reply.result(std::move(list));
 }

@@ -75,7 +75,7 @@ TEST_F(TermsTest, ANodeJoinsAgainAlthoughItsOldConnectionSeemsToLast) {
 }
 
 TEST_F(TermsTest, ARankResumesItsJob) {
-  const json resuming = changed(changed(rank(0), "epoch", 1), "next", 2);
+  const json resuming = changed(rank(0), "epochs", json::array({1U, 2U}));
   EXPECT_THAT(call(1, "job.resume", resuming)->error(), HasSubstr("no node has joined here"));
   elected_.begin_term(first_, 7);
   call(1, "cluster.join", node("a"));
@@ -95,6 +95,11 @@ TEST_F(TermsTest, ARankResumesItsJob) {
   EXPECT_FALSE(call(4, "job.next", {{"repairs", true}})->has_come()) << "it waits for news";
   EXPECT_THAT(call(5, "job.resume", changed(resuming, "ranks", 1))->error(),
               HasSubstr("has an earlier connection here"));
+  for (const json& wrong : {json(), json(1), json::array(), json::array({-1}), json::array({"x"}),
+                            json::array({1U, 2U, 3U, 4U, 5U})}) {
+    EXPECT_THAT(call(6, "job.resume", changed(resuming, "epochs", wrong))->error(),
+                HasSubstr("is a list of 1 to 4 versions"));
+  }
 }
 
 TEST_F(TermsTest, TakesAndShowsNoPlanWithoutATerm) {

@@ -71,7 +71,13 @@ void Coordinator::take_back(NodeId node, const std::vector<std::uint64_t>& place
   }
   const std::string name = members_.all().at(node).name;
   for (const std::uint32_t epoch : lost) {
-    versions_.gone_from(epoch, node, refused(fmt::format("node \"{}\" dropped it", name)));
+    const Error dropped = refused(fmt::format("node \"{}\" dropped it", name));
+    // The first rank that leaves a version ends it at a node.
+    if (jobs_.find(epoch)->stage == JobStage::kLeaving) {
+      versions_.over_at(epoch, node, dropped);
+    } else {
+      versions_.gone_from(epoch, node, dropped);
+    }
   }
   for (const std::uint64_t placement : placements) {
     const auto epoch = jobs_.placed_at(node, placement);
@@ -132,7 +138,7 @@ void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
   if (members_.all().empty()) {
     return versions_.answer(ticket, std::make_shared<const JobRecord>(), 0);
   }
-  if (unlocks(opening) && versions_.ends_for(opening.job, opening.rank)) {
+  if (unlocks(opening) && versions_.ends_for(opening.job, opening.rank, opening.ranks)) {
     return versions_.answer(
         ticket,
         Error{Status::kStaleEpoch,

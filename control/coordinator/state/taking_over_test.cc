@@ -185,6 +185,37 @@ TEST_F(TakingOverTest, RanksThatHaveMovedReportItAgain) {
   EXPECT_THAT(news(b).withdraw, ElementsAre(old_b));
 }
 
+// The first rank that left the old version ended it at the nodes, before the coordinator was lost.
+TEST_F(TakingOverTest, AVersionThatNodesHaveEndedIsNoLoss) {
+  const NodeId a = join("a"), b = join("b");
+  coordinator_->open(1, opening(0, "train", "t", 1), now_);
+  serve(a), serve(b);
+  act();
+  coordinator_->listen(1, true);
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  act();
+  const std::uint64_t new_a = serve(a);
+  act();
+  const std::uint32_t next = notifications_.at(0).epoch;
+  coordinator_->report(1, next, {Change::Report::kReady});
+  coordinator_->report(1, next, {Change::Report::kKnows});
+  act();
+  take_over();
+  returns("a", a, {new_a});
+  returns("b", b, {});
+  act();
+  EXPECT_NE(coordinator_->progress().back().stage, "repairing");
+  coordinator_->resume(3, opening(0, "train", "t", 1), {1, next});
+  EXPECT_EQ(answer(3).epoch, next);
+  coordinator_->listen(3, true);
+  notifications_.clear();
+  coordinator_->report(3, next, {Change::Report::kMoved});
+  act();
+  ASSERT_EQ(notifications_.size(), 1U) << "it may still have the old version";
+  EXPECT_EQ(notifications_[0].word, Change::Word::kLeave);
+  EXPECT_EQ(notifications_[0].epoch, next);
+}
+
 TEST_F(TakingOverTest, ARankThatLostItsConnectionHasNotLeft) {
   const NodeId a = join("a"), b = join("b");
   coordinator_->open(1, opening(0), now_);

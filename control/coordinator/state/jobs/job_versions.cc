@@ -184,7 +184,15 @@ void JobVersions::report(Ticket ticket, std::uint32_t epoch, const RankReport& r
   if (report.report == Change::Report::kLost) return lose(ticket, epoch, report.why);
   if (report.report == Change::Report::kCannot) return cannot_change(ticket, epoch, report.why);
   const auto changing = jobs_.changing(ticket, epoch);
-  if (!changing) return;  // the report arrives after the end of the change
+  if (!changing) {  // the report arrives after the end of the change
+    if (report.report != Change::Report::kMoved || jobs_.version_of(ticket) != epoch) return;
+    // The rank has resumed the job, and may still have the version before.
+    notifications_.push_back({.ticket = ticket,
+                              .rank = *jobs_.find(epoch)->rank_of(ticket),
+                              .word = Change::Word::kLeave,
+                              .epoch = epoch});
+    return;
+  }
   jobs_.find(changing->from)->change->report(changing->rank, report.report, report.rounds);
   settle_change(changing->from);
 }

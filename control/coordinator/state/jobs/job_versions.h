@@ -89,7 +89,7 @@ class JobVersions {
   void resume(Ticket ticket, std::uint32_t epoch, std::uint32_t rank, const std::string& host);
   // A rank opens the job, and has a place in a version that is lost or over: so the process that
   // had the place is gone. Ends that version. Returns whether there was one.
-  bool ends_for(const std::string& job, std::uint32_t rank);
+  bool ends_for(const std::string& job, std::uint32_t rank, std::uint32_t ranks);
   // Not all ranks of a version of an earlier coordinator have resumed it in time. It goes on while
   // it has lost nothing.
   void not_resumed(std::uint32_t epoch);

@@ -74,9 +74,9 @@ void JobVersions::give_up(std::uint32_t epoch, const Error& why,
   }
 }
 
-bool JobVersions::ends_for(const std::string& job, std::uint32_t rank) {
+bool JobVersions::ends_for(const std::string& job, std::uint32_t rank, std::uint32_t ranks) {
   const JobRecord* record = jobs_.current(job);
-  if (record == nullptr || rank >= record->ranks) return false;
+  if (record == nullptr || ranks != record->ranks) return false;
   const JobState& state = *jobs_.find(record->epoch);
   if (state.by_rank[rank] != 0) return false;
   const Error again{Status::kPeerLost, fmt::format("rank {} opens the job anew", rank)};
@@ -96,12 +96,13 @@ void JobVersions::not_resumed(std::uint32_t epoch) {
     end(epoch, refused("a rank has left it"));
   } else if (state.repair) {
     const auto missing = jobs_.ranks_not_listening(state, true);
+    const bool is_one = missing.size() == 1;
     give_up(epoch,
-            {Status::kPeerLost,
+            {is_one ? Status::kPeerLost : Status::kUnavailable,
              fmt::format("{}; not repaired: {} did not come to the new coordinator in time, or "
                          "cannot be repaired",
                          state.repair->why, name_ranks(missing))},
-            missing.front());
+            is_one ? std::optional(missing.front()) : std::nullopt);
   }
 }
 
