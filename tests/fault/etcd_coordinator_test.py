@@ -171,9 +171,16 @@ class Etcd(Cluster):
     def goes_on(self, run: Process) -> None:
         self.assertIsNone(run.poll(), run.output())
 
-    def trees_of(self, node: str, coordinator: str) -> int:
-        nodes = json.loads(self.ctl("--json", "nodes", node=coordinator))
-        return next(one["trees"] for one in nodes if one["name"] == node)
+    def until_serves(self, node: str, serves: bool) -> None:
+        """Waits until the node serves the job that node d serves, or none, and no change of it is under way."""
+        until = time.monotonic() + TIMEOUT
+        while True:
+            here, there = ([job["epoch"] for job in json.loads(self.ctl("--json", "jobs", node=one))]
+                           for one in (node, "d"))
+            if len(there) == 1 and here == (there if serves else []):
+                return
+            self.assertLess(time.monotonic(), until, f"{here} {there}")
+            time.sleep(0.05)
 
     # -- tests ---------------------------------------------------------------------------------------
 
@@ -244,6 +251,7 @@ class Etcd(Cluster):
         acting = self.start_nodes()
         run = self.running()
         for times in range(1, REPAIRS + 1):
+            self.until_serves("e", True)
             self.nodes[acting].kill()
             following = self.take_over("kill", acting, 4)
             self.nodes["e"].kill()
@@ -276,12 +284,9 @@ class Etcd(Cluster):
         run = self.running()
         self.nodes[acting].kill()
         following = self.take_over("kill", acting, 4)
-        self.assertGreater(self.trees_of("e", following), 0)
+        self.until_serves("e", True)
         self.ctl("drain", "e", node=following)
-        until = time.monotonic() + TIMEOUT
-        while self.trees_of("e", following) > 0:
-            self.assertLess(time.monotonic(), until, run.output())
-            time.sleep(0.05)
+        self.until_serves("e", False)
         self.goes_on(run)
 
     def test_plans_and_drains_survive(self):
