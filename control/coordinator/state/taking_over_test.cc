@@ -26,6 +26,39 @@ class TakingOverTest : public CoordinatorTest {
     return *node;
   }
   const Member& member_of(NodeId node) const { return store_.members().at(node); }
+  // A job of one rank that changes its plan: its placements at nodes a and b, and the one of its
+  // next version, which a has alone.
+  struct ChangingJob {
+    NodeId a = 0, b = 0;
+    std::uint64_t old_a = 0, old_b = 0, new_a = 0;
+    std::uint32_t next = 0;  // epoch of the next version
+  };
+  // The coordinator is lost when the rank knows the decision. repairs: the rank can be repaired.
+  ChangingJob take_over_a_change(bool repairs = true) {
+    ChangingJob job{join("a"), join("b")};
+    coordinator_->open(1, opening(0, "train", "t", 1), now_);
+    job.old_a = serve(job.a), job.old_b = serve(job.b);
+    act();
+    coordinator_->listen(1, repairs);
+    EXPECT_TRUE(coordinator_->drain("b", false, now_).ok());
+    act();
+    job.new_a = serve(job.a);
+    act();
+    job.next = notifications_.at(0).epoch;
+    coordinator_->report(1, job.next, {Change::Report::kReady});
+    coordinator_->report(1, job.next, {Change::Report::kKnows});
+    act();
+    take_over();
+    return job;
+  }
+  void resume_and_report_moved(std::uint32_t epoch) {
+    coordinator_->resume(3, opening(0, "train", "t", 1), {1, epoch});
+    EXPECT_EQ(answer(3).epoch, epoch);
+    coordinator_->listen(3, true);
+    notifications_.clear();
+    coordinator_->report(3, epoch, {Change::Report::kMoved});
+    act();
+  }
 };
 
 TEST_F(TakingOverTest, NumberingContinues) {
@@ -151,28 +184,10 @@ TEST_F(TakingOverTest, ARankMayResumeAgain) {
 }
 
 TEST_F(TakingOverTest, RanksThatHaveMovedReportItAgain) {
-  const NodeId a = join("a"), b = join("b");
-  coordinator_->open(1, opening(0, "train", "t", 1), now_);
-  const std::uint64_t old_a = serve(a), old_b = serve(b);
-  act();
-  coordinator_->listen(1, true);
-  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
-  act();
-  const std::uint64_t new_a = serve(a);
-  act();
-  const std::uint32_t next = notifications_.at(0).epoch;
-  coordinator_->report(1, next, {Change::Report::kReady});
-  coordinator_->report(1, next, {Change::Report::kKnows});
-  act();
-  take_over();
+  const auto [a, b, old_a, old_b, new_a, next] = take_over_a_change();
   returns("a", a, {old_a, new_a});
   returns("b", b, {old_b});
-  coordinator_->resume(3, opening(0, "train", "t", 1), {1, next});
-  EXPECT_EQ(answer(3).epoch, next);
-  coordinator_->listen(3, true);
-  notifications_.clear();
-  coordinator_->report(3, next, {Change::Report::kMoved});
-  act();
+  resume_and_report_moved(next);
   ASSERT_EQ(notifications_.size(), 1U);
   EXPECT_EQ(notifications_[0].word, Change::Word::kLeave);
   coordinator_->lose(3);
@@ -187,30 +202,12 @@ TEST_F(TakingOverTest, RanksThatHaveMovedReportItAgain) {
 
 // The first rank that left the old version ended it at the nodes, before the coordinator was lost.
 TEST_F(TakingOverTest, AVersionThatNodesHaveEndedIsNoLoss) {
-  const NodeId a = join("a"), b = join("b");
-  coordinator_->open(1, opening(0, "train", "t", 1), now_);
-  serve(a), serve(b);
-  act();
-  coordinator_->listen(1, true);
-  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
-  act();
-  const std::uint64_t new_a = serve(a);
-  act();
-  const std::uint32_t next = notifications_.at(0).epoch;
-  coordinator_->report(1, next, {Change::Report::kReady});
-  coordinator_->report(1, next, {Change::Report::kKnows});
-  act();
-  take_over();
+  const auto [a, b, old_a, old_b, new_a, next] = take_over_a_change();
   returns("a", a, {new_a});
   returns("b", b, {});
   act();
   EXPECT_NE(coordinator_->progress().back().stage, "repairing");
-  coordinator_->resume(3, opening(0, "train", "t", 1), {1, next});
-  EXPECT_EQ(answer(3).epoch, next);
-  coordinator_->listen(3, true);
-  notifications_.clear();
-  coordinator_->report(3, next, {Change::Report::kMoved});
-  act();
+  resume_and_report_moved(next);
   ASSERT_EQ(notifications_.size(), 1U) << "it may still have the old version";
   EXPECT_EQ(notifications_[0].word, Change::Word::kLeave);
   EXPECT_EQ(notifications_[0].epoch, next);
@@ -358,20 +355,7 @@ TEST_F(TakingOverTest, ANodeThatLosesItsConnectionReturnsToItsJobs) {
 }
 
 TEST_F(TakingOverTest, AVersionThatIsLeavingDoesNotChangeAgain) {
-  const NodeId a = join("a"), b = join("b");
-  coordinator_->open(1, opening(0, "train", "t", 1), now_);
-  const std::uint64_t old_a = serve(a), old_b = serve(b);
-  act();
-  coordinator_->listen(1);
-  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
-  act();
-  const std::uint64_t new_a = serve(a);
-  act();
-  const std::uint32_t next = notifications_.at(0).epoch;
-  coordinator_->report(1, next, {Change::Report::kReady});
-  coordinator_->report(1, next, {Change::Report::kKnows});
-  act();
-  take_over();
+  const auto [a, b, old_a, old_b, new_a, next] = take_over_a_change(false);
   returns("a", a, {old_a, new_a});
   returns("b", b, {old_b});
   for (int i = 0; i < 8; ++i) {

@@ -40,9 +40,9 @@ class RankAdmission {
   Outcome unlocks(const Opening& opening, const JobTable& jobs) const;
   // Whether the rank may enter the job, or form it: unlocks(), and there is room for it.
   Outcome admits(const Opening& opening, const JobTable& jobs) const;
-  // Which of these versions the rank may resume: the one that runs or is repaired, if its place
-  // there is free. kStaleEpoch: none of them runs any more. kUnavailable: another connection has
-  // the place. It may be the rank's own, which is broken and has not ended here yet.
+  // Returns the version that the rank may resume: the one of `epochs` that runs or is being
+  // repaired. kStaleEpoch: there is none. kUnavailable: another connection has the rank's place. It
+  // may be an earlier connection of this rank, which has not ended here yet.
   Result<std::uint32_t> may_resume(const Opening& opening, const std::vector<std::uint32_t>& epochs,
                                    const JobTable& jobs) const;
   // The record of a job that the rank forms. Precondition: admits().
