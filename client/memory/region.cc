@@ -32,6 +32,16 @@ Pages whole_pages(const void* data, std::size_t bytes) {
   return Pages{begin, std::max(begin, end)};
 }
 
+// Maps the file over what is at that address.
+Outcome map_shared(void* at, std::size_t bytes, int fd, std::uint64_t offset) {
+  if (::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd,
+             static_cast<off_t>(offset)) == MAP_FAILED) {
+    return failed("mapping", bytes);
+  }
+  ::madvise(at, bytes, MADV_DONTFORK);  // a child's writes must not reach the node
+  return Unit{};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Region>> Region::allocate(std::size_t bytes) {
@@ -128,13 +138,10 @@ Result<std::unique_ptr<Region>> Region::adopt(void* data, std::size_t bytes) {
   auto* inner = static_cast<std::byte*>(data) + (pages.begin - address_of(data));
   const std::size_t inner_bytes = pages.end - pages.begin;
   std::memcpy(region->memory_.mapping.data() + (pages.begin - floor), inner, inner_bytes);
-  void* placed =
-      ::mmap(inner, inner_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
-             region->fd_, static_cast<off_t>(pages.begin - floor));
-  if (placed == MAP_FAILED) return failed("adopting", inner_bytes);
+  const auto mapped = map_shared(inner, inner_bytes, region->fd_, pages.begin - floor);
+  if (!mapped) return mapped.error();
   region->pages_ = inner;
   region->pages_bytes_ = inner_bytes;
-  ::madvise(inner, inner_bytes, MADV_DONTFORK);  // a child's writes must not reach the node
   return region;
 }
 
@@ -179,26 +186,56 @@ std::uint64_t Region::copy_out(std::uint64_t offset, std::uint64_t bytes) const 
   });
 }
 
+Error Region::adapter_reaches() const {
+  return {
+      Status::kUnsupported,
+      fmt::format("memory at {} that a network adapter reaches cannot be moved: waiting for the "
+                  "adapter to end its connections",
+                  static_cast<void*>(data_))};
+}
+
 Outcome Region::move() {
   // The node does not reach the caller's memory.
   if (how_ == How::kStaged || pinned_ || moved_) return Unit{};
-  if (how_ == How::kBorrowed || how_ == How::kDevice) {
-    return Error{Status::kUnsupported,
-                 fmt::format("memory at {} that a network adapter reaches cannot be moved: waiting "
-                             "for the adapter to end its connections",
-                             static_cast<void*>(data_))};
+  if (how_ != How::kShared) {
+    const Outcome replaced = replace();
+    moved_ = replaced.ok();
+    return replaced;
   }
-  std::byte* at = how_ == How::kAdopted ? pages_ : data_;
-  const std::size_t bytes = how_ == How::kAdopted ? pages_bytes_ : shm::round_to_pages(bytes_);
+  const std::size_t bytes = shm::round_to_pages(bytes_);
   auto fresh = shm::make_shared("tally-moved", bytes);
   if (!fresh) return fresh.error();
-  std::memcpy(fresh->mapping.data(), at, bytes);
-  if (::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fresh->fd.get(), 0) ==
-      MAP_FAILED) {
-    return failed("moving", bytes);
+  std::memcpy(fresh->mapping.data(), data_, bytes);
+  const Outcome mapped = map_shared(data_, bytes, fresh->fd.get(), 0);
+  moved_ = mapped.ok();
+  return mapped;
+}
+
+Outcome Region::replace() {
+  if (how_ == How::kBorrowed || how_ == How::kDevice || pinned_) return adapter_reaches();
+  if (how_ == How::kShared) {
+    return Error{Status::kUnsupported,
+                 fmt::format("the caller's memfd at {} cannot be replaced, because other processes "
+                             "may use it",
+                             static_cast<void*>(data_))};
   }
-  moved_ = true;
-  ::madvise(at, bytes, MADV_DONTFORK);
+  const std::size_t bytes = how_ == How::kOwned ? shm::round_to_pages(bytes_) : node_bytes();
+  const std::byte* from = how_ == How::kOwned ? data_ : memory_.mapping.data();
+  auto fresh = shm::make_shared("tally-moved", bytes);
+  if (!fresh) return fresh.error();
+  std::memcpy(fresh->mapping.data(), from, bytes);
+  Outcome mapped = Unit{};
+  if (how_ == How::kOwned) {
+    mapped = map_shared(data_, bytes, fresh->fd.get(), 0);
+  } else if (how_ == How::kAdopted) {
+    const auto offset = static_cast<std::uint64_t>(pages_ - data_) + base_offset_;
+    mapped = map_shared(pages_, pages_bytes_, fresh->fd.get(), offset);
+  }
+  if (!mapped) return mapped;
+  // The first mapping of allocated memory covers the new pages, which lie at the same address.
+  if (how_ != How::kOwned) memory_.mapping = std::move(fresh->mapping);
+  memory_.fd = std::move(fresh->fd);
+  fd_ = memory_.fd.get();
   return Unit{};
 }
 

@@ -75,10 +75,14 @@ class Region {
   std::uint64_t copy_out(std::uint64_t offset, std::uint64_t bytes) const;
 
   // Maps other memory with the same contents at the same address. A process that has the old memfd
-  // mapped keeps the old pages. For a node that cannot be fenced off in time. kUnsupported: an
-  // adapter reaches the pages. The second call does nothing. Staged and pinned memory stays: it is
-  // a copy that no later session uses.
+  // mapped keeps the old pages. For a node that cannot be fenced off in time, when the session
+  // ends. kUnsupported: an adapter reaches the pages. The second call does nothing. Staged and
+  // pinned memory stays: it is a copy that no later session uses.
   Outcome move();
+  // The same when the session goes on: fd() is the new memfd, which later nodes get. Staged memory
+  // moves too. kUnsupported also for pinned memory, and for a memfd of the caller, because others
+  // may use that.
+  Outcome replace();
   // A device reaches these pages, so the region keeps them.
   void pin() { pinned_ = true; }
   // Gives the mapping of allocated memory away. It must stay for as long as the region, because
@@ -95,6 +99,7 @@ class Region {
         bytes_(bytes),
         address_(reinterpret_cast<std::uintptr_t>(data)) {}
   Outcome duplicate(int fd, std::uint64_t fd_offset);
+  Error adapter_reaches() const;
   template <typename Copy>
   std::uint64_t each_edge(std::uint64_t offset, std::uint64_t bytes, Copy copy) const;
 

@@ -107,6 +107,42 @@ TEST(Region, AMovedRegionIsOutOfTheNodesReach) {
   EXPECT_TRUE(numbered((*region)->data(), 3 * kPage, 2)) << "the stuck node keeps the orphan";
 }
 
+// Regions of all kinds that a node may still write to, when their session goes on with other nodes.
+TEST(Region, AReplacedRegionHasAnotherFileForLaterNodes) {
+  Anonymous memory(4 * kPage), staged(4 * kPage);
+  std::vector<std::unique_ptr<Region>> regions;
+  regions.push_back(std::move(Region::allocate(3 * kPage)).value());
+  regions.push_back(std::move(Region::adopt(memory.data() + 100, 3 * kPage)).value());
+  regions.push_back(std::move(Region::stage(staged.data() + 100, 3 * kPage)).value());
+  for (const auto& region : regions) {
+    for (const int seed : {2, 3}) {  // it may be replaced again
+      number(region->data(), 3 * kPage, seed);
+      region->copy_in(0, 3 * kPage);
+      const Mapping stuck = as_the_node_sees_it(*region);
+      const auto replaced = region->replace();
+      ASSERT_TRUE(replaced.ok()) << replaced.error().message;
+      std::memset(stuck.data(), 0xee, region->node_bytes());
+      EXPECT_TRUE(numbered(region->data(), 3 * kPage, seed)) << "the contents moved along";
+      const Mapping later = as_the_node_sees_it(*region);
+      std::byte* shared = later.data() + region->base_offset();
+      EXPECT_TRUE(numbered(shared, 3 * kPage, seed));
+      number(shared, 3 * kPage, seed + 10);
+      region->copy_out(0, 3 * kPage);
+      EXPECT_TRUE(numbered(region->data(), 3 * kPage, seed + 10)) << "a result of the later node";
+    }
+  }
+}
+
+TEST(Region, MemoryThatOthersReachIsNotReplaced) {
+  auto pinned = Region::allocate(kPage);
+  (*pinned)->pin();
+  EXPECT_EQ((*pinned)->replace().status(), Status::kUnsupported);
+  auto memory = transport::shm::make_shared("caller", kPage);
+  auto shared = Region::share(memory->mapping.data(), kPage, memory->fd.get(), 0);
+  EXPECT_EQ((*shared)->replace().status(), Status::kUnsupported);
+  EXPECT_TRUE((*shared)->move().ok()) << "at the end of its session";
+}
+
 // A device goes on with the pages that were pinned, so they must stay those of the region.
 TEST(Region, PinnedMemoryStaysWhereItIs) {
   auto region = Region::allocate(4096);

@@ -108,6 +108,16 @@ void SessionRegions::withdraw_all_from(Nodes& nodes) const {
   }
 }
 
+Outcome SessionRegions::replace_used() const {
+  for (const auto* regions : {&regions_, &side_regions_}) {
+    for (const auto& region : *regions) {
+      if (region->outstanding == 0) continue;
+      if (auto replaced = region->replace(); !replaced) return replaced;
+    }
+  }
+  return Unit{};
+}
+
 Outcome SessionRegions::move_used() const {
   Outcome all = Unit{};
   for (const auto& region : regions_) {

@@ -41,6 +41,8 @@ class SessionRegions {
   // Moves the regions that operations use out of the nodes' reach. Others are in no tile. The error
   // is that of the first region that cannot move.
   Outcome move_used() const;
+  // The same when the session goes on: nodes of later versions get the memory that is there now.
+  Outcome replace_used() const;
 
  private:
   std::vector<std::unique_ptr<Region>> regions_;

@@ -37,8 +37,7 @@ bool SessionRepair::interrupt(const std::string& why, const SessionOptions& opti
   PlanVersions& versions = units_.versions;
   const std::uint32_t epoch = versions.now().config.epoch;
   if (!units_.change.repairs()) return false;  // the coordinator has gone meanwhile
-  // Regions that have moved serve no later version, so a move is for sessions that end.
-  if (!versions.fence(since_ + kFenceTime)) return false;
+  if (!take_memory_back(options)) return false;
   std::vector<Interrupted> interrupted;
   for (PlanVersion* version : {versions.old(), &versions.now()}) {
     if (version == nullptr) continue;
@@ -58,6 +57,16 @@ bool SessionRepair::interrupt(const std::string& why, const SessionOptions& opti
   units_.posts.hold(std::move(interrupted));
   units_.change.interrupt(epoch, why, since_);
   return true;
+}
+
+// A shard that has stopped in the middle of a tile keeps the old pages of the regions.
+bool SessionRepair::take_memory_back(const SessionOptions& options) {
+  if (units_.versions.fence(since_ + kFenceTime)) return true;
+  const Outcome replaced = units_.regions.replace_used();
+  options.write_log(1, replaced ? "a node has stopped in the middle of a tile: the regions of "
+                                  "outstanding operations have moved out of its reach"
+                                : replaced.error().message);
+  return replaced.ok();
 }
 
 // An operation whose contribution is lost counts as failed. If it has succeeded elsewhere, the

@@ -47,8 +47,9 @@ class SessionRepair {
   // The same, or it is about to be interrupted.
   bool is_needed() const { return noted_ || is_interrupted(); }
 
-  // Takes the memory back from all nodes, keeps the operations, and reports the loss. False: a node
-  // keeps the memory, and the session is over. Waits about a second for a node that has stopped.
+  // Takes the memory back from all nodes, keeps the operations, and reports the loss. Regions move
+  // out of the reach of a node that has stopped in the middle of a tile. False: a node keeps memory
+  // that cannot move, and the session is over.
   bool interrupt(const std::string& why, const SessionOptions& options);
   // The rounds of this rank, for the coordinator. Precondition: is_interrupted().
   RoundsByTag rounds() const;
@@ -58,6 +59,7 @@ class SessionRepair {
   Outcome go_over(const SessionOptions& options);
 
  private:
+  bool take_memory_back(const SessionOptions& options);
   Outcome do_again(std::uint32_t tag, std::uint32_t deadline_ms);
 
   RepairedUnits units_;

@@ -24,10 +24,12 @@ using nlohmann::json;
 
 constexpr Nanos kFirstPause = 100 * kMillisecond;
 constexpr Nanos kAnswer = 5 * kSecond;  // for answers to join and to reports
-constexpr Nanos kNews = 20 * kSecond;   // the coordinator holds the request for 10 s
+// The coordinator holds a request for news no longer than this, so each is a heartbeat
+// (control/coordinator/state/members/heartbeats.h).
+constexpr std::uint64_t kHoldMs = 500;
+constexpr Nanos kNews = 20 * kSecond;  // for its answer
 // The same where coordinators are elected, because another one acts soon.
 constexpr Nanos kShortNews = 2500 * kMillisecond;
-constexpr std::uint64_t kShortHoldMs = 1000;
 constexpr std::size_t kMostReports = 32;  // in one request, because a request's size is limited
 
 // Distinguishes this process from all others.
@@ -182,7 +184,7 @@ bool ClusterMember::be_member_at(const std::string& address) {
   const Membership membership = begin_membership(address, number.get<std::uint64_t>(), term, had);
   complaint_.clear();
   log_joined(address, term);
-  const json wish = term > 0 ? json{{"wait_ms", kShortHoldMs}} : json::object();
+  const json wish = {{"wait_ms", kHoldMs}};
   Result<json> news = json::object();
   while (news) {
     news =

@@ -86,6 +86,25 @@ class Repair(Cluster):
             self.start_node(name, *self.listening(name))
             self.wait_for(4)
 
+    def stop_nodes(self, ranks: list) -> None:
+        """Stops node after node under load. Each goes on while the ranks use the same buffers again."""
+        rounds = 600
+        for loss in range(LOSSES):
+            self.loop(ranks, 1 << 18, rounds)
+            time.sleep(0.1)
+            name = "bcd"[loss % 3]
+            self.nodes[name].pause()
+            self.looped(ranks, rounds)
+            for rank in ranks:
+                rank.send("worst")
+            worst = max(int(rank.line().split()[1]) for rank in ranks)
+            print(f"{name} stopped: longest round {worst} ms", flush=True)
+            self.assertLess(worst, 15_000, "the coordinator noticed it before it gave the node up after 30 s")
+            self.loop(ranks, 1 << 18, rounds // 4)
+            self.nodes[name].resume()
+            self.looped(ranks, rounds // 4)
+            self.wait_for(4)
+
     # -- tests ---------------------------------------------------------------------------------------
 
     def test_killed_nodes(self):
@@ -101,6 +120,16 @@ class Repair(Cluster):
     def test_killed_nodes_over_tcp(self):
         ranks = self.nodes_and_ranks(network=True)
         self.lose_nodes(ranks, 1 << 18, "out")
+        self.end(ranks)
+
+    def test_stopped_nodes(self):
+        ranks = self.nodes_and_ranks()
+        self.stop_nodes(ranks)
+        self.end(ranks)
+
+    def test_stopped_nodes_over_tcp(self):
+        ranks = self.nodes_and_ranks(network=True)
+        self.stop_nodes(ranks)
         self.end(ranks)
 
     def test_two_nodes_at_once(self):

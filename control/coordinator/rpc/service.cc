@@ -371,6 +371,12 @@ void CoordinatorService::send_news(const Coordinator::News& news) {
   rpc::Reply reply = std::move(*std::exchange(caller.news, std::nullopt));
   reply.result(
       with_term({{"placements", std::move(placements)}, {"withdraw", std::move(withdraw)}}));
+  // The answer waits for the store, and so does the beginning of the time for the next request.
+  store_->when_settled([this, term = term_, node = news.node](const Outcome& settled) {
+    if (!settled || term != term_) return;
+    coordinator_->answered(node, monotonic_now());
+    set_timer(monotonic_now());
+  });
 }
 
 void CoordinatorService::answer_rank(const Coordinator::Answer& answer) {
@@ -399,6 +405,7 @@ rpc::Gate CoordinatorService::gate(rpc::ConnectionId connection) {
 void CoordinatorService::act() {
   const Nanos now = monotonic_now();
   const auto actions = coordinator_->act(now);
+  for (const std::string& name : actions.silent) log::warning("cluster-silent", {{"node", name}});
   for (const NodeId node : actions.lost) {
     const auto found = by_node_.find(node);
     if (found == by_node_.end()) continue;
@@ -419,6 +426,10 @@ void CoordinatorService::act() {
   }
   for (const auto& notification : actions.notifications) notify_rank(notification);
   for (const auto& event : actions.repairs) log_repair(event, now);
+  set_timer(now);
+}
+
+void CoordinatorService::set_timer(Nanos now) {
   const Nanos next = coordinator_->next_deadline();
   if (next == kForever) {
     timer_.cancel();

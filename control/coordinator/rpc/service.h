@@ -112,6 +112,7 @@ class CoordinatorService {
   rpc::Gate gate(rpc::ConnectionId connection);
   // Sends the messages of Coordinator::act(), and sets the timer for its next deadline.
   void act();
+  void set_timer(Nanos now);
   void send_news(const Coordinator::News& news);
   void answer_rank(const Coordinator::Answer& answer);
 

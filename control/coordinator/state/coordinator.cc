@@ -88,6 +88,7 @@ void Coordinator::take_back(NodeId node, const std::vector<std::uint64_t>& place
 
 void Coordinator::await(NodeId node, Nanos now) {
   const auto name = members_.leave(node, true);
+  heartbeats_.erase(node);
   if (!name) return;
   awaited_[node] = *name;
   news_.add(node, now, kReturn);
@@ -100,10 +101,34 @@ void Coordinator::leave(NodeId node, std::string_view why) {
   }
   awaited_.erase(node);
   if (!name) return;
+  heartbeats_.erase(node);
   news_.erase(node);
   versions_.node_left(node,
                       {Status::kUnavailable, fmt::format("node \"{}\" has left: {}", *name, why)});
   repairs_.members_changed();
+}
+
+void Coordinator::listen(NodeId node, Nanos until) {
+  news_.listen(node, until);
+  heartbeats_.asked(node);
+  if (members_.set_silent(node, false)) has_returned_ = true;
+}
+
+void Coordinator::answered(NodeId node, Nanos now) {
+  if (members_.has(node)) heartbeats_.answered(node, now);
+}
+
+// Jobs that cannot be repaired keep a node that is silent, until it has left.
+std::vector<std::string> Coordinator::take_silent(Nanos now) {
+  std::vector<std::string> names;
+  for (const NodeId node : heartbeats_.take_silent(now)) {
+    const std::string& name = names.emplace_back(members_.all().at(node).name);
+    members_.set_silent(node, true);
+    versions_.node_silent(node, {Status::kUnavailable, fmt::format("node \"{}\" is silent: it is "
+                                                                   "stopped, or cut off",
+                                                                   name)});
+  }
+  return names;
 }
 
 void Coordinator::members_changed(Nanos now, Nanos calm) {
@@ -264,6 +289,8 @@ Coordinator::Actions Coordinator::act(Nanos now) {
   Actions actions;
   actions.lost = news_.silent(now);
   for (const NodeId node : actions.lost) leave(node, "it has not asked for news for too long");
+  actions.silent = take_silent(now);
+  if (std::exchange(has_returned_, false)) members_changed(now);
   versions_.end_late(now);
   const auto ready = changes_.ready(now);  // changes that settle now come before these
   versions_.advance_changes(now);
@@ -277,8 +304,8 @@ Coordinator::Actions Coordinator::act(Nanos now) {
 }
 
 Nanos Coordinator::next_deadline() const {
-  return std::min({changes_.next_deadline(), news_.next_deadline(), versions_.next_deadline(),
-                   repairs_.next_deadline()});
+  return std::min({changes_.next_deadline(), news_.next_deadline(), heartbeats_.next_deadline(),
+                   versions_.next_deadline(), repairs_.next_deadline()});
 }
 
 }  // namespace tally::control

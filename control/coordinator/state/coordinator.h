@@ -43,6 +43,7 @@
 #include "control/coordinator/state/jobs/rank_admission.h"
 #include "control/coordinator/state/members/cluster_members.h"
 #include "control/coordinator/state/members/departed_members.h"
+#include "control/coordinator/state/members/heartbeats.h"
 #include "control/coordinator/state/members/news_queue.h"
 #include "control/coordinator/state/plans.h"
 
@@ -102,7 +103,10 @@ class Coordinator {
   // Sets measured speeds (ClusterMembers::set_speeds()), for plans made from now on.
   Outcome set_speeds(std::map<std::string, Measured> measured);
   // The node waits for news until then.
-  void listen(NodeId node, Nanos until) { news_.listen(node, until); }
+  void listen(NodeId node, Nanos until);
+  // The answer to a node that listened has been sent. A node that does not listen again soon is
+  // silent: jobs that can be repaired leave it, and it gets no trees until it listens again.
+  void answered(NodeId node, Nanos now);
 
   // A node's report on a placement: it serves the placement (`error` is empty), it cannot (`error`
   // says why), or the placement is over there.
@@ -169,6 +173,7 @@ class Coordinator {
     std::vector<Answer> answers;
     std::vector<Notification> notifications;
     std::vector<News> news;            // for nodes that listened; each must listen again
+    std::vector<std::string> silent;   // names of nodes that are silent, to log
     std::vector<NodeId> lost;          // nodes that were silent for too long; they have left
     std::vector<RepairEvent> repairs;  // to log
   };
@@ -183,6 +188,7 @@ class Coordinator {
   void begin_change(std::uint32_t epoch, Nanos now);
   void advance_repairs(Nanos now);
   void members_changed(Nanos now, Nanos calm = kCalm);
+  std::vector<std::string> take_silent(Nanos now);
 
   Store& store_;
   const Nanos return_until_;  // members of an earlier coordinator may return until then
@@ -190,7 +196,9 @@ class Coordinator {
   DepartedMembers departed_;
   ClusterMembers members_;
   NewsQueue news_;
+  Heartbeats heartbeats_;
   std::map<NodeId, std::string> awaited_;  // names of nodes that may join again
+  bool has_returned_ = false;              // a node that was silent listens again
   JobTable jobs_;
   RankAdmission admission_;
   JobPlanner planner_;

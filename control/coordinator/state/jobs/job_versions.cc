@@ -118,6 +118,22 @@ void JobVersions::node_left(NodeId node, const Error& why) {
   for (const std::uint32_t epoch : leaving) end_when_left(epoch);
 }
 
+void JobVersions::node_silent(NodeId node, const Error& why) {
+  std::vector<std::uint32_t> epochs;
+  for (const auto& [epoch, state] : jobs_.states()) {
+    if (state.nodes.contains(node)) epochs.push_back(epoch);
+  }
+  for (const std::uint32_t epoch : epochs) {
+    const JobState* state = jobs_.find(epoch);
+    if (state == nullptr) continue;
+    if (state->stage == JobStage::kNext) {
+      fail_next(epoch, why.message);
+    } else {
+      begin_repair(state->stage == JobStage::kLeaving ? used_with(epoch) : epoch, why.message);
+    }
+  }
+}
+
 // -- Ranks -----------------------------------------------------------------------------------
 
 void JobVersions::answer(Ticket ticket, Result<SharedJob> outcome, std::uint32_t rank) {

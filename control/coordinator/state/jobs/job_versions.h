@@ -77,6 +77,9 @@ class JobVersions {
   // The node has joined again and has only these placements: versions that are over have ended
   // there where it has them no more.
   void forget_over(NodeId node, const std::vector<std::uint64_t>& placements);
+  // A member gives no sign of life, and may still serve what it has. Versions that can be repaired
+  // without it are lost; so is a next version.
+  void node_silent(NodeId node, const Error& why);
   // A member has left, and what it served with it.
   void node_left(NodeId node, const Error& why);
 

@@ -37,6 +37,7 @@ std::optional<std::string> ClusterMembers::leave(NodeId node, bool stays_drained
   if (!stays_drained)
     departed.draining = false;  // an operator drains a node to restart it, and then uses it
   departed_.remember(node, departed);
+  silent_.erase(node);
   store_.erase(node);
   return departed.name;
 }
@@ -82,10 +83,16 @@ Result<bool> ClusterMembers::drain(const std::string& name, bool undo) {
   return changed;
 }
 
+bool ClusterMembers::set_silent(NodeId node, bool silent) {
+  return silent ? silent_.insert(node).second : silent_.erase(node) > 0;
+}
+
 // A drained node's lost NICs count, because its workers still run.
 Members ClusterMembers::usable() const {
   Members usable = without_lost_rails(all());
-  std::erase_if(usable, [](const auto& member) { return member.second.draining; });
+  std::erase_if(usable, [this](const auto& member) {
+    return member.second.draining || silent_.contains(member.first);
+  });
   return usable;
 }
 

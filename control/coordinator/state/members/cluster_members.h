@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,10 @@ class ClusterMembers {
   Result<bool> drain(const std::string& name, bool undo);
 
   const Members& all() const { return store_.members(); }
-  // The members that may get trees: all that are not drained. Lost NICs are marked.
+  // A member that is silent gets no trees. Returns whether this changes anything. Precondition: the
+  // node is a member.
+  bool set_silent(NodeId node, bool silent);
+  // The members that may get trees: all that are not drained or silent. Lost NICs are marked.
   Members usable() const;
   Result<NodeId> find(const std::string& name) const;
   // Whether that node is a member.
@@ -49,6 +53,7 @@ class ClusterMembers {
 
   Store& store_;
   DepartedMembers& departed_;
+  std::set<NodeId> silent_;
 };
 
 }  // namespace tally::control

@@ -1,0 +1,28 @@
+#include "control/coordinator/state/members/heartbeats.h"
+
+#include <algorithm>
+
+namespace tally::control {
+
+void Heartbeats::answered(NodeId node, Nanos now) {
+  waits_[node] = {now + kHeartbeatTimeout, false};
+}
+
+std::vector<NodeId> Heartbeats::take_silent(Nanos now) {
+  std::vector<NodeId> silent;
+  for (auto& [node, wait] : waits_) {
+    if (now < wait.until) continue;
+    if (wait.is_late) silent.push_back(node);
+    wait = {now + kSecondLook, true};
+  }
+  for (const NodeId node : silent) waits_.erase(node);
+  return silent;
+}
+
+Nanos Heartbeats::next_deadline() const {
+  Nanos next = kForever;
+  for (const auto& [node, wait] : waits_) next = std::min(next, wait.until);
+  return next;
+}
+
+}  // namespace tally::control

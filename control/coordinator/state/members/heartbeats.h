@@ -1,0 +1,43 @@
+// Which nodes stand still. A node asks for news again at once when it has an answer, so each
+// request is a heartbeat. A node that does not ask within kHeartbeatTimeout after an answer is
+// *silent*: its process is stopped, or the network between does not pass its requests.
+//
+// The coordinator itself may stand still, and find the requests of that time only afterwards. So a
+// node is silent when it is late at two looks that are kSecondLook apart. The coordinator reads its
+// connections between them.
+//
+// The coordinator's thread calls this, with the time; no call fails.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "base/clock.h"
+#include "control/coordinator/records/store.h"
+
+namespace tally::control {
+
+inline constexpr Nanos kHeartbeatTimeout = 1200 * kMillisecond;
+inline constexpr Nanos kSecondLook = 200 * kMillisecond;
+
+class Heartbeats {
+ public:
+  // The answer to the node's request leaves now.
+  void answered(NodeId node, Nanos now);
+  void asked(NodeId node) { waits_.erase(node); }
+  void erase(NodeId node) { waits_.erase(node); }
+
+  // The nodes that are silent since the last call; each is returned once, until it asks again.
+  std::vector<NodeId> take_silent(Nanos now);
+  Nanos next_deadline() const;  // kForever when there is none
+
+ private:
+  struct Wait {
+    Nanos until = 0;
+    bool is_late = false;
+  };
+
+  std::map<NodeId, Wait> waits_;  // for the next request of each node
+};
+
+}  // namespace tally::control

@@ -1,0 +1,56 @@
+#include "control/coordinator/state/members/heartbeats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tally::control {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr Nanos kAnswered = 100 * kSecond;
+
+TEST(HeartbeatsTest, ANodeThatDoesNotAskAgainIsSilent) {
+  Heartbeats beats;
+  EXPECT_EQ(beats.next_deadline(), kForever);
+  beats.answered(1, kAnswered);
+  beats.answered(2, kAnswered);
+  beats.asked(2);
+  Nanos now = beats.next_deadline();
+  EXPECT_EQ(now, kAnswered + kHeartbeatTimeout);
+  EXPECT_THAT(beats.take_silent(now - 1), IsEmpty());
+  EXPECT_THAT(beats.take_silent(now), IsEmpty()) << "its request may wait to be read";
+  now = beats.next_deadline();
+  EXPECT_EQ(now, kAnswered + kHeartbeatTimeout + kSecondLook);
+  EXPECT_THAT(beats.take_silent(now), ElementsAre(1));
+  EXPECT_THAT(beats.take_silent(now + kSecond), IsEmpty()) << "it is returned once";
+  EXPECT_EQ(beats.next_deadline(), kForever);
+}
+
+TEST(HeartbeatsTest, ACoordinatorThatStoodStillReadsTheRequestsOfThatTimeFirst) {
+  Heartbeats beats;
+  beats.answered(1, kAnswered);
+  beats.answered(2, kAnswered);
+  const Nanos now = kAnswered + 60 * kSecond;
+  EXPECT_THAT(beats.take_silent(now), IsEmpty());
+  beats.asked(1);
+  EXPECT_THAT(beats.take_silent(now + kSecondLook - 1), IsEmpty());
+  EXPECT_THAT(beats.take_silent(now + kSecondLook), ElementsAre(2));
+}
+
+TEST(HeartbeatsTest, ANodeThatHasLeftIsNotSilent) {
+  Heartbeats beats;
+  beats.answered(1, kAnswered);
+  beats.erase(1);
+  EXPECT_THAT(beats.take_silent(kAnswered + kSecond), IsEmpty());
+  EXPECT_EQ(beats.next_deadline(), kForever);
+}
+
+TEST(HeartbeatsTest, TheTimeoutIsBelowTwoSecondsTogetherWithTheHoldOfARequest) {
+  constexpr Nanos kHold = 500 * kMillisecond;  // of control/cluster/cluster_member.cc
+  EXPECT_LE(kHold + kHeartbeatTimeout + kSecondLook, 2 * kSecond);
+}
+
+}  // namespace
+}  // namespace tally::control
