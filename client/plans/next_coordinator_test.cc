@@ -81,6 +81,15 @@ TEST_F(NextCoordinatorTest, IsAskedFromThenOn) {
   prepare();
 }
 
+TEST_F(NextCoordinatorTest, FollowsOneThatStandsStill) {
+  EXPECT_EQ(change_.next(change_.silent_until() - 1).kind, Kind::kNone);
+  EXPECT_TRUE(searched_.empty());
+  const PlanStep step = change_.next(change_.silent_until());
+  EXPECT_THAT(step.note, HasSubstr("it has been silent for too long"));
+  EXPECT_EQ(searched_, std::vector<std::uint32_t>{kEpoch});
+  EXPECT_EQ(change_.silent_until(), kForever) << "the search has its own limits";
+}
+
 TEST_F(NextCoordinatorTest, AChangeWithoutADecisionIsOff) {
   prepare();
   EXPECT_EQ(lose_coordinator().kind, Kind::kDropNext);

@@ -38,7 +38,7 @@ PlanStep PlanChange::next(Nanos now) {
     if (!*update) break;
     if (auto step = step_of(std::move(**update), now)) return std::move(*step);
   }
-  if (news_ && now >= silent_until_) {
+  if (news_ && now >= silent_until()) {
     return lose_coordinator({Status::kDeadline, "it has been silent for too long"}, now);
   }
   return {};

@@ -6,6 +6,7 @@
 // decided for it. The operations of a job that has lost nothing go on meanwhile.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -63,7 +64,9 @@ class PlanChange {
   // Returns the next step without waiting.
   PlanStep next(Nanos now);
   // next() has a step at this time although the coordinator sends nothing.
-  Nanos silent_until() const { return silent_until_; }
+  Nanos silent_until() const {
+    return news_ ? std::min(silent_until_, news_->silent_at()) : silent_until_;
+  }
 
   // The rank has the version of this epoch. `rounds` has the next round of each tag.
   void prepared(std::uint32_t epoch, const RoundsByTag& rounds, Nanos now);
@@ -126,7 +129,8 @@ class PlanChange {
   std::string why_lost_;       // the version of an interrupted rank
   std::uint32_t current_ = 0;  // epoch of the version that carries new rounds
   bool fd_has_changed_ = false;
-  Nanos silent_until_ = kForever;  // a coordinator that is silent until then counts as lost
+  // While the rank waits for its repair: a coordinator without a message until then counts as lost.
+  Nanos silent_until_ = kForever;
 };
 
 }  // namespace tally::client

@@ -10,7 +10,10 @@ namespace {
 using nlohmann::json;
 using Kind = PlanUpdate::Kind;
 
-constexpr Nanos kSending = 5 * kSecond;   // for the coordinator to read a request
+constexpr Nanos kSending = 5 * kSecond;  // for the coordinator to read a request
+constexpr Nanos kHold = 1 * kSecond;     // of a request at an elected coordinator
+constexpr Nanos kAnswering =
+    3 * kSecond;                          // for the answer after that; its store may take some time
 constexpr Nanos kLeaving = 2 * kSecond;   // for the answer to job.leave
 constexpr std::size_t kTagsAtOnce = 800;  // in one request, because a request has a maximum size
 constexpr std::size_t kMostWhy = 512;     // bytes
@@ -63,10 +66,16 @@ Result<PlanNews> PlanNews::open(rpc::RpcChannel channel, rpc::HighestTerm& term,
 Outcome PlanNews::request_next() {
   json params = json::object();
   if (repairs_) params["repairs"] = true;
+  if (term_->value() > 0) params["wait_ms"] = kHold / kMillisecond;
   const auto asked = channel_.ask("job.next", std::move(params), monotonic_now() + kSending);
   if (!asked) return asked.error();
   request_ = *asked;
+  asked_ = monotonic_now();
   return Unit{};
+}
+
+Nanos PlanNews::silent_at() const {
+  return term_->value() > 0 ? asked_ + kHold + kAnswering : kForever;
 }
 
 Result<std::optional<PlanUpdate>> PlanNews::poll() {
@@ -74,6 +83,10 @@ Result<std::optional<PlanUpdate>> PlanNews::poll() {
   if (!answer) return std::optional<PlanUpdate>();
   if (!*answer) return answer->error();
   if (const auto acts = term_->accept(**answer); !acts) return acts.error();
+  if ((*answer)->is_object() && !(*answer)->contains("change") && term_->value() > 0) {
+    if (auto asked = request_next(); !asked) return asked.error();
+    return std::optional<PlanUpdate>();
+  }
   auto update = read(std::move(*answer).value());
   if (!update) {
     return Error{Status::kProtocol,

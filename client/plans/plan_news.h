@@ -1,7 +1,8 @@
 // The messages between a rank and the coordinator of its job about changes of the plan. The
 // coordinator answers job.next, and the rank sends job.report. One job.next request is always open;
-// the coordinator answers it when it has something to report. One thread at a time uses it, as with
-// the session.
+// the coordinator answers it when it has something to report. Where coordinators are elected, it
+// also answers after a while without a report, so the rank notices a coordinator that stands still.
+// One thread at a time uses it, as with the session.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,10 @@ class PlanNews {
   // Returns the next message without waiting, or none. After an error no more messages come.
   // kUnsupported: this coordinator does not announce changes.
   Result<std::optional<PlanUpdate>> poll();
+  // A coordinator that has been elected answers each request soon, also without a message. When
+  // poll() has found no answer after this time, the coordinator stands still. kForever: any other
+  // coordinator.
+  Nanos silent_at() const;
 
   // Reports "ready", "knows", "moved" or "left" for the change to the version of this epoch.
   Outcome report(std::uint32_t epoch, std::string_view what);
@@ -63,6 +68,7 @@ class PlanNews {
   rpc::HighestTerm* term_;
   bool repairs_;
   std::uint64_t request_ = 0;
+  Nanos asked_ = 0;  // when that was
 };
 
 }  // namespace tally::client

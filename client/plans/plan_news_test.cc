@@ -93,6 +93,29 @@ TEST_F(PlanNewsTest, ManyTagsComeInPieces) {
   EXPECT_EQ(pieces, 7U);
 }
 
+TEST_F(PlanNewsTest, AnElectedCoordinatorAnswersWithoutAMessageToo) {
+  std::atomic<int> asked{0};
+  ScriptedNode node(path(), [&](const std::string&, const json& params) -> json {
+    EXPECT_EQ(params.value("wait_ms", 0), 1000);
+    if (++asked < 3) return {{"result", {{"term", 9}}}};
+    return {{"result", {{"change", "go"}, {"epoch", 5}, {"term", 9}}}};
+  });
+  ASSERT_TRUE(term_.accept({{"term", 9U}}).ok());
+  PlanNews news = open(node);
+  EXPECT_GT(news.silent_at(), monotonic_now());
+  const auto update = wait(news);
+  ASSERT_TRUE(update.ok());
+  EXPECT_EQ((*update)->epoch, 5U);
+}
+
+TEST_F(PlanNewsTest, AnotherCoordinatorMayBeSilent) {
+  ScriptedNode node(path(), [](const std::string&, const json& params) -> json {
+    EXPECT_FALSE(params.contains("wait_ms")) << "an older one does not know it";
+    return nullptr;
+  });
+  EXPECT_EQ(open(node).silent_at(), kForever);
+}
+
 // A coordinator that was stopped goes on, and the rank reaches it again.
 TEST_F(PlanNewsTest, AnotherConnectionKeepsTheHighestTerm) {
   std::atomic<int> asked{0};

@@ -262,21 +262,28 @@ class Etcd(Cluster):
             acting = following
         self.goes_on(run)
 
-    def test_a_killed_coordinator_with_trees(self):
+    def lose_coordinators_with_trees(self, kind: str, lose, start_again) -> None:
         """The job has lost a node, and the coordinator that would repair it."""
         self.start_etcd()
         acting = self.start_nodes(drained=False)
         run = self.running()
         for times in range(1, REPAIRS + 1):
-            self.nodes[acting].kill()
-            following = self.take_over("kill", acting, 4)
+            lose(acting)
+            following = self.take_over(kind, acting, 4)
             self.until_repaired(run, times)
-            self.start_candidate(acting)
+            start_again(acting)
             self.wait_for_members(5)
             acting = following
         self.goes_on(run)
         took = [int(ms) for ms in re.findall(r"is repaired after (\d+) ms", run.output())]
-        print(f"{len(took)} repairs at ranks: at most {max(took)} ms, the takeover included", flush=True)
+        print(f"{len(took)} repairs at ranks after {kind}: at most {max(took)} ms, the takeover included", flush=True)
+
+    def test_a_killed_coordinator_with_trees(self):
+        self.lose_coordinators_with_trees("kill", lambda name: self.nodes[name].kill(), self.start_candidate)
+
+    def test_a_stopped_coordinator_with_trees(self):
+        self.lose_coordinators_with_trees("stop", lambda name: self.nodes[name].pause(),
+                                          lambda name: self.nodes[name].resume())
 
     def test_a_job_changes_its_plan_after_a_takeover(self):
         self.start_etcd()

@@ -20,7 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMostHoldMs = 10'000;  // of cluster.next
 constexpr std::size_t kMostReports = 1024;     // of one request
 constexpr std::size_t kMostPlacements = 8192;  // at a node: two versions of each of its jobs
 constexpr std::size_t kMostError = 1024;       // bytes
@@ -156,7 +155,7 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
   }
   if (caller.ticket != 0) {
     by_ticket_.erase(caller.ticket);
-    coordinator_->lose(caller.ticket);
+    coordinator_->lose(caller.ticket, term_ != 0 ? monotonic_now() + kReconnect : 0);
   }
   act();
 }
@@ -426,11 +425,13 @@ void CoordinatorService::act() {
   }
   for (const auto& notification : actions.notifications) notify_rank(notification);
   for (const auto& event : actions.repairs) log_repair(event, now);
+  end_waits(now);
   set_timer(now);
 }
 
 void CoordinatorService::set_timer(Nanos now) {
-  const Nanos next = coordinator_->next_deadline();
+  const Nanos next =
+      std::min(coordinator_->next_deadline(), waits_.empty() ? kForever : waits_.begin()->first);
   if (next == kForever) {
     timer_.cancel();
     return;

@@ -10,9 +10,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "control/access/access.h"
@@ -23,6 +25,8 @@
 #include "net/server/service.h"
 
 namespace tally::control {
+
+inline constexpr std::uint64_t kMostHoldMs = 10'000;  // of cluster.next and job.next
 
 // A node's own state among coordinators.
 struct CoordinatorStatus {
@@ -78,6 +82,7 @@ class CoordinatorService {
     Coordinator::Ticket ticket = 0;      // of the latest job.open
     std::optional<rpc::Reply> opens;     // the waiting job.open
     std::optional<rpc::Reply> asks;      // the waiting job.next
+    Nanos asks_until = kForever;         // the answer to that without a message
     std::list<nlohmann::json> messages;  // for the rank's next job.next
     RankRounds rounds;                   // of a report that spans several requests
   };
@@ -97,6 +102,7 @@ class CoordinatorService {
   void drain(const rpc::Request& request, rpc::Reply reply);
   void notify_rank(const Coordinator::Notification& notification);
   static void send_next_message(Conversation& caller);
+  void end_waits(Nanos now);
   static void log_repair(const RepairEvent& event, Nanos now);
   // Ends the connection on which a node has joined as that number, because it joins again. This end
   // may not know yet that the connection is broken.
@@ -126,6 +132,8 @@ class CoordinatorService {
   std::unordered_map<rpc::ConnectionId, Conversation> callers_;
   std::map<NodeId, rpc::ConnectionId> by_node_;
   std::map<Coordinator::Ticket, rpc::ConnectionId> by_ticket_;
+  // The job.next requests with a limit, in the order of it; those with an answer too.
+  std::set<std::pair<Nanos, rpc::ConnectionId>> waits_;
   // Tickets belong to connections to this process; another coordinator has others, so the store
   // does not keep them.
   Coordinator::Ticket last_ticket_ = 0;

@@ -76,6 +76,7 @@ void CoordinatorService::next_message(rpc::ConnectionId connection, const rpc::R
                                       rpc::Reply reply) {
   rpc::Params params(request.params);
   const bool repairs = params.flag_or("repairs", false);
+  const auto hold = params.number_or("wait_ms", 0, kMostHoldMs, 0);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   const auto found = callers_.find(connection);
   if (found == callers_.end() || found->second.ticket == 0 || found->second.opens) {
@@ -87,6 +88,11 @@ void CoordinatorService::next_message(rpc::ConnectionId connection, const rpc::R
     return reply.error(Status::kInvalidArgument, "job.next waits for its answer already");
   }
   caller.asks = std::move(reply);
+  caller.asks_until = kForever;
+  if (hold > 0) {
+    caller.asks_until = monotonic_now() + static_cast<Nanos>(hold) * kMillisecond;
+    waits_.emplace(caller.asks_until, connection);
+  }
   coordinator_->listen(caller.ticket, repairs);
   send_next_message(caller);
 }
@@ -195,6 +201,18 @@ void CoordinatorService::send_next_message(Conversation& caller) {
   json message = std::move(caller.messages.front());
   caller.messages.pop_front();
   reply.result(std::move(message));
+}
+
+// Answers the ranks whose waits are over, so that they know that this coordinator acts.
+void CoordinatorService::end_waits(Nanos now) {
+  while (!waits_.empty() && waits_.begin()->first <= now) {
+    const auto [until, connection] = waits_.extract(waits_.begin()).value();
+    const auto caller = callers_.find(connection);
+    if (caller == callers_.end() || !caller->second.asks) continue;
+    if (caller->second.asks_until != until) continue;  // a later request
+    rpc::Reply reply = std::move(*std::exchange(caller->second.asks, std::nullopt));
+    reply.result(with_term(json::object()));
+  }
 }
 
 void CoordinatorService::drain(const rpc::Request& request, rpc::Reply reply) {

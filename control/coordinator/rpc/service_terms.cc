@@ -28,6 +28,7 @@ void CoordinatorService::end_term(std::string_view why) {
   for (const auto& [connection, caller] : std::exchange(callers_, {})) disconnect_(connection, why);
   by_node_.clear();
   by_ticket_.clear();
+  waits_.clear();
   last_answer_ = {};
   timer_.cancel();
   act_over(idle_store_, 0);

@@ -102,6 +102,23 @@ TEST_F(TermsTest, ARankResumesItsJob) {
   }
 }
 
+TEST_F(TermsTest, ARequestForNewsWithALimitIsAnsweredWithoutNews) {
+  elected_.begin_term(first_, 7);
+  call(1, "cluster.join", node("a"));
+  const auto opens = call(2, "job.open", changed(rank(0), "ranks", 1));
+  const json placement = call(1, "cluster.next")->result()["placements"][0]["placement"];
+  call(1, "cluster.next", {{"done", json::array({{{"placement", placement}}})}});
+  ASSERT_TRUE(opens->has_come());
+  const auto waits = call(2, "job.next", {{"wait_ms", 20U}});
+  EXPECT_FALSE(waits->has_come());
+  run_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(waits->result(), (json{{"term", 7}})) << "the coordinator still acts";
+  const auto again = call(2, "job.next", {{"wait_ms", 10'000U}});
+  run_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(again->has_come()) << "each request has its own limit";
+  EXPECT_THAT(call(2, "job.next", {{"wait_ms", 10'001U}})->error(), HasSubstr("wait_ms"));
+}
+
 TEST_F(TermsTest, TakesAndShowsNoPlanWithoutATerm) {
   for (const char* method : {"plan.set", "plan.show"}) {
     EXPECT_THAT(call(1, method)->error(), HasSubstr("not the coordinator now")) << method;

@@ -25,6 +25,7 @@ Coordinator::Coordinator(CoordinatorOptions options, Store& store, Nanos now)
     for (const PlanNode& one : job->nodes) {
       awaited_[one.node] = one.member.name;
       news_.add(one.node, now, kReturn);
+      heartbeats_.expect(one.node, now + kRejoin);
     }
   }
 }
@@ -45,6 +46,7 @@ Result<NodeId> Coordinator::join(const Member& member, std::uint32_t epoch, Nano
   }
   for (const NodeId number : earlier) leave(number, "it has been started again");
   news_.add(*node, now);
+  heartbeats_.asked(*node);
   take_back(*node, returning.placements);
   members_changed(now);
   return node;
@@ -88,10 +90,13 @@ void Coordinator::take_back(NodeId node, const std::vector<std::uint64_t>& place
 
 void Coordinator::await(NodeId node, Nanos now) {
   const auto name = members_.leave(node, true);
-  heartbeats_.erase(node);
   if (!name) return;
   awaited_[node] = *name;
   news_.add(node, now, kReturn);
+  heartbeats_.expect(node, now + kRejoin);
+  versions_.node_awaited(
+      node, {Status::kUnavailable, fmt::format("node \"{}\" has lost its connection", *name)});
+  repairs_.members_changed();
 }
 
 void Coordinator::leave(NodeId node, std::string_view why) {
@@ -115,15 +120,18 @@ void Coordinator::listen(NodeId node, Nanos until) {
 }
 
 void Coordinator::answered(NodeId node, Nanos now) {
-  if (members_.has(node)) heartbeats_.answered(node, now);
+  if (members_.has(node)) heartbeats_.expect(node, now + kHeartbeatTimeout);
 }
 
 // Jobs that cannot be repaired keep a node that is silent, until it has left.
 std::vector<std::string> Coordinator::take_silent(Nanos now) {
   std::vector<std::string> names;
   for (const NodeId node : heartbeats_.take_silent(now)) {
-    const std::string& name = names.emplace_back(members_.all().at(node).name);
-    members_.set_silent(node, true);
+    const auto awaited = awaited_.find(node);
+    const bool is_member = awaited == awaited_.end();
+    const std::string& name =
+        names.emplace_back(is_member ? members_.all().at(node).name : awaited->second);
+    if (is_member) members_.set_silent(node, true);
     versions_.node_silent(node, {Status::kUnavailable, fmt::format("node \"{}\" is silent: it is "
                                                                    "stopped, or cut off",
                                                                    name)});

@@ -61,6 +61,9 @@ inline constexpr Nanos kReturn = 10 * kSecond;  // limit for an awaited node
 // Limit for the ranks of a job that is taken over. A rank may need 10 s to notice that the machine
 // of its coordinator is lost.
 inline constexpr Nanos kResume = 20 * kSecond;
+// Limit for a rank whose connection to an elected coordinator has ended, and which looks for the
+// coordinator.
+inline constexpr Nanos kReconnect = 2 * kSecond;
 
 // What a node that joins still has from an earlier membership.
 struct ReturningNode {
@@ -95,7 +98,7 @@ class Coordinator {
                       const ReturningNode& returning = {});
   void leave(NodeId node, std::string_view why);
   // The node is no member any more, and is awaited: until kReturn has passed, it may join again
-  // without harm to its jobs.
+  // without harm to its jobs. Jobs that can be repaired leave it after kRejoin.
   void await(NodeId node, Nanos now);
   // Sets the node's NICs. Jobs that form from now on use them; running jobs use them when they have
   // not changed for kCalm.
@@ -127,10 +130,10 @@ class Coordinator {
   // The rank is gone, answered or not; another one may take its place. how: for the ranks that a
   // repair keeps waiting.
   void close(Ticket ticket) { versions_.close(ticket, "has left"); }
-  // The rank's connection has ended. It may resume its job, where this coordinator has taken that
-  // over.
-  void lose(Ticket ticket) {
-    versions_.close(ticket, "died or lost its connection to the coordinator", true);
+  // The rank's connection has ended. It may resume its job until then, and where this coordinator
+  // has taken the job over.
+  void lose(Ticket ticket, Nanos resume_until = 0) {
+    versions_.lose_connection(ticket, resume_until);
   }
   // The rank can be notified when its job's plan changes; repairs: it can be repaired too. A rank
   // of the previous libtally version never listens.

@@ -58,8 +58,8 @@ struct JobState {
   std::set<Ticket> waiting;        // ranks without an answer
   // The first rank that has left: the nodes are about to report that the job is over.
   std::optional<Departure> departed{};
-  // An earlier coordinator had this version, and its ranks may resume it until then; 0: all have,
-  // or the time is over.
+  // An earlier coordinator had this version, or ranks have lost their connections to this one: they
+  // may resume it until then; 0: all have, or the time is over.
   Nanos resume_until = 0;
   // The fields below are for a change to another version.
   Wanted wanted = Wanted::kNothing;  // begins as soon as possible

@@ -118,6 +118,15 @@ void JobVersions::node_left(NodeId node, const Error& why) {
   for (const std::uint32_t epoch : leaving) end_when_left(epoch);
 }
 
+void JobVersions::node_awaited(NodeId node, const Error& why) {
+  std::vector<std::uint32_t> epochs;
+  for (const auto& [epoch, state] : jobs_.states()) {
+    const bool waits = state.stage == JobStage::kNext && state.unconfirmed.contains(node);
+    if (waits) epochs.push_back(epoch);
+  }
+  for (const std::uint32_t epoch : epochs) fail_next(epoch, why.message);
+}
+
 void JobVersions::node_silent(NodeId node, const Error& why) {
   std::vector<std::uint32_t> epochs;
   for (const auto& [epoch, state] : jobs_.states()) {
@@ -162,7 +171,7 @@ void JobVersions::resume(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
   settle_change(before);
 }
 
-void JobVersions::close(Ticket ticket, std::string_view how, bool may_resume) {
+void JobVersions::close(Ticket ticket, std::string_view how, bool may_resume, Nanos resume_until) {
   const auto epoch = jobs_.erase_ticket(ticket);
   if (!epoch) return;
   const auto rank = jobs_.find(*epoch)->rank_of(ticket);
@@ -170,8 +179,9 @@ void JobVersions::close(Ticket ticket, std::string_view how, bool may_resume) {
   JobState* state = jobs_.find(*epoch);
   if (state == nullptr) return;
   state->waiting.erase(ticket);
-  if (may_resume && state->resume_until != 0) return;
   const bool begun = state->stage != JobStage::kGathering && state->stage != JobStage::kPlacing;
+  if (may_resume && begun) state->resume_until = std::max(state->resume_until, resume_until);
+  if (may_resume && state->resume_until != 0) return;
   if (begun && !state->departed) state->departed = {*rank, std::string(how)};
   if (state->stage == JobStage::kRepairing) {
     return give_up(*epoch, {Status::kPeerLost, fmt::format("rank {} {}", *rank, how)}, rank);

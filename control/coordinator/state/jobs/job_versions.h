@@ -77,6 +77,8 @@ class JobVersions {
   // The node has joined again and has only these placements: versions that are over have ended
   // there where it has them no more.
   void forget_over(NodeId node, const std::vector<std::uint64_t>& placements);
+  // A member has lost its connection, and may join again. A next version does not wait for that.
+  void node_awaited(NodeId node, const Error& why);
   // A member gives no sign of life, and may still serve what it has. Versions that can be repaired
   // without it are lost; so is a next version.
   void node_silent(NodeId node, const Error& why);
@@ -96,9 +98,13 @@ class JobVersions {
   // Not all ranks of a version of an earlier coordinator have resumed it in time. It goes on while
   // it has lost nothing.
   void not_resumed(std::uint32_t epoch);
-  // The rank is gone, answered or not. how: "has left". may_resume: only its connection has ended.
-  // A version of an earlier coordinator waits for it then.
-  void close(Ticket ticket, std::string_view how, bool may_resume = false);
+  // The rank is gone, answered or not. how: "has left".
+  void close(Ticket ticket, std::string_view how) { close(ticket, how, false, 0); }
+  // The rank's connection has ended. A version that ranks use waits for it until then, and while
+  // it waits for ranks of an earlier coordinator.
+  void lose_connection(Ticket ticket, Nanos resume_until) {
+    close(ticket, "died or lost its connection to the coordinator", true, resume_until);
+  }
   // Takes the rank's report on the change to the version of that epoch, or on the loss of it.
   void report(Ticket ticket, std::uint32_t epoch, const RankReport& report);
 
@@ -128,6 +134,7 @@ class JobVersions {
   void fail_next(std::uint32_t epoch, const std::string& why);
   void end_other_versions(std::uint32_t epoch, const Error& why);
   void end_when_left(std::uint32_t epoch);
+  void close(Ticket ticket, std::string_view how, bool may_resume, Nanos resume_until);
   void lose_rank(std::uint32_t epoch, Ticket ticket);
   void lose(Ticket ticket, std::uint32_t epoch, const std::string& why);
   void lose_again(std::uint32_t epoch, std::uint32_t rank, const std::string& why);

@@ -99,7 +99,7 @@ void JobVersions::not_resumed(std::uint32_t epoch) {
     const bool is_one = missing.size() == 1;
     give_up(epoch,
             {is_one ? Status::kPeerLost : Status::kUnavailable,
-             fmt::format("{}; not repaired: {} did not come to the new coordinator in time, or "
+             fmt::format("{}; not repaired: {} did not come to the coordinator in time, or "
                          "cannot be repaired",
                          state.repair->why, name_ranks(missing))},
             is_one ? std::optional(missing.front()) : std::nullopt);

@@ -4,10 +4,6 @@
 
 namespace tally::control {
 
-void Heartbeats::answered(NodeId node, Nanos now) {
-  waits_[node] = {now + kHeartbeatTimeout, false};
-}
-
 std::vector<NodeId> Heartbeats::take_silent(Nanos now) {
   std::vector<NodeId> silent;
   for (auto& [node, wait] : waits_) {

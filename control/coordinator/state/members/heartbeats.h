@@ -1,6 +1,7 @@
 // Which nodes stand still. A node asks for news again at once when it has an answer, so each
 // request is a heartbeat. A node that does not ask within kHeartbeatTimeout after an answer is
-// *silent*: its process is stopped, or the network between does not pass its requests.
+// *silent*: its process is stopped, or the network between does not pass its requests. A node that
+// has lost its coordinator is silent when it does not join the next one within kRejoin.
 //
 // The coordinator itself may stand still, and find the requests of that time only afterwards. So a
 // node is silent when it is late at two looks that are kSecondLook apart. The coordinator reads its
@@ -18,12 +19,13 @@
 namespace tally::control {
 
 inline constexpr Nanos kHeartbeatTimeout = 1200 * kMillisecond;
+inline constexpr Nanos kRejoin = 3 * kSecond;
 inline constexpr Nanos kSecondLook = 200 * kMillisecond;
 
 class Heartbeats {
  public:
-  // The answer to the node's request leaves now.
-  void answered(NodeId node, Nanos now);
+  // The node must ask until then. Later calls replace earlier ones.
+  void expect(NodeId node, Nanos until) { waits_[node] = {until, false}; }
   void asked(NodeId node) { waits_.erase(node); }
   void erase(NodeId node) { waits_.erase(node); }
 

@@ -14,8 +14,8 @@ constexpr Nanos kAnswered = 100 * kSecond;
 TEST(HeartbeatsTest, ANodeThatDoesNotAskAgainIsSilent) {
   Heartbeats beats;
   EXPECT_EQ(beats.next_deadline(), kForever);
-  beats.answered(1, kAnswered);
-  beats.answered(2, kAnswered);
+  beats.expect(1, kAnswered + kHeartbeatTimeout);
+  beats.expect(2, kAnswered + kHeartbeatTimeout);
   beats.asked(2);
   Nanos now = beats.next_deadline();
   EXPECT_EQ(now, kAnswered + kHeartbeatTimeout);
@@ -30,8 +30,8 @@ TEST(HeartbeatsTest, ANodeThatDoesNotAskAgainIsSilent) {
 
 TEST(HeartbeatsTest, ACoordinatorThatStoodStillReadsTheRequestsOfThatTimeFirst) {
   Heartbeats beats;
-  beats.answered(1, kAnswered);
-  beats.answered(2, kAnswered);
+  beats.expect(1, kAnswered + kHeartbeatTimeout);
+  beats.expect(2, kAnswered + kHeartbeatTimeout);
   const Nanos now = kAnswered + 60 * kSecond;
   EXPECT_THAT(beats.take_silent(now), IsEmpty());
   beats.asked(1);
@@ -41,7 +41,7 @@ TEST(HeartbeatsTest, ACoordinatorThatStoodStillReadsTheRequestsOfThatTimeFirst) 
 
 TEST(HeartbeatsTest, ANodeThatHasLeftIsNotSilent) {
   Heartbeats beats;
-  beats.answered(1, kAnswered);
+  beats.expect(1, kAnswered + kHeartbeatTimeout);
   beats.erase(1);
   EXPECT_THAT(beats.take_silent(kAnswered + kSecond), IsEmpty());
   EXPECT_EQ(beats.next_deadline(), kForever);
