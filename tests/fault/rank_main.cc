@@ -1,14 +1,14 @@
-// A rank that does what it is told, one command per line of its input, and says how it ended:
+// A rank that does what it is told, one command per line of its input, and says how it ended. Its
+// standard error has the session's log.
 //   sum TAG COUNT [out|preserve]   posts an all-reduce of f32, in place or out of place; preserve:
 //                         in place, with TALLY_PRESERVE
 //   announce TAG COUNT KIND TYPE OP ROOT   the same of any kind, by the numbers of tally.h
 //   wait                  takes a completion: "TAG STATUS CULPRIT GONE | message", and verifies
 //   loop TAG COUNT N [out|preserve]   N rounds of sum and wait: "looped N wrong W" or the first
 //                         failure
-//   timed TAG COUNT N SLOW_US [out|preserve]   as loop: "timed N wrong W longest US at US repairs
-//   N"; before that
-//                         "slow BEGIN_US LASTS_US" for each round that lasts so long; begins are of
-//                         CLOCK_MONOTONIC
+//   timed TAG COUNT N SLOW_US [out|preserve]   as loop: "slow BEGIN LASTS" for each round that
+//                         lasts SLOW_US or more; "timed N wrong W longest LASTS at BEGIN repairs
+//                         N"; in microseconds, begins on CLOCK_MONOTONIC
 //   worst                 the longest round of the last loop: "worst MS repairs N"
 //   open                  a new session in the place of the old one
 //   close, free, region   the session, the region; another region, of a page
@@ -343,6 +343,9 @@ int main(int argc, char** argv) {
   state.options.log = [](void* context, int, const char* text) {
     const bool repaired = std::string_view(text).find("is repaired") != std::string_view::npos;
     if (repaired) ++static_cast<State*>(context)->repairs;
+    std::fprintf(stderr, "%.3f %s\n",
+                 std::chrono::duration<double>(steady_clock::now().time_since_epoch()).count(),
+                 text);
   };
   if (argc > 5) state.max = static_cast<std::size_t>(std::atol(argv[5]));
   if (argc > 6) state.options.connect_timeout_ms = static_cast<std::uint32_t>(std::atoi(argv[6]));
