@@ -33,22 +33,23 @@ class Stretch:
         return self.operations / (self.end - self.begin) if self.end > self.begin else 0.0
 
 
-def line(injected, stall_s: float) -> str:
+def line(injected, stall_s: float, lasts: bool) -> str:
+    """lasts: the stall may not be over."""
     what = f"{injected.fault}"
     if injected.skipped:
         return f"{what}: not injected, {injected.skipped}"
     who = f" ({injected.victim}{', the coordinator' if injected.coordinates else ''})" \
         if injected.fault.target in ("coordinator", "nodes") else ""
-    return f"{what}{who}: stalled for {1000 * stall_s:.0f} ms; the job {injected.promise}"
+    return f"{what}{who}: stalled for {'at least ' if lasts else ''}{1000 * stall_s:.0f} ms; the job {injected.promise}"
 
 
 def stalled(record, slow_s: float) -> list:
     return [*record.outages, *(span for span in record.spans if span[1] - span[0] >= slow_s)]
 
 
-def fault_stalls(injected: list, record, until: float = math.inf) -> list:
-    """Seconds, for each fault, of what began until then. A time without a job counts as a stall."""
-    spans = [span for span in (*record.spans, *record.outages) if span[0] <= until]
+def fault_stalls(injected: list, record, until: float = math.inf, also: tuple = ()) -> list:
+    """Seconds, for each fault, of what began until then. A time without a job counts as a stall. also: more spans."""
+    spans = [span for span in (*record.spans, *record.outages, *also) if span[0] <= until]
     return stalls.of_faults([one.at for one in injected], spans)
 
 

@@ -115,9 +115,11 @@ class Run:
     def _report(self) -> None:
         """A line for each fault that another one has followed, with the stall until now."""
         if self.reported < len(self.injected):
-            stalls = fault_stalls(self.injected, self.record)
+            now = time.monotonic()
+            lasts = now - self.job.last_progress > self.options.slow_ms / 1000
+            stalls = fault_stalls(self.injected, self.record, also=((self.job.last_progress, now),) if lasts else ())
             for injected, stall in list(zip(self.injected, stalls))[self.reported:]:
-                print(line(injected, stall), flush=True)
+                print(line(injected, stall, lasts), flush=True)
             self.reported = len(self.injected)
 
     def _when(self) -> str:
