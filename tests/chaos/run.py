@@ -48,6 +48,7 @@ class Run:
                 self._until_first_chunk()
                 quiet = self._stretch(lambda: self._pass(self.options.quiet))
                 faulty = self._stretch(self._inject_all)
+                self._judge_stalls(faulty)
                 self._end()
             finally:
                 if self.options.logs:
@@ -90,13 +91,13 @@ class Run:
     def _tick(self) -> None:
         self.job.poll()
         for name in self.world.crashed(self.injector.killed_nodes()):
-            self.findings.others.append(f"node {name} ended with {self.world.nodes[name].poll()}")
+            self._found(self.findings.others, f"node {name} ended with {self.world.nodes[name].poll()}")
             self.world.kill_node(name)
             self.world.begin_node(name)
         if self.job.over:
             self._job_is_over()
         elif self.job.hangs:
-            self.findings.hangs.append(f"{self._when()}: no operation has ended for {self.options.limit} s")
+            self._found(self.findings.hangs, f"no operation has ended for {self.options.limit:g} s")
             self._renew_job()
         elif self.injector.renew:
             self.injector.renew = False
@@ -122,6 +123,16 @@ class Run:
                 print(line(injected, stall, lasts), flush=True)
             self.reported = len(self.injected)
 
+    def _judge_stalls(self, faulty: Stretch) -> None:
+        for injected, stall in zip(self.injected, fault_stalls(self.injected, self.record, faulty.end)):
+            if self.options.max_stall and stall > self.options.max_stall and injected.promise == SURVIVES:
+                self.findings.others.append(f"fault {injected.fault.number} ({injected.kind}) stalled the job for {stall:.2f} s, "
+                                            f"more than {self.options.max_stall:g} s")
+
+    def _found(self, findings: list, what: str) -> None:
+        findings.append(f"{self._when()}: {what}")
+        print(f"      FOUND {findings[-1]}", flush=True)
+
     def _when(self) -> str:
         last = [one for one in self.injected if not one.skipped][-1:]
         return f"after fault {last[0].fault.number} ({last[0].fault.kind} {last[0].victim})" if last else "before all faults"
@@ -139,11 +150,12 @@ class Run:
             self.forms_since = 0.0
             print(f"      the job is over {self._when()}: {self.job.failures[0]}", flush=True)
             if not self._blamed():
-                self.findings.failed_operations += [f"{self._when()}: {failure}" for failure in self.job.failures]
+                for failure in self.job.failures:
+                    self._found(self.findings.failed_operations, failure)
         elif not self.forms_since:
             self.forms_since = time.monotonic()
         elif time.monotonic() > self.forms_since + self.options.limit and not self.injector.active:
-            self.findings.hangs.append(f"{self._when()}: no job forms for {self.options.limit} s: {self.job.failures[0]}")
+            self._found(self.findings.hangs, f"no job forms for {self.options.limit:g} s: {self.job.failures[0]}")
             self.forms_since = 0.0
         self._renew_job(RETRY_S if forming else 0)
 
@@ -163,17 +175,18 @@ class Run:
             self._until_first_chunk()
             self.job.finish()
             if self.job.failures:
-                self.findings.failed_operations += [f"at the end: {failure}" for failure in self.job.failures]
+                for failure in self.job.failures:
+                    self._found(self.findings.failed_operations, f"at the end: {failure}")
             elif self.job.hangs:
-                self.findings.hangs.append("at the end: not all operations end")
+                self._found(self.findings.hangs, "at the end: not all operations end")
             else:
                 self.world.nothing_left()
             for name, node in self.world.nodes.items():
                 node.signal(signal.SIGTERM)
                 if status := node.wait(self.options.limit):
-                    self.findings.others.append(f"node {name} ended with {status} after SIGTERM")
+                    self._found(self.findings.others, f"node {name} ended with {status} after SIGTERM")
         except (AssertionError, BrokenPipeError) as wrong:
-            self.findings.others.append(f"at the end: {wrong}")
+            self._found(self.findings.others, f"at the end: {wrong}")
 
 
 # -- the command line --------------------------------------------------------------------------------
@@ -220,6 +233,8 @@ def parser() -> argparse.ArgumentParser:
     add("--slow-ms", type=at_least(1, int), default=100, help="an operation that lasts so long has stalled (default: 100)")
     add("--limit", type=at_least(1), default=60.0, metavar="SECONDS", help="a job in which nothing ends for so long hangs "
         "(default: 60)")
+    add("--max-stall", type=at_least(0.001), default=0.0, metavar="SECONDS", help="a longer stall is a finding, where the job "
+        "must survive the fault (default: no stall is)")
     add("--json", metavar="FILE", help="write the report there, too")
     add("--list", action="store_true", help="print the schedule and inject nothing")
     add("--log-level", default="info", help="of the nodes (default: info)")
