@@ -48,17 +48,14 @@ class Schedules(unittest.TestCase):
 class Promises(unittest.TestCase):
     def test_a_job_survives_its_nodes(self):
         for kind in schedule.KINDS:
-            self.assertEqual(schedule.promise(kind, "nodes", network=True, etcd=False), schedule.SURVIVES, kind)
+            self.assertEqual(schedule.promise(kind, "nodes", etcd=False), schedule.SURVIVES, kind)
 
     def test_a_job_survives_its_coordinator_only_with_a_store(self):
-        self.assertEqual(schedule.promise("kill", "coordinator", network=False, etcd=True), schedule.SURVIVES)
-        self.assertEqual(schedule.promise("kill", "coordinator", network=False, etcd=False), schedule.MAY_END)
+        self.assertEqual(schedule.promise("kill", "coordinator", etcd=True), schedule.SURVIVES)
+        self.assertEqual(schedule.promise("kill", "coordinator", etcd=False), schedule.MAY_END)
 
     def test_a_killed_rank_ends_its_job(self):
-        self.assertEqual(schedule.promise("kill", "ranks", network=True, etcd=True), schedule.ENDS)
-
-    def test_a_node_that_stops_over_shared_memory_may_end_the_job(self):
-        self.assertEqual(schedule.promise("stop", "nodes", network=False, etcd=True), schedule.MAY_END)
+        self.assertEqual(schedule.promise("kill", "ranks", etcd=True), schedule.ENDS)
 
 
 class Stalls(unittest.TestCase):

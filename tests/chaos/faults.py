@@ -55,7 +55,7 @@ class Injector:
             injected.skipped = "no job"
         if injected.skipped:
             return injected
-        injected.promise = promise(fault.kind, fault.target, self._options.network, self._options.etcd)
+        injected.promise = promise(fault.kind, fault.target, self._options.etcd)
         if self.active:
             injected.promise = MAY_END
         self._undo[fault.number] = (injected, getattr(self, "_" + fault.kind.replace("-", "_"))(injected))

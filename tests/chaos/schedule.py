@@ -28,14 +28,12 @@ class Fault:
         return f"{self.number:4}  {self.at:8.2f} s  {self.kind}{way} {who} for {self.hold:.2f} s"
 
 
-def promise(kind: str, target: str, network: bool, etcd: bool) -> str:
+def promise(kind: str, target: str, etcd: bool) -> str:
     """What the product says about a job when this fault is the only one."""
     if target == "ranks":
         return ENDS if kind == "kill" else MAY_END
     if target == "coordinator" and not etcd:
         return MAY_END  # it runs on, but nothing repairs it any more: run.py starts it anew
-    if kind == "stop" and target != "etcd" and not network:
-        return MAY_END  # over shared memory, a node that stops in the middle of a tile ends the sessions
     return SURVIVES
 
 
