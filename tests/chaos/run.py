@@ -277,7 +277,10 @@ def one(options) -> int:
     if reason := lacks(options):
         print(f"skipped: {reason}", flush=True)
         return SKIPPED
-    options.programs = [program(str(options.build / path)) for path in PROGRAMS]
+    try:
+        options.programs = [program(str(options.build / path)) for path in PROGRAMS]
+    except argparse.ArgumentTypeError as error:
+        sys.exit(f"run.py: {error}")
     print(f"replay: {options.command}", flush=True)
     with ended_by_signals(), contextlib.ExitStack() as undo:
         undo.callback(end_all)
