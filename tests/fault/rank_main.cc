@@ -1,10 +1,14 @@
-// A rank that does what it is told, one command per line of its input, and says how it ended:
+// A rank that does what it is told, one command per line of its input, and says how it ended. Its
+// standard error has the session's log.
 //   sum TAG COUNT [out|preserve]   posts an all-reduce of f32, in place or out of place; preserve:
 //                         in place, with TALLY_PRESERVE
 //   announce TAG COUNT KIND TYPE OP ROOT   the same of any kind, by the numbers of tally.h
 //   wait                  takes a completion: "TAG STATUS CULPRIT GONE | message", and verifies
 //   loop TAG COUNT N [out|preserve]   N rounds of sum and wait: "looped N wrong W" or the first
 //                         failure
+//   timed TAG COUNT N SLOW_US [out|preserve]   as loop: "slow BEGIN LASTS" for each round that
+//                         lasts SLOW_US or more; "timed N wrong W longest LASTS at BEGIN repairs
+//                         N"; in microseconds, begins on CLOCK_MONOTONIC
 //   worst                 the longest round of the last loop: "worst MS repairs N"
 //   open                  a new session in the place of the old one
 //   close, free, region   the session, the region; another region, of a page
@@ -25,11 +29,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
 
 namespace {
+
+using std::chrono::steady_clock;
 
 struct State {
   tally_session_options options{};
@@ -40,7 +47,8 @@ struct State {
   std::uint32_t deadline_ms = 0;
   std::uint64_t count = 0;
   bool out_of_place = false;
-  std::chrono::steady_clock::duration worst{};
+  steady_clock::duration worst{};
+  steady_clock::time_point worst_begin;
   int repairs = 0;  // of this process's sessions
 };
 
@@ -155,20 +163,54 @@ std::uint64_t wrong_marks(const State& state) {
   return wrong;
 }
 
-void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds,
-          const std::string& where) {
-  using std::chrono::steady_clock;
+std::string microseconds(steady_clock::duration time) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+}
+
+// Returns how many elements were wrong; nothing when a round failed, which it has then reported.
+std::optional<std::uint64_t> run_rounds(State& state, std::uint32_t tag, std::uint64_t count,
+                                        int rounds, const std::string& where,
+                                        steady_clock::duration slow) {
   std::uint64_t bad = 0;
   state.worst = {};
   for (int round = 0; round < rounds; ++round) {
     tally_completion completion;
     const auto begin = steady_clock::now();
-    if (!post(state, tag, count, where) || !wait(state, completion)) return;
-    state.worst = std::max(state.worst, steady_clock::now() - begin);
-    if (completion.status != TALLY_OK) return report(state, completion);
+    if (!post(state, tag, count, where) || !wait(state, completion)) return std::nullopt;
+    const auto took = steady_clock::now() - begin;
+    if (took > state.worst) {
+      state.worst = took;
+      state.worst_begin = begin;
+    }
+    if (took >= slow) {
+      print("slow " + microseconds(begin.time_since_epoch()) + " " + microseconds(took));
+    }
+    if (completion.status != TALLY_OK) {
+      report(state, completion);
+      return std::nullopt;
+    }
     bad += wrong(state);
   }
-  print("looped " + std::to_string(rounds) + " wrong " + std::to_string(bad));
+  return bad;
+}
+
+void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds,
+          const std::string& where) {
+  const auto bad = run_rounds(state, tag, count, rounds, where, steady_clock::duration::max());
+  if (bad) print("looped " + std::to_string(rounds) + " wrong " + std::to_string(*bad));
+}
+
+void timed(State& state, std::istringstream& words) {
+  std::uint32_t tag = 0;
+  std::uint64_t count = 0;
+  int rounds = 0, slow_us = 0;
+  std::string where;
+  words >> tag >> count >> rounds >> slow_us >> where;
+  const auto bad = run_rounds(state, tag, count, rounds, where, std::chrono::microseconds(slow_us));
+  if (!bad) return;
+  print("timed " + std::to_string(rounds) + " wrong " + std::to_string(*bad) + " longest " +
+        microseconds(state.worst) + " at " + microseconds(state.worst_begin.time_since_epoch()) +
+        " repairs " + std::to_string(state.repairs));
 }
 
 // The child of a fork: each call must be refused, and none reach the parent's session.
@@ -232,6 +274,8 @@ void obey(State& state, const std::string& line) {
   } else if (command == "loop") {
     words >> tag >> count >> rounds >> where;
     loop(state, tag, count, rounds, where);
+  } else if (command == "timed") {
+    timed(state, words);
   } else if (command == "worst") {
     const auto worst = std::chrono::duration_cast<std::chrono::milliseconds>(state.worst);
     print("worst " + std::to_string(worst.count()) + " repairs " + std::to_string(state.repairs));
@@ -299,6 +343,9 @@ int main(int argc, char** argv) {
   state.options.log = [](void* context, int, const char* text) {
     const bool repaired = std::string_view(text).find("is repaired") != std::string_view::npos;
     if (repaired) ++static_cast<State*>(context)->repairs;
+    std::fprintf(stderr, "%.3f %s\n",
+                 std::chrono::duration<double>(steady_clock::now().time_since_epoch()).count(),
+                 text);
   };
   if (argc > 5) state.max = static_cast<std::size_t>(std::atol(argv[5]));
   if (argc > 6) state.options.connect_timeout_ms = static_cast<std::uint32_t>(std::atoi(argv[6]));

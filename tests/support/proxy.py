@@ -12,11 +12,12 @@ class Proxy:
     cut is over, also from a client that has given up.
     """
 
-    def __init__(self, server: int):
+    def __init__(self, server: int, listener: socket.socket | None = None):
+        """listener: takes the connections, where that is to be in another network namespace than the server."""
         self._server = server
         self._passes = threading.Event()
         self._passes.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

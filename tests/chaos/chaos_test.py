@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Chaos runs without a cluster: a seed determines the schedule, stalls count once and for the right fault, and no wrong
+element, failed operation or hang goes unnoticed."""
+
+import time
+import unittest
+from types import SimpleNamespace
+
+import schedule
+import stalls
+from job import WORKLOADS, Job, Record
+
+SIZES = {"nodes": 3, "coordinator": 1, "ranks": 4, "etcd": 1}
+
+
+def planned(seed: int, count: int, network: bool = True, etcd: bool = True) -> list:
+    pairs = schedule.possible(list(schedule.KINDS), list(schedule.TARGETS), network, etcd)
+    return schedule.plan(seed, count, 5.0, 2.0, pairs, SIZES)
+
+
+class Schedules(unittest.TestCase):
+    def test_a_seed_determines_its_schedule(self):
+        self.assertEqual(planned(7, 50), planned(7, 50))
+        self.assertNotEqual(planned(7, 50), planned(8, 50))
+
+    def test_a_longer_run_begins_with_the_faults_of_a_shorter_one(self):
+        self.assertEqual(planned(7, 50)[:20], planned(7, 20))
+
+    def test_faults_keep_the_interval_and_the_longest_hold(self):
+        faults = planned(3, 200)
+        self.assertEqual([fault.at for fault in faults], [5.0 * number for number in range(200)])
+        self.assertTrue(all(0.5 <= fault.hold <= 2.0 for fault in faults))
+
+    def test_every_possible_pair_and_victim_occurs(self):
+        faults = planned(1, 2000)
+        pairs = schedule.possible(list(schedule.KINDS), list(schedule.TARGETS), True, True)
+        self.assertEqual({(fault.kind, fault.target) for fault in faults}, set(pairs))
+        for target, size in SIZES.items():
+            self.assertEqual({fault.victim for fault in faults if fault.target == target}, set(range(size)))
+
+    def test_without_a_network_no_cable_is_cut(self):
+        self.assertFalse({fault.kind for fault in planned(1, 500, network=False)} & set(schedule.OF_NETWORK))
+
+    def test_without_etcd_nothing_happens_to_it(self):
+        self.assertNotIn("etcd", {fault.target for fault in planned(1, 500, etcd=False)})
+
+
+class Promises(unittest.TestCase):
+    def test_a_job_survives_its_nodes(self):
+        for kind in schedule.KINDS:
+            self.assertEqual(schedule.promise(kind, "nodes", etcd=False), schedule.SURVIVES, kind)
+
+    def test_a_job_survives_its_coordinator_only_with_a_store(self):
+        self.assertEqual(schedule.promise("kill", "coordinator", etcd=True), schedule.SURVIVES)
+        self.assertEqual(schedule.promise("kill", "coordinator", etcd=False), schedule.MAY_END)
+
+    def test_a_killed_rank_ends_its_job(self):
+        self.assertEqual(schedule.promise("kill", "ranks", etcd=True), schedule.ENDS)
+
+
+class Stalls(unittest.TestCase):
+    def test_the_first_fault_within_a_span_explains_it(self):
+        self.assertEqual(stalls.of_faults([10.0, 15.0], [(9.0, 16.5)]), [7.5, 0.0])
+
+    def test_a_span_without_a_fault_belongs_to_the_fault_before(self):
+        self.assertEqual(stalls.of_faults([10.0, 15.0], [(11.0, 12.0), (15.5, 15.75)]), [1.0, 0.25])
+
+    def test_a_span_before_all_faults_belongs_to_none(self):
+        self.assertEqual(stalls.of_faults([10.0], [(3.0, 4.0)]), [0.0])
+
+    def test_the_longest_span_of_a_fault_counts(self):
+        self.assertEqual(stalls.of_faults([10.0], [(11.0, 11.5), (12.0, 14.0), (9.5, 10.5)]), [2.0])
+
+    def test_a_fault_at_either_end_of_a_span_is_within_it(self):
+        self.assertEqual(stalls.of_faults([10.0, 15.0], [(10.0, 11.0), (14.0, 15.0)]), [1.0, 1.0])
+
+
+class Availability(unittest.TestCase):
+    def test_spans_that_overlap_count_once(self):
+        self.assertEqual(stalls.covered([(1.0, 3.0), (2.0, 4.0), (2.5, 2.75), (6.0, 7.0)], 0.0, 10.0), 4.0)
+
+    def test_only_the_part_within_the_stretch_counts(self):
+        self.assertEqual(stalls.covered([(-1.0, 1.0), (9.0, 12.0), (20.0, 21.0)], 0.0, 10.0), 2.0)
+
+    def test_availability_is_the_rest(self):
+        self.assertEqual(stalls.availability([(1.0, 2.0)], 0.0, 10.0), 0.9)
+        self.assertEqual(stalls.availability([], 0.0, 10.0), 1.0)
+        self.assertEqual(stalls.availability([], 5.0, 5.0), 1.0)
+
+
+class Quantiles(unittest.TestCase):
+    def test_a_quantile_is_one_of_the_values(self):
+        values = [float(value) for value in range(100, 0, -1)]
+        self.assertEqual([stalls.quantile(values, share) for share in (0.0, 0.5, 0.99, 1.0)], [1.0, 50.0, 99.0, 100.0])
+
+    def test_of_few_values_the_largest_is_p99(self):
+        self.assertEqual(stalls.quantile([1.0, 2.0], 0.99), 2.0)
+        self.assertEqual(stalls.quantile([], 0.5), 0.0)
+
+
+class Rank:
+    """Takes the place of a process: prints what a test gives it."""
+
+    def __init__(self):
+        self.printed, self.sent, self.status = ["ready"], [], None
+
+    def has_line(self) -> bool:
+        return bool(self.printed)
+
+    def line(self) -> str:
+        return self.printed.pop(0)
+
+    def poll(self):
+        return self.status
+
+    def send(self, line: str) -> None:
+        self.sent.append(line)
+
+    def end(self) -> None:
+        pass
+
+
+class World:
+    def start_rank(self, *_) -> Rank:
+        return Rank()
+
+    def keep_output(self, *_) -> None:
+        pass
+
+
+class Jobs(unittest.TestCase):
+    def job(self, mix: str = "out", limit: float = 60.0) -> Job:
+        self.record = Record()
+        options = SimpleNamespace(ranks=2, elements=4096, mix=[mix], slow_ms=100, limit=limit)
+        job = Job(World(), self.record, options, lambda: False)
+        job.poll()
+        return job
+
+    def ranks_print(self, job: Job, *lines: str) -> None:
+        for rank, line in zip(job.ranks, lines):
+            rank.printed.append(line)
+        job.poll()
+
+    def test_all_ranks_get_the_same_work_when_all_are_ready(self):
+        job = self.job()
+        self.assertTrue(job.ranks[0].sent)
+        self.assertEqual(job.ranks[0].sent, job.ranks[1].sent)
+
+    def test_operations_count_when_all_ranks_have_ended_them(self):
+        job = self.job()
+        well = "timed 1 wrong 0 longest 10 at 20 repairs 0"
+        self.ranks_print(job, well)
+        self.assertEqual(self.record.operations, 0)
+        self.ranks_print(job, well, well)
+        self.assertEqual(self.record.operations, 1)
+        job.ranks[1].printed.append(well)
+        job.poll()
+        self.assertEqual(self.record.operations, 1 + WORKLOADS["out"][2])
+
+    def test_wrong_elements_and_slow_operations_are_recorded(self):
+        job = self.job()
+        self.ranks_print(job, "slow 2000000 500000")
+        self.ranks_print(job, "timed 1 wrong 3 longest 500000 at 2000000 repairs 2", "timed 1 wrong 4 longest 1 at 1 repairs 1")
+        self.assertEqual(self.record.wrong, 7)
+        self.assertEqual(self.record.spans[0], (2.0, 2.5))
+        self.assertEqual(job.repairs, 2)
+
+    def test_a_job_is_over_when_all_ranks_have_failed(self):
+        job = self.job()
+        self.ranks_print(job, "7 peer lost 1 0 | message")
+        self.assertFalse(job.over)
+        job.ranks[1].status = -9
+        job.poll()
+        self.assertTrue(job.over)
+        self.assertEqual(job.failures, ["rank 0: 7 peer lost 1 0 | message", "rank 1: ended with -9"])
+
+    def test_an_operation_in_place_may_fail_for_a_lost_node_alone(self):
+        lost = "10 node lost -1 1 | message"
+        job = self.job("overwrite")
+        self.ranks_print(job, lost, lost)
+        self.assertEqual((self.record.excused, job.failures), (1, []))
+        self.ranks_print(job, "10 deadline -1 1 | message")
+        self.assertTrue(job.failures)
+        job = self.job("out")
+        self.ranks_print(job, lost, lost)
+        self.assertEqual(len(job.failures), 2)
+
+    def test_ranks_that_disagree_on_how_operations_ended_are_a_failure(self):
+        job = self.job("overwrite")
+        self.ranks_print(job, "10 node lost -1 1 | message", "timed 1 wrong 0 longest 1 at 1 repairs 0")
+        self.assertIn("the ranks disagree", job.failures[0])
+
+    def test_a_job_in_which_nothing_ends_hangs_after_the_limit(self):
+        job = self.job(limit=0.02)
+        self.assertFalse(job.hangs)
+        time.sleep(0.03)
+        self.assertTrue(job.hangs)
+
+    def test_the_time_between_two_jobs_is_an_outage(self):
+        job = self.job()
+        well = "timed 1 wrong 0 longest 10 at 20 repairs 0"
+        self.ranks_print(job, well, well)
+        ended = job.last_progress
+        job.abandon()
+        job.start()
+        job.poll()
+        self.ranks_print(job, well, well)
+        self.assertEqual(self.record.outages[1], (ended, job.last_progress))
+
+
+if __name__ == "__main__":
+    unittest.main()

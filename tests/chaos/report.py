@@ -1,0 +1,106 @@
+"""What a chaos run found: for people, and as JSON."""
+
+import math
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+
+import stalls
+
+QUANTILES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
+
+
+@dataclass
+class Findings:
+    """What must not be. Each is a line."""
+    failed_operations: list = field(default_factory=list)  # of jobs that should have survived
+    hangs: list = field(default_factory=list)
+    others: list = field(default_factory=list)             # crashes, and what is left behind
+
+    @property
+    def all(self) -> list:
+        return [*self.failed_operations, *self.hangs, *self.others]
+
+
+@dataclass
+class Stretch:
+    """Part of a run: begin and end on the monotonic clock, and the operations that ended in it."""
+    begin: float
+    end: float = 0.0
+    operations: int = 0
+
+    @property
+    def per_second(self) -> float:
+        return self.operations / (self.end - self.begin) if self.end > self.begin else 0.0
+
+
+def line(injected, stall_s: float, lasts: bool) -> str:
+    """lasts: the stall may not be over."""
+    what = f"{injected.fault}"
+    if injected.skipped:
+        return f"{what}: not injected, {injected.skipped}"
+    who = f" ({injected.victim}{', the coordinator' if injected.coordinates else ''})" \
+        if injected.fault.target in ("coordinator", "nodes") else ""
+    return f"{what}{who}: stalled for {'at least ' if lasts else ''}{1000 * stall_s:.0f} ms; the job {injected.promise}"
+
+
+def stalled(record, slow_s: float) -> list:
+    return [*record.outages, *(span for span in record.spans if span[1] - span[0] >= slow_s)]
+
+
+def fault_stalls(injected: list, record, until: float = math.inf, also: tuple = ()) -> list:
+    """Seconds, for each fault, of what began until then. A time without a job counts as a stall. also: more spans."""
+    spans = [span for span in (*record.spans, *record.outages, *also) if span[0] <= until]
+    return stalls.of_faults([one.at for one in injected], spans)
+
+
+def quantiles(seconds: list) -> dict:
+    """In milliseconds."""
+    return {name: round(1000 * stalls.quantile(seconds, share), 1) for name, share in QUANTILES}
+
+
+def summary(options, injected: list, record, findings: Findings, quiet: Stretch, faulty: Stretch) -> dict:
+    of_faults = fault_stalls(injected, record, faulty.end)
+    by_kind = defaultdict(list)
+    for one, stall in zip(injected, of_faults):
+        if not one.skipped:
+            by_kind[one.kind].append(stall)
+    done = [stall for some in by_kind.values() for stall in some]
+    first_job = record.outages[1:]  # the first one is the start of the run
+    return {
+        "seed": options.seed, "command": options.command,
+        "faults": [{**asdict(one.fault), "victim": one.victim, "skipped": one.skipped, "promise": one.promise,
+                    "stall_ms": round(1000 * stall, 1)} for one, stall in zip(injected, of_faults)],
+        "injected": len(done), "skipped": len(injected) - len(done),
+        "operations": record.operations, "wrong_elements": record.wrong,
+        "failed_operations": len(findings.failed_operations), "hangs": len(findings.hangs),
+        "other_findings": len(findings.others), "excused_operations": record.excused, "repairs": record.repairs,
+        "jobs": record.jobs, "seconds": round(faulty.end - faulty.begin, 1), "outages": len(first_job),
+        "outage_seconds": round(stalls.covered(first_job, faulty.begin, faulty.end), 2),
+        "availability": round(stalls.availability(stalled(record, options.slow_ms / 1000), faulty.begin, faulty.end), 5),
+        "slow_ms": options.slow_ms, "operations_per_second": round(faulty.per_second, 1),
+        "operations_per_second_without_faults": round(quiet.per_second, 1),
+        "throughput": round(faulty.per_second / quiet.per_second, 3) if quiet.per_second else 0.0,
+        "stall_ms": quantiles(done),
+        "stall_ms_by_kind": {kind: {"faults": len(some), **quantiles(some)} for kind, some in sorted(by_kind.items())},
+        "findings": findings.all,
+    }
+
+
+def text(found: dict) -> str:
+    def shown(some: dict) -> str:
+        return ", ".join(f"{name} {some[name]:.0f} ms" for name, _ in QUANTILES)
+    lines = [
+        f"seed {found['seed']}: {found['injected']} faults in {found['seconds']:.0f} s, {found['skipped']} not injected; "
+        f"{found['repairs']} repairs; {found['jobs']} jobs, {found['outages']} times without one "
+        f"({found['outage_seconds']:.1f} s)",
+        f"{found['operations']} operations, {found['wrong_elements']} wrong elements, {found['failed_operations']} failed "
+        f"operations, {found['hangs']} hangs, {found['other_findings']} other findings; "
+        f"{found['excused_operations']} failed as documented",
+        f"availability {100 * found['availability']:.2f} %: the share of the time in which there was a job, and no operation "
+        f"that lasts {found['slow_ms']} ms or more",
+        f"throughput {100 * found['throughput']:.0f} % of that without faults: {found['operations_per_second']:.0f} of "
+        f"{found['operations_per_second_without_faults']:.0f} operations/s",
+        f"stalls, the longest of each fault: {shown(found['stall_ms'])}",
+        *(f"  {kind}, {some['faults']}: {shown(some)}" for kind, some in found["stall_ms_by_kind"].items()),
+    ]
+    return "\n".join([*lines, *(f"FOUND {finding}" for finding in found["findings"])])
