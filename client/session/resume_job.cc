@@ -21,6 +21,7 @@ using nlohmann::json;
 constexpr Nanos kFirstPause = 50 * kMillisecond, kLongestPause = 400 * kMillisecond;
 constexpr Nanos kForNetwork = 500 * kMillisecond;  // for the network to answer a connection
 constexpr Nanos kForNode = 2 * kSecond;            // for a node to name its coordinator
+constexpr Nanos kForSign = 1 * kSecond;            // for a node to show that it lives
 // For a coordinator to answer, which may have to wait for its store.
 constexpr Nanos kForCoordinator = 10 * kSecond;
 constexpr Nanos kLook = 10 * kMillisecond;  // between two looks whether to stop
@@ -65,6 +66,7 @@ class JobResumption {
     auto here = resume(*node);
     // A member answers kUnavailable, one of an older release kUnsupported.
     if (here || stop_ || is_final(here.status())) return here;
+    if (here.status() == Status::kDeadline) return unavailable(here);
     bool is_elected = false;
     auto coordinator = rpc::follow(*node, monotonic_now() + kForNode, &is_elected, kForNetwork);
     if (is_elected) give_up_.set_elected();
@@ -85,7 +87,8 @@ class JobResumption {
   Result<ResumedJob> resume(rpc::RpcChannel& channel) {
     // A process that stands still takes requests too, and answers none.
     const auto lives =
-        channel.call("cluster.coordinator", json::object(), {}, monotonic_now() + kForNode);
+        channel.call("cluster.coordinator", json::object(), {}, monotonic_now() + kForSign);
+    if (lives.status() == Status::kDeadline) return lives.error();
     if (!lives && lives.status() != Status::kUnsupported) return unavailable(lives);
     json params = {{"version", rpc::kProtocolVersion}, {"job", wanted_.job},
                    {"token", channel.token()},         {"rank", wanted_.rank},

@@ -197,6 +197,7 @@ bool ClusterMember::be_member_at(const std::string& address) {
     }
   }
   end_membership();
+  if (elects()) silent_[address] = monotonic_now();  // it is asked after the others
   if (!stopping()) {
     log::warning("cluster-lost", {{"coordinator", address}, {"error", news.error().message}});
   }

@@ -19,7 +19,7 @@
 namespace tally::control {
 
 inline constexpr Nanos kHeartbeatTimeout = 1200 * kMillisecond;
-inline constexpr Nanos kRejoin = 3 * kSecond;
+inline constexpr Nanos kRejoin = 2 * kSecond;
 inline constexpr Nanos kSecondLook = 200 * kMillisecond;
 
 class Heartbeats {
