@@ -10,7 +10,8 @@
 //   - when a node sees that a rank has left. An eager contribution stays at the node, so the node
 //     may use it until then. The model's node sees it at once, and so does the one here;
 //   - when the application takes the completion of an eager operation. It takes it before the trace
-//     does, or as late as at the end of an interruption.
+//     does. When the rank sees a loss in between, and takes no message of the coordinator before
+//     that, it takes it with the trace.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,7 @@ class Replay : private JobEntrance {
     std::deque<nlohmann::json> reports{};  // that the coordinator has not taken
     std::deque<nlohmann::json> moved{};
     std::deque<Delivery> kept_back{};  // completions that arrive just before an interruption
+    bool leaves_completions = false;   // the application does not take them yet
     std::uint32_t now = 1;             // versions
     std::uint32_t old = 0;
     bool interrupted = false;
@@ -77,7 +79,9 @@ class Replay : private JobEntrance {
   bool is_interrupted_before_end(std::size_t at) const;
   void take_end(const Line& line);
 
+  using States = std::vector<std::shared_ptr<ConnectionState>>;
   void look(std::uint16_t rank);
+  static void require_fences(std::uint16_t rank, const States& open);
   void look_at_reports(std::uint16_t rank);
   void look_at_versions(std::uint16_t rank);
   void note(std::string event) { seen_.push_back(std::move(event)); }

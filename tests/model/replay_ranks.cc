@@ -20,6 +20,7 @@ void Replay::apply_to_rank(std::size_t at) {
   } else if (line.event == "cancel") {
     if (!traced.cancel()) throw Disagreement("the session does not cancel the operation");
   } else if (line.event == "take" || line.event == "done_again") {
+    rank.leaves_completions = false;
     take(at);
   } else if (line.event == "end") {
     take_end(line);
@@ -58,6 +59,7 @@ void Replay::see_loss(std::uint16_t number) {
     rank.traced->state(rank.now, 0).arrived.push_back(std::move(delivery));
   }
   const bool ends = !rank.kept_back.empty();
+  rank.leaves_completions = ends;
   rank.kept_back.clear();
   for (std::uint32_t part = 0; part < trace_.parts(); ++part) {
     if (!layout_.is_lost(rank.now, part)) continue;
@@ -113,7 +115,10 @@ void Replay::take(std::size_t at) {
 }
 
 void Replay::take_end(const Line& line) {
-  const auto end = ranks_[line.rank()].traced->take_end();
+  Rank& rank = ranks_[line.rank()];
+  rank.leaves_completions = false;
+  rank.traced->take_completions();
+  const auto end = rank.traced->take_end();
   if (!end) throw Disagreement("the application has no completion");
   note(fmt::format("end rank={} round={} ok={:d}", line.rank(), end->round + 1, end->ok));
 }
@@ -123,8 +128,12 @@ void Replay::take_end(const Line& line) {
 void Replay::look(std::uint16_t number) {
   Rank& rank = ranks_[number];
   TracedRank& traced = *rank.traced;
-  traced.step();
+  const auto open = traced.open_states();
+  const bool was_interrupted = rank.interrupted;
+  traced.look_around();
+  if (!rank.leaves_completions) traced.take_completions();
   look_at_reports(number);
+  if (traced.is_over() || (rank.interrupted && !was_interrupted)) require_fences(number, open);
   for (const auto& state : traced.states()) {
     for (const wire::Notice& notice : std::exchange(state->sent, {})) {
       if (notice.part != 0) continue;
@@ -142,6 +151,15 @@ void Replay::look(std::uint16_t number) {
     const auto end = traced.take_end();
     if (!end) break;
     note(fmt::format("end rank={} round={} ok={:d}", number, end->round + 1, end->ok));
+  }
+}
+
+// After a loss, no node may reach the rank's memory: neither those that are lost nor the others.
+void Replay::require_fences(std::uint16_t rank, const States& open) {
+  for (const auto& state : open) {
+    if (state->fenced) continue;
+    throw Disagreement(fmt::format("rank {} has not fenced off part {} of version {}", rank,
+                                   state->part, state->version));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 namespace tally::traces {
@@ -57,6 +58,13 @@ ConnectionState& TracedRank::state(std::uint32_t version, std::uint32_t part) co
       fmt::format("rank {} has no connection for part {} of version {}", rank_, part, version));
 }
 
+std::vector<std::shared_ptr<ConnectionState>> TracedRank::open_states() const {
+  std::vector<std::shared_ptr<ConnectionState>> open;
+  std::copy_if(states_.begin(), states_.end(), std::back_inserter(open),
+               [](const auto& state) { return state->is_open(); });
+  return open;
+}
+
 bool TracedRank::has_left(std::uint32_t version) const {
   return std::any_of(states_.begin(), states_.end(), [version](const auto& state) {
     return state->version == version && !state->is_open();
@@ -80,9 +88,12 @@ bool TracedRank::cancel() {
   return session_->cancel(kTag).ok();
 }
 
-void TracedRank::step() {
+void TracedRank::look_around() {
+  if (!is_dead_) session_->arm();
+}
+
+void TracedRank::take_completions() {
   if (is_dead_) return;
-  session_->arm();
   client::Completed completed;
   while (session_->poll(completed)) note(completed);
 }
@@ -111,7 +122,8 @@ std::optional<End> TracedRank::take_end() {
 void TracedRank::die() {
   for (const auto& state : states_) state->broken = true;
   channel_.end_sending();
-  step();
+  look_around();
+  take_completions();
   is_dead_ = true;
 }
 

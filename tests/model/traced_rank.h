@@ -37,6 +37,8 @@ class TracedRank {
   // Adds a connection that the session has now.
   void add(std::shared_ptr<ConnectionState> state) { states_.push_back(std::move(state)); }
   const std::vector<std::shared_ptr<ConnectionState>>& states() const { return states_; }
+  // The connections that nodes may use to reach the rank's memory.
+  std::vector<std::shared_ptr<ConnectionState>> open_states() const;
   // Whether the rank has fenced the version off, or closed it.
   bool has_left(std::uint32_t version) const;
   ConnectionState& state(std::uint32_t version, std::uint32_t part) const;
@@ -44,8 +46,10 @@ class TracedRank {
   // Writes the contribution of the round and posts it. Returns the round that the session gives.
   std::uint32_t post(std::uint32_t round);
   bool cancel();
-  // The session does what it can do now: reads its events, and takes completions.
-  void step();
+  // The session reads its events.
+  void look_around();
+  // The application takes completions, for which the session reads those of its nodes.
+  void take_completions();
   // Takes the oldest end that the application has.
   std::optional<End> take_end();
   // The process of the rank dies.
