@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace tally::traces {
@@ -116,7 +117,7 @@ void Replay::run() {
       apply(first);
       for (end = first + 1; end < trace_.lines.size() && is_output(end);) ++end;
       compare(first, end);
-    } catch (const Disagreement& why) {
+    } catch (const std::exception& why) {
       throw Disagreement(fmt::format("line {}: {}\n  {}\n  {}\n", first + 2, input_->text,
                                      why.what(), trace_.command()));
     }
@@ -175,6 +176,7 @@ void Replay::compare(std::size_t first, std::size_t end) const {
 
 void Replay::apply(std::size_t at) {
   const Line& line = *input_;
+  if (line.has("rank") && line.rank() >= trace_.ranks()) throw BadTrace("there is no such rank");
   const bool of_rank = line.has("rank") && line.event != "hear" && line.event != "push";
   if (of_rank) {
     apply_to_rank(at);

@@ -132,6 +132,7 @@ void Replay::look(std::uint16_t number) {
   const bool was_interrupted = rank.interrupted;
   traced.look_around();
   if (!rank.leaves_completions) traced.take_completions();
+  traced.look_around();  // an operation that has ended may have been the last of the old version
   look_at_reports(number);
   if (traced.is_over() || (rank.interrupted && !was_interrupted)) require_fences(number, open);
   for (const auto& state : traced.states()) {
