@@ -48,13 +48,15 @@ class Names(unittest.TestCase):
 class Traces(unittest.TestCase):
     def test_a_seed_determines_its_trace(self):
         check = configurations.HOLD[0]
-        self.assertEqual(run.trace(check, 8), run.trace(check, 8))
-        self.assertNotEqual(run.trace(check, 8)[1:], run.trace(check, 9)[1:])
+        traces = list(run.traces(check, range(8, 10)))
+        self.assertEqual(traces, list(run.traces(check, range(8, 10), jobs=2)))
+        self.assertNotEqual(traces[0][1:], traces[1][1:])
 
     def test_the_first_line_has_the_sizes_and_options(self):
         check = next(check for check in configurations.HOLD if check.name == "parts-in-place")
-        self.assertEqual(run.trace(check, 5)[0], "trace configuration=parts-in-place seed=5 ranks=2 nodes=2 parts=2 "
-                                                 "rounds=2 in_place=1 preserve=0 eager=0")
+        first = next(run.traces(check, range(5, 6)))[0]
+        self.assertEqual(first, "trace configuration=parts-in-place seed=5 ranks=2 nodes=2 parts=2 rounds=2 in_place=1 "
+                                "preserve=0 eager=0")
 
     def test_README_explains_every_event(self):
         page = (FOLDER / "README.md").read_text(encoding="utf-8")

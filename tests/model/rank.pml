@@ -253,7 +253,8 @@ inline take_again(w) {
     (SHARD(rank[w].again_version, 0).failed & BIT(rank[w].kept))))
 #endif
 
-// Session::cancel(): the application cancels. Its nodes may have concluded before.
+// Session::cancel(): the application cancels. Its nodes may have concluded before. An interrupted operation that has been
+// cancelled is cancelled again when it is placed, so its nodes may fail it there.
 inline cancel(w) {
   cancels_left--;
   EVENT("cancel rank=%d round=%d\n", w, rank[w].round);
@@ -423,9 +424,8 @@ inline interrupt(w) {
   fence_version(w, rank[w].old);
   fence_version(w, rank[w].coming);
   if
-  :: rank[w].status == POSTED && rank[w].version != 0 && (rank[w].part_failed || rank[w].cancelled) ->
-     finish_in_book(w, false)
-  :: rank[w].status == POSTED && rank[w].version != 0 && !rank[w].part_failed && !rank[w].cancelled ->
+  :: rank[w].status == POSTED && rank[w].version != 0 && rank[w].part_failed -> finish_in_book(w, false)
+  :: rank[w].status == POSTED && rank[w].version != 0 && !rank[w].part_failed ->  // also when it is cancelled
      if
      :: flag -> rank[w].old_next = rank[w].number
      :: else -> rank[w].next = rank[w].number

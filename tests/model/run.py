@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pan
@@ -62,13 +63,13 @@ def report(check: Check) -> bool:
     return right
 
 
-def trace(check: Check, seed: int) -> list[str]:
-    """One run, with a first line that says which."""
+def traces(check: Check, seeds: range, jobs: int = 1) -> Iterator[list[str]]:
+    """A run for each seed, with a first line that says which."""
     given = check.macros()
     sizes = [f"{macro.lower()}={given.get(macro, default)}" for macro, default in SIZES.items()]
     flags = [f"{name.lower()}={given.get(name, '0')}" for name in ("IN_PLACE", "PRESERVE", "EAGER")]
-    header = " ".join(["trace", f"configuration={check.name}", f"seed={seed}", *sizes, *flags])
-    return [header, *pan.simulate(check.options, seed)]
+    for seed, events in zip(seeds, pan.simulate(check.options, seeds, jobs)):
+        yield [" ".join(["trace", f"configuration={check.name}", f"seed={seed}", *sizes, *flags]), *events]
 
 
 def whole(lines: list[str], ranks: int, rounds: int) -> bool:
@@ -82,9 +83,9 @@ def check_traces(checks: list[Check]) -> bool:
     right = True
     for check in checks:
         given = check.macros()
-        for seed in range(1, SIMULATIONS + 1):
+        for seed, lines in enumerate(traces(check, range(1, SIMULATIONS + 1)), 1):
             sizes = (int(given.get(size, SIZES[size])) for size in ("RANKS", "ROUNDS"))
-            if not whole(trace(check, seed), *sizes):
+            if not whole(lines, *sizes):
                 print(f"trace  {check.name}: seed {seed}: an operation does not end   WRONG", flush=True)
                 right = False
     return right
@@ -118,8 +119,8 @@ def main() -> int:
     if asked.trace:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader may have seen enough
         check = next(check for check in everything if check.name == asked.trace)
-        for seed in range(asked.seed, asked.seed + asked.count):
-            print("\n".join(trace(check, seed)))
+        for lines in traces(check, range(asked.seed, asked.seed + asked.count)):
+            print("\n".join(lines))
         return 0
     tier = asked.tier if asked.tier is not None else TIERS[os.environ.get("TALLY_TEST_TIER", "default")]
     chosen = [check for check in everything if check.name in asked.only or (not asked.only and check.tier <= tier)]
