@@ -151,7 +151,7 @@ json record_json(const protocol::TraceRecord& record) {
   return {{"tag", record.key.tag},         {"round", record.key.round},
           {"part", record.part},           {"kind", wire::name(record.kind)},
           {"type", name(record.type)},     {"count", record.count},
-          {"last_rank", record.last_rank}, {"status", status_name(record.status)},
+          {"last_rank", record.last_rank}, {"status", status_name(record.verdict.status)},
           {"notice_ns", record.notice},    {"ready_ns", record.ready},
           {"started_ns", record.started},  {"pulled_ns", record.pulled},
           {"summed_ns", record.summed},    {"completed_ns", record.completed},

@@ -65,11 +65,15 @@ std::vector<RankCounters> JobInspector::rank_counters(JobId job) const {
 }
 
 void JobInspector::set_trace(JobId job, std::size_t records) const {
-  jobs_[job].trace = records > 0 ? std::make_unique<TraceRing>(records) : nullptr;
+  jobs_[job].trace.trace(records);
 }
 
 TraceRing::Taken JobInspector::take_trace(JobId job) const {
-  return jobs_[job].trace != nullptr ? jobs_[job].trace->take() : TraceRing::Taken{};
+  return jobs_[job].trace.take();
+}
+
+std::vector<TraceRecord> JobInspector::latest(JobId job) const {
+  return jobs_[job].trace.latest();
 }
 
 }  // namespace tally::protocol

@@ -40,9 +40,12 @@ class JobInspector {
   // Return the counts from the moment when the job was added.
   const JobTotals& totals(JobId job) const { return jobs_[job].totals; }
   std::vector<RankCounters> rank_counters(JobId job) const;
-  // Keeps the latest `records` operations, and drops those that it has kept so far; 0: keeps none.
+  // Traces the operations that end from now on, and keeps the latest `records`; 0: ends the trace.
   void set_trace(JobId job, std::size_t records) const;
   TraceRing::Taken take_trace(JobId job) const;
+  // Returns the latest operations that have ended, with or without a trace. It takes none from the
+  // trace.
+  std::vector<TraceRecord> latest(JobId job) const;
 
  private:
   const JobRegistry& jobs_;
