@@ -40,6 +40,13 @@ Error no_such_job(const std::string& job) {
           fmt::format("no job \"{}\" runs here: tallyctl jobs lists those that do", job)};
 }
 
+// Whether the shards know the instance. They may no longer know one that ends. Without members that
+// is one that is not placed, or over.
+bool is_present(const JobInstance& instance) {
+  if (instance.joined == 0 && (!instance.placed || instance.over)) return false;
+  return instance.registration == JobInstance::Registration::kDone;
+}
+
 // What node.jobs reports of a job, with an entry for each shard.
 struct JobReport {
   protocol::JobId job_id = 0;
@@ -70,10 +77,12 @@ bool takes_over(const Caller& caller, const Caller& holder) {
 }  // namespace
 
 Introspection::Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission,
-                             std::function<Caller(rpc::ConnectionId)> caller_of, Audit audit)
+                             EndedJobs& ended, std::function<Caller(rpc::ConnectionId)> caller_of,
+                             Audit audit)
     : facts_(std::move(facts)),
       shards_(shards),
       admission_(admission),
+      ended_(ended),
       caller_of_(std::move(caller_of)),
       audit_(std::move(audit)),
       started_(monotonic_now()) {}
@@ -86,6 +95,7 @@ void Introspection::handle(rpc::ConnectionId connection, const rpc::Request& req
   if (method == "node.jobs") return jobs(connection, std::move(reply));
   if (method == "node.metrics") return metrics(connection, request, std::move(reply));
   if (method == "node.trace") return trace(connection, request, std::move(reply));
+  if (method == "node.dump") return dump(connection, request, std::move(reply));
   if (method == "node.trace_take") return take_trace(connection, request, std::move(reply));
   reply.unknown_method(method);
 }
@@ -169,11 +179,7 @@ void Introspection::jobs(rpc::ConnectionId connection, rpc::Reply reply) const {
   const Caller caller = caller_of_(connection);
   auto reports = std::make_shared<std::vector<JobReport>>();
   for (const auto& instance : admission_.instances()) {
-    // Skips an instance that no member has joined, unless it is placed and has not ended. The
-    // shards may no longer know an instance that ends.
-    if (instance->joined == 0 && (!instance->placed || instance->over)) continue;
-    if (instance->registration != JobInstance::Registration::kDone) continue;
-    if (!may_see(caller, instance->name, instance->lock)) continue;
+    if (!is_present(*instance) || !may_see(caller, instance->name, instance->lock)) continue;
     reports->push_back({.job_id = instance->job_id,
                         .of_instance = instance_json(*instance),
                         .nodes = node_names(*instance),
@@ -278,6 +284,58 @@ void Introspection::take_trace(rpc::ConnectionId connection, const rpc::Request&
         for (const auto& record : taken->records) records.push_back(record_json(record));
         answer->result({{"dropped", taken->dropped}, {"records", std::move(records)}});
       });
+}
+
+// The jobs of which the caller may take a post-mortem report.
+json Introspection::dumpable(const Caller& caller) const {
+  json jobs = json::array();
+  for (const EndedJobs::Entry* entry : ended_.at(monotonic_now())) {
+    if (!may_see(caller, entry->report.name, entry->lock)) continue;
+    jobs.push_back({{"name", entry->report.name}, {"epoch", entry->report.epoch}, {"ended", true}});
+  }
+  for (const auto& instance : admission_.instances()) {
+    if (!is_present(*instance) || !may_see(caller, instance->name, instance->lock)) continue;
+    jobs.push_back({{"name", instance->name}, {"epoch", instance->epoch}, {"ended", false}});
+  }
+  return jobs;
+}
+
+void Introspection::dump_running(const JobInstance& instance, rpc::Reply reply) const {
+  const Nanos now = monotonic_now();
+  auto report = std::make_shared<PostMortem>(begin_post_mortem(instance, shards_.size(), now));
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each(
+      [report, now, job_id = instance.job_id](std::uint32_t i, engine::Shard& shard, auto&) {
+        report->shards[i] = post_mortem_of(shard, job_id, now);
+      },
+      [report, answer] { answer->result(post_mortem_json(*report)); });
+}
+
+// Without `job` lists the jobs. Without `epoch` reports the one that runs, or else the latest.
+void Introspection::dump(rpc::ConnectionId connection, const rpc::Request& request,
+                         rpc::Reply reply) const {
+  const Caller caller = caller_of_(connection);
+  if (!request.params.contains("job")) return reply.result({{"jobs", dumpable(caller)}});
+  rpc::Params params(request.params);
+  const auto name = params.text("job", kMaxName);
+  const auto epoch = params.number_or("epoch", 0, UINT32_MAX, 0);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  const auto is_wanted = [&](const auto& job, const JobLock& lock) {
+    const bool is_epoch = epoch == 0 || job.epoch == epoch;
+    return job.name == name && is_epoch && may_see(caller, name, lock);
+  };
+  for (const auto& instance : admission_.instances()) {
+    if (!is_present(*instance) || !is_wanted(*instance, instance->lock)) continue;
+    return dump_running(*instance, std::move(reply));
+  }
+  const auto ended = ended_.at(monotonic_now());
+  const auto found = std::find_if(ended.rbegin(), ended.rend(), [&](const auto* entry) {
+    return is_wanted(entry->report, entry->lock);
+  });
+  if (found != ended.rend()) return reply.result(post_mortem_json((*found)->report));
+  audit_(connection, request.method,
+         {Status::kRefused, fmt::format("job \"{}\" is not one of this caller's", name)});
+  reply.error(no_such_job(name));
 }
 
 void Introspection::closed(rpc::ConnectionId connection) {

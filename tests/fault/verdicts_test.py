@@ -165,6 +165,59 @@ class Verdicts(Cluster):
         found = self.verdict("parent node", "node lost", node="b")
         self.assertEqual((found["who"], found["node"]), ('node "a"', "a"))
 
+    def dump(self, *more: str) -> tuple:
+        """The summary, and the document."""
+        file = self.place / "dump.json"
+        summary = self.ctl("dump", "--out", str(file), *more)
+        return summary, json.loads(file.read_text())
+
+    def test_a_dump_has_what_all_ranks_did_last(self):
+        self.start("a")
+        ranks = self.ranks(0, 1, 2)
+        self.loop(ranks, rounds=70)
+        self.post(ranks[:2])
+        self.verdict("in compute")
+        summary, document = self.dump("--job", "train")
+        self.assertIn("job train, epoch 1: in compute: rank 2, ", summary)
+        self.assertIn("1 nodes, 1 reports of jobs\n", summary)
+        job = document["nodes"][0]["jobs"][0]
+        self.assertFalse(job["ended"])
+        self.assertEqual([rank["last"]["round"] for rank in job["ranks"]], [70, 70, 69])
+        shard = max(job["shards"], key=lambda shard: len(shard["latest"]))
+        self.assertEqual([one["round"] for one in shard["latest"]], list(range(6, 70)))
+        self.assertTrue(all(one["status"] == "ok" and one["first_rank"] in (0, 1, 2) for one in shard["latest"]))
+        self.assertEqual([(one["round"], one["missing"], one["state"]) for one in shard["outstanding"]],
+                         [(70, [2], "waiting for ranks")])
+        self.assertEqual(self.dump("--job", "other")[1]["nodes"][0]["jobs"], [])
+
+    def test_a_dump_has_jobs_that_have_ended(self):
+        self.start("a")
+        ranks = self.ranks(0, 1, 2)
+        self.loop(ranks)
+        self.post(ranks[:2])
+        ranks[2].kill()
+        for rank in ranks[:2]:
+            rank.send("wait")
+            rank.expect("^17 peer lost 2 ")
+            rank.end()
+        self.nothing_left()
+        self.assertIn("job train, epoch 1, ended: rank lost: rank 2, ", self.dump()[0])
+        job = self.dump()[1]["nodes"][0]["jobs"][0]
+        self.assertTrue(job["ended"])
+        self.assertEqual({rank["state"] for rank in job["ranks"]}, {"gone"})
+        last = [shard["latest"][-1] for shard in job["shards"] if shard["latest"]][0]
+        self.assertEqual((last["status"], last["culprit"]), ("peer lost", 2))
+
+    def test_a_dump_names_nodes_that_do_not_answer(self):
+        ranks = self.trees()
+        self.post(ranks[1:])
+        self.verdict("child node")
+        self.nodes["b"].pause()
+        summary, document = self.dump()
+        self.assertRegex(summary, "node b does not answer: ")
+        self.assertRegex(summary, 'node a, job train, epoch [0-9]+: child node: node "b", ')
+        self.assertEqual([node["name"] for node in document["nodes"]], ["a", "b"])
+
     def test_a_job_without_faults_has_no_verdict(self):
         self.start("a")
         ranks = self.ranks(0, 1, 2)
