@@ -151,6 +151,13 @@ class Verdicts(Cluster):
         found = self.verdict("child node", "node lost")
         self.assertEqual((found["who"], found["node"]), ('node "b"', "b"))
 
+    def test_a_killed_child_node(self):
+        ranks = self.trees()
+        self.post(ranks[1:])
+        self.nodes["b"].kill()
+        found = self.verdict("node lost")
+        self.assertEqual((found["who"], found["node"]), ('node "b"', "b"))
+
     def test_a_rank_that_computes_below_a_child_node(self):
         ranks = self.trees()
         self.post(ranks[1:])
