@@ -117,9 +117,14 @@ Result<const JobInstance*> Introspection::find_for(rpc::ConnectionId connection,
                                                    const std::string& job) const {
   auto found = find(job);
   if (!found || may_see(caller_of_(connection), job, (*found)->lock)) return found;
+  audit_hidden(connection, method, job);
+  return no_such_job(job);
+}
+
+void Introspection::audit_hidden(rpc::ConnectionId connection, std::string_view method,
+                                 const std::string& job) const {
   audit_(connection, method,
          {Status::kRefused, fmt::format("job \"{}\" is not one of this caller's", job)});
-  return no_such_job(job);
 }
 
 void Introspection::refuse(rpc::ConnectionId connection, std::string_view method, rpc::Reply& reply,
@@ -320,9 +325,12 @@ void Introspection::dump(rpc::ConnectionId connection, const rpc::Request& reque
   const auto name = params.text("job", kMaxName);
   const auto epoch = params.number_or("epoch", 0, UINT32_MAX, 0);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
+  bool is_hidden = false;
   const auto is_wanted = [&](const auto& job, const JobLock& lock) {
-    const bool is_epoch = epoch == 0 || job.epoch == epoch;
-    return job.name == name && is_epoch && may_see(caller, name, lock);
+    if (job.name != name || (epoch != 0 && job.epoch != epoch)) return false;
+    const bool is_seen = may_see(caller, name, lock);
+    is_hidden = is_hidden || !is_seen;
+    return is_seen;
   };
   for (const auto& instance : admission_.instances()) {
     if (!is_present(*instance) || !is_wanted(*instance, instance->lock)) continue;
@@ -333,8 +341,7 @@ void Introspection::dump(rpc::ConnectionId connection, const rpc::Request& reque
     return is_wanted(entry->report, entry->lock);
   });
   if (found != ended.rend()) return reply.result(post_mortem_json((*found)->report));
-  audit_(connection, request.method,
-         {Status::kRefused, fmt::format("job \"{}\" is not one of this caller's", name)});
+  if (is_hidden) audit_hidden(connection, request.method, name);
   reply.error(no_such_job(name));
 }
 

@@ -63,6 +63,9 @@ class Introspection {
   // The same, for a caller that may see it. For another caller there is no such job.
   Result<const JobInstance*> find_for(rpc::ConnectionId connection, std::string_view method,
                                       const std::string& job) const;
+  // Logs that a caller asked for a job that exists and that it may not see.
+  void audit_hidden(rpc::ConnectionId connection, std::string_view method,
+                    const std::string& job) const;
   void refuse(rpc::ConnectionId connection, std::string_view method, rpc::Reply& reply,
               const std::string& why) const;
   void set_trace(protocol::JobId job_id, std::size_t records, std::function<void()> then) const;
