@@ -26,11 +26,11 @@ const std::vector<std::string> kForOperators = {"cluster.join",  "cluster.next",
                                                 "cluster.drain", "plan.set",     "probe.machine",
                                                 "probe.serve",   "probe.run",    "token.revoke"};
 const std::vector<std::string> kForAll = {
-    "node.status",         "node.jobs",        "node.stats",    "node.metrics",  "node.trace",
-    "node.trace_take",     "job.open",         "job.next",      "job.report",    "job.leave",
-    "cluster.coordinator", "cluster.nodes",    "cluster.jobs",  "plan.show",     "session.open",
-    "session.attach",      "session.prove",    "session.close", "session.empty", "region.check",
-    "region.register",     "region.deregister"};
+    "node.status",  "node.jobs",           "node.stats",       "node.metrics",  "node.trace",
+    "node.dump",    "node.trace_take",     "job.open",         "job.next",      "job.report",
+    "job.leave",    "cluster.coordinator", "cluster.nodes",    "cluster.jobs",  "plan.show",
+    "session.open", "session.attach",      "session.prove",    "session.close", "session.empty",
+    "region.check", "region.register",     "region.deregister"};
 
 TEST(Access, OperatorsMayCallEverything) {
   const Access access;

@@ -19,6 +19,7 @@
 #include "control/cli/common/flags.h"
 #include "control/cli/doctor/command.h"
 #include "control/cli/drain_command.h"
+#include "control/cli/dump_command.h"
 #include "control/cli/plan/plan_remote.h"
 #include "control/cli/probe/command.h"
 #include "control/cli/token_command.h"
@@ -46,6 +47,7 @@ struct Arguments {
   std::string job;       // job whose ranks are shown; empty: all
   bool cluster = false;  // show jobs as the coordinator sees them
   TraceArguments trace;
+  DumpArguments dump;
   doctor::DoctorArguments doctor;
   DrainArguments drain;
   TokenArguments token;
@@ -143,6 +145,14 @@ int trace(rpc::RpcChannel& channel, TraceArguments arguments, double timeout) {
   return 0;
 }
 
+// The document and the summary go to different streams when both would go to standard output.
+int dump(rpc::RpcChannel& channel, const DumpArguments& arguments, Nanos timeout) {
+  const auto summary = run_dump(channel, arguments, timeout);
+  if (!summary) return fail(summary.error());
+  fmt::print(arguments.out.empty() ? stderr : stdout, "{}", *summary);
+  return 0;
+}
+
 int show(rpc::RpcChannel& channel, const std::string& command, const Arguments& arguments) {
   Sample last;
   for (bool first = true;; first = false) {
@@ -172,6 +182,7 @@ int execute(rpc::RpcChannel& channel, const std::string& command, const Argument
   const Nanos timeout = nanos(arguments.timeout);
   if (command == "token") return revoke_token(channel, arguments.token, timeout);
   if (command == "drain") return run_drain(channel, arguments.drain, arguments.as_json, timeout);
+  if (command == "dump") return dump(channel, arguments.dump, timeout);
   if (command == "trace") return trace(channel, arguments.trace, arguments.timeout);
   if (command == "plan") {
     return print_answer(answer_remote_plan(channel, arguments.plan, arguments.as_json, timeout));
@@ -213,6 +224,7 @@ int examine_machine(const Arguments& arguments, bool has_address_option) {
 // Why --watch is refused: the command does not query one node repeatedly. Empty when it does.
 std::string_view why_not_watched(std::string_view command) {
   if (command == "doctor") return "doctor looks once";
+  if (command == "dump") return "dump collects once";
   if (command == "drain") return "drain looks until it is over, or for --wait seconds";
   if (command == "plan") return "plan answers once";
   if (command == "token") return "token answers once";
@@ -245,7 +257,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_subcommand("status", "what runs there");
-  app.add_subcommand("jobs", "jobs, where their time goes, and whom they wait for")
+  app.add_subcommand("jobs", "jobs, where their time goes, whom they wait for, and why")
       ->add_flag("--cluster", arguments.cluster,
                  "how those of a cluster stand, also before nodes serve them; asked of its "
                  "coordinator");
@@ -260,6 +272,11 @@ int run(int argc, char** argv) {
       ->check(number_in(0.01, 3600.0))
       ->capture_default_str();
   trace->add_option("--out", arguments.trace.out, "the file to write")->required();
+  auto* dump = app.add_subcommand(
+      "dump",
+      "post-mortem: the latest operations of all ranks, of all nodes of a cluster, as JSON");
+  dump->add_option("--job", arguments.dump.job, "only this job");
+  dump->add_option("--out", arguments.dump.out, "the file to write; left out: standard output");
   doctor::add_doctor(app, arguments.doctor);
   add_drain(app, arguments.drain);
   add_token(app, arguments.token);

@@ -122,6 +122,12 @@ constexpr std::array kWaitingColumns = {
     Column{"missing", "for ranks", Format::kText},
 };
 
+constexpr std::array kStuckColumns = {
+    Column{"job", "job", Format::kText},        Column{"kind", "kind", Format::kText},
+    Column{"who", "who", Format::kText},        Column{"seconds", "since", Format::kSeconds},
+    Column{"text", "operation", Format::kText},
+};
+
 constexpr std::array kRankColumns = {
     Column{"job", "job", Format::kText},
     Column{"rank", "rank"},
@@ -249,6 +255,22 @@ json waiting_rows(const json& jobs) {
   return rows;
 }
 
+json stuck_rows(const json& jobs) {
+  json rows = json::array();
+  for (const json& job : jobs) {
+    for (json entry : job.value("stuck", json::array())) {
+      entry["job"] = job.value("name", "");
+      entry["seconds"] = number_at(entry, "since_ms") / 1000;
+      rows.push_back(std::move(entry));
+    }
+  }
+  return rows;
+}
+
+std::string section(const char* title, const json& rows, std::span<const Column> columns) {
+  return rows.empty() ? "" : fmt::format("\n{}:\n", title) + render_table(rows, columns);
+}
+
 }  // namespace
 
 std::string render_status(const json& status) {
@@ -306,10 +328,9 @@ std::string render_jobs(const json& jobs, Nanos now, Sample& last) {
   const json before = align(rows, last.rows, {"name", "epoch"});
   const std::string table = render_since(rows, before, now, last, kJobColumns, add_shares) + notes;
   if (rows.empty()) return "no jobs\n";
-  const json waiting = waiting_rows(jobs);
-  if (waiting.empty()) return table;
-  return table + "\nwaiting for ranks that have not announced:\n" +
-         render_table(waiting, kWaitingColumns);
+  return table +
+         section("waiting for ranks that have not announced", waiting_rows(jobs), kWaitingColumns) +
+         section("stuck or failed", stuck_rows(jobs), kStuckColumns);
 }
 
 std::string render_cluster_jobs(const json& jobs) {

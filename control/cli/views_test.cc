@@ -48,6 +48,22 @@ TEST(Views, JobsShowWhereTheirTimeGoesAndWhomTheyWaitFor) {
       "bert   17      5    3.2 s  1, 3\n");
 }
 
+TEST(Views, JobsShowWhichOperationIsStuckAndWhy) {
+  Sample last;
+  json one = job(10, 20'000);
+  one["waiting"] = json::array();
+  one["stuck"] = {{{"kind", "in compute"},
+                   {"who", "rank 3"},
+                   {"since_ms", 3210},
+                   {"text", "tag 17 round 5: waiting for rank 3 (has announced nothing yet)"}}};
+  EXPECT_NE(render_jobs(json::array({one}), kSecond, last)
+                .find("\nstuck or failed:\n"
+                      "job   kind        who     since  operation\n"
+                      "bert  in compute  rank 3  3.2 s  tag 17 round 5: waiting for rank 3 (has "
+                      "announced nothing yet)\n"),
+            std::string::npos);
+}
+
 TEST(Views, JobsOfAClusterShowHowTheyStand) {
   const json running = {{"name", "bert"},     {"epoch", 7},
                         {"stage", "running"}, {"ranks", 4},

@@ -67,6 +67,7 @@ std::vector<Call> job_calls() {
 // About one job, of which another caller must not learn whether it exists.
 std::vector<Call> calls_about(const char* job) {
   return {{"node.metrics", {{"job", job}}},
+          {"node.dump", {{"job", job}}},
           {"node.trace", {{"job", job}}},
           {"node.trace_take", {{"job", job}, {"shard", 0}}}};
 }
@@ -76,6 +77,7 @@ std::vector<Call> calls_of_sessions() {
   return {{"cluster.jobs", json::object()},
           {"node.jobs", json::object()},
           {"node.metrics", {{"job", kJob}}},
+          {"node.dump", {{"job", kJob}}},
           {"node.trace", {{"job", kJob}}},
           {"node.trace_take", {{"job", kJob}, {"shard", 0}}},
           {"job.next", json::object()},

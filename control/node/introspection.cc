@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "control/coordinator/records/vertex_json.h"
+#include "control/node/reports/job_json.h"
+#include "control/node/reports/stuck.h"
 #include "control/node/shards/roce_json.h"
 #include "net/rpc/params.h"
 
@@ -19,41 +21,6 @@ constexpr std::size_t kMaxName = 128;
 // Trace records of a job at a shard. A reply holds all of them, with some 400 bytes each. That is
 // less than the 4 MiB of a reply that may wait.
 constexpr std::size_t kTraceRecords = 4096;
-
-// The state of a job at one shard.
-struct JobView {
-  std::uint32_t operations = 0;
-  std::vector<protocol::Waiting> waiting;
-  protocol::JobTotals totals;
-  std::vector<protocol::RankCounters> ranks;  // only on request, because there may be many
-  double cycles_per_ns = 0;                   // of the shard's clock
-  std::uint32_t slow_shards = 0;
-};
-
-JobView view_of(const protocol::Aggregator& protocol, protocol::JobId job_id) {
-  return {.operations = protocol.inspect().operations(job_id),
-          .waiting = protocol.inspect().waiting(job_id),
-          .totals = protocol.inspect().totals(job_id),
-          .ranks = {},
-          .slow_shards = protocol.inspect().is_slow(job_id) ? 1U : 0U};
-}
-
-// Each operation waits at its home shard, so the sum counts nothing twice.
-void merge(JobView& all, const JobView& one) {
-  all.operations += one.operations;
-  all.slow_shards += one.slow_shards;
-  all.waiting.insert(all.waiting.end(), one.waiting.begin(), one.waiting.end());
-  all.totals += one.totals;
-  all.ranks.resize(std::max(all.ranks.size(), one.ranks.size()));
-  for (std::size_t rank = 0; rank < one.ranks.size(); ++rank) all.ranks[rank] += one.ranks[rank];
-}
-
-json times_json(const protocol::JobTotals& totals) {
-  return {{"parts", totals.parts},        {"bytes", totals.bytes},
-          {"waiting_ns", totals.waiting}, {"queueing_ns", totals.queueing},
-          {"pulling_ns", totals.pulling}, {"summing_ns", totals.summing},
-          {"pushing_ns", totals.pushing}};
-}
 
 json connections_json(const rpc::ConnectionCounts& counts) {
   return {{"identified", counts.identified},
@@ -68,100 +35,36 @@ json connections_json(const rpc::ConnectionCounts& counts) {
           {"refused_keys", counts.refused_keys}};
 }
 
-// This node's vertex in each of its trees; null when all are stars.
-json vertices_json(const JobInstance& instance) {
-  if (all_stars(instance.vertices, instance.ranks())) return nullptr;
-  json list = to_json(instance.vertices);
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const protocol::Vertex& vertex = instance.vertices[i];
-    list[i].erase("parent");
-    list[i]["above"] = vertex.is_root() ? "" : instance.above[vertex.parent].name;
-    json below = json::array();
-    for (const protocol::ChildNode& child_node : vertex.child_nodes) {
-      below.push_back(instance.below[child_node.number].name);
-    }
-    list[i]["child_nodes"] = std::move(below);
-  }
-  return list;
-}
-
-std::uint32_t height_of(const JobInstance& instance) {
-  std::uint32_t height = 0;
-  for (const protocol::Vertex& vertex : instance.vertices) {
-    height = std::max(height, vertex.height);
-  }
-  return height;
-}
-
-// Weights by tree of the plan, for the class of the largest operations. Smaller operations may use
-// other trees.
-json weights_of_large(const protocol::Partition& plan) {
-  std::vector<std::uint32_t> weights(plan.trees);
-  const protocol::SizeClass& large = plan.classes.back();
-  for (std::size_t i = 0; i < large.trees.size(); ++i) weights[large.trees[i]] = large.weights[i];
-  return weights;
-}
-
-// The size in bytes from which operations are divided; kMaxBytes when no class is divided.
-std::uint64_t divided_from(const protocol::Partition& plan) {
-  std::uint64_t from = 0;
-  for (const protocol::SizeClass& one : plan.classes) {
-    if (!one.divided)
-      from = one.max_bytes == protocol::kAnySize ? wire::kMaxBytes : one.max_bytes + 1;
-  }
-  return from;
-}
-
-json waiting_json(const std::vector<protocol::Waiting>& all) {
-  const Nanos now = monotonic_now();
-  json list = json::array();
-  for (const protocol::Waiting& entry : all) {
-    list.push_back({{"tag", entry.tag},
-                    {"round", entry.round},
-                    {"missing", entry.missing},
-                    {"missing_below", entry.missing_below},
-                    {"seconds", static_cast<double>(now - entry.since) / kSecond}});
-  }
-  return list;
-}
-
-json ranks_json(const JobView& job) {
-  std::vector<std::uint64_t> waited_for(job.ranks.size());
-  for (const protocol::Waiting& entry : job.waiting) {
-    for (const std::uint16_t rank : entry.missing) ++waited_for[rank];
-  }
-  json list = json::array();
-  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
-    const protocol::RankCounters& counters = job.ranks[rank];
-    list.push_back({{"rank", rank},
-                    {"notices", counters.notices},
-                    {"completions", counters.completions},
-                    {"failures", counters.failures},
-                    {"bytes_in", counters.bytes_in},
-                    {"bytes_out", counters.bytes_out},
-                    {"damaged", counters.damaged},
-                    {"times_last", counters.times_last},
-                    {"lateness_ns", counters.lateness},
-                    {"waited_for", waited_for[rank]}});
-  }
-  return list;
-}
-
-json record_json(const protocol::TraceRecord& record) {
-  return {{"tag", record.key.tag},         {"round", record.key.round},
-          {"part", record.part},           {"kind", wire::name(record.kind)},
-          {"type", name(record.type)},     {"count", record.count},
-          {"last_rank", record.last_rank}, {"status", status_name(record.status)},
-          {"notice_ns", record.notice},    {"ready_ns", record.ready},
-          {"started_ns", record.started},  {"pulled_ns", record.pulled},
-          {"summed_ns", record.summed},    {"completed_ns", record.completed},
-          {"pulling_ns", record.pulling},  {"summing_ns", record.summing},
-          {"pushing_ns", record.pushing}};
-}
-
 Error no_such_job(const std::string& job) {
   return {Status::kInvalidArgument,
           fmt::format("no job \"{}\" runs here: tallyctl jobs lists those that do", job)};
+}
+
+// Whether the shards know the instance. They may no longer know one that ends. Without members that
+// is one that is not placed, or over.
+bool is_present(const JobInstance& instance) {
+  if (instance.joined == 0 && (!instance.placed || instance.over)) return false;
+  return instance.registration == JobInstance::Registration::kDone;
+}
+
+// What node.jobs reports of a job, with an entry for each shard.
+struct JobReport {
+  protocol::JobId job_id = 0;
+  json of_instance;
+  std::vector<std::string> nodes;
+  std::vector<JobView> views;
+  std::vector<protocol::Health> health;
+};
+
+json report_json(JobReport report) {
+  const JobView all = merged(report.views);
+  const Nanos now = monotonic_now();
+  report.of_instance["parts_outstanding"] = all.operations;
+  report.of_instance["slow_shards"] = all.slow_shards;
+  report.of_instance["times"] = times_json(all.totals);
+  report.of_instance["waiting"] = waiting_json(all.waiting, now);
+  report.of_instance["stuck"] = stuck_json(report.health, report.nodes, now);
+  return std::move(report.of_instance);
 }
 
 // An operator can take a trace over. With --insecure the node cannot distinguish strangers over TCP
@@ -174,10 +77,12 @@ bool takes_over(const Caller& caller, const Caller& holder) {
 }  // namespace
 
 Introspection::Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission,
-                             std::function<Caller(rpc::ConnectionId)> caller_of, Audit audit)
+                             EndedJobs& ended, std::function<Caller(rpc::ConnectionId)> caller_of,
+                             Audit audit)
     : facts_(std::move(facts)),
       shards_(shards),
       admission_(admission),
+      ended_(ended),
       caller_of_(std::move(caller_of)),
       audit_(std::move(audit)),
       started_(monotonic_now()) {}
@@ -190,6 +95,7 @@ void Introspection::handle(rpc::ConnectionId connection, const rpc::Request& req
   if (method == "node.jobs") return jobs(connection, std::move(reply));
   if (method == "node.metrics") return metrics(connection, request, std::move(reply));
   if (method == "node.trace") return trace(connection, request, std::move(reply));
+  if (method == "node.dump") return dump(connection, request, std::move(reply));
   if (method == "node.trace_take") return take_trace(connection, request, std::move(reply));
   reply.unknown_method(method);
 }
@@ -211,9 +117,14 @@ Result<const JobInstance*> Introspection::find_for(rpc::ConnectionId connection,
                                                    const std::string& job) const {
   auto found = find(job);
   if (!found || may_see(caller_of_(connection), job, (*found)->lock)) return found;
+  audit_hidden(connection, method, job);
+  return no_such_job(job);
+}
+
+void Introspection::audit_hidden(rpc::ConnectionId connection, std::string_view method,
+                                 const std::string& job) const {
   audit_(connection, method,
          {Status::kRefused, fmt::format("job \"{}\" is not one of this caller's", job)});
-  return no_such_job(job);
 }
 
 void Introspection::refuse(rpc::ConnectionId connection, std::string_view method, rpc::Reply& reply,
@@ -271,56 +182,28 @@ void Introspection::stats(rpc::Reply reply) const {
 
 void Introspection::jobs(rpc::ConnectionId connection, rpc::Reply reply) const {
   const Caller caller = caller_of_(connection);
-  std::vector<protocol::JobId> job_ids;
-  auto list = std::make_shared<json>(json::array());
+  auto reports = std::make_shared<std::vector<JobReport>>();
   for (const auto& instance : admission_.instances()) {
-    // Skips an instance that no member has joined, unless it is placed and has not ended. The
-    // shards may no longer know an instance that ends.
-    if (instance->joined == 0 && (!instance->placed || instance->over)) continue;
-    if (instance->registration != JobInstance::Registration::kDone) continue;
-    if (!may_see(caller, instance->name, instance->lock)) continue;
-    job_ids.push_back(instance->job_id);
-    list->push_back({{"name", instance->name},
-                     {"epoch", instance->epoch},
-                     {"ranks", instance->ranks()},
-                     {"joined", instance->joined_ranks()},
-                     {"weight", instance->weight},
-                     {"owner", instance->owner},
-                     {"trees", instance->trees()},
-                     {"trees_of_plan", instance->plan.trees},
-                     {"plan_epoch", instance->plan_epoch},
-                     {"weights", weights_of_large(instance->plan)},
-                     {"split_bytes", divided_from(instance->plan)},
-                     {"nodes", instance->nodes},
-                     {"height", height_of(*instance)},
-                     {"regions", instance->regions},
-                     {"region_bytes", instance->region_bytes}});
-    if (!instance->stands_in_for.empty()) {
-      list->back()["stands_in_for"] = instance->stands_in_for;
-    }
-    json vertices = vertices_json(*instance);
-    if (!vertices.is_null()) list->back()["vertices"] = std::move(vertices);
+    if (!is_present(*instance) || !may_see(caller, instance->name, instance->lock)) continue;
+    reports->push_back({.job_id = instance->job_id,
+                        .of_instance = instance_json(*instance),
+                        .nodes = node_names(*instance),
+                        .views = std::vector<JobView>(shards_.size()),
+                        .health = std::vector<protocol::Health>(shards_.size())});
   }
-  // By shard, then by job. Every shard writes a row of its own.
-  auto views = std::make_shared<std::vector<std::vector<JobView>>>(
-      shards_.size(), std::vector<JobView>(job_ids.size()));
+  // Every shard writes entries of its own.
   auto answer = std::make_shared<rpc::Reply>(std::move(reply));
   shards_.on_each(
-      [views, job_ids](std::uint32_t i, engine::Shard& shard, auto&) {
-        for (std::size_t job = 0; job < job_ids.size(); ++job) {
-          (*views)[i][job] = view_of(shard.protocol(), job_ids[job]);
+      [reports](std::uint32_t i, engine::Shard& shard, auto&) {
+        for (JobReport& report : *reports) {
+          report.views[i] = view_of(shard, report.job_id);
+          report.health[i] = shard.health(report.job_id, monotonic_now());
         }
       },
-      [views, list, answer] {
-        for (std::size_t job = 0; job < list->size(); ++job) {
-          JobView all;
-          for (const auto& by_job : *views) merge(all, by_job[job]);
-          (*list)[job]["parts_outstanding"] = all.operations;
-          (*list)[job]["slow_shards"] = all.slow_shards;
-          (*list)[job]["times"] = times_json(all.totals);
-          (*list)[job]["waiting"] = waiting_json(all.waiting);
-        }
-        answer->result(std::move(*list));
+      [reports, answer] {
+        json list = json::array();
+        for (JobReport& report : *reports) list.push_back(report_json(std::move(report)));
+        answer->result(std::move(list));
       });
 }
 
@@ -336,15 +219,12 @@ void Introspection::metrics(rpc::ConnectionId connection, const rpc::Request& re
   json result = {{"name", name}, {"epoch", (*instance)->epoch}};
   shards_.on_each(
       [views, job_id = (*instance)->job_id](std::uint32_t i, engine::Shard& shard, auto&) {
-        (*views)[i] = view_of(shard.protocol(), job_id);
+        (*views)[i] = view_of(shard, job_id);
         (*views)[i].ranks = shard.protocol().inspect().rank_counters(job_id);
-        (*views)[i].cycles_per_ns = shard.clock().cycles_per_nano();
       },
       [views, answer, result = std::move(result)]() mutable {
-        JobView all;
-        for (const JobView& one : *views) merge(all, one);
-        // One rate for all counters.
-        result["cycles_per_ns"] = views->front().cycles_per_ns;
+        const JobView all = merged(*views);
+        result["cycles_per_ns"] = all.cycles_per_ns;
         result["times"] = times_json(all.totals);
         result["ranks"] = ranks_json(all);
         answer->result(std::move(result));
@@ -409,6 +289,60 @@ void Introspection::take_trace(rpc::ConnectionId connection, const rpc::Request&
         for (const auto& record : taken->records) records.push_back(record_json(record));
         answer->result({{"dropped", taken->dropped}, {"records", std::move(records)}});
       });
+}
+
+// The jobs of which the caller may take a post-mortem report.
+json Introspection::dumpable(const Caller& caller) const {
+  json jobs = json::array();
+  for (const EndedJobs::Entry* entry : ended_.at(monotonic_now())) {
+    if (!may_see(caller, entry->report.name, entry->lock)) continue;
+    jobs.push_back({{"name", entry->report.name}, {"epoch", entry->report.epoch}, {"ended", true}});
+  }
+  for (const auto& instance : admission_.instances()) {
+    if (!is_present(*instance) || !may_see(caller, instance->name, instance->lock)) continue;
+    jobs.push_back({{"name", instance->name}, {"epoch", instance->epoch}, {"ended", false}});
+  }
+  return jobs;
+}
+
+void Introspection::dump_running(const JobInstance& instance, rpc::Reply reply) const {
+  const Nanos now = monotonic_now();
+  auto report = std::make_shared<PostMortem>(begin_post_mortem(instance, shards_.size(), now));
+  auto answer = std::make_shared<rpc::Reply>(std::move(reply));
+  shards_.on_each(
+      [report, now, job_id = instance.job_id](std::uint32_t i, engine::Shard& shard, auto&) {
+        report->shards[i] = post_mortem_of(shard, job_id, now);
+      },
+      [report, answer] { answer->result(post_mortem_json(*report)); });
+}
+
+// Without `job` lists the jobs. Without `epoch` reports the one that runs, or else the latest.
+void Introspection::dump(rpc::ConnectionId connection, const rpc::Request& request,
+                         rpc::Reply reply) const {
+  const Caller caller = caller_of_(connection);
+  if (!request.params.contains("job")) return reply.result({{"jobs", dumpable(caller)}});
+  rpc::Params params(request.params);
+  const auto name = params.text("job", kMaxName);
+  const auto epoch = params.number_or("epoch", 0, UINT32_MAX, 0);
+  if (const auto wrong = params.finish()) return reply.error(*wrong);
+  bool is_hidden = false;
+  const auto is_wanted = [&](const auto& job, const JobLock& lock) {
+    if (job.name != name || (epoch != 0 && job.epoch != epoch)) return false;
+    const bool is_seen = may_see(caller, name, lock);
+    is_hidden = is_hidden || !is_seen;
+    return is_seen;
+  };
+  for (const auto& instance : admission_.instances()) {
+    if (!is_present(*instance) || !is_wanted(*instance, instance->lock)) continue;
+    return dump_running(*instance, std::move(reply));
+  }
+  const auto ended = ended_.at(monotonic_now());
+  const auto found = std::find_if(ended.rbegin(), ended.rend(), [&](const auto* entry) {
+    return is_wanted(entry->report, entry->lock);
+  });
+  if (found != ended.rend()) return reply.result(post_mortem_json((*found)->report));
+  if (is_hidden) audit_hidden(connection, request.method, name);
+  reply.error(no_such_job(name));
 }
 
 void Introspection::closed(rpc::ConnectionId connection) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "control/access/caller.h"
 #include "control/node/jobs/admission.h"
+#include "control/node/reports/ended_jobs.h"
 #include "control/node/shards/shard_set.h"
 #include "net/server/connection_counts.h"
 #include "net/server/service.h"
@@ -33,8 +35,9 @@ class Introspection {
   // Gets the refused requests, for the log.
   using Audit = std::function<void(rpc::ConnectionId, std::string_view method, const Error&)>;
 
-  // `shards` and `admission` are borrowed. A caller sees the jobs that may_see() lets it see.
-  Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission,
+  // `shards`, `admission` and `ended` are borrowed. A caller sees the jobs that may_see() lets it
+  // see.
+  Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission, EndedJobs& ended,
                 std::function<Caller(rpc::ConnectionId)> caller_of, Audit audit);
 
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
@@ -51,12 +54,18 @@ class Introspection {
   void trace(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void take_trace(rpc::ConnectionId connection, const rpc::Request& request,
                   rpc::Reply reply) const;
+  void dump(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply) const;
+  void dump_running(const JobInstance& instance, rpc::Reply reply) const;
+  nlohmann::json dumpable(const Caller& caller) const;
 
   // The job's latest instance that has members.
   Result<const JobInstance*> find(const std::string& job) const;
   // The same, for a caller that may see it. For another caller there is no such job.
   Result<const JobInstance*> find_for(rpc::ConnectionId connection, std::string_view method,
                                       const std::string& job) const;
+  // Logs that a caller asked for a job that exists and that it may not see.
+  void audit_hidden(rpc::ConnectionId connection, std::string_view method,
+                    const std::string& job) const;
   void refuse(rpc::ConnectionId connection, std::string_view method, rpc::Reply& reply,
               const std::string& why) const;
   void set_trace(protocol::JobId job_id, std::size_t records, std::function<void()> then) const;
@@ -64,6 +73,7 @@ class Introspection {
   NodeFacts facts_;
   ShardSet& shards_;
   const Admission& admission_;
+  EndedJobs& ended_;
   std::function<Caller(rpc::ConnectionId)> caller_of_;
   Audit audit_;
   Nanos started_;

@@ -21,9 +21,11 @@ constexpr Nanos kParentTimeout = kPlacingTimeout - 2 * kSecond;
 }  // namespace
 
 JobLifecycle::JobLifecycle(asio::io_context& io, ShardSet& shards, Admission& admission,
-                           const Options& options, std::function<void(JobInstance&)> end_sessions)
+                           EndedJobs& ended, const Options& options,
+                           std::function<void(JobInstance&)> end_sessions)
     : shards_(shards),
       admission_(admission),
+      ended_(ended),
       end_sessions_(std::move(end_sessions)),
       timeout_(io),
       parent_connections_(io, shards, options.node, options.credentials, options.serves) {
@@ -163,7 +165,25 @@ void JobLifecycle::watch_unclaimed() {
   });
 }
 
+// The report is of use, and not necessary: without memory the job ends without one. Tasks run in
+// the order of their calls, so the shards know the job until they have reported.
+void JobLifecycle::keep_post_mortem(const JobInstance& instance) {
+  if (instance.registration != JobInstance::Registration::kDone) return;
+  const Nanos now = monotonic_now();
+  within_memory([&] {
+    auto report = std::make_shared<PostMortem>(begin_post_mortem(instance, shards_.size(), now));
+    shards_.on_each(
+        [report, now, job_id = instance.job_id](std::uint32_t i, engine::Shard& shard, auto&) {
+          report->shards[i] = post_mortem_of(shard, job_id, now);
+        },
+        [this, report, lock = instance.lock](const Outcome& done) {
+          if (done) within_memory([&] { ended_.add(std::move(*report), lock); });
+        });
+  });
+}
+
 void JobLifecycle::remove(JobInstance& instance) {
+  keep_post_mortem(instance);
   parent_connections_.remove(instance, [this, &instance] { admission_.release(instance); });
 }
 

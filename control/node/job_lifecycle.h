@@ -12,6 +12,7 @@
 
 #include "control/coordinator/records/job_assignment.h"
 #include "control/node/jobs/admission.h"
+#include "control/node/reports/ended_jobs.h"
 #include "control/node/shards/shard_set.h"
 #include "control/node/tree/parent_connections.h"
 
@@ -24,10 +25,10 @@ class JobLifecycle {
     net::tls::Credentials credentials{};  // what it shows to parent nodes
     bool serves = false;                  // whether a coordinator can assign jobs here
   };
-  // Borrows the loop, the shards and `admission`. end_sessions: called when no rank is left below
-  // an instance that is over; it ends the sessions of the instance's child nodes.
-  JobLifecycle(asio::io_context& io, ShardSet& shards, Admission& admission, const Options& options,
-               std::function<void(JobInstance&)> end_sessions);
+  // Borrows the loop, the shards, `admission` and `ended`. end_sessions: called when no rank is
+  // left below an instance that is over; it ends the sessions of the instance's child nodes.
+  JobLifecycle(asio::io_context& io, ShardSet& shards, Admission& admission, EndedJobs& ended,
+               const Options& options, std::function<void(JobInstance&)> end_sessions);
 
   // Adds the instance to the shards, then calls `then`.
   void add(const JobInstance& instance, WorkDone then);
@@ -61,10 +62,12 @@ class JobLifecycle {
   void drop(JobInstance& instance);
   // Precondition: the instance has no members.
   void remove(JobInstance& instance);
+  void keep_post_mortem(const JobInstance& instance);
   void watch_unclaimed();
 
   ShardSet& shards_;
   Admission& admission_;
+  EndedJobs& ended_;
   std::function<void(JobInstance&)> end_sessions_;
   std::function<void(std::uint64_t)> on_over_;
   asio::steady_timer timeout_;  // expires when placements may have been unclaimed too long

@@ -30,7 +30,7 @@ class JobLifecycleTest : public ::testing::Test {
     config.protocol.upper_inputs = 2;
     shards_ = std::make_unique<ShardSet>(io_, 1, config);
     jobs_ = std::make_unique<JobLifecycle>(
-        io_, *shards_, admission_,
+        io_, *shards_, admission_, ended_jobs_,
         JobLifecycle::Options{.node = "here", .credentials = {}, .serves = false},
         [this](const JobInstance& instance) { ended_.push_back(instance.name); });
     jobs_->on_over([this](std::uint64_t placement) { over_.push_back(placement); });
@@ -79,6 +79,7 @@ class JobLifecycleTest : public ::testing::Test {
   }
 
   asio::io_context io_;
+  EndedJobs ended_jobs_;
   Admission admission_{{.shards = 1}, {}};
   std::unique_ptr<ShardSet> shards_;
   std::unique_ptr<JobLifecycle> jobs_;

@@ -48,7 +48,7 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards, Store& s
       disconnect_(std::move(disconnect)),
       admission_(limits_of(options_, shards), options_.jobs),
       introspection_(
-          options_.facts, shards, admission_,
+          options_.facts, shards, admission_, ended_,
           [this](rpc::ConnectionId connection) {
             return options_.access->caller(options_.peer_of(connection));
           },
@@ -58,7 +58,7 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards, Store& s
       coordinator_(coordinator_of(options_), store, io, disconnect_),
       probe_(options_.probe, io),
       endpoints_(io, shards, admission_.capacity(), options_),
-      jobs_(io, shards, admission_,
+      jobs_(io, shards, admission_, ended_,
             {.node = options_.name,
              .credentials = options_.credentials,
              .serves = !options_.coordinators.empty()},

@@ -88,6 +88,7 @@ class Node : public rpc::Service {
   ShardSet& shards_;
   std::function<void(rpc::ConnectionId, std::string_view)> disconnect_;
   Admission admission_;
+  EndedJobs ended_;
   Introspection introspection_;
   CoordinatorService coordinator_;
   probe::ProbeService probe_;

@@ -178,6 +178,12 @@ void Shard::disconnect_stuck() {
   protocol_.outbox().clear_stuck();
 }
 
+protocol::Health Shard::health(protocol::JobId job, Nanos now) const {
+  return protocol_.health(job, now, [&](protocol::PoolIndex operation) {
+    return pipeline_.awaited({job, operation});
+  });
+}
+
 // Takes one lost peer at a time. Its loss can release events about another lost peer, and the
 // transport forgets a peer as soon as it has reported it.
 std::size_t Shard::report_lost_peers() {

@@ -44,6 +44,9 @@ class Shard {
   // Only the shard's thread calls the functions from here to remove_parent_connection(). Other
   // threads post() a task that calls them.
   protocol::Aggregator& protocol() { return protocol_; }
+  const protocol::Aggregator& protocol() const { return protocol_; }
+  // Returns which operation of the job does not go on, and why. Precondition: the job is there.
+  protocol::Health health(protocol::JobId job, Nanos now) const;
   const CycleClock& clock() const { return clock_; }
   // The caller must call this before it adds a job whose vertices have so many children (ranks and
   // child nodes).

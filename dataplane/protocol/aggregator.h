@@ -34,6 +34,7 @@
 #include "dataplane/protocol/tiles/tiles.h"
 #include "dataplane/protocol/verdicts/deadlines.h"
 #include "dataplane/protocol/verdicts/losses.h"
+#include "dataplane/protocol/verdicts/stalls.h"
 
 namespace tally::protocol {
 
@@ -58,6 +59,10 @@ class Aggregator {
   void join_parent(JobId job, std::uint32_t parent, ParentId parent_id, std::uint32_t region,
                    Nanos now);
   const JobInspector& inspect() const { return inspector_; }
+  // Returns which of the job's operations does not go on, and why.
+  Health health(JobId job, Nanos now, const Awaited& awaited) const {
+    return health_of(jobs_[job], now, awaited);
+  }
 
   // -- events ----------------------------------------------------------------------------------
   // A child announces an operation. `admissible`: the transport's answer for the regions of the

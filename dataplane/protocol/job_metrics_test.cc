@@ -137,7 +137,7 @@ TEST_F(JobMetricsTest, ATraceHasEveryStampInOrder) {
   EXPECT_EQ(done.completed, 1199);
   EXPECT_EQ(done.pulling + done.summing + done.pushing, 99);
   const TraceRecord& failed = taken.records[1];
-  EXPECT_EQ(failed.status, Status::kPeerLost);
+  EXPECT_EQ(failed.verdict.status, Status::kPeerLost);
   EXPECT_EQ(failed.notice, 2000);
   EXPECT_EQ(failed.ready, 0);
   EXPECT_EQ(failed.completed, 2500);
@@ -165,6 +165,26 @@ TEST_F(JobMetricsTest, ATraceKeepsTheLatestAndCountsTheRest) {
   aggregator_.inspect().set_trace(0, 0);
   run(7);
   EXPECT_TRUE(aggregator_.inspect().take_trace(0).records.empty()) << "off again";
+}
+
+TEST_F(JobMetricsTest, TheLatestOperationsAreKeptWithATraceAndWithoutOne) {
+  const auto run = [&](std::uint32_t round) {
+    for (SessionId m = 0; m < kRanks; ++m) announce(m, notice(Kind::kAllReduce, 64, round), 100);
+    move_all(100);
+  };
+  const auto latest = [&] { return aggregator_.inspect().latest(0); };
+  EXPECT_TRUE(latest().empty());
+  for (std::uint32_t round = 0; round < TraceRing::kLatest + 6; ++round) run(round);
+  ASSERT_EQ(latest().size(), TraceRing::kLatest);
+  EXPECT_EQ(latest().front().key.round, 6u);
+  aggregator_.inspect().set_trace(0, 4096);
+  EXPECT_EQ(latest().front().key.round, 6u) << "a trace does not lose them";
+  run(TraceRing::kLatest + 6);
+  EXPECT_EQ(aggregator_.inspect().take_trace(0).records.size(), 1u) << "and has none from before";
+  aggregator_.inspect().set_trace(0, 0);
+  ASSERT_EQ(latest().size(), TraceRing::kLatest);
+  EXPECT_EQ(latest().front().key.round, 7u);
+  EXPECT_EQ(latest().back().key.round, TraceRing::kLatest + 6);
 }
 
 }  // namespace

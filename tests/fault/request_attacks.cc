@@ -14,13 +14,14 @@ using nlohmann::json;
 using transport::Random;
 
 constexpr const char* kMethods[] = {
-    "node.status",         "node.jobs",       "node.stats",      "node.metrics",
-    "node.trace",          "node.trace_take", "job.open",        "job.next",
-    "job.report",          "job.leave",       "cluster.join",    "cluster.next",
-    "cluster.report",      "cluster.drain",   "cluster.nodes",   "cluster.jobs",
-    "cluster.coordinator", "plan.set",        "plan.show",       "probe.machine",
-    "probe.serve",         "probe.run",       "session.open",    "session.attach",
-    "session.close",       "session.empty",   "region.register", "region.deregister"};
+    "node.status",      "node.jobs",           "node.stats",      "node.metrics",
+    "node.dump",        "node.trace",          "node.trace_take", "job.open",
+    "job.next",         "job.report",          "job.leave",       "cluster.join",
+    "cluster.next",     "cluster.report",      "cluster.drain",   "cluster.nodes",
+    "cluster.jobs",     "cluster.coordinator", "plan.set",        "plan.show",
+    "probe.machine",    "probe.serve",         "probe.run",       "session.open",
+    "session.attach",   "session.close",       "session.empty",   "region.register",
+    "region.deregister"};
 
 void write(int socket, std::string_view text) {
   static_cast<void>(::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));

@@ -119,8 +119,8 @@ std::uint64_t Job::footprint(const JobSpec& spec) {
   return OperationTable::footprint(static_cast<std::uint16_t>(members), spec.credit,
                                    spec.ranks + edges_to_child_nodes(spec),
                                    static_cast<std::uint32_t>(spec.vertices.size())) +
-         members * sizeof(MemberState) + spec.vertices.size() * position +
-         spec.child_nodes * child_node + spec.parents * parent;
+         TraceRing::kLatest * sizeof(TraceRecord) + members * sizeof(MemberState) +
+         spec.vertices.size() * position + spec.child_nodes * child_node + spec.parents * parent;
 }
 
 }  // namespace tally::protocol

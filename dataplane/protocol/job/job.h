@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "dataplane/protocol/job/buffers.h"
@@ -27,6 +26,7 @@ struct MemberState {
   bool has_last = false;     // whether last_tag and last_round name the latest announcement
   std::uint32_t last_tag = 0;
   std::uint32_t last_round = 0;
+  Nanos last_notice = 0;  // time of that announcement
   RankCounters counters;
 };
 
@@ -103,8 +103,9 @@ struct Job {
   // Set when the job loses a member or a parent, here or at another vertex. With this verdict every
   // later operation of the epoch fails at once.
   Verdict broken;
+  bool has_refused = false;  // whether a child has announced an operation since then
   JobTotals totals;
-  std::unique_ptr<TraceRing> trace;  // null: off
+  TraceRing trace;
 };
 
 }  // namespace tally::protocol

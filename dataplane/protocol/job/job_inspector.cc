@@ -4,6 +4,44 @@
 #include <utility>
 
 namespace tally::protocol {
+namespace {
+
+// Adds the ranks that have not announced the operation, and all ranks below such child nodes.
+void add_missing(const Job& job, PoolIndex index, std::vector<std::uint16_t>& missing,
+                 std::vector<std::uint16_t>& missing_below) {
+  const Vertex& vertex = job.vertex(job.table[index]);
+  for (const std::uint16_t rank : vertex.ranks) {
+    if (!job.table.marked(index, rank)) missing.push_back(rank);
+  }
+  for (const ChildNode& child_node : vertex.child_nodes) {
+    if (job.table.marked(index, job.child_of(child_node))) continue;
+    missing_below.insert(missing_below.end(), child_node.ranks.begin(), child_node.ranks.end());
+  }
+}
+
+Outstanding outstanding_of(const Job& job, PoolIndex index) {
+  const OperationRecord& operation = job.table[index];
+  const std::uint16_t last = operation.times.last_rank;
+  Outstanding one{.key = operation.key,
+                  .part = operation.part,
+                  .state = operation.state,
+                  .kind = operation.shape.kind,
+                  .type = operation.shape.type,
+                  .count = operation.end - operation.first,
+                  .first_rank = operation.first_rank,
+                  .last_rank = last < job.spec.ranks ? last : wire::kNoRank,
+                  .notice = operation.first_notice,
+                  .last_notice = operation.times.last_notice,
+                  .tiles_in_flight = operation.tiles_in_flight,
+                  .missing = {},
+                  .missing_below = {}};
+  if (operation.state == OperationRecord::State::kGathering) {
+    add_missing(job, index, one.missing, one.missing_below);
+  }
+  return one;
+}
+
+}  // namespace
 
 bool JobInspector::is_slow(JobId job) const {
   const std::vector<TreePosition>& positions = jobs_[job].positions;
@@ -41,17 +79,45 @@ std::vector<Waiting> JobInspector::waiting(JobId id) const {
     // Part 0 stands for the operation, because every rank announces it, in one tree.
     if (operation.state != OperationRecord::State::kGathering || operation.part != 0) continue;
     Waiting entry{operation.key.tag, operation.key.round, {}, {}, operation.first_notice};
-    for (const std::uint16_t rank : job.vertex(operation).ranks) {
-      if (!job.table.marked(i, rank)) entry.missing.push_back(rank);
-    }
-    for (const ChildNode& child_node : job.vertex(operation).child_nodes) {
-      if (job.table.marked(i, job.child_of(child_node))) continue;
-      entry.missing_below.insert(entry.missing_below.end(), child_node.ranks.begin(),
-                                 child_node.ranks.end());
-    }
+    add_missing(job, i, entry.missing, entry.missing_below);
     waiting.push_back(std::move(entry));
   }
   return waiting;
+}
+
+std::vector<Outstanding> JobInspector::outstanding(JobId id, std::size_t most) const {
+  using State = OperationRecord::State;
+  const Job& job = jobs_[id];
+  std::vector<PoolIndex> oldest;
+  for (PoolIndex i = 0; i < job.table.used(); ++i) {
+    const State state = job.table[i].state;
+    if (state != State::kFree && state != State::kFailed) oldest.push_back(i);
+  }
+  std::sort(oldest.begin(), oldest.end(), [&](PoolIndex a, PoolIndex b) {
+    return job.table[a].first_notice < job.table[b].first_notice;
+  });
+  if (oldest.size() > most) oldest.resize(most);
+  std::vector<Outstanding> list;
+  list.reserve(oldest.size());
+  for (const PoolIndex index : oldest) list.push_back(outstanding_of(job, index));
+  return list;
+}
+
+std::vector<RankState> JobInspector::rank_states(JobId id) const {
+  const Job& job = jobs_[id];
+  std::vector<RankState> states;
+  states.reserve(job.spec.ranks);
+  for (std::uint16_t rank = 0; rank < job.spec.ranks; ++rank) {
+    const MemberState& state = job.members[rank];
+    states.push_back({.has_joined = state.member != kNoSession,
+                      .is_gone = state.gone,
+                      .outstanding = state.outstanding,
+                      .has_last = state.has_last,
+                      .last_tag = state.last_tag,
+                      .last_round = state.last_round,
+                      .last_notice = state.last_notice});
+  }
+  return states;
 }
 
 std::vector<RankCounters> JobInspector::rank_counters(JobId job) const {
@@ -65,11 +131,15 @@ std::vector<RankCounters> JobInspector::rank_counters(JobId job) const {
 }
 
 void JobInspector::set_trace(JobId job, std::size_t records) const {
-  jobs_[job].trace = records > 0 ? std::make_unique<TraceRing>(records) : nullptr;
+  jobs_[job].trace.trace(records);
 }
 
 TraceRing::Taken JobInspector::take_trace(JobId job) const {
-  return jobs_[job].trace != nullptr ? jobs_[job].trace->take() : TraceRing::Taken{};
+  return jobs_[job].trace.take();
+}
+
+std::vector<TraceRecord> JobInspector::latest(JobId job) const {
+  return jobs_[job].trace.latest();
 }
 
 }  // namespace tally::protocol

@@ -1,6 +1,7 @@
 #include "dataplane/protocol/job/job_metrics.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "dataplane/protocol/job/job.h"
 
@@ -29,12 +30,14 @@ TraceRecord record_of(const OperationRecord& operation, std::uint16_t ranks, Nan
   const StageTimes& times = operation.times;
   return TraceRecord{.key = operation.key,
                      .part = operation.part,
+                     .first_rank = operation.first_rank,
                      .last_rank = times.last_rank < ranks ? times.last_rank : wire::kNoRank,
                      .kind = operation.shape.kind,
                      .type = operation.shape.type,
-                     .status = operation.verdict.status,
+                     .verdict = operation.verdict,
                      .count = operation.end - operation.first,
                      .notice = operation.first_notice,
+                     .last_notice = times.last_notice,
                      .ready = operation.was_ready ? times.last_notice : 0,
                      .started = times.started,
                      .pulled = times.pulled,
@@ -70,14 +73,36 @@ RankCounters& RankCounters::operator+=(const RankCounters& other) {
   return *this;
 }
 
+std::vector<TraceRecord> TraceRing::newest(std::uint64_t count) const {
+  std::vector<TraceRecord> newest;
+  newest.reserve(count);
+  const std::size_t size = records_.size();
+  for (std::size_t i = next_ + size - count; i < next_ + size; ++i) {
+    newest.push_back(records_[i % size]);
+  }
+  return newest;
+}
+
+std::vector<TraceRecord> TraceRing::latest() const {
+  return newest(std::min<std::uint64_t>(added_, kLatest));
+}
+
+void TraceRing::trace(std::size_t records) {
+  const std::vector<TraceRecord> kept = latest();
+  std::vector<TraceRecord> ring(std::max(records, kLatest));
+  std::copy(kept.begin(), kept.end(), ring.begin());
+  records_ = std::move(ring);
+  next_ = kept.size() % records_.size();
+  traced_ = records;
+  added_ = taken_ = kept.size();
+}
+
 TraceRing::Taken TraceRing::take() {
   Taken taken;
-  const std::uint64_t kept = std::min<std::uint64_t>(added_ - taken_, records_.size());
+  if (traced_ == 0) return taken;
+  const std::uint64_t kept = std::min<std::uint64_t>(added_ - taken_, traced_);
   taken.dropped = added_ - taken_ - kept;
-  taken.records.reserve(kept);
-  for (std::uint64_t i = added_ - kept; i < added_; ++i) {
-    taken.records.push_back(records_[i % records_.size()]);
-  }
+  taken.records = newest(kept);
   taken_ = added_;
   return taken;
 }
@@ -105,9 +130,17 @@ void account(Job& job, const OperationRecord& operation, Nanos now) {
       last.lateness += operation.times.last_notice - operation.times.previous_notice;
     }
   }
-  if (job.trace != nullptr) {
-    job.trace->add(record_of(operation, job.spec.ranks, now));
-  }
+  job.trace.add(record_of(operation, job.spec.ranks, now));
+}
+
+void account_refused(Job& job, const OperationKey& key, std::uint16_t part, Nanos now) {
+  if (std::exchange(job.has_refused, true)) return;
+  TraceRecord record;
+  record.key = key;
+  record.part = part;
+  record.verdict = job.broken;
+  record.notice = record.last_notice = record.completed = now;
+  job.trace.add(record);
 }
 
 }  // namespace tally::protocol

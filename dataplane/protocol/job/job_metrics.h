@@ -48,12 +48,15 @@ struct RankCounters {
 struct TraceRecord {
   OperationKey key;
   std::uint16_t part = 0;
-  std::uint16_t last_rank = 0;
+  // The ranks that announced first and last; kNoRank when that is a child node, or unknown.
+  std::uint16_t first_rank = wire::kNoRank;
+  std::uint16_t last_rank = wire::kNoRank;
   wire::Kind kind = wire::Kind::kAllReduce;
   ElementType type = ElementType::kF32;
-  Status status = Status::kOk;
+  Verdict verdict;
   std::uint64_t count = 0;  // elements of the part
   Nanos notice = 0;         // time of the first notice
+  Nanos last_notice = 0;
   Nanos ready = 0;
   Nanos started = 0;
   Nanos pulled = 0;
@@ -64,28 +67,49 @@ struct TraceRecord {
   Nanos pushing = 0;
 };
 
-// The latest operations of a job. The size is fixed: a new record overwrites the oldest, and take()
-// counts the records that were lost.
+// The latest operations of a job. A new record overwrites the oldest. The ring always keeps kLatest
+// records, for reports about jobs that are stuck or have failed. A trace keeps more of them, and
+// takes each once. Only add() is on the path of operations; the other functions may allocate.
 class TraceRing {
  public:
-  explicit TraceRing(std::size_t records) : records_(records) {}
+  static constexpr std::size_t kLatest = 64;
 
-  void add(const TraceRecord& record) { records_[added_++ % records_.size()] = record; }
+  TraceRing() : records_(kLatest) {}
+
+  void add(const TraceRecord& record) {
+    records_[next_] = record;
+    if (++next_ == records_.size()) next_ = 0;
+    ++added_;
+  }
+
+  // Returns the latest records, at most kLatest, oldest first.
+  std::vector<TraceRecord> latest() const;
+
+  // Begins a trace of `records` records, or ends it with 0. take() returns records from now on.
+  void trace(std::size_t records);
 
   struct Taken {
     std::vector<TraceRecord> records;  // oldest first
     std::uint64_t dropped = 0;         // overwritten before take() returned them
   };
-  // Returns all records and empties the ring. It allocates, so only control may call it.
+  // Returns the records since the last call. Returns none when no trace has begun.
   Taken take();
 
  private:
+  std::vector<TraceRecord> newest(std::uint64_t count) const;
+
   std::vector<TraceRecord> records_;
+  std::size_t next_ = 0;  // index of the next record
+  std::size_t traced_ = 0;
   std::uint64_t added_ = 0;
   std::uint64_t taken_ = 0;
 };
 
 // An operation has ended: adds it to the totals, the rank counters and the trace of its job.
 void account(Job& job, const OperationRecord& operation, Nanos now);
+
+// A rank has announced an operation after its job was broken. Adds the first one to the trace, so
+// that reports show what the loss did.
+void account_refused(Job& job, const OperationKey& key, std::uint16_t part, Nanos now);
 
 }  // namespace tally::protocol

@@ -80,6 +80,34 @@ TEST_F(JobTest, TheInspectorListsMissingRanksBelowChildNodesApart) {
   EXPECT_EQ(waiting[0].missing_below, (std::vector<std::uint16_t>{2, 3}));
 }
 
+TEST_F(JobTest, TheInspectorListsTheOldestOutstandingOperations) {
+  Job& job = make(true);
+  job.table[add(job, 17, {1})].first_notice = 20;
+  job.table[add_ready(job, 18)].first_notice = 10;
+  job.table[add(job, 19, {})].first_notice = 30;
+  const auto outstanding = inspector_.outstanding(0, 2);
+  ASSERT_EQ(outstanding.size(), 2u);
+  EXPECT_EQ(outstanding[0].key.tag, 18u);
+  EXPECT_TRUE(outstanding[0].missing.empty());
+  EXPECT_EQ(outstanding[1].key.tag, 17u);
+  EXPECT_EQ(outstanding[1].missing, (std::vector<std::uint16_t>{0}));
+  EXPECT_EQ(outstanding[1].missing_below, (std::vector<std::uint16_t>{2, 3}));
+}
+
+TEST_F(JobTest, ALostRankKeepsItsLatestAnnouncement) {
+  Job& job = make(true);
+  job.members[1].has_last = true;
+  job.members[1].last_tag = 17;
+  losses_.gone(job, 1, Status::kPeerLost, 5);
+  const auto ranks = inspector_.rank_states(0);
+  ASSERT_EQ(ranks.size(), 4u);
+  EXPECT_TRUE(ranks[0].has_joined);
+  EXPECT_FALSE(ranks[1].has_joined);
+  EXPECT_TRUE(ranks[1].is_gone);
+  EXPECT_TRUE(ranks[1].has_last);
+  EXPECT_EQ(ranks[1].last_tag, 17u);
+}
+
 TEST_F(JobTest, BuffersOfLostNodesDoNotCount) {
   Job& job = make(false);
   EXPECT_TRUE(inspector_.buffers_free(0));

@@ -89,13 +89,17 @@ void Matching::announce(Job& job, std::uint16_t child, const wire::Notice& notic
   PoolIndex index = job.table.find(key);
   if (index == kNone) {
     if (job.table.closed(key)) return refuse(Status::kDuplicate);
-    if (job.is_broken() && !job.leads_up(vertex)) return reply(job, child, notice, job.broken, 0);
+    if (job.is_broken() && !job.leads_up(vertex)) {
+      account_refused(job, key, notice.part, now);
+      return reply(job, child, notice, job.broken, 0);
+    }
     index = open(job, key, vertex, notice, child, now);
   }
   if (!job.table.mark(index, child)) return refuse(Status::kDuplicate);
   state.has_last = true;
   state.last_tag = notice.tag;
   state.last_round = notice.round;
+  state.last_notice = now;
   OperationRecord& operation = job.table[index];
   if (operation.state != OperationRecord::State::kGathering) {
     return came_late(job, index, child, notice, now);

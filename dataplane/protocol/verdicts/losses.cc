@@ -15,7 +15,9 @@ void Losses::gone(Job& job, std::uint16_t child, Status why, Nanos now) {
   const SessionId member = state.member;
   if (member != kNoSession) jobs_.leave(member);
   outbox_.drop_member(member);
-  state = MemberState{.credit = state.credit, .gone = true, .counters = state.counters};
+  state.member = kNoSession;
+  state.outstanding = 0;
+  state.gone = true;
   const Verdict verdict = job.loss_of(child, why);
   break_job(job, verdict, member, kNoParentId);
   for (PoolIndex i = 0; i < job.table.used(); ++i) {
