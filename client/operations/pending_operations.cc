@@ -1,6 +1,8 @@
 #include "client/operations/pending_operations.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "dataplane/partition/granules.h"
 
@@ -181,6 +183,26 @@ void PendingOperations::keep_ended(const Finished& finished) {
   kept.post = pending.post;
   kept.round = finished.round;
   kept.contribution = pending.copy;
+}
+
+bool PendingOperations::cover(const Region& region) const {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> used;  // [begin, end)
+  for (std::uint32_t i = 0; i < pending_.size(); ++i) {
+    if (std::find(free_.begin(), free_.end(), i) != free_.end()) continue;
+    const Post& post = pending_[i].post;
+    const Extents& extents = pending_[i].extents;
+    const std::uint64_t size = element_bytes(post.notice.type);
+    const std::uint64_t in = post.notice.in_offset, out = post.notice.out_offset;
+    if (post.in == &region) used.emplace_back(in, in + extents.in.count * size);
+    if (post.out == &region) used.emplace_back(out, out + extents.out.count * size);
+  }
+  std::sort(used.begin(), used.end());
+  std::uint64_t covered = 0;
+  for (const auto& [begin, end] : used) {
+    if (begin > covered) return false;
+    covered = std::max(covered, end);
+  }
+  return covered >= region.bytes();
 }
 
 bool PendingOperations::is_spoiled(std::uint64_t number) const {

@@ -90,6 +90,8 @@ class PendingOperations {
   // Operations have numbers as in begin(). From now on, small contributions are copied at the post,
   // and others in place when the post asks for that.
   void keep_inputs() { keeps_ = true; }
+  // Whether operations that have no completion yet use all bytes of the region.
+  bool cover(const Region& region) const;
   // Whether the operation cannot be done again: a loss may have destroyed the contribution, of
   // which there is no copy, or the operation has been interrupted too often.
   bool is_spoiled(std::uint64_t number) const;

@@ -181,6 +181,23 @@ TEST_F(PendingOperationsTest, ASmallContributionIsKeptForAnotherTime) {
   EXPECT_FALSE(operations_.end({{}, second, 7, 2, false}, completed)) << "the caller knows it";
 }
 
+TEST_F(PendingOperationsTest, OperationsCoverARegionWhenTheyUseAllOfItsBytes) {
+  post_.notice.count = 512;  // of 4 bytes: a half
+  post_.notice.in_offset = post_.notice.out_offset = 0;
+  const std::uint32_t first = begin();
+  EXPECT_FALSE(operations_.cover(*region_));
+  post_.notice.in_offset = post_.notice.out_offset = 2048;
+  begin();
+  EXPECT_TRUE(operations_.cover(*region_));
+  EXPECT_FALSE(operations_.cover(*side_));
+  end(first, Status::kOk);
+  EXPECT_FALSE(operations_.cover(*region_));
+  post_.notice.in_offset = 0;
+  post_.notice.out_offset = 2048;
+  begin();
+  EXPECT_TRUE(operations_.cover(*region_)) << "input and result count";
+}
+
 TEST_F(PendingOperationsTest, ALargeContributionInPlaceIsKeptOnRequest) {
   auto large = Region::allocate(1 << 20).value();
   post_.in = post_.out = large.get();

@@ -68,7 +68,7 @@ class PlanNews {
   rpc::HighestTerm* term_;
   bool repairs_;
   std::uint64_t request_ = 0;
-  Nanos asked_ = 0;  // when that was
+  Nanos asked_ = 0;  // when the request was sent
 };
 
 }  // namespace tally::client

@@ -1,5 +1,7 @@
 #include "client/session/session_regions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -108,10 +110,16 @@ void SessionRegions::withdraw_all_from(Nodes& nodes) const {
   }
 }
 
-Outcome SessionRegions::replace_used() const {
+Outcome SessionRegions::replace_used(const std::function<bool(const Region&)>& is_covered) const {
   for (const auto* regions : {&regions_, &side_regions_}) {
     for (const auto& region : *regions) {
       if (region->outstanding == 0) continue;
+      if (regions == &regions_ && !is_covered(*region)) {
+        return Error{Status::kUnsupported,
+                     fmt::format("the region of {} bytes at {} cannot move, because outstanding "
+                                 "operations use only a part of it",
+                                 region->bytes(), static_cast<void*>(region->data()))};
+      }
       if (auto replaced = region->replace(); !replaced) return replaced;
     }
   }

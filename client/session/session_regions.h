@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -42,7 +43,9 @@ class SessionRegions {
   // is that of the first region that cannot move.
   Outcome move_used() const;
   // The same when the session goes on: nodes of later versions get the memory that is there now.
-  Outcome replace_used() const;
+  // `is_covered` says whether outstanding operations have all bytes of the region. The caller may
+  // write to other bytes meanwhile, which would be lost, so a region with such bytes cannot move.
+  Outcome replace_used(const std::function<bool(const Region&)>& is_covered) const;
 
  private:
   std::vector<std::unique_ptr<Region>> regions_;

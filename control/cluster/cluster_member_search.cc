@@ -12,8 +12,10 @@ namespace {
 
 constexpr Nanos kFirstSearchPause = 100 * kMillisecond;
 constexpr Nanos kLongestPause = 2 * kSecond;
-constexpr Nanos kShortPause = 200 * kMillisecond;  // where coordinators are elected
-constexpr Nanos kElection = 2 * kSecond;           // for other nodes that start at the same time
+constexpr Nanos kShortPause = 200 * kMillisecond;      // where coordinators are elected
+constexpr Nanos kHandshake = 3 * kSecond;              // for the network to answer a connection
+constexpr Nanos kShortHandshake = 500 * kMillisecond;  // the same where coordinators are elected
+constexpr Nanos kElection = 2 * kSecond;  // for other nodes that start at the same time
 
 // The indexes of the addresses, with those that have been silent for the shortest time last. So a
 // coordinator that stands still does not delay the search for the next one.
@@ -90,7 +92,9 @@ std::vector<CoordinatorAnswer> ClusterMember::ask_all() {
   bool anybody = false, elected = false;
   for (const std::size_t i : by_silence(addresses, silent_)) {
     if (stopping() || elected) break;
-    auto channel = rpc::RpcChannel::connect(addresses[i], 0, options_.credentials);
+    // Where coordinators are elected, a machine that does not answer must not delay the others.
+    auto channel = rpc::RpcChannel::connect(addresses[i], 0, options_.credentials,
+                                            elects() ? kShortHandshake : kHandshake);
     Result<CoordinatorAnswer> answer = CoordinatorAnswer{};
     if (channel) {
       const Interruptible interruptible(*this, channel->fd());

@@ -30,7 +30,8 @@ class Repair(Cluster):
         self.start(name, "--cluster", self.address("a"), "--cluster-name", name, "--cluster-host", "here", *more,
                    shards=1)
 
-    def nodes_and_ranks(self, names=("b", "c", "d"), ranks: int = 3, network: bool = False, plan: str = "") -> list:
+    def nodes_and_ranks(self, names=("b", "c", "d"), ranks: int = 3, network: bool = False, plan: str = "",
+                        elements: int = ELEMENTS) -> list:
         """The ranks of a job over these nodes."""
         self.network = network
         for name in ("a", *names):
@@ -39,7 +40,7 @@ class Repair(Cluster):
         self.ctl("drain", "a")
         if plan:
             self.ctl("plan", "set", plan)
-        started = [Process([FAULT_RANK, self.address("a"), "train", rank, ranks, ELEMENTS],
+        started = [Process([FAULT_RANK, self.address("a"), "train", rank, ranks, elements],
                            environment={"TALLY_HOST": "elsewhere" if network else "here"}) for rank in range(ranks)]
         for rank in started:
             self.assertEqual(rank.line(), "ready")
@@ -87,7 +88,9 @@ class Repair(Cluster):
             self.wait_for(4)
 
     def stop_nodes(self, ranks: list) -> None:
-        """Stops node after node under load. Each goes on while the ranks use the same buffers again."""
+        """Stops node after node under load. Each goes on while the ranks use the same buffers again.
+
+        The operations use all of their region, so it can move out of the reach of a node in the middle of a tile."""
         rounds = 600
         for loss in range(LOSSES):
             self.loop(ranks, 1 << 18, rounds)
@@ -97,7 +100,9 @@ class Repair(Cluster):
             self.looped(ranks, rounds)
             for rank in ranks:
                 rank.send("worst")
-            worst = max(int(rank.line().split()[1]) for rank in ranks)
+            words = [rank.line().split() for rank in ranks]
+            self.assertEqual({one[3] for one in words}, {str(loss + 1)}, "each rank was repaired once more")
+            worst = max(int(one[1]) for one in words)
             print(f"{name} stopped: longest round {worst} ms", flush=True)
             self.assertLess(worst, 15_000, "the coordinator noticed it before it gave the node up after 30 s")
             self.loop(ranks, 1 << 18, rounds // 4)
@@ -123,7 +128,7 @@ class Repair(Cluster):
         self.end(ranks)
 
     def test_stopped_nodes(self):
-        ranks = self.nodes_and_ranks()
+        ranks = self.nodes_and_ranks(elements=1 << 18)
         self.stop_nodes(ranks)
         self.end(ranks)
 

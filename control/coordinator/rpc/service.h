@@ -87,6 +87,9 @@ class CoordinatorService {
     RankRounds rounds;                   // of a report that spans several requests
   };
 
+  // The node must ask, or join again, soon after the store has settled what comes before.
+  void expect(NodeId node);
+  void lose_rank(Coordinator::Ticket ticket);
   void join(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void next(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   void report(const rpc::Request& request, rpc::Reply reply);

@@ -88,6 +88,7 @@ void CoordinatorService::next_message(rpc::ConnectionId connection, const rpc::R
     return reply.error(Status::kInvalidArgument, "job.next waits for its answer already");
   }
   caller.asks = std::move(reply);
+  waits_.erase({caller.asks_until, connection});
   caller.asks_until = kForever;
   if (hold > 0) {
     caller.asks_until = monotonic_now() + static_cast<Nanos>(hold) * kMillisecond;

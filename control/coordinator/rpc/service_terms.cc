@@ -46,6 +46,25 @@ void CoordinatorService::end_earlier(NodeId was, const std::string& name) {
   disconnect_(connection, "its node joins again");
 }
 
+// Answers wait for the store, so nodes and ranks cannot come sooner.
+void CoordinatorService::expect(NodeId node) {
+  store_->when_settled([this, term = term_, node](const Outcome& settled) {
+    if (!settled || term != term_) return;
+    coordinator_->expect(node, monotonic_now());
+    set_timer(monotonic_now());
+  });
+}
+
+// A rank of an elected coordinator may be looking for it.
+void CoordinatorService::lose_rank(Coordinator::Ticket ticket) {
+  if (term_ == 0) return coordinator_->lose(ticket);
+  store_->when_settled([this, term = term_, ticket](const Outcome& settled) {
+    if (!settled || term != term_) return;
+    coordinator_->lose(ticket, monotonic_now() + kReconnect);
+    act();
+  });
+}
+
 json CoordinatorService::with_term(json message) const {
   if (term_ != 0) message["term"] = term_;
   return message;

@@ -90,10 +90,10 @@ void Coordinator::take_back(NodeId node, const std::vector<std::uint64_t>& place
 
 void Coordinator::await(NodeId node, Nanos now) {
   const auto name = members_.leave(node, true);
+  heartbeats_.erase(node);
   if (!name) return;
   awaited_[node] = *name;
   news_.add(node, now, kReturn);
-  heartbeats_.expect(node, now + kRejoin);
   versions_.node_awaited(
       node, {Status::kUnavailable, fmt::format("node \"{}\" has lost its connection", *name)});
   repairs_.members_changed();
@@ -119,8 +119,12 @@ void Coordinator::listen(NodeId node, Nanos until) {
   if (members_.set_silent(node, false)) has_returned_ = true;
 }
 
-void Coordinator::answered(NodeId node, Nanos now) {
-  if (members_.has(node)) heartbeats_.expect(node, now + kHeartbeatTimeout);
+void Coordinator::expect(NodeId node, Nanos now) {
+  if (awaited_.contains(node)) {
+    heartbeats_.expect(node, now + kRejoin);
+  } else if (members_.has(node)) {
+    heartbeats_.expect(node, now + kHeartbeatTimeout);
+  }
 }
 
 // Jobs that cannot be repaired keep a node that is silent, until it has left.

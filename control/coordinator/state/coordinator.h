@@ -98,7 +98,7 @@ class Coordinator {
                       const ReturningNode& returning = {});
   void leave(NodeId node, std::string_view why);
   // The node is no member any more, and is awaited: until kReturn has passed, it may join again
-  // without harm to its jobs. Jobs that can be repaired leave it after kRejoin.
+  // without harm to its jobs.
   void await(NodeId node, Nanos now);
   // Sets the node's NICs. Jobs that form from now on use them; running jobs use them when they have
   // not changed for kCalm.
@@ -107,9 +107,10 @@ class Coordinator {
   Outcome set_speeds(std::map<std::string, Measured> measured);
   // The node waits for news until then.
   void listen(NodeId node, Nanos until);
-  // The answer to a node that listened has been sent. A node that does not listen again soon is
-  // silent: jobs that can be repaired leave it, and it gets no trees until it listens again.
-  void answered(NodeId node, Nanos now);
+  // The node has an answer, and must listen within kHeartbeatTimeout; an awaited node must join
+  // within kRejoin. A node that does not is silent: jobs that can be repaired leave it, and it gets
+  // no trees until it listens again.
+  void expect(NodeId node, Nanos now);
 
   // A node's report on a placement: it serves the placement (`error` is empty), it cannot (`error`
   // says why), or the placement is over there.

@@ -252,33 +252,6 @@ TEST_F(RepairingTest, ARankThatGoesDuringARepairEndsTheJob) {
   EXPECT_EQ(ended(1), "rank 1 died or lost its connection to the coordinator");
 }
 
-TEST_F(RepairingTest, ARankThatLosesItsConnectionMayComeBackToTheRepair) {
-  const NodeId a = join("a"), b = join("b");
-  run_repairable_job({a, b});
-  begin_repair({a, b});
-  coordinator_->lose(2, now_ + kReconnect);
-  EXPECT_THAT(instructions(), ElementsAre(Word::kCalledOff));
-  EXPECT_EQ(progress().waits_for, "waits for rank 1 to come to this coordinator");
-  coordinator_->resume(3, opening(1), {first_});
-  coordinator_->listen(3, true);
-  act();
-  for (const NodeId node : {a, b}) serve(node);
-  now_ += kRepairPause;
-  act();
-  for (const NodeId node : {a, b}) serve(node);
-  EXPECT_THAT(instructions(), ElementsAre(Word::kPrepare));
-}
-
-TEST_F(RepairingTest, ARankThatDoesNotComeBackInTimeEndsTheJob) {
-  const NodeId a = join("a"), b = join("b");
-  run_repairable_job({a, b});
-  begin_repair({a, b});
-  coordinator_->lose(2, now_ + kReconnect);
-  instructions();
-  now_ += kReconnect;
-  EXPECT_THAT(ended(1), HasSubstr("rank 1 did not come to the coordinator in time"));
-}
-
 TEST_F(RepairingTest, ALossThatIsReportedAfterARankHasLeftIsBlamedOnThatRank) {
   const NodeId a = join("a");
   run_repairable_job({a});
@@ -370,6 +343,7 @@ TEST_F(RepairingTest, AnAwaitedNodeThatDoesNotJoinIsSilentBeforeItHasLeft) {
   const NodeId a = join("a"), b = join("b");
   run_repairable_job({a, b});
   coordinator_->await(b, now_);
+  coordinator_->expect(b, now_);
   wait(kRejoin + kSecondLook, {a});
   EXPECT_THAT(silent_, ElementsAre("b"));
   repair_with({a});

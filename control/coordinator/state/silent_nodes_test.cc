@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/control/repairing_fixture.h"
+#include "tests/support/control/set_plans.h"
 
 namespace tally::control {
 namespace {
@@ -16,7 +17,7 @@ class SilentNodesTest : public RepairingTest {
  protected:
   // The node has its answer and does not ask again; the others do.
   void fall_silent(NodeId node) {
-    coordinator_->answered(node, now_);
+    coordinator_->expect(node, now_);
     now_ += kHeartbeatTimeout;
     act();
     EXPECT_THAT(silent_, IsEmpty());
@@ -58,6 +59,23 @@ TEST_F(SilentNodesTest, JobsThatCannotBeRepairedKeepASilentNodeUntilItHasLeft) {
   EXPECT_EQ(stage(), "running");
 }
 
+TEST_F(SilentNodesTest, JobsWithAPlanOfAFileLeaveASilentNodeToo) {
+  const NodeId a = join("a"), b = join("b"), c = join("c");
+  ASSERT_TRUE(coordinator_->set_plan("", stars(4), now_).ok());
+  run_repairable_job({a, b, c});
+  fall_silent(b);
+  coordinator_->listen(a, now_);
+  coordinator_->listen(c, now_);
+  repair_with({a, c});
+  for (const PlanNode& one : store_.jobs().at(epoch())->nodes) EXPECT_NE(one.node, b);
+}
+
+TEST_F(SilentNodesTest, ANodeThatJoinsAndNeverAsksIsSilent) {
+  const NodeId a = join("a");
+  fall_silent(a);
+  EXPECT_THAT(silent_, ElementsAre("a"));
+}
+
 TEST_F(SilentNodesTest, ANextVersionWithASilentNodeIsCalledOff) {
   const NodeId a = join("a"), b = join("b");
   run_repairable_job({a, b});
@@ -69,6 +87,10 @@ TEST_F(SilentNodesTest, ANextVersionWithASilentNodeIsCalledOff) {
   fall_silent(c);
   EXPECT_THAT(instructions(), ElementsAre(Word::kCalledOff));
   EXPECT_EQ(epoch(), old);
+  coordinator_->listen(c, now_ + kHold);
+  act();
+  wait(kCalm, {a, b, c});
+  EXPECT_THAT(news(c).placements, SizeIs(1)) << "it begins again when the node asks again";
 }
 
 TEST_F(SilentNodesTest, ANodeThatLeavesWhileItIsSilentIsNotAMemberAnyMore) {
@@ -79,7 +101,7 @@ TEST_F(SilentNodesTest, ANodeThatLeavesWhileItIsSilentIsNotAMemberAnyMore) {
   repair_with({a});
   EXPECT_EQ(coordinator_->members().all().size(), 1U);
   const Nanos next = coordinator_->next_deadline();
-  coordinator_->answered(b, now_);
+  coordinator_->expect(b, now_);
   EXPECT_EQ(coordinator_->next_deadline(), next) << "nothing waits for it";
 }
 

@@ -161,7 +161,7 @@ TEST_F(TakingOverTest, AJobWhoseRanksDoNotComeBackIsNotRepaired) {
   const auto& last = notifications_.back();
   EXPECT_EQ(last.word, Change::Word::kEnded);
   EXPECT_EQ(last.culprit, 1U);
-  EXPECT_THAT(last.why, HasSubstr("not repaired: rank 1 did not come to the coordinator"));
+  EXPECT_THAT(last.why, HasSubstr("not repaired: rank 1 did not come to the new coordinator"));
 }
 
 TEST_F(TakingOverTest, ARankMayResumeAgain) {

@@ -83,6 +83,11 @@ class CoordinatorTest : public ::testing::Test {
     if (found == answers_.end()) return "(waits)";
     return found->second ? "" : found->second.error().message;
   }
+  Status answers_at(Coordinator::Ticket ticket) {
+    act();
+    const auto found = answers_.find(ticket);
+    return found == answers_.end() ? Status::kAgain : found->second.status();
+  }
   JobRecord answer(Coordinator::Ticket ticket) {
     EXPECT_EQ(error(ticket), "");
     const auto found = answers_.find(ticket);

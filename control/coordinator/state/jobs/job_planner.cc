@@ -85,11 +85,13 @@ Result<Layout> JobPlanner::lay_out_job(const JobRecord& job, const Plan& plan,
   const Members usable = members_.usable();
   if (usable.empty()) {
     return refused(
-        "all nodes are draining: start another, or take one back (tallyctl drain --undo)");
+        "all nodes are draining or silent: start another, or take one back (tallyctl drain "
+        "--undo)");
   }
   if (plan == nullptr) return star_layout(usable, job.ranks, split_bytes_);
   const MachinePlan& machines = plan->machines;
-  const Members known = departed_.with_present();
+  Members known = departed_.with_present();
+  for (auto& [node, member] : known) member.draining |= members_.is_silent(node);
   if (const auto fine = check_layout(machines, known); !fine) return fine.error();
   const std::size_t workers = machines.of().workers.size();
   if (job.ranks < workers) {

@@ -46,11 +46,11 @@ JobRepairs::Due JobRepairs::due(Nanos now) {
     if (!state.repair) continue;
     Repair& repair = *state.repair;
     if (repair.since == 0) repair.since = now;
-    if (ranks != Return::kComplete) continue;
     if (repair.since + kRepairTimeout <= now) {
       due.expired.push_back(epoch);
       continue;
     }
+    if (ranks != Return::kComplete) continue;
     if (state.next != 0) continue;
     if (!repair.attempt_at) repair.attempt_at = now + pause_after(repair.attempts);
     if (*repair.attempt_at <= now) due.attempts.push_back(epoch);
@@ -62,8 +62,9 @@ Nanos JobRepairs::next_deadline() const {
   Nanos next = kForever;
   for (const auto& [epoch, state] : jobs_.states()) {
     if (state.resume_until != 0) next = std::min(next, state.resume_until);
-    if (!state.repair || state.resume_until != 0) continue;
+    if (!state.repair) continue;
     next = std::min(next, state.repair->since + kRepairTimeout);
+    if (state.resume_until != 0) continue;
     if (state.next == 0) next = std::min(next, state.repair->attempt_at.value_or(0));
   }
   return next;

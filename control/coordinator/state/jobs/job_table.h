@@ -58,6 +58,9 @@ struct JobState {
   std::set<Ticket> waiting;        // ranks without an answer
   // The first rank that has left: the nodes are about to report that the job is over.
   std::optional<Departure> departed{};
+  // The first rank that has lost its connection, and may resume the version. It counts as departed
+  // when the time for that is over.
+  std::optional<Departure> missing{};
   // An earlier coordinator had this version, or ranks have lost their connections to this one: they
   // may resume it until then; 0: all have, or the time is over.
   Nanos resume_until = 0;

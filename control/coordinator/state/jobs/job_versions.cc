@@ -121,8 +121,8 @@ void JobVersions::node_left(NodeId node, const Error& why) {
 void JobVersions::node_awaited(NodeId node, const Error& why) {
   std::vector<std::uint32_t> epochs;
   for (const auto& [epoch, state] : jobs_.states()) {
-    const bool waits = state.stage == JobStage::kNext && state.unconfirmed.contains(node);
-    if (waits) epochs.push_back(epoch);
+    if (state.stage != JobStage::kNext || !state.unconfirmed.contains(node)) continue;
+    if (jobs_.find(jobs_.record(epoch)->follows)->repair) epochs.push_back(epoch);
   }
   for (const std::uint32_t epoch : epochs) fail_next(epoch, why.message);
 }
@@ -136,6 +136,7 @@ void JobVersions::node_silent(NodeId node, const Error& why) {
     const JobState* state = jobs_.find(epoch);
     if (state == nullptr) continue;
     if (state->stage == JobStage::kNext) {
+      want_again(*jobs_.find(jobs_.record(epoch)->follows));
       fail_next(epoch, why.message);
     } else {
       begin_repair(state->stage == JobStage::kLeaving ? used_with(epoch) : epoch, why.message);
@@ -161,7 +162,9 @@ void JobVersions::resume(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
                          const std::string& host) {
   jobs_.take_place(ticket, epoch, rank, host);
   JobState& state = *jobs_.find(epoch);
-  if (state.departed && state.departed->rank == rank) state.departed.reset();
+  for (auto* gone : {&state.departed, &state.missing}) {
+    if (*gone && (*gone)->rank == rank) gone->reset();
+  }
   answer(ticket, jobs_.record(epoch), rank);
   const std::uint32_t before = jobs_.record(epoch)->follows;
   JobState* leaving = jobs_.find(before);
@@ -180,8 +183,12 @@ void JobVersions::close(Ticket ticket, std::string_view how, bool may_resume, Na
   if (state == nullptr) return;
   state->waiting.erase(ticket);
   const bool begun = state->stage != JobStage::kGathering && state->stage != JobStage::kPlacing;
-  if (may_resume && begun) state->resume_until = std::max(state->resume_until, resume_until);
-  if (may_resume && state->resume_until != 0) return;
+  const bool in_use = state->stage == JobStage::kRunning || state->stage == JobStage::kRepairing;
+  if (may_resume && in_use) {
+    state->resume_until = std::max(state->resume_until, resume_until);
+    if (!state->missing) state->missing = {*rank, std::string(how)};
+    if (state->resume_until != 0) return;
+  }
   if (begun && !state->departed) state->departed = {*rank, std::string(how)};
   if (state->stage == JobStage::kRepairing) {
     return give_up(*epoch, {Status::kPeerLost, fmt::format("rank {} {}", *rank, how)}, rank);

@@ -77,10 +77,10 @@ class JobVersions {
   // The node has joined again and has only these placements: versions that are over have ended
   // there where it has them no more.
   void forget_over(NodeId node, const std::vector<std::uint64_t>& placements);
-  // A member has lost its connection, and may join again. A next version does not wait for that.
+  // A member has lost its connection, and may join again. A repair does not wait for that.
   void node_awaited(NodeId node, const Error& why);
   // A member gives no sign of life, and may still serve what it has. Versions that can be repaired
-  // without it are lost; so is a next version.
+  // without it are lost. A next version is called off, and its change begins again.
   void node_silent(NodeId node, const Error& why);
   // A member has left, and what it served with it.
   void node_left(NodeId node, const Error& why);
@@ -139,6 +139,7 @@ class JobVersions {
   void lose(Ticket ticket, std::uint32_t epoch, const std::string& why);
   void lose_again(std::uint32_t epoch, std::uint32_t rank, const std::string& why);
   void cannot_change(Ticket ticket, std::uint32_t epoch, const std::string& why);
+  void want_again(JobState& state);
   bool begin_repair(std::uint32_t epoch, const std::string& why);
   void finish_repair(std::uint32_t epoch);
   void use_next(JobState& state);

@@ -28,6 +28,15 @@ std::uint32_t JobVersions::used_with(std::uint32_t leaving) const {
   return is_used ? state->next : 0;
 }
 
+// The change to the next version is about to be called off, for a reason that passes. A repair
+// makes its own attempts.
+void JobVersions::want_again(JobState& state) {
+  if (state.next == 0 || state.repair) return;
+  const JobRecord& next = *jobs_.record(state.next);
+  const bool is_same = have_same_plan(*jobs_.record(next.follows), next);
+  state.wanted = is_same ? Wanted::kOwnPlan : Wanted::kPlanInForce;
+}
+
 // Returns false when the version does not run, or cannot be repaired. A change that the repair
 // calls off is wanted afterwards too, unless it only was to find another layout.
 bool JobVersions::begin_repair(std::uint32_t epoch, const std::string& why) {
@@ -35,9 +44,8 @@ bool JobVersions::begin_repair(std::uint32_t epoch, const std::string& why) {
   if (state == nullptr || state->stage != JobStage::kRunning) return false;
   if (!jobs_.is_repairable(*state)) return false;
   const JobRecord& job = *jobs_.record(epoch);
-  if (state->next != 0 && !have_same_plan(job, *jobs_.record(state->next))) {
-    state->wanted = Wanted::kPlanInForce;
-  }
+  const bool has_other_plan = state->next != 0 && !have_same_plan(job, *jobs_.record(state->next));
+  if (has_other_plan) want_again(*state);
   end_other_versions(epoch, refused(why));
   state->stage = JobStage::kRepairing;
   state->repair.emplace().why = why;
@@ -91,19 +99,24 @@ bool JobVersions::ends_for(const std::string& job, std::uint32_t rank, std::uint
 }
 
 void JobVersions::not_resumed(std::uint32_t epoch) {
-  const JobState& state = *jobs_.find(epoch);
+  JobState& state = *jobs_.find(epoch);
+  if (state.missing) state.departed = std::exchange(state.missing, std::nullopt);
   if (state.stage == JobStage::kRunning && !state.released.empty()) {
-    end(epoch, refused("a rank has left it"));
-  } else if (state.repair) {
-    const auto missing = jobs_.ranks_not_listening(state, true);
-    const bool is_one = missing.size() == 1;
-    give_up(epoch,
-            {is_one ? Status::kPeerLost : Status::kUnavailable,
-             fmt::format("{}; not repaired: {} did not come to the coordinator in time, or "
-                         "cannot be repaired",
-                         state.repair->why, name_ranks(missing))},
-            is_one ? std::optional(missing.front()) : std::nullopt);
+    return end(epoch, refused("a rank has left it"));
   }
+  if (!state.repair) return;
+  if (const auto gone = state.departed) {
+    return give_up(epoch, {Status::kPeerLost, fmt::format("rank {} {}", gone->rank, gone->how)},
+                   gone->rank);
+  }
+  const auto missing = jobs_.ranks_not_listening(state, true);
+  const bool is_one = missing.size() == 1;
+  give_up(epoch,
+          {is_one ? Status::kPeerLost : Status::kUnavailable,
+           fmt::format("{}; not repaired: {} did not come to the new coordinator in time, or "
+                       "cannot be repaired",
+                       state.repair->why, name_ranks(missing))},
+          is_one ? std::optional(missing.front()) : std::nullopt);
 }
 
 void JobVersions::notify_ended(Ticket ticket, std::uint32_t epoch, const std::string& why,

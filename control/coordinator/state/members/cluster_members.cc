@@ -69,7 +69,7 @@ Result<bool> ClusterMembers::drain(const std::string& name, bool undo) {
   const auto node = find(name);
   if (!node) return node.error();
   const bool last = std::all_of(all().begin(), all().end(), [&](const auto& other) {
-    return other.first == *node || other.second.draining;
+    return other.first == *node || other.second.draining || is_silent(other.first);
   });
   if (!undo && last) {
     return refused(

@@ -42,6 +42,7 @@ class ClusterMembers {
   // A member that is silent gets no trees. Returns whether this changes anything. Precondition: the
   // node is a member.
   bool set_silent(NodeId node, bool silent);
+  bool is_silent(NodeId node) const { return silent_.contains(node); }
   // The members that may get trees: all that are not drained or silent. Lost NICs are marked.
   Members usable() const;
   Result<NodeId> find(const std::string& name) const;

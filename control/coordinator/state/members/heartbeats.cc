@@ -8,7 +8,8 @@ std::vector<NodeId> Heartbeats::take_silent(Nanos now) {
   std::vector<NodeId> silent;
   for (auto& [node, wait] : waits_) {
     if (now < wait.until) continue;
-    if (wait.is_late) silent.push_back(node);
+    const bool is_behind = now - wait.until >= kOnTime;
+    if (wait.is_late && !is_behind) silent.push_back(node);
     wait = {now + kSecondLook, true};
   }
   for (const NodeId node : silent) waits_.erase(node);

@@ -3,9 +3,10 @@
 // *silent*: its process is stopped, or the network between does not pass its requests. A node that
 // has lost its coordinator is silent when it does not join the next one within kRejoin.
 //
-// The coordinator itself may stand still, and find the requests of that time only afterwards. So a
-// node is silent when it is late at two looks that are kSecondLook apart. The coordinator reads its
-// connections between them.
+// The coordinator itself may stand still or be busy, and read the requests of that time only
+// afterwards. So a node is silent when it is late at two looks that are kSecondLook apart, because
+// the coordinator reads its connections between them. A second look that comes late shows that the
+// coordinator is still behind, and counts as a first one.
 //
 // The coordinator's thread calls this, with the time; no call fails.
 #pragma once
@@ -21,6 +22,7 @@ namespace tally::control {
 inline constexpr Nanos kHeartbeatTimeout = 1200 * kMillisecond;
 inline constexpr Nanos kRejoin = 2 * kSecond;
 inline constexpr Nanos kSecondLook = 200 * kMillisecond;
+inline constexpr Nanos kOnTime = 100 * kMillisecond;  // limit for the delay of a look
 
 class Heartbeats {
  public:

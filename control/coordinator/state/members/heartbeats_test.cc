@@ -39,17 +39,24 @@ TEST(HeartbeatsTest, ACoordinatorThatStoodStillReadsTheRequestsOfThatTimeFirst) 
   EXPECT_THAT(beats.take_silent(now + kSecondLook), ElementsAre(2));
 }
 
+TEST(HeartbeatsTest, ABusyCoordinatorLooksAgain) {
+  Heartbeats beats;
+  beats.expect(1, kAnswered);
+  Nanos now = kAnswered;
+  EXPECT_THAT(beats.take_silent(now), IsEmpty());
+  for (int look = 0; look < 3; ++look) {
+    now += kSecondLook + kOnTime;
+    EXPECT_THAT(beats.take_silent(now), IsEmpty()) << "the node's request may not have been read";
+  }
+  EXPECT_THAT(beats.take_silent(now + kSecondLook + kOnTime - 1), ElementsAre(1));
+}
+
 TEST(HeartbeatsTest, ANodeThatHasLeftIsNotSilent) {
   Heartbeats beats;
   beats.expect(1, kAnswered + kHeartbeatTimeout);
   beats.erase(1);
   EXPECT_THAT(beats.take_silent(kAnswered + kSecond), IsEmpty());
   EXPECT_EQ(beats.next_deadline(), kForever);
-}
-
-TEST(HeartbeatsTest, TheTimeoutIsBelowTwoSecondsTogetherWithTheHoldOfARequest) {
-  constexpr Nanos kHold = 500 * kMillisecond;  // of control/cluster/cluster_member.cc
-  EXPECT_LE(kHold + kHeartbeatTimeout + kSecondLook, 2 * kSecond);
 }
 
 }  // namespace
