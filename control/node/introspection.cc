@@ -68,6 +68,12 @@ json connections_json(const rpc::ConnectionCounts& counts) {
           {"refused_keys", counts.refused_keys}};
 }
 
+json timeouts_json(const FaultTimeouts& timeouts) {
+  json list = json::object();
+  for (const auto& [name, ms] : timeouts.shown()) list[std::string(name)] = ms;
+  return list;
+}
+
 // This node's vertex in each of its trees; null when all are stars.
 json vertices_json(const JobInstance& instance) {
   if (all_stars(instance.vertices, instance.ranks())) return nullptr;
@@ -236,7 +242,8 @@ void Introspection::status(rpc::Reply reply) const {
                  {"poll", facts_.poll},
                  {"hugepages", facts_.hugepages},
                  {"jobs", admission_.instances().size()},
-                 {"sessions", sessions}};
+                 {"sessions", sessions},
+                 {"timeouts", timeouts_json(timeouts_)}};
   if (facts_.connections) answer["connections"] = connections_json(facts_.connections());
   reply.result(std::move(answer));
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/access/caller.h"
 #include "control/node/jobs/admission.h"
 #include "control/node/shards/shard_set.h"
@@ -37,6 +38,8 @@ class Introspection {
   Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission,
                 std::function<Caller(rpc::ConnectionId)> caller_of, Audit audit);
 
+  void set_timeouts(const FaultTimeouts& timeouts) { timeouts_ = timeouts; }
+
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   // Ends the traces that this connection switched on.
   void closed(rpc::ConnectionId connection);
@@ -62,6 +65,7 @@ class Introspection {
   void set_trace(protocol::JobId job_id, std::size_t records, std::function<void()> then) const;
 
   NodeFacts facts_;
+  FaultTimeouts timeouts_;
   ShardSet& shards_;
   const Admission& admission_;
   std::function<Caller(rpc::ConnectionId)> caller_of_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/records/job_assignment.h"
 #include "control/node/jobs/admission.h"
 #include "control/node/shards/shard_set.h"
@@ -28,6 +29,10 @@ class JobLifecycle {
   // an instance that is over; it ends the sessions of the instance's child nodes.
   JobLifecycle(asio::io_context& io, ShardSet& shards, Admission& admission, const Options& options,
                std::function<void(JobInstance&)> end_sessions);
+
+  // For connections to parent nodes. It is shorter than the coordinator's limit, so the coordinator
+  // learns which node is missing before it gives up.
+  void set_parent_timeout(Nanos timeout) { parent_timeout_ = timeout; }
 
   // Adds the instance to the shards, then calls `then`.
   void add(const JobInstance& instance, WorkDone then);
@@ -69,6 +74,7 @@ class JobLifecycle {
   std::function<void(std::uint64_t)> on_over_;
   asio::steady_timer timeout_;  // expires when placements may have been unclaimed too long
   bool watching_ = false;
+  Nanos parent_timeout_ = FaultTimeouts{}.parent_connection();
   ParentConnections parent_connections_;
 };
 

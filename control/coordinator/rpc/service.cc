@@ -11,6 +11,7 @@
 #include "base/log/log.h"
 #include "base/text/plain_names.h"
 #include "dataplane/wire/notice.h"
+#include "net/rpc/fault_json.h"
 #include "net/rpc/message.h"
 #include "net/rpc/partition_json.h"
 #include "net/rpc/rpc_channel.h"
@@ -155,7 +156,8 @@ void CoordinatorService::closed(rpc::ConnectionId connection) {
   }
   if (caller.ticket != 0) {
     by_ticket_.erase(caller.ticket);
-    coordinator_->lose(caller.ticket, term_ != 0 ? monotonic_now() + kReconnect : 0);
+    coordinator_->lose(caller.ticket,
+                       term_ != 0 ? monotonic_now() + timeouts().rank_reconnect() : 0);
   }
   act();
 }
@@ -229,7 +231,9 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
                                {"rails", member.rails.size()},
                                {"members", store_->members().size()}});
   reply.grant(rpc::Grant::kNode);
-  reply.result(with_term({{"node", *joined}}));
+  json answer = {{"node", *joined}};
+  rpc::put_fault(answer, timeouts().fault);
+  reply.result(with_term(std::move(answer)));
 }
 
 bool CoordinatorService::take_reports(NodeId node, const json& params) {

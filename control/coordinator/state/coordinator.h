@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/layout/layout.h"
 #include "control/coordinator/records/configured_job.h"
 #include "control/coordinator/records/store.h"
@@ -55,15 +56,8 @@ struct CoordinatorOptions {
   std::uint32_t max_ranks = 1024;
   std::uint64_t split_bytes = 256 << 10;
   std::vector<ConfiguredJob> jobs;
+  FaultTimeouts timeouts;
 };
-
-inline constexpr Nanos kReturn = 10 * kSecond;  // limit for an awaited node
-// Limit for the ranks of a job that is taken over. A rank may need 10 s to notice that the machine
-// of its coordinator is lost.
-inline constexpr Nanos kResume = 20 * kSecond;
-// Limit for a rank whose connection to an elected coordinator has ended, and which looks for the
-// coordinator.
-inline constexpr Nanos kReconnect = 2 * kSecond;
 
 // What a node that joins still has from an earlier membership.
 struct ReturningNode {
@@ -97,8 +91,8 @@ class Coordinator {
   Result<NodeId> join(const Member& member, std::uint32_t epoch, Nanos now,
                       const ReturningNode& returning = {});
   void leave(NodeId node, std::string_view why);
-  // The node is no member any more, and is awaited: until kReturn has passed, it may join again
-  // without harm to its jobs. Jobs that can be repaired leave it after kRejoin.
+  // The node is no member any more, and is awaited: until node_return() has passed, it may join
+  // again without harm to its jobs. Jobs that can be repaired leave it after node_rejoin().
   void await(NodeId node, Nanos now);
   // Sets the node's NICs. Jobs that form from now on use them; running jobs use them when they have
   // not changed for kCalm.
@@ -194,6 +188,7 @@ class Coordinator {
   std::vector<std::string> take_silent(Nanos now);
 
   Store& store_;
+  const FaultTimeouts timeouts_;
   const Nanos return_until_;  // members of an earlier coordinator may return until then
   Plans plans_;
   DepartedMembers departed_;

@@ -9,7 +9,7 @@ std::vector<NodeId> Heartbeats::take_silent(Nanos now) {
   for (auto& [node, wait] : waits_) {
     if (now < wait.until) continue;
     if (wait.is_late) silent.push_back(node);
-    wait = {now + kSecondLook, true};
+    wait = {now + second_look_, true};
   }
   for (const NodeId node : silent) waits_.erase(node);
   return silent;

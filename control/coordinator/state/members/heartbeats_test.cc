@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/control/usual_timeouts.h"
+
 namespace tally::control {
 namespace {
 
@@ -48,8 +50,7 @@ TEST(HeartbeatsTest, ANodeThatHasLeftIsNotSilent) {
 }
 
 TEST(HeartbeatsTest, TheTimeoutIsBelowTwoSecondsTogetherWithTheHoldOfARequest) {
-  constexpr Nanos kHold = 500 * kMillisecond;  // of control/cluster/cluster_member.cc
-  EXPECT_LE(kHold + kHeartbeatTimeout + kSecondLook, 2 * kSecond);
+  EXPECT_LE(kUsual.heartbeat_hold() + kHeartbeatTimeout + kSecondLook, 2 * kSecond);
 }
 
 }  // namespace
