@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/system/fd.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "net/rpc/rpc_channel.h"
 #include "net/rpc/terms.h"
 
@@ -22,6 +23,7 @@ struct ResumedJob {
   rpc::RpcChannel channel;
   std::uint32_t epoch = 0;  // of the version that the job has there
   rpc::HighestTerm term;
+  FaultTimeouts timeouts{};
 };
 
 class CoordinatorSearch {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/timeouts/fault_timeouts.h"
 #include "net/rpc/rpc_channel.h"
 #include "net/rpc/terms.h"
 
@@ -16,6 +17,7 @@ struct KnownCoordinator {
   bool repairs = false;     // it repairs jobs that have lost a node
   rpc::HighestTerm term{};  // of the coordinators that have answered the rank
   std::uint32_t epoch = 0;  // of the version that the rank has entered
+  FaultTimeouts timeouts{};
 };
 
 }  // namespace tally::client

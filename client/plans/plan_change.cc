@@ -5,16 +5,10 @@
 #include <utility>
 
 namespace tally::client {
-namespace {
-
-// The coordinator gives a change up after 30 s and a repair after 60 s, and reports that. A
-// coordinator that is silent for longer is lost.
-constexpr Nanos kSilence = 65 * kSecond;
-
-}  // namespace
 
 PlanChange::PlanChange(KnownCoordinator coordinator, Search search)
     : term_(coordinator.term),
+      timeouts_(coordinator.timeouts),
       repairs_(coordinator.repairs),
       search_for_next_(std::move(search)),
       current_(coordinator.epoch) {
@@ -48,7 +42,7 @@ PlanStep PlanChange::next(Nanos now) {
 std::optional<PlanStep> PlanChange::step_of(PlanUpdate update, Nanos now) {
   using Kind = PlanUpdate::Kind;
   using Step = PlanStep::Kind;
-  if (interrupted_) silent_until_ = now + kSilence;
+  if (interrupted_) silent_until_ = now + timeouts_.coordinator_silence();
   if (update.kind == Kind::kPrepare) {
     // A planned change that was announced before the coordinator knew of the loss.
     if (interrupted_ && !update.repair) return std::nullopt;
@@ -68,7 +62,7 @@ std::optional<PlanStep> PlanChange::step_of(PlanUpdate update, Nanos now) {
   switch (update.kind) {
     case Kind::kDecided:
       if (!plans_.holds() || why_not_) return std::nullopt;
-      silent_until_ = now + kSilence;
+      silent_until_ = now + timeouts_.coordinator_silence();
       plans_.know(std::move(update.rounds.first));
       failed_ = std::move(update.rounds.failed);
       static_cast<void>(news_->report(epoch_, "knows"));
@@ -145,6 +139,7 @@ std::optional<PlanStep> PlanChange::next_of_search(Nanos now) {
 PlanStep PlanChange::resume(ResumedJob found, Nanos now) {
   address_ = found.channel.address();
   term_ = found.term;
+  timeouts_ = found.timeouts;
   connect(std::move(found.channel));
   if (!news_) return look_for_next({Status::kNodeLost, "it has ended"}, now);
   const std::string note = fmt::format("the coordinator is now at {}", address_);
@@ -155,7 +150,7 @@ PlanStep PlanChange::resume(ResumedJob found, Nanos now) {
     return step;
   }
   if (interrupted_ && (found.epoch == current_ || found.epoch == known_)) {
-    silent_until_ = now + kSilence;
+    silent_until_ = now + timeouts_.coordinator_silence();
     static_cast<void>(news_->report_loss(found.epoch, why_lost_));
     return drop_next(note);
   }
@@ -198,7 +193,7 @@ void PlanChange::prepared(std::uint32_t epoch, const RoundsByTag& rounds, Nanos 
   epoch_ = epoch;
   why_not_.reset();
   reported_moved_ = false;
-  silent_until_ = now + kSilence;
+  silent_until_ = now + timeouts_.coordinator_silence();
   plans_.hold();
   if (!news_) return;
   const auto sent = news_->report_ready(epoch, rounds, interrupted_);
@@ -212,7 +207,7 @@ void PlanChange::interrupt(std::uint32_t epoch, const std::string& why, Nanos no
   epoch_ = 0;
   why_not_.reset();
   why_lost_ = why;
-  if (news_) silent_until_ = now + kSilence;
+  if (news_) silent_until_ = now + timeouts_.coordinator_silence();
   if (news_) static_cast<void>(news_->report_loss(epoch, why));
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "client/operations/operation_book.h"
 #include "client/operations/plan_switch.h"
 #include "client/plans/coordinator_search.h"
@@ -89,6 +90,7 @@ class PlanChange {
   void left();
 
   PlanSwitch& plans() { return plans_; }
+  const FaultTimeouts& timeouts() const { return timeouts_; }
 
   // Leaves the job at the coordinator.
   void leave();
@@ -111,7 +113,8 @@ class PlanChange {
   PlanStep drop_next(std::string note);
   void connect(rpc::RpcChannel channel);
 
-  rpc::HighestTerm term_;  // of all connections to coordinators in this session
+  rpc::HighestTerm term_;   // of all connections to coordinators in this session
+  FaultTimeouts timeouts_;  // of the last coordinator
   std::optional<PlanNews> news_;
   bool repairs_;
   bool interrupted_ = false;

@@ -74,6 +74,18 @@ TEST_F(PlanChangeTest, WithoutADecisionTheOldPlanGoesOnAlone) {
   change_.refuse(4, "there is no coordinator");
 }
 
+class ShortTimeoutsOfRankTest : public PlanChangeTest {
+ protected:
+  ShortTimeoutsOfRankTest() : PlanChangeTest({}, {.fault = 10 * kSecond}) {}
+};
+
+TEST_F(ShortTimeoutsOfRankTest, ASilentCoordinatorIsLostSoonAfterTheTimeThatItHasSent) {
+  EXPECT_EQ(change_.timeouts().preparing(), 10 * kSecond / 3);
+  change_.interrupt(kEpoch, "node lost", 0);
+  EXPECT_EQ(change_.next(15 * kSecond - 1).kind, Kind::kNone);
+  EXPECT_EQ(change_.next(15 * kSecond).kind, Kind::kEndSession);
+}
+
 TEST_F(PlanChangeTest, ALostCoordinatorAfterTheDecisionEndsTheSession) {
   prepare();
   know();

@@ -11,6 +11,7 @@
 #include "client/session/join_timeout.h"
 #include "dataplane/transport/shm/segment.h"
 #include "net/address.h"
+#include "net/rpc/fault_json.h"
 #include "net/rpc/follow.h"
 #include "net/rpc/partition_json.h"
 #include "net/rpc/rpc_channel.h"
@@ -43,6 +44,7 @@ struct Placement {
   std::vector<std::string> names;
   std::string key;       // what this rank shows to the nodes; empty: the same as to the coordinator
   bool repairs = false;  // the coordinator repairs jobs
+  FaultTimeouts timeouts;  // the coordinator's
 };
 
 class Entry {
@@ -72,7 +74,8 @@ class Entry {
     if (!entered) return entered.error();
     debug_step(DebugStep::kClientAttached);
     JobEntry made = finish();
-    made.coordinator = {std::nullopt, placement_.repairs, term_, made.book.epoch};
+    made.coordinator = {std::nullopt, placement_.repairs, term_, made.book.epoch,
+                        placement_.timeouts};
     if (!placement_.nodes.empty()) made.coordinator.channel = std::move(*channel);
     return made;
   }
@@ -277,6 +280,7 @@ class Entry {
     if (!placement.nodes.empty()) placement.epoch = reply.at("epoch");
     placement.key = reply.value("key", "");
     placement.repairs = reply.value("repairs", false);
+    placement.timeouts.fault = rpc::fault_of(reply);
     if (const auto names = reply.find("names"); names != reply.end()) {
       names->get_to(placement.names);
     }

@@ -86,13 +86,14 @@ TEST_F(JobEntryTest, AllNodesOfThePlanAreOpenedWithItsEpoch) {
   };
   ScriptedNode a(entry_path("a"), serve), b(entry_path("b"), serve);
   ScriptedNode coordinator(entry_path("c"), [&](const auto&, const auto&) -> json {
-    return {{"result", {{"epoch", 3}, {"nodes", {at(a, {1}), at(b, {0})}}}}};
+    return {{"result", {{"epoch", 3}, {"fault_ms", 20'000}, {"nodes", {at(a, {1}), at(b, {0})}}}}};
   });
   const auto entry = enter(entry_path("nobody") + "," + coordinator.address());
   ASSERT_TRUE(entry.ok()) << entry.error().message;
   EXPECT_EQ(entry->nodes.size(), 2u);
   EXPECT_EQ(entry->book.epoch, 3u);
   EXPECT_EQ(a.requests().at(0).second.at("epoch"), 3);
+  EXPECT_EQ(entry->coordinator.timeouts.fault, 20 * kSecond);
 }
 
 TEST_F(JobEntryTest, ANodeMayHaveMoreTreesThanShards) {

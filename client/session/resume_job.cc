@@ -9,6 +9,7 @@
 
 #include "client/session/join_timeout.h"
 #include "net/address.h"
+#include "net/rpc/fault_json.h"
 #include "net/rpc/follow.h"
 
 namespace tally::client {
@@ -103,7 +104,8 @@ class JobResumption {
     if (epoch == answer->end() || !epoch->is_number_unsigned()) {
       return rpc::unreadable("job.resume", channel);
     }
-    return ResumedJob{std::move(channel), epoch->get<std::uint32_t>(), term_};
+    return ResumedJob{std::move(channel), epoch->get<std::uint32_t>(), term_,
+                      FaultTimeouts{.fault = rpc::fault_of(*answer)}};
   }
 
   Result<json> wait_for(rpc::RpcChannel& channel, std::uint64_t request) {

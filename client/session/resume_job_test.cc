@@ -37,12 +37,13 @@ class ResumeJobTest : public ::testing::Test {
 
 TEST_F(ResumeJobTest, TakesItsPlaceAtTheCoordinator) {
   ScriptedNode node(resume_path("a"), [](const std::string&, const json&) -> json {
-    return {{"result", {{"epoch", 4}, {"term", 9}}}};
+    return {{"result", {{"epoch", 4}, {"term", 9}, {"fault_ms", 20'000}}}};
   });
   const auto resumed = resume({node.address()});
   ASSERT_TRUE(resumed.ok()) << resumed.error().message;
   EXPECT_EQ(resumed->epoch, 4U);
   EXPECT_EQ(resumed->term.value(), 9U);
+  EXPECT_EQ(resumed->timeouts.fault, 20 * kSecond);
   const auto requests = node.requests();
   ASSERT_EQ(requests.size(), 2U);
   EXPECT_EQ(requests[1].first, "job.resume");

@@ -9,8 +9,6 @@
 namespace tally::client {
 namespace {
 
-// For the sessions and regions of a new version. The coordinator gives up a little later.
-constexpr Nanos kPreparing = 20 * kSecond;
 constexpr Nanos kClosingVersion = 10 * kSecond;
 
 }  // namespace
@@ -26,7 +24,7 @@ Outcome VersionChanges::prepare(const PlanUpdate& update, const RoundsByTag& rou
     units_.change.refuse(update.epoch, "its last change of the plan has not ended");
     return Unit{};
   }
-  const Nanos deadline = monotonic_now() + kPreparing;
+  const Nanos deadline = monotonic_now() + units_.change.timeouts().preparing();
   auto entry = enter_version(units_.options, units_.shared, update.version, deadline);
   if (!entry) {
     refuse(update, entry.error());

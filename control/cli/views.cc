@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "control/cli/common/tables.h"
 
@@ -28,7 +29,22 @@ constexpr std::array kStatusColumns = {
     Column{"jobs", "jobs"},
     Column{"sessions", "sessions"},
     Column{"connections", "connections", Format::kText},
+    Column{"timeouts", "time-outs", Format::kText},
 };
+
+// The time-outs of node.status, in the order of the row.
+constexpr std::array<std::pair<const char*, const char*>, 10> kTimeouts = {{
+    {"fault_ms", "fault"},
+    {"deadline_ms", "deadline"},
+    {"repair_ms", "repair"},
+    {"change_ms", "change of plan"},
+    {"node_silence_ms", "node leaves"},
+    {"rank_resume_ms", "rank resumes"},
+    {"placing_ms", "placing"},
+    {"node_return_ms", "node returns"},
+    {"node_rejoin_ms", "node rejoins"},
+    {"heartbeat_ms", "heartbeat"},
+}};
 
 constexpr std::array kShardColumns = {
     Column{"index", "shard", Format::kText},
@@ -271,6 +287,18 @@ std::string section(const char* title, const json& rows, std::span<const Column>
   return rows.empty() ? "" : fmt::format("\n{}:\n", title) + render_table(rows, columns);
 }
 
+// "fault 60 s, deadline 60 s, ...". Nodes of earlier releases have none.
+json timeouts_text(const json& timeouts) {
+  std::string text;
+  for (const auto& [key, title] : kTimeouts) {
+    const auto found = timeouts.is_object() ? timeouts.find(key) : timeouts.end();
+    if (found == timeouts.end() || !found->is_number()) continue;
+    text +=
+        fmt::format("{}{} {:g} s", text.empty() ? "" : ", ", title, found->get<double>() / 1000);
+  }
+  return text.empty() ? json() : json(text);
+}
+
 }  // namespace
 
 std::string render_status(const json& status) {
@@ -280,6 +308,7 @@ std::string render_status(const json& status) {
     json value = at == status.end() ? json(nullptr) : *at;
     if (column.key == std::string_view("rails")) value = rails_text(value);
     if (column.key == std::string_view("connections")) value = connections_text(value);
+    if (column.key == std::string_view("timeouts")) value = timeouts_text(value);
     text += fmt::format("{:<11} {}\n", column.title, format_value(value, column.format));
   }
   return text;

@@ -179,6 +179,19 @@ TEST(Views, StatsHaveATotalWhereThereAreSeveralShards) {
   EXPECT_NE(shown.find("1.2k"), std::string::npos);
 }
 
+TEST(Views, StatusShowsTheTimeoutsInSeconds) {
+  const json status = {
+      {"timeouts", {{"fault_ms", 60'000}, {"heartbeat_ms", 1200}, {"deadline_ms", 90'000}}}};
+  EXPECT_NE(
+      render_status(status).find("\ntime-outs   fault 60 s, deadline 90 s, heartbeat 1.2 s\n"),
+      std::string::npos)
+      << render_status(status);
+  for (const json& other : {json::object(), json(7), json({{"timeouts", 7}}),
+                            json({{"timeouts", {{"fault_ms", "60"}}}})}) {
+    EXPECT_NE(render_status(other).find("\ntime-outs   -\n"), std::string::npos) << other;
+  }
+}
+
 TEST(Views, NodesShowWhatTheyAre) {
   const json node = {{"name", "n1"},         {"role", "worker"},  {"host", "gpu7"},
                      {"tcp", "tcp:n1:7733"}, {"unix", "unix:/a"}, {"shards", 4},

@@ -14,6 +14,7 @@
 #include "base/log/log.h"
 #include "base/system/blocked_signals.h"
 #include "control/cluster/interruptible.h"
+#include "net/rpc/fault_json.h"
 #include "net/rpc/terms.h"
 #include "net/tcp.h"
 
@@ -24,11 +25,8 @@ using nlohmann::json;
 
 constexpr Nanos kFirstPause = 100 * kMillisecond;
 constexpr Nanos kAnswer = 5 * kSecond;  // for answers to join and to reports
-// The coordinator holds a request for news no longer than this, so each is a heartbeat
-// (control/coordinator/state/members/heartbeats.h).
-constexpr std::uint64_t kHoldMs = 500;
-constexpr Nanos kNews = 20 * kSecond;  // for its answer
-// The same where coordinators are elected, because another one acts soon.
+// For the answer to a request for news where coordinators are elected, because another one acts
+// soon.
 constexpr Nanos kShortNews = 2500 * kMillisecond;
 constexpr std::size_t kMostReports = 32;  // in one request, because a request's size is limited
 
@@ -56,6 +54,7 @@ ClusterMember::ClusterMember(Options options, asio::io_context& io, Node& node)
     : options_(std::move(options)),
       io_(io),
       node_(node),
+      timeouts_(options_.timeouts),
       instance_(make_instance()),
       rails_(options_.rails) {
   node_.on_over([this](std::uint64_t placement) { on_over(placement); });
@@ -184,11 +183,13 @@ bool ClusterMember::be_member_at(const std::string& address) {
   const Membership membership = begin_membership(address, number.get<std::uint64_t>(), term, had);
   complaint_.clear();
   log_joined(address, term);
-  const json wish = {{"wait_ms", kHoldMs}};
+  use_timeouts(rpc::fault_of(*joined));
+  // Each request is a heartbeat (control/coordinator/state/members/heartbeats.h).
+  const json wish = {{"wait_ms", timeouts_.heartbeat_hold() / kMillisecond}};
+  const Nanos limit = term > 0 ? kShortNews : timeouts_.news_answer();
   Result<json> news = json::object();
   while (news) {
-    news =
-        channel->call("cluster.next", wish, {}, monotonic_now() + (term > 0 ? kShortNews : kNews));
+    news = channel->call("cluster.next", wish, {}, monotonic_now() + limit);
     if (!news) break;
     if (const auto fine = check_term(*news); !fine) {
       news = fine.error();
@@ -202,6 +203,11 @@ bool ClusterMember::be_member_at(const std::string& address) {
     log::warning("cluster-lost", {{"coordinator", address}, {"error", news.error().message}});
   }
   return true;
+}
+
+void ClusterMember::use_timeouts(Nanos fault) {
+  timeouts_.fault = fault;
+  asio::post(io_, [this, fault] { node_.set_fault(fault); });
 }
 
 void ClusterMember::log_joined(const std::string& address, std::uint64_t term) const {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/system/fd.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/cluster/coordinator_search.h"
 #include "control/config/config.h"
 #include "control/node/node.h"
@@ -41,6 +42,7 @@ class ClusterMember {
     std::uint32_t shards = 1;  // shards that serve one job
     std::vector<Rail> rails{};
     net::tls::Credentials credentials{};  // what this node shows to coordinators
+    FaultTimeouts timeouts{};             // until it has joined a coordinator, which has its own
   };
   // io is the control thread's loop; ClusterMember calls `node` there. Both are borrowed. `node`
   // must live until stop(), and this object until `node` is gone.
@@ -87,6 +89,7 @@ class ClusterMember {
   void end_membership();
   void take(const nlohmann::json& news, Membership membership);
   void complain(const std::string& address, const Error& error);
+  void use_timeouts(Nanos fault);
   void log_joined(const std::string& address, std::uint64_t term) const;
 
   void send_reports();
@@ -110,6 +113,7 @@ class ClusterMember {
   Membership applied_ = 0;  // membership of the placements that the node knows; control thread
 
   // Members of the listener thread.
+  FaultTimeouts timeouts_;
   std::uint32_t highest_epoch_ = 0;
   std::string complaint_;  // the last complaint; each is logged once
   const std::string instance_;

@@ -289,6 +289,10 @@ std::vector<std::string> between_commas(const std::string& text) {
   return list;
 }
 
+FaultTimeouts Config::timeouts() const {
+  return {.fault = fault_timeout_s * kSecond, .own_deadline = default_deadline_ms * kMillisecond};
+}
+
 std::vector<std::string> ClusterConfig::addresses() const {
   return between_commas(coordinators);
 }

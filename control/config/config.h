@@ -13,6 +13,7 @@
 
 #include "base/log/log.h"
 #include "base/result.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/records/store.h"
 #include "control/node/jobs/admission.h"
 #include "dataplane/engine/eal.h"
@@ -64,7 +65,9 @@ struct Config {
   std::uint32_t listen_mode = 0666;
   std::uint32_t exit_when_idle_s = 0;  // 0: never
   log::Level log_level = log::Level::kInfo;
-  std::uint32_t default_deadline_ms = 60'000;
+  // How long a fault may last before operations fail. A coordinator's counts for its nodes too.
+  std::uint32_t fault_timeout_s = 60;
+  std::uint32_t default_deadline_ms = 0;  // 0: it follows from fault_timeout_s
 
   // [shards]
   std::uint32_t shards = 0;  // 0 in the file means that Tally derives it
@@ -107,6 +110,8 @@ struct Config {
   std::vector<ConfiguredJob> jobs;  // [[jobs]]
 
   std::vector<std::string> warnings;  // the daemon logs them once it has a log
+
+  FaultTimeouts timeouts() const;
 };
 
 // One flag of the command line: its name without dashes, and its text.

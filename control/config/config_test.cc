@@ -32,7 +32,8 @@ TEST(Config, NothingGivenIsTheDefaults) {
   EXPECT_EQ(config->window_bytes, 4u << 20);
   EXPECT_EQ(config->split_bytes, 256u << 10);
   EXPECT_EQ(config->credit, 256u);
-  EXPECT_EQ(config->default_deadline_ms, 60'000u);
+  EXPECT_EQ(config->default_deadline_ms, 0u);
+  EXPECT_EQ(config->timeouts().deadline(), 60 * kSecond);
   EXPECT_TRUE(config->limits.open_jobs);
   EXPECT_GE(config->engine_mib, 16u);
   EXPECT_EQ(config->limits.node_region_bytes, memory_for_peers(memory_limit()));
@@ -45,6 +46,7 @@ listen_mode = "0660"
 exit_when_idle_s = 20
 log_level = "debug"
 open_jobs = false
+fault_timeout_s = 90
 default_deadline_ms = 1500
 [shards]
 count = 3
@@ -85,7 +87,8 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->exit_when_idle_s, 20u);
   EXPECT_EQ(config->log_level, log::Level::kDebug);
   EXPECT_FALSE(config->limits.open_jobs);
-  EXPECT_EQ(config->default_deadline_ms, 1500u);
+  EXPECT_EQ(config->timeouts().fault, 90 * kSecond);
+  EXPECT_EQ(config->timeouts().deadline(), 1500 * kMillisecond);
   EXPECT_EQ(config->shards, 3u);
   EXPECT_EQ(config->poll, PollMode::kBusy);
   EXPECT_EQ(config->isa, summation::Isa::kAvx2);
@@ -219,7 +222,8 @@ TEST(Config, RefusesValuesOfTheWrongKind) {
                            "open_jobs = 1",
                            "open_jobs = \"true\"",
                            "default_deadline_ms = \"60000\"",
-                           "default_deadline_ms = 0",
+                           "fault_timeout_s = 0",
+                           "fault_timeout_s = 60.5",
                            "default_deadline_ms = -1",
                            "default_deadline_ms = 1.5",
                            "log_level = true",
@@ -244,6 +248,16 @@ TEST(Config, RefusesValuesOfTheWrongKind) {
     EXPECT_NE(config.error().message.find("t.toml:"), std::string::npos)
         << text << ": " << config.error().message;
   }
+}
+
+TEST(Config, ExplainsWhichFaultTimeoutsThereAre) {
+  EXPECT_EQ(error_of("fault_timeout_s = 9"),
+            "t.toml:1:19: fault_timeout_s = 9: must be from 10 to 3600; leave it out for 60");
+  EXPECT_EQ(error_of("", {{"fault-timeout", "3601"}}),
+            "--fault-timeout 3601: must be from 10 to 3600; leave it out for 60");
+  const auto config = parse("fault_timeout_s = 10");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->timeouts().deadline(), 10 * kSecond) << "operations have that time";
 }
 
 TEST(Config, HelpsWithUnknownKeys) {

@@ -53,7 +53,7 @@ engine::ShardConfig shard_config(const Config& config, summation::Isa isa) {
   shard.protocol.upper_inputs = kMostChildren;
   shard.protocol.stream_bytes = config.stream_bytes;
   shard.protocol.tile_bytes = config.tile_bytes;
-  shard.protocol.default_deadline = config.default_deadline_ms * kMillisecond;
+  shard.protocol.default_deadline = config.timeouts().deadline();
   return shard;
 }
 
@@ -188,7 +188,7 @@ Outcome Daemon::build(const Config& config) {
   options.split_bytes = config.split_bytes;
   options.credit = config.credit;
   options.checksums = shard.crc32c != nullptr;
-  options.default_deadline_ms = config.default_deadline_ms;
+  options.timeouts = config.timeouts();
   options.limits = config.limits;
   options.limits.max_mappings = mapping_limit();
   options.limits.max_descriptors = raise_descriptor_limit();
@@ -274,13 +274,15 @@ Outcome Daemon::join_cluster(const Config& config) {
   options.shards = std::min(config.shards, config.limits.shards_per_job);
   options.rails = rails_;
   options.credentials = credentials_;
+  options.timeouts = config.timeouts();
   member_ = std::make_unique<ClusterMember>(std::move(options), io_, *node_);
-  return config.cluster.store.empty() ? Unit{} : take_part_in_election(config.cluster);
+  return config.cluster.store.empty() ? Unit{} : take_part_in_election(config);
 }
 
-Outcome Daemon::take_part_in_election(const ClusterConfig& cluster) {
-  auto options = leadership_options(cluster);
+Outcome Daemon::take_part_in_election(const Config& config) {
+  auto options = leadership_options(config.cluster);
   if (!options) return options.error();
+  options->timeouts = config.timeouts();
   auto leadership = Leadership::start(
       io_, std::move(options).value(),
       {.begin =

@@ -55,7 +55,7 @@ class Daemon {
   void move_lone_shard(const std::vector<int>& cpus, std::string_view why);
   Outcome launch(bool busy);
   Outcome join_cluster(const Config& config);
-  Outcome take_part_in_election(const ClusterConfig& cluster);
+  Outcome take_part_in_election(const Config& config);
   template <typename Run>
   static void serve(const Run& run);
   void watch_for_idleness();

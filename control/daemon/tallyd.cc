@@ -21,6 +21,7 @@
 #include "control/daemon/daemon.h"
 #include "control/daemon/node_security.h"
 #include "control/daemon/shutdown.h"
+#include "control/node/timeouts_log.h"
 
 namespace tally::control {
 namespace {
@@ -94,6 +95,7 @@ void report_ready(int fd) {
 int serve(const Config& config, int ready_fd) {
   log::start(config.log_level);
   for (const std::string& warning : config.warnings) log::warning("config", {{"warning", warning}});
+  log_timeouts(config.timeouts());
   Shutdown shutdown;
   auto daemon = Daemon::start(config);
   if (!daemon) {

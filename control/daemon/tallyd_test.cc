@@ -46,6 +46,7 @@ TEST_F(TallydTest, ServesUntilASignalEndsIt) {
   EXPECT_EQ(answer.value("shards", 0), 3);
   EXPECT_EQ(answer.value("isa", ""), "scalar");
   EXPECT_EQ(answer.value("address", ""), node_.address());
+  EXPECT_EQ(answer.at("timeouts").value("change_ms", 0), 30'000);
   for (const char* command : {"status", "jobs", "stats", "ranks"}) {
     Process asked(tallyctl({command}));
     EXPECT_EQ(asked.wait(), 0);
@@ -55,6 +56,7 @@ TEST_F(TallydTest, ServesUntilASignalEndsIt) {
   EXPECT_EQ(nobody.wait(), 1);
   EXPECT_TRUE(nobody.printed("no job \"bert\" runs here"));
   node_.stop();
+  EXPECT_TRUE(node_->printed("event=fault-timeouts fault_ms=60000 deadline_ms=60000"));
   EXPECT_TRUE(node_->printed("event=ready"));
   EXPECT_TRUE(node_->printed("event=stopped"));
   EXPECT_NE(::access(path_.c_str(), F_OK), 0);

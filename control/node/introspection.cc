@@ -35,6 +35,12 @@ json connections_json(const rpc::ConnectionCounts& counts) {
           {"refused_keys", counts.refused_keys}};
 }
 
+json timeouts_json(const FaultTimeouts& timeouts) {
+  json list = json::object();
+  for (const auto& [name, ms] : timeouts.shown()) list[std::string(name)] = ms;
+  return list;
+}
+
 Error no_such_job(const std::string& job) {
   return {Status::kInvalidArgument,
           fmt::format("no job \"{}\" runs here: tallyctl jobs lists those that do", job)};
@@ -147,7 +153,8 @@ void Introspection::status(rpc::Reply reply) const {
                  {"poll", facts_.poll},
                  {"hugepages", facts_.hugepages},
                  {"jobs", admission_.instances().size()},
-                 {"sessions", sessions}};
+                 {"sessions", sessions},
+                 {"timeouts", timeouts_json(timeouts_)}};
   if (facts_.connections) answer["connections"] = connections_json(facts_.connections());
   reply.result(std::move(answer));
 }

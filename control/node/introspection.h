@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/access/caller.h"
 #include "control/node/jobs/admission.h"
 #include "control/node/reports/ended_jobs.h"
@@ -39,6 +40,8 @@ class Introspection {
   // see.
   Introspection(NodeFacts facts, ShardSet& shards, const Admission& admission, EndedJobs& ended,
                 std::function<Caller(rpc::ConnectionId)> caller_of, Audit audit);
+
+  void set_timeouts(const FaultTimeouts& timeouts) { timeouts_ = timeouts; }
 
   void handle(rpc::ConnectionId connection, const rpc::Request& request, rpc::Reply reply);
   // Ends the traces that this connection switched on.
@@ -71,6 +74,7 @@ class Introspection {
   void set_trace(protocol::JobId job_id, std::size_t records, std::function<void()> then) const;
 
   NodeFacts facts_;
+  FaultTimeouts timeouts_;
   ShardSet& shards_;
   const Admission& admission_;
   EndedJobs& ended_;

@@ -14,9 +14,6 @@ namespace tally::control {
 namespace {
 
 constexpr auto kLook = std::chrono::seconds(5);  // between looks for unclaimed assignments
-// The timeout of connections to parent nodes. It is shorter than the coordinator's timeout, so that
-// the coordinator learns which node is missing before it gives up.
-constexpr Nanos kParentTimeout = kPlacingTimeout - 2 * kSecond;
 
 }  // namespace
 
@@ -64,7 +61,7 @@ void JobLifecycle::place(const JobAssignment& placement, std::function<void(cons
     then(outcome);
     on_placed(identity, outcome);
   };
-  const Nanos deadline = monotonic_now() + kParentTimeout;
+  const Nanos deadline = monotonic_now() + parent_timeout_;
   add(instance, [this, identity, deadline, connected](const Outcome& done) {
     JobInstance* here = admission_.find(identity);
     if (here == nullptr) return;

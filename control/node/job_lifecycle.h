@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/records/job_assignment.h"
 #include "control/node/jobs/admission.h"
 #include "control/node/reports/ended_jobs.h"
@@ -29,6 +30,10 @@ class JobLifecycle {
   // left below an instance that is over; it ends the sessions of the instance's child nodes.
   JobLifecycle(asio::io_context& io, ShardSet& shards, Admission& admission, EndedJobs& ended,
                const Options& options, std::function<void(JobInstance&)> end_sessions);
+
+  // For connections to parent nodes. It is shorter than the coordinator's limit, so the coordinator
+  // learns which node is missing before it gives up.
+  void set_parent_timeout(Nanos timeout) { parent_timeout_ = timeout; }
 
   // Adds the instance to the shards, then calls `then`.
   void add(const JobInstance& instance, WorkDone then);
@@ -72,6 +77,7 @@ class JobLifecycle {
   std::function<void(std::uint64_t)> on_over_;
   asio::steady_timer timeout_;  // expires when placements may have been unclaimed too long
   bool watching_ = false;
+  Nanos parent_timeout_ = FaultTimeouts{}.parent_connection();
   ParentConnections parent_connections_;
 };
 

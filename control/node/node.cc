@@ -9,6 +9,7 @@
 #include "base/log/log.h"
 #include "control/node/endpoints/endpoint_host.h"
 #include "control/node/session_opening.h"
+#include "control/node/timeouts_log.h"
 #include "net/rpc/params.h"
 #include "net/rpc/partition_json.h"
 
@@ -30,8 +31,8 @@ CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
                           .max_jobs = options.limits.max_jobs,
                           .max_ranks = options.limits.max_ranks,
                           .split_bytes = options.split_bytes,
-                          .jobs = options.jobs},
-          .default_deadline_ms = options.default_deadline_ms,
+                          .jobs = options.jobs,
+                          .timeouts = options.timeouts},
           .coordinators = options.coordinators,
           .is_elected = options.is_elected,
           .status = options.status,
@@ -70,6 +71,7 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards, Store& s
       regions_(io, shards, admission_.capacity(), options_.memory_calls,
                options_.limits.max_regions) {
   admission_.set_rails(options_.rails);
+  use_timeouts();
   shards_.on_lost([this](transport::Peer peer) { on_lost(peer); });
   options_.access->keys().set_instances(
       [this](std::string_view identity) { return admission_.key(identity); });
@@ -78,6 +80,18 @@ Node::Node(NodeOptions options, asio::io_context& io, ShardSet& shards, Store& s
 Node::~Node() {
   for (const auto& [number, session] : sessions_.all()) session->give_up_attempt();
   options_.access->keys().set_instances({});
+}
+
+void Node::set_fault(Nanos fault) {
+  if (fault == options_.timeouts.fault) return;
+  options_.timeouts.fault = fault;
+  use_timeouts();
+  log_timeouts(options_.timeouts);
+}
+
+void Node::use_timeouts() {
+  introspection_.set_timeouts(options_.timeouts);
+  jobs_.set_parent_timeout(options_.timeouts.parent_connection());
 }
 
 void Node::handle(rpc::ConnectionId connection, rpc::Request& request, rpc::Reply reply) {

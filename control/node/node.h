@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "control/coordinator/rpc/service.h"
 #include "control/node/introspection.h"
 #include "control/node/job_lifecycle.h"
@@ -38,6 +39,10 @@ class Node : public rpc::Service {
 
   // Updates which rails are up, for jobs that form from now on.
   void set_rails(std::vector<Rail> rails) { admission_.set_rails(std::move(rails)); }
+
+  // How long a fault may last, as the coordinator of this node has sent it. Sessions that are open
+  // keep the deadline that they have.
+  void set_fault(Nanos fault);
 
   bool has_sessions() const { return !sessions_.empty(); }
 
@@ -83,6 +88,7 @@ class Node : public rpc::Service {
   // `then`.
   void end(const SharedSession& session, Status why, std::function<void()> then);
   void on_lost(transport::Peer peer);
+  void use_timeouts();
 
   NodeOptions options_;
   ShardSet& shards_;

@@ -1,4 +1,5 @@
-// The options of a node's control, which stay the same while the node runs.
+// The options of a node's control, which stay the same while the node runs. Its time-outs may
+// change: when it joins a coordinator, that one's fault time-out counts.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/timeouts/fault_timeouts.h"
 #include "control/access/access.h"
 #include "control/coordinator/rpc/service.h"
 #include "control/node/introspection.h"
@@ -39,8 +41,8 @@ struct NodeOptions {
   std::uint64_t split_bytes = 256 << 10;  // operations of at least this size go to all shards of
                                           // their job
   std::uint32_t credit = 256;
-  std::uint32_t default_deadline_ms = 60'000;  // of operations; clients wait a little longer
-  bool checksums = false;                      // true when the shards check checksums
+  FaultTimeouts timeouts;
+  bool checksums = false;  // true when the shards check checksums
   AdmissionLimits limits;
   std::optional<FabricOffer> fabric;  // set when the shards offer fabric
   std::optional<VerbsOffer> verbs;    // set when the shards offer verbs

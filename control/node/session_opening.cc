@@ -59,7 +59,7 @@ json opening_answer(const Session& session, const NodeOptions& options,
                  {"lanes", instance.shards.size()},
                  {"trees", instance.trees()},
                  {"credit", session.credit},
-                 {"deadline_ms", options.default_deadline_ms}};
+                 {"deadline_ms", options.timeouts.deadline() / kMillisecond}};
   rpc::put_partition(answer, instance.plan);
   // A client of the previous version expects one shard for each tree.
   if (instance.vertices.size() == instance.shards.size()) rpc::put_weights(answer, instance.plan);

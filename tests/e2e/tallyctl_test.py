@@ -7,6 +7,7 @@ usage: tallyctl_test.py TALLYD TALLYCTL TALLY_PERF
 import json
 import socket
 import threading
+import time
 
 from nodes import TIMEOUT, Cluster, run_tests
 
@@ -48,6 +49,17 @@ class Tallyctl(Cluster):
             self.assertIn("set for all jobs", self.ctl("plan", "show", node=node))
         self.assertIn("serves nothing any more", self.ctl("drain", "b", node="b"))
         self.assertIn("draining", self.ctl("nodes"))
+
+    def test_all_members_have_the_time_outs_of_their_coordinator(self):
+        self.cluster(("b", "--fault-timeout", "30"), coordinator=("--fault-timeout", "20"))
+        until = time.monotonic() + TIMEOUT
+        for node in ("a", "b"):
+            while (status := json.loads(self.ctl("--json", "status", node=node)))["timeouts"]["fault_ms"] != 20_000:
+                self.assertLess(time.monotonic(), until, status["timeouts"])
+                time.sleep(0.02)
+            self.assertEqual(status["timeouts"]["deadline_ms"], 20_000)
+            self.assertEqual(status["timeouts"]["node_silence_ms"], 10_000)
+            self.assertRegex(self.ctl("status", node=node), r"time-outs +fault 20 s, deadline 20 s, repair 20 s, ")
 
     def test_a_member_leads_top_and_probe_to_all_nodes(self):
         self.cluster(("b",), shards=1)

@@ -128,7 +128,7 @@ void TracedCoordinator::close(std::uint16_t rank) {
 }
 
 void TracedCoordinator::time_out() {
-  now_ += control::kChangeTimeout;
+  now_ += FaultTimeouts{}.change();
   versions_.advance_changes(now_);
   act();
 }

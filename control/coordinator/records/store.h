@@ -171,8 +171,8 @@ class Store {
   // Calls `then` once, in the order of these calls, perhaps before this returns: when all writes so
   // far have settled, or with an error when one of them never will. After an error the store is
   // lost, also for all later calls, and the coordinator that writes to it must send nothing more.
-  // An implementation must make one of the two happen well before kPlacingTimeout. It drops
-  // waiting callbacks when it is destroyed.
+  // An implementation must make one of the two happen well before FaultTimeouts::placing(). It
+  // drops waiting callbacks when it is destroyed.
   virtual void when_settled(std::function<void(const Outcome&)> then) = 0;
 };
 

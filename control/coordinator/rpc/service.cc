@@ -11,6 +11,7 @@
 #include "base/log/log.h"
 #include "base/text/plain_names.h"
 #include "dataplane/wire/notice.h"
+#include "net/rpc/fault_json.h"
 #include "net/rpc/message.h"
 #include "net/rpc/partition_json.h"
 #include "net/rpc/rpc_channel.h"
@@ -231,7 +232,9 @@ void CoordinatorService::join(rpc::ConnectionId connection, const rpc::Request& 
                                {"rails", member.rails.size()},
                                {"members", store_->members().size()}});
   reply.grant(rpc::Grant::kNode);
-  reply.result(with_term({{"node", *joined}}));
+  json answer = {{"node", *joined}};
+  rpc::put_fault(answer, timeouts().fault);
+  reply.result(with_term(std::move(answer)));
   expect(*joined);
 }
 

@@ -39,7 +39,6 @@ struct CoordinatorStatus {
 
 struct CoordinatorServiceOptions {
   CoordinatorOptions coordinator;
-  std::uint32_t default_deadline_ms = 60'000;  // deadline of operations without one of their own
   // cluster.coordinators of this node. When it is empty, the node is in no cluster, and
   // job.open answers without nodes.
   std::string coordinators;
@@ -114,6 +113,7 @@ class CoordinatorService {
   nlohmann::json opened(const JobRecord& job, std::uint32_t rank) const;
   const std::string& opened_text(const SharedJob& job, std::uint32_t rank);
 
+  const FaultTimeouts& timeouts() const { return options_.coordinator.timeouts; }
   void act_over(Store& store, std::uint64_t term);
   // Adds the term to a message, where there is one.
   nlohmann::json with_term(nlohmann::json message) const;

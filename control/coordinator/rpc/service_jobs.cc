@@ -8,6 +8,7 @@
 
 #include "control/access/job_lock.h"
 #include "control/coordinator/rpc/service.h"
+#include "net/rpc/fault_json.h"
 #include "net/rpc/message.h"
 #include "net/rpc/partition_json.h"
 
@@ -51,9 +52,10 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
                  {"plan_epoch", job.plan_epoch},
                  {"nodes", std::move(list)},
                  {"names", std::move(names)},
-                 {"deadline_ms", options_.default_deadline_ms},
+                 {"deadline_ms", timeouts().deadline() / kMillisecond},
                  {"repairs", true}};
   if (job.lock.key) answer["key"] = net::auth::text_of(*job.lock.key);
+  rpc::put_fault(answer, timeouts().fault);
   rpc::put_partition(answer, job.plan);
   rpc::put_weights(answer, job.plan);
   return with_term(std::move(answer));

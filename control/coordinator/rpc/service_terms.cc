@@ -60,7 +60,7 @@ void CoordinatorService::lose_rank(Coordinator::Ticket ticket) {
   if (term_ == 0) return coordinator_->lose(ticket);
   store_->when_settled([this, term = term_, ticket](const Outcome& settled) {
     if (!settled || term != term_) return;
-    coordinator_->lose(ticket, monotonic_now() + kReconnect);
+    coordinator_->lose(ticket, monotonic_now() + timeouts().rank_reconnect());
     act();
   });
 }

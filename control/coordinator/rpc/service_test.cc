@@ -13,7 +13,9 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 TEST_F(ServiceTest, HoldsAnswersUntilThereIsNews) {
-  EXPECT_EQ(ask(1, "cluster.join", node("a"))->error(), "");
+  const auto joined = ask(1, "cluster.join", node("a"));
+  EXPECT_EQ(joined->error(), "");
+  EXPECT_EQ(joined->result()["fault_ms"], 60'000);
   const auto news = ask(1, "cluster.next");
   EXPECT_FALSE(news->has_come());
   const auto opened = ask(2, "job.open", rank(0));
@@ -27,6 +29,7 @@ TEST_F(ServiceTest, HoldsAnswersUntilThereIsNews) {
   ASSERT_EQ(opened->error(), "");
   EXPECT_EQ(opened->result()["nodes"][0]["trees"], json::array({0, 1}));
   EXPECT_EQ(opened->result()["deadline_ms"], 60'000);
+  EXPECT_EQ(opened->result()["fault_ms"], 60'000);
   EXPECT_EQ(ask(3, "cluster.nodes")->result()[0]["jobs"], 1);
   const json over = {{"node", 1}, {"over", {{{"placement", placement["placement"]}}}}};
   EXPECT_EQ(ask(4, "cluster.report", over)->error(), "");

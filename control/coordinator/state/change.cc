@@ -26,8 +26,8 @@ Change::Report awaited(Change::Stage stage) {
 
 }  // namespace
 
-Change::Change(std::uint32_t ranks, Nanos now)
-    : deadline_(now + kChangeTimeout), reported_(ranks), missing_(ranks) {
+Change::Change(std::uint32_t ranks, Nanos now, Nanos timeout)
+    : timeout_(timeout), deadline_(now + timeout), reported_(ranks), missing_(ranks) {
   enter(Stage::kAsking, Word::kPrepare);
 }
 
@@ -108,7 +108,7 @@ void Change::tick(Nanos now) {
   call_off(
       fmt::format("no answer of {} within {} s: busy with something else than its operations, "
                   "or stopped",
-                  name_ranks(waits_for()), kChangeTimeout / kSecond));
+                  name_ranks(waits_for()), timeout_ / kSecond));
 }
 
 Nanos Change::deadline() const {

@@ -28,13 +28,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/state/repair_rounds.h"
 
 namespace tally::control {
-
-// The time from the first request until all ranks have confirmed. It is less than the default
-// deadline of operations, so an operation that waits for a post that is held back still succeeds.
-inline constexpr Nanos kChangeTimeout = 30 * kSecond;
 
 // The tags of all ranks together. Each rank gets the decision about all of them.
 inline constexpr std::size_t kMostDecidedTags = 1 << 17;
@@ -54,7 +51,8 @@ class Change {
     Word word = Word::kPrepare;
   };
 
-  Change(std::uint32_t ranks, Nanos now);  // to another plan
+  // To another plan. `timeout` is FaultTimeouts::change().
+  Change(std::uint32_t ranks, Nanos now, Nanos timeout = FaultTimeouts{}.change());
   static Change repair(std::uint32_t ranks);
   // A change to another plan that an earlier coordinator has brought to moving. Ranks report again
   // what they had reported.
@@ -95,6 +93,7 @@ class Change {
 
   Stage stage_ = Stage::kAsking;
   bool taken_over_ = false;
+  Nanos timeout_;
   Nanos deadline_;
   std::vector<bool> reported_;  // by rank: the stage's report has arrived
   std::uint32_t missing_;

@@ -11,6 +11,7 @@
 
 #include "client/operations/plan_switch.h"
 #include "control/coordinator/state/change.h"
+#include "tests/support/control/usual_timeouts.h"
 #include "tests/support/tier.h"
 
 namespace tally::control {

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "tests/support/control/usual_timeouts.h"
+
 namespace tally::control {
 namespace {
 

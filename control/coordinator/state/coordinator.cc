@@ -11,21 +11,25 @@ namespace tally::control {
 
 Coordinator::Coordinator(CoordinatorOptions options, Store& store, Nanos now)
     : store_(store),
-      return_until_(store.members().empty() && store.jobs().empty() ? now : now + kReturn),
+      timeouts_(options.timeouts),
+      return_until_(
+          store.members().empty() && store.jobs().empty() ? now : now + timeouts_.node_return()),
       plans_(store),
       departed_(store, plans_),
       members_(store, departed_),
-      jobs_(store, now + kResume),
+      news_(timeouts_.node_silence()),
+      heartbeats_(timeouts_.second_look()),
+      jobs_(store, now + timeouts_.rank_resume()),
       admission_({options.open_jobs, options.max_jobs, options.max_ranks, std::move(options.jobs)}),
       planner_(members_, departed_, plans_, store, options.split_bytes),
-      versions_(jobs_, news_),
+      versions_(jobs_, news_, timeouts_),
       changes_(jobs_, plans_),
-      repairs_(jobs_) {
+      repairs_(jobs_, timeouts_.repair()) {
   for (const auto& [epoch, job] : store_.jobs()) {
     for (const PlanNode& one : job->nodes) {
       awaited_[one.node] = one.member.name;
-      news_.add(one.node, now, kReturn);
-      heartbeats_.expect(one.node, now + kRejoin);
+      news_.add(one.node, now, timeouts_.node_return());
+      heartbeats_.expect(one.node, now + timeouts_.node_rejoin());
     }
   }
 }
@@ -93,7 +97,7 @@ void Coordinator::await(NodeId node, Nanos now) {
   heartbeats_.erase(node);
   if (!name) return;
   awaited_[node] = *name;
-  news_.add(node, now, kReturn);
+  news_.add(node, now, timeouts_.node_return());
   versions_.node_awaited(
       node, {Status::kUnavailable, fmt::format("node \"{}\" has lost its connection", *name)});
   repairs_.members_changed();
@@ -121,9 +125,9 @@ void Coordinator::listen(NodeId node, Nanos until) {
 
 void Coordinator::expect(NodeId node, Nanos now) {
   if (awaited_.contains(node)) {
-    heartbeats_.expect(node, now + kRejoin);
+    heartbeats_.expect(node, now + timeouts_.node_rejoin());
   } else if (members_.has(node)) {
-    heartbeats_.expect(node, now + kHeartbeatTimeout);
+    heartbeats_.expect(node, now + timeouts_.heartbeat());
   }
 }
 
@@ -281,7 +285,7 @@ void Coordinator::advance_repairs(Nanos now) {
     versions_.give_up(epoch,
                       {Status::kUnavailable, fmt::format("{}; not repaired within {} s: the job {}",
                                                          jobs_.find(epoch)->repair->why,
-                                                         kRepairTimeout / kSecond, delay.why)},
+                                                         timeouts_.repair() / kSecond, delay.why)},
                       delay.culprit);
   }
   for (const std::uint32_t epoch : due.not_resumed) versions_.not_resumed(epoch);

@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/layout/layout.h"
 #include "control/coordinator/records/configured_job.h"
 #include "control/coordinator/records/store.h"
@@ -55,15 +56,8 @@ struct CoordinatorOptions {
   std::uint32_t max_ranks = 1024;
   std::uint64_t split_bytes = 256 << 10;
   std::vector<ConfiguredJob> jobs;
+  FaultTimeouts timeouts;
 };
-
-inline constexpr Nanos kReturn = 10 * kSecond;  // limit for an awaited node
-// Limit for the ranks of a job that is taken over. A rank may need 10 s to notice that the machine
-// of its coordinator is lost.
-inline constexpr Nanos kResume = 20 * kSecond;
-// Limit for a rank whose connection to an elected coordinator has ended, and which looks for the
-// coordinator.
-inline constexpr Nanos kReconnect = 2 * kSecond;
 
 // What a node that joins still has from an earlier membership.
 struct ReturningNode {
@@ -97,8 +91,8 @@ class Coordinator {
   Result<NodeId> join(const Member& member, std::uint32_t epoch, Nanos now,
                       const ReturningNode& returning = {});
   void leave(NodeId node, std::string_view why);
-  // The node is no member any more, and is awaited: until kReturn has passed, it may join again
-  // without harm to its jobs.
+  // The node is no member any more, and is awaited: until node_return() has passed, it may join
+  // again without harm to its jobs.
   void await(NodeId node, Nanos now);
   // Sets the node's NICs. Jobs that form from now on use them; running jobs use them when they have
   // not changed for kCalm.
@@ -107,9 +101,9 @@ class Coordinator {
   Outcome set_speeds(std::map<std::string, Measured> measured);
   // The node waits for news until then.
   void listen(NodeId node, Nanos until);
-  // The node has an answer, and must listen within kHeartbeatTimeout; an awaited node must join
-  // within kRejoin. A node that does not is silent: jobs that can be repaired leave it, and it gets
-  // no trees until it listens again.
+  // The node has an answer, and must listen within heartbeat(); an awaited node must join
+  // within node_rejoin(). A node that does not is silent: jobs that can be repaired leave it, and
+  // it gets no trees until it listens again.
   void expect(NodeId node, Nanos now);
 
   // A node's report on a placement: it serves the placement (`error` is empty), it cannot (`error`
@@ -195,6 +189,7 @@ class Coordinator {
   std::vector<std::string> take_silent(Nanos now);
 
   Store& store_;
+  const FaultTimeouts timeouts_;
   const Nanos return_until_;  // members of an earlier coordinator may return until then
   Plans plans_;
   DepartedMembers departed_;

@@ -18,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 // etcd's defaults permit 128 operations and 1.5 MiB in a transaction.
+constexpr Nanos kLoading = 5 * kSecond;
 constexpr std::size_t kMostWrites = 100;
 constexpr std::size_t kMostBytes = 900 << 10;
 constexpr std::size_t kPartBytes = 512 << 10;
@@ -98,7 +99,7 @@ void EtcdStore::load(etcd::Client& client, std::string prefix, ElectionFence fen
                      std::function<void(const Error&)> lost, Loaded then) {
   auto loading = std::make_shared<Loading>();
   loading->store.reset(new EtcdStore(client, std::move(prefix), std::move(fence), std::move(lost)));
-  loading->deadline = monotonic_now() + kStoreTimeout;
+  loading->deadline = monotonic_now() + kLoading;
   loading->then = std::move(then);
   load_page(loading, loading->store->prefix_);
 }
@@ -299,7 +300,7 @@ void EtcdStore::send() {
   WriteQueue::Batch batch;
   batch.last = queue_.added();
   if (!queue_.empty()) batch = queue_.take();
-  client_.call("kv/txn", transaction(batch.writes), monotonic_now() + kStoreTimeout,
+  client_.call("kv/txn", transaction(batch.writes), monotonic_now() + fence_.timeout,
                [this, last = batch.last, alive = std::weak_ptr(alive_)](const auto& answer) {
                  if (!alive.expired()) answered(last, answer);
                });

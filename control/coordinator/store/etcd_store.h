@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/state/memory_store.h"
 #include "control/coordinator/store/etcd/client.h"
 #include "control/coordinator/store/etcd/messages.h"
@@ -23,13 +24,12 @@
 
 namespace tally::control {
 
-// For a write or a proof, from its call until etcd's answer. Well below kPlacingTimeout.
-inline constexpr Nanos kStoreTimeout = 5 * kSecond;
-
 // What makes this node the coordinator.
 struct ElectionFence {
   std::string key;          // exists as long as the term lasts
   etcd::Revision term = 0;  // revision that created the key
+  // For a write or a proof, from its call until etcd's answer.
+  Nanos timeout = FaultTimeouts{}.store();
 };
 
 class EtcdStore : public MemoryStore {

@@ -35,7 +35,8 @@ Result<std::unique_ptr<Leadership>> Leadership::start(asio::io_context& io,
 void Leadership::begin_term(etcd::Revision term) {
   term_ = term;
   EtcdStore::load(
-      *client_, options_.prefix + "state/", {options_.prefix + "election", term},
+      *client_, options_.prefix + "state/",
+      {options_.prefix + "election", term, options_.timeouts.store()},
       [this](const Error& why) {
         election_->resign();
         end_term(why);

@@ -21,6 +21,7 @@ struct LeadershipOptions {
   etcd::ClientOptions etcd;
   std::string prefix;  // of the keys in etcd: "tally/"
   std::string name;    // of this node
+  FaultTimeouts timeouts;
 };
 
 struct LeadershipEvents {

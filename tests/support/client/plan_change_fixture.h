@@ -27,8 +27,9 @@ inline rpc::RpcChannel channel_to(const ScriptedNode& node) {
 // A coordinator whose answers the test gives, in this order.
 class PlanChangeTest : public ::testing::Test {
  protected:
-  explicit PlanChangeTest(PlanChange::Search search = {})
-      : node_(node("")), change_({channel_to(*node_), true, known_term(), kEpoch}, search) {}
+  explicit PlanChangeTest(PlanChange::Search search = {}, FaultTimeouts timeouts = {})
+      : node_(node("")),
+        change_({channel_to(*node_), true, known_term(), kEpoch, timeouts}, search) {}
   ~PlanChangeTest() override { end(); }
 
   std::unique_ptr<ScriptedNode> node(const char* which) {

@@ -12,6 +12,7 @@
 #include "control/coordinator/state/coordinator.h"
 #include "control/coordinator/state/memory_store.h"
 #include "tests/support/control/peers.h"
+#include "tests/support/control/usual_timeouts.h"
 
 namespace tally::control {
 

@@ -46,7 +46,7 @@ JobRepairs::Due JobRepairs::due(Nanos now) {
     if (!state.repair) continue;
     Repair& repair = *state.repair;
     if (repair.since == 0) repair.since = now;
-    if (repair.since + kRepairTimeout <= now) {
+    if (repair.since + timeout_ <= now) {
       due.expired.push_back(epoch);
       continue;
     }
@@ -63,7 +63,7 @@ Nanos JobRepairs::next_deadline() const {
   for (const auto& [epoch, state] : jobs_.states()) {
     if (state.resume_until != 0) next = std::min(next, state.resume_until);
     if (!state.repair) continue;
-    next = std::min(next, state.repair->since + kRepairTimeout);
+    next = std::min(next, state.repair->since + timeout_);
     if (state.resume_until != 0) continue;
     if (state.next == 0) next = std::min(next, state.repair->attempt_at.value_or(0));
   }

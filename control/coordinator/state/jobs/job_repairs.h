@@ -2,8 +2,8 @@
 // is made at once; where a new coordinator has taken the job over, when all ranks have resumed it.
 // After a failed one, the next is made when members have changed, or after a pause
 // that grows. When the members cannot serve the job's plan, it waits until they change. All
-// attempts together have kRepairTimeout. The coordinator's thread calls this, with the time; no
-// call fails.
+// attempts together have FaultTimeouts::repair(). The coordinator's thread calls this, with the
+// time; no call fails.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/state/jobs/job_table.h"
 
 namespace tally::control {
 
-inline constexpr Nanos kRepairTimeout = 60 * kSecond;
 inline constexpr Nanos kRepairPause = 200 * kMillisecond;  // after the first attempt that fails
 
 class JobRepairs {
  public:
-  // Borrows the table.
-  explicit JobRepairs(JobTable& jobs) : jobs_(jobs) {}
+  // Borrows the table. `timeout` is FaultTimeouts::repair().
+  explicit JobRepairs(JobTable& jobs, Nanos timeout = FaultTimeouts{}.repair())
+      : jobs_(jobs), timeout_(timeout) {}
 
   // Members have joined or left, or their NICs have changed.
   void members_changed();
@@ -45,6 +46,7 @@ class JobRepairs {
   Return return_of(JobState& state, Nanos now);
 
   JobTable& jobs_;
+  Nanos timeout_;
 };
 
 // Why the job of that epoch is not repaired yet, and the first rank that its repair waits for.

@@ -29,7 +29,7 @@ void JobVersions::begin_next(JobRecord next, Nanos now) {
 }
 
 void JobVersions::ask_nodes(const JobRecord& job, JobState& state, Nanos now) {
-  state.deadline = now + kPlacingTimeout;
+  state.deadline = now + timeouts_.placing();
   for (const PlanNode& one : job.nodes) {
     state.nodes.insert(one.node);
     state.unconfirmed.insert(one.node);
@@ -249,7 +249,7 @@ void JobVersions::end_late(Nanos now) {
     if (state == nullptr) continue;
     const std::string why = fmt::format(
         "these nodes have not taken it within {} s: {}: look at their logs",
-        kPlacingTimeout / kSecond, name_nodes(*jobs_.record(epoch), state->unconfirmed));
+        timeouts_.placing() / kSecond, name_nodes(*jobs_.record(epoch), state->unconfirmed));
     if (state->stage == JobStage::kNext) {
       fail_next(epoch, why);
     } else if (state->stage == JobStage::kPlacing) {
@@ -265,7 +265,7 @@ void JobVersions::advance_changes(Nanos now) {
     const bool may_begin = state.stage == JobStage::kRunning || state.stage == JobStage::kRepairing;
     if (!state.change && may_begin && jobs_.find(state.next)->unconfirmed.empty()) {
       const auto ranks = static_cast<std::uint32_t>(state.by_rank.size());
-      state.change = state.repair ? Change::repair(ranks) : Change(ranks, now);
+      state.change = state.repair ? Change::repair(ranks) : Change(ranks, now, timeouts_.change());
     }
     if (state.change) state.change->tick(now);
     changing.push_back(epoch);

@@ -14,13 +14,12 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/state/change.h"
 #include "control/coordinator/state/jobs/job_table.h"
 #include "control/coordinator/state/members/news_queue.h"
 
 namespace tally::control {
-
-inline constexpr Nanos kPlacingTimeout = 10 * kSecond;  // limit for a node's acknowledgement
 
 struct RankAnswer {
   Ticket ticket = 0;
@@ -60,8 +59,9 @@ struct RepairEvent {
 
 class JobVersions {
  public:
-  // Borrows both.
-  JobVersions(JobTable& jobs, NewsQueue& news) : jobs_(jobs), news_(news) {}
+  // Borrows jobs and news.
+  JobVersions(JobTable& jobs, NewsQueue& news, FaultTimeouts timeouts = {})
+      : jobs_(jobs), news_(news), timeouts_(timeouts) {}
 
   // -- Nodes -----------------------------------------------------------------------------------
   // The gathered job has its plan now: asks its nodes to serve it.
@@ -151,6 +151,7 @@ class JobVersions {
 
   JobTable& jobs_;
   NewsQueue& news_;
+  FaultTimeouts timeouts_;
   std::vector<RankAnswer> answers_;
   std::vector<RankNotification> notifications_;
   std::vector<RepairEvent> repair_events_;

@@ -10,7 +10,7 @@ std::vector<NodeId> Heartbeats::take_silent(Nanos now) {
     if (now < wait.until) continue;
     const bool is_behind = now - wait.until >= kOnTime;
     if (wait.is_late && !is_behind) silent.push_back(node);
-    wait = {now + kSecondLook, true};
+    wait = {now + second_look_, true};
   }
   for (const NodeId node : silent) waits_.erase(node);
   return silent;

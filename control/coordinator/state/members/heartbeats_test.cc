@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/control/usual_timeouts.h"
+
 namespace tally::control {
 namespace {
 
@@ -57,6 +59,10 @@ TEST(HeartbeatsTest, ANodeThatHasLeftIsNotSilent) {
   beats.erase(1);
   EXPECT_THAT(beats.take_silent(kAnswered + kSecond), IsEmpty());
   EXPECT_EQ(beats.next_deadline(), kForever);
+}
+
+TEST(HeartbeatsTest, TheTimeoutIsBelowTwoSecondsTogetherWithTheHoldOfARequest) {
+  EXPECT_LE(kUsual.heartbeat_hold() + kHeartbeatTimeout + kSecondLook, 2 * kSecond);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ std::vector<NodeNews> NewsQueue::take(Nanos now) {
     if (!listener.listens || (!any && listener.until > now)) continue;
     list.push_back(std::exchange(listener.news, {node, {}, {}}));
     listener.listens = false;
-    listener.until = now + kMostSilence;
+    listener.until = now + silence_;
   }
   return list;
 }

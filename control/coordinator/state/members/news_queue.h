@@ -1,8 +1,8 @@
 // The news that wait for each node: assignments to serve, and assignments that are withdrawn. A
 // node asks for news and waits until there is some, or until its wait ends. A node that does not
-// ask again for kMostSilence is silent. The coordinator calls this on its thread, with the time;
-// no call fails. Precondition of the calls with a node, except listen(): add() has been called for
-// the node.
+// ask again for FaultTimeouts::node_silence() is silent. The coordinator calls this on its thread,
+// with the time; no call fails. Precondition of the calls with a node, except listen(): add() has
+// been called for the node.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/timeouts/fault_timeouts.h"
 #include "control/coordinator/records/job_assignment.h"
 #include "control/coordinator/records/store.h"
 
 namespace tally::control {
-
-inline constexpr Nanos kMostSilence = 30 * kSecond;  // limit for a node that should ask for news
 
 struct NodeNews {
   NodeId node = 0;
@@ -25,8 +24,12 @@ struct NodeNews {
 
 class NewsQueue {
  public:
+  // `silence` is FaultTimeouts::node_silence().
+  explicit NewsQueue(Nanos silence = FaultTimeouts{}.node_silence()) : silence_(silence) {}
+
   // The node must ask for news within `silence`. Its news wait, also those from before this call.
-  void add(NodeId node, Nanos now, Nanos silence = kMostSilence);
+  void add(NodeId node, Nanos now, Nanos silence);
+  void add(NodeId node, Nanos now) { add(node, now, silence_); }
   void erase(NodeId node) { listeners_.erase(node); }
   // The node waits for news until then. Does nothing for a node that has left.
   void listen(NodeId node, Nanos until);
@@ -50,6 +53,7 @@ class NewsQueue {
     Nanos until = 0;  // end of the wait; when it does not listen: the time by which it must
   };
 
+  Nanos silence_;
   std::map<NodeId, Listener> listeners_;
 };
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/control/usual_timeouts.h"
+
 namespace tally::control {
 namespace {
 
