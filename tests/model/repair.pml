@@ -21,9 +21,10 @@
 #include "rank.pml"
 #include "coordinator.pml"
 
-// Waits for the end of all operations, so that Spin finds those that do not end.
+// Waits for the end of all operations and changes, so that Spin finds those that do not end.
+#define IS_SETTLED ((change == NO_CHANGE && stage_of_job == RUNNING) || stage_of_job >= OVER || ANY_OVER)
 proctype Application() {
-  !ANY_UNFINISHED
+  !ANY_UNFINISHED && IS_SETTLED
 }
 
 init {
