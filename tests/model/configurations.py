@@ -64,6 +64,8 @@ HOLD = [
     _check("takeover-change-in-place", "CHANGES=1 TAKEOVERS=1 IN_PLACE"),
     _check("takeover-crash", "LOSSES=1 CRASHES=1 TAKEOVERS=1"),
     _check("takeover-coordinator", "LOSSES=1 TAKEOVERS=1 COORDINATOR_LOSSES=1"),
+    _check("disconnect", "LOSSES=1 DISCONNECTS=1", ends=True),
+    _check("disconnect-change", "CHANGES=1 DISCONNECTS=2 IN_PLACE"),
     _check("ranks", "RANKS=3 LOSSES=1 FAILURES=1"),
     _check("ranks-in-place", "RANKS=3 LOSSES=1 FAILURES=1 IN_PLACE", SOAK),
     _check("ranks-eager", "RANKS=3 EAGER LOSSES=1"),
@@ -87,6 +89,10 @@ HOLD = [
     _check("takeover-failures-eager", "EAGER LOSSES=1 FAILURES=1 TAKEOVERS=1", SOAK),
     _check("takeover-change-rounds", "LOSSES=1 CHANGES=1 TAKEOVERS=1", SOAK),
     _check("takeover-change-crash", "ROUNDS=1 LOSSES=1 CHANGES=1 CRASHES=1 TAKEOVERS=1", SOAK),
+    _check("takeover-disconnect", "LOSSES=1 TAKEOVERS=1 DISCONNECTS=1", SOAK),
+    _check("disconnect-twice", "LOSSES=1 DISCONNECTS=2", SOAK),
+    _check("disconnect-losses-change", "ROUNDS=1 LOSSES=1 CHANGES=1 DISCONNECTS=1", SOAK),
+    _check("disconnect-crash", "LOSSES=1 CRASHES=1 DISCONNECTS=1", SOAK),
     _check("ranks-takeover", "RANKS=3 ROUNDS=1 LOSSES=1 TAKEOVERS=1", SOAK),
 ]
 
@@ -120,6 +126,7 @@ MUTANTS = [
     _check("moved-unsaid", "CHANGES=1 TAKEOVERS=1 MOVED_UNSAID", finds=(NEVER_ENDS,)),
     _check("repairs-too-soon", "LOSSES=1 TAKEOVERS=1 REPAIRS_TOO_SOON", FAST, finds=(NEVER_ENDS,)),
     _check("moving-forgotten", "CHANGES=1 TAKEOVERS=1 IN_PLACE MOVING_FORGOTTEN", finds=("operation_fails",)),
+    _check("leave-unsaid", "CHANGES=1 DISCONNECTS=1 LEAVE_UNSAID", finds=(NEVER_ENDS,)),
 ]
 
 REACHED = [

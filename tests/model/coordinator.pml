@@ -165,7 +165,7 @@ inline move() {
   if
   :: stage_of_job == REPAIRING ->
      REACHES_GOAL(GOAL_SECOND, target > current + 1);
-#if TAKEOVERS > 0
+#ifdef RESUMES
      REACHES_GOAL(GOAL_TAKEN_OVER, loss_reported);
 #endif
      current = target;
@@ -213,7 +213,7 @@ inline take_report(w) {
      :: change == DECIDING -> tell_all(GO, 0, 0); move()
      :: change == MOVING -> tell_all(LEAVE, 0, 0); enter(LEAVING)
      :: else ->
-#if TAKEOVERS > 0
+#ifdef RESUMES
         REACHES_GOAL(GOAL_LEAVES, taken_over);
 #endif
         end_change();
@@ -255,7 +255,7 @@ inline hear(w) {
   :: m_word == LOST && stage_of_job != OVER -> take_loss(w)
   :: m_word == CANNOT && m_epoch == target && (change == ASKING || change == DECIDING) -> call_change_off()
   :: m_word != LOST && IS_AWAITED(w) -> take_report(w)
-#if TAKEOVERS > 0
+#ifdef RESUMES
   // The rank has come from another coordinator, and may still have the version before: JobVersions::report().
   :: m_word == MOVED && m_epoch == current && m_epoch != target && stage_of_job < OVER -> to_rank[w] ! LEAVE, m_epoch, 0, 0
 #endif
@@ -272,7 +272,7 @@ inline hear(w) {
   fi
 }
 
-#if TAKEOVERS > 0
+#ifdef RESUMES
 // The next coordinator takes the job over: JobTable::take_over(). It has the versions whose record in the store says
 // that ranks may use them, and nothing of what ranks have reported. The store has the mark before any rank hears `go`.
 // No rank has a place here until it comes. (That there is no coordinator for a while adds nothing: a rank may notice the
@@ -345,6 +345,24 @@ inline miss_node(n) {
   begin_repair()
 }
 
+// The connection of a rank breaks: JobVersions::lose_connection().
+inline disconnect(w) {
+  disconnects_left--;
+  AFTER_FAULT;
+  EVENT("disconnect rank=%d\n", w);
+  do
+  :: len(to_coordinator[w]) > 0 -> to_coordinator[w] ? m_word, m_epoch, m_round, m_failure, m_kept
+  :: else -> break
+  od;
+  awaited = awaited | BIT(w);
+  if
+  :: change == ASKING || change == DECIDING -> call_change_off()
+  :: else
+  fi
+}
+#define MAY_DISCONNECT(w) \
+  (disconnects_left > 0 && FAULT_COMES && stage_of_job < OVER && !IS_AWAY(w) && rank[w].status < SESSION_OVER)
+
 // JobVersions::not_resumed(): a rank that is gone does not come in time. Live ranks do.
 #define STAYS_AWAY(w) (!IS_AWAY(w) || rank[w].status >= SESSION_OVER || rank[w].alone)
 inline give_up_waiting() {
@@ -408,9 +426,16 @@ end:
   :: STEP(stage_of_job == GONE && nempty(to_coordinator[2]), drop_report(2))
 #endif
 #endif
-#if TAKEOVERS > 0
+#ifdef RESUMES
   :: STEP(takeovers_left > 0 && FAULT_COMES && stage_of_job < OVER, take_over())
   :: STEP(takeovers_left > 0 && FAULT_COMES && ALL_KNOW_REPAIR, take_over_both())
+#if DISCONNECTS > 0
+  :: STEP(MAY_DISCONNECT(0), disconnect(0))
+  :: STEP(MAY_DISCONNECT(1), disconnect(1))
+#if RANKS > 2
+  :: STEP(MAY_DISCONNECT(2), disconnect(2))
+#endif
+#endif
   :: STEP(MAY_MISS(0), miss_node(0))
   :: STEP(MAY_MISS(1), miss_node(1))
 #if NODES > 2

@@ -16,6 +16,7 @@
 //   COORDINATOR_LOSSES  the coordinator stops (at most 1); what it has sent may be lost
 //   TAKEOVERS the coordinator stops, and the next one takes over the job from the store; with COORDINATOR_LOSSES the last
 //             one stops for good
+//   DISCONNECTS  the connection of a rank to the coordinator breaks; what is on its way may be lost, and the rank returns
 //   LATE_GO   the coordinator sends `go` for a decision that it has called off, when a rank says late that it knows
 // Kind of the operations; without an option they are out of place:
 //   IN_PLACE  the result replaces the contribution in the same buffer
@@ -42,6 +43,7 @@
 //   LOSS_UNSAID        an interrupted rank does not report its loss to the next coordinator
 //   MOVED_UNSAID       a rank that has reported that it has moved does not report it to the next coordinator
 //   REPAIRS_TOO_SOON   the next coordinator begins a repair before all ranks have come
+//   LEAVE_UNSAID       with DISCONNECTS: a rank that returns is not told again that no rank uses the old version
 //   MOVING_FORGOTTEN   the next coordinator does not go on with a change that ranks act on
 // Mutants that had been in the code:
 //   UNUSED_TAG_ENDED   a tag that a rank has not used counts as moved when the old version is lost
@@ -92,6 +94,12 @@
 
 #ifndef TAKEOVERS
 #define TAKEOVERS 0
+#endif
+#ifndef DISCONNECTS
+#define DISCONNECTS 0
+#endif
+#if TAKEOVERS > 0 || DISCONNECTS > 0
+#define RESUMES  // ranks come to the coordinator again
 #endif
 
 #if RANKS < 2 || RANKS > 3

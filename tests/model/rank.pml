@@ -280,7 +280,7 @@ inline forget_rank(w) {
   rank[w].behind = false; rank[w].interrupted = false; rank[w].refused = false; rank[w].said_moved = false;
   rank[w].alone = false; rank[w].kept = 0; rank[w].again = false; rank[w].again_version = 0;
   rank[w].closed_next = 0; rank[w].closed_end = 0;
-#if TAKEOVERS > 0
+#ifdef RESUMES
   rank[w].looks = false; rank[w].known = 0;
 #endif
   do
@@ -480,7 +480,7 @@ inline interrupt(w) {
   rank[w].said_moved = false;
   rank[w].coming = 0;
   rank[w].interrupted = true;
-#if TAKEOVERS > 0
+#ifdef RESUMES
   if
   :: rank[w].stage == KNOWING -> rank[w].known = rank[w].epoch
   :: else
@@ -640,7 +640,7 @@ inline take_decision(w) {
 inline take_go(w) {
   if
   :: OBEYS_GO(w) ->
-#if TAKEOVERS > 0
+#ifdef RESUMES
      rank[w].known = 0;
 #endif
      if
@@ -718,14 +718,14 @@ inline go_on_alone(w) {
 }
 inline lose_coordinator(w) {
   EVENT("alone rank=%d\n", w);
-#if TAKEOVERS > 0
+#ifdef RESUMES
   rank[w].looks = false;
 #endif
   forget_news(w);
   go_on_alone(w)
 }
 
-#if TAKEOVERS > 0
+#ifdef RESUMES
 // PlanChange::drop_next().
 inline drop_next(w) {
   close_version(w, rank[w].coming);
@@ -771,6 +771,12 @@ inline resume(w) {
   :: else ->
      EVENT("resume rank=%d version=%d\n", w, current);
      awaited = awaited & ~BIT(w);
+#ifndef LEAVE_UNSAID
+     if
+     :: change == LEAVING && !(reported & BIT(w)) -> to_rank[w] ! LEAVE, target, 0, 0  // Change::resume()
+     :: else
+     fi;
+#endif
      if
      :: rank[w].now != current && rank[w].stage == KNOWING && rank[w].epoch == current ->
         REACHES_GOAL(GOAL_FOLLOWS, !rank[w].interrupted);
@@ -836,7 +842,7 @@ end:
 #if COORDINATOR_LOSSES > 0
   :: STEP(stage_of_job == GONE && !rank[w].alone && rank[w].status < SESSION_OVER, lose_coordinator(w))
 #endif
-#if TAKEOVERS > 0
+#ifdef RESUMES
   :: STEP(IS_AWAY(w) && !rank[w].looks && !rank[w].alone && rank[w].status < SESSION_OVER && stage_of_job != GONE,
           look_for_next(w))
   :: STEP(rank[w].looks && stage_of_job != GONE, resume(w))

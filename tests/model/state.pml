@@ -63,7 +63,7 @@ hidden byte wrong_round;                 // a rank counts another round than the
 //   MOVED, LEFT  the old version is not needed; is closed
 //   CLOSED  the connection has ended
 mtype = { PREPARE, REPAIR, DECIDED, GO, LEAVE, CALLED_OFF, ENDED, LOST, READY, KNOWS, CANNOT, MOVED, LEFT, CLOSED };
-#define VERSIONS (1 + LOSSES + BREAKS + CHANGES + CRASHES + TAKEOVERS)  // as many as a run can have
+#define VERSIONS (1 + LOSSES + BREAKS + CHANGES + CRASHES + TAKEOVERS + 2 * DISCONNECTS)  // as many as a run can have
 // Each version adds few messages. A channel that is full is an error of the model, which Spin reports.
 chan to_rank[RANKS] = [2 * VERSIONS + 4] of { mtype, byte, byte, byte };  // word, epoch, first round, failure
 chan to_coordinator[RANKS] = [VERSIONS + 5] of { mtype, byte, byte, byte, byte }; // word, epoch, next round, failure, kept
@@ -124,9 +124,9 @@ byte change;
 byte reported;       // the ranks whose report the change's stage has
 byte said_lost;      // the ranks that have reported the loss under repair
 byte closed;         // the ranks whose connection has ended
-#if TAKEOVERS > 0
-byte awaited;        // the ranks that have not come to this coordinator yet
-byte takeovers_left = TAKEOVERS;
+#ifdef RESUMES
+byte awaited;        // the ranks that have not come to this coordinator yet, or must come again
+byte takeovers_left = TAKEOVERS, disconnects_left = DISCONNECTS;
 #if defined(RUNS_UNNOTED) || defined(RUNS_NOTED_EARLY)
 byte stored = 1;     // the version that the store has
 #endif
@@ -173,7 +173,7 @@ typedef RankState {
   // The change (client/plans/plan_change.h).
   byte stage, epoch, first, decided_failure;
   bool behind, interrupted, refused, said_moved, alone;
-#if TAKEOVERS > 0
+#ifdef RESUMES
   bool looks;              // for the next coordinator
   byte known;              // the version of which the rank knew the decision when it was interrupted; 0: there was none
 #endif
