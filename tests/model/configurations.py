@@ -88,6 +88,7 @@ HOLD = [
     _check("takeover-failures", "LOSSES=1 FAILURES=1 CANCELS=1 TAKEOVERS=1", SOAK),
     _check("takeover-failures-eager", "EAGER LOSSES=1 FAILURES=1 TAKEOVERS=1", SOAK),
     _check("takeover-change-rounds", "LOSSES=1 CHANGES=1 TAKEOVERS=1", SOAK),
+    _check("takeover-change-eager", "EAGER LOSSES=1 CHANGES=1 TAKEOVERS=1", SOAK),
     _check("takeover-change-crash", "ROUNDS=1 LOSSES=1 CHANGES=1 CRASHES=1 TAKEOVERS=1", SOAK),
     _check("takeover-disconnect", "LOSSES=1 TAKEOVERS=1 DISCONNECTS=1", SOAK),
     _check("disconnect-twice", "LOSSES=1 DISCONNECTS=2", SOAK),
