@@ -126,7 +126,7 @@ MUTANTS = [
     _check("loss-unsaid", "BREAKS=1 TAKEOVERS=1 LOSS_UNSAID", FAST, finds=(NEVER_ENDS,)),
     _check("moved-unsaid", "CHANGES=1 TAKEOVERS=1 MOVED_UNSAID", finds=(NEVER_ENDS,)),
     _check("repairs-too-soon", "LOSSES=1 TAKEOVERS=1 REPAIRS_TOO_SOON", FAST, finds=(NEVER_ENDS,)),
-    _check("moving-forgotten", "CHANGES=1 TAKEOVERS=1 IN_PLACE MOVING_FORGOTTEN", finds=("operation_fails",)),
+    _check("moving-forgotten", "CHANGES=1 TAKEOVERS=1 MOVING_FORGOTTEN", finds=("needless_interrupt",)),
     _check("leave-unsaid", "CHANGES=1 DISCONNECTS=1 LEAVE_UNSAID", finds=(NEVER_ENDS,)),
 ]
 

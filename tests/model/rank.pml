@@ -430,6 +430,7 @@ inline call_off(w) {
 // SessionRepair::interrupt(): all nodes are fenced off, outstanding operations wait, and the loss is reported.
 inline interrupt(w) {
   EVENT("interrupt rank=%d version=%d\n", w, rank[w].now);
+  REQUIRE(needless_interrupt, IS_ANY_LOST);
   REACHES_GOAL(GOAL_MOVING, rank[w].old != 0 && rank[w].version == rank[w].old);
   flag = rank[w].old != 0 && rank[w].version == rank[w].old;  // the tag has an operation there
   fence_version(w, rank[w].now);

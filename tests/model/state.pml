@@ -8,6 +8,7 @@ hidden byte wrong_result;                // a rank reports success, and its buff
 hidden byte verdicts_differ;             // an operation succeeds at one rank and fails at another
 hidden byte operation_fails;             // an operation fails although only nodes were lost
 hidden byte session_ends;                // a session ends although only nodes were lost
+hidden byte needless_interrupt;          // a rank is interrupted although nothing is lost
 hidden byte wrong_round;                 // a rank counts another round than the application
 #define REQUIRE(violation, condition) violation = !(condition); assert(!violation)
 
