@@ -7,7 +7,8 @@ FAST, QUICK, SOAK = range(3)  # the first tier that includes a check
 
 NEVER_ENDS = "invalid end state"
 GOALS = {"closed": 1, "repeated": 2, "again": 3, "spoiled": 4, "later": 5, "second": 6, "moving": 7, "over": 8,
-         "alone": 9, "late_write": 10}
+         "alone": 9, "late_write": 10, "taken_over": 11, "follows": 12, "mended": 13, "knew": 14, "off": 15,
+         "leaves": 16}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +55,17 @@ HOLD = [
     _check("coordinator", "LOSSES=1 COORDINATOR_LOSSES=1", FAST, ends=True),
     _check("coordinator-change", "LOSSES=1 CHANGES=1 COORDINATOR_LOSSES=1"),
     _check("late-go", "LOSSES=2 LATE_GO"),
+    _check("takeover", "LOSSES=1 TAKEOVERS=1", FAST, ends=True),
+    _check("takeover-twice", "LOSSES=1 TAKEOVERS=2"),
+    _check("takeover-in-place", "LOSSES=1 TAKEOVERS=1 IN_PLACE"),
+    _check("takeover-eager", "EAGER LOSSES=1 TAKEOVERS=1"),
+    _check("takeover-breaks", "BREAKS=1 TAKEOVERS=1"),
+    _check("takeover-change", "ROUNDS=1 LOSSES=1 CHANGES=1 TAKEOVERS=1"),
+    _check("takeover-change-in-place", "CHANGES=1 TAKEOVERS=1 IN_PLACE"),
+    _check("takeover-crash", "LOSSES=1 CRASHES=1 TAKEOVERS=1"),
+    _check("takeover-coordinator", "LOSSES=1 TAKEOVERS=1 COORDINATOR_LOSSES=1"),
+    _check("disconnect", "LOSSES=1 DISCONNECTS=1", ends=True),
+    _check("disconnect-change", "CHANGES=1 DISCONNECTS=2 IN_PLACE"),
     _check("ranks", "RANKS=3 LOSSES=1 FAILURES=1"),
     _check("ranks-in-place", "RANKS=3 LOSSES=1 FAILURES=1 IN_PLACE", SOAK),
     _check("ranks-eager", "RANKS=3 EAGER LOSSES=1"),
@@ -71,6 +83,18 @@ HOLD = [
     _check("change-eager-breaks", "EAGER LOSSES=1 BREAKS=1 CHANGES=1", SOAK),
     _check("crash-breaks", "LOSSES=1 BREAKS=1 CHANGES=1 CRASHES=1", SOAK),
     _check("coordinator-breaks", "LOSSES=1 BREAKS=1 CHANGES=1 COORDINATOR_LOSSES=1", SOAK),
+    _check("takeover-losses", "LOSSES=2 TAKEOVERS=1", SOAK),
+    _check("takeover-losses-breaks", "LOSSES=1 BREAKS=1 TAKEOVERS=1", SOAK),
+    _check("takeover-failures", "LOSSES=1 FAILURES=1 CANCELS=1 TAKEOVERS=1", SOAK),
+    _check("takeover-failures-eager", "EAGER LOSSES=1 FAILURES=1 TAKEOVERS=1", SOAK),
+    _check("takeover-change-rounds", "LOSSES=1 CHANGES=1 TAKEOVERS=1", SOAK),
+    _check("takeover-change-eager", "EAGER LOSSES=1 CHANGES=1 TAKEOVERS=1", SOAK),
+    _check("takeover-change-crash", "ROUNDS=1 LOSSES=1 CHANGES=1 CRASHES=1 TAKEOVERS=1", SOAK),
+    _check("takeover-disconnect", "LOSSES=1 TAKEOVERS=1 DISCONNECTS=1", SOAK),
+    _check("disconnect-twice", "LOSSES=1 DISCONNECTS=2", SOAK),
+    _check("disconnect-losses-change", "ROUNDS=1 LOSSES=1 CHANGES=1 DISCONNECTS=1", SOAK),
+    _check("disconnect-crash", "LOSSES=1 CRASHES=1 DISCONNECTS=1", SOAK),
+    _check("ranks-takeover", "RANKS=3 ROUNDS=1 LOSSES=1 TAKEOVERS=1", SOAK),
 ]
 
 MUTANTS = [
@@ -95,6 +119,15 @@ MUTANTS = [
     _check("kept-when-taken", "EAGER LOSSES=1 KEPT_WHEN_TAKEN", finds=("operation_fails",)),
     _check("again-miscounted", "EAGER LOSSES=2 AGAIN_MISCOUNTED", finds=("wrong_round",)),
     _check("calls-off-knowing", "LOSSES=1 CHANGES=1 CALLS_OFF_KNOWING", finds=("session_ends",)),
+    _check("runs-unnoted", "LOSSES=1 TAKEOVERS=1 RUNS_UNNOTED", FAST, finds=("session_ends",)),
+    _check("runs-noted-early", "LOSSES=1 TAKEOVERS=1 RUNS_NOTED_EARLY", finds=("session_ends",)),
+    _check("next-unnamed", "LOSSES=1 TAKEOVERS=1 NEXT_UNNAMED", finds=("session_ends",)),
+    _check("known-unnamed", "LOSSES=1 CHANGES=1 TAKEOVERS=1 KNOWN_UNNAMED", finds=("session_ends",)),
+    _check("loss-unsaid", "BREAKS=1 TAKEOVERS=1 LOSS_UNSAID", FAST, finds=(NEVER_ENDS,)),
+    _check("moved-unsaid", "CHANGES=1 TAKEOVERS=1 MOVED_UNSAID", finds=(NEVER_ENDS,)),
+    _check("repairs-too-soon", "LOSSES=1 TAKEOVERS=1 REPAIRS_TOO_SOON", FAST, finds=(NEVER_ENDS,)),
+    _check("moving-forgotten", "CHANGES=1 TAKEOVERS=1 MOVING_FORGOTTEN", finds=("needless_interrupt",)),
+    _check("leave-unsaid", "CHANGES=1 DISCONNECTS=1 LEAVE_UNSAID", finds=(NEVER_ENDS,)),
 ]
 
 REACHED = [
@@ -108,4 +141,10 @@ REACHED = [
     _check("over", "LOSSES=1 CRASHES=1", goal="over"),
     _check("alone", "COORDINATOR_LOSSES=1", goal="alone"),
     _check("late-write", "LOSSES=1", goal="late_write"),
+    _check("taken-over", "LOSSES=1 TAKEOVERS=1", goal="taken_over"),
+    _check("follows", "CHANGES=1 TAKEOVERS=1", goal="follows"),
+    _check("mended", "LOSSES=1 TAKEOVERS=1", goal="mended"),
+    _check("knew", "LOSSES=1 CHANGES=1 TAKEOVERS=1", goal="knew"),
+    _check("off", "CHANGES=1 TAKEOVERS=1", goal="off"),
+    _check("leaves", "CHANGES=1 TAKEOVERS=1", goal="leaves"),
 ]

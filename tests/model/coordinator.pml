@@ -4,7 +4,7 @@
 
 inline tell(w, word, which, how) {
   if
-  :: closed & BIT(w)
+  :: (closed & BIT(w)) || IS_AWAY(w)
   :: else -> to_rank[w] ! word, target, which, how
   fi
 }
@@ -165,6 +165,9 @@ inline move() {
   if
   :: stage_of_job == REPAIRING ->
      REACHES_GOAL(GOAL_SECOND, target > current + 1);
+#ifdef RESUMES
+     REACHES_GOAL(GOAL_TAKEN_OVER, loss_reported);
+#endif
      current = target;
      stage_of_job = RUNNING;
      said_lost = 0;
@@ -186,6 +189,9 @@ inline decide() {
   EVENT("decide epoch=%d first=%d failure=%d\n", target, first_round, k);
   tell_all(DECIDED, first_round, k);
   enter(DECIDING);
+#ifdef RUNS_NOTED_EARLY
+  stored = target;
+#endif
 #ifdef GO_EARLY
   tell_all(GO, 0, 0);
   move();
@@ -206,7 +212,12 @@ inline take_report(w) {
      :: change == ASKING -> decide()
      :: change == DECIDING -> tell_all(GO, 0, 0); move()
      :: change == MOVING -> tell_all(LEAVE, 0, 0); enter(LEAVING)
-     :: else -> end_change(); leaving = 0
+     :: else ->
+#ifdef RESUMES
+        REACHES_GOAL(GOAL_LEAVES, taken_over);
+#endif
+        end_change();
+        leaving = 0
      fi
   :: else
   fi
@@ -244,6 +255,10 @@ inline hear(w) {
   :: m_word == LOST && stage_of_job != OVER -> take_loss(w)
   :: m_word == CANNOT && m_epoch == target && (change == ASKING || change == DECIDING) -> call_change_off()
   :: m_word != LOST && IS_AWAITED(w) -> take_report(w)
+#ifdef RESUMES
+  // The rank has come from another coordinator, and may still have the version before: JobVersions::report().
+  :: m_word == MOVED && m_epoch == current && m_epoch != target && stage_of_job < OVER -> to_rank[w] ! LEAVE, m_epoch, 0, 0
+#endif
 #ifdef LATE_GO
   :: m_word == KNOWS && m_epoch != target && stage_of_job < OVER ->
      for (j : 0 .. RANKS - 1) {
@@ -257,7 +272,111 @@ inline hear(w) {
   fi
 }
 
-// The coordinator stops. What ranks have said is lost.
+#ifdef RESUMES
+// The next coordinator takes the job over: JobTable::take_over(). It has the versions whose record in the store says
+// that ranks may use them, and nothing of what ranks have reported. The store has the mark before any rank hears `go`.
+// No rank has a place here until it comes. (That there is no coordinator for a while adds nothing: a rank may notice the
+// loss late, and come later.)
+inline take_over() {
+  takeovers_left--;
+  AFTER_FAULT;
+  do
+  :: len(to_coordinator[0]) > 0 -> to_coordinator[0] ? m_word, m_epoch, m_round, m_failure, m_kept
+  :: else -> break
+  od;
+  do
+  :: len(to_coordinator[1]) > 0 -> to_coordinator[1] ? m_word, m_epoch, m_round, m_failure, m_kept
+  :: else -> break
+  od;
+#if RANKS > 2
+  do
+  :: len(to_coordinator[2]) > 0 -> to_coordinator[2] ? m_word, m_epoch, m_round, m_failure, m_kept
+  :: else -> break
+  od;
+#endif
+#ifdef GOAL
+  loss_reported = said_lost != 0;
+  taken_over = change == MOVING || change == LEAVING;
+#endif
+  stage_of_job = RUNNING;
+  said_lost = 0;
+  closed = 0;
+  awaited = ALL;
+  forget_reports();
+#if defined(RUNS_UNNOTED) || defined(RUNS_NOTED_EARLY)
+  current = stored;
+#endif
+#ifdef MOVING_FORGOTTEN
+  end_change();
+  leaving = 0;
+#else
+  if
+  :: change == MOVING || change == LEAVING -> target = current; enter(MOVING)
+  :: else -> end_change(); leaving = 0
+  fi;
+#endif
+  EVENT("take_over version=%d\n", current)
+}
+
+// The coordinator stops when all ranks know the decision of a repair, and the store has the new version already and the
+// lost one still. The next coordinator cannot tell this from a planned change.
+#define KNOWS_TARGET(w) (rank[w].stage == KNOWING && rank[w].epoch == target)
+#if RANKS == 2
+#define ALL_KNOW_TARGET (KNOWS_TARGET(0) && KNOWS_TARGET(1))
+#define ALL_STAY_AWAY (STAYS_AWAY(0) && STAYS_AWAY(1))
+#else
+#define ALL_KNOW_TARGET (KNOWS_TARGET(0) && KNOWS_TARGET(1) && KNOWS_TARGET(2))
+#define ALL_STAY_AWAY (STAYS_AWAY(0) && STAYS_AWAY(1) && STAYS_AWAY(2))
+#endif
+#define ALL_KNOW_REPAIR (stage_of_job == REPAIRING && change == DECIDING && ALL_KNOW_TARGET)
+inline take_over_both() {
+  leaving = current;
+  current = target;
+  change = MOVING;
+  take_over()
+}
+
+// A node that the ranks have lost does not join the next coordinator in time: Coordinator::leave().
+#define MAY_MISS(n) \
+  (stage_of_job == RUNNING && (lost & BIT(n)) && takeovers_left < TAKEOVERS && \
+   (HAS_NODE(current, n) || (leaving != 0 && change == MOVING && HAS_NODE(leaving, n))))
+inline miss_node(n) {
+  EVENT("miss node=%d\n", n);
+  begin_repair()
+}
+
+// The connection of a rank breaks: JobVersions::lose_connection().
+inline disconnect(w) {
+  disconnects_left--;
+  AFTER_FAULT;
+  EVENT("disconnect rank=%d\n", w);
+  do
+  :: len(to_coordinator[w]) > 0 -> to_coordinator[w] ? m_word, m_epoch, m_round, m_failure, m_kept
+  :: else -> break
+  od;
+  awaited = awaited | BIT(w);
+  if
+  :: change == ASKING || change == DECIDING -> call_change_off()
+  :: else
+  fi
+}
+#define MAY_DISCONNECT(w) \
+  (disconnects_left > 0 && FAULT_COMES && stage_of_job < OVER && !IS_AWAY(w) && rank[w].status < SESSION_OVER)
+
+// JobVersions::not_resumed(): a rank that is gone does not come in time. Live ranks do.
+#define STAYS_AWAY(w) (!IS_AWAY(w) || rank[w].status >= SESSION_OVER || rank[w].alone)
+inline give_up_waiting() {
+  EVENT("not_resumed version=%d\n", current);
+  closed = closed | awaited;
+  awaited = 0;
+  if
+  :: stage_of_job == REPAIRING -> stage_of_job = OVER; tell_all(ENDED, 0, 0)
+  :: else
+  fi
+}
+#endif
+
+// The coordinator stops, and no other one follows. What ranks have said is lost.
 inline stop_coordinator() {
   coordinator_losses_left--;
   AFTER_FAULT;
@@ -270,6 +389,11 @@ inline stop_coordinator() {
 }
 inline drop_report(w) { to_coordinator[w] ? m_word, m_epoch, m_round, m_failure, m_kept }
 
+#ifdef REPAIRS_TOO_SOON
+#define MAY_REPAIR true
+#else
+#define MAY_REPAIR (!ANY_AWAY)  // JobRepairs::return_of()
+#endif
 proctype Coordinator() {
 end:
   do
@@ -282,14 +406,15 @@ end:
 #if RANKS > 2
   :: STEP(nempty(to_coordinator[2]) && stage_of_job != GONE, hear(2))
 #endif
-  :: STEP(stage_of_job == REPAIRING && change == NO_CHANGE && last_epoch < VERSIONS, begin_change(REPAIR, false))
+  :: STEP(stage_of_job == REPAIRING && change == NO_CHANGE && last_epoch < VERSIONS && MAY_REPAIR,
+          begin_change(REPAIR, false))
   :: STEP(MAY_LOSE(0), lose_node(0))
   :: STEP(MAY_LOSE(1), lose_node(1))
 #if NODES > 2
   :: STEP(MAY_LOSE(2), lose_node(2))
 #endif
 #if CHANGES > 0
-  :: STEP(changes_left > 0 && stage_of_job == RUNNING && change == NO_CHANGE && FAULT_COMES && !closed,
+  :: STEP(changes_left > 0 && stage_of_job == RUNNING && change == NO_CHANGE && FAULT_COMES && !closed && !ANY_AWAY,
           changes_left--; AFTER_FAULT; begin_change(PREPARE, true))
   :: STEP((change == ASKING || change == DECIDING) && stage_of_job == RUNNING, call_change_off())  // Change::tick()
 #endif
@@ -300,6 +425,23 @@ end:
 #if RANKS > 2
   :: STEP(stage_of_job == GONE && nempty(to_coordinator[2]), drop_report(2))
 #endif
+#endif
+#ifdef RESUMES
+  :: STEP(takeovers_left > 0 && FAULT_COMES && stage_of_job < OVER, take_over())
+  :: STEP(takeovers_left > 0 && FAULT_COMES && ALL_KNOW_REPAIR, take_over_both())
+#if DISCONNECTS > 0
+  :: STEP(MAY_DISCONNECT(0), disconnect(0))
+  :: STEP(MAY_DISCONNECT(1), disconnect(1))
+#if RANKS > 2
+  :: STEP(MAY_DISCONNECT(2), disconnect(2))
+#endif
+#endif
+  :: STEP(MAY_MISS(0), miss_node(0))
+  :: STEP(MAY_MISS(1), miss_node(1))
+#if NODES > 2
+  :: STEP(MAY_MISS(2), miss_node(2))
+#endif
+  :: STEP(ANY_AWAY && stage_of_job < OVER && ALL_STAY_AWAY, give_up_waiting())
 #endif
   od
 }

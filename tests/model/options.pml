@@ -14,6 +14,9 @@
 //   CANCELS   a rank cancels its operation
 //   CRASHES   a rank stops
 //   COORDINATOR_LOSSES  the coordinator stops (at most 1); what it has sent may be lost
+//   TAKEOVERS the coordinator stops, and the next one takes over the job from the store; with COORDINATOR_LOSSES the last
+//             one stops for good
+//   DISCONNECTS  the connection of a rank to the coordinator breaks; what is on its way may be lost, and the rank returns
 //   LATE_GO   the coordinator sends `go` for a decision that it has called off, when a rank says late that it knows
 // Kind of the operations; without an option they are out of place:
 //   IN_PLACE  the result replaces the contribution in the same buffer
@@ -33,6 +36,15 @@
 //   FAILURES_UNSAID    a rank does not report that its last round failed
 //   CALLS_OFF_REPAIR   a rank that knows the decision of a repair calls it off for a lost node
 //   STALE_GO           with LATE_GO: a rank that holds its posts back obeys every `go`
+//   RUNS_UNNOTED       with TAKEOVERS: the store does not note that ranks use another version
+//   RUNS_NOTED_EARLY   with TAKEOVERS: the store notes the version when the coordinator decides, before all ranks know
+//   NEXT_UNNAMED       a rank that knows a decision asks the next coordinator for the old version only
+//   KNOWN_UNNAMED      a rank that knew a decision when it was interrupted asks for the lost version only
+//   LOSS_UNSAID        an interrupted rank does not report its loss to the next coordinator
+//   MOVED_UNSAID       a rank that has reported that it has moved does not report it to the next coordinator
+//   REPAIRS_TOO_SOON   the next coordinator begins a repair before all ranks have come
+//   LEAVE_UNSAID       with DISCONNECTS: a rank that returns is not told again that no rank uses the old version
+//   MOVING_FORGOTTEN   the next coordinator does not go on with a change that ranks act on
 // Mutants that had been in the code:
 //   UNUSED_TAG_ENDED   a tag that a rank has not used counts as moved when the old version is lost
 //   OLD_END_FORGOTTEN  a rank forgets how its last round in the old version ended when it leaves that
@@ -78,6 +90,16 @@
 #endif
 #ifndef COORDINATOR_LOSSES
 #define COORDINATOR_LOSSES 0
+#endif
+
+#ifndef TAKEOVERS
+#define TAKEOVERS 0
+#endif
+#ifndef DISCONNECTS
+#define DISCONNECTS 0
+#endif
+#if TAKEOVERS > 0 || DISCONNECTS > 0
+#define RESUMES  // ranks come to the coordinator again
 #endif
 
 #if RANKS < 2 || RANKS > 3

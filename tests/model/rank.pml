@@ -2,7 +2,14 @@
 // client/operations/operation_book.h, post_placement.h, pending_operations.h and plan_switch.h, and
 // client/plans/plan_change.h. Each step is one that the session makes between two calls of the application, or in one.
 
-inline send(w, word, about) { to_coordinator[w] ! word, about, 0, 0, 0 }
+// What a rank says to a coordinator that has stopped is lost.
+inline report(w, word, about, next_round, fails, keeps) {
+  if
+  :: IS_AWAY(w)
+  :: else -> to_coordinator[w] ! word, about, next_round, fails, keeps
+  fi
+}
+inline send(w, word, about) { report(w, word, about, 0, 0, 0) }
 
 // -- Access --------------------------------------------------------------------------------------
 
@@ -67,7 +74,7 @@ inline take_completion(w, ok) {
      }
   :: else ->
 #ifdef MAY_SPOIL
-     REQUIRE(operation_fails, (failed_rounds & BIT(k)) || last_epoch > 1);
+     REQUIRE(operation_fails, (failed_rounds & BIT(k)) || IS_ANY_LOST);
 #else
      REQUIRE(operation_fails, failed_rounds & BIT(k));
 #endif
@@ -273,6 +280,9 @@ inline forget_rank(w) {
   rank[w].behind = false; rank[w].interrupted = false; rank[w].refused = false; rank[w].said_moved = false;
   rank[w].alone = false; rank[w].kept = 0; rank[w].again = false; rank[w].again_version = 0;
   rank[w].closed_next = 0; rank[w].closed_end = 0;
+#ifdef RESUMES
+  rank[w].looks = false; rank[w].known = 0;
+#endif
   do
   :: len(to_rank[w]) > 0 -> to_rank[w] ? m_word, m_epoch, m_round, m_failure
   :: else -> break
@@ -344,7 +354,9 @@ inline prepare(w, e, repair) {
   m_failure = 0;
 #endif
   EVENT("ready rank=%d epoch=%d next=%d failure=%d kept=%d\n", w, e, m_round, m_failure, m_kept);
-  to_coordinator[w] ! READY, e, m_round, ((repair) -> m_failure : 0), ((repair) -> m_kept : 0)
+  m_failure = ((repair) -> m_failure : 0);
+  m_kept = ((repair) -> m_kept : 0);
+  report(w, READY, e, m_round, m_failure, m_kept)
 }
 
 // PlanVersions::go_over(): the coming version carries new rounds, and the old one those before the first.
@@ -395,7 +407,7 @@ inline leave_old(w) {
 }
 inline say_moved(w) {
   if
-  :: !rank[w].said_moved && !rank[w].alone -> rank[w].said_moved = true; send(w, MOVED, rank[w].epoch)
+  :: !rank[w].said_moved && !rank[w].alone -> rank[w].said_moved = true; send(w, MOVED, rank[w].now)
   :: else
   fi
 }
@@ -418,6 +430,7 @@ inline call_off(w) {
 // SessionRepair::interrupt(): all nodes are fenced off, outstanding operations wait, and the loss is reported.
 inline interrupt(w) {
   EVENT("interrupt rank=%d version=%d\n", w, rank[w].now);
+  REQUIRE(needless_interrupt, IS_ANY_LOST);
   REACHES_GOAL(GOAL_MOVING, rank[w].old != 0 && rank[w].version == rank[w].old);
   flag = rank[w].old != 0 && rank[w].version == rank[w].old;  // the tag has an operation there
   fence_version(w, rank[w].now);
@@ -468,6 +481,12 @@ inline interrupt(w) {
   rank[w].said_moved = false;
   rank[w].coming = 0;
   rank[w].interrupted = true;
+#ifdef RESUMES
+  if
+  :: rank[w].stage == KNOWING -> rank[w].known = rank[w].epoch
+  :: else
+  fi;
+#endif
   forget_change(w, HOLDING);
   send(w, LOST, rank[w].now)
 }
@@ -476,7 +495,7 @@ inline interrupt(w) {
 inline lose(w) {
   if
   :: rank[w].alone ->
-     REQUIRE(session_ends, losses_left < LOSSES || breaks_left < BREAKS || ANY_OVER);
+     REQUIRE(session_ends, IS_ANY_LOST);
      end_session(w)
   :: else -> interrupt(w)
   fi
@@ -622,6 +641,9 @@ inline take_decision(w) {
 inline take_go(w) {
   if
   :: OBEYS_GO(w) ->
+#ifdef RESUMES
+     rank[w].known = 0;
+#endif
      if
      :: rank[w].refused -> REQUIRE(session_ends, false); end_session(w)
      :: !rank[w].refused && rank[w].interrupted -> go_over_repaired(w)
@@ -662,24 +684,27 @@ inline take_news(w) {
   :: m_word == PREPARE || m_word == REPAIR -> take_prepare(w)
   :: m_word == ENDED ->
      if
-     :: rank[w].interrupted -> end_session(w)
+     :: rank[w].interrupted -> REQUIRE(session_ends, ANY_OVER || stage_of_job == GONE); end_session(w)
      :: else  // it finds out by itself
      fi
   :: m_word == GO -> take_go(w)
   :: m_word == DECIDED && m_epoch == rank[w].epoch -> take_decision(w)
-  :: m_word == LEAVE && m_epoch == rank[w].epoch -> take_leave(w)
+  :: m_word == LEAVE && m_epoch == rank[w].now -> take_leave(w)
   :: m_word == CALLED_OFF && m_epoch == rank[w].epoch -> take_called_off(w)
   :: else  // sent before a report of this rank arrived
   fi
 }
 
 // PlanChange::lose_coordinator(): what was on its way is lost.
-inline lose_coordinator(w) {
-  EVENT("alone rank=%d\n", w);
+inline forget_news(w) {
   do
   :: len(to_rank[w]) > 0 -> to_rank[w] ? m_word, m_epoch, m_round, m_failure
   :: else -> break
-  od;
+  od
+}
+
+// PlanChange::go_on_alone().
+inline go_on_alone(w) {
   if
   :: rank[w].interrupted || rank[w].stage == KNOWING -> end_session(w)
   :: else ->
@@ -692,6 +717,99 @@ inline lose_coordinator(w) {
      fi
   fi
 }
+inline lose_coordinator(w) {
+  EVENT("alone rank=%d\n", w);
+#ifdef RESUMES
+  rank[w].looks = false;
+#endif
+  forget_news(w);
+  go_on_alone(w)
+}
+
+#ifdef RESUMES
+// PlanChange::drop_next().
+inline drop_next(w) {
+  close_version(w, rank[w].coming);
+  rank[w].coming = 0;
+  if
+  :: rank[w].interrupted -> forget_change(w, HOLDING)
+  :: !rank[w].interrupted && HOLDS(w) -> forget_change(w, STEADY); place_waiting(w)
+  :: else
+  fi
+}
+
+// PlanChange::look_for_next(). A rank that knows a decision waits for what the next coordinator says.
+inline look_for_next(w) {
+  EVENT("look rank=%d\n", w);
+  forget_news(w);
+  rank[w].looks = true;
+  if
+  :: rank[w].stage == KNOWING
+  :: else -> drop_next(w)
+  fi
+}
+
+// PlanChange::resume(). The rank names the versions that it may have: the one in use, the next one when it knows the
+// decision, and the one that it knew when it was interrupted.
+#ifdef NEXT_UNNAMED
+#define NAMES_NEXT(w) false
+#else
+#define NAMES_NEXT(w) (rank[w].stage == KNOWING && rank[w].epoch == current)
+#endif
+#ifdef KNOWN_UNNAMED
+#define NAMES_KNOWN(w) false
+#else
+#define NAMES_KNOWN(w) (rank[w].known == current)
+#endif
+#define MAY_RESUME(w) (stage_of_job != OVER && (rank[w].now == current || NAMES_NEXT(w) || NAMES_KNOWN(w)))
+inline resume(w) {
+  rank[w].looks = false;
+  if
+  :: !MAY_RESUME(w) ->
+     EVENT("alone rank=%d\n", w);
+     REQUIRE(session_ends, ANY_OVER || (!rank[w].interrupted && rank[w].stage != KNOWING));
+     go_on_alone(w)
+  :: else ->
+     EVENT("resume rank=%d version=%d\n", w, current);
+     awaited = awaited & ~BIT(w);
+#ifndef LEAVE_UNSAID
+     if
+     :: change == LEAVING && !(reported & BIT(w)) -> to_rank[w] ! LEAVE, target, 0, 0  // Change::resume()
+     :: else
+     fi;
+#endif
+     if
+     :: rank[w].now != current && rank[w].stage == KNOWING && rank[w].epoch == current ->
+        REACHES_GOAL(GOAL_FOLLOWS, !rank[w].interrupted);
+        REACHES_GOAL(GOAL_MENDED, rank[w].interrupted);
+        rank[w].known = 0;
+        if
+        :: rank[w].interrupted -> go_over_repaired(w); say_moved(w)
+        :: else -> go_over(w)
+        fi
+     :: rank[w].interrupted && !(rank[w].now != current && rank[w].stage == KNOWING && rank[w].epoch == current) ->
+        REACHES_GOAL(GOAL_KNEW, rank[w].now != current);
+#ifndef LOSS_UNSAID
+        send(w, LOST, current);
+#endif
+        drop_next(w)
+     :: !rank[w].interrupted && rank[w].now == current && HOLDS(w) -> REACHES_GOAL(GOAL_OFF, true); drop_next(w)
+     :: else ->
+        REQUIRE(session_ends, rank[w].now == current);
+        if
+        :: rank[w].stage == STEADY || rank[w].said_moved ->
+#ifdef MOVED_UNSAID
+           skip
+#else
+           rank[w].said_moved = false;
+           say_moved(w)
+#endif
+        :: else
+        fi
+     fi
+  fi
+}
+#endif
 
 proctype Rank(byte w) {
 end:
@@ -724,6 +842,11 @@ end:
 #endif
 #if COORDINATOR_LOSSES > 0
   :: STEP(stage_of_job == GONE && !rank[w].alone && rank[w].status < SESSION_OVER, lose_coordinator(w))
+#endif
+#ifdef RESUMES
+  :: STEP(IS_AWAY(w) && !rank[w].looks && !rank[w].alone && rank[w].status < SESSION_OVER && stage_of_job != GONE,
+          look_for_next(w))
+  :: STEP(rank[w].looks && stage_of_job != GONE, resume(w))
 #endif
   od
 }

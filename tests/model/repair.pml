@@ -8,8 +8,9 @@
 //   - success at a rank means that the right result stands in its buffer;
 //   - all ranks end an operation alike, unless a rank has cancelled it;
 //   - an operation fails only when a node or a rank says so, or when a loss may have destroyed a contribution;
-//   - a session ends only when a rank or the coordinator is lost;
-//   - every operation ends.
+//   - a session ends only when a rank is lost, or the coordinator is and no other one follows;
+//   - a rank is interrupted only when a node or a rank is lost;
+//   - every operation and every change ends.
 //
 // The model abstracts: a part is one tile, so pulls and each push are single steps; memory holds the number of the
 // round whose result is there; ranks and coordinator talk in order; time-outs are decisions that may come at any
@@ -21,9 +22,10 @@
 #include "rank.pml"
 #include "coordinator.pml"
 
-// Waits for the end of all operations, so that Spin finds those that do not end.
+// Waits for the end of all operations and changes, so that Spin finds those that do not end.
+#define IS_SETTLED ((change == NO_CHANGE && stage_of_job == RUNNING) || stage_of_job >= OVER || ANY_OVER)
 proctype Application() {
-  !ANY_UNFINISHED
+  !ANY_UNFINISHED && IS_SETTLED
 }
 
 init {

@@ -8,6 +8,7 @@ hidden byte wrong_result;                // a rank reports success, and its buff
 hidden byte verdicts_differ;             // an operation succeeds at one rank and fails at another
 hidden byte operation_fails;             // an operation fails although only nodes were lost
 hidden byte session_ends;                // a session ends although only nodes were lost
+hidden byte needless_interrupt;          // a rank is interrupted although nothing is lost
 hidden byte wrong_round;                 // a rank counts another round than the application
 #define REQUIRE(violation, condition) violation = !(condition); assert(!violation)
 
@@ -23,6 +24,12 @@ hidden byte wrong_round;                 // a rank counts another round than the
 #define GOAL_OVER 8        // all sessions end because a rank is lost
 #define GOAL_ALONE 9       // a job ends its rounds without a coordinator
 #define GOAL_LATE_WRITE 10 // a node pushes in a version that a rank has fenced off
+#define GOAL_TAKEN_OVER 11 // a repair is over at another coordinator than the one to which a rank reported the loss
+#define GOAL_FOLLOWS 12    // a rank that knows a decision goes over because the next coordinator has the new version
+#define GOAL_MENDED 13     // the same in a repair
+#define GOAL_KNEW 14       // an interrupted rank comes to a coordinator that has a version which the rank knew to come
+#define GOAL_OFF 15        // a rank that knows a decision learns from the next coordinator that the change is off
+#define GOAL_LEAVES 16     // a change that the next coordinator has taken over ends
 #ifdef GOAL
 #define REACHES_GOAL(goal, condition) assert(!((goal) == GOAL && (condition)))
 #else
@@ -57,7 +64,7 @@ hidden byte wrong_round;                 // a rank counts another round than the
 //   MOVED, LEFT  the old version is not needed; is closed
 //   CLOSED  the connection has ended
 mtype = { PREPARE, REPAIR, DECIDED, GO, LEAVE, CALLED_OFF, ENDED, LOST, READY, KNOWS, CANNOT, MOVED, LEFT, CLOSED };
-#define VERSIONS (1 + LOSSES + BREAKS + CHANGES + CRASHES)  // as many as a run can have
+#define VERSIONS (1 + LOSSES + BREAKS + CHANGES + CRASHES + TAKEOVERS + 2 * DISCONNECTS)  // as many as a run can have
 // Each version adds few messages. A channel that is full is an error of the model, which Spin reports.
 chan to_rank[RANKS] = [2 * VERSIONS + 4] of { mtype, byte, byte, byte };  // word, epoch, first round, failure
 chan to_coordinator[RANKS] = [VERSIONS + 5] of { mtype, byte, byte, byte, byte }; // word, epoch, next round, failure, kept
@@ -118,6 +125,21 @@ byte change;
 byte reported;       // the ranks whose report the change's stage has
 byte said_lost;      // the ranks that have reported the loss under repair
 byte closed;         // the ranks whose connection has ended
+#ifdef RESUMES
+byte awaited;        // the ranks that have not come to this coordinator yet, or must come again
+byte takeovers_left = TAKEOVERS, disconnects_left = DISCONNECTS;
+#if defined(RUNS_UNNOTED) || defined(RUNS_NOTED_EARLY)
+byte stored = 1;     // the version that the store has
+#endif
+#ifdef GOAL
+bool loss_reported, taken_over;  // when the coordinator stopped: a rank had reported the loss; ranks moved
+#endif
+#define IS_AWAY(w) (awaited & BIT(w))
+#define ANY_AWAY (awaited != 0)
+#else
+#define IS_AWAY(w) false
+#define ANY_AWAY false
+#endif
 // Of the reports so far, and then of the decision:
 byte first_round;
 byte furthest;       // how many ranks are furthest ahead
@@ -152,6 +174,10 @@ typedef RankState {
   // The change (client/plans/plan_change.h).
   byte stage, epoch, first, decided_failure;
   bool behind, interrupted, refused, said_moved, alone;
+#ifdef RESUMES
+  bool looks;              // for the next coordinator
+  byte known;              // the version of which the rank knew the decision when it was interrupted; 0: there was none
+#endif
   // Repairs (client/operations/post_placement.h, pending_operations.h).
   byte kept;               // the eager round whose contribution is kept
   bool again;              // that round is done again
@@ -186,6 +212,7 @@ byte cancels_left = CANCELS, crashes_left = CRASHES, coordinator_losses_left = C
 #else
 #define ANY_OVER (rank[0].status >= SESSION_OVER || rank[1].status >= SESSION_OVER || rank[2].status >= SESSION_OVER)
 #endif
+#define IS_ANY_LOST (losses_left < LOSSES || breaks_left < BREAKS || ANY_OVER)  // a node, or a rank
 // A simulated run chooses among the steps that are possible, so it would nearly always begin with a fault. Before each
 // fault its coordinator must therefore choose the same twice in a row.
 #ifdef LATE_FAULTS
