@@ -51,9 +51,9 @@ struct FaultTimeouts {
 
   // A node asks for news again at once when it has an answer. It is silent when it does not do so
   // within heartbeat() and second_look(). The coordinator holds the request for heartbeat_hold().
-  constexpr Nanos heartbeat() const { return std::min(fault / 10, 1200 * kMillisecond); }
+  constexpr Nanos heartbeat() const { return std::min(fault / 12, 750 * kMillisecond); }
   constexpr Nanos second_look() const { return std::min(fault / 60, 200 * kMillisecond); }
-  constexpr Nanos heartbeat_hold() const { return std::min(fault / 24, 500 * kMillisecond); }
+  constexpr Nanos heartbeat_hold() const { return std::min(fault / 12, 1 * kSecond); }
   // A node waits so long for the answer to a request for news. No coordinator is elected there.
   constexpr Nanos news_answer() const { return std::min(fault / 3, 20 * kSecond); }
 

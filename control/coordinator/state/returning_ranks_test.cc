@@ -29,6 +29,22 @@ TEST_F(ReturningRanksTest, ARankThatLosesItsConnectionMayComeBackToTheRepair) {
   EXPECT_THAT(instructions(), ElementsAre(Word::kPrepare));
 }
 
+TEST_F(ReturningRanksTest, AReportThatIsRepeatedCallsNoAttemptOff) {
+  const NodeId a = join("a"), b = join("b");
+  run_repairable_job({a, b});
+  begin_repair({a, b});
+  coordinator_->lose(1, now_ + kReconnect);
+  coordinator_->resume(3, opening(0), {first_});
+  coordinator_->listen(3, true);
+  act();
+  now_ += kRepairPause;
+  act();
+  const std::uint32_t attempt = coordinator_->jobs().find(first_)->next;
+  ASSERT_NE(attempt, 0U);
+  lose(3, first_);
+  EXPECT_EQ(coordinator_->jobs().find(first_)->next, attempt);
+}
+
 TEST_F(ReturningRanksTest, ARankThatDoesNotComeBackInTimeEndsTheJob) {
   const NodeId a = join("a"), b = join("b");
   run_repairable_job({a, b});

@@ -162,6 +162,7 @@ void JobVersions::resume(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
                          const std::string& host) {
   jobs_.take_place(ticket, epoch, rank, host);
   JobState& state = *jobs_.find(epoch);
+  if (state.repair) state.repair->reported.erase(rank);  // the rank reports the loss again
   for (auto* gone : {&state.departed, &state.missing}) {
     if (*gone && (*gone)->rank == rank) gone->reset();
   }
