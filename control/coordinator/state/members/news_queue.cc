@@ -44,10 +44,14 @@ std::vector<NodeId> NewsQueue::silent(Nanos now) const {
 }
 
 std::vector<NodeNews> NewsQueue::take(Nanos now) {
+  const bool is_due = std::any_of(listeners_.begin(), listeners_.end(), [now](const auto& one) {
+    return one.second.listens && one.second.until <= now;
+  });
+  const Nanos end = is_due ? now + kTogether : now;
   std::vector<NodeNews> list;
   for (auto& [node, listener] : listeners_) {
     const bool any = !listener.news.placements.empty() || !listener.news.withdraw.empty();
-    if (!listener.listens || (!any && listener.until > now)) continue;
+    if (!listener.listens || (!any && listener.until > end)) continue;
     list.push_back(std::exchange(listener.news, {node, {}, {}}));
     listener.listens = false;
     listener.until = now + silence_;

@@ -16,6 +16,8 @@
 
 namespace tally::control {
 
+inline constexpr Nanos kTogether = 250 * kMillisecond;
+
 struct NodeNews {
   NodeId node = 0;
   std::vector<JobAssignment> placements;
@@ -42,7 +44,8 @@ class NewsQueue {
 
   // The nodes that have not asked for too long.
   std::vector<NodeId> silent(Nanos now) const;
-  // The news to send now. Each of these nodes must listen again.
+  // The news to send now. Each of these nodes must listen again. When a wait has ended, those that
+  // end within kTogether end too: nodes then ask together, and an idle coordinator seldom wakes up.
   std::vector<NodeNews> take(Nanos now);
   Nanos next_deadline() const;  // kForever when there is none
 

@@ -44,6 +44,16 @@ TEST(NewsQueueTest, AWaitWithoutNewsEndsWithEmptyNews) {
   EXPECT_THAT(queue.take(kJoined + kSecond), SizeIs(1));
 }
 
+TEST(NewsQueueTest, WaitsThatEndSoonEndTogether) {
+  NewsQueue queue;
+  for (const NodeId node : {1, 2, 3}) queue.add(node, kJoined);
+  queue.listen(1, kJoined + kSecond);
+  queue.listen(2, kJoined + kSecond + kTogether);
+  queue.listen(3, kJoined + kSecond + kTogether + 1);
+  EXPECT_THAT(queue.take(kJoined + kSecond - 1), IsEmpty());
+  EXPECT_THAT(queue.take(kJoined + kSecond), SizeIs(2));
+}
+
 TEST(NewsQueueTest, OnlyAKnownAssignmentIsWithdrawnByNews) {
   NewsQueue queue;
   queue.add(1, kJoined);
