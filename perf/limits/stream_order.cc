@@ -41,7 +41,6 @@ class StreamOrder {
   StreamOrder(const Options& options, Device& device)
       : session_(
             options, 10, [](void*, int, const char*) {}, nullptr),
-        device_(device),
         driver_(device.driver()),
         current_(driver_, device.context()),
         buffer_(session_.allocate(Memory::kCuda, kLargest)),
@@ -113,7 +112,6 @@ class StreamOrder {
   }
 
   Session session_;
-  Device& device_;
   const cuda::Driver& driver_;
   cuda::CurrentContext current_;
   Arena buffer_;
