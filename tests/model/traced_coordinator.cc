@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "control/coordinator/rpc/rank_message.h"
 #include "tests/model/trace.h"
 
 namespace tally::traces {
@@ -15,8 +16,6 @@ using control::Change;
 using nlohmann::json;
 
 constexpr const char* kJob = "train";
-constexpr std::array<const char*, 6> kWords = {"prepare", "decided",    "go",
-                                               "leave",   "called off", "ended"};
 constexpr std::array<const char*, 6> kReports = {"ready", "knows",  "moved",
                                                  "left",  "cannot", "lost"};
 
@@ -29,22 +28,6 @@ control::RankRounds rounds_of(const json& report) {
   for (const json& tag : report.value("kept", json::array()))
     rounds.kept.insert(tag.get<std::uint32_t>());
   return rounds;
-}
-
-json message_of(const control::RankNotification& notification) {
-  json message = {{"change", kWords[static_cast<std::size_t>(notification.word)]},
-                  {"epoch", notification.epoch}};
-  if (notification.is_repair) message["repair"] = true;
-  for (const auto& [tag, round] : notification.decision.first) {
-    message["first"].push_back(json::array({tag, round}));
-  }
-  for (const auto& [tag, failure] : notification.decision.failed) {
-    message["failed"].push_back(json::array(
-        {tag, static_cast<std::uint16_t>(failure.status), failure.culprit, failure.succeeded}));
-  }
-  if (!notification.why.empty()) message["why"] = notification.why;
-  if (notification.culprit) message["culprit"] = *notification.culprit;
-  return message;
 }
 
 // Of the only tag, with rounds from 1.
@@ -168,7 +151,9 @@ void TracedCoordinator::note(const control::RankNotification& notification) {
   // All ranks get the same message.
   const bool is_new = std::find(events_.begin(), events_.end(), event) == events_.end();
   if (!event.empty() && is_new) events_.push_back(event);
-  messages_[notification.ticket - 1].push_back(message_of(notification));
+  json message = json::object();
+  control::put_notification(message, notification);
+  messages_[notification.ticket - 1].push_back(std::move(message));
 }
 
 std::vector<std::string> TracedCoordinator::take_events() {

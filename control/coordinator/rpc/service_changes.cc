@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log/log.h"
+#include "control/coordinator/rpc/rank_message.h"
 #include "control/coordinator/rpc/service.h"
 
 namespace tally::control {
@@ -17,8 +18,6 @@ using nlohmann::json;
 constexpr std::size_t kMostTags = 1 << 17;  // of a rank
 constexpr std::size_t kMostWhy = 1024;
 
-constexpr std::array<const char*, 6> kWords = {"prepare", "decided",    "go",
-                                               "leave",   "called off", "ended"};
 constexpr std::array<const char*, 6> kReports = {"ready", "knows",  "moved",
                                                  "left",  "cannot", "lost"};
 constexpr std::array<const char*, 3> kLists = {"rounds", "failed", "kept"};
@@ -152,11 +151,10 @@ void CoordinatorService::leave(rpc::ConnectionId connection, const rpc::Request&
 }
 
 void CoordinatorService::notify_rank(const Coordinator::Notification& notification) {
-  const char* word = kWords[static_cast<std::size_t>(notification.word)];
   const bool is_change = notification.word != Change::Word::kEnded;
   if (is_change && notification.rank == 0) {  // log once for all ranks
     log::info("plan-change", {{"epoch", notification.epoch},
-                              {"stage", word},
+                              {"stage", word_text(notification.word)},
                               {"why", notification.why.empty() ? "-" : notification.why}});
   }
   const auto connection = by_ticket_.find(notification.ticket);
@@ -164,18 +162,7 @@ void CoordinatorService::notify_rank(const Coordinator::Notification& notificati
   json message = json::object();
   if (notification.word == Change::Word::kPrepare)
     message = opened(*notification.version, notification.rank);
-  message["change"] = word;
-  message["epoch"] = notification.epoch;
-  if (notification.is_repair) message["repair"] = true;
-  for (const auto& [tag, round] : notification.decision.first) {
-    message["first"].push_back(json::array({tag, round}));
-  }
-  for (const auto& [tag, failure] : notification.decision.failed) {
-    message["failed"].push_back(json::array(
-        {tag, static_cast<std::uint16_t>(failure.status), failure.culprit, failure.succeeded}));
-  }
-  if (!notification.why.empty()) message["why"] = notification.why;
-  if (notification.culprit) message["culprit"] = *notification.culprit;
+  put_notification(message, notification);
   Conversation& caller = callers_.at(connection->second);
   caller.messages.push_back(with_term(std::move(message)));
   send_next_message(caller);
