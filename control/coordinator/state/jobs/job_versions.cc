@@ -187,8 +187,10 @@ void JobVersions::close(Ticket ticket, std::string_view how, bool may_resume, Na
   const bool in_use = state->stage == JobStage::kRunning || state->stage == JobStage::kRepairing;
   if (may_resume && in_use) {
     state->resume_until = std::max(state->resume_until, resume_until);
-    if (!state->missing) state->missing = {*rank, std::string(how)};
-    if (state->resume_until != 0) return;
+    if (state->resume_until != 0) {
+      if (!state->missing) state->missing = {*rank, std::string(how)};
+      return;
+    }
   }
   if (begun && !state->departed) state->departed = {*rank, std::string(how)};
   if (state->stage == JobStage::kRepairing) {
