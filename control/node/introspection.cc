@@ -46,8 +46,8 @@ Error no_such_job(const std::string& job) {
           fmt::format("no job \"{}\" runs here: tallyctl jobs lists those that do", job)};
 }
 
-// Whether the shards know the instance. They may no longer know one that ends. Without members that
-// is one that is not placed, or over.
+// Whether the shards know the instance. An instance that has no members, and is not placed or is
+// over, may have left them already.
 bool is_present(const JobInstance& instance) {
   if (instance.joined == 0 && (!instance.placed || instance.over)) return false;
   return instance.registration == JobInstance::Registration::kDone;
@@ -323,7 +323,8 @@ void Introspection::dump_running(const JobInstance& instance, rpc::Reply reply) 
       [report, answer] { answer->result(post_mortem_json(*report)); });
 }
 
-// Without `job` lists the jobs. Without `epoch` reports the one that runs, or else the latest.
+// A request without `job` gets the list of jobs. One without `epoch` gets the report on the
+// instance that runs; when none runs, on the latest.
 void Introspection::dump(rpc::ConnectionId connection, const rpc::Request& request,
                          rpc::Reply reply) const {
   const Caller caller = caller_of_(connection);

@@ -120,7 +120,7 @@ class Injector:
         return process.resume  # no effect where the process has ended
 
     def _partition(self, injected: Injected) -> Callable[[], None]:
-        """Packets of its cable are lost, each way, and neither end is told."""
+        """Its cable loses all packets in both directions. No connection ends."""
         machine = self._machine(injected.victim)
         machine.lose(1.0)
         return self._with_etcd(injected.victim, lambda: machine.lose(0))
