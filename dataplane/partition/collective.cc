@@ -47,6 +47,22 @@ Stretch stretch_at(const Shape& shape, std::uint64_t element) {
   return Stretch{all, all, shape.count};
 }
 
+bool needs(const Shape& shape, std::uint16_t rank) {
+  switch (shape.kind) {
+    case Kind::kReduce:
+    case Kind::kBroadcast:
+      return rank == shape.root;
+    case Kind::kReduceScatter:
+    case Kind::kAllGather:
+      return owned(shape, rank).count > 0;
+    case Kind::kAllReduce:
+    case Kind::kBarrier:
+    case Kind::kCancel:
+      break;
+  }
+  return false;
+}
+
 std::uint64_t traffic(const Shape& shape, std::uint64_t elements) {
   // The numbers of contributors and receivers are the same in every stretch.
   const Stretch any = stretch_at(shape, 0);

@@ -49,6 +49,10 @@ struct Extent {
 Extent contribution(const Shape& shape, std::uint16_t rank);
 Extent result(const Shape& shape, std::uint16_t rank);
 
+// Returns whether the operation is worth nothing without this rank: the rank alone contributes or
+// receives some of its elements.
+bool needs(const Shape& shape, std::uint16_t rank);
+
 // Returns the bytes that are read and stored for `elements` elements of the operation, over all
 // ranks. Precondition: the operation has elements.
 std::uint64_t traffic(const Shape& shape, std::uint64_t elements);

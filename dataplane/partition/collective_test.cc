@@ -61,5 +61,22 @@ TEST(Collective, SharesTileTheOperation) {
   EXPECT_EQ(stretch_at(huge, huge.count - 1).contributors.rank, 999);
 }
 
+TEST(Collective, NeedsTheRanksThatAloneContributeOrReceive) {
+  for (const Kind kind : {Kind::kAllReduce, Kind::kBarrier}) {
+    EXPECT_FALSE(needs(shape_of(kind, 100, 4), 0));
+  }
+  for (const Kind kind : {Kind::kReduce, Kind::kBroadcast}) {
+    Shape shape = shape_of(kind, 100, 4);
+    shape.root = 2;
+    EXPECT_TRUE(needs(shape, 2));
+    EXPECT_FALSE(needs(shape, 1));
+  }
+  for (const Kind kind : {Kind::kReduceScatter, Kind::kAllGather}) {
+    EXPECT_TRUE(needs(shape_of(kind, 100, 4), 3));
+    EXPECT_FALSE(needs(shape_of(kind, 1, 4), 0)) << "it owns no element";
+    EXPECT_TRUE(needs(shape_of(kind, 1, 4), 3));
+  }
+}
+
 }  // namespace
 }  // namespace tally::protocol

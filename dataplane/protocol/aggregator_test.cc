@@ -342,5 +342,50 @@ TEST_F(AggregatorTest, WaitingOperationsListMissingRanks) {
   EXPECT_EQ(waiting[0].since, 42);
 }
 
+// Rank 1 of three is left out.
+class LeftOutTest : public AggregatorTest {
+ protected:
+  void SetUp() override {
+    AggregatorConfig config;
+    config.plan = even_partition(1, 1 << 20);
+    aggregator_ = std::make_unique<Aggregator>(config);
+    aggregator_->add_job(0, JobSpec{.epoch = 7,
+                                    .ranks = kRanks,
+                                    .credit = kCredit,
+                                    .plan = config.plan,
+                                    .vertices = {{.tree = 0, .ranks = {0, 2}}}});
+    for (const std::uint16_t rank : {0, 2}) aggregator_->join(0, rank, rank);
+  }
+};
+
+TEST_F(LeftOutTest, AnAverageDividesByTheRanksThatArePresent) {
+  Notice n = notice(1);
+  n.operation = Operation::kAverage;
+  for (const SessionId rank : {0U, 2U}) announce(rank, n);
+  Tile tile;
+  ASSERT_TRUE(aggregator_->tiles().start_tile(tile));
+  EXPECT_EQ(tile.sources.size(), 2U);
+  EXPECT_EQ(tile.divisor, 2U);
+}
+
+TEST_F(LeftOutTest, OperationsThatNeedTheRankAreRefused) {
+  for (const Kind kind :
+       {Kind::kBroadcast, Kind::kReduce, Kind::kReduceScatter, Kind::kAllGather}) {
+    Notice n = notice(static_cast<std::uint32_t>(kind));
+    n.kind = kind;
+    n.root = 1;
+    announce(0, n);
+    const auto out = take();
+    ASSERT_EQ(out.size(), 1U);
+    EXPECT_EQ(out[0].completion.status, Status::kInvalidArgument);
+  }
+  Notice other = notice(100);
+  other.kind = Kind::kBroadcast;
+  announce(0, other);
+  EXPECT_TRUE(take().empty()) << "of rank 0";
+  announce(1, notice(101));
+  EXPECT_TRUE(take().empty()) << "the rank has no session here";
+}
+
 }  // namespace
 }  // namespace tally::protocol

@@ -31,6 +31,9 @@ TreePosition position_of(const Vertex& vertex, const JobSpec& spec, bool one_cla
       position.child_of[rank] = static_cast<std::uint16_t>(spec.ranks + child_node.number);
     }
   }
+  position.ranks = static_cast<std::uint32_t>(
+      std::count_if(position.child_of.begin(), position.child_of.end(),
+                    [](std::uint16_t child) { return child != wire::kNoRank; }));
   return position;
 }
 

@@ -37,6 +37,7 @@ struct TreePosition {
   // By rank: the child that the rank is, or that it is below; kNoRank when it is elsewhere in the
   // tree.
   std::vector<std::uint16_t> child_of;
+  std::uint32_t ranks = 0;  // how many are children, or below them
 
   // Returns whether any rank of the set is this child, or below it.
   bool has(const RankSet& set, std::uint16_t child) const {

@@ -17,6 +17,17 @@ Operand operand_of(const wire::Notice& notice) {
   return Operand{notice.group, notice.tag, notice.type, notice.count};
 }
 
+// Whether the operation needs a rank that is nowhere in the tree. Ranks do not announce such
+// operations.
+bool needs_absent(const Job& job, std::uint16_t vertex, const Shape& shape) {
+  const TreePosition& position = job.positions[vertex];
+  if (!job.spec.vertices[vertex].is_root() || position.ranks == job.spec.ranks) return false;
+  for (std::uint16_t rank = 0; rank < job.spec.ranks; ++rank) {
+    if (position.child_of[rank] == wire::kNoRank && needs(shape, rank)) return true;
+  }
+  return false;
+}
+
 // Checks a notice by itself, and finds the vertex to which it comes. compare() checks the rest
 // against the notices of the other children.
 Status check(const Job& job, std::uint16_t child, const wire::Notice& notice,
@@ -32,7 +43,9 @@ Status check(const Job& job, std::uint16_t child, const wire::Notice& notice,
   const bool partial = (notice.flags & wire::kPartial) != 0;
   if (partial != job.is_child_node(child)) return Status::kInvalidArgument;
   if (partial && notice.cookie != tree) return Status::kInvalidArgument;
-  return job.is_child(vertex, child) ? Status::kOk : Status::kInvalidArgument;
+  if (!job.is_child(vertex, child)) return Status::kInvalidArgument;
+  const bool lacks = needs_absent(job, vertex, shape_of(notice, job.spec.ranks));
+  return lacks ? Status::kInvalidArgument : Status::kOk;
 }
 
 void park(Job& job, PoolIndex index, std::uint16_t child, const wire::Notice& notice, Nanos now) {

@@ -65,7 +65,7 @@ void begin_tile(const Job& job, PoolIndex index, std::uint64_t first, std::uint6
   tile.operation = index;
   tile.type = operation.shape.type;
   tile.reduction = operation.shape.operation;
-  tile.divisor = operation.shape.ranks;
+  tile.divisor = job.positions[operation.vertex].ranks;
   tile.first = first;
   tile.count = count;
   tile.operation_bytes = operation.shape.count * element_bytes(operation.shape.type);
