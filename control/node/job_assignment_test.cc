@@ -370,5 +370,22 @@ TEST(JobAssignment, TravelsAndIsCheckedOnArrival) {
   EXPECT_EQ(wrong("later", "news"), "") << "a later release may send more";
 }
 
+TEST(JobAssignment, MayLeaveRanksOut) {
+  JobAssignment sent = placement(7, 5);
+  sent.ranks = 3;
+  sent.left_out = {1};
+  for (protocol::Vertex& vertex : sent.vertices) vertex.ranks = {0, 2};
+  const auto there = parse_job_assignment(to_json(sent));
+  ASSERT_TRUE(there.ok()) << there.error().message;
+  EXPECT_EQ(there->left_out, sent.left_out);
+  EXPECT_EQ(there->vertices, sent.vertices);
+  json wrong = to_json(sent);
+  wrong["left_out"] = {3U};
+  EXPECT_THAT(why_not(parse_job_assignment(wrong)), HasSubstr("\"left_out\" are not ranks"));
+  wrong.erase("left_out");
+  EXPECT_THAT(why_not(parse_job_assignment(wrong)), HasSubstr("without valid \"vertices\""))
+      << "as a node of an older release finds it";
+}
+
 }  // namespace
 }  // namespace tally::control

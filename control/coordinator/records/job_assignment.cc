@@ -86,7 +86,7 @@ std::optional<std::vector<std::string>> parse_names(const json& sent) {
 
 namespace {
 
-// Reads this node's vertices in the trees. Without them, all trees are stars.
+// Reads this node's vertices in the trees. Without them, all trees are stars of all ranks.
 bool read_vertices(const json& sent, JobAssignment& placement) {
   const auto vertices = sent.find("vertices");
   if (vertices == sent.end()) {
@@ -101,12 +101,15 @@ bool read_vertices(const json& sent, JobAssignment& placement) {
   if (!below || !above) return false;
   auto parsed = parse_vertices(*vertices, {.trees = placement.trees,
                                            .ranks = static_cast<std::uint16_t>(placement.ranks),
+                                           .left_out = placement.left_out,
                                            .below = below->size(),
                                            .above = above->size()});
   if (!parsed) return false;
-  const auto buffers = parse_buffers(sent.value("slots", json()));
-  if (!buffers) return false;
-  placement.buffers = *buffers;
+  if (!below->empty() || !above->empty()) {
+    const auto buffers = parse_buffers(sent.value("slots", json()));
+    if (!buffers) return false;
+    placement.buffers = *buffers;
+  }
   placement.vertices = std::move(*parsed);
   placement.below = std::move(*below);
   placement.above = std::move(*above);
@@ -148,13 +151,14 @@ json to_json(const JobAssignment& placement) {
   if (!placement.rails.empty()) sent["rails"] = placement.rails;
   if (!placement.stands_in_for.empty()) sent["stands_in_for"] = placement.stands_in_for;
   if (placement.follows != 0) sent["follows"] = placement.follows;
+  put_rank_loss(sent, {}, placement.left_out);
   rpc::put_partition(sent, placement.plan);
   rpc::put_weights(sent, placement.plan);
   if (all_stars(placement.vertices, placement.ranks)) return sent;
   sent["vertices"] = to_json(placement.vertices);
   sent["below"] = to_json(placement.below);
   sent["above"] = to_json(placement.above);
-  sent["slots"] = to_json(placement.buffers);
+  if (placement.buffers != protocol::BufferLayout{}) sent["slots"] = to_json(placement.buffers);
   return sent;
 }
 
@@ -182,6 +186,9 @@ Result<JobAssignment> parse_job_assignment(const json& sent) {
   placement.owner = params.text_or("owner", kMaxJobName, "");
   placement.plan_epoch = params.number_or("plan_epoch", 0, UINT64_MAX, 0);
   if (const auto error = params.finish()) return *error;
+  auto left_out = find_left_out(sent, placement.ranks);
+  if (!left_out) return wrong("whose \"left_out\" are not ranks of the job");
+  placement.left_out = std::move(*left_out);
   auto lock = parse_lock(sent.value("lock", json()));
   if (!lock) return wrong("without a valid \"lock\"");
   placement.lock = std::move(*lock);

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "control/access/job_lock.h"
 #include "control/coordinator/records/rails.h"
+#include "control/coordinator/records/rank_loss.h"
 #include "dataplane/partition/partition.h"
 #include "dataplane/protocol/job/vertex.h"
 
@@ -106,6 +107,8 @@ struct JobRecord {
   std::uint32_t epoch = 1;
   std::uint32_t follows = 0;  // the running job's epoch before this one; 0 for a new job
   std::uint32_t ranks = 1;
+  RankLossPolicy rank_loss{};
+  RankNumbers left_out{};  // ranks without a place in this version
   std::uint32_t weight = 1;
   std::string owner{};           // user or machine that opened it; empty: the configuration names
                                  // it

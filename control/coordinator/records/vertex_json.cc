@@ -35,6 +35,7 @@ class Parser {
     for (const json& one : sent) {
       if (!one.is_object()) return std::nullopt;
       seen_.assign(bounds_.ranks, false);
+      for (const std::uint32_t rank : bounds_.left_out) seen_[rank] = true;
       vertices.push_back(vertex(one));
       good_ &= vertices.back().tree == bounds_.trees[vertices.size() - 1];
       if (!good_) return std::nullopt;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "control/coordinator/records/rank_loss.h"
 #include "dataplane/protocol/job/vertex.h"
 
 namespace tally::control {
@@ -23,7 +24,8 @@ nlohmann::json to_json(const std::vector<protocol::Vertex>& vertices);
 struct VertexBounds {
   std::vector<std::uint32_t> trees;  // the trees of the vertices, in order
   std::uint16_t ranks = 1;
-  std::size_t below = 0;  // number of child shards; above is the number of parent shards
+  RankNumbers left_out{};  // ranks that no vertex may name
+  std::size_t below = 0;   // number of child shards; above is the number of parent shards
   std::size_t above = 0;
 };
 

@@ -52,6 +52,16 @@ TEST(VertexJson, RecognisesStarsOfAllRanks) {
   EXPECT_FALSE(all_stars(two(), 6));
 }
 
+TEST(VertexJson, RanksThatAreLeftOutAreInNoVertex) {
+  Vertex star = protocol::star(2, 6);
+  star.ranks = {0, 1, 3, 4, 5};
+  VertexBounds without{.trees = {2}, .ranks = 6, .left_out = {2}};
+  EXPECT_EQ(parse_vertices(to_json({star}), without), std::vector{star});
+  EXPECT_FALSE(parse_vertices(to_json({protocol::star(2, 6)}), without));
+  without.left_out = {};
+  EXPECT_FALSE(parse_vertices(to_json({star}), without)) << "rank 2 is missing";
+}
+
 TEST(VertexJson, RefusesListsThatAreNoVertices) {
   const auto wrong = [](const char* pointer, json value) {
     json sent = to_json(two());

@@ -137,8 +137,9 @@ json to_json(const PlanNode& node, std::uint32_t ranks) {
   return sent;
 }
 
-// Reads the node's vertices. Without them, all its trees are stars.
-bool read_vertices(const json& sent, std::uint16_t ranks, PlanNode& node) {
+// Reads the node's vertices. Without them, all its trees are stars of all ranks.
+bool read_vertices(const json& sent, const JobRecord& job, PlanNode& node) {
+  const auto ranks = static_cast<std::uint16_t>(job.ranks);
   if (!sent.contains("vertices")) {
     for (const std::uint32_t tree : node.trees) {
       node.vertices.push_back(protocol::star(tree, ranks));
@@ -148,9 +149,11 @@ bool read_vertices(const json& sent, std::uint16_t ranks, PlanNode& node) {
   auto below = parse_shards(sent.value("below", json()));
   auto above = parse_shards(sent.value("above", json()));
   if (!below || !above) return false;
-  auto vertices = parse_vertices(
-      sent["vertices"],
-      {.trees = node.trees, .ranks = ranks, .below = below->size(), .above = above->size()});
+  auto vertices = parse_vertices(sent["vertices"], {.trees = node.trees,
+                                                    .ranks = ranks,
+                                                    .left_out = job.left_out,
+                                                    .below = below->size(),
+                                                    .above = above->size()});
   if (!vertices) return false;
   node.vertices = std::move(*vertices);
   node.below = std::move(*below);
@@ -158,8 +161,7 @@ bool read_vertices(const json& sent, std::uint16_t ranks, PlanNode& node) {
   return true;
 }
 
-std::optional<PlanNode> parse_plan_node(const json& sent, std::uint32_t trees,
-                                        std::uint32_t ranks) {
+std::optional<PlanNode> parse_plan_node(const json& sent, const JobRecord& job) {
   if (!sent.is_object()) return std::nullopt;
   const json known = only(sent, {"node", "placement", "rate"});
   rpc::Params params(known);
@@ -171,6 +173,7 @@ std::optional<PlanNode> parse_plan_node(const json& sent, std::uint32_t trees,
   if (params.finish() || !member) return std::nullopt;
   node.member = std::move(*member);
   const json listed = sent.value("trees", json()), rails = sent.value("rails", json());
+  const std::uint32_t trees = job.plan.trees;
   if (!listed.is_array() || !rails.is_array() || trees == 0) return std::nullopt;
   node.trees = rpc::read_numbers(listed, trees, trees - 1);
   node.rails = rpc::read_numbers(rails, node.trees.size(), kMaxRails - 1);
@@ -181,7 +184,7 @@ std::optional<PlanNode> parse_plan_node(const json& sent, std::uint32_t trees,
     if (rail >= node.member.rails.size()) return std::nullopt;
   }
   auto names = parse_names(sent.value("stands_in_for", json()));
-  if (!names || !read_vertices(sent, static_cast<std::uint16_t>(ranks), node)) return std::nullopt;
+  if (!names || !read_vertices(sent, job, node)) return std::nullopt;
   node.stands_in_for = std::move(*names);
   return node;
 }
@@ -217,7 +220,7 @@ bool read_placed(const json& sent, const PlansByJob& plans, JobRecord& job) {
     job.buffers = *buffers;
   }
   for (const json& one : nodes) {
-    auto node = parse_plan_node(one, job.plan.trees, job.ranks);
+    auto node = parse_plan_node(one, job);
     if (!node) return false;
     job.nodes.push_back(std::move(*node));
   }
@@ -248,6 +251,7 @@ std::string job_text(const JobRecord& job) {
                {"ranks", job.ranks}, {"weight", job.weight},
                {"owner", job.owner}, {"plan_epoch", job.plan_epoch},
                {"rate", job.rate},   {"runs", job.runs}};
+  put_rank_loss(sent, job.rank_loss, job.left_out);
   if (job.nodes.empty() || job.made_by == nullptr) return sent.dump();
   rpc::put_partition(sent, job.plan);
   sent["made_by"] = to_json(*job.made_by);
@@ -277,6 +281,11 @@ SharedJob read_job(std::string_view text, const PlansByJob& plans) {
   auto lock = parse_lock(sent.value("lock", json()));
   if (params.finish() || !lock) return nullptr;
   job.lock = std::move(*lock);
+  const auto policy = find_policy(sent, job.ranks);
+  auto left_out = find_left_out(sent, job.ranks);
+  if (!policy || !left_out) return nullptr;
+  job.rank_loss = *policy;
+  job.left_out = std::move(*left_out);
   if (!read_placed(sent, plans, job)) return nullptr;
   return std::make_shared<const JobRecord>(std::move(job));
 }

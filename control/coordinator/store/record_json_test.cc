@@ -45,6 +45,20 @@ TEST_F(RecordJsonTest, JobsOfEachKindOfPlanAreReadBack) {
   expect_same(unplaced);
 }
 
+TEST_F(RecordJsonTest, TheRanksThatAJobLeavesOutAreReadBack) {
+  join("a");
+  auto wish = opening(0, "train", "t", 3);
+  wish.rank_loss = {.finishes = true, .quorum = 2};
+  coordinator_->open(1, wish, now_);
+  JobRecord job = *store_.jobs().begin()->second;
+  job.left_out = {1};
+  for (protocol::Vertex& vertex : job.nodes.at(0).vertices) vertex.ranks = {0, 2};
+  expect_same(job);
+  const auto read = read_job(job_text(job), {});
+  EXPECT_EQ(read->rank_loss, wish.rank_loss);
+  EXPECT_EQ(read->left_out, job.left_out);
+}
+
 TEST_F(RecordJsonTest, AJobsKeyIsReadBack) {
   join("a");
   coordinator_->open(1, opening(0), now_);
