@@ -15,14 +15,17 @@ const char* word_text(Change::Word word) {
   return kWords[static_cast<std::size_t>(word)];
 }
 
+void put_first(nlohmann::json& message, const Rounds& first) {
+  for (const auto& [tag, round] : first)
+    message["first"].push_back(nlohmann::json::array({tag, round}));
+}
+
 void put_notification(nlohmann::json& message, const RankNotification& notification) {
   using nlohmann::json;
   message["change"] = word_text(notification.word);
   message["epoch"] = notification.epoch;
   if (notification.is_repair) message["repair"] = true;
-  for (const auto& [tag, round] : notification.decision.first) {
-    message["first"].push_back(json::array({tag, round}));
-  }
+  put_first(message, notification.decision.first);
   for (const auto& [tag, failure] : notification.decision.failed) {
     message["failed"].push_back(json::array(
         {tag, static_cast<std::uint16_t>(failure.status), failure.culprit, failure.succeeded}));

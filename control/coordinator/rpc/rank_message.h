@@ -12,6 +12,9 @@ namespace tally::control {
 // "prepare", "decided", "go", "leave", "called off" or "ended".
 const char* word_text(Change::Word word);
 
+// Adds "first", the first round of each tag.
+void put_first(nlohmann::json& message, const Rounds& first);
+
 // Adds all fields to `message` except the version of kPrepare and the term.
 void put_notification(nlohmann::json& message, const RankNotification& notification);
 

@@ -298,7 +298,7 @@ void CoordinatorService::report(const rpc::Request& request, rpc::Reply reply) {
 
 void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& request,
                               rpc::Reply reply) {
-  const json rest = without(request.params, {"epochs"});
+  const json rest = without(request.params, {"epochs", "on_rank_loss", "quorum"});
   rpc::Params params(rest);
   const auto version = params.number("version", 0, UINT32_MAX);
   Coordinator::Opening opening;
@@ -311,6 +311,12 @@ void CoordinatorService::open(rpc::ConnectionId connection, const rpc::Request& 
   opening.owner = peer.source;
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   if (version != rpc::kProtocolVersion) return reply.error(other_version(version, "client"));
+  const auto policy = find_policy(request.params, opening.ranks);
+  if (!policy) {
+    return reply.error(Status::kInvalidArgument,
+                       R"("on_rank_loss" is "fail" or "finish", "quorum" at most "ranks")");
+  }
+  opening.rank_loss = *policy;
   const bool resumes = request.method == "job.resume";
   std::vector<std::uint32_t> epochs;
   if (resumes != read_epochs(request.params, epochs)) {
@@ -377,17 +383,6 @@ void CoordinatorService::send_news(const Coordinator::News& news) {
   reply.result(
       with_term({{"placements", std::move(placements)}, {"withdraw", std::move(withdraw)}}));
   expect(news.node);
-}
-
-void CoordinatorService::answer_rank(const Coordinator::Answer& answer) {
-  const auto connection = by_ticket_.find(answer.ticket);
-  if (connection == by_ticket_.end()) return;
-  Conversation& caller = callers_.at(connection->second);
-  if (caller.ticket != answer.ticket || !caller.opens) return;
-  rpc::Reply reply = std::move(*std::exchange(caller.opens, std::nullopt));
-  if (answer.outcome) return reply.result_text(opened_text(*answer.outcome, answer.rank));
-  reply.revoke(rpc::Grant::kRank);
-  reply.error(answer.outcome.error());
 }
 
 // When the store is lost, the state of an answer may not be stored. So the service disconnects the

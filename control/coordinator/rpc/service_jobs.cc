@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "control/access/job_lock.h"
+#include "control/coordinator/rpc/rank_message.h"
 #include "control/coordinator/rpc/service.h"
 #include "net/rpc/fault_json.h"
 #include "net/rpc/message.h"
@@ -55,6 +56,7 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
                  {"deadline_ms", timeouts().deadline() / kMillisecond},
                  {"repairs", true}};
   if (job.lock.key) answer["key"] = net::auth::text_of(*job.lock.key);
+  put_rank_loss(answer, job.rank_loss, job.left_out);
   rpc::put_fault(answer, timeouts().fault);
   rpc::put_partition(answer, job.plan);
   rpc::put_weights(answer, job.plan);
@@ -72,6 +74,22 @@ const std::string& CoordinatorService::opened_text(const SharedJob& job, std::ui
     last_answer_ = {job, std::move(parents), rpc::to_text(opened(*job, rank))};
   }
   return last_answer_.text;
+}
+
+void CoordinatorService::answer_rank(const Coordinator::Answer& answer) {
+  const auto connection = by_ticket_.find(answer.ticket);
+  if (connection == by_ticket_.end()) return;
+  Conversation& caller = callers_.at(connection->second);
+  if (caller.ticket != answer.ticket || !caller.opens) return;
+  rpc::Reply reply = std::move(*std::exchange(caller.opens, std::nullopt));
+  if (!answer.outcome) {
+    reply.revoke(rpc::Grant::kRank);
+    return reply.error(answer.outcome.error());
+  }
+  if (answer.first.empty()) return reply.result_text(opened_text(*answer.outcome, answer.rank));
+  json message = opened(**answer.outcome, answer.rank);
+  put_first(message, answer.first);
+  reply.result(std::move(message));
 }
 
 Caller CoordinatorService::caller_of(rpc::ConnectionId connection) const {

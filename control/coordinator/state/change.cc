@@ -26,20 +26,21 @@ Change::Report awaited(Change::Stage stage) {
 
 }  // namespace
 
-Change::Change(std::uint32_t ranks, Nanos now, Nanos timeout)
-    : timeout_(timeout), deadline_(now + timeout), reported_(ranks), missing_(ranks) {
+Change::Change(std::uint32_t ranks, Nanos now, Nanos timeout, const RankNumbers& absent)
+    : timeout_(timeout), deadline_(now + timeout), absent_(ranks) {
+  for (const std::uint32_t rank : absent) absent_[rank] = true;
   enter(Stage::kAsking, Word::kPrepare);
 }
 
-Change Change::repair(std::uint32_t ranks) {
-  Change change(ranks, 0);
+Change Change::repair(std::uint32_t ranks, const RankNumbers& absent) {
+  Change change(ranks, 0, 0, absent);
   change.deadline_ = kForever;
-  change.repair_.emplace(ranks);
+  change.repair_.emplace(change.missing_);
   return change;
 }
 
-Change Change::taken_over(std::uint32_t ranks) {
-  Change change(ranks, 0);
+Change Change::taken_over(std::uint32_t ranks, const RankNumbers& absent) {
+  Change change(ranks, 0, 0, absent);
   change.stage_ = Stage::kMoving;
   change.taken_over_ = true;
   change.instructions_.clear();
@@ -48,9 +49,13 @@ Change Change::taken_over(std::uint32_t ranks) {
 
 void Change::enter(Stage stage, Word word) {
   stage_ = stage;
-  std::fill(reported_.begin(), reported_.end(), false);
-  missing_ = static_cast<std::uint32_t>(reported_.size());
-  for (std::uint32_t rank = 0; rank < missing_; ++rank) instructions_.push_back({rank, word});
+  reported_ = absent_;
+  missing_ = 0;
+  for (std::uint32_t rank = 0; rank < absent_.size(); ++rank) {
+    if (absent_[rank]) continue;
+    ++missing_;
+    instructions_.push_back({rank, word});
+  }
 }
 
 void Change::report(std::uint32_t rank, Report report, const RankRounds& rounds) {

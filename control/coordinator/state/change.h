@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/timeouts/fault_timeouts.h"
+#include "control/coordinator/records/rank_loss.h"
 #include "control/coordinator/state/repair_rounds.h"
 
 namespace tally::control {
@@ -51,12 +52,14 @@ class Change {
     Word word = Word::kPrepare;
   };
 
-  // To another plan. `timeout` is FaultTimeouts::change().
-  Change(std::uint32_t ranks, Nanos now, Nanos timeout = FaultTimeouts{}.change());
-  static Change repair(std::uint32_t ranks);
+  // To another plan. `timeout` is FaultTimeouts::change(). absent, here and below: ranks that have
+  // no part in the change.
+  Change(std::uint32_t ranks, Nanos now, Nanos timeout = FaultTimeouts{}.change(),
+         const RankNumbers& absent = {});
+  static Change repair(std::uint32_t ranks, const RankNumbers& absent = {});
   // A change to another plan that an earlier coordinator has brought to moving. Ranks report again
   // what they had reported.
-  static Change taken_over(std::uint32_t ranks);
+  static Change taken_over(std::uint32_t ranks, const RankNumbers& absent = {});
 
   // Takes a rank's report of the end of a stage. A report of another stage than the present one is
   // late or wrong, and has no effect. rounds is used with kReady only.
@@ -95,8 +98,9 @@ class Change {
   bool taken_over_ = false;
   Nanos timeout_;
   Nanos deadline_;
-  std::vector<bool> reported_;  // by rank: the stage's report has arrived
-  std::uint32_t missing_;
+  std::vector<bool> absent_;    // by rank
+  std::vector<bool> reported_;  // by rank: the stage's report has arrived, or none is awaited
+  std::uint32_t missing_ = 0;
   RoundDecision decision_;
   std::optional<RepairRounds> repair_;  // of a repair: what the ranks have reported
   std::string why_;

@@ -190,6 +190,9 @@ void Coordinator::open(Ticket ticket, const Opening& opening, Nanos now) {
     return versions_.answer(ticket, may.error(), 0);
   }
   const JobRecord* job = jobs_.current(opening.job);
+  if (job != nullptr && jobs_.find(job->epoch)->absent.contains(opening.rank)) {
+    return versions_.come_back(ticket, job->epoch, opening.rank, opening.host);
+  }
   const std::uint32_t epoch = job != nullptr ? job->epoch : store_.next_epoch();
   if (job == nullptr) jobs_.add(admission_.new_job(opening, epoch));
   versions_.enter(ticket, epoch, opening.rank, opening.host);
@@ -268,7 +271,8 @@ void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
   JobState* state = jobs_.find(epoch);
   if (state == nullptr || state->stage != JobStage::kRunning) return;
   const Wanted wanted = std::exchange(state->wanted, Wanted::kNothing);
-  auto next = planner_.next_version(*jobs_.record(epoch), wanted, state->hosts);
+  auto next =
+      planner_.next_version(*jobs_.record(epoch), wanted, state->hosts, state->still_absent());
   if (!next) {
     state->trouble = fmt::format("{}; it keeps the plan that it has", next.error().message);
   } else if (next->epoch == epoch) {
@@ -290,7 +294,8 @@ void Coordinator::advance_repairs(Nanos now) {
   }
   for (const std::uint32_t epoch : due.not_resumed) versions_.not_resumed(epoch);
   for (const std::uint32_t epoch : due.attempts) {
-    auto next = planner_.repaired(*jobs_.record(epoch), jobs_.find(epoch)->hosts);
+    const JobState& lost = *jobs_.find(epoch);
+    auto next = planner_.repaired(*jobs_.record(epoch), lost.hosts, lost.absent);
     if (next) {
       versions_.begin_next(std::move(next).value(), now);
     } else {

@@ -15,7 +15,7 @@ void RepairRounds::add(std::uint32_t rank, const RankRounds& rounds) {
     tag.succeeded = std::max(tag.succeeded, succeeded);
     if (next < tag.first) continue;
     if (next > tag.first) {
-      tag = {.first = next, .rank = ranks_, .succeeded = tag.succeeded};
+      tag = {.first = next, .succeeded = tag.succeeded};
     }
     ++tag.furthest;
     tag.has_succeeded |= !has_failed;

@@ -51,6 +51,7 @@ struct RoundDecision {
 
 class RepairRounds {
  public:
+  // ranks: how many report.
   explicit RepairRounds(std::uint32_t ranks) : ranks_(ranks) {}
 
   // Adds what a rank reports. Precondition: it has not reported yet. Entries about a tag that the
@@ -65,12 +66,12 @@ class RepairRounds {
   // next round.
   struct Tag {
     std::uint32_t first = 0;
-    std::uint32_t furthest = 0;   // how many ranks are furthest ahead
-    std::uint32_t kept = 0;       // how many of them can do the last round again
-    bool has_succeeded = false;   // at one of them
-    std::uint32_t rank = 0;       // the lowest of them
-    RoundFailure failure{};       // there
-    std::uint32_t succeeded = 0;  // the largest of all ranks
+    std::uint32_t furthest = 0;       // how many ranks are furthest ahead
+    std::uint32_t kept = 0;           // how many of them can do the last round again
+    bool has_succeeded = false;       // at one of them
+    std::uint32_t rank = UINT32_MAX;  // the lowest of them
+    RoundFailure failure{};           // there
+    std::uint32_t succeeded = 0;      // the largest of all ranks
   };
 
   std::uint32_t ranks_;

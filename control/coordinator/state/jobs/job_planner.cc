@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "control/coordinator/layout/closed_form.h"
+#include "control/coordinator/layout/left_out.h"
 
 namespace tally::control {
 namespace {
@@ -40,9 +41,10 @@ Result<JobRecord> JobPlanner::place(JobRecord job, const std::vector<std::string
 }
 
 Result<JobRecord> JobPlanner::next_version(const JobRecord& job, Wanted wanted,
-                                           const std::vector<std::string>& hosts) const {
+                                           const std::vector<std::string>& hosts,
+                                           const RankNumbers& left_out) const {
   const Plan plan = wanted == Wanted::kOwnPlan ? own_plan(job) : plans_.find(job.name);
-  auto layout = lay_out_job(job, plan, hosts);
+  auto layout = lay_out_without(left_out, job, plan, hosts);
   if (!layout) return layout.error();
   if (layout->plan == job.plan && layout->buffers == job.buffers &&
       same(layout->nodes, job.nodes)) {
@@ -50,15 +52,19 @@ Result<JobRecord> JobPlanner::next_version(const JobRecord& job, Wanted wanted,
     note_plan(same, plan);
     return same;
   }
-  return follow(job, plan, std::move(layout).value());
+  JobRecord next = follow(job, plan, std::move(layout).value());
+  next.left_out = left_out;
+  return next;
 }
 
-Result<JobRecord> JobPlanner::repaired(const JobRecord& job,
-                                       const std::vector<std::string>& hosts) const {
+Result<JobRecord> JobPlanner::repaired(const JobRecord& job, const std::vector<std::string>& hosts,
+                                       const RankNumbers& left_out) const {
   const Plan plan = own_plan(job);
-  auto layout = lay_out_job(job, plan, hosts);
+  auto layout = lay_out_without(left_out, job, plan, hosts);
   if (!layout) return layout.error();
-  return follow(job, plan, std::move(layout).value());
+  JobRecord next = follow(job, plan, std::move(layout).value());
+  next.left_out = left_out;
+  return next;
 }
 
 JobRecord JobPlanner::follow(const JobRecord& job, const Plan& plan, Layout layout) const {
@@ -112,6 +118,25 @@ Result<Layout> JobPlanner::lay_out_job(const JobRecord& job, const Plan& plan,
   const auto ranks = ranks_of_workers(machines, known, hosts);
   if (!ranks) return ranks.error();
   return lay_out(machines, known, *ranks, split_bytes_);
+}
+
+// The trees stay as they are, so that ranks which return find their places. They become stars where
+// a machine of theirs has no rank any more, or where the coordinator before this one knew the hosts
+// of the ranks that are left out.
+Result<Layout> JobPlanner::lay_out_without(const RankNumbers& left_out, const JobRecord& job,
+                                           const Plan& plan,
+                                           const std::vector<std::string>& hosts) const {
+  if (left_out.empty()) return lay_out_job(job, plan, hosts);
+  const bool needs_hosts = plan != nullptr && asks_for_hosts(plan->machines);
+  const bool has_hosts = std::all_of(left_out.begin(), left_out.end(),
+                                     [&](std::uint32_t rank) { return !hosts[rank].empty(); });
+  if (!needs_hosts || has_hosts) {
+    auto layout = lay_out_job(job, plan, hosts);
+    if (!layout || leave_out(left_out, *layout)) return layout;
+  }
+  auto stars = lay_out_job(job, nullptr, hosts);
+  if (!stars || leave_out(left_out, *stars)) return stars;
+  return refused("no rank is left");
 }
 
 // Notes the source of the job's plan.

@@ -39,12 +39,15 @@ class JobPlanner {
   // machines of its ranks.
   Result<JobRecord> place(JobRecord job, const std::vector<std::string>& hosts) const;
   // The record that a running job changes to. It has a new epoch, and follows the job; it has the
-  // job's own epoch when trees and nodes stay as they are. Precondition: wanted is not kNothing.
+  // job's own epoch when trees, nodes and ranks stay as they are. left_out, here and below: the
+  // ranks without a place in the new version. Precondition: wanted is not kNothing.
   Result<JobRecord> next_version(const JobRecord& job, Wanted wanted,
-                                 const std::vector<std::string>& hosts) const;
+                                 const std::vector<std::string>& hosts,
+                                 const RankNumbers& left_out) const;
   // The record of the version that repairs the lost one: by the job's own plan, always with a new
   // epoch.
-  Result<JobRecord> repaired(const JobRecord& job, const std::vector<std::string>& hosts) const;
+  Result<JobRecord> repaired(const JobRecord& job, const std::vector<std::string>& hosts,
+                             const RankNumbers& left_out) const;
 
  private:
   using Plan = std::shared_ptr<const SetPlan>;  // nullptr: stars by the closed form
@@ -54,6 +57,8 @@ class JobPlanner {
   JobRecord follow(const JobRecord& job, const Plan& plan, Layout layout) const;
   Result<Layout> lay_out_job(const JobRecord& job, const Plan& plan,
                              const std::vector<std::string>& hosts) const;
+  Result<Layout> lay_out_without(const RankNumbers& left_out, const JobRecord& job,
+                                 const Plan& plan, const std::vector<std::string>& hosts) const;
   void note_plan(JobRecord& job, const Plan& plan) const;
   void give_plan(JobRecord& job, const Plan& plan, Layout layout) const;
 

@@ -63,7 +63,7 @@ TEST_F(JobPlannerTest, ADrainedNodeHasNoTreesInTheNextVersion) {
   join("b");
   const JobRecord job = placed(job_record(store_.next_epoch(), {}));
   ASSERT_TRUE(members_.drain("b", false).ok());
-  const auto next = planner_.next_version(job, Wanted::kOwnPlan, hosts_);
+  const auto next = planner_.next_version(job, Wanted::kOwnPlan, hosts_, {});
   ASSERT_TRUE(next.ok());
   EXPECT_EQ(next->epoch, job.epoch + 1);
   EXPECT_EQ(next->follows, job.epoch);
@@ -74,7 +74,7 @@ TEST_F(JobPlannerTest, ADrainedNodeHasNoTreesInTheNextVersion) {
 TEST_F(JobPlannerTest, AnUnchangedLayoutNeedsNoNewVersion) {
   join("a");
   const JobRecord job = placed(job_record(store_.next_epoch(), {}));
-  const auto same = planner_.next_version(job, Wanted::kPlanInForce, hosts_);
+  const auto same = planner_.next_version(job, Wanted::kPlanInForce, hosts_, {});
   ASSERT_TRUE(same.ok());
   EXPECT_EQ(same->epoch, job.epoch);
   EXPECT_EQ(same->follows, 0U);
@@ -84,8 +84,8 @@ TEST_F(JobPlannerTest, ANewLayoutOfItsOwnPlanIgnoresThePlanInForce) {
   for (const char* name : {"a", "b", "c"}) join(name);
   const JobRecord job = placed(job_record(store_.next_epoch(), {}));
   ASSERT_TRUE(plans_.set("", stars()).ok());
-  EXPECT_EQ(planner_.next_version(job, Wanted::kOwnPlan, hosts_)->nodes.size(), 3U);
-  EXPECT_EQ(planner_.next_version(job, Wanted::kPlanInForce, hosts_)->nodes.size(), 2U);
+  EXPECT_EQ(planner_.next_version(job, Wanted::kOwnPlan, hosts_, {})->nodes.size(), 3U);
+  EXPECT_EQ(planner_.next_version(job, Wanted::kPlanInForce, hosts_, {})->nodes.size(), 2U);
 }
 
 // In the plan, "a" has the parent "b".

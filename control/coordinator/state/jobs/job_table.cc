@@ -22,8 +22,14 @@ std::optional<std::uint32_t> JobState::rank_of(Ticket ticket) const {
 std::vector<std::uint32_t> JobState::missing_ranks() const {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < by_rank.size(); ++rank) {
-    if (by_rank[rank] == 0) ranks.push_back(rank);
+    if (by_rank[rank] == 0 && !absent.contains(rank)) ranks.push_back(rank);
   }
+  return ranks;
+}
+
+RankNumbers JobState::still_absent() const {
+  RankNumbers ranks = absent;
+  for (const auto& [rank, ticket] : returning) ranks.erase(rank);
   return ranks;
 }
 
@@ -43,13 +49,14 @@ void JobTable::take_over(const JobRecord& job, Nanos resume_until) {
   state.resume_until = resume_until;
   state.by_rank.assign(job.ranks, 0);
   state.hosts.resize(job.ranks);
+  state.absent = job.left_out;
   for (const PlanNode& one : job.nodes) state.nodes.insert(one.node);
   // Epochs rise, so the version before this one is known already.
   JobState* before = find(job.follows);
   if (before == nullptr) return;
   before->stage = JobStage::kLeaving;
   before->next = job.epoch;
-  before->change = Change::taken_over(job.ranks);
+  before->change = Change::taken_over(job.ranks, before->absent);
 }
 
 void JobTable::set_runs(std::uint32_t epoch, bool runs) {
@@ -63,6 +70,7 @@ JobState& JobTable::add(JobRecord record) {
   JobState& state = states_[record.epoch];
   state.by_rank.assign(record.ranks, 0);
   state.hosts.resize(record.ranks);
+  state.absent = record.left_out;
   update(std::move(record));
   return state;
 }
@@ -139,6 +147,15 @@ void JobTable::take_place(Ticket ticket, std::uint32_t epoch, std::uint32_t rank
   places_[ticket] = epoch;
 }
 
+void JobTable::await_place(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
+                           const std::string& host) {
+  JobState& state = states_.at(epoch);
+  state.returning[rank] = ticket;
+  state.waiting.insert(ticket);
+  state.hosts[rank] = host;
+  places_[ticket] = epoch;
+}
+
 std::optional<std::uint32_t> JobTable::version_of(Ticket ticket) const {
   const auto found = places_.find(ticket);
   return found == places_.end() ? std::nullopt : std::optional(found->second);
@@ -161,9 +178,20 @@ const Departure* JobTable::departed_from(Ticket ticket) const {
 }
 
 void JobTable::move_ranks(JobState& from) {
-  states_.at(from.next).by_rank = from.by_rank;
+  JobState& next = states_.at(from.next);
+  next.by_rank = from.by_rank;
+  next.hosts = from.hosts;
   for (const Ticket ticket : from.by_rank) {
     if (ticket != 0) places_[ticket] = from.next;
+  }
+  for (const auto& [rank, ticket] : std::exchange(from.returning, {})) {
+    from.waiting.erase(ticket);
+    if (next.absent.contains(rank)) {
+      await_place(ticket, from.next, rank, from.hosts[rank]);
+    } else {
+      take_place(ticket, from.next, rank, from.hosts[rank]);
+      next.waiting.insert(ticket);
+    }
   }
 }
 
@@ -175,6 +203,7 @@ std::vector<std::uint32_t> JobTable::ranks_not_listening(const JobState& state,
                                                          bool repairs) const {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < state.by_rank.size(); ++rank) {
+    if (state.absent.contains(rank)) continue;
     const auto found = listening_.find(state.by_rank[rank]);
     if (found == listening_.end() || (repairs && !found->second)) ranks.push_back(rank);
   }

@@ -64,6 +64,11 @@ struct JobState {
   // An earlier coordinator had this version, or ranks have lost their connections to this one: they
   // may resume it until then; 0: all have, or the time is over.
   Nanos resume_until = 0;
+  // Ranks without a place: those that the version leaves out, and those that the job has lost since
+  // and that its next version leaves out.
+  RankNumbers absent{};
+  // Of these, the ranks that have opened the job again. They wait for a version with a place.
+  std::map<std::uint32_t, Ticket> returning{};
   // The fields below are for a change to another version.
   Wanted wanted = Wanted::kNothing;  // begins as soon as possible
   std::uint32_t next = 0;            // epoch of the next version; 0 when there is none
@@ -78,6 +83,8 @@ struct JobState {
   std::optional<std::uint32_t> rank_of(Ticket ticket) const;
   // The ranks whose place is free.
   std::vector<std::uint32_t> missing_ranks() const;
+  // The absent ranks that are not returning.
+  RankNumbers still_absent() const;
 };
 
 // What a node has of the jobs that are not over.
@@ -120,8 +127,10 @@ class JobTable {
   // -- Ranks -----------------------------------------------------------------------------------
   // Gives the ticket the rank's place. Precondition: the place is free.
   void take_place(Ticket ticket, std::uint32_t epoch, std::uint32_t rank, const std::string& host);
+  // The ticket is of an absent rank of the version that returns, and has no place there yet.
+  void await_place(Ticket ticket, std::uint32_t epoch, std::uint32_t rank, const std::string& host);
   bool has_place(Ticket ticket) const { return places_.contains(ticket); }
-  // The version in which the ticket has a place; nullopt: in none.
+  // The version in which the ticket has a place, or waits for one; nullopt: in none.
   std::optional<std::uint32_t> version_of(Ticket ticket) const;
   // Erases the ticket. Returns the epoch of its job, whose by_rank still names the ticket; nullopt
   // when it has no place.
@@ -129,7 +138,8 @@ class JobTable {
   // The first rank that has gone from the ticket's job, also when the job is over; nullptr when
   // none has.
   const Departure* departed_from(Ticket ticket) const;
-  // The ranks of the version `from` have their places in its next version from now on.
+  // The ranks of the version `from` have their places in its next version from now on. Those that
+  // return get places there, or wait on.
   void move_ranks(JobState& from);
   // The rank can be notified when its job's plan changes; repairs: it can be repaired too. Does
   // nothing when it has no place.

@@ -153,6 +153,8 @@ void JobVersions::answer(Ticket ticket, Result<SharedJob> outcome, std::uint32_t
 void JobVersions::enter(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
                         const std::string& host) {
   jobs_.take_place(ticket, epoch, rank, host);
+  // Messages wait until the rank asks for them, and ranks of older releases have no such policy.
+  if (jobs_.record(epoch)->rank_loss.finishes) jobs_.listen(ticket, true);
   JobState& state = *jobs_.find(epoch);
   if (state.stage == JobStage::kRunning) return answer(ticket, jobs_.record(epoch), rank);
   state.waiting.insert(ticket);
@@ -175,23 +177,26 @@ void JobVersions::resume(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
   settle_change(before);
 }
 
-void JobVersions::close(Ticket ticket, std::string_view how, bool may_resume, Nanos resume_until) {
+void JobVersions::close(Ticket ticket, std::string_view how, bool has_died, Nanos resume_until) {
   const auto epoch = jobs_.erase_ticket(ticket);
   if (!epoch) return;
   const auto rank = jobs_.find(*epoch)->rank_of(ticket);
+  if (!rank) return forget_returning(*epoch, ticket);
   lose_rank(*epoch, ticket);
   JobState* state = jobs_.find(*epoch);
   if (state == nullptr) return;
   state->waiting.erase(ticket);
   const bool begun = state->stage != JobStage::kGathering && state->stage != JobStage::kPlacing;
   const bool in_use = state->stage == JobStage::kRunning || state->stage == JobStage::kRepairing;
-  if (may_resume && in_use) {
+  if (has_died && in_use) {
     state->resume_until = std::max(state->resume_until, resume_until);
     if (state->resume_until != 0) {
       if (!state->missing) state->missing = {*rank, std::string(how)};
       return;
     }
   }
+  if (in_use && leave_out(*epoch, {*rank}, fmt::format("rank {} {}", *rank, how), !has_died))
+    return;
   if (begun && !state->departed) state->departed = {*rank, std::string(how)};
   if (state->stage == JobStage::kRepairing) {
     return give_up(*epoch, {Status::kPeerLost, fmt::format("rank {} {}", *rank, how)}, rank);
@@ -268,7 +273,8 @@ void JobVersions::advance_changes(Nanos now) {
     const bool may_begin = state.stage == JobStage::kRunning || state.stage == JobStage::kRepairing;
     if (!state.change && may_begin && jobs_.find(state.next)->unconfirmed.empty()) {
       const auto ranks = static_cast<std::uint32_t>(state.by_rank.size());
-      state.change = state.repair ? Change::repair(ranks) : Change(ranks, now, timeouts_.change());
+      state.change = state.repair ? Change::repair(ranks, state.absent)
+                                  : Change(ranks, now, timeouts_.change(), state.absent);
     }
     if (state.change) state.change->tick(now);
     changing.push_back(epoch);
@@ -330,6 +336,7 @@ void JobVersions::use_next(JobState& state) {
   jobs_.set_runs(state.next, true);
   running.wanted = std::exchange(state.wanted, Wanted::kNothing);
   jobs_.move_ranks(state);
+  answer_returned(state.next, state.change->decision().first);
   state.stage = JobStage::kLeaving;
 }
 
@@ -364,6 +371,13 @@ void JobVersions::end(std::uint32_t epoch, const Error& why) {
     state->repair.reset();
     for (const NodeId node : state->released) state->nodes.erase(node);
     const std::string& name = jobs_.record(epoch)->name;
+    const auto returning = std::exchange(state->returning, {});
+    for (const auto& [rank, ticket] : returning) {
+      state->waiting.erase(ticket);
+      jobs_.erase_ticket(ticket);
+      answer(ticket, Error{Status::kStaleEpoch, fmt::format("job \"{}\" is over: ask again", name)},
+             rank);
+    }
     for (const Ticket ticket : std::exchange(state->waiting, {})) {
       jobs_.erase_ticket(ticket);
       answer(ticket, Error{why.status, fmt::format("job \"{}\": {}", name, why.message)}, 0);

@@ -25,6 +25,7 @@ struct RankAnswer {
   Ticket ticket = 0;
   Result<SharedJob> outcome;  // a record without nodes when there are no members
   std::uint32_t rank = 0;     // the rank that asked
+  Rounds first{};             // for a rank that returns: the version's first round of each tag
 };
 
 // A message to a rank that listens.
@@ -95,8 +96,11 @@ class JobVersions {
   // A rank opens the job, and has a place in a version that is lost or over: so the process that
   // had the place is gone. Ends that version. Returns whether there was one.
   bool ends_for(const std::string& job, std::uint32_t rank, std::uint32_t ranks);
+  // A rank that the version leaves out, or is about to leave out, opens the job again. It is
+  // answered when it has a place in a next version. Precondition: RankAdmission::admits().
+  void come_back(Ticket ticket, std::uint32_t epoch, std::uint32_t rank, const std::string& host);
   // Not all ranks of a version of an earlier coordinator have resumed it in time. It goes on while
-  // it has lost nothing.
+  // it has lost nothing, or without these ranks where its policy says so.
   void not_resumed(std::uint32_t epoch);
   // The rank is gone, answered or not. how: "has left".
   void close(Ticket ticket, std::string_view how) { close(ticket, how, false, 0); }
@@ -134,7 +138,11 @@ class JobVersions {
   void fail_next(std::uint32_t epoch, const std::string& why);
   void end_other_versions(std::uint32_t epoch, const Error& why);
   void end_when_left(std::uint32_t epoch);
-  void close(Ticket ticket, std::string_view how, bool may_resume, Nanos resume_until);
+  void close(Ticket ticket, std::string_view how, bool has_died, Nanos resume_until);
+  bool leave_out(std::uint32_t epoch, const RankNumbers& lost, const std::string& why,
+                 bool when_needed = false);
+  void forget_returning(std::uint32_t epoch, Ticket ticket);
+  void answer_returned(std::uint32_t epoch, const Rounds& first);
   void lose_rank(std::uint32_t epoch, Ticket ticket);
   void lose(Ticket ticket, std::uint32_t epoch, const std::string& why);
   void lose_again(std::uint32_t epoch, std::uint32_t rank, const std::string& why);

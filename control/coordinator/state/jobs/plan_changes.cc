@@ -35,6 +35,7 @@ std::vector<std::uint32_t> PlanChanges::ready(Nanos now) {
     calm_at_ = kForever;
     renew_in_force();
   }
+  retry_for_returning(now);
   std::vector<std::uint32_t> epochs;
   for (const auto& [epoch, state] : jobs_.states()) {
     if (state.next != 0 || state.stage != JobStage::kRunning) continue;
@@ -51,9 +52,19 @@ void PlanChanges::renew_in_force() {
   for (auto& [epoch, state] : jobs_.states()) {
     const JobRecord& job = *jobs_.record(epoch);
     if (!state.is_alive() || job.made_by == nullptr) continue;
+    if (!state.returning.empty()) want(state, Wanted::kOwnPlan);
     const auto plan = plans_.find(job.name);
     if (plan == nullptr ? !job.made_by->closed_form : plan != job.made_by) continue;
     want(state, Wanted::kOwnPlan);
+  }
+}
+
+// A change that ranks waited for has been called off: another one begins after a time.
+void PlanChanges::retry_for_returning(Nanos now) {
+  for (const auto& [epoch, state] : jobs_.states()) {
+    const bool waits = !state.returning.empty() && state.stage == JobStage::kRunning &&
+                       state.next == 0 && state.wanted == Wanted::kNothing;
+    if (waits && calm_at_ == kForever) calm_at_ = now + kCalm;
   }
 }
 

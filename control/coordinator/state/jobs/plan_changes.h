@@ -1,7 +1,7 @@
 // Which running jobs need another plan, and when each may begin to change. A job needs one after a
-// drain, after an operator's request, and when nodes or NICs have changed and then stayed the same
-// for kCalm. It may begin when all its ranks can be notified, and when the version before it has
-// ended. The coordinator's thread calls this, with the time; no call fails.
+// drain, after an operator's request, for ranks that return, and when nodes or NICs have changed
+// and then stayed the same for kCalm. It may begin when all its ranks can be notified, and when the
+// version before it has ended. The coordinator's thread calls this, with the time; no call fails.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,7 @@ class PlanChanges {
 
  private:
   void renew_in_force();
+  void retry_for_returning(Nanos now);
 
   JobTable& jobs_;
   const Plans& plans_;

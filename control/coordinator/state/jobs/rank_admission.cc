@@ -13,6 +13,11 @@ namespace {
 // that nodes still have.
 constexpr std::size_t kMostPerJob = 4;
 
+std::string describe(const RankLossPolicy& policy) {
+  if (policy.quorum == 0) return fmt::format("\"{}\"", policy_name(policy));
+  return fmt::format("\"{}\" with a quorum of {}", policy_name(policy), policy.quorum);
+}
+
 }  // namespace
 
 Outcome RankAdmission::admits(const Opening& opening, const JobTable& jobs) const {
@@ -45,7 +50,13 @@ Outcome RankAdmission::may_enter(const Opening& opening, const JobRecord& job,
     return Error{status, fmt::format("job \"{}\" has {} ranks, rank {} says {}", opening.job,
                                      job.ranks, opening.rank, opening.ranks)};
   }
-  if (state.by_rank[opening.rank] != 0) {
+  if (opening.rank_loss != job.rank_loss) {
+    return Error{status, fmt::format("job \"{}\" has on_rank_loss {}, rank {} says {}: give all "
+                                     "ranks the same",
+                                     opening.job, describe(job.rank_loss), opening.rank,
+                                     describe(opening.rank_loss))};
+  }
+  if (state.by_rank[opening.rank] != 0 || state.returning.contains(opening.rank)) {
     return Error{status, fmt::format("job \"{}\": rank {} is taken; is another run of this job "
                                      "still alive?",
                                      opening.job, opening.rank)};
@@ -67,7 +78,15 @@ Result<std::uint32_t> RankAdmission::may_resume(const Opening& opening,
         Status::kStaleEpoch,
         fmt::format("job \"{}\": the version that rank {} has is over", opening.job, opening.rank)};
   }
-  if (jobs.find(job->epoch)->by_rank[opening.rank] != 0) {
+  const JobState& state = *jobs.find(job->epoch);
+  if (state.absent.contains(opening.rank)) {
+    return Error{
+        Status::kStaleEpoch,
+        fmt::format("job \"{}\" goes on without rank {}, which was lost: open the job again "
+                    "to return to it",
+                    opening.job, opening.rank)};
+  }
+  if (state.by_rank[opening.rank] != 0) {
     return Error{
         Status::kUnavailable,
         fmt::format("job \"{}\": rank {} has an earlier connection here that has not ended: ask "
@@ -116,6 +135,7 @@ JobRecord RankAdmission::new_job(const Opening& opening, std::uint32_t epoch) co
   job.lock.key = net::auth::generate_key();
   job.epoch = epoch;
   job.ranks = opening.ranks;
+  job.rank_loss = opening.rank_loss;
   job.weight = configuration != nullptr ? configuration->weight : 1;
   if (configuration == nullptr) job.owner = opening.owner;
   return job;

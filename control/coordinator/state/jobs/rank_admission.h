@@ -22,6 +22,7 @@ struct Opening {
   std::uint32_t ranks = 1;
   std::string host{};  // the rank's host, when the rank gives it
   std::string owner{};
+  RankLossPolicy rank_loss{};
 };
 
 struct AdmissionRules {

@@ -86,8 +86,10 @@ bool JobVersions::ends_for(const std::string& job, std::uint32_t rank, std::uint
   const JobRecord* record = jobs_.current(job);
   if (record == nullptr || ranks != record->ranks) return false;
   const JobState& state = *jobs_.find(record->epoch);
-  if (state.by_rank[rank] != 0) return false;
+  if (state.by_rank[rank] != 0 || state.absent.contains(rank)) return false;
   const Error again{Status::kPeerLost, fmt::format("rank {} opens the job anew", rank)};
+  const bool had_place = state.stage == JobStage::kRepairing || state.resume_until != 0;
+  if (had_place && leave_out(record->epoch, {rank}, again.message)) return true;
   if (state.stage == JobStage::kRepairing) {
     give_up(record->epoch, again, rank);
   } else if (state.resume_until != 0 && !state.released.empty()) {
@@ -100,6 +102,12 @@ bool JobVersions::ends_for(const std::string& job, std::uint32_t rank, std::uint
 
 void JobVersions::not_resumed(std::uint32_t epoch) {
   JobState& state = *jobs_.find(epoch);
+  const auto absent = state.missing_ranks();
+  const bool has_lost = state.missing || state.repair || !state.released.empty();
+  if (has_lost && leave_out(epoch, {absent.begin(), absent.end()},
+                            fmt::format("{} did not come back in time", name_ranks(absent)))) {
+    return;
+  }
   if (state.missing) state.departed = std::exchange(state.missing, std::nullopt);
   if (state.stage == JobStage::kRunning && !state.released.empty()) {
     return end(epoch, refused("a rank has left it"));

@@ -1,0 +1,72 @@
+// How a job whose policy is "finish" goes on without ranks that it has lost, and takes ranks back
+// (job_versions.h).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "control/coordinator/state/jobs/job_versions.h"
+
+namespace tally::control {
+
+// The next version leaves these ranks out. when_needed: it begins when a rank misses them, because
+// ranks that close their sessions may all be about to do so. False: the policy of the job, or its
+// quorum, does not allow that, or ranks are there that cannot be repaired. Nothing has changed
+// then.
+bool JobVersions::leave_out(std::uint32_t epoch, const RankNumbers& lost, const std::string& why,
+                            bool when_needed) {
+  JobState& state = *jobs_.find(epoch);
+  const JobRecord& job = *jobs_.record(epoch);
+  RankNumbers absent = state.absent;
+  absent.insert(lost.begin(), lost.end());
+  if (!job.rank_loss.may_go_on(job.ranks - absent.size())) return false;
+  std::swap(state.absent, absent);
+  if (state.stage == JobStage::kRepairing) {
+    // An attempt that counts on these ranks begins anew, at once.
+    if (state.next != 0) fail_next(state.next, why);
+    state.repair->attempt_at = 0;
+  } else if (!when_needed && !begin_repair(epoch, why)) {
+    std::swap(state.absent, absent);
+    return false;
+  }
+  state.missing.reset();
+  return true;
+}
+
+void JobVersions::come_back(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
+                            const std::string& host) {
+  jobs_.await_place(ticket, epoch, rank, host);
+  jobs_.listen(ticket, true);
+  JobState& state = *jobs_.find(epoch);
+  // The version has had a place for the rank, and ends at its nodes because the rank has left it.
+  const bool is_ending = !jobs_.record(epoch)->left_out.contains(rank);
+  if (is_ending)
+    begin_repair(epoch, fmt::format("rank {} has left, and opens the job again", rank));
+  state.wanted = std::max(state.wanted, Wanted::kOwnPlan);
+}
+
+// A rank that was about to return has gone again. The next version may have a place for it.
+void JobVersions::forget_returning(std::uint32_t epoch, Ticket ticket) {
+  JobState& state = *jobs_.find(epoch);
+  state.waiting.erase(ticket);
+  const auto found =
+      std::find_if(state.returning.begin(), state.returning.end(),
+                   [ticket](const auto& returning) { return returning.second == ticket; });
+  if (found == state.returning.end()) return;
+  const std::uint32_t rank = found->first;
+  state.returning.erase(found);
+  const bool is_expected = state.next != 0 && !jobs_.record(state.next)->left_out.contains(rank);
+  if (!is_expected) return;
+  want_again(state);
+  fail_next(state.next, fmt::format("rank {}, which was about to return, has gone", rank));
+}
+
+void JobVersions::answer_returned(std::uint32_t epoch, const Rounds& first) {
+  JobState& state = *jobs_.find(epoch);
+  for (std::uint32_t rank = 0; rank < state.by_rank.size(); ++rank) {
+    const Ticket ticket = state.by_rank[rank];
+    if (ticket == 0 || state.waiting.erase(ticket) == 0) continue;
+    answers_.push_back({ticket, jobs_.record(epoch), rank, first});
+  }
+}
+
+}  // namespace tally::control

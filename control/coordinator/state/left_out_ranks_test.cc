@@ -1,0 +1,336 @@
+// Jobs that go on without the ranks that they have lost, as the coordinator sees it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/control/repairing_fixture.h"
+
+namespace tally::control {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::uint32_t kRanks = 4;
+
+// A job of four ranks, with tickets from 1, over the nodes a and b.
+class LeftOutRanksTest : public RepairingTest {
+ protected:
+  using Tickets = std::vector<Coordinator::Ticket>;
+
+  void SetUp() override { nodes_ = {join("a"), join("b")}; }
+  static Coordinator::Opening wish(std::uint32_t rank, std::uint32_t quorum = 0) {
+    auto made = opening(rank, "train", "t", kRanks);
+    made.rank_loss = {.finishes = true, .quorum = quorum};
+    return made;
+  }
+  void run(std::uint32_t quorum = 0) {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      coordinator_->open(rank + 1, wish(rank, quorum), now_);
+    }
+    serve_all();
+    act();
+    for (Coordinator::Ticket ticket = 1; ticket <= kRanks; ++ticket) {
+      EXPECT_EQ(error(ticket), "");
+      coordinator_->listen(ticket, true);
+    }
+    first_ = epoch();
+  }
+  void serve_all() {
+    all_listen(nodes_);
+    for (const NodeId node : nodes_) serve(node);
+  }
+  // The words to the ranks of these tickets, which must all get the same, and to no others.
+  std::vector<Word> words_to(const Tickets& tickets) {
+    act();
+    std::map<Coordinator::Ticket, std::vector<Word>> words;
+    for (const auto& one : std::exchange(notifications_, {})) {
+      words[one.ticket].push_back(one.word);
+      next_ = one.epoch;
+      last_ = one;
+    }
+    EXPECT_EQ(words.size(), tickets.size());
+    for (const auto ticket : tickets) EXPECT_EQ(words[ticket], words.begin()->second) << ticket;
+    return words.empty() ? std::vector<Word>{} : words.begin()->second;
+  }
+  void report(const Tickets& tickets, Report what, const RankRounds& rounds = {}) {
+    for (const auto ticket : tickets) coordinator_->report(ticket, next_, {what, rounds});
+  }
+  void repair_among(const Tickets& tickets, const RankRounds& rounds = {}) {
+    act();
+    serve_all();
+    EXPECT_THAT(words_to(tickets), ElementsAre(Word::kPrepare));
+    EXPECT_TRUE(last_.is_repair);
+    report(tickets, Report::kReady, rounds);
+    EXPECT_THAT(words_to(tickets), ElementsAre(Word::kDecided));
+    report(tickets, Report::kKnows);
+    EXPECT_THAT(words_to(tickets), ElementsAre(Word::kGo));
+    EXPECT_EQ(epoch(), next_);
+    EXPECT_NE(stage(), "repairing");
+  }
+  const JobRecord& now() const { return *coordinator_->jobs().current("train"); }
+
+  std::vector<NodeId> nodes_;
+};
+
+TEST_F(LeftOutRanksTest, TheOthersGoOn) {
+  run();
+  coordinator_->lose(3, 0);
+  EXPECT_EQ(progress().trouble, "rank 2 died or lost its connection to the coordinator");
+  repair_among({1, 2, 4}, {{{7, 3}}, {}, {}});
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+  EXPECT_EQ(now().ranks, kRanks) << "ranks keep their numbers";
+  for (const PlanNode& node : now().nodes) {
+    EXPECT_THAT(node.vertices[0].ranks, ElementsAre(0, 1, 3));
+  }
+  EXPECT_EQ(last_.epoch, now().epoch);
+}
+
+TEST_F(LeftOutRanksTest, TheRoundsAreThoseOfTheSurvivors) {
+  run();
+  coordinator_->lose(3, 0);
+  act();
+  serve_all();
+  words_to({1, 2, 4});
+  report({1, 2}, Report::kReady, {{{7, 3}}, {}, {}});
+  coordinator_->report(3, next_, {Report::kReady, {{{7, 9}}, {}, {}}});
+  EXPECT_EQ(progress().waits_for, "waits for rank 3 to open sessions of its next version");
+  report({4}, Report::kReady, {{{7, 4}}, {}, {}});
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kDecided));
+  EXPECT_EQ(last_.decision.first, (Rounds{{7, 4}}));
+}
+
+TEST_F(LeftOutRanksTest, RanksThatDieDuringTheRepairAreLeftOutToo) {
+  run();
+  coordinator_->lose(3, 0);
+  act();
+  serve_all();
+  words_to({1, 2, 4});
+  report({1, 2}, Report::kReady);
+  coordinator_->lose(4, 0);
+  EXPECT_THAT(words_to({1, 2}), ElementsAre(Word::kCalledOff));
+  repair_among({1, 2});
+  EXPECT_EQ(now().left_out, RankNumbers({2, 3}));
+}
+
+TEST_F(LeftOutRanksTest, OneRankIsEnoughWithoutAQuorum) {
+  run();
+  for (const auto ticket : {1, 2, 3}) coordinator_->lose(static_cast<std::uint64_t>(ticket), 0);
+  repair_among({4});
+  EXPECT_EQ(now().left_out, RankNumbers({0, 1, 2}));
+}
+
+TEST_F(LeftOutRanksTest, AJobBelowItsQuorumEnds) {
+  run(3);
+  coordinator_->lose(3, 0);
+  repair_among({1, 2, 4});
+  lose(1, next_, "peer lost");
+  coordinator_->lose(4, 0);
+  EXPECT_THAT(words_to({1, 2}), ElementsAre(Word::kEnded));
+  EXPECT_EQ(last_.culprit, 3U);
+  EXPECT_EQ(epoch(), 0U);
+}
+
+TEST_F(LeftOutRanksTest, TheRanksOfAJobHaveOnePolicy) {
+  coordinator_->open(1, wish(0), now_);
+  coordinator_->open(2, opening(1, "train", "t", kRanks), now_);
+  EXPECT_EQ(error(2),
+            "job \"train\" has on_rank_loss \"finish\", rank 1 says \"fail\": give all ranks the "
+            "same");
+  coordinator_->open(3, wish(2, 3), now_);
+  EXPECT_THAT(error(3), HasSubstr("rank 2 says \"finish\" with a quorum of 3"));
+}
+
+TEST_F(LeftOutRanksTest, ANodeIsLostTogetherWithARank) {
+  run();
+  coordinator_->leave(nodes_[1], "its cable was cut");
+  coordinator_->lose(2, 0);
+  nodes_.pop_back();
+  repair_among({1, 3, 4});
+  EXPECT_EQ(now().left_out, RankNumbers{1});
+  EXPECT_EQ(now().nodes.size(), 1U);
+}
+
+TEST_F(LeftOutRanksTest, NextVersionsLeaveTheRankOutToo) {
+  run();
+  coordinator_->lose(3, 0);
+  repair_among({1, 2, 4});
+  lose(1, next_);
+  repair_among({1, 2, 4});
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  serve_all();
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
+  EXPECT_EQ(last_.version->left_out, RankNumbers{2});
+}
+
+TEST_F(LeftOutRanksTest, ARankThatLeavesIsLeftOutWhenAnotherMissesIt) {
+  run();
+  coordinator_->close(3);
+  EXPECT_THAT(words_to({}), IsEmpty());
+  EXPECT_EQ(stage(), "running");
+  coordinator_->report(nodes_[0], {now().nodes[0].placement, true, ""});
+  EXPECT_EQ(stage(), "running");
+  lose(1, first_, "rank 2 has left");
+  repair_among({1, 2, 4});
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+}
+
+TEST_F(LeftOutRanksTest, AJobWhoseRanksHaveAllLeftIsOver) {
+  run();
+  for (const auto ticket : {1, 2, 3, 4}) coordinator_->close(static_cast<std::uint64_t>(ticket));
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    coordinator_->report(nodes_[i], {store_.jobs().at(first_)->nodes[i].placement, true, ""});
+  }
+  act();
+  EXPECT_THAT(store_.jobs(), IsEmpty());
+}
+
+// -- Elected coordinators --------------------------------------------------------------------
+
+TEST_F(LeftOutRanksTest, ARankThatMayComeBackIsWaitedFor) {
+  run();
+  coordinator_->lose(3, now_ + kReconnect);
+  lose(1, first_, "peer lost");
+  EXPECT_THAT(words_to({}), IsEmpty());
+  now_ += kReconnect;
+  act();
+  repair_among({1, 2, 4});
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+}
+
+TEST_F(LeftOutRanksTest, ALiveRankThatWasLeftOutCannotResume) {
+  run();
+  coordinator_->lose(3, 0);
+  coordinator_->resume(5, wish(2), {first_});
+  EXPECT_EQ(answers_at(5), Status::kStaleEpoch);
+  repair_among({1, 2, 4});
+  coordinator_->resume(6, wish(2), {first_, next_});
+  EXPECT_EQ(answers_at(6), Status::kStaleEpoch);
+}
+
+TEST_F(LeftOutRanksTest, TheNextCoordinatorLeavesThemOutToo) {
+  run();
+  coordinator_->lose(3, 0);
+  repair_among({1, 2, 4});
+  coordinator_.emplace(options_, store_, now_);
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+  nodes_.clear();
+  for (const PlanNode& one : now().nodes) {
+    const auto again =
+        coordinator_->join(member(one.member.name.c_str()), 0, now_, {one.node, {one.placement}});
+    ASSERT_TRUE(again.ok());
+    coordinator_->listen(*again, now_ + kHold);
+    nodes_.push_back(*again);
+  }
+  for (const std::uint32_t rank : {0U, 1U, 3U}) {
+    coordinator_->resume(rank + 11, wish(rank), {now().epoch});
+    coordinator_->listen(rank + 11, true);
+  }
+  lose(11, now().epoch);
+  repair_among({11, 12, 14});
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+}
+
+// -- Ranks that return -----------------------------------------------------------------------
+
+class ReturningLeftOutRanksTest : public LeftOutRanksTest {
+ protected:
+  void SetUp() override {
+    LeftOutRanksTest::SetUp();
+    run();
+    coordinator_->lose(3, 0);
+    repair_among({1, 2, 4});
+  }
+};
+
+TEST_F(ReturningLeftOutRanksTest, HaveAPlaceInAVersionThatAllChangeTo) {
+  coordinator_->open(5, wish(2), now_);
+  EXPECT_TRUE(waits(5));
+  serve_all();
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
+  EXPECT_FALSE(last_.is_repair);
+  EXPECT_THAT(last_.version->left_out, IsEmpty());
+  report({1, 2}, Report::kReady, {{{7, 3}}, {}, {}});
+  report({4}, Report::kReady, {{{7, 4}, {8, 1}}, {}, {}});
+  words_to({1, 2, 4});
+  EXPECT_TRUE(waits(5)) << "the change may still be called off";
+  report({1, 2, 4}, Report::kKnows);
+  const auto actions = coordinator_->act(now_);
+  ASSERT_EQ(actions.answers.size(), 1U);
+  EXPECT_EQ(actions.answers[0].ticket, 5U);
+  EXPECT_EQ(actions.answers[0].first, (Rounds{{7, 4}, {8, 1}}));
+  EXPECT_EQ((*actions.answers[0].outcome)->epoch, next_);
+  EXPECT_EQ(epoch(), next_);
+  // The rank is one of the job's from now on, also before it listens.
+  lose(1, next_);
+  repair_among({1, 2, 4, 5});
+  EXPECT_THAT(now().left_out, IsEmpty());
+}
+
+TEST_F(ReturningLeftOutRanksTest, MayGoAgainBeforeTheyHaveAPlace) {
+  coordinator_->open(5, wish(2), now_);
+  act();
+  serve_all();
+  words_to({1, 2, 4});
+  coordinator_->lose(5, 0);
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kCalledOff));
+  EXPECT_EQ(stage(), "running");
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+  coordinator_->open(6, wish(2), now_);
+  act();
+  serve_all();
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
+}
+
+TEST_F(ReturningLeftOutRanksTest, WaitForARepair) {
+  lose(1, next_);
+  coordinator_->open(5, wish(2), now_);
+  repair_among({1, 2, 4});
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+  EXPECT_TRUE(waits(5));
+  serve_all();
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare)) << "after the repair";
+  EXPECT_THAT(last_.version->left_out, IsEmpty());
+}
+
+TEST_F(ReturningLeftOutRanksTest, AskAgainWhenTheJobEnds) {
+  coordinator_->open(5, wish(2), now_);
+  EXPECT_TRUE(waits(5));
+  for (const auto ticket : {1, 2, 4}) coordinator_->lose(static_cast<std::uint64_t>(ticket), 0);
+  EXPECT_EQ(answers_at(5), Status::kStaleEpoch);
+}
+
+TEST_F(ReturningLeftOutRanksTest, WaitWhenTheChangeIsCalledOff) {
+  coordinator_->open(5, wish(2), now_);
+  act();
+  serve_all();
+  words_to({1, 2, 4});
+  coordinator_->report(1, next_, {Report::kCannot, {}, "no memory"});
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kCalledOff));
+  EXPECT_TRUE(waits(5));
+  now_ += kCalm;
+  act();
+  serve_all();
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
+}
+
+TEST_F(ReturningLeftOutRanksTest, OnlyOneProcessOfARankReturns) {
+  coordinator_->open(5, wish(2), now_);
+  coordinator_->open(6, wish(2), now_);
+  EXPECT_THAT(error(6), HasSubstr("rank 2 is taken"));
+}
+
+TEST_F(LeftOutRanksTest, ARankThatHasLeftAndReturnsEndsTheVersionThatItHasLeft) {
+  run();
+  coordinator_->close(3);
+  coordinator_->open(5, wish(2), now_);
+  EXPECT_EQ(stage(), "repairing");
+  repair_among({1, 2, 4});
+  serve_all();
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
+  EXPECT_THAT(last_.version->left_out, IsEmpty());
+}
+
+}  // namespace
+}  // namespace tally::control
