@@ -364,7 +364,7 @@ std::string render_jobs(const json& jobs, Nanos now, Sample& last) {
 
 std::string render_cluster_jobs(const json& jobs) {
   json rows = json::array();
-  std::string troubles;
+  std::string troubles, without;
   for (json job : jobs) {
     job["here"] = fmt::format("{}/{}", number_at(job, "come"), number_at(job, "ranks"));
     job["places"] = job.value("nodes", json::array()).size();
@@ -378,11 +378,18 @@ std::string render_cluster_jobs(const json& jobs) {
       troubles += fmt::format("{}: {}\n", format_value(job.value("name", json()), Format::kText),
                               format_value(trouble, Format::kText));
     }
+    if (const json left_out = job.value("left_out", json::array()); !left_out.empty()) {
+      without += fmt::format("{}: {}\n", format_value(job.value("name", json()), Format::kText),
+                             listed(left_out));
+    }
     rows.push_back(std::move(job));
   }
   if (rows.empty()) return "no jobs that this node coordinates\n";
-  const std::string table = render_table(rows, kClusterJobColumns);
-  return troubles.empty() ? table : table + "\ncould not change their plan:\n" + troubles;
+  std::string text = render_table(rows, kClusterJobColumns);
+  if (!troubles.empty()) text += "\ncould not change their plan:\n" + troubles;
+  if (!without.empty())
+    text += "\nranks that are lost, and without which the jobs go on:\n" + without;
+  return text;
 }
 
 std::string render_nodes(const json& nodes) {

@@ -87,6 +87,11 @@ TEST(Views, JobsOfAClusterShowHowTheyStand) {
             "\n"
             "could not change their plan:\n"
             "bert: rank 1: no memory\n");
+  json without = gathering;
+  without["left_out"] = {2U, 3U};
+  EXPECT_NE(render_cluster_jobs(json::array({without}))
+                .find("\nranks that are lost, and without which the jobs go on:\ngpt: 2, 3\n"),
+            std::string::npos);
   EXPECT_EQ(render_cluster_jobs(json::array()), "no jobs that this node coordinates\n");
 }
 

@@ -9,6 +9,7 @@
 #include "base/log/log.h"
 #include "control/coordinator/rpc/rank_message.h"
 #include "control/coordinator/rpc/service.h"
+#include "dataplane/wire/notice.h"
 
 namespace tally::control {
 namespace {
@@ -63,6 +64,11 @@ bool read_kept(const json& list, std::set<std::uint32_t>& kept) {
   return true;
 }
 
+std::optional<std::uint32_t> rank_or_none(std::uint64_t rank) {
+  if (rank == wire::kNoRank) return std::nullopt;
+  return static_cast<std::uint32_t>(rank);
+}
+
 bool read_rounds(const json& params, RankRounds& rounds) {
   const auto list = [&params](const char* name) { return params.value(name, json::array()); };
   return read_next(list("rounds"), rounds.next) && read_failed(list("failed"), rounds.failed) &&
@@ -105,6 +111,8 @@ void CoordinatorService::report_of_rank(rpc::ConnectionId connection, const rpc:
   const auto epoch = static_cast<std::uint32_t>(params.number("epoch", 1, UINT32_MAX));
   const std::string what = params.text("said", kMaxJobName);
   const std::string why = params.text_or("why", kMostWhy, "");
+  const auto lost_rank = params.number_or("lost_rank", 0, wire::kMaxRanks - 1, wire::kNoRank);
+  const auto late_rank = params.number_or("late_rank", 0, wire::kMaxRanks - 1, wire::kNoRank);
   const bool more = params.flag_or("more", false);
   if (const auto wrong = params.finish()) return reply.error(*wrong);
   const auto found = callers_.find(connection);
@@ -132,9 +140,9 @@ void CoordinatorService::report_of_rank(rpc::ConnectionId connection, const rpc:
     return reply.error(Status::kInvalidArgument,
                        R"("said" is "ready", "knows", "moved", "left", "cannot" or "lost")");
   }
-  coordinator_->report(
-      caller.ticket, epoch,
-      {static_cast<Change::Report>(which - kReports.begin()), std::move(rounds), why});
+  coordinator_->report(caller.ticket, epoch,
+                       {static_cast<Change::Report>(which - kReports.begin()), std::move(rounds),
+                        why, rank_or_none(lost_rank), rank_or_none(late_rank)});
   reply.result(json::object());
 }
 

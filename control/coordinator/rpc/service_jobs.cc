@@ -127,6 +127,7 @@ void CoordinatorService::jobs(rpc::ConnectionId connection, const rpc::Request& 
                     {"plan_epoch", job.plan_epoch},
                     {"waits_for", job.waits_for},
                     {"trouble", job.trouble}});
+    put_rank_loss(list.back(), coordinator_->jobs().record(job.epoch)->rank_loss, job.left_out);
   }
   reply.result(std::move(list));
 }

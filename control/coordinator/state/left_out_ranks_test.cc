@@ -186,6 +186,45 @@ TEST_F(LeftOutRanksTest, AJobWhoseRanksHaveAllLeftIsOver) {
   EXPECT_THAT(store_.jobs(), IsEmpty());
 }
 
+TEST_F(LeftOutRanksTest, OperatorsSeeWhichRanksAreLeftOut) {
+  run();
+  EXPECT_EQ(progress().come, 4U);
+  coordinator_->lose(3, 0);
+  repair_among({1, 2, 4});
+  EXPECT_EQ(progress().come, 3U);
+  EXPECT_EQ(progress().left_out, RankNumbers{2});
+}
+
+// -- Ranks that are late ---------------------------------------------------------------------
+
+TEST_F(LeftOutRanksTest, ARankThatIsLateLosesItsPlace) {
+  run();
+  coordinator_->report(1, first_, {Report::kLost, {}, "tag 7 waits for rank 2", {}, 2});
+  coordinator_->report(2, first_, {Report::kLost, {}, "tag 7 waits for rank 2", {}, 2});
+  EXPECT_THAT(words_to({3}), ElementsAre(Word::kEnded));
+  EXPECT_EQ(last_.why, "the job goes on without this rank, which was late");
+  repair_among({1, 2, 4});
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+  coordinator_->lose(3, 0);
+  EXPECT_EQ(stage(), "running") << "it had no place any more";
+}
+
+TEST_F(LeftOutRanksTest, ALateRankEndsAJobThatNeedsIt) {
+  run(4);
+  for (const std::uint64_t ticket : {1, 2, 4}) {
+    coordinator_->report(ticket, first_, {Report::kLost, {}, "tag 7 waits for rank 2", {}, 2});
+  }
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kEnded));
+  EXPECT_EQ(last_.why, "rank 2 has not announced an operation by its deadline");
+  EXPECT_EQ(last_.culprit, 2U);
+}
+
+TEST_F(LeftOutRanksTest, ReportsThatBlameNoRankOfTheJobBlameNobody) {
+  run();
+  coordinator_->report(1, first_, {Report::kLost, {}, "", 9, 4});
+  repair_among({1, 2, 3, 4});
+}
+
 // -- Elected coordinators --------------------------------------------------------------------
 
 TEST_F(LeftOutRanksTest, ARankThatMayComeBackIsWaitedFor) {
@@ -197,6 +236,27 @@ TEST_F(LeftOutRanksTest, ARankThatMayComeBackIsWaitedFor) {
   act();
   repair_among({1, 2, 4});
   EXPECT_EQ(now().left_out, RankNumbers{2});
+}
+
+TEST_F(LeftOutRanksTest, ARankWhoseSessionsHaveEndedTooIsNotWaitedFor) {
+  run();
+  coordinator_->lose(3, now_ + kReconnect);
+  coordinator_->report(1, first_, {Report::kLost, {}, "rank 2 died", 2});
+  repair_among({1, 2, 4});
+  EXPECT_EQ(now().left_out, RankNumbers{2});
+  // The same when its sessions end first.
+  const std::uint32_t before = next_;
+  coordinator_->report(1, before, {Report::kLost, {}, "rank 3 died", 3});
+  coordinator_->lose(4, now_ + kReconnect);
+  repair_among({1, 2});
+  EXPECT_EQ(now().left_out, RankNumbers({2, 3}));
+}
+
+TEST_F(LeftOutRanksTest, ARankThatHasItsConnectionIsNotLeftOutBecauseOfASession) {
+  run();
+  coordinator_->report(1, first_, {Report::kLost, {}, "rank 2 died", 2});
+  repair_among({1, 2, 3, 4});
+  EXPECT_THAT(now().left_out, IsEmpty());
 }
 
 TEST_F(LeftOutRanksTest, ALiveRankThatWasLeftOutCannotResume) {

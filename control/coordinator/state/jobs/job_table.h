@@ -38,7 +38,8 @@ struct Repair {
   Nanos since = 0;                     // 0: the repair has just begun
   std::uint32_t attempts = 0;          // that have failed
   std::optional<Nanos> attempt_at{0};  // the next attempt; nullopt: the last one has just failed
-  std::set<std::uint32_t> reported{};  // ranks that have reported the loss
+  RankNumbers reported{};              // ranks that have reported the loss
+  RankNumbers blamed{};                // ranks whose sessions at nodes have ended, as others report
 };
 
 // A rank that has gone, and how: "died or lost its connection to the coordinator".

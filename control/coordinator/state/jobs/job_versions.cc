@@ -188,7 +188,8 @@ void JobVersions::close(Ticket ticket, std::string_view how, bool has_died, Nano
   state->waiting.erase(ticket);
   const bool begun = state->stage != JobStage::kGathering && state->stage != JobStage::kPlacing;
   const bool in_use = state->stage == JobStage::kRunning || state->stage == JobStage::kRepairing;
-  if (has_died && in_use) {
+  const bool is_dead = state->repair && state->repair->blamed.contains(*rank);
+  if (has_died && in_use && !is_dead) {
     state->resume_until = std::max(state->resume_until, resume_until);
     if (state->resume_until != 0) {
       if (!state->missing) state->missing = {*rank, std::string(how)};
@@ -222,7 +223,7 @@ void JobVersions::lose_rank(std::uint32_t epoch, Ticket ticket) {
 }
 
 void JobVersions::report(Ticket ticket, std::uint32_t epoch, const RankReport& report) {
-  if (report.report == Change::Report::kLost) return lose(ticket, epoch, report.why);
+  if (report.report == Change::Report::kLost) return lose(ticket, epoch, report);
   if (report.report == Change::Report::kCannot) return cannot_change(ticket, epoch, report.why);
   const auto changing = jobs_.changing(ticket, epoch);
   if (!changing) {  // the report arrives after the end of the change

@@ -41,11 +41,14 @@ struct RankNotification {
   std::optional<std::uint32_t> culprit{};  // with kEnded: the rank that is lost
 };
 
-// What a rank reports. `rounds` is used with kReady; why with kCannot and kLost.
+// What a rank reports. `rounds` is used with kReady; why with kCannot and kLost; the last two with
+// kLost, for a job that may go on without ranks.
 struct RankReport {
   Change::Report report = Change::Report::kReady;
   RankRounds rounds{};
   std::string why{};
+  std::optional<std::uint32_t> lost_rank{};  // its session at a node has ended
+  std::optional<std::uint32_t> late_rank{};  // it has not announced an operation by its deadline
 };
 
 // For the log: a repair has begun, or has ended.
@@ -141,10 +144,11 @@ class JobVersions {
   void close(Ticket ticket, std::string_view how, bool has_died, Nanos resume_until);
   bool leave_out(std::uint32_t epoch, const RankNumbers& lost, const std::string& why,
                  bool when_needed = false);
+  void leave_out_blamed(std::uint32_t epoch, const RankReport& report);
   void forget_returning(std::uint32_t epoch, Ticket ticket);
   void answer_returned(std::uint32_t epoch, const Rounds& first);
   void lose_rank(std::uint32_t epoch, Ticket ticket);
-  void lose(Ticket ticket, std::uint32_t epoch, const std::string& why);
+  void lose(Ticket ticket, std::uint32_t epoch, const RankReport& report);
   void lose_again(std::uint32_t epoch, std::uint32_t rank, const std::string& why);
   void cannot_change(Ticket ticket, std::uint32_t epoch, const std::string& why);
   void want_again(JobState& state);

@@ -72,7 +72,8 @@ std::vector<JobProgress> progress_of(const JobTable& jobs) {
     one.plan_epoch = job.plan_epoch;
     one.by_file = job.made_by != nullptr && !job.made_by->closed_form;
     one.ranks = job.ranks;
-    one.come = job.ranks - static_cast<std::uint32_t>(missing.size());
+    one.come = job.ranks - static_cast<std::uint32_t>(missing.size() + state.absent.size());
+    one.left_out = state.absent;
     for (const PlanNode& node : job.nodes) one.nodes.push_back(node.member.name);
     one.trouble = state.trouble;
     switch (state.stage) {

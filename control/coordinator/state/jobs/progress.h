@@ -18,6 +18,7 @@ struct JobProgress {
   bool by_file = false;     // an operator has set its plan
   std::uint32_t ranks = 0;  // ranks of the job; come is how many of them have asked
   std::uint32_t come = 0;
+  RankNumbers left_out{};          // ranks that the job has lost, and without which it goes on
   std::vector<std::string> nodes;  // nodes with its trees; empty: not yet placed
   // "gathering", "placing", "running", "changing", "repairing", or "ending": it is over, but not
   // yet at all its nodes.

@@ -32,6 +32,31 @@ bool JobVersions::leave_out(std::uint32_t epoch, const RankNumbers& lost, const 
   return true;
 }
 
+// A rank whose sessions at a node and at the coordinator have both ended is gone: nobody waits for
+// it to come back. A rank that is late loses its place, although it is alive.
+void JobVersions::leave_out_blamed(std::uint32_t epoch, const RankReport& report) {
+  JobState& state = *jobs_.find(epoch);
+  if (!jobs_.record(epoch)->rank_loss.finishes) return;
+  const auto is_of_job = [&state](const std::optional<std::uint32_t>& rank) {
+    return rank && *rank < state.by_rank.size() && !state.absent.contains(*rank);
+  };
+  if (is_of_job(report.lost_rank)) {
+    const std::uint32_t rank = *report.lost_rank;
+    if (state.repair) state.repair->blamed.insert(rank);
+    if (state.by_rank[rank] == 0) leave_out(epoch, {rank}, report.why);
+  }
+  if (!is_of_job(report.late_rank)) return;
+  const std::uint32_t rank = *report.late_rank;
+  const Ticket ticket = state.by_rank[rank];
+  if (!leave_out(epoch, {rank}, report.why)) {
+    if (!state.departed) state.departed = {rank, "has not announced an operation by its deadline"};
+  } else if (ticket != 0) {
+    jobs_.erase_ticket(ticket);
+    lose_rank(epoch, ticket);
+    notify_ended(ticket, epoch, "the job goes on without this rank, which was late", rank);
+  }
+}
+
 void JobVersions::come_back(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
                             const std::string& host) {
   jobs_.await_place(ticket, epoch, rank, host);

@@ -148,7 +148,8 @@ void JobVersions::notify_departed(Ticket ticket, std::uint32_t epoch, const std:
 
 // The rank has lost the version of that epoch, and waits for a repair or for the end. A version
 // that its job uses no more has another one after it, of which the rank is about to read.
-void JobVersions::lose(Ticket ticket, std::uint32_t epoch, const std::string& why) {
+void JobVersions::lose(Ticket ticket, std::uint32_t epoch, const RankReport& report) {
+  const std::string& why = report.why;
   const auto current = jobs_.version_of(ticket);
   JobState* state = current ? jobs_.find(*current) : nullptr;
   if (state == nullptr || state->stage == JobStage::kOver) {
@@ -158,9 +159,11 @@ void JobVersions::lose(Ticket ticket, std::uint32_t epoch, const std::string& wh
   if (!rank) return;
   if (state->next != 0 && epoch == state->next) return cannot_change(ticket, epoch, why);
   if (epoch != *current && used_with(epoch) != *current) return;
+  leave_out_blamed(*current, report);
   if (state->stage == JobStage::kRepairing) return lose_again(*current, *rank, why);
   if (begin_repair(*current, fmt::format("rank {}: {}", *rank, why))) {
     state->repair->reported.insert(*rank);
+    if (report.lost_rank) state->repair->blamed.insert(*report.lost_rank);
   } else if (state->departed) {
     notify_departed(ticket, epoch, why, jobs_.departed_from(ticket));
   } else {
