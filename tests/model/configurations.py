@@ -8,7 +8,7 @@ FAST, QUICK, SOAK = range(3)  # the first tier that includes a check
 NEVER_ENDS = "invalid end state"
 GOALS = {"closed": 1, "repeated": 2, "again": 3, "spoiled": 4, "later": 5, "second": 6, "moving": 7, "over": 8,
          "alone": 9, "late_write": 10, "taken_over": 11, "follows": 12, "mended": 13, "knew": 14, "off": 15,
-         "leaves": 16}
+         "leaves": 16, "without": 17, "with": 18, "both": 19, "quorum": 20, "left_ok": 21, "late_ok": 22, "needed": 23}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +97,35 @@ HOLD = [
     _check("ranks-takeover", "RANKS=3 ROUNDS=1 LOSSES=1 TAKEOVERS=1", SOAK),
 ]
 
+# Jobs that finish without lost ranks.
+HOLD += [
+    _check("finish", "FINISH CUTS=1", FAST, ends=True),
+    _check("finish-crash", "FINISH CRASHES=1 LOSSES=1"),
+    _check("finish-node", "FINISH CUTS=1 LOSSES=1", ends=True),
+    _check("finish-preserve", "FINISH CUTS=1 LOSSES=1 IN_PLACE PRESERVE"),
+    _check("finish-change", "FINISH CUTS=1 CHANGES=1"),
+    _check("finish-ranks", "RANKS=3 FINISH CUTS=1"),
+    _check("finish-ranks-crash", "RANKS=3 FINISH CRASHES=1", FAST, ends=True),
+    _check("finish-ranks-parts", "RANKS=3 PARTS=2 FINISH CUTS=1 ROUNDS=1"),
+    _check("finish-ranks-needed", "RANKS=3 FINISH CUTS=1 NEEDED=1"),
+    _check("finish-two", "RANKS=3 FINISH CUTS=2 ROUNDS=1"),
+    _check("finish-quorum", "RANKS=3 FINISH CUTS=1 CRASHES=1 ROUNDS=1 QUORUM=2"),
+    _check("finish-nodes-say", "RANKS=3 FINISH CUTS=1 UNIFORM NODES_SAY"),
+    _check("finish-stands-first", "FINISH CUTS=1 LOSSES=1 UNIFORM STANDS_FIRST"),
+    _check("finish-failures", "FINISH CUTS=1 FAILURES=1", SOAK),
+    _check("finish-two-crash", "RANKS=3 FINISH CRASHES=2 ROUNDS=1", SOAK),
+    _check("finish-ranks-node", "RANKS=3 FINISH CUTS=1 LOSSES=1", SOAK),
+    _check("finish-ranks-node-crash", "RANKS=3 FINISH CRASHES=1 LOSSES=1 IN_PLACE PRESERVE", SOAK),
+    _check("finish-ranks-node-parts", "RANKS=3 PARTS=2 FINISH CUTS=1 LOSSES=1 ROUNDS=1", SOAK),
+    _check("finish-ranks-change", "RANKS=3 FINISH CUTS=1 CHANGES=1 ROUNDS=1", SOAK),
+    _check("finish-ranks-failures", "RANKS=3 FINISH CUTS=1 FAILURES=1 CANCELS=1", SOAK),
+    _check("finish-breaks", "FINISH CUTS=1 LOSSES=1 BREAKS=1", SOAK),
+    _check("finish-two-rounds", "RANKS=3 FINISH CUTS=2", SOAK),
+    _check("finish-two-each", "RANKS=3 FINISH CUTS=1 CRASHES=1", SOAK),
+    _check("finish-two-node", "RANKS=3 FINISH CUTS=2 LOSSES=1 ROUNDS=1", SOAK),
+    _check("finish-stands-first-ranks", "RANKS=3 FINISH CUTS=1 LOSSES=1 UNIFORM STANDS_FIRST", SOAK),
+]
+
 MUTANTS = [
     _check("no-commit", "LOSSES=1 NO_COMMIT", FAST, finds=("wrong_result",)),
     _check("no-fence", "LOSSES=1 NO_FENCE", FAST, finds=("application_buffer_written",)),
@@ -128,6 +157,13 @@ MUTANTS = [
     _check("repairs-too-soon", "LOSSES=1 TAKEOVERS=1 REPAIRS_TOO_SOON", FAST, finds=(NEVER_ENDS,)),
     _check("moving-forgotten", "CHANGES=1 TAKEOVERS=1 MOVING_FORGOTTEN", finds=("needless_interrupt",)),
     _check("leave-unsaid", "CHANGES=1 DISCONNECTS=1 LEAVE_UNSAID", finds=(NEVER_ENDS,)),
+    _check("finish-eager", "RANKS=3 FINISH CUTS=1 EAGER EAGER_USED", finds=("contributors_differ",)),
+    _check("finish-parts-kept", "PARTS=2 FINISH CUTS=1 PARTS_KEPT", finds=("contributors_mixed",)),
+    _check("finish-dead-counted", "FINISH CUTS=1 LOSSES=2 IN_PLACE PRESERVE DEAD_COUNTED", finds=("wrong_result",)),
+    _check("finish-decides-early", "RANKS=3 FINISH CUTS=1 DECIDES_EARLY", finds=(NEVER_ENDS, "wrong_round")),
+    _check("finish-stale-stores", "FINISH CUTS=1 STALE_STORES", finds=("wrong_contributors",)),
+    _check("finish-uniform", "FINISH CUTS=1 UNIFORM", finds=("left_out_succeeds",)),
+    _check("finish-nodes-say-node", "FINISH CUTS=1 LOSSES=1 UNIFORM NODES_SAY", finds=("left_out_succeeds",)),
 ]
 
 REACHED = [
@@ -147,4 +183,11 @@ REACHED = [
     _check("knew", "LOSSES=1 CHANGES=1 TAKEOVERS=1", goal="knew"),
     _check("off", "CHANGES=1 TAKEOVERS=1", goal="off"),
     _check("leaves", "CHANGES=1 TAKEOVERS=1", goal="leaves"),
+    _check("without", "FINISH CUTS=1", goal="without"),
+    _check("with", "RANKS=3 FINISH CUTS=1", goal="with"),
+    _check("both", "RANKS=3 FINISH CUTS=2 ROUNDS=1", goal="both"),
+    _check("quorum", "FINISH CUTS=1 QUORUM=2", goal="quorum"),
+    _check("left-ok", "FINISH CUTS=1", goal="left_ok"),
+    _check("late-ok", "FINISH CUTS=1", goal="late_ok"),
+    _check("needed", "FINISH CUTS=1 NEEDED=1", goal="needed"),
 ]

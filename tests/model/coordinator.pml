@@ -4,7 +4,7 @@
 
 inline tell(w, word, which, how) {
   if
-  :: (closed & BIT(w)) || IS_AWAY(w)
+  :: (closed & BIT(w)) || IS_AWAY(w) || IS_LEFT_OUT(w)
   :: else -> to_rank[w] ! word, target, which, how
   fi
 }
@@ -70,12 +70,21 @@ inline begin_change(word, moves) {
   last_epoch++;
   target = last_epoch;
   lay_out(target, moves);
+#ifdef FINISH
+  members[target] = ALL & ~left_out;
+#endif
   enter(ASKING);
   EVENT("begin epoch=%d\n", target);
   tell_all(word, 0, 0)
 }
 
-// JobVersions::begin_repair(). A rank has left the job: it cannot be repaired, and ends.
+// JobVersions::begin_repair(). A rank has left the job: it cannot be repaired, and ends. A job that finishes without
+// lost ranks has left that one out already.
+#ifdef FINISH
+#define HAS_CLOSED false
+#else
+#define HAS_CLOSED (closed != 0)
+#endif
 inline begin_repair() {
   if
   :: change == ASKING || change == DECIDING -> call_change_off()
@@ -84,7 +93,7 @@ inline begin_repair() {
   leaving = 0;
   said_lost = 0;
   if
-  :: closed -> stage_of_job = OVER
+  :: HAS_CLOSED -> stage_of_job = OVER
   :: else -> stage_of_job = REPAIRING; EVENT("repair epoch=%d\n", current)
   fi
 }
@@ -119,8 +128,8 @@ inline take_loss(w) {
      :: target == 0 || flag
      :: else -> call_change_off()
      fi
-  :: IS_USED(m_epoch) && stage_of_job == RUNNING && closed -> to_rank[w] ! ENDED, 0, 0, 0
-  :: IS_USED(m_epoch) && stage_of_job == RUNNING && !closed ->
+  :: IS_USED(m_epoch) && stage_of_job == RUNNING && HAS_CLOSED -> to_rank[w] ! ENDED, 0, 0, 0
+  :: IS_USED(m_epoch) && stage_of_job == RUNNING && !HAS_CLOSED ->
      begin_repair();
      said_lost = BIT(w)
   fi
@@ -165,6 +174,9 @@ inline move() {
   if
   :: stage_of_job == REPAIRING ->
      REACHES_GOAL(GOAL_SECOND, target > current + 1);
+#ifdef FINISH
+     note_first_without();
+#endif
 #ifdef RESUMES
      REACHES_GOAL(GOAL_TAKEN_OVER, loss_reported);
 #endif
@@ -181,9 +193,12 @@ inline move() {
 
 // RepairRounds::decide(). In a planned change no round has failed or is done again.
 inline decide() {
+#ifdef FINISH
+  count_more();
+#endif
   k = (has_succeeded -> 0 : succeeded);
   if
-  :: has_succeeded && furthest < RANKS && furthest_kept == furthest -> first_round--
+  :: has_succeeded && furthest < MEMBER_COUNT(target) && furthest_kept == furthest -> first_round--
   :: else
   fi;
   EVENT("decide epoch=%d first=%d failure=%d\n", target, first_round, k);
@@ -196,9 +211,19 @@ inline decide() {
   tell_all(GO, 0, 0);
   move();
 #endif
+#ifdef FINISH
+  decided_first = first_round;
+#endif
   forget_reports()
 }
 
+#ifdef DECIDES_EARLY
+#define HAVE_ALL_REPORTED \
+  (reported == MEMBERS(target) || \
+   (change == ASKING && left_out != 0 && COUNT(reported) + 1 == MEMBER_COUNT(target)))
+#else
+#define HAVE_ALL_REPORTED (reported == MEMBERS(target))
+#endif
 // Change::report().
 inline take_report(w) {
   reported = reported | BIT(w);
@@ -207,7 +232,7 @@ inline take_report(w) {
   :: else
   fi;
   if
-  :: reported == ALL ->
+  :: HAVE_ALL_REPORTED ->
      if
      :: change == ASKING -> decide()
      :: change == DECIDING -> tell_all(GO, 0, 0); move()
@@ -227,9 +252,53 @@ inline take_report(w) {
    ((change == ASKING && m_word == READY) || (change == DECIDING && m_word == KNOWS) || \
     (change == MOVING && m_word == MOVED) || (change == LEAVING && m_word == LEFT)))
 
+#ifdef FINISH
+// The coordinator has lost a rank: the version that has it is lost. An attempt of a repair that has it is called off.
+inline leave_out(w) {
+  left_out = left_out | BIT(w);
+  forget_ends(w);
+  if
+  :: IS_QUORUM_LOST && stage_of_job < OVER ->
+     if
+     :: change == ASKING || change == DECIDING -> call_change_off()
+     :: else -> end_change()
+     fi;
+     leaving = 0;
+     stage_of_job = OVER;
+     tell_all(ENDED, 0, 0)
+  :: !IS_QUORUM_LOST && stage_of_job == RUNNING -> begin_repair()
+  :: !IS_QUORUM_LOST && stage_of_job == REPAIRING && (change == ASKING || change == DECIDING) ->
+     REACHES_GOAL(GOAL_BOTH, MEMBERS(target) != ALL);
+     call_change_off()
+  :: else
+  fi
+}
+inline cut(w) {
+  cuts_left--;
+  AFTER_FAULT;
+  EVENT("cut rank=%d\n", w);
+  leave_out(w)
+}
+// The rank has stopped, with its machine: no node has noticed, and its sessions there stay open.
+inline vanish(w) {
+  EVENT("vanish rank=%d\n", w);
+  cut(w);
+  for (i : 0 .. PARTS - 1) {
+    RESULT(w, i) = 0
+  }
+  forget_rank(w);
+  rank[w].status = CRASHED
+}
+#define MAY_CUT(w) \
+  (cuts_left > 0 && FAULT_COMES && stage_of_job < OVER && MAY_BE_LOST(w) && rank[w].status < SESSION_OVER)
+#endif
+
 // JobVersions::close(). A job that is being repaired ends with the rank.
 inline take_close(w) {
   closed = closed | BIT(w);
+#ifdef FINISH
+  leave_out(w);
+#else
   if
   :: change == ASKING || change == DECIDING -> call_change_off()
   :: else
@@ -240,15 +309,14 @@ inline take_close(w) {
      tell_all(ENDED, 0, 0)
   :: else
   fi;
+#endif
   do
   :: len(to_rank[w]) > 0 -> to_rank[w] ? m_word, m_epoch, m_round, m_failure
   :: else -> break
   od
 }
 
-inline hear(w) {
-  to_coordinator[w] ? m_word, m_epoch, m_round, m_failure, m_kept;
-  EVENT("hear rank=%d word=%e epoch=%d\n", w, m_word, m_epoch);
+inline take_message(w) {
   if
   :: m_word == CLOSED -> take_close(w)
   :: m_word == LOST && stage_of_job == OVER -> to_rank[w] ! ENDED, 0, 0, 0
@@ -270,6 +338,19 @@ inline hear(w) {
 #endif
   :: else  // on another change, or late
   fi
+}
+
+inline hear(w) {
+  to_coordinator[w] ? m_word, m_epoch, m_round, m_failure, m_kept;
+  EVENT("hear rank=%d word=%e epoch=%d\n", w, m_word, m_epoch);
+#ifdef FINISH
+  if
+  :: IS_LEFT_OUT(w) -> count_late(w)
+  :: else -> take_message(w)
+  fi
+#else
+  take_message(w)
+#endif
 }
 
 #ifdef RESUMES
@@ -413,8 +494,16 @@ end:
 #if NODES > 2
   :: STEP(MAY_LOSE(2), lose_node(2))
 #endif
+#if CUTS > 0
+  :: STEP(MAY_CUT(1), cut(1))
+  :: STEP(MAY_CUT(1), vanish(1))
+#if RANKS > 2
+  :: STEP(MAY_CUT(2), cut(2))
+  :: STEP(MAY_CUT(2), vanish(2))
+#endif
+#endif
 #if CHANGES > 0
-  :: STEP(changes_left > 0 && stage_of_job == RUNNING && change == NO_CHANGE && FAULT_COMES && !closed && !ANY_AWAY,
+  :: STEP(changes_left > 0 && stage_of_job == RUNNING && change == NO_CHANGE && FAULT_COMES && !HAS_CLOSED && !ANY_AWAY,
           changes_left--; AFTER_FAULT; begin_change(PREPARE, true))
   :: STEP((change == ASKING || change == DECIDING) && stage_of_job == RUNNING, call_change_off())  // Change::tick()
 #endif

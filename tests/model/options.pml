@@ -13,11 +13,17 @@
 //   FAILURES  a node ends a round with an error: a deadline, a mismatch, damaged bytes
 //   CANCELS   a rank cancels its operation
 //   CRASHES   a rank stops
+//   CUTS      with FINISH: the coordinator gives up a rank. It lives on and does not know, or has stopped with its machine
 //   COORDINATOR_LOSSES  the coordinator stops (at most 1); what it has sent may be lost
 //   TAKEOVERS the coordinator stops, and the next one takes over the job from the store; with COORDINATOR_LOSSES the last
 //             one stops for good
 //   DISCONNECTS  the connection of a rank to the coordinator breaks; what is on its way may be lost, and the rank returns
 //   LATE_GO   the coordinator sends `go` for a decision that it has called off, when a rank says late that it knows
+// Policy of the job:
+//   FINISH    a lost rank is left out, and the others go on; without it the job ends. Ranks are lost from the last to
+//             the second, because they differ in nothing but their number
+//   NEEDED    with FINISH: the operation of this round needs the last rank, as its root for example
+//   QUORUM    with FINISH: the job ends when fewer ranks than this are left
 // Kind of the operations; without an option they are out of place:
 //   IN_PLACE  the result replaces the contribution in the same buffer
 //   PRESERVE  with IN_PLACE: the client keeps a copy of the contribution
@@ -45,6 +51,16 @@
 //   REPAIRS_TOO_SOON   the next coordinator begins a repair before all ranks have come
 //   LEAVE_UNSAID       with DISCONNECTS: a rank that returns is not told again that no rank uses the old version
 //   MOVING_FORGOTTEN   the next coordinator does not go on with a change that ranks act on
+// Mutants of FINISH:
+//   EAGER_USED         operations are eager
+//   PARTS_KEPT         a part that has ended in the lost version is not done again
+//   DEAD_COUNTED       what a rank has reported counts in all later decisions, also when it has been left out
+//   DECIDES_EARLY      the coordinator decides when one survivor has not reported
+//   STALE_STORES       what a rank that was left out sends to its old version reaches the new one
+// Rules that the protocol does not have:
+//   UNIFORM            requires that a rank that is left out has no result that the survivors have not
+//   NODES_SAY          nodes say which rounds of a lost version have ended well, before the coordinator decides
+//   STANDS_FIRST       before the first completion, each rank knows that the result stands at all
 // Mutants that had been in the code:
 //   UNUSED_TAG_ENDED   a tag that a rank has not used counts as moved when the old version is lost
 //   OLD_END_FORGOTTEN  a rank forgets how its last round in the old version ended when it leaves that
@@ -92,6 +108,16 @@
 #define COORDINATOR_LOSSES 0
 #endif
 
+#ifndef CUTS
+#define CUTS 0
+#endif
+#ifndef NEEDED
+#define NEEDED 0
+#endif
+#ifndef QUORUM
+#define QUORUM 1
+#endif
+
 #ifndef TAKEOVERS
 #define TAKEOVERS 0
 #endif
@@ -119,6 +145,20 @@
 #endif
 #if defined(PRESERVE) && !defined(IN_PLACE)
 #error "PRESERVE is for IN_PLACE"
+#endif
+
+#ifdef FINISH
+#if defined(EAGER) && !defined(EAGER_USED)
+#error "a job that finishes without lost ranks has no eager operations"
+#endif
+#if defined(IN_PLACE) && !defined(PRESERVE)
+#error "a job that finishes without lost ranks preserves contributions"
+#endif
+#if COORDINATOR_LOSSES > 0 || TAKEOVERS > 0 || DISCONNECTS > 0
+#error "FINISH has one coordinator, which stays"
+#endif
+#elif CUTS > 0
+#error "CUTS is for FINISH"
 #endif
 
 // A loss may destroy the contribution of an interrupted operation.

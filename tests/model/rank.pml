@@ -19,7 +19,9 @@ inline close_shard(w, v, p) {
   :: SHARD(v, p).open == 0 ->  // it cannot do anything any more
      SHARD(v, p).pushing = 0;
      SHARD(v, p).pushed = 0;
+#if !defined(NODES_SAY) && !defined(STANDS_FIRST)
      SHARD(v, p).done = 0;
+#endif
      SHARD(v, p).failed = 0;
      SHARD(v, p).right = false
   :: else
@@ -70,7 +72,7 @@ inline take_completion(w, ok) {
   if
   :: ok ->
      for (i : 0 .. PARTS - 1) {
-       REQUIRE(wrong_result, RESULT(w, i) == k)
+       REQUIRE(wrong_result, ROUND_OF(RESULT(w, i)) == k)
      }
   :: else ->
 #ifdef MAY_SPOIL
@@ -80,8 +82,11 @@ inline take_completion(w, ok) {
 #endif
      skip
   fi;
+#ifdef FINISH
+  compare_contributors(w, ok);
+#endif
   if
-  :: excused_rounds & BIT(k)
+  :: (excused_rounds & BIT(k)) || IS_LEFT_OUT(w)
   :: else ->
      REQUIRE(verdicts_differ, outcome[k] == 0 || (outcome[k] == SUCCEEDS) == (ok));
      outcome[k] = ((ok) -> SUCCEEDS : FAILS)
@@ -185,7 +190,11 @@ inline place_waiting(w) {
   :: !HOLDS(w) && !rank[w].again && rank[w].status == POSTED && rank[w].version == 0 ->
      own = rank[w].number;
      place(w);
-     REQUIRE(wrong_round, rank[w].number == own)
+     REQUIRE(wrong_round, rank[w].number == own);
+#if NEEDED > 0
+     end_without_needed(w);
+#endif
+     skip
   :: else
   fi
 }
@@ -218,7 +227,11 @@ inline post(w) {
         skip
      :: else -> place(w)
      fi;
-     REQUIRE(wrong_round, rank[w].number == rank[w].round)
+     REQUIRE(wrong_round, rank[w].number == rank[w].round);
+#if NEEDED > 0
+     end_without_needed(w);
+#endif
+     skip
   fi
 }
 
@@ -228,7 +241,7 @@ inline take_part(w, p) {
   EVENT("take rank=%d part=%d version=%d round=%d\n", w, p, carrier, rank[w].number);
   rank[w].part_failed = rank[w].part_failed || HAS_FAILED(carrier, p, w);
 #ifdef EAGER
-  RESULT(w, p) = (SHARD(carrier, p).right -> rank[w].number : WRONG);
+  RESULT(w, p) = (SHARD(carrier, p).right -> RESULT_OF(rank[w].number, MEMBERS(carrier)) : WRONG);
 #endif
   rank[w].parts_ended = rank[w].parts_ended | BIT(p);
   if
@@ -444,7 +457,9 @@ inline interrupt(w) {
      :: else -> rank[w].next = rank[w].number
      fi;
      rank[w].version = 0;
+#ifndef PARTS_KEPT
      rank[w].parts_ended = 0;
+#endif
      rank[w].was_interrupted = true
   :: else
   fi;
@@ -684,7 +699,14 @@ inline take_news(w) {
   :: m_word == PREPARE || m_word == REPAIR -> take_prepare(w)
   :: m_word == ENDED ->
      if
-     :: rank[w].interrupted -> REQUIRE(session_ends, ANY_OVER || stage_of_job == GONE); end_session(w)
+     :: rank[w].interrupted ->
+#ifdef FINISH
+        REQUIRE(session_ends, IS_QUORUM_LOST);
+        REACHES_GOAL(GOAL_QUORUM, UNFINISHED(w));
+#else
+        REQUIRE(session_ends, ANY_OVER || stage_of_job == GONE);
+#endif
+        end_session(w)
      :: else  // it finds out by itself
      fi
   :: m_word == GO -> take_go(w)
@@ -838,7 +860,10 @@ end:
   :: STEP(MAY_REFUSE(w), refuse(w))
 #endif
 #if CRASHES > 0
-  :: STEP(crashes_left > 0 && rank[w].status < SESSION_OVER && FAULT_COMES, crash(w))
+  :: STEP(crashes_left > 0 && rank[w].status < SESSION_OVER && FAULT_COMES && MAY_BE_LOST(w), crash(w))
+#endif
+#if CUTS > 0
+  :: STEP(IS_LEFT_OUT(w) && rank[w].status < SESSION_OVER, learn_left_out(w))
 #endif
 #if COORDINATOR_LOSSES > 0
   :: STEP(stage_of_job == GONE && !rank[w].alone && rank[w].status < SESSION_OVER, lose_coordinator(w))

@@ -11,6 +11,7 @@
 //   - a session ends only when a rank is lost, or the coordinator is and no other one follows;
 //   - a rank is interrupted only when a node or a rank is lost;
 //   - every operation and every change ends.
+// finish.pml has what holds when a job goes on without lost ranks.
 //
 // The model abstracts: a part is one tile, so pulls and each push are single steps; memory holds the number of the
 // round whose result is there; ranks and coordinator talk in order; time-outs are decisions that may come at any
@@ -18,12 +19,17 @@
 
 #include "options.pml"
 #include "state.pml"
+#include "finish.pml"
 #include "shard.pml"
 #include "rank.pml"
 #include "coordinator.pml"
 
 // Waits for the end of all operations and changes, so that Spin finds those that do not end.
+#ifdef FINISH
+#define IS_SETTLED ((change == NO_CHANGE && stage_of_job == RUNNING) || stage_of_job >= OVER)
+#else
 #define IS_SETTLED ((change == NO_CHANGE && stage_of_job == RUNNING) || stage_of_job >= OVER || ANY_OVER)
+#endif
 proctype Application() {
   !ANY_UNFINISHED && IS_SETTLED
 }
@@ -41,6 +47,9 @@ init {
         rank[j].round = 1;
         rank[j].next = 1
       }
+#ifdef FINISH
+      members[1] = ALL;
+#endif
       first_round = 1
     }
     run Coordinator();

@@ -73,9 +73,9 @@ def traces(check: Check, seeds: range, jobs: int = 1) -> Iterator[list[str]]:
 
 
 def whole(lines: list[str], ranks: int, rounds: int) -> bool:
-    """Whether the trace has the end of every operation at every rank: `end` lines, or the end of the session."""
+    """Whether the trace has the end of every operation at every rank: `end` lines, or the end of the session or rank."""
     ends = [line.split()[1] for line in lines if line.startswith("end ")]
-    over = {line.split()[1] for line in lines if line.startswith("end_session ")}
+    over = {line.split()[1] for line in lines if line.startswith(("end_session ", "vanish "))}
     return all(f"rank={rank}" in over or ends.count(f"rank={rank}") == rounds for rank in range(ranks))
 
 

@@ -6,17 +6,18 @@
 // The rank has an operation there that has not ended.
 #define POSTED_TO(w, v, p) \
   (rank[w].version == (v) && !(rank[w].parts_ended & BIT(p)) && (SHARD(v, p).open & BIT(w)))
+// Rank 0 has a place in each version.
+#define POSTED_LIKE_0(w, v, p) \
+  (!(MEMBERS(v) & BIT(w)) || (POSTED_TO(w, v, p) && rank[w].number == rank[0].number))
 #if RANKS == 2
-#define ALL_POSTED_TO(v, p) (POSTED_TO(0, v, p) && POSTED_TO(1, v, p) && rank[0].number == rank[1].number)
+#define ALL_POSTED_TO(v, p) (POSTED_TO(0, v, p) && POSTED_LIKE_0(1, v, p))
 #else
-#define ALL_POSTED_TO(v, p) \
-  (POSTED_TO(0, v, p) && POSTED_TO(1, v, p) && POSTED_TO(2, v, p) && rank[0].number == rank[1].number && \
-   rank[0].number == rank[2].number)
+#define ALL_POSTED_TO(v, p) (POSTED_TO(0, v, p) && POSTED_LIKE_0(1, v, p) && POSTED_LIKE_0(2, v, p))
 #endif
 #define READY_TO_SUM(v, p) \
   (ALL_POSTED_TO(v, p) && SHARD(v, p).done != rank[0].number && !(SHARD(v, p).failed & BIT(rank[0].number)))
 #define MAY_PUSH(v, p, w) \
-  ((SHARD(v, p).open & BIT(w)) && !(SHARD(v, p).pushed & BIT(w)) && \
+  ((SHARD(v, p).open & BIT(w)) && rank[w].status != CRASHED && !(SHARD(v, p).pushed & BIT(w)) && \
    (SHARD(v, p).pushing > 0 || READY_TO_SUM(v, p)))
 
 // Before the first push: the pulls. Contributions in place that a result has replaced are wrong. (The pulls need no
@@ -24,11 +25,23 @@
 inline pull(v, p) {
   SHARD(v, p).pushing = rank[0].number;
   SHARD(v, p).right = true;
-  for (x : 0 .. RANKS - 1) {
-#ifdef IN_PLACE
-    SHARD(v, p).right = SHARD(v, p).right && RESULT(x, p) == 0;
+#ifdef STALE_STORES
+  SHARD(v, p).strangers = 0;
 #endif
-    SHARD(v, p).right = SHARD(v, p).right && rank[x].round == rank[x].number
+  for (x : 0 .. RANKS - 1) {
+    if
+    :: MEMBERS(v) & BIT(x) ->
+#ifdef IN_PLACE
+       SHARD(v, p).right = SHARD(v, p).right && RESULT(x, p) == 0;
+#endif
+       SHARD(v, p).right = SHARD(v, p).right && rank[x].round == rank[x].number
+    :: else ->
+#ifdef STALE_STORES
+       SHARD(v, p).strangers =
+         SHARD(v, p).strangers | (rank[x].version != 0 && rank[x].number == rank[0].number) * BIT(x);
+#endif
+       skip
+    fi
   }
   EVENT("pull version=%d part=%d round=%d right=%d\n", v, p, SHARD(v, p).pushing, SHARD(v, p).right)
 }
@@ -40,13 +53,19 @@ inline push(v, p, w) {
   :: else
   fi;
   EVENT("push version=%d part=%d rank=%d round=%d\n", v, p, w, SHARD(v, p).pushing);
-  REACHES_GOAL(GOAL_LATE_WRITE, SHARD(v, p).open != ALL);
+  REACHES_GOAL(GOAL_LATE_WRITE, SHARD(v, p).open != MEMBERS(v));
   REQUIRE(application_buffer_written, rank[w].status == POSTED);
-  RESULT(w, p) = (SHARD(v, p).right -> SHARD(v, p).pushing : WRONG);
+  RESULT(w, p) = (SHARD(v, p).right -> RESULT_OF(SHARD(v, p).pushing, MEMBERS(v)) : WRONG);
+#ifdef STALE_STORES
+  RESULT(w, p) = RESULT(w, p) | (16 * SHARD(v, p).strangers);
+#endif
   SHARD(v, p).pushed = SHARD(v, p).pushed | BIT(w);
   if
-  :: SHARD(v, p).pushed == ALL ->
+  :: SHARD(v, p).pushed == MEMBERS(v) ->
      SHARD(v, p).done = SHARD(v, p).pushing;
+#ifdef STANDS_FIRST
+     SHARD(v, p).known = 0;
+#endif
      SHARD(v, p).pushing = 0;
      SHARD(v, p).pushed = 0
   :: else
@@ -56,6 +75,9 @@ inline push(v, p, w) {
 #define HAS_SUCCEEDED(v, p, w) \
   (SHARD(v, p).done == rank[w].number || \
    (SHARD(v, p).pushing == rank[w].number && (SHARD(v, p).pushed & BIT(w))))
+#elif defined(STANDS_FIRST)
+#define HAS_SUCCEEDED(v, p, w) (SHARD(v, p).done == rank[w].number && SHARD(v, p).known == MEMBERS(v))
+#define MAY_SAY(v, p, w) (SHARD(v, p).done > 0 && (SHARD(v, p).open & BIT(w)) && !(SHARD(v, p).known & BIT(w)))
 #else
 #define HAS_SUCCEEDED(v, p, w) (SHARD(v, p).done == rank[w].number)
 #endif
@@ -100,8 +122,8 @@ inline conclude_eager(v, r) {
   flag = !(SHARD(v, 0).failed & BIT(r)) && SHARD(v, 0).done != r;
   good = true;
   for (x : 0 .. RANKS - 1) {
-    flag = flag && CONTRIBUTES(x, v, r);
-    good = good && (AGAIN_AT(x, v) || rank[x].round == rank[x].number)
+    flag = flag && (!(MEMBERS(v) & BIT(x)) || CONTRIBUTES(x, v, r));
+    good = good && (!(MEMBERS(v) & BIT(x)) || AGAIN_AT(x, v) || rank[x].round == rank[x].number)
   }
   if
   :: flag ->
@@ -123,6 +145,13 @@ end:
   :: STEP(MAY_PUSH(v, p, 1), push(v, p, 1))
 #if RANKS > 2
   :: STEP(MAY_PUSH(v, p, 2), push(v, p, 2))
+#endif
+#endif
+#ifdef STANDS_FIRST
+  :: STEP(MAY_SAY(v, p, 0), SHARD(v, p).known = SHARD(v, p).known | BIT(0))
+  :: STEP(MAY_SAY(v, p, 1), SHARD(v, p).known = SHARD(v, p).known | BIT(1))
+#if RANKS > 2
+  :: STEP(MAY_SAY(v, p, 2), SHARD(v, p).known = SHARD(v, p).known | BIT(2))
 #endif
 #endif
 #if FAILURES > 0 || CANCELS > 0

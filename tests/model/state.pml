@@ -10,6 +10,11 @@ hidden byte operation_fails;             // an operation fails although only nod
 hidden byte session_ends;                // a session ends although only nodes were lost
 hidden byte needless_interrupt;          // a rank is interrupted although nothing is lost
 hidden byte wrong_round;                 // a rank counts another round than the application
+// And of a job that finishes without lost ranks:
+hidden byte contributors_mixed;          // two parts of a result have contributions of different ranks
+hidden byte contributors_differ;         // a result has contributions of other ranks at another survivor
+hidden byte wrong_contributors;          // not those of the version, without the rank itself, or fewer than the quorum
+hidden byte left_out_succeeds;           // at a rank that is left out, more than the last round differs
 #define REQUIRE(violation, condition) violation = !(condition); assert(!violation)
 
 // -- Goals ---------------------------------------------------------------------------------------
@@ -30,6 +35,13 @@ hidden byte wrong_round;                 // a rank counts another round than the
 #define GOAL_KNEW 14       // an interrupted rank comes to a coordinator that has a version which the rank knew to come
 #define GOAL_OFF 15        // a rank that knows a decision learns from the next coordinator that the change is off
 #define GOAL_LEAVES 16     // a change that the next coordinator has taken over ends
+#define GOAL_WITHOUT 17    // an operation succeeds without the rank that was lost in the middle of it
+#define GOAL_WITH 18       // an operation succeeds with the contribution of a rank that has been left out since
+#define GOAL_BOTH 19       // a repair that leaves one rank out is called off, and the next one leaves two out
+#define GOAL_QUORUM 20     // a session ends because too few ranks are left
+#define GOAL_LEFT_OK 21    // survivors do a round without a rank that has ended it well
+#define GOAL_LATE_OK 22    // a rank ends a round well that the survivors have ended without it
+#define GOAL_NEEDED 23     // an operation ends at once because it needs a rank that has been left out
 #ifdef GOAL
 #define REACHES_GOAL(goal, condition) assert(!((goal) == GOAL && (condition)))
 #else
@@ -64,7 +76,12 @@ hidden byte wrong_round;                 // a rank counts another round than the
 //   MOVED, LEFT  the old version is not needed; is closed
 //   CLOSED  the connection has ended
 mtype = { PREPARE, REPAIR, DECIDED, GO, LEAVE, CALLED_OFF, ENDED, LOST, READY, KNOWS, CANNOT, MOVED, LEFT, CLOSED };
-#define VERSIONS (1 + LOSSES + BREAKS + CHANGES + CRASHES + TAKEOVERS + 2 * DISCONNECTS)  // as many as a run can have
+#ifdef FINISH
+#define RANK_LOSSES (CUTS + 2 * CRASHES)  // a repair may begin before the coordinator hears of the crash
+#else
+#define RANK_LOSSES CRASHES
+#endif
+#define VERSIONS (1 + LOSSES + BREAKS + CHANGES + RANK_LOSSES + TAKEOVERS + 2 * DISCONNECTS)  // as many as a run can have
 // Each version adds few messages. A channel that is full is an error of the model, which Spin reports.
 chan to_rank[RANKS] = [2 * VERSIONS + 4] of { mtype, byte, byte, byte };  // word, epoch, first round, failure
 chan to_coordinator[RANKS] = [VERSIONS + 5] of { mtype, byte, byte, byte, byte }; // word, epoch, next round, failure, kept
@@ -87,6 +104,20 @@ byte lost;                     // the nodes that the coordinator has lost, or th
 #define ALL_PARTS 3
 #endif
 
+// The ranks that have a place in the version.
+#ifdef FINISH
+byte members[VERSIONS + 1];
+#define MEMBERS(v) members[v]
+#define COUNT(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1))
+#define MEMBER_COUNT(v) COUNT(members[v])
+byte left_out;                 // the ranks that the next version leaves out
+#define IS_LEFT_OUT(w) (left_out & BIT(w))
+#else
+#define MEMBERS(v) ALL
+#define MEMBER_COUNT(v) RANKS
+#define IS_LEFT_OUT(w) false
+#endif
+
 // The shard of one part in one version. A node has sessions for each version, so shards of several versions at one
 // node have nothing in common.
 typedef ShardState {
@@ -96,14 +127,20 @@ typedef ShardState {
   byte done;     // the last round that has succeeded
   byte failed;   // the rounds that have failed, a bit each
   bool right;    // the last sum is that of the contributions of its round
+#ifdef STANDS_FIRST
+  byte known;    // the ranks that know that the result of the round `done` stands at all
+#endif
+#ifdef STALE_STORES
+  byte strangers; // ranks without a place in the version whose contributions it has too
+#endif
 };
 ShardState shard[VERSIONS * PARTS];
 #define SHARD(v, p) shard[AT(v, p)]
 // A rank has left the version, so its nodes report a lost rank to the others.
 #if PARTS == 1
-#define RANK_IS_GONE(v) (SHARD(v, 0).open != ALL)
+#define RANK_IS_GONE(v) (SHARD(v, 0).open != MEMBERS(v))
 #else
-#define RANK_IS_GONE(v) (SHARD(v, 0).open != ALL || SHARD(v, 1).open != ALL)
+#define RANK_IS_GONE(v) (SHARD(v, 0).open != MEMBERS(v) || SHARD(v, 1).open != MEMBERS(v))
 #endif
 
 // -- Coordinator ---------------------------------------------------------------------------------
@@ -187,6 +224,14 @@ typedef RankState {
 RankState rank[RANKS];
 byte result[RANKS * PARTS];  // the round whose result a buffer holds; 0: what the application wrote
 #define RESULT(w, p) result[(w) * PARTS + (p)]
+#ifdef FINISH  // and the ranks whose contributions the result has
+#define RESULT_OF(round, set) ((round) + 16 * (set))
+#define ROUND_OF(held) ((held) & 15)
+#define SET_OF(held) ((held) >> 4)
+#else
+#define RESULT_OF(round, set) (round)
+#define ROUND_OF(held) (held)
+#endif
 #define WRONG 15             // in place of a round: the sum of something else
 #define HOLDS(w) (rank[w].stage == HOLDING || rank[w].stage == KNOWING)
 #define NEEDS_OLD(w) \
@@ -212,7 +257,8 @@ byte cancels_left = CANCELS, crashes_left = CRASHES, coordinator_losses_left = C
 #else
 #define ANY_OVER (rank[0].status >= SESSION_OVER || rank[1].status >= SESSION_OVER || rank[2].status >= SESSION_OVER)
 #endif
-#define IS_ANY_LOST (losses_left < LOSSES || breaks_left < BREAKS || ANY_OVER)  // a node, or a rank
+byte cuts_left = CUTS;
+#define IS_ANY_LOST (losses_left < LOSSES || breaks_left < BREAKS || cuts_left < CUTS || ANY_OVER)  // a node, or a rank
 // A simulated run chooses among the steps that are possible, so it would nearly always begin with a fault. Before each
 // fault its coordinator must therefore choose the same twice in a row.
 #ifdef LATE_FAULTS

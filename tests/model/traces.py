@@ -24,8 +24,8 @@ TOTAL = {"fast": 350, "default": 1_050, "soak": 20_000}
 
 def is_replayed(check: Check) -> bool:
     """`go` for a change that is called off comes from no coordinator of this release. The replay has one coordinator, and
-    one connection from each rank to it."""
-    return not check.macros().keys() & {"LATE_GO", "TAKEOVERS", "DISCONNECTS"}
+    one connection from each rank to it, and its jobs end when they lose a rank."""
+    return not check.macros().keys() & {"LATE_GO", "TAKEOVERS", "DISCONNECTS", "FINISH"}
 
 
 def arguments() -> argparse.Namespace:
