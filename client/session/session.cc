@@ -186,7 +186,7 @@ void Session::place_waiting() {
     const auto placed =
         posts_.place_waiting(versions_.books(change_.plans()), at, monotonic_now(), outbound_);
     if (!placed) return;
-    send(*placed);
+    if (placed->by != PlanSwitch::By::kNone) send(*placed);
     if (placed->cancelled && versions_.now().book.cancel(placed->tag, outbound_) == Status::kOk) {
       send(versions_.now());
     }
