@@ -184,8 +184,11 @@ void translate(const Completed& from, tally_completion* to) {
   full.inputs_gone = from.inputs_gone ? 1 : 0;
   full.sum_of_squares = from.stats.sum_of_squares;
   full.nonfinite = from.stats.nonfinite;
-  const std::size_t length = std::min(from.message.size(), sizeof full.message - 1);
-  std::memcpy(full.message, from.message.data(), length);
+  full.contributors = from.contributors;
+  // The set's own text, so that a success needs no memory for it.
+  const std::string& message = from.left_out ? from.left_out->text : from.message;
+  const std::size_t length = std::min(message.size(), sizeof full.message - 1);
+  std::memcpy(full.message, message.data(), length);
   write_struct(full, to);
 }
 

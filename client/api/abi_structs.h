@@ -39,7 +39,7 @@ struct AbiStruct<tally_operation> {
 template <>
 struct AbiStruct<tally_completion> {
   static constexpr const char* kName = "tally_completion";
-  static constexpr std::size_t kLeast = sizeof(tally_completion);
+  static constexpr std::size_t kLeast = offsetof(tally_completion, contributors);
 };
 
 // Each returns kInvalidArgument with a message. wrong_size(): no release has a struct of `size`

@@ -264,6 +264,7 @@ tally_status tally_get_info(const tally_session* constant, tally_session_info* i
     full.transport = session->rank->session().transport();
     full.copied_bytes = session->rank->copied_bytes();
     full.checksums = opened.gives_checksums() ? 1 : 0;
+    full.left_out = static_cast<std::uint32_t>(config.left_out.size());
     tally::client::write_struct(full, info);
     return TALLY_OK;
   });

@@ -143,6 +143,9 @@ bool PendingOperations::end(const Finished& finished, Completed& completed) {
           post.out->copy_out(post.notice.out_offset, elements * element_bytes(post.notice.type));
     }
     if (post.stats) completed.stats = sum_of_stats(*pending.side, elements);
+    completed.left_out = finished.left_out;
+    const std::size_t absent = finished.left_out ? finished.left_out->ranks.size() : 0;
+    completed.contributors = ranks_ - static_cast<std::uint32_t>(absent);
     keep_ended(finished);
   } else {
     // In place, an input byte is lost when a result byte has landed on it. The caller's copy of

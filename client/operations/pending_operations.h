@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include "base/crc32c.h"
 #include "base/result.h"
 #include "client/memory/region.h"
+#include "client/operations/left_out.h"
 #include "client/operations/operation_book.h"
 #include "client/operations/post.h"
 #include "client/operations/tag_rounds.h"
@@ -34,6 +36,9 @@ struct Completed {
   bool inputs_gone = false;
   BlockStats stats;
   std::string message;  // empty on success
+  // On success: how many ranks have contributed, and which ranks were left out; null: none.
+  std::uint32_t contributors = 0;
+  std::shared_ptr<const LeftOut> left_out{};
 };
 
 // An operation of which the buffers are valid, before it is posted.

@@ -87,6 +87,23 @@ TEST_F(PendingOperationsTest, RegionsAreInUseUntilTheEnd) {
   EXPECT_EQ(begin(), first) << "its number is free again";
 }
 
+TEST_F(PendingOperationsTest, ASuccessHasTheContributorsOfItsVersion) {
+  const Completed whole = end(begin(), Status::kOk);
+  EXPECT_EQ(whole.contributors, 2U);
+  EXPECT_EQ(whole.left_out, nullptr);
+  Finished finished{{}, begin(), 7, 2, false, make_left_out({1})};
+  Completed completed;
+  operations_.end(finished, completed);
+  EXPECT_EQ(completed.contributors, 1U);
+  ASSERT_NE(completed.left_out, nullptr);
+  EXPECT_EQ(completed.left_out->text, "without rank 1");
+  finished.user = begin();
+  finished.verdict.status = Status::kDeadline;
+  operations_.end(finished, completed);
+  EXPECT_EQ(completed.contributors, 0U);
+  EXPECT_EQ(completed.left_out, nullptr);
+}
+
 TEST_F(PendingOperationsTest, APostThatIsNotPlacedUsesNothing) {
   placed_ = Status::kNoCredit;
   const std::uint32_t index = begin();

@@ -194,6 +194,7 @@ typedef struct tally_session_info {
                             staged memory, that of devices included, and the edges of adopted
                             memory */
   uint32_t checksums;    /* 1 when this rank gives checksums of its contributions, else 0 */
+  uint32_t left_out;     /* ranks of the job that are lost and left out now */
 } tally_session_info;
 
 /* Fills *info, up to the size that the caller set. */
@@ -358,7 +359,12 @@ typedef struct tally_completion {
   uint32_t inputs_gone;  /* 1: the operation failed, and result bytes may have overwritten `in` */
   double sum_of_squares; /* with TALLY_WANT_STATS */
   uint64_t nonfinite;    /* with TALLY_WANT_STATS */
-  char message[224]; /* on failure: what happened, which rank is missing, what ranks announced */
+  char message[224]; /* on failure: what happened, which rank is missing, what ranks announced; on
+                        success: which ranks are left out, such as "without ranks 1, 4 and 12 more",
+                        or an empty text */
+  uint32_t contributors; /* on success: ranks of the job less those that are left out, for all kinds
+                            of operations; the same at all ranks that are left; of chunks of device
+                            memory the least; 0 on failure */
 } tally_completion;
 
 /* Takes up to `max` completions without waiting, and returns how many; 0 means that nothing has
