@@ -80,6 +80,10 @@ Outcome read_struct(const Struct* from, Struct& to) {
   return Unit{};
 }
 
+// The same for options. The struct that ended with `checksums` had padding where `on_rank_loss` is,
+// and nobody has set these bytes: they count as zero.
+Outcome read_options(const tally_session_options* from, tally_session_options& to);
+
 // Copies as many bytes as the caller's struct has room for, and keeps the caller's `size`.
 // Precondition: check_struct() succeeded.
 template <typename Struct>

@@ -203,7 +203,8 @@ tally_status tally_open(const tally_session_options* options, tally_session** se
     if (session == nullptr) return refuse(is_null("tally_open", "session"));
     *session = nullptr;
     tally_session_options read{};
-    if (const auto fine = read_struct(options, read); !fine) return refuse(fine.error());
+    if (const auto fine = tally::client::read_options(options, read); !fine)
+      return refuse(fine.error());
     if (const auto fine = tally::start_debug_steps(); !fine) return refuse(fine.error());
     if (const auto fine = check(read); !fine) return refuse(fine.error());
     auto opened = Session::open(translate(read));

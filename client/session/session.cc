@@ -10,7 +10,6 @@
 #include "base/debug_steps.h"
 #include "client/operations/verdict_text.h"
 #include "client/session/resume_job.h"
-#include "net/address.h"
 
 namespace tally::client {
 namespace {
@@ -26,11 +25,7 @@ constexpr std::size_t kEntries = 32;
 // -- begin and end -------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
-  if (!options.checksums) {
-    const auto enabled = net::default_checksums();
-    if (!enabled) return enabled.error();
-    options.checksums = *enabled;
-  }
+  if (auto taken = take_defaults(options); !taken) return taken.error();
   const auto shared = SharedByConnections::make();
   auto entry = enter_job(options, shared);
   if (!entry) return entry.error();
