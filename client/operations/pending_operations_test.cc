@@ -236,6 +236,26 @@ TEST_F(PendingOperationsTest, ALargeContributionInPlaceIsKeptOnRequest) {
   EXPECT_FALSE(rounds.at(7).kept);
 }
 
+TEST_F(PendingOperationsTest, AJobThatGoesOnWithoutARankKeepsAllContributionsInPlace) {
+  auto large = Region::allocate(1 << 20).value();
+  operations_.keep_inputs_in_place();
+  for (const std::uint64_t count : {kElements, std::uint64_t{1} << 16}) {
+    post_.in = post_.out = large.get();
+    post_.notice.count = count;
+    large->data()[8] = std::byte{5};
+    const std::uint32_t number = begin();
+    EXPECT_FALSE(operations_.is_spoiled(number)) << count;
+    EXPECT_TRUE(operations_.stands_with_others(number)) << "no result is eager";
+    large->data()[8] = std::byte{6};
+    operations_.restore(number);
+    EXPECT_EQ(large->data()[8], std::byte{5}) << count;
+    end(number, Status::kOk);
+    RoundsByTag rounds{{7, {3, {}, false}}};
+    operations_.mark_kept(rounds);
+    EXPECT_FALSE(rounds.at(7).kept) << "an ended round stands everywhere";
+  }
+}
+
 TEST_F(PendingOperationsTest, ARoundIsKeptBeforeTheCallerTakesItsCompletion) {
   operations_.keep_inputs();
   region_->data()[8] = std::byte{3};

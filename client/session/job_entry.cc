@@ -107,6 +107,10 @@ class Entry {
     const auto wish = read_wish(options_.transport, options_.domain);
     if (!wish) return wish.error();
     wish_ = *wish;
+    // A job that goes on without a rank does its outstanding rounds again among fewer ranks. An
+    // eager result may have reached one rank alone, which would then have another result than the
+    // others.
+    wish_.eager_results = !options_.finishes();
     auto credentials = net::tls::Credentials::of_user(options_.token);
     if (!credentials) return credentials.error();
     credentials_ = std::move(*credentials);

@@ -48,7 +48,11 @@ Session::Session(SessionOptions options, SharedByConnections shared, JobEntry en
       operations_(options_.rank, options_.ranks, entry.crc32c),
       version_changes_({options_, shared_, versions_, change_, watch_, regions_, posts_}),
       repair_({versions_, change_, regions_, posts_, operations_}) {
-  if (change_.repairs()) operations_.keep_inputs();
+  if (options_.finishes()) {
+    operations_.keep_inputs_in_place();
+  } else if (change_.repairs()) {
+    operations_.keep_inputs();
+  }
   if (options_.deadline_ms == 0) options_.deadline_ms = entry.deadline_ms;
 }
 
