@@ -36,8 +36,8 @@ std::optional<std::map<std::uint32_t, std::uint32_t>> read_first(const json& ans
 Error not_offered(const SessionOptions& options) {
   return {Status::kUnsupported,
           fmt::format("job \"{}\" cannot go on without a rank that is lost (on_rank_loss finish): "
-                      "use nodes with a coordinator, of the release of this library, or open the "
-                      "session with on_rank_loss fail",
+                      "use nodes with a coordinator, of the release of this library, or set "
+                      "on_rank_loss or TALLY_ON_RANK_LOSS to fail",
                       options.job)};
 }
 
