@@ -20,7 +20,8 @@ std::string verdict_text(const Finished& finished, std::uint16_t own_rank,
                          std::span<const std::string> nodes) {
   const std::uint16_t culprit = finished.verdict.culprit;
   if (finished.verdict.status == Status::kPeerLost && finished.left_out != nullptr &&
-      std::ranges::binary_search(finished.left_out->ranks, culprit)) {
+      std::binary_search(finished.left_out->ranks.begin(), finished.left_out->ranks.end(),
+                         culprit)) {
     return fmt::format(
         "tag {} round {}: rank {} is left out of the job, and the operation needs it: use a root "
         "that is left, or an all-reduce",
