@@ -114,14 +114,14 @@ typedef enum tally_checksums {
 } tally_checksums;
 
 /* What happens to the job when it loses a rank: when the process of a rank ends without
- * tally_close, or stops, or is cut off. All ranks of a job have the same policy and quorum, else
+ * tally_close, or is cut off. All ranks of a job have the same policy and quorum, else
  * tally_open fails.
  *
- * With TALLY_RANK_LOSS_FAIL the job ends: outstanding and later operations fail with
- * TALLY_PEER_LOST.
- *
+ * With TALLY_RANK_LOSS_FAIL the job ends: operations fail with TALLY_PEER_LOST.
  * With TALLY_RANK_LOSS_FINISH the job goes on without the rank, in the same step. Ranks keep their
  * numbers, and the job keeps its number of ranks.
+ * - A rank is lost, too, when it has not announced an operation by the deadline of this operation,
+ *   or when it has closed its session and another rank misses it.
  * - An operation that has succeeded at one rank has succeeded at all ranks that are left. Other
  *   outstanding operations are done again without the contribution of the rank.
  * - TALLY_SUM, TALLY_MIN and TALLY_MAX have the values of the ranks that are left. TALLY_AVERAGE
@@ -132,8 +132,8 @@ typedef enum tally_checksums {
  *   elements.
  * - The job ends with TALLY_PEER_LOST when fewer ranks would be left than the quorum.
  * - A rank that was left out may open a new session with its number. It takes part again from the
- *   rounds on that its first completions show. The old session of a rank that was only stopped or
- *   cut off is over.
+ *   rounds on that its first completions show. The old session of a rank that was late or cut off
+ * is over. It may have had one result of a tag that the others then computed without it.
  * - Each operation in place keeps a copy of the contribution, as with TALLY_PRESERVE. Small
  *   operations take one more round trip than otherwise where the nodes are on other machines.
  * - tally_open fails with TALLY_UNSUPPORTED when no coordinator serves the job, or when the
