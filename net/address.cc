@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <system_error>
 
 #include "base/system/fd.h"
 
@@ -178,6 +180,27 @@ Result<bool> default_checksums() {
   if (text == "1") return true;
   return Error{Status::kInvalidArgument,
                fmt::format("TALLY_CHECKSUMS=\"{}\": 1 for checksums, 0 for none", text)};
+}
+
+Result<bool> default_finish() {
+  const auto text = environment("TALLY_ON_RANK_LOSS");
+  if (text.empty() || text == "fail") return false;
+  if (text == "finish") return true;
+  return Error{Status::kInvalidArgument,
+               fmt::format("TALLY_ON_RANK_LOSS=\"{}\": fail to end the job when a rank is lost, "
+                           "finish to go on without the rank",
+                           text)};
+}
+
+Result<std::uint32_t> default_quorum(std::uint32_t ranks) {
+  const auto text = environment("TALLY_QUORUM");
+  if (text.empty()) return 0U;
+  std::uint32_t quorum = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), quorum);
+  if (error == std::errc() && end == text.data() + text.size() && quorum <= ranks) return quorum;
+  return Error{Status::kInvalidArgument,
+               fmt::format("TALLY_QUORUM=\"{}\": must be 0 to {}, a number of ranks of the job",
+                           text, ranks)};
 }
 
 }  // namespace tally::net

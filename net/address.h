@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,5 +66,13 @@ std::string default_transport();
 // Returns whether a session gives checksums by $TALLY_CHECKSUMS: "1" true, "0" or not set false,
 // other values an error.
 Result<bool> default_checksums();
+
+// Returns whether a session goes on without a rank that is lost, by $TALLY_ON_RANK_LOSS: "finish"
+// true, "fail" or not set false, other values an error.
+Result<bool> default_finish();
+
+// Returns $TALLY_QUORUM: the least number of ranks with which a job goes on, at most `ranks`; 0
+// when it is not set. Other values are an error.
+Result<std::uint32_t> default_quorum(std::uint32_t ranks);
 
 }  // namespace tally::net

@@ -43,6 +43,11 @@ SessionOptions translate(const tally_session_options& from) {
   if (from.connect_timeout_ms != 0) to.connect_timeout = from.connect_timeout_ms * kMillisecond;
   to.deadline_ms = from.default_deadline_ms;
   if (from.checksums != 0) to.checksums = from.checksums == TALLY_CHECKSUMS_ON;
+  if (from.on_rank_loss != 0) {
+    to.on_rank_loss =
+        from.on_rank_loss == TALLY_RANK_LOSS_FINISH ? RankLoss::kFinish : RankLoss::kFail;
+  }
+  to.quorum = from.quorum;
   if (from.log != nullptr) {
     to.log = [log = from.log, context = from.log_context](int level, const std::string& text) {
       log(context, level, text.c_str());
@@ -72,6 +77,12 @@ Outcome check(const tally_session_options& options) {
         fmt::format("checksums {}: must be a tally_checksums, 0 "
                     "(TALLY_CHECKSUMS_DEFAULT) to 2 (TALLY_CHECKSUMS_OFF)",
                     number_of(options.checksums)));
+  }
+  if (number_of(options.on_rank_loss) > TALLY_RANK_LOSS_FINISH) {
+    return refuse(
+        fmt::format("on_rank_loss {}: must be a tally_rank_loss, 0 (TALLY_RANK_LOSS_DEFAULT) to 2 "
+                    "(TALLY_RANK_LOSS_FINISH)",
+                    number_of(options.on_rank_loss)));
   }
   return Unit{};
 }
@@ -184,8 +195,11 @@ void translate(const Completed& from, tally_completion* to) {
   full.inputs_gone = from.inputs_gone ? 1 : 0;
   full.sum_of_squares = from.stats.sum_of_squares;
   full.nonfinite = from.stats.nonfinite;
-  const std::size_t length = std::min(from.message.size(), sizeof full.message - 1);
-  std::memcpy(full.message, from.message.data(), length);
+  full.contributors = from.contributors;
+  // The set's own text, so that a success needs no memory for it.
+  const std::string& message = from.left_out ? from.left_out->text : from.message;
+  const std::size_t length = std::min(message.size(), sizeof full.message - 1);
+  std::memcpy(full.message, message.data(), length);
   write_struct(full, to);
 }
 

@@ -23,4 +23,12 @@ Error unknown_field(const char* name, std::size_t at, std::size_t known) {
                       name, at, known)};
 }
 
+Outcome read_options(const tally_session_options* from, tally_session_options& to) {
+  if (auto fine = read_struct(from, to); !fine) return fine;
+  if (to.size <= offsetof(tally_session_options, quorum)) {
+    to.on_rank_loss = TALLY_RANK_LOSS_DEFAULT;
+  }
+  return Unit{};
+}
+
 }  // namespace tally::client

@@ -39,7 +39,7 @@ struct AbiStruct<tally_operation> {
 template <>
 struct AbiStruct<tally_completion> {
   static constexpr const char* kName = "tally_completion";
-  static constexpr std::size_t kLeast = sizeof(tally_completion);
+  static constexpr std::size_t kLeast = offsetof(tally_completion, contributors);
 };
 
 // Each returns kInvalidArgument with a message. wrong_size(): no release has a struct of `size`
@@ -79,6 +79,10 @@ Outcome read_struct(const Struct* from, Struct& to) {
   }
   return Unit{};
 }
+
+// The same for options. The struct that ended with `checksums` had padding where `on_rank_loss` is,
+// and nobody has set these bytes: they count as zero.
+Outcome read_options(const tally_session_options* from, tally_session_options& to);
 
 // Copies as many bytes as the caller's struct has room for, and keeps the caller's `size`.
 // Precondition: check_struct() succeeded.

@@ -203,7 +203,8 @@ tally_status tally_open(const tally_session_options* options, tally_session** se
     if (session == nullptr) return refuse(is_null("tally_open", "session"));
     *session = nullptr;
     tally_session_options read{};
-    if (const auto fine = read_struct(options, read); !fine) return refuse(fine.error());
+    if (const auto fine = tally::client::read_options(options, read); !fine)
+      return refuse(fine.error());
     if (const auto fine = tally::start_debug_steps(); !fine) return refuse(fine.error());
     if (const auto fine = check(read); !fine) return refuse(fine.error());
     auto opened = Session::open(translate(read));
@@ -264,6 +265,7 @@ tally_status tally_get_info(const tally_session* constant, tally_session_info* i
     full.transport = session->rank->session().transport();
     full.copied_bytes = session->rank->copied_bytes();
     full.checksums = opened.gives_checksums() ? 1 : 0;
+    full.left_out = static_cast<std::uint32_t>(config.left_out.size());
     tally::client::write_struct(full, info);
     return TALLY_OK;
   });

@@ -110,7 +110,9 @@ FabricConnection::~FabricConnection() {
 nlohmann::json FabricConnection::introduction() const {
   nlohmann::json self = {
       {"transport", "fabric"}, {"name", fabric::to_hex(name_)}, {"secret", secret_}};
-  if (options_.eager_bytes > 0) self["eager_bytes"] = options_.eager_bytes;
+  if (options_.eager_bytes > 0 && options_.eager_results) {
+    self["eager_bytes"] = options_.eager_bytes;
+  }
   return self;
 }
 

@@ -26,6 +26,7 @@ struct FabricConnectionOptions {
   std::uint32_t credit = 0;
   std::uint32_t eager_bytes = 0;  // most bytes that the node takes behind a notice; 0: neither side
                                   // sends any
+  bool eager_results = true;      // the node may send as many behind a completion
   int watch = -1;  // the control connection, borrowed; its hang-up means that the node is gone
   std::shared_ptr<FabricProgress> progress{};  // null: the connection makes its own
 };

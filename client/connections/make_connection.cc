@@ -73,7 +73,7 @@ class ConnectionMaker {
     return attach<VerbsConnection>(*ways, make);
   }
 
-  MadeConnection fabric() {
+  MadeConnection fabric(const ConnectionWish& wish) {
     if (!offers("fabric")) {
       return not_offered("fabric", "with --listen-tcp, in a version that has it");
     }
@@ -98,6 +98,7 @@ class ConnectionMaker {
       options.shards = static_cast<std::uint32_t>(way.shards.size());
       options.credit = size_.credit;
       options.eager_bytes = taken("fabric", "eager_bytes", fabric::kEagerBytes);
+      options.eager_results = wish.eager_results;
       options.watch = channel_.fd();
       options.progress = shared_.progress;
       return FabricConnection::make(options);
@@ -294,13 +295,13 @@ Result<ChosenConnection> make_connection(rpc::RpcChannel& channel, const json& o
   };
   if (wish.domain != nullptr) return chosen(maker.verbs(wish), "in the caller's ibv_pd");
   if (wish.transport == "verbs") return chosen(maker.verbs(wish), "as asked for");
-  if (wish.transport == "fabric") return chosen(maker.fabric(), "as asked for");
+  if (wish.transport == "fabric") return chosen(maker.fabric(wish), "as asked for");
   if (wish.transport == "shm") return chosen(maker.shm(), "as asked for");
   // When the best transport fails, takes fabric, which works at every address.
   const auto best = [&](MadeConnection made, const char* name,
                         std::string why) -> Result<ChosenConnection> {
     if (made || !maker.offers("fabric")) return chosen(std::move(made), std::move(why));
-    auto second = maker.fabric();
+    auto second = maker.fabric(wish);
     if (second) {
       return chosen(std::move(second), fmt::format("not {}: {}", name, made.error().message), true);
     }
@@ -308,7 +309,7 @@ Result<ChosenConnection> make_connection(rpc::RpcChannel& channel, const json& o
                                               name, made.error().message)};
   };
   if (maker.on_this_host()) return best(maker.shm(), "shm", "the node is on this host");
-  if (!maker.offers("verbs")) return chosen(maker.fabric(), "the node does not offer verbs");
+  if (!maker.offers("verbs")) return chosen(maker.fabric(wish), "the node does not offer verbs");
   return best(maker.verbs(wish), "verbs", "the best of both ends");
 }
 

@@ -21,11 +21,12 @@ struct ChosenConnection {
 
 // The transport that the user asks for.
 struct ConnectionWish {
-  std::string transport;     // empty: the best
-  std::string device;        // of verbs: "DEVICE[:PORT[:GID-INDEX]]"; empty: the device that fits
-                             // the address
-  ibv_pd* domain = nullptr;  // of verbs: the caller's protection domain; borrowed for the
-                             // connection's life
+  std::string transport;      // empty: the best
+  std::string device;         // of verbs: "DEVICE[:PORT[:GID-INDEX]]"; empty: the device that fits
+                              // the address
+  ibv_pd* domain = nullptr;   // of verbs: the caller's protection domain; borrowed for the
+                              // connection's life
+  bool eager_results = true;  // small results may come behind completions
 };
 
 // Parses "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]", "fabric", or an empty text. A `domain`

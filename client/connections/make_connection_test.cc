@@ -55,20 +55,24 @@ class ChosenConnectionTest : public ::testing::Test {
   Result<ChosenConnection> choose(const std::string& transport, bool fabric_offered,
                                   Nanos timeout = 10 * kSecond) {
     const auto script = [this](const std::string&, const nlohmann::json& params) {
+      attached_ = params;
       if (!params.contains("transport")) return refusal(Status::kNoMemory, "no segments here");
       return nlohmann::json{{"result", {{"names", fabric_.names()}}}};
     };
     const ScriptedNode node("/tmp/tally-make-link-" + std::to_string(::getpid()), script);
     nlohmann::json opened = nlohmann::json::object();
     if (fabric_offered) {
-      opened["fabric"] = {{"provider", fabric_.provider()}, {"host", FabricNode::kHost}};
+      opened["fabric"] = {
+          {"provider", fabric_.provider()}, {"host", FabricNode::kHost}, {"eager_bytes", 4096U}};
     }
     const Nanos deadline = monotonic_now() + timeout;
     auto channel = rpc::RpcChannel::connect(node.address(), deadline).value();
-    return make_connection(channel, opened, {.transport = transport, .device = {}},
-                           {FabricNode::kShards, 4}, {}, deadline);
+    wish_.transport = transport;
+    return make_connection(channel, opened, wish_, {FabricNode::kShards, 4}, {}, deadline);
   }
   FabricNode fabric_;
+  ConnectionWish wish_;
+  nlohmann::json attached_;  // the last parameters of session.attach
 };
 
 TEST_F(ChosenConnectionTest, WithoutSharedMemoryItIsFabric) {
@@ -79,6 +83,17 @@ TEST_F(ChosenConnectionTest, WithoutSharedMemoryItIsFabric) {
   EXPECT_TRUE(made->second_best);
   EXPECT_THAT(made->why, HasSubstr("not shm: "));
   EXPECT_THAT(made->why, HasSubstr("no segments here"));
+}
+
+TEST_F(ChosenConnectionTest, ASessionMayWantNoEagerResults) {
+  fabric_.work();
+  for (const bool eager : {true, false}) {
+    wish_.eager_results = eager;
+    const auto made = choose("fabric", true);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    EXPECT_EQ(attached_.contains("eager_bytes"), eager) << attached_;
+    EXPECT_GT(made->connection->eager_bytes(), 0U) << "contributions may travel with notices";
+  }
 }
 
 TEST_F(ChosenConnectionTest, ReportsBothReasonsWhenNeitherTransportWorks) {

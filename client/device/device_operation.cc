@@ -65,6 +65,11 @@ void DeviceOperation::end(std::uint32_t index, Completed&& completed) {
   // Of chunk 0: the round of the operation's own tag.
   if (index == 0) completion_.round = completed.round;
   if (completed.status == Status::kOk) {
+    // A rank may be lost between two chunks: the result has what all chunks have.
+    if (ended_count_ == 1 || completed.contributors < completion_.contributors) {
+      completion_.contributors = completed.contributors;
+      completion_.left_out = completed.left_out;
+    }
     completion_.stats.sum_of_squares += completed.stats.sum_of_squares;
     completion_.stats.nonfinite += completed.stats.nonfinite;
     return;
@@ -114,6 +119,8 @@ Completed DeviceOperation::take_completion() {
   completed.user = post_.user;
   // In place, copies of the result may have overwritten the input.
   if (completed.status != Status::kOk && overlap(post_, extents_)) completed.inputs_gone = true;
+  if (completed.status != Status::kOk) completed.contributors = 0;
+  if (completed.status != Status::kOk) completed.left_out = nullptr;
   posted_ = ended_count_ = up_ = published_ = 0;
   given_up_ = false;
   std::fill(ended_.begin(), ended_.end(), false);

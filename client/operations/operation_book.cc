@@ -29,6 +29,7 @@ std::uint32_t most_entries(const BookConfig& config) {
 
 OperationBook::OperationBook(BookConfig config)
     : config_(with_shards(std::move(config))),
+      left_out_(make_left_out(config_.left_out)),
       entries_(most_entries(config_)),
       used_credit_(shard_count(config_)) {
   for (auto i = static_cast<std::uint32_t>(entries_.size()); i-- > 0;) free_.push_back(i);
@@ -126,10 +127,32 @@ std::vector<std::uint32_t> OperationBook::overdue_shards(Nanos now) const {
   return {shards.begin(), shards.end()};
 }
 
+std::optional<std::uint16_t> OperationBook::needed_rank(const wire::Notice& notice) const {
+  if (left_out_ == nullptr) return std::nullopt;
+  const protocol::Shape shape{notice.kind, notice.type,   notice.operation,
+                              notice.root, config_.ranks, notice.count};
+  return client::needed_rank(*left_out_, shape);
+}
+
+// All ranks of the version end the round in this way, and no node hears of it.
+void OperationBook::end_without(std::uint16_t rank, const wire::Notice& notice, std::uint64_t user,
+                                Tag& tag) {
+  tag.status = Status::kPeerLost;
+  tag.culprit = rank;
+  wire::Completion verdict;
+  verdict.status = tag.status;
+  verdict.culprit = rank;
+  finished_.push_back(Finished{verdict, user, notice.tag, tag.next_round++, false, left_out_});
+}
+
 Status OperationBook::post(wire::Notice notice, std::uint64_t user, Nanos until,
                            std::vector<Outbound>& out) {
   Tag& tag = tags_[notice.tag];
   if (tag.entry != UINT32_MAX) return Status::kDuplicate;
+  if (const auto rank = needed_rank(notice)) {
+    end_without(*rank, notice, user, tag);
+    return Status::kOk;
+  }
   if (free_.empty()) return Status::kNoCredit;
   const std::uint32_t parts = protocol::part_count(config_.partition, operand(notice));
   if (!take_credit(notice, parts)) return Status::kNoCredit;
@@ -239,7 +262,7 @@ void OperationBook::remove(Entry& entry) {
 
 void OperationBook::finish(Entry& entry) {
   finished_.push_back(Finished{entry.verdict, entry.user, entry.notice.tag, entry.notice.round,
-                               entry.failed && entry.started});
+                               entry.failed && entry.started, left_out_});
   Tag& tag = tags_[entry.notice.tag];
   tag.status = entry.verdict.status;
   tag.culprit = entry.verdict.culprit;
@@ -282,7 +305,7 @@ std::vector<Interrupted> OperationBook::interrupt() {
       give_up(entry, Status::kCancelled, config_.rank);
       continue;
     }
-    interrupted.push_back({entry.notice, entry.user, entry.loss, entry.taken_back});
+    interrupted.push_back({entry.notice, entry.user, entry.loss, entry.taken_back, left_out_});
     tags_[entry.notice.tag].next_round = entry.notice.round;
     remove(entry);
   }

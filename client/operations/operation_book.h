@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -14,7 +15,9 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "client/operations/left_out.h"
 #include "client/operations/tag_rounds.h"
+#include "dataplane/partition/collective.h"
 #include "dataplane/partition/partition.h"
 #include "dataplane/wire/completion.h"
 #include "dataplane/wire/notice.h"
@@ -30,6 +33,8 @@ struct BookConfig {
   std::uint16_t ranks = 1;
   std::uint32_t epoch = 1;
   std::uint32_t credit = 256;  // per shard
+  // Ascending: the ranks of the job that are lost and have no place in this version.
+  std::vector<std::uint16_t> left_out;
 };
 
 // A notice and the index of the shard that gets it.
@@ -45,6 +50,8 @@ struct Finished {
   std::uint32_t tag = 0;
   std::uint32_t round = 0;
   bool started = false;  // failed after result bytes may have landed
+  // Of the version that carried the operation; null: it had all ranks, or no version carried it.
+  std::shared_ptr<const LeftOut> left_out{};
 };
 
 // An operation that its version cannot end, because nodes of it are lost. Another version may carry
@@ -52,8 +59,9 @@ struct Finished {
 struct Interrupted {
   wire::Notice notice;  // as posted
   std::uint64_t user = 0;
-  std::optional<wire::Completion> verdict;  // by which a node reported the loss
-  bool cancelled = false;                   // by the caller
+  std::optional<wire::Completion> verdict;    // by which a node reported the loss
+  bool cancelled = false;                     // by the caller
+  std::shared_ptr<const LeftOut> left_out{};  // of the version
 };
 
 class OperationBook {
@@ -64,7 +72,8 @@ class OperationBook {
   // offsets, root, priority, flags and deadline. The book sets epoch, round, part and cookie, and
   // appends a notice for each part to `out`. kDuplicate: the tag is outstanding. kNoCredit: a shard
   // has no credit left. A failure changes nothing. `until` is the time at which the caller gives
-  // the node up.
+  // the node up. An operation that needs a rank that is left out takes its round and ends at once
+  // with kPeerLost and that rank as culprit: without notices and credit.
   Status post(wire::Notice notice, std::uint64_t user, Nanos until, std::vector<Outbound>& out);
 
   // Appends the notices that cancel the operation of this tag. kInvalidArgument: the tag has no
@@ -139,6 +148,8 @@ class OperationBook {
 
   protocol::Operand operand(const wire::Notice& notice) const;
   std::uint32_t shard_of(const wire::Notice& notice, std::size_t part) const;
+  std::optional<std::uint16_t> needed_rank(const wire::Notice& notice) const;
+  void end_without(std::uint16_t rank, const wire::Notice& notice, std::uint64_t user, Tag& tag);
   bool take_credit(const wire::Notice& notice, std::uint32_t parts);
   Entry* entry_of(const wire::Completion& completion);
   // `culprit` is the rank that caused the cancel.
@@ -149,6 +160,7 @@ class OperationBook {
   void finish(Entry& entry);
 
   BookConfig config_;
+  std::shared_ptr<const LeftOut> left_out_;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;
   mutable Nanos earliest_ =

@@ -350,5 +350,83 @@ TEST_F(OperationBookTest, AFailureCountsUntilTheNextRoundEndsWell) {
   EXPECT_EQ(book_.rounds().at(5), (TagRounds{4, {}, false}));
 }
 
+// -- ranks that are left out --------------------------------------------------------------------
+
+class LeftOutBookTest : public OperationBookTest {
+ protected:
+  LeftOutBookTest() { book_ = OperationBook(config()); }
+  static BookConfig config() {
+    BookConfig config = OperationBookTest::config();
+    config.ranks = 4;
+    config.left_out = {1, 3};
+    return config;
+  }
+  Status reduce(std::uint32_t tag, std::uint16_t root, std::uint64_t count = kLarge) {
+    wire::Notice notice;
+    notice.kind = wire::Kind::kReduce;
+    notice.tag = tag;
+    notice.count = count;
+    notice.root = root;
+    out_.clear();
+    return book_.post(notice, tag + 1000, kForever, out_);
+  }
+};
+
+TEST_F(LeftOutBookTest, AnOperationThatNeedsALeftOutRankEndsAtOnce) {
+  ASSERT_EQ(post(5, 10), Status::kOk);
+  ASSERT_EQ(complete(out_[0]), Status::kOk);
+  ASSERT_TRUE(book_.take(finished_));
+  ASSERT_EQ(reduce(5, 3), Status::kOk);
+  EXPECT_TRUE(out_.empty()) << "no node hears of it";
+  EXPECT_EQ(book_.outstanding(), 0U);
+  EXPECT_FALSE(book_.outstanding(5));
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kPeerLost);
+  EXPECT_EQ(finished_.verdict.culprit, 3);
+  EXPECT_EQ(finished_.user, 1005U);
+  EXPECT_EQ(finished_.tag, 5U);
+  EXPECT_EQ(finished_.round, 1U);
+  EXPECT_FALSE(finished_.started) << "the inputs are not gone";
+  EXPECT_EQ(book_.next_round(5), 2U) << "it takes its round";
+  const TagRounds rounds = book_.rounds().at(5);
+  EXPECT_EQ(rounds.next, 2U);
+  EXPECT_EQ(rounds.failure, (RoundFailure{Status::kPeerLost, 3, 1}));
+}
+
+TEST_F(LeftOutBookTest, AnOperationThatEndsAtOnceTakesNoCredit) {
+  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_EQ(reduce(5, 1), Status::kOk);
+  std::uint32_t tag = 6;
+  while (post(tag, kLarge) == Status::kOk) ++tag;
+  EXPECT_EQ(tag, 9U) << "all credit was there";
+  ASSERT_EQ(reduce(5, 1), Status::kOk) << "it needs none";
+}
+
+TEST_F(LeftOutBookTest, OtherOperationsAreDoneAmongTheRanksThatAreLeft) {
+  ASSERT_EQ(reduce(5, 2), Status::kOk);
+  EXPECT_EQ(out_.size(), 2U);
+  const auto posted = out_;
+  EXPECT_EQ(reduce(5, 3), Status::kDuplicate) << "the tag is outstanding";
+  for (const Outbound& one : posted) ASSERT_EQ(complete(one), Status::kOk);
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kOk);
+  ASSERT_NE(finished_.left_out, nullptr);
+  EXPECT_EQ(finished_.left_out->ranks, (std::vector<std::uint16_t>{1, 3}));
+}
+
+TEST_F(LeftOutBookTest, AnInterruptedOperationKnowsTheRanksOfItsVersion) {
+  ASSERT_EQ(post(5, kLarge), Status::kOk);
+  const auto interrupted = book_.interrupt();
+  ASSERT_EQ(interrupted.size(), 1U);
+  ASSERT_NE(interrupted[0].left_out, nullptr);
+  EXPECT_EQ(interrupted[0].left_out->text, "without ranks 1 and 3");
+}
+
+TEST_F(OperationBookTest, WithAllRanksThereIsNoSetOfLeftOutRanks) {
+  ASSERT_EQ(post(5, 10), Status::kOk);
+  ASSERT_EQ(complete(out_[0]), Status::kOk);
+  ASSERT_TRUE(book_.take(finished_));
+  EXPECT_EQ(finished_.left_out, nullptr);
+}
+
 }  // namespace
 }  // namespace tally::client

@@ -143,6 +143,9 @@ bool PendingOperations::end(const Finished& finished, Completed& completed) {
           post.out->copy_out(post.notice.out_offset, elements * element_bytes(post.notice.type));
     }
     if (post.stats) completed.stats = sum_of_stats(*pending.side, elements);
+    completed.left_out = finished.left_out;
+    const std::size_t absent = finished.left_out ? finished.left_out->ranks.size() : 0;
+    completed.contributors = ranks_ - static_cast<std::uint32_t>(absent);
     keep_ended(finished);
   } else {
     // In place, an input byte is lost when a result byte has landed on it. The caller's copy of
@@ -164,7 +167,8 @@ bool PendingOperations::end(const Finished& finished, Completed& completed) {
 void PendingOperations::copy_input(Pending& pending) const {
   const Post& post = pending.post;
   const std::uint64_t bytes = pending.extents.in.count * element_bytes(post.notice.type);
-  const bool wanted = is_small(post.notice) || (post.preserve && overlap(post, pending.extents));
+  const bool wanted = (is_small(post.notice) && !keeps_in_place_) ||
+                      ((post.preserve || keeps_in_place_) && overlap(post, pending.extents));
   if (!wanted || (bytes > 0 && !post.in->host_accessible())) return;
   const std::byte* data = bytes > 0 ? post.in->data() + post.notice.in_offset : nullptr;
   pending.copy.assign(data, data + bytes);
@@ -175,7 +179,8 @@ void PendingOperations::copy_input(Pending& pending) const {
 void PendingOperations::keep_ended(const Finished& finished) {
   const Pending& pending = pending_[finished.user];
   const bool ended_well = finished.verdict.status == Status::kOk;
-  if (!ended_well || !pending.is_copied || !is_small(pending.post.notice)) return;
+  if (keeps_in_place_ || !ended_well || !pending.is_copied || !is_small(pending.post.notice))
+    return;
   const auto found = kept_.find(finished.tag);
   if (found == kept_.end() && kept_.size() >= kMostKept) kept_.erase(kept_.begin());
   Kept& kept = found != kept_.end() ? found->second : kept_[finished.tag];
@@ -227,7 +232,7 @@ void PendingOperations::restore(std::uint64_t number) {
 
 bool PendingOperations::stands_with_others(std::uint64_t number) const {
   const wire::Notice& notice = pending_[number].post.notice;
-  return !is_small(notice) || bytes_of(notice) == 0;
+  return keeps_in_place_ || !is_small(notice) || bytes_of(notice) == 0;
 }
 
 void PendingOperations::mark_kept(RoundsByTag& rounds) const {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include "base/crc32c.h"
 #include "base/result.h"
 #include "client/memory/region.h"
+#include "client/operations/left_out.h"
 #include "client/operations/operation_book.h"
 #include "client/operations/post.h"
 #include "client/operations/tag_rounds.h"
@@ -34,6 +36,9 @@ struct Completed {
   bool inputs_gone = false;
   BlockStats stats;
   std::string message;  // empty on success
+  // On success: how many ranks have contributed, and which ranks were left out; null: none.
+  std::uint32_t contributors = 0;
+  std::shared_ptr<const LeftOut> left_out{};
 };
 
 // An operation of which the buffers are valid, before it is posted.
@@ -90,6 +95,10 @@ class PendingOperations {
   // Operations have numbers as in begin(). From now on, small contributions are copied at the post,
   // and others in place when the post asks for that.
   void keep_inputs() { keeps_ = true; }
+  // From now on, all contributions in place are copied, because the job goes on without ranks that
+  // are lost. No result is eager in such a job: an eager result may have reached one rank alone,
+  // and doing the round again among fewer ranks gives another result. So no ended round is kept.
+  void keep_inputs_in_place() { keeps_ = keeps_in_place_ = true; }
   // Whether operations that have no completion yet use all bytes of the region.
   bool cover(const Region& region) const;
   // Whether the operation cannot be done again: a loss may have destroyed the contribution, of
@@ -143,6 +152,7 @@ class PendingOperations {
   std::vector<std::uint32_t> free_;
   std::uint64_t copied_bytes_ = 0;
   bool keeps_ = false;
+  bool keeps_in_place_ = false;
   std::unordered_map<std::uint32_t, Kept> kept_;  // by tag
 };
 

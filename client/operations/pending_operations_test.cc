@@ -87,6 +87,23 @@ TEST_F(PendingOperationsTest, RegionsAreInUseUntilTheEnd) {
   EXPECT_EQ(begin(), first) << "its number is free again";
 }
 
+TEST_F(PendingOperationsTest, ASuccessHasTheContributorsOfItsVersion) {
+  const Completed whole = end(begin(), Status::kOk);
+  EXPECT_EQ(whole.contributors, 2U);
+  EXPECT_EQ(whole.left_out, nullptr);
+  Finished finished{{}, begin(), 7, 2, false, make_left_out({1})};
+  Completed completed;
+  operations_.end(finished, completed);
+  EXPECT_EQ(completed.contributors, 1U);
+  ASSERT_NE(completed.left_out, nullptr);
+  EXPECT_EQ(completed.left_out->text, "without rank 1");
+  finished.user = begin();
+  finished.verdict.status = Status::kDeadline;
+  operations_.end(finished, completed);
+  EXPECT_EQ(completed.contributors, 0U);
+  EXPECT_EQ(completed.left_out, nullptr);
+}
+
 TEST_F(PendingOperationsTest, APostThatIsNotPlacedUsesNothing) {
   placed_ = Status::kNoCredit;
   const std::uint32_t index = begin();
@@ -217,6 +234,26 @@ TEST_F(PendingOperationsTest, ALargeContributionInPlaceIsKeptOnRequest) {
   RoundsByTag rounds{{7, {3, {}, false}}};
   operations_.mark_kept(rounds);
   EXPECT_FALSE(rounds.at(7).kept);
+}
+
+TEST_F(PendingOperationsTest, AJobThatGoesOnWithoutARankKeepsAllContributionsInPlace) {
+  auto large = Region::allocate(1 << 20).value();
+  operations_.keep_inputs_in_place();
+  for (const std::uint64_t count : {kElements, std::uint64_t{1} << 16}) {
+    post_.in = post_.out = large.get();
+    post_.notice.count = count;
+    large->data()[8] = std::byte{5};
+    const std::uint32_t number = begin();
+    EXPECT_FALSE(operations_.is_spoiled(number)) << count;
+    EXPECT_TRUE(operations_.stands_with_others(number)) << "no result is eager";
+    large->data()[8] = std::byte{6};
+    operations_.restore(number);
+    EXPECT_EQ(large->data()[8], std::byte{5}) << count;
+    end(number, Status::kOk);
+    RoundsByTag rounds{{7, {3, {}, false}}};
+    operations_.mark_kept(rounds);
+    EXPECT_FALSE(rounds.at(7).kept) << "an ended round stands everywhere";
+  }
 }
 
 TEST_F(PendingOperationsTest, ARoundIsKeptBeforeTheCallerTakesItsCompletion) {

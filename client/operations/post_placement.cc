@@ -59,12 +59,13 @@ PlacedPost PostPlacement::place_in_book(const Books& books, const wire::Notice& 
     by = books.plans.carrier(notice.tag, books.old->next_round(notice.tag));
   }
   OperationBook& book = by == By::kOld ? *books.old : books.now;
-  const std::size_t first = out.size();
+  const std::size_t before = out.size();
   const Nanos until = now + notice.deadline_ms * kMillisecond + kVerdictGrace;
+  const std::uint32_t round = book.next_round(notice.tag);
   const Status status = book.post(notice, user, until, out);
   if (status != Status::kOk) return {status};
-  const std::uint32_t round = out[first].notice.round;
   if (books.old != nullptr) books.plans.posted(notice.tag, round);
+  if (out.size() == before) by = By::kNone;  // it has ended
   return {status, by, user, round};
 }
 
@@ -113,7 +114,7 @@ void PostPlacement::end(const Waiting& post, Status status, std::uint16_t culpri
   verdict.culprit = culprit;
   if (status != Status::kOk && post.verdict && culprit == wire::kNoRank) verdict = *post.verdict;
   const bool started = status != Status::kOk && post.interrupted;
-  ended_.push_back({verdict, post.user, post.notice.tag, post.round, started});
+  ended_.push_back({verdict, post.user, post.notice.tag, post.round, started, post.left_out});
 }
 
 void PostPlacement::hold(std::vector<Interrupted> interrupted) {
@@ -122,8 +123,8 @@ void PostPlacement::hold(std::vector<Interrupted> interrupted) {
     const bool again = again_.contains(one.notice.tag);
     // A rank that a node reports as lost may only be interrupted, too.
     if (one.verdict && one.verdict->status != Status::kNodeLost) one.verdict.reset();
-    held.push_back(
-        {one.notice, one.user, one.notice.round, true, one.cancelled, again, one.verdict});
+    held.push_back({one.notice, one.user, one.notice.round, true, one.cancelled, again, one.verdict,
+                    one.left_out});
   }
   waiting_.insert(waiting_.begin(), std::make_move_iterator(held.begin()),
                   std::make_move_iterator(held.end()));

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -32,7 +33,7 @@ struct Books {
 // Where a post went.
 struct PlacedPost {
   Status status = Status::kOk;  // kDuplicate, kNoCredit: it went nowhere, and nothing changed
-  PlanSwitch::By by = PlanSwitch::By::kNone;  // kNone: the post waits
+  PlanSwitch::By by = PlanSwitch::By::kNone;  // kNone: the post waits, or has ended
   std::uint64_t user = 0;
   std::uint32_t round = 0;  // of the tag
   std::uint32_t tag = 0;
@@ -43,8 +44,8 @@ class PostPlacement {
  public:
   explicit PostPlacement(std::uint16_t rank) : rank_(rank) {}
 
-  // Appends the notices of the version's shards to `out`; none when the post waits. `user` is the
-  // caller's number of the operation.
+  // Appends the notices of the version's shards to `out`; none when the post waits, or has ended at
+  // once. `user` is the caller's number of the operation.
   PlacedPost place(const Books& books, const wire::Notice& notice, std::uint64_t user, Nanos now,
                    std::vector<Outbound>& out);
   // Places the first waiting post from index `at` on for which a book has credit. `at` becomes the
@@ -109,6 +110,7 @@ class PostPlacement {
     bool cancelled = false;
     bool again = false;
     std::optional<wire::Completion> verdict = {};  // of an interrupted operation
+    std::shared_ptr<const LeftOut> left_out = {};  // of the version that carried it before
   };
   // Rounds that have ended for all ranks before this rank posts them.
   struct Closed {

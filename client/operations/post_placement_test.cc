@@ -303,5 +303,81 @@ TEST_F(InterruptedPostsTest, APostThatWasNeverSentHasNoResult) {
   EXPECT_EQ(ended(109), Status::kNodeLost);
 }
 
+// The next version leaves rank 0 out.
+class PostsWithoutARankTest : public PostPlacementTest {
+ protected:
+  static OperationBook without_rank_0() {
+    BookConfig without = config();
+    without.left_out = {0};
+    return OperationBook(without);
+  }
+  static wire::Notice reduce(std::uint32_t tag) {
+    wire::Notice notice;
+    notice.kind = wire::Kind::kReduce;
+    notice.tag = tag;
+    notice.count = 16;
+    return notice;
+  }
+  void repair(const RoundDecision& decided) {
+    const RoundsByTag own = now_.rounds();
+    plans_.know(decided.first);
+    plans_.repaired();
+    now_ = without_rank_0();
+    for (const auto& [tag, first] : decided.first) now_.begin_at(tag, first);
+    posts_.close_rounds(decided, own, [](std::uint64_t) { return true; });
+  }
+};
+
+TEST_F(PostsWithoutARankTest, APostThatNeedsTheRankEndsAtOnce) {
+  now_ = without_rank_0();
+  const PlacedPost placed = posts_.place(books(), reduce(7), 107, 0, out_);
+  EXPECT_EQ(placed.status, Status::kOk);
+  EXPECT_EQ(placed.by, By::kNone) << "there is nothing to send";
+  EXPECT_EQ(placed.round, 0U);
+  EXPECT_TRUE(out_.empty());
+  EXPECT_EQ(posts_.waiting(), 0U);
+  ASSERT_TRUE(now_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kPeerLost);
+  EXPECT_EQ(place(7).round, 1U);
+}
+
+TEST_F(PostsWithoutARankTest, AnInterruptedOperationThatNeedsTheRankEndsAtOnce) {
+  ASSERT_EQ(posts_.place(books(), reduce(7), 107, 0, out_).by, By::kNew);
+  plans_.interrupt();
+  posts_.hold(now_.interrupt());
+  repair({.first = {{7, 0}}, .failed = {}});
+  std::size_t at = 0;
+  const auto placed = place_waiting(at);
+  ASSERT_TRUE(placed);
+  EXPECT_EQ(placed->by, By::kNone);
+  EXPECT_TRUE(out_.empty());
+  ASSERT_TRUE(now_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kPeerLost);
+  EXPECT_EQ(finished_.verdict.culprit, 0);
+  EXPECT_FALSE(finished_.started) << "its contribution is back";
+}
+
+// Its round has succeeded at another rank, with the contributions of all.
+TEST_F(PostsWithoutARankTest, AClosedOperationHasTheRanksOfTheVersionThatCarriedIt) {
+  ASSERT_EQ(posts_.place(books(), reduce(7), 107, 0, out_).by, By::kNew);
+  plans_.interrupt();
+  posts_.hold(now_.interrupt());
+  repair({.first = {{7, 1}}, .failed = {}});
+  ASSERT_TRUE(posts_.take(finished_));
+  EXPECT_EQ(finished_.verdict.status, Status::kOk);
+  EXPECT_EQ(finished_.left_out, nullptr) << "not those of the next version";
+}
+
+TEST_F(PostsWithoutARankTest, AClosedOperationLacksTheRanksThatItsVersionLeftOut) {
+  now_ = without_rank_0();
+  ASSERT_EQ(place(7).by, By::kNew);
+  plans_.interrupt();
+  posts_.hold(now_.interrupt());
+  repair({.first = {{7, 1}}, .failed = {}});
+  ASSERT_TRUE(posts_.take(finished_));
+  ASSERT_NE(finished_.left_out, nullptr);
+  EXPECT_EQ(finished_.left_out->text, "without rank 0");
+}
+
 }  // namespace
 }  // namespace tally::client

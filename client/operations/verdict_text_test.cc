@@ -76,5 +76,19 @@ TEST(VerdictText, NamesTheNodeThatIsGone) {
   }
 }
 
+TEST(VerdictText, NamesALeftOutRankThatTheOperationNeeds) {
+  Finished finished;
+  finished.verdict.status = Status::kPeerLost;
+  finished.verdict.culprit = 3;
+  finished.tag = 17;
+  finished.round = 5;
+  finished.left_out = make_left_out({1, 3});
+  EXPECT_EQ(verdict_text(finished, 0, {}),
+            "tag 17 round 5: rank 3 is left out of the job, and the operation needs it: use a root "
+            "that is left, or an all-reduce");
+  finished.verdict.culprit = 2;
+  EXPECT_EQ(verdict_text(finished, 0, {}), "tag 17 round 5: rank 2 died or its connection broke");
+}
+
 }  // namespace
 }  // namespace tally::client

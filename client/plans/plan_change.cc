@@ -151,7 +151,7 @@ PlanStep PlanChange::resume(ResumedJob found, Nanos now) {
   }
   if (interrupted_ && (found.epoch == current_ || found.epoch == known_)) {
     silent_until_ = now + timeouts_.coordinator_silence();
-    static_cast<void>(news_->report_loss(found.epoch, why_lost_));
+    static_cast<void>(news_->report_loss(found.epoch, loss_));
     return drop_next(note);
   }
   if (found.epoch != current_) {
@@ -174,7 +174,7 @@ PlanStep PlanChange::go_on_alone(const Error& why) {
         .kind = PlanStep::Kind::kEndSession,
         .why = {Status::kNodeLost,
                 fmt::format("{}; the coordinator at {} went away before it repaired the job: {}",
-                            why_lost_, address_, why.message)}};
+                            loss_.why, address_, why.message)}};
   }
   if (!plans_.go_on_alone()) {
     return {.kind = PlanStep::Kind::kEndSession,
@@ -200,15 +200,15 @@ void PlanChange::prepared(std::uint32_t epoch, const RoundsByTag& rounds, Nanos 
   if (!sent) refuse(epoch, sent.error().message);
 }
 
-void PlanChange::interrupt(std::uint32_t epoch, const std::string& why, Nanos now) {
+void PlanChange::interrupt(std::uint32_t epoch, const LossReport& loss, Nanos now) {
   interrupted_ = true;
   if (plans_.stage() == PlanSwitch::Stage::kKnowing) known_ = epoch_;
   plans_.interrupt();
   epoch_ = 0;
   why_not_.reset();
-  why_lost_ = why;
+  loss_ = loss;
   if (news_) silent_until_ = now + timeouts_.coordinator_silence();
-  if (news_) static_cast<void>(news_->report_loss(epoch, why));
+  if (news_) static_cast<void>(news_->report_loss(epoch, loss));
 }
 
 RoundDecision PlanChange::repaired() {

@@ -78,7 +78,10 @@ class PlanChange {
   void call_off(const std::string& why);
   // The rank has lost the version of this epoch, and holds its posts back. Reports the loss; the
   // next step is kPrepare of a repair, or kEndSession. Precondition: repairs().
-  void interrupt(std::uint32_t epoch, const std::string& why, Nanos now);
+  void interrupt(std::uint32_t epoch, const LossReport& loss, Nanos now);
+  void interrupt(std::uint32_t epoch, const std::string& why, Nanos now) {
+    interrupt(epoch, LossReport{why}, now);
+  }
   // Waits for the repair.
   bool is_interrupted() const { return interrupted_; }
   // Ends the interruption: what all ranks have decided. After kRepaired.
@@ -129,7 +132,7 @@ class PlanChange {
   Search search_for_next_;
   std::optional<CoordinatorSearch> search_;
   std::string address_;        // of the last coordinator
-  std::string why_lost_;       // the version of an interrupted rank
+  LossReport loss_;            // of the version of an interrupted rank
   std::uint32_t current_ = 0;  // epoch of the version that carries new rounds
   bool fd_has_changed_ = false;
   // While the rank waits for its repair: a coordinator without a message until then counts as lost.

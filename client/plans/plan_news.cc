@@ -130,8 +130,11 @@ Outcome PlanNews::report_ready(std::uint32_t epoch, const RoundsByTag& rounds, b
   return send(false);
 }
 
-Outcome PlanNews::report_loss(std::uint32_t epoch, std::string_view why) {
-  return send_report({{"epoch", epoch}, {"said", "lost"}, {"why", why.substr(0, kMostWhy)}});
+Outcome PlanNews::report_loss(std::uint32_t epoch, const LossReport& loss) {
+  json params = {{"epoch", epoch}, {"said", "lost"}, {"why", loss.why.substr(0, kMostWhy)}};
+  if (loss.lost_rank) params["lost_rank"] = *loss.lost_rank;
+  if (loss.late_rank) params["late_rank"] = *loss.late_rank;
+  return send_report(std::move(params));
 }
 
 Outcome PlanNews::report_refusal(std::uint32_t epoch, std::string_view why) {

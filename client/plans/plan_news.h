@@ -30,6 +30,14 @@ struct PlanUpdate {
   std::uint16_t culprit = wire::kNoRank;  // of kEnded: the rank that is lost or has left
 };
 
+// How a rank has lost its version of the plan.
+struct LossReport {
+  std::string why;
+  // Set only in a job that goes on without ranks that are lost:
+  std::optional<std::uint16_t> lost_rank{};  // its session at a node has ended
+  std::optional<std::uint16_t> late_rank{};  // it has not announced an operation by its deadline
+};
+
 class PlanNews {
  public:
   // Sends the first request. `channel` must be the channel on which the job was opened. `term` is
@@ -53,7 +61,7 @@ class PlanNews {
   Outcome report(std::uint32_t epoch, std::string_view what);
   // `is_repair`: reports failures and kept rounds too.
   Outcome report_ready(std::uint32_t epoch, const RoundsByTag& rounds, bool is_repair);
-  Outcome report_loss(std::uint32_t epoch, std::string_view why);
+  Outcome report_loss(std::uint32_t epoch, const LossReport& loss);
   Outcome report_refusal(std::uint32_t epoch, std::string_view why);
   // Leaves the job. The rank's place in the job is free when the coordinator has answered.
   void leave();

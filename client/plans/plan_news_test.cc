@@ -145,21 +145,27 @@ TEST_F(PlanNewsTest, ARepairHasMoreToReport) {
   EXPECT_EQ((*update)->kind, PlanUpdate::Kind::kEnded);
   EXPECT_EQ((*update)->why, "rank 1 has left");
   EXPECT_EQ((*update)->culprit, 1);
-  ASSERT_TRUE(news.report_loss(5, "gone").ok());
+  ASSERT_TRUE(news.report_loss(5, {"gone"}).ok());
+  ASSERT_TRUE(news.report_loss(5, {"both", 1, 2}).ok());
   const RoundsByTag rounds = {{7, {3, RoundFailure{Status::kDeadline, 2, 1}, false}},
                               {9, {1, {}, true}}};
   ASSERT_TRUE(news.report_ready(6, rounds, true).ok());
   const json expected = json::parse(R"({"epoch": 6, "said": "ready", "rounds": [[7, 3], [9, 1]],
                                         "failed": [[7, 4, 2, 1]], "kept": [9]})");
-  bool lost = false, ready = false;
+  const json plain = json::parse(R"({"epoch": 5, "said": "lost", "why": "gone"})");
+  const json both =
+      json::parse(R"({"epoch": 5, "said": "lost", "why": "both", "lost_rank": 1, "late_rank": 2})");
+  bool lost = false, named = false, ready = false;
   for (const Nanos until = monotonic_now() + 20 * kSecond;
-       !(lost && ready) && monotonic_now() < until; ::usleep(1000)) {
+       !(lost && named && ready) && monotonic_now() < until; ::usleep(1000)) {
     for (const auto& [method, params] : node.requests()) {
-      lost |= method == "job.report" && params.at("said") == "lost" && params.at("why") == "gone";
+      lost |= method == "job.report" && params == plain;
+      named |= method == "job.report" && params == both;
       ready |= params == expected;
     }
   }
   EXPECT_TRUE(lost);
+  EXPECT_TRUE(named);
   EXPECT_TRUE(ready);
 }
 

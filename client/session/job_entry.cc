@@ -9,6 +9,7 @@
 #include "base/debug_steps.h"
 #include "client/connections/make_connection.h"
 #include "client/session/join_timeout.h"
+#include "client/session/rank_loss_answer.h"
 #include "dataplane/transport/shm/segment.h"
 #include "net/address.h"
 #include "net/rpc/fault_json.h"
@@ -45,6 +46,7 @@ struct Placement {
   std::string key;       // what this rank shows to the nodes; empty: the same as to the coordinator
   bool repairs = false;  // the coordinator repairs jobs
   FaultTimeouts timeouts;  // the coordinator's
+  RankLossAnswer rank_loss;
 };
 
 class Entry {
@@ -76,6 +78,7 @@ class Entry {
     JobEntry made = finish();
     made.coordinator = {std::nullopt, placement_.repairs, term_, made.book.epoch,
                         placement_.timeouts};
+    made.first = placement_.rank_loss.first;
     if (!placement_.nodes.empty()) made.coordinator.channel = std::move(*channel);
     return made;
   }
@@ -90,6 +93,9 @@ class Entry {
       return wrong;
     }
     if (placement_.nodes.empty()) return wrong;
+    auto rank_loss = read_rank_loss(options_, version);
+    if (!rank_loss) return rank_loss.error();
+    placement_.rank_loss = std::move(*rank_loss);
     for (const NodeEntry& node : placement_.nodes) {
       if (auto entered = enter(node); !entered) return entered.error();
     }
@@ -101,6 +107,10 @@ class Entry {
     const auto wish = read_wish(options_.transport, options_.domain);
     if (!wish) return wish.error();
     wish_ = *wish;
+    // A job that goes on without a rank does its outstanding rounds again among fewer ranks. An
+    // eager result may have reached one rank alone, which would then have another result than the
+    // others.
+    wish_.eager_results = !options_.finishes();
     auto credentials = net::tls::Credentials::of_user(options_.token);
     if (!credentials) return credentials.error();
     credentials_ = std::move(*credentials);
@@ -249,18 +259,23 @@ class Entry {
   Outcome ask_once(rpc::RpcChannel& channel) {
     json params = hello(channel);
     params["host"] = net::host_name();
+    ask_for_policy(options_, params);
     auto reply = channel.call("job.open", std::move(params), {}, deadline_);
-    if (!reply && reply.status() == Status::kUnsupported) {  // nodes of older versions
+    const bool is_older = !reply && reply.status() == Status::kUnsupported;
+    if (!reply && !is_older) return refusal_of(options_, reply.error());
+    auto rank_loss = read_rank_loss(options_, is_older ? json::object() : *reply);
+    if (!rank_loss) return rank_loss.error();
+    if (is_older) {
       placement_ = {};
       return Unit{};
     }
-    if (!reply) return reply.error();
     if (auto acts = term_.accept(*reply); !acts) return acts;
     try {
       placement_ = read(*reply);
     } catch (const json::exception&) {
       return rpc::unreadable("job.open", channel);
     }
+    placement_.rank_loss = std::move(*rank_loss);
     if (placement_.nodes.size() > protocol::kMaxTrees) return rpc::unreadable("job.open", channel);
     return Unit{};
   }
@@ -329,6 +344,7 @@ class Entry {
     }
     book.rank = options_.rank;
     book.ranks = options_.ranks;
+    book.left_out = placement_.rank_loss.left_out;
     auto partition = rpc::find_partition(reply);
     if (!partition || !places_all(partition->trees))
       return rpc::unreadable("session.open", channel);
@@ -415,8 +431,10 @@ class Entry {
 }  // namespace
 
 std::unique_ptr<PlanVersion> version_of(JobEntry& entry) {
-  return std::make_unique<PlanVersion>(std::move(entry.book), std::move(entry.nodes),
-                                       std::move(entry.names));
+  auto version = std::make_unique<PlanVersion>(std::move(entry.book), std::move(entry.nodes),
+                                               std::move(entry.names));
+  for (const auto& [tag, round] : entry.first) version->book.begin_at(tag, round);
+  return version;
 }
 
 Result<JobEntry> enter_job(const SessionOptions& options, const SharedByConnections& shared) {

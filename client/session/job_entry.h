@@ -2,6 +2,7 @@
 // session with each node. A node without a cluster answers that it is the only node.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -36,6 +37,8 @@ struct JobEntry {
   };
   std::vector<Line> log_lines;
   KnownCoordinator coordinator{};
+  // By tag: the first round in which this rank takes part; other tags begin at round 0.
+  std::map<std::uint32_t, std::uint32_t> first{};
 };
 
 // Moves the version of the plan, with its nodes, out of the entry.

@@ -22,13 +22,25 @@ std::string entry_path(const char* name) {
 
 class JobEntryTest : public ::testing::Test {
  protected:
-  static Result<JobEntry> enter(const std::string& addresses, Nanos timeout = 2 * kSecond) {
+  static SessionOptions options_of(const std::string& addresses) {
     SessionOptions options;
     options.address = addresses;
     options.job = "j";
     options.checksums = false;
+    options.connect_timeout = 2 * kSecond;
+    return options;
+  }
+  static Result<JobEntry> enter(const std::string& addresses, Nanos timeout = 2 * kSecond) {
+    SessionOptions options = options_of(addresses);
     options.connect_timeout = timeout;
     return enter_job(options, {});
+  }
+  // Rank 0 of 4 of a job that goes on without ranks that are lost.
+  static SessionOptions finishing(const std::string& addresses) {
+    SessionOptions options = options_of(addresses);
+    options.ranks = 4;
+    options.on_rank_loss = RankLoss::kFinish;
+    return options;
   }
   static json opened(std::vector<std::uint32_t> weights, std::uint32_t epoch = 3) {
     return {{"result",
@@ -59,6 +71,66 @@ TEST_F(JobEntryTest, ANodeOfAnOlderVersionNeedsNoPlan) {
   ASSERT_TRUE(entry.ok()) << entry.error().message;
   EXPECT_EQ(entry->nodes.shards(), 1u);
   EXPECT_FALSE(node.requests().at(1).second.contains("epoch"));
+}
+
+// It has no coordinator that could go on without a rank.
+TEST_F(JobEntryTest, AJobThatGoesOnWithoutARankNeedsACoordinatorThatKnowsIt) {
+  ScriptedNode old(entry_path("old"), of_an_older_version);
+  ScriptedNode alone(entry_path("alone"), [](const std::string& method, const json&) -> json {
+    if (method == "job.open") return {{"result", {{"nodes", json::array()}}}};
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  ScriptedNode strict(entry_path("strict"), [](const auto&, const auto&) {
+    return refusal(Status::kInvalidArgument, "parameter \"on_rank_loss\" is unknown");
+  });
+  for (const ScriptedNode* node : {&old, &alone, &strict}) {
+    const auto refused = enter_job(finishing(node->address()), {});
+    EXPECT_EQ(refused.status(), Status::kUnsupported) << node->address();
+    EXPECT_EQ(node->requests().size(), 1U) << "no node gets the rank";
+  }
+}
+
+TEST_F(JobEntryTest, TheVersionKnowsTheRanksThatAreLeftOut) {
+  ScriptedNode a(entry_path("a"), [](const std::string& method, const json&) -> json {
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  json answer = {{"epoch", 3},
+                 {"nodes", {at(a, {0})}},
+                 {"on_rank_loss", "finish"},
+                 {"left_out", {1, 3}},
+                 {"first", json::array({{7, 4}})}};
+  ScriptedNode coordinator(entry_path("c"), [&](const auto&, const auto&) -> json {
+    return {{"result", answer}};
+  });
+  SessionOptions options = finishing(coordinator.address());
+  options.quorum = 2;
+  auto entry = enter_job(options, {});
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(coordinator.requests().at(0).second.at("on_rank_loss"), "finish");
+  EXPECT_EQ(coordinator.requests().at(0).second.at("quorum"), 2);
+  EXPECT_FALSE(a.requests().at(0).second.contains("on_rank_loss")) << "older nodes refuse it";
+  const auto version = version_of(*entry);
+  EXPECT_EQ(version->config.left_out, (std::vector<std::uint16_t>{1, 3}));
+  EXPECT_EQ(version->book.next_round(7), 4U) << "where this rank joins";
+  EXPECT_EQ(version->book.next_round(8), 0U);
+  answer["left_out"] = {1, 4};
+  EXPECT_EQ(enter_job(options, {}).status(), Status::kProtocol);
+}
+
+TEST_F(JobEntryTest, ANewVersionHasTheRanksThatAreLeftOut) {
+  ScriptedNode a(entry_path("a"), [](const std::string& method, const json&) -> json {
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  const SessionOptions options = finishing("");
+  const Nanos deadline = monotonic_now() + 2 * kSecond;
+  json version = {{"epoch", 3}, {"nodes", {at(a, {0})}}, {"left_out", {2U}}};
+  EXPECT_EQ(enter_version(options, {}, version, deadline).status(), Status::kUnsupported);
+  version["on_rank_loss"] = "finish";
+  const auto entry = enter_version(options, {}, version, deadline);
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(entry->book.left_out, (std::vector<std::uint16_t>{2}));
+  version["left_out"] = {2U, 1U};
+  EXPECT_EQ(enter_version(options, {}, version, deadline).status(), Status::kProtocol);
 }
 
 // Any user can make a socket in /tmp before a node does.

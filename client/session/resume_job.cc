@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/session/join_timeout.h"
+#include "client/session/rank_loss_answer.h"
 #include "net/address.h"
 #include "net/rpc/fault_json.h"
 #include "net/rpc/follow.h"
@@ -101,7 +102,8 @@ class JobResumption {
     if (!answer) return answer.error();
     if (const auto acts = term_.accept(*answer); !acts) return acts.error();
     const auto epoch = answer->find("epoch");
-    if (epoch == answer->end() || !epoch->is_number_unsigned()) {
+    const bool has_place = read_left_out(*answer, wanted_.rank, wanted_.ranks).has_value();
+    if (epoch == answer->end() || !epoch->is_number_unsigned() || !has_place) {
       return rpc::unreadable("job.resume", channel);
     }
     return ResumedJob{std::move(channel), epoch->get<std::uint32_t>(), term_,

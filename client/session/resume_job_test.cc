@@ -54,6 +54,14 @@ TEST_F(ResumeJobTest, TakesItsPlaceAtTheCoordinator) {
   EXPECT_EQ(params.at("epochs"), json::array({3, 4}));
 }
 
+// A rank that is left out has no place.
+TEST_F(ResumeJobTest, RefusesAnAnswerThatLeavesTheRankOut) {
+  ScriptedNode node(resume_path("a"), [](const std::string&, const json&) -> json {
+    return {{"result", {{"epoch", 4}, {"on_rank_loss", "finish"}, {"left_out", {1}}}}};
+  });
+  EXPECT_FALSE(resume({node.address()}, 0).ok());
+}
+
 TEST_F(ResumeJobTest, FollowsAMemberToItsCoordinator) {
   ScriptedNode coordinator(resume_path("c"), [](const std::string& method, const json&) -> json {
     if (method == "cluster.nodes") return {{"result", json::array({{{"name", "m"}}})}};

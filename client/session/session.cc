@@ -10,7 +10,6 @@
 #include "base/debug_steps.h"
 #include "client/operations/verdict_text.h"
 #include "client/session/resume_job.h"
-#include "net/address.h"
 
 namespace tally::client {
 namespace {
@@ -26,11 +25,7 @@ constexpr std::size_t kEntries = 32;
 // -- begin and end -------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
-  if (!options.checksums) {
-    const auto enabled = net::default_checksums();
-    if (!enabled) return enabled.error();
-    options.checksums = *enabled;
-  }
+  if (auto taken = take_defaults(options); !taken) return taken.error();
   const auto shared = SharedByConnections::make();
   auto entry = enter_job(options, shared);
   if (!entry) return entry.error();
@@ -52,8 +47,12 @@ Session::Session(SessionOptions options, SharedByConnections shared, JobEntry en
       posts_(options_.rank),
       operations_(options_.rank, options_.ranks, entry.crc32c),
       version_changes_({options_, shared_, versions_, change_, watch_, regions_, posts_}),
-      repair_({versions_, change_, regions_, posts_, operations_}) {
-  if (change_.repairs()) operations_.keep_inputs();
+      repair_({versions_, change_, regions_, posts_, operations_}, options_.finishes()) {
+  if (options_.finishes()) {
+    operations_.keep_inputs_in_place();
+  } else if (change_.repairs()) {
+    operations_.keep_inputs();
+  }
   if (options_.deadline_ms == 0) options_.deadline_ms = entry.deadline_ms;
 }
 
@@ -186,7 +185,7 @@ void Session::place_waiting() {
     const auto placed =
         posts_.place_waiting(versions_.books(change_.plans()), at, monotonic_now(), outbound_);
     if (!placed) return;
-    send(*placed);
+    if (placed->by != PlanSwitch::By::kNone) send(*placed);
     if (placed->cancelled && versions_.now().book.cancel(placed->tag, outbound_) == Status::kOk) {
       send(versions_.now());
     }

@@ -16,8 +16,20 @@ constexpr Nanos kFenceTime = 1 * kSecond;  // for a shard that is in the middle 
 
 bool SessionRepair::note(const std::string& why) {
   if (!units_.change.repairs()) return false;
-  if (!noted_) noted_ = why;
+  if (!noted_) noted_ = LossReport{why};
   return true;
+}
+
+// Names the rank of which the completion reports that it is lost or late. A rank that is late
+// itself hears of that from the coordinator.
+void SessionRepair::blame(const wire::Completion& completion, std::uint16_t own_rank) {
+  if (!finishes_ || !noted_) return;
+  if (completion.culprit == wire::kNoRank || completion.culprit == own_rank) return;
+  const bool is_late = completion.status == Status::kDeadline;
+  const bool is_lost =
+      completion.status == Status::kPeerLost || completion.status == Status::kPeerLeft;
+  if (is_late && !noted_->late_rank) noted_->late_rank = completion.culprit;
+  if (is_lost && !noted_->lost_rank) noted_->lost_rank = completion.culprit;
 }
 
 std::optional<Status> SessionRepair::take_loss(PlanVersion& version,
@@ -25,13 +37,18 @@ std::optional<Status> SessionRepair::take_loss(PlanVersion& version,
   const Status status = completion.status;
   const bool is_loss = status == Status::kNodeLost || status == Status::kPeerLost ||
                        status == Status::kPeerLeft || status == Status::kStaleEpoch;
-  if (!is_loss || !units_.change.repairs()) return std::nullopt;
+  // A rank has not announced the operation in time.
+  const bool is_late = finishes_ && status == Status::kDeadline && completion.missing > 0;
+  if (!(is_loss || is_late) || !units_.change.repairs()) return std::nullopt;
   const Status known = version.book.note_loss(completion);
-  if (known == Status::kOk) note(verdict_text(completion, version.config.rank, version.names));
+  if (known != Status::kOk) return known;
+  note(verdict_text(completion, version.config.rank, version.names));
+  blame(completion, version.config.rank);
   return known;
 }
 
 bool SessionRepair::interrupt(const std::string& why, const SessionOptions& options) {
+  const LossReport loss = noted_.value_or(LossReport{why});
   noted_.reset();
   since_ = monotonic_now();
   PlanVersions& versions = units_.versions;
@@ -55,7 +72,7 @@ bool SessionRepair::interrupt(const std::string& why, const SessionOptions& opti
   versions.keep_only_now();
   options.write_log(1, fmt::format("the job of epoch {} waits for a repair: {}", epoch, why));
   units_.posts.hold(std::move(interrupted));
-  units_.change.interrupt(epoch, why, since_);
+  units_.change.interrupt(epoch, loss, since_);
   return true;
 }
 

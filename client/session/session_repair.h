@@ -32,16 +32,18 @@ struct RepairedUnits {
 
 class SessionRepair {
  public:
-  explicit SessionRepair(const RepairedUnits& units) : units_(units) {}
+  // `finishes`: the job goes on without ranks that are lost or late.
+  SessionRepair(const RepairedUnits& units, bool finishes) : units_(units), finishes_(finishes) {}
 
   // Something was lost that a repair can replace. The first loss counts, until interrupt(). False:
   // the job cannot be repaired.
   bool note(const std::string& why);
-  // A completion that reports a lost node or rank, or a version that has ended because of that. Its
-  // operation stays outstanding. None: another completion, or the job cannot be repaired.
+  // A completion that reports a lost node or rank, or a version that has ended because of that, or
+  // a late rank without which the job goes on. Its operation stays outstanding. None: another
+  // completion, or the job cannot be repaired.
   std::optional<Status> take_loss(PlanVersion& version, const wire::Completion& completion);
   // The loss that calls for interrupt(); null when there is none.
-  const std::string* noted() const { return noted_ ? &*noted_ : nullptr; }
+  const std::string* noted() const { return noted_ ? &noted_->why : nullptr; }
   // Whether the session waits for its repair.
   bool is_interrupted() const { return units_.change.is_interrupted(); }
   // The same, or it is about to be interrupted.
@@ -60,10 +62,12 @@ class SessionRepair {
 
  private:
   bool take_memory_back(const SessionOptions& options);
+  void blame(const wire::Completion& completion, std::uint16_t own_rank);
   Outcome do_again(std::uint32_t tag, std::uint32_t deadline_ms);
 
   RepairedUnits units_;
-  std::optional<std::string> noted_;
+  bool finishes_;
+  std::optional<LossReport> noted_;
   Nanos since_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// A session while its job's plan changes, where something goes wrong: with a coordinator whose
-// answers the test gives, and nodes that answer and serve nothing.
+// A session while its job's plan changes, where something goes wrong, and without one of the job's
+// ranks: with a coordinator whose answers the test gives, and nodes that answer and serve nothing.
 #include "client/session/session.h"
 
 #include <gmock/gmock.h>
@@ -244,6 +244,100 @@ TEST_F(SessionPlansTest, AWaitIsOneSleep) {
   const Nanos until = monotonic_now() + 2 * kSecond + 200 * kMillisecond;
   EXPECT_EQ(session_->wait(none, until).status(), Status::kAgain);
   EXPECT_LE(sleeps() - before, 2) << "it looked around in between";
+}
+
+// -- a job that goes on without one of its ranks -------------------------------------------------
+
+// Rank 0 of 3, which enters the job at round 4 of tag 7. Rank 1 is left out.
+class SessionLeftOutTest : public ::testing::Test {
+ protected:
+  SessionLeftOutTest() {
+    SessionOptions options;
+    options.address = coordinator_.address();
+    options.job = "j";
+    options.ranks = 3;
+    options.checksums = false;
+    options.on_rank_loss = RankLoss::kFinish;
+    session_ = std::move(Session::open(std::move(options))).value();
+    region_ = session_->add_region(Region::allocate(4096).value()).value();
+  }
+  // The node goes first: the session does not wait for its completions.
+  ~SessionLeftOutTest() override {
+    node_.reset();
+    session_.reset();
+  }
+  Result<std::uint32_t> reduce(std::uint32_t tag, std::uint16_t root) {
+    Post post;
+    post.notice.kind = wire::Kind::kReduce;
+    post.notice.tag = tag;
+    post.notice.count = 16;
+    post.notice.root = root;
+    post.user = tag + 100;
+    post.in = post.out = region_;
+    return session_->post(post);
+  }
+  static json answer_of_node(const std::string& method, const json& params) {
+    if (method == "region.register") return {{"result", {{"region", params.value("region", 1U)}}}};
+    if (method != "session.open") return {{"result", json::object()}};
+    return {{"result",
+             {{"epoch", 3U},
+              {"weights", {65536U}},
+              {"split_bytes", 4096U},
+              {"credit", 1U},
+              {"deadline_ms", 100'000U}}}};
+  }
+  json answer_of_coordinator(const std::string& method) const {
+    if (method == "job.next") return {};
+    const json one = {{"name", "n"},
+                      {"host", "elsewhere"},
+                      {"tcp", ""},
+                      {"unix", node_->address()},
+                      {"trees", {0U}}};
+    return {{"result",
+             {{"epoch", 3U},
+              {"nodes", {one}},
+              {"on_rank_loss", "finish"},
+              {"left_out", {1U}},
+              {"first", json::array({{7U, 4U}})}}}};
+  }
+
+  std::optional<ScriptedNode> node_{std::in_place, socket_path("left-out-n"), answer_of_node};
+  ScriptedNode coordinator_{
+      socket_path("left-out-c"),
+      [this](const std::string& method, const json&) { return answer_of_coordinator(method); }};
+  std::unique_ptr<Session> session_;
+  Region* region_ = nullptr;
+};
+
+TEST_F(SessionLeftOutTest, AnOperationThatNeedsTheRankFailsAtOnce) {
+  EXPECT_EQ(session_->book_config().left_out, (std::vector<std::uint16_t>{1}));
+  const auto round = reduce(7, 1);
+  ASSERT_TRUE(round.ok()) << round.error().message;
+  EXPECT_EQ(*round, 4U) << "where the rank enters the job";
+  EXPECT_FALSE(session_->arm()) << "there is a completion";
+  Completed completed;
+  ASSERT_TRUE(session_->wait(completed, 0).ok());
+  EXPECT_EQ(completed.status, Status::kPeerLost);
+  EXPECT_EQ(completed.culprit, 1);
+  EXPECT_EQ(completed.user, 107U);
+  EXPECT_EQ(completed.round, 4U);
+  EXPECT_EQ(completed.contributors, 0U);
+  EXPECT_FALSE(completed.inputs_gone);
+  EXPECT_THAT(completed.message, HasSubstr("tag 7 round 4: rank 1 is left out of the job"));
+  EXPECT_EQ(region_->outstanding, 0U);
+  EXPECT_FALSE(session_->lost());
+}
+
+TEST_F(SessionLeftOutTest, OtherOperationsGoToTheNode) {
+  ASSERT_TRUE(reduce(7, 1).ok());
+  Completed completed;
+  ASSERT_TRUE(session_->poll(completed));
+  EXPECT_EQ(*reduce(7, 2), 5U);
+  EXPECT_EQ(session_->outstanding(), 1U);
+  EXPECT_FALSE(session_->poll(completed));
+  ASSERT_TRUE(reduce(8, 1).ok()) << "it needs no credit";
+  ASSERT_TRUE(session_->wait_for(8, 0, completed).ok());
+  EXPECT_EQ(completed.status, Status::kPeerLost);
 }
 
 }  // namespace

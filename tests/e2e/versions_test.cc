@@ -75,5 +75,34 @@ TEST(Versions, ANodeOfTheFirstOneServesAndIsNotAskedForMore) {
   EXPECT_THAT(opened("verbs", TALLY_CHECKSUMS_OFF), HasSubstr("does not offer transport verbs"));
 }
 
+// A node without a coordinator ends a job that loses a rank, as nodes of earlier versions do.
+TEST(Versions, ANodeAloneDoesNotGoOnWithoutARank) {
+  LocalNode node;
+  tally_session_options options{};
+  options.size = sizeof options;
+  options.address = node.address().c_str();
+  options.ranks = 2;
+  options.on_rank_loss = TALLY_RANK_LOSS_FINISH;
+  options.quorum = 2;
+  tally_session* session = nullptr;
+  EXPECT_EQ(tally_open(&options, &session), TALLY_UNSUPPORTED);
+  EXPECT_THAT(tally_last_error(nullptr), HasSubstr("set on_rank_loss or TALLY_ON_RANK_LOSS to"));
+  options.quorum = 3;
+  EXPECT_EQ(tally_open(&options, &session), TALLY_INVALID_ARGUMENT);
+  EXPECT_THAT(tally_last_error(nullptr), HasSubstr("quorum 3"));
+}
+
+TEST(Versions, ASuccessHasTheContributionsOfAllRanks) {
+  LocalNode node;
+  Rank rank(node.address(), 0, 1);
+  tally_operation op{};
+  op.size = sizeof op;
+  op.kind = TALLY_BARRIER;
+  const tally_completion completion = rank.run(op);
+  EXPECT_EQ(completion.status, TALLY_OK);
+  EXPECT_EQ(completion.contributors, 1U);
+  EXPECT_STREQ(completion.message, "");
+}
+
 }  // namespace
 }  // namespace tally::testing

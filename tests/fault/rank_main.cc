@@ -1,11 +1,15 @@
 // A rank that does what it is told, one command per line of its input, and says how it ended. Its
 // standard error has the session's log.
-//   sum TAG COUNT [out|preserve]   posts an all-reduce of f32, in place or out of place; preserve:
-//                         in place, with TALLY_PRESERVE
+//   sum TAG COUNT [out|preserve|average]   posts an all-reduce of f32, in place or out of place;
+//                         preserve: in place, with TALLY_PRESERVE; average: TALLY_AVERAGE, out of
+//                         place
 //   announce TAG COUNT KIND TYPE OP ROOT   the same of any kind, by the numbers of tally.h
-//   wait                  takes a completion: "TAG STATUS CULPRIT GONE | message", and verifies
-//   loop TAG COUNT N [out|preserve]   N rounds of sum and wait: "looped N wrong W" or the first
-//                         failure
+//   wait                  takes a completion: "TAG STATUS CULPRIT GONE | message", and verifies;
+//                         "TAG ok wrong W contributors N without rank R" where ranks are left out
+//   loop TAG COUNT N [out|preserve|average]   N rounds of sum and wait: "looped N wrong W" or the
+//                         first failure. Before that "contributors N from round R without rank M",
+//                         at each change of the ranks that are left out
+//   left-out              how many ranks are left out of the version in use: "left out N"
 //   timed TAG COUNT N SLOW_US [out|preserve]   as loop: "slow BEGIN LASTS" for each round that
 //                         lasts SLOW_US or more; "timed N wrong W longest LASTS at BEGIN repairs
 //                         N"; in microseconds, begins on CLOCK_MONOTONIC
@@ -25,6 +29,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +38,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace {
 
@@ -47,6 +53,7 @@ struct State {
   std::uint32_t deadline_ms = 0;
   std::uint64_t count = 0;
   bool out_of_place = false;
+  bool is_average = false;
   steady_clock::duration worst{};
   steady_clock::time_point worst_begin;
   int repairs = 0;  // of this process's sessions
@@ -90,11 +97,13 @@ bool post(State& state, std::uint32_t tag, std::uint64_t count, const std::strin
     return false;
   }
   state.count = count;
-  state.out_of_place = where == "out";
+  state.is_average = where == "average";
+  state.out_of_place = where == "out" || state.is_average;
   for (std::uint64_t i = 0; i < count; ++i) state.data[i] = value(state.options.rank, i);
   tally_operation op{};
   op.size = sizeof op;
   op.kind = TALLY_ALL_REDUCE;
+  op.op = state.is_average ? TALLY_AVERAGE : TALLY_SUM;
   op.tag = tag;
   op.count = count;
   op.in = {state.region, 0};
@@ -118,13 +127,32 @@ void announce_any(State& state, std::istringstream& words) {
   if (announce(state, op)) print("posted");
 }
 
-std::uint64_t wrong(const State& state) {
+// The sum of the numbers of the ranks that have contributed: what element 0 of a sum is. The
+// message names the ranks that are left out, but for "and N more". Nothing: it does not name all.
+std::optional<float> sum_of_ranks(const State& state, const tally_completion& completion) {
+  std::uint32_t sum = 0;
+  for (std::uint32_t rank = 0; rank < state.options.ranks; ++rank) sum += rank;
+  const std::string text = completion.message;
+  if (text.ends_with(" more")) return std::nullopt;
+  constexpr const char* kDigits = "0123456789";
+  for (std::size_t at = text.find_first_of(kDigits); at != std::string::npos;
+       at = text.find_first_of(kDigits, text.find_first_not_of(kDigits, at))) {
+    sum -= static_cast<std::uint32_t>(std::stoul(text.substr(at)));
+  }
+  return static_cast<float>(sum);
+}
+
+std::uint64_t wrong(const State& state, const tally_completion& completion) {
   const float* result = state.data + (state.out_of_place ? state.max : 0);
+  const auto ranks = static_cast<float>(completion.contributors);
+  const float scale = state.is_average ? ranks : 1;
+  const float base = sum_of_ranks(state, completion).value_or(result[0] * scale);
   std::uint64_t wrong = 0;
   for (std::uint64_t i = 0; i < state.count; ++i) {
-    float expected = 0;
-    for (std::uint32_t rank = 0; rank < state.options.ranks; ++rank) expected += value(rank, i);
-    wrong += result[i] != expected;
+    const float expected = ranks * static_cast<float>(i % 1021) + base;
+    // The sum is exact.
+    const float off = std::abs(result[i] * scale - expected);
+    wrong += !(state.is_average ? off <= expected * 1e-6F : off == 0) ? 1 : 0;
   }
   return wrong;
 }
@@ -141,7 +169,10 @@ void report(const State& state, const tally_completion& completion) {
   std::ostringstream text;
   text << completion.tag << ' ' << tally_status_name(completion.status) << ' ';
   if (completion.status == TALLY_OK) {
-    text << "wrong " << wrong(state);
+    text << "wrong " << wrong(state, completion);
+    if (completion.contributors < state.options.ranks) {
+      text << " contributors " << completion.contributors << ' ' << completion.message;
+    }
   } else {
     text << static_cast<std::int32_t>(completion.culprit) << ' ' << completion.inputs_gone << " | "
          << completion.message;
@@ -172,6 +203,7 @@ std::optional<std::uint64_t> run_rounds(State& state, std::uint32_t tag, std::ui
                                         int rounds, const std::string& where,
                                         steady_clock::duration slow) {
   std::uint64_t bad = 0;
+  std::uint32_t contributors = state.options.ranks;
   state.worst = {};
   for (int round = 0; round < rounds; ++round) {
     tally_completion completion;
@@ -189,7 +221,11 @@ std::optional<std::uint64_t> run_rounds(State& state, std::uint32_t tag, std::ui
       report(state, completion);
       return std::nullopt;
     }
-    bad += wrong(state);
+    bad += wrong(state, completion);
+    if (completion.contributors != std::exchange(contributors, completion.contributors)) {
+      print("contributors " + std::to_string(contributors) + " from round " +
+            std::to_string(completion.round) + ' ' + completion.message);
+    }
   }
   return bad;
 }
@@ -307,6 +343,11 @@ void obey(State& state, const std::string& line) {
     tally_session_info info{};
     info.size = sizeof info;
     print(tally_get_info(state.session, &info) == TALLY_OK ? info.transport : "no session");
+  } else if (command == "left-out") {
+    tally_session_info info{};
+    info.size = sizeof info;
+    tally_get_info(state.session, &info);
+    print("left out " + std::to_string(info.left_out));
   } else if (command == "fork") {
     fork_child(state);
   } else if (command == "fork-live") {
@@ -329,8 +370,8 @@ void obey(State& state, const std::string& line) {
 int main(int argc, char** argv) {
   if (argc < 5) {
     std::fprintf(stderr,
-                 "usage: fault-rank ADDRESS JOB RANK RANKS [ELEMENTS [CONNECT_MS]], then commands "
-                 "on its input\n");
+                 "usage: fault-rank ADDRESS JOB RANK RANKS [ELEMENTS [CONNECT_MS [fail|finish "
+                 "[QUORUM]]]], then commands on its input\n");
     return 2;
   }
   State state;
@@ -349,6 +390,11 @@ int main(int argc, char** argv) {
   };
   if (argc > 5) state.max = static_cast<std::size_t>(std::atol(argv[5]));
   if (argc > 6) state.options.connect_timeout_ms = static_cast<std::uint32_t>(std::atoi(argv[6]));
+  if (argc > 7) {
+    const bool finish = std::string_view(argv[7]) == "finish";
+    state.options.on_rank_loss = finish ? TALLY_RANK_LOSS_FINISH : TALLY_RANK_LOSS_FAIL;
+  }
+  if (argc > 8) state.options.quorum = static_cast<std::uint32_t>(std::atoi(argv[8]));
   open(state);
   for (std::string line; std::getline(std::cin, line);) obey(state, line);
   tally_close(state.session);

@@ -113,6 +113,38 @@ typedef enum tally_checksums {
   TALLY_CHECKSUMS_OFF = 2
 } tally_checksums;
 
+/* What happens to the job when it loses a rank: when the process of a rank ends without
+ * tally_close, or is cut off. All ranks of a job have the same policy and quorum, else
+ * tally_open fails.
+ *
+ * With TALLY_RANK_LOSS_FAIL the job ends: operations fail with TALLY_PEER_LOST.
+ * With TALLY_RANK_LOSS_FINISH the job goes on without the rank, in the same step. Ranks keep their
+ * numbers, and the job keeps its number of ranks.
+ * - A rank is lost, too, when it has not announced an operation by the deadline of this operation,
+ *   or when it has closed its session and another rank misses it.
+ * - An operation that has succeeded at one rank has succeeded at all ranks that are left. Other
+ *   outstanding operations are done again without the contribution of the rank.
+ * - TALLY_SUM, TALLY_MIN and TALLY_MAX have the values of the ranks that are left. TALLY_AVERAGE
+ *   divides by their number. tally_completion.contributors has this number, which is the same at
+ *   all of them.
+ * - An operation that needs the rank fails at once with TALLY_PEER_LOST and this rank as culprit: a
+ *   reduce or broadcast with it as root, and a reduce-scatter or all-gather in which it has
+ *   elements.
+ * - The job ends with TALLY_PEER_LOST when fewer ranks would be left than the quorum.
+ * - A rank that was left out may open a new session with its number. It takes part again from the
+ *   rounds on that its first completions show. The old session of a rank that was late or cut off
+ * is over. It may have had one result of a tag that the others then computed without it.
+ * - Each operation in place keeps a copy of the contribution, as with TALLY_PRESERVE. Small
+ *   operations take one more round trip than otherwise where the nodes are on other machines.
+ * - tally_open fails with TALLY_UNSUPPORTED when no coordinator serves the job, or when the
+ *   coordinator is of a release that does not know the policy. */
+typedef enum tally_rank_loss {
+  TALLY_RANK_LOSS_DEFAULT = 0, /* as $TALLY_ON_RANK_LOSS says: "fail" or "finish"; fail when it is
+                                  not set */
+  TALLY_RANK_LOSS_FAIL = 1,
+  TALLY_RANK_LOSS_FINISH = 2
+} tally_rank_loss;
+
 typedef struct tally_session tally_session;
 typedef struct tally_region tally_region;
 
@@ -142,6 +174,9 @@ typedef struct tally_session_options {
   const char* transport;     /* "shm", "verbs", "verbs:DEVICE[:PORT[:GID-INDEX]]" or "fabric". NULL:
                                 $TALLY_TRANSPORT, else the first in this order that works */
   tally_checksums checksums; /* whether this rank gives checksums of its contributions */
+  tally_rank_loss on_rank_loss; /* what happens when the job loses a rank */
+  uint32_t quorum; /* with TALLY_RANK_LOSS_FINISH: the least number of ranks with which the job
+                      goes on, at most `ranks`. 0: $TALLY_QUORUM, or 1 when that is not set */
 } tally_session_options;
 
 /* ibv_pd: the session makes its queue pairs in this protection domain, so that the node can use an
@@ -194,6 +229,8 @@ typedef struct tally_session_info {
                             staged memory, that of devices included, and the edges of adopted
                             memory */
   uint32_t checksums;    /* 1 when this rank gives checksums of its contributions, else 0 */
+  uint32_t left_out;     /* ranks of the job that are lost and left out now, with
+                            TALLY_RANK_LOSS_FINISH */
 } tally_session_info;
 
 /* Fills *info, up to the size that the caller set. */
@@ -336,8 +373,9 @@ typedef struct tally_operation {
 /* Keeps a copy of what this rank contributes in place, until the operation has ended. Without it, a
  * node that is lost in the middle may leave no contribution from which the operation could be done
  * again, and the operation fails at all ranks. Operations apart, and those of at most 8 KiB, need
- * no such copy. The flag has no effect when the job cannot be repaired: without a coordinator, or
- * with a rank of an older release. Memory of a device that an adapter reaches itself is not copied.
+ * no such copy. TALLY_RANK_LOSS_FINISH implies the flag. The flag has no effect when the job cannot
+ * be repaired: without a coordinator, or with a rank of an older release. Memory of a device that
+ * an adapter reaches itself is not copied.
  */
 #define TALLY_PRESERVE 2u
 
@@ -358,7 +396,12 @@ typedef struct tally_completion {
   uint32_t inputs_gone;  /* 1: the operation failed, and result bytes may have overwritten `in` */
   double sum_of_squares; /* with TALLY_WANT_STATS */
   uint64_t nonfinite;    /* with TALLY_WANT_STATS */
-  char message[224]; /* on failure: what happened, which rank is missing, what ranks announced */
+  char message[224]; /* on failure: what happened, which rank is missing, what ranks announced; on
+                        success: which ranks are left out, such as "without ranks 1, 4 and 12 more",
+                        or an empty text */
+  uint32_t contributors; /* on success: ranks of the job less those that are left out, for all kinds
+                            of operations; the same at all ranks that are left; of chunks of device
+                            memory the least; 0 on failure */
 } tally_completion;
 
 /* Takes up to `max` completions without waiting, and returns how many; 0 means that nothing has

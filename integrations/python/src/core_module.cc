@@ -249,6 +249,8 @@ address: "unix:/path" of the node; None: $TALLY_ADDRESS, else this machine's own
 connect_timeout, deadline: seconds; a node that is still starting is waited for, and an operation
 that not all ranks have announced by its deadline fails at all of them with tally.Error.
 checksums: what this rank contributes has some, and the node checks them; None: $TALLY_CHECKSUMS.
+$TALLY_ON_RANK_LOSS=finish: the job goes on without a rank that is lost, with at least $TALLY_QUORUM
+ranks; the same at all ranks.
 
 Arrays are contiguous and of float16, bfloat16 (DLPack only), float32, float64, int8, uint8, int32
 or int64. Memory of a Region (tally.empty), of tensors of 1 MiB and more made after `import
