@@ -9,6 +9,8 @@
 //   loop TAG COUNT N [out|preserve|average]   N rounds of sum and wait: "looped N wrong W" or the
 //                         first failure. Before that "contributors N from round R without rank M",
 //                         at each change of the ranks that are left out
+//   until TAG COUNT ROUND [out|preserve|average]   as loop, up to that round of the tag: "until
+//                         ROUND from FIRST wrong W"
 //   left-out              how many ranks are left out of the version in use: "left out N"
 //   timed TAG COUNT N SLOW_US [out|preserve]   as loop: "slow BEGIN LASTS" for each round that
 //                         lasts SLOW_US or more; "timed N wrong W longest LASTS at BEGIN repairs
@@ -56,7 +58,8 @@ struct State {
   bool is_average = false;
   steady_clock::duration worst{};
   steady_clock::time_point worst_begin;
-  int repairs = 0;  // of this process's sessions
+  std::uint32_t round = 0;  // of the last completion of run_rounds()
+  int repairs = 0;          // of this process's sessions
 };
 
 void print(const std::string& text) {
@@ -222,6 +225,7 @@ std::optional<std::uint64_t> run_rounds(State& state, std::uint32_t tag, std::ui
       return std::nullopt;
     }
     bad += wrong(state, completion);
+    state.round = completion.round;
     if (completion.contributors != std::exchange(contributors, completion.contributors)) {
       print("contributors " + std::to_string(contributors) + " from round " +
             std::to_string(completion.round) + ' ' + completion.message);
@@ -234,6 +238,23 @@ void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds,
           const std::string& where) {
   const auto bad = run_rounds(state, tag, count, rounds, where, steady_clock::duration::max());
   if (bad) print("looped " + std::to_string(rounds) + " wrong " + std::to_string(*bad));
+}
+
+// A rank that returns to its job does not know the round that comes next.
+void until(State& state, std::istringstream& words) {
+  std::uint32_t tag = 0;
+  std::uint64_t count = 0;
+  int last = 0;
+  std::string where;
+  words >> tag >> count >> last >> where;
+  const auto first_bad = run_rounds(state, tag, count, 1, where, steady_clock::duration::max());
+  if (!first_bad) return;
+  const auto first = static_cast<int>(state.round);
+  const auto bad =
+      run_rounds(state, tag, count, last - first, where, steady_clock::duration::max());
+  if (!bad) return;
+  print("until " + std::to_string(last) + " from " + std::to_string(first) + " wrong " +
+        std::to_string(*first_bad + *bad));
 }
 
 void timed(State& state, std::istringstream& words) {
@@ -343,6 +364,8 @@ void obey(State& state, const std::string& line) {
     tally_session_info info{};
     info.size = sizeof info;
     print(tally_get_info(state.session, &info) == TALLY_OK ? info.transport : "no session");
+  } else if (command == "until") {
+    until(state, words);
   } else if (command == "left-out") {
     tally_session_info info{};
     info.size = sizeof info;

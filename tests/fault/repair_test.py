@@ -10,66 +10,18 @@ import json
 import os
 import sys
 import time
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from nodes import Cluster, run_tests  # noqa: E402
-from ports import free_port  # noqa: E402
-from processes import TIMEOUT, Process  # noqa: E402
+from nodes import run_tests  # noqa: E402
+from repaired_job import RepairedJob  # noqa: E402
 
 TIER = os.environ.get("TALLY_TEST_TIER", "default")
 LOSSES = {"soak": 100, "fast": 2}.get(TIER, 4)
-ELEMENTS = 1 << 20
-FAULT_RANK = ""
 
 
-class Repair(Cluster):
-    def start_node(self, name: str, *more: str) -> None:
-        self.start(name, "--cluster", self.address("a"), "--cluster-name", name, "--cluster-host", "here", *more,
-                   shards=1)
-
-    def nodes_and_ranks(self, names=("b", "c", "d"), ranks: int = 3, network: bool = False, plan: str = "",
-                        elements: int = ELEMENTS) -> list:
-        """The ranks of a job over these nodes."""
-        self.network = network
-        for name in ("a", *names):
-            self.start_node(name, *self.listening(name))
-        self.wait_for(1 + len(names))
-        self.ctl("drain", "a")
-        if plan:
-            self.ctl("plan", "set", plan)
-        started = [Process([FAULT_RANK, self.address("a"), "train", rank, ranks, elements],
-                           environment={"TALLY_HOST": "elsewhere" if network else "here"}) for rank in range(ranks)]
-        for rank in started:
-            self.assertEqual(rank.line(), "ready")
-        return started
-
-    def listening(self, name: str) -> list:
-        return ["--listen-tcp", f"tcp:127.0.0.1:{free_port()}", "--verbs", "off"] if self.network else []
-
-    def loop(self, ranks: list, count: int, rounds: int, where: str = "out", tag: int = 7) -> None:
-        for rank in ranks:
-            rank.send(f"loop {tag} {count} {rounds} {where}")
-
-    def looped(self, ranks: list, rounds: int) -> None:
-        for rank in ranks:
-            self.assertEqual(rank.line(TIMEOUT), f"looped {rounds} wrong 0")
-
-    def end(self, ranks: list) -> None:
-        for rank in ranks:
-            rank.send("close")
-        for rank in ranks:
-            self.assertEqual(rank.line(), "closed")
-            rank.send("exit")
-        for rank in ranks:
-            self.assertEqual(rank.wait(), 0)
-        self.nothing_left()
-
-    def lose(self, name: str) -> None:
-        self.nodes.pop(name).kill()
-
+class Repair(RepairedJob):
     def lose_nodes(self, ranks: list, count: int, where: str) -> None:
         """Kills node after node under load, and starts each again."""
         rounds = 3000 if count < 10_000 else 400
@@ -203,5 +155,5 @@ class Repair(Cluster):
 
 
 if __name__ == "__main__":
-    FAULT_RANK = sys.argv.pop(4)
+    RepairedJob.FAULT_RANK = sys.argv.pop(4)
     run_tests()
