@@ -373,11 +373,13 @@ TEST(JobAssignment, TravelsAndIsCheckedOnArrival) {
 TEST(JobAssignment, MayLeaveRanksOut) {
   JobAssignment sent = placement(7, 5);
   sent.ranks = 3;
+  sent.rank_loss = {.finishes = true};
   sent.left_out = {1};
   for (protocol::Vertex& vertex : sent.vertices) vertex.ranks = {0, 2};
   const auto there = parse_job_assignment(to_json(sent));
   ASSERT_TRUE(there.ok()) << there.error().message;
   EXPECT_EQ(there->left_out, sent.left_out);
+  EXPECT_EQ(there->rank_loss, sent.rank_loss);
   EXPECT_EQ(there->vertices, sent.vertices);
   json wrong = to_json(sent);
   wrong["left_out"] = {3U};
@@ -385,6 +387,19 @@ TEST(JobAssignment, MayLeaveRanksOut) {
   wrong.erase("left_out");
   EXPECT_THAT(why_not(parse_job_assignment(wrong)), HasSubstr("without valid \"vertices\""))
       << "as a node of an older release finds it";
+  wrong["on_rank_loss"] = "perhaps";
+  EXPECT_THAT(why_not(parse_job_assignment(wrong)), HasSubstr("valid \"on_rank_loss\""));
+}
+
+TEST(JobAssignment, AJobThatMayGoOnWithoutRanksHasNoEagerResults) {
+  for (const bool finishes : {false, true}) {
+    Admission admission({.shards = 4}, {});
+    JobAssignment assignment = placement(7, 5);
+    assignment.rank_loss.finishes = finishes;
+    const auto placed = admission.place(assignment, kNow);
+    ASSERT_TRUE(placed.ok()) << placed.error().message;
+    EXPECT_EQ(placed->instance->spec_at(0).eager_results, !finishes);
+  }
 }
 
 }  // namespace

@@ -368,6 +368,20 @@ TEST_F(LeftOutTest, AnAverageDividesByTheRanksThatArePresent) {
   EXPECT_EQ(tile.divisor, 2U);
 }
 
+TEST_F(AggregatorTest, ResultsAreEagerOnlyWhereTheJobAllowsIt) {
+  for (const bool eager : {true, false}) {
+    reset({});
+    aggregator_->remove_job(0);
+    aggregator_->add_job(
+        0, JobSpec{.epoch = 7, .ranks = kRanks, .eager_results = eager, .credit = kCredit});
+    for (std::uint16_t rank = 0; rank < kRanks; ++rank) aggregator_->join(0, rank, rank);
+    for (SessionId rank = 0; rank < kRanks; ++rank) announce(rank, notice(1, 0, 10));
+    Tile tile;
+    ASSERT_TRUE(aggregator_->tiles().start_tile(tile));
+    EXPECT_EQ(tile.operation_bytes, eager ? 40U : 0U);
+  }
+}
+
 TEST_F(LeftOutTest, OperationsThatNeedTheRankAreRefused) {
   for (const Kind kind :
        {Kind::kBroadcast, Kind::kReduce, Kind::kReduceScatter, Kind::kAllGather}) {

@@ -151,7 +151,7 @@ json to_json(const JobAssignment& placement) {
   if (!placement.rails.empty()) sent["rails"] = placement.rails;
   if (!placement.stands_in_for.empty()) sent["stands_in_for"] = placement.stands_in_for;
   if (placement.follows != 0) sent["follows"] = placement.follows;
-  put_rank_loss(sent, {}, placement.left_out);
+  put_rank_loss(sent, placement.rank_loss, placement.left_out);
   rpc::put_partition(sent, placement.plan);
   rpc::put_weights(sent, placement.plan);
   if (all_stars(placement.vertices, placement.ranks)) return sent;
@@ -186,6 +186,9 @@ Result<JobAssignment> parse_job_assignment(const json& sent) {
   placement.owner = params.text_or("owner", kMaxJobName, "");
   placement.plan_epoch = params.number_or("plan_epoch", 0, UINT64_MAX, 0);
   if (const auto error = params.finish()) return *error;
+  const auto policy = find_policy(sent, placement.ranks);
+  if (!policy) return wrong("without a valid \"on_rank_loss\"");
+  placement.rank_loss = *policy;
   auto left_out = find_left_out(sent, placement.ranks);
   if (!left_out) return wrong("whose \"left_out\" are not ranks of the job");
   placement.left_out = std::move(*left_out);

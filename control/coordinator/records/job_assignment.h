@@ -45,8 +45,8 @@ struct JobAssignment {
   // acknowledged it. 0 when the job does not run.
   std::uint32_t follows = 0;
   std::uint32_t ranks = 1;
-  RankNumbers
-      left_out{};  // ranks that are no children of a vertex; the others add their contributions
+  RankLossPolicy rank_loss{};
+  RankNumbers left_out{};  // ranks that are no children of a vertex
   std::uint32_t weight = 1;
   // The user or machine that opened the job; empty: the job has a share of its own.
   std::string owner{};

@@ -68,6 +68,22 @@ class LeftOutRanksTest : public RepairingTest {
     EXPECT_EQ(epoch(), next_);
     EXPECT_NE(stage(), "repairing");
   }
+  // Another coordinator acts over the same store, and the nodes come to it.
+  void take_over() {
+    coordinator_.emplace(options_, store_, now_);
+    nodes_.clear();
+    for (const PlanNode& one : now().nodes) {
+      const auto again =
+          coordinator_->join(member(one.member.name.c_str()), 0, now_, {one.node, {one.placement}});
+      ASSERT_TRUE(again.ok());
+      coordinator_->listen(*again, now_ + kHold);
+      nodes_.push_back(*again);
+    }
+  }
+  void resume(Coordinator::Ticket ticket, std::uint32_t rank) {
+    coordinator_->resume(ticket, wish(rank), {now().epoch});
+    coordinator_->listen(ticket, true);
+  }
   const JobRecord& now() const { return *coordinator_->jobs().current("train"); }
 
   std::vector<NodeId> nodes_;
@@ -252,6 +268,17 @@ TEST_F(LeftOutRanksTest, ARankWhoseSessionsHaveEndedTooIsNotWaitedFor) {
   EXPECT_EQ(now().left_out, RankNumbers({2, 3}));
 }
 
+TEST_F(LeftOutRanksTest, ARankThatHasNotComeToTheNextCoordinatorYetIsWaitedFor) {
+  run();
+  take_over();
+  for (const std::uint32_t rank : {0U, 1U, 3U}) resume(rank + 11, rank);
+  coordinator_->report(11, first_, {Report::kLost, {}, "rank 2 died", 2});
+  EXPECT_THAT(words_to({}), IsEmpty());
+  resume(13, 2);
+  repair_among({11, 12, 13, 14});
+  EXPECT_THAT(now().left_out, IsEmpty());
+}
+
 TEST_F(LeftOutRanksTest, ARankThatHasItsConnectionIsNotLeftOutBecauseOfASession) {
   run();
   coordinator_->report(1, first_, {Report::kLost, {}, "rank 2 died", 2});
@@ -273,20 +300,9 @@ TEST_F(LeftOutRanksTest, TheNextCoordinatorLeavesThemOutToo) {
   run();
   coordinator_->lose(3, 0);
   repair_among({1, 2, 4});
-  coordinator_.emplace(options_, store_, now_);
+  take_over();
   EXPECT_EQ(now().left_out, RankNumbers{2});
-  nodes_.clear();
-  for (const PlanNode& one : now().nodes) {
-    const auto again =
-        coordinator_->join(member(one.member.name.c_str()), 0, now_, {one.node, {one.placement}});
-    ASSERT_TRUE(again.ok());
-    coordinator_->listen(*again, now_ + kHold);
-    nodes_.push_back(*again);
-  }
-  for (const std::uint32_t rank : {0U, 1U, 3U}) {
-    coordinator_->resume(rank + 11, wish(rank), {now().epoch});
-    coordinator_->listen(rank + 11, true);
-  }
+  for (const std::uint32_t rank : {0U, 1U, 3U}) resume(rank + 11, rank);
   lose(11, now().epoch);
   repair_among({11, 12, 14});
   EXPECT_EQ(now().left_out, RankNumbers{2});

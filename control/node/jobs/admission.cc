@@ -263,6 +263,7 @@ Result<Admission::Placed> Admission::place(const JobAssignment& placement, Nanos
   wanted->lock = placement.lock;
   wanted->epoch = placement.epoch;
   wanted->weight = placement.weight;
+  wanted->eager_results = !placement.rank_loss.finishes;
   wanted->owner = placement.owner;
   wanted->plan = placement.plan;
   wanted->plan_epoch = placement.plan_epoch;

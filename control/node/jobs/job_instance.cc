@@ -151,6 +151,7 @@ protocol::JobSpec JobInstance::spec_at(std::uint32_t shard) const {
   spec.epoch = epoch;
   spec.ranks = ranks();
   spec.weight = weight;
+  spec.eager_results = eager_results;
   spec.owner = owner_number;
   spec.plan = plan;
   spec.vertices = vertices_at(shard);

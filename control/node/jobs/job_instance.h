@@ -56,6 +56,10 @@ struct JobInstance {
   protocol::BufferLayout buffers{};
   std::vector<std::string> stands_in_for{};  // nodes of the plan that this node replaces
   std::uint32_t nodes = 1;                   // nodes that have trees of the plan
+  // Results of small operations may complete on arrival. Not in a job that may go on without a
+  // rank: such a result may have reached some ranks only, when it is computed again without that
+  // rank.
+  bool eager_results = true;
   std::uint64_t rate = 0;       // bytes of operations per second that the plan is made for; 0 means
                                 // unknown
   bool placed = false;          // a coordinator placed it: ranks join it with its epoch

@@ -14,6 +14,7 @@ struct JobSpec {
   std::uint32_t epoch = 1;
   std::uint16_t ranks = 1;
   std::uint32_t weight = 1;
+  bool eager_results = true;   // results of small operations may complete on arrival
   OwnerId owner = kNoOwner;    // the owner has one share of the shard for all its jobs
   std::uint32_t credit = 256;  // operations that a rank may have outstanding here, in all trees
   // The trees that carry the job. When the plan has no classes, the configuration's plan applies;

@@ -68,7 +68,8 @@ void begin_tile(const Job& job, PoolIndex index, std::uint64_t first, std::uint6
   tile.divisor = job.positions[operation.vertex].ranks;
   tile.first = first;
   tile.count = count;
-  tile.operation_bytes = operation.shape.count * element_bytes(operation.shape.type);
+  const std::uint64_t bytes = operation.shape.count * element_bytes(operation.shape.type);
+  tile.operation_bytes = job.spec.eager_results ? bytes : 0;
   tile.phase = Tile::Phase::kPulling;
   tile.partial_type = partial_type(operation.shape);
   tile.partials = 0;

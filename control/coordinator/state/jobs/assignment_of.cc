@@ -31,6 +31,7 @@ JobAssignment assignment_of(const JobRecord& job, const PlanNode& node) {
   assignment.epoch = job.epoch;
   assignment.follows = job.follows;
   assignment.ranks = job.ranks;
+  assignment.rank_loss = job.rank_loss;
   assignment.left_out = job.left_out;
   assignment.weight = job.weight;
   assignment.owner = job.owner;

@@ -19,6 +19,11 @@ std::optional<std::uint32_t> JobState::rank_of(Ticket ticket) const {
   return static_cast<std::uint32_t>(place - by_rank.begin());
 }
 
+bool JobState::is_missing(std::uint32_t rank) const {
+  return std::any_of(missing.begin(), missing.end(),
+                     [rank](const Departure& one) { return one.rank == rank; });
+}
+
 std::vector<std::uint32_t> JobState::missing_ranks() const {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < by_rank.size(); ++rank) {

@@ -59,9 +59,9 @@ struct JobState {
   std::set<Ticket> waiting;        // ranks without an answer
   // The first rank that has left: the nodes are about to report that the job is over.
   std::optional<Departure> departed{};
-  // The first rank that has lost its connection, and may resume the version. It counts as departed
-  // when the time for that is over.
-  std::optional<Departure> missing{};
+  // Ranks that have lost their connections to this coordinator, and may resume the version. The
+  // first one counts as departed when the time for that is over.
+  std::vector<Departure> missing{};
   // An earlier coordinator had this version, or ranks have lost their connections to this one: they
   // may resume it until then; 0: all have, or the time is over.
   Nanos resume_until = 0;
@@ -82,6 +82,7 @@ struct JobState {
   // Whether the job's name stands for this version: not while it is next, leaving or over.
   bool is_alive() const;
   std::optional<std::uint32_t> rank_of(Ticket ticket) const;
+  bool is_missing(std::uint32_t rank) const;
   // The ranks whose place is free.
   std::vector<std::uint32_t> missing_ranks() const;
   // The absent ranks that are not returning.

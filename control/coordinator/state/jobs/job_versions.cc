@@ -165,9 +165,8 @@ void JobVersions::resume(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
   jobs_.take_place(ticket, epoch, rank, host);
   JobState& state = *jobs_.find(epoch);
   if (state.repair) state.repair->reported.erase(rank);  // the rank reports the loss again
-  for (auto* gone : {&state.departed, &state.missing}) {
-    if (*gone && (*gone)->rank == rank) gone->reset();
-  }
+  if (state.departed && state.departed->rank == rank) state.departed.reset();
+  std::erase_if(state.missing, [rank](const Departure& one) { return one.rank == rank; });
   answer(ticket, jobs_.record(epoch), rank);
   const std::uint32_t before = jobs_.record(epoch)->follows;
   JobState* leaving = jobs_.find(before);
@@ -192,7 +191,7 @@ void JobVersions::close(Ticket ticket, std::string_view how, bool has_died, Nano
   if (has_died && in_use && !is_dead) {
     state->resume_until = std::max(state->resume_until, resume_until);
     if (state->resume_until != 0) {
-      if (!state->missing) state->missing = {*rank, std::string(how)};
+      state->missing.push_back({*rank, std::string(how)});
       return;
     }
   }

@@ -44,7 +44,7 @@ Result<JobLock> RankAdmission::lock_of(const Opening& opening) const {
 Outcome RankAdmission::may_enter(const Opening& opening, const JobRecord& job,
                                  const JobState& state) const {
   // A rank that opens again after a stale epoch finds that the job has ended, and forms it anew.
-  const bool is_ending = state.departed || state.missing;
+  const bool is_ending = state.departed || !state.missing.empty();
   const Status status = is_ending ? Status::kStaleEpoch : Status::kRefused;
   if (opening.ranks != job.ranks) {
     return Error{status, fmt::format("job \"{}\" has {} ranks, rank {} says {}", opening.job,

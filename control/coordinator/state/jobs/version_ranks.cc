@@ -28,12 +28,14 @@ bool JobVersions::leave_out(std::uint32_t epoch, const RankNumbers& lost, const 
     std::swap(state.absent, absent);
     return false;
   }
-  state.missing.reset();
+  std::erase_if(state.missing,
+                [&lost](const Departure& one) { return lost.contains(one.rank); });
   return true;
 }
 
-// A rank whose sessions at a node and at the coordinator have both ended is gone: nobody waits for
-// it to come back. A rank that is late loses its place, although it is alive.
+// A rank whose session at a node and whose connection to this coordinator have both ended is gone:
+// nobody waits for it to come back. A rank that has not come to this coordinator yet is not: nodes
+// blame ranks that have fenced them. A rank that is late loses its place, although it is alive.
 void JobVersions::leave_out_blamed(std::uint32_t epoch, const RankReport& report) {
   JobState& state = *jobs_.find(epoch);
   if (!jobs_.record(epoch)->rank_loss.finishes) return;
@@ -43,7 +45,7 @@ void JobVersions::leave_out_blamed(std::uint32_t epoch, const RankReport& report
   if (is_of_job(report.lost_rank)) {
     const std::uint32_t rank = *report.lost_rank;
     if (state.repair) state.repair->blamed.insert(rank);
-    if (state.by_rank[rank] == 0) leave_out(epoch, {rank}, report.why);
+    if (state.is_missing(rank)) leave_out(epoch, {rank}, report.why);
   }
   if (!is_of_job(report.late_rank)) return;
   const std::uint32_t rank = *report.late_rank;

@@ -103,12 +103,15 @@ bool JobVersions::ends_for(const std::string& job, std::uint32_t rank, std::uint
 void JobVersions::not_resumed(std::uint32_t epoch) {
   JobState& state = *jobs_.find(epoch);
   const auto absent = state.missing_ranks();
-  const bool has_lost = state.missing || state.repair || !state.released.empty();
+  const bool has_lost = !state.missing.empty() || state.repair || !state.released.empty();
   if (has_lost && leave_out(epoch, {absent.begin(), absent.end()},
                             fmt::format("{} did not come back in time", name_ranks(absent)))) {
     return;
   }
-  if (state.missing) state.departed = std::exchange(state.missing, std::nullopt);
+  if (!state.missing.empty()) {
+    state.departed = state.missing.front();
+    state.missing.clear();
+  }
   if (state.stage == JobStage::kRunning && !state.released.empty()) {
     return end(epoch, refused("a rank has left it"));
   }
