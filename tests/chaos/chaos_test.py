@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import schedule
 import stalls
+from finish import FinishJob, left_out
 from job import WORKLOADS, Job, Record
 
 SIZES = {"nodes": 3, "coordinator": 1, "ranks": 4, "etcd": 1}
@@ -30,6 +31,13 @@ class Schedules(unittest.TestCase):
         faults = planned(3, 200)
         self.assertEqual([fault.at for fault in faults], [5.0 * number for number in range(200)])
         self.assertTrue(all(0.5 <= fault.hold <= 2.0 for fault in faults))
+
+    def test_with_a_deadline_some_live_ranks_are_held_longer_than_it(self):
+        pairs = schedule.possible(["kill", "stop"], ["ranks", "nodes"], False, True)
+        as_before, late = (schedule.plan(4, 200, 5.0, 2.0, pairs, SIZES, seconds) for seconds in (0.0, 10.0))
+        longer = [one for one, before in zip(late, as_before) if one != before]
+        self.assertTrue(longer)
+        self.assertTrue(all((one.kind, one.target) == ("stop", "ranks") and one.hold > 10 for one in longer))
 
     def test_every_possible_pair_and_victim_occurs(self):
         faults = planned(1, 2000)
@@ -56,6 +64,19 @@ class Promises(unittest.TestCase):
 
     def test_a_killed_rank_ends_its_job(self):
         self.assertEqual(schedule.promise("kill", "ranks", etcd=True), schedule.ENDS)
+
+    def test_a_job_that_finishes_survives_its_ranks(self):
+        for kind in schedule.KINDS:
+            self.assertEqual(schedule.promise(kind, "ranks", etcd=False, finish=True), schedule.SURVIVES, kind)
+
+    def test_a_job_that_finishes_survives_ranks_and_one_node_at_once(self):
+        def together(target: str, others: list, finish: bool = True) -> str:
+            return schedule.together(schedule.SURVIVES, target, others, finish)
+        self.assertEqual(together("ranks", ["ranks", "coordinator"]), schedule.SURVIVES)
+        self.assertEqual(together("coordinator", ["ranks"]), schedule.SURVIVES)
+        self.assertEqual(together("nodes", ["coordinator"]), schedule.MAY_END)
+        self.assertEqual(together("ranks", ["nodes"], finish=False), schedule.MAY_END)
+        self.assertEqual(schedule.together(schedule.MAY_END, "ranks", [], True), schedule.MAY_END)
 
 
 class Stalls(unittest.TestCase):
@@ -86,6 +107,16 @@ class Availability(unittest.TestCase):
         self.assertEqual(stalls.availability([(1.0, 2.0)], 0.0, 10.0), 0.9)
         self.assertEqual(stalls.availability([], 0.0, 10.0), 1.0)
         self.assertEqual(stalls.availability([], 5.0, 5.0), 1.0)
+
+
+    def test_calm_is_where_no_fault_is_and_none_was_just_before(self):
+        self.assertEqual(stalls.calm([(10.0, 12.0), (20.0, 21.0)], 5.0, 30.0, 3.0), [(5.0, 10.0), (15.0, 20.0), (24.0, 30.0)])
+        self.assertEqual(stalls.calm([(10.0, 12.0), (14.0, 28.0)], 5.0, 30.0, 3.0), [(5.0, 10.0)])
+        self.assertEqual(stalls.calm([], 5.0, 30.0, 3.0), [(5.0, 30.0)])
+
+    def test_a_rate_counts_the_operations_that_end_in_its_spans(self):
+        self.assertEqual(stalls.rate([(1.0, 8), (2.0, 8), (7.0, 4)], [(1.0, 3.0), (6.0, 8.0)]), 3.0)
+        self.assertEqual(stalls.rate([(1.0, 8)], []), 0.0)
 
 
 class Quantiles(unittest.TestCase):
@@ -206,6 +237,80 @@ class Jobs(unittest.TestCase):
         job.poll()
         self.ranks_print(job, well, well)
         self.assertEqual(self.record.outages[1], (ended, job.last_progress))
+
+
+class FinishJobs(unittest.TestCase):
+    """Jobs of three ranks, whose first chunk of one round has ended. Rank 2 is the one that has faults."""
+    WELL = "timed 1 wrong 0 longest 10 at 20 repairs 0"
+
+    def setUp(self):
+        self.record = Record()
+        options = SimpleNamespace(ranks=3, elements=4096, mix=["out"], slow_ms=100, limit=60.0, deadline=4.0)
+        self.job = FinishJob(World(), self.record, options, lambda: False)
+        self.job.poll()
+        self.ranks_print(self.WELL, self.WELL, self.WELL)
+        self.complete = self.job.complete
+
+    def ranks_print(self, *lines: str) -> None:
+        for rank, line in zip(self.job.ranks, lines):
+            rank.printed += [line] if line else []
+        self.job.poll()
+
+    def kill(self) -> None:
+        self.job.fault_begins(2)
+        self.job.ranks[2].status = -9
+        self.job.poll()
+
+    def test_a_killed_rank_is_not_awaited(self):
+        self.kill()
+        self.ranks_print("contributors 2 from round 1 without rank 2", "contributors 2 from round 1 without rank 2")
+        self.ranks_print(self.WELL, self.WELL)
+        self.assertEqual((self.job.failures, self.job.complete), ([], self.complete + 1))
+
+    def test_another_rank_must_not_fail(self):
+        self.kill()
+        self.ranks_print("7 peer lost 2 0 | message")
+        self.assertTrue(self.job.failures)
+
+    def test_a_killed_rank_starts_again_when_the_fault_is_over_and_returns_by_its_round(self):
+        self.kill()
+        self.job.poll()
+        self.assertEqual(self.job.ranks[2].status, -9)
+        self.job.fault_ends(2)
+        self.job.poll()
+        self.assertIsNone(self.job.ranks[2].status)
+        self.job.poll()  # ready
+        last = self.job.last_rounds[-1]
+        chunk = len(self.job.chunks)
+        self.assertEqual(self.job.ranks[2].sent[:2], ["deadline 4000", f"until 7 4096 {last} out"])
+        self.ranks_print("", "", f"until {last} from 3 wrong 2")
+        self.assertEqual((self.record.wrong, len(self.record.returns), self.job.failures), (2, 1, []))
+        self.assertEqual(len(self.job.results[2]), chunk)
+
+    def test_all_ranks_must_have_the_same_contributors(self):
+        self.kill()
+        self.ranks_print("contributors 2 from round 1 without rank 2", "contributors 2 from round 2 without rank 2")
+        self.ranks_print(self.WELL, self.WELL)
+        self.assertIn("the ranks disagree", self.job.failures[0])
+
+    def test_a_rank_without_a_fault_must_not_be_left_out(self):
+        self.ranks_print("contributors 2 from round 1 without rank 1")
+        self.assertIn("rank 1: is left out from round 1 on", self.job.failures[0])
+
+    def test_a_stopped_rank_that_was_left_out_fails_and_starts_again(self):
+        self.job.fault_begins(2)
+        self.ranks_print("contributors 2 from round 1 without rank 2", "contributors 2 from round 1 without rank 2")
+        self.ranks_print(self.WELL, self.WELL)
+        self.assertEqual(self.job.complete, self.complete + 1)
+        self.job.fault_ends(2)
+        stopped = self.job.ranks[2]
+        self.ranks_print("", "", "7 peer lost 2 0 | message")
+        self.job.poll()
+        self.assertIsNot(self.job.ranks[2], stopped)
+        self.assertEqual(self.job.failures, [])
+
+    def test_a_message_names_the_ranks_that_are_left_out(self):
+        self.assertEqual([left_out(text) for text in (None, "3", "3 and 15", "3, 5 and 12 more")], [[], [3], [3, 15], [3, 5]])
 
 
 if __name__ == "__main__":

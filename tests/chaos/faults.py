@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schedule import MAY_END, Fault, promise
+from schedule import Fault, promise, together
 
 
 @dataclass
@@ -55,10 +55,14 @@ class Injector:
             injected.skipped = "no job"
         if injected.skipped:
             return injected
-        injected.promise = promise(fault.kind, fault.target, self._options.etcd)
-        if self.active:
-            injected.promise = MAY_END
-        self._undo[fault.number] = (injected, getattr(self, "_" + fault.kind.replace("-", "_"))(injected))
+        own = promise(fault.kind, fault.target, self._options.etcd, bool(self._options.on_rank_loss))
+        injected.promise = together(own, fault.target, [one.fault.target for one in self.active],
+                                    bool(self._options.on_rank_loss))
+        job = self._job()
+        if fault.target == "ranks":
+            job.fault_begins(fault.victim)
+        undo = getattr(self, "_" + fault.kind.replace("-", "_"))(injected)
+        self._undo[fault.number] = (injected, self._for_job(fault, undo, job))
         return injected
 
     def end(self, fault: Fault) -> None:
@@ -69,6 +73,14 @@ class Injector:
     def end_all(self) -> None:
         for injected in self.active:
             self.end(injected.fault)
+
+    def _for_job(self, fault: Fault, undo: Callable[[], None], job) -> Callable[[], None]:
+        """Tells the job of a rank's fault that this is over."""
+        def undo_and_tell() -> None:
+            undo()
+            if fault.target == "ranks" and self._job() is job:
+                job.fault_ends(fault.victim)
+        return undo_and_tell
 
     # -- victims -------------------------------------------------------------------------------------
 
@@ -100,7 +112,7 @@ class Injector:
         kind, name = injected.victim.split()
         if kind == "rank":
             self._process(injected.victim).kill()
-            return lambda: None  # the job is started anew
+            return lambda: None  # the job starts the rank again, or starts anew
         if kind == "etcd":
             self._world.etcd[0].end()
             return self._world.begin_etcd

@@ -32,6 +32,9 @@ class Record:
     jobs: int = 0         # that were started
     spans: list = field(default_factory=list)   # the slow operations, and the longest one of each chunk
     outages: list = field(default_factory=list)  # from the last operation of a job to the first of the next
+    progress: list = field(default_factory=list)  # when operations have ended, and how many
+    returns: list = field(default_factory=list)  # seconds, from the start of a rank's process until it takes part again
+    refused: list = field(default_factory=list)  # why ranks could not return at once
 
 
 class Job:
@@ -44,8 +47,7 @@ class Job:
 
     def start(self) -> None:
         """The ranks of a new job of the same name. Those of the last one must have ended."""
-        self.ranks = [self.world.start_rank("chaos", rank, self.options.ranks, max(self.options.elements, SMALL))
-                      for rank in range(self.options.ranks)]
+        self.ranks = [self._start_rank(rank) for rank in range(self.options.ranks)]
         self.ready = set()
         self.chunks = []                          # names of workloads, in the order in which they were sent
         self.results = [[] for _ in self.ranks]   # by rank and chunk: "well" or "excused"
@@ -58,10 +60,22 @@ class Job:
         self.draining = False
         self.record.jobs += 1
 
+    def _start_rank(self, number: int):
+        return self.world.start_rank("chaos", number, self.options.ranks, max(self.options.elements, SMALL))
+
+    # -- faults of ranks -----------------------------------------------------------------------------
+
+    def fault_begins(self, number: int) -> None:
+        pass
+
+    def fault_ends(self, number: int) -> None:
+        """Where a rank was killed, the whole job starts anew."""
+
     # -- what happens --------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        for number, rank in enumerate(self.ranks):
+        for number in self._live():
+            rank = self.ranks[number]
             while rank.has_line():
                 self._take(number, rank.line())
             if rank.poll() is not None and not rank.has_line():
@@ -83,16 +97,24 @@ class Job:
         """Whether nothing has ended for the limit, while every rank could."""
         return not self.failures and not self.paused() and time.monotonic() > self.last_progress + self.options.limit
 
+    def _live(self) -> list:
+        """The ranks that have a process."""
+        return list(range(len(self.ranks)))
+
+    def _present(self) -> list:
+        """The ranks whose contributions operations need."""
+        return self._live()
+
     def _take(self, number: int, line: str) -> None:
         if slow := _SLOW.fullmatch(line):
             begin, lasts = (int(word) / 1e6 for word in slow.groups())
-            self.record.spans.append((begin, begin + lasts))
+            self._add_span(number, begin, begin + lasts)
         elif timed := _TIMED.fullmatch(line):
             rounds, wrong, longest, begin, repairs = map(int, timed.groups())
             self.record.wrong += wrong
-            self.record.spans.append((begin / 1e6, (begin + longest) / 1e6))
+            self._add_span(number, begin / 1e6, (begin + longest) / 1e6)
             self.repairs = max(self.repairs, repairs)
-            self.results[number].append("well")
+            self.results[number].append(self._well(number))
         elif line == "ready" and number not in self.ready:
             self.ready.add(number)
             self.last_progress = time.monotonic()
@@ -100,6 +122,12 @@ class Job:
             self.results[number].append("excused")
         else:
             self._fail(number, line)
+
+    def _add_span(self, _number: int, begin: float, end: float) -> None:
+        self.record.spans.append((begin, end))
+
+    def _well(self, _number: int) -> str:
+        return "well"
 
     def _is_excused(self, number: int, line: str) -> bool:
         chunk = len(self.results[number])
@@ -114,15 +142,16 @@ class Job:
             self.failures.append(said)
 
     def _complete_chunks(self) -> None:
-        while all(len(results) > self.complete for results in self.results):
+        while all(len(self.results[number]) > self.complete for number in self._present()):
             now = time.monotonic()
-            results = {results[self.complete] for results in self.results}
+            results = {self.results[number][self.complete] for number in self._present()} - {None}
             if len(results) > 1:
                 self._fail(0, f"the ranks disagree on how chunk {self.complete} ended: {Counter(results)}")
             if "excused" in results:
                 self.record.excused += 1
             else:
                 self.record.operations += self._rounds(self.complete)
+                self.record.progress.append((now, self._rounds(self.complete)))
             if self.outage_since:
                 self.record.outages.append((self.outage_since, now))
                 self.outage_since = 0.0
@@ -138,13 +167,22 @@ class Job:
 
     def _send_chunks(self) -> None:
         while len(self.chunks) < self.complete + max(LEAST_QUEUED, QUEUED_S / max(self.chunk_s, 0.001)):
-            name = self.options.mix[len(self.chunks) % len(self.options.mix)]
-            self.chunks.append(name)
-            where, share, _ = WORKLOADS[name]
-            count = max(SMALL, int(share * self.options.elements))
-            tag = FIRST_TAG + list(WORKLOADS).index(name)
-            for rank in self.ranks:
-                rank.send(f"timed {tag} {count} {self._rounds(len(self.chunks) - 1)} {self.options.slow_ms * 1000} {where}")
+            self._send_chunk()
+
+    def _send_chunk(self) -> None:
+        name = self.options.mix[len(self.chunks) % len(self.options.mix)]
+        self.chunks.append(name)
+        where, share, _ = WORKLOADS[name]
+        count = max(SMALL, int(share * self.options.elements))
+        rounds = self._rounds(len(self.chunks) - 1)
+        for number in self._receivers():
+            self.ranks[number].send(f"timed {self._tag(name)} {count} {rounds} {self.options.slow_ms * 1000} {where}")
+
+    def _tag(self, name: str) -> int:
+        return FIRST_TAG + list(WORKLOADS).index(name)
+
+    def _receivers(self) -> list:
+        return self._live()
 
     # -- the end -------------------------------------------------------------------------------------
 

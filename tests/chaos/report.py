@@ -58,6 +58,12 @@ def quantiles(seconds: list) -> dict:
     return {name: round(1000 * stalls.quantile(seconds, share), 1) for name, share in QUANTILES}
 
 
+def rate_between_faults(options, injected: list, record, quiet: Stretch, faulty: Stretch) -> float:
+    """Operations per second before the first fault, and between faults when each is over and its stall too."""
+    faults = [(one.at, max(one.undone, one.at)) for one in injected if not one.skipped]
+    return stalls.rate(record.progress, stalls.calm(faults, quiet.begin, faulty.end, options.settle))
+
+
 def summary(options, injected: list, record, findings: Findings, quiet: Stretch, faulty: Stretch) -> dict:
     of_faults = fault_stalls(injected, record, faulty.end)
     by_kind = defaultdict(list)
@@ -65,6 +71,10 @@ def summary(options, injected: list, record, findings: Findings, quiet: Stretch,
         if not one.skipped:
             by_kind[one.kind].append(stall)
     done = [stall for some in by_kind.values() for stall in some]
+    between = rate_between_faults(options, injected, record, quiet, faulty)
+    if options.least_throughput and faulty.per_second < options.least_throughput * between:
+        findings.others.append(f"the throughput is {faulty.per_second / between:.3f} of that before and between the faults, "
+                               f"less than {options.least_throughput:g}")
     first_job = record.outages[1:]  # the first one is the start of the run
     return {
         "seed": options.seed, "command": options.command,
@@ -80,6 +90,9 @@ def summary(options, injected: list, record, findings: Findings, quiet: Stretch,
         "slow_ms": options.slow_ms, "operations_per_second": round(faulty.per_second, 1),
         "operations_per_second_without_faults": round(quiet.per_second, 1),
         "throughput": round(faulty.per_second / quiet.per_second, 3) if quiet.per_second else 0.0,
+        "operations_per_second_between_faults": round(between, 1),
+        "throughput_between_faults": round(faulty.per_second / between, 3) if between else 0.0,
+        "returns": len(record.returns), "return_ms": quantiles(record.returns), "refused": record.refused,
         "stall_ms": quantiles(done),
         "stall_ms_by_kind": {kind: {"faults": len(some), **quantiles(some)} for kind, some in sorted(by_kind.items())},
         "findings": findings.all,
@@ -100,6 +113,10 @@ def text(found: dict) -> str:
         f"that lasts {found['slow_ms']} ms or more",
         f"throughput {100 * found['throughput']:.0f} % of that without faults: {found['operations_per_second']:.0f} of "
         f"{found['operations_per_second_without_faults']:.0f} operations/s",
+        f"throughput {100 * found['throughput_between_faults']:.1f} % of that before the first fault and between faults: "
+        f"{found['operations_per_second_between_faults']:.0f} operations/s",
+        *([f"{found['returns']} returns of ranks: {shown(found['return_ms'])}; {len(found['refused'])} times refused"]
+          if found["returns"] or found["refused"] else []),
         f"stalls, the longest of each fault: {shown(found['stall_ms'])}",
         *(f"  {kind}, {some['faults']}: {shown(some)}" for kind, some in found["stall_ms_by_kind"].items()),
     ]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import tiers
 from faults import Injector
+from finish import FinishJob
 from job import WORKLOADS, Job, Record
 from report import Findings, Stretch, fault_stalls, line, summary, text
 from schedule import KINDS, OF_NETWORK, SURVIVES, TARGETS, plan, possible
@@ -43,7 +44,8 @@ class Run:
     def run(self) -> dict:
         with World(self.options) as self.world:
             self.injector = Injector(self.world, lambda: self.job, self.options)
-            self.job = Job(self.world, self.record, self.options, self.injector.paused_ranks)
+            job = FinishJob if self.options.on_rank_loss else Job
+            self.job = job(self.world, self.record, self.options, self.injector.paused_ranks)
             try:
                 self._until_first_chunk()
                 quiet = self._stretch(lambda: self._pass(self.options.quiet))
@@ -160,7 +162,6 @@ class Run:
         self._renew_job(RETRY_S if forming else 0)
 
     def _renew_job(self, after_s: float = 0) -> None:
-        """A job that goes on without its lost ranks would be told here to do so."""
         self.job.abandon()
         time.sleep(after_s)
         self.job.start()
@@ -224,8 +225,11 @@ def parser() -> argparse.ArgumentParser:
     add("--nodes", type=at_least(1, int), default=3, help="nodes that sum (default: 3)")
     add("--ranks", type=at_least(1, int), default=3, help="ranks of the job (default: 3)")
     add("--elements", type=at_least(1, int), default=1 << 18, help="of the larger operations (default: 262144)")
-    add("--mix", type=words(WORKLOADS), default=["out", "preserve", "small"],
-        help=f"some of {','.join(WORKLOADS)} (default: out,preserve,small)")
+    add("--mix", type=words(WORKLOADS), help=f"some of {','.join(WORKLOADS)} (default: out,preserve,small; "
+        "with --on-rank-loss: out,preserve,overwrite)")
+    add("--on-rank-loss", choices=["finish"], help="the job goes on without ranks that are lost; they start again and return")
+    add("--deadline", type=at_least(0.1), default=10.0, metavar="SECONDS", help="of operations, with --on-rank-loss; half of "
+        "the ranks that are stopped or cut off stay so much longer, and are left out (default: 10)")
     add("--etcd", action="store_true", help="nodes elect their coordinator in etcd; else one more node coordinates")
     add("--network", action="store_true", help="each process has a machine of a network (namespaces; needs root); else "
         "ranks and nodes share memory")
@@ -235,6 +239,10 @@ def parser() -> argparse.ArgumentParser:
         "(default: 60)")
     add("--max-stall", type=at_least(0.001), default=0.0, metavar="SECONDS", help="a longer stall is a finding, where the job "
         "must survive the fault (default: no stall is)")
+    add("--settle", type=at_least(0), default=5.0, metavar="SECONDS", help="after a fault, before its time counts as between "
+        "faults (default: 5)")
+    add("--least-throughput", type=at_least(0), default=0.0, metavar="SHARE", help="less than this share of the throughput "
+        "before and between the faults is a finding (default: none is)")
     add("--json", metavar="FILE", help="write the report there, too")
     add("--list", action="store_true", help="print the schedule and inject nothing")
     add("--log-level", default="info", help="of the nodes (default: info)")
@@ -249,6 +257,9 @@ def parse(arguments: list) -> argparse.Namespace:
     options = made.parse_args(arguments)
     options.seed = options.seed or int(time.time())
     options.count = options.count or max(1, int(options.seconds / options.every))
+    options.mix = options.mix or ["out", "preserve", "overwrite" if options.on_rank_loss else "small"]
+    if options.on_rank_loss and "small" in options.mix:
+        made.error("with --on-rank-loss all operations have one size: --elements 1024 makes them small")
     with_cable = [kind for kind in options.faults if kind in OF_NETWORK]
     if with_cable and not options.network:
         made.error(f"{with_cable[0]} needs --network")
@@ -260,7 +271,8 @@ def parse(arguments: list) -> argparse.Namespace:
     sizes = {"nodes": options.nodes, "coordinator": 1, "ranks": options.ranks, "etcd": 1}
     options.command = shlex.join(["tests/chaos/run.py", *arguments, *([] if "--seed" in arguments else
                                                                      ["--seed", str(options.seed)])])
-    options.faults = plan(options.seed, options.count, options.every, options.hold, pairs, sizes)
+    options.faults = plan(options.seed, options.count, options.every, options.hold, pairs, sizes,
+                          options.deadline if options.on_rank_loss else 0.0)
     return options
 
 

@@ -38,6 +38,23 @@ def availability(stalled: Iterable[Span], begin: float, end: float) -> float:
     return 1 - covered(stalled, begin, end) / (end - begin) if end > begin else 1.0
 
 
+def calm(faults: Iterable[Span], begin: float, end: float, settle: float) -> list:
+    """The spans of a stretch in which no fault is, and none was in the seconds before. faults: from begin to undone."""
+    spans, reached = [], begin
+    for first, last in sorted(faults):
+        if first > reached:
+            spans.append((reached, min(first, end)))
+        reached = max(reached, last + settle)
+    return [*spans, (reached, end)] if reached < end else spans
+
+
+def rate(progress: list, spans: list) -> float:
+    """Operations per second in these spans, from the moments at which operations ended, and how many."""
+    seconds = sum(last - first for first, last in spans)
+    done = sum(count for at, count in progress if any(first < at <= last for first, last in spans))
+    return done / seconds if seconds > 0 else 0.0
+
+
 def quantile(values: list, share: float) -> float:
     """The smallest of the values that at least this share of them does not exceed; 0 when there are none."""
     if not values:

@@ -132,9 +132,9 @@ class World(Etcd):
     def begin_etcd(self) -> None:
         self.start_member(0, 1)
 
-    def start_rank(self, job: str, rank: int, ranks: int, elements: int) -> Process:
+    def start_rank(self, job: str, rank: int, ranks: int, elements: int, *more) -> Process:
         popen = self.machine_of_rank(rank).popen if self.network else subprocess.Popen
-        return Process([self.fault_rank, self.addresses(self.names), job, rank, ranks, elements],
+        return Process([self.fault_rank, self.addresses(self.names), job, rank, ranks, elements, *more],
                        environment={"TALLY_HOST": "ranks" if self.network else "here"}, popen=popen)
 
     # -- what they printed ---------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Nodes that elect their coordinator in a real etcd: takeovers while jobs run and form, with no failed operation.
 
-usage: etcd_coordinator_test.py TALLYD TALLYCTL TALLY_PERF [TEST...]
+usage: etcd_coordinator_test.py TALLYD TALLYCTL TALLY_PERF FAULT_RANK [TEST...]
 
 The acting coordinator is killed, stopped, and cut off from etcd, and members of etcd are killed. That happens once or
-twice, and in tier soak as often as KILLS, STOPS, CUTS, MEMBERS and REPAIRS say.
+twice, and in tier soak as often as KILLS, STOPS, CUTS, MEMBERS, REPAIRS and RANKS say.
 """
 
 import ctypes
@@ -27,10 +27,11 @@ from processes import TIMEOUT, Process  # noqa: E402
 from proxy import Proxy  # noqa: E402
 
 SOAK = os.environ.get("TALLY_TEST_TIER") == "soak"
-KILLS, STOPS, CUTS, MEMBERS, REPAIRS = (50, 20, 20, 20, 10) if SOAK else (2, 1, 1, 1, 1)
+KILLS, STOPS, CUTS, MEMBERS, REPAIRS, RANKS = (50, 20, 20, 20, 10, 20) if SOAK else (2, 1, 1, 1, 1, 2)
 SHORT = ["--min-bytes", "4", "--max-bytes", "1M", "--factor", "64", "--iters", "3", "--warmup", "1", "--check"]
 TAKEOVER_S = {"kill": 3.0, "stop": 6.0, "cut": 6.0}  # promised on an idle machine; these tests print what they saw
 SKIPPED = 77
+LOST_RANK_S = 2.0 * (4 if os.environ.get("TALLY_SANITIZER") else 1)  # the longest operation when a rank dies
 ROOM = 10  # times the promise: a test machine may be busy
 
 
@@ -46,6 +47,7 @@ def missing() -> str:
 
 
 class Etcd(Cluster):
+    FAULT_RANK = ""  # the program
     NAMES = ("a", "b", "c")
 
     def setUp(self):
@@ -285,6 +287,63 @@ class Etcd(Cluster):
         self.lose_coordinators_with_trees("stop", lambda name: self.nodes[name].pause(),
                                           lambda name: self.nodes[name].resume())
 
+    # -- ranks that are lost -------------------------------------------------------------------------
+
+    def begin_rank(self, number: int) -> Process:
+        command = [self.FAULT_RANK, ",".join(map(self.address, self.NAMES)), "train", number, 4, 1 << 18, 30_000, "finish"]
+        return Process(command, environment={"TALLY_HOST": "here"})
+
+    def ranks_that_finish(self) -> tuple:
+        """Nodes a, b and c with trees, and a job of 4 ranks. Returns the acting coordinator and the ranks."""
+        self.start_etcd()
+        for name in self.NAMES:
+            self.start_candidate(name)
+        acting = self.wait_for_members(3)
+        ranks = [self.begin_rank(number) for number in range(4)]
+        for rank in ranks:
+            rank.expect("^ready$")
+        return acting, ranks
+
+    def lose_rank(self, ranks: list, lost: int, last: int, lose=lambda: None) -> int:
+        """Kills a rank under load, and does what lose() does. The rank returns, and all reach the last round. Returns the
+        longest operation of the others in milliseconds."""
+        others = [rank for number, rank in enumerate(ranks) if number != lost]
+        for rank in ranks:
+            rank.send(f"until 7 16384 {last} average")
+        time.sleep(0.2)
+        ranks[lost].kill()
+        lose()
+        left_out = {rank.expect(rf"^contributors 3 from round \d+ without rank {lost}$") for rank in others}
+        self.assertEqual(len(left_out), 1, left_out)
+        ranks[lost] = self.begin_rank(lost)
+        ranks[lost].expect("^ready$")
+        ranks[lost].send(f"until 7 16384 {last} average")
+        back = {rank.expect(r"^contributors 4 from round \d+ ?$") for rank in others}
+        self.assertEqual(len(back), 1, back)
+        for rank in ranks:
+            rank.expect(rf"^until {last} from \d+ wrong 0$")
+        for rank in others:
+            rank.send("worst")
+        return max(int(rank.line().split()[1]) for rank in others)
+
+    def test_killed_ranks_of_a_job_that_finishes(self):
+        _, ranks = self.ranks_that_finish()
+        took = [self.lose_rank(ranks, times % 4, 10_000 * (times + 1)) for times in range(RANKS)]
+        print(f"{RANKS} killed ranks: operations of the others of at most {max(took)} ms", flush=True)
+        self.assertLess(max(took), 1000 * LOST_RANK_S)
+
+    def test_ranks_that_are_killed_with_the_coordinator(self):
+        acting, ranks = self.ranks_that_finish()
+        took = []
+        for times in range(RANKS):
+            took.append(self.lose_rank(ranks, times % 4, 10_000 * (times + 1), self.nodes[acting].kill))
+            following = self.wait_for_members(2, without=acting)
+            self.start_candidate(acting)
+            self.wait_for_members(3)
+            acting = following
+        print(f"{RANKS} ranks killed with the coordinator: operations of the others of at most {max(took)} ms", flush=True)
+        self.assertLess(max(took), 1000 * (TAKEOVER_S["kill"] + LOST_RANK_S) * ROOM)
+
     def test_a_job_changes_its_plan_after_a_takeover(self):
         self.start_etcd()
         acting = self.start_nodes()
@@ -336,4 +395,5 @@ if __name__ == "__main__":
     if why := missing():
         print(why)
         sys.exit(SKIPPED)
+    Etcd.FAULT_RANK = sys.argv.pop(4)
     run_tests(few=("Etcd.test_a_killed_coordinator",))

@@ -235,6 +235,52 @@ TEST_F(LeftOutRanksTest, ALateRankEndsAJobThatNeedsIt) {
   EXPECT_EQ(last_.culprit, 2U);
 }
 
+TEST_F(LeftOutRanksTest, ARankThatDoesNotAnswerARepairIsLeftOutToo) {
+  run();
+  coordinator_->lose(3, 0);
+  act();
+  serve_all();
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
+  report({1, 2}, Report::kReady);
+  wait(FaultTimeouts{}.change() - kMillisecond, nodes_);
+  EXPECT_THAT(words_to({}), IsEmpty());
+  wait(kMillisecond, nodes_);
+  std::map<Coordinator::Ticket, Word> words;
+  for (const auto& one : std::exchange(notifications_, {})) words[one.ticket] = one.word;
+  EXPECT_EQ(words, (std::map<Coordinator::Ticket, Word>{
+                       {1, Word::kCalledOff}, {2, Word::kCalledOff}, {4, Word::kEnded}}));
+  repair_among({1, 2});
+  EXPECT_EQ(now().left_out, RankNumbers({2, 3}));
+}
+
+TEST_F(LeftOutRanksTest, ARankThatDoesNotAnswerADecisionIsLeftOutToo) {
+  run();
+  coordinator_->lose(3, 0);
+  act();
+  serve_all();
+  words_to({1, 2, 4});
+  report({1, 2, 4}, Report::kReady);
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kDecided));
+  report({1, 2}, Report::kKnows);
+  wait(FaultTimeouts{}.change(), nodes_);
+  notifications_.clear();
+  repair_among({1, 2});
+  EXPECT_EQ(now().left_out, RankNumbers({2, 3}));
+}
+
+TEST_F(LeftOutRanksTest, ASilentRankEndsAJobThatNeedsIt) {
+  run(3);
+  coordinator_->lose(3, 0);
+  act();
+  serve_all();
+  words_to({1, 2, 4});
+  report({1, 2}, Report::kReady);
+  wait(FaultTimeouts{}.repair() - kMillisecond, nodes_);
+  EXPECT_THAT(words_to({}), IsEmpty());
+  wait(kMillisecond, nodes_);
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kCalledOff, Word::kEnded));
+}
+
 TEST_F(LeftOutRanksTest, ReportsThatBlameNoRankOfTheJobBlameNobody) {
   run();
   coordinator_->report(1, first_, {Report::kLost, {}, "", 9, 4});

@@ -40,6 +40,7 @@ struct Repair {
   std::optional<Nanos> attempt_at{0};  // the next attempt; nullopt: the last one has just failed
   RankNumbers reported{};              // ranks that have reported the loss
   RankNumbers blamed{};                // ranks whose sessions at nodes have ended, as others report
+  Nanos answer_until = kForever;       // until when ranks must answer the attempt that is under way
 };
 
 // A rank that has gone, and how: "died or lost its connection to the coordinator".

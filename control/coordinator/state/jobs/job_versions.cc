@@ -275,11 +275,15 @@ void JobVersions::advance_changes(Nanos now) {
       const auto ranks = static_cast<std::uint32_t>(state.by_rank.size());
       state.change = state.repair ? Change::repair(ranks, state.absent)
                                   : Change(ranks, now, timeouts_.change(), state.absent);
+      if (state.repair) state.repair->answer_until = now + timeouts_.change();
     }
     if (state.change) state.change->tick(now);
     changing.push_back(epoch);
   }
-  for (const std::uint32_t epoch : changing) settle_change(epoch);
+  for (const std::uint32_t epoch : changing) {
+    settle_change(epoch);
+    dismiss_silent(epoch, now);
+  }
 }
 
 Nanos JobVersions::next_deadline() const {
@@ -288,6 +292,7 @@ Nanos JobVersions::next_deadline() const {
     const bool placing = state.stage == JobStage::kPlacing || state.stage == JobStage::kNext;
     if (placing && !state.unconfirmed.empty()) next = std::min(next, state.deadline);
     if (state.change) next = std::min(next, state.change->deadline());
+    if (state.change && state.repair) next = std::min(next, state.repair->answer_until);
   }
   return next;
 }

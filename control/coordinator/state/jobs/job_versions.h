@@ -145,6 +145,9 @@ class JobVersions {
   bool leave_out(std::uint32_t epoch, const RankNumbers& lost, const std::string& why,
                  bool when_needed = false);
   void leave_out_blamed(std::uint32_t epoch, const RankReport& report);
+  bool dismiss(std::uint32_t epoch, const RankNumbers& ranks, const std::string& why,
+               std::string_view how);
+  void dismiss_silent(std::uint32_t epoch, Nanos now);
   void forget_returning(std::uint32_t epoch, Ticket ticket);
   void answer_returned(std::uint32_t epoch, const Rounds& first);
   void lose_rank(std::uint32_t epoch, Ticket ticket);

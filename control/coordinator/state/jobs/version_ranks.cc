@@ -49,14 +49,37 @@ void JobVersions::leave_out_blamed(std::uint32_t epoch, const RankReport& report
   }
   if (!is_of_job(report.late_rank)) return;
   const std::uint32_t rank = *report.late_rank;
-  const Ticket ticket = state.by_rank[rank];
-  if (!leave_out(epoch, {rank}, report.why)) {
-    if (!state.departed) state.departed = {rank, "has not announced an operation by its deadline"};
-  } else if (ticket != 0) {
-    jobs_.erase_ticket(ticket);
-    lose_rank(epoch, ticket);
-    notify_ended(ticket, epoch, "the job goes on without this rank, which was late", rank);
+  if (dismiss(epoch, {rank}, report.why, "was late") || state.departed) return;
+  state.departed = {rank, "has not announced an operation by its deadline"};
+}
+
+// Ranks lose their places, although they may be alive. Returns what leave_out() returns.
+bool JobVersions::dismiss(std::uint32_t epoch, const RankNumbers& ranks, const std::string& why,
+                          std::string_view how) {
+  const std::vector<Ticket> tickets = jobs_.find(epoch)->by_rank;
+  if (!leave_out(epoch, ranks, why)) return false;
+  for (const std::uint32_t rank : ranks) {
+    if (tickets[rank] == 0) continue;
+    jobs_.erase_ticket(tickets[rank]);
+    lose_rank(epoch, tickets[rank]);
+    notify_ended(tickets[rank], epoch,
+                 fmt::format("the job goes on without this rank, which {}", how), rank);
   }
+  return true;
+}
+
+// A repair interrupts operations, so that no deadline of an operation ends the wait for a rank that
+// is stopped. Half of the time of a repair is left for the attempt without it.
+void JobVersions::dismiss_silent(std::uint32_t epoch, Nanos now) {
+  JobState* state = jobs_.find(epoch);
+  if (state == nullptr || !state->repair || !state->change) return;
+  if (now < state->repair->answer_until) return;
+  state->repair->answer_until = kForever;
+  const auto silent = state->change->waits_for();
+  dismiss(epoch, {silent.begin(), silent.end()},
+          fmt::format("{} did not answer the repair within {} s", name_ranks(silent),
+                      timeouts_.change() / kSecond),
+          "did not answer a repair");
 }
 
 void JobVersions::come_back(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
