@@ -77,11 +77,22 @@ std::map<std::uint32_t, std::uint32_t> OperationBook::next_rounds() const {
 void OperationBook::begin_at(std::uint32_t number, const TagRounds& rounds) {
   Tag& tag = tags_[number];
   tag.next_round = tag.begin = tag.succeeded = rounds.next;
+  tag.is_unknown = false;
   tag.status = Status::kOk;
   if (!rounds.failure) return;
   tag.succeeded = rounds.failure->succeeded;
   tag.status = rounds.failure->status;
   tag.culprit = rounds.failure->culprit;
+}
+
+void OperationBook::return_at(std::uint32_t tag, std::uint32_t round) {
+  begin_at(tag, round);
+  tags_[tag].is_unknown = true;
+}
+
+bool OperationBook::knows_rounds(std::uint32_t tag) const {
+  const auto found = tags_.find(tag);
+  return found == tags_.end() || !found->second.is_unknown;
 }
 
 RoundsByTag OperationBook::rounds() const {
@@ -137,6 +148,7 @@ std::optional<std::uint16_t> OperationBook::needed_rank(const wire::Notice& noti
 // All ranks of the version end the round in this way, and no node hears of it.
 void OperationBook::end_without(std::uint16_t rank, const wire::Notice& notice, std::uint64_t user,
                                 Tag& tag) {
+  tag.is_unknown = false;
   tag.status = Status::kPeerLost;
   tag.culprit = rank;
   wire::Completion verdict;
@@ -264,6 +276,7 @@ void OperationBook::finish(Entry& entry) {
   finished_.push_back(Finished{entry.verdict, entry.user, entry.notice.tag, entry.notice.round,
                                entry.failed && entry.started, left_out_});
   Tag& tag = tags_[entry.notice.tag];
+  tag.is_unknown = false;
   tag.status = entry.verdict.status;
   tag.culprit = entry.verdict.culprit;
   if (tag.status == Status::kOk) tag.succeeded = entry.notice.round + 1;

@@ -109,6 +109,10 @@ class OperationBook {
   void begin_at(std::uint32_t tag, std::uint32_t round) { begin_at(tag, {round, {}, false}); }
   // The same, with the end of the round before it, which another book has seen.
   void begin_at(std::uint32_t tag, const TagRounds& rounds);
+  // As begin_at(), for a rank that returns to its job and knows nothing of the rounds before.
+  void return_at(std::uint32_t tag, std::uint32_t round);
+  // False: return_at() has set the round, and no round of the tag has ended here since.
+  bool knows_rounds(std::uint32_t tag) const;
   // The rounds of each tag. An outstanding round counts as ended.
   RoundsByTag rounds() const;
   // Notes how rounds have ended in the book of the version before this one. For the time when that
@@ -139,6 +143,7 @@ class OperationBook {
   struct Tag {
     std::uint32_t next_round = 0;
     std::uint32_t begin = 0;      // the first round in this book
+    bool is_unknown = false;      // since return_at(), no round has ended
     std::uint32_t succeeded = 0;  // one more than the last round that ended well
     Status status = Status::kOk;  // of the last round that ended
     std::uint16_t culprit = wire::kNoRank;

@@ -433,7 +433,7 @@ class Entry {
 std::unique_ptr<PlanVersion> version_of(JobEntry& entry) {
   auto version = std::make_unique<PlanVersion>(std::move(entry.book), std::move(entry.nodes),
                                                std::move(entry.names));
-  for (const auto& [tag, round] : entry.first) version->book.begin_at(tag, round);
+  for (const auto& [tag, round] : entry.first) version->book.return_at(tag, round);
   return version;
 }
 

@@ -87,10 +87,15 @@ bool SessionRepair::take_memory_back(const SessionOptions& options) {
   return replaced.ok();
 }
 
+// A rank that has returned takes part from the rounds on that the coordinator gave it. Others may
+// not have ended the rounds before yet, so it does not speak for these.
+//
 // An operation whose contribution is lost counts as failed. If it has succeeded elsewhere, the
 // decision says so.
 RoundsByTag SessionRepair::rounds() const {
-  RoundsByTag rounds = units_.versions.now().book.rounds();
+  const OperationBook& book = units_.versions.now().book;
+  RoundsByTag rounds = book.rounds();
+  std::erase_if(rounds, [&book](const auto& one) { return !book.knows_rounds(one.first); });
   units_.posts.for_each_interrupted(
       [&](std::uint64_t user, std::uint32_t tag, std::uint32_t round) {
         if (!units_.operations.is_spoiled(user)) return;

@@ -66,7 +66,10 @@ void Change::report(std::uint32_t rank, Report report, const RankRounds& rounds)
   if (tags > kMostDecidedTags) {
     return call_off(fmt::format("its ranks have used more than {} tags", kMostDecidedTags));
   }
-  if (--missing_ > 0) return;
+  if (--missing_ == 0) advance();
+}
+
+void Change::advance() {
   switch (stage_) {
     case Stage::kAsking:
       if (is_repair()) decision_ = repair_->decide();
@@ -102,6 +105,14 @@ void Change::call_off(std::string why) {
 // has.
 void Change::lost(std::uint32_t rank) {
   call_off(fmt::format("the connection of rank {} to the coordinator has ended", rank));
+}
+
+void Change::leave_out(std::uint32_t rank) {
+  if (stage_ != Stage::kMoving && stage_ != Stage::kLeaving) return;
+  absent_[rank] = true;
+  if (reported_[rank]) return;
+  reported_[rank] = true;
+  if (--missing_ == 0) advance();
 }
 
 void Change::resume(std::uint32_t rank) {

@@ -69,6 +69,9 @@ class Change {
   void call_off(std::string why);
   // The rank's connection to the coordinator has ended.
   void lost(std::uint32_t rank);
+  // The rank is gone, and the job goes on without it. A change that is decided waits no more for
+  // its reports. Has no effect before.
+  void leave_out(std::uint32_t rank);
   // The rank has another connection. It reports again that it has moved. The instruction to leave
   // may be lost, and is sent again.
   void resume(std::uint32_t rank);
@@ -92,6 +95,7 @@ class Change {
 
  private:
   void enter(Stage stage, Word word);
+  void advance();
   void add(std::uint32_t rank, const RankRounds& rounds);
 
   Stage stage_ = Stage::kAsking;

@@ -192,6 +192,52 @@ TEST_F(LeftOutRanksTest, ARankThatLeavesIsLeftOutWhenAnotherMissesIt) {
   EXPECT_EQ(now().left_out, RankNumbers{2});
 }
 
+TEST_F(LeftOutRanksTest, ARankMayLeaveWhileNodesTakeTheNextVersion) {
+  run();
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  act();
+  coordinator_->close(3);
+  serve_all();
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare)) << "of a version without it";
+  EXPECT_EQ(last_.version->left_out, RankNumbers{2});
+}
+
+TEST_F(LeftOutRanksTest, ARankMayLeaveWhileOthersLeaveTheOldVersion) {
+  run();
+  ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
+  act();
+  serve_all();
+  words_to({1, 2, 3, 4});
+  for (const Report what : {Report::kReady, Report::kKnows}) {
+    report({1, 2, 3, 4}, what);
+    words_to({1, 2, 3, 4});
+  }
+  report({1, 2, 4}, Report::kMoved);
+  EXPECT_EQ(stage(), "changing");
+  coordinator_->close(3);
+  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kLeave));
+  report({1, 2, 4}, Report::kLeft);
+  act();
+  EXPECT_EQ(stage(), "running");
+}
+
+TEST_F(LeftOutRanksTest, ARankThatLeavesBeforeAllHaveComeMayComeAgain) {
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    coordinator_->open(rank + 1, wish(rank), now_);
+    serve_all();
+    EXPECT_EQ(error(rank + 1), "");
+  }
+  coordinator_->close(3);
+  coordinator_->open(5, wish(2), now_);
+  EXPECT_EQ(error(5), "");
+  coordinator_->open(4, wish(3), now_);
+  EXPECT_EQ(error(4), "");
+  first_ = epoch();
+  for (const std::uint64_t ticket : {1, 2, 4, 5}) coordinator_->listen(ticket, true);
+  coordinator_->lose(1, 0);
+  repair_among({2, 4, 5});
+}
+
 TEST_F(LeftOutRanksTest, AJobWhoseRanksHaveAllLeftIsOver) {
   run();
   for (const auto ticket : {1, 2, 3, 4}) coordinator_->close(static_cast<std::uint64_t>(ticket));

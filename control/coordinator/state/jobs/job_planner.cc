@@ -46,7 +46,7 @@ Result<JobRecord> JobPlanner::next_version(const JobRecord& job, Wanted wanted,
   const Plan plan = wanted == Wanted::kOwnPlan ? own_plan(job) : plans_.find(job.name);
   auto layout = lay_out_without(left_out, job, plan, hosts);
   if (!layout) return layout.error();
-  if (layout->plan == job.plan && layout->buffers == job.buffers &&
+  if (left_out == job.left_out && layout->plan == job.plan && layout->buffers == job.buffers &&
       same(layout->nodes, job.nodes)) {
     JobRecord same = job;
     note_plan(same, plan);

@@ -156,6 +156,7 @@ void JobVersions::enter(Ticket ticket, std::uint32_t epoch, std::uint32_t rank,
   // Messages wait until the rank asks for them, and ranks of older releases have no such policy.
   if (jobs_.record(epoch)->rank_loss.finishes) jobs_.listen(ticket, true);
   JobState& state = *jobs_.find(epoch);
+  if (state.departed && state.departed->rank == rank) state.departed.reset();
   if (state.stage == JobStage::kRunning) return answer(ticket, jobs_.record(epoch), rank);
   state.waiting.insert(ticket);
 }
@@ -216,6 +217,8 @@ void JobVersions::lose_rank(std::uint32_t epoch, Ticket ticket) {
     if (!rank) continue;
     state->by_rank[*rank] = 0;
     if (!state->change) continue;
+    // Ranks that have left do not report that they use the version no more.
+    if (jobs_.record(each)->rank_loss.finishes) state->change->leave_out(*rank);
     state->change->lost(*rank);
     settle_change(each);
   }

@@ -52,7 +52,6 @@ void PlanChanges::renew_in_force() {
   for (auto& [epoch, state] : jobs_.states()) {
     const JobRecord& job = *jobs_.record(epoch);
     if (!state.is_alive() || job.made_by == nullptr) continue;
-    if (!state.returning.empty()) want(state, Wanted::kOwnPlan);
     const auto plan = plans_.find(job.name);
     if (plan == nullptr ? !job.made_by->closed_form : plan != job.made_by) continue;
     want(state, Wanted::kOwnPlan);
@@ -61,11 +60,22 @@ void PlanChanges::renew_in_force() {
 
 // A change that ranks waited for has been called off: another one begins after a time.
 void PlanChanges::retry_for_returning(Nanos now) {
-  for (const auto& [epoch, state] : jobs_.states()) {
+  const bool again = again_at_ <= now;
+  if (again) again_at_ = kForever;
+  for (auto& [epoch, state] : jobs_.states()) {
     const bool waits = !state.returning.empty() && state.stage == JobStage::kRunning &&
                        state.next == 0 && state.wanted == Wanted::kNothing;
-    if (waits && calm_at_ == kForever) calm_at_ = now + kCalm;
+    if (!waits) continue;
+    if (again) {
+      want(state, Wanted::kOwnPlan);
+    } else if (again_at_ == kForever) {
+      again_at_ = now + kCalm;
+    }
   }
+}
+
+Nanos PlanChanges::next_deadline() const {
+  return std::min(calm_at_, again_at_);
 }
 
 }  // namespace tally::control

@@ -31,7 +31,7 @@ class PlanChanges {
 
   // The epochs of the jobs that may begin to change now.
   std::vector<std::uint32_t> ready(Nanos now);
-  Nanos next_deadline() const { return calm_at_; }  // kForever when there is none
+  Nanos next_deadline() const;  // kForever when there is none
 
  private:
   void renew_in_force();
@@ -39,7 +39,8 @@ class PlanChanges {
 
   JobTable& jobs_;
   const Plans& plans_;
-  Nanos calm_at_ = kForever;  // when running jobs use the present members and NICs
+  Nanos calm_at_ = kForever;   // when running jobs use the present members and NICs
+  Nanos again_at_ = kForever;  // when jobs with ranks that return try again to change
 };
 
 }  // namespace tally::control

@@ -9,7 +9,8 @@
 namespace tally::control {
 
 // The next version leaves these ranks out. when_needed: it begins when a rank misses them, because
-// ranks that close their sessions may all be about to do so. False: the policy of the job, or its
+// ranks that close their sessions may all be about to do so. A version that was under way for
+// another reason has a place for them, and is called off. False: the policy of the job, or its
 // quorum, does not allow that, or ranks are there that cannot be repaired. Nothing has changed
 // then.
 bool JobVersions::leave_out(std::uint32_t epoch, const RankNumbers& lost, const std::string& why,
@@ -20,16 +21,25 @@ bool JobVersions::leave_out(std::uint32_t epoch, const RankNumbers& lost, const 
   absent.insert(lost.begin(), lost.end());
   if (!job.rank_loss.may_go_on(job.ranks - absent.size())) return false;
   std::swap(state.absent, absent);
+  bool goes_on = true;
   if (state.stage == JobStage::kRepairing) {
     // An attempt that counts on these ranks begins anew, at once.
     if (state.next != 0) fail_next(state.next, why);
     state.repair->attempt_at = 0;
-  } else if (!when_needed && !begin_repair(epoch, why)) {
+  } else if (!when_needed) {
+    goes_on = begin_repair(epoch, why);
+  } else {
+    goes_on = jobs_.is_repairable(state);
+    if (goes_on && state.next != 0) {
+      want_again(state);
+      fail_next(state.next, why);
+    }
+  }
+  if (!goes_on) {
     std::swap(state.absent, absent);
     return false;
   }
-  std::erase_if(state.missing,
-                [&lost](const Departure& one) { return lost.contains(one.rank); });
+  std::erase_if(state.missing, [&lost](const Departure& one) { return lost.contains(one.rank); });
   return true;
 }
 
