@@ -67,6 +67,7 @@ class State:
         self._outputs: dict[int, torch.Tensor] = {}
         self._views: dict[int, tuple[int, bool]] = {}
         self.communicator: Optional[_torch.Communicator] = None  # of a rank that returns: after its first pass
+        self._reducer: Optional[_torch.BucketReducer] = None
         self._end = self._outputs.clear
         if not returns:
             self._open()
