@@ -39,7 +39,8 @@ protocol::Shape shape_of(const Request& request, std::uint32_t ranks) {
 
 Outcome outcome_of(const tally_completion& completion) {
   return {completion.status,         completion.culprit,   completion.inputs_gone != 0,
-          completion.sum_of_squares, completion.nonfinite, completion.message};
+          completion.sum_of_squares, completion.nonfinite, completion.message,
+          completion.contributors,   completion.round};
 }
 
 }  // namespace
@@ -131,6 +132,11 @@ tally_session_info Communicator::info() const {
 std::uint64_t Communicator::copied_bytes() const {
   const std::lock_guard lock(mutex_);
   return memory_ ? memory_->copied_bytes() : copied_at_close_;
+}
+
+std::uint32_t Communicator::contributors() const {
+  const std::lock_guard lock(mutex_);
+  return contributors_ > 0 ? contributors_ : ranks();
 }
 
 tally_status Communicator::first_failure() const {
@@ -316,6 +322,7 @@ std::size_t Communicator::take(std::unique_lock<std::mutex>& lock) {
   if (ended.empty()) return 0;
   for (const Ended& one : ended) {
     if (first_failure_ == TALLY_OK) first_failure_ = one.outcome.status;
+    if (one.outcome.contributors > 0) contributors_ = one.outcome.contributors;
   }
   copy_results(ended, lock);
   for (Ended& one : ended) {

@@ -57,7 +57,9 @@ struct Outcome {
   bool inputs_gone = false;
   double sum_of_squares = 0;    // with stats: of the result
   std::uint64_t nonfinite = 0;  // with stats
-  std::string message;          // set when the operation failed
+  std::string message;          // on failure what happened; on success the ranks that are left out
+  std::uint32_t contributors = 0;  // on success: ranks of the job less those that are left out
+  std::uint32_t round = 0;         // of the operation's tag
 
   static Outcome of(const Failure& failure) {
     return {failure.status, failure.culprit, failure.inputs_gone, 0, 0, failure.what()};
@@ -132,6 +134,9 @@ class Communicator {
   std::uint64_t contributed(const Request& request) const;
   std::uint64_t received(const Request& request) const;
   tally_session_info info() const;
+  // Returns the contributors of the operation that ended well last, or ranks() before the first
+  // one.
+  std::uint32_t contributors() const;
   // Returns why the first operation failed, or TALLY_OK.
   tally_status first_failure() const;
   // Returns the bytes copied between the node's memory and other memory. Also valid after close().
@@ -184,8 +189,9 @@ class Communicator {
   bool closed_ = false;  // the session is over, and all callbacks have run
   std::uint64_t copied_at_close_ = 0;
   tally_status first_failure_ = TALLY_OK;
-  UniqueFd wake_;  // an eventfd with one token for each sleeper to wake
-  pid_t process_;  // opened the session; a forked child has no thread to join
+  std::uint32_t contributors_ = 0;  // 0: no operation has ended well yet
+  UniqueFd wake_;                   // an eventfd with one token for each sleeper to wake
+  pid_t process_;                   // opened the session; a forked child has no thread to join
   std::thread progress_;
 };
 

@@ -402,7 +402,15 @@ void bind_handle(py::module_& module) {
           "Of the result, with stats=True.")
       .def_property_readonly(
           "nonfinite", [](const Handle& h) { return h.outcome().nonfinite; },
-          "Infinities and NaNs in the result, with stats=True.");
+          "Infinities and NaNs in the result, with stats=True.")
+      .def_property_readonly(
+          "contributors", [](const Handle& h) { return h.outcome().contributors; },
+          "The number of ranks whose contributions the result has: fewer than `ranks` when the "
+          "job\n"
+          "goes on without some. The same at all of them.")
+      .def_property_readonly(
+          "round", [](const Handle& h) { return h.outcome().round; },
+          "Which operation of its tag this is. It shows a rank that returns where the others are.");
 }
 
 }  // namespace

@@ -56,16 +56,21 @@ struct BucketReducer::Report {
 
 BucketReducer::Future BucketReducer::average(std::uint32_t index, const at::Tensor& in,
                                              const at::Tensor& out, c10::IValue value,
-                                             const c10::TypePtr& type, bool stats) {
+                                             const c10::TypePtr& type, bool stats, tally_op op) {
   require_dense(in, "the bucket");
   if (!type_of(in.scalar_type())) {
     throw Failure(TALLY_UNSUPPORTED, std::string("a bucket of ") + at::toString(in.scalar_type()));
   }
   auto bucket = std::make_shared<Bucket>();
-  *bucket = {0,    index, in, out, std::move(value), c10::make_intrusive<c10::ivalue::Future>(type),
-             stats};
+  *bucket = {
+      0,     index, in, out, std::move(value), c10::make_intrusive<c10::ivalue::Future>(type),
+      stats, op};
   {
     const std::lock_guard lock(mutex_);
+    if (index == 0) {  // a backward pass begins, maybe with fewer buckets than the last one
+      of_bucket_.clear();
+      presence_.clear();
+    }
     bucket->number = next_number_++;
     outstanding_.emplace(bucket->number, bucket);
   }
@@ -88,7 +93,7 @@ void BucketReducer::post(const SharedBucket& bucket) {
   adopt(bucket->index, bucket->in, communicator);
   Request request;
   request.type = *type_of(bucket->in.scalar_type());
-  request.op = TALLY_AVERAGE;
+  request.op = bucket->op;
   request.count = static_cast<std::uint64_t>(bucket->in.numel());
   request.in = bucket->in.data_ptr();
   request.out = bucket->out.data_ptr();
@@ -128,6 +133,10 @@ void BucketReducer::adopt(std::uint32_t index, const at::Tensor& buffer,
 void BucketReducer::ended(const SharedBucket& bucket, const Outcome& outcome,
                           std::uint64_t session) {
   if (outcome.status == TALLY_OK) {
+    {
+      const std::lock_guard lock(mutex_);
+      presence_[bucket->index] = {outcome.contributors, outcome.round};
+    }
     return complete(bucket, {outcome.sum_of_squares, outcome.nonfinite});
   }
   if (outcome.status == TALLY_NODE_LOST) {
@@ -172,6 +181,11 @@ BucketReducer::Statistics BucketReducer::statistics() const {
     all.nonfinite += one.nonfinite;
   }
   return all;
+}
+
+std::map<std::uint32_t, BucketReducer::Presence> BucketReducer::presence() const {
+  const std::lock_guard lock(mutex_);
+  return presence_;
 }
 
 bool BucketReducer::wait_until_stranded() {

@@ -26,11 +26,12 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
   explicit BucketReducer(std::shared_ptr<Communicator> communicator)
       : communicator_(std::move(communicator)) {}
 
-  // Averages `in` over all ranks into `out` (in place when they are the same tensor). The future
-  // returns `value`, of type `type`. The tag is the bucket's index. A higher index has a higher
-  // priority, because the next forward pass needs it first.
+  // Averages `in` over all ranks into `out` (in place when they are the same tensor), or takes the
+  // minimum with `op`. The future returns `value`, of type `type`. The tag is the bucket's index. A
+  // higher index has a higher priority, because the next forward pass needs it first.
   Future average(std::uint32_t bucket, const at::Tensor& in, const at::Tensor& out,
-                 c10::IValue value, const c10::TypePtr& type, bool stats);
+                 c10::IValue value, const c10::TypePtr& type, bool stats,
+                 tally_op op = TALLY_AVERAGE);
 
   struct Statistics {
     double sum_of_squares = 0;
@@ -38,6 +39,14 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
   };
   // Returns the sum over the last results of all buckets, in the order of their indices.
   Statistics statistics() const;
+
+  struct Presence {
+    std::uint32_t contributors = 0;
+    std::uint32_t round = 0;
+  };
+  // Returns whose contributions the buckets have that ended well since the last bucket 0 was begun.
+  // Key: bucket index.
+  std::map<std::uint32_t, Presence> presence() const;
 
   // Waits. Returns true when a bucket is stranded, and false after close().
   bool wait_until_stranded();
@@ -56,6 +65,7 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
     c10::IValue value;
     Future future;
     bool stats = false;
+    tally_op op = TALLY_AVERAGE;
   };
   using SharedBucket = std::shared_ptr<Bucket>;
   // A bucket in ordinary memory of torch. The constructor moves it into memory that the node can
@@ -92,7 +102,8 @@ class BucketReducer : public std::enable_shared_from_this<BucketReducer> {
   std::map<std::uint64_t, SharedBucket> outstanding_;  // key: number; includes the stranded ones
   std::map<std::uint64_t, SharedBucket> stranded_;
   std::map<std::uint64_t, Statistics> completed_;  // the most recent ones; key: number
-  std::map<std::uint32_t, Statistics> of_bucket_;
+  std::map<std::uint32_t, Statistics> of_bucket_;  // of this backward pass or the last one
+  std::map<std::uint32_t, Presence> presence_;     // the same
   std::map<std::uint32_t, std::unique_ptr<Adoption>> adopted_;  // key: bucket index
   bool closed_ = false;
 };

@@ -5,6 +5,8 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <chrono>
+#include <map>
+#include <utility>
 
 #include "integrations/python/src/bindings.h"
 #include "integrations/python/src/shared_pool.h"
@@ -49,11 +51,12 @@ c10::IValue as_object(const at::Tensor& tensor) {
 }
 
 WorkPtr average(BucketReducer& reducer, std::uint32_t bucket, const at::Tensor& in,
-                const at::Tensor& out, bool stats) {
+                const at::Tensor& out, bool stats, bool minimum) {
   const c10::IValue value = as_object(out);
   const py::gil_scoped_release nogil;
-  return c10d::Work::create_from_future(
-      reducer.average(bucket, in, out, value, c10::PyObjectType::get(), stats));
+  return c10d::Work::create_from_future(reducer.average(bucket, in, out, value,
+                                                        c10::PyObjectType::get(), stats,
+                                                        minimum ? TALLY_MIN : TALLY_AVERAGE));
 }
 
 WorkPtr average_on_device(DeviceReducer& reducer, std::uint32_t index, const at::Tensor& bucket,
@@ -87,6 +90,7 @@ void bind_communicator(py::module_& module) {
       .def_property_readonly("rank", &Communicator::rank)
       .def_property_readonly("ranks", &Communicator::ranks)
       .def_property_readonly("closed", &Communicator::closed)
+      .def_property_readonly("contributors", &Communicator::contributors)
       .def_property_readonly("copied_bytes", [](const Communicator& c) { return c.copied_bytes(); })
       .def("close", &Communicator::close, py::call_guard<py::gil_scoped_release>());
 }
@@ -96,7 +100,15 @@ void bind_reducer(py::module_& module) {
   py::class_<BucketReducer, std::shared_ptr<BucketReducer>>(module, "BucketReducer")
       .def(py::init<std::shared_ptr<Communicator>>(), py::arg("communicator"))
       .def("average", &average, py::arg("bucket"), py::arg("input"), py::arg("output"),
-           py::arg("stats"))
+           py::arg("stats"), py::arg("minimum") = false)
+      .def("presence",
+           [](const BucketReducer& reducer) {
+             std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> found;
+             for (const auto& [bucket, one] : reducer.presence()) {
+               found[bucket] = {one.contributors, one.round};
+             }
+             return found;
+           })
       .def("wait_until_stranded", &BucketReducer::wait_until_stranded, Release())
       .def("resume", &BucketReducer::resume, py::arg("communicator"), Release())
       .def(

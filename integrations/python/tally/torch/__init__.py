@@ -25,7 +25,7 @@ import tally.torch._torch as _torch  # noqa: E402
 from tally.torch._backend import create as create_backend
 from tally.torch._hook import State, allreduce_hook
 
-__all__ = ["State", "allreduce_hook", "copied_bytes", "copied_on_devices", "is_shared"]
+__all__ = ["State", "allreduce_hook", "contributors", "copied_bytes", "copied_on_devices", "is_shared"]
 
 _torch.install_allocator()
 register()
@@ -40,6 +40,13 @@ def copied_bytes(group=None) -> int:
     """Bytes that the backend's group has copied so far, because the node cannot use their memory in place."""
     from tally.torch._backend import communicator_of
     return communicator_of(group).copied_bytes
+
+
+def contributors(group=None) -> int:
+    """The number of ranks whose contributions the operation has that ended last at the node: with
+    TALLY_ON_RANK_LOSS=finish fewer than the group has when ranks are lost."""
+    from tally.torch._backend import communicator_of
+    return communicator_of(group).contributors
 
 
 def copied_on_devices(group=None) -> int:

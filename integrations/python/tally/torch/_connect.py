@@ -40,13 +40,14 @@ def follow_debug_level() -> None:
 
 
 def connect(store, rank: int, ranks: int, deadline: float,
-            lost: Optional[str] = None) -> "_torch.Communicator":
+            lost: Optional[str] = None, job: Optional[str] = None) -> "_torch.Communicator":
     """Opens a session of this rank, in a job of the group's own.
 
     store: a store of torch.distributed that only this group uses. $TALLY_ADDRESS names the node and $TALLY_TOKEN
     the job's secret. Without an address rank 0 finds or starts a node on this machine.
     $TALLY_MACHINE_GROUPS of rank 0 counts for all ranks.
-    deadline: seconds, the process group's time-out. lost: the address of a node that was lost."""
+    deadline: seconds, the process group's time-out. lost: the address of a node that was lost.
+    job: its name after "torch-"; None: random digits."""
     follow_debug_level()
     store = of_this_start("tally", store)
     start = min(max(deadline, 10.0), CONNECT_SECONDS)
@@ -54,7 +55,7 @@ def connect(store, rank: int, ranks: int, deadline: float,
     if rank == 0:
         try:
             offer = {"address": os.environ.get("TALLY_ADDRESS") or own_node(instead_of=lost),
-                     "job": f"torch-{uuid.uuid4().hex[:16]}", "host": socket.gethostname(),
+                     "job": f"torch-{job or uuid.uuid4().hex[:16]}", "host": socket.gethostname(),
                      "machine_groups": _wants_machine_groups()}
         except Error as error:
             offer = {"error": error.args[0], "status": error.status}
@@ -73,6 +74,17 @@ def connect(store, rank: int, ranks: int, deadline: float,
     if rank == 0:
         logger.info("tally: %d ranks, job %s at %s; time-out %g s, to connect %g s", ranks, offer["job"], address, deadline, start)
     return communicator
+
+
+def connect_again(job: str, rank: int, ranks: int, deadline: float) -> "_torch.Communicator":
+    """Opens a session of a rank that returns to a job of this name, at $TALLY_ADDRESS."""
+    follow_debug_level()
+    if not os.environ.get("TALLY_ADDRESS"):
+        raise Error("a rank that returns needs $TALLY_ADDRESS: an address of the cluster", "invalid argument")
+    return _torch.Communicator(address=os.environ["TALLY_ADDRESS"], job=f"torch-{job}",
+                               token=os.environ.get("TALLY_TOKEN", ""), rank=rank, ranks=ranks,
+                               connect_timeout=min(max(deadline, 10.0), CONNECT_SECONDS), deadline=deadline,
+                               machine_groups=_wants_machine_groups())
 
 
 def _wants_machine_groups() -> bool:

@@ -4,7 +4,7 @@
 import math
 import threading
 import weakref
-from typing import Optional
+from typing import Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -12,7 +12,9 @@ from torch.distributed import distributed_c10d as c10d
 
 import tally.torch._torch as _torch
 from tally.torch._backend import backend_of
-from tally.torch._connect import connect
+from tally._error import Error
+from tally.torch._connect import connect, connect_again
+from tally.torch._return import Entry
 
 _WIRE = {None: None, "f32": None, "bf16": torch.bfloat16, "f16": torch.float16}
 _states = 0
@@ -30,15 +32,23 @@ class State:
                    gradient_as_bucket_view, where torch would copy the results back
     deadline       seconds after which a bucket fails when not all ranks have announced it; None: the group's time-out
 
+    job            the name of the job, the same at all ranks and of one State alone; None: a name of its own. With
+                   a name, a rank that the job has lost may return: see synchronize()
+    rank, ranks    of a process that returns to this job. Its process group has this process alone
+
     Buckets may also be on CUDA devices. Then results overwrite the buckets, and the loss of a node is an error.
 
     Use one State for one DistributedDataParallel. Every rank must make its States in the same order.
     """
 
     def __init__(self, process_group=None, *, wire: Optional[str] = None, stats: bool = False,
-                 in_place: Optional[bool] = None, deadline: Optional[float] = None) -> None:
+                 in_place: Optional[bool] = None, deadline: Optional[float] = None, job: Optional[str] = None,
+                 rank: Optional[int] = None, ranks: Optional[int] = None) -> None:
         if wire not in _WIRE:
             raise ValueError(f"wire={wire!r}: must be one of None, 'bf16', 'f16'")
+        returns = rank is not None
+        if returns != (ranks is not None) or (returns and job is None):
+            raise ValueError("a rank that returns needs all of job, rank and ranks")
         global _states
         _states += 1
         group = process_group if process_group is not None else c10d._get_default_group()
@@ -46,26 +56,58 @@ class State:
         self.stats = stats
         self.in_place = in_place
         self._deadline = _timeout_of(group) if deadline is None else deadline
-        self._rank, self._ranks = dist.get_rank(group), dist.get_world_size(group)
+        self._rank = dist.get_rank(group) if rank is None else rank
+        self._ranks = dist.get_world_size(group) if ranks is None else ranks
+        self._job, self._returns = job, returns
+        self._entry = None if job is None else Entry(returns, self.wire, stats)
         self._store = dist.PrefixStore(f"tally-hook-{_states}-{group.group_name}",
                                        c10d._get_default_store())
         self._generation = 0
+        self._device_reducer: Optional[_torch.DeviceReducer] = None
+        self._outputs: dict[int, torch.Tensor] = {}
+        self._views: dict[int, tuple[int, bool]] = {}
+        self.communicator: Optional[_torch.Communicator] = None  # of a rank that returns: after its first pass
+        self._reducer: Optional[_torch.BucketReducer] = None
+        self._end = self._outputs.clear
+        if not returns:
+            self._open()
+
+    def _open(self) -> None:
         self.communicator = self._connect()
         self._reducer = _torch.BucketReducer(self.communicator)
-        self._device_reducer: Optional[_torch.DeviceReducer] = None
         # The thread refers to the reducer only, so that a dropped State can be collected.
         rescuer = threading.Thread(target=_rescue, args=(weakref.ref(self), self._reducer),
                                    name="tally-rescue", daemon=True)
         rescuer.start()
         # Runs when the State is closed or dropped, and when the interpreter ends. The thread must end then.
         self._end = weakref.finalize(self, _end, self._reducer, rescuer)
-        self._outputs: dict[int, torch.Tensor] = {}
-        self._views: dict[int, tuple[int, bool]] = {}
 
     def _connect(self, lost: Optional[str] = None) -> "_torch.Communicator":
         """Opens a session with the node that rank 0 names; after the loss of a node, with the next node."""
+        if self._returns:
+            return connect_again(self._job, self._rank, self._ranks, self._deadline)
         store = dist.PrefixStore(str(self._generation), self._store)
-        return connect(store, self._rank, self._ranks, self._deadline, lost)
+        return connect(store, self._rank, self._ranks, self._deadline, lost, self._job)
+
+    @property
+    def contributors(self) -> int:
+        """The number of ranks whose gradients are in the averages of the last backward pass: with
+        TALLY_ON_RANK_LOSS=finish fewer than the group has when ranks are lost. Of several numbers the least."""
+        if self.communicator is None:
+            return 0
+        found = [] if self._device_reducer is not None else self._reducer.presence().values()
+        return min((contributors for contributors, _ in found), default=self.communicator.contributors)
+
+    def synchronize(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Gives ranks that have returned the state of the others, and returns whether it did.
+
+        All ranks call it after each step, with the tensors that are the same at all ranks after a step: parameters, the
+        optimizer's state, the number of the step. It costs nothing but a small operation beside the backward pass
+        unless a rank has returned. At a rank that returns, it returns False for the first two steps, whose results do
+        not count."""
+        if self._entry is None:
+            raise Error("a State without the name of a job cannot have ranks that return: State(job=...)", "invalid argument")
+        return self._entry.synchronize(self._reducer, tensors)
 
     @property
     def gradient_norm(self) -> float:
@@ -149,16 +191,32 @@ def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") ->
 def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For DistributedDataParallel.register_comm_hook(State(), allreduce_hook). The node computes the average of
     the gradients over all ranks while the backward pass goes on."""
+    if state._entry is None:
+        return _average(state, bucket, bucket.buffer())
+    if state._entry.phase == "alone":
+        state._entry.leave_alone(bucket.index())
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+    if state._entry.phase == "joins" and bucket.index() == 0:
+        state._open()
+    future = _average(state, bucket, state._entry.contribution(bucket.index(), bucket.buffer()))
+    if bucket.is_last():
+        state._entry.end_pass(state._reducer)
+    return future
+
+
+def _average(state: State, bucket: dist.GradBucket, contribution: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
     index, gradients = bucket.index(), bucket.buffer()
     if gradients.device.type != "cpu":
         wire = state.wire if gradients.dtype == torch.float32 else None
         return state._on_devices().average(index, gradients, wire, state.stats).get_future()
     if state.wire is not None and gradients.dtype == torch.float32:
-        small = gradients.to(state.wire)
+        small = contribution.to(state.wire)
         future = state._reducer.average(index, small, small, state.stats).get_future()
         return future.then(lambda done: gradients.copy_(done.value()))
     output = state._output(bucket, index, gradients)
-    return state._reducer.average(index, gradients, output, state.stats).get_future()
+    return state._reducer.average(index, contribution, output, state.stats).get_future()
 
 
 def _timeout_of(group) -> float:
