@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "client/operations/operation_book.h"
+
 namespace tally::client {
 namespace {
 
@@ -47,6 +49,29 @@ TEST(LeftOut, OtherOperationsNeedNoRank) {
   const auto left_out = make_left_out({0});
   EXPECT_FALSE(needed_rank(*left_out, shape(wire::Kind::kAllReduce, 100)));
   EXPECT_FALSE(needed_rank(*left_out, shape(wire::Kind::kBarrier, 0)));
+}
+
+TEST(LeftOut, ARankThatReturnsKnowsNoRoundsBeforeItsFirst) {
+  OperationBook book({.partition = protocol::even_partition(1, 1 << 20), .rank = 0, .ranks = 2});
+  std::vector<Outbound> out;
+  book.return_at(7, 6);
+  EXPECT_TRUE(book.knows_rounds(8));
+  EXPECT_FALSE(book.knows_rounds(7));
+  wire::Notice notice;
+  notice.tag = 7;
+  notice.count = 1;
+  ASSERT_EQ(book.post(notice, 0, kForever, out), Status::kOk);
+  EXPECT_EQ(out.back().notice.round, 6U);
+  ASSERT_EQ(book.interrupt().size(), 1U);
+  EXPECT_FALSE(book.knows_rounds(7)) << "round 6 has not ended";
+  out.clear();
+  ASSERT_EQ(book.post(notice, 0, kForever, out), Status::kOk);
+  wire::Completion done;
+  done.tag = 7;
+  done.round = 6;
+  done.cookie = out.back().notice.cookie;
+  ASSERT_EQ(book.complete(0, done, out), Status::kOk);
+  EXPECT_TRUE(book.knows_rounds(7));
 }
 
 }  // namespace

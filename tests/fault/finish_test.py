@@ -122,7 +122,8 @@ class Finish(RepairedJob):
         self.end([rank for rank in ranks if rank])
 
     def test_small_operations(self):
-        ranks = self.job(ranks=4)
+        """Over TCP, where other jobs have eager results."""
+        ranks = self.job(ranks=4, network=True)
         self.loop(ranks, 16, 20_000, "out", TAG)
         time.sleep(0.05)
         ranks.pop(1).kill()

@@ -132,8 +132,9 @@ typedef enum tally_checksums {
  *   elements.
  * - The job ends with TALLY_PEER_LOST when fewer ranks would be left than the quorum.
  * - A rank that was left out may open a new session with its number. It takes part again from the
- *   rounds on that its first completions show. The old session of a rank that was late or cut off
- * is over. It may have had one result of a tag that the others then computed without it.
+ *   rounds on that its first completions show, which may belong to two steps of a program. The old
+ *   session of a rank that was late or cut off is over. It may have had one result of a tag that
+ *   the others then computed without it.
  * - Each operation in place keeps a copy of the contribution, as with TALLY_PRESERVE. Small
  *   operations take one more round trip than otherwise where the nodes are on other machines.
  * - tally_open fails with TALLY_UNSUPPORTED when no coordinator serves the job, or when the

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/control/repairing_fixture.h"
+#include "tests/support/control/left_out_fixture.h"
 
 namespace tally::control {
 namespace {
@@ -10,84 +10,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr std::uint32_t kRanks = 4;
-
-// A job of four ranks, with tickets from 1, over the nodes a and b.
-class LeftOutRanksTest : public RepairingTest {
- protected:
-  using Tickets = std::vector<Coordinator::Ticket>;
-
-  void SetUp() override { nodes_ = {join("a"), join("b")}; }
-  static Coordinator::Opening wish(std::uint32_t rank, std::uint32_t quorum = 0) {
-    auto made = opening(rank, "train", "t", kRanks);
-    made.rank_loss = {.finishes = true, .quorum = quorum};
-    return made;
-  }
-  void run(std::uint32_t quorum = 0) {
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      coordinator_->open(rank + 1, wish(rank, quorum), now_);
-    }
-    serve_all();
-    act();
-    for (Coordinator::Ticket ticket = 1; ticket <= kRanks; ++ticket) {
-      EXPECT_EQ(error(ticket), "");
-      coordinator_->listen(ticket, true);
-    }
-    first_ = epoch();
-  }
-  void serve_all() {
-    all_listen(nodes_);
-    for (const NodeId node : nodes_) serve(node);
-  }
-  // The words to the ranks of these tickets, which must all get the same, and to no others.
-  std::vector<Word> words_to(const Tickets& tickets) {
-    act();
-    std::map<Coordinator::Ticket, std::vector<Word>> words;
-    for (const auto& one : std::exchange(notifications_, {})) {
-      words[one.ticket].push_back(one.word);
-      next_ = one.epoch;
-      last_ = one;
-    }
-    EXPECT_EQ(words.size(), tickets.size());
-    for (const auto ticket : tickets) EXPECT_EQ(words[ticket], words.begin()->second) << ticket;
-    return words.empty() ? std::vector<Word>{} : words.begin()->second;
-  }
-  void report(const Tickets& tickets, Report what, const RankRounds& rounds = {}) {
-    for (const auto ticket : tickets) coordinator_->report(ticket, next_, {what, rounds});
-  }
-  void repair_among(const Tickets& tickets, const RankRounds& rounds = {}) {
-    act();
-    serve_all();
-    EXPECT_THAT(words_to(tickets), ElementsAre(Word::kPrepare));
-    EXPECT_TRUE(last_.is_repair);
-    report(tickets, Report::kReady, rounds);
-    EXPECT_THAT(words_to(tickets), ElementsAre(Word::kDecided));
-    report(tickets, Report::kKnows);
-    EXPECT_THAT(words_to(tickets), ElementsAre(Word::kGo));
-    EXPECT_EQ(epoch(), next_);
-    EXPECT_NE(stage(), "repairing");
-  }
-  // Another coordinator acts over the same store, and the nodes come to it.
-  void take_over() {
-    coordinator_.emplace(options_, store_, now_);
-    nodes_.clear();
-    for (const PlanNode& one : now().nodes) {
-      const auto again =
-          coordinator_->join(member(one.member.name.c_str()), 0, now_, {one.node, {one.placement}});
-      ASSERT_TRUE(again.ok());
-      coordinator_->listen(*again, now_ + kHold);
-      nodes_.push_back(*again);
-    }
-  }
-  void resume(Coordinator::Ticket ticket, std::uint32_t rank) {
-    coordinator_->resume(ticket, wish(rank), {now().epoch});
-    coordinator_->listen(ticket, true);
-  }
-  const JobRecord& now() const { return *coordinator_->jobs().current("train"); }
-
-  std::vector<NodeId> nodes_;
-};
 
 TEST_F(LeftOutRanksTest, TheOthersGoOn) {
   run();
@@ -398,106 +320,6 @@ TEST_F(LeftOutRanksTest, TheNextCoordinatorLeavesThemOutToo) {
   lose(11, now().epoch);
   repair_among({11, 12, 14});
   EXPECT_EQ(now().left_out, RankNumbers{2});
-}
-
-// -- Ranks that return -----------------------------------------------------------------------
-
-class ReturningLeftOutRanksTest : public LeftOutRanksTest {
- protected:
-  void SetUp() override {
-    LeftOutRanksTest::SetUp();
-    run();
-    coordinator_->lose(3, 0);
-    repair_among({1, 2, 4});
-  }
-};
-
-TEST_F(ReturningLeftOutRanksTest, HaveAPlaceInAVersionThatAllChangeTo) {
-  coordinator_->open(5, wish(2), now_);
-  EXPECT_TRUE(waits(5));
-  serve_all();
-  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
-  EXPECT_FALSE(last_.is_repair);
-  EXPECT_THAT(last_.version->left_out, IsEmpty());
-  report({1, 2}, Report::kReady, {{{7, 3}}, {}, {}});
-  report({4}, Report::kReady, {{{7, 4}, {8, 1}}, {}, {}});
-  words_to({1, 2, 4});
-  EXPECT_TRUE(waits(5)) << "the change may still be called off";
-  report({1, 2, 4}, Report::kKnows);
-  const auto actions = coordinator_->act(now_);
-  ASSERT_EQ(actions.answers.size(), 1U);
-  EXPECT_EQ(actions.answers[0].ticket, 5U);
-  EXPECT_EQ(actions.answers[0].first, (Rounds{{7, 4}, {8, 1}}));
-  EXPECT_EQ((*actions.answers[0].outcome)->epoch, next_);
-  EXPECT_EQ(epoch(), next_);
-  // The rank is one of the job's from now on, also before it listens.
-  lose(1, next_);
-  repair_among({1, 2, 4, 5});
-  EXPECT_THAT(now().left_out, IsEmpty());
-}
-
-TEST_F(ReturningLeftOutRanksTest, MayGoAgainBeforeTheyHaveAPlace) {
-  coordinator_->open(5, wish(2), now_);
-  act();
-  serve_all();
-  words_to({1, 2, 4});
-  coordinator_->lose(5, 0);
-  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kCalledOff));
-  EXPECT_EQ(stage(), "running");
-  EXPECT_EQ(now().left_out, RankNumbers{2});
-  coordinator_->open(6, wish(2), now_);
-  act();
-  serve_all();
-  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
-}
-
-TEST_F(ReturningLeftOutRanksTest, WaitForARepair) {
-  lose(1, next_);
-  coordinator_->open(5, wish(2), now_);
-  repair_among({1, 2, 4});
-  EXPECT_EQ(now().left_out, RankNumbers{2});
-  EXPECT_TRUE(waits(5));
-  serve_all();
-  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare)) << "after the repair";
-  EXPECT_THAT(last_.version->left_out, IsEmpty());
-}
-
-TEST_F(ReturningLeftOutRanksTest, AskAgainWhenTheJobEnds) {
-  coordinator_->open(5, wish(2), now_);
-  EXPECT_TRUE(waits(5));
-  for (const auto ticket : {1, 2, 4}) coordinator_->lose(static_cast<std::uint64_t>(ticket), 0);
-  EXPECT_EQ(answers_at(5), Status::kStaleEpoch);
-}
-
-TEST_F(ReturningLeftOutRanksTest, WaitWhenTheChangeIsCalledOff) {
-  coordinator_->open(5, wish(2), now_);
-  act();
-  serve_all();
-  words_to({1, 2, 4});
-  coordinator_->report(1, next_, {Report::kCannot, {}, "no memory"});
-  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kCalledOff));
-  EXPECT_TRUE(waits(5));
-  now_ += kCalm;
-  act();
-  serve_all();
-  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
-}
-
-TEST_F(ReturningLeftOutRanksTest, OnlyOneProcessOfARankReturns) {
-  coordinator_->open(5, wish(2), now_);
-  coordinator_->open(6, wish(2), now_);
-  EXPECT_THAT(error(6), HasSubstr("rank 2 is taken"));
-}
-
-TEST_F(LeftOutRanksTest, ARankThatHasLeftAndReturnsEndsTheVersionThatItHasLeft) {
-  run();
-  coordinator_->close(3);
-  coordinator_->open(5, wish(2), now_);
-  EXPECT_EQ(stage(), "repairing");
-  repair_among({1, 2, 4});
-  serve_all();
-  EXPECT_THAT(words_to({1, 2, 4}), ElementsAre(Word::kPrepare));
-  EXPECT_THAT(last_.version->left_out, IsEmpty());
 }
 
 }  // namespace
