@@ -32,14 +32,24 @@ void SessionRepair::blame(const wire::Completion& completion, std::uint16_t own_
   if (is_lost && !noted_->lost_rank) noted_->lost_rank = completion.culprit;
 }
 
+// A rank has not announced the operation in time, or has announced it and gave no bytes. A node
+// that gets the bytes after all names no rank. Then the operation is done again once, because it
+// may be too large for its deadline.
+bool SessionRepair::is_late(const wire::Completion& completion) {
+  if (!finishes_ || completion.status != Status::kDeadline) return false;
+  if (completion.missing > 0 || completion.culprit != wire::kNoRank) return true;
+  const auto [found, is_first] = slow_.try_emplace(completion.tag, completion.round);
+  const bool is_again = !is_first && found->second == completion.round;
+  found->second = completion.round;
+  return !is_again || noted_;
+}
+
 std::optional<Status> SessionRepair::take_loss(PlanVersion& version,
                                                const wire::Completion& completion) {
   const Status status = completion.status;
   const bool is_loss = status == Status::kNodeLost || status == Status::kPeerLost ||
                        status == Status::kPeerLeft || status == Status::kStaleEpoch;
-  // A rank has not announced the operation in time.
-  const bool is_late = finishes_ && status == Status::kDeadline && completion.missing > 0;
-  if (!(is_loss || is_late) || !units_.change.repairs()) return std::nullopt;
+  if (!units_.change.repairs() || !(is_loss || is_late(completion))) return std::nullopt;
   const Status known = version.book.note_loss(completion);
   if (known != Status::kOk) return known;
   note(verdict_text(completion, version.config.rank, version.names));

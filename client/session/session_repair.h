@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +62,7 @@ class SessionRepair {
   Outcome go_over(const SessionOptions& options);
 
  private:
+  bool is_late(const wire::Completion& completion);
   bool take_memory_back(const SessionOptions& options);
   void blame(const wire::Completion& completion, std::uint16_t own_rank);
   Outcome do_again(std::uint32_t tag, std::uint32_t deadline_ms);
@@ -68,6 +70,7 @@ class SessionRepair {
   RepairedUnits units_;
   bool finishes_;
   std::optional<LossReport> noted_;
+  std::map<std::uint32_t, std::uint32_t> slow_;  // by tag: the last round that is_late() took
   Nanos since_ = 0;
 };
 

@@ -27,6 +27,11 @@ TAG = 7
 
 
 class Finish(RepairedJob):
+    flags = ()  # of all nodes
+
+    def listening(self, name: str) -> list:
+        return [*super().listening(name), *self.flags]
+
     def start_rank(self, rank: int, ranks: int, elements: int) -> Process:
         return super().start_rank(rank, ranks, elements, 30_000, "finish", self.quorum)
 
@@ -185,6 +190,59 @@ class Finish(RepairedJob):
         self.assertNotRegex(late.line(), "looped|ok")
         late.kill()
         self.end(ranks)
+
+    def stop_after_announcement(self) -> tuple:
+        """Rank 1 is stopped after its announcement. The nodes pull its contribution over TCP, and wait. Returns it and the
+        others, which have announced too and wait for the completion."""
+        ranks = self.job(ranks=4, network=True)
+        stopped = ranks.pop(1)
+        for rank in (stopped, *ranks):
+            rank.send("deadline 1000")
+            self.assertEqual(rank.line(), "deadline")
+        stopped.send(f"sum {TAG} {ELEMENTS} out")
+        self.assertEqual(stopped.line(), "posted")
+        time.sleep(0.5)  # until the nodes have the announcement
+        stopped.pause()
+        for rank in ranks:
+            rank.send(f"sum {TAG} {ELEMENTS} out")
+            self.assertEqual(rank.line(), "posted")
+            rank.send("wait")
+        return stopped, ranks
+
+    def test_a_rank_that_announces_and_gives_no_bytes_is_left_out(self):
+        stopped, ranks = self.stop_after_announcement()
+        for rank in ranks:
+            self.assertEqual(rank.line(), f"{TAG} ok wrong 0 contributors 3 without rank 1")
+        stopped.resume()
+        stopped.send("wait")
+        self.assertNotRegex(stopped.line(), " ok ")
+        stopped.kill()
+        self.end(ranks)
+
+    def test_a_rank_that_gives_its_bytes_after_the_deadline_keeps_its_place(self):
+        stopped, ranks = self.stop_after_announcement()
+        time.sleep(2.5)
+        stopped.resume()
+        stopped.send("wait")
+        for rank in (stopped, *ranks):
+            self.assertEqual(rank.line(), f"{TAG} ok wrong 0")
+        self.end([stopped, *ranks])
+
+    def test_a_rank_that_does_not_answer_a_repair_is_left_out(self):
+        """It is stopped when another rank dies, so that its operation waits for the repair."""
+        self.flags = ("--fault-timeout", "10")  # ranks must answer in half of this time
+        ranks = self.job(ranks=4)
+        self.loop(ranks, COUNT, 400, "average", TAG)
+        time.sleep(0.05)
+        ranks[1].pause()
+        ranks[2].kill()
+        left = [ranks[0], ranks[3]]
+        self.assertRegex(self.changes(left)[-1], r"^contributors 2 from round \d+ without ranks 1 and 2$")
+        self.assertLess(self.longest(left), 5000 + SLOWER * 2000)
+        ranks[1].resume()
+        self.assertNotRegex(ranks[1].line(), "looped|ok")
+        ranks[1].kill()
+        self.end(left)
 
     def test_a_rank_that_closes_its_session(self):
         ranks = self.job(ranks=4)
