@@ -25,11 +25,11 @@ class LoneShard {
 
   // The times between looks at the other nodes' claims.
   struct Times {
-    // A node that ends sends no message, so the shard looks again after this time.
-    std::chrono::milliseconds look{2000};
+    // A node that ends sends no message, so the shard looks again after `pause` and this time.
+    std::chrono::milliseconds look{1000};
     // A node that starts sends messages. The shard looks at most once in this time, so that
-    // many messages cost little.
-    std::chrono::milliseconds pause{100};
+    // many messages wake an idle node seldom.
+    std::chrono::milliseconds pause{1000};
   };
 
   // cpus are those that the shard may use. Calls `move` at once, and whenever other nodes come or

@@ -80,6 +80,17 @@ TEST_F(LoneShardTest, ThreeOnTwoCpusAreAnywhere) {
   EXPECT_TRUE(comes_to(*second, {1}));
 }
 
+TEST_F(LoneShardTest, LooksAtMostOnceASecondHoweverManyNodesStart) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto only = node();
+  for (int other = 0; other < 6; ++other) {
+    const auto started = node();
+    io_.run_for(std::chrono::milliseconds(60));
+  }
+  const auto passed = std::chrono::steady_clock::now() - begin;
+  EXPECT_LE(only->moves, 1 + passed / std::chrono::seconds(1));
+}
+
 // The first pause has ended before the loop runs. The loop runs the handler that destroys the
 // shard first, and the handler of the pause after it, so the destructor can no longer cancel it.
 TEST_F(LoneShardTest, QueuedHandlerDoesNothingAfterTheDestructor) {
