@@ -22,6 +22,8 @@ from processes import TIMEOUT, Process  # noqa: E402
 TIER = os.environ.get("TALLY_TEST_TIER", "default")
 LOSSES = {"soak": 100, "fast": 2}.get(TIER, 4)
 ELEMENTS = 1 << 20
+# More than end before a node is lost. With a sanitizer 600 rounds of 1 MiB took minutes on a busy machine.
+ROUNDS = 100 if os.environ.get("TALLY_SANITIZER") else 400
 FAULT_RANK = ""
 
 
@@ -72,7 +74,7 @@ class Repair(Cluster):
 
     def lose_nodes(self, ranks: list, count: int, where: str) -> None:
         """Kills node after node under load, and starts each again."""
-        rounds = 3000 if count < 10_000 else 400
+        rounds = 3000 if count < 10_000 else ROUNDS
         for loss in range(LOSSES):
             self.loop(ranks, count, rounds, where)
             time.sleep(0.1)
@@ -91,7 +93,7 @@ class Repair(Cluster):
         """Stops node after node under load. Each goes on while the ranks use the same buffers again.
 
         The operations use all of their region, so it can move out of the reach of a node in the middle of a tile."""
-        rounds = 600
+        rounds = ROUNDS * 3 // 2
         for loss in range(LOSSES):
             self.loop(ranks, 1 << 18, rounds)
             time.sleep(0.1)
@@ -139,18 +141,18 @@ class Repair(Cluster):
 
     def test_two_nodes_at_once(self):
         ranks = self.nodes_and_ranks()
-        self.loop(ranks, 1 << 18, 400)
+        self.loop(ranks, 1 << 18, ROUNDS)
         for name in "bd":
             self.lose(name)
-        self.looped(ranks, 400)
+        self.looped(ranks, ROUNDS)
         self.end(ranks)
 
     def test_a_node_is_lost_while_the_plan_changes(self):
         ranks = self.nodes_and_ranks()
-        self.loop(ranks, 1 << 18, 400)
+        self.loop(ranks, 1 << 18, ROUNDS)
         self.tallyctl("drain", "b", "--wait", "0")
         self.lose("c")
-        self.looped(ranks, 400)
+        self.looped(ranks, ROUNDS)
         self.end(ranks)
 
     def test_nodes_of_deeper_trees(self):
@@ -159,10 +161,10 @@ class Repair(Cluster):
         plan = self.tree_plan(["w0", "w1", "w2"], ["b", "c", "d"], [tree])
         ranks = self.nodes_and_ranks("bcdef", plan=plan)
         for name in "db":
-            self.loop(ranks, 1 << 18, 400)
+            self.loop(ranks, 1 << 18, ROUNDS)
             time.sleep(0.1)
             self.lose(name)
-            self.looped(ranks, 400)
+            self.looped(ranks, ROUNDS)
         shown = json.loads(self.ctl("--json", "nodes"))
         self.assertEqual({node["name"]: node["stands_in_for"] for node in shown if node["stands_in_for"]},
                          {"e": ["d"], "f": ["b"]})
