@@ -5,12 +5,23 @@
 #include <tally/tally.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/support/tier.h"
+
 namespace tally::testing {
+
+// On a busy machine with 2 cores, programs with a sanitizer took longer than 5 s to connect.
+inline int connect_ms() {
+  return is_sanitized() ? 20'000 : 5'000;
+}
+inline int completion_ms() {
+  return is_sanitized() ? 60'000 : 20'000;
+}
 
 // One rank's session through the C interface. A failed call is a test failure with the library's
 // message.
@@ -26,7 +37,7 @@ class Rank {
     options.token = token;
     options.rank = rank;
     options.ranks = ranks;
-    options.connect_timeout_ms = 5000;
+    options.connect_timeout_ms = static_cast<std::uint32_t>(connect_ms());
     options.checksums = checksums;
     options.log = [](void*, int, const char*) {};
     status_ = tally_open(&options, &session_);
@@ -59,7 +70,7 @@ class Rank {
     EXPECT_EQ(tally_run(session_, &operation, &completion), TALLY_OK) << error();
     return completion;
   }
-  tally_completion wait(int timeout_ms = 20'000) {
+  tally_completion wait(int timeout_ms = completion_ms()) {
     tally_completion completion{};
     completion.size = sizeof completion;
     EXPECT_EQ(tally_wait(session_, &completion, timeout_ms), TALLY_OK) << error();

@@ -86,7 +86,9 @@ void World::admit(std::size_t index, Memory& memory, transport::Peer& next_peer)
   job.plan = &plan;
   const auto job_id = static_cast<protocol::JobId>(index);
   for (auto& node : nodes_) {
-    node->shard.protocol().add_job(job_id, {plan.epoch, plan.ranks, plan.weight, plan.credit});
+    node->shard.protocol().add_job(
+        job_id,
+        {.epoch = plan.epoch, .ranks = plan.ranks, .weight = plan.weight, .credit = plan.credit});
   }
   job.workers.reserve(plan.ranks);
   for (std::uint16_t rank = 0; rank < plan.ranks; ++rank) {
