@@ -4,7 +4,7 @@
 import math
 import threading
 import weakref
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -58,7 +58,7 @@ class State:
         self._deadline = _timeout_of(group) if deadline is None else deadline
         self._rank = dist.get_rank(group) if rank is None else rank
         self._ranks = dist.get_world_size(group) if ranks is None else ranks
-        self._job, self._returns = job, returns
+        self._job, self._returns_to = job, job if returns else None
         self._entry = None if job is None else Entry(returns, self.wire, stats)
         self._store = dist.PrefixStore(f"tally-hook-{_states}-{group.group_name}",
                                        c10d._get_default_store())
@@ -66,15 +66,15 @@ class State:
         self._device_reducer: Optional[_torch.DeviceReducer] = None
         self._outputs: dict[int, torch.Tensor] = {}
         self._views: dict[int, tuple[int, bool]] = {}
-        self.communicator: Optional[_torch.Communicator] = None  # of a rank that returns: after its first pass
-        self._reducer: Optional[_torch.BucketReducer] = None
-        self._end = self._outputs.clear
+        self._is_open = False  # a rank that returns has a session after its first pass
+        self._end: Callable[[], object] = self._outputs.clear
         if not returns:
             self._open()
 
     def _open(self) -> None:
-        self.communicator = self._connect()
+        self.communicator: _torch.Communicator = self._connect()
         self._reducer = _torch.BucketReducer(self.communicator)
+        self._is_open = True
         # The thread refers to the reducer only, so that a dropped State can be collected.
         rescuer = threading.Thread(target=_rescue, args=(weakref.ref(self), self._reducer),
                                    name="tally-rescue", daemon=True)
@@ -84,8 +84,8 @@ class State:
 
     def _connect(self, lost: Optional[str] = None) -> "_torch.Communicator":
         """Opens a session with the node that rank 0 names; after the loss of a node, with the next node."""
-        if self._returns:
-            return connect_again(self._job, self._rank, self._ranks, self._deadline)
+        if self._returns_to is not None:
+            return connect_again(self._returns_to, self._rank, self._ranks, self._deadline)
         store = dist.PrefixStore(str(self._generation), self._store)
         return connect(store, self._rank, self._ranks, self._deadline, lost, self._job)
 
@@ -93,7 +93,7 @@ class State:
     def contributors(self) -> int:
         """The number of ranks whose gradients are in the averages of the last backward pass: with
         TALLY_ON_RANK_LOSS=finish fewer than the group has when ranks are lost. Of several numbers the least."""
-        if self.communicator is None:
+        if not self._is_open:
             return 0
         found = [] if self._device_reducer is not None else self._reducer.presence().values()
         return min((contributors for contributors, _ in found), default=self.communicator.contributors)
@@ -195,7 +195,7 @@ def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Futur
         return _average(state, bucket, bucket.buffer())
     if state._entry.phase == "alone":
         state._entry.leave_alone(bucket.index())
-        future = torch.futures.Future()
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         future.set_result(bucket.buffer())
         return future
     if state._entry.phase == "joins" and bucket.index() == 0:
