@@ -32,10 +32,11 @@ class Finish(unittest.TestCase):
         self.addCleanup(end_all)
         # A node that coordinates itself.
         self.node = Tallyd(os.environ["TALLYD"], "--cluster", "{address}", "--cluster-name", "a", "--log-level", "error")
-        # Rank 0 may die, so it has not the store.
-        self.store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        self.store = None
 
     def start(self, *arguments: str, ranks: int = RANKS, **more) -> list:
+        # Rank 0 may die, so it has not the store. Each training needs a new one.
+        self.store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         return group.start_ranks(PROGRAM + [str(word) for word in arguments], ranks, short_end=True, **{
             "TALLY_ADDRESS": self.node.address, "TALLY_ON_RANK_LOSS": "finish", "MASTER_PORT": str(self.store.port),
             "TORCHELASTIC_USE_AGENT_STORE": "True", **more})
