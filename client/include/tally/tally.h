@@ -376,8 +376,7 @@ typedef struct tally_operation {
  * again, and the operation fails at all ranks. Operations apart, and those of at most 8 KiB, need
  * no such copy. TALLY_RANK_LOSS_FINISH implies the flag. The flag has no effect when the job cannot
  * be repaired: without a coordinator, or with a rank of an older release. Memory of a device that
- * an adapter reaches itself is not copied.
- */
+ * an adapter reaches itself is not copied. */
 #define TALLY_PRESERVE 2u
 
 /* Announces the operation. The node owns the buffers until the caller takes the completion. Each
