@@ -107,7 +107,7 @@ class State:
         not count."""
         if self._entry is None:
             raise Error("a State without the name of a job cannot have ranks that return: State(job=...)", "invalid argument")
-        return self._entry.synchronize(self._reducer, tensors)
+        return self._entry.synchronize(self._reducer if self._is_open else None, tensors)
 
     @property
     def gradient_norm(self) -> float:
