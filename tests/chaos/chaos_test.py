@@ -240,7 +240,7 @@ class Jobs(unittest.TestCase):
 
 
 class FinishJobs(unittest.TestCase):
-    """Jobs of three ranks, whose first chunk of one round has ended. Rank 2 is the one that has faults."""
+    """Jobs of three ranks that have ended their first chunk, which is one round. Faults happen to rank 2 only."""
     WELL = "timed 1 wrong 0 longest 10 at 20 repairs 0"
 
     def setUp(self):

@@ -53,6 +53,12 @@ class Finish(RepairedJob):
             self.assertEqual(mine, lines[0], "one set of contributors for each round")
         return lines[0]
 
+    def limit_operations(self, ranks: list) -> None:
+        """Their operations have a deadline of one second from now on."""
+        for rank in ranks:
+            rank.send("deadline 1000")
+            self.assertEqual(rank.line(), "deadline")
+
     def longest(self, ranks: list) -> int:
         for rank in ranks:
             rank.send("worst")
@@ -180,9 +186,7 @@ class Finish(RepairedJob):
         self.changes(ranks)
         late = ranks.pop(1)
         late.pause()
-        for rank in ranks:
-            rank.send("deadline 1000")
-            self.assertEqual(rank.line(), "deadline")
+        self.limit_operations(ranks)
         self.loop(ranks, COUNT, 20, "average", TAG)
         self.assertRegex(self.changes(ranks)[-1], r"^contributors 3 from round 20 without rank 1$")
         late.resume()
@@ -196,9 +200,7 @@ class Finish(RepairedJob):
         others, which have announced too and wait for the completion."""
         ranks = self.job(ranks=4, network=True)
         stopped = ranks.pop(1)
-        for rank in (stopped, *ranks):
-            rank.send("deadline 1000")
-            self.assertEqual(rank.line(), "deadline")
+        self.limit_operations((stopped, *ranks))
         stopped.send(f"sum {TAG} {ELEMENTS} out")
         self.assertEqual(stopped.line(), "posted")
         time.sleep(0.5)  # until the nodes have the announcement

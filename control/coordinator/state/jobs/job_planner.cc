@@ -52,9 +52,7 @@ Result<JobRecord> JobPlanner::next_version(const JobRecord& job, Wanted wanted,
     note_plan(same, plan);
     return same;
   }
-  JobRecord next = follow(job, plan, std::move(layout).value());
-  next.left_out = left_out;
-  return next;
+  return follow(job, plan, std::move(layout).value(), left_out);
 }
 
 Result<JobRecord> JobPlanner::repaired(const JobRecord& job, const std::vector<std::string>& hosts,
@@ -62,14 +60,14 @@ Result<JobRecord> JobPlanner::repaired(const JobRecord& job, const std::vector<s
   const Plan plan = own_plan(job);
   auto layout = lay_out_without(left_out, job, plan, hosts);
   if (!layout) return layout.error();
-  JobRecord next = follow(job, plan, std::move(layout).value());
-  next.left_out = left_out;
-  return next;
+  return follow(job, plan, std::move(layout).value(), left_out);
 }
 
-JobRecord JobPlanner::follow(const JobRecord& job, const Plan& plan, Layout layout) const {
+JobRecord JobPlanner::follow(const JobRecord& job, const Plan& plan, Layout layout,
+                             const RankNumbers& left_out) const {
   JobRecord next = job;
   next.follows = job.epoch;
+  next.left_out = left_out;
   next.runs = false;
   next.epoch = store_.next_epoch();
   give_plan(next, plan, std::move(layout));

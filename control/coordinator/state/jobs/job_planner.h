@@ -54,7 +54,8 @@ class JobPlanner {
 
   Plan closed_form() const;
   static Plan own_plan(const JobRecord& job);
-  JobRecord follow(const JobRecord& job, const Plan& plan, Layout layout) const;
+  JobRecord follow(const JobRecord& job, const Plan& plan, Layout layout,
+                   const RankNumbers& left_out) const;
   Result<Layout> lay_out_job(const JobRecord& job, const Plan& plan,
                              const std::vector<std::string>& hosts) const;
   Result<Layout> lay_out_without(const RankNumbers& left_out, const JobRecord& job,
