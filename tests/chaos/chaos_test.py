@@ -7,9 +7,11 @@ import unittest
 from types import SimpleNamespace
 
 import schedule
+import curves
 import stalls
 from finish import FinishJob, left_out
 from job import WORKLOADS, Job, Record
+from torch_jobs import TrainingJob
 
 SIZES = {"nodes": 3, "coordinator": 1, "ranks": 4, "etcd": 1}
 
@@ -129,6 +131,16 @@ class Quantiles(unittest.TestCase):
         self.assertEqual(stalls.quantile([], 0.5), 0.0)
 
 
+class Curves(unittest.TestCase):
+    def test_windows_have_equal_lengths(self):
+        self.assertEqual(curves.means([1.0, 2.0, 3.0]), [1.0, 2.0, 3.0])
+        self.assertEqual(curves.means([1.0, 3.0] * curves.WINDOWS), [2.0] * curves.WINDOWS)
+
+    def test_a_difference_is_relative(self):
+        self.assertAlmostEqual(curves.difference([110.0, 1.1], [100.0, 1.0]), 0.1)
+        self.assertEqual(curves.difference([2.0], [2.0]), 0.0)
+
+
 class Rank:
     """Takes the place of a process: prints what a test gives it."""
 
@@ -154,6 +166,11 @@ class Rank:
 class World:
     def start_rank(self, *_) -> Rank:
         return Rank()
+
+    def start_python_rank(self, *words, **_) -> Rank:
+        rank = Rank()
+        rank.words = words
+        return rank
 
     def keep_output(self, *_) -> None:
         pass
@@ -311,6 +328,63 @@ class FinishJobs(unittest.TestCase):
 
     def test_a_message_names_the_ranks_that_are_left_out(self):
         self.assertEqual([left_out(text) for text in (None, "3", "3 and 15", "3, 5 and 12 more")], [[], [3], [3, 15], [3, 5]])
+
+
+class Trainings(unittest.TestCase):
+    """Of three ranks that have trained one step."""
+
+    def setUp(self):
+        self.record = Record()
+        options = SimpleNamespace(ranks=3, slow_ms=100, limit=60.0, deadline=4.0, pause=0)
+        self.job = TrainingJob(World(), self.record, options, lambda: False)
+        self.job.poll()
+        self.train(0, 3, 0, 1, 2)
+
+    def train(self, step: int, contributors: int, *ranks: int, state: int = 7) -> None:
+        for rank in ranks:
+            self.job.ranks[rank].printed.append(f"step {step} of {contributors} state {state} loss 0.5")
+        self.job.poll()
+
+    def lose_rank_2(self) -> None:
+        self.job.fault_begins(2)
+        self.job.ranks[2].status = -9
+        self.job.poll()
+
+    def test_a_step_counts_when_all_its_contributors_have_ended_it(self):
+        self.assertEqual(self.record.operations, 1)
+        self.train(1, 3, 0, 1)
+        self.assertEqual(self.record.operations, 1)
+        self.train(1, 3, 2)
+        self.assertEqual(self.record.operations, 2)
+
+    def test_others_train_on_without_a_lost_rank(self):
+        self.lose_rank_2()
+        self.train(1, 2, 0, 1)
+        self.assertEqual((self.record.operations, self.job.failures), (2, []))
+
+    def test_a_rank_may_die_after_it_has_contributed(self):
+        self.lose_rank_2()
+        self.train(1, 3, 0, 1)
+        self.assertEqual((self.record.operations, self.job.failures), (2, []))
+
+    def test_ranks_with_other_parameters_are_a_failure(self):
+        self.train(1, 3, 0, 1)
+        self.train(1, 3, 2, state=8)
+        self.assertIn("disagree on step 1", self.job.failures[0])
+
+    def test_no_step_is_left_out_or_done_twice(self):
+        self.train(0, 3, 1)
+        self.assertIn("rank 1: does step 0 after step 0", self.job.failures[0])
+
+    def test_a_lost_rank_returns_with_the_state_of_the_others(self):
+        self.lose_rank_2()
+        self.job.fault_ends(2)
+        self.train(1, 2, 0, 1)
+        self.assertIn("--returns", self.job.ranks[2].words)
+        for rank in self.job.ranks:
+            rank.printed.append("together before step 2")
+        self.train(2, 3, 0, 1, 2)
+        self.assertEqual((self.record.operations, len(self.record.returns), self.job.failures), (3, 1, []))
 
 
 if __name__ == "__main__":

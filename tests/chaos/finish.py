@@ -23,7 +23,6 @@ class FinishJob(Job):
     """
 
     def start(self) -> None:
-        super().start()
         self.faulty = set()       # ranks that have a fault now
         self.may_fail = {}        # by rank that had one: until it has ended so many chunks
         self.must_fail = {}       # by rank that was left out and goes on: until when its session must have ended
@@ -31,9 +30,10 @@ class FinishJob(Job):
         self.away = {}            # by rank: when its next process starts
         self.returning = {}       # by rank: since when
         self.joining = set()      # returning ranks that have opened the job
-        self.first_rounds = [0] * len(self.ranks)  # of their sessions
-        self.said = [[] for _ in self.ranks]       # by rank: its contributors in the chunk that it does
-        self.last_rounds = []                      # by chunk
+        self.first_rounds = [0] * self.options.ranks  # of their sessions
+        self.said = [[] for _ in range(self.options.ranks)]  # by rank: its contributors in the chunk that it does
+        self.last_rounds = []     # by chunk
+        super().start()
 
     def _start_rank(self, number: int):
         return self.world.start_rank("chaos", number, self.options.ranks, self._count(), CONNECT_MS, "finish")

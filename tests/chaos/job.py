@@ -35,6 +35,7 @@ class Record:
     progress: list = field(default_factory=list)  # when operations have ended, and how many
     returns: list = field(default_factory=list)  # seconds, from the start of a rank's process until it takes part again
     refused: list = field(default_factory=list)  # why ranks could not return at once
+    curve: dict = field(default_factory=dict)    # of a training: its loss
 
 
 class Job:

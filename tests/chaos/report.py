@@ -77,7 +77,7 @@ def summary(options, injected: list, record, findings: Findings, quiet: Stretch,
                                f"less than {options.least_throughput:g}")
     first_job = record.outages[1:]  # the first one is the start of the run
     return {
-        "seed": options.seed, "command": options.command,
+        "seed": options.seed, "command": options.command, "load": options.load,
         "faults": [{**asdict(one.fault), "victim": one.victim, "skipped": one.skipped, "promise": one.promise,
                     "stall_ms": round(1000 * stall, 1)} for one, stall in zip(injected, of_faults)],
         "injected": len(done), "skipped": len(injected) - len(done),
@@ -92,6 +92,7 @@ def summary(options, injected: list, record, findings: Findings, quiet: Stretch,
         "throughput": round(faulty.per_second / quiet.per_second, 3) if quiet.per_second else 0.0,
         "operations_per_second_between_faults": round(between, 1),
         "throughput_between_faults": round(faulty.per_second / between, 3) if between else 0.0,
+        **({"curve": record.curve} if record.curve else {}),
         "returns": len(record.returns), "return_ms": quantiles(record.returns), "refused": record.refused,
         "stall_ms": quantiles(done),
         "stall_ms_by_kind": {kind: {"faults": len(some), **quantiles(some)} for kind, some in sorted(by_kind.items())},
@@ -102,9 +103,10 @@ def summary(options, injected: list, record, findings: Findings, quiet: Stretch,
 def text(found: dict) -> str:
     def shown(some: dict) -> str:
         return ", ".join(f"{name} {some[name]:.0f} ms" for name, _ in QUANTILES)
+    repairs = f"{found['repairs']} repairs; " if found["load"] == "c" else ""  # programs with torch do not count them
     lines = [
         f"seed {found['seed']}: {found['injected']} faults in {found['seconds']:.0f} s, {found['skipped']} not injected; "
-        f"{found['repairs']} repairs; {found['jobs']} jobs, {found['outages']} times without one "
+        f"{repairs}{found['jobs']} jobs, {found['outages']} times without one "
         f"({found['outage_seconds']:.1f} s)",
         f"{found['operations']} operations, {found['wrong_elements']} wrong elements, {found['failed_operations']} failed "
         f"operations, {found['hangs']} hangs, {found['other_findings']} other findings; "
@@ -117,6 +119,8 @@ def text(found: dict) -> str:
         f"{found['operations_per_second_between_faults']:.0f} operations/s",
         *([f"{found['returns']} returns of ranks: {shown(found['return_ms'])}; {len(found['refused'])} times refused"]
           if found["returns"] or found["refused"] else []),
+        *([f"the loss is {100 * curve['difference']:.2f} % from that without faults; other batches: {100 * curve['noise']:.2f} %"]
+          if (curve := found.get("curve")) else []),
         f"stalls, the longest of each fault: {shown(found['stall_ms'])}",
         *(f"  {kind}, {some['faults']}: {shown(some)}" for kind, some in found["stall_ms_by_kind"].items()),
     ]

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tiers
+from calm import Busy, Watch
 from faults import Injector
 from finish import FinishJob
 from job import WORKLOADS, Job, Record
 from report import Findings, Stretch, fault_stalls, line, summary, text
 from schedule import KINDS, OF_NETWORK, SURVIVES, TARGETS, plan, possible
+from torch_jobs import Python, TorchJob, TrainingJob
 from world import World
 from endings import ended_by_signals
 from etcd_coordinator_test import missing
@@ -26,6 +28,8 @@ from processes import Failed, end_all, program
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("control/tallyd", "control/tallyctl", "tests/fault/fault-rank")
+TREES = ("stars", "two-level")
+LOADS = ("c", "torch", "training")
 SKIPPED = 77
 TICK_S = 0.005
 RETRY_S = 0.2  # a job that could not form is started again
@@ -42,14 +46,13 @@ class Run:
         self.forms_since = 0.0  # since when attempts to form a job fail; 0: they do not
 
     def run(self) -> dict:
-        with World(self.options) as self.world:
+        with Busy(self.options.busy), World(self.options) as self.world:
             self.injector = Injector(self.world, lambda: self.job, self.options)
-            job = FinishJob if self.options.on_rank_loss else Job
-            self.job = job(self.world, self.record, self.options, self.injector.paused_ranks)
+            self.job = self._kind_of_job()(self.world, self.record, self.options, self.injector.paused_ranks)
             try:
                 self._until_first_chunk()
                 quiet = self._stretch(lambda: self._pass(self.options.quiet))
-                faulty = self._stretch(self._inject_all)
+                faulty = self._stretch(self._stay_calm if self.options.calm else self._inject_all)
                 self._judge_stalls(faulty)
                 self._end()
             finally:
@@ -58,6 +61,11 @@ class Run:
                 elif self.findings.all or self.record.wrong:
                     print(self.world.logs(self.job.ranks), file=sys.stderr, flush=True)
         return summary(self.options, self.injected, self.record, self.findings, quiet, faulty)
+
+    def _kind_of_job(self) -> type:
+        if self.options.load == "c":
+            return FinishJob if self.options.on_rank_loss else Job
+        return TorchJob if self.options.load == "torch" else TrainingJob
 
     # -- time passes ---------------------------------------------------------------------------------
 
@@ -79,6 +87,15 @@ class Run:
             if time.monotonic() > until:
                 raise Failed(f"the first job has ended no operation within {self.options.limit} s: {self.job.failures}")
             self._tick()
+
+    def _stay_calm(self) -> None:
+        watch = Watch(self.world, lambda what: self._found(self.findings.others, what))
+        until = time.monotonic() + self.options.seconds
+        while time.monotonic() < until:
+            self._tick()
+            watch.look()
+        if self.job.repairs:
+            self._found(self.findings.others, f"the job was repaired {self.job.repairs} times")
 
     def _inject_all(self) -> None:
         begin = time.monotonic()
@@ -217,16 +234,26 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="of the schedule (default: a new one, which the run prints)")
     add("--every", type=at_least(0.1), default=5.0, metavar="SECONDS", help="between faults (default: 5)")
     add("--for", type=at_least(0.1), default=30.0, dest="seconds", metavar="SECONDS", help="inject faults for so long (default: 30)")
+    add("--calm", action="store_true", help="inject no faults for --for seconds: a verdict, a repair or a missing node is a "
+        "finding")
+    add("--busy", type=at_least(0, int), default=0, metavar="PROCESSES", help="so many processes compute all the time "
+        "(default: 0)")
     add("--count", type=at_least(1, int), help="inject so many faults, instead of --for")
     add("--hold", type=at_least(0.01), default=2.0, metavar="SECONDS",
         help="a fault is undone after a quarter of this time, up to all of it (default: 2)")
     add("--faults", type=words(KINDS), default=["kill"], help=f"some of {','.join(KINDS)} (default: kill)")
     add("--targets", type=words(TARGETS), default=["nodes"], help=f"some of {','.join(TARGETS)} (default: nodes)")
     add("--nodes", type=at_least(1, int), default=3, help="nodes that sum (default: 3)")
+    add("--trees", choices=TREES, default="stars", help="stars: the nodes' own plan; two-level: a root and two nodes below "
+        "it in each tree, for which 4 nodes are needed (default: stars)")
     add("--ranks", type=at_least(1, int), default=3, help="ranks of the job (default: 3)")
     add("--elements", type=at_least(1, int), default=1 << 18, help="of the larger operations (default: 262144)")
     add("--mix", type=words(WORKLOADS), help=f"some of {','.join(WORKLOADS)} (default: out,preserve,small; "
         "with --on-rank-loss: out,preserve,overwrite)")
+    add("--load", choices=LOADS, default="c", help="what the ranks do: operations of the C interface, torch's all_reduce (in "
+        "place), or a training with DistributedDataParallel and --on-rank-loss finish (default: c)")
+    add("--pause", type=at_least(0), default=0.05, metavar="SECONDS", help="of a training: the time without a processor that "
+        "each step has, as if an accelerator computed (default: 0.05)")
     add("--on-rank-loss", choices=["finish"], help="the job goes on without ranks that are lost; they start again and return")
     add("--deadline", type=at_least(0.1), default=10.0, metavar="SECONDS", help="of operations, with --on-rank-loss; half of "
         "the ranks that are stopped or cut off stay so much longer, and are left out (default: 10)")
@@ -257,28 +284,40 @@ def parse(arguments: list) -> argparse.Namespace:
     options = made.parse_args(arguments)
     options.seed = options.seed or int(time.time())
     options.count = options.count or max(1, int(options.seconds / options.every))
-    options.mix = options.mix or ["out", "preserve", "overwrite" if options.on_rank_loss else "small"]
+    if (options.load == "training") != bool(options.on_rank_loss) and options.load != "c":
+        made.error(f"--load {options.load} is for jobs {'with' if options.load == 'training' else 'without'} --on-rank-loss")
+    if options.load != "c" and options.mix:
+        made.error(f"--mix is for --load c, not {options.load}")
+    in_place = ["preserve", "small"]
+    options.mix = options.mix or (in_place if options.load == "torch" else
+                                  ["out", "preserve", "overwrite" if options.on_rank_loss else "small"])
     if options.on_rank_loss and "small" in options.mix:
         made.error("with --on-rank-loss all operations have one size: --elements 1024 makes them small")
     with_cable = [kind for kind in options.faults if kind in OF_NETWORK]
     if with_cable and not options.network:
         made.error(f"{with_cable[0]} needs --network")
+    if options.trees == "two-level" and options.nodes < 4:
+        made.error("--trees two-level needs --nodes 4: three are in each tree, and one must be left to stand in")
+    if options.trees == "two-level" and "coordinator" in options.targets and not options.etcd:
+        made.error("--trees two-level with the target coordinator needs --etcd, which keeps the plan")
     if "etcd" in options.targets and not options.etcd:
         made.error("the target etcd needs --etcd")
     pairs = possible(options.faults, options.targets, options.network, options.etcd)
     if not pairs:
         made.error("none of these faults can happen to these targets: cables of etcd cannot be cut alone")
     sizes = {"nodes": options.nodes, "coordinator": 1, "ranks": options.ranks, "etcd": 1}
+    options.python = Python(options.build)
     options.command = shlex.join(["tests/chaos/run.py", *arguments, *([] if "--seed" in arguments else
                                                                      ["--seed", str(options.seed)])])
-    options.faults = plan(options.seed, options.count, options.every, options.hold, pairs, sizes,
+    options.faults = [] if options.calm else plan(options.seed, options.count, options.every, options.hold, pairs, sizes,
                           options.deadline if options.on_rank_loss else 0.0)
     return options
 
 
 def lacks(options) -> str:
     """What this machine lacks for the run; empty: nothing."""
-    return (options.etcd and missing()) or (options.network and available()) or ""
+    return (options.etcd and missing()) or (options.network and available()) or (
+        options.load != "c" and options.python.missing()) or ""
 
 
 def one(options) -> int:
@@ -300,7 +339,7 @@ def one(options) -> int:
     print(text(found), flush=True)
     if options.json:
         Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
-    return 1 if found["findings"] or found["wrong_elements"] or not found["injected"] else 0
+    return 1 if found["findings"] or found["wrong_elements"] or not (found["injected"] or options.calm) else 0
 
 
 def main() -> int:

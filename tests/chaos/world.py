@@ -41,6 +41,8 @@ class World(Etcd):
         self.NAMES = tuple(letters[:CANDIDATES if options.etcd else 1])
         self.has_etcd = options.etcd
         self.log_level = options.log_level
+        self.python = options.python
+        self.ranks_of_trees = options.ranks if options.trees == "two-level" else 0
         self.network = Network(len(letters) + options.ranks) if options.network else None
         self.past = []  # the last processes that were ended, oldest first, and the ends of their outputs
         self._undo = contextlib.ExitStack()
@@ -65,7 +67,20 @@ class World(Etcd):
                 self.link_nodes()
         for name in self.names:
             self.begin_node(name)
-        self.wait_until_whole()
+        acting = self.wait_until_whole()
+        if self.ranks_of_trees:
+            self.ctl("plan", "set", self._two_level_trees(self.ranks_of_trees), node=acting)
+
+    def _two_level_trees(self, ranks: int) -> str:
+        """The file of a plan. Every node is the root of one tree and an inner node of two; at least one is in none of the
+        three places."""
+        workers = [f"w{rank}" for rank in range(ranks)]
+        trees = []
+        for place in range(len(self.trees)):
+            root, *inner = (self.trees[(place + step) % len(self.trees)] for step in range(3))
+            trees.append({root: "", **{name: root for name in inner},
+                          **{worker: inner[rank % 2] for rank, worker in enumerate(workers)}})
+        return self.tree_plan(workers, self.trees, trees)
 
     # -- machines ------------------------------------------------------------------------------------
 
@@ -113,11 +128,12 @@ class World(Etcd):
         self.keep_output(f"node {name}", self.nodes[name])
         self.nodes[name].end()
 
-    def wait_until_whole(self) -> None:
-        """Until all nodes are members, and those that have no trees are drained."""
+    def wait_until_whole(self) -> str:
+        """Until all nodes are members, and those that have no trees are drained. Returns the coordinator."""
         acting = self.wait_for_members(len(self.names))
         if not self.has_etcd:
             self.ctl("drain", self.NAMES[0], node=acting)
+        return acting
 
     def acting(self, healthy) -> str:
         """The coordinator; empty: none of these nodes acts just now."""
@@ -133,9 +149,18 @@ class World(Etcd):
         self.start_member(0, 1)
 
     def start_rank(self, job: str, rank: int, ranks: int, elements: int, *more) -> Process:
+        return self._on_machine(rank, [self.fault_rank, self.addresses(self.names), job, rank, ranks, elements, *more])
+
+    def start_python_rank(self, program: str, store: str, rank: int, ranks: int, *more, **environment: str) -> Process:
+        """A program of this folder. store: the name of a file, which the ranks of one job share."""
+        command = [self.python.interpreter, Path(__file__).with_name(program), self.place / store, rank, ranks, *more]
+        interface = self.machine_of_rank(rank).interface if self.network else "lo"
+        return self._on_machine(rank, command, {**self.python.environment, "GLOO_SOCKET_IFNAME": interface,
+                                                "TALLY_ADDRESS": self.addresses(self.names), **environment})
+
+    def _on_machine(self, rank: int, command: list, environment=None) -> Process:
         popen = self.machine_of_rank(rank).popen if self.network else subprocess.Popen
-        return Process([self.fault_rank, self.addresses(self.names), job, rank, ranks, elements, *more],
-                       environment={"TALLY_HOST": "ranks" if self.network else "here"}, popen=popen)
+        return Process(command, {"TALLY_HOST": "ranks" if self.network else "here", **(environment or {})}, popen)
 
     # -- what they printed ---------------------------------------------------------------------------
 
