@@ -47,7 +47,8 @@ Session::Session(SessionOptions options, SharedByConnections shared, JobEntry en
       posts_(options_.rank),
       operations_(options_.rank, options_.ranks, entry.crc32c),
       version_changes_({options_, shared_, versions_, change_, watch_, regions_, posts_}),
-      repair_({versions_, change_, regions_, posts_, operations_}, options_.finishes()) {
+      repair_({versions_, change_, regions_, posts_, operations_}, options_.finishes(),
+              options_.quorum > 0) {
   if (options_.finishes()) {
     operations_.keep_inputs_in_place();
   } else if (change_.repairs()) {

@@ -35,8 +35,13 @@ void SessionRepair::blame(const wire::Completion& completion, std::uint16_t own_
 // A rank has not announced the operation in time, or has announced it and gave no bytes. A node
 // that gets the bytes after all names no rank. Then the operation is done again once, because it
 // may be too large for its deadline.
-bool SessionRepair::is_late(const wire::Completion& completion) {
+//
+// Where most ranks are missing, those that have announced are wrong rather than those: no other
+// rank may ever post this tag.
+bool SessionRepair::is_late(const PlanVersion& version, const wire::Completion& completion) {
   if (!finishes_ || completion.status != Status::kDeadline) return false;
+  const std::size_t present = version.config.ranks - version.config.left_out.size();
+  if (!has_quorum_ && 2U * completion.missing > present) return false;
   if (completion.missing > 0 || completion.culprit != wire::kNoRank) return true;
   const auto [found, is_first] = slow_.try_emplace(completion.tag, completion.round);
   const bool is_again = !is_first && found->second == completion.round;
@@ -49,7 +54,7 @@ std::optional<Status> SessionRepair::take_loss(PlanVersion& version,
   const Status status = completion.status;
   const bool is_loss = status == Status::kNodeLost || status == Status::kPeerLost ||
                        status == Status::kPeerLeft || status == Status::kStaleEpoch;
-  if (!units_.change.repairs() || !(is_loss || is_late(completion))) return std::nullopt;
+  if (!units_.change.repairs() || !(is_loss || is_late(version, completion))) return std::nullopt;
   const Status known = version.book.note_loss(completion);
   if (known != Status::kOk) return known;
   note(verdict_text(completion, version.config.rank, version.names));

@@ -33,8 +33,10 @@ struct RepairedUnits {
 
 class SessionRepair {
  public:
-  // `finishes`: the job goes on without ranks that are lost or late.
-  SessionRepair(const RepairedUnits& units, bool finishes) : units_(units), finishes_(finishes) {}
+  // `finishes`: the job goes on without ranks that are lost or late. has_quorum: a quorum says how
+  // many may be late; else no more than half.
+  SessionRepair(const RepairedUnits& units, bool finishes, bool has_quorum)
+      : units_(units), finishes_(finishes), has_quorum_(has_quorum) {}
 
   // Something was lost that a repair can replace. The first loss counts, until interrupt(). False:
   // the job cannot be repaired.
@@ -62,13 +64,14 @@ class SessionRepair {
   Outcome go_over(const SessionOptions& options);
 
  private:
-  bool is_late(const wire::Completion& completion);
+  bool is_late(const PlanVersion& version, const wire::Completion& completion);
   bool take_memory_back(const SessionOptions& options);
   void blame(const wire::Completion& completion, std::uint16_t own_rank);
   Outcome do_again(std::uint32_t tag, std::uint32_t deadline_ms);
 
   RepairedUnits units_;
   bool finishes_;
+  bool has_quorum_;
   std::optional<LossReport> noted_;
   std::map<std::uint32_t, std::uint32_t> slow_;  // by tag: the last round that is_late() took
   Nanos since_ = 0;

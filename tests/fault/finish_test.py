@@ -195,6 +195,17 @@ class Finish(RepairedJob):
         late.kill()
         self.end(ranks)
 
+    def test_a_rank_that_is_alone_with_a_tag_does_not_blame_the_others(self):
+        ranks = self.job(ranks=3)
+        self.limit_operations(ranks)
+        ranks[0].send(f"sum {TAG + 1} {COUNT} out")
+        self.assertEqual(ranks[0].line(), "posted")
+        ranks[0].send("wait")
+        self.assertRegex(ranks[0].line(), rf"^{TAG + 1} deadline 1 0 \| .*waiting for rank 1.* and 1 more")
+        self.loop(ranks, COUNT, 20, "out", TAG)
+        self.assertEqual(self.changes(ranks), [])
+        self.end(ranks)
+
     def stop_after_announcement(self) -> tuple:
         """Rank 1 is stopped after its announcement. The nodes pull its contribution over TCP, and wait. Returns it and the
         others, which have announced too and wait for the completion."""

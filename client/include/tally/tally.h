@@ -120,13 +120,13 @@ typedef enum tally_checksums {
  * With TALLY_RANK_LOSS_FAIL the job ends: operations fail with TALLY_PEER_LOST.
  * With TALLY_RANK_LOSS_FINISH the job goes on without the rank, in the same step. Ranks keep their
  * numbers, and the job keeps its number of ranks.
- * - A rank is lost, too, when it has not announced an operation by the deadline of this operation,
- *   or when it has closed its session and another rank misses it.
+ * - A rank is lost, too, when it has not announced an operation by the operation's deadline, and at
+ *   least half of the ranks have (with a quorum: any number), or when it has closed its session and
+ *   another rank misses it.
  * - An operation that has succeeded at one rank has succeeded at all ranks that are left. Other
  *   outstanding operations are done again without the contribution of the rank.
  * - TALLY_SUM, TALLY_MIN and TALLY_MAX have the values of the ranks that are left. TALLY_AVERAGE
- *   divides by their number. tally_completion.contributors has this number, which is the same at
- *   all of them.
+ *   divides by their number, which all of them find in tally_completion.contributors.
  * - An operation that needs the rank fails at once with TALLY_PEER_LOST and this rank as culprit: a
  *   reduce or broadcast with it as root, and a reduce-scatter or all-gather in which it has
  *   elements.
