@@ -17,9 +17,10 @@ from pathlib import Path
 from running_node import RunningNode, default_build, free_port
 
 
-def measure(build: Path, size: str, workers: int, seconds: float, tcp: bool) -> float:
+def measure(build: Path, size: str, workers: int, seconds: float, tcp: bool, cluster: bool) -> float:
     """The median time of an operation in microseconds."""
     arguments = ["--listen-tcp", f"tcp:127.0.0.1:{free_port()}"] if tcp else []
+    arguments += ["--cluster", "{address}", "--cluster-name", "a"] if cluster else []
     transport = ["--transport", "fabric"] if tcp else []
     with RunningNode(build, {"steady": (1, workers)}, arguments) as node:
         row, = node.rows(node.perf("steady", "--spawn", str(workers), "--min-bytes", size, "--max-bytes", size,
@@ -36,6 +37,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="4K,1M,64M")
     parser.add_argument("--workers", default="2,4")
     parser.add_argument("--tcp", action="store_true", help="by libfabric over the loopback interface")
+    parser.add_argument("--cluster", action="store_true", help="the node coordinates itself, so that jobs can be repaired")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     report = []
@@ -45,7 +47,7 @@ def main() -> None:
             times = {arguments.build: [], arguments.other: []}
             for number in range(arguments.rounds):
                 for build in list(times)[::1 if number % 2 else -1]:
-                    times[build].append(measure(build, size, workers, arguments.seconds, arguments.tcp))
+                    times[build].append(measure(build, size, workers, arguments.seconds, arguments.tcp, arguments.cluster))
             this, other = times[arguments.build], times[arguments.other]
             ratios = [a / b for a, b in zip(this, other)]
             print(f"{size:>6} {workers:>7} {statistics.median(other):>11.1f} {statistics.median(this):>11.1f} "
