@@ -25,7 +25,7 @@ RUNS = {
         f"--targets ranks,nodes,coordinator --network {_FINISH}",
         "--calm --for 3600 --busy 7 --etcd --ranks 4",
         f"--seed 9 --count 300 --load torch {_KILLS}",
-        *(f"--seed {seed} --count 50 --every 5 --network --nodes {nodes} --trees {trees} --faults {fault}"
+        *(f"--seed {seed} --count 50 --every 7 --hold 5 --network --nodes {nodes} --trees {trees} --faults {fault}"
           for seed, (trees, nodes) in enumerate((("stars", 3), ("two-level", 5)), 10) for fault in ("stop", "one-way")),
         # 8 ranks of a training, a fault every 29 s for 30 minutes.
         f"--seed 12 --for 1800 --every 29 --quiet 29 --hold 1.5 --ranks 8 --deadline 2 --slow-ms 300 --load training "

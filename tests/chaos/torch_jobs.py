@@ -135,6 +135,7 @@ class TrainingJob(FinishJob):
             if not self.failures and (status := rank.wait(self.options.limit)):
                 self._fail(number, f"ended with {status}")
         self._judge_curve([sum(some) / len(some) for some in self.losses[:self.complete]])
+        self.last_progress = time.monotonic()  # the comparison takes minutes
 
     def _wait(self) -> None:
         self.poll()
