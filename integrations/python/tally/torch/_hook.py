@@ -2,6 +2,7 @@
 
 # This file has no postponed annotations, because torch compares those of the hook with its classes.
 import math
+import os
 import threading
 import weakref
 from typing import Callable, Optional, Sequence
@@ -171,10 +172,15 @@ def _end(reducer: "_torch.BucketReducer", rescuer: threading.Thread) -> None:
 
 def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") -> None:
     """Opens another session when the node is lost. The node is at the same address, where a new node may
-    listen by then, or it is a new node on this machine."""
+    listen by then, or it is a new node on this machine. Not in a job that goes on without ranks: there a rank that
+    has lost its nodes is one that the others have left out."""
     while reducer.wait_until_stranded():
         state = reference()
         if state is None:
+            return
+        if os.environ.get("TALLY_ON_RANK_LOSS") == "finish":
+            reducer.give_up("the nodes were lost, and the job may go on without this rank: start its process again, with "
+                            "State(job=, rank=, ranks=)")
             return
         state._generation += 1
         try:
