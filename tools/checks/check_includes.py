@@ -89,7 +89,7 @@ MAY_USE = {
     "control/plan/model": ["base"],
     "control/plan/pipeline": ["base"],
     "control/plan/groups": ["base"],
-    "control/plan/json": ["base", "control/plan/model"],
+    "control/plan/json": ["base", "control/plan/model", "control/plan/pipeline", "control/plan/groups"],
     "gpu_bridge/machine": ["base", "control/plan/json"],
     "gpu_bridge/group": ["base", "base/system", "client/include", "gpu_bridge/cuda_api", "gpu_bridge/nccl_api", "gpu_bridge",
                          "gpu_bridge/machine"],
