@@ -4,7 +4,6 @@
 
 #include <array>
 
-#include "base/text/sizes.h"
 #include "control/cli/common/tables.h"
 
 namespace tally::control {
@@ -21,7 +20,7 @@ constexpr std::array kStageColumns = {
     Column{"compute_ms", "compute ms", Format::kText},
     Column{"sync_ms", "sync ms", Format::kText},
     Column{"transfer_ms", "transfer ms", Format::kText},
-    Column{"memory_text", "memory", Format::kText},
+    Column{"memory", "memory", Format::kBytes},
     Column{"domain", "domain", Format::kText},
 };
 
@@ -83,7 +82,6 @@ json stage_row(json stage) {
   stage["compute_ms"] = milliseconds(stage["compute"]);
   stage["sync_ms"] = milliseconds(stage["sync"]);
   stage["transfer_ms"] = milliseconds(stage["transfer"]);
-  stage["memory_text"] = short_size_text(static_cast<std::uint64_t>(stage["memory"].get<double>()));
   return stage;
 }
 

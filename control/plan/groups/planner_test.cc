@@ -62,9 +62,10 @@ TEST(GroupGoldens, TwoGroupsByTheRates) {
   const std::vector<Exchange> two = {{1.625, 4}, {2.625, 4}};
   EXPECT_NEAR(throttle(two, 1, kUnbounded)->throughput, 3.9853, 5e-5);
   EXPECT_NEAR(throttle(two, 0.5, kUnbounded)->throughput, 2.0, 1e-9);
-  // The planner takes them where the staleness forbids more groups.
+  // The planner finds them where the staleness allows at most three groups.
   const GroupPlan plan = planned(golden(1), {.staleness = 2});
-  EXPECT_GE(plan.throughput, 3.9853 - 5e-5);
+  EXPECT_NEAR(plan.throughput, 3.9853, 5e-5);
+  EXPECT_THAT(sizes(plan), ElementsAre(4, 4));
 }
 
 TEST(Groups, WithoutStalenessTheyTrainSynchronously) {

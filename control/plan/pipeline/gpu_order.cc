@@ -64,8 +64,8 @@ std::vector<std::size_t> kinds_of(const Cluster& cluster, const std::vector<Serv
   return kinds;
 }
 
-// The number of different orders, or more than `most`.
-std::size_t count_orders(std::vector<std::size_t> kinds, std::size_t most) {
+// The number of different permutations, or more than `most`.
+std::size_t count_permutations(std::vector<std::size_t> kinds, std::size_t most) {
   std::sort(kinds.begin(), kinds.end());
   double orders = 1;
   std::size_t same = 0;
@@ -182,11 +182,15 @@ void exchange_servers(std::vector<std::size_t> order, const std::vector<std::siz
 
 }  // namespace
 
+std::size_t count_orders(const Cluster& cluster, std::size_t most) {
+  return count_permutations(kinds_of(cluster, servers_of(cluster)), most);
+}
+
 OrderSearch best_order(const Cluster& cluster, const TimeOfOrder& time_of, std::size_t most) {
   const std::vector<Server> servers = servers_of(cluster);
   const std::vector<std::size_t> kinds = kinds_of(cluster, servers);
   Search search(servers, time_of, most);
-  if (count_orders(kinds, most) <= most) {
+  if (count_permutations(kinds, most) <= most) {
     try_every_order(kinds, search);
     search.result().is_exhaustive = true;
   } else {

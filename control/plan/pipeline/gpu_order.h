@@ -28,6 +28,9 @@ struct OrderSearch {
   std::size_t tried = 0;
 };
 
+// Returns the number of orders that differ, or more than `most`.
+std::size_t count_orders(const Cluster& cluster, std::size_t most);
+
 // Returns the first best order. It calls `time_of` at most `most` times, and at least once. Orders
 // that differ only by servers without a difference count once.
 OrderSearch best_order(const Cluster& cluster, const TimeOfOrder& time_of, std::size_t most);

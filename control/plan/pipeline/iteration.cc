@@ -208,9 +208,11 @@ Result<std::optional<std::vector<Cut>>> least_iteration(const StageCosts& costs,
       at = middle + 1;
     }
   }
+  // No division has a smaller sum, whatever its pace is.
+  const double least_sum = search.run(kUnlimited, kUnlimited);
   double best = limit;
   std::optional<std::vector<Cut>> cuts;
-  while (at < found.size() && found[at] * (others + 1) < best) {
+  while (at < found.size() && least_sum + others * found[at] < best) {
     const double pace = found[at];
     // The last pace of those that are taken together.
     while (at + 1 < found.size() && found[at + 1] <= pace * (1 + costs.options().gap)) ++at;

@@ -3,7 +3,7 @@
 //
 // Source: the enumeration of Alpa (Zheng et al., OSDI '22, section 5.2). For each possible pace of
 // the slowest stage or transfer, from the fastest on, a dynamic program finds the least sum of the
-// others. The search ends when the pace times the microbatches is no better than the best found.
+// others. The search ends when the least sum of all and the pace are no better than the best found.
 // Here each state keeps all pairs (sum of times, longest sync) that no other beats in both, so the
 // syncs count exactly, too.
 #pragma once

@@ -69,7 +69,7 @@ class BottleneckSearch {
       next = end;
     }
     if (next == 0) return true;
-    const double time = costs_.cost(stage, own.time).time;
+    const double time = costs_.cost(stage, own.time, rest).time;
     if (time < own.time) own = {std::max(time, rest), {stage.end_block, next}};
     return true;
   }

@@ -12,12 +12,29 @@ namespace {
 
 constexpr double kMostSteps = 1e9;
 constexpr std::size_t kMostOrders = 5040;  // of 7 servers
-constexpr double kStepsOfIteration = 100;  // programs for each one of the bottleneck, about
+// Steps of a search for each step of the bottleneck's program, as measured.
+constexpr double kStepsWithScarceMemory = 20;
+constexpr double kStepsOfIteration = 1000;
 
-std::size_t orders_within_bound(std::size_t blocks, std::size_t gpus, Objective objective) {
-  const auto l = static_cast<double>(blocks), g = static_cast<double>(gpus);
+// Whether a stage may have to recompute blocks.
+bool is_memory_scarce(const Profile& profile, const Cluster& cluster, const Options& options) {
+  const auto most_in_flight = static_cast<double>(cluster.gpus.size());
+  double bytes = 0;
+  for (const Block& block : profile.blocks) {
+    bytes += block.weights * (options.copies + most_in_flight) + block.stash * most_in_flight;
+  }
+  return std::any_of(cluster.gpus.begin(), cluster.gpus.end(),
+                     [&](const Gpu& gpu) { return gpu.memory < bytes; });
+}
+
+// How many orders can be tried within kMostSteps.
+std::size_t orders_within_bound(const Profile& profile, const Cluster& cluster,
+                                const Options& options) {
+  const auto l = static_cast<double>(profile.blocks.size());
+  const auto g = static_cast<double>(cluster.gpus.size());
   double steps = l * l * g * g * g / 12 + g * g * g + 1;
-  if (objective == Objective::kIteration) steps *= kStepsOfIteration;
+  if (is_memory_scarce(profile, cluster, options)) steps *= kStepsWithScarceMemory;
+  if (options.objective == Objective::kIteration) steps *= kStepsOfIteration;
   return static_cast<std::size_t>(
       std::clamp(kMostSteps / steps, 1.0, static_cast<double>(kMostOrders)));
 }
@@ -30,6 +47,58 @@ Result<std::optional<std::vector<Cut>>> best_cuts(const StageCosts& costs, doubl
 double objective_time(const Partition& partition, Objective objective) {
   return objective == Objective::kIteration ? partition.iteration : partition.bottleneck;
 }
+
+// The best division of all orders that the searches try.
+class Planner {
+ public:
+  Planner(const Profile& profile, const Cluster& cluster, const Options& options)
+      : profile_(profile), cluster_(cluster), options_(options) {}
+
+  const std::optional<Error>& error() const { return error_; }
+  const std::optional<Partition>& best() const { return best_; }
+
+  OrderSearch run() {
+    const std::size_t most = orders_within_bound(profile_, cluster_, options_);
+    const bool is_iteration = options_.objective == Objective::kIteration;
+    if (!is_iteration || count_orders(cluster_, most) <= most) return search(options_, most);
+    // Orders for the bottleneck are mostly good for the iteration, too, and found much sooner.
+    Options steady = options_;
+    steady.objective = Objective::kBottleneck;
+    OrderSearch found = search(steady, orders_within_bound(profile_, cluster_, steady));
+    found.is_exhaustive = false;
+    best_.reset();
+    if (!found.order.empty()) try_order(options_, found.order, kUnlimited);
+    return found;
+  }
+
+ private:
+  OrderSearch search(const Options& options, std::size_t most) {
+    return best_order(
+        cluster_,
+        [&](std::span<const std::size_t> order, double limit) {
+          return error_ ? kUnlimited : try_order(options, order, limit);
+        },
+        most);
+  }
+
+  // Keeps the division if it takes less than `limit`, and returns its time.
+  double try_order(const Options& options, std::span<const std::size_t> order, double limit) {
+    const StageCosts costs(profile_, cluster_, {order.begin(), order.end()}, options);
+    const auto cuts = best_cuts(costs, limit);
+    if (!cuts) error_ = cuts.error();
+    if (!cuts || !*cuts) return kUnlimited;
+    auto partition = evaluate(costs, **cuts);
+    if (!partition || objective_time(*partition, options.objective) >= limit) return kUnlimited;
+    best_ = std::move(partition);
+    return objective_time(*best_, options.objective);
+  }
+
+  const Profile& profile_;
+  const Cluster& cluster_;
+  const Options& options_;
+  std::optional<Error> error_;
+  std::optional<Partition> best_;
+};
 
 Error nothing_fits(const Options& options) {
   return Error{Status::kRefused,
@@ -44,31 +113,14 @@ Error nothing_fits(const Options& options) {
 Result<PipelinePlan> plan_pipeline(const Profile& profile, const Cluster& cluster,
                                    const Options& options) {
   if (auto fine = check(profile, cluster, options); !fine) return fine.error();
-  std::optional<Error> failed;
-  std::optional<Partition> best;
-  const auto time_of_order = [&](std::span<const std::size_t> order, double limit) {
-    if (failed) return kUnlimited;
-    const StageCosts costs(profile, cluster, {order.begin(), order.end()}, options);
-    const auto cuts = best_cuts(costs, limit);
-    if (!cuts) {
-      failed = cuts.error();
-      return kUnlimited;
-    }
-    if (!*cuts) return kUnlimited;
-    auto partition = evaluate(costs, **cuts);
-    if (!partition || objective_time(*partition, options.objective) >= limit) return kUnlimited;
-    best = std::move(partition);
-    return objective_time(*best, options.objective);
-  };
-  const std::size_t most =
-      orders_within_bound(profile.blocks.size(), cluster.gpus.size(), options.objective);
-  const OrderSearch found = best_order(cluster, time_of_order, most);
-  if (failed) return *failed;
-  if (!best) return nothing_fits(options);
+  Planner planner(profile, cluster, options);
+  const OrderSearch found = planner.run();
+  if (planner.error()) return *planner.error();
+  if (!planner.best()) return nothing_fits(options);
   PipelinePlan plan;
-  const StageCosts costs(profile, cluster, best->order, options);
+  const StageCosts costs(profile, cluster, planner.best()->order, options);
   plan.data_parallel = evaluate(costs, {{costs.blocks(), costs.gpus()}});
-  plan.partition = std::move(*best);
+  plan.partition = *planner.best();
   balance_memory(costs, plan.partition);
   plan.is_exhaustive = found.is_exhaustive;
   plan.orders_tried = found.tried;

@@ -14,9 +14,10 @@ struct PipelinePlan {
   std::size_t orders_tried = 0;
 };
 
-// Returns the best plan by options.objective. Errors: an argument that check() refuses; no
-// division fits the memories, with what the best one lacks; a plan that would take too long. The
-// bound of its work is about 10^9 steps.
+// Returns the best plan by options.objective. It tries as many orders of the servers as about 10^9
+// steps allow, and at least one. Where these are too few for iterations, it takes the order with
+// the best bottleneck. Errors: an argument that check() refuses; no division fits the memories; too
+// many blocks and GPUs for iterations (iteration.h).
 Result<PipelinePlan> plan_pipeline(const Profile& profile, const Cluster& cluster,
                                    const Options& options);
 

@@ -3,9 +3,9 @@
 //
 // Method: lists of pairs (time, memory) that no other pair beats in both, by Nemhauser and Ullmann
 // (Management Science 1969). It is exact, and a list may grow with each item by as many pairs as it
-// has. Above kExactItems items, or kLongestList pairs, lists are thinned: of pairs whose memory
-// agrees to 1/4096 of the need, the fastest stays. Then the answer still keeps all limits, and its
-// time may be above the least.
+// has. Bounds by the seconds for each byte drop most pairs. Above kExactItems items, or
+// kLongestList pairs, lists are thinned: of pairs whose memory agrees to 1/4096 of the need, the
+// fastest stays. Then the answer still keeps all limits, and its time may be above the least.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,10 @@ struct Choice {
 };
 
 // Returns the choice of the least seconds that saves at least `need`, if it takes less than
-// `limit` seconds. Precondition: need > 0.
-std::optional<Choice> least_time(std::span<const Item> items, double need, double limit);
+// `limit` seconds. A choice of at most `enough` seconds is returned even when another takes less.
+// Precondition: need > 0.
+std::optional<Choice> least_time(std::span<const Item> items, double need, double limit,
+                                 double enough = -1);
 
 // Returns the choice that saves the most within `budget` seconds; empty when nothing saves memory.
 Choice most_saved(std::span<const Item> items, double budget);

@@ -187,7 +187,7 @@ StageCost StageCosts::with(const StageRange& stage, std::vector<std::size_t> rec
   return cost;
 }
 
-StageCost StageCosts::cost(const StageRange& stage, double limit) const {
+StageCost StageCosts::cost(const StageRange& stage, double limit, double enough) const {
   const double capacity = group(stage).memory;
   StageCost whole = with(stage, {});
   if (whole.memory <= capacity && whole.time < limit) return whole;
@@ -198,7 +198,7 @@ StageCost StageCosts::cost(const StageRange& stage, double limit) const {
   // stage that is fast enough.
   const bool is_exact = group(stage).shares.size() == 1;
   const double left = is_exact ? limit - whole.time : kUnlimited;
-  const auto choice = least_time(items(stage), whole.memory - capacity, left);
+  const auto choice = least_time(items(stage), whole.memory - capacity, left, enough - whole.time);
   if (!choice) return none;
   std::vector<std::size_t> recomputed = choice->items;
   for (std::size_t& block : recomputed) block += stage.first_block;
