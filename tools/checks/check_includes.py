@@ -133,7 +133,7 @@ MAY_USE = {
     "control/cli/top": ["base", "base/system", "net", "net/rpc", "control/threads", "control/cli/common"],
     "control/cli/plan": ["base", "base/system", "base/text", "net/rpc", "control/plan/model", "control/plan/json",
                          "gpu_bridge/machine", "control/config", "control/cli/common"],
-    "control/cli/training": ["base", "base/text", "control/plan/model", "control/plan/pipeline", "control/plan/groups",
+    "control/cli/training": ["base", "control/plan/model", "control/plan/pipeline", "control/plan/groups",
                              "control/plan/json", "control/cli/common", "control/cli/plan"],
     "control/cli/probe": ["base", "base/text", "net", "net/rpc", "control/threads", "control/plan/json",
                           "control/probe", "control/config", "control/cli/common", "control/cli/plan"],
