@@ -65,6 +65,7 @@ TEST_F(PlanPipeline, PrintsStagesAndHowTheyCompare) {
   EXPECT_THAT(shown.out, HasSubstr("fast/0"));
   EXPECT_THAT(shown.out, HasSubstr("slow/0 slow/1"));
   EXPECT_THAT(shown.out, HasSubstr("one stage of all GPUs takes"));
+  EXPECT_THAT(shown.out, HasSubstr("the NIC of slow is busy for 5 ms of each microbatch\n"));
   EXPECT_THAT(shown.out, HasSubstr("orders of the servers tried: 2 (all)"));
 }
 
@@ -84,6 +85,8 @@ TEST_F(PlanPipeline, AsJson) {
   EXPECT_EQ(first["gpus"][0]["name"], "fast/0");
   EXPECT_EQ(first["in_flight"], 4);
   EXPECT_EQ(first["domain"], "st0");
+  EXPECT_EQ(report["busiest_nic"]["server"], "slow");
+  EXPECT_NEAR(report["busiest_nic"]["out"].get<double>(), 0.5e6, 1e-3);
   EXPECT_NEAR(report["samples_per_second"].get<double>(), 8 / 0.0345, 1e-6);
 }
 

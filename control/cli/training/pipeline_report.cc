@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "control/cli/common/tables.h"
+#include "control/plan/pipeline/nic_load.h"
 
 namespace tally::control {
 namespace {
@@ -51,6 +53,23 @@ json stage_report(const plan::ProfileFile& profile, const plan::pipeline::Cluste
           {"transfer", stage.transfer},
           {"memory", stage.memory},
           {"domain", fmt::format("st{}", index)}};
+}
+
+// The NIC that is busy for longest; null when there is one server.
+json busiest_nic(const plan::ProfileFile& profile, const plan::pipeline::Cluster& cluster,
+                 const plan::pipeline::Options& options,
+                 const plan::pipeline::Partition& partition) {
+  const auto loads = plan::pipeline::nic_loads(profile.profile, cluster, options, partition);
+  if (loads.empty()) return {};
+  const auto busiest =
+      std::max_element(loads.begin(), loads.end(),
+                       [](const auto& a, const auto& b) { return a.seconds() < b.seconds(); });
+  const auto gpu = std::find_if(cluster.gpus.begin(), cluster.gpus.end(),
+                                [&](const auto& one) { return one.server == busiest->server; });
+  return {{"server", gpu->name.substr(0, gpu->name.rfind('/'))},
+          {"out", busiest->out},
+          {"in", busiest->in},
+          {"seconds", busiest->seconds()}};
 }
 
 // "4-6, 8": ranges of blocks.
@@ -104,6 +123,7 @@ json pipeline_report(const plan::ProfileFile& profile, const plan::pipeline::Clu
   report["orders_tried"] = plan.orders_tried;
   report["every_order"] = plan.is_exhaustive;
   report["data_parallel"] = plan.data_parallel ? times_report(*plan.data_parallel) : json();
+  report["busiest_nic"] = busiest_nic(profile, cluster, options, plan.partition);
   report["stages"] = json::array();
   for (const plan::pipeline::Stage& stage : plan.partition.stages) {
     report["stages"].push_back(stage_report(profile, cluster, stage, report["stages"].size()));
@@ -128,6 +148,15 @@ std::string render_pipeline_report(const json& report) {
     const double alone = report["data_parallel"][objective];
     text += fmt::format("one stage of all GPUs takes {:.2f} times as long\n",
                         alone / report[objective].get<double>());
+  }
+  if (!report["busiest_nic"].is_null()) {
+    const double seconds = report["busiest_nic"]["seconds"];
+    text += fmt::format("the NIC of {} is busy for {} ms of each microbatch{}\n",
+                        format_value(report["busiest_nic"]["server"], Format::kText),
+                        milliseconds(seconds),
+                        seconds > report["bottleneck"].get<double>()
+                            ? ": it is the bottleneck, because transfers and sums share it"
+                            : "");
   }
   return text + fmt::format("orders of the servers tried: {}{}\n", report["orders_tried"].dump(),
                             report["every_order"].get<bool>() ? " (all)" : "");
