@@ -72,6 +72,23 @@ TEST(GroupSimulation, MeasuresThePredictedThroughputAndStaleness) {
   }
 }
 
+TEST(GroupSimulation, TheGainGrowsWithTheRatioOfSpeeds) {
+  double before = 0;
+  for (const double ratio : {1.0, 1.5, 2.0, 3.0, 4.0}) {
+    Problem problem{.bytes = 1, .nic = 8, .server = 4};
+    for (int i = 0; i < 8; ++i) problem.workers.push_back({"", i < 4 ? 1 : ratio});
+    const auto plan = plan_groups(problem, {});
+    ASSERT_TRUE(plan.ok());
+    EXPECT_DOUBLE_EQ(plan->sync_idle, 1 - (1 + ratio) / 2 / ratio);
+    const Simulated run = simulate(*plan, 20000, 0);
+    const double gain = run.samples_per_second / plan->sync_throughput;
+    EXPECT_GE(gain, before * 0.999) << ratio;
+    EXPECT_NEAR(gain, plan->most_speedup(), 0.01 * gain) << ratio;
+    before = gain;
+  }
+  EXPECT_GT(before, 2);
+}
+
 TEST(GroupSimulation, BoundedStalenessConvergesLikeSynchronousTraining) {
   const auto plan = plan_groups(mixed_workers(), {.staleness = 4});
   ASSERT_TRUE(plan.ok());
