@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "control/plan/model/plan.h"
 
 namespace tally::plan {
