@@ -136,11 +136,11 @@ std::string render_pipeline_report(const json& report) {
   for (const json& stage : report["stages"]) rows.push_back(stage_row(stage));
   const std::string objective = report["objective"];
   std::string text = fmt::format(
-      "model {}: {} stages, {} ms for each microbatch, {} ms for an iteration of {}, {:.4g} "
+      "model {}: {} stage{}, {} ms for each microbatch, {} ms for an iteration of {}, {:.4g} "
       "samples/s\n",
-      format_value(report["model"], Format::kText), rows.size(), milliseconds(report["bottleneck"]),
-      milliseconds(report["iteration"]), report["microbatches"].dump(),
-      report["samples_per_second"].get<double>());
+      format_value(report["model"], Format::kText), rows.size(), rows.size() == 1 ? "" : "s",
+      milliseconds(report["bottleneck"]), milliseconds(report["iteration"]),
+      report["microbatches"].dump(), report["samples_per_second"].get<double>());
   text += render_table(rows, kStageColumns);
   if (report["data_parallel"].is_null()) {
     text += "one stage of all GPUs does not fit their memory\n";
