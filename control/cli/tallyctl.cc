@@ -25,6 +25,7 @@
 #include "control/cli/token_command.h"
 #include "control/cli/top/command.h"
 #include "control/cli/trace_command.h"
+#include "control/cli/training/command.h"
 #include "control/cli/views.h"
 #include "net/address.h"
 #include "net/rpc/follow.h"
@@ -52,6 +53,7 @@ struct Arguments {
   DrainArguments drain;
   TokenArguments token;
   PlanArguments plan;
+  TrainingArguments training;
   probe::ProbeArguments probe;
   top::TopArguments top;
 };
@@ -204,6 +206,9 @@ int ask_node(const std::string& command, const Arguments& arguments) {
 }
 
 int plan(const Arguments& arguments) {
+  if (arguments.training.verb != TrainingVerb::kNone) {
+    return print_answer(answer_training(arguments.training, arguments.as_json));
+  }
   const PlanVerb verb = arguments.plan.verb;
   const bool needs_node = verb == PlanVerb::kSet || verb == PlanVerb::kShow;
   if (needs_node) return ask_node("plan", arguments);
@@ -280,7 +285,7 @@ int run(int argc, char** argv) {
   doctor::add_doctor(app, arguments.doctor);
   add_drain(app, arguments.drain);
   add_token(app, arguments.token);
-  add_plan(app, arguments.plan);
+  add_training(*add_plan(app, arguments.plan), arguments.training);
   probe::add_probe(app, arguments.probe);
   top::add_top(app, arguments.top);
   app.footer("docs/metrics.md defines every column.");

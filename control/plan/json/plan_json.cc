@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "control/plan/json/document.h"
+#include "control/plan/json/sections_json.h"
 
 namespace tally::plan {
 namespace {
@@ -21,7 +22,8 @@ class PlanReader {
  public:
   Plan read(const Value& file) {
     Plan plan;
-    file.expect_object({"fmt", "epoch", "method", "objective", "nodes", "links", "domains"});
+    file.expect_object(
+        {"fmt", "epoch", "method", "objective", "nodes", "links", "domains", "pipeline", "async"});
     file.member("fmt").word({kPlanFormat});
     plan.epoch = static_cast<std::uint64_t>(file.member("epoch").integer(0, kMaxInteger));
     plan.method = file.member("method").text(kLongestName);
@@ -33,6 +35,8 @@ class PlanReader {
              [&](const Value& entry, std::size_t) { plan.network.links.push_back(link(entry)); });
     for_each(file.member("domains"), kMaxDomains,
              [&](const Value& entry, std::size_t) { plan.domains.push_back(domain(entry)); });
+    if (file.has("pipeline")) plan.pipeline = read_pipeline_section(file.member("pipeline"));
+    if (file.has("async")) plan.async = read_async_section(file.member("async"));
     return plan;
   }
 
@@ -227,11 +231,14 @@ std::string write_plan(const Plan& plan) {
   const auto links = each(plan.network.links, [](const Link& link) {
     return dump(json::array({link.from, link.to, link.capacity}));
   });
+  std::string sections;
+  if (plan.pipeline) sections += ",\n \"pipeline\":" + write_section(*plan.pipeline);
+  if (plan.async) sections += ",\n \"async\":" + write_section(*plan.async);
   return fmt::format(
       "{{\"fmt\":\"{}\",\"epoch\":{},\"method\":{},\"objective\":{},\n \"nodes\":{},\n "
-      "\"links\":{},\n \"domains\":{}}}\n",
+      "\"links\":{},\n \"domains\":{}{}}}\n",
       kPlanFormat, plan.epoch, dump(plan.method), dump(plan.objective), lines(vertices, 2),
-      lines(links, 2), lines(each(plan.domains, write_domain), 2));
+      lines(links, 2), lines(each(plan.domains, write_domain), 2), sections);
 }
 
 }  // namespace tally::plan

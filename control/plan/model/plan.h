@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/plan/model/network.h"
+#include "control/plan/model/sections.h"
 
 namespace tally::plan {
 
@@ -75,6 +76,8 @@ struct Plan {
   std::string objective = "allreduce";
   Network network;
   std::vector<Domain> domains;
+  std::optional<PipelineSection> pipeline{};
+  std::optional<AsyncSection> async{};
 };
 
 }  // namespace tally::plan

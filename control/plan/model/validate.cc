@@ -263,7 +263,7 @@ Outcome validate(const Plan& plan, const Limits& limits) {
       return domain;
     }
   }
-  return Unit{};
+  return validate_sections(plan);
 }
 
 }  // namespace tally::plan

@@ -33,6 +33,7 @@ Outcome validate(const Network& network);
 // - no tree has more than limits.max_height levels;
 // - its tensors have rising tags;
 // - its certificate agrees with the loads of the last class.
+// Then it checks the sections of pipelines and asynchronous groups (sections.h).
 Outcome validate(const Plan& plan, const Limits& limits);
 
 }  // namespace tally::plan

@@ -24,8 +24,10 @@ if VERSION != torch.__version__:
 import tally.torch._torch as _torch  # noqa: E402
 from tally.torch._backend import create as create_backend
 from tally.torch._hook import State, allreduce_hook
+from tally.torch._profile import merge_profiles, profile_blocks
 
-__all__ = ["State", "allreduce_hook", "contributors", "copied_bytes", "copied_on_devices", "is_shared"]
+__all__ = ["State", "allreduce_hook", "contributors", "copied_bytes", "copied_on_devices", "is_shared", "merge_profiles",
+           "profile_blocks"]
 
 _torch.install_allocator()
 register()
