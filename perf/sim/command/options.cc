@@ -84,14 +84,15 @@ void add_work(CLI::App& app, SimOptions& options) {
       ->delimiter(',')
       ->type_name("SIZE")
       ->group(group);
-  app.add_option("--baseline", options.baselines,
-                 "compare with these on the plan's network: " +
-                     [] {
-                       std::string names;
-                       for (const Baseline& one : baselines()) names += fmt::format("{}, ", one.name);
-                       return names;
-                     }() +
-                     "or all")
+  app.add_option(
+         "--baseline", options.baselines,
+         "compare with these on the plan's network: " +
+             [] {
+               std::string names;
+               for (const Baseline& one : baselines()) names += fmt::format("{}, ", one.name);
+               return names;
+             }() +
+             "or all")
       ->delimiter(',')
       ->type_name("NAME")
       ->group(group);

@@ -37,8 +37,9 @@ Result<plan::VertexId> machine_of(const plan::Network& network, const std::strin
   const char* end = name.data() + name.size();
   const auto parsed = std::from_chars(name.data(), end, id);
   if (parsed.ec == std::errc{} && parsed.ptr == end && id < machines) return id;
-  return invalid(fmt::format("{} {}: the plan has no such machine; give a name, or a number from 0 to {}",
-                             flag, name, machines - 1));
+  return invalid(
+      fmt::format("{} {}: the plan has no such machine; give a name, or a number from 0 to {}",
+                  flag, name, machines - 1));
 }
 
 Result<const plan::Domain*> domain_of(const plan::Plan& plan, const std::string& name) {
@@ -97,9 +98,10 @@ Outcome check_size(const plan::Network& network, std::uint64_t bytes, std::uint6
   const double transfers = 2.0 * static_cast<double>(network.machines()) *
                            (static_cast<double>(bytes) / static_cast<double>(chunk));
   if (transfers <= kMostTransfers) return Unit{};
-  return invalid(fmt::format("--bytes {} in chunks of {} are about {:.0f} transfers, and a simulation "
-                             "has at most {:.0f}; give a larger --chunk",
-                             size_text(bytes), size_text(chunk), transfers, kMostTransfers));
+  return invalid(
+      fmt::format("--bytes {} in chunks of {} are about {:.0f} transfers, and a simulation "
+                  "has at most {:.0f}; give a larger --chunk",
+                  size_text(bytes), size_text(chunk), transfers, kMostTransfers));
 }
 
 const char* kind_of(plan::Passage passage) {
@@ -155,7 +157,10 @@ class Rows {
  public:
   Rows(const plan::Plan& plan, const plan::Domain& domain, const SimOptions& options,
        Scenario scenario)
-      : network_(plan.network), domain_(domain), options_(options), scenario_(std::move(scenario)) {}
+      : network_(plan.network),
+        domain_(domain),
+        options_(options),
+        scenario_(std::move(scenario)) {}
 
   Outcome add_plan(std::uint64_t bytes) {
     TreeSet set = trees_of_plan(domain_, bytes, options_.chunk, 0);
@@ -167,8 +172,7 @@ class Rows {
     if (const auto added = add("plan", bytes, std::move(set), scenario); !added) return added;
     rows_.back()["trees"] = trees;
     if (domain_.certificate) {
-      rows_.back()["lower_bound"] =
-          domain_.certificate->lower_bound * static_cast<double>(bytes);
+      rows_.back()["lower_bound"] = domain_.certificate->lower_bound * static_cast<double>(bytes);
     }
     return Unit{};
   }

@@ -46,19 +46,19 @@ TEST(SimCommand, ReadsItsFlags) {
 }
 
 TEST(SimCommand, RefusesWrongFlags) {
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {},
-           {"--plan", "p", "--bytes", "0"},
-           {"--plan", "p", "--bytes", "4MB"},
-           {"--plan", "p", "--slow", "a"},
-           {"--plan", "p", "--slow", "a=nan"},
-           {"--plan", "p", "--slow", "a=0"},
-           {"--plan", "p", "--fail", "@1"},
-           {"--plan", "p", "--fail", "a@-1"},
-           {"--plan", "p", "--hop-us", "nan"},
-           {"--plan", "p", "--order", "lifo"},
-           {"--plan", "p", "--chunk", "0"},
-           {"--plan", "p", "--window", "65"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--plan", "p", "--bytes", "0"},
+                                             {"--plan", "p", "--bytes", "4MB"},
+                                             {"--plan", "p", "--slow", "a"},
+                                             {"--plan", "p", "--slow", "a=nan"},
+                                             {"--plan", "p", "--slow", "a=0"},
+                                             {"--plan", "p", "--fail", "@1"},
+                                             {"--plan", "p", "--fail", "a@-1"},
+                                             {"--plan", "p", "--hop-us", "nan"},
+                                             {"--plan", "p", "--order", "lifo"},
+                                             {"--plan", "p", "--chunk", "0"},
+                                             {"--plan", "p", "--window", "65"}}) {
     ::testing::internal::CaptureStderr();
     const auto parsed = parse(words);
     EXPECT_NE(::testing::internal::GetCapturedStderr(), "");

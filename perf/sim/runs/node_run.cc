@@ -28,9 +28,7 @@ NodeRun::NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
       config_(options.node),
       trees_(node_trees(set, passages, workers)),
       left_(set.bytes),
-      whole_(set.bytes),
       home_(set.home),
-      parts_together_(options.parts_together),
       windows_(passages.network().machines(), UINT64_MAX),
       wanted_(trees_.vertices.size()),
       pools_(trees_.pools),
@@ -71,7 +69,7 @@ void NodeRun::announce() {
     const std::uint32_t root = trees_.roots[tree];
     if (root == kNone || left_[tree] == 0) continue;
     const NodeVertex& vertex = trees_.vertices[root];
-    nodes_[vertex.machine].scheduler.add(kJob, vertex.height - 1, root, 0, age_of_next(tree));
+    nodes_[vertex.machine].scheduler.add(kJob, vertex.height - 1, root, 0, age_of(tree));
   }
   for (plan::VertexId machine = 0; machine < nodes_.size(); ++machine) start_tiles(machine);
 }
@@ -129,15 +127,10 @@ void NodeRun::send(std::uint32_t way, std::uint32_t tile, std::uint32_t vertex, 
 
 // -- the begin of a tile
 
-// Parts get ready in their order, so that is their age. When parts advance together, the age of a
-// tile is how much of its part lies before its middle.
-std::uint64_t NodeRun::age_of_next(std::uint32_t tree) const {
-  const auto trees = static_cast<std::uint32_t>(trees_.roots.size());
-  if (!parts_together_) return (tree + trees - home_) % trees;
-  const std::uint64_t tile = std::min(tile_size(trees_.vertices[trees_.roots[tree]]), left_[tree]);
-  const std::uint64_t before = whole_[tree] - left_[tree] + tile / 2;
-  return static_cast<std::uint64_t>(static_cast<double>(before) /
-                                    static_cast<double>(whole_[tree]) * 0x1p40);
+// Parts get ready in their order, so their number is their age.
+std::uint64_t NodeRun::age_of(std::uint32_t tree) const {
+  const std::size_t trees = trees_.roots.size();
+  return (tree + trees - home_) % trees;
 }
 
 void NodeRun::start_tiles(plan::VertexId machine) {
@@ -157,12 +150,7 @@ void NodeRun::start_tile(std::uint32_t number) {
     wanted_[number].pop_front();
     last = wanted_[number].empty();
   }
-  if (last || parts_together_) scheduler.remove(kJob, vertex.height - 1, number);
-  if (!last && parts_together_) {
-    const std::uint64_t age =
-        vertex.is_root() ? age_of_next(vertex.tree) : tiles_[wanted_[number].front()].age;
-    scheduler.add(kJob, vertex.height - 1, number, 0, age);
-  }
+  if (last) scheduler.remove(kJob, vertex.height - 1, number);
   scheduler.started(kJob, vertex.height - 1);
   for (const std::uint32_t child : vertex.child_nodes) note({Kind::kWanted, tile, child, 0});
   work(tile, number) = Work{};
@@ -180,14 +168,13 @@ std::uint64_t NodeRun::tile_size(const NodeVertex& root) const {
 
 std::uint32_t NodeRun::cut(const NodeVertex& root) {
   const std::uint64_t bytes = std::min(tile_size(root), left_[root.tree]);
-  const std::uint64_t age = age_of_next(root.tree);
   left_[root.tree] -= bytes;
   std::vector<std::uint32_t>& free = free_work_[root.tree];
   if (free.empty()) {
     free.push_back(static_cast<std::uint32_t>(work_.size()));
     work_.resize(work_.size() + trees_.vertices_of[root.tree]);
   }
-  tiles_.push_back({root.tree, static_cast<std::uint32_t>(bytes), age, free.back(), 0});
+  tiles_.push_back({root.tree, static_cast<std::uint32_t>(bytes), free.back(), 0});
   free.pop_back();
   return static_cast<std::uint32_t>(tiles_.size() - 1);
 }
@@ -198,7 +185,7 @@ void NodeRun::wanted(const Note& note) {
   wanted.push_back(note.tile);
   if (wanted.size() == 1) {
     nodes_[vertex.machine].scheduler.add(kJob, vertex.height - 1, note.vertex, 0,
-                                         tiles_[note.tile].age);
+                                         age_of(vertex.tree));
   }
   start_tiles(vertex.machine);
 }

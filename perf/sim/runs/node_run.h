@@ -60,7 +60,6 @@ class NodeRun final : public Run {
   struct Tile {
     std::uint32_t tree = 0;
     std::uint32_t bytes = 0;
-    std::uint64_t age = 0;
     std::uint32_t first = 0;    // of its records in work_
     std::uint32_t placing = 0;  // child nodes of the root below which a result is on its way
   };
@@ -89,7 +88,7 @@ class NodeRun final : public Run {
   void announce();
   void note(const Note& note);
   std::uint64_t tile_size(const NodeVertex& root) const;
-  std::uint64_t age_of_next(std::uint32_t tree) const;
+  std::uint64_t age_of(std::uint32_t tree) const;
   void start_tiles(plan::VertexId machine);
   void start_tile(std::uint32_t vertex);
   std::uint32_t cut(const NodeVertex& root);
@@ -125,10 +124,8 @@ class NodeRun final : public Run {
   Fabric& fabric_;
   protocol::AggregatorConfig config_;
   NodeTrees trees_;
-  std::vector<std::uint64_t> left_;   // by tree: bytes that the root has not cut
-  std::vector<std::uint64_t> whole_;  // by tree: bytes of its part
+  std::vector<std::uint64_t> left_;  // by tree: bytes that the root has not cut
   std::uint32_t home_ = 0;
-  bool parts_together_ = false;
   double announced_at_ = 0;
   bool announced_ = false;
   std::vector<std::uint64_t> windows_;  // by machine

@@ -19,9 +19,6 @@ struct NodeOptions {
   // Of job windows, as in control/node/jobs/job_instance.cc; 0: nodes do not know the rate of the
   // plan (1 / tau), and there are none.
   double queue_seconds = 0.04;
-  // Not in the product: the parts of an operation advance together at every node, as tiles_of() has
-  // them. Nodes start all tiles of one part before those of the next.
-  bool parts_together = false;
 };
 
 struct NodeVertex {
