@@ -52,6 +52,8 @@ Columns (docs/metrics.md has the definitions; --report-gbits: Gbit/s where GB/s 
   wrong            elements that differ from the exact reference, over all ranks; - : not checked
   hash             XXH64 of the result
 
+tally-perf sim --help: a simulator of plans and of other systems, without a node.
+
 Exit status: 0 all well, 1 something was wrong, 2 usage, 3 an operation, worker or node failed,
 124 no progress for --timeout seconds.
 

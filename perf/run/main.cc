@@ -12,6 +12,7 @@
 #include "perf/run/conductor.h"
 #include "perf/run/joiner.h"
 #include "perf/run/worker.h"
+#include "perf/sim/command/sim_command.h"
 
 namespace tally::perf {
 namespace {
@@ -30,6 +31,7 @@ int run(int argc, char** argv) {
     if (!channel || !options) return kExitUsage;
     return run_started_worker(UniqueFd(*channel), UniqueFd(*options));
   }
+  if (argc >= 2 && std::string_view(argv[1]) == "sim") return simulator::run_sim(argc, argv);
   auto parsed = parse_options(argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   Options options = std::get<Options>(std::move(parsed));
