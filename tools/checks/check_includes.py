@@ -87,6 +87,7 @@ MAY_USE = {
     "control/threads": ["base", "base/system"],
     "control/machine": ["base", "base/system"],
     "control/plan/model": ["base"],
+    "control/plan/racks": [],
     "control/plan/json": ["base", "control/plan/model"],
     "control/plan/forestcoll": ["base", "control/plan/model"],
     "gpu_bridge/machine": ["base", "control/plan/json"],
