@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <random>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -240,11 +242,17 @@ TEST(ForestColl, ReduceScatterHasTheLinksTheOtherWay) {
   EXPECT_EQ(checked(network, true).least_time, (Fraction{2, 1}));
 }
 
+// The usual number of networks, or ten times as many.
+int rounds(int usual) {
+  const char* tier = std::getenv("TALLY_TEST_TIER");
+  return tier != nullptr && std::string_view(tier) == "soak" ? 10 * usual : usual;
+}
+
 // -- Random networks -----------------------------------------------------------------------------
 
 TEST(ForestColl, TheBoundIsThatOfAllCuts) {
   std::mt19937_64 random(3);
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < rounds(1000); ++round) {
     const Network network = random_network(random, 12);
     const auto least = least_time(units(network), workers_of(network));
     ASSERT_TRUE(least.has_value());
@@ -256,7 +264,7 @@ TEST(ForestColl, TheBoundIsThatOfAllCuts) {
 // all-reduce of two phases is no faster than the best trees.
 TEST(ForestColl, TwoPhasesAreNoFasterThanAnyBoundOfTrees) {
   std::mt19937_64 random(4);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < rounds(200); ++round) {
     const Network network = random_network(random, 9);
     const double seconds = all_reduce_seconds(network) * (1 + kExact);
     const std::size_t workers = workers_of(network);
@@ -296,7 +304,7 @@ double tree_time(const Network& network) {
 
 TEST(ForestColl, TwoPhasesAreNoFasterThanTheBestTrees) {
   std::mt19937_64 random(5);
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < rounds(100); ++round) {
     const std::size_t workers = 2 + random() % 5;
     Builder builder(workers, 0);
     for (VertexId one = 0; one < workers; ++one) {

@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "control/plan/model/validate.h"
 #include "tests/support/control/test_plans.h"
@@ -129,6 +130,16 @@ TEST(NetworkFile, MachinesMayBeJoinedWithoutSwitches) {
   EXPECT_EQ(network->vertices[0].out, 2);
   EXPECT_EQ(network->vertices[0].in, 3);
   EXPECT_EQ(links_of(*network), (decltype(links_of(*network)){{0, 1, 2}, {1, 0, 3}}));
+}
+
+TEST(NetworkFile, TheExampleOfTheDocumentationIsRead) {
+  std::ifstream file(TALLY_PLANNING_PAGE);
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  const std::size_t begin = page.find("{\"fmt\":\"tally-network/1\"");
+  ASSERT_NE(begin, std::string::npos) << TALLY_PLANNING_PAGE;
+  const auto network = read_network(page.substr(begin, page.find("```", begin) - begin));
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(network->machines(), 5U);
 }
 
 // -- Errors ------------------------------------------------------------------------------------
