@@ -19,7 +19,7 @@ from processes import Tallyd, end_all  # noqa: E402
 
 TALLYD = TALLYCTL = ""
 PORT = 7733
-TIMEOUT = 180  # seconds
+TIMEOUT = 240  # seconds
 MEGABIT = 1e6 / 8
 JUMBO = 9000  # bytes of a packet: with 1500, headers and acknowledgements are 7 % of what a cable carries
 BURST, QUEUE = 32_000, 1_000_000  # bytes: room for the moments in which a busy host does nothing

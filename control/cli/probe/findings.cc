@@ -41,6 +41,18 @@ std::vector<std::string> narrow_pairs(const plan::MachineFile& file) {
   return words;
 }
 
+void fill_in(plan::MachineFile& file) {
+  std::vector<double> in(file.machines.size()), out(file.machines.size());
+  for (const plan::MachinePair& pair : file.pairs) {
+    out[pair.from] = std::max(out[pair.from], pair.speed);
+    in[pair.to] = std::max(in[pair.to], pair.speed);
+  }
+  for (std::size_t i = 0; i < file.machines.size(); ++i) {
+    if (file.machines[i].in == 0) file.machines[i].in = in[i];
+    if (file.machines[i].out == 0) file.machines[i].out = out[i];
+  }
+}
+
 void add_racks(plan::MachineFile& file, const std::vector<plan::racks::Rack>& racks) {
   const std::string prefix = prefix_of(file);
   for (std::size_t i = 0; i < racks.size(); ++i) {

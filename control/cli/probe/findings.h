@@ -14,6 +14,9 @@ namespace tally::control::probe {
 // bandwidth.
 std::vector<std::string> narrow_pairs(const plan::MachineFile& file);
 
+// Gives each machine that was not measured with all others at once the speed of its fastest pair.
+void fill_in(plan::MachineFile& file);
+
 // Adds the racks to the file, as "rack1" and so on, and gives their machines the names. If the name
 // of a machine begins with "rack", the names of racks begin with "rack-". Precondition: the
 // machines of the search are those of the file.

@@ -87,7 +87,7 @@ class Surveyor {
       for (std::size_t i = 0; i < (is_star() ? 1 : nodes_.size()); ++i) measure_at_once(i);
     }
     for (const Node& node : nodes_) survey_.file.machines.push_back(node.machine);
-    fill_in();
+    fill_in(survey_.file);
     if (options_.racks) find_racks();
     note_shared_machines();
     return std::move(survey_);
@@ -105,11 +105,11 @@ class Surveyor {
   void measure_machines();
   void measure_pairs();
   void measure_at_once(std::size_t index);
+  bool measure_round(std::vector<plan::racks::Flow>& asked);
   void find_racks();
   void transfer(std::vector<Flow>& flows);
   json offers(const std::vector<Flow>& flows);
   void leave_out(std::size_t node, const Error& error);
-  void fill_in();
   void note_shared_machines();
 
   const SurveyOptions& options_;
@@ -269,8 +269,27 @@ void Surveyor::measure_at_once(std::size_t index) {
   }
 }
 
-// Measures what the search asks for. An error ends the search, because without one node the flows
-// of the others are not those that it asked for.
+// Measures the flows of a round. Where many streams share a link, some may carry nothing for a
+// while. The search does without their flows. Returns false when a node is lost, or most flows are
+// missing.
+bool Surveyor::measure_round(std::vector<plan::racks::Flow>& asked) {
+  std::vector<std::string>& errors = survey_.errors;
+  const std::size_t before = errors.size();
+  std::vector<Flow> flows;
+  for (const auto& one : asked) flows.push_back({one.from, one.to, kStreams});
+  transfer(flows);
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    asked[i].speed = flows[i].speed;
+    if (flows[i].speed <= 0) ++missing;
+  }
+  const bool has_all_nodes =
+      std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.takes_part; });
+  if (!has_all_nodes || 2 * missing > flows.size()) return false;
+  errors.resize(before);
+  return true;
+}
+
 void Surveyor::find_racks() {
   using plan::racks::RackSearch;
   std::vector<plan::racks::Speeds> speeds;
@@ -294,12 +313,7 @@ void Surveyor::find_racks() {
   for (auto asked = search.next(); !asked.empty(); asked = search.next()) {
     progress_(fmt::format("racks: round {} of at most {}", ++round,
                           RackSearch::kRounds + 2 * nodes_.size()));
-    std::vector<Flow> flows;
-    for (const auto& one : asked) flows.push_back({one.from, one.to, kStreams});
-    const std::size_t before = survey_.errors.size();
-    transfer(flows);
-    if (survey_.errors.size() != before) return;
-    for (std::size_t i = 0; i < flows.size(); ++i) asked[i].speed = flows[i].speed;
+    if (!measure_round(asked)) return;
     search.add(asked);
   }
   add_racks(survey_.file, search.racks());
@@ -402,20 +416,6 @@ void Surveyor::transfer(std::vector<Flow>& flows) {
 }
 
 // -- Results ---------------------------------------------------------------------------------
-
-// Gives each machine that was not measured with all others at once the speed of its fastest pair.
-void Surveyor::fill_in() {
-  std::vector<plan::Machine>& machines = survey_.file.machines;
-  std::vector<double> in(machines.size()), out(machines.size());
-  for (const plan::MachinePair& pair : survey_.file.pairs) {
-    out[pair.from] = std::max(out[pair.from], pair.speed);
-    in[pair.to] = std::max(in[pair.to], pair.speed);
-  }
-  for (std::size_t i = 0; i < machines.size(); ++i) {
-    if (machines[i].in == 0) machines[i].in = in[i];
-    if (machines[i].out == 0) machines[i].out = out[i];
-  }
-}
 
 void Surveyor::note_shared_machines() {
   std::map<std::string, std::size_t> by_host;

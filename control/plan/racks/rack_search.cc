@@ -26,8 +26,10 @@ constexpr double kFirstShare = 0.4, kLargestShare = 0.95, kLeastOfSlow = 0.2;
 constexpr int kMostEstimates = 8;
 // Machines are together where nothing says otherwise.
 constexpr double kWithoutEvidence = 1e-3;
-// After so many rounds in which no bottleneck showed, there is none.
-constexpr std::size_t kRoundsWithout = 16;
+// After so many rounds in which no bottleneck showed, there is none. Racks are certain after as
+// many, if so many guesses in a row were the same.
+constexpr std::size_t kFewestRounds = 16;
+constexpr std::size_t kSameGuesses = 10;
 constexpr std::size_t kFirstRounds = 4;  // drawn by chance alone
 
 // Pairs alone, and flows in rounds: how often these are slow between racks has nothing to do with
@@ -51,6 +53,12 @@ struct RackSearch::Counts {
     ++(flow.speed < kSlow * free_speed ? slow : fast)[kind][pair];
   }
 
+  double share_of_slow(std::size_t kind) const {
+    const double all_fast = std::accumulate(fast[kind].begin(), fast[kind].end(), 0.0);
+    const double all_slow = std::accumulate(slow[kind].begin(), slow[kind].end(), 0.0);
+    return all_slow / std::max(all_fast + all_slow, 1.0);
+  }
+
   std::size_t machines;
   std::array<std::vector<std::uint32_t>, kKinds> fast, slow;
 };
@@ -59,12 +67,13 @@ RackSearch::RackSearch(std::vector<Speeds> machines) : machines_(std::move(machi
 
 std::vector<Flow> RackSearch::next() {
   if (!has_groups_) {
-    const bool guesses = rounds_.size() >= kFirstRounds && rounds_.size() % 2 == 0;
     std::vector<std::size_t> groups(machines_.size());
-    if (guesses) groups = find_groups();
-    const bool is_one = *std::max_element(groups.begin(), groups.end()) == 0;
-    const bool has_nothing = guesses && is_one && rounds_.size() >= kRoundsWithout;
-    if (rounds_.size() < kRounds && !has_nothing) return mixed(groups);
+    if (rounds_.size() >= kFirstRounds && rounds_.size() % 2 == 0) {
+      groups = find_groups();
+      same_guesses_ = groups == groups_ ? same_guesses_ + 1 : 0;
+      groups_ = groups;
+    }
+    if (rounds_.size() < kRounds && !is_certain()) return mixed(groups);
     end_rounds();
   }
   const std::size_t index = crossings_.size();
@@ -74,6 +83,12 @@ std::vector<Flow> RackSearch::next() {
 
 void RackSearch::add(const std::vector<Flow>& flows) {
   (has_groups_ ? crossings_ : rounds_).push_back(flows);
+}
+
+bool RackSearch::is_certain() const {
+  if (rounds_.size() < kFewestRounds) return false;
+  const bool is_one = *std::max_element(groups_.begin(), groups_.end()) == 0;
+  return is_one || same_guesses_ >= kSameGuesses;
 }
 
 void RackSearch::end_rounds() {
@@ -136,7 +151,9 @@ double RackSearch::free_speed(std::size_t from, std::size_t to) const {
 std::vector<std::size_t> RackSearch::find_groups() const {
   const Counts counts = count();
   const std::size_t machines = machines_.size();
-  std::array<double, kKinds> shares = {kFirstShare, kFirstShare};
+  // If no pair alone is slow, fast ones say nothing, and must not join all machines at first.
+  const std::array<double, kKinds> first = {counts.share_of_slow(0), kFirstShare};
+  std::array<double, kKinds> shares = first;
   std::vector<std::size_t> groups;
   for (int turn = 0; turn < kMostEstimates; ++turn) {
     Weights weights(machines);
@@ -167,7 +184,7 @@ std::vector<std::size_t> RackSearch::find_groups() const {
         slow += counts.slow[kind][pair];
         all += counts.slow[kind][pair] + counts.fast[kind][pair];
       }
-      shares[kind] = all > 0 ? (slow + 0.5) / (all + 1) : kFirstShare;
+      shares[kind] = all > 0 ? (slow + 0.5) / (all + 1) : first[kind];
     }
   }
   return groups;
@@ -255,7 +272,7 @@ double RackSearch::speed_of_link(std::size_t rack, bool out) const {
   };
   std::map<std::size_t, Sum> by_rack;
   for (const Flow& flow : crossings_[index]) {
-    if (flow.speed <= 0) return nics;
+    if (flow.speed <= 0) continue;  // the others fill the link without it
     const std::size_t outside = out ? flow.to : flow.from;
     const auto flows = static_cast<double>(flows_at[outside]);
     Sum& sum = by_rack[groups_[outside]];

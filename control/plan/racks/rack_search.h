@@ -53,7 +53,7 @@ class RackSearch {
   void add_alone(const Flow& flow) { alone_.push_back(flow); }
 
   // Returns the flows to measure at the same time next. Empty when the search is over. There are at
-  // most kRounds rounds, and 2 more for each rack; fewer where no bottleneck shows.
+  // most kRounds rounds, and 2 more for each rack; fewer where the racks show sooner.
   std::vector<Flow> next();
   // Adds the flows of next() with their speeds.
   void add(const std::vector<Flow>& flows);
@@ -71,6 +71,7 @@ class RackSearch {
   double free_speed(std::size_t from, std::size_t to) const;
   Counts count() const;
   std::vector<std::size_t> find_groups() const;
+  bool is_certain() const;
   void end_rounds();
   std::vector<Flow> mixed(const std::vector<std::size_t>& groups);
   std::vector<Flow> crossing(std::size_t rack, bool out) const;
@@ -82,7 +83,8 @@ class RackSearch {
   std::vector<std::vector<Flow>> rounds_;
   std::mt19937_64 random_;  // always from the same seed
   bool has_groups_ = false;
-  std::vector<std::size_t> groups_;           // by machine; once has_groups_
+  std::vector<std::size_t> groups_;           // by machine; before has_groups_: the last guess
+  std::size_t same_guesses_ = 0;              // in a row
   std::size_t count_ = 0;                     // of groups
   std::vector<std::vector<Flow>> crossings_;  // out of group 0, into it, out of group 1 ...
 };
