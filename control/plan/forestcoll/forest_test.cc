@@ -231,6 +231,24 @@ TEST(ForestColl, HelpersOfAStarAreOfNoUse) {
   }
 }
 
+// Two racks of 4 workers and some helpers, whose NICs have 2.
+TEST(ForestColl, RacksTakeAsLongAsTheirNicsOrTheirLink) {
+  struct Case {
+    double link = 0;
+    std::size_t helpers = 0;  // in each rack
+    double expected = 0;      // seconds per byte of an all-reduce
+  };
+  for (const auto& [link, helpers, expected] : std::vector<Case>{
+           {4, 0, 0.875}, {4, 2, 0.875}, {2, 1, 0.875}, {2, 4, 0.875}, {1, 0, 1}, {1, 2, 1}}) {
+    const auto first_helper = VertexId{8};
+    const auto first_switch = static_cast<VertexId>(first_helper + 2 * helpers);
+    Builder builder(8, 2 * helpers + 2);
+    for (VertexId id = 0; id < first_switch; ++id) builder.both(id, first_switch + id % 2, 2);
+    builder.both(first_switch, first_switch + 1, link);
+    EXPECT_DOUBLE_EQ(all_reduce_seconds(builder.network()), expected) << link << ", " << helpers;
+  }
+}
+
 TEST(ForestColl, ReduceScatterHasTheLinksTheOtherWay) {
   Builder builder(3, 0);
   builder.link(0, 1, 1);
