@@ -61,15 +61,19 @@ void move_items(const Weights& weights, std::vector<std::size_t>& of) {
 
 }  // namespace
 
+void number(std::vector<std::size_t>& groups) {
+  std::vector<std::size_t> numbers(groups.size(), groups.size());
+  std::size_t count = 0;
+  for (std::size_t& one : groups) {
+    if (numbers[one] == groups.size()) numbers[one] = count++;
+    one = numbers[one];
+  }
+}
+
 std::vector<std::size_t> group(const Weights& weights) {
   std::vector<std::size_t> of = join(weights);
   move_items(weights, of);
-  std::vector<std::size_t> numbers(weights.items(), weights.items());
-  std::size_t groups = 0;
-  for (std::size_t& one : of) {
-    if (numbers[one] == weights.items()) numbers[one] = groups++;
-    one = numbers[one];
-  }
+  number(of);
   return of;
 }
 

@@ -24,6 +24,9 @@ class Weights {
   std::vector<double> values_;
 };
 
+// Numbers groups in the order of their first items. Precondition: each number is below the size.
+void number(std::vector<std::size_t>& groups);
+
 // Returns, by item, the number of its group; groups are numbered in the order of their first items.
 // The sum of the weights within groups is as large as this search finds: it joins the two groups
 // with the largest weight between them while that is above 0, and then moves single items. (The

@@ -63,6 +63,36 @@ struct RackSearch::Counts {
   std::array<std::vector<std::uint32_t>, kKinds> fast, slow;
 };
 
+namespace {
+
+// Moves each machine that is alone to the group with the largest mean weight to it. A machine that
+// was slow with all others looks like a rack of its own.
+void place_single_machines(const Weights& weights, std::vector<std::size_t>& groups) {
+  const std::vector<std::size_t> before = groups;
+  std::vector<std::size_t> sizes(groups.size());
+  for (const std::size_t one : before) ++sizes[one];
+  if (*std::max_element(sizes.begin(), sizes.end()) < 2) {
+    groups.assign(groups.size(), 0);  // all are slow with all: there is no link to find
+    return;
+  }
+  for (std::size_t machine = 0; machine < before.size(); ++machine) {
+    if (sizes[before[machine]] > 1) continue;
+    std::vector<double> sums(sizes.size());
+    for (std::size_t other = 0; other < before.size(); ++other) {
+      if (other != machine) sums[before[other]] += weights.at(machine, other);
+    }
+    std::size_t best = before[machine];
+    for (std::size_t one = 0; one < sizes.size(); ++one) {
+      if (sizes[one] < 2) continue;
+      const auto mean = [&](std::size_t of) { return sums[of] / static_cast<double>(sizes[of]); };
+      if (best == before[machine] || mean(one) > mean(best)) best = one;
+    }
+    groups[machine] = best;
+  }
+}
+
+}  // namespace
+
 RackSearch::RackSearch(std::vector<Speeds> machines) : machines_(std::move(machines)) {}
 
 std::vector<Flow> RackSearch::next() {
@@ -175,6 +205,8 @@ std::vector<std::size_t> RackSearch::find_groups() const {
       }
     }
     auto next = group(weights);
+    place_single_machines(weights, next);
+    number(next);
     if (next == groups) break;
     groups = std::move(next);
     for (std::size_t kind = 0; kind < kKinds; ++kind) {
