@@ -18,6 +18,7 @@ int fuzz_rpc(const std::uint8_t*, std::size_t);
 int fuzz_config(const std::uint8_t*, std::size_t);
 int fuzz_plan(const std::uint8_t*, std::size_t);
 int fuzz_pipeline(const std::uint8_t*, std::size_t);
+int fuzz_network(const std::uint8_t*, std::size_t);
 int fuzz_host(const std::uint8_t*, std::size_t);
 int fuzz_roce(const std::uint8_t*, std::size_t);
 int fuzz_security(const std::uint8_t*, std::size_t);
@@ -52,7 +53,7 @@ int main(int count, char** arguments) {
       {"wire", fuzz_wire},         {"ring", fuzz_ring},     {"protocol", fuzz_protocol},
       {"rpc", fuzz_rpc},           {"config", fuzz_config}, {"plan", fuzz_plan},
       {"host", fuzz_host},         {"roce", fuzz_roce},     {"security", fuzz_security},
-      {"pipeline", fuzz_pipeline},
+      {"pipeline", fuzz_pipeline}, {"network", fuzz_network},
   };
   for (const auto& [name, fuzzer] : kFuzzers) {
     if (replay(folder / name, fuzzer) > 0) continue;

@@ -19,7 +19,7 @@ from processes import Tallyd, end_all  # noqa: E402
 
 TALLYD = TALLYCTL = ""
 PORT = 7733
-TIMEOUT = 120  # seconds
+TIMEOUT = 240  # seconds
 MEGABIT = 1e6 / 8
 JUMBO = 9000  # bytes of a packet: with 1500, headers and acknowledgements are 7 % of what a cable carries
 BURST, QUEUE = 32_000, 1_000_000  # bytes: room for the moments in which a busy host does nothing
@@ -33,9 +33,9 @@ class Probe(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.place = Path(directory.name)
 
-    def cluster(self, rates: list[str]) -> None:
+    def cluster(self, rates: list[str], racks: int = 1) -> None:
         """A machine for each rate, with a node; the first one's coordinates, and is no worker's."""
-        self.network = Network(len(rates), mtu=JUMBO)
+        self.network = Network(len(rates), mtu=JUMBO, racks=racks)
         self.network.__enter__()
         self.addCleanup(self.network.__exit__, None, None, None)
         self.addCleanup(end_all)
@@ -96,6 +96,17 @@ class Probe(unittest.TestCase):
                          [("m1", "helper"), ("m2", "worker"), ("m3", "worker")])
         self.assertAlmostEqual(nodes[2]["in"], machines["m3"]["in"])
         subprocess.run([TALLYCTL, "plan", "check", plan], check=True, capture_output=True)
+
+    def test_racks_that_share_a_link_are_found(self):
+        self.cluster(["40mbit"] * 6, racks=2)
+        for rack in range(2):  # one pair alone does not fill it
+            self.network.switch.limit_uplink(rack, "50mbit", BURST, QUEUE)
+        measured = self.probe(1, "--racks", "--no-pairs", "--seconds", "0.5")
+        racks = {one["name"]: one["rack"] for one in measured["machines"]}
+        self.assertEqual(racks, {"m1": "rack1", "m2": "rack1", "m3": "rack1", "m4": "rack2", "m5": "rack2", "m6": "rack2"})
+        for rack in measured["racks"]:
+            self.assert_near(rack["up"], 50)
+            self.assert_near(rack["down"], 50)
 
     def test_one_with_another_alone(self):
         self.cluster(["100mbit", "100mbit", "100mbit"])

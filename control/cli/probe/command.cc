@@ -13,6 +13,7 @@
 #include "control/cli/common/flags.h"
 #include "control/cli/common/tables.h"
 #include "control/cli/plan/plan_files.h"
+#include "control/cli/probe/findings.h"
 #include "control/cli/probe/survey.h"
 #include "control/config/config.h"
 #include "net/rpc/rpc_channel.h"
@@ -70,6 +71,9 @@ std::string render(const Survey& survey) {
   if (slowest.size() > kRows) {
     text += fmt::format("and {} more: --json or --out\n", slowest.size() - kRows);
   }
+  const auto racks = describe_racks(survey.file);
+  if (!racks.empty()) text += "\nracks\n";
+  for (const std::string& rack : racks) text += rack + "\n";
   return text;
 }
 
@@ -100,16 +104,21 @@ int fail(const std::string& why, int status) {
 CLI::App* add_probe(CLI::App& app, ProbeArguments& arguments) {
   auto* probe = app.add_subcommand(
       "probe", "measures the machines of a cluster and the network between them, by their nodes");
-  probe
-      ->add_option("--to", arguments.to,
-                   "members by name or host, or addresses: measure the node at --address with "
-                   "these alone; may be repeated. Left out: all members with each other")
-      ->type_name("HOST");
+  auto* to =
+      probe->add_option("--to", arguments.to,
+                        "members by name or host, or addresses: measure the node at --address with "
+                        "these alone; may be repeated. Left out: all members with each other");
+  to->type_name("HOST");
   probe->add_option("--seconds", arguments.seconds, "that each measurement counts")
       ->check(number_in(0.05, 10.0))
       ->capture_default_str();
   probe->add_flag("--no-pairs", arguments.no_pairs,
                   "each node with all others at once alone: with many nodes pairs take long");
+  probe
+      ->add_flag("--racks", arguments.racks,
+                 "also find the racks, whose machines share a link: some 2 s for each of 16 to 40 "
+                 "rounds, and for each rack 2 more")
+      ->excludes(to);
   probe
       ->add_option("--config", arguments.config,
                    "a configuration of tallyd whose secret_file has the secret, instead of --token")
@@ -147,6 +156,7 @@ int run_probe(const ProbeArguments& arguments, const ProbeRun& run) {
                         .credentials = *credentials,
                         .seconds = arguments.seconds,
                         .pairs = !arguments.no_pairs,
+                        .racks = arguments.racks,
                         .timeout = static_cast<Nanos>(run.timeout * kSecond)};
   const bool shows_progress = ::isatty(STDERR_FILENO) != 0;
   const auto measured = survey(options, [&](const std::string& what) {

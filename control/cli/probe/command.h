@@ -11,6 +11,7 @@ struct ProbeArguments {
   std::vector<std::string> to;
   double seconds = 1;
   bool no_pairs = false;
+  bool racks = false;
   std::string config;  // a configuration file of tallyd with security.secret_file
   std::string out;
 };

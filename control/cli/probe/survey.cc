@@ -9,9 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/text/speed.h"
 #include "control/cli/common/members.h"
 #include "control/cli/common/tables.h"
+#include "control/cli/probe/findings.h"
+#include "control/plan/racks/rack_search.h"
 #include "control/probe/stream.h"
 #include "control/threads/parallel_for.h"
 #include "net/address.h"
@@ -28,7 +29,6 @@ constexpr std::size_t kStreams = 4;     // at least, of a measurement; a node ha
 constexpr Nanos kSlack = 25 * kSecond;  // for streams to begin and to report, beyond the span
 constexpr Nanos kBusy = 15 * kSecond;   // for another measurement to end
 constexpr Nanos kBusyPause = 50 * kMillisecond;
-constexpr double kNarrow = 0.9;
 
 struct Node {
   plan::Machine machine;
@@ -86,8 +86,9 @@ class Surveyor {
       if (options_.pairs || is_star()) measure_pairs();
       for (std::size_t i = 0; i < (is_star() ? 1 : nodes_.size()); ++i) measure_at_once(i);
     }
-    for (Node& node : nodes_) survey_.file.machines.push_back(std::move(node.machine));
-    fill_in();
+    for (const Node& node : nodes_) survey_.file.machines.push_back(node.machine);
+    fill_in(survey_.file);
+    if (options_.racks) find_racks();
     note_shared_machines();
     return std::move(survey_);
   }
@@ -104,10 +105,11 @@ class Surveyor {
   void measure_machines();
   void measure_pairs();
   void measure_at_once(std::size_t index);
+  bool measure_round(std::vector<plan::racks::Flow>& asked);
+  void find_racks();
   void transfer(std::vector<Flow>& flows);
   json offers(const std::vector<Flow>& flows);
   void leave_out(std::size_t node, const Error& error);
-  void fill_in();
   void note_shared_machines();
 
   const SurveyOptions& options_;
@@ -267,6 +269,60 @@ void Surveyor::measure_at_once(std::size_t index) {
   }
 }
 
+// Measures the flows of a round. Where many streams share a link, some may carry nothing for a
+// while. The search does without their flows. Returns false when a node is lost, or most flows are
+// missing.
+bool Surveyor::measure_round(std::vector<plan::racks::Flow>& asked) {
+  std::vector<std::string>& errors = survey_.errors;
+  const std::size_t before = errors.size();
+  std::vector<Flow> flows;
+  for (const auto& one : asked) flows.push_back({one.from, one.to, kStreams});
+  transfer(flows);
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    asked[i].speed = flows[i].speed;
+    if (flows[i].speed <= 0) ++missing;
+  }
+  const bool has_all_nodes =
+      std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.takes_part; });
+  if (!has_all_nodes || 2 * missing > flows.size()) return false;
+  errors.resize(before);
+  return true;
+}
+
+void Surveyor::find_racks() {
+  using plan::racks::RackSearch;
+  std::vector<plan::racks::Speeds> speeds;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const plan::Machine& machine = survey_.file.machines[i];
+    if (nodes_[i].takes_part && machine.in > 0 && machine.out > 0)
+      speeds.push_back({machine.in, machine.out});
+  }
+  if (speeds.size() != nodes_.size() || speeds.size() < plan::racks::kFewestMachines ||
+      speeds.size() > kMostThreads) {
+    survey_.errors.push_back(
+        fmt::format("--racks: {} of {} nodes were measured: it needs all of them, and {} to {}",
+                    speeds.size(), nodes_.size(), plan::racks::kFewestMachines, kMostThreads));
+    return;
+  }
+  RackSearch search(std::move(speeds));
+  for (const plan::MachinePair& pair : survey_.file.pairs) {
+    search.add_alone({pair.from, pair.to, pair.speed});
+  }
+  std::size_t round = 0;
+  for (auto asked = search.next(); !asked.empty(); asked = search.next()) {
+    progress_(fmt::format("racks: round {} of at most {}", ++round,
+                          RackSearch::kRounds + 2 * nodes_.size()));
+    if (!measure_round(asked)) return;
+    search.add(asked);
+  }
+  add_racks(survey_.file, search.racks());
+  if (survey_.file.racks.empty()) {
+    survey_.notes.push_back(fmt::format(
+        "no racks: in {} rounds of flows at the same time only the NICs limited them", round));
+  }
+}
+
 // Records the error. A node that is lost takes no further part, so that the rest is measured
 // without it.
 void Surveyor::leave_out(std::size_t node, const Error& error) {
@@ -361,20 +417,6 @@ void Surveyor::transfer(std::vector<Flow>& flows) {
 
 // -- Results ---------------------------------------------------------------------------------
 
-// Gives each machine that was not measured with all others at once the speed of its fastest pair.
-void Surveyor::fill_in() {
-  std::vector<plan::Machine>& machines = survey_.file.machines;
-  std::vector<double> in(machines.size()), out(machines.size());
-  for (const plan::MachinePair& pair : survey_.file.pairs) {
-    out[pair.from] = std::max(out[pair.from], pair.speed);
-    in[pair.to] = std::max(in[pair.to], pair.speed);
-  }
-  for (std::size_t i = 0; i < machines.size(); ++i) {
-    if (machines[i].in == 0) machines[i].in = in[i];
-    if (machines[i].out == 0) machines[i].out = out[i];
-  }
-}
-
 void Surveyor::note_shared_machines() {
   std::map<std::string, std::size_t> by_host;
   for (const Node& node : nodes_) {
@@ -394,23 +436,6 @@ void Surveyor::note_shared_machines() {
 Result<Survey> survey(const SurveyOptions& options,
                       const std::function<void(const std::string&)>& progress) {
   return Surveyor(options, progress).run();
-}
-
-std::vector<std::string> narrow_pairs(const plan::MachineFile& file) {
-  std::vector<std::pair<double, std::string>> narrow;
-  for (const plan::MachinePair& pair : file.pairs) {
-    const plan::Machine &from = file.machines[pair.from], &to = file.machines[pair.to];
-    const double nics = std::min(from.out, to.in);
-    if (nics <= 0 || pair.speed >= kNarrow * nics) continue;
-    narrow.emplace_back(pair.speed / nics,
-                        fmt::format("{} -> {}: {} where both NICs carry {}", from.name, to.name,
-                                    speed_text(pair.speed), speed_text(nics)));
-  }
-  std::stable_sort(narrow.begin(), narrow.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> words;
-  for (auto& [share, text] : narrow) words.push_back(std::move(text));
-  return words;
 }
 
 }  // namespace tally::control::probe

@@ -19,6 +19,7 @@ struct SurveyOptions {
   net::tls::Credentials credentials{};  // for nodes over TCP
   double seconds = 1;                   // seconds that each measurement counts
   bool pairs = true;                    // also measure every pair alone; always done with `to`
+  bool racks = false;                   // also search for racks; not with `to`
   Nanos timeout = 0;                    // time limit for answers without a measurement
 };
 
@@ -32,10 +33,5 @@ struct Survey {
 // nodes to measure.
 Result<Survey> survey(const SurveyOptions& options,
                       const std::function<void(const std::string&)>& progress);
-
-// Returns one line of text for each pair that is more than a tenth slower than both machines' NICs,
-// the slowest pair first. The network between them is the bottleneck, so it has no full bisection
-// bandwidth.
-std::vector<std::string> narrow_pairs(const plan::MachineFile& file);
 
 }  // namespace tally::control::probe

@@ -31,46 +31,128 @@ std::string text_of(const Value& machine, std::string_view key) {
 
 using Places = std::map<std::string, std::size_t>;  // index of a machine, by name
 
-Machine machine_of(const Value& entry, Places& places) {
-  entry.expect_object({"name", "role", "address", "interface", "nic", "in", "out", "sum"});
-  Machine machine;
-  const Value name = entry.member("name");
-  machine.name = name.text(kLongestText);
-  if (!places.try_emplace(machine.name, places.size()).second || machine.name.empty()) {
-    name.refuse("a name that no other machine has, and not empty");
-  }
-  machine.role = static_cast<Role>(entry.member("role").word({"worker", "helper"}));
-  machine.address = text_of(entry, "address");
-  machine.interface = text_of(entry, "interface");
-  machine.nic = speed_of(entry, "nic");
-  machine.in = speed_of(entry, "in");
-  machine.out = speed_of(entry, "out");
-  machine.sum = speed_of(entry, "sum");
-  return machine;
-}
+class MachinesReader {
+ public:
+  MachinesReader(const Value& file, Mistake& mistake) : file_(file), mistake_(mistake) {}
 
-MachinePair pair_of(const Value& entry, const Places& places) {
-  entry.expect_object({"from", "to", "speed"});
-  const auto place = [&](const char* key) {
-    const Value value = entry.member(key);
-    const auto found = places.find(value.text(kLongestText));
-    if (found != places.end()) return found->second;
-    value.refuse("the name of one of the machines");
-    return std::size_t{0};
-  };
-  MachinePair pair;
-  pair.from = place("from");
-  pair.to = place("to");
-  pair.speed = speed_of(entry, "speed");
-  if (pair.from == pair.to) entry.refuse("a pair of two machines");
-  if (pair.speed == 0) entry.member("speed").refuse("bytes per second");
-  return pair;
-}
+  MachineFile read() {
+    file_.expect_object({"fmt", "racks", "switches", "machines", "pairs"});
+    if (mistake_.any()) return {};
+    file_.member("fmt").word({kMachinesFormat});
+    // Racks and switches first, because machines refer to them by name.
+    each("racks", [&](const Value& entry) { read_.racks.push_back(switch_of(entry, true)); });
+    each("switches",
+         [&](const Value& entry) { read_.switches.push_back(switch_of(entry, false)); });
+    if (!switches_.empty()) switches_.try_emplace(std::string(kCoreName), false);
+    check_ends("racks", read_.racks);
+    check_ends("switches", read_.switches);
+    if (!file_.has("machines")) file_.member("machines");
+    each("machines", [&](const Value& entry) { read_.machines.push_back(machine_of(entry)); });
+    each("pairs", [&](const Value& entry) { read_.pairs.push_back(pair_of(entry)); });
+    return std::move(read_);
+  }
+
+ private:
+  template <typename Action>
+  void each(std::string_view key, Action action) {
+    if (!file_.has(key)) return;
+    const Value list = file_.member(key);
+    const std::size_t size = list.size(key == "pairs" ? kMaxLinks : kMaxVertices);
+    for (std::size_t i = 0; i < size && !mistake_.any(); ++i) action(list.entry(i));
+  }
+
+  Switch switch_of(const Value& entry, bool is_rack) {
+    entry.expect_object({"name", "to", "speed", "up", "down"});
+    Switch one;
+    const Value name = entry.member("name");
+    one.name = name.text(kLongestText);
+    if (!switches_.try_emplace(one.name, is_rack).second || one.name.empty()) {
+      name.refuse("a name that no other rack or switch has, and not empty");
+    }
+    one.to = text_of(entry, "to");
+    one.up = one.down = speed_of(entry, "speed");
+    if (entry.has("up") || entry.has("down")) {
+      if (one.up > 0) entry.refuse("given either \"speed\", or \"up\" and \"down\"");
+      one.up = given_speed_of(entry, "up");
+      one.down = given_speed_of(entry, "down");
+    } else if (is_rack || entry.has("to")) {
+      given_speed_of(entry, "speed");
+    }
+    return one;
+  }
+
+  static double given_speed_of(const Value& entry, std::string_view key) {
+    return entry.has(key) ? speed_of(entry, key) : entry.member(key).number();
+  }
+
+  void check_ends(std::string_view key, const std::vector<Switch>& list) {
+    std::size_t i = 0;
+    each(key, [&](const Value& entry) {
+      const Switch& one = list[i++];
+      if (one.to.empty() && one.name == kCoreName && one.up > 0) {
+        entry.refuse("given \"to\", because without it the link leads to \"core\" itself");
+      }
+      if (one.to.empty()) return;
+      if (one.to != one.name && switches_.count(one.to) > 0) return;
+      entry.member("to").refuse("the name of another rack or switch of this file");
+    });
+  }
+
+  Machine machine_of(const Value& entry) {
+    entry.expect_object(
+        {"name", "role", "address", "interface", "nic", "in", "out", "sum", "rack"});
+    Machine machine;
+    const Value name = entry.member("name");
+    machine.name = name.text(kLongestText);
+    if (!places_.try_emplace(machine.name, places_.size()).second || machine.name.empty() ||
+        switches_.count(machine.name) > 0) {
+      name.refuse("a name that no other machine, rack or switch has, and not empty");
+    }
+    machine.role = static_cast<Role>(entry.member("role").word({"worker", "helper"}));
+    machine.address = text_of(entry, "address");
+    machine.interface = text_of(entry, "interface");
+    machine.nic = speed_of(entry, "nic");
+    machine.in = speed_of(entry, "in");
+    machine.out = speed_of(entry, "out");
+    machine.sum = speed_of(entry, "sum");
+    machine.rack = text_of(entry, "rack");
+    const auto rack = switches_.find(machine.rack);
+    if (entry.has("rack") && (rack == switches_.end() || !rack->second)) {
+      entry.member("rack").refuse("the name of one of the racks");
+    }
+    return machine;
+  }
+
+  MachinePair pair_of(const Value& entry) {
+    entry.expect_object({"from", "to", "speed"});
+    const auto place = [&](const char* key) {
+      const Value value = entry.member(key);
+      const auto found = places_.find(value.text(kLongestText));
+      if (found != places_.end()) return found->second;
+      value.refuse("the name of one of the machines");
+      return std::size_t{0};
+    };
+    MachinePair pair;
+    pair.from = place("from");
+    pair.to = place("to");
+    pair.speed = speed_of(entry, "speed");
+    if (pair.from == pair.to) entry.refuse("a pair of two machines");
+    if (pair.speed == 0) entry.member("speed").refuse("bytes per second");
+    return pair;
+  }
+
+  const Value& file_;
+  Mistake& mistake_;
+  MachineFile read_;
+  Places places_;
+  std::map<std::string, bool> switches_;  // by name: whether it is a rack
+};
 
 json known(const Machine& machine) {
   json entry = {{"name", machine.name}, {"role", role_name(machine.role)}};
   if (!machine.address.empty()) entry["address"] = machine.address;
   if (!machine.interface.empty()) entry["interface"] = machine.interface;
+  if (!machine.rack.empty()) entry["rack"] = machine.rack;
   for (const auto& [key, speed] : {std::pair{"nic", machine.nic},
                                    {"in", machine.in},
                                    {"out", machine.out},
@@ -84,6 +166,22 @@ std::string line(const json& entry, bool last) {
   return "  " + entry.dump(-1, ' ', false, json::error_handler_t::replace) + (last ? "\n" : ",\n");
 }
 
+// Nothing where there are none: most files have only machines and pairs.
+std::string lines_of(std::string_view key, const std::vector<Switch>& list) {
+  if (list.empty()) return {};
+  std::string text = fmt::format(" \"{}\":[\n", key);
+  for (const Switch& one : list) {
+    json entry = {{"name", one.name}};
+    if (!one.to.empty()) entry["to"] = one.to;
+    if (one.up > 0) {
+      entry["up"] = std::round(one.up);
+      entry["down"] = std::round(one.down);
+    }
+    text += line(entry, &one == &list.back());
+  }
+  return text + " ],\n";
+}
+
 }  // namespace
 
 Result<MachineFile> read_machines(std::string_view text) {
@@ -91,29 +189,15 @@ Result<MachineFile> read_machines(std::string_view text) {
   if (!document) return document.error();
   Mistake mistake;
   const Value file(*document, mistake);
-  file.expect_object({"fmt", "machines", "pairs"});
-  if (mistake.any()) return Error{Status::kInvalidArgument, mistake.text()};
-  file.member("fmt").word({kMachinesFormat});
-  MachineFile read;
-  Places places;
-  const Value machines = file.member("machines");
-  const std::size_t count = machines.size(kMaxVertices);
-  for (std::size_t i = 0; i < count && !mistake.any(); ++i) {
-    read.machines.push_back(machine_of(machines.entry(i), places));
-  }
-  if (file.has("pairs")) {
-    const Value pairs = file.member("pairs");
-    const std::size_t most = pairs.size(kMaxLinks);
-    for (std::size_t i = 0; i < most && !mistake.any(); ++i) {
-      read.pairs.push_back(pair_of(pairs.entry(i), places));
-    }
-  }
+  MachineFile read = MachinesReader(file, mistake).read();
   if (mistake.any()) return Error{Status::kInvalidArgument, mistake.text()};
   return read;
 }
 
 std::string write_machines(const MachineFile& file) {
-  std::string text = fmt::format("{{\"fmt\":\"{}\",\n \"machines\":[\n", kMachinesFormat);
+  std::string text =
+      fmt::format("{{\"fmt\":\"{}\",\n{}{} \"machines\":[\n", kMachinesFormat,
+                  lines_of("racks", file.racks), lines_of("switches", file.switches));
   for (std::size_t i = 0; i < file.machines.size(); ++i) {
     text += line(known(file.machines[i]), i + 1 == file.machines.size());
   }

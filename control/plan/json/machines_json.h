@@ -15,6 +15,9 @@ namespace tally::plan {
 inline constexpr std::string_view kMachinesFormat = "tally-machines/1";
 inline constexpr std::size_t kMaxMachinesBytes = 16 << 20;
 
+// The switch above the racks and switches that name no other. Files need not list it.
+inline constexpr std::string_view kCoreName = "core";
+
 // Speeds are bytes per second, above 0. The value 0 means unknown.
 struct Machine {
   std::string name;
@@ -25,6 +28,15 @@ struct Machine {
   double in = 0;              // measured, from all other machines at once
   double out = 0;             // measured, to all other machines at once
   double sum = 0;             // measured, bytes of input that it can sum
+  std::string rack{};         // name of its rack; empty: none
+};
+
+// A rack, whose machines are joined to one switch, or a switch above racks.
+struct Switch {
+  std::string name;
+  std::string to;   // name of the rack or switch above it; empty: "core"
+  double up = 0;    // speed of the link to it; 0: it has none, which a rack always has
+  double down = 0;  // speed of the link from it
 };
 
 // The measured speed from one machine to one other, while the other sends back as fast as it can.
@@ -38,6 +50,8 @@ struct MachinePair {
 struct MachineFile {
   std::vector<Machine> machines;  // each name is unique
   std::vector<MachinePair> pairs;
+  std::vector<Switch> racks{};     // no name is also that of a machine or of another switch
+  std::vector<Switch> switches{};  // above racks; "core" need not be listed
 };
 
 // Parses and validates the text. An error names the place, the value and what it must be. Never

@@ -25,6 +25,11 @@ std::string with_machine(const std::string& machine) {
   return R"({"fmt":"tally-machines/1","machines":[)" + machine + "]}";
 }
 
+std::string with_racks(const std::string& racks) {
+  return R"({"fmt":"tally-machines/1","racks":[)" + racks +
+         R"(],"machines":[{"name":"a","role":"worker","rack":"r"}]})";
+}
+
 TEST(MachineFile, IsReadAsItWasWritten) {
   const auto file = read_machines(kWhole);
   ASSERT_TRUE(file.ok()) << file.error().message;
@@ -38,6 +43,34 @@ TEST(MachineFile, IsReadAsItWasWritten) {
   EXPECT_EQ(file->pairs[0].to, 0U);
   EXPECT_EQ(write_machines(*file), kWhole);
   EXPECT_EQ(error_of(write_machines({})), "");
+}
+
+TEST(MachineFile, RacksAndSwitchesAreReadAsTheyWereWritten) {
+  const std::string text = R"({"fmt":"tally-machines/1",
+ "racks":[
+  {"down":4.0,"name":"r0","to":"s","up":5.0},
+  {"down":6.0,"name":"r1","up":6.0}
+ ],
+ "switches":[
+  {"down":7.0,"name":"s","to":"core","up":7.0},
+  {"name":"core"}
+ ],
+ "machines":[
+  {"name":"a","nic":1.0,"rack":"r1","role":"worker"},
+  {"name":"b","nic":1.0,"role":"worker"}
+ ],
+ "pairs":[
+ ]}
+)";
+  const auto file = read_machines(text);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(write_machines(*file), text);
+  ASSERT_EQ(file->racks.size(), 2U);
+  EXPECT_EQ(file->racks[0].to, "s");
+  EXPECT_EQ(file->racks[0].up, 5);
+  EXPECT_EQ(file->racks[0].down, 4);
+  EXPECT_EQ(file->machines[0].rack, "r1");
+  EXPECT_EQ(file->machines[1].rack, "");
 }
 
 TEST(MachineFile, MeasuredSpeedsOverrideDeclaredOnes) {
@@ -72,6 +105,17 @@ TEST(MachineFile, ErrorsNameTheKey) {
       {R"({"fmt":"tally-machines/1","machines":[{"name":"a","role":"worker"}],
           "pairs":[{"from":"a","to":"a","speed":1}]})",
        "pairs[0]"},
+      {with_racks(R"({"name":"r","speed":1,"up":1})"), "racks[0] = {...}: must be given either"},
+      {with_racks(R"({"name":"r","up":1})"), "racks[0].down: missing"},
+      {with_racks(R"({"name":"r"})"), "racks[0].speed: missing"},
+      {with_racks(R"({"name":"r","to":"s","speed":1})"),
+       "racks[0].to = \"s\": must be the name of"},
+      {with_racks(R"({"name":"r","to":"r","speed":1})"),
+       "racks[0].to = \"r\": must be the name of"},
+      {with_racks(R"({"name":"core","speed":1})"), "racks[0] = {...}: must be given \"to\""},
+      {with_racks(R"({"name":"r","speed":1},{"name":"r","speed":1})"), "racks[1].name = \"r\""},
+      {with_racks(R"({"name":"a","speed":1})"), "machines[0].name = \"a\""},
+      {with_racks(R"({"name":"s","speed":1})"), "machines[0].rack = \"r\""},
   };
   for (const auto& [text, part] : cases) {
     EXPECT_NE(error_of(text).find(part), std::string::npos) << text << ": " << error_of(text);

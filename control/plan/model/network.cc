@@ -36,6 +36,24 @@ Network star_network(std::vector<Vertex> machines) {
   return network;
 }
 
+std::vector<bool> reached(const Network& network, VertexId from, bool forwards) {
+  std::vector<std::vector<VertexId>> next(network.vertices.size());
+  for (const Link& link : network.links) {
+    next[forwards ? link.from : link.to].push_back(forwards ? link.to : link.from);
+  }
+  std::vector<bool> found(network.vertices.size());
+  std::vector<VertexId> queue = {from};
+  found[from] = true;
+  for (std::size_t i = 0; i < queue.size(); ++i) {
+    for (const VertexId id : next[queue[i]]) {
+      if (found[id]) continue;
+      found[id] = true;
+      queue.push_back(id);
+    }
+  }
+  return found;
+}
+
 Routes::Routes(const Network& network)
     : network_(network),
       sorted_(network.links.size()),

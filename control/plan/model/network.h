@@ -55,6 +55,10 @@ struct Network {
 // limits. Precondition: no machine is a switch.
 Network star_network(std::vector<Vertex> machines);
 
+// Returns, by vertex, whether links lead from `from` to it, or with `forwards` false, from it to
+// `from`. Preconditions: `from` and both ends of each link are vertices of the network.
+std::vector<bool> reached(const Network& network, VertexId from, bool forwards);
+
 // The routes from machine to machine over switches alone. A route has the fewest hops, and among
 // those the lowest sequence of ids. No plan stores routes, because every reader of the network
 // finds the same ones. The route back may differ from the route there when several are equally

@@ -40,6 +40,14 @@ TEST(Network, VerticesHaveNamesForMessages) {
   EXPECT_EQ(network.name_of(2), "switch 2");
 }
 
+TEST(Network, IsReachedOverLinksInTheirDirection) {
+  Network network;
+  network.vertices = equal_machines(4, 0);
+  network.links = {{0, 1, 1}, {1, 2, 1}, {3, 1, 1}};
+  EXPECT_EQ(reached(network, 1, true), (std::vector<bool>{false, true, true, false}));
+  EXPECT_EQ(reached(network, 1, false), (std::vector<bool>{true, true, false, true}));
+}
+
 TEST(Routes, TakeTheFewestHopsAndThenTheLowestIds) {
   Network network;
   network.vertices = equal_machines(2, 0);

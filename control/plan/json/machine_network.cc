@@ -1,0 +1,111 @@
+#include "control/plan/json/machine_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "control/plan/model/validate.h"
+
+namespace tally::plan {
+namespace {
+
+Result<std::vector<Vertex>> machines_of(const MachineFile& file) {
+  if (file.machines.empty()) return invalid("machines: there are none; must be at least one");
+  std::vector<Vertex> machines;
+  for (const Machine& machine : file.machines) {
+    auto vertex = vertex_of(machine);
+    if (!vertex) return vertex.error();
+    machines.push_back(std::move(vertex).value());
+  }
+  return machines;
+}
+
+class MachineNetwork {
+ public:
+  explicit MachineNetwork(std::vector<Vertex> machines) { network_.vertices = std::move(machines); }
+
+  Network build(const MachineFile& file) {
+    for (std::uint32_t i = 0; i < file.racks.size(); ++i) {
+      add({.role = Role::kSwitch, .name = file.racks[i].name, .rack = i});
+    }
+    for (const Switch& one : file.switches) add({.role = Role::kSwitch, .name = one.name});
+    for (const auto* list : {&file.racks, &file.switches}) {
+      for (const Switch& one : *list) {
+        if (one.up > 0) join(ids_.at(one.name), switch_named(one.to), one.up, one.down);
+      }
+    }
+    for (VertexId id = 0; id < file.machines.size(); ++id) {
+      const VertexId at = switch_named(file.machines[id].rack);
+      network_.vertices[id].rack = network_.vertices[at].rack;
+      join(id, at, network_.vertices[id].out, network_.vertices[id].in);
+    }
+    return std::move(network_);
+  }
+
+ private:
+  VertexId add(Vertex vertex) {
+    const auto id = static_cast<VertexId>(network_.vertices.size());
+    ids_.emplace(vertex.name, id);
+    network_.vertices.push_back(std::move(vertex));
+    return id;
+  }
+
+  VertexId switch_named(const std::string& name) {
+    const std::string known = name.empty() ? std::string(kCoreName) : name;
+    const auto found = ids_.find(known);
+    return found != ids_.end() ? found->second : add({.role = Role::kSwitch, .name = known});
+  }
+
+  void join(VertexId one, VertexId other, double there, double back) {
+    network_.links.push_back({one, other, there});
+    network_.links.push_back({other, one, back});
+  }
+
+  Network network_;
+  std::map<std::string, VertexId> ids_;  // of racks and switches
+};
+
+Outcome check_machines(const Network& network) {
+  if (auto valid = validate(network); !valid) return valid;
+  const std::vector<bool> found = reached(network, 0, true);
+  for (VertexId id = 0; id < network.machines(); ++id) {
+    if (found[id]) continue;
+    return invalid(
+        fmt::format("machine \"{}\": no links lead to it from machine \"{}\"; give the racks and "
+                    "switches between them \"to\" and \"speed\", or \"up\" and \"down\"",
+                    network.name_of(id), network.name_of(0)));
+  }
+  return Unit{};
+}
+
+}  // namespace
+
+Result<Network> network_of(const MachineFile& file) {
+  auto machines = machines_of(file);
+  if (!machines) return machines.error();
+  if (file.racks.empty() && file.switches.empty()) {
+    return star_network(std::move(machines).value());
+  }
+  Network network = MachineNetwork(std::move(machines).value()).build(file);
+  if (auto valid = check_machines(network); !valid) return valid.error();
+  return network;
+}
+
+Result<Network> network_of_pairs(const MachineFile& file) {
+  auto machines = machines_of(file);
+  if (!machines) return machines.error();
+  Network network{std::move(machines).value(), {}};
+  std::map<std::pair<VertexId, VertexId>, double> links;
+  for (const MachinePair& pair : file.pairs) {
+    const auto from = static_cast<VertexId>(pair.from), to = static_cast<VertexId>(pair.to);
+    links[{from, to}] = std::min({pair.speed, network.vertices[from].out, network.vertices[to].in});
+  }
+  for (const auto& [ends, speed] : links) network.links.push_back({ends.first, ends.second, speed});
+  if (auto valid = validate(network); !valid) return valid.error();
+  if (!network.links.empty()) return network;
+  return invalid("pairs: there are none; measure them (tallyctl probe without --no-pairs)");
+}
+
+}  // namespace tally::plan

@@ -1,0 +1,85 @@
+#include "control/plan/json/machine_network.h"
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "control/plan/model/validate.h"
+
+namespace tally::plan {
+namespace {
+
+using LinkList = std::vector<std::tuple<std::string, std::string, double>>;
+
+LinkList link_list(const Network& network) {
+  LinkList links;
+  for (const Link& link : network.links) {
+    links.emplace_back(network.name_of(link.from), network.name_of(link.to), link.capacity);
+  }
+  return links;
+}
+
+Machine worker(const char* name, double speed, const char* rack = "") {
+  return {.name = name, .nic = speed, .rack = rack};
+}
+
+TEST(MachineNetwork, IsAStarWithoutRacks) {
+  const auto network = network_of({.machines = {worker("a", 1), worker("b", 2)}});
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(
+      link_list(*network),
+      (LinkList{
+          {"a", "switch 2", 1}, {"switch 2", "a", 1}, {"b", "switch 2", 2}, {"switch 2", "b", 2}}));
+}
+
+TEST(MachineNetwork, HasTheRacksAndSwitchesOfTheFile) {
+  MachineFile file{.machines = {worker("a", 1, "r1"), worker("b", 2, "r2"), worker("c", 3)}};
+  file.racks = {{.name = "r1", .up = 4, .down = 5}, {.name = "r2", .to = "s", .up = 6, .down = 6}};
+  file.switches = {{.name = "s", .up = 7, .down = 7}};
+  const auto network = network_of(file);
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(link_list(*network), (LinkList{{"r1", "core", 4},
+                                           {"core", "r1", 5},
+                                           {"r2", "s", 6},
+                                           {"s", "r2", 6},
+                                           {"s", "core", 7},
+                                           {"core", "s", 7},
+                                           {"a", "r1", 1},
+                                           {"r1", "a", 1},
+                                           {"b", "r2", 2},
+                                           {"r2", "b", 2},
+                                           {"c", "core", 3},
+                                           {"core", "c", 3}}));
+  EXPECT_EQ(network->vertices[0].rack, 0U);
+  EXPECT_EQ(network->vertices[1].rack, 1U);
+  EXPECT_FALSE(network->vertices[2].rack.has_value());
+  EXPECT_EQ(network->machines(), 3U);
+  EXPECT_TRUE(validate(*network).ok());
+}
+
+TEST(MachineNetwork, NamesTheMachineThatOthersDoNotReach) {
+  MachineFile file{.machines = {worker("a", 1, "r"), worker("b", 1)}};
+  file.racks = {{.name = "r", .to = "s", .up = 1, .down = 1}};
+  file.switches = {{.name = "s"}};
+  const auto network = network_of(file);
+  ASSERT_FALSE(network.ok());
+  EXPECT_EQ(network.error().message,
+            "machine \"b\": no links lead to it from machine \"a\"; give the racks and switches "
+            "between them \"to\" and \"speed\", or \"up\" and \"down\"");
+  file.machines[1].nic = 0;
+  EXPECT_NE(network_of(file).error().message.find("machine \"b\": its speed is not known"),
+            std::string::npos);
+  EXPECT_FALSE(network_of({}).ok());
+}
+
+TEST(MachineNetwork, OfPairsHasALinkForEachPair) {
+  MachineFile file{.machines = {worker("a", 5), worker("b", 5), worker("c", 3)}};
+  EXPECT_FALSE(network_of_pairs(file).ok());
+  file.pairs = {{1, 0, 2}, {0, 1, 9}, {0, 2, 4}};
+  const auto network = network_of_pairs(file);
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(link_list(*network), (LinkList{{"a", "b", 5}, {"a", "c", 3}, {"b", "a", 2}}));
+}
+
+}  // namespace
+}  // namespace tally::plan

@@ -1,0 +1,410 @@
+#include "control/plan/json/network_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "control/plan/json/document.h"
+#include "control/plan/json/machines_json.h"
+#include "control/plan/model/validate.h"
+
+namespace tally::plan {
+namespace {
+
+using Ends = std::pair<VertexId, VertexId>;  // from, to
+
+class NetworkReader {
+ public:
+  NetworkReader(const Value& file, Mistake& mistake) : file_(file), mistake_(mistake) {}
+
+  Network read() {
+    file_.expect_object({"fmt", "machines", "racks", "switches", "links"});
+    if (mistake_.any()) return {};
+    file_.member("fmt").word({kNetworkFormat});
+    add_machines();
+    add_switches();
+    each(file_, "racks", kMaxVertices,
+         [&](const Value& entry, VertexId i) { join_up(entry, machines_ + i); });
+    each(file_, "switches", kMaxVertices,
+         [&](const Value& entry, VertexId i) { join_up(entry, machines_ + racks_ + i); });
+    each(file_, "machines", kMaxVertices,
+         [&](const Value& entry, VertexId i) { join_machine(entry, i); });
+    each(file_, "links", kMaxLinks, [&](const Value& entry, VertexId) { join(entry); });
+    if (!mistake_.any()) add_links();
+    if (!mistake_.any()) check_reach();
+    return std::move(network_);
+  }
+
+ private:
+  static constexpr std::size_t kLongestText = 256;  // bytes
+
+  struct BothWays {
+    double there = kMinSpeed;
+    double back = kMinSpeed;
+  };
+
+  template <typename Action>
+  void each(const Value& object, std::string_view key, std::size_t most, Action action) {
+    if (!object.has(key)) return;
+    const Value list = object.member(key);
+    const auto size = static_cast<VertexId>(list.size(most));
+    for (VertexId i = 0; i < size && !mistake_.any(); ++i) action(list.entry(i), i);
+  }
+
+  // -- Vertices: first, because racks, NICs and links refer to them by name ---------------------
+
+  void add(const Value& entry, Vertex vertex) {
+    const Value name = entry.member("name");
+    vertex.name = name.text(kLongestText);
+    const auto id = static_cast<VertexId>(network_.vertices.size());
+    if (!ids_.try_emplace(vertex.name, id).second || vertex.name.empty()) {
+      name.refuse("a name that no other machine, rack or switch has, and not empty");
+    }
+    network_.vertices.push_back(std::move(vertex));
+  }
+
+  void add_machines() {
+    const Value list = file_.member("machines");
+    each(file_, "machines", kMaxVertices, [&](const Value& entry, VertexId) {
+      entry.expect_object({"name", "role", "address", "rack", "nic", "in", "out", "sum", "nics"});
+      add(entry, {.role = static_cast<Role>(entry.member("role").word({"worker", "helper"}))});
+    });
+    machines_ = static_cast<VertexId>(network_.vertices.size());
+    if (machines_ == 0) list.refuse("a list of at least one machine");
+  }
+
+  void add_switches() {
+    bool needs_core = false;
+    const auto add_switch = [&](const Value& entry, Vertex vertex) {
+      entry.expect_object({"name", "to", "speed", "up", "down"});
+      add(entry, std::move(vertex));
+      needs_core = needs_core || (has_speed(entry) && !entry.has("to")) ||
+                   (entry.has("to") && entry.member("to").text(kLongestText) == kCoreName);
+    };
+    each(file_, "racks", kMaxVertices - machines_, [&](const Value& entry, VertexId i) {
+      add_switch(entry, {.role = Role::kSwitch, .rack = i});
+      racks_ = i + 1;
+    });
+    each(file_, "switches", kMaxVertices - network_.vertices.size(),
+         [&](const Value& entry, VertexId) { add_switch(entry, {.role = Role::kSwitch}); });
+    if (!needs_core || mistake_.any()) return;
+    const auto id = static_cast<VertexId>(network_.vertices.size());
+    if (!ids_.try_emplace(std::string(kCoreName), id).second) return;
+    network_.vertices.push_back({.role = Role::kSwitch, .name = std::string(kCoreName)});
+    if (id < kMaxVertices) return;
+    mistake_.note(
+        fmt::format("racks: with the switch \"{}\" there are {} machines, racks and switches; must "
+                    "be at most {}",
+                    kCoreName, id + 1, kMaxVertices));
+  }
+
+  // -- Values -----------------------------------------------------------------------------------
+
+  static bool has_speed(const Value& entry) {
+    return entry.has("speed") || entry.has("up") || entry.has("down");
+  }
+
+  double speed(const Value& entry, std::string_view key) const {
+    const Value value = entry.member(key);
+    const double speed = value.number();
+    if (std::isfinite(speed) && speed >= kMinSpeed && speed <= kMaxSpeed) return speed;
+    value.refuse("bytes per second, 1 to 1e15");
+    return kMinSpeed;
+  }
+
+  // "speed" for both ways, or one key for each way.
+  BothWays speeds(const Value& entry, std::string_view there, std::string_view back) const {
+    if (!entry.has(there) && !entry.has(back)) {
+      const double both = speed(entry, "speed");
+      return {both, both};
+    }
+    if (entry.has("speed")) {
+      entry.refuse(fmt::format("given either \"speed\", or \"{}\" and \"{}\"", there, back));
+    }
+    return {speed(entry, there), speed(entry, back)};
+  }
+
+  // The speed of a machine one way, or 0 where its links give it.
+  double speed_of_machine(const Value& entry, std::string_view way) const {
+    if (entry.has(way)) return speed(entry, way);
+    return entry.has("nic") ? speed(entry, "nic") : 0;
+  }
+
+  // Returns the vertex of this name, if its id is in [first, end). `what`: what such vertices are.
+  VertexId named(const Value& value, VertexId first, VertexId end, std::string_view what) const {
+    const auto found = ids_.find(value.text(kLongestText));
+    if (found != ids_.end() && found->second >= first && found->second < end) return found->second;
+    value.refuse(fmt::format("the name of {} of this file", what));
+    return first;
+  }
+
+  VertexId switch_named(const Value& value) const {
+    return named(value, machines_, static_cast<VertexId>(network_.vertices.size()),
+                 "a switch or rack");
+  }
+
+  // -- Links ------------------------------------------------------------------------------------
+
+  // Joins two vertices one way. Only NICs of one machine may add to a link that is there.
+  void join(const Value& entry, VertexId from, VertexId to, double speed) {
+    if (from == to) return entry.refuse("a link between two different vertices");
+    if (links_.try_emplace({from, to}, speed).second) return;
+    entry.refuse("a link whose ends nothing else joins in this direction; add up their speeds");
+  }
+
+  void join_up(const Value& entry, VertexId id) {
+    if (!has_speed(entry) && !entry.has("to")) return;  // "links" may have its links
+    const BothWays uplink = speeds(entry, "up", "down");
+    const VertexId to = entry.has("to") ? switch_named(entry.member("to")) : core(entry);
+    join(entry, id, to, uplink.there);
+    join(entry, to, id, uplink.back);
+  }
+
+  VertexId core(const Value& entry) const {
+    const VertexId id = ids_.find(std::string(kCoreName))->second;
+    if (id < machines_) entry.refuse("given \"to\", because \"core\" is the name of a machine");
+    return id;
+  }
+
+  void join_machine(const Value& entry, VertexId id) {
+    Vertex& machine = network_.vertices[id];
+    machine.in = speed_of_machine(entry, "in");
+    machine.out = speed_of_machine(entry, "out");
+    if (entry.has("sum")) machine.sum = speed(entry, "sum");
+    if (entry.has("address")) entry.member("address").text(kLongestText);  // for people alone
+    std::optional<VertexId> rack;
+    if (entry.has("rack")) {
+      rack = named(entry.member("rack"), machines_, machines_ + racks_, "a rack");
+      machine.rack = *rack - machines_;
+    }
+    if (entry.has("nics")) {
+      if (entry.has("nic")) entry.refuse("given either \"nic\" or \"nics\"");
+      each(entry, "nics", kMaxNics, [&](const Value& nic, VertexId) { join_nic(nic, id, rack); });
+    } else if (rack) {
+      if (machine.in == 0 || machine.out == 0) {
+        return entry.refuse(
+            "given its speed: \"nic\", or \"in\" and \"out\", in bytes per second, or \"nics\"");
+      }
+      links_[{id, *rack}] = machine.out;
+      links_[{*rack, id}] = machine.in;
+    }
+  }
+
+  void join_nic(const Value& nic, VertexId machine, std::optional<VertexId> rack) {
+    nic.expect_object({"to", "speed", "out", "in"});
+    const BothWays speed = speeds(nic, "out", "in");
+    const VertexId to = rack && !nic.has("to") ? *rack : switch_named(nic.member("to"));
+    links_[{machine, to}] += speed.there;
+    links_[{to, machine}] += speed.back;
+  }
+
+  void join(const Value& entry) {
+    const auto end = [&](const Value& value) {
+      return named(value, 0, static_cast<VertexId>(network_.vertices.size()),
+                   "a machine, rack or switch");
+    };
+    if (!entry.has("between")) {
+      entry.expect_object({"from", "to", "speed"});
+      const VertexId from = end(entry.member("from")), to = end(entry.member("to"));
+      return join(entry, from, to, speed(entry, "speed"));
+    }
+    entry.expect_object({"between", "speed", "forward", "back"});
+    const Value between = entry.member("between");
+    if (between.size(2) != 2) return between.refuse("a list of the names of two vertices");
+    const VertexId first = end(between.entry(0)), second = end(between.entry(1));
+    const BothWays speed = speeds(entry, "forward", "back");
+    join(entry, first, second, speed.there);
+    join(entry, second, first, speed.back);
+  }
+
+  // -- The whole --------------------------------------------------------------------------------
+
+  // Gives machines the speeds that follow from their links, and links those that follow from their
+  // machines.
+  void add_links() {
+    if (links_.size() > kMaxLinks) {
+      return mistake_.note(fmt::format(
+          "links: {} links, those of NICs and racks included; must be at most {} (one direction is "
+          "one link)",
+          links_.size(), kMaxLinks));
+    }
+    std::vector<double> in(network_.vertices.size()), out(network_.vertices.size());
+    for (const auto& [ends, capacity] : links_) {
+      out[ends.first] += capacity;
+      in[ends.second] += capacity;
+    }
+    each(file_, "machines", kMaxVertices, [&](const Value& entry, VertexId id) {
+      Vertex& machine = network_.vertices[id];
+      if (in[id] == 0 || out[id] == 0) {
+        return entry.member("name").refuse(
+            "the name of a machine with a link each way; give it \"rack\", \"nics\" or \"links\"");
+      }
+      if (machine.in == 0) machine.in = in[id];
+      if (machine.out == 0) machine.out = out[id];
+      if (std::max(machine.in, machine.out) <= kMaxSpeed) return;
+      entry.refuse("a machine whose links have at most 1e15 bytes per second together");
+    });
+    for (const auto& [ends, capacity] : links_) {
+      const auto& [from, to] = ends;
+      double speed = capacity;
+      if (from < machines_) speed = std::min(speed, network_.vertices[from].out);
+      if (to < machines_) speed = std::min(speed, network_.vertices[to].in);
+      network_.links.push_back({from, to, speed});
+    }
+  }
+
+  void check_reach() {
+    const std::vector<bool> to = reached(network_, 0, true), from = reached(network_, 0, false);
+    each(file_, "machines", kMaxVertices, [&](const Value& entry, VertexId id) {
+      if (to[id] && from[id]) return;
+      entry.member("name").refuse(
+          fmt::format("the name of a machine {} the first machine of the file; add the links that "
+                      "are missing",
+                      to[id] ? "from which links lead to" : "to which links lead from"));
+    });
+  }
+
+  const Value& file_;
+  Mistake& mistake_;
+  Network network_;
+  std::map<std::string, VertexId> ids_;
+  std::map<Ends, double> links_;  // bytes per second
+  VertexId machines_ = 0;
+  VertexId racks_ = 0;
+};
+
+class NetworkWriter {
+ public:
+  explicit NetworkWriter(const Network& network)
+      : network_(network), machines_(static_cast<VertexId>(network.machines())) {
+    std::set<std::string> taken;
+    for (VertexId id = 0; id < network.vertices.size(); ++id) {
+      std::string name = network.name_of(id);
+      while (!taken.insert(name).second) name += "'";
+      names_.push_back(std::move(name));
+    }
+    for (const Link& link : network.links) links_[{link.from, link.to}] = link.capacity;
+    for (VertexId id = machines_; id < network.vertices.size(); ++id) {
+      if (network.vertices[id].rack) rack_switches_.try_emplace(*network.vertices[id].rack, id);
+    }
+  }
+
+  std::string write() {
+    std::vector<Json> machines, racks, switches;
+    for (VertexId id = 0; id < network_.vertices.size(); ++id) {
+      if (id < machines_) {
+        machines.push_back(write_machine(id));
+      } else {
+        (is_rack(id) ? racks : switches).push_back(Json::object({{"name", names_[id]}}));
+      }
+    }
+    return fmt::format("{{\"fmt\":\"{}\",\n{},\n{},\n{},\n{}}}\n", kNetworkFormat,
+                       list("machines", machines), list("racks", racks), list("switches", switches),
+                       list("links", write_links()));
+  }
+
+ private:
+  using Json = nlohmann::ordered_json;
+
+  static std::string list(std::string_view key, const std::vector<Json>& entries) {
+    std::string text;
+    for (const Json& entry : entries) {
+      text += text.empty() ? "\n  " : ",\n  ";
+      text += entry.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    }
+    return fmt::format(" \"{}\":[{}]", key, text);
+  }
+
+  bool is_rack(VertexId id) const {
+    const auto& rack = network_.vertices[id].rack;
+    return rack && rack_switches_.at(*rack) == id;
+  }
+
+  static void write_speeds(Json& entry, std::string_view there, double speed_there,
+                           std::string_view back, double speed_back) {
+    if (speed_there == speed_back) {
+      entry["speed"] = speed_there;
+      return;
+    }
+    entry[std::string(there)] = speed_there;
+    entry[std::string(back)] = speed_back;
+  }
+
+  // Its links with switches, as NICs; write_links() has its other links.
+  Json write_machine(VertexId id) {
+    const Vertex& machine = network_.vertices[id];
+    Json entry = {{"name", names_[id]}, {"role", role_name(machine.role)}};
+    const auto rack = machine.rack ? rack_switches_.find(*machine.rack) : rack_switches_.end();
+    const bool has_rack = rack != rack_switches_.end();
+    if (has_rack) entry["rack"] = names_[rack->second];
+    entry["in"] = machine.in;
+    entry["out"] = machine.out;
+    if (machine.sum) entry["sum"] = *machine.sum;
+    Json nics = Json::array();
+    for (auto out = links_.lower_bound({id, machines_});
+         out != links_.end() && out->first.first == id;) {
+      const VertexId to = out->first.second;
+      const auto in = links_.find({to, id});
+      if (in == links_.end() || nics.size() == kMaxNics) {
+        ++out;
+        continue;
+      }
+      Json nic = Json::object({{"to", names_[to]}});
+      write_speeds(nic, "out", out->second, "in", in->second);
+      nics.push_back(std::move(nic));
+      links_.erase(in);
+      out = links_.erase(out);
+    }
+    // Without "nics" the reader would join the machine to the switch of its rack.
+    if (has_rack || !nics.empty()) entry["nics"] = std::move(nics);
+    return entry;
+  }
+
+  std::vector<Json> write_links() const {
+    std::vector<Json> entries;
+    for (const auto& [ends, capacity] : links_) {
+      const auto& [from, to] = ends;
+      const auto back = links_.find({to, from});
+      if (back == links_.end()) {
+        entries.push_back(
+            Json::object({{"from", names_[from]}, {"to", names_[to]}, {"speed", capacity}}));
+      } else if (from < to) {
+        Json entry;
+        entry["between"] = {names_[from], names_[to]};
+        write_speeds(entry, "forward", capacity, "back", back->second);
+        entries.push_back(std::move(entry));
+      }
+    }
+    return entries;
+  }
+
+  const Network& network_;
+  VertexId machines_;
+  std::vector<std::string> names_;  // by vertex, each another
+  std::map<Ends, double> links_;    // those that are not written yet
+  std::map<std::uint32_t, VertexId> rack_switches_;
+};
+
+}  // namespace
+
+Result<Network> read_network(std::string_view text) {
+  const auto document = parse_document(text, kMaxNetworkBytes);
+  if (!document) return document.error();
+  Mistake mistake;
+  const Value file(*document, mistake);
+  Network network = NetworkReader(file, mistake).read();
+  if (mistake.any()) return invalid(mistake.text());
+  return network;
+}
+
+std::string write_network(const Network& network) {
+  return NetworkWriter(network).write();
+}
+
+}  // namespace tally::plan
