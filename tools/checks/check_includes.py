@@ -89,6 +89,7 @@ MAY_USE = {
     "control/machine": ["base", "base/system"],
     "control/plan/model": ["base"],
     "control/plan/json": ["base", "control/plan/model"],
+    "control/plan/packing": ["base", "base/lp", "control/plan/model"],
     "gpu_bridge/machine": ["base", "base/lp", "control/plan/json"],
     "gpu_bridge/group": ["base", "base/system", "client/include", "gpu_bridge/cuda_api", "gpu_bridge/nccl_api", "gpu_bridge",
                          "gpu_bridge/machine"],

@@ -1,0 +1,216 @@
+#include "control/plan/packing/packed_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/lp/lp.h"
+#include "control/plan/model/dual_bound.h"
+#include "control/plan/model/load.h"
+#include "control/plan/model/star_planner.h"
+#include "control/plan/model/validate.h"
+#include "control/plan/packing/first_trees.h"
+#include "control/plan/packing/full_bisection.h"
+#include "control/plan/packing/images.h"
+#include "control/plan/packing/selection.h"
+#include "control/plan/packing/two_way_pricing.h"
+
+namespace tally::plan {
+namespace {
+
+constexpr std::size_t kImagesOfATree = 256;
+constexpr int kImageRounds = 40;
+
+Result<std::vector<VertexId>> check_workers(const Network& network,
+                                            std::span<const VertexId> workers) {
+  if (network.machines() > kMaxPackedMachines) {
+    return invalid(fmt::format("{} machines: this planner takes at most {}; leave out helpers",
+                               network.machines(), kMaxPackedMachines));
+  }
+  std::vector<VertexId> sorted(workers.begin(), workers.end());
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  if (sorted.empty()) return invalid("no worker: a plan needs at least one");
+  for (const VertexId id : sorted) {
+    if (id < network.machines() && network.vertices[id].role == Role::kWorker) continue;
+    return invalid(fmt::format("worker {}: must be the id of a node whose role is worker", id));
+  }
+  return sorted;
+}
+
+class Planner {
+ public:
+  Planner(const Network& network, const std::vector<VertexId>& workers,
+          const PackingOptions& options)
+      : network_(network),
+        options_(options),
+        use_lp_(options.solver == Solver::kLinearProgram && lp::is_available()),
+        even_(network, workers, UseSymmetry::kYes),
+        single_(network, workers, UseSymmetry::kNo) {}
+
+  Result<Plan> run(PackingReport& report) {
+    auto trees = choose_trees(report);
+    if (!trees) return trees.error();
+    return make_plan(*trees, report);
+  }
+
+ private:
+  Result<Selection> choose_trees(PackingReport& report) {
+    if (even_.workers().size() == 1) {
+      Parents alone(even_.machines(), kIsAbsent);
+      alone[even_.workers()[0]] = kIsRoot;
+      return Selection{{{0, alone, {}}}, {1}};
+    }
+    const auto closed = options_.use_closed_form ? full_bisection(even_) : std::nullopt;
+    if (closed && closed->trees.size() <= options_.max_trees && options_.max_height > 0) {
+      method_ = "star";
+      prices_ = closed->prices;
+      report.any_height = closed->tau;
+      return Selection{closed->trees, closed->shares};
+    }
+    method_ = use_lp_ ? "tpp-cg" : "tpp-mwu";
+    auto any = pack(even_, kAnyHeight, first_trees(even_), 0);
+    if (!any) return any.error();
+    report.any_height = any->tau;
+    report.is_exact = any->is_exact;
+    prices_ = any->prices;
+    auto served = limit(std::move(*any), report);
+    if (!served) return served.error();
+    auto placed = place(std::move(*served));
+    if (!placed) return placed.error();
+    return select_trees(single_, *placed, options_.level_slack, options_.max_trees, use_lp_);
+  }
+
+  Result<Generated> pack(const Problem& problem, std::uint32_t max_height, std::vector<Tree> first,
+                         double lower_bound) const {
+    const GenerationLimits limits{options_.gap, lower_bound, max_height};
+    if (problem.is_two_way()) {
+      TwoWayPricing pricing(problem, max_height);
+      return generate(problem, pricing, std::move(first), limits, use_lp_);
+    }
+    DirectedPricing pricing(problem, max_height, options_.way_down);
+    return generate(problem, pricing, std::move(first), limits, use_lp_);
+  }
+
+  // Packs anew with trees that are not too high, when some are.
+  Result<Generated> limit(Generated any, PackingReport& report) {
+    bool is_fine = true;
+    for (std::size_t i = 0; i < any.trees.size(); ++i) {
+      is_fine = is_fine && (any.shares[i] <= 0 || height(any.trees[i]) <= options_.max_height);
+    }
+    if (is_fine) return any;
+    std::vector<Tree> first;
+    for (Tree& tree : any.trees) {
+      flatten(tree.up, true);
+      if (!tree.down.empty()) flatten(tree.down, false);
+      if (height(tree) <= options_.max_height) first.push_back(std::move(tree));
+    }
+    auto limited = pack(even_, options_.max_height, std::move(first), any.lower_bound);
+    if (!limited) return limited;
+    report.with_height = limited->tau;
+    if (limited->lower_bound > any.lower_bound) {
+      prices_ = limited->prices;
+    } else {
+      limited->lower_bound = any.lower_bound;
+    }
+    return limited;
+  }
+
+  std::uint32_t height(const Tree& tree) const {
+    return std::max(levels_of(tree.up), levels_of(tree.way_down()));
+  }
+
+  void flatten(Parents& parents, bool up) const {
+    const auto price_of = [&](VertexId child, VertexId parent) {
+      double price = 0;
+      const auto add = [&](std::size_t passage) { price += prices_[passage]; };
+      const Passages& passages = even_.passages();
+      const bool found = passages.cross(up ? child : parent, up ? parent : child, add) &&
+                         passages.cross(up ? parent : child, up ? child : parent, add);
+      return found ? price : std::numeric_limits<double>::infinity();
+    };
+    limit_height(parents, options_.max_height, price_of);
+    drop_idle_leaves(parents, even_.is_worker());
+  }
+
+  // Finds trees at certain places, for trees that stand for all places of their kind.
+  Result<Generated> place(Generated even) const {
+    const Symmetry& symmetry = even_.symmetry();
+    const bool has_others = symmetry.groups.size() < even_.machines() ||
+                            symmetry.sets.size() < symmetry.racks.size();
+    if (!has_others) return even;
+    std::vector<Tree> trees;
+    std::vector<double> shares;
+    for (std::size_t i = 0; i < even.trees.size(); ++i) {
+      if (even.shares[i] <= 0) continue;
+      trees.push_back(std::move(even.trees[i]));
+      shares.push_back(even.shares[i]);
+    }
+    const Images images(even_);
+    auto first =
+        images.spread(trees, shares, std::max<std::size_t>(1, kImagesOfATree / trees.size()));
+    ImagePricing pricing(images, std::move(trees));
+    const GenerationLimits limits{options_.gap, even.lower_bound, options_.max_height,
+                                  kImageRounds};
+    return generate(single_, pricing, std::move(first), limits, use_lp_);
+  }
+
+  Result<Plan> make_plan(const Selection& selection, PackingReport& report) {
+    Plan plan;
+    plan.epoch = options_.epoch;
+    plan.method = method_;
+    plan.network = network_;
+    Domain domain;
+    domain.name = "all";
+    domain.workers = even_.workers();
+    SizeClass size_class{std::nullopt, options_.chunk, options_.window, {}};
+    const auto weights = round_weights(selection.shares);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      if (weights[i] == 0) continue;
+      size_class.trees.push_back(selection.trees[i]);
+      size_class.trees.back().weight = weights[i];
+    }
+    Certificate certificate{evaluate(even_.routes(), size_class).tau};
+    for (std::size_t i = 0; i < prices_.size(); ++i) {
+      const auto& [passage, from, to, capacity] = even_.passages().at(i);
+      if (prices_[i] > 0) certificate.dual.push_back({passage, from, to, prices_[i]});
+    }
+    if (!certificate.dual.empty()) {
+      const auto bound = dual_bound(even_.routes(), domain.workers, certificate.dual);
+      if (!bound) return bound.error();
+      certificate.lower_bound = std::min(*bound, certificate.tau);
+    }
+    report.with_trees = certificate.tau;
+    report.lower_bound = certificate.lower_bound;
+    domain.certificate = std::move(certificate);
+    domain.classes.push_back(std::move(size_class));
+    plan.domains.push_back(std::move(domain));
+    if (auto outcome = validate(plan, Limits{options_.max_height}); !outcome)
+      return outcome.error();
+    return plan;
+  }
+
+  const Network& network_;
+  const PackingOptions& options_;
+  bool use_lp_;
+  Problem even_;
+  Problem single_;
+  std::string method_ = "star";
+  std::vector<double> prices_;  // by passage: those of the best bound
+};
+
+}  // namespace
+
+Result<Plan> plan_packed(const Network& network, std::span<const VertexId> workers,
+                         const PackingOptions& options, PackingReport* report) {
+  if (auto outcome = validate(network); !outcome) return outcome.error();
+  const auto sorted = check_workers(network, workers);
+  if (!sorted) return sorted.error();
+  PackingReport unused;
+  PackingReport& reached = report != nullptr ? *report : unused;
+  reached = {};
+  return Planner(network, *sorted, options).run(reached);
+}
+
+}  // namespace tally::plan

@@ -1,0 +1,89 @@
+#include "control/plan/packing/selection.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/lp/column_program.h"
+#include "control/plan/packing/rooting.h"
+
+namespace tally::plan {
+namespace {
+
+constexpr double kNoShare = 0.25 / kWeightUnit;  // rounded, it would have no weight
+
+// The shares with the fewest levels, if each row needs at most `limit` seconds per byte.
+Result<std::vector<double>> flattest(const Problem& problem, const Generated& generated,
+                                     double limit) {
+  std::vector<lp::RowLimits> limits(problem.rows().size() + 1, {-lp::kUnlimited, 1});
+  limits[0] = {1, 1};
+  auto program = lp::ColumnProgram::of(std::move(limits));
+  if (!program) return program.error();
+  for (std::size_t i = 0; i < generated.trees.size(); ++i) {
+    const Tree& tree = generated.trees[i];
+    const std::uint32_t levels = levels_of(tree.up) + levels_of(tree.way_down());
+    lp::Column column{{static_cast<double>(levels)}, {{0, 1}}};
+    for (const auto& [row, seconds] : generated.uses[i]) {
+      column.terms.push_back({row + 1, seconds / limit});
+    }
+    if (auto added = program->add(std::move(column)); !added) return added.error();
+  }
+  const auto solution = program->minimize();
+  if (!solution) return solution.error();
+  if (solution->answer != lp::Answer::kOptimal) return generated.shares;
+  return solution->values;
+}
+
+Result<std::vector<double>> mix(const Problem& problem, const std::vector<Use>& uses, double unit,
+                                bool use_lp) {
+  std::unique_ptr<Master> master;
+  if (use_lp) {
+    auto made = make_lp_master(problem.rows().size(), unit);
+    if (!made) return made.error();
+    master = std::move(*made);
+  } else {
+    master = make_weights_master(problem.rows().size(), 1e-4);
+  }
+  for (const Use& use : uses) {
+    if (auto added = master->add(use); !added) return added.error();
+  }
+  const auto mixture = master->mix();
+  if (!mixture) return mixture.error();
+  return mixture->shares;
+}
+
+}  // namespace
+
+Result<Selection> select_trees(const Problem& problem, const Generated& generated, double slack,
+                               std::size_t most, bool use_lp) {
+  std::vector<double> shares = generated.shares;
+  if (use_lp) {
+    auto flat = flattest(problem, generated, generated.tau * (1 + std::max(slack, 1e-7)));
+    if (!flat) return flat.error();
+    shares = std::move(*flat);
+  }
+  std::vector<std::size_t> order(shares.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
+  while (order.size() > 1 && shares[order.back()] < kNoShare) order.pop_back();
+  Selection selection;
+  const bool is_cut = order.size() > most;
+  if (is_cut) order.resize(most);
+  std::sort(order.begin(), order.end());
+  std::vector<Use> uses;
+  for (const std::size_t i : order) {
+    selection.trees.push_back(generated.trees[i]);
+    selection.shares.push_back(shares[i]);
+    uses.push_back(generated.uses[i]);
+  }
+  if (is_cut) {
+    auto mixed = mix(problem, uses, generated.tau, use_lp);
+    if (!mixed) return mixed.error();
+    selection.shares = std::move(*mixed);
+  }
+  const double total = std::accumulate(selection.shares.begin(), selection.shares.end(), 0.0);
+  for (double& share : selection.shares) share /= total;
+  return selection;
+}
+
+}  // namespace tally::plan

@@ -1,0 +1,23 @@
+// From the trees of a packing to those of a plan: flat ones, and no more than nodes serve.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/result.h"
+#include "control/plan/packing/generation.h"
+
+namespace tally::plan {
+
+struct Selection {
+  std::vector<Tree> trees;
+  std::vector<double> shares;
+};
+
+// Of all shares of the generated trees that take at most (1 + slack) x tau, chooses those with the
+// fewest levels, as a mean over the bytes. Without Clp (use_lp) the shares stay. Then it keeps the
+// `most` largest shares and mixes these trees anew. Errors: those of lp::ColumnProgram.
+Result<Selection> select_trees(const Problem& problem, const Generated& generated, double slack,
+                               std::size_t most, bool use_lp);
+
+}  // namespace tally::plan
