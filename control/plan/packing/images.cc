@@ -57,53 +57,101 @@ std::vector<double> Images::seconds_of(const Tree& tree) const {
   return seconds;
 }
 
-double Images::of_machine(VertexId id, const std::vector<double>& values) const {
+double Images::sum_of(const std::vector<std::size_t>& passages,
+                      const std::vector<double>& values) const {
   double sum = 0;
-  for (const std::size_t passage : machine_passages_[id]) sum += values[passage];
+  for (const std::size_t passage : passages) sum += values[passage];
   return sum;
 }
 
-double Images::of_rack(std::size_t rack, const std::vector<double>& values) const {
-  double sum = 0;
-  for (const std::size_t passage : rack_passages_[rack]) sum += values[passage];
-  for (const std::size_t group : problem_.symmetry().racks[rack].groups) {
-    const Group& one = problem_.symmetry().groups[group];
-    if (one.is_worker) continue;
-    for (const VertexId id : one.machines) sum += of_machine(id, values);
+Images::Order Images::order_in_set(std::size_t set, std::size_t group,
+                                   const std::vector<double>& seconds,
+                                   const std::vector<double>& dear) const {
+  const Symmetry& symmetry = problem_.symmetry();
+  std::vector<double> busy, cost;
+  for (const std::size_t rack : symmetry.sets[set]) {
+    const auto& machines = symmetry.groups[symmetry.racks[rack].groups[group]].machines;
+    busy.resize(machines.size(), 0);
+    cost.resize(machines.size(), 0);
+    for (std::size_t i = 0; i < machines.size(); ++i) {
+      busy[i] += sum_of(machine_passages_[machines[i]], seconds);
+      cost[i] += sum_of(machine_passages_[machines[i]], dear);
+    }
   }
-  return sum;
+  return pair_up(busy, cost);
 }
 
-std::vector<std::size_t> Images::place_racks(const std::vector<double>& seconds,
+Images::Order Images::order_in_group(const Group& from, const Group& to,
+                                     const std::vector<double>& seconds,
+                                     const std::vector<double>& dear) const {
+  std::vector<double> busy, cost;
+  for (const VertexId id : from.machines) busy.push_back(sum_of(machine_passages_[id], seconds));
+  for (const VertexId id : to.machines) cost.push_back(sum_of(machine_passages_[id], dear));
+  return pair_up(busy, cost);
+}
+
+// The busiest rack of the tree chooses first. What a place costs is the sum, over the rack's
+// passages, of what the tree needs there x what a byte costs there.
+std::vector<std::size_t> Images::place_racks(std::size_t set, const std::vector<Order>& orders,
+                                             const std::vector<double>& seconds,
                                              const std::vector<double>& dear) const {
   const Symmetry& symmetry = problem_.symmetry();
-  std::vector<std::size_t> placed(symmetry.racks.size());
-  for (const auto& set : symmetry.sets) {
-    std::vector<double> busy, cost;
-    for (const std::size_t rack : set) {
-      busy.push_back(of_rack(rack, seconds));
-      cost.push_back(of_rack(rack, dear));
+  const auto& racks = symmetry.sets[set];
+  // By rack and entry: first the switch's links, then the machines in order.
+  std::vector<std::vector<double>> busy(racks.size()), cost(racks.size());
+  std::vector<double> total;
+  for (std::size_t i = 0; i < racks.size(); ++i) {
+    busy[i].push_back(sum_of(rack_passages_[racks[i]], seconds));
+    cost[i].push_back(sum_of(rack_passages_[racks[i]], dear));
+    for (std::size_t j = 0; j < orders.size(); ++j) {
+      const auto& machines = symmetry.groups[symmetry.racks[racks[i]].groups[j]].machines;
+      for (std::size_t k = 0; k < machines.size(); ++k) {
+        busy[i].push_back(sum_of(machine_passages_[machines[k]], seconds));
+        cost[i].push_back(sum_of(machine_passages_[machines[orders[j][k]]], dear));
+      }
     }
-    const auto pairs = pair_up(busy, cost);
-    for (std::size_t i = 0; i < set.size(); ++i) placed[set[i]] = set[pairs[i]];
+    total.push_back(-std::accumulate(busy[i].begin(), busy[i].end(), 0.0));
+  }
+  std::vector<std::size_t> placed(racks.size());
+  std::vector<bool> taken(racks.size(), false);
+  for (const std::size_t rack : ascending(total)) {
+    std::size_t best = racks.size();
+    double least = 0;
+    for (std::size_t to = 0; to < racks.size(); ++to) {
+      if (taken[to]) continue;
+      const double found =
+          std::inner_product(busy[rack].begin(), busy[rack].end(), cost[to].begin(), 0.0);
+      if (best < racks.size() && found >= least) continue;
+      best = to;
+      least = found;
+    }
+    taken[best] = true;
+    placed[rack] = racks[best];
   }
   return placed;
 }
 
-Tree Images::move(const Tree& tree, const std::vector<double>& dear) const {
+Tree Images::move(const Tree& tree, const std::vector<double>& dear, Places places) const {
   const Symmetry& symmetry = problem_.symmetry();
   const auto seconds = seconds_of(tree);
-  const auto placed = place_racks(seconds, dear);
   std::vector<VertexId> moved(problem_.machines());
-  for (std::size_t rack = 0; rack < placed.size(); ++rack) {
-    for (std::size_t i = 0; i < symmetry.racks[rack].groups.size(); ++i) {
-      const auto& from = symmetry.groups[symmetry.racks[rack].groups[i]].machines;
-      const auto& to = symmetry.groups[symmetry.racks[placed[rack]].groups[i]].machines;
-      std::vector<double> busy, cost;
-      for (const VertexId id : from) busy.push_back(of_machine(id, seconds));
-      for (const VertexId id : to) cost.push_back(of_machine(id, dear));
-      const auto pairs = pair_up(busy, cost);
-      for (std::size_t j = 0; j < from.size(); ++j) moved[from[j]] = to[pairs[j]];
+  for (std::size_t set = 0; set < symmetry.sets.size(); ++set) {
+    const auto& racks = symmetry.sets[set];
+    const std::size_t groups = symmetry.racks[racks.front()].groups.size();
+    std::vector<Order> orders;
+    for (std::size_t i = 0; i < groups; ++i) {
+      orders.push_back(order_in_set(set, i, seconds, dear));
+    }
+    const auto placed = place_racks(set, orders, seconds, dear);
+    for (std::size_t rack = 0; rack < racks.size(); ++rack) {
+      for (std::size_t i = 0; i < groups; ++i) {
+        const Group& from = symmetry.groups[symmetry.racks[racks[rack]].groups[i]];
+        const Group& to = symmetry.groups[symmetry.racks[placed[rack]].groups[i]];
+        if (places == Places::kAny) orders[i] = order_in_group(from, to, seconds, dear);
+        for (std::size_t j = 0; j < from.machines.size(); ++j) {
+          moved[from.machines[j]] = to.machines[orders[i][j]];
+        }
+      }
     }
   }
   Tree image{tree.weight, Parents(tree.up.size(), kIsAbsent), {}};
@@ -122,7 +170,7 @@ std::vector<Tree> Images::spread(std::span<const Tree> trees, std::span<const do
   std::set<Parents> known;
   for (std::size_t round = 0; round < count; ++round) {
     for (std::size_t i = 0; i < trees.size(); ++i) {
-      Tree image = move(trees[i], busy);
+      Tree image = move(trees[i], busy, Places::kAlikeInRacks);
       const auto seconds = seconds_of(image);
       for (std::size_t passage = 0; passage < busy.size(); ++passage) {
         busy[passage] += shares[i] * seconds[passage];
@@ -135,7 +183,11 @@ std::vector<Tree> Images::spread(std::span<const Tree> trees, std::span<const do
 
 Result<Priced> ImagePricing::price(const std::vector<double>& prices) {
   Priced priced;
-  for (const Tree& tree : trees_) priced.trees.push_back(images_.move(tree, prices));
+  for (const Tree& tree : trees_) {
+    for (const Places places : {Places::kAlikeInRacks, Places::kAny}) {
+      priced.trees.push_back(images_.move(tree, prices, places));
+    }
+  }
   return priced;
 }
 

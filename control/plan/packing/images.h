@@ -11,30 +11,40 @@
 
 namespace tally::plan {
 
+// Whether all racks of a set use their machines alike: the first machine of one where another uses
+// its first one. Then a few trees can be even over all of them.
+enum class Places { kAlikeInRacks, kAny };
+
 class Images {
  public:
   // `problem` has the network's symmetry, and must outlive this object.
   explicit Images(const Problem& problem);
 
-  // Returns the tree at other places of the same kinds. Within a set, the rack with the most bytes
-  // goes where `dear` is least, and so on. Then within each group the machine with the most bytes
-  // does. dear: by passage, in seconds or as a price. Ties: by index.
-  Tree move(const Tree& tree, const std::vector<double>& dear) const;
+  // Returns the tree at other places of the same kinds: the busiest racks and machines of the tree
+  // go where `dear` is least. dear: by passage, in seconds or as a price. Ties: by index.
+  Tree move(const Tree& tree, const std::vector<double>& dear, Places places) const;
 
   // Returns trees, at most `count` of each, that divide the bytes of the given trees evenly over
   // their places: each goes where the trees before it left the fewest bytes. Equal trees are left
-  // out. O(count x machines x log machines) for each tree.
+  // out. O(count x machines x racks) for each tree.
   std::vector<Tree> spread(std::span<const Tree> trees, std::span<const double> shares,
                            std::size_t count) const;
 
  private:
+  // For each machine of a group, by its place in the group: the place that it goes to.
+  using Order = std::vector<std::size_t>;
+
   // By passage, in seconds per byte of the tree.
   std::vector<double> seconds_of(const Tree& tree) const;
-  // How busy or dear a rack is: the links of its switch to others, and its helpers.
-  double of_rack(std::size_t rack, const std::vector<double>& values) const;
-  double of_machine(VertexId id, const std::vector<double>& values) const;
-  // The real rack for each rack of the tree.
-  std::vector<std::size_t> place_racks(const std::vector<double>& seconds,
+  double sum_of(const std::vector<std::size_t>& passages, const std::vector<double>& values) const;
+  // The order of the machines in all groups at one place of a set's racks.
+  Order order_in_set(std::size_t set, std::size_t group, const std::vector<double>& seconds,
+                     const std::vector<double>& dear) const;
+  Order order_in_group(const Group& from, const Group& to, const std::vector<double>& seconds,
+                       const std::vector<double>& dear) const;
+  // The real rack for each rack of the tree in a set. orders: by group of a rack.
+  std::vector<std::size_t> place_racks(std::size_t set, const std::vector<Order>& orders,
+                                       const std::vector<double>& seconds,
                                        const std::vector<double>& dear) const;
 
   const Problem& problem_;

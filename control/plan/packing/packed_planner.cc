@@ -10,6 +10,7 @@
 #include "control/plan/model/load.h"
 #include "control/plan/model/star_planner.h"
 #include "control/plan/model/validate.h"
+#include "control/plan/packing/fan_out.h"
 #include "control/plan/packing/first_trees.h"
 #include "control/plan/packing/full_bisection.h"
 #include "control/plan/packing/images.h"
@@ -19,7 +20,9 @@
 namespace tally::plan {
 namespace {
 
-constexpr std::size_t kImagesOfATree = 256;
+constexpr std::size_t kImages = 256;  // to begin with, of all trees together
+constexpr std::size_t kMostAlikeChildren = 16;
+constexpr double kCalmSlack = 1e-4;
 constexpr int kImageRounds = 40;
 
 Result<std::vector<VertexId>> check_workers(const Network& network,
@@ -137,23 +140,44 @@ class Planner {
   // Finds trees at certain places, for trees that stand for all places of their kind.
   Result<Generated> place(Generated even) const {
     const Symmetry& symmetry = even_.symmetry();
-    const bool has_others = symmetry.groups.size() < even_.machines() ||
-                            symmetry.sets.size() < symmetry.racks.size();
+    const bool has_others =
+        symmetry.groups.size() < even_.machines() || symmetry.sets.size() < symmetry.racks.size();
     if (!has_others) return even;
+    if (use_lp_) {
+      auto calm = cheapest_shares(even_, even, even.tau * (1 + kCalmSlack), peaks(even));
+      if (!calm) return calm.error();
+      even.shares = std::move(*calm);
+    }
     std::vector<Tree> trees;
     std::vector<double> shares;
     for (std::size_t i = 0; i < even.trees.size(); ++i) {
       if (even.shares[i] <= 0) continue;
+      divide_fan_out(even.trees[i].up, symmetry, kMostAlikeChildren, options_.max_height);
       trees.push_back(std::move(even.trees[i]));
       shares.push_back(even.shares[i]);
     }
     const Images images(even_);
-    auto first =
-        images.spread(trees, shares, std::max<std::size_t>(1, kImagesOfATree / trees.size()));
+    auto first = images.spread(trees, shares, std::max<std::size_t>(1, kImages / trees.size()));
     ImagePricing pricing(images, std::move(trees));
     const GenerationLimits limits{options_.gap, even.lower_bound, options_.max_height,
                                   kImageRounds};
     return generate(single_, pricing, std::move(first), limits, use_lp_);
+  }
+
+  // By tree: the seconds per byte of the busiest place. A plan of few trees is uneven by about one
+  // tree's share of it.
+  std::vector<double> peaks(const Generated& even) const {
+    std::vector<double> peaks;
+    for (const Tree& tree : even.trees) {
+      Parents divided = tree.up;
+      divide_fan_out(divided, even_.symmetry(), kMostAlikeChildren, options_.max_height);
+      double peak = 0;
+      for (const auto& [row, seconds] : single_.rows().use_of({0, divided, {}})) {
+        peak = std::max(peak, seconds);
+      }
+      peaks.push_back(peak / even.tau);
+    }
+    return peaks;
   }
 
   Result<Plan> make_plan(const Selection& selection, PackingReport& report) {

@@ -60,8 +60,8 @@ TEST(PackedPlanner, SumsWithinRacksFirst) {
     double uplink;
     std::size_t helpers;
     double tau;
-  } kTimes[] = {{2, 0, 1.75}, {2, 2, 1.2857}, {1, 1, 1.5}, {1, 4, 1.0909}, {0.5, 0, 2},
-                {0.5, 1, 2},  {0.5, 4, 2}};
+  } kTimes[] = {{2, 0, 1.75}, {2, 2, 1.2857}, {1, 1, 1.5}, {1, 4, 1.0909},
+                {0.5, 0, 2},  {0.5, 1, 2},    {0.5, 4, 2}};
   for (const auto& [uplink, helpers, tau] : kTimes) {
     SCOPED_TRACE(testing::Message() << uplink << ", " << helpers);
     expect_optimum(rack_network(2, 4, helpers, 1e3, uplink * 1e3), tau / 1e3);

@@ -11,28 +11,6 @@ namespace {
 
 constexpr double kNoShare = 0.25 / kWeightUnit;  // rounded, it would have no weight
 
-// The shares with the fewest levels, if each row needs at most `limit` seconds per byte.
-Result<std::vector<double>> flattest(const Problem& problem, const Generated& generated,
-                                     double limit) {
-  std::vector<lp::RowLimits> limits(problem.rows().size() + 1, {-lp::kUnlimited, 1});
-  limits[0] = {1, 1};
-  auto program = lp::ColumnProgram::of(std::move(limits));
-  if (!program) return program.error();
-  for (std::size_t i = 0; i < generated.trees.size(); ++i) {
-    const Tree& tree = generated.trees[i];
-    const std::uint32_t levels = levels_of(tree.up) + levels_of(tree.way_down());
-    lp::Column column{{static_cast<double>(levels)}, {{0, 1}}};
-    for (const auto& [row, seconds] : generated.uses[i]) {
-      column.terms.push_back({row + 1, seconds / limit});
-    }
-    if (auto added = program->add(std::move(column)); !added) return added.error();
-  }
-  const auto solution = program->minimize();
-  if (!solution) return solution.error();
-  if (solution->answer != lp::Answer::kOptimal) return generated.shares;
-  return solution->values;
-}
-
 Result<std::vector<double>> mix(const Problem& problem, const std::vector<Use>& uses, double unit,
                                 bool use_lp) {
   std::unique_ptr<Master> master;
@@ -53,11 +31,35 @@ Result<std::vector<double>> mix(const Problem& problem, const std::vector<Use>& 
 
 }  // namespace
 
+Result<std::vector<double>> cheapest_shares(const Problem& problem, const Generated& generated,
+                                            double seconds, const std::vector<double>& costs) {
+  std::vector<lp::RowLimits> limits(problem.rows().size() + 1, {-lp::kUnlimited, 1});
+  limits[0] = {1, 1};
+  auto program = lp::ColumnProgram::of(std::move(limits));
+  if (!program) return program.error();
+  for (std::size_t i = 0; i < generated.trees.size(); ++i) {
+    lp::Column column{{costs[i]}, {{0, 1}}};
+    for (const auto& [row, use] : generated.uses[i]) {
+      column.terms.push_back({row + 1, use / seconds});
+    }
+    if (auto added = program->add(std::move(column)); !added) return added.error();
+  }
+  const auto solution = program->minimize();
+  if (!solution) return solution.error();
+  if (solution->answer != lp::Answer::kOptimal) return generated.shares;
+  return solution->values;
+}
+
 Result<Selection> select_trees(const Problem& problem, const Generated& generated, double slack,
                                std::size_t most, bool use_lp) {
   std::vector<double> shares = generated.shares;
   if (use_lp) {
-    auto flat = flattest(problem, generated, generated.tau * (1 + std::max(slack, 1e-7)));
+    std::vector<double> levels;
+    for (const Tree& tree : generated.trees) {
+      levels.push_back(levels_of(tree.up) + levels_of(tree.way_down()));
+    }
+    auto flat =
+        cheapest_shares(problem, generated, generated.tau * (1 + std::max(slack, 1e-7)), levels);
     if (!flat) return flat.error();
     shares = std::move(*flat);
   }

@@ -14,6 +14,11 @@ struct Selection {
   std::vector<double> shares;
 };
 
+// Of all shares of the generated trees that need at most `seconds` per byte, returns those with the
+// least mean cost; costs: by tree. Errors: those of lp::ColumnProgram, which it uses.
+Result<std::vector<double>> cheapest_shares(const Problem& problem, const Generated& generated,
+                                            double seconds, const std::vector<double>& costs);
+
 // Of all shares of the generated trees that take at most (1 + slack) x tau, chooses those with the
 // fewest levels, as a mean over the bytes. Without Clp (use_lp) the shares stay. Then it keeps the
 // `most` largest shares and mixes these trees anew. Errors: those of lp::ColumnProgram.
