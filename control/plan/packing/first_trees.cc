@@ -1,6 +1,7 @@
 #include "control/plan/packing/first_trees.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "control/plan/model/tree.h"
@@ -55,6 +56,24 @@ Parents two_levels(const Problem& problem, const std::vector<std::vector<VertexI
   return parents;
 }
 
+// Of each switch, the first `aggregators` workers each sum for an equal part of its workers, and
+// send to the root.
+Parents several_aggregators(const Problem& problem, const std::vector<std::vector<VertexId>>& racks,
+                            VertexId root, std::size_t aggregators) {
+  Parents parents(problem.machines(), kIsAbsent);
+  for (const auto& rack : racks) {
+    std::vector<VertexId> workers;
+    std::copy_if(rack.begin(), rack.end(), std::back_inserter(workers),
+                 [&](VertexId id) { return problem.is_worker()[id]; });
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      const VertexId parent = i < aggregators ? root : workers[i % aggregators];
+      parents[workers[i]] = static_cast<std::int32_t>(parent);
+    }
+  }
+  parents[root] = kIsRoot;
+  return parents;
+}
+
 }  // namespace
 
 std::vector<Tree> first_trees(const Problem& problem) {
@@ -79,6 +98,14 @@ std::vector<Tree> first_trees(const Problem& problem) {
         break;
       }
       add(two_levels(problem, racks, root, i));
+    }
+  }
+  for (const auto& set : problem.symmetry().sets) {
+    for (const std::size_t group : problem.symmetry().racks[set.front()].groups) {
+      const VertexId root = problem.symmetry().groups[group].machines.front();
+      for (std::size_t aggregators = 2; aggregators < largest; aggregators *= 2) {
+        if (racks.size() > 1) add(several_aggregators(problem, racks, root, aggregators));
+      }
     }
   }
   return trees;

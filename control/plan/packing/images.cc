@@ -1,8 +1,8 @@
 #include "control/plan/packing/images.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
-#include <set>
 
 namespace tally::plan {
 namespace {
@@ -24,6 +24,22 @@ std::vector<std::size_t> pair_up(std::vector<double> large, const std::vector<do
   std::vector<std::size_t> pairs(from.size());
   for (std::size_t i = 0; i < from.size(); ++i) pairs[from[i]] = to[i];
   return pairs;
+}
+
+// About `count` indices, each as often as its share demands and at least once, evenly mixed.
+std::vector<std::size_t> order_by_share(std::span<const double> shares, std::size_t count) {
+  std::vector<std::size_t> order;
+  std::vector<double> due(shares.begin(), shares.end());
+  for (std::size_t step = 0; step < count; ++step) {
+    const auto next = std::max_element(due.begin(), due.end());
+    order.push_back(static_cast<std::size_t>(next - due.begin()));
+    *next -= 1;
+    for (std::size_t i = 0; i < due.size(); ++i) due[i] += shares[i];
+  }
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+  }
+  return order;
 }
 
 }  // namespace
@@ -163,22 +179,29 @@ Tree Images::move(const Tree& tree, const std::vector<double>& dear, Places plac
   return image;
 }
 
-std::vector<Tree> Images::spread(std::span<const Tree> trees, std::span<const double> shares,
-                                 std::size_t count) const {
+Images::Spread Images::spread(std::span<const Tree> trees, std::span<const double> shares,
+                              std::size_t count) const {
+  const auto order = order_by_share(shares, count);
+  std::vector<double> times(shares.size(), 0);
+  for (const std::size_t i : order) ++times[i];
   std::vector<double> busy(problem_.passages().size(), 0);
-  std::vector<Tree> images;
-  std::set<Parents> known;
-  for (std::size_t round = 0; round < count; ++round) {
-    for (std::size_t i = 0; i < trees.size(); ++i) {
-      Tree image = move(trees[i], busy, Places::kAlikeInRacks);
-      const auto seconds = seconds_of(image);
-      for (std::size_t passage = 0; passage < busy.size(); ++passage) {
-        busy[passage] += shares[i] * seconds[passage];
-      }
-      if (known.insert(image.up).second) images.push_back(std::move(image));
+  Spread spread;
+  std::map<Parents, std::size_t> known;  // the index of each tree
+  for (const std::size_t i : order) {
+    Tree image = move(trees[i], busy, Places::kAlikeInRacks);
+    const double share = shares[i] / times[i];
+    const auto seconds = seconds_of(image);
+    for (std::size_t passage = 0; passage < busy.size(); ++passage) {
+      busy[passage] += share * seconds[passage];
     }
+    const auto [at, is_new] = known.emplace(image.up, spread.trees.size());
+    if (is_new) {
+      spread.trees.push_back(std::move(image));
+      spread.shares.push_back(0);
+    }
+    spread.shares[at->second] += share;
   }
-  return images;
+  return spread;
 }
 
 Result<Priced> ImagePricing::price(const std::vector<double>& prices) {

@@ -24,11 +24,15 @@ class Images {
   // go where `dear` is least. dear: by passage, in seconds or as a price. Ties: by index.
   Tree move(const Tree& tree, const std::vector<double>& dear, Places places) const;
 
-  // Returns trees, at most `count` of each, that divide the bytes of the given trees evenly over
-  // their places: each goes where the trees before it left the fewest bytes. Equal trees are left
-  // out. O(count x machines x racks) for each tree.
-  std::vector<Tree> spread(std::span<const Tree> trees, std::span<const double> shares,
-                           std::size_t count) const;
+  struct Spread {
+    std::vector<Tree> trees;
+    std::vector<double> shares;
+  };
+  // Returns about `count` trees that divide the bytes of the given trees nearly evenly over their
+  // places: each goes where the trees before it left the fewest bytes. A tree is moved as often as
+  // its share demands, and at least once. Equal trees are one. O(count x machines x racks).
+  Spread spread(std::span<const Tree> trees, std::span<const double> shares,
+                std::size_t count) const;
 
  private:
   // For each machine of a group, by its place in the group: the place that it goes to.

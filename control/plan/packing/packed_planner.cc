@@ -22,7 +22,9 @@ namespace {
 
 constexpr std::size_t kImages = 256;  // to begin with, of all trees together
 constexpr std::size_t kMostAlikeChildren = 16;
-constexpr double kCalmSlack = 1e-4;
+constexpr std::size_t kFewMachines = 100;
+constexpr double kLeastShare = 1e-4;  // smaller ones are left out before the shares are mixed anew
+constexpr double kCalmSlack = 5e-4;
 constexpr int kImageRounds = 40;
 
 Result<std::vector<VertexId>> check_workers(const Network& network,
@@ -143,29 +145,46 @@ class Planner {
     const bool has_others =
         symmetry.groups.size() < even_.machines() || symmetry.sets.size() < symmetry.racks.size();
     if (!has_others) return even;
-    if (use_lp_) {
-      auto calm = cheapest_shares(even_, even, even.tau * (1 + kCalmSlack), peaks(even));
-      if (!calm) return calm.error();
-      even.shares = std::move(*calm);
-    }
+    auto calm =
+        use_lp_ ? cheapest_shares(even_, even, even.tau * (1 + kCalmSlack), peaks(even), 0)
+                : shares_of_cheapest(even_, even, even.tau * (1 + 10 * kCalmSlack), peaks(even));
+    if (!calm) return calm.error();
+    even.shares = std::move(*calm);
     std::vector<Tree> trees;
     std::vector<double> shares;
     for (std::size_t i = 0; i < even.trees.size(); ++i) {
-      if (even.shares[i] <= 0) continue;
+      if (even.shares[i] < kLeastShare) continue;
       divide_fan_out(even.trees[i].up, symmetry, kMostAlikeChildren, options_.max_height);
       trees.push_back(std::move(even.trees[i]));
       shares.push_back(even.shares[i]);
     }
     const Images images(even_);
-    auto first = images.spread(trees, shares, std::max<std::size_t>(1, kImages / trees.size()));
+    auto spread = images.spread(trees, shares, kImages);
+    if (!use_lp_ && even_.machines() > kFewMachines) return as_generated(std::move(spread), even);
     ImagePricing pricing(images, std::move(trees));
     const GenerationLimits limits{options_.gap, even.lower_bound, options_.max_height,
                                   kImageRounds};
-    return generate(single_, pricing, std::move(first), limits, use_lp_);
+    return generate(single_, pricing, std::move(spread.trees), limits, use_lp_);
   }
 
-  // By tree: the seconds per byte of the busiest place. A plan of few trees is uneven by about one
-  // tree's share of it.
+  // Weights do not come near the best shares of hundreds of trees in hundreds of rows soon. The
+  // shares by which the trees were spread are better.
+  Generated as_generated(Images::Spread spread, const Generated& even) const {
+    Generated placed;
+    placed.lower_bound = even.lower_bound;
+    std::vector<double> busy(single_.rows().size(), 0);
+    for (std::size_t i = 0; i < spread.trees.size(); ++i) {
+      placed.uses.push_back(single_.rows().use_of(spread.trees[i]));
+      for (const auto& [row, seconds] : placed.uses.back()) busy[row] += spread.shares[i] * seconds;
+    }
+    placed.trees = std::move(spread.trees);
+    placed.shares = std::move(spread.shares);
+    placed.tau = *std::max_element(busy.begin(), busy.end());
+    return placed;
+  }
+
+  // By tree: the seconds per byte of the busiest place, squared. A plan of few trees is uneven by
+  // about one tree's share of it. So many trees with low peaks are better than few with high ones.
   std::vector<double> peaks(const Generated& even) const {
     std::vector<double> peaks;
     for (const Tree& tree : even.trees) {
@@ -175,7 +194,7 @@ class Planner {
       for (const auto& [row, seconds] : single_.rows().use_of({0, divided, {}})) {
         peak = std::max(peak, seconds);
       }
-      peaks.push_back(peak / even.tau);
+      peaks.push_back(peak / even.tau * (peak / even.tau));
     }
     return peaks;
   }

@@ -8,7 +8,9 @@
 namespace tally::plan {
 namespace {
 
-constexpr int kMostSteps = 20000;
+constexpr double kMostSteps = 20000;
+constexpr double kFewestSteps = 400;
+constexpr double kMostWork = 2e7;  // uses of rows over all steps: a fraction of a second
 constexpr int kStepsBetweenChecks = 25;
 
 // One side of the game. It keeps the sum of what each choice has cost so far.
@@ -77,13 +79,15 @@ class WeightsMaster : public Master {
     const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
     for (double& share : shares) share /= total;
     Player trees(shares);
-    double most = 0;
+    double most = 0, work = 1;
     for (const Use& use : uses_) {
+      work += static_cast<double>(use.size());
       for (const RowUse& one : use) most = std::max(most, one.seconds);
     }
     double gap_at_restart = std::numeric_limits<double>::infinity(),
            least_gap = std::numeric_limits<double>::infinity();
-    for (int step = 1; step <= kMostSteps; ++step) {
+    const auto steps = static_cast<int>(std::clamp(kMostWork / work, kFewestSteps, kMostSteps));
+    for (int step = 1; step <= steps; ++step) {
       std::vector<double> busy = busy_rows(trees.mixture());
       for (double& one : busy) one = -one;
       trees.step(tree_prices(rows.mixture()), 1 / most);
