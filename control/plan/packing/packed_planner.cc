@@ -71,49 +71,55 @@ class Planner {
     if (closed && closed->trees.size() <= options_.max_trees && options_.max_height > 0) {
       method_ = "star";
       prices_ = closed->prices;
-      report.any_height = closed->tau;
+      report.any_tree = report.served = closed->tau;
       return Selection{closed->trees, closed->shares};
     }
     method_ = use_lp_ ? "tpp-cg" : "tpp-mwu";
-    auto any = pack(even_, kAnyHeight, first_trees(even_), 0);
+    auto any = pack(kAnyHeight, WayDown::kAnyWay, first_trees(even_), 0);
     if (!any) return any.error();
-    report.any_height = any->tau;
+    report.any_tree = any->tau;
     report.is_exact = any->is_exact;
     prices_ = any->prices;
-    auto served = limit(std::move(*any), report);
+    auto served = limit(std::move(*any));
     if (!served) return served.error();
+    report.served = served->tau;
     auto placed = place(std::move(*served));
     if (!placed) return placed.error();
     return select_trees(single_, *placed, options_.level_slack, options_.max_trees, use_lp_);
   }
 
-  Result<Generated> pack(const Problem& problem, std::uint32_t max_height, std::vector<Tree> first,
+  Result<Generated> pack(std::uint32_t max_height, WayDown way, std::vector<Tree> first,
                          double lower_bound) const {
     const GenerationLimits limits{options_.gap, lower_bound, max_height};
-    if (problem.is_two_way()) {
-      TwoWayPricing pricing(problem, max_height);
-      return generate(problem, pricing, std::move(first), limits, use_lp_);
+    if (even_.is_two_way()) {
+      TwoWayPricing pricing(even_, max_height);
+      return generate(even_, pricing, std::move(first), limits, use_lp_);
     }
-    DirectedPricing pricing(problem, max_height, options_.way_down);
-    return generate(problem, pricing, std::move(first), limits, use_lp_);
+    DirectedPricing pricing(even_, max_height, way);
+    return generate(even_, pricing, std::move(first), limits, use_lp_);
   }
 
-  // Packs anew with trees that are not too high, when some are.
-  Result<Generated> limit(Generated any, PackingReport& report) {
+  bool is_served(const Tree& tree) const {
+    return height(tree) <= options_.max_height &&
+           (tree.down.empty() || options_.way_down == WayDown::kAnyWay);
+  }
+
+  // Packs anew with trees that are not too high and whose results go a way that is allowed, when
+  // some are not.
+  Result<Generated> limit(Generated any) {
     bool is_fine = true;
     for (std::size_t i = 0; i < any.trees.size(); ++i) {
-      is_fine = is_fine && (any.shares[i] <= 0 || height(any.trees[i]) <= options_.max_height);
+      is_fine = is_fine && (any.shares[i] <= 0 || is_served(any.trees[i]));
     }
     if (is_fine) return any;
     std::vector<Tree> first;
     for (Tree& tree : any.trees) {
       flatten(tree.up, true);
       if (!tree.down.empty()) flatten(tree.down, false);
-      if (height(tree) <= options_.max_height) first.push_back(std::move(tree));
+      if (is_served(tree)) first.push_back(std::move(tree));
     }
-    auto limited = pack(even_, options_.max_height, std::move(first), any.lower_bound);
+    auto limited = pack(options_.max_height, options_.way_down, std::move(first), any.lower_bound);
     if (!limited) return limited;
-    report.with_height = limited->tau;
     if (limited->lower_bound > any.lower_bound) {
       prices_ = limited->prices;
     } else {
@@ -224,7 +230,7 @@ class Planner {
       if (!bound) return bound.error();
       certificate.lower_bound = std::min(*bound, certificate.tau);
     }
-    report.with_trees = certificate.tau;
+    report.plan = certificate.tau;
     report.lower_bound = certificate.lower_bound;
     domain.certificate = std::move(certificate);
     domain.classes.push_back(std::move(size_class));

@@ -38,9 +38,9 @@ struct PackingOptions {
 
 // What the steps of planning reached, in seconds per byte.
 struct PackingReport {
-  double any_height = 0;   // with trees of any height
-  double with_height = 0;  // with trees of at most max_height levels; 0: like any_height
-  double with_trees = 0;   // that of the plan: at most max_trees trees, few levels, rounded weights
+  double any_tree = 0;     // with trees of any height, and any way down
+  double served = 0;       // with at most max_height levels, and the way down of the options
+  double plan = 0;         // with at most max_trees trees, few levels, and rounded weights
   double lower_bound = 0;  // proved by the certificate
   bool is_exact = true;    // the least price of trees was always found
 };

@@ -23,10 +23,10 @@ void expect_optimum(const Network& network, double tau, PackingOptions options =
   const auto plan = plan_packed(network, workers_of(network), options, &report);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_TRUE(report.is_exact);
-  EXPECT_NEAR(report.any_height, tau, 1e-3 * tau);
+  EXPECT_NEAR(report.any_tree, tau, 1e-3 * tau);
   EXPECT_NEAR(report.lower_bound, tau, 1e-3 * tau);
   EXPECT_LE(report.lower_bound, tau * (1 + 4e-5));
-  EXPECT_NEAR(report.with_trees, tau, 5e-3 * tau);
+  EXPECT_NEAR(report.plan, tau, 5e-3 * tau);
   EXPECT_EQ(plan->method, "tpp-cg");
   EXPECT_TRUE(validate(*plan, Limits{}).ok());
 }
