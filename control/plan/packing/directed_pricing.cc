@@ -15,7 +15,8 @@ namespace {
 constexpr double kNoPrice = std::numeric_limits<double>::infinity();
 // The check of certificates tries so many helpers too (dual_bound.cc).
 constexpr std::size_t kMostHelpers = 10;
-constexpr double kMostSteps = 5e7;  // a fraction of a second
+constexpr std::size_t kMostRoots = 4;  // to which helpers are added one by one
+constexpr double kMostSteps = 5e7;     // a fraction of a second
 
 // The prices of the edges from children to parents, for the sums or for the results.
 Square edge_prices(const Passages& passages, const std::vector<double>& prices, bool up) {
@@ -113,6 +114,28 @@ Tree DirectedPricing::make_tree(Arborescence up, Arborescence down, const Square
   return tree;
 }
 
+std::vector<VertexId> DirectedPricing::roots_to_try(const Square& up, const Square& down) const {
+  std::vector<std::pair<double, VertexId>> roots;
+  for (VertexId root = 0; root < problem_.machines(); ++root) {
+    double least = 0;
+    for (const Square* prices : {&up, &down}) {
+      if (tries_all_) break;
+      std::vector<bool> workers = problem_.is_worker();
+      workers[root] = true;
+      const auto few = cheapest_arborescence(*prices, members_of(workers), root);
+      const auto all =
+          cheapest_arborescence(*prices, members_of(std::vector<bool>(workers.size(), true)), root);
+      least += std::min(few ? few->price : kNoPrice, all ? all->price : kNoPrice);
+    }
+    roots.emplace_back(least, root);
+  }
+  std::sort(roots.begin(), roots.end());
+  if (!tries_all_ && roots.size() > kMostRoots) roots.resize(kMostRoots);
+  std::vector<VertexId> ids;
+  for (const auto& [price, root] : roots) ids.push_back(root);
+  return ids;
+}
+
 // No tree is cheaper than one whose edges may all go their cheaper way.
 double DirectedPricing::lower_bound(const Square& prices) const {
   Square cheaper = prices;
@@ -133,7 +156,7 @@ Result<Priced> DirectedPricing::price(const std::vector<double>& prices) {
   }
   double least = kNoPrice;
   std::vector<std::pair<double, Tree>> found;
-  for (VertexId root = 0; root < problem_.machines(); ++root) {
+  for (const VertexId root : roots_to_try(up, down)) {
     auto best_up = best_tree(up, root), best_down = best_tree(down, root);
     if (!best_up || !best_down) continue;
     const double pair = best_up->price + best_down->price;

@@ -21,10 +21,12 @@ class DirectedPricing : public Pricing {
   DirectedPricing(const Problem& problem, std::uint32_t max_height, WayDown way);
 
   // Returns a tree for each root that can have one. The least price is that of the best pair of
-  // trees, whatever `way` is. Exact with few helpers: it tries all sets of them. Otherwise it adds
-  // and drops helpers one by one, and the least price is a lower bound of both ways by
-  // GroupTree::price_of_joins().
+  // trees, whatever `way` is. Exact with few helpers: it tries all sets of them. Otherwise it tries
+  // the roots that are cheapest with no helper or all, and adds and drops helpers one by one. The
+  // least price is then a lower bound for both ways, by GroupTree::price_of_joins().
   Result<Priced> price(const std::vector<double>& prices) override;
+
+  bool is_exact() const { return tries_all_; }
 
  private:
   std::optional<Arborescence> best_tree(const Square& prices, VertexId root) const;
@@ -32,6 +34,7 @@ class DirectedPricing : public Pricing {
                                       std::vector<bool> in) const;
   Tree make_tree(Arborescence up, Arborescence down, const Square& up_prices,
                  const Square& down_prices) const;
+  std::vector<VertexId> roots_to_try(const Square& up, const Square& down) const;
   double lower_bound(const Square& prices) const;
 
   const Problem& problem_;

@@ -10,22 +10,18 @@
 #include "control/plan/model/load.h"
 #include "control/plan/model/star_planner.h"
 #include "control/plan/model/validate.h"
-#include "control/plan/packing/fan_out.h"
 #include "control/plan/packing/first_trees.h"
 #include "control/plan/packing/full_bisection.h"
-#include "control/plan/packing/images.h"
+#include "control/plan/packing/placement.h"
 #include "control/plan/packing/selection.h"
 #include "control/plan/packing/two_way_pricing.h"
 
 namespace tally::plan {
 namespace {
 
-constexpr std::size_t kImages = 256;  // to begin with, of all trees together
-constexpr std::size_t kMostAlikeChildren = 16;
+// With more machines, the choice of helpers one by one takes long.
 constexpr std::size_t kFewMachines = 100;
-constexpr double kLeastShare = 1e-4;  // smaller ones are left out before the shares are mixed anew
-constexpr double kCalmSlack = 5e-4;
-constexpr int kImageRounds = 40;
+constexpr int kSlowRounds = 60;  // where every round takes long
 
 Result<std::vector<VertexId>> check_workers(const Network& network,
                                             std::span<const VertexId> workers) {
@@ -75,6 +71,12 @@ class Planner {
       return Selection{closed->trees, closed->shares};
     }
     method_ = use_lp_ ? "tpp-cg" : "tpp-mwu";
+    if (even_.is_two_way() && !TwoWayPricing(even_, kAnyHeight).is_exact()) {
+      auto by_shape = pack_by_shape();
+      if (!by_shape) return by_shape.error();
+      report.is_exact = false;
+      if (!by_shape->trees.empty()) return select(*by_shape, report);
+    }
     auto any = pack(kAnyHeight, WayDown::kAnyWay, first_trees(even_), 0);
     if (!any) return any.error();
     report.any_tree = any->tau;
@@ -83,20 +85,60 @@ class Planner {
     auto served = limit(std::move(*any));
     if (!served) return served.error();
     report.served = served->tau;
-    auto placed = place(std::move(*served));
+    const Symmetry& symmetry = even_.symmetry();
+    const bool has_others =
+        symmetry.groups.size() < even_.machines() || symmetry.sets.size() < symmetry.racks.size();
+    if (!has_others) return select(*served, report);
+    auto placed = place(even_, single_, std::move(*served), placement(), use_lp_);
     if (!placed) return placed.error();
-    return select_trees(single_, *placed, options_.level_slack, options_.max_trees, use_lp_);
+    return select(*placed, report);
+  }
+
+  PlacementLimits placement() const { return {options_.max_height, options_.gap}; }
+
+  Result<Selection> select(const Generated& generated, PackingReport& report) const {
+    if (report.served == 0) report.any_tree = report.served = generated.tau;
+    return select_trees(single_, generated, options_.level_slack, options_.max_trees, use_lp_);
   }
 
   Result<Generated> pack(std::uint32_t max_height, WayDown way, std::vector<Tree> first,
                          double lower_bound) const {
-    const GenerationLimits limits{options_.gap, lower_bound, max_height};
+    GenerationLimits limits{options_.gap, lower_bound, max_height};
     if (even_.is_two_way()) {
       TwoWayPricing pricing(even_, max_height);
       return generate(even_, pricing, std::move(first), limits, use_lp_);
     }
     DirectedPricing pricing(even_, max_height, way);
+    if (!pricing.is_exact()) limits.rounds = kSlowRounds;
     return generate(even_, pricing, std::move(first), limits, use_lp_);
+  }
+
+  // Where too many helpers differ to try all choices of them: packs as if their speeds were equal
+  // and each row's passages limited the bytes together. That has exact prices and shows a bound.
+  // Then it places the trees in the network as it is. No tree: the shape has too many choices too,
+  // or its trees cannot be flat.
+  Result<Generated> pack_by_shape() {
+    const Problem shape(network_, even_.workers(), UseSymmetry::kShape);
+    TwoWayPricing exact(shape, kAnyHeight);
+    if (!exact.is_exact()) return Generated{};
+    auto relaxed = generate(shape, exact, first_trees(shape), {options_.gap}, use_lp_);
+    if (!relaxed) return relaxed;
+    prices_ = relaxed->prices;
+    for (std::size_t i = 0; i < relaxed->trees.size(); ++i) {
+      if (is_served(relaxed->trees[i])) continue;
+      flatten(relaxed->trees[i].up, true);
+      if (!is_served(relaxed->trees[i])) return Generated{};
+      relaxed->uses[i] = shape.rows().use_of(relaxed->trees[i]);
+    }
+    const double bound = relaxed->lower_bound;
+    auto placed = place(shape, single_, std::move(*relaxed), placement(), use_lp_);
+    const bool is_close = !placed || placed->tau <= bound * (1 + options_.gap);
+    if (is_close || even_.machines() > kFewMachines) return placed;
+    TwoWayPricing pricing(single_, options_.max_height);
+    auto more = generate(single_, pricing, std::move(placed->trees),
+                         {options_.gap, bound, options_.max_height, kSlowRounds}, use_lp_);
+    if (more && more->lower_bound > bound) prices_ = more->prices;
+    return more;
   }
 
   bool is_served(const Tree& tree) const {
@@ -143,66 +185,6 @@ class Planner {
     };
     limit_height(parents, options_.max_height, price_of);
     drop_idle_leaves(parents, even_.is_worker());
-  }
-
-  // Finds trees at certain places, for trees that stand for all places of their kind.
-  Result<Generated> place(Generated even) const {
-    const Symmetry& symmetry = even_.symmetry();
-    const bool has_others =
-        symmetry.groups.size() < even_.machines() || symmetry.sets.size() < symmetry.racks.size();
-    if (!has_others) return even;
-    auto calm =
-        use_lp_ ? cheapest_shares(even_, even, even.tau * (1 + kCalmSlack), peaks(even), 0)
-                : shares_of_cheapest(even_, even, even.tau * (1 + 10 * kCalmSlack), peaks(even));
-    if (!calm) return calm.error();
-    even.shares = std::move(*calm);
-    std::vector<Tree> trees;
-    std::vector<double> shares;
-    for (std::size_t i = 0; i < even.trees.size(); ++i) {
-      if (even.shares[i] < kLeastShare) continue;
-      divide_fan_out(even.trees[i].up, symmetry, kMostAlikeChildren, options_.max_height);
-      trees.push_back(std::move(even.trees[i]));
-      shares.push_back(even.shares[i]);
-    }
-    const Images images(even_);
-    auto spread = images.spread(trees, shares, kImages);
-    if (!use_lp_ && even_.machines() > kFewMachines) return as_generated(std::move(spread), even);
-    ImagePricing pricing(images, std::move(trees));
-    const GenerationLimits limits{options_.gap, even.lower_bound, options_.max_height,
-                                  kImageRounds};
-    return generate(single_, pricing, std::move(spread.trees), limits, use_lp_);
-  }
-
-  // Weights do not come near the best shares of hundreds of trees in hundreds of rows soon. The
-  // shares by which the trees were spread are better.
-  Generated as_generated(Images::Spread spread, const Generated& even) const {
-    Generated placed;
-    placed.lower_bound = even.lower_bound;
-    std::vector<double> busy(single_.rows().size(), 0);
-    for (std::size_t i = 0; i < spread.trees.size(); ++i) {
-      placed.uses.push_back(single_.rows().use_of(spread.trees[i]));
-      for (const auto& [row, seconds] : placed.uses.back()) busy[row] += spread.shares[i] * seconds;
-    }
-    placed.trees = std::move(spread.trees);
-    placed.shares = std::move(spread.shares);
-    placed.tau = *std::max_element(busy.begin(), busy.end());
-    return placed;
-  }
-
-  // By tree: the seconds per byte of the busiest place, squared. A plan of few trees is uneven by
-  // about one tree's share of it. So many trees with low peaks are better than few with high ones.
-  std::vector<double> peaks(const Generated& even) const {
-    std::vector<double> peaks;
-    for (const Tree& tree : even.trees) {
-      Parents divided = tree.up;
-      divide_fan_out(divided, even_.symmetry(), kMostAlikeChildren, options_.max_height);
-      double peak = 0;
-      for (const auto& [row, seconds] : single_.rows().use_of({0, divided, {}})) {
-        peak = std::max(peak, seconds);
-      }
-      peaks.push_back(peak / even.tau * (peak / even.tau));
-    }
-    return peaks;
   }
 
   Result<Plan> make_plan(const Selection& selection, PackingReport& report) {

@@ -1,6 +1,7 @@
 // One packing problem: a network, the workers that sum together, and what follows from them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,7 +12,10 @@
 
 namespace tally::plan {
 
-enum class UseSymmetry { kNo, kYes };
+// kShape: as if all speeds were equal. Then rows limit the bytes of their passages together, and
+// not each passage. This is a relaxation: no plan is faster than its optimum, whose shares are no
+// plan.
+enum class UseSymmetry { kNo, kYes, kShape };
 
 // Only one thread may use an object, as Routes. Other machines than the workers count as helpers,
 // whatever their role.
@@ -26,6 +30,7 @@ class Problem {
         passages_(routes_),
         symmetry_(find_symmetry(routes_, is_worker_)),
         is_two_way_(plan::is_two_way(routes_, symmetry_)) {
+    if (use == UseSymmetry::kShape) symmetry_ = symmetry_of_shape(network, is_worker_);
     // Prices and trees of a network that is not the same both ways are found machine by machine.
     if (use == UseSymmetry::kNo || !is_two_way_) symmetry_ = no_symmetry(is_worker_);
     rows_.emplace(passages_, symmetry_, is_two_way_);
@@ -48,6 +53,13 @@ class Problem {
     std::vector<bool> is_worker(machines, false);
     for (const VertexId id : workers) is_worker[id] = true;
     return is_worker;
+  }
+
+  static Symmetry symmetry_of_shape(Network network, const std::vector<bool>& is_worker) {
+    for (Vertex& vertex : network.vertices) vertex.in = vertex.out = 1;
+    for (Link& link : network.links) link.capacity = 1;
+    Routes routes(network);
+    return find_symmetry(routes, is_worker);
   }
 
   std::vector<VertexId> workers_;

@@ -21,6 +21,8 @@ class TwoWayPricing : public Pricing {
   // drops helpers one by one, and the least price is GroupTree::price_of_joins().
   Result<Priced> price(const std::vector<double>& prices) override;
 
+  bool is_exact() const { return tries_all_; }
+
  private:
   Square edge_prices(const std::vector<double>& prices) const;
   Counts best_of_all(const GroupTree& tree) const;
