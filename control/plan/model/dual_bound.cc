@@ -8,10 +8,10 @@
 #include <map>
 #include <tuple>
 
-#include "control/plan/model/least_arborescence.h"
-#include "control/plan/model/least_tree.h"
+#include "control/plan/least_cost/least_arborescence.h"
+#include "control/plan/least_cost/least_tree.h"
+#include "control/plan/least_cost/square.h"
 #include "control/plan/model/passages.h"
-#include "control/plan/model/square.h"
 
 namespace tally::plan {
 namespace {

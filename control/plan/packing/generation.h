@@ -8,9 +8,9 @@
 
 #include "base/result.h"
 #include "control/plan/packing/master.h"
-#include "control/plan/packing/pricing.h"
-#include "control/plan/packing/problem.h"
-#include "control/plan/packing/rooting.h"
+#include "control/plan/packing/places/problem.h"
+#include "control/plan/packing/trees/pricing.h"
+#include "control/plan/packing/trees/rooting.h"
 
 namespace tally::plan {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "control/plan/packing/rows.h"
+#include "control/plan/packing/places/rows.h"
 
 namespace tally::plan {
 

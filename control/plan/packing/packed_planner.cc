@@ -10,11 +10,11 @@
 #include "control/plan/model/load.h"
 #include "control/plan/model/star_planner.h"
 #include "control/plan/model/validate.h"
-#include "control/plan/packing/first_trees.h"
 #include "control/plan/packing/full_bisection.h"
 #include "control/plan/packing/placement.h"
 #include "control/plan/packing/selection.h"
-#include "control/plan/packing/two_way_pricing.h"
+#include "control/plan/packing/trees/first_trees.h"
+#include "control/plan/packing/trees/two_way_pricing.h"
 
 namespace tally::plan {
 namespace {

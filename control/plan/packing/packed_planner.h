@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "control/plan/model/plan.h"
 #include "control/plan/model/served_limits.h"
-#include "control/plan/packing/directed_pricing.h"
+#include "control/plan/packing/trees/directed_pricing.h"
 
 namespace tally::plan {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "control/plan/packing/fan_out.h"
-#include "control/plan/packing/images.h"
 #include "control/plan/packing/selection.h"
+#include "control/plan/packing/trees/fan_out.h"
+#include "control/plan/packing/trees/images.h"
 
 namespace tally::plan {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "control/plan/packing/generation.h"
-#include "control/plan/packing/problem.h"
+#include "control/plan/packing/places/problem.h"
 
 namespace tally::plan {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/lp/column_program.h"
-#include "control/plan/packing/rooting.h"
+#include "control/plan/packing/trees/rooting.h"
 
 namespace tally::plan {
 namespace {

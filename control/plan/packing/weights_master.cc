@@ -8,9 +8,9 @@
 namespace tally::plan {
 namespace {
 
-constexpr double kMostSteps = 20000;
-constexpr double kFewestSteps = 400;
-constexpr double kMostWork = 2e7;  // uses of rows over all steps: a fraction of a second
+constexpr double kMostMixSteps = 20000;
+constexpr double kFewestMixSteps = 400;
+constexpr double kMostMixWork = 2e7;  // uses of rows over all steps: a fraction of a second
 constexpr int kStepsBetweenChecks = 25;
 
 // One side of the game. It keeps the sum of what each choice has cost so far.
@@ -86,7 +86,8 @@ class WeightsMaster : public Master {
     }
     double gap_at_restart = std::numeric_limits<double>::infinity(),
            least_gap = std::numeric_limits<double>::infinity();
-    const auto steps = static_cast<int>(std::clamp(kMostWork / work, kFewestSteps, kMostSteps));
+    const auto steps =
+        static_cast<int>(std::clamp(kMostMixWork / work, kFewestMixSteps, kMostMixSteps));
     for (int step = 1; step <= steps; ++step) {
       std::vector<double> busy = busy_rows(trees.mixture());
       for (double& one : busy) one = -one;

@@ -5,15 +5,15 @@
 #include <limits>
 #include <random>
 
-#include "control/plan/model/least_arborescence.h"
-#include "control/plan/model/least_tree.h"
+#include "control/plan/least_cost/least_arborescence.h"
+#include "control/plan/least_cost/least_tree.h"
 #include "control/plan/model/tree.h"
-#include "control/plan/packing/arborescence.h"
-#include "control/plan/packing/choices.h"
-#include "control/plan/packing/fan_out.h"
-#include "control/plan/packing/group_tree.h"
-#include "control/plan/packing/images.h"
-#include "control/plan/packing/rooting.h"
+#include "control/plan/packing/places/choices.h"
+#include "control/plan/packing/trees/arborescence.h"
+#include "control/plan/packing/trees/fan_out.h"
+#include "control/plan/packing/trees/group_tree.h"
+#include "control/plan/packing/trees/images.h"
+#include "control/plan/packing/trees/rooting.h"
 #include "tests/support/control/all_trees.h"
 #include "tests/support/control/test_networks.h"
 

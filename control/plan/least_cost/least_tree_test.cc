@@ -1,4 +1,4 @@
-#include "control/plan/model/least_tree.h"
+#include "control/plan/least_cost/least_tree.h"
 
 #include <gtest/gtest.h>
 

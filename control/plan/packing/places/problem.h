@@ -7,8 +7,8 @@
 
 #include "control/plan/model/network.h"
 #include "control/plan/model/passages.h"
-#include "control/plan/packing/rows.h"
-#include "control/plan/packing/symmetry.h"
+#include "control/plan/packing/places/rows.h"
+#include "control/plan/packing/places/symmetry.h"
 
 namespace tally::plan {
 

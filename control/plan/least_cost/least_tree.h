@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "control/plan/model/square.h"
+#include "control/plan/least_cost/square.h"
 
 namespace tally::plan {
 

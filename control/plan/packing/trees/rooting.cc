@@ -1,4 +1,4 @@
-#include "control/plan/packing/rooting.h"
+#include "control/plan/packing/trees/rooting.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,19 +6,19 @@
 namespace tally::plan {
 namespace {
 
-using Neighbours = std::vector<std::vector<VertexId>>;
+using Adjacency = std::vector<std::vector<VertexId>>;
 
 // Parents of a search from `root`, and the machines in the order in which it finds them.
 struct Search {
-  Search(const Neighbours& neighbours, VertexId root) : parents(neighbours.size(), kIsAbsent) {
+  Search(const Adjacency& edges_of, VertexId root) : parents(edges_of.size(), kIsAbsent) {
     parents[root] = kIsRoot;
     order.push_back(root);
     for (std::size_t next = 0; next < order.size(); ++next) {
       const VertexId at = order[next];
-      for (const VertexId neighbour : neighbours[at]) {
-        if (parents[neighbour] != kIsAbsent) continue;
-        parents[neighbour] = static_cast<std::int32_t>(at);
-        order.push_back(neighbour);
+      for (const VertexId next_to : edges_of[at]) {
+        if (parents[next_to] != kIsAbsent) continue;
+        parents[next_to] = static_cast<std::int32_t>(at);
+        order.push_back(next_to);
       }
     }
   }
@@ -28,16 +28,16 @@ struct Search {
 };
 
 // The middle of a longest path. Of two middles, that with more edges.
-VertexId centre(const Neighbours& neighbours, VertexId any) {
-  const VertexId end = Search(neighbours, any).order.back();
-  const Search from_end(neighbours, end);
+VertexId centre(const Adjacency& edges_of, VertexId any) {
+  const VertexId end = Search(edges_of, any).order.back();
+  const Search from_end(edges_of, end);
   std::vector<VertexId> path;
   for (std::int32_t at = static_cast<std::int32_t>(from_end.order.back()); at >= 0;
        at = from_end.parents[static_cast<std::size_t>(at)]) {
     path.push_back(static_cast<VertexId>(at));
   }
   const VertexId first = path[(path.size() - 1) / 2], second = path[path.size() / 2];
-  return neighbours[second].size() > neighbours[first].size() ? second : first;
+  return edges_of[second].size() > edges_of[first].size() ? second : first;
 }
 
 // The machines of a tree, parents before children.
@@ -113,14 +113,14 @@ void limit_height(Parents& parents, std::uint32_t max_height,
 Parents root_at_centre(std::size_t machines, std::span<const TreeEdge> edges,
                        const std::vector<bool>& is_worker, std::uint32_t max_height,
                        const std::function<double(VertexId, VertexId)>& price) {
-  Neighbours neighbours(machines);
+  Adjacency edges_of(machines);
   for (const auto& [a, b] : edges) {
-    neighbours[a].push_back(b);
-    neighbours[b].push_back(a);
+    edges_of[a].push_back(b);
+    edges_of[b].push_back(a);
   }
   const auto any = static_cast<VertexId>(std::find(is_worker.begin(), is_worker.end(), true) -
                                          is_worker.begin());
-  Parents parents = Search(neighbours, centre(neighbours, any)).parents;
+  Parents parents = Search(edges_of, centre(edges_of, any)).parents;
   drop_idle_leaves(parents, is_worker);
   limit_height(parents, max_height, price);
   drop_idle_leaves(parents, is_worker);

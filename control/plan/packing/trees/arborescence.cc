@@ -1,4 +1,4 @@
-#include "control/plan/packing/arborescence.h"
+#include "control/plan/packing/trees/arborescence.h"
 
 #include <algorithm>
 #include <limits>

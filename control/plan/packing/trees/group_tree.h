@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "control/plan/least_cost/square.h"
 #include "control/plan/model/network.h"
-#include "control/plan/model/square.h"
-#include "control/plan/packing/choices.h"
-#include "control/plan/packing/symmetry.h"
+#include "control/plan/packing/places/choices.h"
+#include "control/plan/packing/places/symmetry.h"
 
 namespace tally::plan {
 

@@ -1,10 +1,10 @@
-#include "control/plan/packing/two_way_pricing.h"
+#include "control/plan/packing/trees/two_way_pricing.h"
 
 #include <fmt/format.h>
 
 #include <limits>
 
-#include "control/plan/packing/rooting.h"
+#include "control/plan/packing/trees/rooting.h"
 
 namespace tally::plan {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <span>
 
+#include "control/plan/least_cost/square.h"
 #include "control/plan/model/plan.h"
-#include "control/plan/model/square.h"
 
 namespace tally::plan {
 

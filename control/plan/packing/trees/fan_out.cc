@@ -1,4 +1,4 @@
-#include "control/plan/packing/fan_out.h"
+#include "control/plan/packing/trees/fan_out.h"
 
 #include <algorithm>
 #include <utility>

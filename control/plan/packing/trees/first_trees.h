@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "control/plan/model/plan.h"
-#include "control/plan/packing/problem.h"
+#include "control/plan/packing/places/problem.h"
 
 namespace tally::plan {
 

@@ -1,4 +1,4 @@
-#include "control/plan/packing/choices.h"
+#include "control/plan/packing/places/choices.h"
 
 #include <algorithm>
 

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
-#include "control/plan/packing/choices.h"
-#include "control/plan/packing/group_tree.h"
-#include "control/plan/packing/pricing.h"
-#include "control/plan/packing/problem.h"
+#include "control/plan/packing/places/choices.h"
+#include "control/plan/packing/places/problem.h"
+#include "control/plan/packing/trees/group_tree.h"
+#include "control/plan/packing/trees/pricing.h"
 
 namespace tally::plan {
 

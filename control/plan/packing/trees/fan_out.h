@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "control/plan/model/plan.h"
-#include "control/plan/packing/symmetry.h"
+#include "control/plan/packing/places/symmetry.h"
 
 namespace tally::plan {
 

@@ -1,8 +1,8 @@
-#include "control/plan/packing/symmetry.h"
+#include "control/plan/packing/places/symmetry.h"
 
 #include <gtest/gtest.h>
 
-#include "control/plan/packing/rows.h"
+#include "control/plan/packing/places/rows.h"
 #include "tests/support/control/test_networks.h"
 
 namespace tally::plan {

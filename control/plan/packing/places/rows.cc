@@ -1,4 +1,4 @@
-#include "control/plan/packing/rows.h"
+#include "control/plan/packing/places/rows.h"
 
 #include <algorithm>
 #include <cmath>

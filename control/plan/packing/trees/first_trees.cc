@@ -1,4 +1,4 @@
-#include "control/plan/packing/first_trees.h"
+#include "control/plan/packing/trees/first_trees.h"
 
 #include <algorithm>
 #include <iterator>

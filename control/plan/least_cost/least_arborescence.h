@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "control/plan/model/square.h"
+#include "control/plan/least_cost/square.h"
 
 namespace tally::plan {
 

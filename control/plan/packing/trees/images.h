@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "control/plan/model/plan.h"
-#include "control/plan/packing/pricing.h"
-#include "control/plan/packing/problem.h"
+#include "control/plan/packing/places/problem.h"
+#include "control/plan/packing/trees/pricing.h"
 
 namespace tally::plan {
 

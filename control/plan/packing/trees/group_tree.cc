@@ -1,4 +1,4 @@
-#include "control/plan/packing/group_tree.h"
+#include "control/plan/packing/trees/group_tree.h"
 
 #include <algorithm>
 #include <limits>

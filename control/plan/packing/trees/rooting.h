@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "control/plan/model/plan.h"
-#include "control/plan/packing/group_tree.h"
+#include "control/plan/packing/trees/group_tree.h"
 
 namespace tally::plan {
 

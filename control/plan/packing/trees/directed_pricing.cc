@@ -1,4 +1,4 @@
-#include "control/plan/packing/directed_pricing.h"
+#include "control/plan/packing/trees/directed_pricing.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "control/plan/packing/group_tree.h"
-#include "control/plan/packing/rooting.h"
+#include "control/plan/packing/trees/group_tree.h"
+#include "control/plan/packing/trees/rooting.h"
 
 namespace tally::plan {
 namespace {

@@ -5,9 +5,9 @@
 #include <functional>
 #include <optional>
 
-#include "control/plan/packing/arborescence.h"
-#include "control/plan/packing/pricing.h"
-#include "control/plan/packing/problem.h"
+#include "control/plan/packing/places/problem.h"
+#include "control/plan/packing/trees/arborescence.h"
+#include "control/plan/packing/trees/pricing.h"
 
 namespace tally::plan {
 

@@ -1,4 +1,4 @@
-#include "control/plan/model/least_arborescence.h"
+#include "control/plan/least_cost/least_arborescence.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "control/plan/packing/symmetry.h"
+#include "control/plan/packing/places/symmetry.h"
 
 #include <algorithm>
 #include <array>

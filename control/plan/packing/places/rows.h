@@ -11,7 +11,7 @@
 
 #include "control/plan/model/passages.h"
 #include "control/plan/model/plan.h"
-#include "control/plan/packing/symmetry.h"
+#include "control/plan/packing/places/symmetry.h"
 
 namespace tally::plan {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "control/plan/packing/symmetry.h"
+#include "control/plan/packing/places/symmetry.h"
 
 namespace tally::plan {
 

@@ -1,4 +1,4 @@
-#include "control/plan/packing/images.h"
+#include "control/plan/packing/trees/images.h"
 
 #include <algorithm>
 #include <map>
