@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <random>
 
+#include "base/lp/lp.h"
 #include "gpu_bridge/machine/host_json.h"
-#include "gpu_bridge/machine/lp.h"
 #include "gpu_bridge/machine/planner.h"
 
 namespace tally::host {

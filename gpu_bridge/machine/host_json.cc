@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
+#include "base/lp/lp.h"
 #include "control/plan/json/document.h"
 #include "gpu_bridge/machine/host_hwloc.h"
-#include "gpu_bridge/machine/lp.h"
 
 namespace tally::host {
 namespace {

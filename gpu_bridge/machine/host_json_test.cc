@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "gpu_bridge/machine/lp.h"
+#include "base/lp/lp.h"
 
 namespace tally::host {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "gpu_bridge/machine/lp.h"
+#include "base/lp/lp.h"
 #include "gpu_bridge/machine/rings.h"
 
 namespace tally::host {

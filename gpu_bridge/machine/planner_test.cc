@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 
-#include "gpu_bridge/machine/lp.h"
+#include "base/lp/lp.h"
 #include "gpu_bridge/machine/rings.h"
 #include "gpu_bridge/machine/test_hosts.h"
 

@@ -50,9 +50,9 @@ int main(int count, char** arguments) {
   }
   const std::filesystem::path folder = arguments[1];
   constexpr std::pair<const char*, Fuzzer> kFuzzers[] = {
-      {"wire", fuzz_wire},         {"ring", fuzz_ring},     {"protocol", fuzz_protocol},
-      {"rpc", fuzz_rpc},           {"config", fuzz_config}, {"plan", fuzz_plan},
-      {"host", fuzz_host},         {"roce", fuzz_roce},     {"security", fuzz_security},
+      {"wire", fuzz_wire},         {"ring", fuzz_ring},       {"protocol", fuzz_protocol},
+      {"rpc", fuzz_rpc},           {"config", fuzz_config},   {"plan", fuzz_plan},
+      {"host", fuzz_host},         {"roce", fuzz_roce},       {"security", fuzz_security},
       {"pipeline", fuzz_pipeline}, {"network", fuzz_network},
   };
   for (const auto& [name, fuzzer] : kFuzzers) {

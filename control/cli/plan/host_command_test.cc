@@ -4,8 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/lp/lp.h"
 #include "control/cli/plan/plan_command.h"
-#include "gpu_bridge/machine/lp.h"
 #include "tests/support/control/plan_words.h"
 #include "tests/support/net/rpc_test_support.h"
 

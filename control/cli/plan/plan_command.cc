@@ -19,8 +19,8 @@
 #include "control/plan/json/plan_json.h"
 #include "control/plan/json/served.h"
 #include "control/plan/model/load.h"
-#include "control/plan/model/star_planner.h"
 #include "control/plan/model/tree.h"
+#include "control/plan/stars/star_planner.h"
 
 namespace tally::control {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "control/plan/json/machines_json.h"
 #include "control/plan/json/plan_json.h"
-#include "control/plan/model/star_planner.h"
+#include "control/plan/stars/star_planner.h"
 #include "tests/support/client/scripted_node.h"
 #include "tests/support/control/plan_words.h"
 #include "tests/support/net/rpc_test_support.h"

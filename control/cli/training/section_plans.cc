@@ -6,9 +6,9 @@
 #include <set>
 
 #include "control/plan/model/load.h"
-#include "control/plan/model/star_planner.h"
 #include "control/plan/model/tree.h"
 #include "control/plan/model/validate.h"
+#include "control/plan/stars/star_planner.h"
 
 namespace tally::control {
 namespace {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "control/plan/model/star_planner.h"
+#include "control/plan/stars/star_planner.h"
 
 namespace tally::control {
 namespace {

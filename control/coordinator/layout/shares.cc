@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "control/plan/model/star_planner.h"
+#include "control/plan/stars/star_planner.h"
 #include "dataplane/partition/partition.h"
 
 namespace tally::control {

@@ -6,8 +6,8 @@
 
 #include "control/plan/json/machines_json.h"
 #include "control/plan/json/plan_json.h"
-#include "control/plan/model/star_planner.h"
 #include "control/plan/model/validate.h"
+#include "control/plan/stars/star_planner.h"
 #include "tests/support/control/service_fixture.h"
 #include "tests/support/control/test_plans.h"
 

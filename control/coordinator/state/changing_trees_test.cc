@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "control/plan/model/star_planner.h"
+#include "control/plan/stars/star_planner.h"
 #include "tests/support/control/changing_fixture.h"
 #include "tests/support/control/test_plans.h"
 

@@ -87,15 +87,33 @@ class PlanReader {
     for_each(entry.member("classes"), kMaxClasses,
              [&](const Value& one, std::size_t) { domain.classes.push_back(size_class(one)); });
     if (entry.has("cert")) {
-      const Value cert = entry.member("cert");
-      cert.expect_object({"tau", "lb"});
-      domain.certificate = Certificate{cert.member("tau").number(), cert.member("lb").number()};
+      domain.certificate = certificate(entry.member("cert"));
     }
     if (entry.has("tensors")) {
       for_each(entry.member("tensors"), kMaxTensors,
                [&](const Value& one, std::size_t) { domain.tensors.push_back(tensor(one)); });
     }
     return domain;
+  }
+
+  Certificate certificate(const Value& entry) {
+    entry.expect_object({"tau", "lb", "dual"});
+    Certificate certificate{entry.member("tau").number(), entry.member("lb").number()};
+    if (entry.has("dual")) {
+      for_each(entry.member("dual"), kMaxLinks,
+               [&](const Value& one, std::size_t) { certificate.dual.push_back(dual_value(one)); });
+    }
+    return certificate;
+  }
+
+  DualValue dual_value(const Value& entry) {
+    if (entry.size(4) != 4) {
+      entry.refuse("[\"link\", \"in\", \"out\" or \"sum\", from, to, value]");
+      return {};
+    }
+    return {static_cast<Passage>(entry.entry(0).word({"link", "in", "out", "sum"})),
+            static_cast<VertexId>(entry.entry(1).integer(0, kLastId)),
+            static_cast<VertexId>(entry.entry(2).integer(0, kLastId)), entry.entry(3).number()};
   }
 
   Tensor tensor(const Value& entry) {
@@ -194,13 +212,25 @@ std::string write_class(const SizeClass& size_class) {
   return text + fmt::format("\"trees\":{}}}", lines(each(size_class.trees, write_tree), 8));
 }
 
+std::string write_dual_value(const DualValue& dual) {
+  static constexpr std::array<std::string_view, 4> kNames = {"link", "in", "out", "sum"};
+  return fmt::format("[\"{}\",{},{},{}]", kNames[static_cast<std::size_t>(dual.passage)], dual.from,
+                     dual.to, dump(dual.value));
+}
+
+std::string write_certificate(const Certificate& certificate) {
+  const std::string text =
+      fmt::format("{{\"tau\":{},\"lb\":{}", dump(certificate.tau), dump(certificate.lower_bound));
+  if (certificate.dual.empty()) return text + "}";
+  return text + fmt::format(",\"dual\":{}}}", lines(each(certificate.dual, write_dual_value), 6));
+}
+
 std::string write_domain(const Domain& domain) {
   std::string text = fmt::format(
       "{{\"name\":{},\"mode\":\"sync\",\n    \"workers\":{},\n    \"classes\":{}",
       dump(domain.name), dump(domain.workers), lines(each(domain.classes, write_class), 6));
   if (domain.certificate) {
-    text += fmt::format(",\n    \"cert\":{{\"tau\":{},\"lb\":{}}}", dump(domain.certificate->tau),
-                        dump(domain.certificate->lower_bound));
+    text += fmt::format(",\n    \"cert\":{}", write_certificate(*domain.certificate));
   }
   if (!domain.tensors.empty()) {
     text += fmt::format(

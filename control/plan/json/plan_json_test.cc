@@ -64,6 +64,9 @@ TEST(PlanJson, ReadsEveryKey) {
 TEST(PlanJson, WritesWhatItReads) {
   std::mt19937_64 random(17);
   std::vector<Plan> plans = {small_plan(), *read_plan(kFile)};
+  plans.push_back(plans[0]);
+  plans.back().domains[0].certificate =
+      Certificate{2e-9, 1e-9, {{Passage::kLink, 0, 4, 1.0 / 3}, {Passage::kSum, 3, 3, 2e-17}}};
   for (int trial = 0; trial < 100; ++trial) {
     const auto plan = plan_star(random_machines(random), {});
     ASSERT_TRUE(plan.ok());

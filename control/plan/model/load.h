@@ -8,12 +8,10 @@
 #include <vector>
 
 #include "control/plan/model/network.h"
+#include "control/plan/model/passages.h"
 #include "control/plan/model/plan.h"
 
 namespace tally::plan {
-
-// The place that bytes pass: a link, all links into or out of a machine, or the sums of a machine.
-enum class Passage : std::uint8_t { kLink, kIn, kOut, kSum };
 
 struct Load {
   Passage passage = Passage::kLink;
@@ -29,7 +27,7 @@ struct Load {
 std::string describe(const Load& load, const Network& network);
 
 struct ClassLoad {
-  std::vector<Load> loads;  // of every link, in the network's order; then of machines, by id
+  std::vector<Load> loads;  // in the order of Passages
   double tau = 0;           // seconds per byte of an operation: the largest of all loads
   // Index of that load, the first of several equal ones. No load binds when tau is 0.
   std::size_t binds = 0;

@@ -40,6 +40,10 @@ struct Link {
   double capacity = 0;
 };
 
+// The kinds of places that bytes pass: a link, all links into or out of a machine, or the sums of a
+// machine.
+enum class Passage : std::uint8_t { kLink, kIn, kOut, kSum };
+
 struct Network {
   // A vertex's id is its index. Machines come before switches, because the parents of a tree are
   // indexed by machine ids.

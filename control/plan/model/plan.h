@@ -48,11 +48,22 @@ struct SizeClass {
   bool is_divided() const { return divided.value_or(!max_bytes); }
 };
 
+// A price for each byte that crosses a passage. Passages without a price have the price 0. The unit
+// does not count.
+struct DualValue {
+  Passage passage = Passage::kLink;
+  VertexId from = 0;
+  VertexId to = 0;  // of a link; of another passage, the machine again
+  double value = 0;
+};
+
 // The planner's claim about the last class, in seconds per byte of operation. tau: the time of the
-// plan. lower_bound: a time that no plan on this network can beat.
+// plan. lower_bound: a time that no plan on this network can beat. dual: the prices that prove it
+// (dual_bound.h); may be empty.
 struct Certificate {
   double tau = 0;
   double lower_bound = 0;
+  std::vector<DualValue> dual{};
 };
 
 // An operation that the workers will post: its tag and its size. Trees of tensors that travel whole

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "control/plan/model/dual_bound.h"
 #include "control/plan/model/load.h"
 #include "control/plan/model/tree.h"
 
@@ -212,15 +213,22 @@ class DomainCheck {
 
   Outcome check_certificate() {
     if (!domain_.certificate) return Unit{};
-    const auto [tau, lower_bound] = *domain_.certificate;
+    const auto& [tau, lower_bound, dual] = *domain_.certificate;
     if (!std::isfinite(tau) || !std::isfinite(lower_bound) || lower_bound < 0 ||
         lower_bound > tau * (1 + kSlack)) {
       return wrong("{}.cert: tau {} and lb {}: must be 0 <= lb <= tau", place_, tau, lower_bound);
     }
     const double found = evaluate(routes_, domain_.classes.back()).tau;
-    if (std::abs(found - tau) <= kSlack * found) return Unit{};
-    return wrong("{}.cert.tau = {}: the loads of the last class give {}; plan anew", place_, tau,
-                 found);
+    if (std::abs(found - tau) > kSlack * found) {
+      return wrong("{}.cert.tau = {}: the loads of the last class give {}; plan anew", place_, tau,
+                   found);
+    }
+    if (dual.empty()) return Unit{};
+    const auto proved = dual_bound(routes_, domain_.workers, dual, place_ + ".cert.dual");
+    if (!proved) return proved.error();
+    if (lower_bound <= *proved * (1 + kSlack)) return Unit{};
+    return wrong("{}.cert.lb = {}: its dual proves {} only; plan anew", place_, lower_bound,
+                 *proved);
   }
 
   const Domain& domain_;

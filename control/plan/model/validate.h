@@ -32,7 +32,8 @@ Outcome validate(const Network& network);
 // - each edge of a tree has a route in the directions that it carries;
 // - no tree has more than limits.max_height levels;
 // - its tensors have rising tags;
-// - its certificate agrees with the loads of the last class.
+// - its certificate agrees with the loads of the last class, and its lower bound is proved by its
+//   dual, if it has one.
 // Then it checks the sections of pipelines and asynchronous groups (sections.h).
 Outcome validate(const Plan& plan, const Limits& limits);
 

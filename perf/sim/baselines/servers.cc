@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
-#include "control/plan/model/star_planner.h"
 #include "control/plan/model/tree.h"
+#include "control/plan/stars/star_planner.h"
 #include "perf/sim/baselines/builders.h"
 
 namespace tally::simulator {

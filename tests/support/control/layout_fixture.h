@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "control/coordinator/layout/layout.h"
-#include "control/plan/model/star_planner.h"
+#include "control/plan/stars/star_planner.h"
 #include "tests/support/control/test_plans.h"
 
 namespace tally::control {

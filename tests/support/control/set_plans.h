@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "control/coordinator/layout/layout.h"
-#include "control/plan/model/star_planner.h"
+#include "control/plan/stars/star_planner.h"
 #include "tests/support/control/test_plans.h"
 
 namespace tally::control {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "control/plan/model/plan.h"
-#include "control/plan/model/star_planner.h"
 #include "control/plan/model/tree.h"
+#include "control/plan/stars/star_planner.h"
 
 namespace tally::plan {
 

@@ -5,10 +5,10 @@
 #include <limits>
 #include <set>
 
+#include "base/lp/lp.h"
 #include "control/plan/model/load.h"
-#include "control/plan/model/star_planner.h"
 #include "control/plan/model/tree.h"
-#include "gpu_bridge/machine/lp.h"
+#include "control/plan/stars/star_planner.h"
 
 namespace tally::plan {
 namespace {

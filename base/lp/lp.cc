@@ -1,29 +1,21 @@
-#include "gpu_bridge/machine/lp.h"
+#include "base/lp/lp.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
-#include <memory>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #ifdef TALLY_CLP
-#include <Clp_C_Interface.h>
+#include "base/lp/clp_model.h"
 #endif
 
 namespace tally::lp {
 
 #ifdef TALLY_CLP
 namespace {
-
-struct DeleteModel {
-  void operator()(Clp_Simplex* model) const { Clp_deleteModel(model); }
-};
-using Model = std::unique_ptr<Clp_Simplex, DeleteModel>;
 
 Outcome check_limits(std::string_view what, std::size_t index, double lower, double upper) {
   if (lower <= upper && lower < kUnlimited && upper > -kUnlimited) return Unit{};
@@ -87,22 +79,17 @@ struct Columns {
   std::vector<double> factors;
 };
 
-// Clp's numbers without a limit are the largest of all.
-double limit(double value) {
-  return std::clamp(value, -DBL_MAX, DBL_MAX);
-}
-
 void load(Clp_Simplex* model, const Program& program) {
   const Columns columns(program);
   std::vector<double> lower, upper, cost, row_lower, row_upper;
   for (const Variable& variable : program.variables) {
-    lower.push_back(limit(variable.lower));
-    upper.push_back(limit(variable.upper));
+    lower.push_back(clp_limit(variable.lower));
+    upper.push_back(clp_limit(variable.upper));
     cost.push_back(variable.cost);
   }
   for (const Row& row : program.rows) {
-    row_lower.push_back(limit(row.lower));
-    row_upper.push_back(limit(row.upper));
+    row_lower.push_back(clp_limit(row.lower));
+    row_upper.push_back(clp_limit(row.upper));
   }
   Clp_loadProblem(model, static_cast<int>(program.variables.size()),
                   static_cast<int>(program.rows.size()), columns.starts.data(), columns.rows.data(),
@@ -137,40 +124,16 @@ std::optional<std::size_t> missed_row(const Program& program, const std::vector<
 }
 
 Result<Solution> solve(const Program& program, const Bounds& bounds) {
-  const Model model(Clp_newModel());
-  Clp_setLogLevel(model.get(), 0);
-  Clp_setPrimalTolerance(model.get(), kTolerance);
-  Clp_setDualTolerance(model.get(), kTolerance);
-  // The caller scales. Clp applies its tolerances to what it has scaled itself, and so its solution
-  // may miss rows of this program by more.
-  Clp_scaling(model.get(), 0);
+  const Model model = new_model();
   load(model.get(), program);
-  Clp_setMaximumIterations(model.get(), bounds.iterations);
-  Clp_setMaximumSeconds(model.get(), bounds.seconds);
+  set_bounds(model.get(), bounds);
   Clp_dual(model.get(), 0);
-  // The second status: 2 to 4 when the solution of a changed program misses limits of this one.
-  const int status = Clp_status(model.get()), second = Clp_secondaryStatus(model.get());
-  if (status == 0 && (second < 2 || second > 4)) {
-    Solution solution = optimum(model.get(), program);
-    const auto missed = missed_row(program, solution.values);
-    if (!missed) return solution;
-    return Error{
-        Status::kInternal,
-        fmt::format("Clp {} misses row {} of a linear program of {} variables and {} rows",
-                    Clp_Version(), *missed, program.variables.size(), program.rows.size())};
-  }
-  if (status == 1) return Solution{Answer::kInfeasible, 0, {}};
-  if (status == 2) return Solution{Answer::kUnbounded, 0, {}};
-  if (status == 3) {
-    return refused(fmt::format(
-        "a linear program of {} variables and {} rows was not solved in {} iterations or {} s",
-        program.variables.size(), program.rows.size(), bounds.iterations, bounds.seconds));
-  }
-  return Error{
-      Status::kInternal,
-      fmt::format("Clp {} does not solve a linear program of {} variables and {} rows: "
-                  "status {}, secondary status {}",
-                  Clp_Version(), program.variables.size(), program.rows.size(), status, second)};
+  const auto answer = answer_of(model.get(), bounds);
+  if (!answer) return answer.error();
+  if (*answer != Answer::kOptimal) return Solution{*answer, 0, {}};
+  Solution solution = optimum(model.get(), program);
+  if (const auto row = missed_row(program, solution.values)) return missed(model.get(), *row);
+  return solution;
 }
 
 }  // namespace
@@ -181,13 +144,7 @@ bool is_available() {
 
 Result<Solution> minimize(const Program& program, const Bounds& bounds) {
   if (auto fine = check(program); !fine) return fine.error();
-  try {
-    return solve(program, bounds);
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (...) {  // CoinError, which is no std::exception and not in the C interface
-    return Error{Status::kInternal, fmt::format("Clp {} ends with an exception", Clp_Version())};
-  }
+  return without_exceptions([&] { return solve(program, bounds); });
 }
 
 #else

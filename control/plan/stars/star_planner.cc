@@ -1,4 +1,4 @@
-#include "control/plan/model/star_planner.h"
+#include "control/plan/stars/star_planner.h"
 
 #include <fmt/format.h>
 

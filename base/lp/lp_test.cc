@@ -1,4 +1,4 @@
-#include "gpu_bridge/machine/lp.h"
+#include "base/lp/lp.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,57 @@
+// The plan for any network: trees with helpers, whose shares take nearly as little time as any plan
+// can, and the proof of how near.
+//
+// A network of full bisection has a closed form (star_planner.h). Otherwise the trees come from
+// column generation (generation.h). In the spirit of "Near-optimal topology-adaptive parameter
+// synchronization" (INFOCOM '21), which packs trees of workers; helpers and switches are new here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "control/plan/model/plan.h"
+#include "control/plan/model/served_limits.h"
+#include "control/plan/packing/trees/directed_pricing.h"
+
+namespace tally::plan {
+
+inline constexpr std::size_t kMaxPackedMachines = 2048;
+
+enum class Solver { kLinearProgram, kWeights };
+
+struct PackingOptions {
+  std::uint64_t chunk = 256 << 10;  // bytes
+  std::uint32_t window = 0;
+  std::uint64_t epoch = 1;
+  // Of a network that differs by direction; on others results always go back the same way.
+  WayDown way_down = WayDown::kSameWay;
+  std::uint32_t max_height = kServedHeight;
+  std::size_t max_trees = kServedTrees;  // at least 1
+  double gap = 1e-3;                     // at which the search for faster plans ends, relative
+  double level_slack = 0.02;  // by how much a plan may be slower if it has fewer levels, relative
+  bool use_closed_form = true;
+  // A build without Clp uses weights. They come near to the optimum and do not reach it.
+  Solver solver = Solver::kLinearProgram;
+};
+
+// What the steps of planning reached, in seconds per byte.
+struct PackingReport {
+  double any_tree = 0;     // with trees of any height, and any way down
+  double served = 0;       // with at most max_height levels, and the way down of the options
+  double plan = 0;         // with at most max_trees trees, few levels, and rounded weights
+  double lower_bound = 0;  // proved by the certificate
+  bool is_exact = true;    // the least price of trees was always found
+};
+
+// Returns a plan with one domain "all" of these workers, which has passed validate(). Its method is
+// "star" (closed form), "tpp-cg" (linear programs) or "tpp-mwu" (multiplicative weights). The
+// certificate's lower bound has a dual. `report` may be null.
+//
+// The same arguments give the same plan. Errors: what validate() says of the network; no worker, or
+// one that is no worker of the network; too many machines; workers that no tree joins.
+Result<Plan> plan_packed(const Network& network, std::span<const VertexId> workers,
+                         const PackingOptions& options, PackingReport* report = nullptr);
+
+}  // namespace tally::plan
