@@ -140,7 +140,7 @@ MAY_USE = {
     "control/cli/doctor": [*BASE, "base/text", "dataplane/transport/verbs", "dataplane/transport/fabric", "net",
                            "net/rpc", "control/machine", "control/config", "control/cli/common"],
     "control/cli/top": ["base", "base/system", "net", "net/rpc", "control/threads", "control/cli/common"],
-    "control/cli/plan": ["base", "base/system", "base/text", "net/rpc", "control/plan/model", "control/plan/stars", "control/plan/json",
+    "control/cli/plan": ["base", "base/system", "base/text", "net/rpc", "control/plan/model", "control/plan/stars", "control/plan/packing", "control/plan/json",
                          "gpu_bridge/machine", "control/config", "control/cli/common"],
     "control/cli/training": ["base", "control/plan/model", "control/plan/stars", "control/plan/pipeline", "control/plan/groups",
                              "control/plan/json", "control/cli/common", "control/cli/plan"],

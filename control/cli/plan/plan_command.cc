@@ -11,6 +11,7 @@
 #include "base/text/speed.h"
 #include "control/cli/common/flags.h"
 #include "control/cli/plan/host_command.h"
+#include "control/cli/plan/packed_plan.h"
 #include "control/cli/plan/plan_files.h"
 #include "control/cli/plan/plan_report.h"
 #include "control/cli/plan/workload.h"
@@ -207,7 +208,33 @@ Result<plan::StarOptions> star_options(const PlanArguments& arguments) {
   return options;
 }
 
+// report: of how good the plan is.
+PlanAnswer write_made(const PlanArguments& arguments, const plan::Plan& plan,
+                      const std::string& report) {
+  PlanAnswer answer;
+  answer.err = report;
+  const std::string text = plan::write_plan(plan);
+  if (arguments.out.empty()) {
+    answer.out = text;
+    return answer;
+  }
+  if (const auto written = write_out(arguments.out, text); !written) {
+    return {kFailed, "", fmt::format("tallyctl: {}\n", written.error().message)};
+  }
+  return answer;
+}
+
+PlanAnswer answer_make_packed(const PlanArguments& arguments, bool as_json) {
+  const auto options = star_options(arguments);  // for the chunk
+  if (!options) return refuse(options.error().message);
+  const auto plan = plan_for_network(arguments.network, options->chunk, options->epoch);
+  if (!plan) return refuse(plan.error().message);
+  const json described = describe_packed(*plan);
+  return write_made(arguments, *plan, as_json ? dump(described) : render_packed(described));
+}
+
 PlanAnswer answer_make(const PlanArguments& arguments, bool as_json) {
+  if (!arguments.network.empty()) return answer_make_packed(arguments, as_json);
   const auto machines = parse_machines(arguments);
   if (!machines) return refuse(machines.error().message);
   const bool has_worker = std::any_of(machines->begin(), machines->end(), [](const auto& machine) {
@@ -225,17 +252,7 @@ PlanAnswer answer_make(const PlanArguments& arguments, bool as_json) {
   const auto plan = plan::plan_star(*machines, *options);
   if (!plan) return refuse("plan make: " + plan.error().message);
   const json compared = comparison(*plan, *machines);
-  PlanAnswer answer;
-  answer.err = as_json ? dump(compared) : render_comparison(compared);
-  const std::string text = plan::write_plan(*plan);
-  if (arguments.out.empty()) {
-    answer.out = text;
-    return answer;
-  }
-  if (const auto written = write_out(arguments.out, text); !written) {
-    return {kFailed, "", fmt::format("tallyctl: {}\n", written.error().message)};
-  }
-  return answer;
+  return write_made(arguments, *plan, as_json ? dump(compared) : render_comparison(compared));
 }
 
 PlanAnswer answer_check(const PlanArguments& arguments, bool as_json) {
@@ -279,7 +296,13 @@ void add_check(CLI::App& plan, PlanArguments& arguments) {
 
 void add_make(CLI::App& plan, PlanArguments& arguments) {
   auto* make = plan.add_subcommand(
-      "make", "stars for machines joined by their NICs alone (full bisection), as a plan");
+      "make",
+      "a plan: stars for machines joined by their NICs alone (full bisection), or with --network "
+      "packed trees");
+  auto* network = make->add_option("--network", arguments.network,
+                                   "plan for the machines, racks, switches and links of this file "
+                                   "(docs/planning.md), and for no others");
+  network->type_name("FILE");
   make->add_option("--worker", arguments.workers,
                    "a machine with a gradient, and its NIC: a=100Gbit, a=12.5GB,sum=40GB (what it "
                    "can sum per second); may be repeated")
@@ -309,11 +332,15 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
                    "operations below this size travel whole, others are divided; left out: 1MiB "
                    "with --model, else as the coordinator has it (shards.split_bytes)")
       ->type_name("SIZE");
+  for (const char* other : {"--worker", "--helper", "--machines", "--model", "--split"}) {
+    network->excludes(make->get_option(other));
+  }
   make->add_option("--out", arguments.out, "the file to write; left out: stdout")
       ->type_name("FILE");
   make->footer(
-      "On stderr: t*, the time per byte, its lower bound, and how uniform weights compare (with\n"
-      "--json as JSON). Exit status: 0 made, 1 it could not be written, 2 wrong usage.");
+      "On stderr: the time per byte, its lower bound, and how uniform weights compare or what\n"
+      "limits (with --json as JSON). Exit status: 0 made, 1 it could not be written, 2 wrong "
+      "usage.");
   make->parse_complete_callback([&arguments] { arguments.verb = PlanVerb::kMake; });
 }
 

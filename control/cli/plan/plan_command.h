@@ -29,6 +29,7 @@ struct PlanArguments {
   std::vector<std::string> workers;  // NAME=SPEED[,sum=SPEED]
   std::vector<std::string> helpers;
   std::string machines;  // a file with measured machines; empty: none
+  std::string network;   // a file; empty: stars for the machines above
   std::string chunk = "256KiB";
   std::uint64_t epoch = 1;
   std::string model;  // model whose tensors the plan has; empty: none

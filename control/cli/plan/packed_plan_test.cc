@@ -1,0 +1,90 @@
+// tallyctl plan make --network, from its command line to what it prints.
+#include "control/cli/plan/packed_plan.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "control/cli/plan/plan_command.h"
+#include "tests/support/control/plan_words.h"
+#include "tests/support/net/rpc_test_support.h"
+
+namespace tally::control {
+namespace {
+
+using nlohmann::json;
+using rpc::TemporaryDirectory;
+
+// Two racks of four workers and two helpers with NICs of 1 GB/s, and uplinks of 2 GB/s.
+std::string two_racks() {
+  json machines = json::array();
+  for (int i = 0; i < 12; ++i) {
+    machines.push_back({{"name", fmt::format("m{}", i)},
+                        {"role", i % 6 < 4 ? "worker" : "helper"},
+                        {"rack", i < 6 ? "r1" : "r2"},
+                        {"nic", 1e9}});
+  }
+  const json racks = {{{"name", "r1"}, {"speed", 2e9}}, {{"name", "r2"}, {"speed", 2e9}}};
+  return json{{"fmt", "tally-network/1"}, {"racks", racks}, {"machines", machines}}.dump();
+}
+
+class PackedPlan : public testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& text) {
+    std::string path = directory_ / name;
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  PlanAnswer make(const std::string& network, std::vector<std::string> more = {},
+                  bool as_json = false) {
+    std::vector<std::string> words = {"make", "--network", network};
+    words.insert(words.end(), more.begin(), more.end());
+    PlanArguments arguments;
+    if (auto refused = read_plan_words(std::move(words), arguments)) return *refused;
+    return answer_plan(arguments, as_json);
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(PackedPlan, IsMadeForRacksAndAccepted) {
+  const PlanAnswer made = make(file("network.json", two_racks()), {}, true);
+  ASSERT_EQ(made.status, 0) << made.err;
+  const json described = json::parse(made.err);
+  EXPECT_EQ(described["workers"], 8U);
+  EXPECT_EQ(described["helpers"], 4U);
+  EXPECT_EQ(described["switches"], 3U);
+  // The optimum is 9/7 of the time of a NIC.
+  EXPECT_NEAR(described["lower_bound"].get<double>() * 1e9, 9.0 / 7, 0.002);
+  EXPECT_LE(described["tau"].get<double>(), described["lower_bound"].get<double>() * 1.03);
+
+  PlanArguments arguments;
+  ASSERT_FALSE(read_plan_words({"check", file("plan.json", made.out)}, arguments));
+  const PlanAnswer checked = answer_plan(arguments, false);
+  EXPECT_EQ(checked.status, 0) << checked.err;
+}
+
+TEST_F(PackedPlan, IsDescribedInWords) {
+  const PlanAnswer made = make(file("network.json", two_racks()));
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_TRUE(made.err.starts_with("workers: 8, helpers: 4, switches: 3\n")) << made.err;
+  EXPECT_NE(made.err.find(" limits\nlower bound 1.28"), std::string::npos) << made.err;
+}
+
+TEST_F(PackedPlan, IsRefusedWithTheFileAndTheReason) {
+  EXPECT_NE(make(directory_ / "none.json").err.find("none.json"), std::string::npos);
+  const std::string helpers = R"({"fmt":"tally-network/1","racks":[{"name":"r"}],"machines":[
+      {"name":"a","role":"helper","rack":"r","nic":1e9}]})";
+  const PlanAnswer refused = make(file("helpers.json", helpers));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("no machine has the role \"worker\""), std::string::npos)
+      << refused.err;
+  EXPECT_EQ(make(file("network.json", two_racks()), {"--worker", "a=1GB"}).status, 2)
+      << "the file has all machines";
+}
+
+}  // namespace
+}  // namespace tally::control
