@@ -22,7 +22,7 @@ struct Kind {
 };
 
 // The kinds of one block, in the order of their first vertices.
-using Block = std::vector<std::size_t>;
+using BlockOfKinds = std::vector<std::size_t>;
 
 class LeastTree {
  public:
@@ -75,12 +75,12 @@ class LeastTree {
     std::vector<std::pair<std::uint32_t, std::size_t>> by_block;
     for (std::size_t i = 0; i < kinds_.size(); ++i) by_block.emplace_back(kinds_[i].block, i);
     std::sort(by_block.begin(), by_block.end());
-    std::vector<Block> blocks;
+    std::vector<BlockOfKinds> blocks;
     for (std::size_t i = 0; i < by_block.size(); ++i) {
       if (i == 0 || by_block[i].first != by_block[i - 1].first) blocks.emplace_back();
       blocks.back().push_back(by_block[i].second);
     }
-    for (const Block& block : blocks) {
+    for (const BlockOfKinds& block : blocks) {
       const auto alike = std::find_if(sets_.begin(), sets_.end(), [&](const auto& set) {
         return can_change_places(set.front(), block);
       });
@@ -92,7 +92,7 @@ class LeastTree {
     }
   }
 
-  bool can_change_places(const Block& a, const Block& b) const {
+  bool can_change_places(const BlockOfKinds& a, const BlockOfKinds& b) const {
     if (a.size() != b.size()) return false;
     std::vector<bool> inside(kinds_.size(), false);
     for (std::size_t i = 0; i < a.size(); ++i) inside[a[i]] = inside[b[i]] = true;
@@ -113,7 +113,7 @@ class LeastTree {
   }
 
   // The ways to choose how many vertices of each kind of the block are in the tree.
-  std::size_t options(const Block& block) const {
+  std::size_t options(const BlockOfKinds& block) const {
     double options = 1;
     for (const std::size_t kind : block) {
       if (!kinds_[kind].must) options *= static_cast<double>(kinds_[kind].size() + 1);
@@ -220,8 +220,8 @@ class LeastTree {
   const Square& costs_;
   const std::vector<bool>& must_;
   std::vector<Kind> kinds_;
-  std::vector<std::vector<Block>> sets_;  // of blocks that can change places
-  std::vector<std::size_t> counts_;       // by kind: its vertices in the tree
+  std::vector<std::vector<BlockOfKinds>> sets_;  // of blocks that can change places
+  std::vector<std::size_t> counts_;              // by kind: its vertices in the tree
   double least_ = kNoEdge;
 };
 
