@@ -97,6 +97,7 @@ class Probe(unittest.TestCase):
         self.assertAlmostEqual(nodes[2]["in"], machines["m3"]["in"])
         subprocess.run([TALLYCTL, "plan", "check", plan], check=True, capture_output=True)
 
+    @unittest.skipUnless(os.environ.get("TALLY_TEST_TIER") == "soak", "takes two minutes of an idle machine")
     def test_racks_that_share_a_link_are_found(self):
         self.cluster(["40mbit"] * 6, racks=2)
         for rack in range(2):  # one pair alone does not fill it
