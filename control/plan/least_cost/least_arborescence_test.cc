@@ -17,12 +17,7 @@ TEST(LeastArborescence, IsTheLeastOfAllRootedTrees) {
   for (int trial = 0; trial < 1000; ++trial) {
     SCOPED_TRACE(trial);
     const std::size_t size = 1 + random() % 5;
-    Square costs(size, kNever);
-    for (std::size_t i = 0; i < size; ++i) {
-      for (std::size_t j = 0; j < size; ++j) {
-        if (random() % 5 != 0) costs.at(i, j) = static_cast<double>(random() % 10);
-      }
-    }
+    const Square costs = random_costs(random, size, 10);
     const auto root = static_cast<VertexId>(random() % size);
     std::vector<bool> in(size);
     std::vector<VertexId> members;

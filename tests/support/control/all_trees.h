@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <random>
 #include <utility>
 #include <vector>
 
+#include "control/plan/least_cost/square.h"
 #include "control/plan/model/plan.h"
 
 namespace tally::plan {
@@ -60,6 +63,17 @@ void for_each_member_set(std::size_t machines, const std::vector<VertexId>& work
     }
     visit(members);
   }
+}
+
+// Returns costs of edges: whole numbers below `limit`, and a fifth of the edges cannot be.
+inline Square random_costs(std::mt19937& random, std::size_t size, unsigned limit) {
+  Square costs(size, std::numeric_limits<double>::infinity());
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t j = 0; j < size; ++j) {
+      if (random() % 5 != 0) costs.at(i, j) = static_cast<double>(random() % limit);
+    }
+  }
+  return costs;
 }
 
 }  // namespace tally::plan

@@ -5,18 +5,16 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/cli/plan/plan_command.h"
 
 namespace tally::control {
 
-// Fills in `arguments` and returns nullopt; on words that it cannot parse, returns tallyctl's
-// answer.
-inline std::optional<PlanAnswer> read_plan_words(std::vector<std::string> words,
-                                                 PlanArguments& arguments) {
-  CLI::App app("", "tallyctl");
-  add_plan(app, arguments);
+// Parses the words after `tallyctl plan`. Returns nullopt; on words that the app cannot parse,
+// returns tallyctl's answer.
+inline std::optional<PlanAnswer> parse_plan_words(CLI::App& app, std::vector<std::string> words) {
   std::reverse(words.begin(), words.end());  // CLI11 expects reverse order
   words.emplace_back("plan");
   try {
@@ -25,6 +23,14 @@ inline std::optional<PlanAnswer> read_plan_words(std::vector<std::string> words,
     return PlanAnswer{2, "", error.what()};
   }
   return std::nullopt;
+}
+
+// Does the same, and fills in `arguments`.
+inline std::optional<PlanAnswer> read_plan_words(std::vector<std::string> words,
+                                                 PlanArguments& arguments) {
+  CLI::App app("", "tallyctl");
+  add_plan(app, arguments);
+  return parse_plan_words(app, std::move(words));
 }
 
 }  // namespace tally::control

@@ -1,12 +1,13 @@
 // For tests: parses the words of a `tallyctl plan pipeline` or `plan groups` command line.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/cli/training/command.h"
+#include "tests/support/control/plan_words.h"
 
 namespace tally::control {
 
@@ -17,14 +18,7 @@ inline std::optional<PlanAnswer> read_training_words(std::vector<std::string> wo
   CLI::App app("", "tallyctl");
   PlanArguments others;
   add_training(*add_plan(app, others), arguments);
-  std::reverse(words.begin(), words.end());  // CLI11 expects reverse order
-  words.emplace_back("plan");
-  try {
-    app.parse(words);
-  } catch (const CLI::ParseError& error) {
-    return PlanAnswer{2, "", error.what()};
-  }
-  return std::nullopt;
+  return parse_plan_words(app, std::move(words));
 }
 
 }  // namespace tally::control

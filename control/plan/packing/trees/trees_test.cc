@@ -27,12 +27,7 @@ TEST(CheapestArborescence, IsThatOfTheCheck) {
   for (int trial = 0; trial < 2000; ++trial) {
     SCOPED_TRACE(trial);
     const std::size_t size = 1 + random() % 12;
-    Square prices(size, kNever);
-    for (std::size_t i = 0; i < size; ++i) {
-      for (std::size_t j = 0; j < size; ++j) {
-        if (random() % 5 != 0) prices.at(i, j) = static_cast<double>(random() % 20);
-      }
-    }
+    const Square prices = random_costs(random, size, 20);
     const auto root = static_cast<VertexId>(random() % size);
     std::vector<bool> in(size);
     std::vector<VertexId> members;
