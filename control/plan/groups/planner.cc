@@ -173,7 +173,7 @@ void try_all(std::size_t workers, Best& best) {
   }
 }
 
-// The borders with one more at a worker, or without the one that is there.
+// Adds a border at this worker. Where there is a border already, removes it.
 Borders toggled(Borders borders, std::size_t at) {
   const auto found = std::lower_bound(borders.begin(), borders.end(), at);
   if (found == borders.end() || *found != at) {

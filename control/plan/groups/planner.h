@@ -43,9 +43,9 @@ struct GroupPlan {
   double parameter_server_throughput = 0;
 
   // How much sooner than synchronous training it reaches the same loss. The upper end: staleness
-  // costs nothing. The lower end: an exchange that G - 1 others have overtaken is worth 1 / G of
-  // one that none has. (The mean staleness of exchanges is G - 1 for G groups, whatever the rates
-  // are.) Local steps count as their samples.
+  // costs nothing. The lower end: an exchange that others have overtaken on its way is worth less.
+  // With G groups it is overtaken by G - 1 others in the mean, whatever the rates are, and is then
+  // worth 1 / G of an exchange that was not overtaken. Local steps count as their samples.
   double most_speedup() const { return throughput / sync_throughput; }
   double least_speedup() const { return most_speedup() / static_cast<double>(groups.size()); }
 };

@@ -9,7 +9,8 @@ namespace {
 
 constexpr double kNoParent = std::numeric_limits<double>::infinity();
 
-// Each vertex's cheapest parent. The root is vertex 0 and has itself. Returns their cost.
+// Finds the cheapest parent of each vertex. The root, vertex 0, is its own parent. Returns the sum
+// of the costs.
 double cheapest_parents(const Square& costs, std::vector<std::size_t>& parents) {
   double cost = 0;
   parents.assign(costs.size(), 0);

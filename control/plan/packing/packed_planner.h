@@ -49,8 +49,9 @@ struct PackingReport {
 // "star" (closed form), "tpp-cg" (linear programs) or "tpp-mwu" (multiplicative weights). The
 // certificate's lower bound has a dual. `report` may be null.
 //
-// The same arguments give the same plan. Errors: what validate() says of the network; no worker, or
-// one that is no worker of the network; too many machines; workers that no tree joins.
+// The same arguments give the same plan. Errors: what validate() says of the network; no worker is
+// given; a given machine is no worker of the network; there are too many machines; no tree joins
+// all workers.
 Result<Plan> plan_packed(const Network& network, std::span<const VertexId> workers,
                          const PackingOptions& options, PackingReport* report = nullptr);
 

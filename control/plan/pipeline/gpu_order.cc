@@ -50,7 +50,7 @@ bool are_alike(const Cluster& cluster, const Server& a, const Server& b) {
   return true;
 }
 
-// By server, the first one that is like it.
+// Returns for each server the first server that is like it, which may be itself.
 std::vector<std::size_t> kinds_of(const Cluster& cluster, const std::vector<Server>& servers) {
   std::vector<std::size_t> kinds(servers.size());
   for (std::size_t i = 0; i < servers.size(); ++i) {

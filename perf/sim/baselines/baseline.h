@@ -1,8 +1,8 @@
 // The systems and algorithms with which plans are compared. Each makes the operation of one plan
 // domain: as trees (core/tree_set.h), or as a graph of transfers (core/transfers.h).
 //
-// A new baseline needs a function and a line in the table of baseline.cc. One that is a set of
-// in-trees and out-trees returns a TreeSet whose trees have `up` and `down`.
+// A new baseline needs a function and a line in the table of baseline.cc. If it sums up trees and
+// sends results down other trees, it returns a TreeSet whose trees have `up` and `down`.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ class Growth {
   }
 
  private:
-  // Grows a path from this part until it reaches one that leads to the root.
+  // Grows a path from this part until it reaches a part from which a path leads to the root.
   bool grow(std::size_t start) {
     std::vector<std::size_t> path = {start};
     for (;;) {

@@ -172,8 +172,8 @@ def _end(reducer: "_torch.BucketReducer", rescuer: threading.Thread) -> None:
 
 def _rescue(reference: "weakref.ref[State]", reducer: "_torch.BucketReducer") -> None:
     """Opens another session when the node is lost. The node is at the same address, where a new node may
-    listen by then, or it is a new node on this machine. Not in a job that goes on without ranks: there a rank that
-    has lost its nodes is one that the others have left out."""
+    listen by then, or it is a new node on this machine. In a job that goes on without lost ranks it opens none: the
+    others may have left this rank out."""
     while reducer.wait_until_stranded():
         state = reference()
         if state is None:
