@@ -6,7 +6,7 @@ workers the build under test and the other one run one after the other, each wit
 the order changes from round to round. The table shows medians and the ratio of their times, round by round:
 above 1 the build under test is slower. Run it on a quiet machine: tools/build --dir keeps an older build.
 
-usage: two_builds.py OTHER [--build DIR] [--rounds N] [--seconds S] [--sizes S,S,...] [--workers N,N,...] [--tcp] [--json FILE]
+usage: two_builds.py OTHER [--build DIR] [--rounds N] [--seconds S] [--sizes S,S,...] [--workers N,N,...] [--tcp] [--cluster] [--json FILE]
 """
 
 import argparse

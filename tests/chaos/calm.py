@@ -1,4 +1,4 @@
-"""A run without faults: nothing may be taken for one."""
+"""A run without faults, in which a verdict, a repair or a missing node is a finding."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ LOOK_S = 5
 
 
 class Busy:
-    """A context, in which so many processes compute all the time."""
+    """A context in which a number of processes compute all the time."""
 
     def __init__(self, processes: int):
         self._count = processes
@@ -29,7 +29,7 @@ class Watch:
     """Looks every few seconds whether a node has a verdict, and whether a node is missing."""
 
     def __init__(self, world, found):
-        """found: called with what must not be."""
+        """found: called with the text of each finding."""
         self._world, self._found = world, found
         self._next = 0.0
 

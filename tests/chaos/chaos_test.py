@@ -310,6 +310,12 @@ class FinishJobs(unittest.TestCase):
         self.ranks_print(self.WELL, self.WELL)
         self.assertIn("the ranks disagree", self.job.failures[0])
 
+    def test_a_fault_of_rank_0_does_not_excuse_ranks_that_disagree(self):
+        self.job.fault_begins(0)
+        self.ranks_print("", "contributors 2 from round 1 without rank 0", "contributors 2 from round 2 without rank 0")
+        self.ranks_print("", self.WELL, self.WELL)
+        self.assertIn("the ranks disagree", self.job.failures[0])
+
     def test_a_rank_without_a_fault_must_not_be_left_out(self):
         self.ranks_print("contributors 2 from round 1 without rank 1")
         self.assertIn("rank 1: is left out from round 1 on", self.job.failures[0])
@@ -366,6 +372,20 @@ class Trainings(unittest.TestCase):
         self.lose_rank_2()
         self.train(1, 3, 0, 1)
         self.assertEqual((self.record.operations, self.job.failures), (2, []))
+
+    def test_a_rank_may_be_stopped_after_it_has_contributed(self):
+        self.job.fault_begins(2)
+        self.train(1, 3, 0, 1)
+        self.assertEqual(self.record.operations, 2)
+
+    def test_the_return_of_a_rank_is_no_progress(self):
+        self.lose_rank_2()
+        self.job.fault_ends(2)
+        before = self.job.last_progress
+        self.job.poll()
+        self.job.ranks[2].printed.append("ready")
+        self.job.poll()
+        self.assertEqual((self.job.last_progress, self.job.failures), (before, []))
 
     def test_ranks_with_other_parameters_are_a_failure(self):
         self.train(1, 3, 0, 1)

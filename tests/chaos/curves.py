@@ -6,7 +6,7 @@ WINDOWS = 50
 
 
 def means(curve: list) -> list:
-    """Of so many windows of equal length; of fewer where the curve is short."""
+    """The means of windows of equal length, of which there are WINDOWS to twice as many; of single steps where there are fewer."""
     length = max(1, len(curve) // WINDOWS)
     return [sum(curve[i:i + length]) / length for i in range(0, len(curve) - length + 1, length)]
 

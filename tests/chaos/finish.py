@@ -3,7 +3,7 @@
 import re
 import time
 
-from job import FIRST_TAG, SMALL, Job
+from job import FIRST_TAG, Job
 
 CONNECT_MS = 30_000
 RETRY_S = 0.2  # a rank that the job has refused is started again
@@ -38,9 +38,6 @@ class FinishJob(Job):
     def _start_rank(self, number: int):
         return self.world.start_rank("chaos", number, self.options.ranks, self._count(), CONNECT_MS, "finish")
 
-    def _count(self) -> int:
-        return max(self.options.elements, SMALL)
-
     # -- faults --------------------------------------------------------------------------------------
 
     def fault_begins(self, number: int) -> None:
@@ -50,11 +47,15 @@ class FinishJob(Job):
         if number not in self.faulty:
             return  # an earlier job had the fault
         self.faulty.discard(number)
-        self.may_fail[number] = len(self.chunks)
+        self.may_fail[number] = self._begun()
         if number in self.returning:
             self.returning[number] = time.monotonic()
         if number in self.lost:
             self.must_fail[number] = time.monotonic() + self.options.limit
+
+    def _begun(self) -> int:
+        """How many chunks a rank may be in."""
+        return len(self.chunks)
 
     def _excused(self, number: int) -> bool:
         return number in self.faulty or number in self.lost or len(self.results[number]) <= self.may_fail.get(number, -1)
@@ -181,6 +182,5 @@ class FinishJob(Job):
     def finish(self) -> None:
         """Waits for the ranks that return before it ends."""
         while (self.away or self.returning or self.must_fail) and not self.failures and not self.hangs:
-            self.poll()
-            time.sleep(0.005)
+            self._wait()
         super().finish()

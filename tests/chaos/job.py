@@ -62,7 +62,11 @@ class Job:
         self.record.jobs += 1
 
     def _start_rank(self, number: int):
-        return self.world.start_rank("chaos", number, self.options.ranks, max(self.options.elements, SMALL))
+        return self.world.start_rank("chaos", number, self.options.ranks, self._count())
+
+    def _count(self) -> int:
+        """The elements of the region of a rank."""
+        return max(self.options.elements, SMALL)
 
     # -- faults of ranks -----------------------------------------------------------------------------
 
@@ -142,24 +146,34 @@ class Job:
         if len(self.failures) < 4 * len(self.ranks):  # the chunks that are queued fail too
             self.failures.append(said)
 
+    def _fail_all(self, text: str) -> None:
+        """A failure of the whole job, which no fault of a rank excuses."""
+        Job._fail(self, 0, text)
+
     def _complete_chunks(self) -> None:
         while all(len(self.results[number]) > self.complete for number in self._present()):
             now = time.monotonic()
             results = {self.results[number][self.complete] for number in self._present()} - {None}
             if len(results) > 1:
-                self._fail(0, f"the ranks disagree on how chunk {self.complete} ended: {Counter(results)}")
+                self._fail_all(f"the ranks disagree on how chunk {self.complete} ended: {Counter(results)}")
             if "excused" in results:
                 self.record.excused += 1
             else:
                 self.record.operations += self._rounds(self.complete)
                 self.record.progress.append((now, self._rounds(self.complete)))
-            if self.outage_since:
-                self.record.outages.append((self.outage_since, now))
-                self.outage_since = 0.0
-            else:
-                self.chunk_s += 0.1 * (now - self.last_progress - self.chunk_s)
-            self.last_progress = now
+            for begin, end in self._progress(now):
+                self.chunk_s += 0.1 * (end - begin - self.chunk_s)
             self.complete += 1
+
+    def _progress(self, now: float) -> list:
+        """Returns the span since the last progress; none after an outage, which ends."""
+        span = (self.last_progress, now)
+        self.last_progress = now
+        if not self.outage_since:
+            return [span]
+        self.record.outages.append((self.outage_since, now))
+        self.outage_since = 0.0
+        return []
 
     # -- what the ranks do ---------------------------------------------------------------------------
 
@@ -200,8 +214,7 @@ class Job:
         """Lets the ranks do what they still have to, and close their sessions. Failures and hangs are then set."""
         self.draining = True
         while self.complete < len(self.chunks) and not self.failures and not self.hangs:
-            self.poll()
-            time.sleep(0.005)
+            self._wait()
         if self.failures or self.complete < len(self.chunks):
             return
         self.record.repairs += self.repairs
@@ -213,3 +226,7 @@ class Job:
             rank.send("exit")
             if status := rank.wait(self.options.limit):
                 self._fail(number, f"ended with {status}")
+
+    def _wait(self) -> None:
+        self.poll()
+        time.sleep(0.005)

@@ -284,8 +284,12 @@ def parse(arguments: list) -> argparse.Namespace:
     options = made.parse_args(arguments)
     options.seed = options.seed or int(time.time())
     options.count = options.count or max(1, int(options.seconds / options.every))
-    if (options.load == "training") != bool(options.on_rank_loss) and options.load != "c":
-        made.error(f"--load {options.load} is for jobs {'with' if options.load == 'training' else 'without'} --on-rank-loss")
+    if options.load == "training" and not options.on_rank_loss:
+        made.error("--load training needs --on-rank-loss finish")
+    if options.load == "torch" and options.on_rank_loss:
+        made.error("--load torch is for jobs without --on-rank-loss")
+    if options.calm and options.load != "c":
+        made.error("--calm is for --load c, because programs with torch do not count repairs")
     if options.load != "c" and options.mix:
         made.error(f"--mix is for --load c, not {options.load}")
     in_place = ["preserve", "small"]
@@ -309,8 +313,8 @@ def parse(arguments: list) -> argparse.Namespace:
     options.python = Python(options.build)
     options.command = shlex.join(["tests/chaos/run.py", *arguments, *([] if "--seed" in arguments else
                                                                      ["--seed", str(options.seed)])])
-    options.faults = [] if options.calm else plan(options.seed, options.count, options.every, options.hold, pairs, sizes,
-                          options.deadline if options.on_rank_loss else 0.0)
+    longer = options.deadline if options.on_rank_loss else 0.0
+    options.faults = [] if options.calm else plan(options.seed, options.count, options.every, options.hold, pairs, sizes, longer)
     return options
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import curves
 from finish import FinishJob
-from job import SMALL, Job
+from job import Job
 
 END_MARGIN = 50  # steps; all ranks get to know the last step before they reach it
+IMPORT_S = 60
+COMPARE_S = 1800  # a training in one process takes at most so long
 NOISE = 2.0  # times the noise: by so much the loss may differ from that without faults
 _STEP = re.compile(r"step (\d+) of (\d+) state (\d+) loss (\S+)")
 _TOGETHER = re.compile(r"together before step (\d+)")
@@ -28,7 +30,8 @@ class Python:
         """Why no rank with torch can run; empty: one can."""
         if not self.interpreter:
             return "the build has no Python module: tools/setup --python, tools/build"
-        tried = subprocess.run([self.interpreter, "-c", "import tally.torch"], env=self.environment, capture_output=True, text=True)
+        tried = subprocess.run([self.interpreter, "-c", "import tally.torch"], env=self.environment, capture_output=True, text=True,
+                               timeout=IMPORT_S)
         return (tried.stderr.strip().splitlines() or ["import tally.torch fails"])[-1] if tried.returncode else ""
 
 
@@ -41,7 +44,7 @@ class TorchJob(Job):
 
     def _start_rank(self, number: int):
         return self.world.start_python_rank("torch_rank.py", self._store, number, self.options.ranks,
-                                            max(self.options.elements, SMALL), self.options.limit)
+                                            self._count(), self.options.limit)
 
 
 class TrainingJob(FinishJob):
@@ -60,10 +63,8 @@ class TrainingJob(FinishJob):
                                             "--deadline", self.options.deadline, "--pause", self.options.pause, *returns,
                                             TALLY_ON_RANK_LOSS="finish")
 
-    def fault_ends(self, number: int) -> None:
-        super().fault_ends(number)
-        if number in self.may_fail:
-            self.may_fail[number] = len(self.steps)
+    def _begun(self) -> int:
+        return len(self.steps)
 
     # -- what happens --------------------------------------------------------------------------------
 
@@ -77,8 +78,9 @@ class TrainingJob(FinishJob):
                 self.record.returns.append(time.monotonic() - self.returning.pop(number))
                 self.results[number] = [None] * int(found[1])
         elif line == "ready":
-            self.ready.add(number)
-            self.last_progress = time.monotonic()
+            if number not in self.ready:  # the return of a rank is no progress of the others
+                self.ready.add(number)
+                self.last_progress = time.monotonic()
         elif line == "closed":
             self._closed.add(number)
         else:
@@ -97,23 +99,23 @@ class TrainingJob(FinishJob):
     def _complete_chunks(self) -> None:
         while self.complete < len(self.steps) and self._is_complete(self.complete):
             now = time.monotonic()
-            results = {said[self.complete] for said in self.results if len(said) > self.complete} - {None}
+            results = {self.results[number][self.complete] for number in self._reliable()
+                       if len(self.results[number]) > self.complete} - {None}
             if len(results) > 1:
-                self._fail(0, f"the ranks disagree on step {self.complete}: {results}")
+                self._fail_all(f"the ranks disagree on step {self.complete}: {results}")
             self.record.operations += 1
             self.record.progress.append((now, 1))
-            if self.outage_since:
-                self.record.outages.append((self.outage_since, now))
-                self.outage_since = 0.0
-            else:
-                self.record.spans.append((self.last_progress, now))
-            self.last_progress = now
+            self.record.spans.extend(self._progress(now))
             self.complete += 1
 
     def _is_complete(self, step: int) -> bool:
-        """A rank that contributed may have died before it said so."""
+        """A rank that contributed may have died or stopped before it printed the step."""
         return (len(self.losses[step]) >= self.steps[step]
-                or all(len(self.results[number]) > step for number in self._present()))
+                or all(len(self.results[number]) > step for number in self._reliable()))
+
+    def _reliable(self) -> list:
+        """The ranks without a fault. One that was cut off may have a step with other contributors than these."""
+        return [number for number in self._present() if not self._excused(number)]
 
     def _live(self) -> list:
         return [number for number in super()._live() if number not in self._closed]
@@ -127,34 +129,38 @@ class TrainingJob(FinishJob):
         self.draining = True
         while (self.away or self.returning) and not self.failures and not self.hangs:
             self._wait()
+        if self.failures or self.hangs:
+            return
         for rank in self.ranks:
             rank.send(f"until {len(self.steps) + END_MARGIN}")
         while len(self._closed) < len(self.ranks) and not self.failures and not self.hangs:
             self._wait()
+        if self.failures or self.hangs:
+            return
         for number, rank in enumerate(self.ranks):
             if not self.failures and (status := rank.wait(self.options.limit)):
                 self._fail(number, f"ended with {status}")
         self._judge_curve([sum(some) / len(some) for some in self.losses[:self.complete]])
         self.last_progress = time.monotonic()  # the comparison takes minutes
 
-    def _wait(self) -> None:
-        self.poll()
-        time.sleep(0.005)
-
     # -- the loss ------------------------------------------------------------------------------------
 
     def _judge_curve(self, curve: list) -> None:
         """Compares it with that of the same training without faults, and with that of other batches, which is the noise."""
-        calm, other = (self._curve_alone(seed, len(curve)) for seed in (1, 2))
+        try:
+            calm, other = (self._curve_alone(seed, len(curve)) for seed in (1, 2))
+        except subprocess.SubprocessError as error:
+            self._fail_all(f"the training without faults, for comparison: {error}\n{error.stderr or ''}")
+            return
         self.record.curve = {"loss": curves.means(curve), "without_faults": curves.means(calm), "other_batches": curves.means(other),
                              "difference": curves.difference(curve, calm), "noise": curves.difference(calm, other)}
         if not self.record.curve["difference"] <= NOISE * self.record.curve["noise"]:
-            self._fail(0, f"the loss differs by {self.record.curve['difference']:.3g} from that without faults, more than "
-                          f"{NOISE} times the noise of {self.record.curve['noise']:.3g}")
+            self._fail_all(f"the loss differs by {self.record.curve['difference']:.3g} from that without faults, more than "
+                           f"{NOISE} times the noise of {self.record.curve['noise']:.3g}")
 
     def _curve_alone(self, seed: int, steps: int) -> list:
         """The loss by step of the same training in one process, which has no faults."""
         done = subprocess.run([self.world.python.interpreter, Path(__file__).with_name("train.py"), "--alone",
                                str(self.options.ranks), str(steps), "--seed", str(seed)],
-                              env=self.world.python.environment, capture_output=True, text=True, check=True)
+                              env=self.world.python.environment, capture_output=True, text=True, check=True, timeout=COMPARE_S)
         return [float(line) for line in done.stdout.split()]

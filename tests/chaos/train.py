@@ -28,7 +28,7 @@ def network(hidden: int) -> torch.nn.Module:
 
 
 class Task:
-    """To learn what another network computes, from batches that the seed, the step and the rank determine."""
+    """Learns what another network computes. The seed, the step and the rank determine a batch."""
 
     def __init__(self, seed: int = 1):
         torch.manual_seed(1)
