@@ -11,6 +11,8 @@
 //                         at each change of the ranks that are left out
 //   until TAG COUNT ROUND [out|preserve|average]   as loop, up to that round of the tag: "until
 //                         ROUND from FIRST wrong W"
+//   with RANKS TAG COUNT N [out|preserve|average]   as loop, until N rounds have had RANKS
+//                         contributors: "with RANKS to round R wrong W"
 //   left-out              how many ranks are left out of the version in use: "left out N"
 //   timed TAG COUNT N SLOW_US [out|preserve]   as loop: "slow BEGIN LASTS" for each round that
 //                         lasts SLOW_US or more; "timed N wrong W longest LASTS at BEGIN repairs
@@ -59,6 +61,7 @@ struct State {
   steady_clock::duration worst{};
   steady_clock::time_point worst_begin;
   std::uint32_t round = 0;  // of the last completion of run_rounds()
+  std::string left_out;     // the message of that completion: which ranks its result lacks
   int repairs = 0;          // of this process's sessions
 };
 
@@ -201,23 +204,35 @@ std::string microseconds(steady_clock::duration time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(time).count());
 }
 
+struct Rounds {
+  std::uint32_t tag = 0;
+  std::uint64_t count = 0;
+  int number = 0;
+  std::string where;
+  steady_clock::duration slow = steady_clock::duration::max();  // shorter rounds are not printed
+  std::uint32_t contributors = 0;  // rounds with another number of them do not count; 0: all count
+};
+
+std::istream& operator>>(std::istream& words, Rounds& rounds) {
+  return words >> rounds.tag >> rounds.count >> rounds.number;
+}
+
 // Returns how many elements were wrong; nothing when a round failed, which it has then reported.
-std::optional<std::uint64_t> run_rounds(State& state, std::uint32_t tag, std::uint64_t count,
-                                        int rounds, const std::string& where,
-                                        steady_clock::duration slow) {
+std::optional<std::uint64_t> run_rounds(State& state, const Rounds& rounds) {
   std::uint64_t bad = 0;
-  std::uint32_t contributors = state.options.ranks;
   state.worst = {};
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < rounds.number;) {
     tally_completion completion;
     const auto begin = steady_clock::now();
-    if (!post(state, tag, count, where) || !wait(state, completion)) return std::nullopt;
+    if (!post(state, rounds.tag, rounds.count, rounds.where) || !wait(state, completion)) {
+      return std::nullopt;
+    }
     const auto took = steady_clock::now() - begin;
     if (took > state.worst) {
       state.worst = took;
       state.worst_begin = begin;
     }
-    if (took >= slow) {
+    if (took >= rounds.slow) {
       print("slow " + microseconds(begin.time_since_epoch()) + " " + microseconds(took));
     }
     if (completion.status != TALLY_OK) {
@@ -226,46 +241,55 @@ std::optional<std::uint64_t> run_rounds(State& state, std::uint32_t tag, std::ui
     }
     bad += wrong(state, completion);
     state.round = completion.round;
-    if (completion.contributors != std::exchange(contributors, completion.contributors)) {
-      print("contributors " + std::to_string(contributors) + " from round " +
-            std::to_string(completion.round) + ' ' + completion.message);
+    if (std::exchange(state.left_out, completion.message) != completion.message) {
+      print("contributors " + std::to_string(completion.contributors) + " from round " +
+            std::to_string(state.round) + ' ' + completion.message);
     }
+    round += rounds.contributors == 0 || rounds.contributors == completion.contributors;
   }
   return bad;
 }
 
-void loop(State& state, std::uint32_t tag, std::uint64_t count, int rounds,
-          const std::string& where) {
-  const auto bad = run_rounds(state, tag, count, rounds, where, steady_clock::duration::max());
-  if (bad) print("looped " + std::to_string(rounds) + " wrong " + std::to_string(*bad));
+void loop(State& state, std::istringstream& words) {
+  Rounds rounds;
+  words >> rounds >> rounds.where;
+  const auto bad = run_rounds(state, rounds);
+  if (bad) print("looped " + std::to_string(rounds.number) + " wrong " + std::to_string(*bad));
 }
 
 // A rank that returns to its job does not know the round that comes next.
 void until(State& state, std::istringstream& words) {
-  std::uint32_t tag = 0;
-  std::uint64_t count = 0;
-  int last = 0;
-  std::string where;
-  words >> tag >> count >> last >> where;
-  const auto first_bad = run_rounds(state, tag, count, 1, where, steady_clock::duration::max());
+  Rounds rounds;
+  words >> rounds >> rounds.where;
+  const int last = std::exchange(rounds.number, 1);
+  const auto first_bad = run_rounds(state, rounds);
   if (!first_bad) return;
   const auto first = static_cast<int>(state.round);
-  const auto bad =
-      run_rounds(state, tag, count, last - first, where, steady_clock::duration::max());
+  rounds.number = last - first;
+  const auto bad = run_rounds(state, rounds);
   if (!bad) return;
   print("until " + std::to_string(last) + " from " + std::to_string(first) + " wrong " +
         std::to_string(*first_bad + *bad));
 }
 
-void timed(State& state, std::istringstream& words) {
-  std::uint32_t tag = 0;
-  std::uint64_t count = 0;
-  int rounds = 0, slow_us = 0;
-  std::string where;
-  words >> tag >> count >> rounds >> slow_us >> where;
-  const auto bad = run_rounds(state, tag, count, rounds, where, std::chrono::microseconds(slow_us));
+// A test cannot know how many rounds pass until a rank is lost, or until another one is there.
+void loop_with(State& state, std::istringstream& words) {
+  Rounds rounds;
+  words >> rounds.contributors >> rounds >> rounds.where;
+  const auto bad = run_rounds(state, rounds);
   if (!bad) return;
-  print("timed " + std::to_string(rounds) + " wrong " + std::to_string(*bad) + " longest " +
+  print("with " + std::to_string(rounds.contributors) + " to round " + std::to_string(state.round) +
+        " wrong " + std::to_string(*bad));
+}
+
+void timed(State& state, std::istringstream& words) {
+  Rounds rounds;
+  int slow_us = 0;
+  words >> rounds >> slow_us >> rounds.where;
+  rounds.slow = std::chrono::microseconds(slow_us);
+  const auto bad = run_rounds(state, rounds);
+  if (!bad) return;
+  print("timed " + std::to_string(rounds.number) + " wrong " + std::to_string(*bad) + " longest " +
         microseconds(state.worst) + " at " + microseconds(state.worst_begin.time_since_epoch()) +
         " repairs " + std::to_string(state.repairs));
 }
@@ -318,7 +342,6 @@ void obey(State& state, const std::string& line) {
   std::string command, where;
   std::uint32_t tag = 0;
   std::uint64_t count = 0;
-  int rounds = 0;
   words >> command;
   if (command == "sum") {
     words >> tag >> count >> where;
@@ -329,8 +352,7 @@ void obey(State& state, const std::string& line) {
     tally_completion completion;
     if (wait(state, completion)) report(state, completion);
   } else if (command == "loop") {
-    words >> tag >> count >> rounds >> where;
-    loop(state, tag, count, rounds, where);
+    loop(state, words);
   } else if (command == "timed") {
     timed(state, words);
   } else if (command == "worst") {
@@ -366,6 +388,8 @@ void obey(State& state, const std::string& line) {
     print(tally_get_info(state.session, &info) == TALLY_OK ? info.transport : "no session");
   } else if (command == "until") {
     until(state, words);
+  } else if (command == "with") {
+    loop_with(state, words);
   } else if (command == "left-out") {
     tally_session_info info{};
     info.size = sizeof info;
