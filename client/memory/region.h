@@ -19,6 +19,11 @@ inline std::uintptr_t address_of(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
+// What outstanding operations do with a region. kPart: results go there, and the caller may write
+// to other bytes of it meanwhile. kWhole: results go there, and these operations use all of its
+// bytes.
+enum class RegionUse { kOnlyRead, kPart, kWhole };
+
 class Region {
  public:
   enum class How { kOwned, kShared, kAdopted, kStaged, kBorrowed, kDevice };

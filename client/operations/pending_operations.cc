@@ -190,8 +190,9 @@ void PendingOperations::keep_ended(const Finished& finished) {
   kept.contribution = pending.copy;
 }
 
-bool PendingOperations::cover(const Region& region) const {
+RegionUse PendingOperations::use_of(const Region& region) const {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> used;  // [begin, end)
+  bool has_results = false;
   for (std::uint32_t i = 0; i < pending_.size(); ++i) {
     if (std::find(free_.begin(), free_.end(), i) != free_.end()) continue;
     const Post& post = pending_[i].post;
@@ -200,14 +201,16 @@ bool PendingOperations::cover(const Region& region) const {
     const std::uint64_t in = post.notice.in_offset, out = post.notice.out_offset;
     if (post.in == &region) used.emplace_back(in, in + extents.in.count * size);
     if (post.out == &region) used.emplace_back(out, out + extents.out.count * size);
+    has_results = has_results || (post.out == &region && extents.out.count > 0);
   }
+  if (!has_results) return RegionUse::kOnlyRead;
   std::sort(used.begin(), used.end());
   std::uint64_t covered = 0;
   for (const auto& [begin, end] : used) {
-    if (begin > covered) return false;
+    if (begin > covered) return RegionUse::kPart;
     covered = std::max(covered, end);
   }
-  return covered >= region.bytes();
+  return covered >= region.bytes() ? RegionUse::kWhole : RegionUse::kPart;
 }
 
 bool PendingOperations::is_spoiled(std::uint64_t number) const {

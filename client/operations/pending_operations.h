@@ -99,8 +99,8 @@ class PendingOperations {
   // are lost. No result is eager in such a job: an eager result may have reached one rank alone,
   // and doing the round again among fewer ranks gives another result. So no ended round is kept.
   void keep_inputs_in_place() { keeps_ = keeps_in_place_ = true; }
-  // Whether operations that have no completion yet use all bytes of the region.
-  bool cover(const Region& region) const;
+  // By operations that have no completion yet.
+  RegionUse use_of(const Region& region) const;
   // Whether the operation cannot be done again: a loss may have destroyed the contribution, of
   // which there is no copy, or the operation has been interrupted too often.
   bool is_spoiled(std::uint64_t number) const;

@@ -198,21 +198,28 @@ TEST_F(PendingOperationsTest, ASmallContributionIsKeptForAnotherTime) {
   EXPECT_FALSE(operations_.end({{}, second, 7, 2, false}, completed)) << "the caller knows it";
 }
 
-TEST_F(PendingOperationsTest, OperationsCoverARegionWhenTheyUseAllOfItsBytes) {
+TEST_F(PendingOperationsTest, OperationsUseTheWholeRegionWhenTheyUseAllOfItsBytes) {
   post_.notice.count = 512;  // of 4 bytes: a half
   post_.notice.in_offset = post_.notice.out_offset = 0;
   const std::uint32_t first = begin();
-  EXPECT_FALSE(operations_.cover(*region_));
+  EXPECT_EQ(operations_.use_of(*region_), RegionUse::kPart);
   post_.notice.in_offset = post_.notice.out_offset = 2048;
   begin();
-  EXPECT_TRUE(operations_.cover(*region_));
-  EXPECT_FALSE(operations_.cover(*side_));
+  EXPECT_EQ(operations_.use_of(*region_), RegionUse::kWhole);
   end(first, Status::kOk);
-  EXPECT_FALSE(operations_.cover(*region_));
+  EXPECT_EQ(operations_.use_of(*region_), RegionUse::kPart);
   post_.notice.in_offset = 0;
   post_.notice.out_offset = 2048;
   begin();
-  EXPECT_TRUE(operations_.cover(*region_)) << "input and result count";
+  EXPECT_EQ(operations_.use_of(*region_), RegionUse::kWhole) << "input and result count";
+}
+
+TEST_F(PendingOperationsTest, ARegionWithoutResultsIsOnlyRead) {
+  auto results = Region::allocate(4096).value();
+  post_.out = results.get();
+  begin();
+  EXPECT_EQ(operations_.use_of(*region_), RegionUse::kOnlyRead);
+  EXPECT_NE(operations_.use_of(*results), RegionUse::kOnlyRead);
 }
 
 TEST_F(PendingOperationsTest, ALargeContributionInPlaceIsKeptOnRequest) {

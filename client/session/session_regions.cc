@@ -110,14 +110,16 @@ void SessionRegions::withdraw_all_from(Nodes& nodes) const {
   }
 }
 
-Outcome SessionRegions::replace_used(const std::function<bool(const Region&)>& is_covered) const {
+Outcome SessionRegions::replace_used(const std::function<RegionUse(const Region&)>& use_of) const {
   for (const auto* regions : {&regions_, &side_regions_}) {
     for (const auto& region : *regions) {
       if (region->outstanding == 0) continue;
-      if (regions == &regions_ && !is_covered(*region)) {
+      const RegionUse use = regions == &regions_ ? use_of(*region) : RegionUse::kWhole;
+      if (use == RegionUse::kOnlyRead) continue;
+      if (use == RegionUse::kPart) {
         return Error{Status::kUnsupported,
                      fmt::format("the region of {} bytes at {} cannot move, because outstanding "
-                                 "operations use only a part of it",
+                                 "operations place results in a part of it",
                                  region->bytes(), static_cast<void*>(region->data()))};
       }
       if (auto replaced = region->replace(); !replaced) return replaced;

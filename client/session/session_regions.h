@@ -43,9 +43,10 @@ class SessionRegions {
   // is that of the first region that cannot move.
   Outcome move_used() const;
   // The same when the session goes on: nodes of later versions get the memory that is there now.
-  // `is_covered` says whether outstanding operations have all bytes of the region. The caller may
-  // write to other bytes meanwhile, which would be lost, so a region with such bytes cannot move.
-  Outcome replace_used(const std::function<bool(const Region&)>& is_covered) const;
+  // `use_of` says what outstanding operations do with a region of the caller. One that they only
+  // read stays. One of which they use a part cannot move, because what the caller writes to other
+  // bytes meanwhile would be lost.
+  Outcome replace_used(const std::function<RegionUse(const Region&)>& use_of) const;
 
  private:
   std::vector<std::unique_ptr<Region>> regions_;

@@ -120,5 +120,21 @@ TEST_F(SessionRegionsTest, MovesOnlyWhatOperationsUse) {
   EXPECT_EQ(idle->data()[0], std::byte{9});
 }
 
+TEST_F(SessionRegionsTest, ReplacesOnlyRegionsWithResults) {
+  Region* const inputs = regions_.add(versions_, region())->region;
+  Region* const results = regions_.add(versions_, region())->region;
+  inputs->outstanding = results->outstanding = 1;
+  const int before = inputs->fd();
+  const auto use = [&](RegionUse of_results) {
+    return [=](const Region& one) { return &one == results ? of_results : RegionUse::kOnlyRead; };
+  };
+  EXPECT_FALSE(regions_.replace_used(use(RegionUse::kPart)).ok());
+  const Mapping old = transport::shm::map_peer(results->fd(), 4096, "region").value();
+  EXPECT_TRUE(regions_.replace_used(use(RegionUse::kWhole)).ok());
+  old.data()[0] = std::byte{9};
+  EXPECT_EQ(results->data()[0], std::byte{0});
+  EXPECT_EQ(inputs->fd(), before);
+}
+
 }  // namespace
 }  // namespace tally::client
