@@ -36,8 +36,8 @@ void SessionRepair::blame(const wire::Completion& completion, std::uint16_t own_
 // that gets the bytes after all names no rank. Then the operation is done again once, because it
 // may be too large for its deadline.
 //
-// Where most ranks are missing, those that have announced are wrong rather than those: no other
-// rank may ever post this tag.
+// When more than half of the ranks are missing, the operation fails, because no other rank may ever
+// post this tag. A quorum replaces this rule.
 bool SessionRepair::is_late(const PlanVersion& version, const wire::Completion& completion) {
   if (!finishes_ || completion.status != Status::kDeadline) return false;
   const std::size_t present = version.config.ranks - version.config.left_out.size();

@@ -33,8 +33,9 @@ struct RepairedUnits {
 
 class SessionRepair {
  public:
-  // `finishes`: the job goes on without ranks that are lost or late. has_quorum: a quorum says how
-  // many may be late; else no more than half.
+  // `finishes`: the job goes on without ranks that are lost or late. has_quorum: late ranks are
+  // left out down to the quorum. Without one, at least half of the ranks must have announced the
+  // operation.
   SessionRepair(const RepairedUnits& units, bool finishes, bool has_quorum)
       : units_(units), finishes_(finishes), has_quorum_(has_quorum) {}
 

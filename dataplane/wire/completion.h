@@ -36,7 +36,7 @@ struct Completion {
   std::uint32_t cookie = 0;
   std::uint16_t culprit = kNoRank;  // the rank to blame, or kNoRank
   std::uint16_t witness = kNoRank;  // kMismatch: the rank that first announced different values
-  std::uint16_t missing = 0;        // kDeadline: how many ranks had not announced
+  std::uint16_t missing = 0;        // kDeadline: how many children of one vertex had not announced
   std::uint32_t last_tag = 0;       // kDeadline, with kHasLast: the culprit's last announcement
   std::uint32_t last_round = 0;
   std::uint64_t culprit_value = 0;  // kMismatch: the culprit's value of `field`

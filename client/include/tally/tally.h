@@ -120,9 +120,9 @@ typedef enum tally_checksums {
  * With TALLY_RANK_LOSS_FAIL the job ends: operations fail with TALLY_PEER_LOST.
  * With TALLY_RANK_LOSS_FINISH the job goes on without the rank, in the same step. Ranks keep their
  * numbers, and the job keeps its number of ranks.
- * - A rank is lost, too, when it has not announced an operation by the operation's deadline, and at
- *   least half of the ranks have (with a quorum: any number), or when it has closed its session and
- *   another rank misses it.
+ * - A rank is lost, too, when it has not announced an operation by its deadline and at least half
+ *   of the ranks that are left have; with a quorum, any number is enough. So is a rank that has
+ *   closed its session and that another rank misses.
  * - An operation that has succeeded at one rank has succeeded at all ranks that are left. Other
  *   outstanding operations are done again without the contribution of the rank.
  * - TALLY_SUM, TALLY_MIN and TALLY_MAX have the values of the ranks that are left. TALLY_AVERAGE
@@ -133,8 +133,8 @@ typedef enum tally_checksums {
  * - The job ends with TALLY_PEER_LOST when fewer ranks would be left than the quorum.
  * - A rank that was left out may open a new session with its number. It takes part again from the
  *   rounds on that its first completions show, which may belong to two steps of a program. The old
- *   session of a rank that was late or cut off is over. It may have had one result of a tag that
- *   the others then computed without it.
+ *   session of a rank that was late or cut off is over. It may have had, in each tag, one result
+ *   that the others then computed without it.
  * - Each operation in place keeps a copy of the contribution, as with TALLY_PRESERVE. Small
  *   operations take one more round trip than otherwise where the nodes are on other machines.
  * - tally_open fails with TALLY_UNSUPPORTED when no coordinator serves the job, or when the
@@ -177,7 +177,7 @@ typedef struct tally_session_options {
   tally_checksums checksums; /* whether this rank gives checksums of its contributions */
   tally_rank_loss on_rank_loss; /* what happens when the job loses a rank */
   uint32_t quorum; /* with TALLY_RANK_LOSS_FINISH: the least number of ranks with which the job
-                      goes on, at most `ranks`. 0: $TALLY_QUORUM, or 1 when that is not set */
+                      goes on, at most `ranks`. 0: $TALLY_QUORUM; no quorum when that is not set */
 } tally_session_options;
 
 /* ibv_pd: the session makes its queue pairs in this protection domain, so that the node can use an

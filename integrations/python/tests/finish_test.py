@@ -85,7 +85,7 @@ class Finish(unittest.TestCase):
             self.assertEqual([step for step, _ in steps_of(text)], list(range(first + 5)), "each step once")
 
     def test_a_rank_that_has_lost_its_nodes_does_not_open_the_job_again(self):
-        """The others may go on without it, so they would not take part in what it does to go on."""
+        """The other ranks may have left it out, and then take no part in its new session."""
         ranks = self.start("--job", "digits", "--pause", 0.02, ranks=2)
         ranks[0].skip_to("^step 3 of 2")
         self.node.kill()
