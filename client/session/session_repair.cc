@@ -96,8 +96,8 @@ bool SessionRepair::take_memory_back(const SessionOptions& options) {
   if (units_.versions.fence(since_ + kFenceTime)) return true;
   const Outcome replaced = units_.regions.replace_used(
       [&](const Region& region) { return units_.operations.use_of(region); });
-  options.write_log(1, replaced ? "a node has stopped in the middle of a tile: the regions of "
-                                  "outstanding operations have moved out of its reach"
+  options.write_log(1, replaced ? "a node has stopped in the middle of a tile: the regions with "
+                                  "outstanding results have moved out of its reach"
                                 : replaced.error().message);
   return replaced.ok();
 }
