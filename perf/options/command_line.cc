@@ -305,8 +305,8 @@ void add_report(CLI::App& app, Options& options) {
   app.add_option(
          "--network", options.network,
          "for what the plan of many nodes promises: speeds of NICs as tallyctl probe --out wrote "
-         "them, or a plan's file with links between switches; else the file that the job runs by, "
-         "else what members declare (cluster.speed)")
+         "them, or a file with links between switches (docs/planning.md), a network's or a plan's; "
+         "else the file that the job runs by, else what members declare (cluster.speed)")
       ->type_name("FILE")
       ->group(group);
   app.add_flag("--report-gbits", options.gbits,

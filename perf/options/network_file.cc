@@ -7,6 +7,8 @@
 #include "control/cli/common/tables.h"
 #include "control/cli/plan/plan_files.h"
 #include "control/plan/json/document.h"
+#include "control/plan/json/machine_network.h"
+#include "control/plan/json/network_json.h"
 #include "control/plan/json/plan_json.h"
 #include "control/plan/model/validate.h"
 
@@ -18,7 +20,8 @@ Result<NetworkFile> read_network(const std::string& path) {
   const auto bad = [&](const Error& error) {
     return Error{error.status, fmt::format("--network {}: {}", path, error.message)};
   };
-  const auto text = control::read_file(path, "a file of tallyctl probe --out, or a plan's");
+  const auto text =
+      control::read_file(path, "a file of tallyctl probe --out, of a network, or a plan's");
   if (!text) return Error{text.status(), fmt::format("--network {}", text.error().message)};
   const auto document = plan::parse_document(*text, plan::kMaxPlanBytes);
   if (!document) return bad(document.error());
@@ -30,15 +33,22 @@ Result<NetworkFile> read_network(const std::string& path) {
     file.network = std::move(plan->network);
     return file;
   }
-  if (format != plan::kMachinesFormat) {
-    return bad({Status::kInvalidArgument,
-                fmt::format("fmt = \"{}\": must be \"{}\", what tallyctl probe --out writes, or "
-                            "\"{}\", a plan",
-                            format, plan::kMachinesFormat, plan::kPlanFormat)});
+  if (format != plan::kMachinesFormat && format != plan::kNetworkFormat) {
+    return bad(
+        {Status::kInvalidArgument,
+         fmt::format("fmt = \"{}\": must be \"{}\", what tallyctl probe --out writes, "
+                     "\"{}\", a network, or \"{}\", a plan",
+                     format, plan::kMachinesFormat, plan::kNetworkFormat, plan::kPlanFormat)});
   }
-  auto speeds = plan::read_machines(*text);
-  if (!speeds) return bad(speeds.error());
-  file.speeds = std::move(speeds).value();
+  if (format == plan::kMachinesFormat) {
+    auto speeds = plan::read_machines(*text);
+    if (!speeds) return bad(speeds.error());
+    file.speeds = std::move(speeds).value();
+    if (file.speeds.racks.empty() && file.speeds.switches.empty()) return file;
+  }
+  auto network = plan::read_network_or_machines(*text);
+  if (!network) return bad(network.error());
+  file.network = std::move(network).value();
   return file;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/text/speed.h"
 #include "control/cli/plan/plan_files.h"
-#include "control/plan/json/network_json.h"
+#include "control/plan/json/machine_network.h"
 #include "control/plan/model/load.h"
 #include "control/plan/packing/packed_planner.h"
 
@@ -23,7 +23,7 @@ Result<plan::Plan> plan_for_network(const std::string& path, std::uint64_t chunk
   };
   const auto text = read_file(path, "a file of a network");
   if (!text) return Error{Status::kInvalidArgument, "--network " + text.error().message};
-  const auto network = plan::read_network(*text);
+  const auto network = plan::read_network_or_machines(*text);
   if (!network) return in_file(network.error());
   std::vector<plan::VertexId> workers;
   for (plan::VertexId id = 0; id < network->vertices.size(); ++id) {

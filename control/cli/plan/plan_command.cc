@@ -301,7 +301,8 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
       "packed trees");
   auto* network = make->add_option("--network", arguments.network,
                                    "plan for the machines, racks, switches and links of this file "
-                                   "(docs/planning.md), and for no others");
+                                   "(docs/planning.md; also what tallyctl probe --racks --out "
+                                   "writes), and for no others");
   network->type_name("FILE");
   make->add_option("--worker", arguments.workers,
                    "a machine with a gradient, and its NIC: a=100Gbit, a=12.5GB,sum=40GB (what it "

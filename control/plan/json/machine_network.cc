@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "control/plan/json/document.h"
+#include "control/plan/json/network_json.h"
 #include "control/plan/model/validate.h"
 
 namespace tally::plan {
@@ -106,6 +108,20 @@ Result<Network> network_of_pairs(const MachineFile& file) {
   if (auto valid = validate(network); !valid) return valid.error();
   if (!network.links.empty()) return network;
   return invalid("pairs: there are none; measure them (tallyctl probe without --no-pairs)");
+}
+
+Result<Network> read_network_or_machines(std::string_view text) {
+  const auto document = parse_document(text, kMaxNetworkBytes);
+  if (!document) return document.error();
+  if (!document->is_object()) return read_network(text);
+  Mistake mistake;
+  const Value file(*document, mistake);
+  const std::size_t format = file.member("fmt").word({kNetworkFormat, kMachinesFormat});
+  if (mistake.any()) return invalid(mistake.text());
+  if (format == 0) return read_network(text);
+  const auto machines = read_machines(text);
+  if (!machines) return machines.error();
+  return network_of(*machines);
 }
 
 }  // namespace tally::plan

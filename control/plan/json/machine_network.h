@@ -1,6 +1,8 @@
 // The network that a file of machines describes.
 #pragma once
 
+#include <string_view>
+
 #include "base/result.h"
 #include "control/plan/json/machines_json.h"
 #include "control/plan/model/network.h"
@@ -19,5 +21,9 @@ Result<Network> network_of(const MachineFile& file);
 // between them. The speeds of the machines limit the links of a machine together. An error names a
 // machine whose speed is unknown, or says that there are no machines or no pairs.
 Result<Network> network_of_pairs(const MachineFile& file);
+
+// Reads a file of a network ("tally-network/1") or of machines ("tally-machines/1", network_of()).
+// An error names the place, the value and what it must be. Never throws.
+Result<Network> read_network_or_machines(std::string_view text);
 
 }  // namespace tally::plan

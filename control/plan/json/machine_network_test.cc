@@ -72,6 +72,22 @@ TEST(MachineNetwork, NamesTheMachineThatOthersDoNotReach) {
   EXPECT_FALSE(network_of({}).ok());
 }
 
+TEST(MachineNetwork, IsReadFromEitherFile) {
+  const auto by_hand = read_network_or_machines(R"({"fmt":"tally-network/1","machines":[
+    {"name":"a","role":"worker","rack":"r","nic":1}],"racks":[{"name":"r","speed":4}]})");
+  ASSERT_TRUE(by_hand.ok()) << by_hand.error().message;
+  const auto probed = read_network_or_machines(R"({"fmt":"tally-machines/1","machines":[
+    {"name":"a","role":"worker","rack":"r","nic":1}],"racks":[{"name":"r","speed":4}]})");
+  ASSERT_TRUE(probed.ok()) << probed.error().message;
+  EXPECT_EQ(by_hand->vertices.size(), 3U);
+  EXPECT_EQ(probed->vertices.size(), 3U);
+  EXPECT_EQ(read_network_or_machines(R"({"fmt":"other"})").error().message,
+            "fmt = \"other\": must be one of \"tally-network/1\", \"tally-machines/1\"");
+  EXPECT_FALSE(read_network_or_machines(R"({"fmt":"tally-machines/1"})").ok());
+  EXPECT_FALSE(read_network_or_machines("[]").ok());
+  EXPECT_FALSE(read_network_or_machines("").ok());
+}
+
 TEST(MachineNetwork, OfPairsHasALinkForEachPair) {
   MachineFile file{.machines = {worker("a", 5), worker("b", 5), worker("c", 3)}};
   EXPECT_FALSE(network_of_pairs(file).ok());
