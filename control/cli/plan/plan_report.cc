@@ -78,21 +78,12 @@ json tree_row(const plan::Network& network, const plan::Tree& tree, std::size_t 
           {"shape", text}};
 }
 
-// Shows a machine's NIC only when the machine has several links. A single link has the same load as
-// the NIC.
 json load_rows(const plan::Network& network, const plan::ClassLoad& load) {
-  static constexpr std::array<const char*, 4> kKinds = {"link", "in", "out", "sum"};
-  std::vector<std::size_t> links_in(network.vertices.size()), links_out(network.vertices.size());
-  for (const plan::Link& link : network.links) {
-    ++links_out[link.from];
-    ++links_in[link.to];
-  }
   json rows = json::array();
-  for (const plan::Load& one : load.loads) {
-    if (one.passage == plan::Passage::kIn && links_in[one.to] < 2) continue;
-    if (one.passage == plan::Passage::kOut && links_out[one.from] < 2) continue;
+  for (const std::size_t index : plan::distinct_loads(load, network)) {
+    const plan::Load& one = load.loads[index];
     rows.push_back({{"what", plan::describe(one, network)},
-                    {"kind", kKinds[static_cast<std::size_t>(one.passage)]},
+                    {"kind", plan::passage_name(one.passage)},
                     {"capacity", one.capacity},
                     {"bytes", one.bytes},
                     {"busy", load.tau > 0 ? one.seconds() / load.tau : 0}});
@@ -116,9 +107,8 @@ json class_report(plan::Routes& routes, const plan::SizeClass& size_class,
   if (takes_it) {
     report["predicted"] = {
         {"bytes", question.bytes},
-        {"seconds",
-         plan::predicted_seconds(load, static_cast<double>(question.bytes),
-                                 static_cast<double>(size_class.chunk), question.hop_seconds)}};
+        {"seconds", plan::operation_seconds(routes, size_class, static_cast<double>(question.bytes),
+                                            question.hop_seconds)}};
   }
   return report;
 }
@@ -187,11 +177,9 @@ json plan_report(const plan::Plan& plan, const PlanQuestion& question) {
   for (const plan::Domain& domain : plan.domains) {
     json part = {
         {"name", domain.name}, {"workers", domain.workers.size()}, {"classes", json::array()}};
-    bool is_taken = false;
+    const plan::SizeClass& taken = plan::size_class_of(domain, question.bytes);
     for (const plan::SizeClass& size_class : domain.classes) {
-      const bool takes_it =
-          !is_taken && question.bytes <= size_class.max_bytes.value_or(UINT64_MAX);
-      is_taken = is_taken || takes_it;
+      const bool takes_it = &size_class == &taken;
       part["classes"].push_back(class_report(routes, size_class, question, takes_it));
     }
     if (const std::size_t inputs = plan::most_inputs(domain); inputs > 0) {

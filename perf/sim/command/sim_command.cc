@@ -104,26 +104,12 @@ Outcome check_size(const plan::Network& network, std::uint64_t bytes, std::uint6
                   size_text(bytes), size_text(chunk), transfers, kMostTransfers));
 }
 
-const char* kind_of(plan::Passage passage) {
-  switch (passage) {
-    case plan::Passage::kLink:
-      return "link";
-    case plan::Passage::kIn:
-      return "in";
-    case plan::Passage::kOut:
-      return "out";
-    case plan::Passage::kSum:
-      break;
-  }
-  return "sum";
-}
-
 json loads_of(const plan::Network& network, const Simulated& result) {
   json loads = json::array();
   for (const plan::Load& load : result.loads) {
     if (load.bytes == 0) continue;
     loads.push_back({{"what", plan::describe(load, network)},
-                     {"kind", kind_of(load.passage)},
+                     {"kind", plan::passage_name(load.passage)},
                      {"capacity", load.capacity},
                      {"bytes", load.bytes},
                      {"busy", load.seconds() / result.seconds}});

@@ -4,19 +4,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "control/plan/model/load.h"
 #include "dataplane/partition/partition.h"
 
 namespace tally::simulator {
-namespace {
-
-const plan::SizeClass& size_class_of(const plan::Domain& domain, std::uint64_t bytes) {
-  const auto takes = [bytes](const plan::SizeClass& one) {
-    return !one.max_bytes || bytes <= *one.max_bytes;
-  };
-  return *std::find_if(domain.classes.begin(), domain.classes.end(), takes);
-}
-
-}  // namespace
 
 std::uint64_t TreeSet::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
@@ -49,7 +40,7 @@ std::vector<std::uint64_t> divide(std::uint64_t bytes, std::span<const double> s
 
 TreeSet trees_of_plan(const plan::Domain& domain, std::uint64_t bytes, std::uint64_t chunk,
                       std::uint32_t tag) {
-  const plan::SizeClass& one = size_class_of(domain, bytes);
+  const plan::SizeClass& one = plan::size_class_of(domain, bytes);
   std::vector<std::uint32_t> weights;
   for (const plan::Tree& tree : one.trees) weights.push_back(tree.weight);
   const std::uint64_t split = one.is_divided() ? 0 : protocol::kAnySize;
