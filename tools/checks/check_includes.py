@@ -99,6 +99,8 @@ MAY_USE = {
     "control/plan/packing/trees": ["base", "control/plan/least_cost", "control/plan/model", "control/plan/packing/places"],
     "control/plan/packing": ["base", "base/lp", "control/plan/model", "control/plan/stars", "control/plan/packing/places",
                              "control/plan/packing/trees"],
+    "control/plan/advice": ["base", "control/plan/model", "control/plan/packing/places", "control/plan/packing"],
+    "control/plan/drawing": ["control/plan/model"],
     "gpu_bridge/machine": ["base", "base/lp", "control/plan/json"],
     "gpu_bridge/group": ["base", "base/system", "client/include", "gpu_bridge/cuda_api", "gpu_bridge/nccl_api", "gpu_bridge",
                          "gpu_bridge/machine"],
