@@ -9,6 +9,7 @@
 
 #include "base/text/speed.h"
 #include "control/cli/common/tables.h"
+#include "control/cli/plan/figures.h"
 #include "control/plan/model/load.h"
 #include "control/plan/model/pieces.h"
 #include "control/plan/model/tree.h"
@@ -35,11 +36,6 @@ constexpr std::array kLoadColumns = {
     Column{"bytes", "bytes/byte"},
     Column{"busy", "busy", Format::kPercent},
 };
-
-std::string count_of(std::size_t count, std::string_view what) {
-  if (count == 1) return fmt::format("1 {}", what);
-  return fmt::format("{} {}{}", count, what, what.ends_with('h') ? "es" : "s");
-}
 
 // "root(a b(c d))", cut off where it gets long.
 void add_shape(const plan::Shape& shape, const plan::Network& network, plan::VertexId id,
@@ -81,12 +77,7 @@ json tree_row(const plan::Network& network, const plan::Tree& tree, std::size_t 
 json load_rows(const plan::Network& network, const plan::ClassLoad& load) {
   json rows = json::array();
   for (const std::size_t index : plan::distinct_loads(load, network)) {
-    const plan::Load& one = load.loads[index];
-    rows.push_back({{"what", plan::describe(one, network)},
-                    {"kind", plan::passage_name(one.passage)},
-                    {"capacity", one.capacity},
-                    {"bytes", one.bytes},
-                    {"busy", load.tau > 0 ? one.seconds() / load.tau : 0}});
+    rows.push_back(place_report(load.loads[index], load.tau, network));
   }
   return rows;
 }
@@ -113,41 +104,14 @@ json class_report(plan::Routes& routes, const plan::SizeClass& size_class,
   return report;
 }
 
-// Sorts the rows by the key, largest first. Counts the rows beyond `most` instead of showing them.
-std::string heaviest(json rows, const char* key, std::span<const Column> columns,
-                     std::size_t most) {
-  std::stable_sort(rows.begin(), rows.end(), [&](const json& a, const json& b) {
-    return a.value(key, 0.0) > b.value(key, 0.0);
-  });
-  const std::size_t count = rows.size();
-  if (count > most) rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(most), rows.end());
-  std::string text = render_table(rows, columns);
-  if (count > most) text += fmt::format("and {} more: --all\n", count - most);
-  return text;
-}
-
-std::string seconds_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds);
-}
-
-std::string tau_text(double tau) {
-  return tau > 0 ? fmt::format("{:.4g} ns per byte ({})", tau * 1e9, speed_text(1 / tau))
-                 : "0: nothing travels";
-}
-
 std::string render_class(const json& report, std::size_t rows) {
   const json& max_bytes = report["max_bytes"];
   std::string text = fmt::format(
       "operations of {}, in chunks of {} bytes: {}\n",
       max_bytes.is_null() ? "any size" : fmt::format("up to {} bytes", max_bytes.dump()),
       report["chunk"].dump(), count_of(report["trees"].size(), "tree"));
-  text += heaviest(report["trees"], "weight", kTreeColumns, rows);
-  json loads = report["loads"];
-  for (json& load : loads) {
-    load["capacity"] = speed_text(load["capacity"]);
-    load["bytes"] = fmt::format("{:.4f}", load["bytes"].get<double>());
-  }
-  text += heaviest(std::move(loads), "busy", kLoadColumns, rows);
+  text += render_heaviest(report["trees"], "weight", kTreeColumns, rows);
+  text += render_places(report["loads"], rows);
   const std::string binds = format_value(report["binds"], Format::kText);
   text += fmt::format("tau {}{}\n", tau_text(report["tau"]),
                       binds.empty() ? "" : fmt::format("; {} binds", binds));
@@ -159,6 +123,22 @@ std::string render_class(const json& report, std::size_t rows) {
 }
 
 }  // namespace
+
+json place_report(const plan::Load& load, double tau, const plan::Network& network) {
+  return {{"what", plan::describe(load, network)},
+          {"kind", plan::passage_name(load.passage)},
+          {"capacity", load.capacity},
+          {"bytes", load.bytes},
+          {"busy", tau > 0 ? load.seconds() / tau : 0}};
+}
+
+std::string render_places(json places, std::size_t rows) {
+  for (json& place : places) {
+    place["capacity"] = speed_text(place["capacity"]);
+    place["bytes"] = fmt::format("{:.4f}", place["bytes"].get<double>());
+  }
+  return render_heaviest(std::move(places), "busy", kLoadColumns, rows);
+}
 
 json plan_report(const plan::Plan& plan, const PlanQuestion& question) {
   std::array<std::size_t, 3> roles{};

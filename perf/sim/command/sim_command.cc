@@ -12,8 +12,6 @@
 #include "base/text/sizes.h"
 #include "control/cli/common/tables.h"
 #include "control/cli/plan/plan_files.h"
-#include "control/plan/json/plan_json.h"
-#include "control/plan/model/validate.h"
 
 namespace tally::simulator {
 namespace {
@@ -40,16 +38,6 @@ Result<plan::VertexId> machine_of(const plan::Network& network, const std::strin
   return invalid(
       fmt::format("{} {}: the plan has no such machine; give a name, or a number from 0 to {}",
                   flag, name, machines - 1));
-}
-
-Result<const plan::Domain*> domain_of(const plan::Plan& plan, const std::string& name) {
-  if (plan.domains.empty()) return invalid("--plan: the file has no domain");
-  if (name.empty()) return &plan.domains.front();
-  for (const plan::Domain& domain : plan.domains) {
-    if (domain.name == name) return &domain;
-  }
-  return invalid(fmt::format("--domain {}: the plan has no such domain; the first is \"{}\"", name,
-                             plan.domains.front().name));
 }
 
 Result<Scenario> scenario_of(const plan::Network& network, const SimOptions& options) {
@@ -226,21 +214,6 @@ std::string busiest_of(const json& row) {
                      100 * control::number_at(*busiest, "busy"));
 }
 
-Result<plan::Plan> read_valid_plan(const std::string& path) {
-  const auto bad = [&](const Error& error) {
-    return Error{error.status, fmt::format("--plan {}: {}", path, error.message)};
-  };
-  const auto text = control::read_file(path, "a plan file");
-  if (!text) return Error{text.status(), "--plan " + text.error().message};
-  auto plan = plan::read_plan(*text);
-  if (!plan) return bad(plan.error());
-  // Trees may be higher here than nodes serve them.
-  if (const auto valid = plan::validate(*plan, {.max_height = UINT32_MAX}); !valid) {
-    return bad(valid.error());
-  }
-  return plan;
-}
-
 int fail(const Error& error, int status) {
   std::cerr << "tally-perf sim: " << error.message << '\n';
   return status;
@@ -249,7 +222,7 @@ int fail(const Error& error, int status) {
 }  // namespace
 
 Result<json> simulate_all(const plan::Plan& plan, const SimOptions& options) {
-  const auto domain = domain_of(plan, options.domain);
+  const auto domain = control::find_domain(plan, options.domain);
   if (!domain) return domain.error();
   auto scenario = scenario_of(plan.network, options);
   if (!scenario) return scenario.error();
@@ -303,8 +276,9 @@ int run_sim(int argc, char** argv) {
   const auto parsed = parse_sim_options(argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   const auto& options = std::get<SimOptions>(parsed);
-  const auto plan = read_valid_plan(options.plan);
-  if (!plan) return fail(plan.error(), kUsage);
+  // Trees may be higher here than nodes serve them.
+  const auto plan = control::read_plan_file(options.plan, UINT32_MAX);
+  if (!plan) return fail({plan.status(), "--plan " + plan.error().message}, kUsage);
   const auto report = simulate_all(*plan, options);
   if (!report) return fail(report.error(), kUsage);
   if (options.json == "-") {
