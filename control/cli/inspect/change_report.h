@@ -1,0 +1,19 @@
+// What would make a plan faster, for people and as JSON. Pure.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "control/plan/advice/advice.h"
+
+namespace tally::control {
+
+// The advice as JSON; docs/planning.md lists the keys.
+nlohmann::json changes_report(const plan::Network& network, const plan::Advice& advice);
+
+// The report of changes_report(), or {"error": why there is none}, in words. tau: of the plan as it
+// is, in seconds per byte. The table has at most `rows` rows, the best first.
+std::string render_changes(const nlohmann::json& changes, double tau, std::size_t rows);
+
+}  // namespace tally::control
