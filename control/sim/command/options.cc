@@ -1,4 +1,4 @@
-// The flags of `tally-perf sim` and the text of its --help.
+// The flags and the texts of --help.
 #include "control/sim/command/options.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
-constexpr const char* kFooter = R"(
+constexpr const char* kColumnsHelp = R"(
 Columns (docs/simulator.md has the definitions):
   work           the plan, or the baseline
   bytes          of the operation
@@ -32,13 +32,11 @@ A repaired operation has an asterisk behind its time.
 Exit status: 0 simulated, 1 a file could not be written, 2 wrong usage or a plan that is refused.
 
 Examples:
-  tally-perf sim --plan plan.json --bytes 100M
-  tally-perf sim --plan plan.json --bytes 16M,256M --baseline all --json sim.json
-  tally-perf sim --plan plan.json --rules nodes --hop-us 10
-  tally-perf sim --plan plan.json --stragglers-ms 5 --seed 7 --slow gpu3=2
-  tally-perf sim --plan plan.json --fail sum1@0.05 --repair-s 0.5
-  control/sim/plot.py sim.json --svg sim.svg
 )";
+
+constexpr const char* kExamples[] = {
+    "--bytes 100M", "--bytes 16M,256M --baseline all", "--rules nodes --hop-us 10",
+    "--stragglers-ms 5 --seed 7 --slow gpu3=2", "--fail sum1@0.05 --repair-s 0.5"};
 
 // "gpu3<mark>2.5" to ("gpu3", 2.5). Names may contain the mark, so the last one counts.
 std::optional<std::pair<std::string, double>> named_number(const std::string& text, char mark) {
@@ -68,10 +66,6 @@ CLI::Option* add_size(CLI::App& app, const char* flag, std::uint64_t& target,
 
 void add_work(CLI::App& app, SimOptions& options) {
   const char* group = "What is simulated";
-  app.add_option("--plan", options.plan, "a plan file: its network, and its trees")
-      ->required()
-      ->type_name("FILE")
-      ->group(group);
   app.add_option("--domain", options.domain, "of the plan; left out: the first")
       ->type_name("NAME")
       ->group(group);
@@ -99,47 +93,6 @@ void add_work(CLI::App& app, SimOptions& options) {
   add_size(app, "--chunk", options.chunk,
            "bytes of the largest tile; left out: the plan's chunk, and 256K for baselines "
            "(byteps: 4096000 bytes)")
-      ->group(group);
-}
-
-void add_rules(CLI::App& app, SimOptions& options) {
-  const char* group = "How bytes move";
-  app.add_option("--rules", options.rules,
-                 "of the plan's trees. ideal: a tile goes on at once; nodes: as Tally's nodes "
-                 "decide, with their windows and buffers")
-      ->check(CLI::IsMember({"ideal", "nodes"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--order", options.order, "which chunk a link takes first")
-      ->check(CLI::IsMember({"oldest", "fifo"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--forwarding", options.forwarding,
-                 "of switches. cut: a chunk goes on with its first bytes; store: when it is whole")
-      ->check(CLI::IsMember({"cut", "store"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--in-flight", options.in_flight,
-                 "with ideal rules: tiles of all trees at once; 0: no bound")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--window", options.window,
-                 "with the rules of nodes: buffers between nodes each way; 0: the plan's, else "
-                 "the nodes choose")
-      ->check(CLI::Range(0u, plan::kMostPieces))
-      ->capture_default_str()
-      ->group(group);
-  add_size(app, "--shard-window", options.shard_window,
-           "with the rules of nodes: shards.window_bytes [4M]")
-      ->group(group);
-  app.add_option("--queue-ms", options.queue_ms,
-                 "with the rules of nodes: what job windows hold; 0: there are none")
-      ->check(control::number_in(0, 1e6))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--hop-us", options.hop_us, "latency from machine to machine, microseconds")
-      ->check(control::number_in(0, 1e6))
-      ->capture_default_str()
       ->group(group);
 }
 
@@ -185,18 +138,75 @@ void add_faults(CLI::App& app, SimOptions& options) {
       ->group(group);
 }
 
+void add_rules(CLI::App& app, SimOptions& options) {
+  const char* group = "How bytes move";
+  app.add_option("--rules", options.rules,
+                 "of the plan's trees. ideal: a tile goes on at once; nodes: as Tally's nodes "
+                 "decide, with their windows and buffers")
+      ->check(CLI::IsMember({"ideal", "nodes"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--order", options.order, "which chunk a link takes first")
+      ->check(CLI::IsMember({"oldest", "fifo"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--forwarding", options.forwarding,
+                 "of switches. cut: a chunk goes on with its first bytes; store: when it is whole")
+      ->check(CLI::IsMember({"cut", "store"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--in-flight", options.in_flight,
+                 "with ideal rules: tiles of all trees at once; 0: no bound")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--window", options.window,
+                 "with the rules of nodes: buffers between nodes each way; 0: the plan's, else "
+                 "the nodes choose")
+      ->check(CLI::Range(0u, plan::kMostPieces))
+      ->capture_default_str()
+      ->group(group);
+  add_size(app, "--shard-window", options.shard_window,
+           "with the rules of nodes: shards.window_bytes [4M]")
+      ->group(group);
+  app.add_option("--queue-ms", options.queue_ms,
+                 "with the rules of nodes: what job windows hold; 0: there are none")
+      ->check(control::number_in(0, 1e6))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--hop-us", options.hop_us, "latency from machine to machine, microseconds")
+      ->check(control::number_in(0, 1e6))
+      ->capture_default_str()
+      ->group(group);
+}
+
 }  // namespace
+
+void add_sim_flags(CLI::App& app, SimOptions& options) {
+  add_work(app, options);
+  add_rules(app, options);
+  add_faults(app, options);
+}
+
+std::string sim_footer(const std::string& command) {
+  std::string footer = kColumnsHelp;
+  for (const char* flags : kExamples) footer += fmt::format("  {} {}\n", command, flags);
+  return footer;
+}
 
 std::variant<SimOptions, int> parse_sim_options(int argc, char** argv) {
   SimOptions options;
   CLI::App app{
       "Simulates an all-reduce over the trees of a plan, and over what plans are compared with.",
       "tally-perf sim"};
-  app.footer(kFooter);
+  app.footer(sim_footer("tally-perf sim --plan plan.json") +
+             "  tally-perf sim --plan plan.json --baseline all --json sim.json\n"
+             "  control/sim/plot.py sim.json --svg sim.svg\n");
   app.get_formatter()->column_width(30);
-  add_work(app, options);
-  add_rules(app, options);
-  add_faults(app, options);
+  app.add_option("--plan", options.plan, "a plan file: its network, and its trees")
+      ->required()
+      ->type_name("FILE")
+      ->group("What is simulated");
+  add_sim_flags(app, options);
   app.add_option("--json", options.json, "write the rows, with all loads, here; - is stdout")
       ->type_name("FILE")
       ->group("What is told");

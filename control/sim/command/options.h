@@ -1,4 +1,4 @@
-// The command line of `tally-perf sim`.
+// The flags of `tallyctl plan sim` and `tally-perf sim`.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,10 @@
 #include <vector>
 
 #include "control/sim/runs/simulate.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tally::simulator {
 
@@ -44,8 +48,16 @@ struct SimOptions {
   std::string json;  // path; "-" for stdout
 };
 
-// Returns the options, or the exit status after the parser has printed its text (--help or an
-// error). argv[0] is the program, argv[1] is "sim".
+// Adds the flags that both programs have: all but --plan and --json. Parsing the command line fills
+// in `options`, which is borrowed.
+void add_sim_flags(CLI::App& app, SimOptions& options);
+
+// What the columns of the table mean, and the exit statuses; then the examples, with these words
+// before the flags.
+std::string sim_footer(const std::string& command);
+
+// The command line of `tally-perf sim`. Returns the options, or the exit status after the parser
+// has printed its text (--help or an error). argv[0] is the program, argv[1] is "sim".
 std::variant<SimOptions, int> parse_sim_options(int argc, char** argv);
 
 }  // namespace tally::simulator

@@ -182,11 +182,11 @@ class Rows {
 
 // "all" leaves out baselines that this network cannot have; one that is named is an error.
 Outcome add_baselines(Rows& rows, const std::vector<std::string>& names, std::uint64_t bytes,
-                      bool all) {
+                      bool all, json& left_out) {
   for (const std::string& name : names) {
     const auto added = rows.add_baseline(name, bytes);
     if (!added && !all) return added;
-    if (!added) std::cerr << "tally-perf sim: left out: " << added.error().message << '\n';
+    if (!added) left_out.push_back(added.error().message);
   }
   return Unit{};
 }
@@ -234,11 +234,14 @@ Result<json> simulate_all(const plan::Plan& plan, const SimOptions& options) {
   const bool all = std::find(options.baselines.begin(), options.baselines.end(), "all") !=
                    options.baselines.end();
   Rows rows(plan, **domain, options, std::move(*scenario));
+  json left_out = json::array();
   for (const std::uint64_t bytes : options.bytes) {
     if (!options.plan_left_out) {
       if (const auto added = rows.add_plan(bytes); !added) return added.error();
     }
-    if (const auto added = add_baselines(rows, *names, bytes, all); !added) return added.error();
+    if (const auto added = add_baselines(rows, *names, bytes, all, left_out); !added) {
+      return added.error();
+    }
   }
   return json{{"workers", (*domain)->workers.size()},
               {"machines", plan.network.machines()},
@@ -246,7 +249,8 @@ Result<json> simulate_all(const plan::Plan& plan, const SimOptions& options) {
               {"order", options.order},
               {"forwarding", options.forwarding},
               {"seed", options.seed},
-              {"rows", rows.rows()}};
+              {"rows", rows.rows()},
+              {"left_out", std::move(left_out)}};
 }
 
 std::string render(const json& report) {
@@ -272,15 +276,22 @@ std::string render(const json& report) {
   return control::render_table(rows, kColumns);
 }
 
+Result<json> simulate_file(const SimOptions& options) {
+  // Trees may be higher here than nodes serve them.
+  const auto plan = control::read_plan_file(options.plan, UINT32_MAX);
+  if (!plan) return plan.error();
+  return simulate_all(*plan, options);
+}
+
 int run_sim(int argc, char** argv) {
   const auto parsed = parse_sim_options(argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   const auto& options = std::get<SimOptions>(parsed);
-  // Trees may be higher here than nodes serve them.
-  const auto plan = control::read_plan_file(options.plan, UINT32_MAX);
-  if (!plan) return fail({plan.status(), "--plan " + plan.error().message}, kUsage);
-  const auto report = simulate_all(*plan, options);
+  const auto report = simulate_file(options);
   if (!report) return fail(report.error(), kUsage);
+  for (const json& why : report->at("left_out")) {
+    std::cerr << "tally-perf sim: left out: " << why.get<std::string>() << '\n';
+  }
   if (options.json == "-") {
     std::cout << report->dump(2) << '\n';
     return 0;
