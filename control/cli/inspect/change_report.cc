@@ -141,16 +141,16 @@ json changes_report(const plan::Network& network, const plan::Advice& advice) {
           {"not_tried", advice.not_tried}};
 }
 
-std::string render_changes(const json& changes, double tau, std::size_t rows) {
+std::string render_changes(const json& changes, std::optional<double> tau, std::size_t rows) {
   if (changes.contains("error")) {
     return fmt::format("\nwhat would help is not known: {}\n",
                        format_value(changes["error"], Format::kText));
   }
   const double now = number_at(changes, "tau");
   std::string text = fmt::format("\nplanned anew, this network takes {}\n", tau_text(now));
-  if (now < tau * (1 - kWorthPlanningAnew)) {
+  if (tau && now < *tau * (1 - kWorthPlanningAnew)) {
     text += fmt::format("that is {:.1f}% less time than this plan: make a new one\n",
-                        100 * (1 - now / tau));
+                        100 * (1 - now / *tau));
   }
   json list = changes["list"];
   if (!list.empty()) text += "planned anew with one change, it takes\n";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -131,6 +132,7 @@ json explain_report(const plan::Plan& plan, const plan::Domain& domain,
       {"helpers", machines - domain.workers.size()},
       {"switches", network.vertices.size() - machines},
       {"bytes", question.bytes},
+      {"max_bytes", size_class.max_bytes ? json(*size_class.max_bytes) : json()},
       {"seconds", plan::operation_seconds(routes, size_class, static_cast<double>(question.bytes),
                                           question.hop_seconds)},
       {"tau", tau},
@@ -142,8 +144,9 @@ json explain_report(const plan::Plan& plan, const plan::Domain& domain,
     report["loads"].push_back(place_report(found.load.loads[index], tau, network));
   }
   // The certificate is about the last class.
-  if (domain.certificate && &size_class == &domain.classes.back()) {
-    report["bound"] = bound_report(network, *domain.certificate, "the plan");
+  const auto& certificate = domain.certificate;
+  if (certificate && certificate->lower_bound > 0 && !size_class.max_bytes) {
+    report["bound"] = bound_report(network, *certificate, "the plan");
   }
   return report;
 }
@@ -173,7 +176,11 @@ std::string render_explanation(const json& report, std::size_t rows) {
   if (tau <= 0) return text;
   text += bottleneck_text(report, rows) + bound_text(report, rows);
   const auto changes = report.find("changes");
-  return changes == report.end() ? text : text + render_changes(*changes, tau, rows);
+  if (changes == report.end()) return text;
+  // New plans are for operations of any size.
+  const std::optional<double> compared =
+      report["max_bytes"].is_null() ? std::optional(tau) : std::nullopt;
+  return text + render_changes(*changes, compared, rows);
 }
 
 }  // namespace tally::control
