@@ -84,12 +84,23 @@ std::string plain_text(const json& value) {
   return format_value(value, Format::kText);
 }
 
+// The load of this place.
+const json& load_of(const json& report, const json& place) {
+  const json& loads = report["loads"];
+  return *std::find_if(loads.begin(), loads.end(),
+                       [&](const json& load) { return load["what"] == place; });
+}
+
 std::string bottleneck_text(const json& report, std::size_t rows) {
-  const json& busiest = report["loads"][0];
-  std::string text =
-      fmt::format("\nbottleneck: {} carries {:.4g} bytes for each byte of an operation, at {}\n",
-                  plain_text(busiest["what"]), number_at(busiest, "bytes"),
-                  speed_text(number_at(busiest, "capacity")));
+  const json& kind = report["kinds"][0];
+  const json& busiest = load_of(report, kind["busiest"]);
+  const double bytes = number_at(busiest, "bytes");
+  std::string text = fmt::format(
+      "\nbottleneck: {}, {} of {} full; {} carries {:.4g} byte{} for each byte of an operation, at "
+      "{}\n",
+      plain_text(kind["kind"]), kind["full"].dump(), kind["places"].dump(),
+      plain_text(busiest["what"]), bytes, bytes == 1 ? "" : "s",
+      speed_text(number_at(busiest, "capacity")));
   text += render_table(report["kinds"], kKindColumns) + "\n";
   return text + render_places(report["loads"], rows);
 }

@@ -43,6 +43,9 @@ Bottleneck find_bottleneck(Routes& routes, const SizeClass& size_class) {
     known->mean_busy += found.busy(index);
   }
   for (KindLoad& one : found.kinds) one.mean_busy /= static_cast<double>(one.places);
+  std::stable_sort(found.kinds.begin(), found.kinds.end(), [](const auto& a, const auto& b) {
+    return a.full * b.places > b.full * a.places;
+  });
   return found;
 }
 

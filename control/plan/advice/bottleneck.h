@@ -43,7 +43,9 @@ struct KindLoad {
 struct Bottleneck {
   ClassLoad load;
   std::vector<std::size_t> places;  // distinct_loads(), the busiest first
-  std::vector<KindLoad> kinds;      // those that the network has, the one with the busiest first
+  // Those that the network has. The one with the largest part of full places is first, because it
+  // limits as a whole; among equals the one with the busiest place.
+  std::vector<KindLoad> kinds;
 
   // The part of the time in which the place is in use; 0 when nothing travels.
   double busy(std::size_t index) const {

@@ -44,6 +44,26 @@ TEST(Bottleneck, OfStarsOverTwoRacksIsTheLinkBetweenThem) {
   EXPECT_EQ(found.busy(found.places[19]), 0.875);
 }
 
+TEST(Bottleneck, IsFirstTheKindThatIsFullAsAWhole) {
+  // A star at worker 0. Its NIC carries 3 bytes each way at 1, the links of racks 2 at 2.
+  Network network = rack_network(2, 2, 0, 1, 2);
+  SizeClass star{std::nullopt, 1024, 0, {{kWeightUnit, {kIsRoot, 0, 0, 0}, {}}}};
+  Routes routes(network);
+  Bottleneck found = find_bottleneck(routes, star);
+  EXPECT_EQ(found.kinds[0].kind, PlaceKind::kMachineLink);
+  EXPECT_EQ(found.kinds[0].full, 2u);
+
+  // With links of racks of 2/3, these are as full: 2 bytes each way, and all of them.
+  for (Link& link : network.links) {
+    if (link.capacity == 2) link.capacity = 2.0 / 3;
+  }
+  Routes slower(network);
+  found = find_bottleneck(slower, star);
+  EXPECT_EQ(found.kinds[0].kind, PlaceKind::kSwitchLink);
+  EXPECT_EQ(found.kinds[0].full, 4u);
+  EXPECT_EQ(found.kinds[1].full, 2u);
+}
+
 TEST(Bottleneck, CountsNicsAndSumsThatHaveLoadsOfTheirOwn) {
   Network network = overlay_network(3, 0);
   for (VertexId id = 0; id < 3; ++id) join(network, id, (id + 1) % 3, 1);

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-class PlanSim : public testing::Test {
+class PlanSim : public ::testing::Test {
  protected:
   std::string file(const std::string& text) {
     std::string path = directory_ / "plan.json";

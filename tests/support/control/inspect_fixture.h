@@ -44,10 +44,11 @@ class InspectFixture : public testing::Test {
   }
 
   // Stars of equal workers w0, w1, ... and helpers h0, h1, ..., all with NICs of 1 GB/s.
-  std::string stars(const std::string& name, int workers, int helpers) {
+  std::string stars(const std::string& name, int workers, int helpers,
+                    const std::string& worker = "w") {
     std::vector<std::string> words;
     for (int i = 0; i < workers; ++i) {
-      words.insert(words.end(), {"--worker", fmt::format("w{}=1GB", i)});
+      words.insert(words.end(), {"--worker", fmt::format("{}{}=1GB", worker, i)});
     }
     for (int i = 0; i < helpers; ++i) {
       words.insert(words.end(), {"--helper", fmt::format("h{}=1GB", i)});
