@@ -73,6 +73,7 @@ TEST_F(ExplainCommand, NamesTheLinksOfRacksAndTheirSpeed) {
   const json report = json::parse(answered.out);
   EXPECT_NEAR(report["tau"].get<double>(), 2e-9, 0.05e-9);
   EXPECT_EQ(report["kinds"][0]["kind"], "links between switches");
+  EXPECT_EQ(report["binds"], "r1 -> core") << "and not a NIC that is full too";
   EXPECT_EQ(report["bound"]["from"], "the plan");
   EXPECT_EQ(report["bound"]["kinds"][0]["kind"], "links between switches");
   EXPECT_NEAR(report["bound"]["kinds"][0]["share"].get<double>(), 1, 0.01);

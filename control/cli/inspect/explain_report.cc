@@ -93,7 +93,7 @@ const json& load_of(const json& report, const json& place) {
 
 std::string bottleneck_text(const json& report, std::size_t rows) {
   const json& kind = report["kinds"][0];
-  const json& busiest = load_of(report, kind["busiest"]);
+  const json& busiest = load_of(report, report["binds"]);
   const double bytes = number_at(busiest, "bytes");
   std::string text = fmt::format(
       "\nbottleneck: {}, {} of {} full; {} carries {:.4g} byte{} for each byte of an operation, at "
@@ -147,7 +147,7 @@ json explain_report(const plan::Plan& plan, const plan::Domain& domain,
       {"seconds", plan::operation_seconds(routes, size_class, static_cast<double>(question.bytes),
                                           question.hop_seconds)},
       {"tau", tau},
-      {"binds", tau > 0 ? plan::describe(found.load.loads[found.load.binds], network) : ""},
+      {"binds", tau > 0 ? plan::describe(found.load.loads[found.binds()], network) : ""},
       {"kinds", kinds_report(found, network)},
       {"loads", json::array()},
       {"bound", nullptr}};

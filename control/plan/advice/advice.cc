@@ -8,7 +8,9 @@
 namespace tally::plan {
 namespace {
 
-constexpr int kSteps = 8;              // of the factor of an upgrade, from 1 to the most
+constexpr int kSteps = 8;  // of the factor of an upgrade, from 1 to the most
+// By what a lower factor may be worse: its time, and what it saves.
+constexpr double kMoreTime = 0.01, kLessGain = 0.05;
 constexpr std::size_t kFewPlaces = 2;  // where a plan takes long
 
 Vertex usual_helper(const Network& network) {
@@ -114,13 +116,15 @@ class Adviser {
       ++advice_.of_no_use;
       return Unit{};
     }
+    const double most_tau =
+        std::min(*best * (1 + kMoreTime), *best + kLessGain * (advice_.now.tau - *best));
     double tau = *best;
     int too_slow = is_fast_ ? 0 : kSteps - 1, enough = kSteps;
     while (enough - too_slow > 1) {
       const int middle = (too_slow + enough) / 2;
       const auto found = tau_of(upgraded(network_, upgrade, factor_of(middle)));
       if (!found) return found.error();
-      if (*found <= *best * (1 + options_.least_gain)) {
+      if (*found <= most_tau) {
         enough = middle;
         tau = *found;
       } else {

@@ -25,8 +25,7 @@ struct AdviceOptions {
   std::optional<Vertex> helper;
   // How many times faster an upgrade may be; above 1.
   double most_factor = 2;
-  // Upgrades that let an operation take less than this part less time are left out. The factor of
-  // an upgrade is the least of some, at which the time is within this part of that at most_factor.
+  // Upgrades that let an operation take less than this part less time are left out.
   double least_gain = 0.01;
   // Places of helpers, and upgrades, for which plans are made. Where the planner does not find the
   // least price of trees (PackingReport::is_exact), it is slow: then two of each, and upgrades only
@@ -43,6 +42,8 @@ struct HelperAdvice {
 
 struct UpgradeAdvice {
   Upgrade upgrade;
+  // The least of a few factors that saves nearly as much time as most_factor: at least 95% of it,
+  // and the operation takes at most 1% longer.
   double factor = 1;
   double tau = 0;  // seconds per byte with places that are `factor` times as fast
 };

@@ -47,6 +47,8 @@ struct Bottleneck {
   // limits as a whole; among equals the one with the busiest place.
   std::vector<KindLoad> kinds;
 
+  // The place that limits: the busiest of the first kind. It is within rounding as busy as any.
+  std::size_t binds() const { return kinds.front().busiest; }
   // The part of the time in which the place is in use; 0 when nothing travels.
   double busy(std::size_t index) const {
     return load.tau > 0 ? load.loads[index].seconds() / load.tau : 0;

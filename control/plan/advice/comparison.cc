@@ -47,7 +47,7 @@ std::map<std::string, PlaceUse> uses_of(const Bottleneck& found, const Network& 
 }
 
 std::string binds_of(const Bottleneck& found, const Network& network) {
-  return found.load.tau > 0 ? describe(found.load.loads[found.load.binds], network) : "";
+  return found.load.tau > 0 ? describe(found.load.loads[found.binds()], network) : "";
 }
 
 std::vector<PlacePair> pairs_of(const std::map<std::string, PlaceUse>& first,
