@@ -20,6 +20,7 @@
 #include "control/cli/doctor/command.h"
 #include "control/cli/drain_command.h"
 #include "control/cli/dump_command.h"
+#include "control/cli/inspect/command.h"
 #include "control/cli/plan/plan_remote.h"
 #include "control/cli/probe/command.h"
 #include "control/cli/token_command.h"
@@ -27,6 +28,7 @@
 #include "control/cli/trace_command.h"
 #include "control/cli/training/command.h"
 #include "control/cli/views.h"
+#include "control/sim/command/plan_sim.h"
 #include "net/address.h"
 #include "net/rpc/follow.h"
 #include "net/rpc/rpc_channel.h"
@@ -54,6 +56,8 @@ struct Arguments {
   TokenArguments token;
   PlanArguments plan;
   TrainingArguments training;
+  InspectArguments inspect;
+  simulator::PlanSimArguments sim;
   probe::ProbeArguments probe;
   top::TopArguments top;
 };
@@ -209,6 +213,12 @@ int plan(const Arguments& arguments) {
   if (arguments.training.verb != TrainingVerb::kNone) {
     return print_answer(answer_training(arguments.training, arguments.as_json));
   }
+  if (arguments.inspect.verb != InspectVerb::kNone) {
+    return print_answer(answer_inspect(arguments.inspect, arguments.as_json));
+  }
+  if (arguments.sim.is_chosen) {
+    return print_answer(simulator::answer_plan_sim(arguments.sim.options, arguments.as_json));
+  }
   const PlanVerb verb = arguments.plan.verb;
   const bool needs_node = verb == PlanVerb::kSet || verb == PlanVerb::kShow;
   if (needs_node) return ask_node("plan", arguments);
@@ -285,7 +295,10 @@ int run(int argc, char** argv) {
   doctor::add_doctor(app, arguments.doctor);
   add_drain(app, arguments.drain);
   add_token(app, arguments.token);
-  add_training(*add_plan(app, arguments.plan), arguments.training);
+  CLI::App& plan_app = *add_plan(app, arguments.plan);
+  add_training(plan_app, arguments.training);
+  add_inspect(plan_app, arguments.inspect);
+  simulator::add_plan_sim(plan_app, arguments.sim);
   probe::add_probe(app, arguments.probe);
   top::add_top(app, arguments.top);
   app.footer("docs/metrics.md defines every column.");

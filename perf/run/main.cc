@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "control/sim/command/sim_command.h"
 #include "perf/options/options.h"
 #include "perf/run/conductor.h"
 #include "perf/run/joiner.h"
 #include "perf/run/worker.h"
-#include "perf/sim/command/sim_command.h"
 
 namespace tally::perf {
 namespace {

@@ -107,6 +107,20 @@ class Tallyctl(Cluster):
         self.assertIn('with plans of their own: "bert"', output)
         self.assertIn("taken back", self.ctl("plan", "set", "--closed-form", "--job", "bert"))
 
+    def test_plans_are_examined_without_a_node(self):
+        files = [str(self.place / f"{name}.json") for name in ("first", "second")]
+        workers = [word for name in "abc" for word in ("--worker", f"{name}=1GB")]
+        self.ctl("plan", "make", *workers, "--out", files[0])
+        self.ctl("plan", "make", *workers, "--helper", "s=1GB", "--out", files[1])
+        self.assertIn("one more helper at switch 3", self.ctl("plan", "explain", files[0]))
+        self.assertIn("second / first", self.ctl("plan", "compare", *files))
+        self.assertTrue(self.ctl("plan", "draw", files[1]).startswith("digraph trees {"))
+        rows = json.loads(self.ctl("--json", "plan", "sim", files[0], "--bytes", "1M"))["rows"]
+        self.assertGreaterEqual(rows[0]["ratio"], 1)
+        for words in (("explain", "none"), ("compare", files[0], "none"), ("draw", "none"), ("sim", "none")):
+            with self.subTest(words=words):
+                self.assertIn("none: cannot be read", self.ctl("plan", *words, status=2))
+
     def test_an_answer_of_another_shape_is_an_error_that_names_the_node(self):
         trace = ("trace", "bert", "--seconds", "0.05", "--out", str(self.place / "trace.json"))
         plan = self.plan({"b": 65536})

@@ -123,6 +123,18 @@ std::string render_table(const json& rows, std::span<const Column> columns) {
   return text;
 }
 
+std::string render_heaviest(json rows, std::string_view key, std::span<const Column> columns,
+                            std::size_t most) {
+  std::stable_sort(rows.begin(), rows.end(), [&](const json& a, const json& b) {
+    return number_at(a, key) > number_at(b, key);
+  });
+  const std::size_t count = rows.size();
+  if (count > most) rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(most), rows.end());
+  std::string text = render_table(rows, columns);
+  if (count > most) text += fmt::format("and {} more: --all\n", count - most);
+  return text;
+}
+
 json rates(const json& rows, const json& before, double seconds, std::span<const Column> columns) {
   json changed = rows;
   for (std::size_t i = 0; i < changed.size() && i < before.size(); ++i) {

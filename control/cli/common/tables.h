@@ -1,6 +1,7 @@
 // Tables for people, made from JSON and a list of columns. A new counter needs one line.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -39,6 +40,11 @@ std::string format_value(const nlohmann::json& value, Format format);
 // An aligned table with a title line; numbers are aligned to the right. A row without the key shows
 // "-".
 std::string render_table(const nlohmann::json& rows, std::span<const Column> columns);
+
+// The table of the rows with the largest numbers at this key, the largest first. A line counts the
+// rows beyond `most`.
+std::string render_heaviest(nlohmann::json rows, std::string_view key,
+                            std::span<const Column> columns, std::size_t most);
 
 // The rows with each counter replaced by its growth per second since `before`, which has the rows
 // in the same order.

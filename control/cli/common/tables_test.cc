@@ -30,6 +30,17 @@ TEST(Tables, WhatClientsNamedCannotSteerTheTerminal) {
 constexpr Column kColumns[] = {
     {"name", "job", Format::kText}, {"n", "count"}, {"b", "bytes", Format::kBytes, true}};
 
+TEST(Tables, ShowTheLargestAndCountTheRest) {
+  const json rows = {
+      {{"name", "a"}, {"n", 1}}, {{"name", "b"}, {"n", 3}}, {{"name", "c"}, {"n", 2}}};
+  EXPECT_EQ(render_heaviest(rows, "n", std::span(kColumns).first(2), 2),
+            "job  count\n"
+            "b        3\n"
+            "c        2\n"
+            "and 1 more: --all\n");
+  EXPECT_EQ(render_heaviest(rows, "n", std::span(kColumns).first(1), 3), "job\nb\nc\na\n");
+}
+
 TEST(Tables, AreAligned) {
   const json rows = {{{"name", "bert"}, {"n", 7}, {"b", 2048}}, {{"name", "x"}, {"n", 12345}}, 3};
   EXPECT_EQ(render_table(rows, kColumns),

@@ -8,7 +8,6 @@
 
 #include "base/text/speed.h"
 #include "control/cli/plan/plan_files.h"
-#include "control/plan/json/machine_network.h"
 #include "control/plan/model/load.h"
 #include "control/plan/packing/packed_planner.h"
 
@@ -21,10 +20,8 @@ Result<plan::Plan> plan_for_network(const std::string& path, std::uint64_t chunk
   const auto in_file = [&path](const Error& error) {
     return Error{error.status, fmt::format("--network {}: {}", path, error.message)};
   };
-  const auto text = read_file(path, "a file of a network");
-  if (!text) return Error{Status::kInvalidArgument, "--network " + text.error().message};
-  const auto network = plan::read_network_or_machines(*text);
-  if (!network) return in_file(network.error());
+  const auto network = read_network_file(path);
+  if (!network) return Error{network.status(), "--network " + network.error().message};
   std::vector<plan::VertexId> workers;
   for (plan::VertexId id = 0; id < network->vertices.size(); ++id) {
     if (network->vertices[id].role == plan::Role::kWorker) workers.push_back(id);

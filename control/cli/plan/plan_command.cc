@@ -260,13 +260,8 @@ PlanAnswer answer_check(const PlanArguments& arguments, bool as_json) {
   if (!bytes) {
     return refuse(fmt::format("--bytes {}: must be a size like 256MiB", arguments.bytes));
   }
-  const auto text = read_file(arguments.file, "a plan file");
-  if (!text) return refuse(text.error().message);
-  const auto plan = plan::read_plan(*text);
-  if (!plan) return refuse(fmt::format("{}: {}", arguments.file, plan.error().message));
-  if (auto valid = plan::validate(*plan, {.max_height = arguments.max_height}); !valid) {
-    return refuse(fmt::format("{}: {}", arguments.file, valid.error().message));
-  }
+  const auto plan = read_plan_file(arguments.file, arguments.max_height);
+  if (!plan) return refuse(plan.error().message);
   if (auto served = plan::check_served(*plan); !served) {
     return refuse(fmt::format("{}: {}", arguments.file, served.error().message));
   }

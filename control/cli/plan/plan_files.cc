@@ -6,9 +6,18 @@
 #include <cstring>
 #include <fstream>
 
+#include "control/plan/json/machine_network.h"
 #include "control/plan/json/plan_json.h"
+#include "control/plan/model/validate.h"
 
 namespace tally::control {
+namespace {
+
+Error in_file(const std::string& path, const Error& error) {
+  return {error.status, fmt::format("{}: {}", path, error.message)};
+}
+
+}  // namespace
 
 Result<std::string> read_file(const std::string& path, std::string_view kind) {
   std::ifstream file(path, std::ios::binary);
@@ -20,6 +29,35 @@ Result<std::string> read_file(const std::string& path, std::string_view kind) {
   }
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;
+}
+
+Result<plan::Plan> read_plan_file(const std::string& path, std::uint32_t max_height) {
+  const auto text = read_file(path, "a plan file");
+  if (!text) return text.error();
+  auto plan = plan::read_plan(*text);
+  if (!plan) return in_file(path, plan.error());
+  if (const auto valid = plan::validate(*plan, {.max_height = max_height}); !valid) {
+    return in_file(path, valid.error());
+  }
+  return plan;
+}
+
+Result<const plan::Domain*> find_domain(const plan::Plan& plan, const std::string& name) {
+  if (plan.domains.empty()) return invalid("the plan has no domain; give one with trees");
+  if (name.empty()) return &plan.domains.front();
+  for (const plan::Domain& domain : plan.domains) {
+    if (domain.name == name) return &domain;
+  }
+  return invalid(fmt::format("--domain {}: the plan has no such domain; the first is \"{}\"", name,
+                             plan.domains.front().name));
+}
+
+Result<plan::Network> read_network_file(const std::string& path) {
+  const auto text = read_file(path, "a file of a network");
+  if (!text) return text.error();
+  auto network = plan::read_network_or_machines(*text);
+  if (!network) return in_file(path, network.error());
+  return network;
 }
 
 Result<OutputFile> create_out(const std::string& path) {

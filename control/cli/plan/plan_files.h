@@ -1,17 +1,30 @@
 // Reads and writes files that a command line names.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "base/system/output_file.h"
+#include "control/plan/model/plan.h"
 
 namespace tally::control {
 
 // Reads a file, up to one byte more than the largest plan; the plan's parser reports that size.
 // kind says in the error message what to give instead: "a plan file".
 Result<std::string> read_file(const std::string& path, std::string_view kind);
+
+// Reads a plan whose trees have up to max_height levels, and validates it. An error names the file,
+// the place in it, the value and what it must be.
+Result<plan::Plan> read_plan_file(const std::string& path, std::uint32_t max_height);
+
+// Returns the domain of this name, or the first one for an empty name. The plan keeps it. An error
+// says that the plan has no such domain.
+Result<const plan::Domain*> find_domain(const plan::Plan& plan, const std::string& name);
+
+// Reads the file of a network (network_json.h). Errors as those of read_plan_file().
+Result<plan::Network> read_network_file(const std::string& path);
 
 // Create and write the file of --out, which errors name.
 Result<OutputFile> create_out(const std::string& path);

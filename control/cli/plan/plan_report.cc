@@ -9,6 +9,7 @@
 
 #include "base/text/speed.h"
 #include "control/cli/common/tables.h"
+#include "control/cli/plan/figures.h"
 #include "control/plan/model/load.h"
 #include "control/plan/model/pieces.h"
 #include "control/plan/model/tree.h"
@@ -35,11 +36,6 @@ constexpr std::array kLoadColumns = {
     Column{"bytes", "bytes/byte"},
     Column{"busy", "busy", Format::kPercent},
 };
-
-std::string count_of(std::size_t count, std::string_view what) {
-  if (count == 1) return fmt::format("1 {}", what);
-  return fmt::format("{} {}{}", count, what, what.ends_with('h') ? "es" : "s");
-}
 
 // "root(a b(c d))", cut off where it gets long.
 void add_shape(const plan::Shape& shape, const plan::Network& network, plan::VertexId id,
@@ -78,24 +74,10 @@ json tree_row(const plan::Network& network, const plan::Tree& tree, std::size_t 
           {"shape", text}};
 }
 
-// Shows a machine's NIC only when the machine has several links. A single link has the same load as
-// the NIC.
 json load_rows(const plan::Network& network, const plan::ClassLoad& load) {
-  static constexpr std::array<const char*, 4> kKinds = {"link", "in", "out", "sum"};
-  std::vector<std::size_t> links_in(network.vertices.size()), links_out(network.vertices.size());
-  for (const plan::Link& link : network.links) {
-    ++links_out[link.from];
-    ++links_in[link.to];
-  }
   json rows = json::array();
-  for (const plan::Load& one : load.loads) {
-    if (one.passage == plan::Passage::kIn && links_in[one.to] < 2) continue;
-    if (one.passage == plan::Passage::kOut && links_out[one.from] < 2) continue;
-    rows.push_back({{"what", plan::describe(one, network)},
-                    {"kind", kKinds[static_cast<std::size_t>(one.passage)]},
-                    {"capacity", one.capacity},
-                    {"bytes", one.bytes},
-                    {"busy", load.tau > 0 ? one.seconds() / load.tau : 0}});
+  for (const std::size_t index : plan::distinct_loads(load, network)) {
+    rows.push_back(place_report(load.loads[index], load.tau, network));
   }
   return rows;
 }
@@ -116,33 +98,10 @@ json class_report(plan::Routes& routes, const plan::SizeClass& size_class,
   if (takes_it) {
     report["predicted"] = {
         {"bytes", question.bytes},
-        {"seconds",
-         plan::predicted_seconds(load, static_cast<double>(question.bytes),
-                                 static_cast<double>(size_class.chunk), question.hop_seconds)}};
+        {"seconds", plan::operation_seconds(routes, size_class, static_cast<double>(question.bytes),
+                                            question.hop_seconds)}};
   }
   return report;
-}
-
-// Sorts the rows by the key, largest first. Counts the rows beyond `most` instead of showing them.
-std::string heaviest(json rows, const char* key, std::span<const Column> columns,
-                     std::size_t most) {
-  std::stable_sort(rows.begin(), rows.end(), [&](const json& a, const json& b) {
-    return a.value(key, 0.0) > b.value(key, 0.0);
-  });
-  const std::size_t count = rows.size();
-  if (count > most) rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(most), rows.end());
-  std::string text = render_table(rows, columns);
-  if (count > most) text += fmt::format("and {} more: --all\n", count - most);
-  return text;
-}
-
-std::string seconds_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds);
-}
-
-std::string tau_text(double tau) {
-  return tau > 0 ? fmt::format("{:.4g} ns per byte ({})", tau * 1e9, speed_text(1 / tau))
-                 : "0: nothing travels";
 }
 
 std::string render_class(const json& report, std::size_t rows) {
@@ -151,13 +110,8 @@ std::string render_class(const json& report, std::size_t rows) {
       "operations of {}, in chunks of {} bytes: {}\n",
       max_bytes.is_null() ? "any size" : fmt::format("up to {} bytes", max_bytes.dump()),
       report["chunk"].dump(), count_of(report["trees"].size(), "tree"));
-  text += heaviest(report["trees"], "weight", kTreeColumns, rows);
-  json loads = report["loads"];
-  for (json& load : loads) {
-    load["capacity"] = speed_text(load["capacity"]);
-    load["bytes"] = fmt::format("{:.4f}", load["bytes"].get<double>());
-  }
-  text += heaviest(std::move(loads), "busy", kLoadColumns, rows);
+  text += render_heaviest(report["trees"], "weight", kTreeColumns, rows);
+  text += render_places(report["loads"], rows);
   const std::string binds = format_value(report["binds"], Format::kText);
   text += fmt::format("tau {}{}\n", tau_text(report["tau"]),
                       binds.empty() ? "" : fmt::format("; {} binds", binds));
@@ -169,6 +123,22 @@ std::string render_class(const json& report, std::size_t rows) {
 }
 
 }  // namespace
+
+json place_report(const plan::Load& load, double tau, const plan::Network& network) {
+  return {{"what", plan::describe(load, network)},
+          {"kind", plan::passage_name(load.passage)},
+          {"capacity", load.capacity},
+          {"bytes", load.bytes},
+          {"busy", tau > 0 ? load.seconds() / tau : 0}};
+}
+
+std::string render_places(json places, std::size_t rows) {
+  for (json& place : places) {
+    place["capacity"] = speed_text(place["capacity"]);
+    place["bytes"] = fmt::format("{:.4f}", place["bytes"].get<double>());
+  }
+  return render_heaviest(std::move(places), "busy", kLoadColumns, rows);
+}
 
 json plan_report(const plan::Plan& plan, const PlanQuestion& question) {
   std::array<std::size_t, 3> roles{};
@@ -187,11 +157,9 @@ json plan_report(const plan::Plan& plan, const PlanQuestion& question) {
   for (const plan::Domain& domain : plan.domains) {
     json part = {
         {"name", domain.name}, {"workers", domain.workers.size()}, {"classes", json::array()}};
-    bool is_taken = false;
+    const plan::SizeClass& taken = plan::size_class_of(domain, question.bytes);
     for (const plan::SizeClass& size_class : domain.classes) {
-      const bool takes_it =
-          !is_taken && question.bytes <= size_class.max_bytes.value_or(UINT64_MAX);
-      is_taken = is_taken || takes_it;
+      const bool takes_it = &size_class == &taken;
       part["classes"].push_back(class_report(routes, size_class, question, takes_it));
     }
     if (const std::size_t inputs = plan::most_inputs(domain); inputs > 0) {

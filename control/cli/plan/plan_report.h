@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "control/plan/model/load.h"
 #include "control/plan/model/plan.h"
 
 namespace tally::control {
@@ -17,6 +18,12 @@ struct PlanQuestion {
 // The report as JSON; docs/planning.md lists the keys. Precondition: the plan has passed
 // plan::validate().
 nlohmann::json plan_report(const plan::Plan& plan, const PlanQuestion& question);
+
+// A place that bytes pass, and how busy it is in a plan of this tau: the entries of "loads".
+nlohmann::json place_report(const plan::Load& load, double tau, const plan::Network& network);
+
+// The table of such places, with at most `rows` rows, the busiest first.
+std::string render_places(nlohmann::json places, std::size_t rows);
 
 // The report of plan_report() as tables. The tables of trees and of loads show at most `rows` rows,
 // the heaviest first.

@@ -11,7 +11,6 @@
 #include "control/plan/least_cost/least_arborescence.h"
 #include "control/plan/least_cost/least_tree.h"
 #include "control/plan/least_cost/square.h"
-#include "control/plan/model/passages.h"
 
 namespace tally::plan {
 namespace {
@@ -19,33 +18,6 @@ namespace {
 constexpr double kNoTree = std::numeric_limits<double>::infinity();
 constexpr double kMostDirectedWork = 2e8;  // steps: less than a second
 constexpr std::size_t kMostDirectedHelpers = 10;
-
-// Returns the price of each passage, by index.
-Result<std::vector<double>> prices_of(const Passages& passages, std::span<const DualValue> dual,
-                                      const std::string& place) {
-  std::map<std::tuple<Passage, VertexId, VertexId>, std::size_t> left;  // without a price so far
-  for (std::size_t i = 0; i < passages.size(); ++i) {
-    const PassagePlace& known = passages.at(i);
-    left[{known.passage, known.from, known.to}] = i;
-  }
-  std::vector<double> prices(passages.size(), 0);
-  for (std::size_t i = 0; i < dual.size(); ++i) {
-    const auto& [passage, from, to, value] = dual[i];
-    const auto found = left.find({passage, from, to});
-    if (found == left.end()) {
-      return invalid(
-          fmt::format("{}[{}]: must name a link of the network, or the in, out or sum "
-                      "of a machine ([\"in\", 3, 3, 0.5]), each once",
-                      place, i));
-    }
-    if (!std::isfinite(value) || value < 0) {
-      return invalid(fmt::format("{}[{}][3] = {}: must be at least 0", place, i, value));
-    }
-    prices[found->second] = value;
-    left.erase(found);
-  }
-  return prices;
-}
 
 // The price of the edge from each child (row) to each parent (column), for the way up and the way
 // down.
@@ -134,6 +106,33 @@ double least_price(const EdgePrices& prices, const std::vector<bool>& must,
 
 }  // namespace
 
+Result<std::vector<double>> prices_by_passage(const Passages& passages,
+                                              std::span<const DualValue> dual,
+                                              const std::string& place) {
+  std::map<std::tuple<Passage, VertexId, VertexId>, std::size_t> left;  // without a price so far
+  for (std::size_t i = 0; i < passages.size(); ++i) {
+    const PassagePlace& known = passages.at(i);
+    left[{known.passage, known.from, known.to}] = i;
+  }
+  std::vector<double> prices(passages.size(), 0);
+  for (std::size_t i = 0; i < dual.size(); ++i) {
+    const auto& [passage, from, to, value] = dual[i];
+    const auto found = left.find({passage, from, to});
+    if (found == left.end()) {
+      return invalid(
+          fmt::format("{}[{}]: must name a link of the network, or the in, out or sum "
+                      "of a machine ([\"in\", 3, 3, 0.5]), each once",
+                      place, i));
+    }
+    if (!std::isfinite(value) || value < 0) {
+      return invalid(fmt::format("{}[{}][3] = {}: must be at least 0", place, i, value));
+    }
+    prices[found->second] = value;
+    left.erase(found);
+  }
+  return prices;
+}
+
 Result<double> dual_bound(Routes& routes, std::span<const VertexId> workers,
                           std::span<const DualValue> dual, const std::string& place) {
   const std::size_t machines = routes.network().machines();
@@ -142,7 +141,7 @@ Result<double> dual_bound(Routes& routes, std::span<const VertexId> workers,
                                kMaxDualMachines, machines));
   }
   const Passages passages(routes);
-  const auto prices = prices_of(passages, dual, place);
+  const auto prices = prices_by_passage(passages, dual, place);
   if (!prices) return prices.error();
   double capacity = 0;
   for (std::size_t i = 0; i < passages.size(); ++i) capacity += passages.capacity(i) * (*prices)[i];

@@ -13,22 +13,31 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "control/plan/model/network.h"
+#include "control/plan/model/passages.h"
 #include "control/plan/model/plan.h"
 
 namespace tally::plan {
 
 inline constexpr std::size_t kMaxDualMachines = 2048;
 
+// Returns the price of each passage, by its index. Errors: a value below 0 or not finite, an entry
+// that names no passage or one twice. `place` is the name of `dual` in messages.
+Result<std::vector<double>> prices_by_passage(const Passages& passages,
+                                              std::span<const DualValue> dual,
+                                              const std::string& place = "dual");
+
 // Returns the bound in seconds per byte. P is computed anew, and is exact if
 // - prices are the same both ways, and few machines but the workers differ (least_tree.h), or
 // - few of these machines and few machines at all are in the network.
 // Otherwise a lower P takes its place, and the bound is lower.
 //
-// Errors: a value below 0 or not finite, an entry that names no passage or one twice, no price at
-// all, too many machines, or workers that no tree joins. `place` is the name of `dual` in messages.
+// Errors: those of prices_by_passage(), no price at all, too many machines, or workers that no tree
+// joins. `place` is the name of `dual` in messages.
 // Precondition: the network has passed validate(), and the workers are machines of it. O(machines
 // squared) and less than a second more.
 Result<double> dual_bound(Routes& routes, std::span<const VertexId> workers,

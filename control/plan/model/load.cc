@@ -78,9 +78,46 @@ ClassLoad evaluate(Routes& routes, const SizeClass& size_class) {
   return evaluate(routes, size_class.trees, shares);
 }
 
+std::vector<std::size_t> distinct_loads(const ClassLoad& load, const Network& network) {
+  std::vector<std::size_t> links_in(network.vertices.size()), links_out(network.vertices.size());
+  for (const Link& link : network.links) {
+    ++links_out[link.from];
+    ++links_in[link.to];
+  }
+  std::vector<std::size_t> distinct;
+  for (std::size_t i = 0; i < load.loads.size(); ++i) {
+    const Load& one = load.loads[i];
+    if (one.passage == Passage::kIn && links_in[one.to] < 2) continue;
+    if (one.passage == Passage::kOut && links_out[one.from] < 2) continue;
+    distinct.push_back(i);
+  }
+  return distinct;
+}
+
 double predicted_seconds(const ClassLoad& load, double bytes, double chunk, double hop) {
   const double fill = std::min(chunk, bytes) * load.edge_seconds + hop;
   return load.tau * bytes + load.fill_hops * fill;
+}
+
+const SizeClass& size_class_of(const Domain& domain, std::uint64_t bytes) {
+  const auto takes = [bytes](const SizeClass& one) {
+    return !one.max_bytes || bytes <= *one.max_bytes;
+  };
+  return *std::find_if(domain.classes.begin(), domain.classes.end(), takes);
+}
+
+double operation_seconds(Routes& routes, const SizeClass& size_class, double bytes, double hop) {
+  const auto chunk = static_cast<double>(size_class.chunk);
+  if (size_class.is_divided()) {
+    return predicted_seconds(evaluate(routes, size_class), bytes, chunk, hop);
+  }
+  static constexpr double kWhole[] = {1};
+  double mean = 0;
+  for (const Tree& tree : size_class.trees) {
+    const ClassLoad load = evaluate(routes, std::span(&tree, 1), kWhole);
+    mean += tree.weight * predicted_seconds(load, bytes, chunk, hop) / kWeightUnit;
+  }
+  return mean;
 }
 
 }  // namespace tally::plan

@@ -46,9 +46,23 @@ ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const 
 // Does the same with shares in proportion to the weights.
 ClassLoad evaluate(Routes& routes, const SizeClass& size_class);
 
+// Returns the indices of the loads without those of NICs that have a single link. This link has the
+// same bytes and is no faster, so its load stands for both.
+std::vector<std::size_t> distinct_loads(const ClassLoad& load, const Network& network);
+
 // Returns the seconds of an operation of `bytes` bytes that is divided over the trees. This is tau
 // x bytes, and the time to fill the pipeline with chunks of `chunk` bytes. `hop`: the latency of
 // one hop in seconds.
 double predicted_seconds(const ClassLoad& load, double bytes, double chunk, double hop);
+
+// Returns the class that takes an operation of `bytes` bytes. Precondition: the domain has passed
+// validate(), so its last class takes any size.
+const SizeClass& size_class_of(const Domain& domain, std::uint64_t bytes);
+
+// Returns the predicted seconds of an operation of `bytes` bytes that is alone in the network. In a
+// class that is not divided the operation goes whole to one tree; the result is the mean over the
+// trees by their weights. `hop`: the latency of one hop in seconds. Precondition: the trees have
+// passed validate().
+double operation_seconds(Routes& routes, const SizeClass& size_class, double bytes, double hop);
 
 }  // namespace tally::plan

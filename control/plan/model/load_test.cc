@@ -129,5 +129,35 @@ TEST(Load, OneWorkerAloneHasNoLoad) {
   EXPECT_EQ(predicted_seconds(load, 1e9, 1000, 1e-5), 0);
 }
 
+TEST(Operation, BelongsToTheFirstClassThatTakesItsSize) {
+  const Plan plan = small_plan();
+  const Domain& domain = plan.domains[0];
+  EXPECT_EQ(&size_class_of(domain, 1), &domain.classes[0]);
+  EXPECT_EQ(&size_class_of(domain, 65536), &domain.classes[0]);
+  EXPECT_EQ(&size_class_of(domain, 65537), &domain.classes[1]);
+}
+
+TEST(Operation, ThatIsDividedTakesTheTimeOfAllTrees) {
+  const Plan plan = small_plan();
+  Routes routes(plan.network);
+  const SizeClass& large = plan.domains[0].classes[1];
+  EXPECT_EQ(operation_seconds(routes, large, 1e9, 1e-6),
+            predicted_seconds(evaluate(routes, large), 1e9, 262144, 1e-6));
+}
+
+TEST(Operation, ThatTravelsWholeTakesTheMeanOfItsTrees) {
+  // Two workers and a helper with NICs of 1000: a star at the helper receives both gradients, and a
+  // star at a worker receives one.
+  const Network network = star_network(equal_machines(2, 1, 1000));
+  Routes routes(network);
+  SizeClass whole{{}, 100, 0, {Tree{49152, {2, 2, -1}, {}}, Tree{16384, {-1, 0, -2}, {}}}, false};
+  // By the time of the busiest NIC, and of one chunk to fill the second of two hops.
+  const double at_helper = 2 + 0.1, at_worker = 1 + 0.1;
+  EXPECT_NEAR(operation_seconds(routes, whole, 1000, 0), 0.75 * at_helper + 0.25 * at_worker, 1e-9);
+  whole.divided = true;
+  // The helper's NIC carries 2 x 0.75 each way, worker 0's 0.75 + 0.25.
+  EXPECT_NEAR(operation_seconds(routes, whole, 1000, 0), 1.5 + 0.1, 1e-9);
+}
+
 }  // namespace
 }  // namespace tally::plan

@@ -14,6 +14,11 @@ std::string_view role_name(Role role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
+std::string_view passage_name(Passage passage) {
+  static constexpr std::array<std::string_view, 4> kNames = {"link", "in", "out", "sum"};
+  return kNames[static_cast<std::size_t>(passage)];
+}
+
 std::size_t Network::machines() const {
   const auto is_switch = [](const Vertex& vertex) { return vertex.role == Role::kSwitch; };
   return static_cast<std::size_t>(std::find_if(vertices.begin(), vertices.end(), is_switch) -

@@ -44,6 +44,9 @@ struct Link {
 // machine.
 enum class Passage : std::uint8_t { kLink, kIn, kOut, kSum };
 
+// "link", "in", "out" or "sum", as files and reports have it.
+std::string_view passage_name(Passage passage);
+
 struct Network {
   // A vertex's id is its index. Machines come before switches, because the parents of a tree are
   // indexed by machine ids.

@@ -1,0 +1,130 @@
+#include "control/sim/command/sim_command.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/control/test_plans.h"
+
+namespace tally::simulator {
+namespace {
+
+using nlohmann::json;
+
+std::variant<SimOptions, int> parse(std::vector<std::string> words) {
+  words.insert(words.begin(), {"tally-perf", "sim"});
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return parse_sim_options(static_cast<int>(argv.size()), argv.data());
+}
+
+json report_of(const SimOptions& options) {
+  auto report = simulate_all(plan::small_plan(), options);
+  if (!report) throw std::runtime_error(report.error().message);
+  return *report;
+}
+
+std::string message_of(const SimOptions& options) {
+  const auto report = simulate_all(plan::small_plan(), options);
+  return report ? "" : report.error().message;
+}
+
+TEST(SimCommand, ReadsItsFlags) {
+  const auto parsed =
+      parse({"--plan", "p.json", "--bytes", "1M,2G", "--baseline", "ring,ps", "--slow", "a=b=2.5",
+             "--slow", "c=3", "--fail", "d@0.5", "--order", "fifo", "--shard-window", "8M"});
+  ASSERT_TRUE(std::holds_alternative<SimOptions>(parsed));
+  const auto& options = std::get<SimOptions>(parsed);
+  EXPECT_EQ(options.bytes, (std::vector<std::uint64_t>{1 << 20, std::uint64_t{2} << 30}));
+  EXPECT_EQ(options.baselines, (std::vector<std::string>{"ring", "ps"}));
+  ASSERT_EQ(options.slow.size(), 2);
+  EXPECT_EQ(options.slow[0].machine, "a=b");
+  EXPECT_EQ(options.slow[0].factor, 2.5);
+  EXPECT_EQ(options.failures[0].machine, "d");
+  EXPECT_EQ(options.failures[0].at, 0.5);
+  EXPECT_EQ(options.shard_window, 8 << 20);
+}
+
+TEST(SimCommand, RefusesWrongFlags) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--plan", "p", "--bytes", "0"},
+                                             {"--plan", "p", "--bytes", "4MB"},
+                                             {"--plan", "p", "--slow", "a"},
+                                             {"--plan", "p", "--slow", "a=nan"},
+                                             {"--plan", "p", "--slow", "a=0"},
+                                             {"--plan", "p", "--fail", "@1"},
+                                             {"--plan", "p", "--fail", "a@-1"},
+                                             {"--plan", "p", "--hop-us", "nan"},
+                                             {"--plan", "p", "--order", "lifo"},
+                                             {"--plan", "p", "--chunk", "0"},
+                                             {"--plan", "p", "--window", "65"}}) {
+    ::testing::internal::CaptureStderr();
+    const auto parsed = parse(words);
+    EXPECT_NE(::testing::internal::GetCapturedStderr(), "");
+    ASSERT_TRUE(std::holds_alternative<int>(parsed)) << words.size();
+    EXPECT_EQ(std::get<int>(parsed), 2);
+  }
+}
+
+TEST(SimCommand, HelpNamesEachBaseline) {
+  ::testing::internal::CaptureStdout();
+  const auto parsed = parse({"--help"});
+  const std::string help = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(std::get<int>(parsed), 0);
+  for (const Baseline& one : baselines()) {
+    EXPECT_NE(help.find(one.name), std::string::npos) << one.name;
+  }
+}
+
+TEST(SimCommand, HasARowForEachWorkAndSize) {
+  SimOptions options;
+  options.bytes = {4 << 20, 16 << 20};
+  options.baselines = {"all"};
+  const json report = report_of(options);
+  ASSERT_EQ(report.at("rows").size(), 2 * (1 + baselines().size()));
+  for (const json& row : report.at("rows")) {
+    EXPECT_GE(row.at("ratio").get<double>(), 1 - 1e-9) << row.at("work");
+    EXPECT_GT(row.at("loads").size(), 0U) << row.at("work");
+  }
+  EXPECT_EQ(report.at("rows")[0].at("trees"), 2);
+  const std::string table = render(report);
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 21);
+  EXPECT_NE(table.find("helper 3"), std::string::npos);
+}
+
+TEST(SimCommand, ErrorsNameTheFlagAndTheRemedy) {
+  SimOptions options;
+  options.slow = {{"nobody", 2}};
+  EXPECT_EQ(message_of(options),
+            "--slow nobody: the plan has no such machine; give a name, or a number from 0 to 3");
+  options.slow = {{"10.0.0.1:7000", 2}, {"3", 2}};
+  EXPECT_EQ(message_of(options), "");
+  options.domain = "other";
+  EXPECT_EQ(message_of(options),
+            "--domain other: the plan has no such domain; the first is \"all\"");
+  options.domain.clear();
+  options.baselines = {"rong"};
+  EXPECT_EQ(message_of(options), "--baseline rong: there is no such baseline; see --help");
+  options.baselines.clear();
+  options.plan_left_out = true;
+  EXPECT_NE(message_of(options).find("nothing to simulate"), std::string::npos);
+  options.plan_left_out = false;
+  options.chunk = 1;
+  EXPECT_NE(message_of(options).find("give a larger --chunk"), std::string::npos);
+  options.chunk = std::uint64_t{2} << 30;
+  EXPECT_EQ(message_of(options), "--chunk 2GiB: at most 1GiB");
+}
+
+TEST(SimCommand, AFailureIsMarkedInTheTable) {
+  SimOptions options;
+  options.failures = {{"helper 3", 0.01}};
+  options.repair_s = 0.5;
+  const json report = report_of(options);
+  EXPECT_TRUE(report.at("rows")[0].at("repaired").get<bool>());
+  EXPECT_GT(report.at("rows")[0].at("seconds").get<double>(), 0.51);
+  EXPECT_NE(render(report).find('*'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tally::simulator

@@ -1,0 +1,385 @@
+#include "control/sim/runs/node_run.h"
+
+#include <algorithm>
+
+namespace tally::simulator {
+namespace {
+
+using protocol::Group;
+
+constexpr std::uint64_t kPage = 4 << 10;  // inputs land in whole pages
+constexpr std::uint32_t kPayloads = 3;
+constexpr protocol::JobId kJob = 0;
+
+std::vector<protocol::TileScheduler::Limits> limits_of(const protocol::AggregatorConfig& config,
+                                                       std::uint32_t heights) {
+  std::vector<protocol::TileScheduler::Limits> limits(heights,
+                                                      {config.window_bytes, config.upper_tiles});
+  limits.front().tiles = config.tiles;
+  return limits;
+}
+
+}  // namespace
+
+NodeRun::NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
+                 std::span<const plan::VertexId> workers, const ReadyTimes& ready,
+                 const NodeOptions& options, double rate)
+    : fabric_(fabric),
+      config_(options.node),
+      trees_(node_trees(set, passages, workers)),
+      left_(set.bytes),
+      home_(set.home),
+      windows_(passages.network().machines(), UINT64_MAX),
+      wanted_(trees_.vertices.size()),
+      pools_(trees_.pools),
+      free_work_(set.trees.size()) {
+  const std::size_t machines = passages.network().machines();
+  if (options.queue_seconds > 0) {
+    windows_ = job_windows(trees_, set.shares(), rate * options.queue_seconds, machines);
+  }
+  if (trees_.most_inputs > 0) {
+    pieces_ = plan::served_pieces({set.chunk, set.window}, trees_.most_inputs);
+  }
+  for (DownPool& pool : pools_) pool.free = pieces_.count;
+  for (std::size_t i = 0; i < machines; ++i) {
+    nodes_.push_back({protocol::TileScheduler(limits_of(config_, trees_.max_height)), {}});
+    nodes_.back().scheduler.add_job(kJob, {.window_bytes = windows_[i]});
+    announced_at_ = std::max(announced_at_, ready[i]);
+  }
+  for (const NodeVertex& vertex : trees_.vertices) {
+    nodes_[vertex.machine].scheduler.reserve(
+        kJob, vertex.height - 1, 1, vertex.child_nodes.empty() ? UINT32_MAX : pieces_.count);
+  }
+  for (std::size_t tree = 0; tree < set.trees.size(); ++tree) {
+    if (trees_.roots[tree] != kNone) bytes_left_ += set.bytes[tree];
+  }
+}
+
+// The news of the last rank goes up the highest tree.
+void NodeRun::start() {
+  announced_at_ =
+      std::max(announced_at_, fabric_.now()) + trees_.max_height * fabric_.hop_seconds();
+  notes_.push_back({Kind::kAnnounced, 0, 0, 0});
+  fabric_.at(announced_at_, 0);
+}
+
+void NodeRun::announce() {
+  announced_ = true;
+  for (std::uint32_t tree = 0; tree < trees_.roots.size(); ++tree) {
+    const std::uint32_t root = trees_.roots[tree];
+    if (root == kNone || left_[tree] == 0) continue;
+    const NodeVertex& vertex = trees_.vertices[root];
+    nodes_[vertex.machine].scheduler.add(kJob, vertex.height - 1, root, 0, age_of(tree));
+  }
+  for (plan::VertexId machine = 0; machine < nodes_.size(); ++machine) start_tiles(machine);
+}
+
+void NodeRun::note(const Note& note) {
+  if (free_notes_.empty()) {
+    free_notes_.push_back(static_cast<std::uint32_t>(notes_.size()));
+    notes_.emplace_back();
+  }
+  const std::uint32_t number = free_notes_.back();
+  free_notes_.pop_back();
+  notes_[number] = note;
+  fabric_.at(fabric_.now() + fabric_.hop_seconds(), number);
+}
+
+void NodeRun::timer(std::uint32_t number) {
+  const Note note = notes_[number];
+  free_notes_.push_back(number);
+  switch (note.kind) {
+    case Kind::kAnnounced:
+      return announce();
+    case Kind::kWanted:
+      return wanted(note);
+    case Kind::kReady:
+      return ready(note);
+    case Kind::kPullRank:
+    case Kind::kPullPartial:
+      return pull(note);
+    case Kind::kPlaced:
+      return placed(note);
+  }
+}
+
+void NodeRun::delivered(const Message& message) {
+  const std::uint32_t vertex = message.who / kPayloads;
+  const std::uint32_t tile = message.what;
+  switch (static_cast<Payload>(message.who % kPayloads)) {
+    case Payload::kInput:
+      return input_came(tile, vertex);
+    case Payload::kToRank:
+      push_rank(tile, vertex);
+      return pushed(tile, vertex);
+    case Payload::kToNode:
+      break;
+  }
+  const std::uint32_t parent = trees_.vertices[vertex].parent;
+  result_came(tile, vertex);
+  if (trees_.vertices[parent].is_root()) pushed(tile, parent);
+}
+
+void NodeRun::send(std::uint32_t way, std::uint32_t tile, std::uint32_t vertex, Payload payload) {
+  fabric_.send({way, tiles_[tile].bytes, tile, tile,
+                vertex * kPayloads + static_cast<std::uint32_t>(payload)});
+}
+
+// -- the begin of a tile
+
+// Parts get ready in their order, so their number is their age.
+std::uint64_t NodeRun::age_of(std::uint32_t tree) const {
+  const std::size_t trees = trees_.roots.size();
+  return (tree + trees - home_) % trees;
+}
+
+void NodeRun::start_tiles(plan::VertexId machine) {
+  while (const auto choice = nodes_[machine].scheduler.next()) start_tile(choice->operation);
+}
+
+void NodeRun::start_tile(std::uint32_t number) {
+  const NodeVertex& vertex = trees_.vertices[number];
+  protocol::TileScheduler& scheduler = nodes_[vertex.machine].scheduler;
+  std::uint32_t tile = 0;
+  bool last = false;
+  if (vertex.is_root()) {
+    tile = cut(vertex);
+    last = left_[vertex.tree] == 0;
+  } else {
+    tile = wanted_[number].front();
+    wanted_[number].pop_front();
+    last = wanted_[number].empty();
+  }
+  if (last) scheduler.remove(kJob, vertex.height - 1, number);
+  scheduler.started(kJob, vertex.height - 1);
+  for (const std::uint32_t child : vertex.child_nodes) note({Kind::kWanted, tile, child, 0});
+  work(tile, number) = Work{};
+  pull_group(tile, number, 0);
+}
+
+// As tile_elements() in dataplane/protocol/tiles/cutting.cc has it.
+std::uint64_t NodeRun::tile_size(const NodeVertex& root) const {
+  const std::uint64_t window = std::min(windows_[root.machine], config_.window_bytes);
+  std::uint64_t elements = protocol::tile_bytes(config_, window, root.inputs()) / kElementBytes;
+  if (!root.child_nodes.empty()) elements = std::min(elements, pieces_.bytes / kElementBytes);
+  constexpr std::uint64_t kCut = protocol::kCutElements;
+  return std::max(elements / kCut * kCut, kCut) * kElementBytes;
+}
+
+std::uint32_t NodeRun::cut(const NodeVertex& root) {
+  const std::uint64_t bytes = std::min(tile_size(root), left_[root.tree]);
+  left_[root.tree] -= bytes;
+  std::vector<std::uint32_t>& free = free_work_[root.tree];
+  if (free.empty()) {
+    free.push_back(static_cast<std::uint32_t>(work_.size()));
+    work_.resize(work_.size() + trees_.vertices_of[root.tree]);
+  }
+  tiles_.push_back({root.tree, static_cast<std::uint32_t>(bytes), free.back(), 0});
+  free.pop_back();
+  return static_cast<std::uint32_t>(tiles_.size() - 1);
+}
+
+void NodeRun::wanted(const Note& note) {
+  const NodeVertex& vertex = trees_.vertices[note.vertex];
+  std::deque<std::uint32_t>& wanted = wanted_[note.vertex];
+  wanted.push_back(note.tile);
+  if (wanted.size() == 1) {
+    nodes_[vertex.machine].scheduler.add(kJob, vertex.height - 1, note.vertex, 0,
+                                         age_of(vertex.tree));
+  }
+  start_tiles(vertex.machine);
+}
+
+// -- the way up
+
+std::uint64_t NodeRun::landing_bytes(std::uint32_t tile, const NodeVertex& vertex,
+                                     const Group& group) const {
+  const std::uint64_t bytes = tiles_[tile].bytes;
+  const std::uint64_t inputs = group.end - group.begin;
+  return group.end > vertex.rank_inputs() ? inputs * ((bytes + kPage - 1) / kPage * kPage)
+                                          : inputs * bytes;
+}
+
+void NodeRun::pull_group(std::uint32_t tile, std::uint32_t number, std::uint32_t begin) {
+  const NodeVertex& vertex = trees_.vertices[number];
+  const std::uint32_t ranks = vertex.rank_inputs();
+  const Group group =
+      protocol::group_from(begin, ranks, static_cast<std::uint32_t>(vertex.child_nodes.size()));
+  Work& here = work(tile, number);
+  here.group = group;
+  here.pending = group.end - group.begin;
+  nodes_[vertex.machine].scheduler.pulling(kJob, vertex.height - 1,
+                                           landing_bytes(tile, vertex, group));
+  std::uint32_t source = group.begin;
+  if (source == 0 && vertex.has_own_rank) {  // its bytes pass no network
+    --here.pending;
+    ++source;
+  }
+  const std::uint32_t own = vertex.has_own_rank ? 1 : 0;
+  for (; source < std::min(group.end, ranks); ++source) {
+    note({Kind::kPullRank, tile, number, source - own});
+  }
+  if (group.end <= ranks) return;
+  for (const std::uint32_t child : here.early) note({Kind::kPullPartial, tile, number, child});
+  here.early.clear();
+}
+
+void NodeRun::ready(const Note& ready) {
+  const NodeVertex& vertex = trees_.vertices[ready.vertex];
+  Work& here = work(ready.tile, ready.vertex);
+  if (here.group.end > vertex.rank_inputs()) {
+    note({Kind::kPullPartial, ready.tile, ready.vertex, ready.index});
+  } else {
+    here.early.push_back(ready.index);
+  }
+}
+
+void NodeRun::pull(const Note& note) {
+  const NodeVertex& vertex = trees_.vertices[note.vertex];
+  const plan::VertexId from = note.kind == Kind::kPullRank
+                                  ? vertex.ranks[note.index]
+                                  : trees_.vertices[vertex.child_nodes[note.index]].machine;
+  send(trees_.trees[vertex.tree].up_way[from], note.tile, note.vertex, Payload::kInput);
+}
+
+void NodeRun::input_came(std::uint32_t tile, std::uint32_t number) {
+  Work& here = work(tile, number);
+  if (--here.pending > 0) return;
+  const NodeVertex& vertex = trees_.vertices[number];
+  const Group group = here.group;
+  nodes_[vertex.machine].scheduler.pulled(kJob, vertex.height - 1,
+                                          landing_bytes(tile, vertex, group), nanos());
+  if (group.end < vertex.inputs()) {
+    pull_group(tile, number, group.end);
+  } else {
+    summed(tile, number);
+  }
+  start_tiles(vertex.machine);
+}
+
+void NodeRun::summed(std::uint32_t tile, std::uint32_t number) {
+  const NodeVertex& vertex = trees_.vertices[number];
+  if (!vertex.is_root()) {
+    nodes_[vertex.machine].scheduler.finished(kJob, vertex.height - 1);
+    return note({Kind::kReady, tile, vertex.parent, vertex.index});
+  }
+  tiles_[tile].placing = static_cast<std::uint32_t>(vertex.child_nodes.size());
+  hand_down(tile, number);
+  start_pushing(tile, number);
+}
+
+// -- the way down
+
+std::uint64_t NodeRun::pushed_bytes(std::uint32_t tile, const NodeVertex& vertex) const {
+  return (protocol::receivers_at_once(vertex.rank_inputs()) + vertex.child_nodes.size()) *
+         std::uint64_t{tiles_[tile].bytes};
+}
+
+// A root keeps the results for its ranks back while the job's pushes fill the window.
+void NodeRun::start_pushing(std::uint32_t tile, std::uint32_t number) {
+  const NodeVertex& vertex = trees_.vertices[number];
+  Node& node = nodes_[vertex.machine];
+  Work& here = work(tile, number);
+  const std::uint64_t bytes = pushed_bytes(tile, vertex);
+  const protocol::TileClass cls = vertex.height - 1;
+  if (!node.scheduler.may_push(kJob, cls)) {
+    if (!here.kept_back) node.scheduler.keep_back(kJob, cls, bytes);
+    here.kept_back = true;
+    if (!vertex.ranks.empty()) node.kept_back.emplace_back(tile, number);
+    return;
+  }
+  if (here.kept_back) node.scheduler.let_go(kJob, cls, bytes);
+  here.kept_back = false;
+  node.scheduler.pushing(kJob, cls, bytes, nanos());
+  push_ranks(tile, number);
+}
+
+void NodeRun::push_kept_back(plan::VertexId machine) {
+  std::deque<std::pair<std::uint32_t, std::uint32_t>> tiles;
+  tiles.swap(nodes_[machine].kept_back);
+  for (const auto& [tile, vertex] : tiles) start_pushing(tile, vertex);
+}
+
+// Begins with as many ranks as get the result at once. push_rank() goes on with one at a time.
+void NodeRun::push_ranks(std::uint32_t tile, std::uint32_t number) {
+  const std::uint32_t at_once = protocol::receivers_at_once(trees_.vertices[number].rank_inputs());
+  for (std::uint32_t i = 0; i < at_once; ++i) push_rank(tile, number);
+}
+
+void NodeRun::push_rank(std::uint32_t tile, std::uint32_t number) {
+  const NodeVertex& vertex = trees_.vertices[number];
+  Work& here = work(tile, number);
+  if (here.rank_next == vertex.ranks.size()) return;
+  const plan::VertexId rank = vertex.ranks[here.rank_next++];
+  send(trees_.trees[vertex.tree].down_way[rank], tile, number, Payload::kToRank);
+}
+
+// The result goes to all child nodes of the vertex, each when it has a free down buffer.
+void NodeRun::hand_down(std::uint32_t tile, std::uint32_t number) {
+  const NodeVertex& vertex = trees_.vertices[number];
+  Work& here = work(tile, number);
+  here.rank_next = 0;
+  here.pushes = static_cast<std::uint32_t>(vertex.ranks.size() + vertex.child_nodes.size());
+  for (std::uint32_t i = 0; i < vertex.child_nodes.size(); ++i) {
+    DownPool& pool = pools_[vertex.down_buffers[i]];
+    pool.waiting.emplace_back(tile, vertex.child_nodes[i]);
+    grant(pool);
+  }
+}
+
+void NodeRun::grant(DownPool& pool) {
+  if (pool.free == 0 || pool.waiting.empty()) return;
+  const auto [tile, number] = pool.waiting.front();
+  pool.waiting.pop_front();
+  --pool.free;
+  const NodeVertex& vertex = trees_.vertices[number];
+  send(trees_.trees[vertex.tree].down_way[vertex.machine], tile, number, Payload::kToNode);
+}
+
+void NodeRun::result_came(std::uint32_t tile, std::uint32_t vertex) {
+  hand_down(tile, vertex);
+  push_ranks(tile, vertex);
+}
+
+// A rank has the result, or a child node does: at the root as soon as it has come, else when it is
+// everywhere below.
+void NodeRun::pushed(std::uint32_t tile, std::uint32_t number) {
+  if (--work(tile, number).pushes > 0) return;
+  const NodeVertex& vertex = trees_.vertices[number];
+  if (vertex.is_root()) return end_root(tile, number);
+  note({Kind::kPlaced, tile, vertex.parent, vertex.index});
+}
+
+void NodeRun::placed(const Note& note) {
+  const NodeVertex& vertex = trees_.vertices[note.vertex];
+  DownPool& pool = pools_[vertex.down_buffers[note.index]];
+  ++pool.free;
+  grant(pool);
+  if (!vertex.is_root()) return pushed(note.tile, note.vertex);
+  if (--tiles_[note.tile].placing == 0 && work(note.tile, note.vertex).pushes == 0) {
+    conclude(note.tile);
+  }
+}
+
+void NodeRun::end_root(std::uint32_t tile, std::uint32_t number) {
+  const NodeVertex& vertex = trees_.vertices[number];
+  protocol::TileScheduler& scheduler = nodes_[vertex.machine].scheduler;
+  const protocol::TileClass cls = vertex.height - 1;
+  const std::uint64_t bytes = pushed_bytes(tile, vertex);
+  if (work(tile, number).kept_back) {
+    scheduler.let_go(kJob, cls, bytes);
+  } else {
+    scheduler.pushed(kJob, cls, bytes, nanos());
+  }
+  scheduler.finished(kJob, cls);
+  if (tiles_[tile].placing == 0) conclude(tile);
+  push_kept_back(vertex.machine);
+  start_tiles(vertex.machine);
+}
+
+void NodeRun::conclude(std::uint32_t tile) {
+  bytes_left_ -= tiles_[tile].bytes;
+  free_work_[tiles_[tile].tree].push_back(tiles_[tile].first);
+}
+
+}  // namespace tally::simulator

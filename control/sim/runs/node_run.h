@@ -1,0 +1,144 @@
+// An operation over trees as nodes carry it out: with the order of tiles, the windows, the tile
+// entries, the pull groups and the buffers between nodes (docs/protocol.md, "The order of tiles").
+// The decisions are those of the product's own code: TileScheduler chooses the next tile and keeps
+// the windows, tile_bytes() and served_pieces() size the tiles and buffers, group_from() and
+// receivers_at_once() group ranks. Only the protocol around them is modelled here: who asks whom
+// for a tile, and when it ends.
+//
+// A node has one shard. All ranks have announced when the slowest worker has its gradient. Messages
+// between nodes take a hop's latency, and no bytes.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "control/plan/model/pieces.h"
+#include "control/sim/core/run.h"
+#include "control/sim/runs/node_tree.h"
+#include "dataplane/partition/groups.h"
+#include "dataplane/protocol/scheduling/tile_scheduler.h"
+
+namespace tally::simulator {
+
+class NodeRun final : public Run {
+ public:
+  // `rate`: bytes of operations per second that the plan promises (1 / tau). `passages` and
+  // `fabric` must outlive this object. Precondition: as node_trees().
+  NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
+          std::span<const plan::VertexId> workers, const ReadyTimes& ready,
+          const NodeOptions& options, double rate);
+
+  void start() override;
+  bool done() const override { return announced_ && bytes_left_ == 0; }
+  void delivered(const Message& message) override;
+  void timer(std::uint32_t note) override;
+
+  const plan::Pieces& pieces() const { return pieces_; }
+
+ private:
+  // What a node learns by a message, after a hop's latency.
+  enum class Kind : std::uint8_t {
+    kAnnounced,    // all ranks have announced
+    kWanted,       // the parent node requests the tile
+    kReady,        // the child node `index` has the partial sum
+    kPullRank,     // rank `index` is pulled
+    kPullPartial,  // the partial sum of child node `index` is pulled
+    kPlaced,       // all below child node `index` have the result
+  };
+  struct Note {
+    Kind kind = Kind::kAnnounced;
+    std::uint32_t tile = 0;
+    std::uint32_t vertex = 0;
+    std::uint32_t index = 0;
+  };
+
+  // What the bytes of a Message are; Message::who has it in its lowest bits, and the vertex above.
+  enum class Payload : std::uint8_t { kInput, kToRank, kToNode };
+
+  struct Tile {
+    std::uint32_t tree = 0;
+    std::uint32_t bytes = 0;
+    std::uint32_t first = 0;    // of its records in work_
+    std::uint32_t placing = 0;  // child nodes of the root below which a result is on its way
+  };
+
+  // A tile at a vertex.
+  struct Work {
+    protocol::Group group;             // that is pulled now
+    std::uint32_t pending = 0;         // inputs of the group that have not come
+    std::vector<std::uint32_t> early;  // child nodes whose partial sums wait for their group
+    std::uint32_t rank_next = 0;       // the next rank to push to
+    std::uint32_t pushes = 0;          // receivers that do not have the result yet
+    bool kept_back = false;
+  };
+
+  struct Node {
+    protocol::TileScheduler scheduler;
+    std::deque<std::pair<std::uint32_t, std::uint32_t>> kept_back;  // (tile, vertex)
+  };
+
+  // The down buffers of a child node for one parent node and height.
+  struct DownPool {
+    std::uint32_t free = 0;
+    std::deque<std::pair<std::uint32_t, std::uint32_t>> waiting;  // (tile, the child's vertex)
+  };
+
+  void announce();
+  void note(const Note& note);
+  std::uint64_t tile_size(const NodeVertex& root) const;
+  std::uint64_t age_of(std::uint32_t tree) const;
+  void start_tiles(plan::VertexId machine);
+  void start_tile(std::uint32_t vertex);
+  std::uint32_t cut(const NodeVertex& root);
+  void wanted(const Note& note);
+
+  void pull_group(std::uint32_t tile, std::uint32_t vertex, std::uint32_t begin);
+  void pull(const Note& note);
+  void input_came(std::uint32_t tile, std::uint32_t vertex);
+  void ready(const Note& note);
+  void summed(std::uint32_t tile, std::uint32_t vertex);
+
+  void start_pushing(std::uint32_t tile, std::uint32_t vertex);
+  void push_kept_back(plan::VertexId machine);
+  void push_ranks(std::uint32_t tile, std::uint32_t vertex);
+  void push_rank(std::uint32_t tile, std::uint32_t vertex);
+  void hand_down(std::uint32_t tile, std::uint32_t vertex);
+  void grant(DownPool& pool);
+  void result_came(std::uint32_t tile, std::uint32_t vertex);
+  void pushed(std::uint32_t tile, std::uint32_t vertex);
+  void placed(const Note& note);
+  void end_root(std::uint32_t tile, std::uint32_t vertex);
+  void conclude(std::uint32_t tile);
+
+  void send(std::uint32_t way, std::uint32_t tile, std::uint32_t vertex, Payload payload);
+  Work& work(std::uint32_t tile, std::uint32_t vertex) {
+    return work_[tiles_[tile].first + trees_.vertices[vertex].number];
+  }
+  std::uint64_t landing_bytes(std::uint32_t tile, const NodeVertex& vertex,
+                              const protocol::Group& group) const;
+  std::uint64_t pushed_bytes(std::uint32_t tile, const NodeVertex& vertex) const;
+  Nanos nanos() const { return static_cast<Nanos>(fabric_.now() * 1e9); }
+
+  Fabric& fabric_;
+  protocol::AggregatorConfig config_;
+  NodeTrees trees_;
+  std::vector<std::uint64_t> left_;  // by tree: bytes that the root has not cut
+  std::uint32_t home_ = 0;
+  double announced_at_ = 0;
+  bool announced_ = false;
+  std::vector<std::uint64_t> windows_;  // by machine
+  plan::Pieces pieces_;
+  std::uint64_t bytes_left_ = 0;  // of the operation: not everywhere yet
+  std::vector<Node> nodes_;
+  std::vector<std::deque<std::uint32_t>> wanted_;  // by vertex: tiles
+  std::vector<DownPool> pools_;
+  std::vector<Tile> tiles_;
+  std::vector<Work> work_;
+  std::vector<std::vector<std::uint32_t>> free_work_;  // by tree: first records of ended tiles
+  std::vector<Note> notes_;
+  std::vector<std::uint32_t> free_notes_;
+};
+
+}  // namespace tally::simulator

@@ -1,0 +1,102 @@
+// Trees by the rules of nodes.
+#include "control/sim/runs/node_run.h"
+
+#include <gtest/gtest.h>
+
+#include "control/sim/runs/simulate.h"
+#include "tests/support/control/test_plans.h"
+#include "tests/support/perf/packed_trees.h"
+
+namespace tally::simulator {
+namespace {
+
+constexpr std::uint64_t kNodeChunk = 256 << 10;
+
+Simulated run_nodes(const plan::Network& network, const TreeSet& set, double queue_seconds = 0.04,
+                    double hop_seconds = 5e-6) {
+  Scenario scenario;
+  scenario.rules = Rules::kNodes;
+  scenario.nodes.queue_seconds = queue_seconds;
+  scenario.fabric = {Order::kFifo, Forwarding::kCut, hop_seconds};
+  const auto result = simulate(network, plan::workers_of(network), set, scenario);
+  if (!result) throw std::runtime_error(result.error().message);
+  return *result;
+}
+
+// Where the shard window has room for the job windows of all nodes, links carry what the plan says.
+// Where it has not, all nodes have the same bytes in flight, and helpers get too little.
+TEST(NodeRun, StarsComeNearTheBoundWhereJobWindowsFitTheShardWindow) {
+  for (const std::size_t workers : {2U, 4U, 8U, 24U}) {
+    const auto plan = plan::plan_star(plan::equal_machines(workers, workers / 2, 1e9), {});
+    ASSERT_TRUE(plan.ok());
+    const TreeSet set = trees_of_plan(plan->domains[0], 512 * kNodeChunk, 0, 0);
+    EXPECT_GE(run_nodes(plan->network, set, 0.001).ratio(), 1);
+    EXPECT_LT(run_nodes(plan->network, set, 0.001).ratio(), 1.1) << workers;
+    if (workers == 2) continue;  // any shares are right
+    EXPECT_GT(run_nodes(plan->network, set, 0.04).ratio(), 1.2) << workers;
+  }
+}
+
+TEST(NodeRun, PackedTreesComeNearTheBoundWhereJobWindowsFitTheShardWindow) {
+  for (const auto& [helpers, link] :
+       {std::pair{0U, 2.0}, {2U, 2.0}, {1U, 1.0}, {4U, 1.0}, {0U, 0.5}}) {
+    const plan::Network network = plan::racks(2, 4, helpers, link);
+    const auto trees = plan::packed_trees(network, 50);
+    if (trees.empty()) GTEST_SKIP() << "this build cannot solve linear programs";
+    const TreeSet set = trees_of_plan(plan::plan_of(network, trees, kNodeChunk, 0).domains[0],
+                                      512 * kNodeChunk, 0, 0);
+    const Simulated result = run_nodes(network, set, 0.001);
+    EXPECT_GE(result.ratio(), 1);
+    EXPECT_LT(result.ratio(), 1.15) << helpers << " helpers, " << link << ", " << trees.size();
+    EXPECT_LT(run_nodes(network, set).ratio(), 1.5) << helpers << " helpers, " << link;
+  }
+}
+
+TEST(NodeRun, FewBuffersBetweenNodesStarveTheLinks) {
+  const plan::Network network = plan::racks(2, 4, 0, 0.5);
+  const plan::Tree tree{65536, {-1, 0, 0, 0, 0, 4, 4, 4}, {}};
+  const auto with = [&](std::uint32_t window) {
+    const plan::Plan plan = plan::plan_of(network, {tree}, 64 << 10, window);
+    return run_nodes(network, trees_of_plan(plan.domains[0], 32 << 20, 0, 0), 0.04, 1e-4).ratio();
+  };
+  EXPECT_GT(with(1), 1.5);
+  EXPECT_LT(with(16), 1.2);
+  EXPECT_GT(with(1), with(2));
+  EXPECT_GT(with(2), with(8));
+}
+
+// A vertex with more than 16 ranks pulls them in groups, and pushes to as many at a time.
+TEST(NodeRun, AVertexOfManyRanksKeepsItsLinkBusy) {
+  const plan::Network network = plan::star_network(plan::equal_machines(100, 1, 1e9));
+  TreeSet set{
+      .trees = {plan::Tree{65536, plan::star_parents(101, plan::workers_of(network), 100), {}}},
+      .bytes = {16 << 20},
+      .chunk = kNodeChunk};
+  const Simulated result = run_nodes(network, set);
+  EXPECT_LT(result.ratio(), 1.1);
+}
+
+TEST(NodeRun, NothingStartsBeforeTheSlowestWorkerHasAnnounced) {
+  const auto plan = plan::plan_star(plan::equal_machines(4, 2, 1e9), {});
+  const TreeSet set = trees_of_plan(plan->domains[0], 16 << 20, 0, 0);
+  Scenario scenario;
+  scenario.rules = Rules::kNodes;
+  const auto workers = plan::workers_of(plan->network);
+  const auto prompt = simulate(plan->network, workers, set, scenario);
+  scenario.straggler_seconds = 0.1;
+  const auto late = simulate(plan->network, workers, set, scenario);
+  EXPECT_NEAR(late->seconds, late->last_ready + prompt->seconds, 1e-9);
+}
+
+TEST(NodeRun, ManyTilesOfDeepTreesEnd) {
+  // A path of 12 machines: every machine but the last has a vertex, of heights 1 to 11.
+  plan::Parents path(12, plan::kIsRoot);
+  for (std::int32_t id = 1; id < 12; ++id) path[static_cast<std::size_t>(id)] = id - 1;
+  const plan::Network network = plan::star_network(plan::equal_machines(12, 0, 1e9));
+  TreeSet set{.trees = {plan::Tree{65536, path, {}}}, .bytes = {64 << 20}, .chunk = kNodeChunk};
+  const Simulated result = run_nodes(network, set);
+  EXPECT_LT(result.ratio(), 1.3);
+}
+
+}  // namespace
+}  // namespace tally::simulator
