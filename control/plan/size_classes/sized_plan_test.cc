@@ -143,6 +143,18 @@ TEST_F(SizedPlan, TheSameNetworkHasTheSamePlan) {
   }
 }
 
+// A chain of six workers, which no star joins.
+TEST_F(SizedPlan, WithoutStarsOtherTreesCarrySmallOperations) {
+  Network chain = overlay_network(6, 0);
+  for (VertexId id = 0; id + 1 < 6; ++id) join(chain, id, id + 1, 1e9);
+  const Plan plan = made(chain);
+  ASSERT_FALSE(report_.candidates.empty());
+  EXPECT_GE(report_.candidates.front().levels, 2U);
+  EXPECT_EQ(report_.candidates.front().time.smallest, 0U);
+  options_.packing.solver = Solver::kWeights;
+  made(chain);
+}
+
 TEST_F(SizedPlan, RefusesWhatHasNoPlan) {
   const Network network = rack_network(2, 2, 0, 1e9, 1e9);
   const auto plan = plan_by_size(network, {}, {});
