@@ -366,11 +366,12 @@ void add_set(CLI::App& plan, PlanArguments& arguments) {
                   "name")
       ->type_name("NAME");
   set->add_flag("--closed-form", arguments.closed_form,
-                "takes the plan back: stars by the closed form again")
+                "takes the plan back: the coordinator's own again")
       ->excludes(file);
-  set->add_option("--machines", arguments.machines,
-                  "with --closed-form: for the speeds that tallyctl probe --out wrote, not those "
-                  "that nodes declare")
+  set->add_option(
+         "--machines", arguments.machines,
+         "with --closed-form: for the speeds and racks that tallyctl probe --out wrote, not "
+         "those that nodes declare")
       ->type_name("FILE")
       ->needs("--closed-form");
   set->add_flag("--now", arguments.now, "jobs that run go over to it, too");
