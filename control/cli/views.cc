@@ -369,10 +369,11 @@ std::string render_cluster_jobs(const json& jobs) {
     job["here"] = fmt::format("{}/{}", number_at(job, "come"), number_at(job, "ranks"));
     job["places"] = job.value("nodes", json::array()).size();
     const bool placed = job["places"] != 0;
+    const std::string source = job.value("source", "closed form");
     job["plan"] = !placed ? json()
-                  : job.value("source", "") == "file"
+                  : source == "file"
                       ? json(fmt::format("file, epoch {}", number_at(job, "plan_epoch")))
-                      : json("closed form");
+                      : json(source);
     if (job.value("waits_for", "").empty()) job.erase("waits_for");
     if (const std::string trouble = job.value("trouble", ""); !trouble.empty()) {
       troubles += fmt::format("{}: {}\n", format_value(job.value("name", json()), Format::kText),
@@ -401,6 +402,9 @@ std::string render_nodes(const json& nodes) {
     if (node.value("draining", false)) node["role"] = node.value("role", "") + ", draining";
     if (const auto names = names_at(node, "stands_in_for"); !names.empty()) {
       node["role"] = fmt::format("{}, stands in for {}", node.value("role", ""), names);
+    }
+    if (const std::string rack = text_at(node, "rack"); !rack.empty()) {
+      node["role"] = fmt::format("{}, rack {}", node.value("role", ""), rack);
     }
     node["rails"] = rails_text(node.value("rails", json()));
     rows.push_back(std::move(node));

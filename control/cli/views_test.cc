@@ -218,6 +218,9 @@ TEST(Views, NodesShowWhatTheyAre) {
             "n2    worker  gpu7  unix:/a           4  -                        -     2     12\n"
             "n3    worker  gpu7  tcp:n1:7733       4  2                  1.0 GiB     2     12\n"
             "n4    worker  gpu7  tcp:n1:7733       4  1/2, not 10.0.1.3  1.0 GiB     2     12\n");
+  json racked = node;
+  racked["rack"] = "r1";
+  EXPECT_NE(render_nodes(json::array({racked})).find("worker, rack r1  "), std::string::npos);
   EXPECT_EQ(render_nodes(json::array()).substr(0, 10), "no members");
 }
 

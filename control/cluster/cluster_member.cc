@@ -105,6 +105,11 @@ json ClusterMember::introduction(const rpc::RpcChannel& channel, std::set<std::u
                {"shards", options_.shards},
                {"speed", cluster.speed},
                {"epoch", highest_epoch_}};
+  // A coordinator of an earlier release does not know racks.
+  if (!cluster.rack.empty()) {
+    self["rack"] = cluster.rack;
+    self["rack_speed"] = cluster.rack_speed;
+  }
   const std::lock_guard lock(mutex_);
   rails_are_news_ = false;
   // A coordinator that does not know rails is not sent an empty list.

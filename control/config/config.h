@@ -39,7 +39,9 @@ struct ClusterConfig {
   std::string name;          // derived when not given; the same holds for host
   std::string host;          // workers that give the same host are on its machine
   Role role = Role::kHelper;
-  std::uint64_t speed = 0;  // bytes per second of its NIC, each way; 0: unknown
+  std::uint64_t speed = 0;       // bytes per second of its NIC, each way; 0: unknown
+  std::string rack;              // name of this machine's rack; empty: not known
+  std::uint64_t rack_speed = 0;  // bytes per second of the rack's link, each way; 0: unknown
   // Where the nodes of `coordinators` elect one of them and keep its state: "etcd:URL,URL"; empty:
   // in memory, without an election.
   std::string store;

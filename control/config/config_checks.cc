@@ -69,6 +69,18 @@ Outcome check_store(const ClusterConfig& cluster) {
   return Unit{};
 }
 
+Outcome check_rack(const ClusterConfig& cluster) {
+  if (cluster.rack == "core") {
+    return invalid(
+        "cluster.rack = \"core\": that is the switch above the racks; give the rack another name");
+  }
+  if (cluster.rack.empty() && cluster.rack_speed != 0) {
+    return invalid(
+        "cluster.rack_speed is set and cluster.rack is not: give the name of this machine's rack");
+  }
+  return Unit{};
+}
+
 Outcome check_cluster(const ClusterConfig& cluster) {
   if (auto store = check_store(cluster); !store) return store;
   for (const std::string& address : cluster.addresses()) {
@@ -77,7 +89,8 @@ Outcome check_cluster(const ClusterConfig& cluster) {
     return invalid(fmt::format("cluster.coordinators = \"{}\": {}; put commas between addresses",
                                cluster.coordinators, sound.error().message));
   }
-  for (const auto& [key, value] : {std::pair{"name", cluster.name}, {"host", cluster.host}}) {
+  for (const auto& [key, value] :
+       {std::pair{"name", cluster.name}, {"host", cluster.host}, {"rack", cluster.rack}}) {
     if (value.size() > kMaxName) {
       return invalid(fmt::format("cluster.{} has {} bytes: must be a text of at most {}", key,
                                  value.size(), kMaxName));
@@ -87,7 +100,7 @@ Outcome check_cluster(const ClusterConfig& cluster) {
           fmt::format("cluster.{} has a control character: use printable characters", key));
     }
   }
-  return Unit{};
+  return check_rack(cluster);
 }
 
 // A node on a network needs a secret, certificates, or `insecure`. Without them any process that

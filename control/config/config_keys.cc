@@ -269,6 +269,13 @@ std::vector<Key> cluster_keys() {
       {"cluster", "speed", "cluster-speed",
        "bytes per second of this machine's NIC, each way; 0: unknown",
        or_zero(speed(At<&Config::cluster, &ClusterConfig::speed>{}, kPage, 1024 * kGib))},
+      {"cluster", "rack", "cluster-rack",
+       "this machine's rack: the coordinator then plans trees by itself; empty: unknown",
+       TextKey{At<&Config::cluster, &ClusterConfig::rack>{}, true}},
+      {"cluster", "rack_speed", "cluster-rack-speed",
+       "bytes per second of the link between the rack's switch and the others, each way; 0: "
+       "unknown",
+       or_zero(speed(At<&Config::cluster, &ClusterConfig::rack_speed>{}, kPage, 1024 * kGib))},
       {"cluster", "store", "cluster-store",
        "where nodes elect their coordinator and keep its state: etcd:https://host:2379, with "
        "commas "

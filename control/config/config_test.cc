@@ -324,7 +324,7 @@ TEST(Config, PrintsAFileThatGivesItAgain) {
 TEST(Config, AClusterIsDescribedByItsAddresses) {
   const auto config = parse(
       "[cluster]\ncoordinators = \"tcp:10.0.0.1:7733, unix:/run/b\"\nname = \"n1\"\n"
-      "role = \"worker\"\nspeed = \"12GiB\"\n",
+      "role = \"worker\"\nspeed = \"12GiB\"\nrack = \"r7\"\nrack_speed = \"40Gbit\"\n",
       {{"cluster-host", "gpu7"}});
   ASSERT_TRUE(config.ok()) << config.error().message;
   const ClusterConfig& cluster = config->cluster;
@@ -332,6 +332,8 @@ TEST(Config, AClusterIsDescribedByItsAddresses) {
   EXPECT_EQ(cluster.name + cluster.host, "n1gpu7");
   EXPECT_EQ(cluster.role, Role::kWorker);
   EXPECT_EQ(cluster.speed, 12ULL << 30);
+  EXPECT_EQ(cluster.rack, "r7");
+  EXPECT_EQ(cluster.rack_speed, 5'000'000'000U);
   const std::string text = to_toml(*config);
   EXPECT_TRUE(parse(text).ok()) << text;
   for (const auto& [speed, bytes] : {std::pair{"100Gbit", 12'500'000'000},
@@ -355,6 +357,9 @@ TEST(Config, AClusterThatCannotBeIsRefused) {
   }
   EXPECT_NE(error_of("", {{"cluster-name", "a\nb"}}).find("control character"), std::string::npos);
   EXPECT_NE(error_of("", {{"cluster-speed", "fast"}}).find("like 100Gbit or 12.5GB"),
+            std::string::npos);
+  EXPECT_NE(error_of("", {{"cluster-rack", "core"}}).find("another name"), std::string::npos);
+  EXPECT_NE(error_of("", {{"cluster-rack-speed", "1GB"}}).find("cluster.rack is not"),
             std::string::npos);
   EXPECT_NE(error_of("", {{"cluster-role", "boss"}}).find("one of \"helper\", \"worker\""),
             std::string::npos);

@@ -20,6 +20,7 @@
 #include "control/daemon/roce_network.h"
 #include "control/machine/memory_limit.h"
 #include "control/machine/process_limits.h"
+#include "control/plan/size_classes/rack_plan.h"
 #include "dataplane/transport/shm/fault_guard.h"
 #include "net/address.h"
 #include "net/tcp.h"
@@ -207,6 +208,7 @@ Outcome Daemon::build(const Config& config) {
   options.coordinators = config.cluster.coordinators;
   options.is_elected = !config.cluster.store.empty();
   options.status = [this] { return member_ ? member_->status() : CoordinatorStatus{}; };
+  options.plan_for_racks = plan::plan_for_racks;
   options.name = config.cluster.name;
   options.probe = probe_options(config, shard.kernels);
   options.peer_of = [this](rpc::ConnectionId connection) {

@@ -37,7 +37,8 @@ CoordinatorServiceOptions coordinator_of(const NodeOptions& options) {
           .is_elected = options.is_elected,
           .status = options.status,
           .peer_of = options.peer_of,
-          .access = options.access.get()};
+          .access = options.access.get(),
+          .plan_for_racks = options.plan_for_racks};
 }
 
 }  // namespace

@@ -52,7 +52,8 @@ struct NodeOptions {
   std::string coordinators;  // cluster.coordinators; empty: the node is in no cluster
   bool is_elected = false;   // it acts as a coordinator only during terms that it is elected for
   std::function<CoordinatorStatus()> status = [] { return CoordinatorStatus{}; };
-  std::string name;  // the node's name as a member
+  PlanForRacks plan_for_racks{};  // empty: it plans stars alone
+  std::string name;               // the node's name as a member
   probe::ProbeOptions probe;
   MemoryCalls memory_calls;
   // The peer of a connection; the peer's source owns the jobs that the peer opens.

@@ -4,19 +4,49 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/text/speed.h"
 #include "control/cli/plan/plan_files.h"
 #include "control/plan/model/load.h"
+#include "control/plan/model/tree.h"
 #include "control/plan/packing/packed_planner.h"
+#include "control/plan/size_classes/sized_plan.h"
 
 namespace tally::control {
 
 using nlohmann::json;
 
-Result<plan::Plan> plan_for_network(const std::string& path, std::uint64_t chunk,
-                                    std::uint64_t epoch) {
+namespace {
+
+json describe_class(plan::Routes& routes, const plan::SizeClass& size_class) {
+  std::uint32_t levels = 0;
+  for (const plan::Tree& tree : size_class.trees) {
+    const auto shape = plan::Shape::of(tree.up, "up");
+    if (shape) levels = std::max(levels, shape->depth());
+  }
+  return {{"max_bytes", size_class.max_bytes ? json(*size_class.max_bytes) : json()},
+          {"levels", levels},
+          {"trees", size_class.trees.size()},
+          {"tau", plan::evaluate(routes, size_class).tau}};
+}
+
+// "up to 641145 bytes: 9 trees of 1 level, 4 ns per byte"
+std::string render_class(const json& one, std::uint64_t from) {
+  const auto levels = one["levels"].get<std::uint32_t>();
+  const std::string sizes =
+      one["max_bytes"].is_null()
+          ? fmt::format("from {} bytes on", from)
+          : fmt::format("up to {} bytes", one["max_bytes"].get<std::uint64_t>());
+  return fmt::format("{}: {} trees of {} level{}, {:.4g} ns per byte\n", sizes,
+                     one["trees"].get<std::size_t>(), levels, levels == 1 ? "" : "s",
+                     one["tau"].get<double>() * 1e9);
+}
+
+}  // namespace
+
+Result<plan::Plan> plan_for_network(const std::string& path, const NetworkPlanOptions& options) {
   const auto in_file = [&path](const Error& error) {
     return Error{error.status, fmt::format("--network {}: {}", path, error.message)};
   };
@@ -30,10 +60,12 @@ Result<plan::Plan> plan_for_network(const std::string& path, std::uint64_t chunk
     return in_file(
         {Status::kInvalidArgument, "no machine has the role \"worker\"; give at least one"});
   }
-  plan::PackingOptions options;
-  options.chunk = chunk;
-  options.epoch = epoch;
-  auto plan = plan::plan_packed(*network, workers, options);
+  plan::SizeOptions sizes;
+  sizes.packing.chunk = options.chunk;
+  sizes.packing.epoch = options.epoch;
+  sizes.hop_seconds = options.hop_seconds;
+  auto plan = options.one_class ? plan::plan_packed(*network, workers, sizes.packing)
+                                : plan::plan_by_size(*network, workers, sizes);
   if (!plan) return in_file(plan.error());
   return plan;
 }
@@ -44,11 +76,16 @@ json describe_packed(const plan::Plan& plan) {
   plan::Routes routes(plan.network);
   const plan::ClassLoad load = plan::evaluate(routes, last);
   const std::size_t machines = plan.network.machines();
+  json classes = json::array();
+  for (const plan::SizeClass& one : domain.classes) {
+    classes.push_back(describe_class(routes, one));
+  }
   return {{"method", plan.method},
           {"workers", domain.workers.size()},
           {"helpers", machines - domain.workers.size()},
           {"switches", plan.network.vertices.size() - machines},
           {"trees", last.trees.size()},
+          {"classes", std::move(classes)},
           {"tau", domain.certificate->tau},
           {"lower_bound", domain.certificate->lower_bound},
           {"binds", load.tau > 0 ? plan::describe(load.loads[load.binds], plan.network) : ""}};
@@ -63,6 +100,12 @@ std::string render_packed(const json& described) {
   text += fmt::format("{} trees ({}): {:.4g} ns per byte ({}); {} limits\n",
                       described["trees"].get<std::size_t>(), described["method"].get<std::string>(),
                       tau * 1e9, speed_text(1 / tau), described["binds"].get<std::string>());
+  const json& classes = described["classes"];
+  std::uint64_t from = 0;
+  for (const json& one : classes) {
+    if (classes.size() > 1) text += "  " + render_class(one, from);
+    if (!one["max_bytes"].is_null()) from = one["max_bytes"].get<std::uint64_t>() + 1;
+  }
   return text + fmt::format("lower bound {:.4g} ns per byte: at most {:.2f}% from the best\n",
                             bound * 1e9, 100 * (std::max(tau / bound, 1.0) - 1));
 }

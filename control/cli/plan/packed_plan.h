@@ -10,13 +10,20 @@
 
 namespace tally::control {
 
-// Reads the file and plans for all its workers together. chunk: bytes. Errors name the file and the
-// place in it, and what to change.
-Result<plan::Plan> plan_for_network(const std::string& path, std::uint64_t chunk,
-                                    std::uint64_t epoch);
+struct NetworkPlanOptions {
+  std::uint64_t chunk = 256 << 10;  // bytes
+  std::uint64_t epoch = 1;
+  // The latency of a hop, by which size classes are chosen.
+  double hop_seconds = 5e-6;
+  bool one_class = false;  // the trees for large operations carry all sizes
+};
 
-// How good the plan is: the numbers of machines and trees, tau and the lower bound. For people: the
-// same in words. Precondition: a plan of plan_for_network().
+// Reads the file and plans for all its workers together. Errors name the file and the place in it,
+// and what to change.
+Result<plan::Plan> plan_for_network(const std::string& path, const NetworkPlanOptions& options);
+
+// How good the plan is: the numbers of machines and trees, the size classes, tau and the lower
+// bound. For people: the same in words. Precondition: a plan of plan_for_network().
 nlohmann::json describe_packed(const plan::Plan& plan);
 std::string render_packed(const nlohmann::json& described);
 

@@ -74,6 +74,22 @@ TEST_F(PackedPlan, IsDescribedInWords) {
   EXPECT_NE(made.err.find(" limits\nlower bound 1.28"), std::string::npos) << made.err;
 }
 
+TEST_F(PackedPlan, HasAClassForEachRangeOfSizes) {
+  const std::string network = file("network.json", two_racks());
+  const json described = json::parse(make(network, {}, true).err);
+  ASSERT_GE(described["classes"].size(), 2U);
+  const json& first = described["classes"].front();
+  EXPECT_EQ(first["levels"], 1U);
+  EXPECT_GT(first["tau"].get<double>(), described["tau"].get<double>());
+  EXPECT_TRUE(described["classes"].back()["max_bytes"].is_null());
+  EXPECT_NE(make(network).err.find(" trees of 1 level, "), std::string::npos);
+  const json slow = json::parse(make(network, {"--hop-us", "500"}, true).err);
+  EXPECT_GT(slow["classes"].front()["max_bytes"], first["max_bytes"]);
+  const PlanAnswer one = make(network, {"--one-class"}, true);
+  EXPECT_EQ(json::parse(one.err)["classes"].size(), 1U);
+  EXPECT_EQ(json::parse(one.out)["domains"][0]["classes"].size(), 1U);
+}
+
 TEST_F(PackedPlan, IsRefusedWithTheFileAndTheReason) {
   EXPECT_NE(make(directory_ / "none.json").err.find("none.json"), std::string::npos);
   const std::string helpers = R"({"fmt":"tally-network/1","racks":[{"name":"r"}],"machines":[

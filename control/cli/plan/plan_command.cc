@@ -227,7 +227,9 @@ PlanAnswer write_made(const PlanArguments& arguments, const plan::Plan& plan,
 PlanAnswer answer_make_packed(const PlanArguments& arguments, bool as_json) {
   const auto options = star_options(arguments);  // for the chunk
   if (!options) return refuse(options.error().message);
-  const auto plan = plan_for_network(arguments.network, options->chunk, options->epoch);
+  const auto plan = plan_for_network(
+      arguments.network,
+      {options->chunk, options->epoch, arguments.hop_us * 1e-6, arguments.one_class});
   if (!plan) return refuse(plan.error().message);
   const json described = describe_packed(*plan);
   return write_made(arguments, *plan, as_json ? dump(described) : render_packed(described));
@@ -328,6 +330,15 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
                    "operations below this size travel whole, others are divided; left out: 1MiB "
                    "with --model, else as the coordinator has it (shards.split_bytes)")
       ->type_name("SIZE");
+  make->add_option("--hop-us", arguments.hop_us,
+                   "with --network: latency of one hop, microseconds, by which size classes are "
+                   "chosen")
+      ->check(number_in(0.0, 1e6))
+      ->needs(network)
+      ->capture_default_str();
+  make->add_flag("--one-class", arguments.one_class,
+                 "with --network: the same trees for operations of all sizes")
+      ->needs(network);
   for (const char* other : {"--worker", "--helper", "--machines", "--model", "--split"}) {
     network->excludes(make->get_option(other));
   }
@@ -351,11 +362,12 @@ void add_set(CLI::App& plan, PlanArguments& arguments) {
                   "name")
       ->type_name("NAME");
   set->add_flag("--closed-form", arguments.closed_form,
-                "takes the plan back: stars by the closed form again")
+                "takes the plan back: the coordinator's own again")
       ->excludes(file);
-  set->add_option("--machines", arguments.machines,
-                  "with --closed-form: for the speeds that tallyctl probe --out wrote, not those "
-                  "that nodes declare")
+  set->add_option(
+         "--machines", arguments.machines,
+         "with --closed-form: for the speeds and racks that tallyctl probe --out wrote, not "
+         "those that nodes declare")
       ->type_name("FILE")
       ->needs("--closed-form");
   set->add_flag("--now", arguments.now, "jobs that run go over to it, too");

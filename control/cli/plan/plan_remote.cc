@@ -72,15 +72,17 @@ PlanAnswer set_closed_form(rpc::RpcChannel& channel, const PlanArguments& argume
   if (!file) {
     return fail(kRefused, fmt::format("{}: {}", arguments.machines, file.error().message));
   }
-  file->pairs.clear();  // the closed form does not use them
+  file->pairs.clear();  // the coordinator does not use them
   const auto set = upload(channel, plan::write_machines(*file), params, timeout);
   if (!set) {
     return fail(
         Error{set.status(), fmt::format("{}: {}", arguments.machines, set.error().message)});
   }
   return {0,
-          fmt::format("in force {}: the closed form for {} machines' measured speeds\n",
-                      for_whom(arguments.job), file->machines.size()),
+          fmt::format("in force {}: the {} for {} machines' measured speeds{}\n",
+                      for_whom(arguments.job),
+                      file->racks.empty() ? "closed form" : "coordinator's own plan",
+                      file->machines.size(), file->racks.empty() ? "" : " and racks"),
           ""};
 }
 
@@ -108,12 +110,20 @@ PlanAnswer set(rpc::RpcChannel& channel, const PlanArguments& arguments, Nanos t
           ""};
 }
 
+constexpr const char* kRackPlan = "trees that the coordinator has planned for racks";
+
 // The plan by which the job runs, in words.
 std::string source(const json& running) {
   const auto epoch = running.value("plan_epoch", std::uint64_t{0});
   // Coordinators of the previous version do not send it.
   const std::string source = running.value("source", epoch == 0 ? "closed form" : "file");
+  if (source == "racks") return kRackPlan;
   return source == "file" ? fmt::format("a plan of epoch {}", epoch) : "the closed form";
+}
+
+// The coordinator's own plan, in words.
+std::string own_plan(const json& shown) {
+  return shown.value("source", "") == "racks" ? kRackPlan : "stars by the closed form";
 }
 
 // The source of the plan, and its relation to the job's plan, in one or more lines.
@@ -123,8 +133,8 @@ std::string title(const json& shown, const std::string& job) {
   const bool is_file = shown.value("source", "") == "file";
   std::string text = is_file ? fmt::format("set {}: domain {}\n", for_whom(shown.value("for", "")),
                                            shown.value("domain", ""))
-                     : is_running ? "stars by the closed form\n"
-                                  : "stars by the closed form: nobody has set a plan\n";
+                     : is_running ? own_plan(shown) + "\n"
+                                  : own_plan(shown) + ": nobody has set a plan\n";
   if (running.empty()) return text;
   const auto epoch = running.value("epoch", std::uint64_t{0});
   if (is_running) {
@@ -144,9 +154,10 @@ std::string title(const json& shown, const std::string& job) {
                       for_whom(newer->value("for", "")),
                       newer->value("plan_epoch", std::uint64_t{0}));
   }
-  return text +
-         "in force is another: stars by the closed form, for the nodes that there are now "
-         "(--in-force shows it)\n";
+  return text + fmt::format(
+                    "in force is another: {}, for the nodes that there are now (--in-force shows "
+                    "it)\n",
+                    own_plan(*newer));
 }
 
 PlanAnswer show(rpc::RpcChannel& channel, const PlanArguments& arguments, bool as_json,

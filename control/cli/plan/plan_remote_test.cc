@@ -129,9 +129,15 @@ TEST_F(PlanRemote, ClosedFormForMeasuredSpeeds) {
   measured.pairs.clear();
   EXPECT_EQ(sent["text"], plan::write_machines(measured));
   EXPECT_EQ(answer(node, {"set", "--machines", machines}).status, 2) << "with --closed-form only";
+  measured.racks = {{"r", "", 1e9, 1e9}};
+  measured.machines[0].rack = "r";
+  EXPECT_THAT(
+      answer(node, {"set", "--closed-form", "--machines", file(plan::write_machines(measured))})
+          .out,
+      HasSubstr("the coordinator's own plan for 2 machines' measured speeds and racks"));
   EXPECT_THAT(answer(node, {"set", "--closed-form", "--machines", file("{}")}).err,
               HasSubstr("plan.json: fmt: missing"));
-  EXPECT_EQ(node.requests().size(), 1U);
+  EXPECT_EQ(node.requests().size(), 2U);
 }
 
 TEST_F(PlanRemote, ShowReportsThePlanInForceAndWritesIt) {
@@ -187,6 +193,10 @@ TEST_F(PlanRemote, ShowReportsThePlanInForceAndWritesIt) {
               HasSubstr("in epoch 3 by a plan of epoch 0\n"));
   shown = {{"source", "closed form"}, {"text", plan_text(3)}};
   EXPECT_TRUE(answer(node, {"show"}).out.starts_with("stars by the closed form: nobody has set"));
+  shown["source"] = "racks";
+  EXPECT_TRUE(
+      answer(node, {"show"})
+          .out.starts_with("trees that the coordinator has planned for racks: nobody has set"));
   for (const json& wrong : {json(1), json("[]"), json()}) {
     shown["text"] = wrong;
     const PlanAnswer unread = answer(node, {"show"});

@@ -31,10 +31,19 @@ inline const char* role_name(Role role) {
   return role == Role::kWorker ? "worker" : "helper";
 }
 
-// Measured speeds of a machine; 0 when not measured.
+// The rack of a machine, and the link of that rack to the others. The machines of a rack may say
+// different speeds of the link; the slowest counts.
+struct Rack {
+  std::string name{};      // empty: not known
+  std::uint64_t up = 0;    // bytes per second to the others; 0: unknown
+  std::uint64_t down = 0;  // bytes per second from them; 0: unknown
+};
+
+// Measured speeds of a machine, 0 when not measured, and the rack where it was found.
 struct Measured {
   std::uint64_t speed = 0;  // bytes per second of all its NICs, each way
   std::uint64_t sum = 0;    // bytes of input that it sums per second
+  Rack rack{};
 };
 
 struct Member {
@@ -45,6 +54,7 @@ struct Member {
   std::string local;          // where clients of its own machine connect: unix:/path
   std::uint32_t shards = 1;   // shards that serve one job
   std::uint64_t speed = 0;    // bytes per second of its NIC, each way; 0: unknown
+  Rack rack{};                // as it declares it
   Measured measured{};        // overrides what it declares
   std::vector<Rail> rails{};  // its NICs, when it declares them
   bool draining = false;      // it gets no trees any more, and hands over those that it has
@@ -52,6 +62,7 @@ struct Member {
   // The shards that can serve a job now, and bytes per second of the NICs that are up.
   std::uint32_t usable_shards() const { return control::usable_shards(rails, shards); }
   std::uint64_t usable_speed() const;
+  const Rack& known_rack() const { return measured.rack.name.empty() ? rack : measured.rack; }
   // Its address over a NIC that is up.
   const std::string& usable_tcp() const;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -23,14 +24,37 @@ constexpr std::size_t kMaxPiece = 60 << 10;  // of a request
 // Bytes of unfinished plan uploads.
 constexpr std::size_t kMostUploads = 4 * plan::kServedBytes;
 
-const char* source_of(const SetPlan& plan) {
-  return plan.closed_form ? "closed form" : "file";
+// The measured speeds and racks of a file of machines, by member.
+Result<std::map<std::string, Measured>> measured_by(const std::string& machines) {
+  std::map<std::string, Measured> measured;
+  const auto file = plan::read_machines(machines);
+  if (!file) return file.error();
+  std::map<std::string, Rack> racks;
+  for (const plan::Switch& one : file->racks) {
+    if (!one.to.empty()) {
+      return Error{Status::kUnsupported,
+                   fmt::format("rack \"{}\" is below \"{}\": a coordinator plans for racks below "
+                               "one switch alone; leave \"to\" out, or make a plan (tallyctl plan "
+                               "make --network FILE) and set it",
+                               one.name, one.to)};
+    }
+    racks[one.name] = {one.name, static_cast<std::uint64_t>(one.up),
+                       static_cast<std::uint64_t>(one.down)};
+  }
+  for (const plan::Machine& one : file->machines) {
+    const auto machine = plan::vertex_of(one);
+    if (!machine) return machine.error();
+    measured[one.name] = {static_cast<std::uint64_t>(std::min(machine->in, machine->out)),
+                          static_cast<std::uint64_t>(one.sum),
+                          one.rack.empty() ? Rack{} : racks[one.rack]};
+  }
+  return measured;
 }
 
 // Adds the plan's source to the answer.
 void describe(const SetPlan& plan, json& answer) {
-  answer["source"] = source_of(plan);
-  if (plan.closed_form) return;
+  answer["source"] = source_name(plan.source);
+  if (plan.source != PlanSource::kFile) return;
   answer["for"] = plan.job;
   answer["domain"] = plan.machines.of().name;
   answer["plan_epoch"] = plan.machines.file.epoch;
@@ -108,20 +132,15 @@ Outcome PlanMethods::is_known(const std::string& job) const {
                            job, own.empty() ? "none" : own)};
 }
 
-// Takes back the job's plan. An empty `job` means all jobs: their closed form then takes the speeds
-// of `machines`. An empty text means the speeds that members declare.
+// Takes back the job's plan. An empty `job` means all jobs: the coordinator's own plan of them then
+// takes the speeds and racks of `machines`. An empty text means those that members declare.
 Outcome PlanMethods::take_back(const std::string& job, const std::string& machines) {
   if (auto known = is_known(job); !known) return known;
   std::map<std::string, Measured> measured;
   if (!machines.empty()) {
-    const auto file = plan::read_machines(machines);
-    if (!file) return file.error();
-    for (const plan::Machine& one : file->machines) {
-      const auto machine = plan::vertex_of(one);
-      if (!machine) return machine.error();
-      measured[one.name] = {static_cast<std::uint64_t>(std::min(machine->in, machine->out)),
-                            static_cast<std::uint64_t>(one.sum)};
-    }
+    auto read = measured_by(machines);
+    if (!read) return read.error();
+    measured = std::move(read).value();
   }
   if (job.empty()) {
     if (const auto set = coordinator_.set_speeds(std::move(measured)); !set) return set;
@@ -185,7 +204,7 @@ void PlanMethods::show(const rpc::Request& request, rpc::Reply reply) const {
   const JobRecord* running = coordinator_.jobs().current(job);
   if (running != nullptr && running->made_by != nullptr) {
     answer["running"] = {{"epoch", running->epoch},
-                         {"source", source_of(*running->made_by)},
+                         {"source", source_name(running->made_by->source)},
                          {"plan_epoch", running->plan_epoch}};
     for (const PlanNode& one : running->nodes) {
       if (one.stands_in_for.empty()) continue;

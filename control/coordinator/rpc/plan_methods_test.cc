@@ -151,6 +151,25 @@ TEST_F(PlanMethodsTest, TheClosedFormUsesMeasuredSpeeds) {
   EXPECT_THAT(weights(), ElementsAre(32768, 32768));
 }
 
+TEST_F(PlanMethodsTest, AFileOfMachinesGivesTheirRacks) {
+  plan::MachineFile file;
+  file.machines = {{.name = "a", .role = plan::Role::kHelper, .in = 1e9, .out = 1e9, .rack = "r"}};
+  file.racks = {{"r", "", 2e9, 3e9}};
+  const auto use = [&] {
+    return set({{"closed_form", true}, {"text", plan::write_machines(file)}})->error();
+  };
+  ASSERT_EQ(use(), "");
+  const Rack& known = store_.members().begin()->second.known_rack();
+  EXPECT_EQ(known.name, "r");
+  EXPECT_EQ(known.down, 3'000'000'000U);
+  EXPECT_EQ(ask(8, "cluster.nodes")->result()[0]["rack"], "r");
+  file.switches = {{"top", "", 0, 0}};
+  file.racks[0].to = "top";
+  EXPECT_THAT(use(), HasSubstr("rack \"r\" is below \"top\""));
+  ASSERT_EQ(set({{"closed_form", true}})->error(), "");
+  EXPECT_EQ(ask(8, "cluster.nodes")->result()[0]["rack"], "");
+}
+
 TEST_F(PlanMethodsTest, ALongFileMayBeSentInPieces) {
   const std::string text = plan_file();
   ASSERT_EQ(set({{"text", text.substr(0, 100)}, {"more", true}})->result()["bytes"], 100);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -20,6 +21,7 @@
 #include "control/access/access.h"
 #include "control/coordinator/rpc/plan_methods.h"
 #include "control/coordinator/state/coordinator.h"
+#include "control/threads/thread_pool.h"
 #include "net/rpc/params.h"
 #include "net/server/peer.h"
 #include "net/server/service.h"
@@ -37,6 +39,9 @@ struct CoordinatorStatus {
   bool is_elected = false;   // its coordinators are elected in a store
 };
 
+// Makes the plan for members in racks. A thread calls it, one call at a time.
+using PlanForRacks = std::function<Result<plan::Plan>(const plan::MachineFile&)>;
+
 struct CoordinatorServiceOptions {
   CoordinatorOptions coordinator;
   // cluster.coordinators of this node. When it is empty, the node is in no cluster, and
@@ -52,6 +57,7 @@ struct CoordinatorServiceOptions {
   };
   // Borrowed.
   Access* access = nullptr;
+  PlanForRacks plan_for_racks{};  // empty: the coordinator plans stars alone
 };
 
 class CoordinatorService {
@@ -119,6 +125,7 @@ class CoordinatorService {
   nlohmann::json with_term(nlohmann::json message) const;
   // All answers go through this gate.
   rpc::Gate gate(rpc::ConnectionId connection);
+  void make_plan(RackPlanning::Request request);
   // Sends the messages of Coordinator::act(), and sets the timer for its next deadline.
   void act();
   void set_timer(Nanos now);
@@ -149,6 +156,10 @@ class CoordinatorService {
     std::string text;
   };
   OpenAnswer last_answer_;
+  asio::io_context& io_;
+  std::uint64_t act_terms_ = 0;  // how often this service began to act over a store
+  // Makes plans. The last member, because its thread must end first; null until it has work.
+  std::unique_ptr<ThreadPool> planner_;
 };
 
 }  // namespace tally::control

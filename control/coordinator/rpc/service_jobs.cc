@@ -123,7 +123,7 @@ void CoordinatorService::jobs(rpc::ConnectionId connection, const rpc::Request& 
                     {"ranks", job.ranks},
                     {"come", job.come},
                     {"nodes", job.nodes},
-                    {"source", job.by_file ? "file" : "closed form"},
+                    {"source", source_name(job.source)},
                     {"plan_epoch", job.plan_epoch},
                     {"waits_for", job.waits_for},
                     {"trouble", job.trouble}});
@@ -147,6 +147,7 @@ void CoordinatorService::nodes(const rpc::Request& request, rpc::Reply reply) co
                     {"shards", member.shards},
                     {"speed", member.usable_speed()},
                     {"rails", to_json(member.rails)},
+                    {"rack", member.known_rack().name},
                     {"draining", member.draining},
                     {"stands_in_for", load.stands_in_for},
                     {"jobs", load.jobs},

@@ -12,6 +12,7 @@ using nlohmann::json;
 void CoordinatorService::act_over(Store& store, std::uint64_t term) {
   store_ = &store;
   term_ = term;
+  ++act_terms_;
   plans_.reset();
   coordinator_.emplace(options_.coordinator, store, monotonic_now());
   plans_.emplace(*coordinator_);

@@ -21,7 +21,8 @@ Coordinator::Coordinator(CoordinatorOptions options, Store& store, Nanos now)
       heartbeats_(timeouts_.second_look()),
       jobs_(store, now + timeouts_.rank_resume()),
       admission_({options.open_jobs, options.max_jobs, options.max_ranks, std::move(options.jobs)}),
-      planner_(members_, departed_, plans_, store, options.split_bytes),
+      racks_(members_, options.plans_racks),
+      planner_(members_, departed_, plans_, racks_, store, options.split_bytes),
       versions_(jobs_, news_, timeouts_),
       changes_(jobs_, plans_),
       repairs_(jobs_, timeouts_.repair()) {
@@ -267,6 +268,12 @@ void Coordinator::drop_plan(const std::string& job, Nanos now) {
   place_gathered(now);
 }
 
+bool Coordinator::planned(std::uint64_t number, Result<plan::Plan> plan, Nanos now) {
+  const bool is_new = racks_.made(number, std::move(plan));
+  if (is_new) changes_.plan_made(now);
+  return is_new;
+}
+
 void Coordinator::begin_change(std::uint32_t epoch, Nanos now) {
   JobState* state = jobs_.find(epoch);
   if (state == nullptr || state->stage != JobStage::kRunning) return;
@@ -313,6 +320,8 @@ Coordinator::Actions Coordinator::act(Nanos now) {
   actions.silent = take_silent(now);
   if (std::exchange(has_returned_, false)) members_changed(now);
   versions_.end_late(now);
+  actions.plan = racks_.take_request();
+  changes_.await_plan(racks_.is_due());
   const auto ready = changes_.ready(now);  // changes that settle now come before these
   versions_.advance_changes(now);
   for (const std::uint32_t epoch : ready) begin_change(epoch, now);

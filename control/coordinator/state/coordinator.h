@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,7 @@
 #include "control/coordinator/state/jobs/job_versions.h"
 #include "control/coordinator/state/jobs/plan_changes.h"
 #include "control/coordinator/state/jobs/progress.h"
+#include "control/coordinator/state/jobs/rack_planning.h"
 #include "control/coordinator/state/jobs/rank_admission.h"
 #include "control/coordinator/state/members/cluster_members.h"
 #include "control/coordinator/state/members/departed_members.h"
@@ -57,6 +59,7 @@ struct CoordinatorOptions {
   std::uint64_t split_bytes = 256 << 10;
   std::vector<ConfiguredJob> jobs;
   FaultTimeouts timeouts;
+  bool plans_racks = false;  // the caller makes the plans of Actions::plan
 };
 
 // What a node that joins still has from an earlier membership.
@@ -154,7 +157,7 @@ class Coordinator {
   // only the job of this name; empty: all jobs without a plan of their own. An error says why nodes
   // cannot serve the plan.
   Outcome set_plan(const std::string& job, MachinePlan plan, Nanos now);
-  // Returns to stars by the closed form.
+  // Returns to the coordinator's own plan.
   void drop_plan(const std::string& job, Nanos now);
   // The plan by which the job would form now (JobPlanner::in_force()).
   std::shared_ptr<const SetPlan> in_force(const std::string& job) const {
@@ -163,6 +166,10 @@ class Coordinator {
   // Changes running jobs to the plan in force, as soon as each can change: only this job; empty:
   // all.
   void replan(const std::string& job) { changes_.want_plan_in_force(job); }
+
+  // The plan of Actions::plan is made, or an error says why it cannot be. Returns whether it is
+  // in force. Running jobs without an operator's plan then change to it.
+  bool planned(std::uint64_t number, Result<plan::Plan> plan, Nanos now);
 
   std::vector<Progress> progress() const { return progress_of(jobs_); }  // of all jobs, by epoch
 
@@ -174,6 +181,8 @@ class Coordinator {
     std::vector<std::string> silent;   // names of nodes that are silent, to log
     std::vector<NodeId> lost;          // nodes that were silent for too long; they have left
     std::vector<RepairEvent> repairs;  // to log
+    // A plan to make on another thread, for planned(). Until then jobs have stars.
+    std::optional<RackPlanning::Request> plan;
   };
   // The messages to send. Call this after events, and at next_deadline().
   Actions act(Nanos now);
@@ -200,6 +209,7 @@ class Coordinator {
   bool has_returned_ = false;              // a node that was silent listens again
   JobTable jobs_;
   RankAdmission admission_;
+  RackPlanning racks_;
   JobPlanner planner_;
   JobVersions versions_;
   PlanChanges changes_;

@@ -6,7 +6,20 @@
 
 namespace tally::control {
 
+const char* source_name(PlanSource source) {
+  switch (source) {
+    case PlanSource::kFile:
+      return "file";
+    case PlanSource::kClosedForm:
+      return "closed form";
+    case PlanSource::kRacks:
+      break;
+  }
+  return "racks";
+}
+
 std::string SetPlan::title() const {
+  if (source == PlanSource::kRacks) return "the coordinator's plan for racks";
   return job.empty() ? fmt::format("the plan of epoch {} for all jobs", machines.file.epoch)
                      : fmt::format("its plan of epoch {}", machines.file.epoch);
 }

@@ -2,6 +2,7 @@
 // coordinator's store keeps them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
@@ -14,11 +15,17 @@ namespace tally::control {
 inline constexpr std::size_t kMaxPlans = 64;  // most plans at a time, because each may be as large
                                               // as a file
 
-// An operator's plan, or the closed form's plan for the members at that time.
+// What has made a plan: an operator, the closed form for stars, or the coordinator itself for
+// members in racks.
+enum class PlanSource : std::uint8_t { kFile, kClosedForm, kRacks };
+
+const char* source_name(PlanSource source);  // "file", "closed form", "racks"
+
+// An operator's plan, or the coordinator's own plan for the members at that time.
 struct SetPlan {
   std::string job;  // empty: for all jobs without a plan of their own
   MachinePlan machines;
-  bool closed_form = false;
+  PlanSource source = PlanSource::kFile;
 
   std::string title() const;  // for messages about a job: "its plan of epoch 7"
 };
@@ -34,8 +41,8 @@ class Plans {
   Outcome set(const std::string& job, MachinePlan plan);
   // Does nothing when there is none.
   void drop(const std::string& job) { store_.erase_plan(job); }
-  // The job's own plan, else the one for all; nullptr when there is none, so that stars by the
-  // closed form are in force. Jobs keep the plan that they were made by.
+  // The job's own plan, else the one for all; nullptr when there is none, so that the
+  // coordinator's own plan is in force. Jobs keep the plan that they were made by.
   std::shared_ptr<const SetPlan> find(const std::string& job) const;
   const PlansByJob& all() const { return store_.plans(); }
 

@@ -42,7 +42,7 @@ TEST_F(ProgressTest, ReportsStagesFromGatheringToEnding) {
   EXPECT_EQ(job.stage, "placing");
   EXPECT_EQ(job.waits_for, "\"b\"");
   EXPECT_EQ(job.plan_epoch, 5U);
-  EXPECT_TRUE(job.by_file);
+  EXPECT_EQ(job.source, PlanSource::kFile);
   serve(b);
   job = only();
   EXPECT_EQ(job.stage, "running");
@@ -67,7 +67,7 @@ TEST_F(ProgressTest, ReportsAChangeAsOneJob) {
   act();
   for (Coordinator::Ticket ticket : {1, 2}) coordinator_->listen(ticket);
   const std::uint32_t first = only().epoch;
-  EXPECT_FALSE(only().by_file);
+  EXPECT_EQ(only().source, PlanSource::kClosedForm);
   ASSERT_TRUE(coordinator_->drain("b", false, now_).ok());
   Coordinator::Progress job = only();
   EXPECT_EQ(job.stage, "changing");

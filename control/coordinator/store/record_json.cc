@@ -33,26 +33,54 @@ json only(const json& object, std::initializer_list<const char*> keys) {
   return known;
 }
 
+json to_json(const Rack& rack) {
+  return {{"name", rack.name}, {"up", rack.up}, {"down", rack.down}};
+}
+
+// Left out: no rack.
+std::optional<Rack> parse_rack(const json& sent) {
+  Rack rack;
+  if (!sent.contains("rack")) return rack;
+  if (!sent["rack"].is_object()) return std::nullopt;
+  rpc::Params params(sent["rack"]);
+  rack.name = params.text("name", kMaxJobName);
+  rack.up = params.number("up", 0, kMaxSpeed);
+  rack.down = params.number("down", 0, kMaxSpeed);
+  if (params.finish()) return std::nullopt;
+  return rack;
+}
+
+json to_json(const Measured& measured) {
+  json sent = {{"speed", measured.speed}, {"sum", measured.sum}};
+  if (!measured.rack.name.empty()) sent["rack"] = to_json(measured.rack);
+  return sent;
+}
+
 json to_json(const Member& member) {
-  return {{"name", member.name},
-          {"host", member.host},
-          {"role", role_name(member.role)},
-          {"tcp", member.tcp},
-          {"unix", member.local},
-          {"shards", member.shards},
-          {"speed", member.speed},
-          {"measured", {{"speed", member.measured.speed}, {"sum", member.measured.sum}}},
-          {"rails", control::to_json(member.rails)},
-          {"draining", member.draining}};
+  json sent = {{"name", member.name},
+               {"host", member.host},
+               {"role", role_name(member.role)},
+               {"tcp", member.tcp},
+               {"unix", member.local},
+               {"shards", member.shards},
+               {"speed", member.speed},
+               {"measured", to_json(member.measured)},
+               {"rails", control::to_json(member.rails)},
+               {"draining", member.draining}};
+  if (!member.rack.name.empty()) sent["rack"] = to_json(member.rack);
+  return sent;
 }
 
 std::optional<Measured> parse_measured(const json& sent) {
   if (!sent.is_object()) return std::nullopt;
-  rpc::Params params(sent);
+  const json known = only(sent, {"speed", "sum"});
+  rpc::Params params(known);
   Measured measured;
   measured.speed = params.number("speed", 0, kMaxSpeed);
   measured.sum = params.number("sum", 0, UINT64_MAX);
-  if (params.finish()) return std::nullopt;
+  auto rack = parse_rack(sent);
+  if (params.finish() || !rack) return std::nullopt;
+  measured.rack = std::move(*rack);
   return measured;
 }
 
@@ -73,7 +101,9 @@ std::optional<Member> parse_member(const json& sent) {
   if (params.finish()) return std::nullopt;
   const auto measured = parse_measured(sent.value("measured", json()));
   auto rails = parse_rails(sent.value("rails", json::array()));
-  if (!measured || !rails) return std::nullopt;
+  auto rack = parse_rack(sent);
+  if (!measured || !rails || !rack) return std::nullopt;
+  member.rack = std::move(*rack);
   member.measured = *measured;
   member.rails = std::move(*rails);
   return member;
@@ -82,18 +112,20 @@ std::optional<Member> parse_member(const json& sent) {
 json to_json(const SetPlan& plan) {
   return {{"job", plan.job},
           {"domain", plan.machines.domain},
-          {"closed_form", plan.closed_form},
+          {"closed_form", plan.source == PlanSource::kClosedForm},
+          {"racks", plan.source == PlanSource::kRacks},
           {"file", plan::write_plan(plan.machines.file)}};
 }
 
 std::shared_ptr<const SetPlan> parse_set_plan(const json& sent) {
   if (!sent.is_object()) return nullptr;
-  const json known = only(sent, {"job", "domain", "closed_form"});
+  const json known = only(sent, {"job", "domain", "closed_form", "racks"});
   rpc::Params params(known);
   SetPlan plan;
   plan.job = params.text("job", kMaxJobName);
   plan.machines.domain = params.number("domain", 0, plan::kMaxDomains);
-  plan.closed_form = params.flag_or("closed_form", false);
+  if (params.flag_or("closed_form", false)) plan.source = PlanSource::kClosedForm;
+  if (params.flag_or("racks", false)) plan.source = PlanSource::kRacks;
   const json file = sent.value("file", json());
   if (params.finish() || !file.is_string()) return nullptr;
   auto read = plan::read_plan(file.get<std::string>());
@@ -293,7 +325,7 @@ SharedJob read_job(std::string_view text, const PlansByJob& plans) {
 std::string speeds_text(const std::map<std::string, Measured>& speeds) {
   json sent = json::object();
   for (const auto& [name, measured] : speeds) {
-    sent[name] = {{"speed", measured.speed}, {"sum", measured.sum}};
+    sent[name] = to_json(measured);
   }
   return sent.dump();
 }

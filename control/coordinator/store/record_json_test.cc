@@ -94,7 +94,8 @@ TEST_F(RecordJsonTest, ChangedTextsAreRefusedOrValid) {
 TEST_F(RecordJsonTest, MembersSpeedsAndPlansAreReadBack) {
   Member one = member("a", 3, 77, Role::kWorker);
   one.local = "unix:/a";
-  one.measured = {5, 6};
+  one.measured = {5, 6, {"r8", 7, 8}};
+  one.rack = {"r7", 0, 9};
   one.draining = true;
   one.rails = {{"10.0.0.1", "tcp:10.0.0.1:1", 9, 3, true}};
   const auto read = read_member(member_text(one));
@@ -102,13 +103,19 @@ TEST_F(RecordJsonTest, MembersSpeedsAndPlansAreReadBack) {
   EXPECT_EQ(member_text(*read), member_text(one));
   EXPECT_EQ(read->rails, one.rails);
   EXPECT_TRUE(read->draining);
-  const auto speeds = read_speeds(speeds_text({{"a", {1, 2}}}));
+  EXPECT_EQ(read->rack.down, 9U);
+  EXPECT_EQ(read->known_rack().name, "r8");
+  const auto speeds = read_speeds(speeds_text({{"a", {1, 2, {"r", 3, 4}}}}));
   ASSERT_TRUE(speeds.has_value());
   EXPECT_EQ(speeds->at("a").sum, 2U);
-  const SetPlan plan{"train", stars(9)};
-  const auto again = read_set_plan(set_plan_text(plan));
-  ASSERT_NE(again, nullptr);
-  EXPECT_EQ(set_plan_text(*again), set_plan_text(plan));
+  EXPECT_EQ(speeds->at("a").rack.up, 3U);
+  for (const PlanSource source : {PlanSource::kFile, PlanSource::kClosedForm, PlanSource::kRacks}) {
+    const SetPlan plan{"train", stars(9), source};
+    const auto again = read_set_plan(set_plan_text(plan));
+    ASSERT_NE(again, nullptr);
+    EXPECT_EQ(again->source, source);
+    EXPECT_EQ(set_plan_text(*again), set_plan_text(plan));
+  }
   for (const char* text : {"", "{}", "[1]", "{\"name\": 1}"}) {
     EXPECT_FALSE(read_member(text).has_value());
     EXPECT_EQ(read_set_plan(text), nullptr);

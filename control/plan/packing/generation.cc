@@ -1,5 +1,7 @@
 #include "control/plan/packing/generation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <tuple>
@@ -59,7 +61,9 @@ class Generation {
     for (std::size_t i = 0; i < first.size(); ++i) {
       if (auto added = add(std::move(first[i]), std::move(uses[i])); !added) return added.error();
     }
-    return Unit{};
+    if (!found_.trees.empty()) return Unit{};
+    return invalid(fmt::format("no tree of at most {} levels joins the {} workers; add links",
+                               limits_.max_height, problem_.workers().size()));
   }
 
   // Adds the tree, unless it is too high or another uses all rows the same.

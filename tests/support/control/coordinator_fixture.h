@@ -61,6 +61,7 @@ class CoordinatorTest : public ::testing::Test {
       std::move(one.placements.begin(), one.placements.end(), std::back_inserter(sent.placements));
       sent.withdraw.insert(sent.withdraw.end(), one.withdraw.begin(), one.withdraw.end());
     }
+    if (actions.plan) requested_ = actions.plan->number;
     silent_.insert(silent_.end(), actions.silent.begin(), actions.silent.end());
     lost_.insert(lost_.end(), actions.lost.begin(), actions.lost.end());
     notifications_.insert(notifications_.end(), actions.notifications.begin(),
@@ -102,6 +103,7 @@ class CoordinatorTest : public ::testing::Test {
   std::map<Coordinator::Ticket, Result<SharedJob>> answers_;
   std::map<Coordinator::Ticket, std::uint32_t> ranks_;  // ranks that the answers are for
   std::map<NodeId, Coordinator::News> sent_;
+  std::uint64_t requested_ = 0;  // the plan that the coordinator wants made
   std::vector<std::string> silent_;
   std::vector<NodeId> lost_;
   std::vector<Coordinator::Notification> notifications_;

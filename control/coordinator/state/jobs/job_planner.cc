@@ -22,66 +22,95 @@ bool same(const std::vector<PlanNode>& one, const std::vector<PlanNode>& other) 
 
 }  // namespace
 
-std::shared_ptr<const SetPlan> JobPlanner::in_force(const std::string& job) const {
+JobPlanner::Plan JobPlanner::in_force(const std::string& job) const {
   if (auto plan = plans_.find(job)) return plan;
+  if (auto plan = racks_.plan()) return plan;
   return closed_form();
 }
 
 bool JobPlanner::needs_all_ranks(const std::string& job) const {
-  const Plan plan = plans_.find(job);
-  return plan != nullptr && asks_for_hosts(plan->machines);
+  const Plan set = plans_.find(job);
+  return set != nullptr ? asks_for_hosts(set->machines) : racks_.plan() != nullptr;
 }
 
 Result<JobRecord> JobPlanner::place(JobRecord job, const std::vector<std::string>& hosts) const {
-  const Plan plan = plans_.find(job.name);
-  auto layout = lay_out_job(job, plan, hosts);
-  if (!layout) return layout.error();
-  give_plan(job, plan, std::move(layout).value());
+  auto chosen = lay_out_first(choices(plans_.find(job.name), nullptr), job, hosts, {});
+  if (!chosen) return chosen.error();
+  give_plan(job, std::move(chosen).value());
   return job;
 }
 
 Result<JobRecord> JobPlanner::next_version(const JobRecord& job, Wanted wanted,
                                            const std::vector<std::string>& hosts,
                                            const RankNumbers& left_out) const {
-  const Plan plan = wanted == Wanted::kOwnPlan ? own_plan(job) : plans_.find(job.name);
-  auto layout = lay_out_without(left_out, job, plan, hosts);
-  if (!layout) return layout.error();
-  if (left_out == job.left_out && layout->plan == job.plan && layout->buffers == job.buffers &&
-      same(layout->nodes, job.nodes)) {
+  const Plan set = wanted == Wanted::kOwnPlan ? operators_plan(job) : plans_.find(job.name);
+  auto chosen = lay_out_first(choices(set, job.made_by), job, hosts, left_out);
+  if (!chosen) return chosen.error();
+  const Layout& layout = chosen->layout;
+  if (left_out == job.left_out && layout.plan == job.plan && layout.buffers == job.buffers &&
+      same(layout.nodes, job.nodes)) {
     JobRecord same = job;
-    note_plan(same, plan);
+    note_plan(same, chosen->plan);
     return same;
   }
-  return follow(job, plan, std::move(layout).value(), left_out);
+  return follow(job, std::move(chosen).value(), left_out);
 }
 
 Result<JobRecord> JobPlanner::repaired(const JobRecord& job, const std::vector<std::string>& hosts,
                                        const RankNumbers& left_out) const {
-  const Plan plan = own_plan(job);
-  auto layout = lay_out_without(left_out, job, plan, hosts);
-  if (!layout) return layout.error();
-  return follow(job, plan, std::move(layout).value(), left_out);
+  auto chosen = lay_out_first(choices(operators_plan(job), job.made_by), job, hosts, left_out);
+  if (!chosen) return chosen.error();
+  return follow(job, std::move(chosen).value(), left_out);
 }
 
-JobRecord JobPlanner::follow(const JobRecord& job, const Plan& plan, Layout layout,
+JobRecord JobPlanner::follow(const JobRecord& job, Chosen chosen,
                              const RankNumbers& left_out) const {
   JobRecord next = job;
   next.follows = job.epoch;
   next.left_out = left_out;
   next.runs = false;
   next.epoch = store_.next_epoch();
-  give_plan(next, plan, std::move(layout));
+  give_plan(next, std::move(chosen));
   return next;
 }
 
-JobPlanner::Plan JobPlanner::own_plan(const JobRecord& job) {
-  return job.made_by->closed_form ? nullptr : job.made_by;
+JobPlanner::Plan JobPlanner::operators_plan(const JobRecord& job) {
+  return job.made_by->source == PlanSource::kFile ? job.made_by : nullptr;
+}
+
+// The plans that a job may have, the best first. An operator's plan stands alone. Otherwise the
+// job has trees for racks: those for the present members, or, until these are made and where they
+// do not fit its ranks, the ones that it has (`before`), with substitutes. Stars (nullptr) fit
+// always.
+std::vector<JobPlanner::Plan> JobPlanner::choices(const Plan& set, const Plan& before) const {
+  if (set != nullptr) return {set};
+  std::vector<Plan> plans;
+  const Plan trees = racks_.plan();
+  if (trees != nullptr) plans.push_back(trees);
+  const bool has_others = racks_.has_racks() && before != nullptr && before != trees &&
+                          before->source == PlanSource::kRacks;
+  if (has_others) plans.push_back(before);
+  plans.push_back(nullptr);
+  return plans;
+}
+
+// The first plan that fits. The error is that of the last one.
+Result<JobPlanner::Chosen> JobPlanner::lay_out_first(const std::vector<Plan>& plans,
+                                                     const JobRecord& job,
+                                                     const std::vector<std::string>& hosts,
+                                                     const RankNumbers& left_out) const {
+  for (std::size_t i = 0;; ++i) {
+    auto layout = lay_out_without(left_out, job, plans[i], hosts);
+    if (layout) return Chosen{plans[i], std::move(layout).value()};
+    if (i + 1 == plans.size()) return layout.error();
+  }
 }
 
 JobPlanner::Plan JobPlanner::closed_form() const {
   const Members members = members_.usable();
   if (members.empty()) return nullptr;
-  return std::make_shared<const SetPlan>(SetPlan{"", {closed_form_plan(members), 0}, true});
+  return std::make_shared<const SetPlan>(
+      SetPlan{"", {closed_form_plan(members), 0}, PlanSource::kClosedForm});
 }
 
 Result<Layout> JobPlanner::lay_out_job(const JobRecord& job, const Plan& plan,
@@ -143,8 +172,9 @@ void JobPlanner::note_plan(JobRecord& job, const Plan& plan) const {
   job.made_by = plan != nullptr ? plan : closed_form();
 }
 
-void JobPlanner::give_plan(JobRecord& job, const Plan& plan, Layout layout) const {
-  note_plan(job, plan);
+void JobPlanner::give_plan(JobRecord& job, Chosen chosen) const {
+  note_plan(job, chosen.plan);
+  Layout& layout = chosen.layout;
   job.plan = std::move(layout.plan);
   job.rate = layout.rate;
   job.buffers = layout.buffers;

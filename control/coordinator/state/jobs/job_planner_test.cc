@@ -26,7 +26,8 @@ class JobPlannerTest : public ::testing::Test {
   Plans plans_{store_};
   DepartedMembers departed_{store_, plans_};
   ClusterMembers members_{store_, departed_};
-  JobPlanner planner_{members_, departed_, plans_, store_, 1 << 18};
+  RackPlanning racks_{members_, true};
+  JobPlanner planner_{members_, departed_, plans_, racks_, store_, 1 << 18};
   std::vector<std::string> hosts_ = {"w0", "w1"};
 };
 
@@ -37,8 +38,8 @@ TEST_F(JobPlannerTest, WithoutAPlanAJobHasStarsAtAllMembers) {
   ASSERT_THAT(job.nodes, SizeIs(2));
   EXPECT_NE(job.nodes[0].placement, job.nodes[1].placement);
   EXPECT_EQ(job.plan_epoch, 0U);
-  EXPECT_TRUE(job.made_by->closed_form);
-  EXPECT_TRUE(planner_.in_force("train")->closed_form);
+  EXPECT_EQ(job.made_by->source, PlanSource::kClosedForm);
+  EXPECT_EQ(planner_.in_force("train")->source, PlanSource::kClosedForm);
 }
 
 TEST_F(JobPlannerTest, AnOperatorsPlanOverridesTheClosedForm) {

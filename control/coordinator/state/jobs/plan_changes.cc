@@ -16,6 +16,10 @@ void PlanChanges::members_changed(Nanos now, Nanos calm) {
   if (!jobs_.states().empty()) calm_at_ = now + calm;
 }
 
+void PlanChanges::plan_made(Nanos now) {
+  if (calm_at_ == kForever && !jobs_.states().empty()) calm_at_ = now;
+}
+
 void PlanChanges::want_new_layouts() {
   for (auto& [epoch, state] : jobs_.states()) {
     if (state.is_alive()) want(state, Wanted::kOwnPlan);
@@ -31,7 +35,7 @@ void PlanChanges::want_plan_in_force(const std::string& job) {
 }
 
 std::vector<std::uint32_t> PlanChanges::ready(Nanos now) {
-  if (calm_at_ <= now) {
+  if (calm_at_ <= now && !awaits_plan_) {
     calm_at_ = kForever;
     renew_in_force();
   }
@@ -53,7 +57,8 @@ void PlanChanges::renew_in_force() {
     const JobRecord& job = *jobs_.record(epoch);
     if (!state.is_alive() || job.made_by == nullptr) continue;
     const auto plan = plans_.find(job.name);
-    if (plan == nullptr ? !job.made_by->closed_form : plan != job.made_by) continue;
+    const bool by_operator = job.made_by->source == PlanSource::kFile;
+    if (plan == nullptr ? by_operator : plan != job.made_by) continue;
     want(state, Wanted::kOwnPlan);
   }
 }
@@ -75,7 +80,7 @@ void PlanChanges::retry_for_returning(Nanos now) {
 }
 
 Nanos PlanChanges::next_deadline() const {
-  return std::min(calm_at_, again_at_);
+  return awaits_plan_ ? again_at_ : std::min(calm_at_, again_at_);
 }
 
 }  // namespace tally::control

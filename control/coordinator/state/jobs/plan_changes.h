@@ -24,6 +24,11 @@ class PlanChanges {
   // The members or their NICs have changed. Jobs use them when `calm` has passed without another
   // change. Does nothing when there are no jobs.
   void members_changed(Nanos now, Nanos calm = kCalm);
+  // Whether the coordinator makes a plan for the present members. Until it is made, jobs do not
+  // change for new members: they would change twice.
+  void await_plan(bool awaits) { awaits_plan_ = awaits; }
+  // Jobs use that plan now, unless members have changed again.
+  void plan_made(Nanos now);
   // Jobs need a new layout of their own plan, because a node is drained.
   void want_new_layouts();
   // Jobs need the plan in force: the job of this name; empty: all.
@@ -39,7 +44,8 @@ class PlanChanges {
 
   JobTable& jobs_;
   const Plans& plans_;
-  Nanos calm_at_ = kForever;   // when running jobs use the present members and NICs
+  Nanos calm_at_ = kForever;  // when running jobs use the present members and NICs
+  bool awaits_plan_ = false;
   Nanos again_at_ = kForever;  // when jobs with ranks that return try again to change
 };
 

@@ -34,7 +34,7 @@ class PlanChangesTest : public ::testing::Test {
   JobTable jobs_{store_};
   PlanChanges changes_{jobs_, plans_};
   const std::shared_ptr<const SetPlan> closed_form_ =
-      std::make_shared<const SetPlan>(SetPlan{"", stars(), true});
+      std::make_shared<const SetPlan>(SetPlan{"", stars(), PlanSource::kClosedForm});
 };
 
 TEST_F(PlanChangesTest, OnlyTheNamedJobGetsThePlanInForce) {
@@ -79,6 +79,31 @@ TEST_F(PlanChangesTest, NewMembersAreUsedWhenNoneHasChangedForAWhile) {
   EXPECT_THAT(changes_.ready(kNow + kCalm), IsEmpty());
   EXPECT_THAT(changes_.ready(kNow + kSecond + kCalm), ElementsAre(1));
   EXPECT_EQ(changes_.next_deadline(), kForever);
+}
+
+TEST_F(PlanChangesTest, JobsDoNotChangeForNewMembersWhileAPlanIsMade) {
+  run(1, "a", closed_form_);
+  changes_.members_changed(kNow);
+  changes_.await_plan(true);
+  EXPECT_EQ(changes_.next_deadline(), kForever);
+  EXPECT_THAT(changes_.ready(kNow + kCalm), IsEmpty());
+  changes_.want_new_layouts();
+  EXPECT_THAT(changes_.ready(kNow + kCalm), ElementsAre(1)) << "a drain does not wait";
+  jobs_.find(1)->wanted = Wanted::kNothing;
+  changes_.await_plan(false);
+  EXPECT_EQ(changes_.next_deadline(), kNow + kCalm);
+  EXPECT_THAT(changes_.ready(kNow + kCalm), ElementsAre(1));
+}
+
+TEST_F(PlanChangesTest, JobsUseANewPlanAtOnceUnlessMembersHaveChanged) {
+  changes_.plan_made(kNow);
+  EXPECT_EQ(changes_.next_deadline(), kForever) << "there are no jobs";
+  run(1, "a", closed_form_);
+  changes_.plan_made(kNow);
+  EXPECT_THAT(changes_.ready(kNow), ElementsAre(1));
+  changes_.members_changed(kNow);
+  changes_.plan_made(kNow);
+  EXPECT_EQ(changes_.next_deadline(), kNow + kCalm);
 }
 
 TEST_F(PlanChangesTest, NewMembersChangeOnlyJobsOfThePlanInForce) {

@@ -70,7 +70,7 @@ std::vector<JobProgress> progress_of(const JobTable& jobs) {
     one.name = job.name;
     one.epoch = epoch;
     one.plan_epoch = job.plan_epoch;
-    one.by_file = job.made_by != nullptr && !job.made_by->closed_form;
+    if (job.made_by != nullptr) one.source = job.made_by->source;
     one.ranks = job.ranks;
     one.come = job.ranks - static_cast<std::uint32_t>(missing.size() + state.absent.size());
     one.left_out = state.absent;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "control/coordinator/state/jobs/job_table.h"
+#include "control/coordinator/state/plans.h"
 
 namespace tally::control {
 
@@ -15,7 +16,7 @@ struct JobProgress {
   std::string name;
   std::uint32_t epoch = 0;
   std::uint64_t plan_epoch = 0;
-  bool by_file = false;     // an operator has set its plan
+  PlanSource source = PlanSource::kClosedForm;
   std::uint32_t ranks = 0;  // ranks of the job; come is how many of them have asked
   std::uint32_t come = 0;
   RankNumbers left_out{};          // ranks that the job has lost, and without which it goes on

@@ -9,12 +9,12 @@
 namespace tally::control {
 namespace {
 
-// Whether both versions come from one plan of an operator, or both from the closed form.
+// Whether both versions come from one plan of an operator, or both from the coordinator's own.
 bool have_same_plan(const JobRecord& one, const JobRecord& other) {
-  const auto is_closed_form = [](const JobRecord& job) {
-    return job.made_by == nullptr || job.made_by->closed_form;
+  const auto has_own = [](const JobRecord& job) {
+    return job.made_by == nullptr || job.made_by->source != PlanSource::kFile;
   };
-  return one.made_by == other.made_by || (is_closed_form(one) && is_closed_form(other));
+  return one.made_by == other.made_by || (has_own(one) && has_own(other));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ Result<NodeId> ClusterMembers::join(const Member& member, std::uint32_t epoch, N
   const NodeId node = was != 0 ? was : store_.next_node();
   Member joined = with_measured(member);
   joined.draining = departed_.is_drained(member.name);
-  store_.put(node, joined);
+  put(node, joined);
   departed_.erase(member.name);
   store_.observe_epoch(epoch);
   return node;
@@ -39,6 +39,7 @@ std::optional<std::string> ClusterMembers::leave(NodeId node, bool stays_drained
   departed_.remember(node, departed);
   silent_.erase(node);
   store_.erase(node);
+  ++revision_;
   return departed.name;
 }
 
@@ -47,7 +48,7 @@ bool ClusterMembers::set_rails(NodeId node, std::vector<Rail> rails) {
   if (found == all().end() || found->second.rails == rails) return false;
   Member member = found->second;
   member.rails = std::move(rails);
-  store_.put(node, member);
+  put(node, member);
   return true;
 }
 
@@ -61,7 +62,7 @@ Outcome ClusterMembers::set_speeds(std::map<std::string, Measured> measured) {
                     name));
   }
   store_.put_speeds(std::move(measured));
-  for (const auto& [node, member] : members) store_.put(node, with_measured(member));
+  for (const auto& [node, member] : members) put(node, with_measured(member));
   return Unit{};
 }
 
@@ -79,12 +80,14 @@ Result<bool> ClusterMembers::drain(const std::string& name, bool undo) {
   }
   Member member = all().at(*node);
   const bool changed = std::exchange(member.draining, !undo) == undo;
-  store_.put(*node, member);
+  put(*node, member);
   return changed;
 }
 
 bool ClusterMembers::set_silent(NodeId node, bool silent) {
-  return silent ? silent_.insert(node).second : silent_.erase(node) > 0;
+  const bool changes = silent ? silent_.insert(node).second : silent_.erase(node) > 0;
+  if (changes) ++revision_;
+  return changes;
 }
 
 // A drained node's lost NICs count, because its workers still run.
@@ -106,6 +109,11 @@ Result<NodeId> ClusterMembers::find(const std::string& name) const {
 Outcome ClusterMembers::has(NodeId node) const {
   if (all().contains(node)) return Unit{};
   return refused(fmt::format("there is no member {}: cluster.join first", node));
+}
+
+void ClusterMembers::put(NodeId node, const Member& member) {
+  store_.put(node, member);
+  ++revision_;
 }
 
 // A measured speed overrides the speed that a member declares.

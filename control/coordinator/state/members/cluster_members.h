@@ -3,6 +3,7 @@
 // error that names the node and the remedy, and then nothing has changed.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -39,6 +40,8 @@ class ClusterMembers {
   Result<bool> drain(const std::string& name, bool undo);
 
   const Members& all() const { return store_.members(); }
+  // Rises with each change of a member, of what is known about it, or of whether it is silent.
+  std::uint64_t revision() const { return revision_; }
   // A member that is silent gets no trees. Returns whether this changes anything. Precondition: the
   // node is a member.
   bool set_silent(NodeId node, bool silent);
@@ -50,11 +53,13 @@ class ClusterMembers {
   Outcome has(NodeId node) const;
 
  private:
+  void put(NodeId node, const Member& member);
   Member with_measured(Member member) const;
 
   Store& store_;
   DepartedMembers& departed_;
   std::set<NodeId> silent_;
+  std::uint64_t revision_ = 1;
 };
 
 }  // namespace tally::control

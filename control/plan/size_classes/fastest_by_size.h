@@ -1,0 +1,43 @@
+// Which of several packings of trees carries an operation fastest, by the size of the operation.
+//
+// The time is that of the fill model, predicted_seconds() in load.h: tau x bytes, and the time to
+// fill the pipeline. Trees of few levels fill it sooner, so they win for small operations. Packings
+// of small tau win for large ones. Between two sizes at which the time bends, the time of each
+// packing is a straight line, so the sizes at which two take the same time have a closed form.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tally::plan {
+
+// Numbers of a packing, as in ClassLoad.
+struct FillTime {
+  double tau = 0;              // seconds per byte
+  double fill_hops = 0;        // hops of the slowest way up and down, less one
+  double edge_seconds = 0;     // per byte, of the slowest link of that way
+  std::uint64_t smallest = 0;  // smaller operations cannot use the packing
+};
+
+struct FillModel {
+  std::uint64_t chunk = 256 << 10;  // bytes that travel at a time
+  double hop_seconds = 5e-6;        // latency of a hop
+};
+
+// Seconds of an operation of `bytes` bytes.
+double seconds_of(const FillTime& packing, double bytes, const FillModel& model);
+
+struct SizeRange {
+  std::optional<std::uint64_t> max_bytes;  // the largest operation; without a value, any
+  std::size_t packing = 0;                 // index of the fastest one
+};
+
+// Returns the ranges of sizes by rising max_bytes; neighbours have different packings. Of packings
+// that take the same time the first wins. Preconditions: chunk is not 0, and there is a packing
+// whose `smallest` is 0.
+std::vector<SizeRange> fastest_by_size(std::span<const FillTime> packings, const FillModel& model);
+
+}  // namespace tally::plan

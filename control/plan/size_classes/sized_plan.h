@@ -1,0 +1,49 @@
+// The plan for any network, with a size class for each range of sizes in which another packing of
+// trees is the fastest: stars for small operations, and trees of more levels for larger ones.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "control/plan/model/plan.h"
+#include "control/plan/packing/packed_planner.h"
+#include "control/plan/size_classes/fastest_by_size.h"
+
+namespace tally::plan {
+
+struct SizeOptions {
+  // Of the trees for large operations. Its chunk is that of all size classes.
+  PackingOptions packing;
+  double hop_seconds = FillModel{}.hop_seconds;
+  // The boundaries of an operation's parts lie on multiples of 16 KiB (of 4-byte elements). So an
+  // operation is divided over trees of several levels only if each tree gets so many bytes, as a
+  // mean.
+  std::uint64_t least_part = 64 << 10;
+};
+
+// A packing that was compared.
+struct SizeCandidate {
+  std::uint32_t levels = 0;  // of its highest tree
+  std::size_t trees = 0;
+  FillTime time;
+};
+
+struct SizeReport {
+  std::vector<SizeCandidate> candidates;  // by rising number of levels
+  std::vector<SizeRange> ranges;          // of the size classes; `packing` is a candidate
+};
+
+// Compares the best stars, the best trees of two levels, and the best trees of max_height levels,
+// each as plan_packed() makes them. Every class of the result is divided. A packing that is the
+// fastest for no size has no class, so a network of full bisection has one class of stars. All
+// trees together are at most packing.max_trees.
+//
+// The result has passed validate(). Its certificate is that of the last class, and its lower bound
+// the best of those of the packings. The same arguments give the same plan. `report` may be null.
+// Errors: as those of plan_packed().
+Result<Plan> plan_by_size(const Network& network, std::span<const VertexId> workers,
+                          const SizeOptions& options, SizeReport* report = nullptr);
+
+}  // namespace tally::plan
