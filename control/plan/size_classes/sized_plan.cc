@@ -11,6 +11,8 @@ namespace tally::plan {
 namespace {
 
 constexpr std::uint32_t kTwoLevels = 2;
+// Of two levels, for operations that are too small for many parts.
+constexpr std::size_t kFewTrees = 16;
 
 std::uint32_t levels_in(const SizeClass& packing) {
   std::uint32_t levels = 0;
@@ -54,15 +56,16 @@ class SizePlanner {
     return plan_packed(network_, workers_, packing);
   }
 
-  // Adds stars, and trees of two levels. Where there are none, as where no machine reaches all
+  // Adds stars, and few trees of two levels. Where there are none, as where no machine reaches all
   // workers, other trees serve all sizes.
   void add_flatter(const Plan& packed) {
-    const std::uint32_t levels = levels_in(packing_of(packed));
-    const std::size_t rest = options_.packing.max_trees - packing_of(packed).trees.size();
-    if (rest < kTwoLevels) return;
-    for (std::uint32_t height = 1; height <= kTwoLevels && height < levels; ++height) {
-      auto plan = pack(height, rest / 2);
-      if (plan) plans_.push_back(std::move(plan).value());
+    const std::size_t trees = packing_of(packed).trees.size();
+    const std::size_t most = (options_.packing.max_trees - trees) / 2;
+    if (most == 0) return;
+    if (auto stars = pack(1, most)) plans_.push_back(std::move(stars).value());
+    if (levels_in(packing_of(packed)) <= kTwoLevels && trees <= kFewTrees) return;
+    if (auto few = pack(kTwoLevels, std::min(most, kFewTrees))) {
+      plans_.push_back(std::move(few).value());
     }
   }
 

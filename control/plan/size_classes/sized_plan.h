@@ -35,9 +35,10 @@ struct SizeReport {
   std::vector<SizeRange> ranges;          // of the size classes; `packing` is a candidate
 };
 
-// Compares the best stars, the best trees of two levels, and the best trees of max_height levels,
-// each as plan_packed() makes them. Every class of the result is divided. A packing that is the
-// fastest for no size has no class, so a network of full bisection has one class of stars. All
+// Compares the best stars, the best few trees of two levels, and the best trees of max_height
+// levels, each as plan_packed() makes them. Few trees (at most 16) are for operations that are too
+// small for least_part bytes at many trees. Every class of the result is divided. A packing that is
+// the fastest for no size has no class, so a network of full bisection has one class of stars. All
 // trees together are at most packing.max_trees.
 //
 // The result has passed validate(). Its certificate is that of the last class, and its lower bound

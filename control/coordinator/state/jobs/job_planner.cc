@@ -30,7 +30,7 @@ JobPlanner::Plan JobPlanner::in_force(const std::string& job) const {
 
 bool JobPlanner::needs_all_ranks(const std::string& job) const {
   const Plan set = plans_.find(job);
-  return set != nullptr ? asks_for_hosts(set->machines) : racks_.plan() != nullptr;
+  return set != nullptr ? asks_for_hosts(set->machines) : racks_.needs_hosts();
 }
 
 Result<JobRecord> JobPlanner::place(JobRecord job, const std::vector<std::string>& hosts) const {

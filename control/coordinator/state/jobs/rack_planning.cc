@@ -32,7 +32,8 @@ bool RackPlanning::made(std::uint64_t number, Result<plan::Plan> plan) {
   plan_ = nullptr;
   if (plan) {
     SetPlan trees{"", {std::move(plan).value(), 0}, PlanSource::kRacks};
-    if (asks_for_hosts(trees.machines)) plan_ = std::make_shared<const SetPlan>(std::move(trees));
+    asks_for_hosts_ = asks_for_hosts(trees.machines);
+    plan_ = std::make_shared<const SetPlan>(std::move(trees));
   }
   return plan_ != nullptr;
 }

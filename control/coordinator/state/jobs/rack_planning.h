@@ -1,4 +1,4 @@
-// The plan of trees that the coordinator makes by itself when members have racks. Making it may
+// The plan that the coordinator makes by itself when members have racks. Making it may
 // take seconds, so the caller makes it on another thread. Until it is there, jobs have stars. This
 // class decides when a plan is needed, for which machines, and whether it still fits. Pure; the
 // coordinator's thread calls it.
@@ -30,13 +30,14 @@ class RackPlanning {
   // time, so a request for members that change meanwhile comes after it.
   std::optional<Request> take_request();
   // The plan of the request is made, or an error says why it cannot be. Returns whether it is a new
-  // plan for the present members. A plan for members that have changed meanwhile is dropped. A plan
-  // of stars alone counts as none, because then the closed form has the best stars.
+  // plan for the present members. A plan for members that have changed meanwhile is dropped.
   bool made(std::uint64_t number, Result<plan::Plan> plan);
 
-  // The plan for the present members, with trees of several levels; nullptr: stars. The same object
-  // until members change.
+  // The plan for the present members; nullptr: stars by the closed form. The same object until
+  // members change.
   std::shared_ptr<const SetPlan> plan() const;
+  // Whether that plan asks_for_hosts().
+  bool needs_hosts() const { return plan() != nullptr && asks_for_hosts_; }
   // Whether members had racks when they were last looked at.
   bool has_racks() const { return !wanted_.empty(); }
   // Whether the members need a plan that is not made yet.
@@ -54,7 +55,8 @@ class RackPlanning {
   std::string in_flight_;                // of the plan that is being made
   std::string made_;                     // of plan_
   plan::MachineFile machines_;           // of wanted_
-  std::shared_ptr<const SetPlan> plan_;  // null: it could not be made, or is one of stars
+  std::shared_ptr<const SetPlan> plan_;  // null: it could not be made
+  bool asks_for_hosts_ = false;          // plan_ does
 };
 
 }  // namespace tally::control
