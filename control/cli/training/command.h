@@ -21,8 +21,9 @@ struct PipelineArguments {
   std::uint32_t accumulate = 1;
   bool no_recompute = false;
   bool round_robin = false;
-  std::size_t merge = 0;  // blocks; 0: none are merged
-  std::string out;        // the file to write; empty: none
+  std::uint32_t replicas = 0;  // of each stage; 0: any number
+  std::size_t merge = 0;       // blocks; 0: none are merged
+  std::string out;             // the file to write; empty: none
   std::uint64_t epoch = 1;
 };
 

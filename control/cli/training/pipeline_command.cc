@@ -60,6 +60,7 @@ plan::pipeline::Options pipeline_options(const PipelineArguments& arguments) {
   options.copies = arguments.copies;
   options.accumulate = arguments.accumulate;
   options.recompute = !arguments.no_recompute;
+  options.replicas = arguments.replicas;
   options.dispatch = arguments.round_robin ? Dispatch::kRoundRobin : Dispatch::kWeighted;
   return options;
 }
@@ -97,6 +98,11 @@ void add_cost_options(CLI::App& command, PipelineArguments& arguments) {
                    "no stage recomputes blocks to save memory");
   command.add_flag("--round-robin", arguments.round_robin,
                    "replicas of a stage get microbatches in turn, whatever their speeds are");
+  command
+      .add_option("--replicas", arguments.replicas,
+                  "of each stage; left out: stages may have different numbers of replicas")
+      ->check(CLI::Range(1u, static_cast<unsigned>(plan::pipeline::kMaxGpus)))
+      ->type_name("N");
 }
 
 }  // namespace

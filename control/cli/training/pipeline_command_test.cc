@@ -123,6 +123,18 @@ TEST_F(PlanPipeline, TakesTheObjectiveAndTheCostModelFromOptions) {
             0);
 }
 
+TEST_F(PlanPipeline, MakesStagesOfEqualReplicas) {
+  const PlanAnswer shown = answer({"--replicas", "2"}, true);
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  const auto report = nlohmann::json::parse(shown.out);
+  ASSERT_EQ(report["stages"].size(), 2u);
+  EXPECT_EQ(report["stages"][0]["gpus"].size(), 2u);
+  const PlanAnswer refused = answer({"--replicas", "3"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("replicas = 3: must divide the number of GPUs"));
+  EXPECT_EQ(answer({"--replicas", "0"}).status, 2);
+}
+
 TEST_F(PlanPipeline, RefusesDamagedFilesWithPlaceAndRemedy) {
   profile_.replace(profile_.find("0.003"), 5, "-1");
   const PlanAnswer profile = answer();

@@ -32,6 +32,24 @@ TEST(Iteration, EqualsTheSearchOfAllDivisions) {
   }
 }
 
+TEST(Iteration, EqualsTheSearchOfAllDivisionsIntoPairs) {
+  RandomInstances random(13);
+  for (int i = 0; i < 300; ++i) {
+    Instance instance = random.next();
+    if (instance.cluster.gpus.size() % 2 != 0) continue;
+    instance.options.objective = Objective::kIteration;
+    instance.options.gap = 0;
+    instance.options.replicas = 2;
+    const double expected = naive_best(instance, in_order(instance.cluster));
+    const double found = best_iteration(instance);
+    if (expected == kUnlimited) {
+      EXPECT_EQ(found, kUnlimited) << i;
+    } else {
+      EXPECT_NEAR(found, expected, 1e-9 * expected) << i;
+    }
+  }
+}
+
 TEST(Iteration, StaysWithinTheGap) {
   RandomInstances random(12);
   for (int i = 0; i < 300; ++i) {

@@ -42,6 +42,22 @@ TEST(Partition, EqualsTheSearchOfAllDivisions) {
   EXPECT_LT(impossible, instances() / 2);
 }
 
+TEST(Partition, EqualsTheSearchOfAllDivisionsIntoEqualReplicas) {
+  RandomInstances random(8);
+  int possible = 0;
+  for (int i = 0; i < instances(); ++i) {
+    Instance instance = random.next();
+    const auto gpus = static_cast<std::uint32_t>(instance.cluster.gpus.size());
+    do {
+      instance.options.replicas = 1 + random.pick(gpus);
+    } while (gpus % instance.options.replicas != 0);
+    const double expected = naive_best(instance, in_order(instance.cluster));
+    expect_same(best_time(instance), expected, i);
+    if (expected < kUnlimited) ++possible;
+  }
+  EXPECT_GT(possible, instances() / 4);
+}
+
 TEST(Partition, ALimitLeavesOnlyFasterDivisions) {
   RandomInstances random(2);
   for (int i = 0; i < 200; ++i) {

@@ -48,6 +48,14 @@ double objective_time(const Partition& partition, Objective objective) {
   return objective == Objective::kIteration ? partition.iteration : partition.bottleneck;
 }
 
+// A single stage of all GPUs, however many replicas the options ask for.
+std::optional<Partition> single_stage(const Profile& profile, const Cluster& cluster,
+                                      const std::vector<std::size_t>& order, Options options) {
+  options.replicas = 0;
+  const StageCosts costs(profile, cluster, order, options);
+  return evaluate(costs, {{costs.blocks(), costs.gpus()}});
+}
+
 // The best division of all orders that the searches try.
 class Planner {
  public:
@@ -118,10 +126,9 @@ Result<PipelinePlan> plan_pipeline(const Profile& profile, const Cluster& cluste
   if (planner.error()) return *planner.error();
   if (!planner.best()) return nothing_fits(options);
   PipelinePlan plan;
-  const StageCosts costs(profile, cluster, planner.best()->order, options);
-  plan.data_parallel = evaluate(costs, {{costs.blocks(), costs.gpus()}});
   plan.partition = *planner.best();
-  balance_memory(costs, plan.partition);
+  plan.data_parallel = single_stage(profile, cluster, plan.partition.order, options);
+  balance_memory(StageCosts(profile, cluster, plan.partition.order, options), plan.partition);
   plan.is_exhaustive = found.is_exhaustive;
   plan.orders_tried = found.tried;
   return plan;

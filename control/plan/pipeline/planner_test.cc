@@ -63,6 +63,32 @@ TEST(PipelinePlanner, TheIterationObjectiveNeverTakesLongerPerIteration) {
   }
 }
 
+TEST(PipelinePlanner, StagesHaveAsManyReplicasAsAskedFor) {
+  Instance instance = small();
+  instance.cluster = two_servers(16, 1);
+  for (const std::uint32_t replicas : {1u, 2u, 4u}) {
+    instance.options.replicas = replicas;
+    const auto plan = plan_pipeline(instance.profile, instance.cluster, instance.options);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_EQ(plan->partition.stages.size(), 4 / replicas);
+    for (const Stage& stage : plan->partition.stages) EXPECT_EQ(stage.gpus.size(), replicas);
+    // The single stage for comparison has all GPUs nevertheless.
+    ASSERT_TRUE(plan->data_parallel.has_value());
+    EXPECT_EQ(plan->data_parallel->stages[0].gpus.size(), 4);
+  }
+}
+
+TEST(PipelinePlanner, RefusesReplicasThatMakeNoStages) {
+  Instance instance = small();
+  instance.options.replicas = 3;
+  EXPECT_EQ(refusal(instance), "replicas = 3: must divide the number of GPUs, which is 2");
+  instance.options.replicas = 1;
+  instance.profile.blocks.resize(1);
+  EXPECT_EQ(refusal(instance),
+            "replicas = 1: 2 GPUs are 2 stages, and the model has 1 blocks; give more replicas, or "
+            "divide the model into more blocks");
+}
+
 TEST(PipelinePlanner, RefusesWhatDoesNotFit) {
   Instance instance = small();
   for (Gpu& gpu : instance.cluster.gpus) gpu.memory = 2;

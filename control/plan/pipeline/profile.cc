@@ -62,6 +62,22 @@ Outcome check_bandwidth(const Cluster& cluster) {
   return Unit{};
 }
 
+// Whether the GPUs and blocks make stages of options.replicas GPUs each.
+Outcome check_replicas(const Profile& profile, const Cluster& cluster, const Options& options) {
+  if (options.replicas == 0) return Unit{};
+  const std::size_t gpus = cluster.gpus.size();
+  if (gpus % options.replicas != 0) {
+    return invalid(fmt::format("replicas = {}: must divide the number of GPUs, which is {}",
+                               options.replicas, gpus));
+  }
+  const std::size_t stages = gpus / options.replicas, blocks = profile.blocks.size();
+  if (stages <= blocks) return Unit{};
+  return invalid(
+      fmt::format("replicas = {}: {} GPUs are {} stages, and the model has {} blocks; "
+                  "give more replicas, or divide the model into more blocks",
+                  options.replicas, gpus, stages, blocks));
+}
+
 Outcome check_options(const Options& options) {
   const auto refuse = [](std::string_view what, auto value, std::string_view must) {
     return invalid(fmt::format("{} = {}: must be {}", what, value, must));
@@ -103,6 +119,7 @@ Outcome check(const Profile& profile, const Cluster& cluster, const Options& opt
     if (auto gpu = check_gpu(profile, cluster, i); !gpu) return gpu;
   }
   if (auto bandwidth = check_bandwidth(cluster); !bandwidth) return bandwidth;
+  if (auto replicas = check_replicas(profile, cluster, options); !replicas) return replicas;
   return check_options(options);
 }
 

@@ -92,6 +92,9 @@ struct Options {
   // Microbatches that each replica adds up before gradients are summed.
   std::uint32_t accumulate = 1;
   bool recompute = true;  // whether a stage may recompute blocks to save memory
+  // Of each stage; 0: stages may have different numbers. Schedules in which each rank sends to one
+  // rank of the next stage need equal numbers.
+  std::uint32_t replicas = 0;
   Dispatch dispatch = Dispatch::kWeighted;
   SyncTime sync_time;  // empty: a ring over the slowest pair, 2 (r - 1) / (r * bandwidth)
   // For kIteration: the result takes at most 1 + gap times the least iteration time. 0: exact.

@@ -188,6 +188,7 @@ StageCost StageCosts::with(const StageRange& stage, std::vector<std::size_t> rec
 }
 
 StageCost StageCosts::cost(const StageRange& stage, double limit, double enough) const {
+  if (options_.replicas != 0 && stage.replicas() != options_.replicas) return {};
   const double capacity = group(stage).memory;
   StageCost whole = with(stage, {});
   if (whole.memory <= capacity && whole.time < limit) return whole;

@@ -65,11 +65,11 @@ class StageCosts {
   // takes less. It does not fall when end_block grows. O(types).
   double least_compute(const StageRange& stage) const;
 
-  // The stage with the least compute that fits its memory. If its time is at least `limit`, the
-  // result does not fit. A time of at most `enough` seconds need not be the least. For GPUs of one
-  // type the recomputed blocks are the exact best. For several types in one stage, blocks are
-  // chosen by an upper bound of their time. O(types), plus recompute.h's time when blocks must be
-  // recomputed.
+  // The stage with the least compute that fits its memory. If its time is at least `limit`, or the
+  // options ask for another number of replicas, the result does not fit. A time of at most `enough`
+  // seconds need not be the least. For GPUs of one type the recomputed blocks are the exact best.
+  // For several types in one stage, blocks are chosen by an upper bound of their time. O(types),
+  // plus recompute.h's time when blocks must be recomputed.
   StageCost cost(const StageRange& stage, double limit = kUnlimited, double enough = 0) const;
 
   // The stage with as little memory as `time` seconds of a microbatch allow. `before` is its cost()

@@ -77,6 +77,7 @@ inline NaiveStage naive_stage(const Instance& instance, const std::vector<std::s
   }
   const std::size_t count = range.end_block - range.first_block;
   NaiveStage best;
+  if (options.replicas != 0 && range.replicas() != options.replicas) return best;
   for (std::uint32_t set = 0; set < (options.recompute ? 1u << count : 1u); ++set) {
     double seconds = 0, backward = 0, weights = 0, stash = 0, peak = 0;
     for (std::size_t i = 0; i < count; ++i) {
