@@ -1,7 +1,7 @@
-// As mpi_allreduce.c, with Gloo over its TCP transport on loopback. The ranks find each other in a
-// directory.
+// As mpi_allreduce.c, with Gloo over its TCP transport on one network interface. The ranks find
+// each other in a directory.
 //
-// usage: gloo_allreduce DIRECTORY RANK RANKS BYTES ITERATIONS WARMUP
+// usage: gloo_allreduce DIRECTORY RANK RANKS BYTES ITERATIONS WARMUP INTERFACE
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/rendezvous/context.h>
@@ -33,15 +33,16 @@ void all_reduce(const std::shared_ptr<gloo::Context>& context, Number* in, Numbe
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 7) {
-    std::fprintf(stderr, "usage: gloo_allreduce DIRECTORY RANK RANKS BYTES ITERATIONS WARMUP\n");
+  if (argc != 8) {
+    std::fprintf(stderr,
+                 "usage: gloo_allreduce DIRECTORY RANK RANKS BYTES ITERATIONS WARMUP INTERFACE\n");
     return 2;
   }
   const int rank = std::atoi(argv[2]), ranks = std::atoi(argv[3]);
   const std::size_t count = std::strtoull(argv[4], nullptr, 10) / sizeof(float);
   const int iterations = std::atoi(argv[5]), warmup = std::atoi(argv[6]);
   gloo::transport::tcp::attr attributes;
-  attributes.iface = "lo";
+  attributes.iface = argv[7];
   auto device = gloo::transport::tcp::CreateDevice(attributes);
   auto store = gloo::rendezvous::FileStore(argv[1]);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);

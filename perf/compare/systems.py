@@ -175,7 +175,15 @@ class Gloo:
                  str(HERE / "gloo_allreduce.cc"), "-lgloo", "-lpthread"])
 
     def run(self, ranks: int, size: int, iterations: int, warmup: int) -> Run:
+        return self._run([subprocess.Popen] * ranks, "lo", size, iterations, warmup)
+
+    def run_at(self, machines: list, size: int, iterations: int, warmup: int) -> Run:
+        """A rank at each of these machines of a simulated network."""
+        return self._run([machine.popen for machine in machines], machines[0].interface, size, iterations, warmup)
+
+    def _run(self, places: list, interface: str, size: int, iterations: int, warmup: int) -> Run:
         with tempfile.TemporaryDirectory() as meeting:
-            group = [Process([self.program, meeting, rank, ranks, size, iterations, warmup]) for rank in range(ranks)]
+            group = [Process([self.program, meeting, rank, len(places), size, iterations, warmup, interface], popen=popen)
+                     for rank, popen in enumerate(places)]
             finish_all(group)
         return parse(group[0].stdout)

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from running_node import Process, Tallyd, default_build
@@ -161,13 +161,13 @@ def running(nodes: list[Tallyd]) -> Iterator[None]:
 
 
 class Cluster:
-    """Nodes on all machines, that meet at the first one's; see cluster_of()."""
+    """Nodes on all machines, that meet at the first one's; see cluster_of(). workers: the machines' indexes."""
 
-    def __init__(self, network: Network, build: Path, directory: str, workers: int, shards: int, speeds: list[float]):
+    def __init__(self, network: Network, build: Path, directory: str, workers: Collection[int], shards: int, speeds: list[float]):
         self.network, self.build, self.directory = network, build, directory
         self.nodes = []
         for machine, speed in zip(network.machines, speeds):
-            role = "worker" if machine.index <= workers else "helper"
+            role = "worker" if machine.index in workers else "helper"
             self.nodes.append(Tallyd(
                 build / "control/tallyd", "--listen-tcp", f"tcp:{machine.address}:{PORT}", "--verbs", "off", "--shards", shards,
                 "--cluster", self.address, "--cluster-name", f"m{machine.index}", "--cluster-host", f"m{machine.index}",
@@ -192,7 +192,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster_of(network: Network, arguments, directory: str, workers: int, speeds: list[float]) -> Iterator[Cluster]:
+def cluster_of(network: Network, arguments, directory: str, workers: Collection[int], speeds: list[float]) -> Iterator[Cluster]:
     """Of nodes that say that they are as fast as that."""
     cluster = Cluster(network, arguments.build, directory, workers, arguments.shards, speeds)
     with running(cluster.nodes):
@@ -208,7 +208,7 @@ def busy() -> tuple[float, float]:
 
 def by_cluster(arguments, network: Network, place: str, speeds: list[float]) -> dict:
     workers = [(machine, f"m{machine.index}") for machine in network.machines[:arguments.workers]]
-    with cluster_of(network, arguments, place, arguments.workers, speeds) as cluster:
+    with cluster_of(network, arguments, place, range(1, arguments.workers + 1), speeds) as cluster:
         return all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, place)
 
 

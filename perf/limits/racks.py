@@ -115,7 +115,7 @@ def measure(arguments) -> list[dict]:
         plans = [("stars", racks.stars()), ("two levels", racks.two_levels())]
         if arguments.chains:
             plans.append(("chains", racks.two_levels(chains=True)))
-        with cluster_of(network, arguments, place, racks.machines, [within] * racks.machines) as cluster:
+        with cluster_of(network, arguments, place, range(1, racks.machines + 1), [within] * racks.machines) as cluster:
             return [{**by_plan(arguments, cluster, racks, name, trees), "goodput_share": share}
                     for name, trees in plans]
 

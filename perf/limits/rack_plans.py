@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Planned trees beside stars and Gloo's ring, on racks whose uplinks are the bottleneck: measured beside predicted.
+
+Each of R racks has W workers and H CPU servers, on machines of their own (network namespaces) with a node each; all cables
+and the racks' uplinks are limited in both directions. B is what a plain socket gets through such a cable, measured in the same
+run. Stars are those of BytePS (OSDI '20) with the weights of full bisection. `tallyctl plan make --network` makes the trees of
+the network as it is; with --probe also of the network that `tallyctl probe --racks` finds. `tallyctl plan check` predicts the
+times. The ring has the ranks of a rack beside each other, so that one copy of the bytes crosses each uplink: at best it takes
+2(n-1)/n M/B. Medians of rounds, checked bit by bit. Needs root.
+
+usage: rack_plans.py [--build DIR] [--racks N] [--workers N] [--helpers N] [--rate 60mbit] [--uplink 60mbit] [--size 16M]
+                     [--rounds N] [--shards N] [--probe] [--json FILE] [--plans DIR]
+--workers and --helpers: of each rack.
+"""
+
+import copy
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cluster import (BURST, QUEUE, Cluster, all_reduce, bits_of, bytes_of, cluster_of, goodput, keep, parse, parser,
+                     seconds_of)
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "compare"), str(Path(__file__).resolve().parents[2] / "tests/net")]
+from network import Machine, Network  # noqa: E402
+from systems import Gloo, Unavailable  # noqa: E402
+
+UNIT = 65536  # what the weights of a class sum to
+ROOT = -1
+ABSENT = -2  # a machine that is not in the tree
+ELEMENT = "i32"  # its sums are the same in any order, so that they can be checked whatever the trees
+PROBE_S = 600
+
+
+def tallyctl(build: Path, *words, timeout: float = 60) -> str:
+    done = subprocess.run([build / "control/tallyctl", *map(str, words)], text=True, capture_output=True, timeout=timeout,
+                          check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"tallyctl {' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+class Racks:
+    """Machines 1, 2, ... of the network: the workers of rack 1, its CPU servers, the workers of rack 2, ..."""
+
+    def __init__(self, racks: int, workers: int, helpers: int, nic: float, uplink: float):
+        self.racks, self.each, self.helpers_of_each = racks, workers + helpers, helpers
+        self.nic, self.uplink = nic, uplink
+        machines = range(1, racks * self.each + 1)
+        self.workers = [index for index in machines if (index - 1) % self.each < workers]
+        self.helpers = [index for index in machines if index not in self.workers]
+
+    def document(self) -> dict:
+        """The file of the network."""
+        machines = [{"name": f"m{index}", "role": "worker" if index in self.workers else "helper",
+                     "rack": f"rack{(index - 1) // self.each + 1}", "nic": self.nic}
+                    for index in sorted(self.workers + self.helpers)]
+        return {"fmt": "tally-network/1", "machines": machines,
+                "racks": [{"name": f"rack{rack + 1}", "speed": self.uplink} for rack in range(self.racks)]}
+
+    def stars(self, plan: dict) -> dict:
+        """A plan of the same network: a star at each machine, with the weights of full bisection."""
+        n, k = len(self.workers), len(self.helpers)
+        whole = n * n + k * n - 2 * k
+        shares = {"worker": (n - k) / whole, "helper": 2 * (n - 1) / whole}
+        made = copy.deepcopy(plan)
+        machines = [node for node in made["nodes"] if node["role"] != "switch"]
+        trees = [{"w": round(UNIT * shares[root["role"]]), "up": [
+            ROOT if node is root else root["id"] if node["role"] == "worker" else ABSENT for node in machines]}
+            for root in machines if shares[root["role"]] > 0]
+        trees[-1]["w"] += UNIT - sum(tree["w"] for tree in trees)
+        domain = made["domains"][0]
+        domain.pop("cert", None)
+        domain["classes"] = [{"max_bytes": None, "chunk": plan["domains"][0]["classes"][-1]["chunk"], "trees": trees}]
+        made["method"] = "star"
+        return made
+
+
+class Bench:
+    """A cluster on racks, where plans and the ring are measured."""
+
+    def __init__(self, arguments, network: Network, cluster: Cluster, racks: Racks):
+        self.arguments, self.network, self.cluster, self.racks = arguments, network, cluster, racks
+        self.folder = Path(arguments.plans or cluster.directory)
+        self.size = bytes_of(arguments.size)
+
+    def machines(self) -> list[Machine]:
+        """Of the ranks."""
+        return [self.network.machine(index) for index in self.racks.workers]
+
+    def make(self, name: str, network: dict) -> dict:
+        """Plans for a network that a file describes."""
+        file = self.folder / f"{name}-network.json"
+        file.write_text(json.dumps(network, indent=1))
+        return json.loads(tallyctl(self.arguments.build, "plan", "make", "--network", file))
+
+    def probed(self) -> dict:
+        """The machines and racks that the cluster finds."""
+        file = self.folder / "probed.json"
+        tallyctl(self.arguments.build, "--address", self.cluster.local(1), "probe", "--racks", "--no-pairs", "--seconds", 0.5,
+                 "--out", file, timeout=PROBE_S)
+        return json.loads(file.read_text())
+
+    def by_plan(self, name: str, plan: dict) -> dict:
+        file = self.folder / f"{name.replace(' ', '-')}.json"
+        file.write_text(json.dumps(plan, indent=1))
+        checked = json.loads(tallyctl(self.arguments.build, "plan", "check", file, "--bytes", self.size, "--json")
+                             )["domains"][0]["classes"][-1]
+        tallyctl(self.arguments.build, "--address", self.cluster.local(1), "plan", "set", file)
+        workers = [(machine, f"m{machine.index}") for machine in self.machines()]
+        row = all_reduce(self.arguments.build, self.cluster.address, workers, self.arguments.size, self.arguments.rounds,
+                         self.cluster.directory, ELEMENT)
+        return {"plan": name, **seconds_of(row), "predicted": checked["predicted"]["seconds"], "binds": checked["binds"],
+                "trees": len(plan["domains"][0]["classes"][-1]["trees"])}
+
+    def ring(self, gloo: Gloo) -> dict:
+        run = gloo.run_at(self.machines(), self.size, self.arguments.rounds, 1)
+        if run.wrong:
+            raise SystemExit(f"Gloo: {run.wrong} elements are wrong")
+        seconds = [time / 1e6 for time in run.times_us]
+        n = len(self.racks.workers)
+        return {"plan": "ring", "seconds": statistics.median(seconds), "seconds_min": min(seconds), "seconds_max": max(seconds),
+                "predicted": 2 * (n - 1) / n * self.size / min(self.racks.nic, self.racks.uplink), "binds": "", "trees": n}
+
+
+def measure(arguments, gloo: Gloo) -> list[dict]:
+    each = arguments.workers + arguments.helpers
+    with Network(arguments.racks * each, racks=arguments.racks) as network, \
+            tempfile.TemporaryDirectory(prefix="tally-racks-") as place:
+        for machine in network.machines:
+            machine.limit(arguments.rate, BURST, QUEUE)
+        nic = goodput(network.machine(1), network.machine(2))
+        for rack in range(arguments.racks):
+            network.switch.limit_uplink(rack, arguments.uplink, BURST, QUEUE)
+        racks = Racks(arguments.racks, arguments.workers, arguments.helpers, nic,
+                      nic * bits_of(arguments.uplink) / bits_of(arguments.rate))
+        with cluster_of(network, arguments, place, racks.workers, [nic] * len(network.machines)) as cluster:
+            bench = Bench(arguments, network, cluster, racks)
+            plan = bench.make("trees", racks.document())
+            rows = [bench.by_plan("trees", plan), bench.ring(gloo), bench.by_plan("stars", racks.stars(plan))]
+            if arguments.probe:
+                rows.append(bench.by_plan("probed trees", bench.make("probed", bench.probed())))
+    return rows
+
+
+def main() -> None:
+    options = parser(__doc__.splitlines()[0], workers=4, rate="60mbit")
+    options.add_argument("--racks", type=int, default=2)
+    options.add_argument("--helpers", type=int, default=1, help="CPU servers of each rack")
+    options.add_argument("--uplink", default="60mbit", help="of every rack")
+    options.add_argument("--probe", action="store_true", help="also the trees of the network that a probe finds: some minutes")
+    options.add_argument("--plans", type=Path, help="a folder to leave the files in")
+    arguments = parse(options)
+    with tempfile.TemporaryDirectory(prefix="tally-gloo-") as scratch:
+        try:
+            gloo = Gloo(Path(scratch))
+        except Unavailable as reason:
+            raise SystemExit(str(reason)) from reason
+        rows = measure(arguments, gloo)
+    print(f"{'plan':>12} {'trees':>5} {'seconds':>8} {'min':>7} {'max':>7} {'predicted':>9} {'ratio':>6}  binds")
+    for row in rows:
+        print(f"{row['plan']:>12} {row['trees']:>5} {row['seconds']:>8.3f} {row['seconds_min']:>7.3f} {row['seconds_max']:>7.3f} "
+              f"{row['predicted']:>9.3f} {row['seconds'] / row['predicted']:>6.3f}  {row['binds']}")
+    trees = rows[0]["seconds"]
+    print("times of trees: " + ", ".join(f"{row['plan']} {row['seconds'] / trees:.3f}" for row in rows[1:]))
+    keep(rows, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
