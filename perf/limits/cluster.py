@@ -117,6 +117,24 @@ def goodput(sender: Machine, receiver: Machine) -> float:
     return min(b - a for a, b in zip(before, after)) / seconds
 
 
+def tallyctl(build: Path, *words, timeout: float = 60) -> str:
+    done = subprocess.run([build / "control/tallyctl", *map(str, words)], text=True, capture_output=True, timeout=timeout,
+                          check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"tallyctl {' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+def limit_racks(network: Network, arguments) -> tuple[float, float]:
+    """Limits all cables to --rate, and the racks' uplinks to --uplink. Returns the goodput of both, the same share of the rate."""
+    for machine in network.machines:
+        machine.limit(arguments.rate, BURST, QUEUE)
+    within = goodput(network.machine(1), network.machine(2))
+    for rack in range(arguments.racks):
+        network.switch.limit_uplink(rack, arguments.uplink, BURST, QUEUE)
+    return within, within * bits_of(arguments.uplink) / bits_of(arguments.rate)
+
+
 def predicted(workers: list[float], helpers: list[float], size: float) -> float:
     """Seconds; of NICs in bytes per second. One form for equal and for uneven ones."""
     n = len(workers)

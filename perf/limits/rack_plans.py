@@ -16,31 +16,19 @@ usage: rack_plans.py [--build DIR] [--racks N] [--workers N] [--helpers N] [--ra
 import copy
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from cluster import (BURST, QUEUE, Cluster, all_reduce, bits_of, bytes_of, cluster_of, goodput, keep, parse, parser,
-                     seconds_of)
+from cluster import Cluster, all_reduce, bytes_of, cluster_of, keep, limit_racks, parse, parser, seconds_of, tallyctl
+from racks import ELEMENT, ROOT, UNIT
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "compare"), str(Path(__file__).resolve().parents[2] / "tests/net")]
 from network import Machine, Network  # noqa: E402
 from systems import Gloo, Unavailable  # noqa: E402
 
-UNIT = 65536  # what the weights of a class sum to
-ROOT = -1
 ABSENT = -2  # a machine that is not in the tree
-ELEMENT = "i32"  # its sums are the same in any order, so that they can be checked whatever the trees
 PROBE_S = 600
-
-
-def tallyctl(build: Path, *words, timeout: float = 60) -> str:
-    done = subprocess.run([build / "control/tallyctl", *map(str, words)], text=True, capture_output=True, timeout=timeout,
-                          check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"tallyctl {' '.join(map(str, words))}: {done.stderr}")
-    return done.stdout
 
 
 class Racks:
@@ -130,13 +118,8 @@ def measure(arguments, gloo: Gloo) -> list[dict]:
     each = arguments.workers + arguments.helpers
     with Network(arguments.racks * each, racks=arguments.racks) as network, \
             tempfile.TemporaryDirectory(prefix="tally-racks-") as place:
-        for machine in network.machines:
-            machine.limit(arguments.rate, BURST, QUEUE)
-        nic = goodput(network.machine(1), network.machine(2))
-        for rack in range(arguments.racks):
-            network.switch.limit_uplink(rack, arguments.uplink, BURST, QUEUE)
-        racks = Racks(arguments.racks, arguments.workers, arguments.helpers, nic,
-                      nic * bits_of(arguments.uplink) / bits_of(arguments.rate))
+        nic, uplink = limit_racks(network, arguments)
+        racks = Racks(arguments.racks, arguments.workers, arguments.helpers, nic, uplink)
         with cluster_of(network, arguments, place, racks.workers, [nic] * len(network.machines)) as cluster:
             bench = Bench(arguments, network, cluster, racks)
             plan = bench.make("trees", racks.document())

@@ -15,13 +15,12 @@ usage: racks.py [--build DIR] [--racks N] [--workers N] [--rate 60mbit] [--uplin
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from cluster import (BURST, QUEUE, Cluster, all_reduce, bits_of, busy, bytes_of, cluster_of, goodput, keep, parse, parser,
-                     seconds_of)
+from cluster import (Cluster, all_reduce, bits_of, busy, bytes_of, cluster_of, keep, limit_racks, parse, parser, seconds_of,
+                     tallyctl)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
 from network import Network  # noqa: E402
@@ -75,13 +74,6 @@ class Racks:
                      "trees": [{"w": weight, "up": up} for weight, up in zip(weights, trees)]}]}]}
 
 
-def tallyctl(build: Path, *words) -> str:
-    done = subprocess.run([build / "control/tallyctl", *map(str, words)], text=True, capture_output=True, timeout=60, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"tallyctl {' '.join(map(str, words))}: {done.stderr}")
-    return done.stdout
-
-
 def by_plan(arguments, cluster: Cluster, racks: Racks, name: str, trees: list[list[int]]) -> dict:
     """Predicted, set and measured."""
     file = Path(arguments.plans or cluster.directory, f"{name.replace(' ', '-')}.json")
@@ -104,19 +96,14 @@ def by_plan(arguments, cluster: Cluster, racks: Racks, name: str, trees: list[li
 def measure(arguments) -> list[dict]:
     with Network(arguments.racks * arguments.workers, racks=arguments.racks) as network, \
             tempfile.TemporaryDirectory(prefix="tally-racks-") as place:
-        for machine in network.machines:
-            machine.limit(arguments.rate, BURST, QUEUE)
-        within = goodput(network.machine(1), network.machine(2))
-        for rack in range(arguments.racks):
-            network.switch.limit_uplink(rack, arguments.uplink, BURST, QUEUE)
-        share = within / (bits_of(arguments.rate) / 8)
+        within, uplink = limit_racks(network, arguments)
         pieces = {"chunk": arguments.chunk, **({"window": arguments.window} if arguments.window else {})}
-        racks = Racks(arguments.racks, arguments.workers, within, share * bits_of(arguments.uplink) / 8, pieces)
+        racks = Racks(arguments.racks, arguments.workers, within, uplink, pieces)
         plans = [("stars", racks.stars()), ("two levels", racks.two_levels())]
         if arguments.chains:
             plans.append(("chains", racks.two_levels(chains=True)))
         with cluster_of(network, arguments, place, range(1, racks.machines + 1), [within] * racks.machines) as cluster:
-            return [{**by_plan(arguments, cluster, racks, name, trees), "goodput_share": share}
+            return [{**by_plan(arguments, cluster, racks, name, trees), "goodput_share": within / (bits_of(arguments.rate) / 8)}
                     for name, trees in plans]
 
 
