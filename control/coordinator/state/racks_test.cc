@@ -40,6 +40,16 @@ class RacksTest : public ChangingTest {
       coordinator_->open(rank + 1, opening(rank, job, "t", 4, hosts[rank]), now_);
     }
   }
+  // The ranks of a job have their answers, and wait for changes.
+  void start_job() {
+    open_all();
+    for (const NodeId node : nodes_) serve(node);
+    for (Coordinator::Ticket ticket : {1, 2, 3, 4}) {
+      EXPECT_EQ(error(ticket), "");
+      coordinator_->listen(ticket);
+    }
+  }
+
   PlanSource source() const { return coordinator_->jobs().current("train")->made_by->source; }
 
   std::vector<NodeId> nodes_;
@@ -105,12 +115,7 @@ TEST_F(RacksTest, AJobOfOtherMachinesHasStars) {
 
 TEST_F(RacksTest, ADrainedNodesTreesGoToASubstituteWhileAnotherPlanIsMade) {
   plan();
-  open_all();
-  for (const NodeId node : nodes_) serve(node);
-  for (Coordinator::Ticket ticket : {1, 2, 3, 4}) {
-    EXPECT_EQ(error(ticket), "");
-    coordinator_->listen(ticket);
-  }
+  start_job();
   ASSERT_TRUE(coordinator_->drain("c", false, now_).ok());
   EXPECT_NE(request(), 0U);
   const auto at_b = news(nodes_[1]).placements, at_d = news(nodes_[3]).placements;
@@ -128,12 +133,7 @@ TEST_F(RacksTest, WithoutRacksAnyMoreAJobReturnsToStars) {
   }
   ASSERT_TRUE(coordinator_->set_speeds(measured).ok());
   plan();
-  open_all();
-  for (const NodeId node : nodes_) serve(node);
-  for (Coordinator::Ticket ticket : {1, 2, 3, 4}) {
-    EXPECT_EQ(error(ticket), "");
-    coordinator_->listen(ticket);
-  }
+  start_job();
   EXPECT_EQ(source(), PlanSource::kRacks);
   ASSERT_TRUE(coordinator_->set_speeds({}).ok());
   coordinator_->replan("");
