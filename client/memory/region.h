@@ -19,9 +19,9 @@ inline std::uintptr_t address_of(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
-// What outstanding operations do with a region. kPart: results go there, and the caller may write
-// to other bytes of it meanwhile. kWhole: results go there, and these operations use all of its
-// bytes.
+// How outstanding operations use a region. kOnlyRead: none has its result there. kPart: there are
+// results, and some bytes belong to no operation. kWhole: there are results, and all bytes belong
+// to operations.
 enum class RegionUse { kOnlyRead, kPart, kWhole };
 
 class Region {

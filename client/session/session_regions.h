@@ -43,9 +43,9 @@ class SessionRegions {
   // is that of the first region that cannot move.
   Outcome move_used() const;
   // The same when the session goes on: nodes of later versions get the memory that is there now.
-  // `use_of` says what outstanding operations do with a region of the caller. One that they only
-  // read stays. One of which they use a part cannot move, because what the caller writes to other
-  // bytes meanwhile would be lost.
+  // `use_of` returns the use of a region of the caller. A region with kOnlyRead stays. A region
+  // with kPart is an error: the caller may write to its other bytes while it moves, and these would
+  // be lost.
   Outcome replace_used(const std::function<RegionUse(const Region&)>& use_of) const;
 
  private:

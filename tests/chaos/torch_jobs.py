@@ -114,7 +114,7 @@ class TrainingJob(FinishJob):
                 or all(len(self.results[number]) > step for number in self._reliable()))
 
     def _reliable(self) -> list:
-        """The ranks without a fault. One that was cut off may have a step with other contributors than these."""
+        """The ranks without a fault. A rank that was cut off may have ended a step with other contributors."""
         return [number for number in self._present() if not self._excused(number)]
 
     def _live(self) -> list:

@@ -13,7 +13,7 @@ TYPE = "cpu"  # all ranks have processors of one type, which differ in speed
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    blocks: tuple[int, int]  # the first one, and the first one that is not its own
+    blocks: tuple[int, int]  # from the first number up to the second one, which is not in it
     ranks: list[int]
 
 

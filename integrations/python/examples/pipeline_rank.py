@@ -24,7 +24,7 @@ class Training:
     microbatch: int  # sequences
     microbatches: int  # of an iteration, of all chains together
     replicas: int  # of each stage
-    steps: int  # that are measured, after one that is not
+    steps: int  # measured steps; one more step comes before them
     calibrate: float  # seconds
 
 
