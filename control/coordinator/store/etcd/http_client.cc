@@ -137,8 +137,13 @@ class HttpClient::Worker {
     if (found == active_.end()) return;
     curl_.curl_multi_remove_handle(multi_, easy);
     if (code != CURLE_OK) {
-      return done(found, Error{Status::kUnavailable, fmt::format("{}: {}", found->request.url,
-                                                                 curl_.curl_easy_strerror(code))});
+      const char* const remedy =
+          code == CURLE_PEER_FAILED_VERIFICATION
+              ? "; cluster.store_authority must be the authority that signed etcd's certificate"
+              : "";
+      return done(found,
+                  Error{Status::kUnavailable, fmt::format("{}: {}{}", found->request.url,
+                                                          curl_.curl_easy_strerror(code), remedy)});
     }
     curl_.curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &found->answer.code);
     done(found, std::move(found->answer));
