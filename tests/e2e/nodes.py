@@ -36,12 +36,13 @@ class Cluster(unittest.TestCase):
         self.addCleanup(end_all)
         self.place = Path(directory.name)
         self.nodes = {}
+        self.log_level = "error"  # of nodes that start
 
     def address(self, name: str) -> str:
         return f"unix:{self.place}/{name}.sock"
 
     def start(self, name: str, *more: str, shards: int = 2) -> None:
-        self.nodes[name] = Tallyd(self.TALLYD, "--shards", shards, "--log-level", "error", *more, folder=self.place,
+        self.nodes[name] = Tallyd(self.TALLYD, "--shards", shards, "--log-level", self.log_level, *more, folder=self.place,
                                   name=name)
 
     def cluster(self, *others: tuple, shards: int = 2, coordinator: tuple = ()) -> None:

@@ -13,6 +13,8 @@ import os
 import re
 import shutil
 import socket
+import ssl
+import subprocess
 import sys
 import time
 import urllib.request
@@ -56,30 +58,39 @@ class Etcd(Cluster):
         self.links = {}  # by name of a node: its network to etcd, where a test cuts that
         self.took = []  # seconds until another node acted
         self.ports = {number: (free_port(), free_port()) for number in range(3)}
+        self.scheme, self.authority, self.certificate = "http", None, ()
 
     # -- etcd ----------------------------------------------------------------------------------------
 
     def start_member(self, number: int, members: int) -> None:
-        client, peer = self.ports[number]
+        client, peer = f"{self.scheme}://127.0.0.1:{self.ports[number][0]}", self.ports[number][1]
         peers = ",".join(f"m{one}=http://127.0.0.1:{self.ports[one][1]}" for one in range(members))
         self.etcd[number] = Process([
             "etcd", "--name", f"m{number}", "--data-dir", self.place / f"etcd-{number}",
-            "--listen-client-urls", f"http://127.0.0.1:{client}", "--advertise-client-urls",
-            f"http://127.0.0.1:{client}", "--listen-peer-urls", f"http://127.0.0.1:{peer}",
+            "--listen-client-urls", client, "--advertise-client-urls", client, *self.certificate,
+            "--listen-peer-urls", f"http://127.0.0.1:{peer}",
             "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}", "--initial-cluster", peers,
             "--logger", "zap", "--log-outputs", self.place / f"etcd-{number}.log"])
 
     def start_etcd(self, members: int = 1) -> None:
         for number in range(members):
             self.start_member(number, members)
-        self.store = "etcd:" + ",".join(f"http://127.0.0.1:{self.ports[one][0]}" for one in range(members))
+        self.store = "etcd:" + ",".join(f"{self.scheme}://127.0.0.1:{self.ports[one][0]}" for one in range(members))
+
+    def use_tls(self) -> None:
+        """Clients reach etcd by https. Its certificate is its own authority."""
+        self.scheme, self.authority, key = "https", self.place / "etcd.pem", self.place / "etcd.key"
+        self.certificate = ("--cert-file", self.authority, "--key-file", key)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=etcd", "-addext",
+                        "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", self.authority], check=True, capture_output=True)
 
     def ask_etcd(self, method: str, body: dict) -> dict:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.ports[0][0]}/v3/{method}", json.dumps(body).encode())
+        request = urllib.request.Request(f"{self.scheme}://127.0.0.1:{self.ports[0][0]}/v3/{method}", json.dumps(body).encode())
+        trusted = ssl.create_default_context(cafile=self.authority) if self.authority else None
         until = time.monotonic() + TIMEOUT
         while True:
             try:
-                with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+                with urllib.request.urlopen(request, timeout=TIMEOUT, context=trusted) as answer:
                     return json.load(answer)
             except OSError:  # it is still starting
                 if time.monotonic() > until:
@@ -366,8 +377,8 @@ class Etcd(Cluster):
         nodes = json.loads(self.ctl("--json", "nodes", node=following))
         self.assertEqual({node["name"] for node in nodes if node["draining"]}, set(self.NAMES) - {acting})
 
-    def test_with_a_password(self):
-        self.start_etcd()
+    def ask_for_a_password(self) -> Path:
+        """etcd refuses all but one user. Returns the configuration with this user."""
         key = b64encode(b"tally/").decode()
         end = b64encode(b"tally0").decode()
         self.ask_etcd("auth/user/add", {"name": "root", "password": "r"})
@@ -381,14 +392,38 @@ class Etcd(Cluster):
         self.ask_etcd("auth/enable", {})
         password = self.place / "password"
         config = self.place / "store.toml"
-        config.write_text(f'[cluster]\nstore_user = "tally"\nstore_password_file = "{password}"\n')
+        authority = f'store_authority = "{self.authority}"\n' if self.authority else ""
+        config.write_text(f'[cluster]\nstore_user = "tally"\nstore_password_file = "{password}"\n{authority}')
         password.write_text("p\n")
         password.chmod(0o600)
+        return config
+
+    def take_over_with(self, config: Path) -> None:
         for name in self.NAMES:
             self.start_candidate(name, "--config", str(config))
         acting = self.wait_for_members(3)
         self.nodes[acting].kill()
         self.take_over("kill", acting, 2)
+
+    def test_with_a_password(self):
+        self.start_etcd()
+        self.take_over_with(self.ask_for_a_password())
+
+    def test_over_https(self):
+        self.use_tls()
+        self.start_etcd()
+        self.take_over_with(self.ask_for_a_password())
+
+    def test_an_unknown_authority_is_refused(self):
+        self.use_tls()
+        self.start_etcd()
+        self.ask_etcd("maintenance/status", {})
+        self.log_level = "warning"
+        self.start_candidate("a")
+        until = time.monotonic() + TIMEOUT
+        while "cluster.store_authority" not in self.nodes["a"].output():
+            self.assertLess(time.monotonic(), until, self.nodes["a"].output())
+            time.sleep(0.1)
 
 
 if __name__ == "__main__":
