@@ -117,9 +117,8 @@ def goodput(sender: Machine, receiver: Machine) -> float:
     return min(b - a for a, b in zip(before, after)) / seconds
 
 
-def tallyctl(build: Path, *words, timeout: float = 60) -> str:
-    done = subprocess.run([build / "control/tallyctl", *map(str, words)], text=True, capture_output=True, timeout=timeout,
-                          check=False)
+def tallyctl(build: Path, *words, timeout: float = 60, run=subprocess.run) -> str:
+    done = run([build / "control/tallyctl", *map(str, words)], text=True, capture_output=True, timeout=timeout, check=False)
     if done.returncode != 0:
         raise SystemExit(f"tallyctl {' '.join(map(str, words))}: {done.stderr}")
     return done.stdout

@@ -89,7 +89,7 @@ class Bench:
         """The machines and racks that the cluster finds."""
         file = self.folder / "probed.json"
         tallyctl(self.arguments.build, "--address", self.cluster.local(1), "probe", "--racks", "--no-pairs", "--seconds", 0.5,
-                 "--out", file, timeout=PROBE_S)
+                 "--out", file, timeout=PROBE_S, run=self.network.machine(1).run)
         return json.loads(file.read_text())
 
     def by_plan(self, name: str, plan: dict) -> dict:
