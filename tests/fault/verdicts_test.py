@@ -56,8 +56,7 @@ class Verdicts(Cluster):
             ranks[1].pause()
             ranks[0].send("wait")
             time.sleep(0.5)
-            waiting = [entry for job in json.loads(self.ctl("--json", "jobs")) for entry in job["waiting"]]
-            if not ranks[0].has_line() and not waiting:
+            if not ranks[0].has_line() and not self.waiting():
                 return
             ranks[1].resume()
             for rank in ranks[1:]:
@@ -65,6 +64,16 @@ class Verdicts(Cluster):
             for rank in ranks:
                 rank.expect("^17 ok")
         self.fail("no rank was stopped in the middle of an operation")
+
+    def waiting(self) -> list:
+        return [entry for job in json.loads(self.ctl("--json", "jobs")) for entry in job["waiting"]]
+
+    def wait_for_the_first(self) -> None:
+        """Until a notice has reached the node: later ones are compared with it."""
+        until = time.monotonic() + TIMEOUT
+        while not self.waiting():
+            self.assertLess(time.monotonic(), until, "no notice has reached the node")
+            time.sleep(0.02)
 
     def stuck(self, node: str = "a") -> list:
         return [entry for job in json.loads(self.ctl("--json", "jobs", node=node)) for entry in job["stuck"]]
@@ -122,6 +131,7 @@ class Verdicts(Cluster):
         self.start("a")
         ranks = self.ranks(0, 1, 2)
         self.post(ranks[:1])
+        self.wait_for_the_first()
         self.post(ranks[1:2], count=999)
         found = self.verdict("mismatch")
         self.assertEqual((found["who"], found["text"]),
