@@ -23,7 +23,7 @@ RowRunner::RowRunner(Session& session, const Options& options, const Row& row, c
       row_(row),
       in_(options.in_place ? out : in),
       out_(out),
-      layout_(row, options.misalign),
+      layout_(row, options.misalign, options.checks()),
       completions_(row.buckets.size()),
       posted_(row.buckets.size()) {
   const std::size_t count = row.buckets.size();

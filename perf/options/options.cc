@@ -272,7 +272,9 @@ Result<std::vector<Row>> make_rows(const Options& options) {
 
 std::uint64_t arena_bytes(const Options& options, const std::vector<Row>& rows) {
   std::uint64_t most = 0;
-  for (const Row& row : rows) most = std::max(most, Layout(row, options.misalign).bytes);
+  for (const Row& row : rows) {
+    most = std::max(most, Layout(row, options.misalign, options.checks()).bytes);
+  }
   return most;
 }
 

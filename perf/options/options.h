@@ -53,6 +53,7 @@ struct Options {
   // What the run verifies.
   bool check = false;
   bool check_each = false;
+  bool checks() const { return check || check_each; }
   bool stats = false;
   bool nonfinite = false;
   bool integers = false;  // gradients are small integers, whose sums do not depend on the order

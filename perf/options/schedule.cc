@@ -80,12 +80,13 @@ std::uint64_t Row::count() const {
   return sum;
 }
 
-Layout::Layout(const Row& row, std::uint64_t misalign) {
+Layout::Layout(const Row& row, std::uint64_t misalign, bool guarded) {
+  const std::uint64_t least_gap = guarded ? 1 : 0;
   std::uint64_t at = misalign;
   for (const Bucket& bucket : row.buckets) {
     offsets.push_back(at);
     const std::uint64_t end = at + bucket.count * element_bytes(row.type);
-    at = (end / kAlignment + 1) * kAlignment + misalign;
+    at = (end + least_gap + kAlignment - 1) / kAlignment * kAlignment + misalign;
   }
   bytes = at;
 }

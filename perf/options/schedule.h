@@ -94,13 +94,14 @@ struct Row {
   std::uint64_t bytes() const { return count() * element_bytes(type); }
 };
 
-// Where the buckets lie in a buffer, the same for inputs and outputs. Gaps between buckets detect
-// stores beyond the end of a result.
+// Where the buckets lie in a buffer, the same for inputs and outputs. `guarded`: a gap behind each
+// bucket detects stores beyond the end of its result. Without gaps, one bucket covers the whole
+// buffer, which can then move out of a stopped node's reach.
 struct Layout {
   static constexpr std::uint64_t kAlignment = 512;  // the alignment of tensors in frameworks
 
   Layout() = default;
-  Layout(const Row& row, std::uint64_t misalign);
+  Layout(const Row& row, std::uint64_t misalign, bool guarded);
 
   std::vector<std::uint64_t> offsets;  // by bucket, in bytes
   std::uint64_t bytes = 0;             // of the whole buffer

@@ -94,11 +94,11 @@ TEST(Plan, ShuffleStaysWithinItsWindow) {
   EXPECT_NE(order, shuffled_order(100, 32, 8));
 }
 
-TEST(Plan, LayoutLeavesAGapBehindEveryBucket) {
+TEST(Plan, GuardedLayoutLeavesAGapBehindEveryBucket) {
   Row row;
   row.type = ElementType::kF64;
   row.buckets = equal_buckets(128, 3);  // 1024 bytes each
-  const Layout layout(row, 8);
+  const Layout layout(row, 8, true);
   ASSERT_EQ(layout.offsets.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(layout.offsets[i] % Layout::kAlignment, 8u);
@@ -107,6 +107,12 @@ TEST(Plan, LayoutLeavesAGapBehindEveryBucket) {
   }
   EXPECT_EQ(row.count(), 384u);
   EXPECT_EQ(row.bytes(), 3072u);
+}
+
+TEST(Plan, OneBucketWithoutAGapCoversTheBuffer) {
+  Row row;
+  row.buckets = equal_buckets(256, 1);
+  EXPECT_EQ(Layout(row, 0, false).bytes, row.bytes());
 }
 
 }  // namespace
