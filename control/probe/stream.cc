@@ -2,6 +2,8 @@
 
 #include <endian.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -22,6 +24,7 @@ namespace tally::control::probe {
 namespace {
 
 constexpr std::size_t kChunk = 256 << 10;
+constexpr int kUnsent = 128 << 10;  // of a stream; see limit_queue()
 constexpr Nanos kArrival = 10 * kSecond;       // for all streams to arrive
 constexpr Nanos kHello = 2 * kSecond;          // for an arrived stream to send its key
 constexpr Nanos kTail = 300 * kMillisecond;    // beyond the span, while other streams end theirs
@@ -188,12 +191,19 @@ Result<std::uint64_t> stream(int fd, Nanos until, std::uint64_t max_bytes,
   return sent;
 }
 
+// Bytes that wait in the socket at the end of the time are on their way longer than the receiver
+// listens, where many streams share a slow link. The kernel would let megabytes wait.
+void limit_queue(int fd) {
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsent, sizeof kUnsent);
+}
+
 Result<Carried> send_one(const Target& target, const Pace& pace, StartingLine& line,
                          const std::atomic<bool>& stop) {
   const Nanos deadline = monotonic_now() + kArrival;
   const auto socket = net::connect_tcp(target.where, 0);
   if (!socket) return socket.error();
   const int fd = socket->get();
+  limit_queue(fd);
   std::array<char, kGoWord.size()> word{};
   const bool let_go = send_all(fd, std::string(kHelloWord) + target.key, deadline, stop) &&
                       receive_all(fd, word, deadline, stop) &&

@@ -92,6 +92,28 @@ TEST(ProbeStream, SendsOnlyItsHelloToAnotherService) {
   EXPECT_THAT(result.error().message, HasSubstr("no receiver"));
 }
 
+// A receiver that reads nothing while the stream lasts, as at the end of a slow link.
+TEST(ProbeStream, LeavesFewBytesBehindAtItsEnd) {
+  const auto listener = net::listen_tcp({"127.0.0.1", 0}).value();
+  const std::atomic<bool> stop{false};
+  std::jthread sender([&] {
+    const Target target = {{"127.0.0.1", net::local_port(listener.get())},
+                           std::string(kKeyBytes, '0')};
+    EXPECT_FALSE(send_streams({target}, {.warm_up = 0, .measure = kMillisecond}, stop)[0].ok());
+  });
+  std::optional<UniqueFd> peer;
+  while (!peer) peer = net::accept_tcp(listener.get());
+  ASSERT_EQ(::send(peer->get(), "tallygo!", 8, MSG_NOSIGNAL), 8);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  std::size_t left = 0;
+  std::vector<char> buffer(1 << 20);
+  for (ssize_t count = 0; (count = ::recv(peer->get(), buffer.data(), buffer.size(), 0)) > 0;) {
+    left += static_cast<std::size_t>(count);
+  }
+  EXPECT_LT(left, 1U << 20);
+  peer.reset();
+}
+
 // However long somebody goes on: a receiver takes part in one probe at a time.
 TEST(ProbeStream, ClosesAStreamThatSendsLongerThanTheProbe) {
   Receiving there(1, {.warm_up = 0, .measure = kMillisecond});
