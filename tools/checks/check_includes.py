@@ -153,7 +153,7 @@ MAY_USE = {
     "control/cli/probe": ["base", "base/text", "net", "net/rpc", "control/threads", "control/plan/racks",
                           "control/plan/json", "control/probe", "control/config", "control/cli/common", "control/cli/plan"],
     "control/sim/core": ["base", "dataplane/partition", "control/plan/model"],
-    "control/sim/baselines": ["base", "control/plan/model", "control/plan/stars", "control/sim/core"],
+    "control/sim/baselines": ["base", "control/plan/model", "control/plan/stars", "control/plan/forestcoll", "control/sim/core"],
     "control/sim/runs": ["base", "dataplane/partition", "dataplane/protocol/scheduling", "dataplane/protocol/job",
                       "control/plan/model", "control/sim/core", "control/sim/baselines"],
     "control/sim/command": ["base", "base/system", "base/text", "control/plan/model", "control/plan/json",

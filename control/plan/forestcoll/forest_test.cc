@@ -196,6 +196,19 @@ TEST(ForestColl, TwoBoxesOfEightA100AsInThePaper) {
   EXPECT_NEAR(1 / forest.seconds(), 346.67, 0.005);
 }
 
+// Two GPUs of a module share 4 links of 50 GB/s, and each has 3 links to other modules, here as the
+// edges of a hypercube. The module's cut counts, however its links are joined to others.
+TEST(ForestColl, ABoxOfSixteenMi250AsInThePaper) {
+  Builder box(16, 0);
+  for (VertexId gpu = 0; gpu < 16; ++gpu) {
+    for (const VertexId bit : {1U, 2U, 4U, 8U}) box.link(gpu, gpu ^ bit, bit == 1 ? 200 : 50);
+  }
+  const Forest forest = checked(box.network());
+  EXPECT_EQ(forest.least_time, (Fraction{7, 150}));
+  EXPECT_EQ(forest.trees_per_root, 3);
+  EXPECT_NEAR(1 / forest.seconds(), 342.86, 0.005);
+}
+
 TEST(ForestColl, BoxesTakeAsLongAsTheirCuts) {
   for (const auto& [boxes, size, inside, outside] :
        std::vector<std::tuple<std::size_t, std::size_t, double, double>>{

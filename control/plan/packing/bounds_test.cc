@@ -114,6 +114,28 @@ TEST_F(PackingBounds, NoPlanIsFasterThanTheSlowestWorkersNic) {
   }
 }
 
+// A worker's gradient must reach every other worker, so no plan takes less than the flow between
+// two of them allows: the least capacity of a cut (Ford and Fulkerson, 1956).
+TEST_F(PackingBounds, NoPlanIsFasterThanTheFlowBetweenTwoWorkers) {
+  std::mt19937_64 random(208);
+  for (int trial = 0; trial < 100; ++trial) {
+    SCOPED_TRACE(trial);
+    const Network network = random_network(random, random() % 2 == 0);
+    const PackingReport report = report_of(network, WayDown::kAnyWay);
+    std::uint32_t workers = 0;
+    for (const VertexId id : workers_of(network)) workers |= 1U << id;
+    for (std::uint32_t set = 1; set < 1U << network.vertices.size(); ++set) {
+      if ((set & workers) == 0 || (set & workers) == workers) continue;
+      double out = 0;
+      for (const Link& link : network.links) {
+        if ((set >> link.from & 1) == 1 && (set >> link.to & 1) == 0) out += link.capacity;
+      }
+      EXPECT_GE(report.any_tree, 1 / out * (1 - 1e-9)) << set;
+      EXPECT_GE(report.plan, 1 / out * (1 - 1e-9)) << set;
+    }
+  }
+}
+
 TEST_F(PackingBounds, MoreCapacityNeverHurts) {
   std::mt19937_64 random(204);
   for (int trial = 0; trial < 100; ++trial) {

@@ -10,12 +10,13 @@
 namespace tally::simulator {
 namespace {
 
-constexpr std::array<Baseline, 9> kBaselines = {{
+constexpr std::array<Baseline, 10> kBaselines = {{
     {"ring", "a ring over the workers by rising id", ring},
     {"halving-doubling", "recursive halving, then doubling, by distance", halving_doubling},
     {"double-binary-tree", "two complementary binary trees of half the bytes each (NCCL)",
      double_binary_tree},
     {"hierarchical-ring", "rings in the racks, across them, and in them again", hierarchical_ring},
+    {"forestcoll", "reduce-scatter, then all-gather, over the trees of ForestColl", forestcoll},
     {"ps", "one parameter server: the first helper, else the first worker", single_server},
     {"ps-sharded", "parameter servers at all helpers, with equal shares", sharded_servers},
     {"ps-colocated", "parameter servers at all workers, with equal shares", colocated_servers},

@@ -23,6 +23,11 @@ Result<Work> double_binary_tree(const Question& question);
 // Error: the racks differ in size.
 Result<Work> hierarchical_ring(const Question& question);
 
+// Reduce-scatter, then all-gather, each over the trees of ForestColl (Zhao et al., arXiv
+// 2402.06787). Helpers only forward. A root begins the all-gather when it has all its sums. Errors:
+// those of plan::forestcoll::all_gather(), and too many workers.
+Result<Work> forestcoll(const Question& question);
+
 // Parameter servers: stars.
 Result<Work> single_server(const Question& question);
 Result<Work> sharded_servers(const Question& question);  // error: no helpers

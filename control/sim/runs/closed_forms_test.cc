@@ -117,6 +117,21 @@ TEST(ClosedForms, ARingOverRacksIsBoundByItsOneFlowAcross) {
   expect_near(run("ring", plan::racks(2, 4, 0, 1)), 1.75 * kSecondsOfBytes, "4:1");
 }
 
+// 2 (n - 1) / n over NICs, 2 (R - 1) / R over the racks' links. Helpers do not help, and one slow
+// NIC holds up both phases.
+TEST(ClosedForms, ReduceScatterAndAllGatherOfForestColl) {
+  for (const std::size_t helpers : {0U, 4U}) {
+    expect_near(run("forestcoll", full_bisection(8, helpers), 64 << 10), 1.75 * kSecondsOfBytes,
+                std::to_string(helpers));
+  }
+  expect_near(run("forestcoll", plan::racks(2, 4, 1, 1), 64 << 10), 1.75 * kSecondsOfBytes, "4:1");
+  expect_near(run("forestcoll", plan::racks(2, 4, 2, 0.5), 64 << 10), 2 * kSecondsOfBytes, "8:1");
+  auto machines = plan::equal_machines(8, 0, 4e9);
+  machines[1].in = machines[1].out = 1e9;
+  const Simulated slow = run("forestcoll", plan::star_network(machines), 64 << 10);
+  EXPECT_NEAR(slow.seconds / (1.75 * kSecondsOfBytes), 1, 0.05);
+}
+
 TEST(ClosedForms, RacksOfUnequalSizeHaveNoHierarchicalRing) {
   plan::Network network = plan::racks(2, 2, 0, 1);
   network.vertices[0].rack = 1;
