@@ -82,7 +82,7 @@ struct PlanNode {
   NodeId node = 0;
   std::uint64_t placement = 0;
   Member member;
-  std::vector<std::uint32_t> trees;  // ascending; the i-th is at shard index i mod shards()
+  std::vector<std::uint32_t> trees;  // ascending; shard_indices() has their shards
   // Its vertex in each of them. Child node numbers are indexes of below; parents are indexes of
   // above.
   std::vector<protocol::Vertex> vertices;
