@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "control/access/job_lock.h"
-#include "control/coordinator/records/shard_indices.h"
 #include "control/coordinator/rpc/rank_message.h"
 #include "control/coordinator/rpc/service.h"
 #include "net/rpc/fault_json.h"
@@ -36,7 +35,7 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
   for (const PlanNode& one : job.nodes) {
     names.push_back(one.member.name);
     json trees = json::array(), shards = json::array();
-    const auto indices = shard_indices(one.vertices, job.plan, one.shards());
+    const auto indices = one.indices(job.plan);
     for (std::size_t i = 0; i < one.vertices.size(); ++i) {
       const auto& children = one.vertices[i].ranks;
       if (!std::binary_search(children.begin(), children.end(), rank)) continue;
