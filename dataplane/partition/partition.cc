@@ -19,6 +19,24 @@ bool valid(const SizeClass& one, std::uint32_t trees) {
   return std::accumulate(one.weights.begin(), one.weights.end(), std::uint64_t{0}) == kWeightUnit;
 }
 
+// Each result tree carries the results of one tree, and no sums.
+bool valid_results(const Partition& plan) {
+  if (plan.result_trees.empty()) return true;
+  if (plan.result_trees.size() != plan.trees) return false;
+  std::vector<bool> carries(plan.trees);
+  for (const std::uint32_t tree : plan.result_trees) {
+    if (tree == kNoTree) continue;
+    if (tree >= plan.trees || carries[tree] || plan.result_trees[tree] != kNoTree) return false;
+    carries[tree] = true;
+  }
+  const auto sums = [&](std::uint32_t tree) { return tree >= plan.trees || !carries[tree]; };
+  return std::all_of(plan.homes.begin(), plan.homes.end(),
+                     [&](const Home& home) { return sums(home.tree); }) &&
+         std::all_of(plan.classes.begin(), plan.classes.end(), [&](const SizeClass& one) {
+           return std::all_of(one.trees.begin(), one.trees.end(), sums);
+         });
+}
+
 // Returns the operation's home in the plan; nullptr when it has none.
 const Home* known(const Partition& plan, const Operand& operand) {
   if (plan.homes.empty() || operand.group != 0) return nullptr;
@@ -45,17 +63,62 @@ std::size_t home_index(const SizeClass& one, const Operand& operand) {
   return one.weights.size() - 1;
 }
 
-std::uint32_t parts(const SizeClass& one, const Operand& operand) {
+// Returns the number of the parts that sum.
+std::uint32_t sums(const SizeClass& one, const Operand& operand) {
   const bool whole = !one.divided || operand.count <= kCutElements;
   return whole ? 1 : static_cast<std::uint32_t>(one.trees.size());
 }
 
-std::uint32_t tree_of(const Partition& plan, const SizeClass& one, std::size_t home,
-                      const Operand& operand, std::uint32_t index) {
-  if (parts(one, operand) > 1) return one.trees[(home + index) % one.trees.size()];
-  const Home* planned = known(plan, operand);
-  return planned != nullptr ? planned->tree : one.trees[home];
-}
+// The parts of an operation, each with the tree of its sums.
+class Parts {
+ public:
+  Parts(const Partition& plan, const Operand& operand)
+      : plan_(plan),
+        operand_(operand),
+        class_(class_of(plan, operand)),
+        home_(home_index(class_, operand)),
+        sums_(sums(class_, operand)) {}
+
+  const SizeClass& size_class() const { return class_; }
+  std::size_t home() const { return home_; }
+  bool whole() const { return sums_ == 1; }
+  bool is_result(std::uint32_t index) const { return index >= sums_; }
+  std::uint32_t count() const { return sums_ + results_before(sums_); }
+
+  // The tree of the sums. Precondition: !is_result(index).
+  std::uint32_t tree(std::uint32_t index) const {
+    if (!whole()) return class_.trees[(home_ + index) % class_.trees.size()];
+    const Home* planned = known(plan_, operand_);
+    return planned != nullptr ? planned->tree : class_.trees[home_];
+  }
+
+  // Precondition: is_result(index).
+  std::uint32_t sums_of(std::uint32_t index) const {
+    std::uint32_t at = 0;
+    for (std::uint32_t left = index - sums_; left > 0 || !has_result(at); ++at) {
+      if (has_result(at)) --left;
+    }
+    return at;
+  }
+  std::uint32_t result_of(std::uint32_t index) const {
+    return has_result(index) ? sums_ + results_before(index) : kNoPart;
+  }
+
+ private:
+  bool has_result(std::uint32_t index) const { return plan_.result_tree(tree(index)) != kNoTree; }
+  std::uint32_t results_before(std::uint32_t index) const {
+    if (plan_.result_trees.empty()) return 0;
+    std::uint32_t results = 0;
+    for (std::uint32_t i = 0; i < index; ++i) results += has_result(i) ? 1 : 0;
+    return results;
+  }
+
+  const Partition& plan_;
+  const Operand& operand_;
+  const SizeClass& class_;
+  std::size_t home_;
+  std::uint32_t sums_;
+};
 
 // Returns the blocks of the weights before `index` in part order, by largest remainder on the
 // running sum. The cumulative share is rounded once. So every part is within one block of its exact
@@ -91,6 +154,12 @@ Partition even_partition(std::uint32_t trees, std::uint64_t split_bytes) {
   return weighted_partition(weights, split_bytes);
 }
 
+std::uint32_t Partition::sum_tree(std::uint32_t tree) const {
+  const auto found = std::find(result_trees.begin(), result_trees.end(), tree);
+  if (found == result_trees.end()) return kNoTree;
+  return static_cast<std::uint32_t>(found - result_trees.begin());
+}
+
 bool valid(const Partition& plan) {
   if (plan.trees == 0 || plan.trees > kMaxTrees) return false;
   if (plan.classes.empty() || plan.classes.size() > kMaxClasses) return false;
@@ -104,7 +173,7 @@ bool valid(const Partition& plan) {
   for (const Home& home : plan.homes) {
     if (home.tree >= plan.trees) return false;
   }
-  return plan.classes.back().max_bytes == kAnySize &&
+  return plan.classes.back().max_bytes == kAnySize && valid_results(plan) &&
          std::all_of(plan.classes.begin(), plan.classes.end(),
                      [&](const SizeClass& one) { return valid(one, plan.trees); });
 }
@@ -121,26 +190,35 @@ std::uint32_t home_tree(const Partition& plan, const Operand& operand) {
 }
 
 std::uint32_t part_count(const Partition& plan, const Operand& operand) {
-  return parts(class_of(plan, operand), operand);
+  return Parts(plan, operand).count();
 }
 
 std::uint32_t tree_of(const Partition& plan, const Operand& operand, std::uint32_t index) {
-  const SizeClass& one = class_of(plan, operand);
-  return tree_of(plan, one, home_index(one, operand), operand, index);
+  const Parts parts(plan, operand);
+  if (!parts.is_result(index)) return parts.tree(index);
+  return plan.result_tree(parts.tree(parts.sums_of(index)));
 }
 
 Part cut(const Partition& plan, const Operand& operand, std::uint32_t index) {
-  const SizeClass& one = class_of(plan, operand);
-  const std::size_t home = home_index(one, operand);
-  const std::uint32_t tree = tree_of(plan, one, home, operand, index);
-  if (parts(one, operand) == 1) return Part{tree, 0, operand.count};
+  const Parts parts(plan, operand);
+  const std::uint32_t sums = parts.is_result(index) ? parts.sums_of(index) : index;
+  Part part{parts.tree(sums), 0, operand.count};
+  if (sums != index) part.tree = plan.result_tree(part.tree);
+  if (parts.whole()) return part;
   const std::uint64_t blocks = (operand.count + kCutElements - 1) / kCutElements;
-  const auto edge = [&](std::uint32_t part) {
-    const std::uint64_t element = blocks_before(one, home, blocks, part) * kCutElements;
+  const auto edge = [&](std::uint32_t before) {
+    const std::uint64_t element =
+        blocks_before(parts.size_class(), parts.home(), blocks, before) * kCutElements;
     return element < operand.count ? element : operand.count;
   };
-  const std::uint64_t first = edge(index);
-  return Part{tree, first, edge(index + 1) - first};
+  part.first = edge(sums);
+  part.count = edge(sums + 1) - part.first;
+  return part;
+}
+
+std::uint32_t other_part(const Partition& plan, const Operand& operand, std::uint32_t index) {
+  const Parts parts(plan, operand);
+  return parts.is_result(index) ? parts.sums_of(index) : parts.result_of(index);
 }
 
 }  // namespace tally::protocol

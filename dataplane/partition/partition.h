@@ -1,6 +1,7 @@
 // How an operation is cut into parts, and which tree carries each part. A plan has trees and size
 // classes. A size class names the trees that carry an operation of its sizes, and their weights.
-// This file does not know where a tree has its root.
+// This file does not know where a tree has its root. The results of a tree go back the way its sums
+// came, or over a tree of their own, its *result tree*.
 //
 // The cut is a pure function of (plan, group, tag, count, type). So ranks may announce in any order
 // and from any number of processes, and still mean the same bytes. Clients and nodes share this
@@ -24,6 +25,7 @@ inline constexpr std::uint32_t kMaxTrees = 256;
 inline constexpr std::size_t kMaxClasses = 64;
 inline constexpr std::size_t kMaxHomes = 16384;
 inline constexpr std::uint32_t kNoTree = UINT32_MAX;
+inline constexpr std::uint32_t kNoPart = UINT32_MAX;
 inline constexpr std::uint64_t kAnySize = UINT64_MAX;
 
 // A class takes operations of up to max_bytes bytes that no class with a smaller max_bytes takes.
@@ -54,8 +56,16 @@ struct Partition {
   std::uint32_t trees = 0;         // numbered from 0
   std::vector<SizeClass> classes;  // by rising max_bytes; the last class takes any size
   std::vector<Home> homes{};       // by rising tag; only for group 0
+  // By tree: its result tree; kNoTree: it carries its results itself. A result tree carries nothing
+  // else. Empty: every tree carries its own results.
+  std::vector<std::uint32_t> result_trees{};
 
   bool operator==(const Partition&) const = default;
+  std::uint32_t result_tree(std::uint32_t tree) const {
+    return tree < result_trees.size() ? result_trees[tree] : kNoTree;
+  }
+  // Returns the tree whose results this one carries; kNoTree when it is no result tree.
+  std::uint32_t sum_tree(std::uint32_t tree) const;
 };
 
 // Returns a plan of trees with these weights. A tree of weight 0 carries nothing. Operations of
@@ -77,7 +87,9 @@ struct Operand {
   std::uint64_t count = 0;  // elements
 };
 
-// The elements [first, first + count) of the operation, which `tree` carries.
+// The elements [first, first + count) of the operation, which `tree` carries. The parts of the sums
+// come first. A *result part* for each of their trees that has a result tree follows, in the same
+// order, with the same elements.
 struct Part {
   std::uint32_t tree = 0;
   std::uint64_t first = 0;
@@ -91,7 +103,7 @@ const SizeClass& class_of(const Partition& plan, const Operand& operand);
 // it is the same for all operations of a tag, except those that plan.homes lists.
 std::uint32_t home_tree(const Partition& plan, const Operand& operand);
 
-// Returns 1, or the number of trees of the operation's class.
+// Returns 1, or the number of trees of the operation's class; and their result parts.
 std::uint32_t part_count(const Partition& plan, const Operand& operand);
 
 // Returns the tree that carries part `index`. It costs less than cut(). Precondition: index <
@@ -101,5 +113,9 @@ std::uint32_t tree_of(const Partition& plan, const Operand& operand, std::uint32
 // Returns part `index` of the operation. Precondition: index < part_count(). The part of a tree
 // with little weight may be empty.
 Part cut(const Partition& plan, const Operand& operand, std::uint32_t index);
+
+// Returns the result part of the sums of part `index`, or the part with the sums of its results;
+// kNoPart when its tree carries both. Precondition: index < part_count().
+std::uint32_t other_part(const Partition& plan, const Operand& operand, std::uint32_t index);
 
 }  // namespace tally::protocol

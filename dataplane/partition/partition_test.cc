@@ -80,6 +80,63 @@ TEST(Cut, PartsTileTheOperationInProportionToTheWeightsOfItsClass) {
   }
 }
 
+// Two of three trees have result trees.
+Partition with_result_trees() {
+  Partition plan = even_partition(3, 1 << 16);
+  plan.trees = 5;
+  plan.result_trees = {4, kNoTree, 3, kNoTree, kNoTree};
+  return plan;
+}
+
+TEST(Cut, ResultPartsHaveTheElementsOfTheirSums) {
+  const Partition plan = with_result_trees();
+  ASSERT_TRUE(valid(plan));
+  const auto expect_pairs = [&](const Operand& operand, std::uint32_t sums) {
+    const std::uint32_t parts = part_count(plan, operand);
+    std::set<std::uint32_t> trees, results;
+    for (std::uint32_t i = 0; i < parts; ++i) {
+      const Part part = cut(plan, operand, i);
+      EXPECT_TRUE(trees.insert(part.tree).second);
+      EXPECT_EQ(tree_of(plan, operand, i), part.tree);
+      const std::uint32_t other = other_part(plan, operand, i);
+      EXPECT_EQ(other == kNoPart, part.tree == 1) << "it carries its own results";
+      if (other == kNoPart) continue;
+      EXPECT_EQ(other_part(plan, operand, other), i);
+      EXPECT_EQ(other < sums, i >= sums) << "sums come first";
+      EXPECT_EQ(cut(plan, operand, other).first, part.first);
+      EXPECT_EQ(cut(plan, operand, other).count, part.count);
+      if (i < sums) {
+        EXPECT_EQ(cut(plan, operand, other).tree, plan.result_tree(part.tree));
+      }
+    }
+    return parts;
+  };
+  for (std::uint32_t tag = 0; tag < 20; ++tag) {
+    EXPECT_EQ(expect_pairs({0, tag, ElementType::kF32, 1 << 20}, 3), 5u) << "divided";
+    const Operand whole{0, tag, ElementType::kF32, 100};
+    EXPECT_EQ(expect_pairs(whole, 1), home_tree(plan, whole) == 1 ? 1u : 2u);
+  }
+}
+
+TEST(Cut, AResultTreeCarriesTheResultsOfOneTreeAndNothingElse) {
+  EXPECT_EQ(with_result_trees().sum_tree(3), 2u);
+  EXPECT_EQ(with_result_trees().sum_tree(0), kNoTree);
+  const auto is_valid_with = [](std::vector<std::uint32_t> result_trees) {
+    Partition plan = with_result_trees();
+    plan.result_trees = std::move(result_trees);
+    return valid(plan);
+  };
+  EXPECT_TRUE(is_valid_with({}));
+  EXPECT_FALSE(is_valid_with({4, kNoTree, 3})) << "of every tree";
+  EXPECT_FALSE(is_valid_with({5, kNoTree, 3, kNoTree, kNoTree})) << "no such tree";
+  EXPECT_FALSE(is_valid_with({4, kNoTree, 4, kNoTree, kNoTree})) << "of two trees";
+  EXPECT_FALSE(is_valid_with({4, kNoTree, kNoTree, kNoTree, 3})) << "of a result tree";
+  EXPECT_FALSE(is_valid_with({1, kNoTree, 3, kNoTree, kNoTree})) << "it sums, too";
+  Partition plan = with_result_trees();
+  plan.homes = {{7, 8, 3}};
+  EXPECT_FALSE(valid(plan)) << "a home sums";
+}
+
 TEST(Cut, TheClassIsTheFirstThatTheBytesFit) {
   Partition plan = even_partition(3, 0);
   plan.classes.insert(plan.classes.begin(),

@@ -46,8 +46,10 @@ void Aggregator::add_job(JobId id, const JobSpec& spec) {
     scheduler_.add_job(id, {spec.weight, spec.owner, job.spec.window_bytes});
     scheduled = true;
     for (std::size_t i = 0; i < job.positions.size(); ++i) {
-      // A tile takes a buffer of each of its child nodes.
-      const bool plain = job.spec.vertices[i].child_nodes.empty();
+      // A tile takes a buffer of each of its child nodes, those of a result tree included.
+      const std::uint16_t other = job.positions[i].other;
+      const bool plain = job.spec.vertices[i].child_nodes.empty() &&
+                         (other == kNoVertex || job.spec.vertices[other].child_nodes.empty());
       scheduler_.reserve(id, job.positions[i].cls, spec.credit,
                          plain ? UINT32_MAX : spec.buffers.up);
     }

@@ -23,7 +23,7 @@ constexpr std::uint64_t kElement = 8;
 bool fits_weights(const Partition& plan) {
   const SizeClass& large = plan.classes.back();
   if (!large.divided || large.trees.size() != plan.trees || plan.classes.size() > 2 ||
-      !plan.homes.empty()) {
+      !plan.homes.empty() || !plan.result_trees.empty()) {
     return false;
   }
   if (plan.classes.size() == 1) return true;
@@ -36,6 +36,34 @@ std::optional<std::uint64_t> number(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_unsigned()) return std::nullopt;
   return found->get<std::uint64_t>();
+}
+
+// A tree that has a result tree is a pair of both. So a version that knows no result trees refuses
+// the plan.
+json trees_of(const Partition& plan, const SizeClass& one) {
+  json trees = json::array();
+  for (const std::uint32_t tree : one.trees) {
+    const std::uint32_t results = plan.result_tree(tree);
+    trees.push_back(results == protocol::kNoTree ? json(tree) : json({tree, results}));
+  }
+  return trees;
+}
+
+// Replaces the pairs of trees_of() by their first numbers. False: the plan has no such trees, or
+// another class has other result trees.
+bool take_result_trees(json& trees, Partition& plan) {
+  if (!trees.is_array()) return false;
+  for (json& one : trees) {
+    if (!one.is_array()) continue;
+    const auto pair = read_numbers(one, 2, kMaxTrees - 1);
+    if (pair.size() != 2 || pair[0] >= plan.trees) return false;
+    if (plan.result_trees.empty()) plan.result_trees.assign(plan.trees, protocol::kNoTree);
+    std::uint32_t& results = plan.result_trees[pair[0]];
+    if (results != protocol::kNoTree && results != pair[1]) return false;
+    results = pair[1];
+    one = pair[0];
+  }
+  return true;
 }
 
 std::optional<SizeClass> read_class(const json& one) {
@@ -80,8 +108,9 @@ std::optional<Partition> read_plan(const json& sent) {
     return std::nullopt;
   }
   Partition plan{static_cast<std::uint32_t>(*trees), {}};
-  for (const json& one : *classes) {
-    auto read = read_class(one);
+  for (json one : *classes) {
+    const bool fine = one.is_object() && take_result_trees(one["trees"], plan);
+    auto read = fine ? read_class(one) : std::nullopt;
     if (!read) return std::nullopt;
     plan.classes.push_back(std::move(*read));
   }
@@ -99,7 +128,7 @@ void put_partition(json& object, const Partition& plan) {
   for (const SizeClass& one : plan.classes) {
     classes.push_back({{"max_bytes", one.max_bytes == kAnySize ? json() : json(one.max_bytes)},
                        {"divided", one.divided},
-                       {"trees", one.trees},
+                       {"trees", trees_of(plan, one)},
                        {"weights", one.weights}});
   }
   object["plan"] = {{"trees", plan.trees}, {"classes", std::move(classes)}};

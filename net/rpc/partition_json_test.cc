@@ -34,6 +34,24 @@ TEST(CutJson, APlanTravels) {
   }
 }
 
+TEST(CutJson, ResultTreesTravelInPairs) {
+  Partition plan = three_classes();
+  plan.trees = 5;
+  plan.result_trees = {4, protocol::kNoTree, 3, protocol::kNoTree, protocol::kNoTree};
+  EXPECT_EQ(find_partition(sent(plan)), plan);
+  EXPECT_EQ(sent(plan)["plan"]["classes"][2]["trees"].dump(), "[[0,4],1,[2,3]]");
+  EXPECT_FALSE(sent(plan).contains("weights"));
+  json other = sent(plan);
+  other["plan"]["classes"][0]["trees"][0] = {2, 4};
+  EXPECT_FALSE(find_partition(other)) << "two classes disagree";
+  for (const json& pair :
+       {json({2}), json({2, 3, 4}), json({2, "3"}), json({9, 3}), json({2, 5})}) {
+    json bad = sent(plan);
+    for (json& one : bad["plan"]["classes"]) one["trees"].back() = pair;
+    EXPECT_FALSE(find_partition(bad)) << pair;
+  }
+}
+
 TEST(CutJson, ThePreviousVersionGetsWhatItCanRead) {
   const Partition plan = protocol::weighted_partition({10000, 50000, 5536}, 1 << 16);
   json old = sent(plan);

@@ -153,20 +153,25 @@ class Cluster(unittest.TestCase):
         return str(path)
 
     def tree_plan(self, workers: list, helpers: list, trees: list, small=(), window: int = 0, chunk: int = 65536) -> str:
-        """A file: machines by name, all on one switch. A tree says each one's parent by name, "" of the root; `small` are
-        those of operations up to 64 KiB. Without a window nodes choose it."""
+        """A file: machines by name, all on one switch. A tree says each one's parent by name, "" of the root; a pair of them
+        has another way for the results. `small` are those of operations up to 64 KiB. Without a window nodes choose it."""
         names = [*workers, *helpers]
         hub = len(names)
         machines = [{"id": i, "role": "worker" if i < len(workers) else "helper", "addr": name, "in": 1e9, "out": 1e9}
                     for i, name in enumerate(names)]
         links = [link for i in range(hub) for link in ([i, hub, 1e9], [hub, i, 1e9])]
 
+        def parents(way: dict) -> list:
+            return [names.index(way[name]) if way.get(name) else -1 if name in way else -2 for name in names]
+
+        def ways(tree) -> dict:
+            return {"up": parents(tree[0]), "down": parents(tree[1])} if isinstance(tree, tuple) else {"up": parents(tree)}
+
         def one_class(most, some: list) -> dict:
             weights = [UNIT // len(some)] * len(some)
             weights[0] += UNIT - sum(weights)
             return {"max_bytes": most, "chunk": chunk, **({"window": window} if window else {}), "trees": [
-                {"w": weight, "up": [names.index(tree[name]) if tree.get(name) else -1 if name in tree else -2
-                                     for name in names]} for weight, tree in zip(weights, some)]}
+                {"w": weight, **ways(tree)} for weight, tree in zip(weights, some)]}
         path = self.place / "plan.json"
         path.write_text(json.dumps({
             "fmt": "gsplan/1", "epoch": 7, "method": "by hand", "objective": "allreduce",

@@ -20,12 +20,14 @@ NODES = ["a", "b", "c", "d", "e"]
 DEPTH = 4  # what nodes have buffers for
 
 
-def random_tree(dice: random.Random, workers: list, helpers: list) -> dict:
+def random_tree(dice: random.Random, workers: list, helpers: list, root: str = "") -> dict:
     """By name the parent's, "" of the root. Nodes may sum; who is none is a leaf."""
     sums = [*dice.sample(helpers, dice.randint(0, len(helpers))), *(name for name in workers if name in NODES)]
     if not sums:
         sums = [helpers[0]]
     dice.shuffle(sums)
+    if root:
+        sums = [root, *(name for name in sums if name != root)]
     deepest = dice.randint(1, DEPTH)
     parents, depths = {sums[0]: ""}, {sums[0]: 0}
     for name in [*sums[1:], *(worker for worker in workers if worker not in sums)]:
@@ -75,6 +77,11 @@ class RandomPlans(Trees):
         dice.shuffle(workers)
         helpers = [name for name in NODES if name not in at_nodes]
         trees = [random_tree(dice, workers, helpers) for _ in range(dice.randint(1, 5))]
+        ways = random.Random(seed + 1000)  # so that the trees are those of the seed
+        for i, tree in enumerate(trees):
+            root = next(name for name, parent in tree.items() if not parent)
+            if ways.random() < 0.5:
+                trees[i] = (tree, random_tree(ways, workers, helpers, root))
         small = [dice.choice(trees)] if dice.random() < 0.5 else []
         window, chunk = dice.choice((0, 1, 3, 64)), dice.choice((32768, 65536, 262144))
         print(f"seed {seed}: {len(workers)} ranks, {trees}, window {window}, chunk {chunk}", flush=True)

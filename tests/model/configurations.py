@@ -97,6 +97,16 @@ HOLD = [
     _check("ranks-takeover", "RANKS=3 ROUNDS=1 LOSSES=1 TAKEOVERS=1", SOAK),
 ]
 
+# Results that go another way than the sums came.
+HOLD += [
+    _check("other-way", "PARTS=2 NODES=3 LOSSES=2 OTHER_WAY"),
+    _check("other-way-in-place", "PARTS=2 LOSSES=2 IN_PLACE OTHER_WAY"),
+    _check("other-way-failures", "PARTS=2 LOSSES=1 FAILURES=1 OTHER_WAY"),
+    _check("other-way-change", "PARTS=2 LOSSES=1 CHANGES=1 OTHER_WAY"),
+    _check("other-way-cancels", "PARTS=2 LOSSES=1 FAILURES=1 CANCELS=1 OTHER_WAY", SOAK),
+    _check("other-way-preserve", "PARTS=2 LOSSES=2 IN_PLACE PRESERVE OTHER_WAY", SOAK),
+]
+
 # Jobs that finish without lost ranks.
 HOLD += [
     _check("finish", "FINISH CUTS=1", FAST, ends=True),
@@ -128,6 +138,7 @@ HOLD += [
 
 MUTANTS = [
     _check("no-commit", "LOSSES=1 NO_COMMIT", FAST, finds=("wrong_result",)),
+    _check("other-way-no-commit", "PARTS=2 NODES=3 LOSSES=1 OTHER_WAY NO_COMMIT", finds=("wrong_result",)),
     _check("no-fence", "LOSSES=1 NO_FENCE", FAST, finds=("application_buffer_written",)),
     _check("fences-lost-only", "PARTS=2 NODES=3 LOSSES=1 FENCES_LOST_ONLY", FAST,
            finds=("application_buffer_written",)),

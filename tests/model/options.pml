@@ -28,6 +28,8 @@
 //   IN_PLACE  the result replaces the contribution in the same buffer
 //   PRESERVE  with IN_PLACE: the client keeps a copy of the contribution
 //   EAGER     contributions travel with notices, results with completions
+// Way of the results:
+//   OTHER_WAY with PARTS=2: part 0 is the sums and part 1 their results, whose node is another one
 // Mutants. Each leaves out one rule, and the check must find the error:
 //   NO_COMMIT          a rank gets its completion when the result stands there, and perhaps not at others
 //   NO_FENCE           an interrupted rank leaves all nodes their access
@@ -139,6 +141,9 @@
 #endif
 #if ROUNDS > 7
 #error "ROUNDS must be at most 7, because a byte holds a set of rounds"
+#endif
+#if defined(OTHER_WAY) && (PARTS != 2 || defined(EAGER) || defined(FINISH))
+#error "OTHER_WAY needs PARTS=2 and has neither EAGER nor FINISH"
 #endif
 #if defined(EAGER) && (PARTS > 1 || defined(IN_PLACE))
 #error "eager operations have one part, and the client keeps their contributions, so IN_PLACE adds nothing"

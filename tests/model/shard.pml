@@ -14,8 +14,19 @@
 #else
 #define ALL_POSTED_TO(v, p) (POSTED_TO(0, v, p) && POSTED_LIKE_0(1, v, p) && POSTED_LIKE_0(2, v, p))
 #endif
+#ifdef OTHER_WAY
+// Part 0 is the sums, and part 1 their results, which go to the ranks another way. One root decides for both.
+#define READY_TO_SUM(v, p) \
+  ((p) == 1 && ALL_POSTED_TO(v, 0) && ALL_POSTED_TO(v, 1) && SHARD(v, 1).done != rank[0].number && \
+   !((SHARD(v, 0).failed | SHARD(v, 1).failed) & BIT(rank[0].number)))
+#define MAY_END_WELL(v, p) (SHARD(v, p).pushed == MEMBERS(v) && !(SHARD(v, 0).failed & BIT(SHARD(v, p).pushing)))
+#define DONE(v, p) SHARD(v, 1).done
+#else
 #define READY_TO_SUM(v, p) \
   (ALL_POSTED_TO(v, p) && SHARD(v, p).done != rank[0].number && !(SHARD(v, p).failed & BIT(rank[0].number)))
+#define MAY_END_WELL(v, p) (SHARD(v, p).pushed == MEMBERS(v))
+#define DONE(v, p) SHARD(v, p).done
+#endif
 #define MAY_PUSH(v, p, w) \
   ((SHARD(v, p).open & BIT(w)) && rank[w].status != CRASHED && !(SHARD(v, p).pushed & BIT(w)) && \
    (SHARD(v, p).pushing > 0 || READY_TO_SUM(v, p)))
@@ -59,9 +70,12 @@ inline push(v, p, w) {
 #ifdef STALE_STORES
   RESULT(w, p) = RESULT(w, p) | (16 * SHARD(v, p).strangers);
 #endif
+#ifdef OTHER_WAY
+  RESULT(w, 0) = RESULT(w, 1);  // both parts have the same elements
+#endif
   SHARD(v, p).pushed = SHARD(v, p).pushed | BIT(w);
   if
-  :: SHARD(v, p).pushed == MEMBERS(v) ->
+  :: MAY_END_WELL(v, p) ->
      SHARD(v, p).done = SHARD(v, p).pushing;
 #ifdef STANDS_FIRST
      SHARD(v, p).known = 0;
@@ -71,7 +85,11 @@ inline push(v, p, w) {
   :: else
   fi
 }
-#ifdef NO_COMMIT
+#if defined(NO_COMMIT) && defined(OTHER_WAY)
+#define HAS_SUCCEEDED(v, p, w) \
+  (DONE(v, p) == rank[w].number || \
+   (SHARD(v, 1).pushing == rank[w].number && ((p) == 0 || (SHARD(v, 1).pushed & BIT(w)))))
+#elif defined(NO_COMMIT)
 #define HAS_SUCCEEDED(v, p, w) \
   (SHARD(v, p).done == rank[w].number || \
    (SHARD(v, p).pushing == rank[w].number && (SHARD(v, p).pushed & BIT(w))))
@@ -79,14 +97,14 @@ inline push(v, p, w) {
 #define HAS_SUCCEEDED(v, p, w) (SHARD(v, p).done == rank[w].number && SHARD(v, p).known == MEMBERS(v))
 #define MAY_SAY(v, p, w) (SHARD(v, p).done > 0 && (SHARD(v, p).open & BIT(w)) && !(SHARD(v, p).known & BIT(w)))
 #else
-#define HAS_SUCCEEDED(v, p, w) (SHARD(v, p).done == rank[w].number)
+#define HAS_SUCCEEDED(v, p, w) (DONE(v, p) == rank[w].number)
 #endif
 #define HAS_FAILED(v, p, w) (SHARD(v, p).failed & BIT(rank[w].number))
 
 // Verdicts::fail(): the round ends with an error. The shard keeps the verdict for ranks that announce it later. When
 // another part has failed, or a rank has cancelled, this one may fail too.
 #define MAY_FAIL(v, p, w) \
-  (POSTED_TO(w, v, p) && SHARD(v, p).done != rank[w].number && !HAS_FAILED(v, p, w) && \
+  (POSTED_TO(w, v, p) && DONE(v, p) != rank[w].number && !HAS_FAILED(v, p, w) && \
    (failures_left > 0 || (failed_rounds & BIT(rank[w].number))))
 inline fail(v, p, w) {
   k = rank[w].number;

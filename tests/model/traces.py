@@ -25,7 +25,7 @@ TOTAL = {"fast": 350, "default": 1_050, "soak": 20_000}
 def is_replayed(check: Check) -> bool:
     """`go` for a change that is called off comes from no coordinator of this release. The replay has one coordinator, and
     one connection from each rank to it, and its jobs end when they lose a rank."""
-    return not check.macros().keys() & {"LATE_GO", "TAKEOVERS", "DISCONNECTS", "FINISH"}
+    return not check.macros().keys() & {"LATE_GO", "TAKEOVERS", "DISCONNECTS", "FINISH", "OTHER_WAY"}
 
 
 def arguments() -> argparse.Namespace:

@@ -285,9 +285,11 @@ TEST_F(PlanCommand, CheckRefusesWithTheReason) {
   EXPECT_EQ(refusal(replace("[-1,0,0,-2]", "[-1,0,-2,-2]")),
             "domains[0].classes[0].trees[0].up[2] = -2: worker 2 of the domain is missing; every "
             "tree has all of them\n");
-  EXPECT_EQ(refusal(replace("\"up\":[-1,0,0,-2]", "\"up\":[-1,0,0,-2],\"down\":[-1,0,0,-2]")),
-            "domain \"all\", classes[0].trees[0]: nodes send results back the way the sums came; "
-            "leave \"down\" out\n");
+  EXPECT_EQ(refusal(replace("\"up\":[-1,0,0,-2]", "\"up\":[-1,0,0,-2],\"down\":[1,-1,0,-2]")),
+            "domains[0].classes[0].trees[0].down[1] = -1: the root must be that of up, 0\n");
+  const std::string apart =
+      replace("\"up\":[-1,0,0,-2]", "\"up\":[-1,0,0,-2],\"down\":[-1,0,0,-2]");
+  EXPECT_EQ(answer({"check", file(apart)}).status, 0) << "nodes serve results that go another way";
   EXPECT_EQ(answer({"check", directory_ / "none"}).err,
             "tallyctl: " + (directory_ / "none") +
                 ": cannot be read: No such file or directory; give a plan file\n");

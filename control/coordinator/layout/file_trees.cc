@@ -8,20 +8,43 @@ namespace tally::control {
 using plan::Shape;
 using plan::VertexId;
 
+namespace {
+
+// The way of the tree's results; nullptr when it is that of the sums.
+const plan::Parents* results_of(const plan::Tree& tree) {
+  return tree.down.empty() || tree.down == tree.up ? nullptr : &tree.down;
+}
+
+bool same_way(const plan::Parents* one, const plan::Parents* other) {
+  return one == other || (one != nullptr && other != nullptr && *one == *other);
+}
+
+}  // namespace
+
 FileTrees trees_of(const MachinePlan& plan) {
   FileTrees found;
+  std::vector<const plan::Parents*> results;  // by tree
   for (const plan::SizeClass& one : plan.of().classes) {
     auto& indices = found.by_class.emplace_back();
     for (const plan::Tree& tree : one.trees) {
-      auto same = std::find_if(found.trees.begin(), found.trees.end(),
-                               [&](const FileTree& other) { return *other.up == tree.up; });
-      if (same == found.trees.end()) {
-        found.trees.push_back({&tree.up, Shape::of(tree.up, "up").value()});
-        same = found.trees.end() - 1;
+      std::size_t at = 0;
+      while (at < results.size() &&
+             !(*found.trees[at].parents == tree.up && same_way(results[at], results_of(tree)))) {
+        ++at;
       }
-      same->least = std::min(same->least, tree.weight);
-      indices.push_back(static_cast<std::size_t>(same - found.trees.begin()));
+      if (at == results.size()) {
+        found.trees.push_back({&tree.up, Shape::of(tree.up, "up").value()});
+        results.push_back(results_of(tree));
+      }
+      found.trees[at].least = std::min(found.trees[at].least, tree.weight);
+      indices.push_back(at);
     }
+  }
+  for (std::size_t at = 0; at < results.size(); ++at) {
+    if (results[at] == nullptr) continue;
+    found.trees[at].results = found.trees.size();
+    found.trees.push_back({results[at], Shape::of(*results[at], "down").value(),
+                           found.trees[at].least, kNoFileTree, at});
   }
   return found;
 }

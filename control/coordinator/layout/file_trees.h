@@ -13,15 +13,20 @@
 
 namespace tally::control {
 
-// A tree of the file. Several size classes may share one.
+inline constexpr std::size_t kNoFileTree = SIZE_MAX;
+
+// One way of a tree of the file: that of its sums, or that of its results where they go another
+// way. Several size classes may share a tree.
 struct FileTree {
-  const plan::Parents* up;
+  const plan::Parents* parents;
   plan::Shape shape;
   std::uint32_t least = plan::kWeightUnit;  // its smallest weight, which limits its copies
+  std::size_t results = kNoFileTree;        // index of the way of its results, when that is another
+  std::size_t sums = kNoFileTree;           // of the way of results: index of that of its sums
 };
 
 struct FileTrees {
-  std::vector<FileTree> trees;
+  std::vector<FileTree> trees;                     // ways of results come last
   std::vector<std::vector<std::size_t>> by_class;  // by class: the index in `trees` of each of its
                                                    // trees
 };
@@ -29,9 +34,10 @@ struct FileTrees {
 // The result points into the plan. Precondition: that of MachinePlan.
 FileTrees trees_of(const MachinePlan& plan);
 
-// Whether the machine sums: all do except workers that are leaves.
+// Whether the machine has a vertex of its own: it sums, or hands results on. All do except workers
+// that are leaves.
 bool sums(const plan::Shape& shape, plan::VertexId id);
-// How many trees of the file sum at the machine.
+// How many trees of the file have a vertex at the machine.
 std::uint32_t trees_at(const FileTrees& found, plan::VertexId id);
 
 // The member with the machine's name; nullptr when there is none.

@@ -46,6 +46,7 @@ class Layouter {
     for (PlanNode& node : nodes_) give_rails(node);
     add_vertices();
     Layout layout{{trees_, classes(split_bytes)}, {}};
+    layout.plan.result_trees = result_trees();
     layout.plan.homes = known_homes(layout.plan, plan_.of().tensors);
     for (PlanNode& node : nodes_) {
       if (!node.trees.empty()) layout.nodes.push_back(std::move(node));
@@ -108,7 +109,12 @@ class Layouter {
     for (std::uint32_t bound = kMaxTrees;; --bound) {
       std::vector<std::uint32_t> copies;
       for (const FileTree& tree : found_.trees) {
-        const std::uint32_t most = std::min(copies_at(tree.shape), bound);
+        std::uint32_t most = std::min(copies_at(tree.shape), bound);
+        // Both ways of a tree have as many copies.
+        if (tree.results != kNoFileTree) {
+          most = std::min(most, copies_at(found_.trees[tree.results].shape));
+        }
+        if (tree.sums != kNoFileTree) most = copies[tree.sums];
         copies.push_back(std::min(most, tree.least));
       }
       const bool fit = std::accumulate(copies.begin(), copies.end(), 0U) <= kMaxTrees;
@@ -129,6 +135,26 @@ class Layouter {
     return copies;
   }
 
+  // By tree; empty when no tree has one.
+  std::vector<std::uint32_t> result_trees() const {
+    std::vector<std::uint32_t> results;
+    for (std::size_t i = 0; i < found_.trees.size(); ++i) {
+      if (found_.trees[i].results == kNoFileTree) continue;
+      results.resize(trees_, protocol::kNoTree);
+      const std::uint32_t first = first_[found_.trees[i].results];
+      std::iota(results.begin() + first_[i], results.begin() + first_[i + 1], first);
+    }
+    return results;
+  }
+
+  // The copy of a tree whose shard index its root has: a root of results is where that of its sums
+  // is (shard_indices()).
+  std::uint32_t seat_of_root(std::size_t file_tree, std::uint32_t tree) const {
+    const std::size_t sums = found_.trees[file_tree].sums;
+    return sums == kNoFileTree ? tree : tree - first_[file_tree] + first_[sums];
+  }
+
+  // Of a vertex that is no root of results.
   static std::uint32_t index_of(const PlanNode& node, std::uint32_t tree) {
     const auto at = std::find(node.trees.begin(), node.trees.end(), tree) - node.trees.begin();
     return static_cast<std::uint32_t>(at) % node.shards();
@@ -165,7 +191,7 @@ class Layouter {
 
   Vertex vertex(std::size_t file_tree, VertexId id, std::uint32_t tree,
                 const std::vector<Ranks>& below) {
-    const auto& [up, shape, least] = found_.trees[file_tree];
+    const Shape& shape = found_.trees[file_tree].shape;
     PlanNode& here = node_at(file_tree, id);
     Vertex vertex;
     vertex.tree = tree;
@@ -185,9 +211,11 @@ class Layouter {
     std::sort(vertex.ranks.begin(), vertex.ranks.end());
     for (auto& [place, child_node] : child_nodes)
       vertex.child_nodes.push_back(std::move(child_node));
-    if (const std::int32_t parent = (*up)[id]; parent != plan::kIsRoot) {
-      const PlanNode& there = node_at(file_tree, static_cast<VertexId>(parent));
-      vertex.parent = number_in(here.above, {there.node, index_of(there, tree)});
+    if (id != shape.root()) {
+      const auto parent = static_cast<VertexId>((*found_.trees[file_tree].parents)[id]);
+      const PlanNode& there = node_at(file_tree, parent);
+      const std::uint32_t at = parent == shape.root() ? seat_of_root(file_tree, tree) : tree;
+      vertex.parent = number_in(here.above, {there.node, index_of(there, at)});
     }
     return vertex;
   }

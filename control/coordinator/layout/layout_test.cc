@@ -134,11 +134,13 @@ TEST(Layout, DeeperTreesHaveChildNodesAndParents) {
 
 // Whatever the tree: every rank has one parent in it, and remote shards agree about each other.
 TEST(Layout, ParentsAndChildrenOfRandomTreesMatch) {
-  std::mt19937_64 random(11);
+  std::mt19937_64 random(11), ways(12);
+  int apart = 0;
   for (int trial = 0; trial < 200; ++trial) {
     const std::size_t workers = 1 + random() % 6, helpers = random() % 5;
     MachinePlan plan = machines(workers, helpers);
     auto trees = random_trees(random, workers, helpers, 1 + random() % 4);
+    add_ways_down(ways, workers, helpers, trees);
     add_class(plan, {}, std::move(trees));
     if (!plan::validate(plan.file, {.max_height = 20}).ok()) continue;  // a root helper of nothing
     Members all;
@@ -170,14 +172,23 @@ TEST(Layout, ParentsAndChildrenOfRandomTreesMatch) {
           const protocol::Vertex& vertex = node.vertices[i];
           seen.insert(vertex.ranks.begin(), vertex.ranks.end());
           roots += vertex.is_root() ? 1 : 0;
-          const ShardOf here{node.node, static_cast<std::uint32_t>(i) % node.shards()};
+          const ShardOf here{node.node, node.indices(layout.plan)[i]};
+          if (const auto sums = layout.plan.sum_tree(tree);
+              vertex.is_root() && sums != protocol::kNoTree) {
+            const auto at =
+                std::find(node.trees.begin(), node.trees.end(), sums) - node.trees.begin();
+            ASSERT_LT(at, static_cast<std::ptrdiff_t>(node.trees.size()));
+            ASSERT_TRUE(node.vertices[at].is_root());
+            ASSERT_EQ(node.indices(layout.plan)[at], here.index) << "one shard has both roots";
+            ++apart;
+          }
           for (const protocol::ChildNode& child_node : vertex.child_nodes) {
             const ShardOf below = node.below.at(child_node.number);
             const PlanNode& child = *nodes.at(below.node);
             const auto at =
                 std::find(child.trees.begin(), child.trees.end(), tree) - child.trees.begin();
             ASSERT_LT(at, static_cast<std::ptrdiff_t>(child.trees.size()));
-            ASSERT_EQ(below.index, at % child.shards());
+            ASSERT_EQ(below.index, child.indices(layout.plan)[at]);
             ASSERT_EQ(child.above.at(child.vertices[at].parent), here);
             ASSERT_LT(child.vertices[at].height, vertex.height);
           }
@@ -188,6 +199,7 @@ TEST(Layout, ParentsAndChildrenOfRandomTreesMatch) {
       ASSERT_EQ(std::set(seen.begin(), seen.end()).size(), total);
     }
   }
+  EXPECT_GT(apart, 100);
 }
 
 // Nodes of two NICs with two shards each.
@@ -352,9 +364,10 @@ TEST(Layout, ReportsWhatNodesCannotServe) {
   twice.file.network.vertices[3].name = "h0";
   EXPECT_THAT(check_layout(twice, members({"h0", "h1"})).error().message,
               HasSubstr("nodes[2] and nodes[3] both sum, and both have \"addr\": \"h0\""));
-  plan.file.domains[0].classes[0].trees[1].down = {-1, 3, -2, 0};
+  plan.file.domains[0].classes[0].trees[1].down = {3, 0, -2, -1};
   EXPECT_THAT(check_layout(plan, members({"h0", "h1"})).error().message,
-              HasSubstr("classes[0].trees[1]: nodes send results back the way"));
+              HasSubstr("no members: \"w0\""))
+      << "it hands results on";
 }
 
 TEST(Layout, RanksGoToTheWorkersOfTheirHosts) {

@@ -68,9 +68,20 @@ class Finder {
 
   Outcome seat_substitute(std::size_t tree, VertexId id) {
     auto& seats = seats_.by_tree[tree];
-    const auto sums_here = [&](NodeId node) {
-      return std::any_of(seats.begin(), seats.end(),
+    const FileTree& way = found_.trees[tree];
+    const bool is_root = id == way.shape.root();
+    // One node has the roots of both ways.
+    if (is_root && way.sums != kNoFileTree) {
+      seats[id] = seats_.by_tree[way.sums].at(id);
+      return Unit{};
+    }
+    const auto sums_in = [&](std::size_t other, NodeId node) {
+      return std::any_of(seats_.by_tree[other].begin(), seats_.by_tree[other].end(),
                          [&](const auto& seat) { return seat.second == node; });
+    };
+    const auto sums_here = [&](NodeId node) {
+      return sums_in(tree, node) ||
+             (is_root && way.results != kNoFileTree && sums_in(way.results, node));
     };
     auto best = load_.end();
     std::string why;

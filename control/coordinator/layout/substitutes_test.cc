@@ -188,12 +188,14 @@ TEST(Substitutes, NoNicOfADrainedNodeCountsAsLost) {
 
 // By the cut, and by the order in which each tree adds: whoever is drained.
 TEST(Substitutes, SubstitutesDoNotChangeTheBitsOfResults) {
-  std::mt19937_64 random(5);
+  std::mt19937_64 random(5), ways(6);
   int changed = 0;
   for (int trial = 0; trial < 400; ++trial) {
     const std::size_t workers = 1 + random() % 6, helpers = random() % 5;
     MachinePlan plan = machines(workers, helpers);
-    add_class(plan, {}, random_trees(random, workers, helpers, 1 + random() % 6));
+    auto trees = random_trees(random, workers, helpers, 1 + random() % 6);
+    add_ways_down(ways, workers, helpers, trees);
+    add_class(plan, {}, std::move(trees));
     plan.file.domains[0].tensors = {{1, 3000}, {2, 70000}, {5, 8000}, {9, 100}};
     if (!plan::validate(plan.file, {.max_height = 20}).ok()) continue;
     Members all;

@@ -15,6 +15,7 @@
 #include "control/access/job_lock.h"
 #include "control/coordinator/records/rails.h"
 #include "control/coordinator/records/rank_loss.h"
+#include "control/coordinator/records/shard_indices.h"
 #include "dataplane/partition/partition.h"
 #include "dataplane/protocol/job/vertex.h"
 
@@ -82,7 +83,7 @@ struct PlanNode {
   NodeId node = 0;
   std::uint64_t placement = 0;
   Member member;
-  std::vector<std::uint32_t> trees;  // ascending; the i-th is at shard index i mod shards()
+  std::vector<std::uint32_t> trees;  // ascending; indices() has their shards
   // Its vertex in each of them. Child node numbers are indexes of below; parents are indexes of
   // above.
   std::vector<protocol::Vertex> vertices;
@@ -96,6 +97,10 @@ struct PlanNode {
 
   std::uint32_t shards() const {
     return std::min(member.shards, static_cast<std::uint32_t>(trees.size()));
+  }
+  // The shard index of each vertex.
+  std::vector<std::uint32_t> indices(const protocol::Partition& plan) const {
+    return shard_indices(vertices, plan, shards());
   }
 };
 

@@ -35,11 +35,12 @@ json CoordinatorService::opened(const JobRecord& job, std::uint32_t rank) const 
   for (const PlanNode& one : job.nodes) {
     names.push_back(one.member.name);
     json trees = json::array(), shards = json::array();
+    const auto indices = one.indices(job.plan);
     for (std::size_t i = 0; i < one.vertices.size(); ++i) {
       const auto& children = one.vertices[i].ranks;
       if (!std::binary_search(children.begin(), children.end(), rank)) continue;
       trees.push_back(one.trees[i]);
-      shards.push_back(i % one.shards());
+      shards.push_back(indices[i]);
     }
     if (trees.empty()) continue;
     list.push_back({{"name", one.member.name},

@@ -6,9 +6,29 @@
 #include <numeric>
 
 #include "control/access/job_lock.h"
+#include "control/coordinator/records/shard_indices.h"
 #include "control/coordinator/records/tree_buffers.h"
 
 namespace tally::control {
+namespace {
+
+// One shard sums and hands the results down, so it has both roots.
+bool has_whole_roots(const JobAssignment& placement) {
+  const auto has_root = [&](std::uint32_t tree) {
+    return std::any_of(
+        placement.vertices.begin(), placement.vertices.end(),
+        [tree](const protocol::Vertex& one) { return one.tree == tree && one.is_root(); });
+  };
+  return std::all_of(placement.vertices.begin(), placement.vertices.end(),
+                     [&](const protocol::Vertex& vertex) {
+                       const std::uint32_t sums = placement.plan.sum_tree(vertex.tree);
+                       const std::uint32_t results = placement.plan.result_tree(vertex.tree);
+                       const std::uint32_t other = sums != protocol::kNoTree ? sums : results;
+                       return !vertex.is_root() || other == protocol::kNoTree || has_root(other);
+                     });
+}
+
+}  // namespace
 
 Admission::Admission(AdmissionLimits limits, std::vector<ConfiguredJob> configured)
     : limits_(limits), configured_(std::move(configured)) {}
@@ -353,9 +373,19 @@ Outcome Admission::serves(const JobAssignment& placement, std::uint32_t shards) 
                       placement.job, children, placement.buffers.bytes));
     }
   }
+  if (!has_whole_roots(placement)) {
+    return refused(
+        fmt::format("job \"{}\": this node has the root of a tree, and not that of its results: is "
+                    "the coordinator of another version?",
+                    placement.job));
+  }
   // A rank's operation that is divided over all trees takes one credit for each tree at a shard.
   const auto trees = static_cast<std::uint32_t>(placement.vertices.size());
-  const std::uint32_t most = (trees + shards - 1) / shards;
+  std::vector<std::uint32_t> by_shard(shards);
+  for (const auto index : shard_indices(placement.vertices, placement.plan, shards)) {
+    ++by_shard[index];
+  }
+  const std::uint32_t most = *std::max_element(by_shard.begin(), by_shard.end());
   const std::uint32_t credit = limits_.credit_of(placement.ranks);
   if (most > credit) {
     return refused(fmt::format(

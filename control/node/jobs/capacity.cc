@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "control/coordinator/records/shard_indices.h"
 #include "dataplane/protocol/aggregator.h"
 
 namespace tally::control {
@@ -16,11 +17,13 @@ std::uint64_t table_bytes(const JobInstance& instance, std::uint32_t shards) {
   spec.child_nodes = static_cast<std::uint16_t>(instance.below.size());
   spec.parents = static_cast<std::uint16_t>(instance.above.size());
   spec.buffers = instance.buffers;
+  spec.plan.result_trees = instance.plan.result_trees;
+  const auto indices = shard_indices(instance.vertices, instance.plan, shards);
   std::uint64_t bytes = 0;
   for (std::uint32_t index = 0; index < shards; ++index) {
     spec.vertices.clear();
-    for (std::size_t i = index; i < instance.vertices.size(); i += shards) {
-      spec.vertices.push_back(instance.vertices[i]);
+    for (std::size_t i = 0; i < instance.vertices.size(); ++i) {
+      if (indices[i] == index) spec.vertices.push_back(instance.vertices[i]);
     }
     bytes += protocol::Aggregator::footprint(spec);
   }
@@ -29,9 +32,10 @@ std::uint64_t table_bytes(const JobInstance& instance, std::uint32_t shards) {
 
 // One set of buffers for each shard and each parent node above that shard (ParentConnections).
 std::uint64_t buffer_bytes(const JobInstance& instance, std::uint32_t shards) {
-  std::set<std::pair<std::size_t, std::uint32_t>> pairs;
+  const auto indices = shard_indices(instance.vertices, instance.plan, shards);
+  std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
   for (std::size_t i = 0; i < instance.vertices.size(); ++i) {
-    if (!instance.vertices[i].is_root()) pairs.emplace(i % shards, instance.vertices[i].parent);
+    if (!instance.vertices[i].is_root()) pairs.emplace(indices[i], instance.vertices[i].parent);
   }
   return pairs.size() * instance.buffers.total_bytes();
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "control/plan/json/plan_json.h"
 #include "control/plan/model/pieces.h"
@@ -17,13 +18,14 @@ Error refused(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
   return Error{Status::kRefused, fmt::format(text, std::forward<Arguments>(arguments)...)};
 }
 
-struct ByParents {
-  bool operator()(const Parents* a, const Parents* b) const { return *a < *b; }
-};
+// Results that go the way of the sums need no tree of their own.
+bool has_result_tree(const Tree& tree) {
+  return !tree.down.empty() && tree.down != tree.up;
+}
 
 // A vertex with child nodes has a buffer for each child. A worker's own gradient is a child too.
-Outcome check_children(const Network& network, const Domain& domain, const Tree& tree) {
-  const auto shape = Shape::of(tree.up, "up");
+Outcome check_children(const Network& network, const Domain& domain, const Parents& parents) {
+  const auto shape = Shape::of(parents, "up");
   if (!shape) return shape.error();
   for (const VertexId id : shape->order()) {
     const std::size_t children = inputs_of(domain, *shape, id);
@@ -56,24 +58,21 @@ Outcome check_served(const Network& network, const Domain& domain) {
     return refused("domain \"{}\" has {} classes, and nodes take {}", domain.name,
                    domain.classes.size(), kServedClasses);
   }
-  std::set<const Parents*, ByParents> trees;
+  std::set<std::pair<Parents, Parents>> known;
+  std::size_t trees = 0;
   for (std::size_t i = 0; i < domain.classes.size(); ++i) {
-    for (std::size_t t = 0; t < domain.classes[i].trees.size(); ++t) {
-      const Tree& tree = domain.classes[i].trees[t];
-      if (!tree.down.empty()) {
-        return refused(
-            "domain \"{}\", classes[{}].trees[{}]: nodes send results back the way the sums came; "
-            "leave \"down\" out",
-            domain.name, i, t);
-      }
-      if (!trees.insert(&tree.up).second) continue;
-      if (auto fit = check_children(network, domain, tree); !fit) return fit;
+    for (const Tree& tree : domain.classes[i].trees) {
+      const bool apart = has_result_tree(tree);
+      if (!known.emplace(tree.up, apart ? tree.down : Parents{}).second) continue;
+      trees += apart ? 2 : 1;
+      if (auto fit = check_children(network, domain, tree.up); !fit) return fit;
+      if (!apart) continue;
+      if (auto fit = check_children(network, domain, tree.down); !fit) return fit;
     }
   }
   if (auto fit = check_windows(domain); !fit) return fit;
-  if (trees.size() <= kServedTrees) return Unit{};
-  return refused("domain \"{}\" has {} trees, and nodes take {}", domain.name, trees.size(),
-                 kServedTrees);
+  if (trees <= kServedTrees) return Unit{};
+  return refused("domain \"{}\" has {} trees, and nodes take {}", domain.name, trees, kServedTrees);
 }
 
 Outcome check_served(const Plan& plan) {

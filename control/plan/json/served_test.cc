@@ -77,10 +77,30 @@ TEST(Served, LimitsTheNumberOfClasses) {
   EXPECT_EQ(refusal_by_nodes(plan), "domain \"all\" has 64 classes, and nodes take 63");
 }
 
-TEST(Served, RefusesOtherPathsForResults) {
-  EXPECT_EQ(refusal_by_nodes(small_plan()),
-            "domain \"all\", classes[1].trees[1]: nodes send results back the way the sums came; "
-            "leave \"down\" out");
+TEST(Served, AnotherWayForResultsIsATreeOfItsOwn) {
+  EXPECT_EQ(refusal_by_nodes(small_plan()), "");
+  Plan plan = stars(kServedTrees - 1);
+  std::vector<Tree>& trees = plan.domains[0].classes[0].trees;
+  trees[0].down = trees[0].up;
+  EXPECT_EQ(refusal_by_nodes(plan), "") << "the way of the sums";
+  // Down a path from the same root.
+  Parents& down = trees[0].down;
+  const auto root =
+      static_cast<std::size_t>(std::find(down.begin(), down.end(), kIsRoot) - down.begin());
+  std::size_t first = down.size();
+  for (std::size_t id = 0; id < down.size(); ++id) {
+    if (id == root || down[id] == kIsAbsent) continue;
+    if (first == down.size())
+      first = id;
+    else
+      down[id] = static_cast<std::int32_t>(first);
+  }
+  EXPECT_EQ(refusal_by_nodes(plan), "");
+  trees.push_back(trees[0]);
+  --trees[trees.size() - 2].weight;
+  EXPECT_EQ(refusal_by_nodes(plan), "") << "the same ways again";
+  trees.back().down = {};
+  EXPECT_EQ(refusal_by_nodes(plan), "domain \"all\" has 257 trees, and nodes take 256");
 }
 
 TEST(Served, LimitsTheChildrenOfNodesAboveOtherNodes) {

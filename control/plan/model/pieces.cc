@@ -15,9 +15,12 @@ constexpr std::uint32_t kPieces = 8;
 }  // namespace
 
 bool has_levels(const SizeClass& size_class) {
-  return std::any_of(size_class.trees.begin(), size_class.trees.end(), [](const Tree& tree) {
-    const auto shape = Shape::of(tree.up, "up");
+  const auto is_deep = [](const Parents& parents) {
+    const auto shape = Shape::of(parents, "up");
     return shape && shape->depth() > 1;
+  };
+  return std::any_of(size_class.trees.begin(), size_class.trees.end(), [&](const Tree& tree) {
+    return is_deep(tree.up) || (!tree.down.empty() && is_deep(tree.down));
   });
 }
 
@@ -51,13 +54,17 @@ std::size_t inputs_of(const Domain& domain, const Shape& shape, VertexId id) {
 
 std::size_t most_inputs(const Domain& domain) {
   std::size_t most = 0;
+  const auto add = [&](const Parents& parents) {
+    const auto shape = Shape::of(parents, "up");
+    if (!shape || shape->depth() < 2) return;
+    for (const VertexId id : shape->order()) {
+      if (!shape->children(id).empty()) most = std::max(most, inputs_of(domain, *shape, id));
+    }
+  };
   for (const SizeClass& one : domain.classes) {
     for (const Tree& tree : one.trees) {
-      const auto shape = Shape::of(tree.up, "up");
-      if (!shape || shape->depth() < 2) continue;
-      for (const VertexId id : shape->order()) {
-        if (!shape->children(id).empty()) most = std::max(most, inputs_of(domain, *shape, id));
-      }
+      add(tree.up);
+      if (!tree.down.empty()) add(tree.down);
     }
   }
   return most;

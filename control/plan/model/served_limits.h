@@ -9,7 +9,8 @@ namespace tally::plan {
 
 // The heights of vertices for which nodes keep tiles and buffers (docs/decisions/0010-trees.md).
 inline constexpr std::uint32_t kServedHeight = 4;
-// Of a domain. Each tree that differs from the others becomes at least one tree of a job.
+// Of a domain. Each tree that differs from the others becomes at least one tree of a job, and two
+// when its results go another way.
 inline constexpr std::size_t kServedTrees = 256;
 // Of a domain. The coordinator adds one more class, for operations that it does not divide.
 inline constexpr std::size_t kServedClasses = 63;

@@ -109,7 +109,8 @@ Outcome check(const Work& work, const Scenario& scenario) {
   if (set == nullptr || scenario.rules == Rules::kIdeal) return Unit{};
   const auto has_down = [](const plan::Tree& tree) { return !tree.down.empty(); };
   if (std::any_of(set->trees.begin(), set->trees.end(), has_down)) {
-    return invalid("nodes carry only trees without \"down\"; take the ideal rules");
+    return invalid(
+        "the rules of nodes are simulated for trees without \"down\"; take the ideal rules");
   }
   return Unit{};
 }

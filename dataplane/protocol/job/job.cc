@@ -15,13 +15,25 @@ std::uint32_t edges_to_child_nodes(const JobSpec& spec) {
 }
 
 // Returns how many results may wait for a buffer of one child node: those of roots' tiles, and
-// those that parents hand down.
+// those that parents hand down. A root without child nodes may hand results to child nodes of its
+// result tree, from as many tiles as a class of buffers has.
 std::size_t most_waiting(const JobSpec& spec) {
-  return std::size_t{spec.buffers.all_up()} + std::size_t{spec.parents} * spec.buffers.all_down();
+  const std::uint32_t apart = spec.plan.result_trees.empty() ? 0 : spec.buffers.up;
+  return std::size_t{spec.buffers.all_up()} + apart +
+         std::size_t{spec.parents} * spec.buffers.all_down();
+}
+
+// An operation at a root with a result tree has two records, and the first notice of either makes
+// both.
+std::uint32_t announcers_of(const JobSpec& spec) {
+  const std::uint32_t announcers = spec.ranks + edges_to_child_nodes(spec);
+  return spec.plan.result_trees.empty() ? announcers : 2 * announcers;
 }
 
 TreePosition position_of(const Vertex& vertex, const JobSpec& spec, bool one_class) {
   TreePosition position;
+  position.sums = spec.plan.sum_tree(vertex.tree) == kNoTree;
+  position.results = spec.plan.result_tree(vertex.tree) == kNoTree;
   position.cls = one_class ? 0 : vertex.height - 1;
   position.buffer_class = one_class || vertex.height < 2 ? 0 : vertex.height - 2;
   position.child_of.assign(spec.ranks, wire::kNoRank);
@@ -61,8 +73,7 @@ Job::Job(JobId job_id, JobSpec job_spec, bool one_class)
       spec(std::move(job_spec)),
       members(spec.ranks + std::size_t{spec.child_nodes}),
       parents(spec.parents, ParentBuffers(spec.buffers)),
-      table(static_cast<std::uint16_t>(members.size()), spec.credit,
-            spec.ranks + edges_to_child_nodes(spec),
+      table(static_cast<std::uint16_t>(members.size()), spec.credit, announcers_of(spec),
             static_cast<std::uint32_t>(spec.vertices.size())),
       failed(table, spec.credit),
       deadlines(table.capacity()) {
@@ -74,6 +85,12 @@ Job::Job(JobId job_id, JobSpec job_spec, bool one_class)
     for (const ChildNode& child_node : vertex.child_nodes)
       members[child_of(child_node)].credit += spec.credit;
   }
+  for (std::uint16_t i = 0; i < spec.vertices.size(); ++i) {
+    const std::uint16_t other = vertex_in(spec.plan.result_tree(spec.vertices[i].tree));
+    if (!spec.vertices[i].is_root() || other == kNoVertex) continue;
+    positions[i].other = other;
+    positions[other].other = i;
+  }
   for (std::uint16_t rank = 0; rank < spec.ranks; ++rank) members[rank].credit = spec.credit;
   child_nodes.assign(spec.child_nodes, ChildBuffers(spec.buffers, most_waiting(spec)));
 }
@@ -83,6 +100,17 @@ bool Job::is_child(std::uint16_t vertex, std::uint16_t child) const {
   const std::vector<ChildNode>& below = spec.vertices[vertex].child_nodes;
   return std::any_of(below.begin(), below.end(),
                      [&](const ChildNode& child_node) { return child_of(child_node) == child; });
+}
+
+OperationKey Job::other_key(const OperationKey& key, std::uint16_t vertex) const {
+  const std::uint16_t other = positions[vertex].other;
+  return {other == kNoVertex ? kNoTree : spec.vertices[other].tree, key.group, key.tag, key.round};
+}
+
+bool Job::all_announced(PoolIndex index) const {
+  const OperationRecord& operation = table[index];
+  const auto complete = [](const OperationRecord& one) { return one.announced == one.children; };
+  return complete(operation) && (operation.other == kNone || complete(table[operation.other]));
 }
 
 std::uint16_t Job::stand_in(std::uint16_t vertex, std::uint16_t child) const {
@@ -120,7 +148,7 @@ std::uint64_t Job::footprint(const JobSpec& spec) {
                                    waiting * sizeof(ChildBuffers::Waiting);
   const std::uint64_t parent = up * sizeof(ParentBuffers::Up) + down * sizeof(ParentBuffers::Down);
   return OperationTable::footprint(static_cast<std::uint16_t>(members), spec.credit,
-                                   spec.ranks + edges_to_child_nodes(spec),
+                                   announcers_of(spec),
                                    static_cast<std::uint32_t>(spec.vertices.size())) +
          TraceRing::kLatest * sizeof(TraceRecord) + members * sizeof(MemberState) +
          spec.vertices.size() * position + spec.child_nodes * child_node + spec.parents * parent;

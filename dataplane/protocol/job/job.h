@@ -38,6 +38,12 @@ struct TreePosition {
   // tree.
   std::vector<std::uint16_t> child_of;
   std::uint32_t ranks = 0;  // how many are children, or below them
+  // Whether sums go up this tree, and whether their results go down it. Of a tree that has a result
+  // tree the first alone, of a result tree the second alone.
+  bool sums = true;
+  bool results = true;
+  // Of a root of which only one is true: the vertex of the other one. Else kNoVertex.
+  std::uint16_t other = kNoVertex;
 
   // Returns whether any rank of the set is this child, or below it.
   bool has(const RankSet& set, std::uint16_t child) const {
@@ -60,6 +66,21 @@ struct Job {
   const TreePosition& position(const OperationRecord& operation) const {
     return positions[operation.vertex];
   }
+  // The record of the operation's results. At a root that has sums alone it is another one.
+  PoolIndex results_of(PoolIndex index) const {
+    const OperationRecord& operation = table[index];
+    const bool apart = operation.other != kNone && !position(operation).results;
+    return apart ? operation.other : index;
+  }
+  PoolIndex sums_of(PoolIndex index) const {
+    const OperationRecord& operation = table[index];
+    return operation.other != kNone && !position(operation).sums ? operation.other : index;
+  }
+  // The key of an operation of this vertex in the other tree of a root with two. Else the key of an
+  // operation that no table has.
+  OperationKey other_key(const OperationKey& key, std::uint16_t vertex) const;
+  // Returns whether all children have announced the operation, those of its other record too.
+  bool all_announced(PoolIndex index) const;
   // Returns whether a parent decides how the vertex's operations end.
   bool leads_up(std::uint16_t vertex) const {
     const std::uint32_t parent = spec.vertices[vertex].parent;

@@ -79,7 +79,8 @@ std::vector<Waiting> JobInspector::waiting(JobId id) const {
     // Part 0 stands for the operation, because every rank announces it, in one tree.
     if (operation.state != OperationRecord::State::kGathering || operation.part != 0) continue;
     Waiting entry{operation.key.tag, operation.key.round, {}, {}, operation.first_notice};
-    add_missing(job, i, entry.missing, entry.missing_below);
+    const bool complete = operation.announced == operation.children;
+    add_missing(job, complete ? operation.other : i, entry.missing, entry.missing_below);
     waiting.push_back(std::move(entry));
   }
   return waiting;

@@ -110,6 +110,7 @@ TraceRing::Taken TraceRing::take() {
 void account(Job& job, const OperationRecord& operation, Nanos now) {
   const bool ok = operation.verdict.status == Status::kOk;
   const bool moved = ok && operation.first != operation.end;
+  const TreePosition& position = job.position(operation);
   for (PoolIndex i = operation.announcements; i != kNone; i = job.table.announcement(i).next) {
     const Announcement& announcement = job.table.announcement(i);
     if (announcement.member == kNoSession) continue;  // it is gone and got no completion
@@ -118,11 +119,14 @@ void account(Job& job, const OperationRecord& operation, Nanos now) {
     ++(ok ? counters.completions : counters.failures);
     if (!moved || job.is_child_node(rank)) continue;
     const std::uint64_t bytes = bytes_within(operation, contribution(operation.shape, rank));
+    if (position.results) {
+      counters.bytes_out += bytes_within(operation, result(operation.shape, rank));
+    }
+    if (!position.sums) continue;
     counters.bytes_in += bytes;
-    counters.bytes_out += bytes_within(operation, result(operation.shape, rank));
     job.totals.bytes += bytes;
   }
-  if (moved) {
+  if (moved && position.sums) {
     add_to_totals(job.totals, operation, now);
     if (operation.part == 0 && operation.children > 1) {
       RankCounters& last = job.members[operation.times.last_rank].counters;

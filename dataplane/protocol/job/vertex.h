@@ -2,6 +2,9 @@
 // its root are shards of nodes. Sums go up from child to parent, and the result goes down. A vertex
 // whose children are all ranks, and which has no parent, is a star. A star carries a job that one
 // node serves alone.
+//
+// Where results go another way than sums, two trees of the job carry the two ways, with the same
+// root (Partition::result_trees). A shard that has the root has a vertex in each of them.
 #pragma once
 
 #include <cstdint>

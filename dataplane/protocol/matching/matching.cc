@@ -106,6 +106,10 @@ void Matching::announce(Job& job, std::uint16_t child, const wire::Notice& notic
       account_refused(job, key, notice.part, now);
       return reply(job, child, notice, job.broken, 0);
     }
+    // The operation has failed. The job keeps the verdict in its other tree alone.
+    if (const PoolIndex other = job.table.find(job.other_key(key, vertex)); other != kNone) {
+      return reply(job, child, notice, job.table[other].verdict, 0);
+    }
     index = open(job, key, vertex, notice, child, now);
   }
   if (!job.table.mark(index, child)) return refuse(Status::kDuplicate);
@@ -130,7 +134,7 @@ void Matching::announce(Job& job, std::uint16_t child, const wire::Notice& notic
     return verdicts_.fail(job, index, refused, now);
   }
   if (job.is_child_node(child)) job.buffers_of(child).region = notice.in_region;
-  if (operation.announced == operation.children) become_ready(job, index, now);
+  if (job.all_announced(index)) become_ready(job, index, now);
 }
 
 // The operation has failed, here or elsewhere.
@@ -182,8 +186,24 @@ Nanos Matching::deadline_of(const wire::Notice& notice, Nanos now) const {
          (notice.deadline_ms != 0 ? notice.deadline_ms * kMillisecond : config_.default_deadline);
 }
 
+// A root whose results go down another tree has a record in each of the two trees.
 PoolIndex Matching::open(Job& job, const OperationKey& key, std::uint16_t vertex,
                          const wire::Notice& notice, std::uint16_t child, Nanos now) {
+  const PoolIndex index = open_one(job, key, vertex, notice, child, now);
+  const std::uint16_t apart = job.positions[vertex].other;
+  if (apart == kNoVertex) return index;
+  wire::Notice its = notice;
+  its.part = static_cast<std::uint16_t>(other_part(job.spec.plan, operand_of(notice), notice.part));
+  const PoolIndex other = open_one(job, job.other_key(key, vertex), apart, its, child, now);
+  job.table[index].other = other;
+  job.table[other].other = index;
+  OperationRecord& results = job.table[job.results_of(index)];
+  results.cursor = results.end;  // its sums have the tiles
+  return index;
+}
+
+PoolIndex Matching::open_one(Job& job, const OperationKey& key, std::uint16_t vertex,
+                             const wire::Notice& notice, std::uint16_t child, Nanos now) {
   const auto children = static_cast<std::uint16_t>(job.spec.vertices[vertex].children());
   const PoolIndex index = job.table.create(key, children);
   OperationRecord& operation = job.table[index];
@@ -201,15 +221,26 @@ PoolIndex Matching::open(Job& job, const OperationKey& key, std::uint16_t vertex
   return index;
 }
 
-void Matching::become_ready(Job& job, PoolIndex index, Nanos now) {
+void Matching::become_active(Job& job, PoolIndex index) {
   OperationRecord& operation = job.table[index];
   job.table.order_by_rank(operation);
   operation.state = OperationRecord::State::kActive;
   operation.was_ready = true;
-  operation.age = age_++;
   TALLY_PROBE(ready, job.id, operation.key.tag, operation.key.round, operation.part,
               operation.times.last_rank,
               operation.times.last_notice - operation.times.previous_notice);
+}
+
+void Matching::become_ready(Job& job, PoolIndex index, Nanos now) {
+  become_active(job, index);
+  const PoolIndex other = job.table[index].other;
+  if (other != kNone) become_active(job, other);
+  start(job, job.sums_of(index), now);
+}
+
+void Matching::start(Job& job, PoolIndex index, Nanos now) {
+  OperationRecord& operation = job.table[index];
+  operation.age = age_++;
   if (!job.vertex(operation).is_root()) return parents_.announce(job, index, now);
   if (operation.cursor == operation.end) return verdicts_.conclude(job, index, now);
   const std::uint64_t bytes = traffic(operation.shape, operation.end - operation.cursor);

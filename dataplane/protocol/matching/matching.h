@@ -54,10 +54,14 @@ class Matching {
              Nanos elapsed);
   PoolIndex open(Job& job, const OperationKey& key, std::uint16_t vertex,
                  const wire::Notice& notice, std::uint16_t child, Nanos now);
+  PoolIndex open_one(Job& job, const OperationKey& key, std::uint16_t vertex,
+                     const wire::Notice& notice, std::uint16_t child, Nanos now);
   void came_late(Job& job, PoolIndex index, std::uint16_t child, const wire::Notice& notice,
                  Nanos now);
   Nanos deadline_of(const wire::Notice& notice, Nanos now) const;
+  static void become_active(Job& job, PoolIndex index);
   void become_ready(Job& job, PoolIndex index, Nanos now);
+  void start(Job& job, PoolIndex index, Nanos now);
 
   const AggregatorConfig& config_;
   Outbox& outbox_;

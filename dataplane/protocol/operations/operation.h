@@ -101,6 +101,9 @@ struct OperationRecord {
   // Queue of the tiles that the parent has requested and that have not started (ParentBuffers::up).
   PoolIndex first_wanted = kNone;
   PoolIndex last_wanted = kNone;
+  // At a root whose results go down another tree: the operation's record in the other of the two
+  // trees, until both have ended.
+  PoolIndex other = kNone;
   OperationKey key;
   Nanos first_notice = 0;
   Nanos deadline = 0;

@@ -52,7 +52,10 @@ std::uint64_t tile_elements(const AggregatorConfig& config, const Job& job,
   const std::uint64_t sources = std::min<std::uint64_t>(operation.children, kGroupSources);
   bytes = std::min(bytes, allowance / (kSlowTiles * sources));
   std::uint64_t elements = bytes / element_bytes(shape.type);
-  if (!job.vertex(operation).child_nodes.empty()) {
+  const bool is_star =
+      job.vertex(operation).child_nodes.empty() &&
+      (operation.other == kNone || job.vertex(job.table[operation.other]).child_nodes.empty());
+  if (!is_star) {
     elements = std::min(elements, job.spec.buffers.bytes / element_bytes(partial_type(shape)));
   }
   return std::max(elements / kCutElements * kCutElements, kCutElements);
@@ -88,17 +91,23 @@ void move_bytes(Tile& tile) {
   tile.reduction = Operation::kSum;  // the sum of one input is the input
 }
 
-// Ranks come before the child nodes in the list of announcements.
+// Ranks come before the child nodes in the list of announcements. A rank below both vertices of a
+// root with a result tree is a member once.
 void add_ranks(const Job& job, const OperationRecord& operation, const Stretch& stretch, bool pulls,
                Tile& tile) {
   const Shape& shape = operation.shape;
+  const TreePosition& position = job.position(operation);
+  const TreePosition* const sums =
+      position.sums || position.other == kNoVertex ? nullptr : &job.positions[position.other];
   const std::uint64_t size = element_bytes(shape.type);
   for (PoolIndex i = operation.announcements; i != kNone; i = job.table.announcement(i).next) {
     const Announcement& a = job.table.announcement(i);
     if (job.is_child_node(a.rank)) break;
-    const bool contributes = pulls && stretch.contributors.has(a.rank);
-    const bool receives = stretch.receivers.has(a.rank);
-    if (contributes || receives) tile.members.push_back(a.member);
+    const bool contributes = pulls && position.sums && stretch.contributors.has(a.rank);
+    const bool receives = position.results && stretch.receivers.has(a.rank);
+    const bool known =
+        sums != nullptr && sums->child_of[a.rank] == a.rank && stretch.contributors.has(a.rank);
+    if (contributes || (receives && !known)) tile.members.push_back(a.member);
     if (contributes) {
       if (a.has_checksums) add_checksums(shape, a, tile);
       const std::uint64_t offset =

@@ -87,9 +87,10 @@ void Tiles::cut_tile(Job& job, PoolIndex index, Tile& tile) {
   begin_tile(job, index, operation.cursor, end - operation.cursor, tile);
   operation.cursor = end;
   add_ranks(job, operation, stretch, true, tile);
-  if (job.vertex(operation).child_nodes.empty()) return;
+  const OperationRecord& results = job.table[job.results_of(index)];
+  if (&results != &operation) add_ranks(job, results, stretch, false, tile);
   children_.request(job, operation, stretch, tile);
-  ChildNodes::add_below(job, operation, stretch, tile);
+  ChildNodes::add_below(job, results, stretch, tile);
 }
 
 // Any other vertex sums the next tile that its parent has requested.

@@ -128,11 +128,12 @@ void ChildNodes::add_below(const Job& job, const OperationRecord& operation, con
 
 void ChildNodes::hand_down(Job& job, const Tile& tile, std::uint32_t index, std::uint32_t parent,
                            std::uint32_t own_buffer) {
-  OperationRecord& operation = job.table[tile.operation];
+  const PoolIndex results = job.results_of(tile.operation);
+  const OperationRecord& operation = job.table[results];
   ChildBuffers::Waiting push;
   push.handle = tile.handle;
   push.index = index;
-  push.operation = tile.operation;
+  push.operation = results;
   push.parent = parent;
   push.own_buffer = own_buffer;
   push.result = message_of(operation, job.spec.epoch, VertexKind::kTileResult);
@@ -177,7 +178,7 @@ void ChildNodes::passed_down(Job& job, Tile& tile, std::uint32_t index) {
   if (job.members[below.child].gone) return release_down(job, below);
   ChildBuffers::Down& down = job.buffers_of(below.child).down[below.buffer];
   down.passed = true;
-  if (down.own_buffer == kNone) ++job.table[tile.operation].placing;
+  if (down.own_buffer == kNone) ++job.table[down.operation].placing;
   send(job, below.child, wire::encode(down.result));
 }
 

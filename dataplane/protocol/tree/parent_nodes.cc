@@ -152,7 +152,7 @@ ParentNodes::Request ParentNodes::take_request(Job& job, OperationRecord& operat
 }
 
 // A parent requests tiles in ascending order, after the announcement, and only tiles to which some
-// rank below contributes.
+// rank below contributes. It requests none in a result tree.
 bool ParentNodes::can_sum(const Job& job, const OperationRecord& operation,
                           const VertexMessage& message) {
   if (operation.state != State::kActive || !is_tile(operation, message) ||
@@ -161,6 +161,7 @@ bool ParentNodes::can_sum(const Job& job, const OperationRecord& operation,
   }
   const RankSet contributors = stretch_at(operation.shape, message.first).contributors;
   const TreePosition& position = job.position(operation);
+  if (!position.sums) return false;
   const std::uint64_t bytes =
       std::uint64_t{message.count} * element_bytes(partial_type(operation.shape));
   return bytes <= job.spec.buffers.bytes &&
@@ -193,9 +194,12 @@ Status ParentNodes::tile_result(Job& job, std::uint32_t parent, const VertexMess
   const PoolIndex index = job.table.find(key_of(message));
   const bool active = index != kNone && job.table[index].state == State::kActive;
   if (active) {
-    const OperationRecord& operation = job.table[index];
+    OperationRecord& operation = job.table[index];
     const std::uint64_t bytes = message.count * element_bytes(operation.shape.type);
-    if (!is_tile(operation, message) || bytes > job.spec.buffers.bytes) return Status::kProtocol;
+    const bool fits = is_tile(operation, message) && bytes <= job.spec.buffers.bytes;
+    if (!fits || !job.position(operation).results) return Status::kProtocol;
+    // In a result tree no request comes before the results.
+    operation.cursor = std::max(operation.cursor, message.first + message.count);
   }
   above.down[message.buffer] = ParentBuffers::Down{true, index, 1, message};
   if (!active) {  // it has failed here: nothing waits for the result

@@ -58,6 +58,12 @@ void Deadlines::overdue(Job& job, PoolIndex index, Nanos now) {
   if (operation.state == State::kReported) {
     return verdicts_.give_up(job, index, operation.verdict, now);
   }
+  // In its other tree somebody is missing.
+  if (operation.state == State::kGathering && operation.announced == operation.children) {
+    job.deadlines.remove(index);
+    if (!job.table[operation.other].asked) overdue(job, operation.other, now);
+    return;
+  }
   const Verdict verdict = missing_child(job, index);
   if (operation.state != State::kGathering || verdict.culprit != wire::kNoRank || operation.asked) {
     return verdicts_.fail(job, index, verdict, now);

@@ -21,19 +21,27 @@ void Losses::gone(Job& job, std::uint16_t child, Status why, Nanos now) {
   const Verdict verdict = job.loss_of(child, why);
   break_job(job, verdict, member, kNoParentId);
   for (PoolIndex i = 0; i < job.table.used(); ++i) {
-    if (job.table[i].state != State::kFree) abandon(job, i, child, member, verdict, now);
+    if (job.table[i].state != State::kFree) forget_session(job, i, member);
+  }
+  for (PoolIndex i = 0; i < job.table.used(); ++i) {
+    if (job.table[i].state != State::kFree) abandon(job, i, child, verdict, now);
   }
   if (job.is_child_node(child)) children_.drop(job, child, why);
 }
 
-// Fails an operation of a session that is gone. The session gets no completion.
-void Losses::abandon(Job& job, PoolIndex index, std::uint16_t child, SessionId member,
-                     const Verdict& verdict, Nanos now) {
-  OperationRecord& operation = job.table[index];
-  for (PoolIndex i = operation.announcements; i != kNone; i = job.table.announcement(i).next) {
+// The session gets no completion.
+void Losses::forget_session(Job& job, PoolIndex index, SessionId member) {
+  for (PoolIndex i = job.table[index].announcements; i != kNone;
+       i = job.table.announcement(i).next) {
     Announcement& announcement = job.table.announcement(i);
     if (announcement.member == member) announcement.member = kNoSession;
   }
+}
+
+// Fails an operation of a session that is gone.
+void Losses::abandon(Job& job, PoolIndex index, std::uint16_t child, const Verdict& verdict,
+                     Nanos now) {
+  OperationRecord& operation = job.table[index];
   if (operation.state == State::kFailed) {
     // The other late children still get that verdict. The operation waits for one child less.
     if (job.is_child(operation.vertex, child)) job.table.mark(index, child);

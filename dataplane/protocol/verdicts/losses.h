@@ -35,8 +35,8 @@ class Losses {
 
  private:
   void break_job(Job& job, const Verdict& verdict, SessionId from_below, ParentId from_above);
-  void abandon(Job& job, PoolIndex index, std::uint16_t child, SessionId member,
-               const Verdict& verdict, Nanos now);
+  static void forget_session(Job& job, PoolIndex index, SessionId member);
+  void abandon(Job& job, PoolIndex index, std::uint16_t child, const Verdict& verdict, Nanos now);
 
   JobRegistry& jobs_;
   Outbox& outbox_;

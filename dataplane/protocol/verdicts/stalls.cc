@@ -165,7 +165,9 @@ std::vector<Stall> stalls_of(const Job& job, PoolIndex index, Nanos now,
   }
   const bool is_under_way =
       operation.state == State::kActive || operation.state == State::kDraining;
-  if (!is_under_way || now - progress_of(operation) <= thresholds.bytes) return {};
+  // Tiles count in the record of the sums.
+  const Nanos progress = progress_of(job.table[job.sums_of(index)]);
+  if (!is_under_way || now - progress <= thresholds.bytes) return {};
   if (waits_for_parent(job, operation)) {
     // A parent serves operations one after the other. So one of them may wait while others go on.
     if (now - job_progress > thresholds.bytes) stalls.parent();

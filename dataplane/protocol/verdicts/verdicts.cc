@@ -57,25 +57,45 @@ void Verdicts::give_up(Job& job, PoolIndex index, const Verdict& verdict, Nanos 
 }
 
 // Ends the operation with this verdict, when the buffers are no longer in use.
+// Tiles belong to the record of the sums.
 void Verdicts::finish(Job& job, PoolIndex index, const Verdict& verdict, Nanos now) {
-  OperationRecord& operation = job.table[index];
-  job.deadlines.remove(index);
-  stop(job, index);
-  operation.verdict = verdict;
-  operation.state = State::kDraining;
-  if (operation.tiles_in_flight > 0) return job.set_deadline(index, now + kToDrain);
-  conclude_if_over(job, index, now);
+  const PoolIndex sums = job.sums_of(index);
+  const PoolIndex other = job.table[sums].other;
+  for (const PoolIndex one : {sums, other}) {
+    if (one == kNone) continue;
+    job.deadlines.remove(one);
+    stop(job, one);
+    job.table[one].verdict = verdict;
+    job.table[one].state = State::kDraining;
+  }
+  if (job.table[sums].tiles_in_flight > 0) return job.set_deadline(sums, now + kToDrain);
+  conclude_if_over(job, sums, now);
 }
 
 void Verdicts::conclude_if_over(Job& job, PoolIndex index, Nanos now) {
-  const OperationRecord& operation = job.table[index];
+  const OperationRecord& operation = job.table[job.sums_of(index)];
   if (operation.tiles_in_flight > 0) return;
   const bool done = operation.state == State::kActive && operation.cursor == operation.end &&
-                    operation.placing == 0 && job.vertex(operation).is_root();
+                    job.table[job.results_of(index)].placing == 0 &&
+                    job.vertex(operation).is_root();
   if (done || operation.state == State::kDraining) conclude(job, index, now);
 }
 
 void Verdicts::conclude(Job& job, PoolIndex index, Nanos now) {
+  const PoolIndex sums = job.sums_of(index);
+  const OperationRecord& operation = job.table[sums];
+  const PoolIndex other = operation.other;
+  if (other != kNone) {
+    OperationRecord& results = job.table[other];
+    results.verdict = operation.verdict;
+    results.started = operation.started;
+    results.other = job.table[sums].other = kNone;
+    end(job, other, now);
+  }
+  end(job, sums, now);
+}
+
+void Verdicts::end(Job& job, PoolIndex index, Nanos now) {
   OperationRecord& operation = job.table[index];
   const Nanos elapsed = now - operation.first_notice;
   job.deadlines.remove(index);
@@ -108,6 +128,18 @@ void Verdicts::conclude(Job& job, PoolIndex index, Nanos now) {
 // it does anything else.
 PoolIndex Verdicts::open_failed(Job& job, const OperationKey& key, std::uint16_t vertex,
                                 std::uint16_t part, Nanos now) {
+  const PoolIndex index = open_failed_one(job, key, vertex, part, now);
+  const std::uint16_t apart = job.positions[vertex].other;
+  if (apart == kNoVertex) return index;
+  // No message needs its part.
+  const PoolIndex other = open_failed_one(job, job.other_key(key, vertex), apart, part, now);
+  job.table[index].other = other;
+  job.table[other].other = index;
+  return index;
+}
+
+PoolIndex Verdicts::open_failed_one(Job& job, const OperationKey& key, std::uint16_t vertex,
+                                    std::uint16_t part, Nanos now) {
   const PoolIndex index =
       job.table.create(key, static_cast<std::uint16_t>(job.spec.vertices[vertex].children()));
   OperationRecord& operation = job.table[index];
@@ -131,7 +163,8 @@ Status Verdicts::reported(Job& job, std::uint16_t child, const wire::Completion&
   if (!job.is_child(vertex, child) || !sensible(verdict, job.spec.ranks)) return Status::kProtocol;
   PoolIndex index = job.table.find(key);
   if (index == kNone) {
-    if (job.is_over(key)) return Status::kOk;
+    const bool failed = job.table.find(job.other_key(key, vertex)) != kNone;
+    if (failed || job.is_over(key)) return Status::kOk;
     if (job.leads_up(vertex)) {
       parents_.pass_on(job, vertex, key, report.part, verdict);
       return Status::kOk;

@@ -35,7 +35,7 @@ class Verdicts {
   void give_up(Job& job, PoolIndex index, const Verdict& verdict, Nanos now);
   // Ends the operation when its last tile has ended, and its results are placed everywhere.
   void conclude_if_over(Job& job, PoolIndex index, Nanos now);
-  // Ends the operation. Precondition: no tile of it is in flight.
+  // Ends the operation, in both trees of a root with two. Precondition: no tile of it is in flight.
   void conclude(Job& job, PoolIndex index, Nanos now);
 
   // -- verdicts of other vertices
@@ -49,6 +49,9 @@ class Verdicts {
  private:
   static PoolIndex open_failed(Job& job, const OperationKey& key, std::uint16_t vertex,
                                std::uint16_t part, Nanos now);
+  static PoolIndex open_failed_one(Job& job, const OperationKey& key, std::uint16_t vertex,
+                                   std::uint16_t part, Nanos now);
+  void end(Job& job, PoolIndex index, Nanos now);
   void stop(Job& job, PoolIndex index);
   void finish(Job& job, PoolIndex index, const Verdict& verdict, Nanos now);
 

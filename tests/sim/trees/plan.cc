@@ -83,6 +83,37 @@ Tree random_tree(Random& random, std::uint32_t nodes, std::uint16_t ranks) {
   return tree;
 }
 
+// Another way from the same root to the same ranks.
+Tree random_result_tree(Random& random, std::uint32_t nodes, std::uint16_t ranks,
+                        std::uint32_t root) {
+  Tree tree = random_tree(random, nodes, ranks);
+  for (TreeVertex& vertex : tree) {
+    if (vertex.node == root) vertex.node = tree.front().node;
+  }
+  tree.front().node = root;
+  work_out(tree);
+  return tree;
+}
+
+// Has random numbers of its own: without result trees the seed's plan is the same.
+void add_result_trees(JobPlan& job, std::uint32_t nodes, std::uint64_t seed) {
+  Random random(seed);
+  if (random.chance(0.4)) return;
+  const std::size_t sums = job.trees.size();
+  std::vector<std::uint32_t>& results = job.plan.result_trees;
+  results.assign(sums, protocol::kNoTree);
+  for (std::size_t tree = 0; tree < sums; ++tree) {
+    if (random.chance(0.3)) continue;
+    results[tree] = static_cast<std::uint32_t>(job.trees.size());
+    const std::uint32_t root = job.trees[tree].front().node;
+    job.trees.push_back(random_result_tree(random, nodes, job.ranks, root));
+  }
+  job.plan.trees = static_cast<std::uint32_t>(job.trees.size());
+  results.resize(job.trees.size(), protocol::kNoTree);
+  const Tree& tree = job.trees.back();
+  if (random.chance(0.5)) job.victim_node = tree[random.below(tree.size())].node;
+}
+
 // Some of the trees, with any weights.
 protocol::SizeClass random_class(Random& random, std::uint32_t trees) {
   protocol::SizeClass some;
@@ -209,6 +240,7 @@ Schedule make_schedule(std::uint64_t seed, bool healthy) {
   const std::size_t jobs = random.chance(0.3) ? 2 : 1;
   for (std::size_t i = 0; i < jobs; ++i) {
     schedule.jobs.push_back(random_job(random, schedule.nodes, healthy));
+    add_result_trees(schedule.jobs.back(), schedule.nodes, seed * 5 + i * 2 + (healthy ? 1 : 0));
     // No other job survives that.
     if (schedule.jobs.back().fault != Fault::kNodeLost) continue;
     schedule.jobs.assign(1, JobPlan(schedule.jobs.back()));
@@ -225,8 +257,10 @@ std::string describe(const Schedule& schedule) {
         "; {} ranks, {} ops, {} up and {} down buffers, {}, victim rank {} node {}:", job.ranks,
         job.ops.size(), job.buffers.up, job.buffers.down, name(job.fault), job.victim,
         job.victim_node);
-    for (const Tree& tree : job.trees) {
-      text += " [";
+    for (std::uint32_t i = 0; i < job.trees.size(); ++i) {
+      const Tree& tree = job.trees[i];
+      const std::uint32_t sums = job.plan.sum_tree(i);
+      text += sums == protocol::kNoTree ? " [" : fmt::format(" [results of tree {}:", sums);
       for (const TreeVertex& vertex : tree) {
         text += fmt::format(
             " n{}<{} {{{}}}", vertex.node,

@@ -55,7 +55,7 @@ struct JobPlan {
   std::uint16_t ranks = 1;
   std::uint32_t weight = 1;
   protocol::Partition plan;
-  std::vector<Tree> trees;
+  std::vector<Tree> trees;  // those that sum, then their result trees
   protocol::BufferLayout buffers;
   std::vector<OpPlan> ops;
   Fault fault = Fault::kNothing;

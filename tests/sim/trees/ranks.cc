@@ -192,12 +192,12 @@ std::byte* Ranks::memory(std::uint16_t rank, const protocol::Endpoint& where,
                          const protocol::Tile& tile) {
   const std::size_t op = where.cookie;
   Posted& posted = ranks_[rank].ops[op];
-  const auto part =
-      std::find_if(posted.parts.begin(), posted.parts.end(), [&](const Part& candidate) {
-        const protocol::Part& range = candidate.range;
-        return tile.first >= range.first && tile.first < range.first + range.count;
-      });
-  if (part == posted.parts.end() || part->ended) {
+  // A part and its result part have the same elements.
+  const bool open = std::any_of(posted.parts.begin(), posted.parts.end(), [&](const Part& part) {
+    const protocol::Part& range = part.range;
+    return !part.ended && tile.first >= range.first && tile.first < range.first + range.count;
+  });
+  if (!open) {
     violated("job {} op {}: rank {}'s memory is touched when it is its own again", job_, op, rank);
   }
   const auto buffer = static_cast<Buffer>((where.region - 1) % 3);
@@ -316,7 +316,9 @@ const std::vector<std::byte>& Ranks::expected(std::size_t op, const protocol::Pa
   std::vector<const std::byte*> inputs;
   for (const Rank& rank : ranks_) inputs.push_back(rank.ops[op].given.data());
   if (!protocol::moves_only(shape.kind)) {
-    elements = fold_tree(plan_.trees[range.tree], shape, inputs, range.first, range.count);
+    const std::uint32_t sums = plan_.plan.sum_tree(range.tree);
+    const Tree& tree = plan_.trees[sums == protocol::kNoTree ? range.tree : sums];
+    elements = fold_tree(tree, shape, inputs, range.first, range.count);
     return elements;
   }
   elements.resize(range.count * size);

@@ -84,4 +84,16 @@ inline std::vector<plan::Tree> random_trees(std::mt19937_64& random, std::size_t
   return trees;
 }
 
+// Gives some of the trees another way for their results.
+inline void add_ways_down(std::mt19937_64& random, std::size_t workers, std::size_t helpers,
+                          std::vector<plan::Tree>& trees) {
+  const auto root = [](const plan::Parents& parents) {
+    return std::find(parents.begin(), parents.end(), plan::kIsRoot) - parents.begin();
+  };
+  for (plan::Tree& tree : trees) {
+    const plan::Tree other = random_trees(random, workers, helpers, 1).front();
+    if (root(other.up) == root(tree.up)) tree.down = other.up;
+  }
+}
+
 }  // namespace tally::control
