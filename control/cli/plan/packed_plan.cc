@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/text/speed.h"
-#include "control/cli/plan/plan_files.h"
+#include "control/cli/plan/network_file.h"
 #include "control/plan/model/load.h"
 #include "control/plan/model/tree.h"
 #include "control/plan/packing/packed_planner.h"
