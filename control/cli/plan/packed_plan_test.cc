@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/lp/lp.h"
 #include "control/cli/plan/plan_command.h"
 #include "tests/support/control/plan_words.h"
 #include "tests/support/net/rpc_test_support.h"
@@ -102,6 +103,19 @@ TEST_F(PackedPlan, IsDescribedInWords) {
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_TRUE(made.err.starts_with("workers: 8, helpers: 4, switches: 3\n")) << made.err;
   EXPECT_NE(made.err.find("\nlower bound 1.28"), std::string::npos) << made.err;
+}
+
+TEST_F(PackedPlan, ReportNamesTheMethod) {
+  const std::string network = file("network.json", two_racks());
+  json described = json::parse(make(network, {}, true).err);
+  EXPECT_EQ(described["method"], lp::is_available() ? "tpp-cg" : "tpp-mwu");
+  const std::string words = make(network).err;
+  EXPECT_NE(words.find(fmt::format("trees ({}): ", described["method"].get<std::string>())),
+            std::string::npos)
+      << words;
+  EXPECT_EQ(words.find("without Clp") != std::string::npos, !lp::is_available()) << words;
+  described["method"] = "tpp-mwu";
+  EXPECT_NE(render_packed(described).find("coinor-libclp-dev"), std::string::npos);
 }
 
 TEST_F(PackedPlan, HasAClassForEachRangeOfSizes) {
