@@ -52,6 +52,10 @@ class Parts(unittest.TestCase):
         period, quota = cpu_limits.period_and_quota(0.05)
         self.assertEqual((period, quota), (20_000, 1_000))
 
+    def test_a_stage_has_the_job_of_its_domain(self):
+        stage = pipeline_plan.Stage((0, 2), [0, 1], "torch-1f-planned-st0")
+        self.assertEqual(stage.job, "1f-planned-st0")  # State puts torch- before it
+
     def test_without_root_there_are_no_limits(self):
         with unittest.mock.patch("os.geteuid", return_value=1000), cpu_limits.CpuLimits([1.0]) as limits:
             self.assertEqual((limits.groups, limits.missing), ([], "only root may make control groups"))
@@ -146,6 +150,9 @@ class Training(unittest.TestCase):
         plan = json.loads((self.place / "files/planned-plan.json").read_text())
         self.assertEqual([stage["blocks"] for stage in plan["pipeline"]["stages"]],
                          [stage["blocks"] for stage in report["divisions"][1]["stages"]])
+        self.assertEqual([domain["name"] for domain in plan["domains"]],
+                         [stage["domain"] for stage in report["divisions"][1]["stages"]])
+        self.assertTrue(plan["domains"][0]["name"].startswith("torch-"))
 
     def trained_alone(self) -> tuple[list[float], torch.nn.Sequential]:
         model, pieces = pipeline_model.blocks(LAYERS), pipeline_model.Pieces()
