@@ -106,6 +106,11 @@ Outcome check_bounds(const Host& host) {
 Outcome check(const Host& host) {
   if (host.all(Kind::kNuma).empty()) return lacks("NUMA node", "numa");
   if (host.all(Kind::kGpu).empty()) return lacks("GPU", "gpus");
+  return check_without_gpus(host);
+}
+
+Outcome check_without_gpus(const Host& host) {
+  if (host.all(Kind::kNuma).empty()) return lacks("NUMA node", "numa");
   if (host.all(Kind::kNic).empty()) return lacks("NIC", "nics");
   if (auto few = check_bounds(host); !few) return few;
   for (VertexId id = 0; id < host.vertices.size(); ++id) {

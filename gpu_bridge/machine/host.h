@@ -73,6 +73,8 @@ struct Host {
 // vertices than its bound, every device is below a NUMA node, and PCIe and the sockets join all. An
 // error names the vertex or the kind, and the remedy.
 Outcome check(const Host& host);
+// The same for a machine that may have no GPU.
+Outcome check_without_gpus(const Host& host);
 // The part of check() about bounds, for readers that stop at the first vertex too many.
 Outcome check_bounds(const Host& host);
 

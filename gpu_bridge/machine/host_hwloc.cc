@@ -85,7 +85,8 @@ std::string name_of(hwloc_obj_t device, Kind kind) {
 
 class TopologyReader {
  public:
-  explicit TopologyReader(hwloc_topology_t topology) : topology_(topology) {
+  TopologyReader(hwloc_topology_t topology, Devices devices)
+      : topology_(topology), with_gpus_(devices == Devices::kAll) {
     host_.vertices.push_back({Kind::kNetwork, "network"});
   }
 
@@ -94,18 +95,20 @@ class TopologyReader {
     hwloc_obj_t device = nullptr;
     while ((device = hwloc_get_next_pcidev(topology_, device)) != nullptr) {
       const Kind kind = is_gpu(device) ? Kind::kGpu : Kind::kNic;
-      if (kind == Kind::kNic && !is_nic(device)) continue;
+      if (kind == Kind::kGpu ? !with_gpus_ : !is_nic(device)) continue;
       if (auto added = add_device(device, kind); !added) return added.error();
     }
     for (const Kind kind : {Kind::kNuma, Kind::kGpu, Kind::kNic}) {
-      if (!host_.all(kind).empty()) continue;
+      if (!host_.all(kind).empty() || (kind == Kind::kGpu && !with_gpus_)) continue;
       return invalid(
-          fmt::format("the XML has no {}; export it on the GPU machine itself, with its "
-                      "PCI devices: lstopo --of xml",
-                      kind_name(kind)));
+          fmt::format("the XML has no {}; export it on the {} itself, with its PCI devices: lstopo "
+                      "--of xml",
+                      kind_name(kind), with_gpus_ ? "GPU machine" : "machine"));
     }
-    if (auto added = add_nvlinks(); !added) return added.error();
-    if (auto right = check(host_); !right) {
+    if (with_gpus_) {
+      if (auto added = add_nvlinks(); !added) return added.error();
+    }
+    if (auto right = with_gpus_ ? check(host_) : check_without_gpus(host_); !right) {
       return invalid(right.error().message +
                      "; the XML must come from the machine itself, with its PCI devices");
     }
@@ -281,6 +284,7 @@ class TopologyReader {
   }
 
   hwloc_topology_t topology_;
+  bool with_gpus_;
   Host host_;
   std::map<unsigned, VertexId> numa_;  // by the number of the operating system
   std::map<hwloc_obj_t, VertexId> switches_;
@@ -290,7 +294,7 @@ Error unreadable() {
   return invalid("hwloc cannot read this XML; export it again: lstopo --of xml");
 }
 
-Result<Host> load(const std::string& xml) {
+Result<Host> load(const std::string& xml, Devices devices) {
   hwloc_topology_t made = nullptr;
   if (hwloc_topology_init(&made) != 0) return invalid("hwloc has no memory");
   const TopologyHandle topology(made);
@@ -299,11 +303,11 @@ Result<Host> load(const std::string& xml) {
       hwloc_topology_load(made) != 0) {
     return unreadable();
   }
-  return TopologyReader(made).read();
+  return TopologyReader(made, devices).read();
 }
 
 // What the child process does: reads the text, and writes why it is refused.
-[[noreturn]] void try_to_load(const std::string& xml, int out) {
+[[noreturn]] void try_to_load(const std::string& xml, Devices devices, int out) {
   // What hwloc says about damaged XML concerns its own code.
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
@@ -311,7 +315,7 @@ Result<Host> load(const std::string& xml) {
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::alarm(kMostSeconds);
-  const auto host = load(xml);
+  const auto host = load(xml, devices);
   if (host) ::_exit(0);
   // The pipe holds more than a message, so this does not wait.
   const std::string message = host.error().message.substr(0, PIPE_BUF);
@@ -322,11 +326,11 @@ Result<Host> load(const std::string& xml) {
 
 // Reads the text in a child process. Some damaged XML makes hwloc 2.9 use addresses that are not
 // its own, and it leaks memory when it refuses any.
-Outcome try_in_child(const std::string& xml) {
+Outcome try_in_child(const std::string& xml, Devices devices) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return unreadable();
   const pid_t child = ::fork();
-  if (child == 0) try_to_load(xml, ends[1]);
+  if (child == 0) try_to_load(xml, devices, ends[1]);
   ::close(ends[1]);
   std::string message(PIPE_BUF, '\0');
   int status = -1;
@@ -346,18 +350,18 @@ Outcome try_in_child(const std::string& xml) {
 
 }  // namespace
 
-Result<Host> read_hwloc(std::string_view xml) {
+Result<Host> read_hwloc(std::string_view xml, Devices devices) {
   if (xml.size() > kMaxXmlBytes) {
     return invalid(fmt::format("{} bytes of XML: at most {}", xml.size(), kMaxXmlBytes));
   }
   const std::string text(xml);
-  if (auto fine = try_in_child(text); !fine) return fine.error();
-  return load(text);
+  if (auto fine = try_in_child(text, devices); !fine) return fine.error();
+  return load(text, devices);
 }
 
 #else
 
-Result<Host> read_hwloc(std::string_view) {
+Result<Host> read_hwloc(std::string_view, Devices) {
   return invalid("this build has no hwloc, which reads XML; describe the machine in JSON");
 }
 

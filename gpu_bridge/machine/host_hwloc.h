@@ -14,8 +14,13 @@
 
 namespace tally::host {
 
+enum class Devices {
+  kAll,   // a GPU machine: GPUs, NICs and NVLinks
+  kNics,  // any machine, without its GPUs
+};
+
 // Returns an error where the build has no hwloc. Never throws. A child process reads the text
 // first, because some damaged XML ends the process that hwloc runs in.
-Result<Host> read_hwloc(std::string_view xml);
+Result<Host> read_hwloc(std::string_view xml, Devices devices = Devices::kAll);
 
 }  // namespace tally::host

@@ -10,6 +10,7 @@
 
 #include "base/lp/lp.h"
 #include "gpu_bridge/machine/host_json.h"
+#include "gpu_bridge/machine/host_nics.h"
 #include "gpu_bridge/machine/planner.h"
 
 namespace tally::host {
@@ -33,6 +34,7 @@ class Xml {
   }
 
   int packages = 2;
+  int gpus = 2;  // of a package
   int nics = 1;
   std::string speed = "15.753846";
   std::string nvlink_speed = "50000";  // MB/s, from the first GPU of a pair to the second
@@ -61,7 +63,7 @@ class Xml {
     // A root port, the switch's upper end, and a port of the switch for each device.
     text += bridge(i, 0);
     text += bridge(i, 1);
-    for (int gpu = 0; gpu < 2; ++gpu) {
+    for (int gpu = 0; gpu < gpus; ++gpu) {
       text += bridge(i, 2 + gpu);
       gpus_.push_back(id_ + 1);
       text += device(i, 4 + gpu, "0302 [10de:20b0] [10de:1450] a1",
@@ -267,6 +269,45 @@ TEST_F(HwlocXml, AMachineWithoutNicsIsAnErrorOfTheXml) {
             "--of xml");
 }
 
+TEST_F(HwlocXml, NicsOfAMachineWithoutGpusShareTheLinkOfTheirSwitch) {
+  Xml xml;
+  xml.gpus = 0;
+  xml.nics = 2;
+  const auto nics = read_nics(xml.text(false));
+  ASSERT_TRUE(nics.ok()) << nics.error().message;
+  ASSERT_EQ(nics->parts.size(), 3u);
+  EXPECT_FALSE(nics->parts[0].is_nic);
+  EXPECT_EQ(nics->find("eth2"), 1u);
+  EXPECT_EQ(nics->find("eth3"), 2u);
+  EXPECT_EQ(nics->find(nics->parts[0].name), 3u) << "a switch is no NIC";
+  EXPECT_EQ(nics->parts[1].above, 0u);
+  EXPECT_EQ(nics->parts[2].above, 0u);
+  for (const plan::PciePart& part : nics->parts) EXPECT_NEAR(part.link.there, 15.75e9, 0.01e9);
+  const plan::BothWays together =
+      plan::speed_together(*nics, {{0, 0}, {12.5e9, 12.5e9}, {12.5e9, 12.5e9}});
+  EXPECT_NEAR(together.there, 15.75e9, 0.01e9);
+  EXPECT_NEAR(together.back, 15.75e9, 0.01e9);
+}
+
+TEST_F(HwlocXml, GpusAndNvlinksDoNotCountForNics) {
+  Xml xml;
+  xml.nvlink_speed = "18446744073709551615";
+  const auto nics = read_nics(xml.text(true));
+  ASSERT_TRUE(nics.ok()) << nics.error().message;
+  EXPECT_EQ(nics->parts.size(), 2u);
+}
+
+TEST_F(HwlocXml, NicsAreRefusedWithARemedy) {
+  Xml xml;
+  xml.nics = 0;
+  EXPECT_EQ(
+      read_nics(xml.text(false)).error().message,
+      "the XML has no NIC; export it on the machine itself, with its PCI devices: lstopo --of "
+      "xml");
+  EXPECT_EQ(read_nics("<topology>").error().message,
+            "hwloc cannot read this XML; export it again: lstopo --of xml");
+}
+
 TEST_F(HwlocXml, DamagedFilesAreErrors) {
   EXPECT_EQ(read_hwloc("<topology>").error().message,
             "hwloc cannot read this XML; export it again: lstopo --of xml");
@@ -278,6 +319,8 @@ TEST_F(HwlocXml, DamagedFilesAreErrors) {
     for (const auto& host : {read_hwloc(text), read_hwloc(whole.substr(0, i))}) {
       EXPECT_TRUE(host.ok() || !host.error().message.empty());
     }
+    const auto nics = read_nics(text);
+    EXPECT_TRUE(nics.ok() || !nics.error().message.empty());
   }
 }
 

@@ -10,7 +10,7 @@ import os
 import signal
 from pathlib import Path
 
-from nodes import SIZES, Cluster, free_port, run_tests
+from nodes import ENDLESS, SIZES, Cluster, free_port, run_tests
 
 
 class ManyNodes(Cluster):
@@ -156,6 +156,27 @@ class ManyNodes(Cluster):
         self.ctl("plan", "check", str(shown))
         self.ctl("plan", "set", str(shown))  # the same, as a plan
         self.assertTrue(self.rows(self.address("a")))
+
+    def test_the_jobs_of_pipeline_stages_have_the_plan_domains_of_their_names(self):
+        self.cluster(("b",))
+        profile, gpus, plan = (self.place / name for name in ("profile.json", "gpus.json", "pipeline.json"))
+        block = {"forward": [0.01], "backward": [0.02], "output": 1e6, "stash": 1e6, "weights": 1e6}
+        profile.write_text(json.dumps({"fmt": "tally-profile/1", "microbatch": 1, "types": ["cpu"],
+                                       "blocks": [{"name": f"block{i}", **block} for i in range(4)]}))
+        gpus.write_text(json.dumps({"fmt": "tally-gpus/1", "servers": [
+            {"name": name, "nic": 1e8, "inside": 1e10, "gpus": [{"type": "cpu", "count": 2}]} for name in "ab"]}))
+        report = json.loads(self.ctl("--json", "plan", "pipeline", "--profile", str(profile), "--gpus", str(gpus),
+                                     "--replicas", "2", "--job-prefix", "torch-gpt-", "--out", str(plan)))
+        self.ctl("plan", "set", str(plan))
+        for stage in report["stages"]:
+            server = stage["gpus"][0]["name"].split("/")[0]
+            run = self.begun(self.perf(self.address("a"), *ENDLESS, "--job", stage["domain"], ranks=2))
+            shown = json.loads(self.ctl("--json", "plan", "show", "--job", stage["domain"]))
+            self.assertEqual((shown["source"], shown["domain"]), ("file", stage["domain"]))
+            jobs = {job["name"]: job for job in json.loads(self.ctl("--json", "jobs", "--cluster"))}
+            self.assertEqual(jobs[stage["domain"]]["nodes"], [server], "its gradients stay in the server of its replicas")
+            run.end()
+            self.nothing_left()
 
     def test_a_plan_that_cannot_be_served_is_refused_with_the_reason(self):
         self.cluster(("b",))

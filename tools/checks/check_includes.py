@@ -102,7 +102,7 @@ MAY_USE = {
     "control/plan/advice": ["base", "control/plan/model", "control/plan/packing/places", "control/plan/packing"],
     "control/plan/drawing": ["control/plan/model"],
     "control/plan/size_classes": ["base", "control/plan/model", "control/plan/json", "control/plan/packing"],
-    "gpu_bridge/machine": ["base", "base/lp", "control/plan/json"],
+    "gpu_bridge/machine": ["base", "base/lp", "control/plan/model", "control/plan/json"],
     "gpu_bridge/group": ["base", "base/system", "client/include", "gpu_bridge/cuda_api", "gpu_bridge/nccl_api", "gpu_bridge",
                          "gpu_bridge/machine"],
     ACCESS: ["base", "base/log", "base/text", "net", "net/crypto", "net/auth", "net/server"],

@@ -10,6 +10,7 @@
 #include "control/cli/common/flags.h"
 #include "control/cli/inspect/answers.h"
 #include "control/cli/inspect/explain_report.h"
+#include "control/cli/plan/network_file.h"
 #include "control/cli/plan/plan_files.h"
 #include "control/plan/advice/on_network.h"
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/lp/lp.h"
 #include "control/cli/plan/plan_command.h"
 #include "tests/support/control/plan_words.h"
 #include "tests/support/net/rpc_test_support.h"
@@ -50,6 +51,36 @@ class PackedPlan : public testing::Test {
   TemporaryDirectory directory_;
 };
 
+// A machine of one core, with two NICs below a PCIe switch of 2 GB/s.
+constexpr const char* kTwoNics =
+    R"(<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0"><object type="Machine" os_index="0" cpuset="0x1" complete_cpuset="0x1" allowed_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1"><object type="NUMANode" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="2"/><object type="Core" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="3"><object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="4"/></object><object type="Bridge" gp_index="5" bridge_type="0-1" depth="0" bridge_pci="0000:[00-09]"><object type="Bridge" gp_index="6" bridge_type="1-1" depth="1" bridge_pci="0000:[01-09]" pci_busid="0000:00:01.0" pci_type="0604 [10b5:8796] [10b5:8796] ab" pci_link_speed="2"><object type="PCIDev" gp_index="7" pci_busid="0000:01:00.0" pci_type="0200 [15b3:1019] [15b3:0008] 00" pci_link_speed="4"><object type="OSDev" gp_index="8" name="eth0" osdev_type="2"/></object><object type="PCIDev" gp_index="9" pci_busid="0000:02:00.0" pci_type="0200 [15b3:1019] [15b3:0008] 00" pci_link_speed="4"><object type="OSDev" gp_index="10" name="eth1" osdev_type="2"/></object></object></object></object></topology>)";
+
+TEST_F(PackedPlan, KnowsFromHwlocsXmlWhichNicsShareAPcieSwitch) {
+  const auto plan_with = [&](const std::string& xml) {
+    file("inside.xml", xml);
+    return make(
+        file("network.json", R"({"fmt":"tally-network/1","racks":[{"name":"r1"}],"machines":[
+        {"name":"a","role":"worker","rack":"r1","hwloc":"inside.xml",
+         "nics":[{"name":"eth0","speed":1.25e9},{"name":"eth1","speed":1.25e9}]},
+        {"name":"b","role":"worker","rack":"r1","nic":5e9}]})"));
+  };
+  const PlanAnswer made = plan_with(kTwoNics);
+  if (made.err.find("this build has no hwloc") != std::string::npos) GTEST_SKIP() << made.err;
+  ASSERT_EQ(made.status, 0) << made.err;
+  const json nodes = json::parse(made.out)["nodes"];
+  EXPECT_EQ(nodes[0]["out"], 2e9);
+  EXPECT_EQ(nodes[0]["in"], 2e9);
+  const PlanAnswer refused = plan_with("<topology>");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("network.json: machines[0].hwloc = \"inside.xml\": must be a file of "
+                             "hwloc's XML of this machine; hwloc cannot read this XML; export it "
+                             "again: lstopo --of xml"),
+            std::string::npos)
+      << refused.err;
+}
+
 TEST_F(PackedPlan, IsMadeForRacksAndAccepted) {
   const PlanAnswer made = make(file("network.json", two_racks()), {}, true);
   ASSERT_EQ(made.status, 0) << made.err;
@@ -72,6 +103,19 @@ TEST_F(PackedPlan, IsDescribedInWords) {
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_TRUE(made.err.starts_with("workers: 8, helpers: 4, switches: 3\n")) << made.err;
   EXPECT_NE(made.err.find("\nlower bound 1.28"), std::string::npos) << made.err;
+}
+
+TEST_F(PackedPlan, ReportNamesTheMethod) {
+  const std::string network = file("network.json", two_racks());
+  json described = json::parse(make(network, {}, true).err);
+  EXPECT_EQ(described["method"], lp::is_available() ? "tpp-cg" : "tpp-mwu");
+  const std::string words = make(network).err;
+  EXPECT_NE(words.find(fmt::format("trees ({}): ", described["method"].get<std::string>())),
+            std::string::npos)
+      << words;
+  EXPECT_EQ(words.find("without Clp") != std::string::npos, !lp::is_available()) << words;
+  described["method"] = "tpp-mwu";
+  EXPECT_NE(render_packed(described).find("coinor-libclp-dev"), std::string::npos);
 }
 
 TEST_F(PackedPlan, HasAClassForEachRangeOfSizes) {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <fstream>
 
-#include "control/plan/json/machine_network.h"
 #include "control/plan/json/plan_json.h"
 #include "control/plan/model/validate.h"
 
@@ -50,14 +49,6 @@ Result<const plan::Domain*> find_domain(const plan::Plan& plan, const std::strin
   }
   return invalid(fmt::format("--domain {}: the plan has no such domain; the first is \"{}\"", name,
                              plan.domains.front().name));
-}
-
-Result<plan::Network> read_network_file(const std::string& path) {
-  const auto text = read_file(path, "a file of a network");
-  if (!text) return text.error();
-  auto network = plan::read_network_or_machines(*text);
-  if (!network) return in_file(path, network.error());
-  return network;
 }
 
 Result<OutputFile> create_out(const std::string& path) {

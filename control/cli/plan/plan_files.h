@@ -23,9 +23,6 @@ Result<plan::Plan> read_plan_file(const std::string& path, std::uint32_t max_hei
 // says that the plan has no such domain.
 Result<const plan::Domain*> find_domain(const plan::Plan& plan, const std::string& name);
 
-// Reads the file of a network (network_json.h). Errors as those of read_plan_file().
-Result<plan::Network> read_network_file(const std::string& path);
-
 // Create and write the file of --out, which errors name.
 Result<OutputFile> create_out(const std::string& path);
 Outcome write_out(const std::string& path, std::string_view text);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "control/cli/plan/plan_command.h"
+#include "control/cli/training/section_plans.h"
 
 namespace tally::control {
 
@@ -24,7 +25,7 @@ struct PipelineArguments {
   std::uint32_t replicas = 0;  // of each stage; 0: any number
   std::size_t merge = 0;       // blocks; 0: none are merged
   std::string out;             // the file to write; empty: none
-  std::uint64_t epoch = 1;
+  PlanFileOptions file;
 };
 
 struct GroupsArguments {
@@ -32,7 +33,7 @@ struct GroupsArguments {
   std::uint32_t staleness = 4;
   std::uint32_t local_steps = 1;
   std::string out;  // the file to write; empty: none
-  std::uint64_t epoch = 1;
+  PlanFileOptions file;
 };
 
 enum class TrainingVerb : std::uint8_t { kNone, kPipeline, kGroups };
@@ -45,6 +46,9 @@ struct TrainingArguments {
 
 // Adds the subcommands to `plan`; parsing the command line fills in `arguments`, which is borrowed.
 void add_training(CLI::App& plan, TrainingArguments& arguments);
+
+// The options of both subcommands about the file that they write.
+void add_file_options(CLI::App& command, PlanFileOptions& options);
 
 // Reads and writes the files that the arguments name; prints nothing. Precondition: the arguments
 // have a verb.

@@ -32,7 +32,8 @@ json finite(double value) {
   return std::isfinite(value) ? json(value) : json();
 }
 
-json groups_report(const plan::groups::Problem& problem, const plan::groups::GroupPlan& plan) {
+json groups_report(const plan::groups::Problem& problem, const plan::groups::GroupPlan& plan,
+                   const std::string& job_prefix) {
   json report = {{"throughput", plan.throughput},
                  {"server_load", plan.server_load},
                  {"synchronous", plan.sync_throughput},
@@ -45,7 +46,7 @@ json groups_report(const plan::groups::Problem& problem, const plan::groups::Gro
   for (const plan::groups::Group& group : plan.groups) {
     json workers = json::array();
     for (const std::size_t worker : group.workers) workers.push_back(problem.workers[worker].name);
-    report["groups"].push_back({{"group", fmt::format("dp{}", report["groups"].size())},
+    report["groups"].push_back({{"group", group_job(job_prefix, report["groups"].size())},
                                 {"workers", workers},
                                 {"local_steps", group.local_steps},
                                 {"period", group.period},
@@ -113,9 +114,7 @@ void add_groups(CLI::App& plan, TrainingArguments& arguments) {
       ->capture_default_str();
   command->add_option("--out", own.out, "writes a plan with a domain, and so a job, for each group")
       ->type_name("FILE");
-  command->add_option("--epoch", own.epoch, "the plan's epoch")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
-      ->capture_default_str();
+  add_file_options(*command, own.file);
   command->footer(
       "docs/pipelines.md has the keys of the file and the model. Exit status: 0 planned, 1 the "
       "plan "
@@ -133,13 +132,13 @@ PlanAnswer answer_groups(const GroupsArguments& arguments, bool as_json) {
   const auto planned = plan::groups::plan_groups(file->problem, limits);
   if (!planned) return refuse_groups(2, fmt::format("plan groups: {}", planned.error().message));
   if (!arguments.out.empty()) {
-    const auto made = groups_plan(*file, *planned, limits, arguments.epoch);
+    const auto made = groups_plan(*file, *planned, limits, arguments.file);
     if (!made) return refuse_groups(2, fmt::format("plan groups: {}", made.error().message));
     if (const auto written = write_out(arguments.out, plan::write_plan(*made)); !written) {
       return refuse_groups(kFailed, written.error().message);
     }
   }
-  const json report = groups_report(file->problem, *planned);
+  const json report = groups_report(file->problem, *planned, arguments.file.job_prefix);
   if (!as_json) return {0, render_groups_report(report), ""};
   return {0, report.dump(2, ' ', false, json::error_handler_t::replace) + "\n", ""};
 }

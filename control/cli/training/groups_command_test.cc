@@ -86,6 +86,17 @@ TEST_F(PlanGroups, WritesAPlanWithADomainForEachGroup) {
   EXPECT_EQ(plan->network.vertices[8].name, "s");
 }
 
+TEST_F(PlanGroups, DomainsHaveTheNamesOfTheJobs) {
+  const std::string path = directory_ / "plan.json";
+  const PlanAnswer shown = answer({"--out", path, "--job-prefix", "torch-"}, true);
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  EXPECT_EQ(nlohmann::json::parse(shown.out)["groups"][0]["group"], "torch-dp0");
+  const auto plan = plan::read_plan(*read_file(path, "a plan"));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->domains[0].name, "torch-dp0");
+  EXPECT_EQ(plan->async->groups[0], "torch-dp0");
+}
+
 TEST_F(PlanGroups, RefusesDamagedFilesWithPlaceAndRemedy) {
   steps_.replace(steps_.find("\"f1\""), 4, "\"f0\"");
   const PlanAnswer shown = answer();

@@ -129,9 +129,7 @@ void add_pipeline(CLI::App& plan, TrainingArguments& arguments) {
       ->add_option("--out", own.out,
                    "writes a plan with a domain, and so a job, for the replicas of each stage")
       ->type_name("FILE");
-  command->add_option("--epoch", own.epoch, "the plan's epoch")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
-      ->capture_default_str();
+  add_file_options(*command, own.file);
   command->footer(
       "docs/pipelines.md has the keys of the files and the cost model. Exit status: 0 planned, 1 "
       "the\n"
@@ -152,13 +150,14 @@ PlanAnswer answer_pipeline(const PipelineArguments& arguments, bool as_json) {
   }
   if (!arguments.out.empty()) {
     const auto file =
-        pipeline_plan(input->gpus, input->cluster, planned->partition, arguments.epoch);
+        pipeline_plan(input->gpus, input->cluster, planned->partition, arguments.file);
     if (!file) return refuse_pipeline(2, fmt::format("plan pipeline: {}", file.error().message));
     if (const auto written = write_out(arguments.out, plan::write_plan(*file)); !written) {
       return refuse_pipeline(kFailed, written.error().message);
     }
   }
-  const nlohmann::json report = pipeline_report(input->profile, input->cluster, options, *planned);
+  const nlohmann::json report =
+      pipeline_report(input->profile, input->cluster, options, *planned, arguments.file.job_prefix);
   if (!as_json) return {0, render_pipeline_report(report), ""};
   return {0, report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", ""};
 }

@@ -108,6 +108,21 @@ TEST_F(PlanPipeline, WritesAPlanWithADomainForEachStage) {
   EXPECT_NEAR(plan->pipeline->bottleneck, 0.0345, 1e-9);
 }
 
+TEST_F(PlanPipeline, DomainsHaveTheNamesOfTheJobs) {
+  const std::string path = directory_ / "plan.json";
+  const PlanAnswer shown = answer({"--out", path, "--job-prefix", "torch-gpt-"}, true);
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  const auto report = nlohmann::json::parse(shown.out);
+  EXPECT_EQ(report["stages"][1]["domain"], "torch-gpt-st1");
+  const auto plan = plan::read_plan(*read_file(path, "a plan"));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->domains[1].name, "torch-gpt-st1");
+  EXPECT_EQ(plan->pipeline->stages[1].domain, "torch-gpt-st1");
+  const PlanAnswer refused = answer({"--job-prefix", std::string(129, 'a')});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("must have at most 128 bytes"));
+}
+
 TEST_F(PlanPipeline, TakesTheObjectiveAndTheCostModelFromOptions) {
   const PlanAnswer iteration =
       answer({"--objective", "iteration", "--microbatches", "32", "--overlap"}, true);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "control/cli/common/tables.h"
+#include "control/cli/training/section_plans.h"
 #include "control/plan/pipeline/nic_load.h"
 
 namespace tally::control {
@@ -35,7 +36,8 @@ json times_report(const plan::pipeline::Partition& partition) {
 }
 
 json stage_report(const plan::ProfileFile& profile, const plan::pipeline::Cluster& cluster,
-                  const plan::pipeline::Stage& stage, std::size_t index) {
+                  const plan::pipeline::Stage& stage, std::size_t index,
+                  const std::string& job_prefix) {
   json gpus = json::array();
   for (const std::size_t gpu : stage.gpus) {
     gpus.push_back({{"rank", gpu}, {"name", cluster.gpus[gpu].name}});
@@ -52,7 +54,7 @@ json stage_report(const plan::ProfileFile& profile, const plan::pipeline::Cluste
           {"time", stage.time},
           {"transfer", stage.transfer},
           {"memory", stage.memory},
-          {"domain", fmt::format("st{}", index)}};
+          {"domain", stage_job(job_prefix, index)}};
 }
 
 // The NIC that is busy for longest; null when there is one server.
@@ -108,7 +110,7 @@ json stage_row(json stage) {
 
 json pipeline_report(const plan::ProfileFile& profile, const plan::pipeline::Cluster& cluster,
                      const plan::pipeline::Options& options,
-                     const plan::pipeline::PipelinePlan& plan) {
+                     const plan::pipeline::PipelinePlan& plan, const std::string& job_prefix) {
   const bool is_steady = options.objective == plan::pipeline::Objective::kBottleneck;
   json report = times_report(plan.partition);
   report["model"] = profile.model;
@@ -126,7 +128,8 @@ json pipeline_report(const plan::ProfileFile& profile, const plan::pipeline::Clu
   report["busiest_nic"] = busiest_nic(profile, cluster, options, plan.partition);
   report["stages"] = json::array();
   for (const plan::pipeline::Stage& stage : plan.partition.stages) {
-    report["stages"].push_back(stage_report(profile, cluster, stage, report["stages"].size()));
+    report["stages"].push_back(
+        stage_report(profile, cluster, stage, report["stages"].size(), job_prefix));
   }
   return report;
 }

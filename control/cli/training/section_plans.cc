@@ -59,10 +59,19 @@ Result<plan::Plan> checked(plan::Plan plan) {
 
 }  // namespace
 
+std::string stage_job(const std::string& prefix, std::size_t stage) {
+  return fmt::format("{}st{}", prefix, stage);
+}
+
+std::string group_job(const std::string& prefix, std::size_t group) {
+  return fmt::format("{}dp{}", prefix, group);
+}
+
 Result<plan::Plan> pipeline_plan(const plan::GpuFile& file, const plan::pipeline::Cluster& cluster,
-                                 const plan::pipeline::Partition& partition, std::uint64_t epoch) {
+                                 const plan::pipeline::Partition& partition,
+                                 const PlanFileOptions& options) {
   plan::Plan plan;
-  plan.epoch = epoch;
+  plan.epoch = options.epoch;
   plan.method = "pipeline";
   std::vector<plan::Vertex> servers;
   for (std::size_t i = 0; i < file.servers.size(); ++i) {
@@ -76,7 +85,7 @@ Result<plan::Plan> pipeline_plan(const plan::GpuFile& file, const plan::pipeline
   section.order = narrow(partition.order);
   section.bottleneck = partition.bottleneck;
   for (const plan::pipeline::Stage& stage : partition.stages) {
-    const std::string name = fmt::format("st{}", section.stages.size());
+    const std::string name = stage_job(options.job_prefix, section.stages.size());
     std::set<plan::VertexId> used;
     for (const std::size_t gpu : stage.gpus) {
       used.insert(static_cast<plan::VertexId>(cluster.gpus[gpu].server));
@@ -92,9 +101,9 @@ Result<plan::Plan> pipeline_plan(const plan::GpuFile& file, const plan::pipeline
 }
 
 Result<plan::Plan> groups_plan(const plan::StepsFile& file, const plan::groups::GroupPlan& groups,
-                               const plan::groups::Limits& limits, std::uint64_t epoch) {
+                               const plan::groups::Limits& limits, const PlanFileOptions& options) {
   plan::Plan plan;
-  plan.epoch = epoch;
+  plan.epoch = options.epoch;
   plan.method = "groups";
   std::vector<plan::Vertex> machines;
   for (const plan::groups::Worker& worker : file.problem.workers) {
@@ -115,7 +124,7 @@ Result<plan::Plan> groups_plan(const plan::StepsFile& file, const plan::groups::
   for (const plan::groups::Group& group : groups.groups) {
     std::vector<plan::VertexId> workers = narrow(group.workers);
     std::sort(workers.begin(), workers.end());
-    section.groups.push_back(fmt::format("dp{}", section.groups.size()));
+    section.groups.push_back(group_job(options.job_prefix, section.groups.size()));
     section.local_steps.push_back(group.local_steps);
     plan.domains.push_back(star_domain(plan.network, section.groups.back(), std::move(workers)));
   }

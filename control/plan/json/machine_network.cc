@@ -110,15 +110,15 @@ Result<Network> network_of_pairs(const MachineFile& file) {
   return invalid("pairs: there are none; measure them (tallyctl probe without --no-pairs)");
 }
 
-Result<Network> read_network_or_machines(std::string_view text) {
+Result<Network> read_network_or_machines(std::string_view text, const ReadPcie& read_pcie) {
   const auto document = parse_document(text, kMaxNetworkBytes);
   if (!document) return document.error();
-  if (!document->is_object()) return read_network(text);
+  if (!document->is_object()) return read_network(text, read_pcie);
   Mistake mistake;
   const Value file(*document, mistake);
   const std::size_t format = file.member("fmt").word({kNetworkFormat, kMachinesFormat});
   if (mistake.any()) return invalid(mistake.text());
-  if (format == 0) return read_network(text);
+  if (format == 0) return read_network(text, read_pcie);
   const auto machines = read_machines(text);
   if (!machines) return machines.error();
   return network_of(*machines);

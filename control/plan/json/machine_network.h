@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "control/plan/json/machines_json.h"
 #include "control/plan/model/network.h"
+#include "control/plan/model/pcie.h"
 
 namespace tally::plan {
 
@@ -23,7 +24,8 @@ Result<Network> network_of(const MachineFile& file);
 Result<Network> network_of_pairs(const MachineFile& file);
 
 // Reads a file of a network ("tally-network/1") or of machines ("tally-machines/1", network_of()).
-// An error names the place, the value and what it must be. Never throws.
-Result<Network> read_network_or_machines(std::string_view text);
+// An error names the place, the value and what it must be. Never throws. read_pcie: as for
+// read_network().
+Result<Network> read_network_or_machines(std::string_view text, const ReadPcie& read_pcie = {});
 
 }  // namespace tally::plan

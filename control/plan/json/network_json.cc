@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "control/plan/json/document.h"
+#include "control/plan/json/machine_nics.h"
 #include "control/plan/json/machines_json.h"
 #include "control/plan/model/validate.h"
 
@@ -21,7 +21,8 @@ using Ends = std::pair<VertexId, VertexId>;  // from, to
 
 class NetworkReader {
  public:
-  NetworkReader(const Value& file, Mistake& mistake) : file_(file), mistake_(mistake) {}
+  NetworkReader(const Value& file, const ReadPcie& read_pcie, Mistake& mistake)
+      : file_(file), read_pcie_(read_pcie), mistake_(mistake) {}
 
   Network read() {
     file_.expect_object({"fmt", "machines", "racks", "switches", "links"});
@@ -43,11 +44,6 @@ class NetworkReader {
 
  private:
   static constexpr std::size_t kLongestText = 256;  // bytes
-
-  struct BothWays {
-    double there = kMinSpeed;
-    double back = kMinSpeed;
-  };
 
   template <typename Action>
   void each(const Value& object, std::string_view key, std::size_t most, Action action) {
@@ -72,7 +68,8 @@ class NetworkReader {
   void add_machines() {
     const Value list = file_.member("machines");
     each(file_, "machines", kMaxVertices, [&](const Value& entry, VertexId) {
-      entry.expect_object({"name", "role", "address", "rack", "nic", "in", "out", "sum", "nics"});
+      entry.expect_object(
+          {"name", "role", "address", "rack", "nic", "in", "out", "sum", "nics", "hwloc"});
       add(entry, {.role = static_cast<Role>(entry.member("role").word({"worker", "helper"}))});
     });
     machines_ = static_cast<VertexId>(network_.vertices.size());
@@ -110,30 +107,10 @@ class NetworkReader {
     return entry.has("speed") || entry.has("up") || entry.has("down");
   }
 
-  double speed(const Value& entry, std::string_view key) const {
-    const Value value = entry.member(key);
-    const double speed = value.number();
-    if (std::isfinite(speed) && speed >= kMinSpeed && speed <= kMaxSpeed) return speed;
-    value.refuse("bytes per second, 1 to 1e15");
-    return kMinSpeed;
-  }
-
-  // "speed" for both ways, or one key for each way.
-  BothWays speeds(const Value& entry, std::string_view there, std::string_view back) const {
-    if (!entry.has(there) && !entry.has(back)) {
-      const double both = speed(entry, "speed");
-      return {both, both};
-    }
-    if (entry.has("speed")) {
-      entry.refuse(fmt::format("given either \"speed\", or \"{}\" and \"{}\"", there, back));
-    }
-    return {speed(entry, there), speed(entry, back)};
-  }
-
   // The speed of a machine one way, or 0 where its links give it.
-  double speed_of_machine(const Value& entry, std::string_view way) const {
-    if (entry.has(way)) return speed(entry, way);
-    return entry.has("nic") ? speed(entry, "nic") : 0;
+  static double speed_of_machine(const Value& entry, std::string_view way) {
+    if (entry.has(way)) return read_speed(entry, way);
+    return entry.has("nic") ? read_speed(entry, "nic") : 0;
   }
 
   // Returns the vertex of this name, if its id is in [first, end). `what`: what such vertices are.
@@ -160,7 +137,7 @@ class NetworkReader {
 
   void join_up(const Value& entry, VertexId id) {
     if (!has_speed(entry) && !entry.has("to")) return;  // "links" may have its links
-    const BothWays uplink = speeds(entry, "up", "down");
+    const BothWays uplink = read_speeds(entry, "up", "down");
     const VertexId to = entry.has("to") ? switch_named(entry.member("to")) : core(entry);
     join(entry, id, to, uplink.there);
     join(entry, to, id, uplink.back);
@@ -176,16 +153,15 @@ class NetworkReader {
     Vertex& machine = network_.vertices[id];
     machine.in = speed_of_machine(entry, "in");
     machine.out = speed_of_machine(entry, "out");
-    if (entry.has("sum")) machine.sum = speed(entry, "sum");
+    if (entry.has("sum")) machine.sum = read_speed(entry, "sum");
     if (entry.has("address")) entry.member("address").text(kLongestText);  // for people alone
     std::optional<VertexId> rack;
     if (entry.has("rack")) {
       rack = named(entry.member("rack"), machines_, machines_ + racks_, "a rack");
       machine.rack = *rack - machines_;
     }
-    if (entry.has("nics")) {
-      if (entry.has("nic")) entry.refuse("given either \"nic\" or \"nics\"");
-      each(entry, "nics", kMaxNics, [&](const Value& nic, VertexId) { join_nic(nic, id, rack); });
+    if (entry.has("nics") || entry.has("hwloc")) {
+      join_nics(entry, id, rack);
     } else if (rack) {
       if (machine.in == 0 || machine.out == 0) {
         return entry.refuse(
@@ -196,12 +172,21 @@ class NetworkReader {
     }
   }
 
-  void join_nic(const Value& nic, VertexId machine, std::optional<VertexId> rack) {
-    nic.expect_object({"to", "speed", "out", "in"});
-    const BothWays speed = speeds(nic, "out", "in");
-    const VertexId to = rack && !nic.has("to") ? *rack : switch_named(nic.member("to"));
-    links_[{machine, to}] += speed.there;
-    links_[{to, machine}] += speed.back;
+  void join_nics(const Value& entry, VertexId id, std::optional<VertexId> rack) {
+    if (entry.has("nic")) {
+      entry.refuse(
+          fmt::format("given either \"nic\" or \"{}\"", entry.has("hwloc") ? "hwloc" : "nics"));
+    }
+    const MachineNics nics = read_nics(
+        entry, rack, [this](const Value& name) { return switch_named(name); }, read_pcie_);
+    for (const auto& [to, speed] : nics.links) {
+      links_[{id, to}] = speed.there;
+      links_[{to, id}] = speed.back;
+    }
+    Vertex& machine = network_.vertices[id];
+    if (!nics.together) return;
+    if (machine.out == 0) machine.out = nics.together->there;
+    if (machine.in == 0) machine.in = nics.together->back;
   }
 
   void join(const Value& entry) {
@@ -212,13 +197,13 @@ class NetworkReader {
     if (!entry.has("between")) {
       entry.expect_object({"from", "to", "speed"});
       const VertexId from = end(entry.member("from")), to = end(entry.member("to"));
-      return join(entry, from, to, speed(entry, "speed"));
+      return join(entry, from, to, read_speed(entry, "speed"));
     }
     entry.expect_object({"between", "speed", "forward", "back"});
     const Value between = entry.member("between");
     if (between.size(2) != 2) return between.refuse("a list of the names of two vertices");
     const VertexId first = end(between.entry(0)), second = end(between.entry(1));
-    const BothWays speed = speeds(entry, "forward", "back");
+    const BothWays speed = read_speeds(entry, "forward", "back");
     join(entry, first, second, speed.there);
     join(entry, second, first, speed.back);
   }
@@ -271,6 +256,7 @@ class NetworkReader {
   }
 
   const Value& file_;
+  const ReadPcie& read_pcie_;
   Mistake& mistake_;
   Network network_;
   std::map<std::string, VertexId> ids_;
@@ -393,12 +379,12 @@ class NetworkWriter {
 
 }  // namespace
 
-Result<Network> read_network(std::string_view text) {
+Result<Network> read_network(std::string_view text, const ReadPcie& read_pcie) {
   const auto document = parse_document(text, kMaxNetworkBytes);
   if (!document) return document.error();
   Mistake mistake;
   const Value file(*document, mistake);
-  Network network = NetworkReader(file, mistake).read();
+  Network network = NetworkReader(file, read_pcie, mistake).read();
   if (mistake.any()) return invalid(mistake.text());
   return network;
 }

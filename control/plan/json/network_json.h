@@ -8,19 +8,20 @@
 
 #include "base/result.h"
 #include "control/plan/model/network.h"
+#include "control/plan/model/pcie.h"
 
 namespace tally::plan {
 
 inline constexpr std::string_view kNetworkFormat = "tally-network/1";
 inline constexpr std::size_t kMaxNetworkBytes = 16 << 20;
-inline constexpr std::size_t kMaxNics = 64;  // of one machine
 
 // Parses and validates the text. The vertices are the machines in the order of the file, then the
 // switches of the racks, then the other switches. The rack of a machine, and of the switch of a
 // rack, is the rack's place in the file. Links are sorted by their ends. The network has passed
 // validate(), and each machine reaches each other one. An error names the place, the value and what
-// it must be. Never throws.
-Result<Network> read_network(std::string_view text);
+// it must be. Never throws. read_pcie reads the files that the key "hwloc" of machines names; where
+// it is empty, the key is refused.
+Result<Network> read_network(std::string_view text, const ReadPcie& read_pcie = {});
 
 // Writes one line for each machine, rack, switch and link. read_network() of the text gives a
 // network with the same vertices and links. If switches of racks were not first among the switches,

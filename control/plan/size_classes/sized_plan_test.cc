@@ -5,7 +5,6 @@
 #include <random>
 #include <set>
 
-#include "base/lp/lp.h"
 #include "control/plan/json/served.h"
 #include "control/plan/model/load.h"
 #include "control/plan/model/validate.h"
@@ -16,10 +15,6 @@ namespace {
 
 class SizedPlan : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
-  }
-
   Plan made(const Network& network) {
     auto plan = plan_by_size(network, workers_of(network), options_, &report_);
     EXPECT_TRUE(plan.ok()) << plan.error().message;
@@ -68,6 +63,19 @@ TEST_F(SizedPlan, SmallOperationsOfRacksHaveStarsAndLargeOnesTrees) {
   for (const SizeClass& one : domain.classes) EXPECT_TRUE(one.is_divided());
   EXPECT_TRUE(check_served(plan).ok());
   EXPECT_NEAR(domain.certificate->lower_bound * 1e9, 1.5, 0.01);
+}
+
+TEST_F(SizedPlan, WithoutLinearProgramsPlansAreNearlyAsGood) {
+  options_.packing.solver = Solver::kWeights;
+  const Plan plan = made(rack_network(2, 4, 1, 1e9, 1e9));
+  EXPECT_EQ(plan.method, "tpp-mwu");
+  const Domain& domain = plan.domains[0];
+  ASSERT_GE(domain.classes.size(), 2U);
+  Routes routes(plan.network);
+  EXPECT_GT(evaluate(routes, domain.classes.front()).tau * 1e9, 3.9);
+  EXPECT_LE(evaluate(routes, domain.classes.back()).tau * 1e9, 1.5 * 1.05);
+  EXPECT_GE(domain.certificate->lower_bound * 1e9, 1.5 * 0.99);
+  EXPECT_TRUE(check_served(plan).ok());
 }
 
 TEST_F(SizedPlan, FullBisectionHasOneClassOfStars) {

@@ -38,7 +38,7 @@ class CpuLimits:
             try:
                 for rank, cores in enumerate(self._cores):
                     self.groups.append(make(f"tally-{os.getpid()}-{rank}", *period_and_quota(cores)))
-                self.kind = kind
+                self.kind, self.missing = kind, ""
                 return self
             except OSError as error:
                 self.missing = f"no control group with a limit of CPU time can be made here: {error}"
@@ -76,8 +76,9 @@ def _make_version_1(name: str, period: int, quota: int) -> Path:
 
 def _make_version_2(name: str, period: int, quota: int) -> Path:
     root = Path(VERSION_2)
-    if not (root / "cgroup.controllers").exists():
-        raise FileNotFoundError(f"{root} has no controllers")
+    controllers = root / "cgroup.controllers"
+    if not controllers.exists() or "cpu" not in controllers.read_text().split():
+        raise FileNotFoundError(f"{controllers} does not name cpu")
     if "cpu" not in (root / "cgroup.subtree_control").read_text().split():
         (root / "cgroup.subtree_control").write_text("+cpu")
     return _made(root / name, {"cpu.max": f"{quota} {period}"})

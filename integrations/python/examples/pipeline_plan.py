@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import subprocess
+import uuid
 from pathlib import Path
 
 import tally.local
 
 FILE_OF_GPUS = "tally-gpus/1"
+TORCH = "torch-"  # with which the names of PyTorch's jobs begin
 TYPE = "cpu"  # all ranks have processors of one type, which differ in speed
 
 
@@ -15,6 +17,12 @@ TYPE = "cpu"  # all ranks have processors of one type, which differ in speed
 class Stage:
     blocks: tuple[int, int]  # from the first number up to the second one, which is not in it
     ranks: list[int]
+    domain: str  # of the plan, and the name of the job that sums the gradients of this stage's replicas
+
+    @property
+    def job(self) -> str:
+        """For tally.torch.State."""
+        return self.domain.removeprefix(TORCH)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +93,7 @@ class Planner:
 
     def __init__(self, folder: Path, profile: dict, machine: Machine, microbatches: int):
         self._folder, self._profile, self._machine, self._microbatches = folder, profile, machine, microbatches
+        self._run = uuid.uuid4().hex[:8]  # a node may serve several runs, and each job needs a name of its own
         self._gpus = folder / "gpus.json"
         self._gpus.write_text(json.dumps({"fmt": FILE_OF_GPUS, "servers": machine.servers()}, indent=1) + "\n")
 
@@ -101,18 +110,19 @@ class Planner:
     def _division(self, name: str, profile: dict, parts: list[tuple[int, int]]) -> Division:
         file = self._folder / f"{name}-profile.json"
         file.write_text(json.dumps(profile, indent=1) + "\n")
-        answer = self._ask(file, self._folder / f"{name}-plan.json")
-        stages = [Stage((parts[stage["blocks"][0]][0], parts[stage["blocks"][1] - 1][1]), [gpu["rank"] for gpu in stage["gpus"]])
+        answer = self._ask(file, self._folder / f"{name}-plan.json", f"{TORCH}{self._run}-{name}-")
+        stages = [Stage((parts[stage["blocks"][0]][0], parts[stage["blocks"][1] - 1][1]),
+                        [gpu["rank"] for gpu in stage["gpus"]], stage["domain"])
                   for stage in answer["stages"]]
         slowest = [max(seconds_of(self._profile, stage.blocks) / self._machine.speeds[stage.ranks[chain]] for stage in stages)
                    for chain in range(self._machine.replicas)]
         return Division(name, stages, shares(slowest, self._microbatches, len(stages)), answer["iteration"])
 
-    def _ask(self, profile: Path, out: Path) -> dict:
+    def _ask(self, profile: Path, out: Path, job_prefix: str) -> dict:
         program = Path(tally.local.tallyd_program()).with_name("tallyctl")
         command = [program, "--json", "plan", "pipeline", "--profile", profile, "--gpus", self._gpus, "--out", out,
                    "--objective", "iteration", "--microbatches", self._microbatches, "--replicas", self._machine.replicas,
-                   "--no-recompute"]
+                   "--no-recompute", "--job-prefix", job_prefix]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr.strip()}")

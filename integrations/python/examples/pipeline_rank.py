@@ -119,8 +119,8 @@ class Part:
         self.microbatches = division.microbatches[self.chain]
         self._state, module = None, self.module
         if len(own.ranks) > 1:
-            # One job of Tally sums the gradients of this stage's replicas.
-            self._state = tally.torch.State(replicas[self.stage])
+            # One job of Tally sums the gradients of this stage's replicas. By its name it follows the plan.
+            self._state = tally.torch.State(replicas[self.stage], job=own.job)
             module = DistributedDataParallel(module, process_group=replicas[self.stage])
             module.register_comm_hook(self._state, tally.torch.allreduce_hook)
         pipe = pipes[self.chain]

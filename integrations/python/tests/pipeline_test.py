@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -51,10 +52,71 @@ class Parts(unittest.TestCase):
         period, quota = cpu_limits.period_and_quota(0.05)
         self.assertEqual((period, quota), (20_000, 1_000))
 
+    def test_a_stage_has_the_job_of_its_domain(self):
+        stage = pipeline_plan.Stage((0, 2), [0, 1], "torch-1f-planned-st0")
+        self.assertEqual(stage.job, "1f-planned-st0")  # State puts torch- before it
 
     def test_without_root_there_are_no_limits(self):
         with unittest.mock.patch("os.geteuid", return_value=1000), cpu_limits.CpuLimits([1.0]) as limits:
             self.assertEqual((limits.groups, limits.missing), ([], "only root may make control groups"))
+
+
+class ControlGroups2(unittest.TestCase):
+    """A folder that looks like version 2 of control groups."""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory(prefix="tally-cgroup2-")
+        self.addCleanup(place.cleanup)
+        self.root = Path(place.name)
+        self.write("cgroup.controllers", "cpuset cpu io memory pids\n")
+        self.write("cgroup.subtree_control", "memory pids\n")
+        for patch in (unittest.mock.patch("os.geteuid", return_value=0),
+                      unittest.mock.patch.object(cpu_limits, "VERSION_1", (str(self.root / "cpu"),)),
+                      unittest.mock.patch.object(cpu_limits, "VERSION_2", str(self.root)),
+                      # The kernel removes the files of a group with it.
+                      unittest.mock.patch.object(Path, "rmdir", lambda path: shutil.rmtree(path))):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).write_text(text)
+
+    def read(self, name: str) -> str:
+        return (self.root / name).read_text()
+
+    def test_each_rank_has_a_group_with_its_limit(self):
+        with cpu_limits.CpuLimits([0.55, 0.05]) as limits:
+            self.assertEqual((limits.kind, limits.missing, len(limits.groups)), ("cpu.max", "", 2))
+            self.assertEqual([group.parent for group in limits.groups], [self.root] * 2)
+            self.assertEqual([(group / "cpu.max").read_text() for group in limits.groups], ["5500 10000", "1000 20000"])
+            cpu_limits.enter(limits.groups[1])
+            self.assertEqual((limits.groups[1] / "cgroup.procs").read_text(), str(os.getpid()))
+            groups = list(limits.groups)
+        self.assertFalse(any(group.exists() for group in groups))
+
+    def test_the_controller_is_enabled_once(self):
+        with cpu_limits.CpuLimits([1.0, 1.0]):
+            self.assertEqual(self.read("cgroup.subtree_control"), "+cpu")
+        self.write("cgroup.subtree_control", "cpu memory\n")
+        with cpu_limits.CpuLimits([1.0]):
+            self.assertEqual(self.read("cgroup.subtree_control"), "cpu memory\n")
+
+    def test_says_why_there_are_no_limits(self):
+        self.write("cgroup.controllers", "cpuset io memory\n")
+        with cpu_limits.CpuLimits([1.0]) as limits:
+            self.assertEqual(limits.groups, [])
+            self.assertIn("cgroup.controllers does not name cpu", limits.missing)
+        self.assertEqual(self.read("cgroup.subtree_control"), "memory pids\n")
+
+    def test_a_group_that_cannot_have_a_limit_is_removed(self):
+        def refuse(path: Path, text: str) -> None:
+            raise OSError(16, "Device or resource busy", str(path))
+        before = set(self.root.iterdir())
+        self.write("cgroup.subtree_control", "cpu\n")
+        with unittest.mock.patch.object(Path, "write_text", refuse), cpu_limits.CpuLimits([1.0]) as limits:
+            self.assertEqual(limits.groups, [])
+            self.assertIn("Device or resource busy", limits.missing)
+        self.assertEqual(set(self.root.iterdir()), before)
 
 
 class Training(unittest.TestCase):
@@ -88,6 +150,9 @@ class Training(unittest.TestCase):
         plan = json.loads((self.place / "files/planned-plan.json").read_text())
         self.assertEqual([stage["blocks"] for stage in plan["pipeline"]["stages"]],
                          [stage["blocks"] for stage in report["divisions"][1]["stages"]])
+        self.assertEqual([domain["name"] for domain in plan["domains"]],
+                         [stage["domain"] for stage in report["divisions"][1]["stages"]])
+        self.assertTrue(plan["domains"][0]["name"].startswith("torch-"))
 
     def trained_alone(self) -> tuple[list[float], torch.nn.Sequential]:
         model, pieces = pipeline_model.blocks(LAYERS), pipeline_model.Pieces()
