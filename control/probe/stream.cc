@@ -24,7 +24,7 @@ namespace tally::control::probe {
 namespace {
 
 constexpr std::size_t kChunk = 256 << 10;
-constexpr int kUnsent = 128 << 10;  // of a stream; see limit_queue()
+constexpr int kUnsent = 128 << 10;             // of a stream; see limit_queue()
 constexpr Nanos kArrival = 10 * kSecond;       // for all streams to arrive
 constexpr Nanos kHello = 2 * kSecond;          // for an arrived stream to send its key
 constexpr Nanos kTail = 300 * kMillisecond;    // beyond the span, while other streams end theirs
