@@ -4,8 +4,8 @@
 usage: down_trees_test.py TALLYD TALLYCTL TALLY_PERF
 """
 
+import trees_test
 from nodes import Cluster, run_tests
-from trees_test import KINDS, Trees
 
 SIZES = ["--min-bytes", "4", "--max-bytes", "2M", "--factor", "9"]
 
@@ -28,7 +28,7 @@ class DownTrees(Cluster):
     def test_every_kind_over_two_ways(self):
         self.cluster(*self.mixed("b", "c", "d"))
         self.ctl("plan", "set", self.two_ways())
-        Trees.sweep(self, 4)
+        trees_test.Trees.sweep(self, 4)
         self.assertEqual(self.bytes_between(),
                          {"a": (True, False), "b": (True, True), "c": (False, False), "d": (False, True)})
 
@@ -40,14 +40,14 @@ class DownTrees(Cluster):
             ({"b": "a", "c": "a", "w2": "a", "a": ""}, {"b": "a", "c": "b", "w2": "c", "a": ""})],
             small=[{"b": "a", "c": "a", "w2": "a", "a": ""}])
         self.ctl("plan", "set", plan)
-        Trees.sweep(self, 3)
+        trees_test.Trees.sweep(self, 3)
 
     def test_sums_up_a_path_and_results_down_a_star(self):
         self.cluster(*self.mixed("b", "c"))
         path = {"w0": "a", "a": "b", "w1": "b", "b": "c", "w2": "c", "c": ""}
         star = {"w0": "c", "w1": "c", "w2": "c", "c": ""}
         self.ctl("plan", "set", self.tree_plan(["w0", "w1", "w2"], ["a", "b", "c"], [(path, star), path]))
-        for kind in KINDS:
+        for kind in trees_test.KINDS:
             self.run_row(kind, *SIZES, "--type", "i32", "--check", ranks=3)
         self.nothing_left()
 
@@ -67,7 +67,7 @@ class DownTrees(Cluster):
             self.nothing_left()
             self.run_row("allreduce", *SIZES, "--type", "i32", "--check", ranks=4)
 
-    run_row = Trees.run_row
+    run_row = trees_test.Trees.run_row
 
 
 if __name__ == "__main__":
