@@ -190,6 +190,7 @@ std::uint32_t home_tree(const Partition& plan, const Operand& operand) {
 }
 
 std::uint32_t part_count(const Partition& plan, const Operand& operand) {
+  if (plan.result_trees.empty()) return sums(class_of(plan, operand), operand);
   return Parts(plan, operand).count();
 }
 

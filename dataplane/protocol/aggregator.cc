@@ -45,13 +45,10 @@ void Aggregator::add_job(JobId id, const JobSpec& spec) {
   try {
     scheduler_.add_job(id, {spec.weight, spec.owner, job.spec.window_bytes});
     scheduled = true;
-    for (std::size_t i = 0; i < job.positions.size(); ++i) {
+    for (std::uint16_t i = 0; i < job.positions.size(); ++i) {
       // A tile takes a buffer of each of its child nodes, those of a result tree included.
-      const std::uint16_t other = job.positions[i].other;
-      const bool plain = job.spec.vertices[i].child_nodes.empty() &&
-                         (other == kNoVertex || job.spec.vertices[other].child_nodes.empty());
       scheduler_.reserve(id, job.positions[i].cls, spec.credit,
-                         plain ? UINT32_MAX : spec.buffers.up);
+                         job.is_star(i) ? UINT32_MAX : spec.buffers.up);
     }
     const auto is_other = [&](const auto& other) { return other != nullptr && other->id != id; };
     if (std::ranges::any_of(jobs_.all(), is_other)) scheduler_.on_probation(id);

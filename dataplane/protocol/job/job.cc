@@ -23,11 +23,21 @@ std::size_t most_waiting(const JobSpec& spec) {
          std::size_t{spec.parents} * spec.buffers.all_down();
 }
 
-// An operation at a root with a result tree has two records, and the first notice of either makes
-// both.
+// Whether the shard has a root whose results go down another tree.
+bool has_pair(const JobSpec& spec) {
+  return std::ranges::any_of(spec.vertices, [&](const Vertex& vertex) {
+    return vertex.is_root() && spec.plan.result_tree(vertex.tree) != kNoTree;
+  });
+}
+
+// An operation at a root with a result tree has two records, also when it has failed. The first
+// notice of either makes both.
 std::uint32_t announcers_of(const JobSpec& spec) {
   const std::uint32_t announcers = spec.ranks + edges_to_child_nodes(spec);
-  return spec.plan.result_trees.empty() ? announcers : 2 * announcers;
+  return has_pair(spec) ? 2 * (announcers + 1) : announcers;
+}
+std::uint32_t most_failed(const JobSpec& spec) {
+  return has_pair(spec) ? 2 * spec.credit : spec.credit;
 }
 
 TreePosition position_of(const Vertex& vertex, const JobSpec& spec, bool one_class) {
@@ -75,7 +85,7 @@ Job::Job(JobId job_id, JobSpec job_spec, bool one_class)
       parents(spec.parents, ParentBuffers(spec.buffers)),
       table(static_cast<std::uint16_t>(members.size()), spec.credit, announcers_of(spec),
             static_cast<std::uint32_t>(spec.vertices.size())),
-      failed(table, spec.credit),
+      failed(table, most_failed(spec)),
       deadlines(table.capacity()) {
   for (std::uint16_t i = 0; i < spec.vertices.size(); ++i) {
     const Vertex& vertex = spec.vertices[i];
@@ -102,9 +112,14 @@ bool Job::is_child(std::uint16_t vertex, std::uint16_t child) const {
                      [&](const ChildNode& child_node) { return child_of(child_node) == child; });
 }
 
-OperationKey Job::other_key(const OperationKey& key, std::uint16_t vertex) const {
+bool Job::is_star(std::uint16_t vertex) const {
   const std::uint16_t other = positions[vertex].other;
-  return {other == kNoVertex ? kNoTree : spec.vertices[other].tree, key.group, key.tag, key.round};
+  return spec.vertices[vertex].child_nodes.empty() &&
+         (other == kNoVertex || spec.vertices[other].child_nodes.empty());
+}
+
+OperationKey Job::other_key(const OperationKey& key, std::uint16_t vertex) const {
+  return {spec.vertices[positions[vertex].other].tree, key.group, key.tag, key.round};
 }
 
 bool Job::all_announced(PoolIndex index) const {

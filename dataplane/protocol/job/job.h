@@ -66,6 +66,9 @@ struct Job {
   const TreePosition& position(const OperationRecord& operation) const {
     return positions[operation.vertex];
   }
+  // True when neither the vertex nor, at a root with two trees, that of the other one has child
+  // nodes.
+  bool is_star(std::uint16_t vertex) const;
   // The record of the operation's results. At a root that has sums alone it is another one.
   PoolIndex results_of(PoolIndex index) const {
     const OperationRecord& operation = table[index];
@@ -76,9 +79,14 @@ struct Job {
     const OperationRecord& operation = table[index];
     return operation.other != kNone && !position(operation).sums ? operation.other : index;
   }
-  // The key of an operation of this vertex in the other tree of a root with two. Else the key of an
-  // operation that no table has.
+  // The key of an operation of this vertex in the other tree. Precondition: the vertex is a root
+  // with two trees.
   OperationKey other_key(const OperationKey& key, std::uint16_t vertex) const;
+  // The record in the other tree; kNone also where there is no other tree.
+  PoolIndex in_other_tree(const OperationKey& key, std::uint16_t vertex) const {
+    const bool has_other = positions[vertex].other != kNoVertex;
+    return has_other ? table.find(other_key(key, vertex)) : kNone;
+  }
   // Returns whether all children have announced the operation, those of its other record too.
   bool all_announced(PoolIndex index) const;
   // Returns whether a parent decides how the vertex's operations end.

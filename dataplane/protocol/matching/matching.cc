@@ -107,7 +107,7 @@ void Matching::announce(Job& job, std::uint16_t child, const wire::Notice& notic
       return reply(job, child, notice, job.broken, 0);
     }
     // The operation has failed. The job keeps the verdict in its other tree alone.
-    if (const PoolIndex other = job.table.find(job.other_key(key, vertex)); other != kNone) {
+    if (const PoolIndex other = job.in_other_tree(key, vertex); other != kNone) {
       return reply(job, child, notice, job.table[other].verdict, 0);
     }
     index = open(job, key, vertex, notice, child, now);

@@ -52,10 +52,7 @@ std::uint64_t tile_elements(const AggregatorConfig& config, const Job& job,
   const std::uint64_t sources = std::min<std::uint64_t>(operation.children, kGroupSources);
   bytes = std::min(bytes, allowance / (kSlowTiles * sources));
   std::uint64_t elements = bytes / element_bytes(shape.type);
-  const bool is_star =
-      job.vertex(operation).child_nodes.empty() &&
-      (operation.other == kNone || job.vertex(job.table[operation.other]).child_nodes.empty());
-  if (!is_star) {
+  if (!job.is_star(operation.vertex)) {
     elements = std::min(elements, job.spec.buffers.bytes / element_bytes(partial_type(shape)));
   }
   return std::max(elements / kCutElements * kCutElements, kCutElements);

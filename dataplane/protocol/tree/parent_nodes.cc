@@ -198,8 +198,10 @@ Status ParentNodes::tile_result(Job& job, std::uint32_t parent, const VertexMess
     const std::uint64_t bytes = message.count * element_bytes(operation.shape.type);
     const bool fits = is_tile(operation, message) && bytes <= job.spec.buffers.bytes;
     if (!fits || !job.position(operation).results) return Status::kProtocol;
-    // In a result tree no request comes before the results.
-    operation.cursor = std::max(operation.cursor, message.first + message.count);
+    // A result tree has no requests. In other trees results may overtake them.
+    if (!job.position(operation).sums) {
+      operation.cursor = std::max(operation.cursor, message.first + message.count);
+    }
   }
   above.down[message.buffer] = ParentBuffers::Down{true, index, 1, message};
   if (!active) {  // it has failed here: nothing waits for the result

@@ -13,11 +13,12 @@ namespace {
 // tree 0. In tree 1 the child node has rank 1 below it, too.
 class ResultTreesTest : public VertexTest {
  protected:
-  void make_both(bool root) {
+  void make_both(bool root, std::uint32_t credit = 256) {
     config_.tile_bytes = 4096 * 4;
     config_.max_height = 3;
     aggregator_ = std::make_unique<Aggregator>(config_);
     JobSpec spec = two_levels(root);
+    spec.credit = credit;
     spec.plan.trees = 2;
     spec.plan.result_trees = {1, kNoTree};
     Vertex results = spec.vertices[0];
@@ -191,6 +192,39 @@ TEST_F(ResultTreesTest, SumsAndResultsKeepToTheirTrees) {
   ASSERT_TRUE(aggregator_->tiles().start_tile(up));
   EXPECT_EQ(up.sources.size(), 3u);
   EXPECT_TRUE(up.landings.empty());
+}
+
+// Each of them has a record in both trees.
+TEST_F(ResultTreesTest, VerdictsOfAsManyOperationsAsThereIsCreditAreKept) {
+  constexpr std::uint32_t kCredit = 4;
+  make_both(true, kCredit);
+  const auto tagged = [](std::uint32_t tag) {
+    Notice n = of_part(0);
+    n.tag = tag;
+    return n;
+  };
+  for (std::uint32_t i = 0; i < kCredit; ++i) announce(0, tagged(i));
+  for (const Nanos now : {2 * kSecond, 4 * kSecond}) aggregator_->expire(now);  // it asks first
+  EXPECT_EQ(completions(Status::kDeadline).size(), kCredit);
+  for (std::uint32_t i = 0; i < kCredit; ++i) {
+    announce(1, tagged(i), 4 * kSecond);
+    EXPECT_EQ(completions(Status::kDeadline).size(), 1U) << "tag " << i;
+  }
+}
+
+TEST_F(ResultTreesTest, WithoutOneAResultMayOvertakeARequest) {
+  make(false);
+  const auto gather = [](Notice n) {
+    n.kind = wire::Kind::kAllGather;
+    n.count = 5 * 4096;  // a block of each rank
+    return n;
+  };
+  for (SessionId m : {1u, 0u}) announce(m, gather(notice()));
+  announce(kChildNode, gather(partial()));
+  take(true);
+  // The share of rank 4, which is elsewhere, comes down before the parent asks for that of rank 0.
+  EXPECT_EQ(from_parent(message(VertexKind::kTileResult, 4 * 4096)), Status::kOk);
+  EXPECT_EQ(from_parent(message(VertexKind::kTileWanted, 0)), Status::kOk);
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ Status Verdicts::reported(Job& job, std::uint16_t child, const wire::Completion&
   if (!job.is_child(vertex, child) || !sensible(verdict, job.spec.ranks)) return Status::kProtocol;
   PoolIndex index = job.table.find(key);
   if (index == kNone) {
-    const bool failed = job.table.find(job.other_key(key, vertex)) != kNone;
+    const bool failed = job.in_other_tree(key, vertex) != kNone;
     if (failed || job.is_over(key)) return Status::kOk;
     if (job.leads_up(vertex)) {
       parents_.pass_on(job, vertex, key, report.part, verdict);
