@@ -46,8 +46,9 @@ class Layouter {
     for (PlanNode& node : nodes_) give_rails(node);
     add_vertices();
     Layout layout{{trees_, classes(split_bytes)}, {}};
-    layout.plan.result_trees = result_trees();
+    // Homes come first, because results of their own add to the parts of an operation.
     layout.plan.homes = known_homes(layout.plan, plan_.of().tensors);
+    layout.plan.result_trees = result_trees();
     for (PlanNode& node : nodes_) {
       if (!node.trees.empty()) layout.nodes.push_back(std::move(node));
     }

@@ -370,6 +370,20 @@ TEST(Layout, ReportsWhatNodesCannotServe) {
       << "it hands results on";
 }
 
+TEST(Layout, TensorsHaveTheSameHomesWhateverWayResultsGo) {
+  MachinePlan plan = machines(2, 2);
+  add_class(plan, {}, {{32768, {2, 2, -1, -2}, {}}, {32768, {3, 3, -2, -1}, {}}});
+  plan.file.domains[0].tensors = {{1, 4000}, {2, 4000}, {3, 4000}};
+  const auto homes = [&] {
+    return lay_out(plan, members({"w0", "w1", "h0", "h1"}), {{0}, {1}}, 1 << 20).plan.homes;
+  };
+  const auto same_way = homes();
+  ASSERT_EQ(same_way.size(), 3U);
+  for (plan::Tree& tree : plan.file.domains[0].classes[0].trees) tree.down = tree.up;
+  plan.file.domains[0].classes[0].trees[0].down = {2, 0, -1, -2};
+  EXPECT_EQ(homes(), same_way);
+}
+
 TEST(Layout, RanksGoToTheWorkersOfTheirHosts) {
   const MachinePlan plan = machines(3, 0);
   const Members all = members({"w0", "w1"});

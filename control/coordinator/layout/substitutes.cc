@@ -13,8 +13,10 @@ namespace {
 using plan::Shape;
 using plan::VertexId;
 
-// The tree's weight in the class of the largest operations that it carries.
+// The tree's weight in the class of the largest operations that it carries. A way of results has
+// that of its sums.
 std::uint64_t weight_of(const MachinePlan& plan, const FileTrees& found, std::size_t tree) {
+  if (found.trees[tree].sums != kNoFileTree) tree = found.trees[tree].sums;
   for (std::size_t i = plan.of().classes.size(); i-- > 0;) {
     const auto& here = found.by_class[i];
     const auto at = std::find(here.begin(), here.end(), tree);
@@ -24,7 +26,8 @@ std::uint64_t weight_of(const MachinePlan& plan, const FileTrees& found, std::si
   return 0;
 }
 
-// Edges of the tree at the machine. Each edge carries the tree's bytes, up and down.
+// Edges of the tree at the machine. Each edge carries the tree's bytes, up and down, or one way
+// where the results go another way.
 std::uint64_t edges_at(const Shape& shape, VertexId id) {
   return shape.children(id).size() + (shape.root() == id ? 0 : 1);
 }
