@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstring>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -41,6 +42,24 @@ std::string_view view(const char* text) {
   return text == nullptr ? std::string_view() : std::string_view(text);
 }
 
+// hwloc takes these numbers from the XML as they are, so they may be none of the enumeration.
+template <typename Enumeration>
+bool is(const Enumeration& value, Enumeration wanted) {
+  return std::memcmp(&value, &wanted, sizeof value) == 0;
+}
+
+bool is_network(hwloc_obj_t device) {
+  return is(device->attr->osdev.type, HWLOC_OBJ_OSDEV_NETWORK);
+}
+
+bool is_openfabrics(hwloc_obj_t device) {
+  return is(device->attr->osdev.type, HWLOC_OBJ_OSDEV_OPENFABRICS);
+}
+
+bool is_pci_bridge(hwloc_obj_t bridge) {
+  return is(bridge->attr->bridge.upstream_type, HWLOC_OBJ_BRIDGE_PCI);
+}
+
 bool is_gpu(hwloc_obj_t device) {
   const auto& pci = device->attr->pcidev;
   const bool compute = pci.class_id == 0x0302 || pci.class_id == 0x0380 || pci.class_id == 0x1200;
@@ -61,11 +80,7 @@ std::string name_of(hwloc_obj_t device, Kind kind) {
   for (hwloc_obj_t one = device->io_first_child; one != nullptr; one = one->next_sibling) {
     if (one->name == nullptr) continue;
     if (kind == Kind::kNic) {
-      const auto type = one->attr->osdev.type;
-      if (type == HWLOC_OBJ_OSDEV_NETWORK ||
-          (type == HWLOC_OBJ_OSDEV_OPENFABRICS && name.empty())) {
-        name = one->name;
-      }
+      if (is_network(one) || (is_openfabrics(one) && name.empty())) name = one->name;
       continue;
     }
     const std::size_t found = static_cast<std::size_t>(
@@ -125,8 +140,7 @@ class TopologyReader {
   static bool is_nic(hwloc_obj_t device) {
     if (device->attr->pcidev.class_id >> 8 != 0x02) return false;
     for (hwloc_obj_t one = device->io_first_child; one != nullptr; one = one->next_sibling) {
-      const auto type = one->attr->osdev.type;
-      if (type == HWLOC_OBJ_OSDEV_NETWORK || type == HWLOC_OBJ_OSDEV_OPENFABRICS) return true;
+      if (is_network(one) || is_openfabrics(one)) return true;
     }
     return false;
   }
@@ -176,7 +190,7 @@ class TopologyReader {
         if (!parent) return parent.error();
         return Above{*parent, gigabytes};
       }
-      if (bridge->attr->bridge.upstream_type != HWLOC_OBJ_BRIDGE_PCI) continue;
+      if (!is_pci_bridge(bridge)) continue;
       const double part = bridge->attr->bridge.upstream.pci.linkspeed;
       if (part > 0 && (gigabytes <= 0 || part < gigabytes)) gigabytes = part;
     }
@@ -193,7 +207,7 @@ class TopologyReader {
 
   // Whether it is the upper end of a PCIe switch: it has several bridges or devices below.
   static bool is_switch(hwloc_obj_t bridge) {
-    return bridge->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI && bridge->io_arity > 1;
+    return is_pci_bridge(bridge) && bridge->io_arity > 1;
   }
 
   Result<VertexId> switch_of(hwloc_obj_t bridge) {

@@ -297,6 +297,19 @@ TEST_F(HwlocXml, GpusAndNvlinksDoNotCountForNics) {
   EXPECT_EQ(nics->parts.size(), 2u);
 }
 
+TEST_F(HwlocXml, DevicesOfUnknownTypesDoNotCount) {
+  const auto nics_with = [](std::string_view before, const std::string& after) {
+    std::string text = Xml().text(false);
+    for (std::size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
+      text.replace(at, before.size(), after);
+    }
+    return read_nics(text);
+  };
+  const auto bridges = nics_with("bridge_type=\"1-1\"", "bridge_type=\"2-1\"");
+  EXPECT_TRUE(!bridges.ok() || bridges->parts.size() == 1u) << "no bridge is a switch";
+  EXPECT_FALSE(nics_with("osdev_type=\"2\"", "osdev_type=\"9\"").ok());
+}
+
 TEST_F(HwlocXml, NicsAreRefusedWithARemedy) {
   Xml xml;
   xml.nics = 0;
