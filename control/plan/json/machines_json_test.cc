@@ -1,7 +1,10 @@
 // The file of machines, read and written.
 #include "control/plan/json/machines_json.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/support/control/damaged_json.h"
 
 namespace tally::plan {
 namespace {
@@ -84,6 +87,33 @@ TEST(MachineFile, MeasuredSpeedsOverrideDeclaredOnes) {
   const auto unknown = vertex_of({.name = "c", .in = 1e9});
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.error().message.find("machine \"c\""), std::string::npos);
+}
+
+TEST(MachineFile, DamagedFilesAreRefusedAtTheirPlace) {
+  const std::string whole = R"({"fmt":"tally-machines/1",
+      "racks":[{"name":"r0","to":"s","up":5,"down":4},{"name":"r1","speed":6}],
+      "switches":[{"name":"s","to":"core","speed":7}],
+      "machines":[
+       {"name":"a","role":"worker","address":"tcp:a:1","interface":"eth0","nic":5,"in":4,"out":3,"sum":9,"rack":"r0"},
+       {"name":"b","role":"helper","nic":5}],
+      "pairs":[{"from":"a","to":"b","speed":3}]})";
+  ASSERT_EQ(error_of(whole), "");
+  const auto copies = damaged_copies(whole);
+  EXPECT_GT(copies.size(), 35u);
+  for (const DamagedCopy& copy : copies) {
+    EXPECT_THAT(error_of(copy.text), testing::HasSubstr(copy.place)) << copy.text;
+    EXPECT_THAT(error_of(copy.text), testing::HasSubstr("must be")) << copy.text;
+  }
+  const auto torn = torn_copies(whole);
+  EXPECT_GT(torn.size(), 100u);
+  for (const std::string& copy : torn) {
+    const auto file = read_machines(copy);
+    if (file) {
+      EXPECT_EQ(error_of(write_machines(*file)), "");
+    } else {
+      EXPECT_NE(file.error().message, "");
+    }
+  }
 }
 
 TEST(MachineFile, ErrorsNameTheKey) {

@@ -1,11 +1,13 @@
 #include "control/plan/json/plan_json.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "control/plan/json/document.h"
 #include "control/plan/model/validate.h"
+#include "tests/support/control/damaged_json.h"
 #include "tests/support/control/test_plans.h"
 
 namespace tally::plan {
@@ -146,6 +148,15 @@ TEST(PlanJson, ErrorsNameTheKey) {
       "domains[0].classes[1].trees[1].down = [...]: must be parents like those of up, or left "
       "out");
   EXPECT_EQ(with("\"lb\"", "\"bound\"").substr(0, 29), "domains[0].cert.\"bound\": not ");
+}
+
+TEST(PlanJson, DamagedFilesAreRefusedAtTheirPlace) {
+  const auto copies = damaged_copies(std::string(kFile));
+  EXPECT_GT(copies.size(), 100u);
+  for (const DamagedCopy& copy : copies) {
+    EXPECT_THAT(json_mistake(copy.text), testing::HasSubstr(copy.place)) << copy.text;
+    EXPECT_THAT(json_mistake(copy.text), testing::HasSubstr("must be")) << copy.text;
+  }
 }
 
 TEST(PlanJson, RefusesFilesThatAreNoPlan) {
