@@ -190,13 +190,17 @@ Nanos Matching::deadline_of(const wire::Notice& notice, Nanos now) const {
 PoolIndex Matching::open(Job& job, const OperationKey& key, std::uint16_t vertex,
                          const wire::Notice& notice, std::uint16_t child, Nanos now) {
   const PoolIndex index = open_one(job, key, vertex, notice, child, now);
-  const std::uint16_t apart = job.positions[vertex].other;
-  if (apart == kNoVertex) return index;
-  wire::Notice its = notice;
-  its.part = static_cast<std::uint16_t>(other_part(job.spec.plan, operand_of(notice), notice.part));
-  const PoolIndex other = open_one(job, job.other_key(key, vertex), apart, its, child, now);
+  const std::uint16_t other_vertex = job.positions[vertex].other;
+  if (other_vertex == kNoVertex) return index;
+  wire::Notice there = notice;
+  there.part =
+      static_cast<std::uint16_t>(other_part(job.spec.plan, operand_of(notice), notice.part));
+  const PoolIndex other =
+      open_one(job, job.other_key(key, vertex), other_vertex, there, child, now);
   job.table[index].other = other;
   job.table[other].other = index;
+  // The child may be no child in the other tree.
+  job.table[other].first_rank = job.table[index].first_rank;
   OperationRecord& results = job.table[job.results_of(index)];
   results.cursor = results.end;  // its sums have the tiles
   return index;

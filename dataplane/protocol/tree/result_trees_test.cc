@@ -13,18 +13,19 @@ namespace {
 // tree 0. In tree 1 the child node has rank 1 below it, too.
 class ResultTreesTest : public VertexTest {
  protected:
-  void make_both(bool root, std::uint32_t credit = 256) {
+  // `below_both`: the child node is below the vertex of the results, too.
+  void make_both(bool root, bool below_both = true) {
     config_.tile_bytes = 4096 * 4;
     config_.max_height = 3;
     aggregator_ = std::make_unique<Aggregator>(config_);
     JobSpec spec = two_levels(root);
-    spec.credit = credit;
     spec.plan.trees = 2;
     spec.plan.result_trees = {1, kNoTree};
     Vertex results = spec.vertices[0];
     results.tree = 1;
-    results.ranks = {0};
-    results.child_nodes = {ChildNode{0, {1, 2, 3}}};
+    results.ranks = below_both ? std::vector<std::uint16_t>{0} : std::vector<std::uint16_t>{0, 1};
+    results.child_nodes.clear();
+    if (below_both) results.child_nodes = {ChildNode{0, {1, 2, 3}}};
     spec.vertices.push_back(results);
     aggregator_->add_job(0, spec);
     for (std::uint16_t rank : {0, 1}) aggregator_->join(0, rank, rank);
@@ -194,19 +195,32 @@ TEST_F(ResultTreesTest, SumsAndResultsKeepToTheirTrees) {
   EXPECT_TRUE(up.landings.empty());
 }
 
+TEST_F(ResultTreesTest, ADisagreementNamesARankThatIsBelowTheOtherRootAlone) {
+  make_both(true, false);
+  announce(kChildNode, partial_of(0));
+  Notice other = of_part(1);
+  other.count = 8192;
+  announce(0, other);
+  ASSERT_EQ(aggregator_->outbox().completions().size(), 1u);
+  const Completion& completion = aggregator_->outbox().completions()[0].completion;
+  EXPECT_EQ(completion.status, Status::kMismatch);
+  EXPECT_EQ(completion.culprit, 0u);
+  EXPECT_EQ(completion.witness, 2u) << "the first rank below the child node";
+}
+
 // Each of them has a record in both trees.
 TEST_F(ResultTreesTest, VerdictsOfAsManyOperationsAsThereIsCreditAreKept) {
-  constexpr std::uint32_t kCredit = 4;
-  make_both(true, kCredit);
+  const std::uint32_t credit = two_levels(true).credit;
+  make_both(true);
   const auto tagged = [](std::uint32_t tag) {
     Notice n = of_part(0);
     n.tag = tag;
     return n;
   };
-  for (std::uint32_t i = 0; i < kCredit; ++i) announce(0, tagged(i));
+  for (std::uint32_t i = 0; i < credit; ++i) announce(0, tagged(i));
   for (const Nanos now : {2 * kSecond, 4 * kSecond}) aggregator_->expire(now);  // it asks first
-  EXPECT_EQ(completions(Status::kDeadline).size(), kCredit);
-  for (std::uint32_t i = 0; i < kCredit; ++i) {
+  EXPECT_EQ(completions(Status::kDeadline).size(), credit);
+  for (std::uint32_t i = 0; i < credit; ++i) {
     announce(1, tagged(i), 4 * kSecond);
     EXPECT_EQ(completions(Status::kDeadline).size(), 1U) << "tag " << i;
   }
