@@ -8,12 +8,15 @@ std::vector<std::uint32_t> shard_indices(const std::vector<protocol::Vertex>& ve
                                          const protocol::Partition& plan, std::uint32_t shards) {
   std::vector<std::uint32_t> indices;
   for (const protocol::Vertex& vertex : vertices) {
-    std::size_t place = indices.size();
+    auto place = static_cast<std::ptrdiff_t>(indices.size());
     const std::uint32_t sums = vertex.is_root() ? plan.sum_tree(vertex.tree) : protocol::kNoTree;
-    for (std::size_t i = 0; i < vertices.size() && sums != protocol::kNoTree; ++i) {
-      if (vertices[i].tree == sums && vertices[i].is_root()) place = i;
+    if (sums != protocol::kNoTree) {
+      const auto root = std::find_if(vertices.begin(), vertices.end(), [&](const auto& other) {
+        return other.tree == sums && other.is_root();
+      });
+      if (root != vertices.end()) place = root - vertices.begin();
     }
-    indices.push_back(static_cast<std::uint32_t>(place % shards));
+    indices.push_back(static_cast<std::uint32_t>(place) % shards);
   }
   return indices;
 }
