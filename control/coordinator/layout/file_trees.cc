@@ -12,7 +12,7 @@ namespace {
 
 // The way of the tree's results; nullptr when it is that of the sums.
 const plan::Parents* results_of(const plan::Tree& tree) {
-  return tree.down.empty() || tree.down == tree.up ? nullptr : &tree.down;
+  return tree.has_other_way() ? &tree.down : nullptr;
 }
 
 bool same_way(const plan::Parents* one, const plan::Parents* other) {

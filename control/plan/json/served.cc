@@ -18,11 +18,6 @@ Error refused(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
   return Error{Status::kRefused, fmt::format(text, std::forward<Arguments>(arguments)...)};
 }
 
-// Results that go the way of the sums need no tree of their own.
-bool has_result_tree(const Tree& tree) {
-  return !tree.down.empty() && tree.down != tree.up;
-}
-
 // A vertex with child nodes has a buffer for each child. A worker's own gradient is a child too.
 Outcome check_children(const Network& network, const Domain& domain, const Parents& parents) {
   const auto shape = Shape::of(parents, "up");
@@ -62,11 +57,11 @@ Outcome check_served(const Network& network, const Domain& domain) {
   std::size_t trees = 0;
   for (std::size_t i = 0; i < domain.classes.size(); ++i) {
     for (const Tree& tree : domain.classes[i].trees) {
-      const bool apart = has_result_tree(tree);
-      if (!known.emplace(tree.up, apart ? tree.down : Parents{}).second) continue;
-      trees += apart ? 2 : 1;
+      const bool two_ways = tree.has_other_way();
+      if (!known.emplace(tree.up, two_ways ? tree.down : Parents{}).second) continue;
+      trees += two_ways ? 2 : 1;
       if (auto fit = check_children(network, domain, tree.up); !fit) return fit;
-      if (!apart) continue;
+      if (!two_ways) continue;
       if (auto fit = check_children(network, domain, tree.down); !fit) return fit;
     }
   }

@@ -32,6 +32,8 @@ struct Tree {
   Parents down;  // the result goes from parent to child; empty: the way of `up`, reversed
 
   const Parents& way_down() const { return down.empty() ? up : down; }
+  // Whether the results go another way than the sums came.
+  bool has_other_way() const { return !down.empty() && down != up; }
 };
 
 // The trees of the operations of up to max_bytes bytes that no class with a smaller max_bytes
