@@ -104,8 +104,8 @@ Outcome check_bounds(const Host& host) {
 }
 
 Outcome check(const Host& host) {
-  if (host.all(Kind::kNuma).empty()) return lacks("NUMA node", "numa");
-  if (host.all(Kind::kGpu).empty()) return lacks("GPU", "gpus");
+  const bool has_numa = !host.all(Kind::kNuma).empty();
+  if (has_numa && host.all(Kind::kGpu).empty()) return lacks("GPU", "gpus");
   return check_without_gpus(host);
 }
 
