@@ -29,11 +29,11 @@ bool valid_results(const Partition& plan) {
     if (tree >= plan.trees || carries[tree] || plan.result_trees[tree] != kNoTree) return false;
     carries[tree] = true;
   }
-  const auto sums = [&](std::uint32_t tree) { return tree >= plan.trees || !carries[tree]; };
+  const auto has_sums = [&](std::uint32_t tree) { return tree >= plan.trees || !carries[tree]; };
   return std::all_of(plan.homes.begin(), plan.homes.end(),
-                     [&](const Home& home) { return sums(home.tree); }) &&
+                     [&](const Home& home) { return has_sums(home.tree); }) &&
          std::all_of(plan.classes.begin(), plan.classes.end(), [&](const SizeClass& one) {
-           return std::all_of(one.trees.begin(), one.trees.end(), sums);
+           return std::all_of(one.trees.begin(), one.trees.end(), has_sums);
          });
 }
 
@@ -63,8 +63,8 @@ std::size_t home_index(const SizeClass& one, const Operand& operand) {
   return one.weights.size() - 1;
 }
 
-// Returns the number of the parts that sum.
-std::uint32_t sums(const SizeClass& one, const Operand& operand) {
+// Returns how many parts have sums.
+std::uint32_t sum_parts(const SizeClass& one, const Operand& operand) {
   const bool whole = !one.divided || operand.count <= kCutElements;
   return whole ? 1 : static_cast<std::uint32_t>(one.trees.size());
 }
@@ -77,7 +77,7 @@ class Parts {
         operand_(operand),
         class_(class_of(plan, operand)),
         home_(home_index(class_, operand)),
-        sums_(sums(class_, operand)) {}
+        sums_(sum_parts(class_, operand)) {}
 
   const SizeClass& size_class() const { return class_; }
   std::size_t home() const { return home_; }
@@ -117,7 +117,7 @@ class Parts {
   const Operand& operand_;
   const SizeClass& class_;
   std::size_t home_;
-  std::uint32_t sums_;
+  std::uint32_t sums_;  // parts that have sums; they come first
 };
 
 // Returns the blocks of the weights before `index` in part order, by largest remainder on the
@@ -190,7 +190,7 @@ std::uint32_t home_tree(const Partition& plan, const Operand& operand) {
 }
 
 std::uint32_t part_count(const Partition& plan, const Operand& operand) {
-  if (plan.result_trees.empty()) return sums(class_of(plan, operand), operand);
+  if (plan.result_trees.empty()) return sum_parts(class_of(plan, operand), operand);
   return Parts(plan, operand).count();
 }
 
@@ -202,9 +202,9 @@ std::uint32_t tree_of(const Partition& plan, const Operand& operand, std::uint32
 
 Part cut(const Partition& plan, const Operand& operand, std::uint32_t index) {
   const Parts parts(plan, operand);
-  const std::uint32_t sums = parts.is_result(index) ? parts.sums_of(index) : index;
-  Part part{parts.tree(sums), 0, operand.count};
-  if (sums != index) part.tree = plan.result_tree(part.tree);
+  const std::uint32_t sum_part = parts.is_result(index) ? parts.sums_of(index) : index;
+  Part part{parts.tree(sum_part), 0, operand.count};
+  if (sum_part != index) part.tree = plan.result_tree(part.tree);
   if (parts.whole()) return part;
   const std::uint64_t blocks = (operand.count + kCutElements - 1) / kCutElements;
   const auto edge = [&](std::uint32_t before) {
@@ -212,8 +212,8 @@ Part cut(const Partition& plan, const Operand& operand, std::uint32_t index) {
         blocks_before(parts.size_class(), parts.home(), blocks, before) * kCutElements;
     return element < operand.count ? element : operand.count;
   };
-  part.first = edge(sums);
-  part.count = edge(sums + 1) - part.first;
+  part.first = edge(sum_part);
+  part.count = edge(sum_part + 1) - part.first;
   return part;
 }
 

@@ -48,7 +48,7 @@ void Aggregator::add_job(JobId id, const JobSpec& spec) {
     for (std::uint16_t i = 0; i < job.positions.size(); ++i) {
       // A tile takes a buffer of each of its child nodes, those of a result tree included.
       scheduler_.reserve(id, job.positions[i].cls, spec.credit,
-                         job.is_star(i) ? UINT32_MAX : spec.buffers.up);
+                         job.has_child_nodes(i) ? spec.buffers.up : UINT32_MAX);
     }
     const auto is_other = [&](const auto& other) { return other != nullptr && other->id != id; };
     if (std::ranges::any_of(jobs_.all(), is_other)) scheduler_.on_probation(id);

@@ -27,8 +27,7 @@ inline constexpr std::uint32_t kNoShardIndex = UINT32_MAX;
 // A *shard index* is the index of a shard among those that serve the job at this node: 0, 1, ... A
 // session has an end at each of them (rings and a doorbell, an endpoint, or a queue pair). A *tree*
 // is one of the job's plan, which may have trees at other nodes too. shard_indices() has the shard
-// of each of this node's trees. On a node that is in no cluster, each shard has
-// one tree.
+// of each of this node's trees. On a node that is in no cluster, each shard has one tree.
 struct JobInstance {
   std::string name;
   JobLock lock;

@@ -18,8 +18,8 @@ std::uint32_t edges_to_child_nodes(const JobSpec& spec) {
 // those that parents hand down. A root without child nodes may hand results to child nodes of its
 // result tree, from as many tiles as a class of buffers has.
 std::size_t most_waiting(const JobSpec& spec) {
-  const std::uint32_t apart = spec.plan.result_trees.empty() ? 0 : spec.buffers.up;
-  return std::size_t{spec.buffers.all_up()} + apart +
+  const std::uint32_t without_child_nodes = spec.plan.result_trees.empty() ? 0 : spec.buffers.up;
+  return std::size_t{spec.buffers.all_up()} + without_child_nodes +
          std::size_t{spec.parents} * spec.buffers.all_down();
 }
 
@@ -112,10 +112,10 @@ bool Job::is_child(std::uint16_t vertex, std::uint16_t child) const {
                      [&](const ChildNode& child_node) { return child_of(child_node) == child; });
 }
 
-bool Job::is_star(std::uint16_t vertex) const {
+bool Job::has_child_nodes(std::uint16_t vertex) const {
   const std::uint16_t other = positions[vertex].other;
-  return spec.vertices[vertex].child_nodes.empty() &&
-         (other == kNoVertex || spec.vertices[other].child_nodes.empty());
+  return !spec.vertices[vertex].child_nodes.empty() ||
+         (other != kNoVertex && !spec.vertices[other].child_nodes.empty());
 }
 
 OperationKey Job::other_key(const OperationKey& key, std::uint16_t vertex) const {

@@ -66,14 +66,12 @@ struct Job {
   const TreePosition& position(const OperationRecord& operation) const {
     return positions[operation.vertex];
   }
-  // True when neither the vertex nor, at a root with two trees, that of the other one has child
-  // nodes.
-  bool is_star(std::uint16_t vertex) const;
+  // Whether the vertex has child nodes, or at a root with two trees the vertex in the other one.
+  bool has_child_nodes(std::uint16_t vertex) const;
   // The record of the operation's results. At a root that has sums alone it is another one.
   PoolIndex results_of(PoolIndex index) const {
     const OperationRecord& operation = table[index];
-    const bool apart = operation.other != kNone && !position(operation).results;
-    return apart ? operation.other : index;
+    return operation.other != kNone && !position(operation).results ? operation.other : index;
   }
   PoolIndex sums_of(PoolIndex index) const {
     const OperationRecord& operation = table[index];

@@ -52,7 +52,7 @@ std::uint64_t tile_elements(const AggregatorConfig& config, const Job& job,
   const std::uint64_t sources = std::min<std::uint64_t>(operation.children, kGroupSources);
   bytes = std::min(bytes, allowance / (kSlowTiles * sources));
   std::uint64_t elements = bytes / element_bytes(shape.type);
-  if (!job.is_star(operation.vertex)) {
+  if (job.has_child_nodes(operation.vertex)) {
     elements = std::min(elements, job.spec.buffers.bytes / element_bytes(partial_type(shape)));
   }
   return std::max(elements / kCutElements * kCutElements, kCutElements);
@@ -102,9 +102,9 @@ void add_ranks(const Job& job, const OperationRecord& operation, const Stretch& 
     if (job.is_child_node(a.rank)) break;
     const bool contributes = pulls && position.sums && stretch.contributors.has(a.rank);
     const bool receives = position.results && stretch.receivers.has(a.rank);
-    const bool known =
+    const bool is_member_already =
         sums != nullptr && sums->child_of[a.rank] == a.rank && stretch.contributors.has(a.rank);
-    if (contributes || (receives && !known)) tile.members.push_back(a.member);
+    if (contributes || (receives && !is_member_already)) tile.members.push_back(a.member);
     if (contributes) {
       if (a.has_checksums) add_checksums(shape, a, tile);
       const std::uint64_t offset =

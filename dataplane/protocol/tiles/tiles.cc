@@ -89,7 +89,7 @@ void Tiles::cut_tile(Job& job, PoolIndex index, Tile& tile) {
   add_ranks(job, operation, stretch, true, tile);
   const OperationRecord& results = job.table[job.results_of(index)];
   if (&results != &operation) add_ranks(job, results, stretch, false, tile);
-  if (job.is_star(operation.vertex)) return;
+  if (!job.has_child_nodes(operation.vertex)) return;
   children_.request(job, operation, stretch, tile);
   ChildNodes::add_below(job, results, stretch, tile);
 }

@@ -58,7 +58,7 @@ void Deadlines::overdue(Job& job, PoolIndex index, Nanos now) {
   if (operation.state == State::kReported) {
     return verdicts_.give_up(job, index, operation.verdict, now);
   }
-  // In its other tree somebody is missing.
+  // All children in this tree have announced, so one in the other tree is missing.
   if (operation.state == State::kGathering && operation.announced == operation.children) {
     job.deadlines.remove(index);
     if (!job.table[operation.other].asked) overdue(job, operation.other, now);

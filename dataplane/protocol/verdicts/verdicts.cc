@@ -56,8 +56,8 @@ void Verdicts::give_up(Job& job, PoolIndex index, const Verdict& verdict, Nanos 
   finish(job, index, verdict, now);
 }
 
-// Ends the operation with this verdict, when the buffers are no longer in use.
-// Tiles belong to the record of the sums.
+// Ends the operation with this verdict, when the buffers are no longer in use. Its tiles belong to
+// the record of the sums.
 void Verdicts::finish(Job& job, PoolIndex index, const Verdict& verdict, Nanos now) {
   const PoolIndex sums = job.sums_of(index);
   const PoolIndex other = job.table[sums].other;
@@ -83,13 +83,13 @@ void Verdicts::conclude_if_over(Job& job, PoolIndex index, Nanos now) {
 
 void Verdicts::conclude(Job& job, PoolIndex index, Nanos now) {
   const PoolIndex sums = job.sums_of(index);
-  const OperationRecord& operation = job.table[sums];
+  OperationRecord& operation = job.table[sums];
   const PoolIndex other = operation.other;
   if (other != kNone) {
     OperationRecord& results = job.table[other];
     results.verdict = operation.verdict;
     results.started = operation.started;
-    results.other = job.table[sums].other = kNone;
+    results.other = operation.other = kNone;
     end(job, other, now);
   }
   end(job, sums, now);
@@ -129,10 +129,10 @@ void Verdicts::end(Job& job, PoolIndex index, Nanos now) {
 PoolIndex Verdicts::open_failed(Job& job, const OperationKey& key, std::uint16_t vertex,
                                 std::uint16_t part, Nanos now) {
   const PoolIndex index = open_failed_one(job, key, vertex, part, now);
-  const std::uint16_t apart = job.positions[vertex].other;
-  if (apart == kNoVertex) return index;
-  // No message needs its part.
-  const PoolIndex other = open_failed_one(job, job.other_key(key, vertex), apart, part, now);
+  const std::uint16_t other_vertex = job.positions[vertex].other;
+  if (other_vertex == kNoVertex) return index;
+  // No message needs the number of its part, so it has that of this one.
+  const PoolIndex other = open_failed_one(job, job.other_key(key, vertex), other_vertex, part, now);
   job.table[index].other = other;
   job.table[other].other = index;
   return index;
