@@ -1,5 +1,5 @@
-// A file of a GPU machine: refused with a reason, or planned with a finite time. hwloc's XML is not
-// tried, because its reader is a process of its own.
+// A file of a GPU machine: refused with a reason, or planned with a finite time. hwloc's XML has
+// a fuzzer of its own.
 #include <cmath>
 #include <string>
 

@@ -19,6 +19,9 @@ int fuzz_config(const std::uint8_t*, std::size_t);
 int fuzz_plan(const std::uint8_t*, std::size_t);
 int fuzz_pipeline(const std::uint8_t*, std::size_t);
 int fuzz_network(const std::uint8_t*, std::size_t);
+int fuzz_machines(const std::uint8_t*, std::size_t);
+int fuzz_workload(const std::uint8_t*, std::size_t);
+int fuzz_hwloc(const std::uint8_t*, std::size_t);
 int fuzz_host(const std::uint8_t*, std::size_t);
 int fuzz_roce(const std::uint8_t*, std::size_t);
 int fuzz_security(const std::uint8_t*, std::size_t);
@@ -53,7 +56,8 @@ int main(int count, char** arguments) {
       {"wire", fuzz_wire},         {"ring", fuzz_ring},       {"protocol", fuzz_protocol},
       {"rpc", fuzz_rpc},           {"config", fuzz_config},   {"plan", fuzz_plan},
       {"host", fuzz_host},         {"roce", fuzz_roce},       {"security", fuzz_security},
-      {"pipeline", fuzz_pipeline}, {"network", fuzz_network},
+      {"pipeline", fuzz_pipeline}, {"network", fuzz_network}, {"machines", fuzz_machines},
+      {"workload", fuzz_workload}, {"hwloc", fuzz_hwloc},
   };
   for (const auto& [name, fuzzer] : kFuzzers) {
     if (replay(folder / name, fuzzer) > 0) continue;
