@@ -88,7 +88,8 @@ Layout::Layout(const Row& row, std::uint64_t misalign, bool guarded) {
     const std::uint64_t end = at + bucket.count * element_bytes(row.type);
     at = (end + least_gap + kAlignment - 1) / kAlignment * kAlignment + misalign;
   }
-  bytes = at;
+  bytes = std::max<std::uint64_t>(
+      at, 1);  // a barrier has no data, and yet a region has at least one byte
 }
 
 }  // namespace tally::perf

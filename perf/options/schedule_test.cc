@@ -109,6 +109,11 @@ TEST(Plan, GuardedLayoutLeavesAGapBehindEveryBucket) {
   EXPECT_EQ(row.bytes(), 3072u);
 }
 
+TEST(Plan, ARowWithoutDataHasARegionNevertheless) {
+  const Row barrier;
+  for (const bool guarded : {false, true}) EXPECT_GE(Layout(barrier, 0, guarded).bytes, 1u);
+}
+
 TEST(Plan, OneBucketWithoutAGapCoversTheBuffer) {
   Row row;
   row.buckets = equal_buckets(256, 1);
