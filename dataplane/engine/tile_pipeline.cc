@@ -31,11 +31,12 @@ std::size_t TilePipeline::start_tiles() {
   std::size_t started = 0;
   std::uint64_t pulled = 0;
   bool fine = false;
-  Nanos now = 0;
+  if (!tiles().has_ready() && !tiles().has_held()) return 0;
+  const Nanos now = clock_.now();  // one reading for all tiles of the turn
+  tiles().release(now);
   for (; pulled < kTurnBytes && !fine && tiles().has_ready(); ++started) {
     TileRecord* record = pool_.next_up();
     if (record == nullptr || !tiles().start_tile(record->tile)) break;
-    if (started == 0) now = clock_.now();  // one reading for all tiles of the turn
     tiles().pulling(record->tile, now);
     pool_.take(*record);
     debug_step(DebugStep::kNodeReady);

@@ -25,11 +25,11 @@ Aggregator::Aggregator(AggregatorConfig config)
       backlog_(config_.stream_bytes),
       parents_(outbox_, scheduler_, sizing_, backlog_),
       children_(outbox_, parents_),
-      verdicts_(outbox_, scheduler_, backlog_, parents_, children_),
+      verdicts_(outbox_, scheduler_, pacer_, backlog_, parents_, children_),
       losses_(jobs_, outbox_, verdicts_, parents_, children_),
       deadlines_(jobs_, outbox_, verdicts_, parents_, children_),
       matching_(config_, outbox_, scheduler_, sizing_, backlog_, verdicts_, parents_),
-      tiles_(config_, jobs_, scheduler_, sizing_, backlog_, verdicts_, parents_, children_),
+      tiles_(config_, jobs_, scheduler_, pacer_, sizing_, backlog_, verdicts_, parents_, children_),
       inspector_(jobs_, scheduler_) {}
 
 // When it throws, there is no such job.
@@ -39,22 +39,24 @@ void Aggregator::add_job(JobId id, const JobSpec& spec) {
     here.plan = config_.plan;
     if (here.vertices.empty()) here.vertices.push_back(star(config_.shard, spec.ranks));
   }
-  here.window_bytes = std::min(spec.window_bytes, config_.window_bytes);
   const Job& job = jobs_.add(id, std::move(here), config_.one_class);
   bool scheduled = false;
   try {
-    scheduler_.add_job(id, {spec.weight, spec.owner, job.spec.window_bytes});
+    scheduler_.add_job(id, {spec.weight, spec.owner});
     scheduled = true;
     for (std::uint16_t i = 0; i < job.positions.size(); ++i) {
       // A tile takes a buffer of each of its child nodes, those of a result tree included.
       scheduler_.reserve(id, job.positions[i].cls, spec.credit,
                          job.has_child_nodes(i) ? spec.buffers.up : UINT32_MAX);
+      const Vertex& vertex = job.spec.vertices[i];
+      pacer_.add({id, i, vertex.height, vertex.pace, spec.credit});
     }
     const auto is_other = [&](const auto& other) { return other != nullptr && other->id != id; };
     if (std::ranges::any_of(jobs_.all(), is_other)) scheduler_.on_probation(id);
     reserve();
   } catch (...) {
     if (scheduled) scheduler_.remove_job(id);
+    pacer_.remove_job(id);
     jobs_.remove(id);
     throw;
   }
@@ -89,6 +91,7 @@ void Aggregator::remove_job(JobId id) {
   for (const ParentBuffers& parent : job->parents) outbox_.drop_parent(parent.parent_id);
   parents_.remove_job(id);
   scheduler_.remove_job(id);
+  pacer_.remove_job(id);
   jobs_.remove(id);
 }
 
@@ -195,7 +198,7 @@ void Aggregator::expire(Nanos now) {
 }
 
 Nanos Aggregator::next_deadline() const {
-  return std::min(scheduler_.next_review(), deadlines_.next());
+  return std::min({scheduler_.next_review(), deadlines_.next(), pacer_.next_release()});
 }
 
 void Aggregator::waited_for(const Stuck& stuck, SessionId member) {

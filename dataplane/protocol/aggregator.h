@@ -101,6 +101,7 @@ class Aggregator {
 
   const AggregatorConfig config_;
   TileScheduler scheduler_;
+  Pacer pacer_;
   TileSizing sizing_;
   Backlog backlog_;
   JobRegistry jobs_;

@@ -6,9 +6,9 @@ and the racks' uplinks are limited in both directions. B is what a plain socket 
 run. Stars are those of BytePS (OSDI '20) with the weights of full bisection. `tallyctl plan make --network` makes the trees of
 the network as it is; with --probe also of the network that `tallyctl probe --racks` finds. `tallyctl plan check` predicts the
 times. The ring has the ranks of a rack beside each other, so that one copy of the bytes crosses each uplink: at best it takes
-2(n-1)/n M/B. Medians of rounds, checked bit by bit. Needs root.
+2(n-1)/n M/B. Medians of rounds, checked bit by bit. At higher rates two cores are full. Needs root.
 
-usage: rack_plans.py [--build DIR] [--racks N] [--workers N] [--helpers N] [--rate 60mbit] [--uplink 60mbit] [--size 16M]
+usage: rack_plans.py [--build DIR] [--racks N] [--workers N] [--helpers N] [--rate 30mbit] [--uplink 30mbit] [--size 16M]
                      [--rounds N] [--shards N] [--probe] [--json FILE] [--plans DIR]
 --workers and --helpers: of each rack.
 """
@@ -130,10 +130,10 @@ def measure(arguments, gloo: Gloo) -> list[dict]:
 
 
 def main() -> None:
-    options = parser(__doc__.splitlines()[0], workers=4, rate="60mbit")
+    options = parser(__doc__.splitlines()[0], workers=4, rate="30mbit")
     options.add_argument("--racks", type=int, default=2)
     options.add_argument("--helpers", type=int, default=1, help="CPU servers of each rack")
-    options.add_argument("--uplink", default="60mbit", help="of every rack")
+    options.add_argument("--uplink", default="30mbit", help="of every rack")
     options.add_argument("--probe", action="store_true", help="also the trees of the network that a probe finds: some minutes")
     options.add_argument("--plans", type=Path, help="a folder to leave the files in")
     arguments = parse(options)

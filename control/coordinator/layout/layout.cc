@@ -298,31 +298,16 @@ class Layouter {
   std::uint32_t trees_ = 0;
 };
 
-// Does what window_rates() does for the closed form. Nodes that sum for trees of several levels do
-// not yield, because the bytes that pass them fill the NICs of other nodes.
-void let_workers_yield(const plan::Network& network, const plan::ClassLoad& load, Layout& layout) {
-  std::map<std::string, plan::Role> roles;
-  for (VertexId id = 0; id < network.machines(); ++id) {
-    roles[network.vertices[id].name] = network.vertices[id].role;
+protocol::BufferLayout buffers_of(const Layout& layout, const plan::Domain& domain) {
+  plan::Pieces pieces = plan::wanted_pieces(domain);
+  if (layout.rate > 0) {
+    const auto& weights = layout.plan.classes.back().weights;
+    const double share = *std::max_element(weights.begin(), weights.end()) /
+                         static_cast<double>(protocol::kWeightUnit);
+    const auto pace = static_cast<std::uint64_t>(share * static_cast<double>(layout.rate));
+    pieces = plan::paced_pieces(pieces, protocol::paced_bytes(pace));
   }
-  const auto has_node = [&](const std::string& name) {
-    return std::any_of(layout.nodes.begin(), layout.nodes.end(),
-                       [&](const PlanNode& node) { return node.member.name == name; });
-  };
-  const bool full = std::any_of(load.loads.begin(), load.loads.end(), [&](const plan::Load& one) {
-    const bool nic = one.passage == plan::Passage::kIn || one.passage == plan::Passage::kOut;
-    const plan::Vertex& machine = network.vertices[one.to];
-    return nic && machine.role == plan::Role::kHelper && is_full(one.seconds() / load.tau) &&
-           has_node(machine.name);
-  });
-  for (PlanNode& node : layout.nodes) {
-    const auto role = roles.find(node.member.name);
-    const bool yields = full && role != roles.end() && role->second == plan::Role::kWorker;
-    const bool stars = std::all_of(
-        node.vertices.begin(), node.vertices.end(),
-        [](const Vertex& vertex) { return vertex.child_nodes.empty() && vertex.is_root(); });
-    if (yields && stars) node.rate = yielding(layout.rate);
-  }
+  return buffer_layout(layout.nodes, pieces);
 }
 
 }  // namespace
@@ -351,25 +336,21 @@ Layout star_layout(const Members& members, std::uint32_t ranks, std::uint64_t sp
   }
   layout.plan = protocol::weighted_partition(weights, split_bytes);
   layout.rate = rate_of(list, shares, ranks);
-  const auto rates = window_rates(list, shares, ranks, layout.rate);
-  for (std::size_t at = 0, node = 0; at < rates.size(); ++at) {
-    if (counts[at] > 0) layout.nodes[node++].rate = rates[at];
-  }
   return layout;
 }
 
 Layout lay_out(const MachinePlan& plan, const Members& members, const std::vector<Ranks>& ranks,
                std::uint64_t split_bytes) {
   Layout layout = Layouter(plan, members, ranks).run(split_bytes);
-  layout.buffers = buffer_layout(layout.nodes, plan::wanted_pieces(plan.of()));
   // The plan counts one gradient for each worker.
   std::size_t largest = 1;
   for (const Ranks& here : ranks) largest = std::max(largest, here.size());
   plan::Routes routes(plan.file.network);
   const plan::ClassLoad load = plan::evaluate(routes, plan.of().classes.back());
-  if (load.tau <= 0) return layout;
-  layout.rate = static_cast<std::uint64_t>(1 / (load.tau * static_cast<double>(largest)));
-  let_workers_yield(plan.file.network, load, layout);
+  if (load.tau > 0) {
+    layout.rate = static_cast<std::uint64_t>(1 / (load.tau * static_cast<double>(largest)));
+  }
+  layout.buffers = buffers_of(layout, plan.of());
   return layout;
 }
 

@@ -12,8 +12,6 @@ namespace tally::control {
 namespace {
 
 using protocol::kMaxTrees;
-constexpr double kFull = 0.95;    // of a NIC's speed
-constexpr double kYields = 0.75;  // measured with 1 to 3 helpers (docs/perf.md)
 static_assert(plan::kWeightUnit == protocol::kWeightUnit);
 
 }  // namespace
@@ -114,31 +112,6 @@ std::uint64_t rate_of(const std::vector<Member>& members, const std::vector<std:
     }
   }
   return std::isfinite(rate) ? static_cast<std::uint64_t>(rate) : 0;
-}
-
-bool is_full(double busy) {
-  return busy > kFull;
-}
-
-std::uint64_t yielding(std::uint64_t rate) {
-  return static_cast<std::uint64_t>(static_cast<double>(rate) * kYields);
-}
-
-std::vector<std::uint64_t> window_rates(const std::vector<Member>& members,
-                                        const std::vector<std::uint32_t>& shares,
-                                        std::uint32_t ranks, std::uint64_t rate) {
-  bool full = false;  // a helper's NIC is full
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const double share = static_cast<double>(shares[i]) / plan::kWeightUnit;
-    const double load = share * ranks * static_cast<double>(rate);
-    full |= members[i].role == Role::kHelper &&
-            is_full(load / static_cast<double>(members[i].usable_speed()));
-  }
-  std::vector<std::uint64_t> rates;
-  for (const Member& member : members) {
-    rates.push_back(full && member.role == Role::kWorker ? yielding(rate) : rate);
-  }
-  return rates;
 }
 
 std::vector<std::uint32_t> tree_counts(const std::vector<Member>& members,

@@ -32,18 +32,6 @@ std::vector<std::uint32_t> node_shares(const std::vector<Member>& members);
 std::uint64_t rate_of(const std::vector<Member>& members, const std::vector<std::uint32_t>& shares,
                       std::uint32_t ranks);
 
-// The rate for which each member makes its windows, in order, when the job runs at `rate`. Trees
-// that take the whole NIC of a helper cannot make up for lost time. So trees of machines with
-// workers, whose NICs also carry others' bytes, let them go first there, and use what is left.
-std::vector<std::uint64_t> window_rates(const std::vector<Member>& members,
-                                        const std::vector<std::uint32_t>& shares,
-                                        std::uint32_t ranks, std::uint64_t rate);
-
-// is_full() says whether a NIC at this ratio of load to capacity counts as full in window_rates().
-// yielding() is the part of `rate` that remains for trees that give way to it.
-bool is_full(double busy);
-std::uint64_t yielding(std::uint64_t rate);
-
 // How many trees each member roots: one for each of its shards, but at most kMaxTrees in all (then
 // one bound limits every member), and at most as many as its share has units.
 std::vector<std::uint32_t> tree_counts(const std::vector<Member>& members,

@@ -181,23 +181,5 @@ TEST(Shares, ThereAreNoMoreTreesThanThePlanHolds) {
   EXPECT_THAT(tree_counts(two, {2, 65534}), ElementsAre(2, 4));
 }
 
-// As perf/limits/cluster.py has them.
-TEST(Shares, WorkersYieldToAHelperWithAFullNic) {
-  const auto rates = [](std::size_t workers, std::size_t helpers, std::uint64_t helper_speed) {
-    std::vector<Member> members(workers + helpers);
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      members[i].role = i < workers ? Role::kWorker : Role::kHelper;
-      members[i].speed = i < workers ? 1000 : helper_speed;
-    }
-    return window_rates(members, node_shares(members), 4,
-                        rate_of(members, node_shares(members), 4));
-  };
-  EXPECT_THAT(rates(4, 0, 0), ElementsAre(666, 666, 666, 666)) << "all are alike";
-  EXPECT_THAT(rates(4, 2, 1000), ElementsAre(624, 624, 624, 624, 833, 833));
-  EXPECT_THAT(rates(4, 1, 1000), ElementsAre(561, 561, 561, 561, 749));
-  const auto fast = rates(4, 2, 8000);
-  EXPECT_EQ(fast.front(), fast.back()) << "helpers with room to spare make up for it";
-}
-
 }  // namespace
 }  // namespace tally::control

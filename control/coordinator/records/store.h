@@ -90,8 +90,6 @@ struct PlanNode {
   std::vector<ShardOf> below;
   std::vector<ShardOf> above;
   std::vector<std::uint32_t> rails{};  // rail of each tree; empty means any rail
-  std::uint64_t rate = 0;              // for its windows: bytes of operations per second; 0 means
-                                       // unknown
   // Machines of the plan whose nodes are drained or have left, and whose vertices it has.
   std::vector<std::string> stands_in_for{};
 

@@ -155,13 +155,9 @@ std::optional<std::vector<ShardOf>> parse_shards(const json& sent) {
 }
 
 json to_json(const PlanNode& node, std::uint32_t ranks) {
-  json sent = {{"node", node.node},
-               {"placement", node.placement},
-               {"member", to_json(node.member)},
-               {"trees", node.trees},
-               {"rails", node.rails},
-               {"rate", node.rate},
-               {"stands_in_for", node.stands_in_for}};
+  json sent = {
+      {"node", node.node},   {"placement", node.placement}, {"member", to_json(node.member)},
+      {"trees", node.trees}, {"rails", node.rails},         {"stands_in_for", node.stands_in_for}};
   if (all_stars(node.vertices, ranks)) return sent;
   sent["vertices"] = control::to_json(node.vertices);
   sent["below"] = to_json(node.below);
@@ -195,12 +191,11 @@ bool read_vertices(const json& sent, const JobRecord& job, PlanNode& node) {
 
 std::optional<PlanNode> parse_plan_node(const json& sent, const JobRecord& job) {
   if (!sent.is_object()) return std::nullopt;
-  const json known = only(sent, {"node", "placement", "rate"});
+  const json known = only(sent, {"node", "placement"});
   rpc::Params params(known);
   PlanNode node;
   node.node = params.number("node", 1, UINT64_MAX);
   node.placement = params.number("placement", 1, UINT64_MAX);
-  node.rate = params.number("rate", 0, UINT64_MAX);
   auto member = parse_member(sent.value("member", json()));
   if (params.finish() || !member) return std::nullopt;
   node.member = std::move(*member);

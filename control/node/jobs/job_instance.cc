@@ -37,10 +37,6 @@ std::vector<Vertex> as_placed(const JobInstance& instance, std::uint32_t shard) 
   return here;
 }
 
-// Measured with 4 workers and 0 to 4 helpers at 50 to 100 Mbit/s (perf/limits/cluster.py). Half of
-// it is too little at 50 Mbit/s: 3 helpers take 1.13 to 1.15 of the closed form's time, not 1.02.
-constexpr double kQueueSeconds = 0.04;
-
 // The tree's share of the bytes of the largest operations that it carries. A result tree has that
 // of its sums.
 double share_of(const protocol::Partition& plan, std::uint32_t tree) {
@@ -147,15 +143,6 @@ std::vector<std::uint32_t> JobInstance::trees() const {
   return trees;
 }
 
-std::uint64_t JobInstance::window_at(std::uint32_t shard) const {
-  if (rate == 0) return UINT64_MAX;
-  double bytes = 0;
-  for (const protocol::Vertex& vertex : vertices_at(shard)) {
-    bytes += vertex.children() * share_of(plan, vertex.tree) * static_cast<double>(rate);
-  }
-  return static_cast<std::uint64_t>(bytes * kQueueSeconds);
-}
-
 protocol::JobSpec JobInstance::spec_at(std::uint32_t shard) const {
   protocol::JobSpec spec;
   spec.epoch = epoch;
@@ -165,6 +152,11 @@ protocol::JobSpec JobInstance::spec_at(std::uint32_t shard) const {
   spec.owner = owner_number;
   spec.plan = plan;
   spec.vertices = vertices_at(shard);
+  for (Vertex& vertex : spec.vertices) {
+    if (!vertex.is_root()) continue;
+    const double share = share_of(plan, vertex.tree);
+    vertex.pace = static_cast<std::uint64_t>(share * static_cast<double>(rate));
+  }
   spec.credit = spec.vertices.empty() ? 1 : credit;
   spec.buffers = buffers;
   for (const std::uint32_t one : below_at(shard))
@@ -174,7 +166,6 @@ protocol::JobSpec JobInstance::spec_at(std::uint32_t shard) const {
   }
   spec.child_nodes = static_cast<std::uint16_t>(spec.child_node_numbers.size());
   spec.parents = static_cast<std::uint16_t>(spec.parent_node_numbers.size());
-  spec.window_bytes = window_at(shard);
   return spec;
 }
 

@@ -105,11 +105,6 @@ struct JobInstance {
   std::vector<std::uint32_t> trees() const;
   // Precondition: the tree is one of trees().
   std::uint32_t shard_of(std::uint32_t tree) const;
-  // Bytes that may be in flight to or from the children of the shard's vertices: what the trees'
-  // shares of the links carry in 40 ms. UINT64_MAX when the rate is unknown. The bound keeps a link
-  // busy over any round trip within a data centre. More bytes would wait in the network's queues.
-  // There the link divides its rate by queued bytes, and not by the plan's shares.
-  std::uint64_t window_at(std::uint32_t shard) const;
   // What the shard must know of the job. A shard that does not serve the job knows it too, and has
   // no vertices of it.
   protocol::JobSpec spec_at(std::uint32_t shard) const;

@@ -35,6 +35,15 @@ Pieces wanted_pieces(const Domain& domain) {
   return divided.bytes != 0 ? divided : whole;
 }
 
+Pieces paced_pieces(Pieces wanted, std::uint64_t tile_bytes) {
+  const std::uint64_t whole = (tile_bytes + kLeastPiece - 1) / kLeastPiece * kLeastPiece;
+  const std::uint64_t most = wanted.bytes == 0 ? kMostPiece : std::max(wanted.bytes, kLeastPiece);
+  wanted.bytes = std::clamp(whole, kLeastPiece, most);
+  const std::uint64_t count = wanted.count * (most / wanted.bytes);  // as much memory
+  wanted.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kMostPieces));
+  return wanted;
+}
+
 Pieces served_pieces(const Pieces& wanted, std::uint64_t children) {
   const std::uint64_t most =
       std::clamp(most_tile_bytes(children) / children, kLeastPiece, kMostPiece);

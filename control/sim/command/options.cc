@@ -168,10 +168,8 @@ void add_rules(CLI::App& app, SimOptions& options) {
   add_size(app, "--shard-window", options.shard_window,
            "with the rules of nodes: shards.window_bytes [4M]")
       ->group(group);
-  app.add_option("--queue-ms", options.queue_ms,
-                 "with the rules of nodes: what job windows hold; 0: there are none")
-      ->check(control::number_in(0, 1e6))
-      ->capture_default_str()
+  app.add_flag("--no-pace", options.no_pace,
+               "with the rules of nodes: roots do not know the rate of the plan")
       ->group(group);
   app.add_option("--hop-us", options.hop_us, "latency from machine to machine, microseconds")
       ->check(control::number_in(0, 1e6))

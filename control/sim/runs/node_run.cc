@@ -29,21 +29,16 @@ NodeRun::NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
       trees_(node_trees(set, passages, workers)),
       left_(set.bytes),
       home_(set.home),
-      windows_(passages.network().machines(), UINT64_MAX),
       wanted_(trees_.vertices.size()),
       pools_(trees_.pools),
       free_work_(set.trees.size()) {
   const std::size_t machines = passages.network().machines();
-  if (options.queue_seconds > 0) {
-    windows_ = job_windows(trees_, set.shares(), rate * options.queue_seconds, machines);
-  }
-  if (trees_.most_inputs > 0) {
-    pieces_ = plan::served_pieces({set.chunk, set.window}, trees_.most_inputs);
-  }
+  if (options.paced) add_roots(set.shares(), rate);
+  if (trees_.most_inputs > 0) pieces_ = pieces_of(set);
   for (DownPool& pool : pools_) pool.free = pieces_.count;
   for (std::size_t i = 0; i < machines; ++i) {
     nodes_.push_back({protocol::TileScheduler(limits_of(config_, trees_.max_height)), {}});
-    nodes_.back().scheduler.add_job(kJob, {.window_bytes = windows_[i]});
+    nodes_.back().scheduler.add_job(kJob, {});
     announced_at_ = std::max(announced_at_, ready[i]);
   }
   for (const NodeVertex& vertex : trees_.vertices) {
@@ -53,6 +48,25 @@ NodeRun::NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
   for (std::size_t tree = 0; tree < set.trees.size(); ++tree) {
     if (trees_.roots[tree] != kNone) bytes_left_ += set.bytes[tree];
   }
+}
+
+void NodeRun::add_roots(const std::vector<double>& shares, double rate) {
+  paces_.resize(shares.size());
+  for (std::uint32_t tree = 0; tree < shares.size(); ++tree) {
+    if (trees_.roots[tree] == kNone) continue;
+    paces_[tree] = static_cast<std::uint64_t>(shares[tree] * rate);
+    pacer_.add({kJob, tree, trees_.vertices[trees_.roots[tree]].height, paces_[tree], 1});
+  }
+}
+
+// As buffers_of() in control/coordinator/layout/layout.cc has it.
+plan::Pieces NodeRun::pieces_of(const TreeSet& set) const {
+  plan::Pieces wanted{set.chunk, set.window};
+  if (!paces_.empty()) {
+    const std::uint64_t most = *std::max_element(paces_.begin(), paces_.end());
+    wanted = plan::paced_pieces(wanted, protocol::paced_bytes(most));
+  }
+  return plan::served_pieces(wanted, trees_.most_inputs);
 }
 
 // The news of the last rank goes up the highest tree.
@@ -75,6 +89,10 @@ void NodeRun::announce() {
 }
 
 void NodeRun::note(const Note& note) {
+  fabric_.at(fabric_.now() + fabric_.hop_seconds(), number_of(note));
+}
+
+std::uint32_t NodeRun::number_of(const Note& note) {
   if (free_notes_.empty()) {
     free_notes_.push_back(static_cast<std::uint32_t>(notes_.size()));
     notes_.emplace_back();
@@ -82,7 +100,7 @@ void NodeRun::note(const Note& note) {
   const std::uint32_t number = free_notes_.back();
   free_notes_.pop_back();
   notes_[number] = note;
-  fabric_.at(fabric_.now() + fabric_.hop_seconds(), number);
+  return number;
 }
 
 void NodeRun::timer(std::uint32_t number) {
@@ -91,6 +109,8 @@ void NodeRun::timer(std::uint32_t number) {
   switch (note.kind) {
     case Kind::kAnnounced:
       return announce();
+    case Kind::kRelease:
+      return release();
     case Kind::kWanted:
       return wanted(note);
     case Kind::kReady:
@@ -134,7 +154,38 @@ std::uint64_t NodeRun::age_of(std::uint32_t tree) const {
 }
 
 void NodeRun::start_tiles(plan::VertexId machine) {
-  while (const auto choice = nodes_[machine].scheduler.next()) start_tile(choice->operation);
+  pacer_.reach(nanos());
+  while (const auto choice = nodes_[machine].scheduler.next()) {
+    const NodeVertex& vertex = trees_.vertices[choice->operation];
+    if (!vertex.is_root() || pacer_.is_due(kJob, vertex.tree)) {
+      start_tile(choice->operation);
+      continue;
+    }
+    nodes_[machine].scheduler.remove(kJob, vertex.height - 1, choice->operation);
+    pacer_.hold(kJob, vertex.tree, {0, age_of(vertex.tree), choice->operation});
+    wake_for_release();
+  }
+}
+
+void NodeRun::wake_for_release() {
+  const Nanos next = pacer_.next_release();
+  if (next >= wakes_at_) return;
+  wakes_at_ = next;
+  fabric_.at(static_cast<double>(next) / kSecond, number_of({Kind::kRelease, 0, 0, 0}));
+}
+
+void NodeRun::release() {
+  if (nanos() < wakes_at_) return;  // another timer has replaced this one
+  wakes_at_ = kForever;
+  pacer_.reach(nanos());
+  std::vector<protocol::TileScheduler::Ready> due;
+  pacer_.release([&](auto, auto, const auto& ready) { due.push_back(ready); });
+  for (const auto& [priority, age, root] : due) {
+    const NodeVertex& vertex = trees_.vertices[root];
+    nodes_[vertex.machine].scheduler.add(kJob, vertex.height - 1, root, priority, age);
+    start_tiles(vertex.machine);
+  }
+  wake_for_release();
 }
 
 void NodeRun::start_tile(std::uint32_t number) {
@@ -144,6 +195,7 @@ void NodeRun::start_tile(std::uint32_t number) {
   bool last = false;
   if (vertex.is_root()) {
     tile = cut(vertex);
+    pacer_.started(kJob, vertex.tree, tiles_[tile].bytes);
     last = left_[vertex.tree] == 0;
   } else {
     tile = wanted_[number].front();
@@ -159,8 +211,8 @@ void NodeRun::start_tile(std::uint32_t number) {
 
 // As tile_elements() in dataplane/protocol/tiles/cutting.cc has it.
 std::uint64_t NodeRun::tile_size(const NodeVertex& root) const {
-  const std::uint64_t window = std::min(windows_[root.machine], config_.window_bytes);
-  std::uint64_t elements = protocol::tile_bytes(config_, window, root.inputs()) / kElementBytes;
+  const std::uint64_t pace = paces_.empty() ? 0 : paces_[root.tree];
+  std::uint64_t elements = protocol::tile_bytes(config_, pace, root.inputs()) / kElementBytes;
   if (!root.child_nodes.empty()) elements = std::min(elements, pieces_.bytes / kElementBytes);
   constexpr std::uint64_t kCut = protocol::kCutElements;
   return std::max(elements / kCut * kCut, kCut) * kElementBytes;
@@ -372,6 +424,8 @@ void NodeRun::end_root(std::uint32_t tile, std::uint32_t number) {
     scheduler.pushed(kJob, cls, bytes, nanos());
   }
   scheduler.finished(kJob, cls);
+  pacer_.ended(kJob, vertex.tree);
+  wake_for_release();
   if (tiles_[tile].placing == 0) conclude(tile);
   push_kept_back(vertex.machine);
   start_tiles(vertex.machine);

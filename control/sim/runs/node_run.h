@@ -9,6 +9,7 @@
 // between nodes take a hop's latency, and no bytes.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -18,6 +19,9 @@
 #include "control/sim/core/run.h"
 #include "control/sim/runs/node_tree.h"
 #include "dataplane/partition/groups.h"
+#include "dataplane/protocol/job/config.h"
+#include "dataplane/protocol/job/vertex.h"
+#include "dataplane/protocol/scheduling/pacer.h"
 #include "dataplane/protocol/scheduling/tile_scheduler.h"
 
 namespace tally::simulator {
@@ -41,6 +45,7 @@ class NodeRun final : public Run {
   // What a node learns by a message, after a hop's latency.
   enum class Kind : std::uint8_t {
     kAnnounced,    // all ranks have announced
+    kRelease,      // roots are due: no message
     kWanted,       // the parent node requests the tile
     kReady,        // the child node `index` has the partial sum
     kPullRank,     // rank `index` is pulled
@@ -85,8 +90,13 @@ class NodeRun final : public Run {
     std::deque<std::pair<std::uint32_t, std::uint32_t>> waiting;  // (tile, the child's vertex)
   };
 
+  void add_roots(const std::vector<double>& shares, double rate);
+  plan::Pieces pieces_of(const TreeSet& set) const;
   void announce();
   void note(const Note& note);
+  std::uint32_t number_of(const Note& note);
+  void wake_for_release();
+  void release();
   std::uint64_t tile_size(const NodeVertex& root) const;
   std::uint64_t age_of(std::uint32_t tree) const;
   void start_tiles(plan::VertexId machine);
@@ -119,7 +129,7 @@ class NodeRun final : public Run {
   std::uint64_t landing_bytes(std::uint32_t tile, const NodeVertex& vertex,
                               const protocol::Group& group) const;
   std::uint64_t pushed_bytes(std::uint32_t tile, const NodeVertex& vertex) const;
-  Nanos nanos() const { return static_cast<Nanos>(fabric_.now() * 1e9); }
+  Nanos nanos() const { return std::llround(fabric_.now() * kSecond); }
 
   Fabric& fabric_;
   protocol::AggregatorConfig config_;
@@ -128,7 +138,9 @@ class NodeRun final : public Run {
   std::uint32_t home_ = 0;
   double announced_at_ = 0;
   bool announced_ = false;
-  std::vector<std::uint64_t> windows_;  // by machine
+  protocol::Pacer pacer_;             // of all roots; a tree's number is its vertex
+  std::vector<std::uint64_t> paces_;  // by tree; empty: roots have none
+  Nanos wakes_at_ = kForever;         // for the next release
   plan::Pieces pieces_;
   std::uint64_t bytes_left_ = 0;  // of the operation: not everywhere yet
   std::vector<Node> nodes_;

@@ -62,17 +62,4 @@ NodeTrees node_trees(const TreeSet& set, Passages& passages,
   return nodes;
 }
 
-std::vector<std::uint64_t> job_windows(const NodeTrees& trees, std::span<const double> shares,
-                                       double queued, std::size_t machines) {
-  std::vector<double> bytes(machines);
-  for (const NodeVertex& vertex : trees.vertices) {
-    bytes[vertex.machine] += vertex.inputs() * shares[vertex.tree] * queued;
-  }
-  std::vector<std::uint64_t> windows;
-  for (const double one : bytes) {
-    windows.push_back(one < 1e18 ? static_cast<std::uint64_t>(one) : UINT64_MAX);
-  }
-  return windows;
-}
-
 }  // namespace tally::simulator

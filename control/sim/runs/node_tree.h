@@ -16,9 +16,8 @@ namespace tally::simulator {
 // How nodes are configured. The defaults are those of tallyd.
 struct NodeOptions {
   protocol::AggregatorConfig node{.upper_tiles = plan::kMostPieces};
-  // Of job windows, as in control/node/jobs/job_instance.cc; 0: nodes do not know the rate of the
-  // plan (1 / tau), and there are none.
-  double queue_seconds = 0.04;
+  // Nodes know the rate of the plan (1 / tau), and roots keep its pace.
+  bool paced = true;
 };
 
 struct NodeVertex {
@@ -55,11 +54,5 @@ struct NodeTrees {
 // Precondition: `down` of each tree is empty, as nodes require (control/plan/json/served.h).
 NodeTrees node_trees(const TreeSet& set, Passages& passages,
                      std::span<const plan::VertexId> workers);
-
-// Returns the job window of each machine, in bytes (control/node/jobs/job_instance.cc): for each of
-// its vertices children x share of the tree x the bytes of operations that the plan carries in
-// NodeOptions::queue_seconds. That many bytes are `queued`.
-std::vector<std::uint64_t> job_windows(const NodeTrees& trees, std::span<const double> shares,
-                                       double queued, std::size_t machines);
 
 }  // namespace tally::simulator

@@ -4,6 +4,7 @@
 
 #include "dataplane/partition/collective.h"
 #include "dataplane/partition/groups.h"
+#include "dataplane/protocol/job/vertex.h"
 #include "dataplane/protocol/scheduling/tile_scheduler.h"
 
 namespace tally::protocol {
@@ -29,19 +30,21 @@ std::uint64_t most_inputs(const AggregatorConfig& config, std::uint32_t ranks) {
 }
 
 // Several tiles fit the window at staggered phases. More inputs make tiles smaller, until the
-// inputs come in groups. Then a group is a quarter of the window.
-std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint64_t window_bytes,
-                         std::uint32_t inputs) {
+// inputs come in groups. Then a group is a quarter of the window. Tiles with a pace are smaller: a
+// tile comes to its links at once, and tiles of other trees wait for it there.
+std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint64_t pace, std::uint32_t inputs) {
   if (config.tile_bytes != 0) return config.tile_bytes;
   const std::uint64_t fan_in = std::min<std::uint64_t>(inputs, kMaxTileFanIn);
-  return std::clamp(window_bytes / (2 * fan_in), kMinTileBytes, kMaxTileBytes);
+  const std::uint64_t most = config.window_bytes / ((pace == 0 ? 2 : 8) * fan_in);
+  const std::uint64_t bytes = pace == 0 ? most : std::min(most, paced_bytes(pace));
+  return std::clamp(bytes, kMinTileBytes, kMaxTileBytes);
 }
 
 // A tile is at least one cut of the widest element.
 std::uint64_t largest_group(const AggregatorConfig& config, std::uint32_t ranks) {
   constexpr std::uint64_t kWidestElement = 8;
   return std::min(ranks, kGroupSources) *
-         std::max(tile_bytes(config, config.window_bytes, ranks), kCutElements * kWidestElement);
+         std::max(tile_bytes(config, 0, ranks), kCutElements * kWidestElement);
 }
 
 }  // namespace tally::protocol

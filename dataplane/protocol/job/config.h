@@ -42,9 +42,9 @@ std::uint32_t most_tiles(const AggregatorConfig& config);
 // it.
 std::uint64_t most_inputs(const AggregatorConfig& config, std::uint32_t ranks);
 
-// Returns the bytes of one input of a tile that has this many inputs. `window_bytes`: the job's.
-std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint64_t window_bytes,
-                         std::uint32_t inputs);
+// Returns the bytes of one input of a tile that has this many inputs, at a vertex with this pace
+// (Vertex::pace).
+std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint64_t pace, std::uint32_t inputs);
 
 // Returns the bytes of the largest group of inputs of any tile of a job of `ranks` ranks. A
 // transport that lands inputs needs room for one such group.

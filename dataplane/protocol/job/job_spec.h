@@ -30,9 +30,6 @@ struct JobSpec {
   // name. Empty when the numbers are unknown.
   std::vector<std::uint32_t> child_node_numbers{};
   std::vector<std::uint32_t> parent_node_numbers{};
-  // In flight each way for this job at this shard, when this is less than the shard's window.
-  // Control chooses the bytes that its trees' share of the links carries in some 40 ms.
-  std::uint64_t window_bytes = UINT64_MAX;
 };
 
 }  // namespace tally::protocol

@@ -11,6 +11,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace tally::protocol {
 
 // A child that is itself a vertex, at another node.
@@ -25,6 +27,14 @@ struct ChildNode {
 
 inline constexpr std::uint32_t kNoParent = UINT32_MAX;
 
+// How often a root with a pace starts a tile, where sizes of tiles allow it.
+inline constexpr Nanos kTileTime = 20 * kMillisecond;
+
+// Returns the bytes that the pace carries in that time.
+inline std::uint64_t paced_bytes(std::uint64_t bytes_per_second) {
+  return bytes_per_second / (kSecond / kTileTime);
+}
+
 struct Vertex {
   std::uint32_t tree = 0;
   std::uint32_t height = 1;            // hops of the longest way down to a rank
@@ -33,6 +43,9 @@ struct Vertex {
   // The parent's number among the job's parents at this shard; kNoParent when this vertex is the
   // root.
   std::uint32_t parent = kNoParent;
+  // Of a root: at how many bytes per second of the operation it starts tiles (Pacer). 0: as fast as
+  // windows let it.
+  std::uint64_t pace = 0;
 
   bool operator==(const Vertex&) const = default;
   bool is_root() const { return parent == kNoParent; }

@@ -60,7 +60,7 @@ void TileScheduler::add_job(JobId job, const JobShare& share) {
   if (job >= jobs_.size()) jobs_.resize(job + 1);
   const std::uint32_t owner = owner_of(share);
   ++owners_[owner].jobs;
-  jobs_[job] = Job{.weight = share.weight, .owner = owner, .window_bytes = share.window_bytes};
+  jobs_[job] = Job{.weight = share.weight, .owner = owner};
   for (Class& cls : classes_) cls.queues[job] = Queue{};
 }
 
@@ -160,14 +160,10 @@ bool TileScheduler::within_share(const Class& cls, JobId id) const {
   return cls.queues[id].pool.tiles < share;
 }
 
-std::uint64_t TileScheduler::window_of(const Class& cls, JobId job) const {
-  return std::min(jobs_[job].window_bytes, cls.limits.window_bytes);
-}
-
 bool TileScheduler::may_start(const Class& cls, JobId id) const {
   const Queue& queue = cls.queues[id];
   const auto& [pulls, tiles] = queue.pool;
-  const std::uint64_t window = window_of(cls, id);
+  const std::uint64_t window = cls.limits.window_bytes;
   if (tiles >= queue.most || pulls.fills(window) || queue.kept_back.fills(window)) return false;
   if (!queue.slow) return cls.quick.has_room(cls.limits) && within_share(cls, id);
   if (tiles == 0) return cls.slow.has_room(cls.limits, kSlowPool);
@@ -216,7 +212,7 @@ std::uint64_t TileScheduler::allowance(JobId job, TileClass cls) const {
 }
 
 bool TileScheduler::may_push(JobId job, TileClass cls) const {
-  return !classes_[cls].queues[job].pushes.fills(window_of(classes_[cls], job));
+  return !classes_[cls].queues[job].pushes.fills(classes_[cls].limits.window_bytes);
 }
 
 void TileScheduler::started(JobId id, TileClass number) {

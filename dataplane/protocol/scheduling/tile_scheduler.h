@@ -1,14 +1,12 @@
 // Chooses the next tile. Between owners of jobs, and then between an owner's jobs, it uses weighted
 // fair queueing on bytes pulled. Within a job it goes by priority, then by age. It also bounds what
-// is in flight. Windows of the shard and of each job bound the bytes. Limits::tiles bounds the
-// tiles. While others wait, an owner and a job get only their shares of the tiles.
+// is in flight. The shard's window bounds the bytes, and Limits::tiles the tiles. While others
+// wait, an owner and a job get only their shares of the tiles.
 //
-// A window bounds the bytes of pulls. It bounds the bytes of pushes separately, by the same number.
-// More bytes than a network carries in a few milliseconds would only wait in its queues. A job that
-// pulls more from a worker than others gets more of the worker's link. So windows in proportion to
-// the weights of trees divide links as the plan says. A full window of pushes keeps results back.
-// Only a full window of such results keeps further tiles from starting. So pulls and pushes go on
-// at the same time.
+// The window bounds the bytes of pulls. It bounds the bytes of pushes separately, by the same
+// number. More bytes than a network carries in a few milliseconds would only wait in its queues. A
+// full window of pushes keeps results back. Only a full window of such results keeps further tiles
+// from starting. So pulls and pushes go on at the same time.
 //
 // A job that holds the window for long while other jobs wait for it is a slow job. Its bytes and
 // tiles count in a pool that slow jobs share, and no longer against the window. Its allowance is
@@ -59,6 +57,18 @@ class TileScheduler {
     std::uint32_t tiles = 0;  // in flight
   };
 
+  // An operation that has tiles to start.
+  struct Ready {
+    std::uint8_t priority;
+    std::uint64_t age;
+    PoolIndex operation;
+
+    // The order of a heap. Its top goes first.
+    bool operator<(const Ready& other) const {
+      return priority != other.priority ? priority < other.priority : age > other.age;
+    }
+  };
+
   struct Choice {
     JobId job = 0;
     PoolIndex operation = kNone;
@@ -78,7 +88,6 @@ class TileScheduler {
     // owner counts as an owner with this weight.
     std::uint32_t weight = 1;
     OwnerId owner = kNoOwner;
-    std::uint64_t window_bytes = UINT64_MAX;  // like Limits::window_bytes, but for this job alone
   };
   // add_job() and reserve() allocate, so they belong to admission and not to the data path.
   void add_job(JobId job, const JobShare& share);
@@ -128,17 +137,6 @@ class TileScheduler {
   std::uint64_t allowance(JobId job, TileClass cls) const;
 
  private:
-  struct Ready {
-    std::uint8_t priority;
-    std::uint64_t age;
-    PoolIndex operation;
-
-    // The order of the heap. Its top goes first.
-    bool operator<(const Ready& other) const {
-      return priority != other.priority ? priority < other.priority : age > other.age;
-    }
-  };
-
   // Bytes in flight. One tile may always go.
   struct Flight {
     std::uint64_t bytes = 0;
@@ -177,8 +175,7 @@ class TileScheduler {
     std::uint32_t weight = 0;        // 0: no such job
     std::uint32_t owner = 0;         // index in owners_
     std::uint32_t ready_queues = 0;  // queues with ready operations
-    std::uint64_t window_bytes = UINT64_MAX;
-    std::uint64_t served = 0;  // bytes over weight: virtual time within its owner
+    std::uint64_t served = 0;        // bytes over weight: virtual time within its owner
   };
 
   struct Owner {
@@ -212,7 +209,6 @@ class TileScheduler {
   };
 
   std::uint32_t owner_of(const JobShare& share);
-  std::uint64_t window_of(const Class& cls, JobId job) const;
   bool may_start(const Class& cls, JobId job) const;
   bool within_share(const Class& cls, JobId job) const;
   bool goes_before(JobId job, const Queue& queue, JobId best_job, const Queue& best) const;

@@ -11,9 +11,8 @@ TileScheduler roomy() {
   return TileScheduler({{.window_bytes = 1 << 30, .tiles = 1000}});
 }
 
-void add_job(TileScheduler& scheduler, JobId job, std::uint32_t weight, std::uint32_t operations,
-             std::uint64_t window_bytes = UINT64_MAX) {
-  scheduler.add_job(job, {.weight = weight, .window_bytes = window_bytes});
+void add_job(TileScheduler& scheduler, JobId job, std::uint32_t weight, std::uint32_t operations) {
+  scheduler.add_job(job, {.weight = weight});
   scheduler.reserve(job, 0, operations);
 }
 
@@ -181,23 +180,6 @@ TEST(TileScheduler, EveryGroupIsServiceAndInFlight) {
   }
   scheduler.pulling(0, 0, 40);
   EXPECT_FALSE(scheduler.next()) << "110 are in flight";
-}
-
-TEST(TileScheduler, AJobWithASmallWindowLeavesTheRestToOthers) {
-  TileScheduler scheduler({{.window_bytes = 1000, .tiles = 1000}});
-  add_job(scheduler, 0, 1, 1, 100);
-  add_job(scheduler, 1, 1, 1);
-  scheduler.add(0, 0, 0, 0, 0);
-  start(scheduler, 0, 0, 250);  // one tile may always go
-  EXPECT_FALSE(scheduler.next());
-  scheduler.add(1, 0, 1, 0, 1);
-  for (int i = 0; i < 8; ++i) {
-    ASSERT_EQ(scheduler.next()->job, 1u);
-    start(scheduler, 1, 0, 100);
-  }
-  EXPECT_FALSE(scheduler.next()) << "the shard's window is full";
-  scheduler.pulled(0, 0, 250, 0);
-  EXPECT_EQ(scheduler.next()->job, 0u);
 }
 
 TEST(TileScheduler, AJobHoldsItsShareOfTilesOnlyWhileOthersWait) {

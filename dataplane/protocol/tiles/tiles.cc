@@ -49,8 +49,31 @@ std::uint64_t pushed_bytes(const Tile& tile) {
 
 }  // namespace
 
+void Tiles::release(Nanos now) {
+  pacer_.reach(now);
+  pacer_.release([this](JobId id, std::uint32_t, const TileScheduler::Ready& ready) {
+    const Job& job = jobs_[id];
+    const TileClass cls = job.position(job.table[ready.operation]).cls;
+    scheduler_.add(id, cls, ready.operation, ready.priority, ready.age);
+  });
+}
+
+// Holds the operations whose roots are not due.
+std::optional<TileScheduler::Choice> Tiles::next_choice() {
+  for (;;) {
+    const auto choice = scheduler_.next();
+    if (!choice) return std::nullopt;
+    const Job& job = jobs_[choice->job];
+    const OperationRecord& operation = job.table[choice->operation];
+    if (pacer_.is_due(choice->job, operation.vertex)) return choice;
+    pacer_.hold(choice->job, operation.vertex,
+                {operation.priority, operation.age, choice->operation});
+    scheduler_.remove(choice->job, job.position(operation).cls, choice->operation);
+  }
+}
+
 bool Tiles::start_tile(Tile& tile) {
-  const auto choice = scheduler_.next();
+  const auto choice = next_choice();
   if (!choice) return false;
   Job& job = jobs_[choice->job];
   OperationRecord& operation = job.table[choice->operation];
@@ -147,6 +170,7 @@ void Tiles::damaged(SessionId member) {
 void Tiles::pulling(const Tile& tile, Nanos now) {
   OperationRecord& operation = jobs_[tile.job].table[tile.operation];
   operation.times.pull(tile.first == operation.first, now, busy_);
+  pacer_.started(tile.job, operation.vertex, tile.count * element_bytes(tile.type));
   TALLY_PROBE(pull, tile.job, operation.key.tag, operation.key.round, tile.first,
               pulled_bytes(tile, {0, static_cast<std::uint32_t>(tile.sources.size())}));
 }
@@ -227,6 +251,7 @@ void Tiles::end_tile(const Tile& tile, Status status, SessionId culprit, Nanos n
   Job& job = jobs_[tile.job];
   OperationRecord& operation = job.table[tile.operation];
   leave_window(tile, now);
+  pacer_.ended(tile.job, operation.vertex);
   if (tile.partials > 0) ChildNodes::release_up(job, tile);
   if (status != Status::kOk) children_.release_down(job, tile);
   const bool active = operation.state == OperationRecord::State::kActive;

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "dataplane/protocol/job/config.h"
 #include "dataplane/protocol/job/job_registry.h"
 #include "dataplane/protocol/job/outbox.h"
 #include "dataplane/protocol/scheduling/backlog.h"
+#include "dataplane/protocol/scheduling/pacer.h"
 #include "dataplane/protocol/scheduling/tile.h"
 #include "dataplane/protocol/scheduling/tile_sizing.h"
 #include "dataplane/protocol/tree/child_nodes.h"
@@ -23,11 +25,12 @@ class Tiles {
  public:
   // Borrows all.
   Tiles(const AggregatorConfig& config, const JobRegistry& jobs, TileScheduler& scheduler,
-        TileSizing& sizing, Backlog& backlog, Verdicts& verdicts, ParentNodes& parents,
-        ChildNodes& children)
+        Pacer& pacer, TileSizing& sizing, Backlog& backlog, Verdicts& verdicts,
+        ParentNodes& parents, ChildNodes& children)
       : config_(config),
         jobs_(jobs),
         scheduler_(scheduler),
+        pacer_(pacer),
         sizing_(sizing),
         backlog_(backlog),
         verdicts_(verdicts),
@@ -44,6 +47,10 @@ class Tiles {
   // When false, start_tile() or start_down() finds nothing.
   bool has_ready() const { return scheduler_.has_ready(); }
   bool has_downs() const { return parents_.has_results(); }
+  // When true, operations wait for the pace of their roots. release() makes those ready whose time
+  // has come. The caller must call it before it starts tiles.
+  bool has_held() const { return pacer_.has_held(); }
+  void release(Nanos now);
   // Returns whether some tiles of ready operations have not been started.
   bool has_tiles() const { return !backlog_.empty(); }
   // The engine is about to issue the tile's pulls. `now` never goes back, here and below.
@@ -80,6 +87,7 @@ class Tiles {
 
  private:
   TileClass class_of(const Tile& tile) const;
+  std::optional<TileScheduler::Choice> next_choice();
   void cut_tile(Job& job, PoolIndex index, Tile& tile);
   void start_requested(Job& job, PoolIndex index, Tile& tile);
   void pull_group(Tile& tile, std::uint32_t begin);
@@ -89,6 +97,7 @@ class Tiles {
   const AggregatorConfig& config_;
   const JobRegistry& jobs_;
   TileScheduler& scheduler_;
+  Pacer& pacer_;
   TileSizing& sizing_;
   Backlog& backlog_;
   Verdicts& verdicts_;

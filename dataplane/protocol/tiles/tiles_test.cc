@@ -100,6 +100,70 @@ TEST_F(AggregatorTest, TilesAreFineWhileAnotherJobHasSmallOperations) {
   EXPECT_FALSE(aggregator_->tiles().has_tiles());
 }
 
+// A job of one rank, whose root has a pace of 1 MB/s: a tile of 4096 elements takes 16 ms.
+class PacedTilesTest : public AggregatorTest {
+ protected:
+  void SetUp() override {
+    aggregator_ =
+        std::make_unique<Aggregator>(AggregatorConfig{.plan = even_partition(1, 1 << 20)});
+    Vertex root = star(0, 1);
+    root.pace = 1'000'000;
+    aggregator_->add_job(0, JobSpec{.epoch = 7, .ranks = 1, .vertices = {root}});
+    aggregator_->join(0, 0, 0);
+  }
+
+  // Tiles that start at this time, and stay in flight. 0 bytes: none starts.
+  std::uint64_t start(Nanos now) {
+    std::uint64_t elements = 0;
+    aggregator_->tiles().release(now);
+    for (Tile tile; aggregator_->tiles().start_tile(tile); elements += tile.count) {
+      aggregator_->tiles().pulling(tile, now);
+      tiles_.push_back(tile);
+    }
+    return elements;
+  }
+
+  std::vector<Tile> tiles_;
+};
+
+TEST_F(PacedTilesTest, StartWhenTheirRootIsDue) {
+  announce(0, notice(1, 0, 5 * kCutElements));
+  Nanos now = kSecond;
+  for (int tile = 1; tile < 5; ++tile) {
+    EXPECT_EQ(start(now), tile == 1 ? 2 * kCutElements : kCutElements)
+        << tile << ": an idle root makes up for one tile";
+    EXPECT_EQ(start(now), 0U);
+    if (tile == 4) break;
+    EXPECT_TRUE(aggregator_->tiles().has_held());
+    EXPECT_FALSE(aggregator_->tiles().has_ready());
+    const Nanos due = aggregator_->next_deadline();
+    EXPECT_GT(due, now);
+    EXPECT_LE(due, now + 17 * kMillisecond);
+    EXPECT_EQ(start(due - 1), 0U);
+    now = due;
+  }
+  EXPECT_FALSE(aggregator_->tiles().has_held());
+}
+
+TEST_F(PacedTilesTest, DoNotStartWhenTheirOperationHasFailed) {
+  announce(0, notice(1, 0, 5 * kCutElements));
+  announce(0, notice(2, 0, 5 * kCutElements));
+  EXPECT_EQ(start(kSecond), 2 * kCutElements);
+  Notice cancel = notice(1);
+  cancel.kind = Kind::kCancel;
+  announce(0, cancel);
+  EXPECT_EQ(start(2 * kSecond), 2 * kCutElements) << "of the other operation";
+  EXPECT_NE(tiles_.back().operation, tiles_.front().operation);
+  aggregator_->gone(SessionId{0}, Status::kPeerLost, 3 * kSecond);
+  EXPECT_FALSE(aggregator_->tiles().has_held());
+  EXPECT_EQ(start(4 * kSecond), 0U);
+  for (const Tile& tile : tiles_) {
+    aggregator_->tiles().end_tile(tile, Status::kOk, kNoSession, 4 * kSecond);
+  }
+  EXPECT_FALSE(aggregator_->tiles().has_tiles());
+  aggregator_->remove_job(0);
+}
+
 // What fails before it is moved does not count for ever.
 TEST_F(AggregatorTest, WhatFailsIsNoBacklog) {
   reset({.stream_bytes = 2 * 10'000 * 4 * 2 * kRanks});

@@ -42,6 +42,7 @@ void Verdicts::stop(Job& job, PoolIndex index) {
   const bool scheduled = root ? operation.cursor < operation.end : operation.first_wanted != kNone;
   if (scheduled) {
     scheduler_.remove(job.id, job.position(operation).cls, index);
+    pacer_.remove(job.id, operation.vertex, index);
     if (root) backlog_.remove(traffic(operation.shape, operation.end - operation.cursor));
     if (!root) parents_.refuse_requests(job, operation);
   }

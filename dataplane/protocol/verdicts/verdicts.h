@@ -10,6 +10,7 @@
 #include "dataplane/protocol/job/job.h"
 #include "dataplane/protocol/job/outbox.h"
 #include "dataplane/protocol/scheduling/backlog.h"
+#include "dataplane/protocol/scheduling/pacer.h"
 #include "dataplane/protocol/tree/child_nodes.h"
 #include "dataplane/protocol/tree/parent_nodes.h"
 
@@ -18,10 +19,11 @@ namespace tally::protocol {
 class Verdicts {
  public:
   // Borrows all.
-  Verdicts(Outbox& outbox, TileScheduler& scheduler, Backlog& backlog, ParentNodes& parents,
-           ChildNodes& children)
+  Verdicts(Outbox& outbox, TileScheduler& scheduler, Pacer& pacer, Backlog& backlog,
+           ParentNodes& parents, ChildNodes& children)
       : outbox_(outbox),
         scheduler_(scheduler),
+        pacer_(pacer),
         backlog_(backlog),
         parents_(parents),
         children_(children) {}
@@ -57,6 +59,7 @@ class Verdicts {
 
   Outbox& outbox_;
   TileScheduler& scheduler_;
+  Pacer& pacer_;
   Backlog& backlog_;
   ParentNodes& parents_;
   ChildNodes& children_;

@@ -236,6 +236,7 @@ Schedule make_schedule(std::uint64_t seed, bool healthy) {
   schedule.upper_tiles = static_cast<std::uint32_t>(random.between(1, 2));
   schedule.window_bytes = random.chance(0.3) ? 1 : 1 << 20;
   schedule.tile_bytes = (16 << 10) * random.between(1, 3);
+  schedule.pace = seed % 3 == 0 ? 100'000'000 : 0;
   schedule.laziness = random.chance(0.5) ? 0.3 : 0;
   const std::size_t jobs = random.chance(0.3) ? 2 : 1;
   for (std::size_t i = 0; i < jobs; ++i) {
@@ -250,8 +251,9 @@ Schedule make_schedule(std::uint64_t seed, bool healthy) {
 }
 
 std::string describe(const Schedule& schedule) {
-  std::string text = fmt::format("{} nodes, {} and {} tiles, laziness {}", schedule.nodes,
-                                 schedule.tiles, schedule.upper_tiles, schedule.laziness);
+  std::string text =
+      fmt::format("{} nodes, {} and {} tiles, pace {}, laziness {}", schedule.nodes, schedule.tiles,
+                  schedule.upper_tiles, schedule.pace, schedule.laziness);
   for (const JobPlan& job : schedule.jobs) {
     text += fmt::format(
         "; {} ranks, {} ops, {} up and {} down buffers, {}, victim rank {} node {}:", job.ranks,

@@ -72,6 +72,7 @@ struct Schedule {
   std::uint32_t upper_tiles = 1;
   std::uint64_t window_bytes = 0;
   std::uint64_t tile_bytes = 0;
+  std::uint64_t pace = 0;  // of all roots
   bool one_class = false;
   double laziness = 0;  // probability that a node does not look at an arrival at once
   std::vector<JobPlan> jobs;

@@ -62,6 +62,7 @@ void SimShard::begin(Record& record, bool down) {
 }
 
 bool SimShard::start_tiles() {
+  protocol_.tiles().release(world_.now());
   for (;;) {
     const std::uint32_t handle = free_handle();
     Record& record = records_[handle];

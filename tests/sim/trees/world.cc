@@ -82,6 +82,7 @@ void World::admit(std::size_t job) {
       if (vertex.parent != kNone) {
         here.parent = number_of(parents[vertex.node], tree[vertex.parent].node);
       }
+      if (here.is_root()) here.pace = schedule_.pace;
       specs[vertex.node].vertices.push_back(here);
     }
   }
@@ -353,17 +354,20 @@ bool World::act() {
   return false;
 }
 
-// To the next deadline. Without faults nothing waits for one.
+// To the next deadline, or until a root is due. Without faults nothing waits for a deadline.
 bool World::jump() {
   const auto done = [](const auto& job) { return job->done(); };
   const bool all_done = std::all_of(jobs_.begin(), jobs_.end(), done);
   Nanos next = kForever;
+  bool waits_for_pace = false;
   for (Node& node : nodes_) {
-    if (!node.lost) next = std::min(next, node.shard->protocol().next_deadline());
+    if (node.lost) continue;
+    next = std::min(next, node.shard->protocol().next_deadline());
+    waits_for_pace |= node.shard->protocol().tiles().has_held();
   }
   const bool healthy = std::all_of(schedule_.jobs.begin(), schedule_.jobs.end(),
                                    [](const JobPlan& job) { return job.fault == Fault::kNothing; });
-  if (!all_done && (healthy || next == kForever)) {
+  if (!all_done && ((healthy && !waits_for_pace) || next == kForever)) {
     std::string waiting;
     for (const auto& job : jobs_) waiting += job->unfinished();
     throw Deadlock("deadlock:" + waiting);

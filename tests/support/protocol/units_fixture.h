@@ -24,7 +24,6 @@ class UnitsTest : public ::testing::Test {
 
   Job& make(bool root, bool connected = true) {
     JobSpec spec = two_levels(root);
-    spec.window_bytes = config_.window_bytes;
     Job& job = jobs_.add(0, spec, false);
     scheduler_.add_job(0, {});
     scheduler_.reserve(0, 1, spec.credit);
@@ -89,6 +88,7 @@ class UnitsTest : public ::testing::Test {
   }
 
   AggregatorConfig config_;
+  Pacer pacer_;
   TileScheduler scheduler_{{{4 << 20, 64}, {4 << 20, 16}, {4 << 20, 16}}};
   TileSizing sizing_{nullptr};
   Backlog backlog_{UINT64_MAX};
@@ -96,7 +96,7 @@ class UnitsTest : public ::testing::Test {
   Outbox outbox_;
   ParentNodes parents_{outbox_, scheduler_, sizing_, backlog_};
   ChildNodes children_{outbox_, parents_};
-  Verdicts verdicts_{outbox_, scheduler_, backlog_, parents_, children_};
+  Verdicts verdicts_{outbox_, scheduler_, pacer_, backlog_, parents_, children_};
   Losses losses_{jobs_, outbox_, verdicts_, parents_, children_};
   Deadlines deadlines_{jobs_, outbox_, verdicts_, parents_, children_};
   Matching matching_{config_, outbox_, scheduler_, sizing_, backlog_, verdicts_, parents_};

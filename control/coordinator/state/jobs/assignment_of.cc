@@ -43,7 +43,7 @@ JobAssignment assignment_of(const JobRecord& job, const PlanNode& node) {
   assignment.above = remote_shards(job, node.member, node.above);
   assignment.buffers = job.buffers;
   assignment.nodes = static_cast<std::uint32_t>(job.nodes.size());
-  assignment.rate = node.rate != 0 ? node.rate : job.rate;
+  assignment.rate = job.rate;
   assignment.rails = node.rails;
   assignment.stands_in_for = node.stands_in_for;
   return assignment;
