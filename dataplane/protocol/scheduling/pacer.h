@@ -25,8 +25,8 @@ class Pacer {
  public:
   // A root may make up for this much lost time, or for one tile. Threads often wake up late.
   static constexpr Nanos kCatchUp = 5 * kMillisecond;
-  // In flight, for each level: what the pace carries in 320 ms, where tiles are not larger. Trees
-  // of two levels had up to 30 in flight on slow links (docs/perf.md).
+  // For each level of the tree. Where links are slow, 16 tiles are what the pace carries in 320 ms.
+  // Trees of two levels had up to 30 tiles in flight there (docs/perf.md).
   static constexpr std::uint32_t kMostTiles = 16;
   // By how much a root is faster than the plan. Pauses that it cannot make up for cost less then.
   static constexpr double kMargin = 1.02;
@@ -88,6 +88,7 @@ class Pacer {
   Paced* find(JobId job, std::uint32_t vertex);
   const Paced* find(JobId job, std::uint32_t vertex) const;
   TileScheduler::Ready take(std::size_t waiting);
+  static void go_faster(Paced& root);
 
   std::vector<std::vector<Paced>> roots_;  // by job, and by vertex
   std::vector<Place> waiting_;             // roots that hold operations
