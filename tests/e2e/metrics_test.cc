@@ -109,7 +109,9 @@ TEST_F(MetricsTest, WhoIsWaitedForAndWhoWasLate) {
   post(0);
   post(2);
   const auto waited_for = [&](const json& metrics) {
-    return metrics["ranks"][1]["waited_for"] == 1 && metrics["ranks"][0]["waited_for"] == 0;
+    const json& ranks = metrics["ranks"];
+    return ranks[0]["waited_for"] == 0 && ranks[1]["waited_for"] == 1 &&
+           ranks[2]["waited_for"] == 0;
   };
   const Nanos timeout = monotonic_now() + 20 * kSecond;
   while (!waited_for(ask("node.metrics", {{"job", "bert"}})) && monotonic_now() < timeout) {

@@ -19,4 +19,9 @@ inline bool is_sanitized() {
   return sanitizer != nullptr && *sanitizer != '\0';
 }
 
+// How many times as long a test waits for what it expects, in a build with a sanitizer.
+inline int sanitizer_factor() {
+  return is_sanitized() ? 4 : 1;
+}
+
 }  // namespace tally::testing

@@ -4,6 +4,7 @@
 #include <barrier>
 
 #include "tests/e2e/cuda/fixture.h"
+#include "tests/support/tier.h"
 
 namespace tally::testing {
 namespace {
@@ -83,8 +84,9 @@ TEST_P(CudaGraphs, EachLaunchIsARound) {
 TEST_P(CudaGraphs, ARoundThatFailsHasACompletionAndTheNextOneSucceeds) {
   std::barrier all_ranks(kRanks);
   on_each([&](std::uint32_t index, Rank& rank, const DeviceThread& thread) {
-    const AllReduceGraph graph(rank, thread, kCount, 1000);
-    if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
+    const std::uint32_t deadline_ms = 1000 * sanitizer_factor();
+    const AllReduceGraph graph(rank, thread, kCount, deadline_ms);
+    if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(deadline_ms + 600));
     graph.launch();
     graph.stream.finish();
     tally_completion completion{};
@@ -95,6 +97,7 @@ TEST_P(CudaGraphs, ARoundThatFailsHasACompletionAndTheNextOneSucceeds) {
     graph.array.fill(values_of(index, kCount), graph.stream);
     graph.launch();
     graph.stream.finish();
+    EXPECT_EQ(tally_poll(rank.session(), &completion, 1), 0) << completion.status;
     EXPECT_EQ(graph.array.read(0, kCount, graph.stream), sum_of(kRanks, kCount));
   });
 }

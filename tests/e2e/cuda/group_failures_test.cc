@@ -8,6 +8,7 @@
 
 #include "gpu_bridge/machine/test_hosts.h"
 #include "tests/e2e/cuda/group_fixture.h"
+#include "tests/support/tier.h"
 
 namespace tally::testing {
 namespace {
@@ -55,11 +56,12 @@ class GroupFailures : public ::testing::Test {
 };
 
 TEST_F(GroupFailures, ALateGroupFailsTheOperationAtAllRanks) {
-  begin(500);
+  const int deadline_ms = 500 * sanitizer_factor();
+  begin(deadline_ms);
   std::barrier late(kGpus);
   on_each([&](GroupRank& rank, const gpu::GroupOperation& operation) {
     if (rank.index() / 2 == 3) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(900));
+      std::this_thread::sleep_for(std::chrono::milliseconds(deadline_ms + 400));
     }
     const auto done = rank.run(operation);
     EXPECT_EQ(done.status, Status::kDeadline) << done.message;
