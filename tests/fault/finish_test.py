@@ -64,9 +64,9 @@ class Finish(RepairedJob):
         self.assertRegex(self.changes(left)[-2], rf"^contributors {len(left)} from round \d+ without {without}$")
 
     def limit_operations(self, ranks: list) -> None:
-        """Their operations have a deadline of one second from now on."""
+        """Their operations have a deadline of two seconds from now on."""
         for rank in ranks:
-            rank.send("deadline 1000")
+            rank.send("deadline 2000")
             self.assertEqual(rank.line(), "deadline")
 
     def longest(self, ranks: list) -> int:
