@@ -5,7 +5,7 @@ Each of R racks has W workers and H CPU servers, on machines of their own (netwo
 and the racks' uplinks are limited in both directions. B is what a plain socket gets through such a cable, measured in the same
 run. Stars are those of BytePS (OSDI '20) with the weights of full bisection. `tallyctl plan make --network` makes the trees of
 the network as it is; with --probe also of the network that `tallyctl probe --racks` finds. `tallyctl plan check` predicts the
-times. The ring has the ranks of a rack beside each other, so that one copy of the bytes crosses each uplink: at best it takes
+times, and `tally-perf sim` simulates them with the rules of nodes (the ring: with ideal ones). The ring has the ranks of a rack beside each other, so that one copy of the bytes crosses each uplink: at best it takes
 2(n-1)/n M/B. Medians of rounds, checked bit by bit. At higher rates two cores are full. Needs root.
 
 usage: rack_plans.py [--build DIR] [--racks N] [--workers N] [--helpers N] [--rate 30mbit] [--uplink 30mbit] [--size 16M]
@@ -16,6 +16,7 @@ usage: rack_plans.py [--build DIR] [--racks N] [--workers N] [--helpers N] [--ra
 import copy
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -29,6 +30,7 @@ from systems import Gloo, Unavailable  # noqa: E402
 
 ABSENT = -2  # a machine that is not in the tree
 PROBE_S = 600
+SIMULATION_S = 600
 
 
 class Racks:
@@ -92,8 +94,18 @@ class Bench:
                  "--out", file, timeout=PROBE_S, run=self.network.machine(1).run)
         return json.loads(file.read_text())
 
+    def file_of(self, name: str) -> Path:
+        return self.folder / f"{name.replace(' ', '-')}.json"
+
+    def simulated(self, name: str, *flags: str) -> float:
+        """Seconds of an operation over the network of a plan."""
+        command = [Path(self.arguments.build) / "perf/tally-perf", "sim", "--plan", self.file_of(name), "--bytes", str(self.size),
+                   "--order", "fifo", "--hop-us", "100", "--json", "-", *flags]
+        run = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=SIMULATION_S)
+        return json.loads(run.stdout)["rows"][0]["seconds"]
+
     def by_plan(self, name: str, plan: dict) -> dict:
-        file = self.folder / f"{name.replace(' ', '-')}.json"
+        file = self.file_of(name)
         file.write_text(json.dumps(plan, indent=1))
         checked = json.loads(tallyctl(self.arguments.build, "plan", "check", file, "--bytes", self.size, "--json")
                              )["domains"][0]["classes"][-1]
@@ -101,7 +113,8 @@ class Bench:
         workers = [(machine, f"m{machine.index}") for machine in self.machines()]
         row = all_reduce(self.arguments.build, self.cluster.address, workers, self.arguments.size, self.arguments.rounds,
                          self.cluster.directory, ELEMENT)
-        return {"plan": name, **seconds_of(row), "predicted": checked["predicted"]["seconds"], "binds": checked["binds"],
+        return {"plan": name, **seconds_of(row), "predicted": checked["predicted"]["seconds"],
+                "simulated": self.simulated(name, "--rules", "nodes"), "binds": checked["binds"],
                 "trees": len(plan["domains"][0]["classes"][-1]["trees"])}
 
     def ring(self, gloo: Gloo) -> dict:
@@ -111,7 +124,8 @@ class Bench:
         seconds = [time / 1e6 for time in run.times_us]
         n = len(self.racks.workers)
         return {"plan": "ring", "seconds": statistics.median(seconds), "seconds_min": min(seconds), "seconds_max": max(seconds),
-                "predicted": 2 * (n - 1) / n * self.size / min(self.racks.nic, self.racks.uplink), "binds": "", "trees": n}
+                "predicted": 2 * (n - 1) / n * self.size / min(self.racks.nic, self.racks.uplink),
+                "simulated": self.simulated("trees", "--no-plan", "--baseline", "ring"), "binds": "", "trees": n}
 
 
 def measure(arguments, gloo: Gloo) -> list[dict]:
@@ -143,10 +157,12 @@ def main() -> None:
         except Unavailable as reason:
             raise SystemExit(str(reason)) from reason
         rows = measure(arguments, gloo)
-    print(f"{'plan':>12} {'trees':>5} {'seconds':>8} {'min':>7} {'max':>7} {'predicted':>9} {'ratio':>6}  binds")
+    print(f"{'plan':>12} {'trees':>5} {'seconds':>8} {'min':>7} {'max':>7} {'predicted':>9} {'ratio':>6} {'simulated':>9} "
+          f"{'ratio':>6}  binds")
     for row in rows:
         print(f"{row['plan']:>12} {row['trees']:>5} {row['seconds']:>8.3f} {row['seconds_min']:>7.3f} {row['seconds_max']:>7.3f} "
-              f"{row['predicted']:>9.3f} {row['seconds'] / row['predicted']:>6.3f}  {row['binds']}")
+              f"{row['predicted']:>9.3f} {row['seconds'] / row['predicted']:>6.3f} {row['simulated']:>9.3f} "
+              f"{row['seconds'] / row['simulated']:>6.3f}  {row['binds']}")
     trees = rows[0]["seconds"]
     print("times of trees: " + ", ".join(f"{row['plan']} {row['seconds'] / trees:.3f}" for row in rows[1:]))
     keep(rows, arguments.json)
