@@ -24,12 +24,12 @@ std::size_t landing_bytes(const protocol::AggregatorConfig& protocol, std::uint3
   const std::uint64_t group = std::min(max_ranks, protocol::kGroupSources);
   const std::uint64_t tiles = (1 + protocol::kSlowPool) * protocol.tiles;
   const std::uint64_t checksums = tiles * group * onesided::LandingMemory::kAlignment;
-  const std::uint64_t windows = (2 + protocol::kSlowPool) * protocol.window_bytes;
-  const std::uint64_t stars = windows + checksums;
+  constexpr std::uint64_t kWindows = 2 + protocol::kSlowPool;
+  const std::uint64_t stars = kWindows * protocol.window_bytes + checksums;
   const std::uint64_t largest = protocol::largest_group(protocol, max_ranks);
   if (protocol.max_height == 1) return stars + largest;
-  const std::uint64_t upper =
-      windows + most_tile_bytes(std::min<std::uint64_t>(max_ranks, kMostChildren));
+  const std::uint64_t upper = kWindows * upper_window(protocol) +
+                              most_tile_bytes(std::min<std::uint64_t>(max_ranks, kMostChildren));
   return stars + std::max(largest, most_tile_bytes(group)) + (protocol.max_height - 1) * upper;
 }
 

@@ -7,20 +7,10 @@
 #include "dataplane/protocol/operations/verdict.h"
 
 namespace tally::protocol {
-namespace {
-
-std::vector<TileScheduler::Limits> classes_of(const AggregatorConfig& config) {
-  std::vector<TileScheduler::Limits> classes = {{config.window_bytes, config.tiles}};
-  if (config.one_class) return classes;
-  classes.resize(config.max_height, {config.window_bytes, config.upper_tiles});
-  return classes;
-}
-
-}  // namespace
 
 Aggregator::Aggregator(AggregatorConfig config)
     : config_(std::move(config)),
-      scheduler_(classes_of(config_)),
+      scheduler_(tile_limits(config_)),
       sizing_(config_.small),
       backlog_(config_.stream_bytes),
       parents_(outbox_, scheduler_, sizing_, backlog_),
@@ -49,7 +39,7 @@ void Aggregator::add_job(JobId id, const JobSpec& spec) {
       scheduler_.reserve(id, job.positions[i].cls, spec.credit,
                          job.has_child_nodes(i) ? spec.buffers.up : UINT32_MAX);
       const Vertex& vertex = job.spec.vertices[i];
-      pacer_.add({id, i, vertex.height, vertex.pace, spec.credit});
+      pacer_.add({id, i, vertex.tree, vertex.height, vertex.pace, spec.credit});
     }
     const auto is_other = [&](const auto& other) { return other != nullptr && other->id != id; };
     if (std::ranges::any_of(jobs_.all(), is_other)) scheduler_.on_probation(id);

@@ -300,13 +300,7 @@ class Layouter {
 
 protocol::BufferLayout buffers_of(const Layout& layout, const plan::Domain& domain) {
   plan::Pieces pieces = plan::wanted_pieces(domain);
-  if (layout.rate > 0) {
-    const auto& weights = layout.plan.classes.back().weights;
-    const double share = *std::max_element(weights.begin(), weights.end()) /
-                         static_cast<double>(protocol::kWeightUnit);
-    const auto pace = static_cast<std::uint64_t>(share * static_cast<double>(layout.rate));
-    pieces = plan::paced_pieces(pieces, protocol::paced_bytes(pace));
-  }
+  if (layout.rate > 0) pieces = plan::paced_pieces(pieces);
   return buffer_layout(layout.nodes, pieces);
 }
 

@@ -35,13 +35,8 @@ Pieces wanted_pieces(const Domain& domain) {
   return divided.bytes != 0 ? divided : whole;
 }
 
-Pieces paced_pieces(Pieces wanted, std::uint64_t tile_bytes) {
-  const std::uint64_t whole = (tile_bytes + kLeastPiece - 1) / kLeastPiece * kLeastPiece;
-  const std::uint64_t most = wanted.bytes == 0 ? kMostPiece : std::max(wanted.bytes, kLeastPiece);
-  wanted.bytes = std::clamp(whole, kLeastPiece, most);
-  const std::uint64_t count = wanted.count * (most / wanted.bytes);  // as much memory
-  wanted.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kMostPieces));
-  return wanted;
+Pieces paced_pieces(const Pieces& wanted) {
+  return wanted.count != 0 ? wanted : Pieces{kLeastPiece, kMostPieces};
 }
 
 Pieces served_pieces(const Pieces& wanted, std::uint64_t children) {

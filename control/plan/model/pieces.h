@@ -39,9 +39,9 @@ bool has_levels(const SizeClass& size_class);
 // Precondition: the plan has passed validate().
 Pieces wanted_pieces(const Domain& domain);
 
-// Returns the pieces that paced trees want, whose largest tile has `tile_bytes`. Smaller pieces are
-// more of them, and a tree of several levels has many small tiles in flight.
-Pieces paced_pieces(Pieces wanted, std::uint64_t tile_bytes);
+// Returns the pieces that paced trees want: the plan's when it gives a count, and else as many and
+// as small ones as there can be, because a tree of several levels has many small tiles in flight.
+Pieces paced_pieces(const Pieces& wanted);
 
 // Returns the pieces that nodes can have. `children`: the largest number of children of a vertex.
 // The size is a multiple of kLeastPiece, and small enough for most_tile_bytes(). If `wanted` asks

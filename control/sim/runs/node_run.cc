@@ -11,14 +11,6 @@ constexpr std::uint64_t kPage = 4 << 10;  // inputs land in whole pages
 constexpr std::uint32_t kPayloads = 3;
 constexpr protocol::JobId kJob = 0;
 
-std::vector<protocol::TileScheduler::Limits> limits_of(const protocol::AggregatorConfig& config,
-                                                       std::uint32_t heights) {
-  std::vector<protocol::TileScheduler::Limits> limits(heights,
-                                                      {config.window_bytes, config.upper_tiles});
-  limits.front().tiles = config.tiles;
-  return limits;
-}
-
 }  // namespace
 
 NodeRun::NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
@@ -33,11 +25,12 @@ NodeRun::NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
       pools_(trees_.pools),
       free_work_(set.trees.size()) {
   const std::size_t machines = passages.network().machines();
+  config_.max_height = trees_.max_height;
   if (options.paced) add_roots(set.shares(), rate);
   if (trees_.most_inputs > 0) pieces_ = pieces_of(set);
   for (DownPool& pool : pools_) pool.free = pieces_.count;
   for (std::size_t i = 0; i < machines; ++i) {
-    nodes_.push_back({protocol::TileScheduler(limits_of(config_, trees_.max_height)), {}});
+    nodes_.push_back({protocol::TileScheduler(protocol::tile_limits(config_)), {}});
     nodes_.back().scheduler.add_job(kJob, {});
     announced_at_ = std::max(announced_at_, ready[i]);
   }
@@ -55,18 +48,15 @@ void NodeRun::add_roots(const std::vector<double>& shares, double rate) {
   for (std::uint32_t tree = 0; tree < shares.size(); ++tree) {
     if (trees_.roots[tree] == kNone) continue;
     paces_[tree] = static_cast<std::uint64_t>(shares[tree] * rate);
-    pacer_.add({kJob, tree, trees_.vertices[trees_.roots[tree]].height, paces_[tree], 1});
+    pacer_.add({kJob, tree, tree, trees_.vertices[trees_.roots[tree]].height, paces_[tree], 1});
   }
 }
 
 // As buffers_of() in control/coordinator/layout/layout.cc has it.
 plan::Pieces NodeRun::pieces_of(const TreeSet& set) const {
-  plan::Pieces wanted{set.chunk, set.window};
-  if (!paces_.empty()) {
-    const std::uint64_t most = *std::max_element(paces_.begin(), paces_.end());
-    wanted = plan::paced_pieces(wanted, protocol::paced_bytes(most));
-  }
-  return plan::served_pieces(wanted, trees_.most_inputs);
+  const plan::Pieces wanted{set.chunk, set.window};
+  return plan::served_pieces(paces_.empty() ? wanted : plan::paced_pieces(wanted),
+                             trees_.most_inputs);
 }
 
 // The news of the last rank goes up the highest tree.
@@ -212,7 +202,8 @@ void NodeRun::start_tile(std::uint32_t number) {
 // As tile_elements() in dataplane/protocol/tiles/cutting.cc has it.
 std::uint64_t NodeRun::tile_size(const NodeVertex& root) const {
   const std::uint64_t pace = paces_.empty() ? 0 : paces_[root.tree];
-  std::uint64_t elements = protocol::tile_bytes(config_, pace, root.inputs()) / kElementBytes;
+  std::uint64_t elements =
+      protocol::tile_bytes(config_, pace, root.height, root.inputs()) / kElementBytes;
   if (!root.child_nodes.empty()) elements = std::min(elements, pieces_.bytes / kElementBytes);
   constexpr std::uint64_t kCut = protocol::kCutElements;
   return std::max(elements / kCut * kCut, kCut) * kElementBytes;

@@ -1,6 +1,7 @@
 // Lets the roots of trees start tiles at the pace that the plan gives them. Trees of one operation
 // share links. Without a pace, trees that are quick at the beginning fill the links' queues, the
-// others fall behind, and at the end they run alone.
+// others fall behind, and at the end they run alone. After a pause each tree goes on at another
+// phase of its pace. Otherwise the tiles of all trees would come to each link together.
 //
 // A plan may know less than the network can carry. So a root goes faster for as long as it has few
 // tiles in flight, and back to the plan's pace when tiles pile up. A plan may also know too much.
@@ -28,12 +29,11 @@ class Pacer {
   // For each level of the tree. Where links are slow, 16 tiles are what the pace carries in 320 ms.
   // Trees of two levels had up to 30 tiles in flight there (docs/perf.md).
   static constexpr std::uint32_t kMostTiles = 16;
-  // By how much a root is faster than the plan. Pauses that it cannot make up for cost less then.
-  static constexpr double kMargin = 1.02;
 
   struct Root {
     JobId job = 0;
     std::uint32_t vertex = 0;            // its number in the job
+    std::uint32_t tree = 0;              // of the partition
     std::uint32_t height = 1;            // of the vertex
     std::uint64_t bytes_per_second = 0;  // of the operation; 0: without a pace
     std::uint32_t operations = 1;        // the most that may be held
@@ -70,6 +70,8 @@ class Pacer {
   Nanos next_release() const;
 
  private:
+  static constexpr Nanos kLongAgo = kForever / 2;
+
   // A root with a pace.
   struct Paced {
     double nanos_per_byte = 0;  // 0: without a pace
@@ -77,7 +79,8 @@ class Pacer {
     std::uint32_t most = 0;     // tiles in flight
     std::uint32_t tiles = 0;    // in flight
     double speed = 1;           // in multiples of the pace; at least 1
-    Nanos due = -kCatchUp;
+    double phase = 0;           // from 0 to 1, another one for each tree
+    Nanos due = -kLongAgo;
     std::vector<TileScheduler::Ready> held;  // a heap
   };
   struct Place {

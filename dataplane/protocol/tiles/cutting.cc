@@ -47,7 +47,8 @@ void add_landing(const Shape& shape, const Stretch& stretch, const Announcement&
 std::uint64_t tile_elements(const AggregatorConfig& config, const Job& job,
                             const OperationRecord& operation, std::uint64_t allowance, bool fine) {
   const Shape& shape = operation.shape;
-  std::uint64_t bytes = tile_bytes(config, job.vertex(operation).pace, operation.children);
+  const Vertex& root = job.vertex(operation);
+  std::uint64_t bytes = tile_bytes(config, root.pace, root.height, operation.children);
   if (fine) bytes = std::min(bytes, TileSizing::kFineTile / operation.children);
   const std::uint64_t sources = std::min<std::uint64_t>(operation.children, kGroupSources);
   bytes = std::min(bytes, allowance / (kSlowTiles * sources));

@@ -75,7 +75,7 @@ TEST_F(VertexTest, TheRootWaitsForTheSumsOfItsChildNodes) {
 
 // They land in pages of their own, and are there until the child node has summed.
 TEST_F(VertexTest, InputsThatWaitForAChildNodeCountAsWholePages) {
-  config_.window_bytes = 3 * 4096;  // two ranks' and the child node's
+  config_.window_bytes = 3 * 4096 / 2;  // twice this is two ranks' and the child node's
   make(true);
   for (const std::uint32_t tag : {1, 2}) {
     Notice small = notice(tag), below = partial(tag);
@@ -379,7 +379,7 @@ TEST_F(VertexTest, AParentThatJoinsLateIsNotifiedOfFailuresBelow) {
 // Landing memory has room for what the window lets be in flight: partial sums as wide as they are,
 // which child nodes have yet to make.
 TEST_F(VertexTest, TheWindowCountsPartialSumsAtTheirWidth) {
-  config_.window_bytes = 56 << 10;
+  config_.window_bytes = 28 << 10;
   make(true);
   Notice n = notice();
   n.type = ElementType::kBf16;
