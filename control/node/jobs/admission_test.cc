@@ -151,6 +151,29 @@ TEST(Admission, EpochsAreOnlyForCallersThatMayEnterTheJob) {
   EXPECT_EQ(admission.unlocks(applicant).status(), Status::kRefused);
 }
 
+// One shard sums and hands the results down.
+TEST(Admission, ANodeWithTheRootOfSumsHasThatOfTheirResultsToo) {
+  JobAssignment placement{.job = "train", .ranks = 2};
+  placement.plan = protocol::even_partition(1, 0);
+  placement.plan.trees = 2;
+  placement.plan.result_trees = {1};
+  for (const std::uint32_t tree : {0U, 1U}) {
+    placement.trees.push_back(tree);
+    placement.vertices.push_back({.tree = tree, .ranks = {0, 1}});
+  }
+  for (const std::size_t missing : {0U, 1U}) {
+    JobAssignment half = placement;
+    half.trees.erase(half.trees.begin() + static_cast<std::ptrdiff_t>(missing));
+    half.vertices.erase(half.vertices.begin() + static_cast<std::ptrdiff_t>(missing));
+    const auto placed = Admission({}, {}).place(half, 0);
+    ASSERT_FALSE(placed.ok()) << missing;
+    EXPECT_NE(placed.error().message.find("not that of its results"), std::string::npos)
+        << placed.error().message;
+  }
+  const auto placed = Admission({}, {}).place(placement, 0);
+  EXPECT_TRUE(placed.ok()) << placed.error().message;
+}
+
 TEST(Admission, JobsOfOneOwnerHaveOneNumber) {
   Admission admission({}, {{"named", "secret", 3, 0}});
   std::uint32_t session = 0;
