@@ -88,6 +88,11 @@ TEST_F(PlanCommand, CheckReportsTheChunksAndWindowsOfNodes) {
       checked().out.find("between nodes: 20 chunks of up to 98304 bytes in flight, each way\n"),
       std::string::npos)
       << checked().out;
+  domain.classes[0].window = 0;
+  EXPECT_NE(
+      checked().out.find("between nodes: 64 chunks of up to 32768 bytes in flight, each way\n"),
+      std::string::npos)
+      << checked().out << "roots have a pace";
   domain.classes[0].window = 100;
   EXPECT_EQ(checked().status, 2);
   EXPECT_NE(checked().err.find("classes[0].window = 100: nodes keep memory for at most 64"),

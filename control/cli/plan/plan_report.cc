@@ -163,7 +163,10 @@ json plan_report(const plan::Plan& plan, const PlanQuestion& question) {
       part["classes"].push_back(class_report(routes, size_class, question, takes_it));
     }
     if (const std::size_t inputs = plan::most_inputs(domain); inputs > 0) {
-      const plan::Pieces served = plan::served_pieces(plan::wanted_pieces(domain), inputs);
+      plan::Pieces wanted = plan::wanted_pieces(domain);
+      const bool paced = plan::evaluate(routes, domain.classes.back()).tau > 0;
+      if (paced) wanted = plan::paced_pieces(wanted);
+      const plan::Pieces served = plan::served_pieces(wanted, inputs);
       part["between_nodes"] = {{"chunk", served.bytes}, {"window", served.count}};
     }
     if (domain.certificate) {

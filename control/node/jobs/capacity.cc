@@ -80,10 +80,10 @@ Outcome Capacity::for_buffers(const JobInstance& wanted) const {
     return Unit{};
   return refused(fmt::format(
       "job \"{}\": {} buffers of {} bytes each way between nodes take {} bytes here; {} "
-      "of limits.max_slot_bytes {} are taken: raise it, give its plan a smaller "
-      "\"window\" or \"chunk\", or end other jobs",
+      "of limits.max_slot_bytes {} are taken: raise it, give its plan a \"window\" below {}, "
+      "or end other jobs",
       wanted.name, wanted.buffers.all_up(), wanted.buffers.bytes, wanted.buffer_bytes, taken,
-      limits_.max_slot_bytes));
+      limits_.max_slot_bytes, wanted.buffers.up));
 }
 
 // The kernel's limits apply to the whole node, so a session that exceeds them would harm every job.

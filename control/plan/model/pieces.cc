@@ -9,7 +9,7 @@ namespace {
 // trip between two nodes of a data centre, and the wait for a level in between. More tiles do not
 // help: with two or more children the window is full before (a tile is half of it, or the largest
 // piece). Trees of height 3 and 4 took as long with 64 as with 8 (docs/perf.md). With 1 and 2 they
-// starve.
+// starve. Where roots have a pace, paced_pieces() decides instead.
 constexpr std::uint32_t kPieces = 8;
 
 }  // namespace
