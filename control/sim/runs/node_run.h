@@ -1,9 +1,9 @@
 // An operation over trees as nodes carry it out: with the order of tiles, the windows, the tile
 // entries, the pull groups and the buffers between nodes (docs/protocol.md, "The order of tiles").
 // The decisions are those of the product's own code: TileScheduler chooses the next tile and keeps
-// the windows, tile_bytes() and served_pieces() size the tiles and buffers, group_from() and
-// receivers_at_once() group ranks. Only the protocol around them is modelled here: who asks whom
-// for a tile, and when it ends.
+// the windows, tile_bytes(), paced_pieces() and served_pieces() size the tiles and buffers,
+// group_from() and receivers_at_once() group ranks. Only the protocol around them is modelled here:
+// who asks whom for a tile, and when it ends.
 //
 // A node has one shard. All ranks have announced when the slowest worker has its gradient. Messages
 // between nodes take a hop's latency, and no bytes.

@@ -33,7 +33,7 @@ TEST(NodeRun, PacedStarsComeNearTheBound) {
       const TreeSet set = trees_of_plan(plan->domains[0], 512 * kNodeChunk, 0, 0);
       const double paced = run_nodes(plan->network, set).ratio();
       EXPECT_GE(paced, 1);
-      EXPECT_LT(paced, 1.06) << workers << " workers, " << speed;
+      EXPECT_LT(paced, 1.02) << workers << " workers, " << speed;
       if (workers == 2) continue;  // any shares are right
       EXPECT_GT(run_nodes(plan->network, set, false).ratio(), 1.2) << workers;
     }
@@ -50,7 +50,7 @@ TEST(NodeRun, PacedTreesComeNearTheBound) {
                                       512 * kNodeChunk, 0, 0);
     const Simulated result = run_nodes(network, set);
     EXPECT_GE(result.ratio(), 1);
-    EXPECT_LT(result.ratio(), 1.1) << helpers << " helpers, " << link << ", " << trees.size();
+    EXPECT_LT(result.ratio(), 1.06) << helpers << " helpers, " << link << ", " << trees.size();
   }
 }
 

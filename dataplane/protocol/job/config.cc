@@ -44,7 +44,7 @@ std::uint64_t tile_bytes(const AggregatorConfig& config, std::uint64_t pace, std
                          std::uint32_t inputs) {
   if (config.tile_bytes != 0) return config.tile_bytes;
   const std::uint64_t fan_in = std::min<std::uint64_t>(inputs, kMaxTileFanIn);
-  const std::uint64_t tiles = pace == 0 ? 2 : height == 1 ? 8 : 16;  // in the window
+  const std::uint64_t tiles = pace == 0 ? 2 : height == 1 ? 8 : 16;  // in window_bytes
   const std::uint64_t most = config.window_bytes / (tiles * fan_in);
   const std::uint64_t bytes = pace == 0 ? most : std::min(most, paced_bytes(pace));
   return std::clamp(bytes, kMinTileBytes, kMaxTileBytes);

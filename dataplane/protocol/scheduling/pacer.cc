@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 namespace tally::protocol {
@@ -13,8 +14,11 @@ namespace {
 constexpr double kFaster = 17.0 / 16;
 constexpr double kSlower = 0.5;
 constexpr double kMostSpeed = 1 << 20;
-// The fractions of its multiples are spread evenly, however many there are.
-constexpr double kGoldenRatio = 0.6180339887498949;
+
+// The fractions of multiples of the golden ratio are spread evenly, however many there are.
+double phase_of(std::uint32_t tree) {
+  return std::fmod(tree * std::numbers::phi, 1.0);
+}
 
 }  // namespace
 
@@ -39,7 +43,7 @@ void Pacer::add(const Root& root) {
   paced.few = root.height + 1;
   paced.most = root.height * kMostTiles;
   paced.nanos_per_byte = static_cast<double>(kSecond) / static_cast<double>(root.bytes_per_second);
-  paced.phase = std::fmod(root.tree * kGoldenRatio, 1.0);
+  paced.phase = phase_of(root.tree);
   ++roots_with_pace_;
 }
 
@@ -78,7 +82,9 @@ void Pacer::remove(JobId job, std::uint32_t vertex, PoolIndex operation) {
 
 TileScheduler::Ready Pacer::take(std::size_t waiting) {
   const auto [job, vertex] = waiting_[waiting];
-  auto& held = roots_[job][vertex].held;
+  Paced& root = roots_[job][vertex];
+  root.waited = true;
+  auto& held = root.held;
   std::pop_heap(held.begin(), held.end());
   const TileScheduler::Ready operation = held.back();
   held.pop_back();
@@ -96,7 +102,8 @@ void Pacer::started(JobId job, std::uint32_t vertex, std::uint64_t bytes) {
   if (++paced->tiles > paced->few) paced->speed = std::max(paced->speed * kSlower, 1.0);
   const double nanos = static_cast<double>(bytes) * paced->nanos_per_byte / paced->speed;
   const auto between = static_cast<Nanos>(nanos);
-  if (paced->tiles == 1 && paced->due < now_ - between) {  // after a pause
+  const bool waited = std::exchange(paced->waited, false);
+  if (paced->tiles == 1 && !waited && paced->due < now_ - between) {  // after a pause
     paced->due = now_ + static_cast<Nanos>(nanos * (1 + paced->phase));
     return;
   }

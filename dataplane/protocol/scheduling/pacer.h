@@ -1,7 +1,7 @@
 // Lets the roots of trees start tiles at the pace that the plan gives them. Trees of one operation
 // share links. Without a pace, trees that are quick at the beginning fill the links' queues, the
-// others fall behind, and at the end they run alone. After a pause each tree goes on at another
-// phase of its pace. Otherwise the tiles of all trees would come to each link together.
+// others fall behind, and at the end they run alone. After a pause each tree continues at a phase
+// of its own, so that the tiles of all trees do not reach a link together.
 //
 // A plan may know less than the network can carry. So a root goes faster for as long as it has few
 // tiles in flight, and back to the plan's pace when tiles pile up. A plan may also know too much.
@@ -79,7 +79,8 @@ class Pacer {
     std::uint32_t most = 0;     // tiles in flight
     std::uint32_t tiles = 0;    // in flight
     double speed = 1;           // in multiples of the pace; at least 1
-    double phase = 0;           // from 0 to 1, another one for each tree
+    double phase = 0;           // in [0, 1), different for each tree
+    bool waited = false;        // an operation was held until now, so a late start is no pause
     Nanos due = -kLongAgo;
     std::vector<TileScheduler::Ready> held;  // a heap
   };

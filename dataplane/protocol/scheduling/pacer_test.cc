@@ -116,6 +116,19 @@ TEST_F(PacerTest, LostTimeIsMadeUpForToABound) {
   EXPECT_EQ(started, 6U) << "one tile, and those of 5 ms";
 }
 
+// A thread that is late takes the ends of tiles first. Then it starts the held operation's.
+TEST_F(PacerTest, ALateThreadMakesUpForLostTimeAfterAllTilesHaveEnded) {
+  pacer_.add({kJob, kVertex, 1, 1, kRate, 8});
+  pacer_.reach(kSecond);
+  pacer_.started(kJob, kVertex, kTile / 10);
+  pacer_.hold(kJob, kVertex, {0, 0, 0});
+  pacer_.ended(kJob, kVertex);
+  ASSERT_EQ(released(kSecond + 5 * kMillisecond).size(), 1U);
+  std::uint32_t started = 0;
+  for (; pacer_.is_due(kJob, kVertex); ++started) pacer_.started(kJob, kVertex, kTile / 10);
+  EXPECT_EQ(started, 4U);
+}
+
 // Each is over before the next one comes.
 TEST_F(PacerTest, OperationsOfOneTileAreFasterToo) {
   add();
