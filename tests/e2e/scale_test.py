@@ -17,8 +17,8 @@ class Scale(unittest.TestCase):
     build = ""
 
     def measure(self, *arguments: str) -> dict:
-        """Idle for three seconds: in a single one all nodes may happen to renew their question to the coordinator."""
-        result = scale.measure(scale.parse(["--build", self.build, "--seconds", "3", "--processes", "2", *arguments]))
+        """Idle for six seconds: in three all nodes may happen to renew their question to the coordinator twice."""
+        result = scale.measure(scale.parse(["--build", self.build, "--seconds", "6", "--processes", "2", *arguments]))
         print("\n".join(scale.lines(result)))
         return result
 
