@@ -168,8 +168,12 @@ void add_rules(CLI::App& app, SimOptions& options) {
   add_size(app, "--shard-window", options.shard_window,
            "with the rules of nodes: shards.window_bytes [4M]")
       ->group(group);
-  app.add_flag("--no-pace", options.no_pace,
-               "with the rules of nodes: roots do not know the rate of the plan")
+  app.add_option(
+         "--pace", options.pace,
+         "with the rules of nodes: the plan's rate that nodes know, in multiples of what the "
+         "network carries; 0: none")
+      ->check(control::number_in(0, 100))
+      ->capture_default_str()
       ->group(group);
   app.add_option("--hop-us", options.hop_us, "latency from machine to machine, microseconds")
       ->check(control::number_in(0, 1e6))

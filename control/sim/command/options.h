@@ -38,7 +38,7 @@ struct SimOptions {
   std::uint32_t window = 0;
   std::uint32_t in_flight = 0;
   std::uint64_t shard_window = 4 << 20;
-  bool no_pace = false;
+  double pace = 1;
   double hop_us = 0;
   std::uint64_t seed = 1;
   double stragglers_ms = 0;

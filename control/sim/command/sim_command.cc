@@ -48,7 +48,7 @@ Result<Scenario> scenario_of(const plan::Network& network, const SimOptions& opt
   scenario.rules = options.rules == "nodes" ? Rules::kNodes : Rules::kIdeal;
   scenario.tiles_in_flight = options.in_flight;
   scenario.nodes.node.window_bytes = options.shard_window;
-  scenario.nodes.paced = !options.no_pace;
+  scenario.nodes.pace = options.pace;
   scenario.straggler_seconds = options.stragglers_ms * 1e-3;
   scenario.seed = options.seed;
   for (const NamedSlow& slow : options.slow) {

@@ -26,7 +26,7 @@ NodeRun::NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
       free_work_(set.trees.size()) {
   const std::size_t machines = passages.network().machines();
   config_.max_height = trees_.max_height;
-  if (options.paced) add_roots(set.shares(), rate);
+  if (options.pace > 0) add_roots(set.shares(), options.pace * rate);
   if (trees_.most_inputs > 0) pieces_ = pieces_of(set);
   for (DownPool& pool : pools_) pool.free = pieces_.count;
   for (std::size_t i = 0; i < machines; ++i) {

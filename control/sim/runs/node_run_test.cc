@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::uint64_t kNodeChunk = 256 << 10;
 
-Simulated run_nodes(const plan::Network& network, const TreeSet& set, bool paced = true,
+Simulated run_nodes(const plan::Network& network, const TreeSet& set, double pace = 1,
                     double hop_seconds = 5e-6) {
   Scenario scenario;
   scenario.rules = Rules::kNodes;
-  scenario.nodes.paced = paced;
+  scenario.nodes.pace = pace;
   scenario.fabric = {Order::kFifo, Forwarding::kCut, hop_seconds};
   const auto result = simulate(network, plan::workers_of(network), set, scenario);
   if (!result) throw std::runtime_error(result.error().message);
@@ -35,7 +35,7 @@ TEST(NodeRun, PacedStarsComeNearTheBound) {
       EXPECT_GE(paced, 1);
       EXPECT_LT(paced, 1.02) << workers << " workers, " << speed;
       if (workers == 2) continue;  // any shares are right
-      EXPECT_GT(run_nodes(plan->network, set, false).ratio(), 1.2) << workers;
+      EXPECT_GT(run_nodes(plan->network, set, 0).ratio(), 1.2) << workers;
     }
   }
 }
@@ -58,14 +58,8 @@ TEST(NodeRun, PacedTreesComeNearTheBound) {
 TEST(NodeRun, APlanThatKnowsTooLittleHardlySlowsTreesDown) {
   auto plan = plan::plan_star(plan::equal_machines(8, 4, 1e9), {});
   const TreeSet set = trees_of_plan(plan->domains[0], 512 * kNodeChunk, 0, 0);
-  const double known = run_nodes(plan->network, set).seconds;
-  Scenario scenario;
-  scenario.rules = Rules::kNodes;
-  scenario.fabric = {Order::kFifo, Forwarding::kCut, 5e-6};
-  for (plan::VertexId id = 0; id < 12; ++id) scenario.slow.push_back({id, 0.5});
-  const auto faster = simulate(plan->network, plan::workers_of(plan->network), set, scenario);
-  ASSERT_TRUE(faster.ok());
-  EXPECT_LT(faster->seconds, 0.8 * known);
+  EXPECT_LT(run_nodes(plan->network, set, 0.5).ratio(), 1.6);
+  EXPECT_LT(run_nodes(plan->network, set, 0.1).ratio(), 3);
 }
 
 TEST(NodeRun, FewBuffersBetweenNodesStarveTheLinks) {
@@ -73,7 +67,7 @@ TEST(NodeRun, FewBuffersBetweenNodesStarveTheLinks) {
   const plan::Tree tree{65536, {-1, 0, 0, 0, 0, 4, 4, 4}, {}};
   const auto with = [&](std::uint32_t window) {
     const plan::Plan plan = plan::plan_of(network, {tree}, 64 << 10, window);
-    return run_nodes(network, trees_of_plan(plan.domains[0], 32 << 20, 0, 0), true, 1e-4).ratio();
+    return run_nodes(network, trees_of_plan(plan.domains[0], 32 << 20, 0, 0), 1, 1e-4).ratio();
   };
   EXPECT_GT(with(1), 1.5);
   EXPECT_LT(with(16), 1.2);

@@ -16,8 +16,8 @@ namespace tally::simulator {
 // How nodes are configured. The defaults are those of tallyd.
 struct NodeOptions {
   protocol::AggregatorConfig node{.upper_tiles = plan::kMostPieces};
-  // Nodes know the rate of the plan (1 / tau), and roots keep its pace.
-  bool paced = true;
+  // The rate of the plan that nodes know, in multiples of 1 / tau; 0: they know none.
+  double pace = 1;
 };
 
 struct NodeVertex {
