@@ -5,7 +5,8 @@ Each of R racks has W workers and H CPU servers, on machines of their own (netwo
 and the racks' uplinks are limited in both directions. B is what a plain socket gets through such a cable, measured in the same
 run. Stars are those of BytePS (OSDI '20) with the weights of full bisection. `tallyctl plan make --network` makes the trees of
 the network as it is; with --probe also of the network that `tallyctl probe --racks` finds. `tallyctl plan check` predicts the
-times, and `tally-perf sim` simulates them with the rules of nodes (the ring: with ideal ones). The ring has the ranks of a rack beside each other, so that one copy of the bytes crosses each uplink: at best it takes
+times, and `tally-perf sim` simulates them with the rules of nodes (the ring: with ideal ones). The ring has the ranks of a
+rack beside each other, so that one copy of the bytes crosses each uplink: at best it takes
 2(n-1)/n M/B. Medians of rounds, checked bit by bit. At higher rates two cores are full. Needs root.
 
 usage: rack_plans.py [--build DIR] [--racks N] [--workers N] [--helpers N] [--rate 30mbit] [--uplink 30mbit] [--size 16M]
