@@ -14,6 +14,7 @@ bool rising(const std::vector<std::uint32_t>& numbers) {
 
 bool valid(const SizeClass& one, std::uint32_t trees) {
   if (one.trees.empty() || one.trees.size() != one.weights.size()) return false;
+  if (one.in_order && !one.divided) return false;
   if (!rising(one.trees) || one.trees.back() >= trees) return false;
   if (std::find(one.weights.begin(), one.weights.end(), 0U) != one.weights.end()) return false;
   return std::accumulate(one.weights.begin(), one.weights.end(), std::uint64_t{0}) == kWeightUnit;
@@ -79,11 +80,21 @@ class Parts {
         home_(home_index(class_, operand)),
         sums_(sum_parts(class_, operand)) {}
 
-  const SizeClass& size_class() const { return class_; }
-  std::size_t home() const { return home_; }
   bool whole() const { return sums_ == 1; }
   bool is_result(std::uint32_t index) const { return index >= sums_; }
   std::uint32_t count() const { return sums_ + results_before(sums_); }
+
+  // Where the elements of the sums lie in the operation. Precondition: !is_result(index).
+  Part range(std::uint32_t index) const {
+    Part part{tree(index), 0, operand_.count};
+    if (whole()) return part;
+    const std::size_t first = class_.in_order ? 0 : home_;
+    const std::size_t trees = class_.trees.size();
+    const std::size_t place = (home_ + index + trees - first) % trees;
+    part.first = elements_before(first, place);
+    part.count = elements_before(first, place + 1) - part.first;
+    return part;
+  }
 
   // The tree of the sums. Precondition: !is_result(index).
   std::uint32_t tree(std::uint32_t index) const {
@@ -113,23 +124,26 @@ class Parts {
     return results;
   }
 
+  // Returns the elements of the `places` trees from `first` on, by largest remainder on the running
+  // sum. The cumulative share is rounded once. So every part is within one block of its exact
+  // share, and the parts cover the operation without gaps.
+  std::uint64_t elements_before(std::size_t first, std::size_t places) const {
+    std::uint64_t weight = 0;
+    for (std::size_t i = 0; i < places; ++i) {
+      weight += class_.weights[(first + i) % class_.weights.size()];
+    }
+    const std::uint64_t blocks = (operand_.count + kCutElements - 1) / kCutElements;
+    const std::uint64_t exact = blocks * weight;  // below 2^52: wire::kMaxBytes bounds the blocks
+    const std::uint64_t before = (exact + kWeightUnit / 2) / kWeightUnit * kCutElements;
+    return std::min(before, operand_.count);
+  }
+
   const Partition& plan_;
   const Operand& operand_;
   const SizeClass& class_;
   std::size_t home_;
   std::uint32_t sums_;  // parts that have sums; they come first
 };
-
-// Returns the blocks of the weights before `index` in part order, by largest remainder on the
-// running sum. The cumulative share is rounded once. So every part is within one block of its exact
-// share, and the parts cover the operation without gaps.
-std::uint64_t blocks_before(const SizeClass& one, std::size_t home, std::uint64_t blocks,
-                            std::uint32_t index) {
-  std::uint64_t weight = 0;
-  for (std::uint32_t i = 0; i < index; ++i) weight += one.weights[(home + i) % one.weights.size()];
-  const std::uint64_t exact = blocks * weight;  // below 2^52: wire::kMaxBytes bounds the blocks
-  return (exact + kWeightUnit / 2) / kWeightUnit;
-}
 
 }  // namespace
 
@@ -203,17 +217,8 @@ std::uint32_t tree_of(const Partition& plan, const Operand& operand, std::uint32
 Part cut(const Partition& plan, const Operand& operand, std::uint32_t index) {
   const Parts parts(plan, operand);
   const std::uint32_t sum_part = parts.is_result(index) ? parts.sums_of(index) : index;
-  Part part{parts.tree(sum_part), 0, operand.count};
+  Part part = parts.range(sum_part);
   if (sum_part != index) part.tree = plan.result_tree(part.tree);
-  if (parts.whole()) return part;
-  const std::uint64_t blocks = (operand.count + kCutElements - 1) / kCutElements;
-  const auto edge = [&](std::uint32_t before) {
-    const std::uint64_t element =
-        blocks_before(parts.size_class(), parts.home(), blocks, before) * kCutElements;
-    return element < operand.count ? element : operand.count;
-  };
-  part.first = edge(sum_part);
-  part.count = edge(sum_part + 1) - part.first;
   return part;
 }
 

@@ -37,6 +37,10 @@ struct SizeClass {
   bool divided = false;
   std::vector<std::uint32_t> trees;    // numbers of the plan's trees, rising
   std::vector<std::uint32_t> weights;  // in the order of `trees`; positive
+  // Of a divided class: the elements are cut in the order of the trees, the same for all tags. So a
+  // tree can carry those that the ranks at its root own (wire::Kind::kReduceScatter). Otherwise the
+  // cut begins with the home tree of the tag.
+  bool in_order = false;
 
   bool operator==(const SizeClass&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <set>
@@ -86,6 +87,28 @@ Partition with_result_trees() {
   plan.trees = 5;
   plan.result_trees = {4, kNoTree, 3, kNoTree, kNoTree};
   return plan;
+}
+
+TEST(Cut, InOrderEveryTreeHasTheSameElementsForAllTags) {
+  constexpr std::uint64_t kBlocks = 8;
+  Partition plan = weighted_partition({kWeightUnit / 4, kWeightUnit / 2, kWeightUnit / 4}, 0);
+  plan.classes.back().in_order = true;
+  ASSERT_TRUE(valid(plan));
+  std::set<std::uint32_t> homes;
+  for (std::uint32_t tag = 0; tag < 32; ++tag) {
+    const Operand operand{0, tag, ElementType::kF32, kBlocks * kCutElements - 1};
+    homes.insert(home_tree(plan, operand));
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      const Part part = cut(plan, operand, i);
+      const std::uint64_t first = std::array{0, 2, 6}[part.tree] * kCutElements;
+      const std::uint64_t end = std::array{2, 6, 8}[part.tree] * kCutElements;
+      EXPECT_EQ(part.first, first);
+      EXPECT_EQ(part.count, std::min(end, operand.count) - first);
+    }
+  }
+  EXPECT_EQ(homes.size(), 3u) << "any tree may be the first to hear of an operation";
+  plan.classes.back().divided = false;
+  EXPECT_FALSE(valid(plan)) << "whole operations have no order";
 }
 
 TEST(Cut, ResultPartsHaveTheElementsOfTheirSums) {

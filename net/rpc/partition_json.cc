@@ -17,13 +17,16 @@ namespace {
 // The size of the largest element. A split at a multiple of it is the same in bytes and in
 // elements. The version before counted elements.
 constexpr std::uint64_t kElement = 8;
+// `divided` of a class in whose order its trees cut. A version that knows no such classes expects
+// true or false, so it refuses the plan.
+constexpr const char* kInOrder = "in order";
 
 // True when the version before can express the plan: one class that divides operations among all
 // trees, or a second class that keeps small operations whole, with the same trees and weights.
 bool fits_weights(const Partition& plan) {
   const SizeClass& large = plan.classes.back();
-  if (!large.divided || large.trees.size() != plan.trees || plan.classes.size() > 2 ||
-      !plan.homes.empty() || !plan.result_trees.empty()) {
+  if (!large.divided || large.in_order || large.trees.size() != plan.trees ||
+      plan.classes.size() > 2 || !plan.homes.empty() || !plan.result_trees.empty()) {
     return false;
   }
   if (plan.classes.size() == 1) return true;
@@ -70,13 +73,15 @@ std::optional<SizeClass> read_class(const json& one) {
   if (!one.is_object()) return std::nullopt;
   const auto max_bytes = one.find("max_bytes");
   const auto divided = one.find("divided");
-  if (max_bytes == one.end() || divided == one.end() || !divided->is_boolean()) return std::nullopt;
+  if (max_bytes == one.end() || divided == one.end()) return std::nullopt;
   SizeClass read;
+  read.in_order = *divided == kInOrder;
+  if (!read.in_order && !divided->is_boolean()) return std::nullopt;
   if (!max_bytes->is_null()) {
     if (!max_bytes->is_number_unsigned()) return std::nullopt;
     read.max_bytes = max_bytes->get<std::uint64_t>();
   }
-  read.divided = divided->get<bool>();
+  read.divided = read.in_order || divided->get<bool>();
   read.trees = read_numbers(one.value("trees", json()), kMaxTrees, kMaxTrees - 1);
   read.weights = read_numbers(one.value("weights", json()), kMaxTrees, kWeightUnit);
   return read;
@@ -127,7 +132,7 @@ void put_partition(json& object, const Partition& plan) {
   json classes = json::array();
   for (const SizeClass& one : plan.classes) {
     classes.push_back({{"max_bytes", one.max_bytes == kAnySize ? json() : json(one.max_bytes)},
-                       {"divided", one.divided},
+                       {"divided", one.in_order ? json(kInOrder) : json(one.divided)},
                        {"trees", trees_of(plan, one)},
                        {"weights", one.weights}});
   }

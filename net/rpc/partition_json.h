@@ -6,6 +6,7 @@
 //     {"max_bytes": null, "divided": true, "trees": [0, 1, 2], "weights": [20000, 20000, 25536]}],
 //    "homes": [[17, 4096, 2]]}
 //
+// `divided` is "in order" where operations are cut in the order of the trees (SizeClass::in_order).
 // Each entry of `homes` is a tag, a size in bytes and a tree. The sender omits an empty `homes`.
 //
 // The previous version of the protocol has only partitions of at most two classes over the same

@@ -52,6 +52,15 @@ TEST(CutJson, ResultTreesTravelInPairs) {
   }
 }
 
+// A version that cannot cut in order reads true or false and refuses the rest.
+TEST(CutJson, AnOrderTravelsInPlaceOfTrue) {
+  Partition plan = protocol::even_partition(3, 0);
+  plan.classes[0].in_order = true;
+  EXPECT_EQ(find_partition(sent(plan)), plan);
+  EXPECT_EQ(sent(plan)["plan"]["classes"][0]["divided"], "in order");
+  EXPECT_FALSE(sent(plan).contains("weights"));
+}
+
 TEST(CutJson, ThePreviousVersionGetsWhatItCanRead) {
   const Partition plan = protocol::weighted_partition({10000, 50000, 5536}, 1 << 16);
   json old = sent(plan);
@@ -96,6 +105,7 @@ TEST(CutJson, WhatIsNoPlanIsNone) {
   EXPECT_TRUE(wrong("/plan/classes/0/max_bytes", 70000));
   EXPECT_TRUE(wrong("/plan/classes/2/max_bytes", 70000));
   EXPECT_TRUE(wrong("/plan/classes/0/divided", 1));
+  EXPECT_TRUE(wrong("/plan/classes/0/divided", "order"));
   EXPECT_TRUE(wrong("/plan/classes/0/trees", json::array({0.5})));
   EXPECT_TRUE(wrong("/plan/classes/0/weights", json::array({65535})));
   EXPECT_TRUE(wrong("/plan/classes/0/weights", "65536"));

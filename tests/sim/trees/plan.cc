@@ -242,6 +242,7 @@ Schedule make_schedule(std::uint64_t seed, bool healthy) {
   for (std::size_t i = 0; i < jobs; ++i) {
     schedule.jobs.push_back(random_job(random, schedule.nodes, healthy));
     add_result_trees(schedule.jobs.back(), schedule.nodes, seed * 5 + i * 2 + (healthy ? 1 : 0));
+    schedule.jobs.back().plan.classes.back().in_order = (seed + i) % 4 == 0;
     // No other job survives that.
     if (schedule.jobs.back().fault != Fault::kNodeLost) continue;
     schedule.jobs.assign(1, JobPlan(schedule.jobs.back()));
