@@ -78,6 +78,38 @@ class Racks(Cluster):
             self.nothing_left()
         self.assertIn("rack r2", self.ctl("nodes"))
 
+    def moved(self) -> dict:
+        """Bytes between nodes, of all nodes together: partial sums up, and results down."""
+        totals = [self.stats(name)["totals"] for name in self.nodes]
+        return {way: sum(one[f"bytes_{way}"] for one in totals) for way in ("up", "down")}
+
+    def test_reduce_scatters_end_and_all_gathers_begin_at_their_owners(self):
+        self.start_all(flags)
+        network, plan = self.place / "network.json", self.place / "plan.json"
+        network.write_text(json.dumps({
+            "fmt": "tally-network/1",
+            "racks": [{"name": rack, "speed": SPEED // 4} for rack in ("r1", "r2")],
+            "machines": [{"name": name, "role": "worker", "nic": SPEED, "rack": rack} for name, rack in RACKS.items()]}))
+        made = self.tallyctl("plan", "make", "--network", str(network), "--objective", "rs-ag", "--out", str(plan))
+        if "no Clp" in made.stderr:
+            self.skipTest(made.stderr)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.ctl("plan", "set", str(plan))
+        size = ["--min-bytes", "4M", "--max-bytes", "4M", "--iters", "5", "--inflight", "3", "--type", "i32", "--check"]
+        before = self.moved()
+        for kind, way, other in (("reducescatter", "up", "down"), ("allgather", "down", "up"), ("allreduce", "up", None)):
+            out = self.place / "row.json"
+            text = self.perf(self.address("a"), *size, "--json", str(out), ranks=4, kind=kind).finish()
+            document = json.loads(out.read_text())
+            self.assertEqual(document["wrong"], 0, text)
+            self.assertGreater(document["checked"], 0, text)
+            self.nothing_left()
+            after = self.moved()
+            self.assertGreater(after[way], before[way], "racks have nodes that sum or hand on first")
+            if other:
+                self.assertEqual(after[other], before[other], f"{kind}: no byte travels {other}")
+            before = after
+
     def test_a_job_of_some_of_the_machines_has_stars(self):
         self.start_all(in_rack)
         self.until_source("racks")

@@ -16,6 +16,7 @@
 #include "control/cli/plan/figures.h"
 #include "control/cli/plan/plan_files.h"
 #include "control/plan/advice/comparison.h"
+#include "control/plan/json/plan_json.h"
 
 namespace tally::control {
 namespace {
@@ -157,6 +158,13 @@ PlanAnswer answer_compare(const CompareArguments& arguments, bool as_json) {
   }
   if (auto read = read_one(arguments.second, arguments.domain, second); !read) {
     return refusal(kRefused, read.error().message);
+  }
+  const std::string_view objectives[] = {plan::objective(first.plan), plan::objective(second.plan)};
+  if (objectives[0] != objectives[1]) {
+    return refusal(
+        kRefused, fmt::format("{} is for the objective \"{}\", and {} for \"{}\"; compare plans of "
+                              "one objective",
+                              arguments.first, objectives[0], arguments.second, objectives[1]));
   }
   const auto sizes = size_sweep(kLeastCompared, kMostCompared, kComparedStep);
   const auto compared = plan::compare(first.plan, *first.domain, second.plan, *second.domain,

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/lp/lp.h"
 #include "tests/support/control/inspect_fixture.h"
 
 namespace tally::control {
@@ -54,6 +55,17 @@ TEST_F(CompareCommand, HasTheSameAsJson) {
   for (const json& place : report["places"]) {
     EXPECT_TRUE(place["first"].is_object() && place["second"].is_object()) << place;
   }
+}
+
+TEST_F(CompareCommand, RefusesPlansForDifferentCollectives) {
+  if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
+  const std::string network = racks("network.json", 2e9);
+  const std::string first = make("first.json", {"--network", network});
+  const std::string second = make("second.json", {"--network", network, "--objective", "rs-ag"});
+  EXPECT_THAT(answer({"compare", first, second}).err,
+              HasSubstr(first + " is for the objective \"allreduce\", and " + second +
+                        " for \"rs-ag\"; compare plans of one objective"));
+  EXPECT_EQ(answer({"compare", second, second}).status, 0);
 }
 
 TEST_F(CompareCommand, RefusesWithFilesAndReason) {

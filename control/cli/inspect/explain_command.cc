@@ -106,7 +106,12 @@ PlanAnswer answer_explain(const ExplainArguments& arguments, bool as_json) {
   nlohmann::json report =
       explain_report(*plan, **domain, {.bytes = *bytes, .hop_seconds = arguments.hop_us * 1e-6});
   if (!arguments.no_changes) {
-    add_advice(report, plan->network, plan::advise(plan->network, (*domain)->workers, *options));
+    const bool is_rs_ag = (*domain)->classes.back().rs_ag;
+    add_advice(report, plan->network,
+               is_rs_ag ? Result<plan::Advice>(
+                              invalid("it is tried for all-reduces only, and this plan is "
+                                      "for reduce-scatters and all-gathers"))
+                        : plan::advise(plan->network, (*domain)->workers, *options));
   }
   return reported(report, render_explanation(report, most_rows(arguments.all)), as_json);
 }

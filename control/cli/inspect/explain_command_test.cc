@@ -129,6 +129,17 @@ TEST_F(ExplainCommand, TakesTheSpeedsOfItsOptions) {
   EXPECT_NEAR(list[2]["tau"].get<double>(), 14 / 9.5e9, 2e-12);
 }
 
+TEST_F(ExplainCommand, TriesNoChangesForReduceScattersAndAllGathers) {
+  if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
+  const std::string plan =
+      make("plan.json", {"--network", racks("network.json", 1e9), "--objective", "rs-ag"});
+  const PlanAnswer answered = answer({"explain", plan});
+  ASSERT_EQ(answered.status, 0) << answered.err;
+  EXPECT_THAT(answered.out, HasSubstr("plan \"rs-ag-cg\""));
+  EXPECT_THAT(answered.out, HasSubstr("\ntimes are those of one reduce-scatter or all-gather, "));
+  EXPECT_THAT(answered.out, HasSubstr("tried for all-reduces only"));
+}
+
 TEST_F(ExplainCommand, OneWorkerHasNoBottleneck) {
   const PlanAnswer answered = answer({"explain", stars("plan.json", 1, 1)});
   EXPECT_EQ(answered.status, 0) << answered.err;

@@ -14,6 +14,7 @@
 #include "control/cli/inspect/change_report.h"
 #include "control/cli/plan/figures.h"
 #include "control/plan/advice/bottleneck.h"
+#include "control/plan/json/plan_json.h"
 
 namespace tally::control {
 namespace {
@@ -137,6 +138,7 @@ json explain_report(const plan::Plan& plan, const plan::Domain& domain,
   const std::size_t machines = network.machines();
   json report = {
       {"method", plan.method},
+      {"objective", plan::objective(plan)},
       {"domain", domain.name},
       {"domains", plan.domains.size()},
       {"workers", domain.workers.size()},
@@ -184,6 +186,7 @@ std::string render_explanation(const json& report, std::size_t rows) {
   const double tau = number_at(report, "tau");
   text += fmt::format("{} bytes: {}; {}\n", report["bytes"].dump(),
                       seconds_text(number_at(report, "seconds")), tau_text(tau));
+  text += objective_note(plain_text(report["objective"]));
   if (tau <= 0) return text;
   text += bottleneck_text(report, rows) + bound_text(report, rows);
   const auto changes = report.find("changes");

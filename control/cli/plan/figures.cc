@@ -20,4 +20,9 @@ std::string tau_text(double tau) {
                  : "0: nothing travels";
 }
 
+std::string objective_note(std::string_view objective) {
+  if (objective == "allreduce") return {};
+  return "times are those of one reduce-scatter or all-gather, whichever takes longer\n";
+}
+
 }  // namespace tally::control

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "base/text/speed.h"
+#include "control/cli/plan/figures.h"
 #include "control/cli/plan/network_file.h"
+#include "control/plan/json/plan_json.h"
 #include "control/plan/model/load.h"
 #include "control/plan/model/tree.h"
 #include "control/plan/packing/packed_planner.h"
+#include "control/plan/rs_ag/rs_ag_planner.h"
 #include "control/plan/size_classes/sized_plan.h"
 
 namespace tally::control {
@@ -66,6 +69,13 @@ Result<plan::Plan> plan_for_network(const std::string& path, const NetworkPlanOp
     return in_file(
         {Status::kInvalidArgument, "no machine has the role \"worker\"; give at least one"});
   }
+  if (options.rs_ag) {
+    auto plan = plan::plan_rs_ag(
+        *network, workers,
+        {.chunk = options.chunk, .epoch = options.epoch, .one_class = options.one_class});
+    if (!plan) return in_file(plan.error());
+    return plan;
+  }
   plan::SizeOptions sizes;
   sizes.packing.chunk = options.chunk;
   sizes.packing.epoch = options.epoch;
@@ -87,6 +97,7 @@ json describe_packed(const plan::Plan& plan) {
     classes.push_back(describe_class(routes, one));
   }
   return {{"method", plan.method},
+          {"objective", plan::objective(plan)},
           {"workers", domain.workers.size()},
           {"helpers", machines - domain.workers.size()},
           {"switches", plan.network.vertices.size() - machines},
@@ -107,6 +118,7 @@ std::string render_packed(const json& described) {
                       described["trees"].get<std::size_t>(), described["method"].get<std::string>(),
                       tau * 1e9, speed_text(1 / tau), described["binds"].get<std::string>());
   if (described["method"] == "tpp-mwu") text += kByWeights;
+  text += objective_note(described["objective"].get<std::string>());
   const json& classes = described["classes"];
   std::uint64_t from = 0;
   for (const json& one : classes) {

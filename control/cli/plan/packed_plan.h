@@ -16,6 +16,7 @@ struct NetworkPlanOptions {
   // The latency of a hop, by which size classes are chosen.
   double hop_seconds = 5e-6;
   bool one_class = false;  // the trees for large operations carry all sizes
+  bool rs_ag = false;      // for reduce-scatters and all-gathers
 };
 
 // Reads the file and plans for all its workers together. Errors name the file and the place in it,

@@ -98,6 +98,27 @@ TEST_F(PackedPlan, IsMadeForRacksAndAccepted) {
   EXPECT_EQ(checked.status, 0) << checked.err;
 }
 
+TEST_F(PackedPlan, ForReduceScattersAndAllGathersIsMadeAndAccepted) {
+  if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
+  const PlanAnswer made =
+      make(file("network.json", two_racks()), {"--objective", "rs-ag", "--epoch", "3"}, true);
+  ASSERT_EQ(made.status, 0) << made.err;
+  const json described = json::parse(made.err);
+  EXPECT_EQ(described["method"], "rs-ag-cg");
+  EXPECT_NEAR(described["lower_bound"].get<double>() * 1e9, 7.0 / 8, 0.001);
+  EXPECT_LE(described["tau"].get<double>(), described["lower_bound"].get<double>() * 1.03);
+  EXPECT_EQ(json::parse(made.out)["epoch"], 3);
+  PlanArguments arguments;
+  ASSERT_FALSE(read_plan_words({"check", file("plan.json", made.out)}, arguments));
+  const PlanAnswer checked = answer_plan(arguments, false);
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  EXPECT_TRUE(checked.out.starts_with("plan \"rs-ag-cg\", epoch 3, rs-ag: ")) << checked.out;
+  EXPECT_NE(checked.out.find("\ntimes are those of one reduce-scatter or all-gather, "),
+            std::string::npos);
+  EXPECT_EQ(json::parse(made.out)["domains"][0]["classes"].size(), 2U);
+  EXPECT_EQ(make(file("network.json", two_racks()), {"--objective", "fsdp"}).status, 2);
+}
+
 TEST_F(PackedPlan, IsDescribedInWords) {
   const PlanAnswer made = make(file("network.json", two_racks()));
   ASSERT_EQ(made.status, 0) << made.err;

@@ -227,9 +227,9 @@ PlanAnswer write_made(const PlanArguments& arguments, const plan::Plan& plan,
 PlanAnswer answer_make_packed(const PlanArguments& arguments, bool as_json) {
   const auto options = star_options(arguments);  // for the chunk
   if (!options) return refuse(options.error().message);
-  const auto plan = plan_for_network(
-      arguments.network,
-      {options->chunk, options->epoch, arguments.hop_us * 1e-6, arguments.one_class});
+  const auto plan =
+      plan_for_network(arguments.network, {options->chunk, options->epoch, arguments.hop_us * 1e-6,
+                                           arguments.one_class, arguments.objective == "rs-ag"});
   if (!plan) return refuse(plan.error().message);
   const json described = describe_packed(*plan);
   return write_made(arguments, *plan, as_json ? dump(described) : render_packed(described));
@@ -339,6 +339,12 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
   make->add_flag("--one-class", arguments.one_class,
                  "with --network: the same trees for operations of all sizes")
       ->needs(network);
+  make->add_option("--objective", arguments.objective,
+                   "with --network: the collectives of the jobs; rs-ag: reduce-scatters and "
+                   "all-gathers, as in training with sharded parameters")
+      ->check(CLI::IsMember({"allreduce", "rs-ag"}))
+      ->needs(network)
+      ->capture_default_str();
   for (const char* other : {"--worker", "--helper", "--machines", "--model", "--split"}) {
     network->excludes(make->get_option(other));
   }

@@ -10,6 +10,7 @@
 #include "base/text/speed.h"
 #include "control/cli/common/tables.h"
 #include "control/cli/plan/figures.h"
+#include "control/plan/json/plan_json.h"
 #include "control/plan/model/load.h"
 #include "control/plan/model/pieces.h"
 #include "control/plan/model/tree.h"
@@ -147,7 +148,7 @@ json plan_report(const plan::Plan& plan, const PlanQuestion& question) {
   }
   json report = {{"method", plan.method},
                  {"epoch", plan.epoch},
-                 {"objective", plan.objective},
+                 {"objective", plan::objective(plan)},
                  {"workers", roles[0]},
                  {"helpers", roles[1]},
                  {"switches", roles[2]},
@@ -184,6 +185,7 @@ std::string render_plan_report(const json& report, std::size_t rows) {
       report["epoch"].dump(), format_value(report["objective"], Format::kText),
       count_of(report["workers"], "worker"), count_of(report["helpers"], "helper"),
       count_of(report["switches"], "switch"), count_of(report["links"], "link"));
+  text += objective_note(report["objective"].get<std::string>());
   for (const json& domain : report["domains"]) {
     text += fmt::format("\ndomain \"{}\": {}\n", format_value(domain["name"], Format::kText),
                         count_of(domain["workers"], "worker"));

@@ -242,6 +242,7 @@ class Layouter {
       } else if (one.divided && one.max_bytes < split_bytes) {
         one.divided = false;
       }
+      one.in_order = one.divided && from.rs_ag && !from.max_bytes;
       next = one.max_bytes + 1;
       classes.push_back(std::move(one));
     }

@@ -72,6 +72,27 @@ TEST(Layout, OperationsBelowTheBoundAreNotDivided) {
   EXPECT_EQ(divided(4 << 20), (List{{1 << 20, false}, {(4 << 20) - 1, false}, {UINT64_MAX, true}}));
 }
 
+TEST(Layout, TheLastClassForReduceScattersIsCutInOrder) {
+  const Members all = members({"h0"});
+  const auto in_order = [&](bool rs_ag, std::uint64_t split_bytes) {
+    MachinePlan plan = machines(2, 1);
+    add_class(plan, 1 << 17, {{65536, {2, 2, -1}, {}}});
+    add_class(plan, {}, {{65536, {2, 2, -1}, {}}});
+    for (plan::SizeClass& one : plan.file.domains[0].classes) {
+      one.divided = true;
+      one.rs_ag = rs_ag;
+    }
+    std::vector<bool> found;
+    for (const auto& one : lay_out(plan, all, {{0}, {1}}, split_bytes).plan.classes) {
+      found.push_back(one.in_order);
+    }
+    return found;
+  };
+  EXPECT_THAT(in_order(true, 0), ElementsAre(false, true));
+  EXPECT_THAT(in_order(true, 1 << 18), ElementsAre(false, false, true)) << "whole ones have none";
+  EXPECT_THAT(in_order(false, 0), ElementsAre(false, false));
+}
+
 TEST(Layout, ManyTreesHaveFewerCopies) {
   MachinePlan plan = machines(2, 100);
   std::vector<plan::Tree> trees;

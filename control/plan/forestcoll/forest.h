@@ -4,7 +4,8 @@
 // is computed in whole numbers, so the result is exact and the same on every machine.
 //
 // An all-reduce made of the two is up to twice as slow as trees that carry sums and results at
-// once, and it has no use for helpers, which only forward here. It is for tests of planners.
+// once, and it has no use for helpers, which only forward here. It is for tests of planners, and
+// for the simulator, which compares plans with it.
 #pragma once
 
 #include <cstdint>

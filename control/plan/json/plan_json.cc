@@ -16,6 +16,8 @@ using nlohmann::json;
 constexpr std::size_t kLongestName = 256;  // bytes
 // Every JSON library keeps integers up to this exactly.
 constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
+// What a plan is made for; the second one is that of SizeClass::rs_ag.
+constexpr std::array<std::string_view, 2> kObjectives = {"allreduce", "rs-ag"};
 constexpr auto kLastId = static_cast<std::int64_t>(kMaxVertices) - 1;
 
 class PlanReader {
@@ -27,7 +29,7 @@ class PlanReader {
     file.member("fmt").word({kPlanFormat});
     plan.epoch = static_cast<std::uint64_t>(file.member("epoch").integer(0, kMaxInteger));
     plan.method = file.member("method").text(kLongestName);
-    file.member("objective").word({"allreduce"});
+    rs_ag_ = file.member("objective").word({kObjectives[0], kObjectives[1]}) == 1;
     for_each(file.member("nodes"), kMaxVertices, [&](const Value& entry, std::size_t index) {
       plan.network.vertices.push_back(vertex(entry, index));
     });
@@ -127,6 +129,7 @@ class PlanReader {
 
   SizeClass size_class(const Value& entry) {
     SizeClass size_class;
+    size_class.rs_ag = rs_ag_;
     entry.expect_object({"max_bytes", "chunk", "window", "divided", "trees"});
     const Value max_bytes = entry.member("max_bytes");
     if (!max_bytes.is_null()) {
@@ -164,6 +167,7 @@ class PlanReader {
   }
 
   Mistake& mistake_;
+  bool rs_ag_ = false;     // the objective
   std::size_t trees_ = 0;  // read so far
 };
 
@@ -244,6 +248,12 @@ std::string write_domain(const Domain& domain) {
 
 }  // namespace
 
+std::string_view objective(const Plan& plan) {
+  const bool is_rs_ag =
+      !plan.domains.empty() && !plan.domains[0].classes.empty() && plan.domains[0].classes[0].rs_ag;
+  return kObjectives[is_rs_ag ? 1 : 0];
+}
+
 Result<Plan> read_plan(std::string_view text) {
   const auto document = parse_document(text, kMaxPlanBytes);
   if (!document) return document.error();
@@ -267,7 +277,7 @@ std::string write_plan(const Plan& plan) {
   return fmt::format(
       "{{\"fmt\":\"{}\",\"epoch\":{},\"method\":{},\"objective\":{},\n \"nodes\":{},\n "
       "\"links\":{},\n \"domains\":{}{}}}\n",
-      kPlanFormat, plan.epoch, dump(plan.method), dump(plan.objective), lines(vertices, 2),
+      kPlanFormat, plan.epoch, dump(plan.method), dump(objective(plan)), lines(vertices, 2),
       lines(links, 2), lines(each(plan.domains, write_domain), 2), sections);
 }
 

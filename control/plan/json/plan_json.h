@@ -12,6 +12,9 @@ namespace tally::plan {
 inline constexpr std::string_view kPlanFormat = "gsplan/1";
 inline constexpr std::size_t kMaxPlanBytes = 16 << 20;
 
+// What the plan is made for: "allreduce" or "rs-ag" (SizeClass::rs_ag).
+std::string_view objective(const Plan& plan);
+
 // Reads any text. Checks types, ranges and sizes, and refuses unknown keys. The caller must call
 // validate() afterwards. An error names the place ("domains[0].classes[1].chunk"), the value and
 // what it must be. Never throws.

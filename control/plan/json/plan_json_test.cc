@@ -43,7 +43,7 @@ TEST(PlanJson, ReadsEveryKey) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->epoch, 7u);
   EXPECT_EQ(plan->method, "tpp");
-  EXPECT_EQ(plan->objective, "allreduce");
+  EXPECT_EQ(objective(*plan), "allreduce");
   ASSERT_EQ(plan->network.vertices.size(), 4u);
   EXPECT_EQ(plan->network.vertices[0].name, "10.0.0.1:7000");
   EXPECT_EQ(plan->network.vertices[0].rack, 0u);
@@ -114,13 +114,25 @@ TEST(PlanJson, ReadsTheTensorsOfADomain) {
             "domains[0].tensors[0][0] = -3: must be a whole number from 0 to 4294967295");
 }
 
+TEST(PlanJson, TheObjectiveIsThatOfAllClasses) {
+  std::string text(kFile);
+  const auto plan = read_plan(text.replace(text.find("allreduce"), 9, "rs-ag"));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  for (const SizeClass& one : plan->domains.at(0).classes) EXPECT_TRUE(one.rs_ag);
+  EXPECT_EQ(objective(*plan), "rs-ag");
+  const auto again = read_plan(write_plan(*plan));
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(objective(*again), "rs-ag");
+}
+
 TEST(PlanJson, ErrorsNameTheKey) {
   EXPECT_EQ(with("gsplan/1", "gsplan/2"), "fmt = \"gsplan/2\": must be \"gsplan/1\"");
   EXPECT_EQ(with("\"epoch\":7", "\"epoch\":-7"),
             "epoch = -7: must be a whole number from 0 to 9007199254740992");
   EXPECT_EQ(with("\"epoch\":7,", ""), "epoch: missing; must be given");
   EXPECT_EQ(with("\"tpp\"", "[1]"), "method = [...]: must be a text of at most 256 bytes");
-  EXPECT_EQ(with("allreduce", "reduce"), "objective = \"reduce\": must be \"allreduce\"");
+  EXPECT_EQ(with("allreduce", "reduce"),
+            "objective = \"reduce\": must be one of \"allreduce\", \"rs-ag\"");
   EXPECT_EQ(with("\"id\":1", "\"id\":2"), "nodes[1].id = 2: must be 1, its place in the list");
   EXPECT_EQ(with("\"helper\"", "\"server\""),
             "nodes[2].role = \"server\": must be one of \"worker\", \"helper\", \"switch\"");

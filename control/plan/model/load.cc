@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "control/plan/model/tree.h"
 
@@ -27,6 +28,48 @@ std::uint32_t depth_of(const Parents& parents) {
   return shape ? shape->depth() : 0;
 }
 
+// Which ways of the trees an operation takes.
+struct Ways {
+  bool up = true, down = true;
+};
+
+ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const double> shares,
+                   Ways ways) {
+  ClassLoad load;
+  const Passages passages(routes);
+  std::vector<double> bytes(passages.size());
+  for (std::size_t i = 0; i < trees.size(); ++i) {
+    double slowest = 0, hops = 0;
+    const auto add = [&](const Parents& parents, bool up) {
+      passages.add(parents, up, shares[i], bytes);
+      slowest = std::max(slowest, slowest_edge(routes, parents, up));
+      hops += depth_of(parents);
+    };
+    if (ways.up) add(trees[i].up, true);
+    if (ways.down) add(trees[i].way_down(), false);
+    if ((hops - 1) * slowest > load.fill_hops * load.edge_seconds) {
+      load.fill_hops = hops - 1;
+      load.edge_seconds = slowest;
+    }
+  }
+  for (std::size_t i = 0; i < passages.size(); ++i) {
+    const auto& [passage, from, to, capacity] = passages.at(i);
+    load.loads.push_back({passage, from, to, capacity, bytes[i]});
+    if (load.loads[i].seconds() <= load.tau) continue;
+    load.tau = load.loads[i].seconds();
+    load.binds = i;
+  }
+  return load;
+}
+
+ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const double> shares,
+                   bool rs_ag) {
+  if (!rs_ag) return evaluate(routes, trees, shares, Ways{});
+  ClassLoad up = evaluate(routes, trees, shares, {true, false});
+  ClassLoad down = evaluate(routes, trees, shares, {false, true});
+  return up.tau >= down.tau ? std::move(up) : std::move(down);
+}
+
 }  // namespace
 
 std::string describe(const Load& load, const Network& network) {
@@ -45,29 +88,7 @@ std::string describe(const Load& load, const Network& network) {
 }
 
 ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const double> shares) {
-  ClassLoad load;
-  const Passages passages(routes);
-  std::vector<double> bytes(passages.size());
-  for (std::size_t i = 0; i < trees.size(); ++i) {
-    const Tree& tree = trees[i];
-    passages.add(tree.up, true, shares[i], bytes);
-    passages.add(tree.way_down(), false, shares[i], bytes);
-    const double slowest =
-        std::max(slowest_edge(routes, tree.up, true), slowest_edge(routes, tree.way_down(), false));
-    const double hops = depth_of(tree.up) + depth_of(tree.way_down());
-    if ((hops - 1) * slowest > load.fill_hops * load.edge_seconds) {
-      load.fill_hops = hops - 1;
-      load.edge_seconds = slowest;
-    }
-  }
-  for (std::size_t i = 0; i < passages.size(); ++i) {
-    const auto& [passage, from, to, capacity] = passages.at(i);
-    load.loads.push_back({passage, from, to, capacity, bytes[i]});
-    if (load.loads[i].seconds() <= load.tau) continue;
-    load.tau = load.loads[i].seconds();
-    load.binds = i;
-  }
-  return load;
+  return evaluate(routes, trees, shares, Ways{});
 }
 
 ClassLoad evaluate(Routes& routes, const SizeClass& size_class) {
@@ -75,7 +96,7 @@ ClassLoad evaluate(Routes& routes, const SizeClass& size_class) {
   for (const Tree& tree : size_class.trees) {
     shares.push_back(static_cast<double>(tree.weight) / kWeightUnit);
   }
-  return evaluate(routes, size_class.trees, shares);
+  return evaluate(routes, size_class.trees, shares, size_class.rs_ag);
 }
 
 std::vector<std::size_t> distinct_loads(const ClassLoad& load, const Network& network) {
@@ -114,7 +135,7 @@ double operation_seconds(Routes& routes, const SizeClass& size_class, double byt
   static constexpr double kWhole[] = {1};
   double mean = 0;
   for (const Tree& tree : size_class.trees) {
-    const ClassLoad load = evaluate(routes, std::span(&tree, 1), kWhole);
+    const ClassLoad load = evaluate(routes, std::span(&tree, 1), kWhole, size_class.rs_ag);
     mean += tree.weight * predicted_seconds(load, bytes, chunk, hop) / kWeightUnit;
   }
   return mean;

@@ -7,25 +7,6 @@
 namespace tally::plan {
 namespace {
 
-// Racks of workers below their switches, which one switch joins by links of `parent connection`
-// each way. Workers 0, 1, ... rack by rack; switches behind them, the upper one last.
-Network racks(std::size_t count, std::size_t workers, double parent_connection) {
-  Network network;
-  network.vertices = equal_machines(count * workers, 0);
-  const auto first = static_cast<VertexId>(count * workers);
-  const auto top = static_cast<VertexId>(first + count);
-  network.vertices.resize(top + 1, Vertex{.role = Role::kSwitch});
-  const auto join = [&](VertexId a, VertexId b, double capacity) {
-    network.links.push_back({a, b, capacity});
-    network.links.push_back({b, a, capacity});
-  };
-  for (VertexId id = 0; id < first; ++id) {
-    join(id, first + id / static_cast<VertexId>(workers), 1);
-  }
-  for (VertexId rack = first; rack < top; ++rack) join(rack, top, parent_connection);
-  return network;
-}
-
 std::vector<Tree> stars(std::size_t machines, const std::vector<VertexId>& workers) {
   std::vector<Tree> trees;
   for (VertexId root = 0; root < machines; ++root) {
@@ -63,6 +44,25 @@ TEST(Load, UpAndDownMayDiffer) {
   EXPECT_DOUBLE_EQ(load.tau, 2);
   EXPECT_EQ(describe(load.loads[load.binds], network), "worker 0 -> switch 3");
   EXPECT_EQ(load.fill_hops, 2);  // two hops up, one down, less one
+}
+
+TEST(Load, OfReduceScattersAndAllGathersIsThatOfTheSlowerWay) {
+  const Network network = star_network(equal_machines(3, 0));
+  Routes routes(network);
+  const Parents chain = {-1, 0, 1}, star = {-1, 0, 0};
+  SizeClass one{.chunk = 1, .trees = {Tree{kWeightUnit, chain, {}}}};
+  EXPECT_DOUBLE_EQ(evaluate(routes, one).tau, 2) << "sums and results pass worker 1";
+  one.rs_ag = true;
+  const ClassLoad chains = evaluate(routes, one);
+  EXPECT_DOUBLE_EQ(chains.tau, 1);
+  EXPECT_EQ(chains.fill_hops, 1);
+  EXPECT_DOUBLE_EQ(operation_seconds(routes, one, 100, 0), 101);
+  one.trees[0].down = star;
+  EXPECT_DOUBLE_EQ(evaluate(routes, one).tau, 2) << "results go out of worker 0 twice";
+  one.trees[0] = {kWeightUnit, star, chain};
+  EXPECT_DOUBLE_EQ(evaluate(routes, one).tau, 2) << "sums go into it twice";
+  one.divided = false;
+  EXPECT_DOUBLE_EQ(operation_seconds(routes, one, 100, 0), 200);
 }
 
 TEST(Load, ANicWithSeveralLinksMayBind) {

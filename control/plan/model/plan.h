@@ -46,6 +46,12 @@ struct SizeClass {
   // If true, each operation goes over all trees. If false, it goes whole to one tree. Without a
   // value, only a class without max_bytes is divided.
   std::optional<bool> divided{};
+  // The trees are for reduce-scatters and all-gathers, and an operation takes one way of them. In
+  // the class for any size each tree carries the next part of the elements, in the order of the
+  // list, so that the part can be what the ranks at its root own. All classes of a plan have the
+  // same value, and if it is true, those of a domain have the same trees. If it is false, the trees
+  // are for all-reduces.
+  bool rs_ag = false;
 
   bool is_divided() const { return divided.value_or(!max_bytes); }
 };
@@ -86,7 +92,6 @@ struct Domain {
 struct Plan {
   std::uint64_t epoch = 1;
   std::string method;  // the planner, such as "star"
-  std::string objective = "allreduce";
   Network network;
   std::vector<Domain> domains;
   std::optional<PipelineSection> pipeline{};

@@ -86,6 +86,7 @@ class DomainCheck {
     for (std::size_t i = 0; i < domain_.classes.size(); ++i) {
       if (auto outcome = check_class(i); !outcome) return outcome;
     }
+    if (auto order = check_rs_ag(); !order) return order;
     if (auto tensors = check_tensors(); !tensors) return tensors;
     return check_certificate();
   }
@@ -201,6 +202,39 @@ class DomainCheck {
                  root(tree.up));
   }
 
+  // The coordinator numbers trees as they appear, equal ones once, and cuts by these numbers.
+  Outcome check_rs_ag() const {
+    const SizeClass& last = domain_.classes.back();
+    const auto same = [](const Tree& a, const Tree& b) {
+      return a.up == b.up && a.way_down() == b.way_down();
+    };
+    for (std::size_t i = 0; i < domain_.classes.size(); ++i) {
+      const SizeClass& one = domain_.classes[i];
+      if (one.rs_ag != last.rs_ag) {
+        return wrong(
+            "{}.classes[{}]: is for other collectives than the last class; make a plan for "
+            "each",
+            place_, i);
+      }
+      if (!last.rs_ag) continue;
+      if (!std::equal(one.trees.begin(), one.trees.end(), last.trees.begin(), last.trees.end(),
+                      same)) {
+        return wrong(
+            "{}.classes[{}].trees: must be those of the last class, in the same order, "
+            "with the objective \"rs-ag\"",
+            place_, i);
+      }
+    }
+    if (!last.rs_ag) return Unit{};
+    std::set<std::pair<Parents, Parents>> known;
+    for (std::size_t i = 0; i < last.trees.size(); ++i) {
+      if (known.emplace(last.trees[i].up, last.trees[i].way_down()).second) continue;
+      return wrong("{}.classes[{}].trees[{}]: is there twice; add the weights into one tree",
+                   place_, domain_.classes.size() - 1, i);
+    }
+    return Unit{};
+  }
+
   Outcome check_tensors() const {
     for (std::size_t i = 1; i < domain_.tensors.size(); ++i) {
       const std::uint32_t before = domain_.tensors[i - 1].tag, tag = domain_.tensors[i].tag;
@@ -224,6 +258,9 @@ class DomainCheck {
                    found);
     }
     if (dual.empty()) return Unit{};
+    if (domain_.classes.back().rs_ag) {
+      return wrong("{}.cert.dual: proves the times of all-reduces only; leave it out", place_);
+    }
     const auto proved = dual_bound(routes_, domain_.workers, dual, place_ + ".cert.dual");
     if (!proved) return proved.error();
     if (lower_bound <= *proved * (1 + kSlack)) return Unit{};

@@ -33,7 +33,8 @@ Outcome validate(const Network& network);
 // - no tree has more than limits.max_height levels;
 // - its tensors have rising tags;
 // - its certificate agrees with the loads of the last class, and its lower bound is proved by its
-//   dual, if it has one.
+//   dual, if it has one; for reduce-scatter and all-gather there is none;
+// - classes with SizeClass::rs_ag are as its comment says.
 // Then it checks the sections of pipelines and asynchronous groups (sections.h).
 Outcome validate(const Plan& plan, const Limits& limits);
 

@@ -195,6 +195,26 @@ TEST(Validate, RefusesTreesThatAreTooHigh) {
       "domains[0].classes[1].trees[1].up: 2 levels; nodes have buffers for 1: make it flatter");
 }
 
+TEST(Validate, RefusesOtherTreesOrOrdersForReduceScatters) {
+  Plan plan = small_plan();
+  for (SizeClass& one : plan.domains[0].classes) one.rs_ag = true;
+  EXPECT_NE(refusal_of(plan).find("domains[0].classes[0].trees: must be those of the last class"),
+            std::string::npos)
+      << refusal_of(plan);
+  SizeClass& last = plan.domains[0].classes.back();
+  plan.domains[0].classes[0].trees = last.trees;
+  EXPECT_EQ(refusal_of(plan), "");
+  last.trees[0].weight = last.trees[1].weight = kWeightUnit / 2;
+  std::swap(last.trees[0], last.trees[1]);
+  EXPECT_NE(refusal_of(plan).find("in the same order"), std::string::npos);
+  last.trees[1] = last.trees[0];
+  plan.domains[0].classes[0].trees = last.trees;
+  EXPECT_NE(refusal_of(plan).find("trees[1]: is there twice"), std::string::npos)
+      << refusal_of(plan);
+  last.rs_ag = false;
+  EXPECT_NE(refusal_of(plan).find("for other collectives"), std::string::npos) << refusal_of(plan);
+}
+
 TEST(Validate, RefusesACertificateThatIsNotTrue) {
   const auto with = [](double factor, double lower_bound) {
     return after([&](Plan& plan) {

@@ -69,6 +69,19 @@ TEST_F(PlanSim, NamesTheBaselinesThatItLeavesOut) {
   EXPECT_NE(answered.err.find("tallyctl: left out: "), std::string::npos) << answered.err;
 }
 
+TEST_F(PlanSim, RefusesPlansForReduceScatters) {
+  plan::Plan plan = plan::small_plan();
+  plan.domains[0].classes.erase(plan.domains[0].classes.begin());
+  plan.domains[0].classes[0].rs_ag = true;
+  const std::string path = file(plan::write_plan(plan));
+  const control::PlanAnswer refused = answer({path});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("all-reduces are simulated: take a plan for these, or --no-plan"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(answer({path, "--no-plan", "--baseline", "ring"}).status, 0);
+}
+
 TEST_F(PlanSim, RefusesWithFileAndReason) {
   const std::string none = directory_ / "none";
   const control::PlanAnswer missing = answer({none});

@@ -224,6 +224,11 @@ int fail(const Error& error, int status) {
 Result<json> simulate_all(const plan::Plan& plan, const SimOptions& options) {
   const auto domain = control::find_domain(plan, options.domain);
   if (!domain) return domain.error();
+  if ((*domain)->classes.back().rs_ag && !options.plan_left_out) {
+    return invalid(
+        "the plan is for reduce-scatters and all-gathers (objective \"rs-ag\"), and "
+        "all-reduces are simulated: take a plan for these, or --no-plan");
+  }
   auto scenario = scenario_of(plan.network, options);
   if (!scenario) return scenario.error();
   const auto names = names_of(options);

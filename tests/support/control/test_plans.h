@@ -43,6 +43,25 @@ inline std::vector<Vertex> random_machines(std::mt19937_64& random) {
   return machines;
 }
 
+// Racks of workers below their switches, which one switch joins by links of `parent connection`
+// each way. Workers 0, 1, ... rack by rack; switches behind them, the upper one last.
+inline Network racks(std::size_t count, std::size_t workers, double parent_connection) {
+  Network network;
+  network.vertices = equal_machines(count * workers, 0);
+  const auto first = static_cast<VertexId>(count * workers);
+  const auto top = static_cast<VertexId>(first + count);
+  network.vertices.resize(top + 1, Vertex{.role = Role::kSwitch});
+  const auto join = [&](VertexId a, VertexId b, double capacity) {
+    network.links.push_back({a, b, capacity});
+    network.links.push_back({b, a, capacity});
+  };
+  for (VertexId id = 0; id < first; ++id) {
+    join(id, first + id / static_cast<VertexId>(workers), 1);
+  }
+  for (VertexId rack = first; rack < top; ++rack) join(rack, top, parent_connection);
+  return network;
+}
+
 // Workers 0, 1, 2 and helper 3 are joined to switch 4. The last class has a star at the helper and
 // a chain to worker 0. The first class has only the star.
 inline Plan small_plan() {

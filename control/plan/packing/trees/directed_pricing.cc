@@ -18,7 +18,20 @@ constexpr std::size_t kMostHelpers = 10;
 constexpr std::size_t kMostRoots = 4;  // to which helpers are added one by one
 constexpr double kMostSteps = 5e7;     // a fraction of a second
 
-// The prices of the edges from children to parents, for the sums or for the results.
+std::vector<VertexId> members_of(const std::vector<bool>& in) {
+  std::vector<VertexId> members;
+  for (VertexId id = 0; id < in.size(); ++id) {
+    if (in[id]) members.push_back(id);
+  }
+  return members;
+}
+
+bool is_cheaper(const std::optional<Arborescence>& a, const std::optional<Arborescence>& b) {
+  return a && (!b || a->price < b->price);
+}
+
+}  // namespace
+
 Square edge_prices(const Passages& passages, const std::vector<double>& prices, bool up) {
   const std::size_t machines = passages.network().machines();
   Square edges(machines, kNoPrice);
@@ -33,20 +46,6 @@ Square edge_prices(const Passages& passages, const std::vector<double>& prices, 
   }
   return edges;
 }
-
-std::vector<VertexId> members_of(const std::vector<bool>& in) {
-  std::vector<VertexId> members;
-  for (VertexId id = 0; id < in.size(); ++id) {
-    if (in[id]) members.push_back(id);
-  }
-  return members;
-}
-
-bool is_cheaper(const std::optional<Arborescence>& a, const std::optional<Arborescence>& b) {
-  return a && (!b || a->price < b->price);
-}
-
-}  // namespace
 
 DirectedPricing::DirectedPricing(const Problem& problem, std::uint32_t max_height, WayDown way)
     : problem_(problem), max_height_(max_height), way_(way) {

@@ -15,6 +15,10 @@ namespace tally::plan {
 // trees (served.h), so this is for comparisons.
 enum class WayDown { kSameWay, kAnyWay };
 
+// Returns the prices of the edges from children to parents, for sums (up) or results; infinity
+// where there is no route. prices: by passage.
+Square edge_prices(const Passages& passages, const std::vector<double>& prices, bool up);
+
 class DirectedPricing : public Pricing {
  public:
   // `problem` must outlive this object, and has no symmetry.
