@@ -143,14 +143,14 @@ def predicted(workers: list[float], helpers: list[float], size: float) -> float:
     return size * max(1 / min(workers), 2 * (n - 1) / together)
 
 
-def all_reduce(build: Path, address: str, workers: list[tuple[Machine, str]], size: str, rounds: int, directory: str,
-               element: str = "f32") -> dict:
-    """tally-perf's row; a rank on each of the workers' machines, by the name of its host."""
+def row_of(build: Path, address: str, workers: list[tuple[Machine, str]], size: str, rounds: int, directory: str,
+           element: str = "f32", kind: str = "allreduce") -> dict:
+    """tally-perf's row of a collective; a rank on each of the workers' machines, by the name of its host."""
     out = Path(directory, "row.json")
     first = workers[0][0].address
     runs = []
     for rank, (machine, host) in enumerate(workers):
-        command = [build / "perf/tally-perf", "allreduce", "--address", address, "--rank", rank]
+        command = [build / "perf/tally-perf", kind, "--address", address, "--rank", rank]
         if rank == 0:
             command += ["--serve", f"{first}:{PERF_PORT}", "--ranks", len(workers), "--min-bytes", size, "--max-bytes", size,
                         "--type", element, "--iters", rounds, "--warmup", 1, "--check", "--json", out, "--timeout", 300]
@@ -226,7 +226,7 @@ def busy() -> tuple[float, float]:
 def by_cluster(arguments, network: Network, place: str, speeds: list[float]) -> dict:
     workers = [(machine, f"m{machine.index}") for machine in network.machines[:arguments.workers]]
     with cluster_of(network, arguments, place, range(1, arguments.workers + 1), speeds) as cluster:
-        return all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, place)
+        return row_of(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, place)
 
 
 def measure(arguments, helpers: int, rates: list[str]) -> dict:

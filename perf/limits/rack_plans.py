@@ -10,8 +10,9 @@ rack beside each other, so that one copy of the bytes crosses each uplink: at be
 2(n-1)/n M/B. Medians of rounds, checked bit by bit. At higher rates two cores are full. Needs root.
 
 usage: rack_plans.py [--build DIR] [--racks N] [--workers N] [--helpers N] [--rate 30mbit] [--uplink 30mbit] [--size 16M]
-                     [--rounds N] [--shards N] [--probe] [--json FILE] [--plans DIR]
---workers and --helpers: of each rack.
+                     [--rounds N] [--shards N] [--probe] [--rs-ag] [--json FILE] [--plans DIR]
+--workers and --helpers: of each rack. --rs-ag: also reduce-scatters and all-gathers, by the plan for these, by the trees and
+by the stars.
 """
 
 import copy
@@ -22,7 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster import Cluster, all_reduce, bytes_of, cluster_of, keep, limit_racks, parse, parser, seconds_of, tallyctl
+from cluster import Cluster, bytes_of, cluster_of, keep, limit_racks, parse, parser, row_of, seconds_of, tallyctl
 from racks import ELEMENT, ROOT, UNIT
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "compare"), str(Path(__file__).resolve().parents[2] / "tests/net")]
@@ -82,11 +83,11 @@ class Bench:
         """Of the ranks."""
         return [self.network.machine(index) for index in self.racks.workers]
 
-    def make(self, name: str, network: dict) -> dict:
+    def make(self, name: str, network: dict, *flags: str) -> dict:
         """Plans for a network that a file describes."""
         file = self.folder / f"{name}-network.json"
         file.write_text(json.dumps(network, indent=1))
-        return json.loads(tallyctl(self.arguments.build, "plan", "make", "--network", file))
+        return json.loads(tallyctl(self.arguments.build, "plan", "make", "--network", file, *flags))
 
     def probed(self) -> dict:
         """The machines and racks that the cluster finds."""
@@ -106,17 +107,31 @@ class Bench:
         return json.loads(run.stdout)["rows"][0]["seconds"]
 
     def by_plan(self, name: str, plan: dict) -> dict:
-        file = self.file_of(name)
-        file.write_text(json.dumps(plan, indent=1))
-        checked = json.loads(tallyctl(self.arguments.build, "plan", "check", file, "--bytes", self.size, "--json")
-                             )["domains"][0]["classes"][-1]
-        tallyctl(self.arguments.build, "--address", self.cluster.local(1), "plan", "set", file)
-        workers = [(machine, f"m{machine.index}") for machine in self.machines()]
-        row = all_reduce(self.arguments.build, self.cluster.address, workers, self.arguments.size, self.arguments.rounds,
-                         self.cluster.directory, ELEMENT)
-        return {"plan": name, **seconds_of(row), "predicted": checked["predicted"]["seconds"],
+        checked = self.check(name, plan)
+        return {"plan": name, **self.seconds(name), "predicted": checked["predicted"]["seconds"],
                 "simulated": self.simulated(name, "--rules", "nodes"), "binds": checked["binds"],
                 "trees": len(plan["domains"][0]["classes"][-1]["trees"])}
+
+    def check(self, name: str, plan: dict) -> dict:
+        """What `plan check` says of the trees for large operations."""
+        file = self.file_of(name)
+        file.write_text(json.dumps(plan, indent=1))
+        return json.loads(tallyctl(self.arguments.build, "plan", "check", file, "--bytes", self.size, "--json")
+                          )["domains"][0]["classes"][-1]
+
+    def seconds(self, name: str, kind: str = "allreduce") -> dict:
+        """Of a collective, by a plan that was checked."""
+        tallyctl(self.arguments.build, "--address", self.cluster.local(1), "plan", "set", self.file_of(name))
+        workers = [(machine, f"m{machine.index}") for machine in self.machines()]
+        row = row_of(self.arguments.build, self.cluster.address, workers, self.arguments.size, self.arguments.rounds,
+                     self.cluster.directory, ELEMENT, kind)
+        return seconds_of(row)
+
+    def rs_ag(self, plan: dict) -> list[dict]:
+        """Reduce-scatters and all-gathers: by the plan for these, and by those for all-reduces."""
+        predicted = self.check("rs-ag", plan)["predicted"]["seconds"]
+        return [{"kind": kind, "plan": name, **self.seconds(name, kind), "predicted": predicted if name == "rs-ag" else None}
+                for kind in ("reducescatter", "allgather") for name in ("rs-ag", "trees", "stars")]
 
     def ring(self, gloo: Gloo) -> dict:
         run = gloo.run_at(self.machines(), self.size, self.arguments.rounds, 1)
@@ -141,7 +156,18 @@ def measure(arguments, gloo: Gloo) -> list[dict]:
             rows = [bench.by_plan("trees", plan), bench.ring(gloo), bench.by_plan("stars", racks.stars(plan))]
             if arguments.probe:
                 rows.append(bench.by_plan("probed trees", bench.make("probed", bench.probed())))
+            if arguments.rs_ag:
+                rows += bench.rs_ag(bench.make("rs-ag", racks.document(), "--objective", "rs-ag"))
     return rows
+
+
+def print_rs_ag(rows: list[dict]) -> None:
+    print(f"{'kind':>13} {'plan':>12} {'seconds':>8} {'min':>7} {'max':>7} {'predicted':>9} {'ratio':>6}")
+    for row in rows:
+        predicted = row["predicted"]
+        ratio = f"{predicted:>9.3f} {row['seconds'] / predicted:>6.3f}" if predicted else ""
+        print(f"{row['kind']:>13} {row['plan']:>12} {row['seconds']:>8.3f} {row['seconds_min']:>7.3f} {row['seconds_max']:>7.3f} "
+              f"{ratio}")
 
 
 def main() -> None:
@@ -150,6 +176,7 @@ def main() -> None:
     options.add_argument("--helpers", type=int, default=1, help="CPU servers of each rack")
     options.add_argument("--uplink", default="30mbit", help="of every rack")
     options.add_argument("--probe", action="store_true", help="also the trees of the network that a probe finds: some minutes")
+    options.add_argument("--rs-ag", action="store_true", help="also reduce-scatters and all-gathers")
     options.add_argument("--plans", type=Path, help="a folder to leave the files in")
     arguments = parse(options)
     with tempfile.TemporaryDirectory(prefix="tally-gloo-") as scratch:
@@ -157,7 +184,8 @@ def main() -> None:
             gloo = Gloo(Path(scratch))
         except Unavailable as reason:
             raise SystemExit(str(reason)) from reason
-        rows = measure(arguments, gloo)
+        everything = measure(arguments, gloo)
+    rows = [row for row in everything if "kind" not in row]
     print(f"{'plan':>12} {'trees':>5} {'seconds':>8} {'min':>7} {'max':>7} {'predicted':>9} {'ratio':>6} {'simulated':>9} "
           f"{'ratio':>6}  binds")
     for row in rows:
@@ -166,7 +194,9 @@ def main() -> None:
               f"{row['seconds'] / row['simulated']:>6.3f}  {row['binds']}")
     trees = rows[0]["seconds"]
     print("times of trees: " + ", ".join(f"{row['plan']} {row['seconds'] / trees:.3f}" for row in rows[1:]))
-    keep(rows, arguments.json)
+    if arguments.rs_ag:
+        print_rs_ag([row for row in everything if "kind" in row])
+    keep(everything, arguments.json)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster import (Cluster, all_reduce, bits_of, busy, bytes_of, cluster_of, keep, limit_racks, parse, parser, seconds_of,
+from cluster import (Cluster, bits_of, busy, bytes_of, cluster_of, keep, limit_racks, parse, parser, row_of, seconds_of,
                      tallyctl)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
@@ -83,7 +83,7 @@ def by_plan(arguments, cluster: Cluster, racks: Racks, name: str, trees: list[li
     tallyctl(arguments.build, "--address", cluster.local(1), "plan", "set", file)
     before = busy()
     workers = [(machine, f"m{machine.index}") for machine in cluster.network.machines]
-    row = all_reduce(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, cluster.directory,
+    row = row_of(arguments.build, cluster.address, workers, arguments.size, arguments.rounds, cluster.directory,
                      ELEMENT)
     after = busy()
     promised, loads = row["predicted_us"] * 1e-6, checked["predicted"]["seconds"]

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster import BURST, PORT, QUEUE, all_reduce, bytes_of, goodput, keep, parse, parser, running, seconds_of
+from cluster import BURST, PORT, QUEUE, bytes_of, goodput, keep, parse, parser, row_of, running, seconds_of
 from running_node import Tallyd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/net"))
@@ -39,7 +39,7 @@ def measure(arguments) -> list[dict]:
         workers = [(machine, f"m{machine.index}") for machine in network.machines[1:]]
         for rails in range(1, RAILS + 1):
             with running([start_node(network.machine(1), arguments, directory, rails, plain)]):
-                row = all_reduce(arguments.build, f"tcp:{network.machine(1).address}:{PORT}", workers, arguments.size,
+                row = row_of(arguments.build, f"tcp:{network.machine(1).address}:{PORT}", workers, arguments.size,
                                  arguments.rounds, directory)
             seconds = seconds_of(row)
             # Every byte of every worker goes to the node and comes back.
