@@ -66,7 +66,7 @@ class Try {
     const auto& set = std::get<TreeSet>(work);
     if (scenario.rules == Rules::kIdeal) {
       run_ = std::make_unique<TreeRun>(fabric_, passages_, set, workers, ready,
-                                       scenario.tiles_in_flight);
+                                       scenario.tiles_in_flight, bound);
       return;
     }
     const double rate = bound > 0 ? static_cast<double>(set.total()) / bound : 1e18;

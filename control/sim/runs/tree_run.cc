@@ -11,7 +11,7 @@ constexpr std::uint32_t kUp = 1;  // the lowest bit of Message::who
 
 TreeRun::TreeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
                  std::span<const plan::VertexId> workers, const ReadyTimes& ready,
-                 std::uint32_t tiles_in_flight)
+                 std::uint32_t tiles_in_flight, double bound)
     : fabric_(fabric),
       tiles_(tiles_of(set)),
       trees_(flat_trees(set, passages)),
@@ -23,6 +23,8 @@ TreeRun::TreeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
   for (const plan::VertexId worker : workers_) is_worker_[worker] = true;
   for (const FlatTree& tree : trees_) {
     edges_down_.push_back(static_cast<std::uint32_t>(tree.down.order().size()) - 1);
+    const double between = bound > 0 ? bound / static_cast<double>(tiles_.size()) : 1;
+    due_.emplace_back(tree, passages.network(), static_cast<double>(set.chunk), between);
   }
   const auto all = static_cast<std::uint32_t>(tiles_.size());
   const std::uint32_t rows = tiles_in_flight == 0 ? all : std::min(tiles_in_flight, all);
@@ -67,14 +69,16 @@ void TreeRun::input(std::uint32_t tile, plan::VertexId machine) {
     if (progress_[tile].results == 0) return end(tile);
     return hand_down(tile, machine);
   }
+  const std::uint32_t due = tile + due_[tiles_[tile].tree].sum_of(machine);
   fabric_.send(
-      {tree.up_way[machine], tiles_[tile].bytes, tile, tile, (tree.parent[machine] << 1) | kUp});
+      {tree.up_way[machine], tiles_[tile].bytes, due, tile, (tree.parent[machine] << 1) | kUp});
 }
 
 void TreeRun::hand_down(std::uint32_t tile, plan::VertexId machine) {
   const FlatTree& tree = trees_[tiles_[tile].tree];
   for (const plan::VertexId child : tree.down.children(machine)) {
-    fabric_.send({tree.down_way[child], tiles_[tile].bytes, tile, tile, child << 1});
+    const std::uint32_t due = tile + due_[tiles_[tile].tree].result_for(child);
+    fabric_.send({tree.down_way[child], tiles_[tile].bytes, due, tile, child << 1});
   }
 }
 

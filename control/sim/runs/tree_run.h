@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "control/sim/core/due_times.h"
 #include "control/sim/core/flat_tree.h"
 #include "control/sim/core/run.h"
 #include "control/sim/core/tree_set.h"
@@ -16,11 +17,12 @@ namespace tally::simulator {
 
 class TreeRun final : public Run {
  public:
-  // `tiles_in_flight`: of all trees together; 0: no bound. `set` is used only here; `passages` and
+  // `tiles_in_flight`: of all trees together; 0: no bound. bound: the least seconds of the
+  // operation, in which tiles have their turns (DueTimes). `set` is used only here; `passages` and
   // `fabric` must outlive this object. Memory: 2 bytes for each machine and tile in flight.
   TreeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
           std::span<const plan::VertexId> workers, const ReadyTimes& ready,
-          std::uint32_t tiles_in_flight);
+          std::uint32_t tiles_in_flight, double bound);
 
   void start() override;
   bool done() const override { return ended_ == tiles_.size(); }
@@ -46,6 +48,7 @@ class TreeRun final : public Run {
   Fabric& fabric_;
   std::vector<Tile> tiles_;
   std::vector<FlatTree> trees_;
+  std::vector<DueTimes> due_;              // by tree
   std::vector<std::uint32_t> edges_down_;  // by tree
   std::size_t machines_ = 0;
   std::vector<plan::VertexId> workers_;
