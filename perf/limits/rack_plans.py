@@ -77,6 +77,7 @@ class Bench:
     def __init__(self, arguments, network: Network, cluster: Cluster, racks: Racks):
         self.arguments, self.network, self.cluster, self.racks = arguments, network, cluster, racks
         self.folder = Path(arguments.plans or cluster.directory)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.size = bytes_of(arguments.size)
 
     def machines(self) -> list[Machine]:
@@ -92,7 +93,7 @@ class Bench:
     def probed(self) -> dict:
         """The machines and racks that the cluster finds."""
         file = self.folder / "probed.json"
-        tallyctl(self.arguments.build, "--address", self.cluster.local(1), "probe", "--racks", "--no-pairs", "--seconds", 0.5,
+        tallyctl(self.arguments.build, "--address", self.cluster.local(1), "probe", "--racks", "--no-pairs", "--seconds", 2,
                  "--out", file, timeout=PROBE_S, run=self.network.machine(1).run)
         return json.loads(file.read_text())
 
