@@ -244,7 +244,9 @@ TEST_F(ClusterTest, ThoseWhoStartTogetherMeetAtOne) {
     const std::vector<std::string> names = {"a", "b", "c", "d"};
     for (std::size_t i = 0; i < 4; ++i) start(names[(i + 1 + static_cast<std::size_t>(round)) % 4]);
     for (const auto& name : names) nodes_[name].wait_until_ready();
+    // On the way a node may be a member at one that is a member itself already.
     std::vector<std::size_t> counts;
+    std::size_t most = 0, all = 0;
     for (const Nanos end = monotonic_now() + kTimeout; monotonic_now() < end;) {
       counts.clear();
       for (const char* name : {"a", "b", "c"}) {
@@ -253,11 +255,13 @@ TEST_F(ClusterTest, ThoseWhoStartTogetherMeetAtOne) {
         ASSERT_TRUE(nodes.ok()) << nodes.error().message;
         counts.push_back(nodes->size());
       }
-      if (std::accumulate(counts.begin(), counts.end(), std::size_t{0}) == 4) break;
+      most = *std::max_element(counts.begin(), counts.end());
+      all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+      if (most == 4 && all == 4) break;
       const timespec pause{0, 20'000'000};
       ::nanosleep(&pause, nullptr);
     }
-    EXPECT_EQ(*std::max_element(counts.begin(), counts.end()), 4U)
+    EXPECT_TRUE(most == 4 && all == 4)
         << "at a " << counts[0] << ", at b " << counts[1] << ", at c " << counts[2];
     for (const auto& name : names) nodes_[name].kill();
   }
