@@ -244,7 +244,7 @@ TEST_F(ClusterTest, ThoseWhoStartTogetherMeetAtOne) {
     const std::vector<std::string> names = {"a", "b", "c", "d"};
     for (std::size_t i = 0; i < 4; ++i) start(names[(i + 1 + static_cast<std::size_t>(round)) % 4]);
     for (const auto& name : names) nodes_[name].wait_until_ready();
-    // On the way a node may be a member at one that is a member itself already.
+    // While they meet, a node that has joined another one may still have members.
     std::vector<std::size_t> counts;
     std::size_t most = 0, all = 0;
     for (const Nanos end = monotonic_now() + kTimeout; monotonic_now() < end;) {

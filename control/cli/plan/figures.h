@@ -16,7 +16,7 @@ std::string seconds_text(double seconds);
 // A time per byte, in seconds: "0.8 ns per byte (1.25 GB/s)".
 std::string tau_text(double tau);
 
-// Of which operations the times of a plan with this objective are, as a line; empty for
+// A line that says for which operations a plan with this objective gives times; empty for
 // all-reduces.
 std::string objective_note(std::string_view objective);
 

@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr std::size_t kLongestName = 256;  // bytes
 // Every JSON library keeps integers up to this exactly.
 constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
-// What a plan is made for; the second one is that of SizeClass::rs_ag.
+// What a plan is made for. The second one means SizeClass::rs_ag.
 constexpr std::array<std::string_view, 2> kObjectives = {"allreduce", "rs-ag"};
 constexpr auto kLastId = static_cast<std::int64_t>(kMaxVertices) - 1;
 

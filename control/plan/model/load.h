@@ -44,7 +44,7 @@ struct ClassLoad {
 ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const double> shares);
 
 // Does the same with shares in proportion to the weights. If the class has rs_ag, an operation
-// uses one way of the trees: the result has the loads of that of the two which takes longer.
+// uses one way of the trees, and the result has the loads of the way that takes longer.
 ClassLoad evaluate(Routes& routes, const SizeClass& size_class);
 
 // Returns the indices of the loads without those of NICs that have a single link. This link has the

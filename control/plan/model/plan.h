@@ -46,7 +46,7 @@ struct SizeClass {
   // If true, each operation goes over all trees. If false, it goes whole to one tree. Without a
   // value, only a class without max_bytes is divided.
   std::optional<bool> divided{};
-  // The trees are for reduce-scatters and all-gathers, and an operation takes one way of them. In
+  // The trees are for reduce-scatters and all-gathers, and an operation uses one way of each. In
   // the class for any size each tree carries the next part of the elements, in the order of the
   // list, so that the part can be what the ranks at its root own. All classes of a plan have the
   // same value, and if it is true, those of a domain have the same trees. If it is false, the trees

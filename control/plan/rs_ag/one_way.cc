@@ -99,7 +99,7 @@ class OneWayPacking {
     return Unit{};
   }
 
-  // Level by level: each worker below the first one that can be its parent.
+  // Returns the tree of a search in breadth from the root. No other tree has fewer levels.
   std::optional<Parents> flattest(VertexId root, const Square& edges) const {
     Parents parents(problem_.machines(), kIsAbsent);
     parents[root] = kIsRoot;
@@ -153,7 +153,7 @@ class OneWayPacking {
     }
   }
 
-  // What a byte of a root's tree is worth in the row of a passage.
+  // In the row of a passage, the bytes that one root's tree sends through it are divided by this.
   double scale(std::size_t passage) const {
     return static_cast<double>(roots_) * problem_.passages().capacity(passage) *
            limits_.lower_bound;
