@@ -17,8 +17,8 @@ namespace {
 // The size of the largest element. A split at a multiple of it is the same in bytes and in
 // elements. The version before counted elements.
 constexpr std::uint64_t kElement = 8;
-// `divided` of a class in whose order its trees cut. A version that knows no such classes expects
-// true or false, so it refuses the plan.
+// The value of `divided` in a class that is cut in the order of its trees. A version that knows no
+// such classes expects true or false, and refuses the plan.
 constexpr const char* kInOrder = "in order";
 
 // True when the version before can express the plan: one class that divides operations among all
