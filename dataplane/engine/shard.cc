@@ -14,6 +14,7 @@ namespace {
 // Chores make system calls, so not every idle turn does them.
 constexpr Nanos kChoresEvery = 100 * kMicrosecond;
 constexpr Nanos kLongestSleep = 1 * kSecond;
+constexpr std::size_t kOwnSources = 2;  // a sleep polls the transport, the mailbox, and the parents
 
 }  // namespace
 
@@ -24,6 +25,7 @@ Shard::Shard(const ShardConfig& config, transport::Transport& transport)
       pipeline_(config, transport, protocol_, parents_, counters_, clock_),
       received_(kBurst) {
   messages_.reserve(2 * std::size_t{config.max_ranks});
+  polled_.reserve(kOwnSources);
 }
 
 // When the transport answers immediately, a small operation passes every stage in one turn.
@@ -96,6 +98,7 @@ void Shard::remove_job(protocol::JobId job) {
 void Shard::add_parent_connection(protocol::ParentId parent_id, ParentConnection& parent_connection,
                                   std::uint32_t shard, const protocol::BufferLayout& layout) {
   parents_.add(parent_id, parent_connection, shard, layout);
+  polled_.reserve(kOwnSources + parents_.size());
   pipeline_.pool().reserve_down(parents_.tiles_down());
 }
 
@@ -246,7 +249,8 @@ void Shard::run(const std::atomic<bool>& stop, bool busy) {
 }
 
 // Arms all sources before the sleep. Each source refuses when something has arrived already, so the
-// shard does not sleep through anything that arrives in between.
+// shard does not sleep through anything that arrives in between. `polled_` has room for all sources
+// before, because no caller catches std::bad_alloc here.
 void Shard::sleep(Nanos now) {
   bool armed = transport_.arm() && mailbox_.arm();
   polled_.assign({{transport_.fd(), POLLIN, 0}, {mailbox_.fd(), POLLIN, 0}});

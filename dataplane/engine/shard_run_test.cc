@@ -6,8 +6,10 @@
 #include <chrono>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "dataplane/engine/parent_connection.h"
+#include "tests/support/failing_new.h"
 #include "tests/support/single_shard.h"
 
 namespace tally::engine {
@@ -144,6 +146,19 @@ TEST_F(ShardRunTest, DoesNotSleepWhenAParentHasAMessage) {
   node_.shard().add_parent_connection(0, other, 0, {});
   node_.turns(2);
   EXPECT_EQ(node_.shard().tiles_in_flight(), 0u);
+}
+
+// Outside a turn nothing catches std::bad_alloc: a sleep that needed memory would end the process.
+TEST_F(ShardRunTest, SleepsWithoutMemory) {
+  QuietParentConnection first, second;
+  node_.shard().add_parent_connection(0, first, 0, {});
+  node_.shard().add_parent_connection(1, second, 0, {});
+  node_.shard().post([] { testing::fail_allocation(1); });
+  start(false);
+  EXPECT_TRUE(eventually([&] { return sleeps() > 2; }));
+  EXPECT_EQ(on_shard([] { return std::exchange(testing::allocations_left, 0); }), 1U);
+  EXPECT_EQ(node_.shard().counters().out_of_memory.read(), 0U);
+  stop();
 }
 
 TEST_F(ShardRunTest, BusyNeverSleeps) {
