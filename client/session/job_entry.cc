@@ -26,7 +26,6 @@ using nlohmann::json;
 // Time for one of several addresses. Then the next address is tried.
 constexpr Nanos kConnectSlice = 500 * kMillisecond;
 constexpr Nanos kPause = 20 * kMillisecond;  // before the rank asks again
-constexpr int kMostRetries = 50;
 
 // A node of the job, and the trees that it serves.
 struct NodeEntry {
@@ -210,14 +209,6 @@ class Entry {
     if (!node) return node;
     debug_step(DebugStep::kClientConnected);
     auto asked = ask(*node);
-    // A node with many connections from unknown clients may close this one to make room, before it
-    // has read the request.
-    for (int i = 0; i < kMostRetries && asked.status() == Status::kAgain; ++i) {
-      ::usleep(kPause / kMicrosecond);
-      node = connect(address, until, credentials_);
-      if (!node) return node;
-      asked = ask(*node);
-    }
     if (asked) return node;
     if (asked.status() != Status::kUnavailable) return asked.error();
     give_up_.answered(monotonic_now());
@@ -260,7 +251,7 @@ class Entry {
     json params = hello(channel);
     params["host"] = net::host_name();
     ask_for_policy(options_, params);
-    auto reply = channel.call("job.open", std::move(params), {}, deadline_);
+    auto reply = channel.identify("job.open", params, deadline_);
     const bool is_older = !reply && reply.status() == Status::kUnsupported;
     if (!reply && !is_older) return refusal_of(options_, reply.error());
     auto rank_loss = read_rank_loss(options_, is_older ? json::object() : *reply);
@@ -306,7 +297,7 @@ class Entry {
                std::vector<std::uint32_t> shards) {
     json params = hello(channel);
     if (placement_.epoch != 0) params["epoch"] = placement_.epoch;
-    auto opened = channel.call("session.open", std::move(params), {}, deadline_);
+    auto opened = channel.identify("session.open", params, deadline_);
     if (!opened) return opened.error();
     const auto credit = read_partition(*opened, channel);
     if (!credit) return credit.error();

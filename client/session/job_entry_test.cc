@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "client/session/join_timeout.h"
 #include "tests/support/client/scripted_node.h"
@@ -264,6 +265,29 @@ TEST_F(JobEntryTest, AsksAgainWhileTheJobBeforeEnds) {
   const auto entry = enter(coordinator.address());
   ASSERT_TRUE(entry.ok()) << entry.error().message;
   EXPECT_EQ(asked, 3);
+}
+
+// A node does so as long as an attack lasts.
+TEST_F(JobEntryTest, ConnectsAgainToANodeThatMakesRoomForOthers) {
+  std::map<std::string, int> calls;
+  ScriptedNode node(entry_path("full"), [&](const std::string& method, const json&) -> json {
+    if (++calls[method] <= 60 && method.ends_with(".open"))
+      return refusal(Status::kAgain, "there are too many connections");
+    if (method == "job.open") return {{"result", {{"nodes", json::array()}}}};
+    return method == "session.open" ? opened({65536}) : json{{"result", json::object()}};
+  });
+  const auto entry = enter(node.address(), 20 * kSecond);
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(calls["job.open"], 61);
+  EXPECT_EQ(calls["session.open"], 61);
+}
+
+TEST_F(JobEntryTest, ConnectsAgainOnlyUntilTheDeadline) {
+  ScriptedNode node(entry_path("full"), [](const auto&, const auto&) {
+    return refusal(Status::kAgain, "there are too many connections");
+  });
+  const Status ended = enter(node.address(), 300 * kMillisecond).status();
+  EXPECT_TRUE(ended == Status::kAgain || ended == Status::kDeadline);
 }
 
 TEST_F(JobEntryTest, SkipsAddressThatKnowsNoJob) {

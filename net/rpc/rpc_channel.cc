@@ -350,6 +350,20 @@ Result<json> RpcChannel::call(std::string_view method, json params, std::span<co
   }
 }
 
+Result<json> RpcChannel::identify(std::string_view method, const json& params, Nanos deadline) {
+  for (;;) {
+    auto answer = call(method, params, {}, deadline);
+    if (answer.status() != Status::kAgain || monotonic_now() + kConnectPause >= deadline) {
+      return answer;
+    }
+    ::usleep(kConnectPause / kMicrosecond);
+    auto again = connect(address_, deadline, credentials_);
+    if (!again) return again.error();
+    if (const auto trusted = again->check_owner(); !trusted) return trusted.error();
+    *this = std::move(again).value();
+  }
+}
+
 Result<json> RpcChannel::query(std::string_view method, const json& params, Nanos deadline) {
   auto answer = call(method, params, {}, deadline);
   // Before the node closes a connection to make room for another, it sends status `again` on it.

@@ -58,6 +58,13 @@ class RpcChannel {
   Result<nlohmann::json> call(std::string_view method, nlohmann::json params,
                               std::span<const int> fds, Nanos deadline);
 
+  // As call(), for a request after which the client is known to the node (job.open, session.open).
+  // Before it, the node may end the connection to make room for others, as long as it has many from
+  // clients that it does not know. The function then connects again, and checks the owner again,
+  // until the deadline.
+  Result<nlohmann::json> identify(std::string_view method, const nlohmann::json& params,
+                                  Nanos deadline);
+
   // As call(), for a channel that holds nothing at the node: no session, no place in a job, no
   // trace. The node ends such a connection after some time without requests, and may end it to make
   // room for another (docs/control.md). The function then connects once more and repeats the

@@ -26,7 +26,8 @@ namespace tally::client {
 class ScriptedNode {
  public:
   // Returns {"result": ...} or {"error": {...}}, or null for no answer. The thread serves one
-  // request at a time.
+  // request at a time. After an error of status `again` it ends the connection, as a node does to
+  // make room for others.
   using Script =
       std::function<nlohmann::json(const std::string& method, const nlohmann::json& params)>;
 
@@ -97,7 +98,9 @@ class ScriptedNode {
     reply["jsonrpc"] = "2.0";
     reply["id"] = request.at("id");
     const std::string text = reply.dump() + "\n";
-    return ::send(connection, text.data(), text.size(), MSG_NOSIGNAL) > 0;
+    const bool sent = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL) > 0;
+    return sent &&
+           reply.value("/error/data/status"_json_pointer, 0) != static_cast<int>(Status::kAgain);
   }
 
   bool receive(int connection, char& c) {
