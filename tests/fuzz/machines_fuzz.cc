@@ -30,7 +30,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   require(again.ok(), "what is written is a file of machines");
   require(write_machines(*again) == written, "and the same one");
   try_network(network_of(*file));
-  try_network(network_of_pairs(*file));
   try_network(read_network_or_machines(text));
   return 0;
 }

@@ -119,6 +119,20 @@ TEST_F(PackedPlan, ForReduceScattersAndAllGathersIsMadeAndAccepted) {
   EXPECT_EQ(make(file("network.json", two_racks()), {"--objective", "fsdp"}).status, 2);
 }
 
+// Stars at all three machines would take 2 ns per byte. The narrow pair carries 0.1 bytes per ns,
+// and machine c sends what it does not carry: tau = 2 - tau / 10.
+TEST_F(PackedPlan, GoesAroundAPairThatIsMeasuredSlow) {
+  const PlanAnswer made = make(file("measured.json", R"({"fmt":"tally-machines/1",
+    "machines":[{"name":"a","role":"worker","nic":1e9},{"name":"b","role":"worker","nic":1e9},
+                {"name":"c","role":"worker","nic":1e9}],
+    "pairs":[{"from":"a","to":"b","speed":1e8},{"from":"b","to":"a","speed":1e8},
+             {"from":"a","to":"c","speed":9.5e8}]})"),
+                               {}, true);
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_NEAR(json::parse(made.err)["lower_bound"].get<double>() * 1e9, 2 / 1.1, 0.002);
+  EXPECT_LE(json::parse(made.err)["tau"].get<double>() * 1e9, 2 / 1.1 * 1.03);
+}
+
 TEST_F(PackedPlan, IsDescribedInWords) {
   const PlanAnswer made = make(file("network.json", two_racks()));
   ASSERT_EQ(made.status, 0) << made.err;

@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "base/text/speed.h"
+#include "control/plan/json/machine_network.h"
 
 namespace tally::control::probe {
 namespace {
-
-constexpr double kNarrow = 0.9;
 
 // A begin of names that no machine's name has.
 std::string prefix_of(const plan::MachineFile& file) {
@@ -27,12 +26,12 @@ std::string prefix_of(const plan::MachineFile& file) {
 std::vector<std::string> narrow_pairs(const plan::MachineFile& file) {
   std::vector<std::pair<double, std::string>> narrow;
   for (const plan::MachinePair& pair : file.pairs) {
-    const plan::Machine &from = file.machines[pair.from], &to = file.machines[pair.to];
-    const double nics = std::min(from.out, to.in);
-    if (nics <= 0 || pair.speed >= kNarrow * nics) continue;
-    narrow.emplace_back(pair.speed / nics,
-                        fmt::format("{} -> {}: {} where both NICs carry {}", from.name, to.name,
-                                    speed_text(pair.speed), speed_text(nics)));
+    const double nics = plan::nics_of_narrow(file, pair);
+    if (nics == 0) continue;
+    narrow.emplace_back(
+        pair.speed / nics,
+        fmt::format("{} -> {}: {} where both NICs carry {}", file.machines[pair.from].name,
+                    file.machines[pair.to].name, speed_text(pair.speed), speed_text(nics)));
   }
   std::stable_sort(narrow.begin(), narrow.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

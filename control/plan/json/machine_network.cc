@@ -69,6 +69,17 @@ class MachineNetwork {
   std::map<std::string, VertexId> ids_;  // of racks and switches
 };
 
+// The route of a pair that has a link is this link, because it has the fewest hops.
+Network with_narrow_pairs(Network network, const MachineFile& file) {
+  std::map<std::pair<VertexId, VertexId>, double> links;
+  for (const MachinePair& pair : file.pairs) {
+    if (nics_of_narrow(file, pair) == 0) continue;
+    links[{static_cast<VertexId>(pair.from), static_cast<VertexId>(pair.to)}] = pair.speed;
+  }
+  for (const auto& [ends, speed] : links) network.links.push_back({ends.first, ends.second, speed});
+  return network;
+}
+
 Outcome check_machines(const Network& network) {
   if (auto valid = validate(network); !valid) return valid;
   const std::vector<bool> found = reached(network, 0, true);
@@ -87,27 +98,18 @@ Outcome check_machines(const Network& network) {
 Result<Network> network_of(const MachineFile& file) {
   auto machines = machines_of(file);
   if (!machines) return machines.error();
-  if (file.racks.empty() && file.switches.empty()) {
-    return star_network(std::move(machines).value());
-  }
-  Network network = MachineNetwork(std::move(machines).value()).build(file);
+  const bool is_star = file.racks.empty() && file.switches.empty();
+  Network network = is_star ? with_narrow_pairs(star_network(std::move(machines).value()), file)
+                            : MachineNetwork(std::move(machines).value()).build(file);
   if (auto valid = check_machines(network); !valid) return valid.error();
   return network;
 }
 
-Result<Network> network_of_pairs(const MachineFile& file) {
-  auto machines = machines_of(file);
-  if (!machines) return machines.error();
-  Network network{std::move(machines).value(), {}};
-  std::map<std::pair<VertexId, VertexId>, double> links;
-  for (const MachinePair& pair : file.pairs) {
-    const auto from = static_cast<VertexId>(pair.from), to = static_cast<VertexId>(pair.to);
-    links[{from, to}] = std::min({pair.speed, network.vertices[from].out, network.vertices[to].in});
-  }
-  for (const auto& [ends, speed] : links) network.links.push_back({ends.first, ends.second, speed});
-  if (auto valid = validate(network); !valid) return valid.error();
-  if (!network.links.empty()) return network;
-  return invalid("pairs: there are none; measure them (tallyctl probe without --no-pairs)");
+double nics_of_narrow(const MachineFile& file, const MachinePair& pair) {
+  constexpr double kNarrow = 0.9;
+  const Machine &from = file.machines[pair.from], &to = file.machines[pair.to];
+  const double nics = std::min(from.out > 0 ? from.out : from.nic, to.in > 0 ? to.in : to.nic);
+  return pair.speed < kNarrow * nics ? nics : 0;
 }
 
 Result<Network> read_network_or_machines(std::string_view text, const ReadPcie& read_pcie) {
