@@ -83,27 +83,45 @@ class Racks(Cluster):
         totals = [self.stats(name)["totals"] for name in self.nodes]
         return {way: sum(one[f"bytes_{way}"] for one in totals) for way in ("up", "down")}
 
-    def test_reduce_scatters_end_and_all_gathers_begin_at_their_owners(self):
-        self.start_all(flags)
-        network, plan = self.place / "network.json", self.place / "plan.json"
-        network.write_text(json.dumps({
-            "fmt": "tally-network/1",
-            "racks": [{"name": rack, "speed": SPEED // 4} for rack in ("r1", "r2")],
-            "machines": [{"name": name, "role": "worker", "nic": SPEED, "rack": rack} for name, rack in RACKS.items()]}))
-        made = self.tallyctl("plan", "make", "--network", str(network), "--objective", "rs-ag", "--out", str(plan))
-        if "no Clp" in made.stderr:
+    def set_plan_for(self, network: dict, *options: str) -> dict:
+        """Has `plan make` plan for the network, and gives the plan to the coordinator."""
+        source, plan = self.place / "network.json", self.place / "plan.json"
+        source.write_text(json.dumps({"fmt": "tally-network/1", **network}))
+        made = self.tallyctl("plan", "make", "--network", str(source), *options, "--out", str(plan))
+        if "Clp" in made.stderr:
             self.skipTest(made.stderr)
         self.assertEqual(made.returncode, 0, made.stderr)
         self.ctl("plan", "set", str(plan))
+        return json.loads(plan.read_text())
+
+    def check_large(self, kind: str) -> None:
+        """Operations of a size that is divided over all trees are right."""
         size = ["--min-bytes", "4M", "--max-bytes", "4M", "--iters", "5", "--inflight", "3", "--type", "i32", "--check"]
+        out = self.place / "row.json"
+        text = self.perf(self.address("a"), *size, "--json", str(out), ranks=4, kind=kind).finish()
+        document = json.loads(out.read_text())
+        self.assertEqual(document["wrong"], 0, text)
+        self.assertGreater(document["checked"], 0, text)
+        self.nothing_left()
+
+    def test_results_go_another_way_where_links_differ_by_direction(self):
+        self.start_all(flags)
+        machines = [{"name": name, "role": "worker", "rack": "r", "out": SPEED if name == "a" else 2 * SPEED,
+                     "in": 2 * SPEED if name == "a" else SPEED} for name in RACKS]
+        plan = self.set_plan_for({"racks": [{"name": "r"}], "machines": machines}, "--any-way")
+        trees = plan["domains"][0]["classes"][-1]["trees"]
+        self.assertTrue(any("down" in tree for tree in trees), trees)
+        for kind in ("allreduce", "reducescatter", "broadcast"):
+            self.check_large(kind)
+
+    def test_reduce_scatters_end_and_all_gathers_begin_at_their_owners(self):
+        self.start_all(flags)
+        racks = [{"name": rack, "speed": SPEED // 4} for rack in ("r1", "r2")]
+        machines = [{"name": name, "role": "worker", "nic": SPEED, "rack": rack} for name, rack in RACKS.items()]
+        self.set_plan_for({"racks": racks, "machines": machines}, "--objective", "rs-ag")
         before = self.moved()
         for kind, way, other in (("reducescatter", "up", "down"), ("allgather", "down", "up"), ("allreduce", "up", None)):
-            out = self.place / "row.json"
-            text = self.perf(self.address("a"), *size, "--json", str(out), ranks=4, kind=kind).finish()
-            document = json.loads(out.read_text())
-            self.assertEqual(document["wrong"], 0, text)
-            self.assertGreater(document["checked"], 0, text)
-            self.nothing_left()
+            self.check_large(kind)
             after = self.moved()
             self.assertGreater(after[way], before[way], "racks have nodes that sum or hand on first")
             if other:

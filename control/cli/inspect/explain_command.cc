@@ -95,7 +95,7 @@ PlanAnswer answer_explain(const ExplainArguments& arguments, bool as_json) {
   constexpr int kRefused = 2;
   const auto bytes = operation_bytes(arguments.bytes);
   if (!bytes) return refusal(kRefused, bytes.error().message);
-  const auto options = advice_options(arguments);
+  auto options = advice_options(arguments);
   if (!options) return refusal(kRefused, options.error().message);
   const auto plan = plan_to_explain(arguments);
   if (!plan) return refusal(kRefused, plan.error().message);
@@ -107,6 +107,8 @@ PlanAnswer answer_explain(const ExplainArguments& arguments, bool as_json) {
       explain_report(*plan, **domain, {.bytes = *bytes, .hop_seconds = arguments.hop_us * 1e-6});
   if (!arguments.no_changes) {
     const bool is_rs_ag = (*domain)->classes.back().rs_ag;
+    if ((*domain)->classes.back().has_other_way())
+      options->packing.way_down = plan::WayDown::kAnyWay;
     add_advice(report, plan->network,
                is_rs_ag ? Result<plan::Advice>(
                               invalid("it is tried for all-reduces only, and this plan is "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,31 @@ namespace {
 constexpr std::string_view kByWeights =
     "by multiplicative weights, because this tallyctl was built without Clp (Debian: "
     "coinor-libclp-dev); with it plans are up to some percent faster\n";
+
+constexpr std::string_view kOtherWay =
+    "links differ by direction, or sums limit: a plan may be faster whose results go another way "
+    "than the sums came (--any-way)\n";
+
+// Whether trees whose results go back the way that the sums came may be slower than others. They
+// are not where each link is as fast in both directions and no sums limit.
+bool differs_by_direction(const plan::Network& network) {
+  std::map<std::pair<plan::VertexId, plan::VertexId>, double> speeds;
+  for (const plan::Link& link : network.links) speeds[{link.from, link.to}] = link.capacity;
+  const auto is_even = [&](const plan::Link& link) {
+    const auto back = speeds.find({link.to, link.from});
+    return back != speeds.end() && back->second == link.capacity;
+  };
+  return !std::all_of(network.links.begin(), network.links.end(), is_even) ||
+         std::any_of(network.vertices.begin(), network.vertices.end(),
+                     [](const plan::Vertex& one) { return one.sum || one.in != one.out; });
+}
+
+// The search for few levels may cost 2%.
+bool may_gain_by_other_way(const plan::Plan& plan, const plan::Certificate& certificate) {
+  const plan::SizeClass& last = plan.domains[0].classes.back();
+  return !last.rs_ag && !last.has_other_way() && certificate.tau > 1.03 * certificate.lower_bound &&
+         differs_by_direction(plan.network);
+}
 
 json describe_class(plan::Routes& routes, const plan::SizeClass& size_class) {
   std::uint32_t levels = 0;
@@ -80,6 +106,10 @@ Result<plan::Plan> plan_for_network(const std::string& path, const NetworkPlanOp
   sizes.packing.chunk = options.chunk;
   sizes.packing.epoch = options.epoch;
   sizes.hop_seconds = options.hop_seconds;
+  if (options.any_way) {
+    sizes.packing.way_down = plan::WayDown::kAnyWay;
+    sizes.packing.max_trees = plan::kServedTrees / 2;  // each may count as two
+  }
   auto plan = options.one_class ? plan::plan_packed(*network, workers, sizes.packing)
                                 : plan::plan_by_size(*network, workers, sizes);
   if (!plan) return in_file(plan.error());
@@ -105,6 +135,7 @@ json describe_packed(const plan::Plan& plan) {
           {"classes", std::move(classes)},
           {"tau", domain.certificate->tau},
           {"lower_bound", domain.certificate->lower_bound},
+          {"may_gain_by_any_way", may_gain_by_other_way(plan, *domain.certificate)},
           {"binds", load.tau > 0 ? plan::describe(load.loads[load.binds], plan.network) : ""}};
 }
 
@@ -125,8 +156,10 @@ std::string render_packed(const json& described) {
     if (classes.size() > 1) text += "  " + render_class(one, from);
     if (!one["max_bytes"].is_null()) from = one["max_bytes"].get<std::uint64_t>() + 1;
   }
-  return text + fmt::format("lower bound {:.4g} ns per byte: at most {:.2f}% from the best\n",
-                            bound * 1e9, 100 * (std::max(tau / bound, 1.0) - 1));
+  text += fmt::format("lower bound {:.4g} ns per byte: at most {:.2f}% from the best\n",
+                      bound * 1e9, 100 * (std::max(tau / bound, 1.0) - 1));
+  if (described["may_gain_by_any_way"]) text += kOtherWay;
+  return text;
 }
 
 }  // namespace tally::control

@@ -17,6 +17,7 @@ struct NetworkPlanOptions {
   double hop_seconds = 5e-6;
   bool one_class = false;  // the trees for large operations carry all sizes
   bool rs_ag = false;      // for reduce-scatters and all-gathers
+  bool any_way = false;    // results may go another way than the sums came
 };
 
 // Reads the file and plans for all its workers together. Errors name the file and the place in it,

@@ -133,6 +133,35 @@ TEST_F(PackedPlan, GoesAroundAPairThatIsMeasuredSlow) {
   EXPECT_LE(json::parse(made.err)["tau"].get<double>() * 1e9, 2 / 1.1 * 1.03);
 }
 
+// Machine a sends half as fast as it receives, and the others receive half as fast as they send.
+TEST_F(PackedPlan, MayHaveResultsThatGoAnotherWay) {
+  if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
+  json machines = {{{"name", "a"}, {"role", "worker"}, {"out", 1e9}, {"in", 2e9}}};
+  for (const char* name : {"b", "c", "d"}) {
+    machines.push_back({{"name", name}, {"role", "worker"}, {"out", 2e9}, {"in", 1e9}});
+  }
+  for (json& machine : machines) machine["rack"] = "r";
+  const std::string network = file("network.json", json{{"fmt", "tally-network/1"},
+                                                        {"racks", {{{"name", "r"}}}},
+                                                        {"machines", std::move(machines)}}
+                                                       .dump());
+  const auto tau_of = [](const PlanAnswer& made) {
+    return json::parse(made.err)["tau"].get<double>() * 1e9;
+  };
+  const PlanAnswer same = make(network, {}, true), any = make(network, {"--any-way"}, true);
+  ASSERT_EQ(same.status, 0) << same.err;
+  ASSERT_EQ(any.status, 0) << any.err;
+  EXPECT_LT(tau_of(any), 1.2 * 1.03);
+  EXPECT_GT(tau_of(same), 1.3);
+  EXPECT_EQ(same.out.find("\"down\""), std::string::npos);
+  PlanArguments arguments;
+  ASSERT_FALSE(read_plan_words({"check", file("plan.json", any.out)}, arguments));
+  const PlanAnswer checked = answer_plan(arguments, false);
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  EXPECT_NE(make(network).err.find("--any-way"), std::string::npos) << "what would be faster";
+  EXPECT_EQ(make(network, {"--any-way"}).err.find("--any-way"), std::string::npos);
+}
+
 TEST_F(PackedPlan, IsDescribedInWords) {
   const PlanAnswer made = make(file("network.json", two_racks()));
   ASSERT_EQ(made.status, 0) << made.err;

@@ -227,9 +227,9 @@ PlanAnswer write_made(const PlanArguments& arguments, const plan::Plan& plan,
 PlanAnswer answer_make_packed(const PlanArguments& arguments, bool as_json) {
   const auto options = star_options(arguments);  // for the chunk
   if (!options) return refuse(options.error().message);
-  const auto plan =
-      plan_for_network(arguments.network, {options->chunk, options->epoch, arguments.hop_us * 1e-6,
-                                           arguments.one_class, arguments.objective == "rs-ag"});
+  const auto plan = plan_for_network(
+      arguments.network, {options->chunk, options->epoch, arguments.hop_us * 1e-6,
+                          arguments.one_class, arguments.objective == "rs-ag", arguments.any_way});
   if (!plan) return refuse(plan.error().message);
   const json described = describe_packed(*plan);
   return write_made(arguments, *plan, as_json ? dump(described) : render_packed(described));
@@ -345,6 +345,10 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
       ->check(CLI::IsMember({"allreduce", "rs-ag"}))
       ->needs(network)
       ->capture_default_str();
+  make->add_flag("--any-way", arguments.any_way,
+                 "with --network: results may go another way than the sums came, which is faster "
+                 "where the directions of links differ; always so with --objective rs-ag")
+      ->needs(network);
   for (const char* other : {"--worker", "--helper", "--machines", "--model", "--split"}) {
     network->excludes(make->get_option(other));
   }

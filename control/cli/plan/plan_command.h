@@ -32,6 +32,7 @@ struct PlanArguments {
   std::string network;                  // a file; empty: stars for the machines above
   bool one_class = false;               // with network: no size classes
   std::string objective = "allreduce";  // or "rs-ag"; with network
+  bool any_way = false;                 // with network: results may go another way than sums
   std::string chunk = "256KiB";
   std::uint64_t epoch = 1;
   std::string model;  // model whose tensors the plan has; empty: none

@@ -3,6 +3,7 @@
 // file format, validate.h the conditions, and docs/planning.md the explanation.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -54,6 +55,11 @@ struct SizeClass {
   bool rs_ag = false;
 
   bool is_divided() const { return divided.value_or(!max_bytes); }
+  // Whether the results of a tree go another way than the sums came.
+  bool has_other_way() const {
+    return std::any_of(trees.begin(), trees.end(),
+                       [](const Tree& tree) { return tree.has_other_way(); });
+  }
 };
 
 // A price for each byte that crosses a passage. Passages without a price have the price 0. The unit
