@@ -8,20 +8,35 @@
 namespace tally::plan {
 namespace {
 
-// By machine, the speed of its link to the one switch, each way; empty when the network is another.
+// By machine, the speed of its only link, each way, which joins it to a switch; empty when the
+// network is another.
 std::vector<double> link_speeds(const Problem& problem) {
-  const Network& network = problem.network();
   const std::size_t machines = problem.machines();
-  if (!problem.is_two_way() || network.vertices.size() != machines + 1 ||
-      network.links.size() != 2 * machines) {
-    return {};
-  }
+  if (!problem.is_two_way()) return {};
   std::vector<double> speeds(machines, 0);
-  for (const Link& link : network.links) {
-    if (link.from < machines && link.to < machines) return {};
-    speeds[std::min(link.from, link.to)] = link.capacity;
+  for (const Link& link : problem.network().links) {
+    if (link.from >= machines) continue;
+    if (link.to < machines || speeds[link.from] > 0) return {};
+    speeds[link.from] = link.capacity;
   }
   return speeds;
+}
+
+// No machine passes on bytes of another, because each has one link.
+bool all_reach_each_other(const Problem& problem) {
+  for (VertexId id = 1; id < problem.machines(); ++id) {
+    if (!problem.routes().has(0, id)) return false;
+  }
+  return true;
+}
+
+// Whether the links between switches, too, carry these shares in the time of the NICs.
+bool nics_alone_limit(const Problem& problem, const Generated& stars) {
+  std::vector<double> seconds(problem.rows().size(), 0);
+  for (std::size_t i = 0; i < stars.trees.size(); ++i) {
+    for (const RowUse& one : stars.uses[i]) seconds[one.row] += stars.shares[i] * one.seconds;
+  }
+  return *std::max_element(seconds.begin(), seconds.end()) <= stars.tau * (1 + 1e-9);
 }
 
 // By machine: the prices of its link that show the bound. Either the slowest worker's NIC limits,
@@ -47,7 +62,9 @@ std::vector<double> machine_prices(const Problem& problem, const std::vector<dou
 
 std::optional<Generated> full_bisection(const Problem& problem) {
   const auto speeds = link_speeds(problem);
-  if (speeds.empty() || problem.workers().size() < 2) return std::nullopt;
+  if (speeds.empty() || problem.workers().size() < 2 || !all_reach_each_other(problem)) {
+    return std::nullopt;
+  }
   std::vector<Vertex> machines;
   for (VertexId id = 0; id < speeds.size(); ++id) {
     machines.push_back(problem.network().vertices[id]);
@@ -64,11 +81,13 @@ std::optional<Generated> full_bisection(const Problem& problem) {
     found.trees.push_back({0, star_parents(machines.size(), problem.workers(), id), {}});
     found.uses.push_back(problem.rows().use_of(found.trees.back()));
   }
+  if (!nics_alone_limit(problem, found)) return std::nullopt;
   const auto prices = machine_prices(problem, speeds, star.lower_bound);
   found.prices.assign(problem.passages().size(), 0);
   for (std::size_t i = 0; i < problem.network().links.size(); ++i) {
     const Link& link = problem.network().links[i];
-    found.prices[i] = prices[std::min(link.from, link.to)];
+    const VertexId end = std::min(link.from, link.to);
+    if (end < prices.size()) found.prices[i] = prices[end];
   }
   return found;
 }

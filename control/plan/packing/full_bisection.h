@@ -1,4 +1,4 @@
-// The closed form of star_planner.h, for a network that is given with its switch and links.
+// The closed form of star_planner.h, for a network that is given with its switches and links.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,9 @@
 
 namespace tally::plan {
 
-// Returns stars with the best shares and the prices that prove it, when all machines are joined to
-// one switch and are as fast in as out, and none sums slowly. Otherwise nullopt.
+// Returns stars with the best shares and the prices that prove it, when each machine is joined to
+// one switch and is as fast in as out, none sums slowly, and the links between switches carry the
+// stars as fast as the NICs do. Otherwise nullopt.
 std::optional<Generated> full_bisection(const Problem& problem);
 
 }  // namespace tally::plan

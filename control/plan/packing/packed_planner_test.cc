@@ -166,6 +166,34 @@ TEST(PackedPlanner, TakesTheClosedFormOfFullBisection) {
   EXPECT_NEAR(report.lower_bound, 1e-7, 1e-16);
 }
 
+// Stars bring 4 bytes over a rack's link each way for each byte of the operation.
+TEST(PackedPlanner, TakesTheClosedFormWhereLinksBetweenRacksDoNotLimit) {
+  const Network narrow = rack_network(2, 4, 2, 1e9, 3.1e9),
+                wide = rack_network(2, 4, 2, 1e9, 3.2e9);
+  const auto method_of = [](const Network& network) {
+    return plan_packed(network, workers_of(network), {})->method;
+  };
+  EXPECT_NE(method_of(narrow), "star");
+  EXPECT_EQ(method_of(wide), "star");
+  const auto plan = plan_packed(wide, workers_of(wide), {});
+  const Certificate& certificate = *plan->domains[0].certificate;
+  EXPECT_NEAR(certificate.lower_bound, 14 / 11e9, 1e-15);
+  EXPECT_LE(certificate.tau, certificate.lower_bound * 1.001);
+}
+
+// It tries trees of several levels too, which no later step may choose.
+TEST(PackedPlanner, FindsTheBestStars) {
+  const Network network = rack_network(2, 4, 2, 1e9, 6e9);
+  PackingOptions options;
+  options.use_closed_form = false;
+  options.max_height = 1;
+  PackingReport report;
+  const auto plan = plan_packed(network, workers_of(network), options, &report);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_NEAR(report.served, 14 / 11e9, 1e-12);
+  EXPECT_LE(report.plan, 1.001 * 14 / 11e9);
+}
+
 TEST(PackedPlanner, OneWorkerSendsNothing) {
   const Network network = rack_network(2, 1, 1, 1e3, 1e3);
   const auto plan = plan_packed(network, std::vector<VertexId>{2}, {});
