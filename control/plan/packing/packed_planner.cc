@@ -146,6 +146,25 @@ class Planner {
            (tree.down.empty() || options_.way_down == WayDown::kAnyWay);
   }
 
+  // Leaves the others out: later steps may choose any of the trees. Precondition: no other tree has
+  // a share.
+  Generated only_served(Generated generated) const {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < generated.trees.size(); ++i) {
+      if (!is_served(generated.trees[i])) continue;
+      if (kept != i) {
+        generated.trees[kept] = std::move(generated.trees[i]);
+        generated.uses[kept] = std::move(generated.uses[i]);
+        generated.shares[kept] = generated.shares[i];
+      }
+      ++kept;
+    }
+    generated.trees.resize(kept);
+    generated.uses.resize(kept);
+    generated.shares.resize(kept);
+    return generated;
+  }
+
   // Packs anew with trees that are not too high and whose results go a way that is allowed, when
   // some are not.
   Result<Generated> limit(Generated any) {
@@ -153,8 +172,8 @@ class Planner {
     for (std::size_t i = 0; i < any.trees.size(); ++i) {
       is_fine = is_fine && (any.shares[i] <= 0 || is_served(any.trees[i]));
     }
-    if (is_fine) return any;
-    std::vector<Tree> first;
+    if (is_fine) return only_served(std::move(any));
+    std::vector<Tree> first = first_trees(even_);
     for (Tree& tree : any.trees) {
       flatten(tree.up, true);
       if (!tree.down.empty()) flatten(tree.down, false);
