@@ -66,7 +66,8 @@ class Adviser {
       }
       const auto tau = tau_of(with_helper(network_, place.at, advice_.helper));
       if (!tau) return tau.error();
-      advice_.helpers.push_back({place, *tau});
+      // At worst the helper does nothing, where the planner has no exact prices.
+      advice_.helpers.push_back({place, std::min(*tau, advice_.now.tau)});
     }
     return Unit{};
   }
@@ -86,7 +87,7 @@ class Adviser {
                                            ? std::vector<double>(passages_.size(), 1)
                                            : bound_shares(passages_, advice_.now.dual);
     std::vector<std::pair<double, Upgrade>> hopeful;
-    for (Upgrade& upgrade : possible_upgrades(routes_, is_worker_)) {
+    for (Upgrade& upgrade : possible_upgrades(network_, is_worker_)) {
       const double possible = least_possible(upgrade, shares);
       if (is_of_use(possible)) {
         hopeful.emplace_back(possible, std::move(upgrade));

@@ -12,6 +12,26 @@
 namespace tally::plan {
 namespace {
 
+// The network with speeds that are nearly equal made equal: what is measured at alike places differs
+// a little.
+Network with_even_speeds(const Network& network) {
+  constexpr double kNearly = 1.1;
+  Network even = network;
+  std::vector<double*> speeds;
+  for (Vertex& vertex : even.vertices) {
+    speeds.insert(speeds.end(), {&vertex.in, &vertex.out});
+    if (vertex.sum) speeds.push_back(&*vertex.sum);
+  }
+  for (Link& link : even.links) speeds.push_back(&link.capacity);
+  std::sort(speeds.begin(), speeds.end(), [](const double* a, const double* b) { return *a < *b; });
+  double least = 0;
+  for (double* speed : speeds) {
+    if (*speed > kNearly * least) least = *speed;
+    *speed = least;
+  }
+  return even;
+}
+
 // By vertex: a number that vertices have in common if they can change places.
 std::vector<std::size_t> kinds_of_vertices(const Network& network, const Symmetry& symmetry) {
   std::vector<std::size_t> kinds(network.vertices.size());
@@ -140,9 +160,11 @@ Network with_helper(const Network& network, VertexId at, const Vertex& helper) {
   return result;
 }
 
-std::vector<Upgrade> possible_upgrades(Routes& routes, const std::vector<bool>& is_worker) {
+std::vector<Upgrade> possible_upgrades(const Network& measured,
+                                       const std::vector<bool>& is_worker) {
   using Key = std::optional<std::tuple<bool, double, double>>;
-  const Network& network = routes.network();
+  const Network network = with_even_speeds(measured);
+  Routes routes(network);
   const Symmetry symmetry = find_symmetry(routes, is_worker);
   std::vector<Upgrade> upgrades;
   add_links(network, symmetry, upgrades);

@@ -42,8 +42,9 @@ struct Upgrade {
 };
 
 // Returns for each kind of links, NICs and sums the upgrade of all and the upgrade of one. NICs are
-// of one kind if they are equal, and all or none of the machines are workers. So are sums.
-std::vector<Upgrade> possible_upgrades(Routes& routes, const std::vector<bool>& is_worker);
+// of one kind if their speeds are within a tenth of each other, and all or none of the machines are
+// workers. So are sums.
+std::vector<Upgrade> possible_upgrades(const Network& network, const std::vector<bool>& is_worker);
 
 // Returns the indices of the passages that get faster.
 std::vector<std::size_t> passages_of(const Upgrade& upgrade, const Passages& passages);
