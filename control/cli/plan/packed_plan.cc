@@ -32,7 +32,7 @@ constexpr std::string_view kByWeights =
 
 constexpr std::string_view kOtherWay =
     "links differ by direction, or sums limit: a plan may be faster whose results go another way "
-    "than the sums came (--any-way)\n";
+    "than the sums came (--any-way, which takes minutes for large networks)\n";
 
 // Whether trees whose results go back the way that the sums came may be slower than others. They
 // are not where each link is as fast in both directions and no sums limit.

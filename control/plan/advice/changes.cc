@@ -12,8 +12,8 @@
 namespace tally::plan {
 namespace {
 
-// The network with speeds that are nearly equal made equal: what is measured at alike places differs
-// a little.
+// The network with speeds that are nearly equal made equal: what is measured at alike places
+// differs a little.
 Network with_even_speeds(const Network& network) {
   constexpr double kNearly = 1.1;
   Network even = network;

@@ -8,6 +8,7 @@
 #include "base/lp/lp.h"
 #include "control/plan/model/validate.h"
 #include "control/plan/packing/packed_planner.h"
+#include "control/plan/packing/same_way.h"
 #include "tests/support/control/test_networks.h"
 
 namespace tally::plan {
@@ -53,6 +54,37 @@ double bound_of_partitions(const Network& network, std::vector<std::size_t>& par
     bound = std::max(bound, bound_of_partitions(network, part, next + 1, std::max(parts, i + 1)));
   }
   return bound;
+}
+
+TEST_F(PackingBounds, TreesOfOneWayTakeTheTimeOfTheSlowerDirections) {
+  std::mt19937_64 random(207);
+  for (int i = 0; i < 30; ++i) {
+    Network network = rack_network(2, 3, i % 2, 1e3, 1.5e3);
+    for (Link& link : network.links) link.capacity *= 1 + 0.5 * static_cast<double>(random() % 3);
+    for (VertexId id = 0; id < network.machines(); ++id) {
+      network.vertices[id].in = network.vertices[id].out = 2e3;
+      network.vertices[id].sum = 1e4;
+    }
+    const auto slower = slower_directions(network, workers_of(network));
+    ASSERT_TRUE(slower.has_value());
+    const double tau = report_of(*slower).served;
+    EXPECT_NEAR(report_of(network).served, tau, 2e-3 * tau) << i;
+  }
+}
+
+TEST_F(PackingBounds, DirectionsCountWhereSumsLimitOrALinkIsOneWay) {
+  Network network = rack_network(2, 3, 1, 1e3, 2e3);
+  const auto workers = workers_of(network);
+  EXPECT_FALSE(slower_directions(network, workers).has_value()) << "no direction is slower";
+  network.links[0].capacity = 500;
+  ASSERT_TRUE(slower_directions(network, workers).has_value());
+  EXPECT_EQ(slower_directions(network, workers)->links[1].capacity, 500);
+  Network slow = network;
+  slow.vertices[3].sum = 900;
+  EXPECT_FALSE(slower_directions(slow, workers).has_value());
+  Network one_way = network;
+  one_way.links.push_back({0, 4, 1e3});
+  EXPECT_FALSE(slower_directions(one_way, workers).has_value());
 }
 
 // Nash-Williams and Tutte, 1961.

@@ -11,6 +11,7 @@
 #include "control/plan/model/validate.h"
 #include "control/plan/packing/full_bisection.h"
 #include "control/plan/packing/placement.h"
+#include "control/plan/packing/same_way.h"
 #include "control/plan/packing/selection.h"
 #include "control/plan/packing/trees/first_trees.h"
 #include "control/plan/packing/trees/two_way_pricing.h"
@@ -21,6 +22,9 @@ namespace {
 
 // With more machines, the choice of helpers one by one takes long.
 constexpr std::size_t kFewMachines = 100;
+// For so many the cheapest trees are found soon where directions differ, and with them a bound for
+// any way down.
+constexpr std::size_t kFewDirectedMachines = 16;
 constexpr int kSlowRounds = 60;  // where every round takes long
 
 Result<std::vector<VertexId>> check_workers(const Network& network,
@@ -38,6 +42,24 @@ Result<std::vector<VertexId>> check_workers(const Network& network,
     return invalid(fmt::format("worker {}: must be the id of a node whose role is worker", id));
   }
   return sorted;
+}
+
+// Returns the plan with the time of its trees on its network, and the bound that its prices show
+// there.
+Result<Plan> certified(Plan plan, std::uint32_t max_height, PackingReport& report) {
+  Routes routes(plan.network);
+  Domain& domain = plan.domains.front();
+  Certificate& certificate = *domain.certificate;
+  certificate.tau = evaluate(routes, domain.classes.front()).tau;
+  if (!certificate.dual.empty()) {
+    const auto bound = dual_bound(routes, domain.workers, certificate.dual);
+    if (!bound) return bound.error();
+    certificate.lower_bound = std::min(*bound, certificate.tau);
+  }
+  report.plan = certificate.tau;
+  report.lower_bound = certificate.lower_bound;
+  if (auto outcome = validate(plan, Limits{max_height}); !outcome) return outcome.error();
+  return plan;
 }
 
 class Planner {
@@ -221,24 +243,14 @@ class Planner {
       size_class.trees.push_back(selection.trees[i]);
       size_class.trees.back().weight = weights[i];
     }
-    Certificate certificate{evaluate(even_.routes(), size_class).tau};
+    domain.classes.push_back(std::move(size_class));
+    domain.certificate.emplace();
     for (std::size_t i = 0; i < prices_.size(); ++i) {
       const auto& [passage, from, to, capacity] = even_.passages().at(i);
-      if (prices_[i] > 0) certificate.dual.push_back({passage, from, to, prices_[i]});
+      if (prices_[i] > 0) domain.certificate->dual.push_back({passage, from, to, prices_[i]});
     }
-    if (!certificate.dual.empty()) {
-      const auto bound = dual_bound(even_.routes(), domain.workers, certificate.dual);
-      if (!bound) return bound.error();
-      certificate.lower_bound = std::min(*bound, certificate.tau);
-    }
-    report.plan = certificate.tau;
-    report.lower_bound = certificate.lower_bound;
-    domain.certificate = std::move(certificate);
-    domain.classes.push_back(std::move(size_class));
     plan.domains.push_back(std::move(domain));
-    if (auto outcome = validate(plan, Limits{options_.max_height}); !outcome)
-      return outcome.error();
-    return plan;
+    return certified(std::move(plan), options_.max_height, report);
   }
 
   const Network& network_;
@@ -260,6 +272,15 @@ Result<Plan> plan_packed(const Network& network, std::span<const VertexId> worke
   PackingReport unused;
   PackingReport& reached = report != nullptr ? *report : unused;
   reached = {};
+  const bool is_one_way = options.way_down == WayDown::kSameWay;
+  if (is_one_way && network.machines() > kFewDirectedMachines) {
+    if (const auto slower = slower_directions(network, *sorted)) {
+      auto plan = Planner(*slower, *sorted, options).run(reached);
+      if (!plan) return plan;
+      plan->network = network;
+      return certified(std::move(*plan), options.max_height, reached);
+    }
+  }
   return Planner(network, *sorted, options).run(reached);
 }
 

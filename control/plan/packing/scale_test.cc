@@ -45,6 +45,28 @@ TEST_F(PackingScale, SixtyFourRacks) {
   expect_near_bound(rack_network(64, 16, 2, 12.5e9, 50e9), 0.01);
 }
 
+// As `probe` measures them: each direction has a speed of its own, and sums are no limit.
+TEST_F(PackingScale, MeasuredRacks) {
+  std::mt19937_64 random(402);
+  Network network = rack_network(8, 8, 2, 12.5e9, 25e9);
+  const auto measured = [&random](double speed) {
+    return speed * (0.98 + 0.04 * static_cast<double>(random() % 1000) / 1000);
+  };
+  for (Vertex& machine : network.vertices) {
+    if (machine.role == Role::kSwitch) continue;
+    machine.in = measured(machine.in);
+    machine.out = measured(machine.out);
+    machine.sum = 2e11;
+  }
+  for (Link& link : network.links) {
+    const Vertex &from = network.vertices[link.from], &to = network.vertices[link.to];
+    link.capacity = from.role != Role::kSwitch ? from.out
+                    : to.role != Role::kSwitch ? to.in
+                                               : measured(link.capacity);
+  }
+  expect_near_bound(network, 0.015);
+}
+
 // 16 helpers that all differ are too many to try all choices. The shape still shows a bound.
 TEST_F(PackingScale, RacksOfMachinesWithUnevenNics) {
   std::mt19937_64 random(401);
