@@ -95,6 +95,8 @@ def main() -> int:
     parser.add_argument("file", metavar="FILE", type=Path, help="of tally-perf sim --json")
     parser.add_argument("--svg", metavar="FILE", type=Path, required=True, help="the drawing")
     arguments = parser.parse_args()
+    if arguments.svg.is_file() and arguments.file.is_file() and arguments.svg.samefile(arguments.file):
+        parser.error(f"--svg {arguments.svg}: is the file to draw, which would be lost; give another")
     try:
         report = json.loads(arguments.file.read_text(encoding="utf-8"))
         text = drawing(report)

@@ -40,6 +40,14 @@ class PlotTest(unittest.TestCase):
         self.assertEqual(texts.count("a<b&c"), 3)
         self.assertIn("200 (2.00 x)", texts)
 
+    def test_refuses_to_replace_its_file(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "sim.svg").symlink_to(folder / "sim.json")
+            done = self.run_plot("{}", folder)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"--svg {folder}/sim.svg: is the file to draw, which would be lost", done.stderr)
+
     def test_refuses_other_files(self):
         for text in ("", "{}", "[]", '{"rows": [{}]}'):
             with tempfile.TemporaryDirectory() as name:

@@ -52,6 +52,8 @@ void add_draw(CLI::App& plan, InspectArguments& arguments) {
 }
 
 PlanAnswer answer_draw(const DrawArguments& arguments) {
+  const auto separate = check_output("--out", arguments.out, {{"PLAN", arguments.plan}});
+  if (!separate) return refusal(kRefusedDrawing, separate.error().message);
   const auto bytes = operation_bytes(arguments.bytes);
   if (!bytes) return refusal(kRefusedDrawing, bytes.error().message);
   const auto plan = read_plan_file(arguments.plan, UINT32_MAX);

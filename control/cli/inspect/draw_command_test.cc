@@ -79,6 +79,10 @@ TEST_F(DrawCommand, RefusesWithFileAndReason) {
   EXPECT_EQ(answer({"draw", damaged}).err,
             "tallyctl: " + damaged + ": fmt: missing; must be given\n");
   EXPECT_EQ(answer({"draw", plan, "--out", directory_.path()}).status, 1);
+  const PlanAnswer same = answer({"draw", plan, "--out", plan});
+  EXPECT_EQ(same.status, 2);
+  EXPECT_EQ(same.err, "tallyctl: --out " + plan +
+                          ": is the file of PLAN, which would be lost; give another\n");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -117,6 +118,22 @@ TEST_F(PlanCommand, MakeWritesAFile) {
   EXPECT_EQ(failed.status, 1);
   EXPECT_EQ(failed.err, "tallyctl: cannot write " + directory_.path() +
                             ": Is a directory; give another --out\n");
+}
+
+TEST_F(PlanCommand, MakeRefusesToReplaceWhatItReads) {
+  const std::string input = file("what was measured");
+  const std::string other_name = directory_ / "link.json";
+  std::filesystem::create_symlink(input, other_name);
+  for (const std::string option : {"--network", "--machines", "--model"}) {
+    for (const std::string& out : {input, other_name}) {
+      std::vector<std::string> words = {"make", option, input, "--out", out};
+      if (option == "--model") words.insert(words.end(), {"--worker", "a=1GB"});
+      const PlanAnswer refused = answer(words);
+      EXPECT_EQ(refused.status, 2);
+      EXPECT_EQ(refused.err, "tallyctl: --out " + out + ": is the file of " + option +
+                                 ", which would be lost; give another\n");
+    }
+  }
 }
 
 TEST_F(PlanCommand, UnevenMachinesAreComparedWithUniformWeights) {

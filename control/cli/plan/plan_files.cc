@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "control/plan/json/plan_json.h"
@@ -49,6 +50,20 @@ Result<const plan::Domain*> find_domain(const plan::Plan& plan, const std::strin
   }
   return invalid(fmt::format("--domain {}: the plan has no such domain; the first is \"{}\"", name,
                              plan.domains.front().name));
+}
+
+Outcome check_output(std::string_view option, std::string_view path,
+                     std::initializer_list<InputFile> inputs) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  // Nothing is lost at a terminal or a pipe, which may be both.
+  if (!fs::is_regular_file(path, failed)) return Unit{};
+  for (const InputFile& input : inputs) {
+    if (!fs::equivalent(path, input.path, failed)) continue;
+    return invalid(fmt::format("{} {}: is the file of {}, which would be lost; give another",
+                               option, path, input.option));
+  }
+  return Unit{};
 }
 
 Result<OutputFile> create_out(const std::string& path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,17 @@ Result<plan::Plan> read_plan_file(const std::string& path, std::uint32_t max_hei
 // Returns the domain of this name, or the first one for an empty name. The plan keeps it. An error
 // says that the plan has no such domain.
 Result<const plan::Domain*> find_domain(const plan::Plan& plan, const std::string& name);
+
+// A file that a command reads.
+struct InputFile {
+  std::string_view option;  // that names it
+  std::string_view path;    // empty: it is not given
+};
+
+// Refuses an output that is the file of an input of the same command, which it would replace.
+// option: of the output.
+Outcome check_output(std::string_view option, std::string_view path,
+                     std::initializer_list<InputFile> inputs);
 
 // Create and write the file of --out, which errors name.
 Result<OutputFile> create_out(const std::string& path);

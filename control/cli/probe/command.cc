@@ -135,6 +135,8 @@ CLI::App* add_probe(CLI::App& app, ProbeArguments& arguments) {
 }
 
 int run_probe(const ProbeArguments& arguments, const ProbeRun& run) {
+  const auto separate = check_output("--out", arguments.out, {{"--config", arguments.config}});
+  if (!separate) return fail(separate.error().message, kUsage);
   std::optional<OutputFile> out;
   if (!arguments.out.empty()) {
     auto created = create_out(arguments.out);  // before a minute of measuring is lost

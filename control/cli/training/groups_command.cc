@@ -123,6 +123,8 @@ void add_groups(CLI::App& plan, TrainingArguments& arguments) {
 }
 
 PlanAnswer answer_groups(const GroupsArguments& arguments, bool as_json) {
+  const auto separate = check_output("--out", arguments.out, {{"--steps", arguments.steps}});
+  if (!separate) return refuse_groups(2, separate.error().message);
   const auto text = read_file(arguments.steps, "a file of the workers' steps");
   if (!text) return refuse_groups(2, text.error().message);
   const auto file = plan::read_steps(*text);

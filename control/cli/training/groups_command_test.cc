@@ -116,5 +116,13 @@ TEST_F(PlanGroups, RefusesWrongOptions) {
   EXPECT_EQ(answer({"--out", "/nowhere/plan.json"}).status, kFailed);
 }
 
+TEST_F(PlanGroups, RefusesToReplaceItsFile) {
+  const std::string steps = file(steps_);
+  const PlanAnswer shown = answer({"--out", steps});
+  EXPECT_EQ(shown.status, 2);
+  EXPECT_EQ(shown.err, "tallyctl: --out " + steps +
+                           ": is the file of --steps, which would be lost; give another\n");
+}
+
 }  // namespace
 }  // namespace tally::control

@@ -140,6 +140,9 @@ void add_pipeline(CLI::App& plan, TrainingArguments& arguments) {
 }
 
 PlanAnswer answer_pipeline(const PipelineArguments& arguments, bool as_json) {
+  const auto separate = check_output(
+      "--out", arguments.out, {{"--profile", arguments.profile}, {"--gpus", arguments.gpus}});
+  if (!separate) return refuse_pipeline(2, separate.error().message);
   const auto input = read_input(arguments);
   if (!input) return refuse_pipeline(2, input.error().message);
   const plan::pipeline::Options options = pipeline_options(arguments);

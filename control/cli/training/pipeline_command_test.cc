@@ -184,5 +184,15 @@ TEST_F(PlanPipeline, RefusesWrongOptions) {
   EXPECT_EQ(answer({"--out", "/nowhere/plan.json"}).status, kFailed);
 }
 
+TEST_F(PlanPipeline, RefusesToReplaceItsFiles) {
+  for (const std::string input : {"profile", "gpus"}) {
+    const std::string path = directory_ / (input + ".json");
+    const PlanAnswer shown = answer({"--out", path});
+    EXPECT_EQ(shown.status, 2);
+    EXPECT_EQ(shown.err, "tallyctl: --out " + path + ": is the file of --" + input +
+                             ", which would be lost; give another\n");
+  }
+}
+
 }  // namespace
 }  // namespace tally::control

@@ -292,6 +292,8 @@ int run_sim(int argc, char** argv) {
   const auto parsed = parse_sim_options(argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   const auto& options = std::get<SimOptions>(parsed);
+  const auto separate = control::check_output("--json", options.json, {{"--plan", options.plan}});
+  if (!separate) return fail(separate.error(), kUsage);
   const auto report = simulate_file(options);
   if (!report) return fail(report.error(), kUsage);
   for (const json& why : report->at("left_out")) {

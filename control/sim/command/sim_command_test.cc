@@ -2,20 +2,38 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "control/plan/json/plan_json.h"
 #include "tests/support/control/test_plans.h"
+#include "tests/support/temporary_directory.h"
 
 namespace tally::simulator {
 namespace {
 
 using nlohmann::json;
 
-std::variant<SimOptions, int> parse(std::vector<std::string> words) {
+// The result of `call` with the arguments of `tally-perf sim WORDS`.
+template <class Call>
+auto with_words(std::vector<std::string> words, Call call) {
   words.insert(words.begin(), {"tally-perf", "sim"});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  return parse_sim_options(static_cast<int>(argv.size()), argv.data());
+  return call(static_cast<int>(argv.size()), argv.data());
+}
+
+std::variant<SimOptions, int> parse(std::vector<std::string> words) {
+  return with_words(std::move(words), parse_sim_options);
+}
+
+using Ended = std::pair<int, std::string>;  // of a run: the exit status, and stderr
+
+Ended run(std::vector<std::string> words) {
+  ::testing::internal::CaptureStderr();
+  const int status = with_words(std::move(words), run_sim);
+  return {status, ::testing::internal::GetCapturedStderr()};
 }
 
 json report_of(const SimOptions& options) {
@@ -114,6 +132,15 @@ TEST(SimCommand, ErrorsNameTheFlagAndTheRemedy) {
   EXPECT_NE(message_of(options).find("give a larger --chunk"), std::string::npos);
   options.chunk = std::uint64_t{2} << 30;
   EXPECT_EQ(message_of(options), "--chunk 2GiB: at most 1GiB");
+}
+
+TEST(SimCommand, RefusesToReplaceThePlan) {
+  test::TemporaryDirectory directory;
+  const std::string plan = directory / "plan.json";
+  std::ofstream(plan) << plan::write_plan(plan::small_plan());
+  EXPECT_EQ(run({"--plan", plan, "--json", plan}),
+            (Ended{2, "tally-perf sim: --json " + plan +
+                          ": is the file of --plan, which would be lost; give another\n"}));
 }
 
 TEST(SimCommand, AFailureIsMarkedInTheTable) {
