@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/cli/common/flags.h"
+#include "control/cli/common/standard_output.h"
 
 namespace tally::control {
 namespace {
@@ -80,8 +81,7 @@ int run_drain(rpc::RpcChannel& channel, const DrainArguments& arguments, bool as
     const bool done = arguments.undo || waiting.empty() || has_given_up(waiting);
     if (done || monotonic_now() >= until) return end(arguments, *answer, as_json);
     const std::string now = describe(waiting);
-    if (!as_json && now != last) fmt::print("{}", now);
-    if (std::fflush(stdout) != 0) return kStays;  // the reader of stdout has ended
+    if (!as_json && now != last && !print_out(now, "tallyctl")) return kStays;
     last = now;
     params["look"] = true;
     const timespec pause{0, kLookEvery};

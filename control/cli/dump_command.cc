@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "control/cli/common/members.h"
+#include "control/cli/common/standard_output.h"
 #include "control/cli/common/tables.h"
 #include "control/cli/plan/plan_files.h"
 #include "control/threads/parallel_for.h"
@@ -114,7 +114,7 @@ Result<std::string> run_dump(RpcChannel& node, const DumpArguments& arguments, N
     jobs += entry["jobs"].size();
   }
   if (arguments.out.empty()) {
-    std::cout << text << std::flush;
+    if (const auto written = write_stdout(text); !written) return written.error();
     return summary;
   }
   if (const auto written = write_out(arguments.out, text); !written) return written.error();

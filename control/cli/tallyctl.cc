@@ -17,6 +17,7 @@
 
 #include "control/cli/common/explain.h"
 #include "control/cli/common/flags.h"
+#include "control/cli/common/standard_output.h"
 #include "control/cli/doctor/command.h"
 #include "control/cli/drain_command.h"
 #include "control/cli/dump_command.h"
@@ -147,8 +148,7 @@ int trace(rpc::RpcChannel& channel, TraceArguments arguments, double timeout) {
   arguments.timeout = timeout;
   const auto written = run_trace(channel, arguments);
   if (!written) return fail(written.error());
-  fmt::print("{}\n", *written);
-  return 0;
+  return print_out(*written + "\n", "tallyctl") ? 0 : kFailed;
 }
 
 // The document and the summary go to different streams when both would go to standard output.
@@ -170,16 +170,14 @@ int show(rpc::RpcChannel& channel, const std::string& command, const Arguments& 
                                                 json::error_handler_t::replace) +
                                        "\n"
                                  : render(command, arguments, *answer, last);
-    fmt::print("{}{}", clear ? "\033[H\033[2J" : "", text);
-    if (std::fflush(stdout) != 0) return kFailed;  // the reader of stdout has ended
+    if (!print_out((clear ? "\033[H\033[2J" : "") + text, "tallyctl")) return kFailed;
     if (arguments.watch <= 0) return 0;
     pause(arguments.watch);
   }
 }
 
 int print_answer(const PlanAnswer& answer) {
-  fmt::print("{}", answer.out);
-  const bool printed = std::fflush(stdout) == 0;  // false: the reader of stdout has ended
+  const bool printed = print_out(answer.out, "tallyctl");
   fmt::print(stderr, "{}", answer.err);
   return answer.status == 0 && !printed ? kFailed : answer.status;
 }

@@ -15,6 +15,7 @@
 
 #include "base/system/fd.h"
 #include "control/cli/common/members.h"
+#include "control/cli/common/standard_output.h"
 #include "control/cli/common/tables.h"
 #include "net/auth/secrets.h"
 
@@ -95,8 +96,7 @@ int make_token(const TokenArguments& arguments) {
   if (!secret) return complain(kNotDone, secret.error().message);
   const auto token = secret->make_token(std::move(rights));
   if (!token) return complain(kWrongUsage, token.error().message);
-  fmt::print("{}\n", *token);
-  return 0;
+  return print_out(*token + "\n", "tallyctl") ? 0 : kNotDone;
 }
 
 int show_token(const TokenArguments& arguments) {

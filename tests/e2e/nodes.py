@@ -108,9 +108,9 @@ class Cluster(unittest.TestCase):
             self.assertLess(time.monotonic(), until, run.output())
             time.sleep(0.05)
 
-    def tallyctl(self, *words: str, node: str = "a") -> subprocess.CompletedProcess:
-        return subprocess.run([self.TALLYCTL, "--address", self.address(node), *words], text=True, capture_output=True,
-                              timeout=TIMEOUT, check=False)
+    def tallyctl(self, *words: str, node: str = "a", stdout=subprocess.PIPE) -> subprocess.CompletedProcess:
+        return subprocess.run([self.TALLYCTL, "--address", self.address(node), *words], text=True, stdout=stdout,
+                              stderr=subprocess.PIPE, timeout=TIMEOUT, check=False)
 
     def ctl(self, *words: str, status: int = 0, node: str = "a") -> str:
         done = self.tallyctl(*words, node=node)

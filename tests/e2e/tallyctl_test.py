@@ -117,6 +117,11 @@ class Tallyctl(Cluster):
         self.assertTrue(self.ctl("plan", "draw", files[1]).startswith("digraph trees {"))
         rows = json.loads(self.ctl("--json", "plan", "sim", files[0], "--bytes", "1M"))["rows"]
         self.assertGreaterEqual(rows[0]["ratio"], 1)
+        with open("/dev/full", "w") as full:
+            for words in (("check", files[0]), ("draw", files[0]), ("make", *workers)):
+                done = self.tallyctl("plan", *words, stdout=full)
+                self.assertEqual(done.returncode, 1, words)
+                self.assertIn("tallyctl: stdout: cannot be written: No space left on device\n", done.stderr)
         for words in (("explain", "none"), ("compare", files[0], "none"), ("draw", "none"), ("sim", "none")):
             with self.subTest(words=words):
                 self.assertIn("none: cannot be read", self.ctl("plan", *words, status=2))

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/text/nearest.h"
+#include "control/cli/common/standard_output.h"
 
 namespace tally::control::doctor {
 namespace {
@@ -99,12 +100,10 @@ int run_doctor(const DoctorArguments& arguments, const DoctorOptions& options) {
   }
   std::vector<Examined> report;
   for (const Check* check : *checks) report.push_back(examine(*check, machine));
-  if (options.as_json) {
-    fmt::print("{}\n", to_json(report).dump(2, ' ', false, json::error_handler_t::replace));
-  } else {
-    fmt::print("{}", render(report));
-  }
-  if (std::fflush(stdout) != 0) return kHasProblem;  // the reader of stdout has ended
+  const std::string text =
+      options.as_json ? to_json(report).dump(2, ' ', false, json::error_handler_t::replace) + "\n"
+                      : render(report);
+  if (!print_out(text, "tallyctl")) return kHasProblem;
   return count(report, Level::kProblem) == 0 ? 0 : kHasProblem;
 }
 

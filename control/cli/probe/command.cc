@@ -11,6 +11,7 @@
 
 #include "base/text/speed.h"
 #include "control/cli/common/flags.h"
+#include "control/cli/common/standard_output.h"
 #include "control/cli/common/tables.h"
 #include "control/cli/plan/plan_files.h"
 #include "control/cli/probe/findings.h"
@@ -169,14 +170,13 @@ int run_probe(const ProbeArguments& arguments, const ProbeRun& run) {
                 measured.status() == Status::kInvalidArgument ? kUsage : kFailed);
   }
   const std::string file = plan::write_machines(measured->file);
-  fmt::print("{}", run.as_json ? file : render(*measured));
-  std::fflush(stdout);
+  const bool printed = print_out(run.as_json ? file : render(*measured), "tallyctl");
   print_notes(*measured);
   if (out) {
     out->stream() << file;
     if (const auto written = out->commit(); !written) return fail(written.error().message, kFailed);
   }
-  return measured->errors.empty() ? 0 : kFailed;
+  return printed && measured->errors.empty() ? 0 : kFailed;
 }
 
 }  // namespace tally::control::probe

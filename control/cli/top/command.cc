@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "control/cli/common/flags.h"
+#include "control/cli/common/standard_output.h"
 #include "control/cli/top/poller.h"
 #include "control/cli/top/render.h"
 #include "control/cli/top/terminal.h"
@@ -72,12 +73,10 @@ int print_views(Poller& poller, Nanos interval, bool once, bool as_json) {
     pause(interval);
     Look now = poller.look();
     const json view = top_view(before, now);
-    if (as_json) {
-      fmt::print("{}\n", view.dump(once ? 2 : -1, ' ', false, json::error_handler_t::replace));
-    } else {
-      fmt::print("{}{}", render_top(view, {}), once ? "" : "\n");
-    }
-    if (std::fflush(stdout) != 0) return kFailed;  // the reader of stdout has ended
+    const std::string text =
+        as_json ? view.dump(once ? 2 : -1, ' ', false, json::error_handler_t::replace) + "\n"
+                : render_top(view, {}) + (once ? "" : "\n");
+    if (!print_out(text, "tallyctl")) return kFailed;
     if (once) return 0;
     before = std::move(now);
   }

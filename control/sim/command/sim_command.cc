@@ -10,6 +10,7 @@
 
 #include "base/system/output_file.h"
 #include "base/text/sizes.h"
+#include "control/cli/common/standard_output.h"
 #include "control/cli/common/tables.h"
 #include "control/cli/plan/plan_files.h"
 
@@ -299,15 +300,14 @@ int run_sim(int argc, char** argv) {
   for (const json& why : report->at("left_out")) {
     std::cerr << "tally-perf sim: left out: " << why.get<std::string>() << '\n';
   }
-  if (options.json == "-") {
-    std::cout << report->dump(2) << '\n';
-    return 0;
-  }
-  std::cout << render(*report);
-  if (options.json.empty()) return 0;
-  const auto written = write_file(options.json, report->dump(2) + "\n");
+  const std::string text = report->dump(2) + "\n";
+  const bool only_json = options.json == "-";
+  const bool printed = control::print_out(only_json ? text : render(*report), "tally-perf sim");
+  const int status = printed ? 0 : kNotWritten;
+  if (only_json || options.json.empty()) return status;
+  const auto written = write_file(options.json, text);
   if (!written) return fail({written.status(), "--json " + written.error().message}, kNotWritten);
-  return 0;
+  return status;
 }
 
 }  // namespace tally::simulator

@@ -8,6 +8,7 @@
 
 #include "control/plan/json/plan_json.h"
 #include "tests/support/control/test_plans.h"
+#include "tests/support/full_stdout.h"
 #include "tests/support/temporary_directory.h"
 
 namespace tally::simulator {
@@ -141,6 +142,16 @@ TEST(SimCommand, RefusesToReplaceThePlan) {
   EXPECT_EQ(run({"--plan", plan, "--json", plan}),
             (Ended{2, "tally-perf sim: --json " + plan +
                           ": is the file of --plan, which would be lost; give another\n"}));
+}
+
+TEST(SimCommand, ReportsAFullDiskUnderStdout) {
+  test::TemporaryDirectory directory;
+  const std::string plan = directory / "plan.json";
+  std::ofstream(plan) << plan::write_plan(plan::small_plan());
+  const Ended full{1, "tally-perf sim: stdout: cannot be written: No space left on device\n"};
+  const test::FullStdout stdout_of_the_test;
+  EXPECT_EQ(run({"--plan", plan}), full);
+  EXPECT_EQ(run({"--plan", plan, "--json", "-"}), full);
 }
 
 TEST(SimCommand, AFailureIsMarkedInTheTable) {
