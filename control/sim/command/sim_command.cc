@@ -55,6 +55,11 @@ Result<Scenario> scenario_of(const plan::Network& network, const SimOptions& opt
   for (const NamedSlow& slow : options.slow) {
     const auto machine = machine_of(network, slow.machine, "--slow");
     if (!machine) return machine.error();
+    const auto is_it = [&](const SlowMachine& other) { return other.machine == *machine; };
+    if (std::any_of(scenario.slow.begin(), scenario.slow.end(), is_it)) {
+      return invalid(
+          fmt::format("--slow {}: the machine has a factor already; give one", slow.machine));
+    }
     scenario.slow.push_back({*machine, slow.factor});
   }
   for (const NamedFailure& failure : options.failures) {

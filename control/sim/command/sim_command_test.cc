@@ -119,6 +119,9 @@ TEST(SimCommand, ErrorsNameTheFlagAndTheRemedy) {
             "--slow nobody: the plan has no such machine; give a name, or a number from 0 to 3");
   options.slow = {{"10.0.0.1:7000", 2}, {"3", 2}};
   EXPECT_EQ(message_of(options), "");
+  options.slow = {{"helper 3", 2}, {"3", 3}};
+  EXPECT_EQ(message_of(options), "--slow 3: the machine has a factor already; give one");
+  options.slow.clear();
   options.domain = "other";
   EXPECT_EQ(message_of(options),
             "--domain other: the plan has no such domain; the first is \"all\"");
