@@ -38,6 +38,7 @@ void add_draw(CLI::App& plan, InspectArguments& arguments) {
           "--tree", own.tree,
           "only the tree of this number, as plan check shows it; left out: all trees, with "
           "the share of the bytes on each arrow")
+      ->check(CLI::Range(std::size_t{0}, plan::kMaxTrees - 1))
       ->type_name("N");
   draw->add_flag("--svg", own.svg, "as SVG, which the program dot makes of the text");
   draw->add_option("--dot", own.dot, "with --svg: the program dot, or its path")

@@ -71,6 +71,7 @@ TEST_F(DrawCommand, RefusesWithFileAndReason) {
             "tallyctl: --tree 4: an operation of 268435456 bytes has 4 trees; give a number from 0 "
             "to 3\n");
   EXPECT_EQ(answer({"draw", plan, "--tree", "4"}).status, 2);
+  EXPECT_EQ(answer({"draw", plan, "--tree", "-1"}).err, "--tree: Value -1 not in range 0 to 65535");
   const std::string none = directory_ / "none";
   EXPECT_EQ(
       answer({"draw", none}).err,

@@ -103,7 +103,10 @@ void add_faults(CLI::App& app, SimOptions& options) {
       ->check(control::number_in(0, 1e9))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--seed", options.seed, "of the delays")->capture_default_str()->group(group);
+  app.add_option("--seed", options.seed, "of the delays")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
+      ->capture_default_str()
+      ->group(group);
   app.add_option_function<std::vector<std::string>>(
          "--slow",
          [&options](const std::vector<std::string>& texts) {

@@ -77,6 +77,8 @@ TEST(SimCommand, RefusesWrongFlags) {
                                              {"--plan", "p", "--hop-us", "nan"},
                                              {"--plan", "p", "--order", "lifo"},
                                              {"--plan", "p", "--chunk", "0"},
+                                             {"--plan", "p", "--seed", "-1"},
+                                             {"--plan", "p", "--seed", "18446744073709551616"},
                                              {"--plan", "p", "--window", "65"}}) {
     ::testing::internal::CaptureStderr();
     const auto parsed = parse(words);
