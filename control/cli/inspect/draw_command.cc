@@ -40,9 +40,10 @@ void add_draw(CLI::App& plan, InspectArguments& arguments) {
           "the share of the bytes on each arrow")
       ->check(CLI::Range(std::size_t{0}, plan::kMaxTrees - 1))
       ->type_name("N");
-  draw->add_flag("--svg", own.svg, "as SVG, which the program dot makes of the text");
+  auto* svg = draw->add_flag("--svg", own.svg, "as SVG, which the program dot makes of the text");
   draw->add_option("--dot", own.dot, "with --svg: the program dot, or its path")
       ->type_name("PROGRAM")
+      ->needs(svg)
       ->capture_default_str();
   draw->add_option("--out", own.out, "the file to write; left out: stdout")->type_name("FILE");
   draw->footer(

@@ -72,6 +72,7 @@ TEST_F(DrawCommand, RefusesWithFileAndReason) {
             "to 3\n");
   EXPECT_EQ(answer({"draw", plan, "--tree", "4"}).status, 2);
   EXPECT_EQ(answer({"draw", plan, "--tree", "-1"}).err, "--tree: Value -1 not in range 0 to 65535");
+  EXPECT_EQ(answer({"draw", plan, "--dot", "dot"}).err, "--dot requires --svg");
   const std::string none = directory_ / "none";
   EXPECT_EQ(
       answer({"draw", none}).err,

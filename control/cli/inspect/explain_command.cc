@@ -77,13 +77,15 @@ void add_explain(CLI::App& plan, InspectArguments& arguments) {
   explain->add_option("--helper-sum", own.helper_sum, "what it sums, bytes of input per second")
       ->type_name("SPEED")
       ->needs(helper);
+  auto* faster = explain->add_option("--faster", own.faster,
+                                     "how many times as fast links, NICs and sums may become");
+  faster->check(number_in(1.01, 1000))->capture_default_str();
   explain
-      ->add_option("--faster", own.faster, "how many times as fast links, NICs and sums may become")
-      ->check(number_in(1.01, 1000))
-      ->capture_default_str();
-  explain->add_flag("--no-changes", own.no_changes,
-                    "only what limits; nothing is planned anew, which takes long for large "
-                    "networks");
+      ->add_flag("--no-changes", own.no_changes,
+                 "only what limits; nothing is planned anew, which takes long for large "
+                 "networks")
+      ->excludes(helper)
+      ->excludes(faster);
   add_all_flag(*explain, own.all);
   explain->footer(
       "docs/planning.md explains the figures. Exit status: 0 explained, 2 a file or an option is\n"

@@ -199,6 +199,9 @@ TEST_F(ExplainCommand, RefusesWithFileAndReason) {
             "tallyctl: --helper 1bit: must be from 1 to 1e+15 bytes per second\n");
   EXPECT_THAT(refusal_of({plan, "--helper-sum", "1GB"}), HasSubstr("--helper"));
   EXPECT_THAT(refusal_of({plan, "--faster", "1"}), HasSubstr("--faster"));
+  EXPECT_EQ(refusal_of({plan, "--no-changes", "--helper", "2GB"}),
+            "--helper excludes --no-changes");
+  EXPECT_EQ(refusal_of({plan, "--no-changes", "--faster", "4"}), "--faster excludes --no-changes");
 }
 
 }  // namespace

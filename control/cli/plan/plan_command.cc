@@ -323,13 +323,15 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
   make->add_option("--epoch", arguments.epoch, "the plan's epoch")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
       ->capture_default_str();
-  make->add_option("--model", arguments.model,
-                   "the plan knows its tensors, so that those that travel whole leave the nodes "
-                   "even: resnet50, vgg16, bert-large, gpt2, gpt2-xl, or a file like those in "
-                   "perf/workloads/. Tags are their numbers there, from 0")
-      ->type_name("NAME");
+  auto* model = make->add_option(
+      "--model", arguments.model,
+      "the plan knows its tensors, so that those that travel whole leave the nodes "
+      "even: resnet50, vgg16, bert-large, gpt2, gpt2-xl, or a file like those in "
+      "perf/workloads/. Tags are their numbers there, from 0");
+  model->type_name("NAME");
   make->add_option("--type", arguments.type, "of the model's elements")
       ->type_name("TYPE")
+      ->needs(model)
       ->capture_default_str();
   make->add_option("--split", arguments.split,
                    "operations below this size travel whole, others are divided; left out: 1MiB "

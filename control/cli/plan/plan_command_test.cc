@@ -194,6 +194,7 @@ TEST_F(PlanCommand, AModelComesFromAFileToo) {
       refusal({"--model", "alexnet"}),
       "tallyctl: --model alexnet: no model \"alexnet\": there are resnet50, vgg16, bert-large, "
       "gpt2, gpt2-xl, or the path of a file\n");
+  EXPECT_EQ(refusal({"--type", "bf16"}), "--type requires --model");
   EXPECT_EQ(refusal({"--model", "gpt2", "--type", "f23"}),
             "tallyctl: --type f23: must be a type like f32 or bf16\n");
   EXPECT_EQ(refusal({"--split", "1"}),

@@ -182,6 +182,12 @@ void add_rules(CLI::App& app, SimOptions& options) {
       ->check(control::number_in(0, 1e6))
       ->capture_default_str()
       ->group(group);
+  app.final_callback([&app, &options] {
+    if (options.rules == "nodes") return;
+    for (const char* flag : {"--window", "--shard-window", "--pace"}) {
+      if (app.count(flag) > 0) throw CLI::RequiresError(flag, "--rules nodes");
+    }
+  });
 }
 
 }  // namespace

@@ -91,6 +91,7 @@ TEST_F(PlanSim, RefusesWithFileAndReason) {
   const std::string damaged = file("{}");
   EXPECT_EQ(answer({damaged}).err, "tallyctl: " + damaged + ": fmt: missing; must be given\n");
   const std::string path = file(plan::write_plan(plan::small_plan()));
+  EXPECT_EQ(answer({path, "--pace", "0.8"}).err, "--pace requires --rules nodes");
   EXPECT_EQ(answer({path, "--slow", "x=2"}).err,
             "tallyctl: --slow x: the plan has no such machine; give a name, or a number from 0 to "
             "3\n");

@@ -49,9 +49,9 @@ std::string message_of(const SimOptions& options) {
 }
 
 TEST(SimCommand, ReadsItsFlags) {
-  const auto parsed =
-      parse({"--plan", "p.json", "--bytes", "1M,2G", "--baseline", "ring,ps", "--slow", "a=b=2.5",
-             "--slow", "c=3", "--fail", "d@0.5", "--order", "fifo", "--shard-window", "8M"});
+  const auto parsed = parse({"--plan", "p.json", "--bytes", "1M,2G", "--baseline", "ring,ps",
+                             "--slow", "a=b=2.5", "--slow", "c=3", "--fail", "d@0.5", "--order",
+                             "fifo", "--rules", "nodes", "--shard-window", "8M"});
   ASSERT_TRUE(std::holds_alternative<SimOptions>(parsed));
   const auto& options = std::get<SimOptions>(parsed);
   EXPECT_EQ(options.bytes, (std::vector<std::uint64_t>{1 << 20, std::uint64_t{2} << 30}));
@@ -85,6 +85,16 @@ TEST(SimCommand, RefusesWrongFlags) {
     EXPECT_NE(::testing::internal::GetCapturedStderr(), "");
     ASSERT_TRUE(std::holds_alternative<int>(parsed)) << words.size();
     EXPECT_EQ(std::get<int>(parsed), 2);
+  }
+}
+
+TEST(SimCommand, RefusesFlagsOfNodesForIdealRules) {
+  for (const std::string flag : {"--window", "--shard-window", "--pace"}) {
+    EXPECT_EQ(run({"--plan", "p", flag, "1"}),
+              (Ended{2, "tally-perf sim: " + flag +
+                            " requires --rules nodes\ntally-perf sim --help says more\n"}));
+    EXPECT_TRUE(
+        std::holds_alternative<SimOptions>(parse({"--plan", "p", flag, "1", "--rules", "nodes"})));
   }
 }
 
