@@ -369,6 +369,8 @@ std::variant<Options, int> parse_options(int argc, char** argv) {
   CLI::App app{
       "Measures a Tally node with collectives of many sizes or with the gradients of a model."};
   add_all(app, options);
+  // For --help and for suggestions: main() has called the simulator before.
+  app.add_subcommand("sim", "simulates plans and other systems, without a node");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

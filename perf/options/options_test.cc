@@ -121,6 +121,16 @@ TEST(Options, ContradictionsAreRefused) {
   EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
 }
 
+TEST(Options, HelpAndSuggestionsNameTheSimulator) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
+  EXPECT_NE(::testing::internal::GetCapturedStdout().find("  sim "), std::string::npos);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(std::get<int>(parse({"simm"})), kExitUsage);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("did you mean \"sim\"?"),
+            std::string::npos);
+}
+
 TEST(Options, HostsAndTheirWorkers) {
   const Options server =
       parsed({"allreduce", "--serve", "*:7800", "--ranks", "4", "--rank", "0,2", "--duration",

@@ -63,13 +63,19 @@ std::span<const Baseline> baselines() {
   return kBaselines;
 }
 
+std::string baseline_names() {
+  std::string names;
+  for (const Baseline& one : kBaselines) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", one.name);
+  }
+  return names;
+}
+
 Result<Work> make_baseline(std::string_view name, const Question& question) {
   const auto found = std::find_if(kBaselines.begin(), kBaselines.end(),
                                   [name](const Baseline& one) { return one.name == name; });
   if (found == kBaselines.end()) {
-    std::string names;
-    for (const Baseline& one : kBaselines) names += fmt::format(" {}", one.name);
-    return invalid(fmt::format("no baseline \"{}\"; there are{}", name, names));
+    return invalid(fmt::format("no baseline \"{}\"; there are {}", name, baseline_names()));
   }
   auto work = found->make(question);
   if (!work) return Error{work.status(), fmt::format("{}: {}", name, work.error().message)};

@@ -38,6 +38,9 @@ struct Baseline {
 
 std::span<const Baseline> baselines();
 
+// "ring, halving-doubling, ...".
+std::string baseline_names();
+
 // Makes the work of the baseline. An error names the baseline and says what it lacks: helpers,
 // racks of equal size, or a route between two machines; or that no baseline has this name.
 Result<Work> make_baseline(std::string_view name, const Question& question);

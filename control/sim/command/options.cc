@@ -47,12 +47,6 @@ std::optional<std::pair<std::string, double>> named_number(const std::string& te
   return std::pair(text.substr(0, at), number);
 }
 
-std::string baseline_names() {
-  std::string names;
-  for (const Baseline& one : baselines()) names += fmt::format("{}, ", one.name);
-  return names;
-}
-
 CLI::Option* add_size(CLI::App& app, const char* flag, std::uint64_t& target,
                       const std::string& help) {
   const auto parse = [&target, flag](const std::string& text) {
@@ -85,7 +79,7 @@ void add_work(CLI::App& app, SimOptions& options) {
       ->type_name("SIZE")
       ->group(group);
   app.add_option("--baseline", options.baselines,
-                 "compare with these on the plan's network: " + baseline_names() + "or all")
+                 "compare with these on the plan's network: " + baseline_names() + ", or all")
       ->delimiter(',')
       ->type_name("NAME")
       ->group(group);

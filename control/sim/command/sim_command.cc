@@ -25,6 +25,14 @@ constexpr std::uint64_t kBaselineChunk = 256 << 10;
 constexpr std::uint64_t kBytePsChunk = 4096000;
 constexpr double kMostTransfers = 1e8;  // of one simulation: some minutes, and some GiB
 
+bool is_switch(const plan::Network& network, const std::string& name) {
+  for (plan::VertexId id = 0; id < network.vertices.size(); ++id) {
+    const bool has_role = network.vertices[id].role == plan::Role::kSwitch;
+    if (has_role && network.name_of(id) == name) return true;
+  }
+  return false;
+}
+
 // A machine by its name, or by its number in the plan.
 Result<plan::VertexId> machine_of(const plan::Network& network, const std::string& name,
                                   const char* flag) {
@@ -36,9 +44,10 @@ Result<plan::VertexId> machine_of(const plan::Network& network, const std::strin
   const char* end = name.data() + name.size();
   const auto parsed = std::from_chars(name.data(), end, id);
   if (parsed.ec == std::errc{} && parsed.ptr == end && id < machines) return id;
-  return invalid(
-      fmt::format("{} {}: the plan has no such machine; give a name, or a number from 0 to {}",
-                  flag, name, machines - 1));
+  return invalid(fmt::format(
+      "{} {}: {}; give a name, or a number from 0 to {}", flag, name,
+      is_switch(network, name) ? "is a switch, and no machine" : "the plan has no such machine",
+      machines - 1));
 }
 
 Result<Scenario> scenario_of(const plan::Network& network, const SimOptions& options) {
@@ -79,7 +88,9 @@ Result<std::vector<std::string>> names_of(const SimOptions& options) {
     } else if (std::any_of(baselines().begin(), baselines().end(), is_it)) {
       names.push_back(name);
     } else {
-      return invalid(fmt::format("--baseline {}: there is no such baseline; see --help", name));
+      return invalid(
+          fmt::format("--baseline {}: there is no such baseline; give some of {}, or all", name,
+                      baseline_names()));
     }
   }
   return names;

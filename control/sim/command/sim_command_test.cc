@@ -129,6 +129,9 @@ TEST(SimCommand, ErrorsNameTheFlagAndTheRemedy) {
   options.slow = {{"nobody", 2}};
   EXPECT_EQ(message_of(options),
             "--slow nobody: the plan has no such machine; give a name, or a number from 0 to 3");
+  options.slow = {{"switch 4", 2}};
+  EXPECT_EQ(message_of(options),
+            "--slow switch 4: is a switch, and no machine; give a name, or a number from 0 to 3");
   options.slow = {{"10.0.0.1:7000", 2}, {"3", 2}};
   EXPECT_EQ(message_of(options), "");
   options.slow = {{"helper 3", 2}, {"3", 3}};
@@ -139,7 +142,10 @@ TEST(SimCommand, ErrorsNameTheFlagAndTheRemedy) {
             "--domain other: the plan has no such domain; the first is \"all\"");
   options.domain.clear();
   options.baselines = {"rong"};
-  EXPECT_EQ(message_of(options), "--baseline rong: there is no such baseline; see --help");
+  EXPECT_EQ(message_of(options),
+            "--baseline rong: there is no such baseline; give some of ring, halving-doubling, "
+            "double-binary-tree, hierarchical-ring, forestcoll, ps, ps-sharded, ps-colocated, "
+            "byteps, byteps-hash, or all");
   options.baselines.clear();
   options.plan_left_out = true;
   EXPECT_NE(message_of(options).find("nothing to simulate"), std::string::npos);
