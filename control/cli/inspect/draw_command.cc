@@ -16,6 +16,7 @@ namespace tally::control {
 namespace {
 
 constexpr int kRefusedDrawing = 2;
+constexpr Nanos kLongestDrawing = 30 * kSecond;  // Graphviz takes minutes for many trees
 
 std::string title_of(const plan::Plan& plan, const plan::Domain& domain,
                      std::span<const plan::Tree> trees, std::optional<std::size_t> tree) {
@@ -78,7 +79,7 @@ PlanAnswer answer_draw(const DrawArguments& arguments) {
   std::string picture = plan::draw_trees(plan->network, (*domain)->workers, trees,
                                          title_of(*plan, **domain, trees, arguments.tree));
   if (arguments.svg) {
-    auto svg = svg_of(picture, arguments.dot);
+    auto svg = svg_of(picture, arguments.dot, kLongestDrawing);
     if (!svg) return refusal(kFailed, svg.error().message);
     picture = std::move(svg).value();
   }

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -17,7 +19,9 @@ extern char** environ;
 namespace tally::control {
 namespace {
 
-constexpr std::size_t kLongestComplaint = 300;  // bytes
+constexpr std::size_t kLongestComplaint = 300;   // bytes
+constexpr Nanos kLookEvery = 10 * kMillisecond;  // whether the program has ended
+constexpr const char* kRemedy = "draw a single tree (--tree N), or leave out --svg";
 
 Error no_file(int error) {
   return {Status::kInternal, fmt::format("no memory for the picture: {}", std::strerror(error))};
@@ -76,17 +80,30 @@ Error not_started(const std::string& program, int error) {
 }
 
 // How the program ended, as waitpid() has it.
-Result<int> run_to_end(const std::string& program, const Streams& streams) {
+Result<int> end_of(pid_t child, const std::string& program, Nanos limit) {
+  const Nanos deadline = monotonic_now() + limit;
+  for (int status = 0;;) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child) return status;
+    if (ended < 0 && errno != EINTR) return not_started(program, errno);
+    if (monotonic_now() >= deadline) break;
+    const timespec pause{0, kLookEvery};
+    ::nanosleep(&pause, nullptr);
+  }
+  ::kill(child, SIGKILL);
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return Error{Status::kDeadline, fmt::format("{} needed more than {:g} s; {}", program,
+                                              static_cast<double>(limit) / kSecond, kRemedy)};
+}
+
+Result<int> run_to_end(const std::string& program, const Streams& streams, Nanos limit) {
   std::string format = "-Tsvg", name = program;
   char* const words[] = {name.data(), format.data(), nullptr};
   pid_t child = -1;
   const int error = ::posix_spawnp(&child, program.c_str(), streams.get(), nullptr, words, environ);
   if (error != 0) return not_started(program, error);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return not_started(program, errno);
-  }
-  return status;
+  return end_of(child, program, limit);
 }
 
 std::string end_text(int status) {
@@ -96,7 +113,7 @@ std::string end_text(int status) {
 
 }  // namespace
 
-Result<std::string> svg_of(const std::string& text, const std::string& program) {
+Result<std::string> svg_of(const std::string& text, const std::string& program, Nanos limit) {
   const auto in = file_with(text), out = file_with(""), complaints = file_with("");
   for (const auto* file : {&in, &out, &complaints}) {
     if (!*file) return file->error();
@@ -105,14 +122,18 @@ Result<std::string> svg_of(const std::string& text, const std::string& program) 
   streams.set(STDIN_FILENO, *in);
   streams.set(STDOUT_FILENO, *out);
   streams.set(STDERR_FILENO, *complaints);
-  const auto ended = run_to_end(program, streams);
+  const auto ended = run_to_end(program, streams, limit);
   if (!ended) return ended.error();
-  if (*ended == 0) return content_of(*out);
+  if (*ended == 0) {
+    auto picture = content_of(*out);
+    if (!picture || !picture->empty()) return picture;
+    return Error{Status::kInternal,
+                 fmt::format("{} drew nothing; give Graphviz's dot with --dot", program)};
+  }
   auto complaint = content_of(*complaints);
   if (!complaint) return complaint.error();
-  return Error{Status::kInternal,
-               fmt::format("{} {}: {}; draw a single tree (--tree), or leave out --svg", program,
-                           end_text(*ended), complaint->substr(0, kLongestComplaint))};
+  return Error{Status::kInternal, fmt::format("{} {}: {}; {}", program, end_text(*ended),
+                                              complaint->substr(0, kLongestComplaint), kRemedy)};
 }
 
 }  // namespace tally::control
