@@ -94,7 +94,7 @@ class Inspector : public json::json_sax_t {
 
 Result<json> parse_document(std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes) {
-    return bad_document(fmt::format("{} bytes: at most {}", text.size(), max_bytes));
+    return bad_document(fmt::format("more than {} bytes; make it smaller", max_bytes));
   }
   Inspector inspector;
   if (!json::sax_parse(text, &inspector)) return bad_document(inspector.mistake().text());
