@@ -107,7 +107,7 @@ TEST_F(PlanGroups, RefusesDamagedFilesWithPlaceAndRemedy) {
       HasSubstr("steps.json: workers[1].name = \"f0\": must be a name that no other machine "
                 "has"));
   steps_ = "{";
-  EXPECT_THAT(answer().err, HasSubstr("steps.json: not JSON"));
+  EXPECT_THAT(answer().err, HasSubstr("steps.json: ends early, at line 1, column 1"));
 }
 
 TEST_F(PlanGroups, RefusesWrongOptions) {

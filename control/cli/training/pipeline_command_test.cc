@@ -163,7 +163,7 @@ TEST_F(PlanPipeline, RefusesDamagedFilesWithPlaceAndRemedy) {
   EXPECT_THAT(gpus.err, HasSubstr("gpus.json: servers[0].gpus[0].type = "));
   EXPECT_EQ(gpus.err.find('\x1b'), std::string::npos);
   gpus_ = "[";
-  EXPECT_THAT(answer().err, HasSubstr("gpus.json: not JSON"));
+  EXPECT_THAT(answer().err, HasSubstr("gpus.json: ends early, at line 1, column 1"));
 }
 
 TEST_F(PlanPipeline, RefusesAModelThatDoesNotFit) {

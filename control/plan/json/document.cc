@@ -44,10 +44,22 @@ std::string reason(const json::exception& error) {
   return text;
 }
 
+// A text without a value, or one that was cut off. Blanks at its end do not count.
+std::string early_end(std::string_view text) {
+  const auto last = text.find_last_not_of(" \t\r\n");
+  if (last == std::string_view::npos) return "is empty; must be JSON";
+  const std::string_view given = text.substr(0, last + 1);
+  const auto line_begin = given.rfind('\n') + 1;  // 0 in the first line
+  return fmt::format("ends early, at line {}, column {}; write it again, whole",
+                     1 + std::count(given.begin(), given.end(), '\n'), given.size() - line_begin);
+}
+
 // Checks a text before it is parsed: for errors of JSON, and for errors that the parser accepts.
 // (Callbacks of the parser would search a list again for each object in it.)
 class Inspector : public json::json_sax_t {
  public:
+  explicit Inspector(std::string_view text) : text_(text) {}
+
   const Mistake& mistake() const { return mistake_; }
 
   bool null() override { return true; }
@@ -68,8 +80,10 @@ class Inspector : public json::json_sax_t {
     return false;
   }
 
-  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    mistake_.note("not JSON: " + reason(error));
+  // The parser counts the end of the text as one more byte that it has read.
+  bool parse_error(std::size_t bytes_read, const std::string&,
+                   const json::exception& error) override {
+    mistake_.note(bytes_read > text_.size() ? early_end(text_) : "not JSON: " + reason(error));
     return false;
   }
 
@@ -86,6 +100,7 @@ class Inspector : public json::json_sax_t {
     return true;
   }
 
+  std::string_view text_;
   std::vector<std::set<std::string>> keys_;  // of the enclosing objects and lists
   Mistake mistake_;
 };
@@ -96,7 +111,7 @@ Result<json> parse_document(std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes) {
     return bad_document(fmt::format("more than {} bytes; make it smaller", max_bytes));
   }
-  Inspector inspector;
+  Inspector inspector(text);
   if (!json::sax_parse(text, &inspector)) return bad_document(inspector.mistake().text());
   return json::parse(text, nullptr, /*allow_exceptions=*/false);
 }

@@ -118,7 +118,7 @@ TEST(MachineFile, DamagedFilesAreRefusedAtTheirPlace) {
 
 TEST(MachineFile, ErrorsNameTheKey) {
   const std::pair<std::string, std::string> cases[] = {
-      {"", "not JSON"},
+      {"", "is empty"},
       {"[]", "the file = [...]: must be an object"},
       {R"({"fmt":"gsplan/1","machines":[]})", "fmt = \"gsplan/1\""},
       {with_machine("7"), "machines[0] = 7"},
