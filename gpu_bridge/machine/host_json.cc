@@ -209,6 +209,7 @@ Result<Host> read_machine(std::string_view text, const ReadFile& read_file) {
   if (!document) return document.error();
   Mistake mistake;
   const Value file(*document, mistake);
+  file.expect_format(kHostFormat);
   const bool has_hwloc = file.has("hwloc");
   if (has_hwloc) {
     file.expect_object(
@@ -218,7 +219,6 @@ Result<Host> read_machine(std::string_view text, const ReadFile& read_file) {
                         "nvlinks", "ports"});
   }
   if (mistake.any()) return invalid(mistake.text());
-  file.member("fmt").word({kHostFormat});
   Host host;
   if (has_hwloc && !mistake.any()) {
     auto base = read_base(file, read_file);

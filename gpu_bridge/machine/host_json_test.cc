@@ -140,6 +140,8 @@ TEST(HostFile, AMachineNeedsAGpuAndANic) {
             "the machine has no NUMA node; add one to \"numa\"");
   EXPECT_EQ(read(R"({"fmt":"tally-host/1","numa":[{"name":"a"}]})").error().message,
             "the machine has no GPU; add one to \"gpus\"");
+  EXPECT_EQ(read(R"({"fmt":"tally-machines/1","machines":[]})").error().message,
+            "fmt = \"tally-machines/1\": must be \"tally-host/1\"");
   EXPECT_EQ(read(R"({"fmt":"tally-host/1","hwloc":"a.xml"})").error().message,
             "hwloc: a.xml: cannot be read");
 }

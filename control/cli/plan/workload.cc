@@ -54,6 +54,11 @@ std::uint64_t Workload::elements() const {
 Result<Workload> parse_workload(std::string_view json) {
   const auto document = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object()) return bad_workload("not a JSON object");
+  if (const auto format = document.find("fmt"); format != document.end()) {
+    return bad_workload(
+        fmt::format("fmt = {}: must be a model, as in perf/workloads/*.json",
+                    format->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+  }
   const auto model = document.find("model");
   const auto tensors = document.find("tensors");
   const auto parameters = document.find("parameters");

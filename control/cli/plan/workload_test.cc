@@ -39,6 +39,8 @@ TEST(Workload, DamagedFilesAreRefusedWithWords) {
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_TRUE(parsed.error().message.starts_with("workload: ")) << parsed.error().message;
   }
+  EXPECT_EQ(parse_workload(R"({"fmt":"gsplan/1"})").error().message,
+            "workload: fmt = \"gsplan/1\": must be a model, as in perf/workloads/*.json");
   EXPECT_TRUE(parse_workload(R"({"model":"m","tensors":[["a",[2,3]]],"parameters":6})").ok());
   EXPECT_NE(find_workload("alexnet").error().message.find("resnet50"), std::string::npos);
   EXPECT_FALSE(find_workload("/nowhere/x.json").ok());

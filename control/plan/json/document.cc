@@ -130,6 +130,16 @@ void Value::refuse(std::string_view must) const {
       fmt::format("{} = {}: must be {}", at.empty() ? "the file" : at, shown(json_), must));
 }
 
+void Value::expect_format(std::string_view format,
+                          std::initializer_list<OtherFormat> others) const {
+  if (!json_.is_object()) return refuse("an object");
+  const Value given = member("fmt");
+  for (const auto& [other, remedy] : others) {
+    if (given.json_ == other) return given.refuse(fmt::format("\"{}\"; {}", format, remedy));
+  }
+  given.word({format});
+}
+
 void Value::expect_object(std::initializer_list<std::string_view> keys) const {
   if (!json_.is_object()) return refuse("an object");
   for (const auto& [key, value] : json_.items()) {

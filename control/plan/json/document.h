@@ -29,10 +29,20 @@ class Mistake {
   std::string text_;
 };
 
+struct OtherFormat {
+  std::string_view format;
+  std::string_view remedy;
+};
+
 // A value of a document. It refers to its parent value, which must outlive it.
 class Value {
  public:
   Value(const nlohmann::json& document, Mistake& mistake) : json_(document), mistake_(mistake) {}
+
+  // Notes a mistake when the value is no object whose member "fmt" is `format`. `others`: what to
+  // do with files of other formats. Call it before expect_object(), because a file of another
+  // format has other keys.
+  void expect_format(std::string_view format, std::initializer_list<OtherFormat> others = {}) const;
 
   // The members of an object. expect_object() notes a mistake when the value is no object, or has a
   // key that is not in `keys`.

@@ -41,9 +41,9 @@ Result<StepsFile> read_steps(std::string_view text) {
   if (!document) return document.error();
   Mistake mistake;
   const Value file(*document, mistake);
+  file.expect_format(kStepsFormat);
   file.expect_object({"fmt", "bytes", "batch", "nic", "server", "workers"});
   if (mistake.any()) return invalid(mistake.text());
-  file.member("fmt").word({kStepsFormat});
   StepsFile read;
   read.problem.bytes = positive_of(file.member("bytes"), 1e15, "bytes, above 0, up to 1e15");
   if (file.has("batch")) {

@@ -51,6 +51,8 @@ TEST(StepsJson, ErrorsNameThePlaceAndWhatItMustBe) {
   EXPECT_EQ(steps_mistake(steps_with("12500000000.0", "0.5")),
             "server.speed = 0.5: must be bytes per second, 1 to 1e15");
   EXPECT_EQ(steps_mistake(steps_with("\"nic\":1250000000.0,", "")), "nic: missing; must be given");
+  EXPECT_EQ(steps_mistake(R"({"fmt":"tally-gpus/1","servers":[]})"),
+            "fmt = \"tally-gpus/1\": must be \"tally-steps/1\"");
 }
 
 TEST(StepsJson, DamagedFilesAreRefusedAtTheirPlace) {

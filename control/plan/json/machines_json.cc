@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "control/plan/json/document.h"
+#include "control/plan/json/network_json.h"
 
 namespace tally::plan {
 namespace {
@@ -36,9 +37,9 @@ class MachinesReader {
   MachinesReader(const Value& file, Mistake& mistake) : file_(file), mistake_(mistake) {}
 
   MachineFile read() {
+    file_.expect_format(kMachinesFormat, {{kNetworkFormat, kMakeAPlan}});
     file_.expect_object({"fmt", "racks", "switches", "machines", "pairs"});
     if (mistake_.any()) return {};
-    file_.member("fmt").word({kMachinesFormat});
     // Racks and switches first, because machines refer to them by name.
     each("racks", [&](const Value& entry) { read_.racks.push_back(switch_of(entry, true)); });
     each("switches",

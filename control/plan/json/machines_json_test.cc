@@ -120,7 +120,10 @@ TEST(MachineFile, ErrorsNameTheKey) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "is empty"},
       {"[]", "the file = [...]: must be an object"},
-      {R"({"fmt":"gsplan/1","machines":[]})", "fmt = \"gsplan/1\""},
+      {R"({"fmt":"gsplan/1","domains":[]})", "fmt = \"gsplan/1\""},
+      {R"({"fmt":"tally-network/1","links":[]})",
+       "fmt = \"tally-network/1\": must be \"tally-machines/1\"; make a plan of it: tallyctl plan "
+       "make --network FILE"},
       {with_machine("7"), "machines[0] = 7"},
       {with_machine(R"({"role":"worker"})"), "machines[0].name"},
       {with_machine(R"({"name":"","role":"worker"})"), "machines[0].name"},

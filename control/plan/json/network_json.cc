@@ -25,9 +25,9 @@ class NetworkReader {
       : file_(file), read_pcie_(read_pcie), mistake_(mistake) {}
 
   Network read() {
+    file_.expect_format(kNetworkFormat);
     file_.expect_object({"fmt", "machines", "racks", "switches", "links"});
     if (mistake_.any()) return {};
-    file_.member("fmt").word({kNetworkFormat});
     add_machines();
     add_switches();
     each(file_, "racks", kMaxVertices,

@@ -13,6 +13,9 @@
 namespace tally::plan {
 
 inline constexpr std::string_view kNetworkFormat = "tally-network/1";
+// The remedy for a file of a network, or of machines, in place of a plan.
+inline constexpr std::string_view kMakeAPlan =
+    "make a plan of it: tallyctl plan make --network FILE";
 inline constexpr std::size_t kMaxNetworkBytes = 16 << 20;
 
 // Parses and validates the text. The vertices are the machines in the order of the file, then the

@@ -156,7 +156,7 @@ TEST(NetworkFile, ErrorsNameWhatMustChange) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "is empty"},
       {"[]", "the file = [...]: must be an object"},
-      {R"({"fmt":"gsplan/1","machines":[]})", "fmt = \"gsplan/1\": must be \"tally-network/1\""},
+      {R"({"fmt":"gsplan/1","domains":[]})", "fmt = \"gsplan/1\": must be \"tally-network/1\""},
       {file_with(R"("machines":[])"), "machines = [...]: must be a list of at least one machine"},
       {file_with(R"("racks":[])"), "machines: missing"},
       {file_with(R"("machines":[)" + a + "]"),

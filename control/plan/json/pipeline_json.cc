@@ -171,9 +171,9 @@ Result<ProfileFile> read_profile(std::string_view text) {
   if (!document) return document.error();
   Mistake mistake;
   const Value file(*document, mistake);
+  file.expect_format(kProfileFormat);
   file.expect_object({"fmt", "model", "microbatch", "types", "blocks"});
   if (mistake.any()) return invalid(mistake.text());
-  file.member("fmt").word({kProfileFormat});
   ProfileFile read;
   if (file.has("model")) read.model = file.member("model").text(kLongestLabel);
   if (file.has("microbatch")) {
@@ -210,9 +210,9 @@ Result<GpuFile> read_gpus(std::string_view text) {
   if (!document) return document.error();
   Mistake mistake;
   const Value file(*document, mistake);
+  file.expect_format(kGpusFormat);
   file.expect_object({"fmt", "servers", "pairs"});
   if (mistake.any()) return invalid(mistake.text());
-  file.member("fmt").word({kGpusFormat});
   GpuFile read;
   const Value servers = file.member("servers");
   const std::size_t count = servers.size(pipeline::kMaxGpus);

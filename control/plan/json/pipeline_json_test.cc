@@ -86,7 +86,7 @@ TEST(ProfileJson, ErrorsNameThePlaceAndWhatItMustBe) {
               HasSubstr("\"output\": given twice in one object"));
   EXPECT_THAT(profile_mistake("{\"fmt\":\"tally-profile/1\",\"types\":[\"a\"],\"blocks\":[]}"),
               HasSubstr("blocks = [...]: must be a list of at least one block"));
-  EXPECT_THAT(profile_mistake(kGpus), HasSubstr("\"pairs\": not known here"));
+  EXPECT_EQ(profile_mistake(kGpus), "fmt = \"tally-gpus/1\": must be \"tally-profile/1\"");
 }
 
 TEST(ProfileJson, DamagedFilesAreRefusedAtTheirPlace) {
@@ -161,6 +161,7 @@ TEST(GpusJson, ErrorsNameThePlaceAndTheRemedy) {
             "pairs[0].between = [...]: must be two different servers");
   EXPECT_EQ(refusal(replaced(kGpus, "[\"a\",\"c\"]", "[\"a\",\"d\"]")),
             "pairs[0].between[1] = \"d\": must be the name of one of the servers");
+  EXPECT_EQ(refusal(kProfile), "fmt = \"tally-profile/1\": must be \"tally-gpus/1\"");
 }
 
 TEST(GpusJson, DamagedFilesAreRefusedAtTheirPlace) {

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "control/plan/json/document.h"
+#include "control/plan/json/machines_json.h"
+#include "control/plan/json/network_json.h"
 #include "control/plan/json/sections_json.h"
 
 namespace tally::plan {
@@ -24,9 +26,9 @@ class PlanReader {
  public:
   Plan read(const Value& file) {
     Plan plan;
+    file.expect_format(kPlanFormat, {{kNetworkFormat, kMakeAPlan}, {kMachinesFormat, kMakeAPlan}});
     file.expect_object(
         {"fmt", "epoch", "method", "objective", "nodes", "links", "domains", "pipeline", "async"});
-    file.member("fmt").word({kPlanFormat});
     plan.epoch = static_cast<std::uint64_t>(file.member("epoch").integer(0, kMaxInteger));
     plan.method = file.member("method").text(kLongestName);
     rs_ag_ = file.member("objective").word({kObjectives[0], kObjectives[1]}) == 1;

@@ -199,6 +199,18 @@ TEST(PlanJson, EmptyAndCutOffFilesAreNamedAsSuch) {
   }
 }
 
+TEST(PlanJson, AFileOfAnotherKindIsNamedAsSuch) {
+  const std::string remedy =
+      ": must be \"gsplan/1\"; make a plan of it: tallyctl plan make --network FILE";
+  EXPECT_EQ(json_mistake(R"({"fmt":"tally-network/1","machines":[]})"),
+            "fmt = \"tally-network/1\"" + remedy);
+  EXPECT_EQ(json_mistake(R"({"fmt":"tally-machines/1","machines":[]})"),
+            "fmt = \"tally-machines/1\"" + remedy);
+  EXPECT_EQ(json_mistake(R"({"fmt":"tally-steps/1","workers":[]})"),
+            "fmt = \"tally-steps/1\": must be \"gsplan/1\"");
+  EXPECT_EQ(json_mistake(R"({"workers":[]})"), "fmt: missing; must be given");
+}
+
 TEST(PlanJson, SizesAreBounded) {
   std::string nodes =
       "{\"fmt\":\"gsplan/1\",\"epoch\":1,\"method\":\"\",\"objective\":\"allreduce\",";
