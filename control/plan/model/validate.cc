@@ -175,9 +175,19 @@ class DomainCheck {
       }
       if (auto route = check_edge(parents, id, place, goes_up, goes_down); !route) return route;
     }
-    if (shape->depth() <= limits_.max_height) return Unit{};
-    return wrong("{}: {} levels; nodes have buffers for {}: make it flatter", place, shape->depth(),
-                 limits_.max_height);
+    return check_height(shape->depth(), place);
+  }
+
+  Outcome check_height(std::uint32_t levels, const std::string& place) const {
+    if (levels <= limits_.max_height) return Unit{};
+    if (levels > kServedHeight) {
+      return wrong("{}: {} levels; nodes have buffers for {}: make it flatter", place, levels,
+                   kServedHeight);
+    }
+    return wrong(
+        "{}: {} levels; the limit here is {} (--max-height): raise it, or make the tree "
+        "flatter",
+        place, levels, limits_.max_height);
   }
 
   Outcome check_edge(const Parents& parents, VertexId child, const std::string& place, bool goes_up,

@@ -192,7 +192,16 @@ TEST(Validate, RefusesTreesThatAreTooHigh) {
   EXPECT_EQ(refusal_of(small_plan(), 2), "");
   EXPECT_EQ(
       refusal_of(small_plan(), 1),
-      "domains[0].classes[1].trees[1].up: 2 levels; nodes have buffers for 1: make it flatter");
+      "domains[0].classes[1].trees[1].up: 2 levels; the limit here is 1 (--max-height): raise "
+      "it, or make the tree flatter");
+  Plan path = small_plan();
+  path.network = star_network(equal_machines(6, 0, 1e9));
+  path.domains[0].workers = {0, 1, 2, 3, 4, 5};
+  path.domains[0].classes = {{{}, 65536, 0, {Tree{65536, {-1, 0, 1, 2, 3, 4}, {}}}}};
+  EXPECT_EQ(
+      refusal_of(path, 1),
+      "domains[0].classes[0].trees[0].up: 5 levels; nodes have buffers for 4: make it flatter");
+  EXPECT_EQ(refusal_of(path, 5), "");
 }
 
 TEST(Validate, RefusesOtherTreesOrOrdersForReduceScatters) {
