@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "control/plan/json/plan_json.h"
 #include "control/plan/model/pieces.h"
@@ -29,6 +32,36 @@ Outcome check_children(const Network& network, const Domain& domain, const Paren
         "domain \"{}\": {} has {} children in a tree of several levels, its own gradient included, "
         "and nodes take {}: put some below others",
         domain.name, network.name_of(id), children, kServedChildren);
+  }
+  return Unit{};
+}
+
+// A node is one machine of a plan. A worker that is a leaf in each tree needs no node of its own.
+Outcome check_names(const Network& network, const Domain& domain) {
+  std::vector<bool> sums(network.machines());
+  const auto add = [&](const Parents& parents) {
+    for (const std::int32_t parent : parents) {
+      if (parent >= 0) sums[static_cast<std::size_t>(parent)] = true;
+    }
+    const auto root = std::find(parents.begin(), parents.end(), kIsRoot);
+    if (root != parents.end()) sums[static_cast<std::size_t>(root - parents.begin())] = true;
+  };
+  for (const SizeClass& one : domain.classes) {
+    for (const Tree& tree : one.trees) {
+      add(tree.up);
+      add(tree.down);
+    }
+  }
+  std::map<std::string_view, VertexId> taken;
+  for (VertexId id = 0; id < sums.size(); ++id) {
+    const std::string& name = network.vertices[id].name;
+    if (!sums[id] || name.empty()) continue;
+    const auto [other, is_first] = taken.emplace(name, id);
+    if (is_first) continue;
+    return refused(
+        "nodes[{}] and nodes[{}] both sum, and both have \"addr\": \"{}\"; a node is one machine "
+        "of a plan: give each its own",
+        other->second, id, name);
   }
   return Unit{};
 }
@@ -66,6 +99,7 @@ Outcome check_served(const Network& network, const Domain& domain) {
     }
   }
   if (auto fit = check_windows(domain); !fit) return fit;
+  if (auto fit = check_names(network, domain); !fit) return fit;
   if (trees <= kServedTrees) return Unit{};
   return refused("domain \"{}\" has {} trees, and nodes take {}", domain.name, trees, kServedTrees);
 }

@@ -124,9 +124,27 @@ TEST(Served, LimitsTheChunksInFlightBetweenNodes) {
   EXPECT_EQ(refusal_by_nodes(flat), "") << "stars have none";
 }
 
+TEST(Served, MachinesThatSumHaveNamesOfTheirOwn) {
+  Plan plan = plan_of(2, 2, {{-1, 0, -2, -2}, {2, 2, -1, -2}});
+  const auto name = [&](std::initializer_list<const char*> names) {
+    VertexId id = 0;
+    for (const char* one : names) plan.network.vertices[id++].name = one;
+    return refusal_by_nodes(plan);
+  };
+  EXPECT_EQ(name({"a", "b", "h", "i"}), "");
+  EXPECT_EQ(name({"a", "b", "a", "i"}),
+            "nodes[0] and nodes[2] both sum, and both have \"addr\": \"a\"; a node is one machine "
+            "of a plan: give each its own");
+  EXPECT_EQ(name({"a", "a", "h", "h"}), "") << "only one of each two sums";
+  EXPECT_EQ(name({"", "", "", ""}), "");
+}
+
 TEST(Served, LimitsTheBytesOfAPlan) {
   Plan plan = stars(200);
-  for (Vertex& vertex : plan.network.vertices) vertex.name = std::string(200, 'x');
+  std::size_t number = 0;
+  for (Vertex& vertex : plan.network.vertices) {
+    vertex.name = std::string(200, 'x') + std::to_string(number++);
+  }
   plan.domains[0].classes.insert(plan.domains[0].classes.begin(), 20,
                                  plan.domains[0].classes.front());
   for (std::uint64_t i = 0; i < 20; ++i) plan.domains[0].classes[i].max_bytes = i + 1;
