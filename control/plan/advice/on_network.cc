@@ -50,11 +50,36 @@ Parents moved(const Parents& parents, const std::vector<VertexId>& ids, std::siz
   return result;
 }
 
+// Without this check, the planner of changes would take further workers for helpers.
+Outcome check_workers(const Plan& plan, const Network& network, const std::vector<VertexId>& ids) {
+  for (const Domain& domain : plan.domains) {
+    for (const VertexId id : domain.workers) {
+      const Vertex& machine = network.vertices[ids[id]];
+      if (machine.role == Role::kWorker) continue;
+      return invalid(
+          fmt::format("machine \"{}\": a worker of the plan, but a {} of the network; give it the "
+                      "role \"worker\" there",
+                      machine.name, role_name(machine.role)));
+    }
+  }
+  std::vector<bool> is_known(network.machines());
+  for (const VertexId id : ids) is_known[id] = true;
+  for (VertexId id = 0; id < network.machines(); ++id) {
+    if (is_known[id] || network.vertices[id].role != Role::kWorker) continue;
+    return invalid(
+        fmt::format("machine \"{}\": a worker of the network that the plan does not have; leave it "
+                    "out there, or make a new plan",
+                    network.name_of(id)));
+  }
+  return Unit{};
+}
+
 }  // namespace
 
 Result<Plan> on_network(const Plan& plan, const Network& network) {
   const auto ids = ids_in(network, plan.network);
   if (!ids) return ids.error();
+  if (auto same = check_workers(plan, network, *ids); !same) return same.error();
   Plan result;
   result.epoch = plan.epoch;
   result.method = plan.method;

@@ -8,8 +8,9 @@
 namespace tally::plan {
 
 // Returns the plan with the same trees on this network, without certificates and sections.
-// Machines are the same if their names are. Machines that the plan does not have are in no tree. An
-// error names what the network lacks: a machine, the name of one, or the route of an edge.
+// Machines are the same if their names are. Helpers that the plan does not have are in no tree. An
+// error names what the network lacks: a machine, the name of one, its role of a worker, or the
+// route of an edge; or a worker of the network that the plan does not have.
 // Preconditions: the plan has passed validate() with any max_height, and so has the network.
 Result<Plan> on_network(const Plan& plan, const Network& network);
 

@@ -60,12 +60,25 @@ TEST(OnNetwork, NamesWhatIsMissing) {
   EXPECT_EQ(on_network(plan, network).error().message,
             "nodes[1]: the plan gives it no \"addr\", by which to find it in the network; give it "
             "one");
+  Network roles = other_network();
+  roles.vertices[2].role = Role::kHelper;
+  EXPECT_EQ(on_network(named_plan(), roles).error().message,
+            "machine \"c\": a worker of the plan, but a helper of the network; give it the role "
+            "\"worker\" there");
   Network cut = other_network();
   std::erase_if(cut.links, [](const Link& link) { return link.from == 4; });  // out of "a"
   const auto moved = on_network(named_plan(), cut);
   ASSERT_FALSE(moved.ok());
   EXPECT_NE(moved.error().message.find("domains[0].classes[0].trees[0]"), std::string::npos)
       << moved.error().message;
+}
+
+TEST(OnNetwork, NamesAWorkerThatThePlanDoesNotHave) {
+  Network network = other_network();
+  network.vertices[0].role = Role::kWorker;
+  EXPECT_EQ(on_network(named_plan(), network).error().message,
+            "machine \"new\": a worker of the network that the plan does not have; leave it out "
+            "there, or make a new plan");
 }
 
 }  // namespace
