@@ -55,6 +55,10 @@ Result<plan::Vertex> parse_machine(const char* option, plan::Role role, const st
   plan::Vertex machine;
   machine.role = role;
   machine.name = text.substr(0, equals);
+  if (equals > plan::kLongestName) {
+    return bad(
+        fmt::format("the name has {} bytes; must be at most {}", equals, plan::kLongestName));
+  }
   std::string speed = text.substr(equals + 1);
   if (const auto comma = speed.find(','); comma != std::string::npos) {
     const std::string more = speed.substr(comma + 1);
@@ -208,6 +212,18 @@ Result<plan::StarOptions> star_options(const PlanArguments& arguments) {
   return options;
 }
 
+// Adds why nodes refuse the plan; null if they take it. The simulator takes such a plan, too.
+json with_refusal(json described, const plan::Plan& plan) {
+  const auto served = plan::check_served(plan);
+  described["refused"] = served ? json() : json(served.error().message);
+  return described;
+}
+
+std::string render_refusal(const json& described) {
+  if (described["refused"].is_null()) return {};
+  return fmt::format("plan set refuses this plan: {}\n", described["refused"].get<std::string>());
+}
+
 // report: of how good the plan is.
 PlanAnswer write_made(const PlanArguments& arguments, const plan::Plan& plan,
                       const std::string& report) {
@@ -231,8 +247,10 @@ PlanAnswer answer_make_packed(const PlanArguments& arguments, bool as_json) {
       arguments.network, {options->chunk, options->epoch, arguments.hop_us * 1e-6,
                           arguments.one_class, arguments.objective == "rs-ag", arguments.any_way});
   if (!plan) return refuse(plan.error().message);
-  const json described = describe_packed(*plan);
-  return write_made(arguments, *plan, as_json ? dump(described) : render_packed(described));
+  const json described = with_refusal(describe_packed(*plan), *plan);
+  return write_made(
+      arguments, *plan,
+      as_json ? dump(described) : render_packed(described) + render_refusal(described));
 }
 
 PlanAnswer answer_make(const PlanArguments& arguments, bool as_json) {
@@ -258,8 +276,10 @@ PlanAnswer answer_make(const PlanArguments& arguments, bool as_json) {
   if (!options) return refuse(options.error().message);
   const auto plan = plan::plan_star(*machines, *options);
   if (!plan) return refuse("plan make: " + plan.error().message);
-  const json compared = comparison(*plan, *machines);
-  return write_made(arguments, *plan, as_json ? dump(compared) : render_comparison(compared));
+  const json compared = with_refusal(comparison(*plan, *machines), *plan);
+  return write_made(
+      arguments, *plan,
+      as_json ? dump(compared) : render_comparison(compared) + render_refusal(compared));
 }
 
 PlanAnswer answer_check(const PlanArguments& arguments, bool as_json) {
@@ -363,7 +383,8 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
       ->type_name("FILE");
   make->footer(
       "On stderr: the time per byte, its lower bound, and how uniform weights compare or what\n"
-      "limits (with --json as JSON). Exit status: 0 made, 1 it could not be written, 2 wrong "
+      "limits, and why plan set refuses it, if it does (with --json as JSON). Exit status: 0 made, "
+      "1 it could not be written, 2 wrong "
       "usage.");
   make->parse_complete_callback([&arguments] { arguments.verb = PlanVerb::kMake; });
 }

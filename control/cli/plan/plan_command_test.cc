@@ -274,6 +274,25 @@ TEST_F(PlanCommand, ChecksAsJson) {
   EXPECT_GT(one["predicted"]["seconds"], 0.0257);
 }
 
+TEST_F(PlanCommand, MakeReportsThatNodesRefuseMoreTreesThanTheyTake) {
+  std::vector<std::string> words = {"make"};
+  for (int i = 0; i < 256; ++i) {
+    words.insert(words.end(), {"--worker", "w" + std::to_string(i) + "=1GB"});
+  }
+  EXPECT_EQ(answer(words).err.find("refuses"), std::string::npos);
+  EXPECT_TRUE(json::parse(answer(words, true).err)["refused"].is_null());
+  words.insert(words.end(), {"--worker", "w256=1GB"});
+  const PlanAnswer made = answer(words);
+  EXPECT_EQ(made.status, 0) << "the simulator takes it";
+  const std::string reason =
+      "domain \"all\" has 257 trees, and nodes take 256: make a plan of fewer, with tallyctl plan "
+      "make --network";
+  EXPECT_NE(made.err.find("plan set refuses this plan: " + reason + "\n"), std::string::npos)
+      << made.err;
+  EXPECT_EQ(json::parse(answer(words, true).err)["refused"], reason);
+  EXPECT_NE(answer({"check", file(made.out)}).err.find(reason), std::string::npos);
+}
+
 TEST_F(PlanCommand, LongTablesEndUnlessAllIsAsked) {
   std::vector<std::string> words = {"make"};
   for (int i = 0; i < 30; ++i) {
@@ -345,6 +364,11 @@ TEST_F(PlanCommand, MakeRefusesWithTheReason) {
             "tallyctl: --worker a=1GB,sum=2: \"2\" is not a speed like 100Gbit or 12.5GB\n");
   EXPECT_EQ(refusal({"--worker", "a=1GB", "--helper", "a=1GB"}),
             "tallyctl: --helper a=1GB: another machine is called a; give each its own name\n");
+  const std::string longest(256, 'x');
+  EXPECT_EQ(answer({"make", "--worker", longest + "=1GB"}).status, 0);
+  EXPECT_EQ(
+      refusal({"--worker", longest + "x=1GB"}),
+      "tallyctl: --worker " + longest + "x=1GB: the name has 257 bytes; must be at most 256\n");
   EXPECT_EQ(refusal({"--worker", "a=1bit"}),
             "tallyctl: plan make: nodes[0].in = 0.125: must be from 1 to 1e+15 bytes per second\n");
   EXPECT_EQ(refusal({"--worker", "a=1GB", "--chunk", "0"}),

@@ -15,7 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLongestName = 256;  // bytes
 // Every JSON library keeps integers up to this exactly.
 constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 // What a plan is made for. The second one means SizeClass::rs_ag.

@@ -1,6 +1,7 @@
 // The plan file, which is JSON of the format "gsplan/1". docs/planning.md has every key.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@ namespace tally::plan {
 
 inline constexpr std::string_view kPlanFormat = "gsplan/1";
 inline constexpr std::size_t kMaxPlanBytes = 16 << 20;
+inline constexpr std::size_t kLongestName = 256;  // bytes, of a node or a domain
 
 // What the plan is made for: "allreduce" or "rs-ag" (SizeClass::rs_ag).
 std::string_view objective(const Plan& plan);

@@ -83,7 +83,7 @@ Outcome check_windows(const Domain& domain) {
 
 Outcome check_served(const Network& network, const Domain& domain) {
   if (domain.classes.size() > kServedClasses) {
-    return refused("domain \"{}\" has {} classes, and nodes take {}", domain.name,
+    return refused("domain \"{}\" has {} classes, and nodes take {}: leave some out", domain.name,
                    domain.classes.size(), kServedClasses);
   }
   std::set<std::pair<Parents, Parents>> known;
@@ -101,7 +101,11 @@ Outcome check_served(const Network& network, const Domain& domain) {
   if (auto fit = check_windows(domain); !fit) return fit;
   if (auto fit = check_names(network, domain); !fit) return fit;
   if (trees <= kServedTrees) return Unit{};
-  return refused("domain \"{}\" has {} trees, and nodes take {}", domain.name, trees, kServedTrees);
+  return refused(
+      "domain \"{}\" has {} trees, and nodes take {}: make a plan of fewer, with tallyctl plan "
+      "make "
+      "--network",
+      domain.name, trees, kServedTrees);
 }
 
 Outcome check_served(const Plan& plan) {

@@ -56,7 +56,8 @@ Plan two_levels(std::size_t direct) {
 TEST(Served, LimitsTheNumberOfDifferentTrees) {
   EXPECT_EQ(refusal_by_nodes(stars(kServedTrees)), "");
   EXPECT_EQ(refusal_by_nodes(stars(kServedTrees + 1)),
-            "domain \"all\" has 257 trees, and nodes take 256");
+            "domain \"all\" has 257 trees, and nodes take 256: make a plan of fewer, with tallyctl "
+            "plan make --network");
   Plan shared = stars(kServedTrees);
   shared.domains[0].classes.insert(shared.domains[0].classes.begin(),
                                    shared.domains[0].classes.front());
@@ -74,7 +75,8 @@ TEST(Served, LimitsTheNumberOfClasses) {
   EXPECT_EQ(refusal_by_nodes(plan), "");
   classes.insert(classes.end() - 1, classes.back());
   (classes.end() - 2)->max_bytes = classes.size();
-  EXPECT_EQ(refusal_by_nodes(plan), "domain \"all\" has 64 classes, and nodes take 63");
+  EXPECT_EQ(refusal_by_nodes(plan),
+            "domain \"all\" has 64 classes, and nodes take 63: leave some out");
 }
 
 TEST(Served, AnotherWayForResultsIsATreeOfItsOwn) {
@@ -100,7 +102,9 @@ TEST(Served, AnotherWayForResultsIsATreeOfItsOwn) {
   --trees[trees.size() - 2].weight;
   EXPECT_EQ(refusal_by_nodes(plan), "") << "the same ways again";
   trees.back().down = {};
-  EXPECT_EQ(refusal_by_nodes(plan), "domain \"all\" has 257 trees, and nodes take 256");
+  EXPECT_EQ(refusal_by_nodes(plan),
+            "domain \"all\" has 257 trees, and nodes take 256: make a plan of fewer, with tallyctl "
+            "plan make --network");
 }
 
 TEST(Served, LimitsTheChildrenOfNodesAboveOtherNodes) {
