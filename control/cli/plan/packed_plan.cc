@@ -34,6 +34,10 @@ constexpr std::string_view kOtherWay =
     "links differ by direction, or sums limit: a plan may be faster whose results go another way "
     "than the sums came (--any-way, which takes minutes for large networks)\n";
 
+// Times its bound: above it, a plan for reduce-scatters and all-gathers may have too few trees for
+// its roots.
+constexpr double kFarFromBound = 1.1;
+
 // Whether trees whose results go back the way that the sums came may be slower than others. They
 // are not where each link is as fast in both directions and no sums limit.
 bool differs_by_direction(const plan::Network& network) {
@@ -159,6 +163,12 @@ std::string render_packed(const json& described) {
   text += fmt::format("lower bound {:.4g} ns per byte: at most {:.2f}% from the best\n",
                       bound * 1e9, 100 * (std::max(tau / bound, 1.0) - 1));
   if (described["may_gain_by_any_way"]) text += kOtherWay;
+  if (described["objective"] == "rs-ag" && tau > kFarFromBound * bound) {
+    text += fmt::format(
+        "a ring may be faster: each worker roots trees of its own, and a plan has at most {} trees "
+        "(docs/planning.md, \"Reduce-scatter and all-gather\")\n",
+        plan::kServedTrees);
+  }
   return text;
 }
 

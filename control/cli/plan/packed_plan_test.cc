@@ -119,6 +119,18 @@ TEST_F(PackedPlan, ForReduceScattersAndAllGathersIsMadeAndAccepted) {
   EXPECT_EQ(make(file("network.json", two_racks()), {"--objective", "fsdp"}).status, 2);
 }
 
+TEST_F(PackedPlan, HintsAtARingWhereRootsHaveFewTrees) {
+  if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
+  const std::string network = file("network.json", two_racks());
+  json described = json::parse(make(network, {"--objective", "rs-ag"}, true).err);
+  constexpr const char* kHint = "a ring may be faster";
+  EXPECT_EQ(render_packed(described).find(kHint), std::string::npos);
+  described["tau"] = 1.2 * described["lower_bound"].get<double>();
+  EXPECT_NE(render_packed(described).find(kHint), std::string::npos);
+  described["objective"] = "allreduce";
+  EXPECT_EQ(render_packed(described).find(kHint), std::string::npos);
+}
+
 // Stars at all three machines would take 2 ns per byte. The narrow pair carries 0.1 bytes per ns,
 // and machine c sends what it does not carry: tau = 2 - tau / 10.
 TEST_F(PackedPlan, GoesAroundAPairThatIsMeasuredSlow) {
