@@ -215,10 +215,12 @@ TEST_F(HwlocXml, WhatAJsonFileAddsIsGivenOnce) {
   };
   EXPECT_EQ(refusal_of(R"("sockets":[{"between":["numa0","numa1"],"speed":2e10},
                                      {"between":["numa1","numa0"],"speed":3e10}])"),
-            "sockets[1].between = [...]: must be a pair that is not given before; add up the "
+            "sockets[1].between = [\"numa1\",\"numa0\"]: must be a pair that is not given before; "
+            "add up the "
             "speeds of its links");
   EXPECT_EQ(refusal_of(R"("nvlinks":[{"between":["nvml0","nvml1"],"speed":2e10}])"),
-            "nvlinks[0].between = [...]: must be a pair that is not given before; add up the "
+            "nvlinks[0].between = [\"nvml0\",\"nvml1\"]: must be a pair that is not given before; "
+            "add up the "
             "speeds of its links");
   EXPECT_EQ(refusal_of(R"("numa":[{"name":"numa0","sum":1e10},{"name":"numa0","peer":1e10}])"),
             "numa[1].name = \"numa0\": must be a NUMA node that is not given before");

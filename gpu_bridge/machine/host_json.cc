@@ -23,7 +23,7 @@ constexpr std::string_view kNoClp =
 
 double speed_of(const Value& entry, std::string_view key) {
   const Value value = entry.member(key);
-  const double speed = value.number();
+  const double speed = value.speed();
   if (std::isfinite(speed) && speed >= kMinSpeed && speed <= kMaxSpeed) return speed;
   value.refuse("bytes per second, 1 to 1e15");
   return kMinSpeed;

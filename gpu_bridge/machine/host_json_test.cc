@@ -75,10 +75,11 @@ TEST(HostFile, ErrorsNameThePlaceTheValueAndTheRemedy) {
     const char *old, *put, *message;
   } kCases[] = {
       {"37.5e9", "-1", "sockets[0].speed = -1: must be bytes per second, 1 to 1e15"},
-      {"37.5e9", "\"fast\"", "sockets[0].speed = \"fast\": must be a number"},
+      {"37.5e9", "\"fast\"",
+       "sockets[0].speed = \"fast\": must be a number of bytes per second, like 12.5e9"},
       {"\"up\":12e9,", "", "gpus[0].up: missing; must be given"},
       {"\"up\":12e9,", "\"up\":12e9,\"speed\":1e9,",
-       "gpus[0] = {...}: must be given either \"speed\", or \"up\" and \"down\""},
+       "gpus[0] = \"gpu0\": must be given either \"speed\", or \"up\" and \"down\""},
       {"\"under\":\"p0\",\"up\"", "\"under\":\"p9\",\"up\"",
        "gpus[0].under = \"p9\": must be the name of a NUMA node or of a switch above it in the "
        "file"},
@@ -92,9 +93,10 @@ TEST(HostFile, ErrorsNameThePlaceTheValueAndTheRemedy) {
       {"\"nic\":\"nic0\"", "\"nic\":\"gpu0\"",
        "ports[0].nic = \"gpu0\": must be the name of one of the NICs"},
       {"[\"gpu0\",\"gpu1\"]", "[\"gpu0\"]",
-       "nvlinks[0].between = [...]: must be a list of the names of two GPUs or NVSwitches"},
+       "nvlinks[0].between = [\"gpu0\"]: must be a list of the names of two GPUs or NVSwitches"},
       {"[\"gpu0\",\"nvs\"]", "[\"gpu1\",\"gpu0\"]",
-       "nvlinks[1].between = [...]: must be a pair that is not given before; add up the speeds of "
+       "nvlinks[1].between = [\"gpu1\",\"gpu0\"]: must be a pair that is not given before; add up "
+       "the speeds of "
        "its links"},
       {"\"nics\":[", "\"nic\":[",
        "\"nic\": not known here; must be one of \"fmt\", \"name\", \"numa\", \"sockets\", "
@@ -132,7 +134,7 @@ TEST(HostFile, ALinkBetweenNvswitchesIsAnError) {
   const auto host = read(text);
   ASSERT_FALSE(host.ok());
   EXPECT_EQ(host.error().message,
-            "nvlinks[1].between = [...]: must be two GPUs, or a GPU and an NVSwitch");
+            "nvlinks[1].between = [\"nvs1\",\"nvs\"]: must be two GPUs, or a GPU and an NVSwitch");
 }
 
 TEST(HostFile, AMachineNeedsAGpuAndANic) {

@@ -18,10 +18,11 @@ Error bad_document(std::string_view what) {
   return Error{Status::kInvalidArgument, std::string(what)};
 }
 
-// The value in ASCII, short, and without its members.
+// The value in ASCII, and short: the name of an object that has one, or the begin of the value.
 std::string shown(const json& value) {
-  if (value.is_object()) return "{...}";
-  if (value.is_array()) return "[...]";
+  if (value.is_object() && value.contains("name") && value["name"].is_string()) {
+    return shown(value["name"]);
+  }
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   if (text.size() > kLongestShown) text = text.substr(0, kLongestShown) + "...";
   return text;
@@ -181,9 +182,9 @@ std::int64_t Value::integer(std::int64_t min, std::int64_t max) const {
   return min;
 }
 
-double Value::number() const {
+double Value::number(std::string_view must) const {
   if (json_.is_number()) return json_.get<double>();
-  refuse("a number");
+  refuse(must);
   return 0;
 }
 

@@ -57,7 +57,8 @@ class Value {
 
   bool is_null() const { return json_.is_null(); }
   std::int64_t integer(std::int64_t min, std::int64_t max) const;
-  double number() const;
+  double number(std::string_view must = "a number") const;
+  double speed() const { return number("a number of bytes per second, like 12.5e9"); }
   bool flag() const;
   std::string text(std::size_t longest) const;
   // Returns the index of the value in `words`. Notes a mistake and returns 0 when it is none of

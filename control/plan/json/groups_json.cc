@@ -14,7 +14,7 @@ using nlohmann::ordered_json;
 constexpr std::size_t kLongestWorker = 256;  // bytes of its name
 
 double positive_of(const Value& value, double most, std::string_view must) {
-  const double number = value.number();
+  const double number = value.number(must);
   if (number >= 1e-9 && number <= most) return number;
   value.refuse(must);
   return 1;

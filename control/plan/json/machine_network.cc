@@ -85,10 +85,8 @@ Outcome check_machines(const Network& network) {
   const std::vector<bool> found = reached(network, 0, true);
   for (VertexId id = 0; id < network.machines(); ++id) {
     if (found[id]) continue;
-    return invalid(
-        fmt::format("machine \"{}\": no links lead to it from machine \"{}\"; give the racks and "
-                    "switches between them \"to\" and \"speed\", or \"up\" and \"down\"",
-                    network.name_of(id), network.name_of(0)));
+    return invalid(fmt::format("machine \"{}\": no links lead to it from machine \"{}\"; {}",
+                               network.name_of(id), network.name_of(0), kJoinSwitches));
   }
   return Unit{};
 }

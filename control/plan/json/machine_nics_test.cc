@@ -103,10 +103,10 @@ TEST(MachineNics, ErrorsNameThePlaceTheValueAndTheRemedy) {
   EXPECT_EQ(error_with(R"(,"rack":"r1","hwloc":"a.xml","nics":[{"speed":1e9}])"),
             "machines[0].nics[0].name: missing; must be given");
   EXPECT_EQ(error_with(R"(,"hwloc":"a.xml")"),
-            "machines[0] = {...}: must be given the switches of its NICs: \"rack\", or \"nics\" "
+            "machines[0] = \"a\": must be given the switches of its NICs: \"rack\", or \"nics\" "
             "with \"to\"");
   EXPECT_EQ(error_with(R"(,"rack":"r1","hwloc":"a.xml","nic":1e9)"),
-            "machines[0] = {...}: must be given either \"nic\" or \"hwloc\"");
+            "machines[0] = \"a\": must be given either \"nic\" or \"hwloc\"");
   EXPECT_EQ(error_with(R"(,"rack":"r1","hwloc":7)").substr(0, 17), "machines[0].hwloc");
   EXPECT_EQ(error_with(R"(,"rack":"r1","nics":[{"name":"eth0","speed":1e9}])").substr(0, 26),
             "machines[0].nics[0].\"name\"");

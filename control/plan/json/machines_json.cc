@@ -20,7 +20,7 @@ constexpr double kMaxSpeed = 1e15;         // the same as in plans
 double speed_of(const Value& machine, std::string_view key) {
   if (!machine.has(key)) return 0;
   const Value value = machine.member(key);
-  const double speed = value.number();
+  const double speed = value.speed();
   if (std::isfinite(speed) && speed >= 1 && speed <= kMaxSpeed) return speed;
   value.refuse("bytes per second, 1 to 1e15; leave it out where it is unknown");
   return 0;
@@ -83,7 +83,7 @@ class MachinesReader {
   }
 
   static double given_speed_of(const Value& entry, std::string_view key) {
-    return entry.has(key) ? speed_of(entry, key) : entry.member(key).number();
+    return entry.has(key) ? speed_of(entry, key) : entry.member(key).speed();
   }
 
   void check_ends(std::string_view key, const std::vector<Switch>& list) {
@@ -91,7 +91,7 @@ class MachinesReader {
     each(key, [&](const Value& entry) {
       const Switch& one = list[i++];
       if (one.to.empty() && one.name == kCoreName && one.up > 0) {
-        entry.refuse("given \"to\", because without it the link leads to \"core\" itself");
+        entry.member("name").refuse(kNotCore);
       }
       if (one.to.empty()) return;
       if (one.to != one.name && switches_.count(one.to) > 0) return;

@@ -18,6 +18,12 @@ inline constexpr std::size_t kMaxMachinesBytes = 16 << 20;
 // The switch above the racks and switches that name no other. Files need not list it.
 inline constexpr std::string_view kCoreName = "core";
 
+// Ends of messages: about a rack of this name, and about machines that links do not reach.
+inline constexpr std::string_view kNotCore =
+    "another name, because \"core\" is the switch above racks";
+inline constexpr std::string_view kJoinSwitches =
+    "give the racks and switches between them \"to\" and \"speed\", or \"up\" and \"down\"";
+
 // Speeds are bytes per second, above 0. The value 0 means unknown.
 struct Machine {
   std::string name;

@@ -119,7 +119,7 @@ TEST(MachineFile, DamagedFilesAreRefusedAtTheirPlace) {
 TEST(MachineFile, ErrorsNameTheKey) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "is empty"},
-      {"[]", "the file = [...]: must be an object"},
+      {"[]", "the file = []: must be an object"},
       {R"({"fmt":"gsplan/1","domains":[]})", "fmt = \"gsplan/1\""},
       {R"({"fmt":"tally-network/1","links":[]})",
        "fmt = \"tally-network/1\": must be \"tally-machines/1\"; make a plan of it: tallyctl plan "
@@ -138,14 +138,18 @@ TEST(MachineFile, ErrorsNameTheKey) {
       {R"({"fmt":"tally-machines/1","machines":[{"name":"a","role":"worker"}],
           "pairs":[{"from":"a","to":"a","speed":1}]})",
        "pairs[0]"},
-      {with_racks(R"({"name":"r","speed":1,"up":1})"), "racks[0] = {...}: must be given either"},
+      {with_racks(R"({"name":"r","speed":1,"up":1})"), "racks[0] = \"r\": must be given either"},
       {with_racks(R"({"name":"r","up":1})"), "racks[0].down: missing"},
+      {with_racks(R"({"name":"r","speed":"100Gbit"})"),
+       "racks[0].speed = \"100Gbit\": must be a number of bytes per second, like 12.5e9"},
       {with_racks(R"({"name":"r"})"), "racks[0].speed: missing"},
       {with_racks(R"({"name":"r","to":"s","speed":1})"),
        "racks[0].to = \"s\": must be the name of"},
       {with_racks(R"({"name":"r","to":"r","speed":1})"),
        "racks[0].to = \"r\": must be the name of"},
-      {with_racks(R"({"name":"core","speed":1})"), "racks[0] = {...}: must be given \"to\""},
+      {with_racks(R"({"name":"core","speed":1})"),
+       "racks[0].name = \"core\": must be another name, because \"core\" is the switch above "
+       "racks"},
       {with_racks(R"({"name":"r","speed":1},{"name":"r","speed":1})"), "racks[1].name = \"r\""},
       {with_racks(R"({"name":"a","speed":1})"), "machines[0].name = \"a\""},
       {with_racks(R"({"name":"s","speed":1})"), "machines[0].rack = \"r\""},

@@ -130,7 +130,6 @@ class NetworkReader {
 
   // Joins two vertices one way. Only NICs of one machine may add to a link that is there.
   void join(const Value& entry, VertexId from, VertexId to, double speed) {
-    if (from == to) return entry.refuse("a link between two different vertices");
     if (links_.try_emplace({from, to}, speed).second) return;
     entry.refuse("a link whose ends nothing else joins in this direction; add up their speeds");
   }
@@ -139,6 +138,15 @@ class NetworkReader {
     if (!has_speed(entry) && !entry.has("to")) return;  // "links" may have its links
     const BothWays uplink = read_speeds(entry, "up", "down");
     const VertexId to = entry.has("to") ? switch_named(entry.member("to")) : core(entry);
+    if (id == to) {
+      return entry.has("to") ? entry.member("to").refuse("the name of another rack or switch")
+                             : entry.member("name").refuse(kNotCore);
+    }
+    if (links_.count({id, to}) > 0) {
+      return entry.refuse(fmt::format(
+          "given no link to \"{}\", which has one to it already; leave out \"to\" and the speeds",
+          network_.vertices[to].name));
+    }
     join(entry, id, to, uplink.there);
     join(entry, to, id, uplink.back);
   }
@@ -197,12 +205,15 @@ class NetworkReader {
     if (!entry.has("between")) {
       entry.expect_object({"from", "to", "speed"});
       const VertexId from = end(entry.member("from")), to = end(entry.member("to"));
+      if (from == to) return entry.member("to").refuse("another name than \"from\"");
       return join(entry, from, to, read_speed(entry, "speed"));
     }
     entry.expect_object({"between", "speed", "forward", "back"});
     const Value between = entry.member("between");
-    if (between.size(2) != 2) return between.refuse("a list of the names of two vertices");
+    if (between.size(2) != 2)
+      return between.refuse("a list of the names of two machines, racks or switches");
     const VertexId first = end(between.entry(0)), second = end(between.entry(1));
+    if (first == second) return between.refuse("a list of two different names");
     const BothWays speed = read_speeds(entry, "forward", "back");
     join(entry, first, second, speed.there);
     join(entry, second, first, speed.back);
@@ -249,9 +260,9 @@ class NetworkReader {
     each(file_, "machines", kMaxVertices, [&](const Value& entry, VertexId id) {
       if (to[id] && from[id]) return;
       entry.member("name").refuse(
-          fmt::format("the name of a machine {} the first machine of the file; add the links that "
-                      "are missing",
-                      to[id] ? "from which links lead to" : "to which links lead from"));
+          fmt::format("the name of a machine {} the first machine, \"{}\"; {}, or add \"links\"",
+                      to[id] ? "from which links lead to" : "to which links lead from",
+                      network_.name_of(0), kJoinSwitches));
     });
   }
 

@@ -155,9 +155,9 @@ TEST(NetworkFile, ErrorsNameWhatMustChange) {
     {"name":"b","role":"worker","nics":[{"to":"s","speed":1}]}],"links":)";
   const std::pair<std::string, std::string> cases[] = {
       {"", "is empty"},
-      {"[]", "the file = [...]: must be an object"},
+      {"[]", "the file = []: must be an object"},
       {R"({"fmt":"gsplan/1","domains":[]})", "fmt = \"gsplan/1\": must be \"tally-network/1\""},
-      {file_with(R"("machines":[])"), "machines = [...]: must be a list of at least one machine"},
+      {file_with(R"("machines":[])"), "machines = []: must be a list of at least one machine"},
       {file_with(R"("racks":[])"), "machines: missing"},
       {file_with(R"("machines":[)" + a + "]"),
        "machines[0].name = \"a\": must be the name of a machine "
@@ -167,14 +167,24 @@ TEST(NetworkFile, ErrorsNameWhatMustChange) {
       {file_with(R"("racks":[{"name":"r","up":1}],"machines":[)" + a + "]"),
        "racks[0].down: missing"},
       {file_with(R"("racks":[{"name":"r","to":"r","speed":1}],"machines":[)" + a + "]"),
-       "racks[0] = {...}: must be a link between two different vertices"},
+       "racks[0].to = \"r\": must be the name of another rack or switch"},
+      {file_with(R"("racks":[{"name":"core","speed":1}],"machines":[)" + a + "]"),
+       "racks[0].name = \"core\": must be another name, because \"core\" is the switch above "
+       "racks"},
+      {file_with(R"("racks":[{"name":"r","to":"q","speed":1},{"name":"q","to":"r","speed":1}],)"
+                 R"("machines":[)" +
+                 a + "]"),
+       "racks[1] = \"q\": must be given no link to \"r\", which has one to it already; leave out "
+       "\"to\" and the speeds"},
+      {file_with(R"("racks":[{"name":"r","speed":"100Gbit"}],"machines":[)" + a + "]"),
+       "racks[0].speed = \"100Gbit\": must be a number of bytes per second, like 12.5e9"},
       {file_with(R"("racks":[{"name":"r","up":1,"down":1,"speed":1}],"machines":[)" + a + "]"),
-       "racks[0] = {...}: must be given either \"speed\", or \"up\" and \"down\""},
+       "racks[0] = \"r\": must be given either \"speed\", or \"up\" and \"down\""},
       {file_with(
            R"("racks":[{"name":"r","speed":1}],"machines":[{"name":"core","role":"worker"}])"),
-       "racks[0] = {...}: must be given \"to\", because \"core\""},
+       "racks[0] = \"r\": must be given \"to\", because \"core\""},
       {file_with(R"("racks":[{"name":"r"}],"machines":[{"name":"a","role":"worker","rack":"r"}])"),
-       "machines[0] = {...}: must be given its speed: \"nic\""},
+       "machines[0] = \"a\": must be given its speed: \"nic\""},
       {file_with(
            R"("switches":[{"name":"s"}],"machines":[{"name":"a","role":"worker","rack":"s"}])"),
        "machines[0].rack = \"s\": must be the name of a rack of this file"},
@@ -183,18 +193,20 @@ TEST(NetworkFile, ErrorsNameWhatMustChange) {
       {file_with(R"("machines":[{"name":"a","role":"worker","nics":[{"to":"a","speed":1}]}])"),
        "machines[0].nics[0].to = \"a\": must be the name of a switch or rack"},
       {file_with(R"("machines":[{"name":"a","role":"worker","nic":1,"nics":[]}])"),
-       "machines[0] = {...}: must be given either \"nic\" or \"nics\""},
+       "machines[0] = \"a\": must be given either \"nic\" or \"nics\""},
       {file_with(joined + R"([{"between":["a"],"speed":1}])"),
-       "links[0].between = [...]: must be a list "
-       "of the names of two vertices"},
+       "links[0].between = [\"a\"]: must be a list of the names of two machines, racks or "
+       "switches"},
       {file_with(joined + R"([{"between":["a","a"],"speed":1}])"),
-       "links[0] = {...}: must be a link "
-       "between two different"},
+       "links[0].between = [\"a\",\"a\"]: must be a list of two different names"},
+      {file_with(joined + R"([{"from":"a","to":"a","speed":1}])"),
+       "links[0].to = \"a\": must be another name than \"from\""},
       {file_with(joined + R"([{"between":["a","c"],"speed":1}])"),
        "links[0].between[1] = \"c\": must be "
        "the name of a machine, rack or"},
       {file_with(joined + R"([{"from":"a","to":"s","speed":1}])"),
-       "links[0] = {...}: must be a link whose ends nothing else joins in this direction"},
+       "links[0] = {\"from\":\"a\",\"speed\":1,\"to\":\"s\"}: must be a link whose ends nothing "
+       "else joins in this direction"},
       {file_with(joined + R"([{"from":"a","to":"b","between":["a","b"],"speed":1}])"), "links[0]."},
   };
   for (const auto& [text, part] : cases) {
@@ -215,12 +227,18 @@ TEST(NetworkFile, MachinesThatLinksDoNotReachAreNamed) {
     {"name":"a","role":"worker"},{"name":"b","role":"worker"},
     {"name":"c","role":"worker","nics":[{"to":"s","speed":1}]}],
     "links":[{"between":["a","b"],"speed":1})";
+  const std::string remedy =
+      "give the racks and switches between them \"to\" and \"speed\", or \"up\" and \"down\", or "
+      "add "
+      "\"links\"";
   EXPECT_EQ(error_in(file_with(apart + "]")),
             "machines[2].name = \"c\": must be the name of a machine to which links lead from the "
-            "first machine of the file; add the links that are missing");
+            "first machine, \"a\"; " +
+                remedy);
   EXPECT_EQ(error_in(file_with(apart + R"(,{"from":"a","to":"s","speed":1}])")),
             "machines[2].name = \"c\": must be the name of a machine from which links lead to the "
-            "first machine of the file; add the links that are missing");
+            "first machine, \"a\"; " +
+                remedy);
   EXPECT_EQ(error_in(file_with(apart + R"(,{"between":["a","s"],"speed":1}])")), "");
 }
 

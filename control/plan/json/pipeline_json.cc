@@ -17,7 +17,7 @@ constexpr double kMostBytes = 1e18;
 constexpr double kMostSeconds = 1e9;
 
 double number_between(const Value& value, double least, double most, std::string_view must) {
-  const double number = value.number();
+  const double number = value.number(must);
   if (number >= least && number <= most) return number;
   value.refuse(must);
   return least;

@@ -75,7 +75,7 @@ TEST(ProfileJson, ErrorsNameThePlaceAndWhatItMustBe) {
   EXPECT_EQ(profile_mistake(replaced(kProfile, "0.003", "-1")),
             "blocks[1].forward[0] = -1: must be seconds, 0 to 1e9");
   EXPECT_EQ(profile_mistake(replaced(kProfile, "[0.003,0.03]", "[0.003]")),
-            "blocks[1].forward = [...]: must be a list of 2 times, one for each type");
+            "blocks[1].forward = [0.003]: must be a list of 2 times, one for each type");
   EXPECT_EQ(profile_mistake(replaced(kProfile, "4000.0", "1e300")),
             "blocks[0].stash = 1e+300: must be bytes, 0 to 1e18");
   EXPECT_EQ(profile_mistake(replaced(kProfile, "\"t4\"", "\"a100\"")),
@@ -85,7 +85,7 @@ TEST(ProfileJson, ErrorsNameThePlaceAndWhatItMustBe) {
   EXPECT_THAT(profile_mistake(replaced(kProfile, "\"stash\":4000.0", "\"output\":4000.0")),
               HasSubstr("\"output\": given twice in one object"));
   EXPECT_THAT(profile_mistake("{\"fmt\":\"tally-profile/1\",\"types\":[\"a\"],\"blocks\":[]}"),
-              HasSubstr("blocks = [...]: must be a list of at least one block"));
+              HasSubstr("blocks = []: must be a list of at least one block"));
   EXPECT_EQ(profile_mistake(kGpus), "fmt = \"tally-gpus/1\": must be \"tally-profile/1\"");
 }
 
@@ -158,7 +158,7 @@ TEST(GpusJson, ErrorsNameThePlaceAndTheRemedy) {
   EXPECT_EQ(refusal(replaced(kGpus, "\"name\":\"b\"", "\"name\":\"a\"")),
             "servers[1].name = \"a\": must be a name that no other server has, not empty");
   EXPECT_EQ(refusal(replaced(kGpus, "[\"a\",\"c\"]", "[\"a\",\"a\"]")),
-            "pairs[0].between = [...]: must be two different servers");
+            "pairs[0].between = [\"a\",\"a\"]: must be two different servers");
   EXPECT_EQ(refusal(replaced(kGpus, "[\"a\",\"c\"]", "[\"a\",\"d\"]")),
             "pairs[0].between[1] = \"d\": must be the name of one of the servers");
   EXPECT_EQ(refusal(kProfile), "fmt = \"tally-profile/1\": must be \"tally-gpus/1\"");

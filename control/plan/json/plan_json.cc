@@ -63,10 +63,10 @@ class PlanReader {
     if (entry.has("rack")) {
       vertex.rack = static_cast<std::uint32_t>(entry.member("rack").integer(0, UINT32_MAX));
     }
-    if (entry.has("sum")) vertex.sum = entry.member("sum").number();
+    if (entry.has("sum")) vertex.sum = entry.member("sum").speed();
     const bool has_nic = vertex.role != Role::kSwitch;
-    if (has_nic || entry.has("in")) vertex.in = entry.member("in").number();
-    if (has_nic || entry.has("out")) vertex.out = entry.member("out").number();
+    if (has_nic || entry.has("in")) vertex.in = entry.member("in").speed();
+    if (has_nic || entry.has("out")) vertex.out = entry.member("out").speed();
     return vertex;
   }
 
@@ -76,7 +76,7 @@ class PlanReader {
       return {};
     }
     return {static_cast<VertexId>(entry.entry(0).integer(0, kLastId)),
-            static_cast<VertexId>(entry.entry(1).integer(0, kLastId)), entry.entry(2).number()};
+            static_cast<VertexId>(entry.entry(1).integer(0, kLastId)), entry.entry(2).speed()};
   }
 
   Domain domain(const Value& entry) {

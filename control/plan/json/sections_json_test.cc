@@ -74,7 +74,7 @@ TEST(SectionsJson, ErrorsNameThePlaceAndWhatItMustBe) {
             "pipeline.stages[1].blocks = [3,6]: must begin at 4, where the stage before ends, and "
             "have at least one block");
   EXPECT_EQ(section_with("[0,4]", "[0]"),
-            "pipeline.stages[0].blocks = [...]: must be [first block, end]");
+            "pipeline.stages[0].blocks = [0]: must be [first block, end]");
   EXPECT_EQ(
       section_with("[1,2],\"inflight\"", "[1,4],\"inflight\""),
       "pipeline.stages[0].recompute[1] = 4: must be a block of the stage, in ascending order");
