@@ -37,6 +37,7 @@ class NetworkReader {
     each(file_, "machines", kMaxVertices,
          [&](const Value& entry, VertexId i) { join_machine(entry, i); });
     each(file_, "links", kMaxLinks, [&](const Value& entry, VertexId) { join(entry); });
+    if (!mistake_.any()) join_others();
     if (!mistake_.any()) add_links();
     if (!mistake_.any()) check_reach();
     return std::move(network_);
@@ -77,12 +78,9 @@ class NetworkReader {
   }
 
   void add_switches() {
-    bool needs_core = false;
     const auto add_switch = [&](const Value& entry, Vertex vertex) {
       entry.expect_object({"name", "to", "speed", "up", "down"});
       add(entry, std::move(vertex));
-      needs_core = needs_core || (has_speed(entry) && !entry.has("to")) ||
-                   (entry.has("to") && entry.member("to").text(kLongestText) == kCoreName);
     };
     each(file_, "racks", kMaxVertices - machines_, [&](const Value& entry, VertexId i) {
       add_switch(entry, {.role = Role::kSwitch, .rack = i});
@@ -90,7 +88,10 @@ class NetworkReader {
     });
     each(file_, "switches", kMaxVertices - network_.vertices.size(),
          [&](const Value& entry, VertexId) { add_switch(entry, {.role = Role::kSwitch}); });
-    if (!needs_core || mistake_.any()) return;
+  }
+
+  // Adds the switch "core", which need not be listed, where something is joined to it.
+  void add_core() {
     const auto id = static_cast<VertexId>(network_.vertices.size());
     if (!ids_.try_emplace(std::string(kCoreName), id).second) return;
     network_.vertices.push_back({.role = Role::kSwitch, .name = std::string(kCoreName)});
@@ -121,9 +122,14 @@ class NetworkReader {
     return first;
   }
 
-  VertexId switch_named(const Value& value) const {
-    return named(value, machines_, static_cast<VertexId>(network_.vertices.size()),
-                 "a switch or rack");
+  // Like named(), up to the last vertex, which may be "core".
+  VertexId named_or_core(const Value& value, VertexId first, std::string_view what) {
+    if (value.text(kLongestText) == kCoreName) add_core();
+    return named(value, first, static_cast<VertexId>(network_.vertices.size()), what);
+  }
+
+  VertexId switch_named(const Value& value) {
+    return named_or_core(value, machines_, "a switch or rack");
   }
 
   // -- Links ------------------------------------------------------------------------------------
@@ -137,7 +143,7 @@ class NetworkReader {
   void join_up(const Value& entry, VertexId id) {
     if (!has_speed(entry) && !entry.has("to")) return;  // "links" may have its links
     const BothWays uplink = read_speeds(entry, "up", "down");
-    const VertexId to = entry.has("to") ? switch_named(entry.member("to")) : core(entry);
+    const VertexId to = entry.has("to") ? switch_named(entry.member("to")) : core(entry, "to");
     if (id == to) {
       return entry.has("to") ? entry.member("to").refuse("the name of another rack or switch")
                              : entry.member("name").refuse(kNotCore);
@@ -151,9 +157,13 @@ class NetworkReader {
     join(entry, to, id, uplink.back);
   }
 
-  VertexId core(const Value& entry) const {
+  // `key`: names another switch in its place.
+  VertexId core(const Value& entry, std::string_view key) {
+    add_core();
     const VertexId id = ids_.find(std::string(kCoreName))->second;
-    if (id < machines_) entry.refuse("given \"to\", because \"core\" is the name of a machine");
+    if (id < machines_) {
+      entry.refuse(fmt::format("given \"{}\", because \"core\" is the name of a machine", key));
+    }
     return id;
   }
 
@@ -199,8 +209,7 @@ class NetworkReader {
 
   void join(const Value& entry) {
     const auto end = [&](const Value& value) {
-      return named(value, 0, static_cast<VertexId>(network_.vertices.size()),
-                   "a machine, rack or switch");
+      return named_or_core(value, 0, "a machine, rack or switch");
     };
     if (!entry.has("between")) {
       entry.expect_object({"from", "to", "speed"});
@@ -217,6 +226,20 @@ class NetworkReader {
     const BothWays speed = read_speeds(entry, "forward", "back");
     join(entry, first, second, speed.there);
     join(entry, second, first, speed.back);
+  }
+
+  // Joins machines that nothing else joins to "core", like those of a file of machines.
+  void join_others() {
+    std::vector<bool> is_joined(network_.vertices.size());
+    for (const auto& [ends, capacity] : links_)
+      is_joined[ends.first] = is_joined[ends.second] = true;
+    each(file_, "machines", kMaxVertices, [&](const Value& entry, VertexId id) {
+      const double in = network_.vertices[id].in, out = network_.vertices[id].out;
+      if (is_joined[id] || in == 0 || out == 0 || entry.has("nics")) return;
+      const VertexId to = core(entry, "rack");
+      links_[{id, to}] = out;
+      links_[{to, id}] = in;
+    });
   }
 
   // -- The whole --------------------------------------------------------------------------------
@@ -239,7 +262,7 @@ class NetworkReader {
       Vertex& machine = network_.vertices[id];
       if (in[id] == 0 || out[id] == 0) {
         return entry.member("name").refuse(
-            "the name of a machine with a link each way; give it \"rack\", \"nics\" or \"links\"");
+            "the name of a machine with a link each way; give it \"nic\", \"nics\" or \"links\"");
       }
       if (machine.in == 0) machine.in = in[id];
       if (machine.out == 0) machine.out = out[id];

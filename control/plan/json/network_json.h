@@ -19,11 +19,11 @@ inline constexpr std::string_view kMakeAPlan =
 inline constexpr std::size_t kMaxNetworkBytes = 16 << 20;
 
 // Parses and validates the text. The vertices are the machines in the order of the file, then the
-// switches of the racks, then the other switches. The rack of a machine, and of the switch of a
-// rack, is the rack's place in the file. Links are sorted by their ends. The network has passed
-// validate(), and each machine reaches each other one. An error names the place, the value and what
-// it must be. Never throws. read_pcie reads the files that the key "hwloc" of machines names; where
-// it is empty, the key is refused.
+// switches of the racks, then the other switches, with "core" last if it is used and not listed.
+// The rack of a machine, and of the switch of a rack, is the rack's place in the file. Links are
+// sorted by their ends. The network has passed validate(), and each machine reaches each other one.
+// An error names the place, the value and what it must be. Never throws. read_pcie reads the files
+// that the key "hwloc" of machines names; where it is empty, the key is refused.
 Result<Network> read_network(std::string_view text, const ReadPcie& read_pcie = {});
 
 // Writes one line for each machine, rack, switch and link. read_network() of the text gives a

@@ -132,6 +132,37 @@ TEST(NetworkFile, MachinesMayBeJoinedWithoutSwitches) {
   EXPECT_EQ(links_of(*network), (decltype(links_of(*network)){{0, 1, 2}, {1, 0, 3}}));
 }
 
+TEST(NetworkFile, CoreNeedNotBeListed) {
+  const auto nics = read_network(R"({"fmt":"tally-network/1","machines":[
+    {"name":"a","role":"worker","nics":[{"to":"core","speed":2}]},
+    {"name":"b","role":"worker"}],"links":[{"between":["b","core"],"speed":3}]})");
+  ASSERT_TRUE(nics.ok()) << nics.error().message;
+  EXPECT_EQ(nics->name_of(2), "core");
+  EXPECT_EQ(links_of(*nics),
+            (decltype(links_of(*nics)){{0, 2, 2}, {1, 2, 3}, {2, 0, 2}, {2, 1, 3}}));
+}
+
+TEST(NetworkFile, MachinesThatNothingElseJoinsAreJoinedToCore) {
+  const auto network = read_network(R"({"fmt":"tally-network/1","machines":[
+    {"name":"a","role":"worker","nic":5},
+    {"name":"b","role":"worker","in":3,"out":4},
+    {"name":"c","role":"worker","nic":6}],"links":[{"between":["c","a"],"speed":7}]})");
+  ASSERT_FALSE(network.ok()) << "links join a and c, so their NICs only limit these";
+  EXPECT_EQ(network.error().message.rfind("machines[1].name = \"b\": must be the name of a ", 0),
+            0U)
+      << network.error().message;
+  const auto star = read_network(R"({"fmt":"tally-network/1","machines":[
+    {"name":"a","role":"worker","nic":5},
+    {"name":"b","role":"worker","in":3,"out":4}]})");
+  ASSERT_TRUE(star.ok()) << star.error().message;
+  EXPECT_EQ(star->vertices.size(), 3U);
+  EXPECT_EQ(links_of(*star),
+            (decltype(links_of(*star)){{0, 2, 5}, {1, 2, 4}, {2, 0, 5}, {2, 1, 3}}));
+  const auto again = read_network(write_network(*star));
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(links_of(*again), links_of(*star));
+}
+
 TEST(NetworkFile, TheExampleOfTheDocumentationIsRead) {
   std::ifstream file(TALLY_PLANNING_PAGE);
   const std::string page(std::istreambuf_iterator<char>(file), {});
@@ -161,7 +192,7 @@ TEST(NetworkFile, ErrorsNameWhatMustChange) {
       {file_with(R"("racks":[])"), "machines: missing"},
       {file_with(R"("machines":[)" + a + "]"),
        "machines[0].name = \"a\": must be the name of a machine "
-       "with a link each way; give it \"rack\""},
+       "with a link each way; give it \"nic\""},
       {file_with(R"("racks":[{"name":"r","to":"s"}],"machines":[)" + a + "]"),
        "racks[0].speed: missing"},
       {file_with(R"("racks":[{"name":"r","up":1}],"machines":[)" + a + "]"),
@@ -183,6 +214,8 @@ TEST(NetworkFile, ErrorsNameWhatMustChange) {
       {file_with(
            R"("racks":[{"name":"r","speed":1}],"machines":[{"name":"core","role":"worker"}])"),
        "racks[0] = \"r\": must be given \"to\", because \"core\""},
+      {file_with(R"("machines":[{"name":"core","role":"worker","nic":1}])"),
+       "machines[0] = \"core\": must be given \"rack\", because \"core\" is the name of a machine"},
       {file_with(R"("racks":[{"name":"r"}],"machines":[{"name":"a","role":"worker","rack":"r"}])"),
        "machines[0] = \"a\": must be given its speed: \"nic\""},
       {file_with(
@@ -222,7 +255,7 @@ TEST(NetworkFile, MachinesThatLinksDoNotReachAreNamed) {
   };
   EXPECT_EQ(error_in(text(R"({"between":["a","b"],"speed":1},{"from":"b","to":"c","speed":1})")),
             "machines[2].name = \"c\": must be the name of a machine with a link each way; give it "
-            "\"rack\", \"nics\" or \"links\"");
+            "\"nic\", \"nics\" or \"links\"");
   const std::string apart = R"("switches":[{"name":"s"}],"machines":[
     {"name":"a","role":"worker"},{"name":"b","role":"worker"},
     {"name":"c","role":"worker","nics":[{"to":"s","speed":1}]}],
