@@ -1,5 +1,4 @@
 #include "control/cli/plan/plan_command.h"
-#include "base/text/sizes.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/element.h"
+#include "base/text/sizes.h"
 #include "base/text/speed.h"
 #include "control/cli/common/flags.h"
 #include "control/cli/plan/host_command.h"
+#include "control/cli/plan/machine_options.h"
 #include "control/cli/plan/packed_plan.h"
 #include "control/cli/plan/plan_files.h"
 #include "control/cli/plan/plan_report.h"
@@ -41,87 +42,6 @@ std::string dump(const json& value) {
 
 PlanAnswer refuse(const std::string& message) {
   return {kUsage, "", fmt::format("tallyctl: {}\n", message)};
-}
-
-// Parses "a=100Gbit,sum=20GB" of an option.
-Result<plan::Vertex> parse_machine(const char* option, plan::Role role, const std::string& text) {
-  const auto bad = [&](const std::string& what) {
-    return Error{Status::kInvalidArgument, fmt::format("{} {}: {}", option, text, what)};
-  };
-  const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    return bad("must be NAME=SPEED or NAME=SPEED,sum=SPEED, like a=100Gbit");
-  }
-  plan::Vertex machine;
-  machine.role = role;
-  machine.name = text.substr(0, equals);
-  if (equals > plan::kLongestName) {
-    return bad(
-        fmt::format("the name has {} bytes; must be at most {}", equals, plan::kLongestName));
-  }
-  std::string speed = text.substr(equals + 1);
-  if (const auto comma = speed.find(','); comma != std::string::npos) {
-    const std::string more = speed.substr(comma + 1);
-    if (!more.starts_with("sum=")) {
-      return bad(fmt::format("\"{}\" must be sum=SPEED, what it can sum", more));
-    }
-    const auto sum = parse_speed(std::string_view(more).substr(4));
-    if (!sum) return bad(sum.error().message);
-    machine.sum = *sum;
-    speed.resize(comma);
-  }
-  const auto nic = parse_speed(speed);
-  if (!nic) return bad(nic.error().message);
-  machine.in = machine.out = *nic;
-  return machine;
-}
-
-// Adds the machines of the file that `tallyctl probe` writes.
-Outcome add_measured(const std::string& path, std::vector<plan::Vertex>& machines) {
-  const auto bad = [&](const std::string& what) {
-    return Error{Status::kInvalidArgument, fmt::format("--machines {}: {}", path, what)};
-  };
-  const auto text = read_file(path, "the file that tallyctl probe --out wrote");
-  if (!text) return Error{Status::kInvalidArgument, "--machines " + text.error().message};
-  const auto file = plan::read_machines(*text);
-  if (!file) return bad(file.error().message);
-  for (const plan::Machine& one : file->machines) {
-    auto machine = plan::vertex_of(one);
-    if (!machine) return bad(machine.error().message);
-    machines.push_back(std::move(machine).value());
-  }
-  return Unit{};
-}
-
-Result<std::vector<plan::Vertex>> parse_machines(const PlanArguments& arguments) {
-  std::vector<plan::Vertex> machines;
-  if (!arguments.machines.empty()) {
-    if (auto added = add_measured(arguments.machines, machines); !added) return added.error();
-  }
-  const auto add = [&](const char* option, plan::Role role,
-                       const std::vector<std::string>& texts) -> Outcome {
-    for (const std::string& text : texts) {
-      auto machine = parse_machine(option, role, text);
-      if (!machine) return machine.error();
-      const bool known = std::any_of(machines.begin(), machines.end(), [&](const auto& other) {
-        return other.name == machine->name;
-      });
-      if (known) {
-        return Error{Status::kInvalidArgument,
-                     fmt::format("{} {}: another machine is called {}; give each its own name",
-                                 option, text, machine->name)};
-      }
-      machines.push_back(std::move(machine).value());
-    }
-    return Unit{};
-  };
-  if (auto workers = add("--worker", plan::Role::kWorker, arguments.workers); !workers) {
-    return workers.error();
-  }
-  if (auto helpers = add("--helper", plan::Role::kHelper, arguments.helpers); !helpers) {
-    return helpers.error();
-  }
-  return machines;
 }
 
 // Compares the plan with the exact optimum and with the weights of equal machines.
@@ -260,7 +180,7 @@ PlanAnswer answer_make(const PlanArguments& arguments, bool as_json) {
                                       {"--model", arguments.model}});
   if (!separate) return refuse(separate.error().message);
   if (!arguments.network.empty()) return answer_make_packed(arguments, as_json);
-  const auto machines = parse_machines(arguments);
+  const auto machines = parse_machines(arguments.machines, arguments.workers, arguments.helpers);
   if (!machines) return refuse(machines.error().message);
   const bool has_worker = std::any_of(machines->begin(), machines->end(), [](const auto& machine) {
     return machine.role == plan::Role::kWorker;
