@@ -94,6 +94,7 @@ class Run:
         dist.barrier()
         if self.state is not None:
             self.state.close()
+        self.model = None  # DistributedDataParallel must end before gloo's group (docs/pytorch.md)
         dist.destroy_process_group()
 
     def _plot(self) -> None:

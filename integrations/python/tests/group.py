@@ -11,6 +11,7 @@ usage of a test file: FILE [--widths 1,2] [CASE...]
 import argparse
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -52,7 +53,7 @@ def start_ranks(command: list, ranks: int, short_end: bool = False, **more: str)
     short_end: except in tier soak, ranks that end well skip torch's end (see warm_start.py). For tests of which other
     ranks end as programs do."""
     common = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1",
-              "GLOO_SOCKET_IFNAME": "lo", **({SHORT_END: "1"} if short_end and not SOAK else {}), **more}
+              "GLOO_SOCKET_IFNAME": "lo", "PYTHONFAULTHANDLER": "1", **({SHORT_END: "1"} if short_end and not SOAK else {}), **more}
     popen = WarmProgram if WarmProgram.imports else subprocess.Popen
     return [Process(command, environment={"RANK": str(rank), "LOCAL_RANK": str(rank), **common}, popen=popen)
             for rank in range(ranks)]
@@ -74,6 +75,8 @@ def outputs(processes: list[Process], deadline_s: float = DEADLINE_S) -> list[st
         try:
             process.wait(max(1.0, until - time.monotonic()))
         except Hang:
+            process.signal(signal.SIGABRT)  # Python says where it is
+            time.sleep(1)
             process.kill()
             late = "\nKILLED: no end in time\n"
         texts.append(process.output() + late)

@@ -22,4 +22,5 @@ for step in range(STEPS):
     assert (model.weight.grad == (ranks - 1) / 2 + step).all(), model.weight.grad
 assert state.copied_bytes < STEPS * 4 * 4096, f"{state.copied_bytes} bytes were copied"
 state.close()
+del ddp  # before gloo's group (docs/pytorch.md)
 dist.destroy_process_group()

@@ -77,6 +77,7 @@ def main() -> None:
     for p in ddp.parameters():
         digest.update(p.detach().numpy().tobytes())
     print("parameters", digest.hexdigest(), flush=True)
+    del ddp  # before gloo's group (docs/pytorch.md)
     dist.destroy_process_group()
 
 

@@ -58,6 +58,7 @@ def main() -> None:
     for p in model.parameters():
         digest.update(p.detach().numpy().tobytes())
     print("parameters", digest.hexdigest(), flush=True)
+    del ddp  # before gloo's group (docs/pytorch.md)
     dist.destroy_process_group()
 
 

@@ -9,6 +9,7 @@ usage: warm_start.py FD MODULE...    (the server; WarmProgram alone starts it)
 import array
 import atexit
 import ctypes
+import faulthandler
 import gc
 import importlib
 import json
@@ -146,6 +147,8 @@ def run_to_its_end(words: list[str]) -> None:
     """Runs the program. When it ends well and $WARM_START_SHORT_END is set, the process ends before the interpreter and
     torch free what they have, which takes 0.3 s of a core. What the program and tally do at the end runs."""
     short = os.environ.pop(SHORT_END, None)
+    if os.environ.get("PYTHONFAULTHANDLER"):  # which the interpreter reads when it starts
+        faulthandler.enable()
     try:
         run(words)
     except SystemExit as end:
