@@ -69,12 +69,21 @@ class MachineNetwork {
   std::map<std::string, VertexId> ids_;  // of racks and switches
 };
 
-// The route of a pair that has a link is this link, because it has the fewest hops.
+// The route of a pair that has a link is this link, because it has the fewest hops. A pair that is
+// narrow one way has a link each way, because a network whose links go both ways is planned fast
+// (packing/same_way.h).
 Network with_narrow_pairs(Network network, const MachineFile& file) {
-  std::map<std::pair<VertexId, VertexId>, double> links;
+  std::map<std::pair<VertexId, VertexId>, double> measured, links;
   for (const MachinePair& pair : file.pairs) {
-    if (nics_of_narrow(file, pair) == 0) continue;
-    links[{static_cast<VertexId>(pair.from), static_cast<VertexId>(pair.to)}] = pair.speed;
+    measured[{static_cast<VertexId>(pair.from), static_cast<VertexId>(pair.to)}] = pair.speed;
+  }
+  for (const auto& [ends, speed] : measured) {
+    const auto [from, to] = ends;
+    if (nics_of_narrow(file, {from, to, speed}) == 0) continue;
+    links[ends] = speed;
+    const auto back = measured.find({to, from});
+    const double nics = std::min(network.vertices[to].out, network.vertices[from].in);
+    links[{to, from}] = back == measured.end() ? nics : std::min(back->second, nics);
   }
   for (const auto& [ends, speed] : links) network.links.push_back({ends.first, ends.second, speed});
   return network;

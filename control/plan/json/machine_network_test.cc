@@ -95,10 +95,15 @@ TEST(MachineNetwork, HasALinkForEachNarrowPair) {
   file.pairs = {{1, 0, 2}, {0, 1, 3.7}, {0, 2, 1}, {2, 1, 2.6}};
   const auto network = network_of(file);
   ASSERT_TRUE(network.ok()) << network.error().message;
-  ASSERT_EQ(network->links.size(), 9U);
+  ASSERT_EQ(network->links.size(), 12U);
   LinkList links = link_list(*network);
   links.erase(links.begin(), links.begin() + 6);
-  EXPECT_EQ(links, (LinkList{{"a", "c", 1}, {"b", "a", 2}, {"c", "b", 2.6}}));
+  EXPECT_EQ(links, (LinkList{{"a", "b", 3.7},
+                             {"a", "c", 1},
+                             {"b", "a", 2},
+                             {"b", "c", 3},
+                             {"c", "a", 3},
+                             {"c", "b", 2.6}}));
 }
 
 }  // namespace
