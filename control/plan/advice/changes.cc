@@ -17,17 +17,25 @@ namespace {
 Network with_even_speeds(const Network& network) {
   constexpr double kNearly = 1.1;
   Network even = network;
-  std::vector<double*> speeds;
+  std::map<std::pair<Role, bool>, std::vector<double*>> alike;  // by role, NICs and sums
   for (Vertex& vertex : even.vertices) {
-    speeds.insert(speeds.end(), {&vertex.in, &vertex.out});
-    if (vertex.sum) speeds.push_back(&*vertex.sum);
+    auto& nics = alike[{vertex.role, false}];
+    nics.insert(nics.end(), {&vertex.in, &vertex.out});
+    if (vertex.sum) alike[{vertex.role, true}].push_back(&*vertex.sum);
   }
-  for (Link& link : even.links) speeds.push_back(&link.capacity);
-  std::sort(speeds.begin(), speeds.end(), [](const double* a, const double* b) { return *a < *b; });
-  double least = 0;
-  for (double* speed : speeds) {
-    if (*speed > kNearly * least) least = *speed;
-    *speed = least;
+  for (Link& link : even.links) {
+    const Role from = even.vertices[link.from].role;
+    const Role role = from == Role::kSwitch ? even.vertices[link.to].role : from;
+    alike[{role, false}].push_back(&link.capacity);
+  }
+  for (auto& [kind, speeds] : alike) {
+    std::sort(speeds.begin(), speeds.end(),
+              [](const double* a, const double* b) { return *a < *b; });
+    double least = 0;
+    for (double* speed : speeds) {
+      if (*speed > kNearly * least) least = *speed;
+      *speed = least;
+    }
   }
   return even;
 }
