@@ -52,8 +52,10 @@ Parents moved(const Parents& parents, const std::vector<VertexId>& ids, std::siz
 
 // Without this check, the planner of changes would take further workers for helpers.
 Outcome check_workers(const Plan& plan, const Network& network, const std::vector<VertexId>& ids) {
+  std::vector<bool> is_known(network.machines());
   for (const Domain& domain : plan.domains) {
     for (const VertexId id : domain.workers) {
+      is_known[ids[id]] = true;
       const Vertex& machine = network.vertices[ids[id]];
       if (machine.role == Role::kWorker) continue;
       return invalid(
@@ -62,8 +64,6 @@ Outcome check_workers(const Plan& plan, const Network& network, const std::vecto
                       machine.name, role_name(machine.role)));
     }
   }
-  std::vector<bool> is_known(network.machines());
-  for (const VertexId id : ids) is_known[id] = true;
   for (VertexId id = 0; id < network.machines(); ++id) {
     if (is_known[id] || network.vertices[id].role != Role::kWorker) continue;
     return invalid(

@@ -79,6 +79,12 @@ TEST(OnNetwork, NamesAWorkerThatThePlanDoesNotHave) {
   EXPECT_EQ(on_network(named_plan(), network).error().message,
             "machine \"new\": a worker of the network that the plan does not have; leave it out "
             "there, or make a new plan");
+  network = other_network();
+  network.vertices[1].role = Role::kWorker;
+  EXPECT_NE(
+      on_network(named_plan(), network).error().message.find("machine \"h\": a worker of the"),
+      std::string::npos)
+      << "the plan has it as a helper";
 }
 
 }  // namespace
