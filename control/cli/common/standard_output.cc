@@ -24,7 +24,7 @@ std::string not_written(int why) {
 
 Outcome write_stdout(std::string_view text) {
   const int why = write_and_flush(text);
-  if (why == 0) return Unit{};
+  if (why == 0 || why == EPIPE) return Unit{};
   return invalid(not_written(why));
 }
 
