@@ -174,10 +174,10 @@ PlanAnswer answer_make_packed(const PlanArguments& arguments, bool as_json) {
 }
 
 PlanAnswer answer_make(const PlanArguments& arguments, bool as_json) {
-  const auto separate = check_output("--out", arguments.out,
-                                     {{"--network", arguments.network},
-                                      {"--machines", arguments.machines},
-                                      {"--model", arguments.model}});
+  const std::string model = is_workload_path(arguments.model) ? arguments.model : "";
+  const auto separate = check_output(
+      "--out", arguments.out,
+      {{"--network", arguments.network}, {"--machines", arguments.machines}, {"--model", model}});
   if (!separate) return refuse(separate.error().message);
   if (!arguments.network.empty()) return answer_make_packed(arguments, as_json);
   const auto machines = parse_machines(arguments.machines, arguments.workers, arguments.helpers);

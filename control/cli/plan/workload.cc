@@ -54,7 +54,8 @@ std::uint64_t Workload::elements() const {
 Result<Workload> parse_workload(std::string_view json) {
   const auto document = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object()) return bad_workload("not a JSON object");
-  if (const auto format = document.find("fmt"); format != document.end()) {
+  const auto format = document.find("fmt");
+  if (format != document.end() && !document.contains("tensors")) {
     return bad_workload(
         fmt::format("fmt = {}: must be a model, as in perf/workloads/*.json",
                     format->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
@@ -83,11 +84,15 @@ Result<Workload> parse_workload(std::string_view json) {
   return workload;
 }
 
+bool is_workload_path(std::string_view name) {
+  return name.find('/') != std::string_view::npos || name.ends_with(".json");
+}
+
 Result<Workload> find_workload(const std::string& name) {
   for (const BuiltinWorkload& builtin : kBuiltinWorkloads) {
     if (builtin.name == name) return parse_workload(builtin.json);
   }
-  if (name.find('/') == std::string::npos && !name.ends_with(".json")) {
+  if (!is_workload_path(name)) {
     std::string known;
     for (const std::string_view builtin : kNames) known.append(builtin).append(", ");
     return Error{Status::kInvalidArgument,

@@ -28,8 +28,11 @@ struct Workload {
 // elements that differs from the file's own "parameters".
 Result<Workload> parse_workload(std::string_view json);
 
+// Whether the name is the path of a file: it has a '/' or ends in ".json".
+bool is_workload_path(std::string_view name);
+
 // The workload of that name: one of builtin_workloads(), or the path of a file like those in
-// perf/workloads/ (a name with a '/' or ending in ".json").
+// perf/workloads/.
 Result<Workload> find_workload(const std::string& name);
 
 std::span<const std::string_view> builtin_workloads();

@@ -19,6 +19,17 @@ TEST(Workload, BuiltinsHaveThePublishedTotals) {
   EXPECT_EQ(builtin_workloads().size(), 5u);
 }
 
+TEST(Workload, FilesHaveAPathThatNoNameIs) {
+  EXPECT_TRUE(is_workload_path("./gpt2"));
+  EXPECT_TRUE(is_workload_path("gpt2.json"));
+  EXPECT_FALSE(is_workload_path("gpt2")) << "the name of a model, even beside a file of this name";
+}
+
+TEST(Workload, FilesMayHaveFurtherKeys) {
+  EXPECT_TRUE(
+      parse_workload(R"({"fmt":"mine","model":"m","parameters":2,"tensors":[["a",[2]]]})").ok());
+}
+
 TEST(Workload, DamagedFilesAreRefusedWithWords) {
   const char* const damaged[] = {
       "",
