@@ -48,8 +48,9 @@ bool differs_by_direction(const plan::Network& network) {
     return back != speeds.end() && back->second == link.capacity;
   };
   return !std::all_of(network.links.begin(), network.links.end(), is_even) ||
-         std::any_of(network.vertices.begin(), network.vertices.end(),
-                     [](const plan::Vertex& one) { return one.sum || one.in != one.out; });
+         std::any_of(network.vertices.begin(), network.vertices.end(), [](const plan::Vertex& one) {
+           return one.in != one.out || (one.sum && *one.sum < one.in);
+         });
 }
 
 // The search for few levels may cost 2%.
