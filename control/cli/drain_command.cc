@@ -36,17 +36,17 @@ bool has_given_up(const json& waiting) {
 
 int end(const DrainArguments& arguments, const json& answer, bool as_json) {
   const json waiting = answer.value("waiting", json::array());
-  if (as_json) fmt::print("{}\n", answer.dump(2, ' ', false, json::error_handler_t::replace));
-  if (arguments.undo) {
-    if (!as_json) fmt::print("{} has trees again from the next plans on\n", arguments.node);
-    return 0;
+  const bool is_done = arguments.undo || waiting.empty();
+  std::string text;
+  if (as_json) {
+    text = answer.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  } else if (is_done) {
+    text = fmt::format("{} {}\n", arguments.node,
+                       arguments.undo ? "has trees again from the next plans on"
+                                      : "serves nothing any more: it may be stopped");
   }
-  if (waiting.empty()) {
-    if (!as_json) {
-      fmt::print("{} serves nothing any more: it may be stopped\n", arguments.node);
-    }
-    return 0;
-  }
+  if (!print_out(text, "tallyctl")) return kStays;
+  if (is_done) return 0;
   fmt::print(stderr,
              "tallyctl: {} still serves:\n{}It gets no new jobs. Drain it again to try again; "
              "--undo takes it back.\n",

@@ -155,7 +155,8 @@ int trace(rpc::RpcChannel& channel, TraceArguments arguments, double timeout) {
 int dump(rpc::RpcChannel& channel, const DumpArguments& arguments, Nanos timeout) {
   const auto summary = run_dump(channel, arguments, timeout);
   if (!summary) return fail(summary.error());
-  fmt::print(arguments.out.empty() ? stderr : stdout, "{}", *summary);
+  if (!arguments.out.empty()) return print_out(*summary, "tallyctl") ? 0 : kFailed;
+  fmt::print(stderr, "{}", *summary);
   return 0;
 }
 

@@ -60,9 +60,9 @@ int make_secret(const std::string& path) {
   if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     return complain(kNotDone, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
   }
-  fmt::print("{} has the cluster's secret: copy it to each node, and keep it from everybody else\n",
-             path);
-  return 0;
+  const std::string done = fmt::format(
+      "{} has the cluster's secret: copy it to each node, and keep it from everybody else\n", path);
+  return print_out(done, "tallyctl") ? 0 : kNotDone;
 }
 
 // "90s", "15m", "12h", "30d". nullopt: none of these, or more than a hundred years.
@@ -106,11 +106,12 @@ int show_token(const TokenArguments& arguments) {
   if (!rights)
     return complain(kNotDone,
                     fmt::format("the secret in {} has not made this token", arguments.file));
-  fmt::print("id {}\njob {}\nexpires {}\n", rights->id, rights->job,
-             rights->expires == 0
-                 ? "never"
-                 : fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(rights->expires)));
-  return 0;
+  const std::string expires =
+      rights->expires == 0 ? "never"
+                           : fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(rights->expires));
+  const std::string text =
+      fmt::format("id {}\njob {}\nexpires {}\n", rights->id, rights->job, expires);
+  return print_out(text, "tallyctl") ? 0 : kNotDone;
 }
 
 CLI::App* add_verb(CLI::App& token, TokenArguments& arguments, TokenVerb verb, const char* name,
@@ -206,8 +207,9 @@ int revoke_token(rpc::RpcChannel& channel, const TokenArguments& arguments, Nano
       }
     }
   }
-  if (status == 0) fmt::print("token {} is revoked\n", arguments.token_or_id);
-  return status;
+  if (status != 0) return status;
+  const std::string done = fmt::format("token {} is revoked\n", arguments.token_or_id);
+  return print_out(done, "tallyctl") ? 0 : kNotDone;
 }
 
 }  // namespace tally::control

@@ -118,8 +118,9 @@ class Tallyctl(Cluster):
         rows = json.loads(self.ctl("--json", "plan", "sim", files[0], "--bytes", "1M"))["rows"]
         self.assertGreaterEqual(rows[0]["ratio"], 1)
         with open("/dev/full", "w") as full:
-            for words in (("check", files[0]), ("draw", files[0]), ("make", *workers)):
-                done = self.tallyctl("plan", *words, stdout=full)
+            for words in (("plan", "check", files[0]), ("plan", "draw", files[0]), ("plan", "make", *workers),
+                          ("token", "secret", str(self.place / "secret")), ("doctor", "--list")):
+                done = self.tallyctl(*words, stdout=full)
                 self.assertEqual(done.returncode, 1, words)
                 self.assertIn("tallyctl: stdout: cannot be written: No space left on device\n", done.stderr)
         for words in (("explain", "none"), ("compare", files[0], "none"), ("draw", "none"), ("sim", "none")):

@@ -26,12 +26,12 @@ Error no_such_check(const std::string& name) {
 
 int list_checks(bool as_json) {
   json list = json::array();
+  std::string lines;
   for (const Check& check : all_checks()) {
-    if (as_json) list.push_back({{"check", check.name}, {"about", check.about}});
-    if (!as_json) fmt::print("{:<10} {}\n", check.name, check.about);
+    list.push_back({{"check", check.name}, {"about", check.about}});
+    lines += fmt::format("{:<10} {}\n", check.name, check.about);
   }
-  if (as_json) fmt::print("{}\n", list.dump(2));
-  return 0;
+  return print_out(as_json ? list.dump(2) + "\n" : lines, "tallyctl") ? 0 : kHasProblem;
 }
 
 int refuse(const Error& error) {
