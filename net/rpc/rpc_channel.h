@@ -59,9 +59,8 @@ class RpcChannel {
                               std::span<const int> fds, Nanos deadline);
 
   // As call(), for a request after which the client is known to the node (job.open, session.open).
-  // Before it, the node may end the connection to make room for others, as long as it has many from
-  // clients that it does not know. The function then connects again, and checks the owner again,
-  // until the deadline.
+  // Before it, the node may end the connection with status `again`, to make room for others. The
+  // function then connects again, and checks the owner again, until the deadline.
   Result<nlohmann::json> identify(std::string_view method, const nlohmann::json& params,
                                   Nanos deadline);
 

@@ -18,7 +18,8 @@ Error bad_document(std::string_view what) {
   return Error{Status::kInvalidArgument, std::string(what)};
 }
 
-// The value in ASCII, and short: the name of an object that has one, or the begin of the value.
+// The value in ASCII, and short: the name of an object that has one, or the first characters of
+// the value.
 std::string shown(const json& value) {
   if (value.is_object() && value.contains("name") && value["name"].is_string()) {
     return shown(value["name"]);

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxMachinesBytes = 16 << 20;
 // The switch above the racks and switches that name no other. Files need not list it.
 inline constexpr std::string_view kCoreName = "core";
 
-// Ends of messages: about a rack of this name, and about machines that links do not reach.
+// What messages advise: for a rack that is named "core", and for machines that links do not reach.
 inline constexpr std::string_view kNotCore =
     "another name, because \"core\" is the switch above racks";
 inline constexpr std::string_view kJoinSwitches =

@@ -134,7 +134,8 @@ class NetworkReader {
 
   // -- Links ------------------------------------------------------------------------------------
 
-  // Joins two vertices one way. Only NICs of one machine may add to a link that is there.
+  // Adds a link of one direction. There must be none between these vertices, because only the NICs
+  // of one machine add up (join_machine).
   void join(const Value& entry, VertexId from, VertexId to, double speed) {
     if (links_.try_emplace({from, to}, speed).second) return;
     entry.refuse("a link whose ends nothing else joins in this direction; add up their speeds");
