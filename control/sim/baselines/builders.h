@@ -35,9 +35,7 @@ Result<Work> colocated_servers(const Question& question);
 
 // BytePS (OSDI '20, section 4.1), with its shares for equal NICs.
 Result<Work> byteps(const Question& question);
-// The same with its placement: a key for each 4096000 bytes, hashed to a server twice
-// (Hash_Mixed_Mode of byteps/common/global.cc, with the bound 101, or the number of servers when
-// that is larger).
+// The same with its placement (byteps_hash.h) of one tensor.
 Result<Work> byteps_hash(const Question& question);
 
 }  // namespace tally::simulator
