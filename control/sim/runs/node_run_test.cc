@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "control/plan/packing/packed_planner.h"
 #include "control/sim/runs/simulate.h"
 #include "tests/support/control/test_plans.h"
 #include "tests/support/perf/packed_trees.h"
@@ -51,6 +52,19 @@ TEST(NodeRun, PacedTreesComeNearTheBound) {
     const Simulated result = run_nodes(network, set);
     EXPECT_GE(result.ratio(), 1);
     EXPECT_LT(result.ratio(), 1.06) << helpers << " helpers, " << link << ", " << trees.size();
+  }
+}
+
+TEST(NodeRun, PacedTreesOfManyRacksComeNearTheBound) {
+  for (const auto& [count, link] : {std::pair(4U, 4.0), std::pair(8U, 2.0)}) {
+    const plan::Network network = plan::racks(count, 8, 2, link);
+    const auto plan = plan::plan_packed(network, plan::workers_of(network), {.chunk = kNodeChunk});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    if (plan->method != "tpp-cg") GTEST_SKIP() << "this build cannot solve linear programs";
+    const TreeSet set = trees_of_plan(plan->domains[0], 512 * kNodeChunk, 0, 0);
+    const Simulated result = run_nodes(network, set);
+    EXPECT_GE(result.ratio(), 1);
+    EXPECT_LT(result.ratio(), 1.1) << count << " racks, " << set.trees.size() << " trees";
   }
 }
 

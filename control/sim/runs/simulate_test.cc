@@ -82,6 +82,17 @@ TEST(Simulate, OldestFirstIsNoWorseThanFifoOnPackedTrees) {
   EXPECT_LT(oldest.seconds * 1.02, fifo.seconds);
 }
 
+TEST(Simulate, FifoIsFarFromTheBoundOnPackedTrees) {
+  for (const Known& known : kKnown) {
+    const Network network = plan::racks(2, 4, known.helpers, known.link);
+    const TreeSet set = packed(network);
+    if (set.trees.empty()) GTEST_SKIP() << "this build cannot solve linear programs";
+    const double ratio = run(network, set, scenario_of(Order::kFifo, Forwarding::kStore)).ratio();
+    EXPECT_GT(ratio, 1.1) << known.tau;
+    EXPECT_LT(ratio, 1.55) << known.tau;
+  }
+}
+
 TEST(Simulate, FewTilesInFlightStarveTheLinks) {
   const Network network = plan::racks(2, 4, 2, 2);
   const TreeSet set = packed(network);
