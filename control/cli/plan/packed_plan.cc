@@ -101,19 +101,23 @@ Result<plan::Plan> plan_for_network(const std::string& path, const NetworkPlanOp
         {Status::kInvalidArgument, "no machine has the role \"worker\"; give at least one"});
   }
   if (options.rs_ag) {
-    auto plan = plan::plan_rs_ag(
-        *network, workers,
-        {.chunk = options.chunk, .epoch = options.epoch, .one_class = options.one_class});
+    auto plan = plan::plan_rs_ag(*network, workers,
+                                 {.chunk = options.chunk,
+                                  .epoch = options.epoch,
+                                  .one_class = options.one_class,
+                                  .max_trees = options.max_trees});
     if (!plan) return in_file(plan.error());
     return plan;
   }
   plan::SizeOptions sizes;
   sizes.packing.chunk = options.chunk;
   sizes.packing.epoch = options.epoch;
+  sizes.packing.max_trees = options.max_trees;
   sizes.hop_seconds = options.hop_seconds;
   if (options.any_way) {
     sizes.packing.way_down = plan::WayDown::kAnyWay;
-    sizes.packing.max_trees = plan::kServedTrees / 2;  // each may count as two
+    // Each may count as two.
+    sizes.packing.max_trees = std::min(options.max_trees, plan::kServedTrees / 2);
   }
   auto plan = options.one_class ? plan::plan_packed(*network, workers, sizes.packing)
                                 : plan::plan_by_size(*network, workers, sizes);

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "control/plan/model/plan.h"
+#include "control/plan/model/served_limits.h"
 
 namespace tally::control {
 
@@ -18,6 +19,7 @@ struct NetworkPlanOptions {
   bool one_class = false;  // the trees for large operations carry all sizes
   bool rs_ag = false;      // for reduce-scatters and all-gathers
   bool any_way = false;    // results may go another way than the sums came
+  std::size_t max_trees = plan::kServedTrees;
 };
 
 // Reads the file and plans for all its workers together. Errors name the file and the place in it,

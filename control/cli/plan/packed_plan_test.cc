@@ -174,6 +174,21 @@ TEST_F(PackedPlan, MayHaveResultsThatGoAnotherWay) {
   EXPECT_EQ(make(network, {"--any-way"}).err.find("--any-way"), std::string::npos);
 }
 
+TEST_F(PackedPlan, HasAsFewTreesAsTheUserWants) {
+  if (!lp::is_available()) GTEST_SKIP() << "this build has no Clp";
+  const std::string network = file("network.json", two_racks());
+  const auto trees_of = [&](const std::vector<std::string>& words) {
+    const PlanAnswer made = make(network, words, true);
+    EXPECT_EQ(made.status, 0) << made.err;
+    return json::parse(made.err)["trees"].get<std::size_t>();
+  };
+  EXPECT_GT(trees_of({"--one-class"}), 4U);
+  EXPECT_LE(trees_of({"--one-class", "--max-trees", "4"}), 4U);
+  EXPECT_LE(trees_of({"--max-trees", "4"}), 4U);
+  PlanArguments arguments;
+  EXPECT_TRUE(read_plan_words({"make", "--network", network, "--max-trees", "257"}, arguments));
+}
+
 TEST_F(PackedPlan, IsDescribedInWords) {
   const PlanAnswer made = make(file("network.json", two_racks()));
   ASSERT_EQ(made.status, 0) << made.err;

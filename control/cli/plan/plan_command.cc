@@ -163,9 +163,10 @@ PlanAnswer write_made(const PlanArguments& arguments, const plan::Plan& plan,
 PlanAnswer answer_make_packed(const PlanArguments& arguments, bool as_json) {
   const auto options = star_options(arguments);  // for the chunk
   if (!options) return refuse(options.error().message);
-  const auto plan = plan_for_network(
-      arguments.network, {options->chunk, options->epoch, arguments.hop_us * 1e-6,
-                          arguments.one_class, arguments.objective == "rs-ag", arguments.any_way});
+  const auto plan =
+      plan_for_network(arguments.network, {options->chunk, options->epoch, arguments.hop_us * 1e-6,
+                                           arguments.one_class, arguments.objective == "rs-ag",
+                                           arguments.any_way, arguments.max_trees});
   if (!plan) return refuse(plan.error().message);
   const json described = with_refusal(describe_packed(*plan), *plan);
   return write_made(
@@ -296,6 +297,12 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
                  "with --network: results may go another way than the sums came, which is faster "
                  "where the directions of links differ; always so with --objective rs-ag")
       ->needs(network);
+  make->add_option("--max-trees", arguments.max_trees,
+                   "with --network: most trees of the plan; with fewer trees, operations of some "
+                   "hundred tiles may be faster (docs/simulator.md)")
+      ->check(CLI::Range(std::size_t{1}, plan::kServedTrees))
+      ->needs(network)
+      ->capture_default_str();
   for (const char* other : {"--worker", "--helper", "--machines", "--model", "--split"}) {
     network->excludes(make->get_option(other));
   }

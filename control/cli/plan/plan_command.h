@@ -28,11 +28,12 @@ struct PlanArguments {
   // For make.
   std::vector<std::string> workers;  // NAME=SPEED[,sum=SPEED]
   std::vector<std::string> helpers;
-  std::string machines;                 // a file with measured machines; empty: none
-  std::string network;                  // a file; empty: stars for the machines above
-  bool one_class = false;               // with network: no size classes
-  std::string objective = "allreduce";  // or "rs-ag"; with network
-  bool any_way = false;                 // with network: results may go another way than sums
+  std::string machines;                        // a file with measured machines; empty: none
+  std::string network;                         // a file; empty: stars for the machines above
+  bool one_class = false;                      // with network: no size classes
+  std::string objective = "allreduce";         // or "rs-ag"; with network
+  bool any_way = false;                        // with network: results may go another way than sums
+  std::size_t max_trees = plan::kServedTrees;  // with network
   std::string chunk = "256KiB";
   std::uint64_t epoch = 1;
   std::string model;  // model whose tensors the plan has; empty: none

@@ -9,6 +9,7 @@
 #include "control/plan/model/dual_bound.h"
 #include "control/plan/model/load.h"
 #include "control/plan/model/validate.h"
+#include "control/plan/packing/few_trees.h"
 #include "control/plan/packing/full_bisection.h"
 #include "control/plan/packing/placement.h"
 #include "control/plan/packing/same_way.h"
@@ -120,7 +121,13 @@ class Planner {
 
   Result<Selection> select(const Generated& generated, PackingReport& report) const {
     if (report.served == 0) report.any_tree = report.served = generated.tau;
-    return select_trees(single_, generated, options_.level_slack, options_.max_trees, use_lp_);
+    auto chosen =
+        select_trees(single_, generated, options_.level_slack, options_.max_trees, use_lp_);
+    const bool is_cut = chosen && chosen->seconds > 0;
+    if (!is_cut || !single_.is_two_way() || single_.machines() > kFewMachines) return chosen;
+    TwoWayPricing pricing(single_, options_.max_height);
+    auto few = few_trees(single_, pricing, options_.max_trees, generated.tau, use_lp_);
+    return few && few->seconds < chosen->seconds ? few : chosen;
   }
 
   Result<Generated> pack(std::uint32_t max_height, WayDown way, std::vector<Tree> first,

@@ -38,7 +38,9 @@ struct PackingOptions {
 
 // What the steps of planning reached, in seconds per byte.
 struct PackingReport {
-  double any_tree = 0;     // with trees of any height, and any way down
+  // With trees of any height, and any way down; but with kSameWay and more than 16 machines, only
+  // the same way down.
+  double any_tree = 0;
   double served = 0;       // with at most max_height levels, and the way down of the options
   double plan = 0;         // with at most max_trees trees, few levels, and rounded weights
   double lower_bound = 0;  // proved by the certificate

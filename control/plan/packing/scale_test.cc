@@ -45,6 +45,20 @@ TEST_F(PackingScale, SixtyFourRacks) {
   expect_near_bound(rack_network(64, 16, 2, 12.5e9, 50e9), 0.01);
 }
 
+TEST_F(PackingScale, PlansOfFewTreesLoseLittle) {
+  const Network network = rack_network(8, 8, 2, 12.5e9, 25e9);
+  for (const auto& [trees, most_above] :
+       {std::pair(64, 0.015), {48, 0.018}, {32, 0.03}, {16, 0.12}}) {
+    PackingOptions options;
+    options.max_trees = static_cast<std::size_t>(trees);
+    PackingReport report;
+    const auto plan = plan_packed(network, workers_of(network), options, &report);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_LE(plan->domains[0].classes[0].trees.size(), options.max_trees);
+    EXPECT_LE(report.plan, report.lower_bound * (1 + most_above)) << trees << " trees";
+  }
+}
+
 // As `probe` measures them: each direction has a speed of its own, and sums are no limit.
 TEST_F(PackingScale, MeasuredRacks) {
   std::mt19937_64 random(402);

@@ -12,6 +12,8 @@ namespace {
 constexpr double kLevelsOfTime = 20;  // up and down together, for the whole time of a plan
 constexpr double kNoShare = 0.25 / kWeightUnit;  // rounded, it would have no weight
 
+}  // namespace
+
 Result<Mixture> mix(const Problem& problem, const std::vector<Use>& uses, double unit,
                     bool use_lp) {
   std::unique_ptr<Master> master;
@@ -27,8 +29,6 @@ Result<Mixture> mix(const Problem& problem, const std::vector<Use>& uses, double
   }
   return master->mix();
 }
-
-}  // namespace
 
 Result<std::vector<double>> cheapest_shares(const Problem& problem, const Generated& generated,
                                             double seconds, const std::vector<double>& costs,
@@ -109,6 +109,7 @@ Result<Selection> select_trees(const Problem& problem, const Generated& generate
     auto mixed = mix(problem, uses, generated.tau, use_lp);
     if (!mixed) return mixed.error();
     selection.shares = std::move(mixed->shares);
+    selection.seconds = mixed->seconds;
   }
   const double total = std::accumulate(selection.shares.begin(), selection.shares.end(), 0.0);
   for (double& share : selection.shares) share /= total;

@@ -12,7 +12,12 @@ namespace tally::plan {
 struct Selection {
   std::vector<Tree> trees;
   std::vector<double> shares;
+  double seconds = 0;  // per byte, that the busiest row needs, if trees were left out; otherwise 0
 };
+
+// Returns the best shares of trees with these uses (without Clp: nearly). unit: seconds per byte
+// near those of good plans. Errors: those of lp::ColumnProgram.
+Result<Mixture> mix(const Problem& problem, const std::vector<Use>& uses, double unit, bool use_lp);
 
 // Of all shares of the generated trees that need at most `seconds` per byte, returns those with the
 // least mean cost. costs: by tree. time_cost: what a plan that needs all of `seconds` costs in
