@@ -45,13 +45,13 @@ int end(const DrainArguments& arguments, const json& answer, bool as_json) {
                        arguments.undo ? "has trees again from the next plans on"
                                       : "serves nothing any more: it may be stopped");
   }
-  if (!print_out(text, "tallyctl")) return kStays;
-  if (is_done) return 0;
-  fmt::print(stderr,
-             "tallyctl: {} still serves:\n{}It gets no new jobs. Drain it again to try again; "
-             "--undo takes it back.\n",
-             arguments.node, describe(waiting));
-  return kStays;
+  if (!is_done) {
+    fmt::print(stderr,
+               "tallyctl: {} still serves:\n{}It gets no new jobs. Drain it again to try again; "
+               "--undo takes it back.\n",
+               arguments.node, describe(waiting));
+  }
+  return print_out(text, "tallyctl") && is_done ? 0 : kStays;
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ int show(rpc::RpcChannel& channel, const std::string& command, const Arguments& 
                                        "\n"
                                  : render(command, arguments, *answer, last);
     if (!print_out((clear ? "\033[H\033[2J" : "") + text, "tallyctl")) return kFailed;
-    if (arguments.watch <= 0) return 0;
+    if (arguments.watch <= 0 || is_unread()) return 0;
     pause(arguments.watch);
   }
 }

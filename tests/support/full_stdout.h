@@ -1,4 +1,4 @@
-// For tests: stdout on a full disk, as long as the object lives.
+// For tests: stdout on a full disk or another file, as long as the object lives.
 #pragma once
 
 #include <fcntl.h>
@@ -10,17 +10,16 @@
 
 namespace tally::test {
 
-class FullStdout {
+class StdoutTo {
  public:
-  FullStdout() {
+  explicit StdoutTo(const UniqueFd& file) {
     std::fflush(stdout);
     before_ = UniqueFd(::dup(STDOUT_FILENO));
-    const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
-    ::dup2(full.get(), STDOUT_FILENO);
+    ::dup2(file.get(), STDOUT_FILENO);
   }
-  FullStdout(const FullStdout&) = delete;
-  FullStdout& operator=(const FullStdout&) = delete;
-  ~FullStdout() {
+  StdoutTo(const StdoutTo&) = delete;
+  StdoutTo& operator=(const StdoutTo&) = delete;
+  ~StdoutTo() {
     std::fflush(stdout);
     std::clearerr(stdout);
     ::dup2(before_.get(), STDOUT_FILENO);
@@ -29,5 +28,9 @@ class FullStdout {
  private:
   UniqueFd before_;
 };
+
+inline StdoutTo full_stdout() {
+  return StdoutTo(UniqueFd(::open("/dev/full", O_WRONLY | O_CLOEXEC)));
+}
 
 }  // namespace tally::test

@@ -1,6 +1,8 @@
 #include "control/cli/common/standard_output.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -16,22 +18,23 @@ int write_and_flush(std::string_view text) {
   return is_written ? 0 : errno;
 }
 
-std::string not_written(int why) {
-  return fmt::format("stdout: cannot be written: {}", std::strerror(why));
-}
-
 }  // namespace
 
 Outcome write_stdout(std::string_view text) {
   const int why = write_and_flush(text);
   if (why == 0 || why == EPIPE) return Unit{};
-  return invalid(not_written(why));
+  return invalid(fmt::format("stdout: cannot be written: {}", std::strerror(why)));
 }
 
 bool print_out(std::string_view text, std::string_view program) {
-  const int why = write_and_flush(text);
-  if (why != 0 && why != EPIPE) fmt::print(stderr, "{}: {}\n", program, not_written(why));
-  return why == 0;
+  const auto written = write_stdout(text);
+  if (!written) fmt::print(stderr, "{}: {}\n", program, written.error().message);
+  return written.ok();
+}
+
+bool is_unread() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
 }
 
 }  // namespace tally::control

@@ -77,7 +77,7 @@ int print_views(Poller& poller, Nanos interval, bool once, bool as_json) {
         as_json ? view.dump(once ? 2 : -1, ' ', false, json::error_handler_t::replace) + "\n"
                 : render_top(view, {}) + (once ? "" : "\n");
     if (!print_out(text, "tallyctl")) return kFailed;
-    if (once) return 0;
+    if (once || is_unread()) return 0;
     before = std::move(now);
   }
 }

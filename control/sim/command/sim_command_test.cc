@@ -170,7 +170,7 @@ TEST(SimCommand, ReportsAFullDiskUnderStdout) {
   const std::string plan = directory / "plan.json";
   std::ofstream(plan) << plan::write_plan(plan::small_plan());
   const Ended full{1, "tally-perf sim: stdout: cannot be written: No space left on device\n"};
-  const test::FullStdout stdout_of_the_test;
+  const test::StdoutTo stdout_of_the_test = test::full_stdout();
   EXPECT_EQ(run({"--plan", plan}), full);
   EXPECT_EQ(run({"--plan", plan, "--json", "-"}), full);
 }
