@@ -17,7 +17,8 @@ namespace {
 Network with_even_speeds(const Network& network) {
   constexpr double kNearly = 1.1;
   Network even = network;
-  std::map<std::pair<Role, bool>, std::vector<double*>> alike;  // by role, NICs and sums
+  std::map<std::pair<Role, bool>, std::vector<double*>>
+      alike;  // key: the role, and whether it is a speed of sums
   for (Vertex& vertex : even.vertices) {
     auto& nics = alike[{vertex.role, false}];
     nics.insert(nics.end(), {&vertex.in, &vertex.out});

@@ -86,7 +86,7 @@ TEST(PossibleUpgrades, AreAllOfAKindAndOneOfIt) {
 
 // What is measured at equal places is never quite equal.
 TEST(PossibleUpgrades, TakePlacesTogetherWhoseSpeedsAreNearlyEqual) {
-  Network network = rack_network(2, 4, 2, 1e3, 9.2e2);
+  Network network = rack_network(2, 4, 2, 1e3, 8.9e2);
   double noise = 0.96;
   for (Vertex& vertex : network.vertices) {
     vertex.in *= noise;

@@ -52,10 +52,11 @@ Parents moved(const Parents& parents, const std::vector<VertexId>& ids, std::siz
 
 // Without this check, the planner of changes would take further workers for helpers.
 Outcome check_workers(const Plan& plan, const Network& network, const std::vector<VertexId>& ids) {
-  std::vector<bool> is_known(network.machines());
+  std::vector<bool> is_known(network.machines()), is_worker(network.machines());
+  for (const VertexId id : ids) is_known[id] = true;
   for (const Domain& domain : plan.domains) {
     for (const VertexId id : domain.workers) {
-      is_known[ids[id]] = true;
+      is_worker[ids[id]] = true;
       const Vertex& machine = network.vertices[ids[id]];
       if (machine.role == Role::kWorker) continue;
       return invalid(
@@ -65,7 +66,13 @@ Outcome check_workers(const Plan& plan, const Network& network, const std::vecto
     }
   }
   for (VertexId id = 0; id < network.machines(); ++id) {
-    if (is_known[id] || network.vertices[id].role != Role::kWorker) continue;
+    if (is_worker[id] || network.vertices[id].role != Role::kWorker) continue;
+    if (is_known[id]) {
+      return invalid(
+          fmt::format("machine \"{}\": no worker of the plan, but one of the network; give it the "
+                      "role \"helper\" there, or make a new plan",
+                      network.name_of(id)));
+    }
     return invalid(
         fmt::format("machine \"{}\": a worker of the network that the plan does not have; leave it "
                     "out there, or make a new plan",

@@ -81,10 +81,9 @@ TEST(OnNetwork, NamesAWorkerThatThePlanDoesNotHave) {
             "there, or make a new plan");
   network = other_network();
   network.vertices[1].role = Role::kWorker;
-  EXPECT_NE(
-      on_network(named_plan(), network).error().message.find("machine \"h\": a worker of the"),
-      std::string::npos)
-      << "the plan has it as a helper";
+  EXPECT_EQ(on_network(named_plan(), network).error().message,
+            "machine \"h\": no worker of the plan, but one of the network; give it the role "
+            "\"helper\" there, or make a new plan");
 }
 
 }  // namespace
