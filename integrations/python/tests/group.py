@@ -62,8 +62,16 @@ def start_ranks(command: list, ranks: int, short_end: bool = False, **more: str)
 def launched(ranks: int, *arguments: str, **more: str) -> Process:
     """A `torch.distributed.run`. Its own port is always the same unless it is set, and several may run at once."""
     return Process([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), *arguments],
-                   environment={"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PET_MASTER_PORT": str(free_port()), **more},
+                   environment={"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PET_MASTER_PORT": str(free_port()),
+                                "PYTHONFAULTHANDLER": "1", **more},
                    popen=WarmProgram)
+
+
+def show_stacks(processes: list[Process]) -> None:
+    """Ends those that run; faulthandler prints their stacks. All at once, because ranks end when one of them does."""
+    for process in processes:
+        process.signal(signal.SIGABRT)
+    time.sleep(1)
 
 
 def outputs(processes: list[Process], deadline_s: float = DEADLINE_S) -> list[str]:
@@ -75,8 +83,7 @@ def outputs(processes: list[Process], deadline_s: float = DEADLINE_S) -> list[st
         try:
             process.wait(max(1.0, until - time.monotonic()))
         except Hang:
-            process.signal(signal.SIGABRT)  # Python says where it is
-            time.sleep(1)
+            show_stacks(processes)
             process.kill()
             late = "\nKILLED: no end in time\n"
         texts.append(process.output() + late)
