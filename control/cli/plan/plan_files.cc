@@ -56,7 +56,7 @@ Outcome check_output(std::string_view option, std::string_view path,
                      std::initializer_list<InputFile> inputs) {
   namespace fs = std::filesystem;
   std::error_code failed;
-  // A terminal or a pipe may be input and output: writing to it replaces nothing.
+  // A terminal or pipe may be both input and output, because writing to it destroys no data.
   if (!fs::is_regular_file(path, failed)) return Unit{};
   for (const InputFile& input : inputs) {
     if (!fs::equivalent(path, input.path, failed)) continue;

@@ -19,7 +19,7 @@ TEST(Workload, BuiltinsHaveThePublishedTotals) {
   EXPECT_EQ(builtin_workloads().size(), 5u);
 }
 
-TEST(Workload, FilesHaveAPathThatNoNameIs) {
+TEST(Workload, NamesOfModelsAreNotPaths) {
   EXPECT_TRUE(is_workload_path("./gpt2"));
   EXPECT_TRUE(is_workload_path("gpt2.json"));
   EXPECT_FALSE(is_workload_path("gpt2")) << "the name of a model, even beside a file of this name";

@@ -10,13 +10,13 @@
 
 namespace tally::plan {
 
-// Without racks and switches: star_network() of the machines, and a link for each narrow pair. Else
-// each machine is joined to the switch of its rack, or to "core" when it has none, and racks and
-// switches are joined as the file says; pairs do not count. The vertices are the machines in the
-// order of the file, then the switches of the racks, then the other switches. The rack of a vertex
-// is the place of the rack in the file. The network has passed validate(), and each machine reaches
-// each other one. An error names the machine whose speed is unknown or that another one does not
-// reach, and the remedy.
+// Without racks and switches: star_network() of the machines, and for each pair that is narrow one
+// way, a link each way. Else each machine is joined to the switch of its rack, or to "core" when it
+// has none, and racks and switches are joined as the file says; pairs do not count. The vertices
+// are the machines in the order of the file, then the switches of the racks, then the other
+// switches. The rack of a vertex is the place of the rack in the file. The network has passed
+// validate(), and each machine reaches each other one. An error names the machine whose speed is
+// unknown or that another one does not reach, and the remedy.
 Result<Network> network_of(const MachineFile& file);
 
 // Returns the speed at which the NICs of both machines of the pair would carry it, where the pair

@@ -89,7 +89,7 @@ TEST(MachineNetwork, IsReadFromEitherFile) {
 }
 
 // Between these two something is slower than their NICs.
-TEST(MachineNetwork, HasALinkForEachNarrowPair) {
+TEST(MachineNetwork, HasLinksBothWaysForANarrowPair) {
   MachineFile file{.machines = {worker("a", 5), worker("b", 5), worker("c", 3)}};
   file.machines[0].out = 4;
   file.pairs = {{1, 0, 2}, {0, 1, 3.7}, {0, 2, 1}, {2, 1, 2.6}};

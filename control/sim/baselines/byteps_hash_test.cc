@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace {
 double slower_than_best(const std::string& model, std::size_t workers, std::size_t helpers) {
   std::vector<std::uint64_t> tensors;
   const auto workload = control::find_workload(model);
+  if (!workload) throw std::runtime_error(workload.error().message);
   for (const control::ModelTensor& one : workload->tensors) tensors.push_back(4 * one.count);
   const double all = std::accumulate(tensors.begin(), tensors.end(), 0.0);
   const auto bytes = hashed_bytes(tensors, workers, helpers);
@@ -33,8 +35,9 @@ double slower_than_best(const std::string& model, std::size_t workers, std::size
 }
 
 TEST(BytePsHash, LeavesServersUneven) {
-  for (const std::size_t helpers : {0, 2, 4, 8}) {
-    EXPECT_NEAR(slower_than_best("vgg16", 8, helpers), 1.195, 0.1) << helpers;
+  EXPECT_NEAR(slower_than_best("vgg16", 8, 0), 1.10, 0.01);
+  for (const std::size_t helpers : {2, 4, 8}) {
+    EXPECT_NEAR(slower_than_best("vgg16", 8, helpers), 1.235, 0.01) << helpers;
   }
   EXPECT_NEAR(slower_than_best("vgg16", 32, 8), 1.71, 0.01);
   EXPECT_NEAR(slower_than_best("bert-large", 32, 32), 2.98, 0.02);

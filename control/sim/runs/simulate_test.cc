@@ -89,7 +89,7 @@ TEST(Simulate, FifoIsFarFromTheBoundOnPackedTrees) {
     if (set.trees.empty()) GTEST_SKIP() << "this build cannot solve linear programs";
     const double ratio = run(network, set, scenario_of(Order::kFifo, Forwarding::kStore)).ratio();
     EXPECT_GT(ratio, 1.1) << known.tau;
-    EXPECT_LT(ratio, 1.55) << known.tau;
+    EXPECT_LT(ratio, 1.47) << known.tau;
   }
 }
 
