@@ -101,11 +101,9 @@ Result<plan::Plan> plan_for_network(const std::string& path, const NetworkPlanOp
         {Status::kInvalidArgument, "no machine has the role \"worker\"; give at least one"});
   }
   if (options.rs_ag) {
-    auto plan = plan::plan_rs_ag(*network, workers,
-                                 {.chunk = options.chunk,
-                                  .epoch = options.epoch,
-                                  .one_class = options.one_class,
-                                  .max_trees = options.max_trees});
+    auto plan = plan::plan_rs_ag(
+        *network, workers,
+        {.chunk = options.chunk, .epoch = options.epoch, .one_class = options.one_class});
     if (!plan) return in_file(plan.error());
     return plan;
   }
@@ -116,8 +114,8 @@ Result<plan::Plan> plan_for_network(const std::string& path, const NetworkPlanOp
   sizes.hop_seconds = options.hop_seconds;
   if (options.any_way) {
     sizes.packing.way_down = plan::WayDown::kAnyWay;
-    // Each may count as two.
-    sizes.packing.max_trees = std::min(options.max_trees, plan::kServedTrees / 2);
+    sizes.all_trees = plan::kServedTrees / 2;  // each may count as two
+    sizes.packing.max_trees = std::min(options.max_trees, sizes.all_trees);
   }
   auto plan = options.one_class ? plan::plan_packed(*network, workers, sizes.packing)
                                 : plan::plan_by_size(*network, workers, sizes);

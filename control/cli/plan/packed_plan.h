@@ -1,6 +1,7 @@
 // tallyctl plan make --network: packed trees for any network, and what they are worth.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -16,10 +17,10 @@ struct NetworkPlanOptions {
   std::uint64_t epoch = 1;
   // The latency of a hop, by which size classes are chosen.
   double hop_seconds = 5e-6;
-  bool one_class = false;  // the trees for large operations carry all sizes
-  bool rs_ag = false;      // for reduce-scatters and all-gathers
-  bool any_way = false;    // results may go another way than the sums came
-  std::size_t max_trees = plan::kServedTrees;
+  bool one_class = false;                      // the trees for large operations carry all sizes
+  bool rs_ag = false;                          // for reduce-scatters and all-gathers
+  bool any_way = false;                        // results may go another way than the sums came
+  std::size_t max_trees = plan::kServedTrees;  // of each size class; not with rs_ag
 };
 
 // Reads the file and plans for all its workers together. Errors name the file and the place in it,

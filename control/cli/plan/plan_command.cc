@@ -163,6 +163,11 @@ PlanAnswer write_made(const PlanArguments& arguments, const plan::Plan& plan,
 PlanAnswer answer_make_packed(const PlanArguments& arguments, bool as_json) {
   const auto options = star_options(arguments);  // for the chunk
   if (!options) return refuse(options.error().message);
+  if (arguments.objective == "rs-ag" && arguments.max_trees < plan::kServedTrees) {
+    return refuse(
+        "--max-trees: not with --objective rs-ag, where each worker is the root of trees; leave it "
+        "out");
+  }
   const auto plan =
       plan_for_network(arguments.network, {options->chunk, options->epoch, arguments.hop_us * 1e-6,
                                            arguments.one_class, arguments.objective == "rs-ag",
@@ -298,7 +303,7 @@ void add_make(CLI::App& plan, PlanArguments& arguments) {
                  "where the directions of links differ; always so with --objective rs-ag")
       ->needs(network);
   make->add_option("--max-trees", arguments.max_trees,
-                   "with --network: most trees of the plan; with fewer trees, operations of some "
+                   "with --network: the most trees of a size class; with fewer, operations of some "
                    "hundred tiles may be faster (docs/simulator.md)")
       ->check(CLI::Range(std::size_t{1}, plan::kServedTrees))
       ->needs(network)

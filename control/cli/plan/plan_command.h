@@ -2,10 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "control/plan/model/served_limits.h"
 #include "control/plan/model/validate.h"
 
 namespace tally::control {

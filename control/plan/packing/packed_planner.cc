@@ -26,6 +26,8 @@ constexpr std::size_t kFewMachines = 100;
 // For so many the cheapest trees are found soon where directions differ, and with them a bound for
 // any way down.
 constexpr std::size_t kFewDirectedMachines = 16;
+// Other trees must be so much faster, because they may have more levels.
+constexpr double kMuchFaster = 1.005;
 constexpr int kSlowRounds = 60;  // where every round takes long
 
 Result<std::vector<VertexId>> check_workers(const Network& network,
@@ -125,9 +127,10 @@ class Planner {
         select_trees(single_, generated, options_.level_slack, options_.max_trees, use_lp_);
     const bool is_cut = chosen && chosen->seconds > 0;
     if (!is_cut || !single_.is_two_way() || single_.machines() > kFewMachines) return chosen;
-    TwoWayPricing pricing(single_, options_.max_height);
+    TwoWayPricing pricing(single_, options_.max_height, TwoWayPricing::Helpers::kOneByOne);
     auto few = few_trees(single_, pricing, options_.max_trees, generated.tau, use_lp_);
-    return few && few->seconds < chosen->seconds ? few : chosen;
+    if (!few) return few;
+    return few->seconds * kMuchFaster < chosen->seconds ? few : chosen;
   }
 
   Result<Generated> pack(std::uint32_t max_height, WayDown way, std::vector<Tree> first,

@@ -28,8 +28,10 @@ struct PackingOptions {
   // Of a network that differs by direction; on others results always go back the same way.
   WayDown way_down = WayDown::kSameWay;
   std::uint32_t max_height = kServedHeight;
-  std::size_t max_trees = kServedTrees;  // at least 1
-  double gap = 1e-3;                     // at which the search for faster plans ends, relative
+  // At least 1. With fewer than the best shares need, a plan for up to 100 machines takes up to
+  // seconds longer to make.
+  std::size_t max_trees = kServedTrees;
+  double gap = 1e-3;          // at which the search for faster plans ends, relative
   double level_slack = 0.02;  // by how much a plan may be slower if it has fewer levels, relative
   bool use_closed_form = true;
   // A build without Clp uses weights. They come near to the optimum and do not reach it.
@@ -38,8 +40,8 @@ struct PackingOptions {
 
 // What the steps of planning reached, in seconds per byte.
 struct PackingReport {
-  // With trees of any height, and any way down; but with kSameWay and more than 16 machines, only
-  // the same way down.
+  // With trees of any height, and any way down. Where the planner packs for the slower directions
+  // (same_way.h), results go back the same way.
   double any_tree = 0;
   double served = 0;       // with at most max_height levels, and the way down of the options
   double plan = 0;         // with at most max_trees trees, few levels, and rounded weights

@@ -12,7 +12,7 @@ namespace tally::plan {
 struct Selection {
   std::vector<Tree> trees;
   std::vector<double> shares;
-  double seconds = 0;  // per byte, that the busiest row needs, if trees were left out; otherwise 0
+  double seconds = 0;  // per byte, of the busiest row; 0 if no tree was left out
 };
 
 // Returns the best shares of trees with these uses (without Clp: nearly). unit: seconds per byte

@@ -35,10 +35,10 @@ class SizePlanner {
       : network_(network), workers_(workers), options_(options) {}
 
   Result<Plan> run(SizeReport& report) {
-    auto packed = pack(options_.packing.max_height, options_.packing.max_trees);
+    auto packed = pack(options_.packing.max_height, options_.all_trees);
     if (!packed || levels_in(packing_of(*packed)) <= 1) return packed;
     // Leaves room for the trees of other classes.
-    const std::size_t most = std::max<std::size_t>(1, options_.packing.max_trees * 3 / 4);
+    const std::size_t most = std::max<std::size_t>(1, options_.all_trees * 3 / 4);
     if (packing_of(*packed).trees.size() > most) {
       packed = pack(options_.packing.max_height, most);
       if (!packed) return packed;
@@ -49,10 +49,10 @@ class SizePlanner {
   }
 
  private:
-  Result<Plan> pack(std::uint32_t max_height, std::size_t max_trees) const {
+  Result<Plan> pack(std::uint32_t max_height, std::size_t most) const {
     PackingOptions packing = options_.packing;
     packing.max_height = max_height;
-    packing.max_trees = max_trees;
+    packing.max_trees = std::min(most, packing.max_trees);
     return plan_packed(network_, workers_, packing);
   }
 
@@ -60,7 +60,7 @@ class SizePlanner {
   // workers, other trees serve all sizes.
   void add_flatter(const Plan& packed) {
     const std::size_t trees = packing_of(packed).trees.size();
-    const std::size_t most = (options_.packing.max_trees - trees) / 2;
+    const std::size_t most = (options_.all_trees - trees) / 2;
     if (most == 0) return;
     if (auto stars = pack(1, most)) plans_.push_back(std::move(stars).value());
     if (levels_in(packing_of(packed)) <= kTwoLevels && trees <= kFewTrees) return;

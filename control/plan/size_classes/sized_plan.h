@@ -14,8 +14,10 @@
 namespace tally::plan {
 
 struct SizeOptions {
-  // Of the trees for large operations. Its chunk is that of all size classes.
+  // Of the trees for large operations. Its chunk is that of all size classes, of which none has
+  // more than packing.max_trees.
   PackingOptions packing;
+  std::size_t all_trees = kServedTrees;  // at most, of all size classes together
   double hop_seconds = FillModel{}.hop_seconds;
   // The boundaries of an operation's parts lie on multiples of 16 KiB (of 4-byte elements). So an
   // operation is divided over trees of several levels only if each tree gets so many bytes, as a
@@ -38,8 +40,7 @@ struct SizeReport {
 // Compares the best stars, the best few trees of two levels, and the best trees of max_height
 // levels, each as plan_packed() makes them. Few trees (at most 16) are for operations that are too
 // small for least_part bytes at many trees. Every class of the result is divided. A packing that is
-// the fastest for no size has no class, so a network of full bisection has one class of stars. All
-// trees together are at most packing.max_trees.
+// the fastest for no size has no class, so a network of full bisection has one class of stars.
 //
 // The result has passed validate(). Its certificate is that of the last class, and its lower bound
 // the best of those of the packings. The same arguments give the same plan. `report` may be null.

@@ -15,10 +15,11 @@ constexpr double kMostPairs = 1e8;
 
 }  // namespace
 
-TwoWayPricing::TwoWayPricing(const Problem& problem, std::uint32_t max_height)
+TwoWayPricing::TwoWayPricing(const Problem& problem, std::uint32_t max_height, Helpers helpers)
     : problem_(problem), max_height_(max_height) {
   const auto groups = static_cast<double>(problem.symmetry().groups.size());
-  tries_all_ = number_of_choices(problem.symmetry()) * groups * groups <= kMostPairs;
+  tries_all_ = helpers == Helpers::kAllSetsIfFew &&
+               number_of_choices(problem.symmetry()) * groups * groups <= kMostPairs;
 }
 
 Square TwoWayPricing::edge_prices(const std::vector<double>& prices) const {

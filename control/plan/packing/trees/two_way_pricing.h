@@ -14,11 +14,14 @@ namespace tally::plan {
 
 class TwoWayPricing : public Pricing {
  public:
-  // max_height: of the trees that price() returns. `problem` must outlive this object.
-  TwoWayPricing(const Problem& problem, std::uint32_t max_height);
+  enum class Helpers : std::uint8_t { kAllSetsIfFew, kOneByOne };
 
-  // Exact when there are few choices of helpers that differ: it tries all. Otherwise it adds and
-  // drops helpers one by one, and the least price is GroupTree::price_of_joins().
+  // max_height: of the trees that price() returns. `problem` must outlive this object.
+  TwoWayPricing(const Problem& problem, std::uint32_t max_height,
+                Helpers helpers = Helpers::kAllSetsIfFew);
+
+  // Exact when there are few choices of helpers that differ: it tries all, unless told otherwise.
+  // Else it adds and drops helpers one by one, and the least price is GroupTree::price_of_joins().
   Result<Priced> price(const std::vector<double>& prices) override;
 
   bool is_exact() const { return tries_all_; }
