@@ -41,7 +41,7 @@ TEST_F(PackingScale, SixteenRacks) {
 
 TEST_F(PackingScale, SixtyFourRacks) {
   const char* tier = std::getenv("TALLY_TEST_TIER");
-  if (tier == nullptr || std::string_view(tier) != "soak") GTEST_SKIP() << "only in the soak";
+  if (tier != nullptr && std::string_view(tier) == "fast") GTEST_SKIP() << "not in the tier fast";
   expect_near_bound(rack_network(64, 16, 2, 12.5e9, 50e9), 0.01);
 }
 
