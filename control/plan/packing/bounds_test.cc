@@ -168,6 +168,32 @@ TEST_F(PackingBounds, NoPlanIsFasterThanTheFlowBetweenTwoWorkers) {
   }
 }
 
+TEST_F(PackingBounds, FewTreesAreNotTooHigh) {
+  std::mt19937_64 random(209);
+  for (int trial = 0; trial < 200; ++trial) {
+    SCOPED_TRACE(trial);
+    const std::size_t machines = 5 + random() % 6;
+    Network network = overlay_network(machines, 0);
+    for (VertexId a = 1; a < machines; ++a) {
+      for (VertexId b = 0; b < a; ++b) {
+        if (b > 0 && random() % 2 == 0) continue;  // the first worker reaches all
+        join(network, a, b, b == 0 ? 100 : static_cast<double>(100 * (1 + random() % 9)));
+      }
+    }
+    for (const std::uint32_t height : {1U, 2U}) {
+      PackingOptions options;
+      options.max_height = height;
+      options.use_closed_form = false;
+      const auto many = plan_packed(network, workers_of(network), options);
+      options.max_trees = 1 + random() % 3;
+      const auto few = plan_packed(network, workers_of(network), options);
+      ASSERT_EQ(few.ok(), many.ok()) << (few ? many : few).error().message;
+      if (!few) continue;
+      EXPECT_LE(few->domains[0].classes[0].trees.size(), options.max_trees);
+    }
+  }
+}
+
 TEST_F(PackingBounds, MoreCapacityNeverHurts) {
   std::mt19937_64 random(204);
   for (int trial = 0; trial < 100; ++trial) {

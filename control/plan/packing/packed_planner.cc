@@ -27,7 +27,7 @@ constexpr std::size_t kFewMachines = 100;
 // any way down.
 constexpr std::size_t kFewDirectedMachines = 16;
 // Other trees must be so much faster, because they may have more levels.
-constexpr double kMuchFaster = 1.005;
+constexpr double kLeastGain = 1.005;
 constexpr int kSlowRounds = 60;  // where every round takes long
 
 Result<std::vector<VertexId>> check_workers(const Network& network,
@@ -129,8 +129,10 @@ class Planner {
     if (!is_cut || !single_.is_two_way() || single_.machines() > kFewMachines) return chosen;
     TwoWayPricing pricing(single_, options_.max_height, TwoWayPricing::Helpers::kOneByOne);
     auto few = few_trees(single_, pricing, options_.max_trees, generated.tau, use_lp_);
-    if (!few) return few;
-    return few->seconds * kMuchFaster < chosen->seconds ? few : chosen;
+    const bool is_better = few && few->seconds * kLeastGain < chosen->seconds &&
+                           std::all_of(few->trees.begin(), few->trees.end(),
+                                       [this](const Tree& tree) { return is_served(tree); });
+    return is_better ? few : chosen;
   }
 
   Result<Generated> pack(std::uint32_t max_height, WayDown way, std::vector<Tree> first,
