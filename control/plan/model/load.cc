@@ -10,16 +10,62 @@
 namespace tally::plan {
 namespace {
 
-// The time of the slowest link under an edge of the tree in one direction, in seconds per byte.
-double slowest_edge(Routes& routes, const Parents& parents, bool up) {
-  double slowest = 0;
-  for (VertexId child = 0; child < parents.size(); ++child) {
-    if (parents[child] < 0) continue;
-    const auto parent = static_cast<VertexId>(parents[child]);
-    routes.walk(up ? child : parent, up ? parent : child, [&](std::uint32_t link) {
-      slowest = std::max(slowest, 1 / routes.network().links[link].capacity);
-    });
+// The seconds per byte of a chunk that is alone in the network, on its way up a tree or down. The
+// chunks of all children of a vertex pass the links that they share one after the other. So a star
+// of 64 workers takes 64 times what one NIC takes for a chunk, and two levels of 8 take 16 times.
+class FillTime {
+ public:
+  explicit FillTime(const Passages& passages) : passages_(passages), seconds_(passages.size()) {}
+
+  double alone(const Parents& parents, bool up);
+
+ private:
+  double stage(VertexId parent, std::span<const VertexId> children, bool up);
+
+  const Passages& passages_;
+  std::vector<double> seconds_;  // by passage: of the present stage
+  std::vector<std::size_t> passed_;
+};
+
+double FillTime::alone(const Parents& parents, bool up) {
+  const auto shape = Shape::of(parents, "");
+  if (!shape) return 0;
+  std::vector<double> at(parents.size());  // when the vertex has the sum, or the result
+  const std::span<const VertexId> order = shape->order();
+  if (up) {
+    for (std::size_t i = order.size(); i-- > 0;) {
+      for (const VertexId child : shape->children(order[i])) {
+        at[order[i]] = std::max(at[order[i]], at[child]);
+      }
+      at[order[i]] += stage(order[i], shape->children(order[i]), true);
+    }
+    return at[shape->root()];
   }
+  double last = 0;
+  for (const VertexId parent : order) {
+    const double seconds = at[parent] + stage(parent, shape->children(parent), false);
+    for (const VertexId child : shape->children(parent)) at[child] = seconds;
+    last = std::max(last, seconds);
+  }
+  return last;
+}
+
+// The time of a byte of each child.
+double FillTime::stage(VertexId parent, std::span<const VertexId> children, bool up) {
+  const auto pass = [this](std::size_t passage) {
+    if (seconds_[passage] == 0) passed_.push_back(passage);
+    seconds_[passage] += 1 / passages_.capacity(passage);
+  };
+  for (const VertexId child : children) {
+    passages_.cross(up ? child : parent, up ? parent : child, pass);
+    if (const auto sum = passages_.sum(parent); up && sum) pass(*sum);
+  }
+  double slowest = 0;
+  for (const std::size_t passage : passed_) {
+    slowest = std::max(slowest, seconds_[passage]);
+    seconds_[passage] = 0;
+  }
+  passed_.clear();
   return slowest;
 }
 
@@ -37,20 +83,19 @@ ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const 
                    Ways ways) {
   ClassLoad load;
   const Passages passages(routes);
+  FillTime fill(passages);
   std::vector<double> bytes(passages.size());
   for (std::size_t i = 0; i < trees.size(); ++i) {
-    double slowest = 0, hops = 0;
+    double alone = 0, hops = 0;
     const auto add = [&](const Parents& parents, bool up) {
       passages.add(parents, up, shares[i], bytes);
-      slowest = std::max(slowest, slowest_edge(routes, parents, up));
+      alone += fill.alone(parents, up);
       hops += depth_of(parents);
     };
     if (ways.up) add(trees[i].up, true);
     if (ways.down) add(trees[i].way_down(), false);
-    if ((hops - 1) * slowest > load.fill_hops * load.edge_seconds) {
-      load.fill_hops = hops - 1;
-      load.edge_seconds = slowest;
-    }
+    load.fill_hops = std::max(load.fill_hops, hops - 1);
+    load.fill_seconds = std::max(load.fill_seconds, alone);
   }
   for (std::size_t i = 0; i < passages.size(); ++i) {
     const auto& [passage, from, to, capacity] = passages.at(i);
@@ -59,6 +104,7 @@ ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const 
     load.tau = load.loads[i].seconds();
     load.binds = i;
   }
+  load.fill_seconds = std::max(load.fill_seconds - load.tau, 0.0);
   return load;
 }
 
@@ -116,8 +162,7 @@ std::vector<std::size_t> distinct_loads(const ClassLoad& load, const Network& ne
 }
 
 double predicted_seconds(const ClassLoad& load, double bytes, double chunk, double hop) {
-  const double fill = std::min(chunk, bytes) * load.edge_seconds + hop;
-  return load.tau * bytes + load.fill_hops * fill;
+  return load.tau * bytes + load.fill_seconds * std::min(chunk, bytes) + load.fill_hops * hop;
 }
 
 const SizeClass& size_class_of(const Domain& domain, std::uint64_t bytes) {

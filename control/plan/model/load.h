@@ -31,11 +31,11 @@ struct ClassLoad {
   double tau = 0;           // seconds per byte of an operation: the largest of all loads
   // Index of that load, the first of several equal ones. No load binds when tau is 0.
   std::size_t binds = 0;
-  // The time to fill the pipeline follows from the tree that takes longest to fill. fill_hops: the
-  // hops of its ways up and down together, less one. edge_seconds: the time of a byte over the
-  // tree's slowest link.
+  // The time to fill the pipeline. fill_hops: the hops of the highest tree's ways up and down
+  // together, less one. fill_seconds: per byte of a chunk that goes up and down alone over
+  // the tree where this takes longest, less tau, because the chunk is a part of the operation.
   double fill_hops = 0;
-  double edge_seconds = 0;
+  double fill_seconds = 0;
 };
 
 // Returns the loads when the trees carry these shares of each operation. The load of sums counts

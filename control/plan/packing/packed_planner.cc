@@ -21,8 +21,6 @@
 namespace tally::plan {
 namespace {
 
-// With more machines, the choice of helpers one by one takes long.
-constexpr std::size_t kFewMachines = 100;
 // For so many the cheapest trees are found soon where directions differ, and with them a bound for
 // any way down.
 constexpr std::size_t kFewDirectedMachines = 16;

@@ -18,6 +18,9 @@
 namespace tally::plan {
 
 inline constexpr std::size_t kMaxPackedMachines = 2048;
+// With more machines, the choice of helpers one by one takes long. Then plans that may have fewer
+// trees than the best shares need are far from the best.
+inline constexpr std::size_t kFewMachines = 100;
 
 enum class Solver { kLinearProgram, kWeights };
 
@@ -28,7 +31,7 @@ struct PackingOptions {
   // Of a network that differs by direction; on others results always go back the same way.
   WayDown way_down = WayDown::kSameWay;
   std::uint32_t max_height = kServedHeight;
-  // At least 1. With fewer than the best shares need, a plan for up to 100 machines takes up to
+  // At least 1. With fewer than the best shares need, a plan for up to kFewMachines takes up to
   // seconds longer to make.
   std::size_t max_trees = kServedTrees;
   double gap = 1e-3;          // at which the search for faster plans ends, relative

@@ -15,11 +15,12 @@
 namespace tally::plan {
 
 // Numbers of a packing, as in ClassLoad.
-struct FillTime {
-  double tau = 0;              // seconds per byte
-  double fill_hops = 0;        // hops of the slowest way up and down, less one
-  double edge_seconds = 0;     // per byte, of the slowest link of that way
-  std::uint64_t smallest = 0;  // smaller operations cannot use the packing
+struct SizeTime {
+  double tau = 0;  // seconds per byte
+  double fill_hops = 0;
+  double fill_seconds = 0;             // per byte of a chunk
+  std::uint64_t smallest = 0;          // smaller operations cannot use the packing
+  std::uint64_t largest = UINT64_MAX;  // nor larger ones
 };
 
 struct FillModel {
@@ -28,7 +29,7 @@ struct FillModel {
 };
 
 // Seconds of an operation of `bytes` bytes.
-double seconds_of(const FillTime& packing, double bytes, const FillModel& model);
+double seconds_of(const SizeTime& packing, double bytes, const FillModel& model);
 
 struct SizeRange {
   std::optional<std::uint64_t> max_bytes;  // the largest operation; without a value, any
@@ -36,8 +37,8 @@ struct SizeRange {
 };
 
 // Returns the ranges of sizes by rising max_bytes; neighbours have different packings. Of packings
-// that take the same time the first wins. Preconditions: chunk is not 0, and there is a packing
-// whose `smallest` is 0.
-std::vector<SizeRange> fastest_by_size(std::span<const FillTime> packings, const FillModel& model);
+// that take the same time the first wins. Preconditions: chunk is not 0, and some packing can carry
+// each size.
+std::vector<SizeRange> fastest_by_size(std::span<const SizeTime> packings, const FillModel& model);
 
 }  // namespace tally::plan

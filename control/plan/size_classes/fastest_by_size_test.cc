@@ -7,12 +7,12 @@
 namespace tally::plan {
 namespace {
 
-constexpr FillTime kStars{4e-9, 1, 1e-9, 0};
-constexpr FillTime kTrees{1.5e-9, 7, 1e-9, 0};
+constexpr SizeTime kStars{4e-9, 1, 1e-9, 0};
+constexpr SizeTime kTrees{1.5e-9, 7, 7e-9, 0};
 
-// 2.5e-9 s per byte pay for 6 hops more, of a chunk each.
-TEST(FastestBySize, BreaksEvenWhereLessTimePerBytePaysForMoreHops) {
-  const FillTime packings[] = {kStars, kTrees};
+// 2.5e-9 s per byte pay for 6 hops more, and 6e-9 s per byte of a chunk.
+TEST(FastestBySize, BreaksEvenWhereLessTimePerBytePaysForALongerFill) {
+  const SizeTime packings[] = {kStars, kTrees};
   const auto ranges = fastest_by_size(packings, {262144, 5e-6});
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[0].packing, 0U);
@@ -24,14 +24,14 @@ TEST(FastestBySize, BreaksEvenWhereLessTimePerBytePaysForMoreHops) {
 // Below a chunk the whole operation fills the pipeline: (4e-9 + 1e-12) M + 5e-6 on one side, and
 // (1.5e-9 + 7e-12) M + 35e-6 on the other.
 TEST(FastestBySize, BreaksEvenBelowAChunkToo) {
-  const FillTime packings[] = {{4e-9, 1, 1e-12, 0}, {1.5e-9, 7, 1e-12, 0}};
+  const SizeTime packings[] = {{4e-9, 1, 1e-12, 0}, {1.5e-9, 7, 7e-12, 0}};
   const auto ranges = fastest_by_size(packings, {262144, 5e-6});
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[0].max_bytes, 12028U);  // 30e-6 / 2.494e-9
 }
 
 TEST(FastestBySize, AHigherLatencyPutsTheBreakEvenHigher) {
-  const FillTime packings[] = {kStars, kTrees};
+  const SizeTime packings[] = {kStars, kTrees};
   std::uint64_t before = 0;
   for (const double hop : {0.0, 1e-6, 1e-5, 1e-4}) {
     const auto ranges = fastest_by_size(packings, {65536, hop});
@@ -42,22 +42,31 @@ TEST(FastestBySize, AHigherLatencyPutsTheBreakEvenHigher) {
 }
 
 TEST(FastestBySize, APackingThatIsNeverFastestHasNoRange) {
-  const FillTime packings[] = {kStars, {4e-9, 3, 1e-9, 0}, kTrees};
+  const SizeTime packings[] = {kStars, {4e-9, 3, 1e-9, 0}, kTrees};
   const auto ranges = fastest_by_size(packings, {});
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[1].packing, 2U);
-  const FillTime alike[] = {kTrees, kTrees};
+  const SizeTime alike[] = {kTrees, kTrees};
   EXPECT_EQ(fastest_by_size(alike, {}).size(), 1U);
   EXPECT_EQ(fastest_by_size(alike, {}).front().packing, 0U) << "the first of equal ones";
 }
 
 TEST(FastestBySize, APackingStartsAtItsSmallestOperation) {
-  FillTime trees = kTrees;
+  SizeTime trees = kTrees;
   trees.smallest = 1'000'000;
-  const FillTime packings[] = {kStars, trees};
+  const SizeTime packings[] = {kStars, trees};
   const auto ranges = fastest_by_size(packings, {262144, 5e-6});
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[0].max_bytes, 999'999U);
+}
+
+TEST(FastestBySize, APackingEndsAtItsLargestOperation) {
+  SizeTime stars = kStars;
+  stars.largest = 1000;
+  const SizeTime packings[] = {stars, kTrees};
+  const auto ranges = fastest_by_size(packings, {262144, 5e-6});
+  ASSERT_EQ(ranges.size(), 2U);
+  EXPECT_EQ(ranges[0].max_bytes, 1000U);
 }
 
 TEST(FastestBySize, NoPackingIsFasterForAnySize) {
@@ -66,11 +75,12 @@ TEST(FastestBySize, NoPackingIsFasterForAnySize) {
     return std::uniform_real_distribution<double>(from, to)(random);
   };
   for (int round = 0; round < 2000; ++round) {
-    std::vector<FillTime> packings;
+    std::vector<SizeTime> packings;
     const std::size_t count = 1 + random() % 5;
     for (std::size_t i = 0; i < count; ++i) {
       packings.push_back({number(0, 1e-8), static_cast<double>(random() % 8), number(0, 1e-8),
-                          i == 0 || random() % 2 == 0 ? 0 : random() % (1 << 22)});
+                          i == 0 || random() % 2 == 0 ? 0 : random() % (1 << 22),
+                          i == 0 || random() % 2 == 0 ? UINT64_MAX : 1 + random() % (1 << 24)});
     }
     const FillModel model{32768U << random() % 5, number(0, 1e-4)};
     const auto ranges = fastest_by_size(packings, model);
@@ -83,8 +93,9 @@ TEST(FastestBySize, NoPackingIsFasterForAnySize) {
         const auto size = static_cast<double>(bytes);
         const double seconds = seconds_of(packings[range.packing], size, model);
         EXPECT_LE(packings[range.packing].smallest, bytes);
-        for (const FillTime& other : packings) {
-          if (other.smallest > bytes) continue;
+        EXPECT_GE(packings[range.packing].largest, bytes);
+        for (const SizeTime& other : packings) {
+          if (other.smallest > bytes || other.largest < bytes) continue;
           EXPECT_LE(seconds, seconds_of(other, size, model) * (1 + 1e-6)) << bytes;
         }
       }
